@@ -1,0 +1,26 @@
+# Third-party libraries. All are Debian 12 packages (scripts/setup installs them), but for LibTorch, which is PyPI's wheel.
+find_package(Threads REQUIRED)
+find_package(OpenSSL 3.0 REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(yaml-cpp 0.7 REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog 1.10 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+find_package(CURL 7.88 REQUIRED)
+find_package(tl-expected REQUIRED)
+find_package(prometheus-cpp REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+if(BUILD_TESTING)
+  find_package(GTest 1.12 REQUIRED)
+endif()
+
+# Debian's cpp-httplib is compiled, not header-only, and its package file names it `httplib`.
+find_library(HTTPLIB_LIBRARY cpp-httplib REQUIRED)
+add_library(httplib INTERFACE IMPORTED)
+target_link_libraries(httplib INTERFACE ${HTTPLIB_LIBRARY} OpenSSL::SSL OpenSSL::Crypto Threads::Threads)
+target_compile_definitions(httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT CPPHTTPLIB_BROTLI_SUPPORT)
+
+if(BUILD_WORKER)
+  include(torch)
+endif()

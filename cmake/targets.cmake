@@ -1,0 +1,71 @@
+# One library per folder. The link lines below are the only arrows between folders.
+
+# trainyard_library(<name> SOURCES <files> [PUBLIC <targets>] [PRIVATE <targets>]): the target trainyard_<name>.
+# A folder that holds only headers becomes an INTERFACE library.
+function(trainyard_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  set(target trainyard_${name})
+  if(arg_SOURCES)
+    add_library(${target} STATIC ${arg_SOURCES})
+    target_link_libraries(${target} PUBLIC trainyard_compiler ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+  else()
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE trainyard_compiler ${arg_PUBLIC} ${arg_PRIVATE})
+  endif()
+endfunction()
+
+# trainyard_torch_library(<name> ...): the same, on LibTorch and with its precompiled headers.
+function(trainyard_torch_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  trainyard_library(${name} SOURCES ${arg_SOURCES} PUBLIC ${arg_PUBLIC} torch::cpu PRIVATE ${arg_PRIVATE})
+  trainyard_use_torch_headers(trainyard_${name})
+endfunction()
+
+function(trainyard_use_torch_headers target)
+  get_target_property(kind ${target} TYPE)
+  if(NOT kind STREQUAL "INTERFACE_LIBRARY")
+    target_precompile_headers(${target} REUSE_FROM trainyard_torch_headers)
+    # The precompiled header is made with -fPIC; an executable's -fPIE would not match it.
+    if(kind STREQUAL "EXECUTABLE")
+      set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+      target_compile_options(${target} PRIVATE -fPIC)
+    endif()
+  endif()
+endfunction()
+
+# Everything that the sanitizer builds build and run: all unit tests without torch, and those torch tests that ask for it.
+add_custom_target(sanitized_tests)
+
+# trainyard_test(<name> SOURCES <files> LINK <targets> [LABELS unit|integration] [TIMEOUT <seconds>] [TORCH [SANITIZED]])
+# Every test is an executable of GoogleTest cases, one ctest entry for each executable. TORCH: it links LibTorch, and then runs
+# under the sanitizers only when SANITIZED says so.
+function(trainyard_test name)
+  cmake_parse_arguments(arg "TORCH;SANITIZED" "LABELS;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE trainyard_compiler ${arg_LINK} GTest::gmock GTest::gtest_main)
+  if(arg_TORCH)
+    target_link_libraries(${name} PRIVATE torch::cpu)
+    trainyard_use_torch_headers(${name})
+  endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS unit)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  set(is_sanitized OFF)
+  if(arg_LABELS STREQUAL "unit" AND (arg_SANITIZED OR NOT arg_TORCH))
+    set(is_sanitized ON)
+  endif()
+  # ThreadSanitizer is for the folders that have threads.
+  if(TRAINYARD_SANITIZE MATCHES "thread"
+     AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/(common|local|storage|fakes|operator/(control|manager)|worker/launcher)")
+    set(is_sanitized OFF)
+  endif()
+  if(is_sanitized)
+    add_dependencies(sanitized_tests ${name})
+    list(APPEND arg_LABELS sanitized)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()

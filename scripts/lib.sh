@@ -1,0 +1,11 @@
+# Shared by the scripts of this folder: where things are kept, and how they speak.
+# shellcheck shell=bash disable=SC2034
+cache_home="${TRAINYARD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/trainyard}"
+tools_home="$cache_home/tools-$(cat "${BASH_SOURCE[0]%/*}/versions.env" "${BASH_SOURCE[0]%/*}"/../tests/cluster/*/go.mod | cksum | cut -d' ' -f1)"
+torch_home="$cache_home/torch-$(. "${BASH_SOURCE[0]%/*}/versions.env" && echo "$TORCH_VERSION")"
+
+say() { printf '\033[1m== %s\033[0m\n' "$*" >&2; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"; else command -v sudo >/dev/null || die "not root, and no sudo: cannot run: $*"; sudo "$@"; fi
+}
