@@ -1,0 +1,101 @@
+#include "common/rfc3339.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdint>
+
+namespace trainyard {
+namespace {
+
+struct Fields {
+  std::chrono::year_month_day date;
+  std::chrono::hh_mm_ss<std::chrono::milliseconds> time;
+};
+
+Fields fields_of(Time time) {
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  return {std::chrono::year_month_day{day}, std::chrono::hh_mm_ss<std::chrono::milliseconds>{time - day}};
+}
+
+std::string format_seconds(const Fields& fields) {
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", static_cast<int>(fields.date.year()),
+                     static_cast<unsigned>(fields.date.month()), static_cast<unsigned>(fields.date.day()),
+                     fields.time.hours().count(), fields.time.minutes().count(), fields.time.seconds().count());
+}
+
+/// Takes exactly `digits` digits off the front of `text`, or sets `ok` to false.
+int take_number(std::string_view& text, std::size_t digits, bool& ok) {
+  int number = 0;
+  if (text.size() < digits) return ok = false, 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + digits, number);
+  ok = ok && error == std::errc{} && end == text.data() + digits && number >= 0 && text.front() != '-';
+  text.remove_prefix(digits);
+  return number;
+}
+
+void take(std::string_view& text, char expected, bool& ok) {
+  ok = ok && !text.empty() && text.front() == expected;
+  if (!text.empty()) text.remove_prefix(1);
+}
+
+std::chrono::milliseconds take_fraction(std::string_view& text, bool& ok) {
+  if (text.empty() || text.front() != '.') return {};
+  text.remove_prefix(1);
+  std::int64_t milliseconds = 0;
+  std::size_t digits = 0;
+  for (; !text.empty() && text.front() >= '0' && text.front() <= '9'; text.remove_prefix(1), ++digits) {
+    if (digits < 3) milliseconds = milliseconds * 10 + (text.front() - '0');
+  }
+  ok = ok && digits > 0;
+  for (; digits < 3; ++digits) milliseconds *= 10;
+  return std::chrono::milliseconds{milliseconds};
+}
+
+std::chrono::minutes take_offset(std::string_view& text, bool& ok) {
+  if (text == "Z" || text == "z") return text = {}, std::chrono::minutes{0};
+  const bool is_east = !text.empty() && text.front() == '+';
+  ok = ok && (is_east || (!text.empty() && text.front() == '-'));
+  if (!ok) return {};
+  text.remove_prefix(1);
+  const int hours = take_number(text, 2, ok);
+  take(text, ':', ok);
+  const int minutes = take_number(text, 2, ok);
+  return std::chrono::minutes{(is_east ? 1 : -1) * (hours * 60 + minutes)};
+}
+
+}  // namespace
+
+std::string format_rfc3339(Time time) { return format_seconds(fields_of(time)) + "Z"; }
+
+std::string format_rfc3339_micro(Time time) {
+  const Fields fields = fields_of(time);
+  return fmt::format("{}.{:03}000Z", format_seconds(fields), fields.time.subseconds().count());
+}
+
+Result<Time> parse_rfc3339(std::string_view text) {
+  std::string_view rest = text;
+  bool ok = true;
+  const int year = take_number(rest, 4, ok);
+  take(rest, '-', ok);
+  const int month = take_number(rest, 2, ok);
+  take(rest, '-', ok);
+  const int day = take_number(rest, 2, ok);
+  take(rest, 'T', ok);
+  const int hours = take_number(rest, 2, ok);
+  take(rest, ':', ok);
+  const int minutes = take_number(rest, 2, ok);
+  take(rest, ':', ok);
+  const int seconds = take_number(rest, 2, ok);
+  const std::chrono::milliseconds fraction = take_fraction(rest, ok);
+  const std::chrono::minutes offset = take_offset(rest, ok);
+  const std::chrono::year_month_day date{std::chrono::year{year}, std::chrono::month{static_cast<unsigned>(month)},
+                                         std::chrono::day{static_cast<unsigned>(day)}};
+  if (!ok || !rest.empty() || !date.ok() || hours > 23 || minutes > 59 || seconds > 60) {
+    return fail(ErrorKind::invalid, fmt::format("'{}' is no RFC 3339 time", text));
+  }
+  return Time{std::chrono::sys_days{date} + std::chrono::hours{hours} + std::chrono::minutes{minutes} +
+              std::chrono::seconds{seconds} + fraction - offset};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,34 @@
+#include "common/rfc3339.hpp"
+
+#include <gtest/gtest.h>
+
+namespace trainyard {
+namespace {
+
+using namespace std::chrono_literals;
+
+const Time ten_o_clock{std::chrono::sys_days{std::chrono::year{2026} / 11 / 21} + 10h};
+
+TEST(FormatRfc3339, WritesKubernetesTwoForms) {
+  EXPECT_EQ(format_rfc3339(ten_o_clock + 123ms), "2026-11-21T10:00:00Z");
+  EXPECT_EQ(format_rfc3339_micro(ten_o_clock + 123ms), "2026-11-21T10:00:00.123000Z");
+}
+
+TEST(ParseRfc3339, ReadsFractionsAndOffsets) {
+  const std::vector<std::pair<std::string, Time>> cases{{"2026-11-21T10:00:00Z", ten_o_clock},
+                                                        {"2026-11-21T10:00:00.1Z", ten_o_clock + 100ms},
+                                                        {"2026-11-21T10:00:00.123456Z", ten_o_clock + 123ms},
+                                                        {"2026-11-21T12:30:00+02:30", ten_o_clock},
+                                                        {"2026-11-21T08:00:00-02:00", ten_o_clock}};
+  for (const auto& [text, time] : cases) EXPECT_EQ(parse_rfc3339(text), time) << text;
+}
+
+TEST(ParseRfc3339, RefusesEverythingElse) {
+  for (const std::string text : {"", "2026-11-21", "2026-11-21T10:00:00", "2026-13-21T10:00:00Z", "2026-02-30T10:00:00Z",
+                                 "2026-11-21T24:00:00Z", "2026-11-21T10:00:00.Z", "2026-11-21T10:00:00Zjunk", "+026-11-21T10:00:00Z"}) {
+    EXPECT_FALSE(parse_rfc3339(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard
