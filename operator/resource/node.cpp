@@ -1,0 +1,23 @@
+#include "operator/resource/node.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace trainyard::resource {
+
+Result<Node> parse_node(const nlohmann::json& object) {
+  auto metadata = parse_metadata(object);
+  if (!metadata) return tl::unexpected(metadata.error());
+  Node node{.metadata = std::move(*metadata)};
+  const auto status = object.find("status");
+  if (status == object.end() || !status->is_object()) return node;
+  const auto conditions = status->find("conditions");
+  if (conditions == status->end() || !conditions->is_array()) return node;
+  for (const auto& condition : *conditions) {
+    if (!condition.is_object() || condition.value("type", "") != "Ready") continue;
+    node.is_ready = condition.value("status", "") == "True";
+    node.is_unreachable = condition.value("status", "") == "Unknown";
+  }
+  return node;
+}
+
+}  // namespace trainyard::resource

@@ -1,0 +1,73 @@
+#include "operator/resource/pod.hpp"
+
+#include "operator/resource/field_reader.hpp"
+
+namespace trainyard::resource {
+namespace {
+
+constexpr EnumNames<PodPhase, 5> phase_names{{{"Pending", PodPhase::pending},
+                                              {"Running", PodPhase::running},
+                                              {"Succeeded", PodPhase::succeeded},
+                                              {"Failed", PodPhase::failed},
+                                              {"Unknown", PodPhase::unknown}}};
+
+void read_state(FieldReader& state, ContainerStatus& status) {
+  state.read_object("waiting", [&](FieldReader& waiting) {
+    waiting.read("reason", status.waiting_reason);
+    waiting.read("message", status.waiting_message);
+  });
+  state.read_object("running", [&](FieldReader&) { status.is_running = true; });
+  state.read_object("terminated", [&](FieldReader& terminated) {
+    ContainerTermination& termination = status.terminated.emplace();
+    terminated.read("exitCode", termination.exit_code);
+    terminated.read("signal", termination.signal);
+    terminated.read("reason", termination.reason);
+    terminated.read("message", termination.message);
+    terminated.read("finishedAt", termination.finished_at);
+  });
+}
+
+void read_containers(FieldReader& fields, std::string_view name, std::vector<ContainerStatus>& containers) {
+  fields.read_list(name, [&](FieldReader& item) {
+    ContainerStatus& status = containers.emplace_back();
+    item.read("name", status.name);
+    item.read("ready", status.is_ready);
+    item.read("restartCount", status.restart_count);
+    item.read_object("state", [&](FieldReader& state) { read_state(state, status); });
+  });
+}
+
+}  // namespace
+
+Result<Pod> parse_pod(const nlohmann::json& object) {
+  Pod pod;
+  if (auto metadata = parse_metadata(object)) {
+    pod.metadata = std::move(*metadata);
+  } else {
+    return tl::unexpected{metadata.error()};
+  }
+  std::optional<Error> problem;
+  FieldReader fields{object, "", problem};
+  fields.read_object("spec", [&](FieldReader& spec) { spec.read("nodeName", pod.node_name); });
+  fields.read_object("status", [&](FieldReader& status) {
+    status.read("phase", pod.phase, phase_names);
+    status.read("podIP", pod.pod_ip);
+    status.read("reason", pod.reason);
+    status.read("message", pod.message);
+    status.read_list("conditions", [&](FieldReader& item) {
+      PodCondition& condition = pod.conditions.emplace_back();
+      std::string value;
+      item.read("type", condition.type);
+      item.read("status", value);
+      item.read("reason", condition.reason);
+      item.read("message", condition.message);
+      condition.is_true = value == "True";
+    });
+    read_containers(status, "containerStatuses", pod.containers);
+    read_containers(status, "initContainerStatuses", pod.init_containers);
+  });
+  if (problem) return tl::unexpected{*problem};
+  return pod;
+}
+
+}  // namespace trainyard::resource

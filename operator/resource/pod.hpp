@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operator/resource/metadata.hpp"
+
+namespace trainyard::resource {
+
+enum class PodPhase { pending, running, succeeded, failed, unknown };
+
+struct ContainerTermination {
+  int exit_code = 0;
+  int signal = 0;
+  std::string reason;   ///< "Error", "OOMKilled", "Completed", ...
+  std::string message;  ///< The termination message.
+  std::optional<Time> finished_at;
+  bool operator==(const ContainerTermination&) const = default;
+};
+
+struct ContainerStatus {
+  std::string name;
+  bool is_running = false;
+  bool is_ready = false;
+  std::string waiting_reason;  ///< "ContainerCreating", "ImagePullBackOff", "CreateContainerConfigError", ...
+  std::string waiting_message;
+  std::optional<ContainerTermination> terminated;
+  std::int64_t restart_count = 0;
+  bool operator==(const ContainerStatus&) const = default;
+};
+
+struct PodCondition {
+  std::string type;  ///< "PodScheduled", "DisruptionTarget", ...
+  bool is_true = false;
+  std::string reason;
+  std::string message;
+  bool operator==(const PodCondition&) const = default;
+};
+
+/// The part of a Pod that planning reads; informers keep this and drop the rest.
+struct Pod {
+  Metadata metadata;
+  PodPhase phase = PodPhase::pending;
+  std::string node_name;
+  std::string pod_ip;
+  std::string reason;   ///< status.reason: "Evicted", "NodeLost", ...
+  std::string message;  ///< status.message
+  std::vector<PodCondition> conditions;
+  std::vector<ContainerStatus> containers;
+  std::vector<ContainerStatus> init_containers;
+  bool operator==(const Pod&) const = default;
+};
+
+[[nodiscard]] Result<Pod> parse_pod(const nlohmann::json& object);
+
+}  // namespace trainyard::resource

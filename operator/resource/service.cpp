@@ -1,0 +1,9 @@
+#include "operator/resource/service.hpp"
+
+namespace trainyard::resource {
+
+Result<Service> parse_service(const nlohmann::json& object) {
+  return parse_metadata(object).map([](Metadata metadata) { return Service{std::move(metadata)}; });
+}
+
+}  // namespace trainyard::resource

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "operator/resource/metadata.hpp"
+
+namespace trainyard::resource {
+
+/// The part of a Service that planning reads.
+struct Service {
+  Metadata metadata;
+  bool operator==(const Service&) const = default;
+};
+
+[[nodiscard]] Result<Service> parse_service(const nlohmann::json& object);
+
+}  // namespace trainyard::resource

@@ -1,0 +1,155 @@
+#include "operator/resource/training_spec.hpp"
+
+#include "common/duration.hpp"
+#include "operator/resource/field_reader.hpp"
+
+namespace trainyard::resource {
+namespace {
+
+using nlohmann::json;
+
+constexpr EnumNames<DataFormat, 2> format_names{{{"synthetic", DataFormat::synthetic}, {"idx", DataFormat::idx}}};
+constexpr EnumNames<OptimizerName, 2> optimizer_names{{{"adam", OptimizerName::adam}, {"sgd", OptimizerName::sgd}}};
+constexpr EnumNames<ResumeMode, 2> resume_names{{{"auto", ResumeMode::automatic}, {"none", ResumeMode::none}}};
+
+constexpr IntegerRange at_least_one{.min = 1};
+
+template <typename Enum, std::size_t count>
+std::string_view name_of(Enum value, const EnumNames<Enum, count>& names) {
+  for (const auto& [name, candidate] : names) {
+    if (candidate == value) return name;
+  }
+  return {};
+}
+
+Every read_every(FieldReader& fields) {
+  Every every;
+  fields.read("steps", every.steps, at_least_one);
+  fields.read("epochs", every.epochs, at_least_one);
+  fields.read("time", every.time);
+  return every;
+}
+
+json to_json(const Every& every) {
+  json object = json::object();
+  if (every.steps) object["steps"] = *every.steps;
+  if (every.epochs) object["epochs"] = *every.epochs;
+  if (every.time) object["time"] = format_duration(*every.time);
+  return object;
+}
+
+void read_data(FieldReader& fields, DataSpec& data) {
+  fields.read("format", data.format, format_names);
+  fields.read("volumeClaim", data.volume_claim);
+  fields.read("path", data.path);
+  fields.read("uri", data.uri);
+  fields.read("samples", data.samples, at_least_one);
+  if (!data.uri.empty() && !(data.path.empty() && data.volume_claim.empty())) {
+    fields.report("uri", "excludes volumeClaim and path: the data is in one place");
+  }
+}
+
+json to_json(const DataSpec& data) {
+  json object{{"format", name_of(data.format, format_names)}};
+  if (!data.volume_claim.empty()) object["volumeClaim"] = data.volume_claim;
+  if (!data.path.empty()) object["path"] = data.path;
+  if (!data.uri.empty()) object["uri"] = data.uri;
+  if (data.format == DataFormat::synthetic) object["samples"] = data.samples;
+  return object;
+}
+
+void read_optimizer(FieldReader& fields, OptimizerSpec& optimizer) {
+  fields.read("name", optimizer.name, optimizer_names);
+  fields.read("lr", optimizer.lr, NumberRange{.is_min_open = true});
+  fields.read("momentum", optimizer.momentum, NumberRange{.max = 1, .is_max_open = true});
+  fields.read("weightDecay", optimizer.weight_decay, NumberRange{});
+  fields.read("beta1", optimizer.beta1, NumberRange{.max = 1, .is_max_open = true});
+  fields.read("beta2", optimizer.beta2, NumberRange{.max = 1, .is_max_open = true});
+  fields.read("eps", optimizer.eps, NumberRange{.is_min_open = true});
+}
+
+json to_json(const OptimizerSpec& optimizer) {
+  json object{{"name", name_of(optimizer.name, optimizer_names)},
+              {"lr", optimizer.lr},
+              {"weightDecay", optimizer.weight_decay}};
+  if (optimizer.name == OptimizerName::sgd) {
+    object["momentum"] = optimizer.momentum;
+  } else {
+    object["beta1"] = optimizer.beta1;
+    object["beta2"] = optimizer.beta2;
+    object["eps"] = optimizer.eps;
+  }
+  return object;
+}
+
+}  // namespace
+
+Result<TrainingSpec> parse_training_spec(const json& object) {
+  std::optional<Error> problem;
+  FieldReader fields{object, "spec.training", problem};
+  TrainingSpec spec;
+  fields.require("model");
+  fields.read_object("model", [&](FieldReader& model) {
+    model.require("name");
+    model.read("name", spec.model.name);
+  });
+  fields.read_object("data", [&](FieldReader& data) { read_data(data, spec.data); });
+  fields.read("batchSize", spec.batch_size, at_least_one);
+  fields.read("epochs", spec.epochs, at_least_one);
+  fields.read("maxSteps", spec.max_steps, at_least_one);
+  fields.read_object("optimizer", [&](FieldReader& optimizer) { read_optimizer(optimizer, spec.optimizer); });
+  fields.read("seed", spec.seed);
+  fields.read_object("validateEvery", [&](FieldReader& every) { spec.validate_every = read_every(every); });
+  fields.read_object("log", [&](FieldReader& log) {
+    log.read_object("every", [&](FieldReader& every) { spec.log_every = read_every(every); });
+  });
+  if (problem) return tl::unexpected{*problem};
+  return spec;
+}
+
+Result<CheckpointSpec> parse_checkpoint_spec(const json& object) {
+  std::optional<Error> problem;
+  FieldReader fields{object, "spec.checkpoint", problem};
+  CheckpointSpec spec;
+  fields.require("uri");
+  fields.read("uri", spec.uri);
+  fields.read_object("every", [&](FieldReader& every) { spec.every = read_every(every); });
+  fields.read_object("keep", [&](FieldReader& keep) { keep.read("last", spec.keep_last, IntegerRange{.min = 2}); });
+  fields.read("resume", spec.resume, resume_names);
+  fields.read("credentialsSecret", spec.credentials_secret);
+  fields.read_object("s3", [&](FieldReader& s3) {
+    s3.read("endpoint", spec.s3.endpoint);
+    s3.read("region", spec.s3.region);
+    s3.read("pathStyle", spec.s3.path_style);
+  });
+  if (problem) return tl::unexpected{*problem};
+  return spec;
+}
+
+json to_json(const TrainingSpec& spec) {
+  json object{{"model", {{"name", spec.model.name}}},
+              {"data", to_json(spec.data)},
+              {"batchSize", spec.batch_size},
+              {"optimizer", to_json(spec.optimizer)},
+              {"seed", spec.seed},
+              {"log", {{"every", to_json(spec.log_every)}}}};
+  if (spec.epochs) object["epochs"] = *spec.epochs;
+  if (spec.max_steps) object["maxSteps"] = *spec.max_steps;
+  if (spec.validate_every) object["validateEvery"] = to_json(*spec.validate_every);
+  return object;
+}
+
+json to_json(const CheckpointSpec& spec) {
+  json object{{"uri", spec.uri},
+              {"every", to_json(spec.every)},
+              {"keep", {{"last", spec.keep_last}}},
+              {"resume", name_of(spec.resume, resume_names)}};
+  if (!spec.credentials_secret.empty()) object["credentialsSecret"] = spec.credentials_secret;
+  json s3{{"pathStyle", spec.s3.path_style}};
+  if (!spec.s3.endpoint.empty()) s3["endpoint"] = spec.s3.endpoint;
+  if (!spec.s3.region.empty()) s3["region"] = spec.s3.region;
+  object["s3"] = std::move(s3);
+  return object;
+}
+
+}  // namespace trainyard::resource

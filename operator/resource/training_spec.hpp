@@ -1,0 +1,92 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "common/result.hpp"
+
+/// `spec.training` and `spec.checkpoint` of a TrainingJob: what the worker is told to do. Field names, defaults, ranges
+/// and units are those of crds/, where every field is described; durations are milliseconds here and strings ("90s") in
+/// JSON.
+namespace trainyard::resource {
+
+enum class DataFormat { synthetic, idx };
+enum class OptimizerName { adam, sgd };
+
+struct ModelSpec {
+  std::string name;
+  bool operator==(const ModelSpec&) const = default;
+};
+
+struct DataSpec {
+  DataFormat format = DataFormat::synthetic;
+  std::string volume_claim;  ///< Empty: `path` is a folder of the image or the machine.
+  std::string path;          ///< Relative to the claim, or absolute without one.
+  std::string uri;           ///< file:// or s3://, fetched to a cache folder; excludes volume_claim and path.
+  /// synthetic only: size of the training set; a sixth of it again is the validation set.
+  std::int64_t samples = 60'000;
+  bool operator==(const DataSpec&) const = default;
+};
+
+struct OptimizerSpec {
+  OptimizerName name = OptimizerName::adam;
+  double lr = 0.001;
+  double momentum = 0.0;      ///< sgd only.
+  double weight_decay = 0.0;  ///< L2 into the gradient, as torch.optim.Adam and SGD do.
+  double beta1 = 0.9;         ///< adam only, with beta2 and eps.
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  bool operator==(const OptimizerSpec&) const = default;
+};
+
+/// At each multiple of any part that is set.
+struct Every {
+  std::optional<std::int64_t> steps;
+  std::optional<std::int64_t> epochs;
+  std::optional<std::chrono::milliseconds> time;  ///< checkpoint.every only.
+  bool operator==(const Every&) const = default;
+};
+
+struct TrainingSpec {
+  ModelSpec model;
+  DataSpec data;
+  std::int64_t batch_size = 64;           ///< Samples per process and step.
+  std::optional<std::int64_t> epochs;     ///< Neither epochs nor max_steps: 1 epoch.
+  std::optional<std::int64_t> max_steps;  ///< Optimizer steps; ends in the middle of an epoch.
+  OptimizerSpec optimizer;
+  std::int64_t seed = 0;
+  std::optional<Every> validate_every;  ///< Absent: after every epoch. Steps or epochs.
+  Every log_every{.steps = 50, .epochs = {}, .time = {}};
+  bool operator==(const TrainingSpec&) const = default;
+};
+
+struct S3Spec {
+  std::string endpoint;  ///< Empty: AWS's, by region.
+  std::string region;    ///< Empty: the environment's, else us-east-1.
+  bool path_style = false;
+  bool operator==(const S3Spec&) const = default;
+};
+
+enum class ResumeMode { automatic, none };
+
+struct CheckpointSpec {
+  std::string uri;  ///< file:///... or s3://bucket/prefix
+  Every every;      ///< Nothing set: each epoch's end. A last one is always made at the end and on SIGTERM.
+  std::int64_t keep_last = 3;
+  ResumeMode resume = ResumeMode::automatic;
+  std::string credentials_secret;  ///< The operator's business; the worker sees the environment that comes of it.
+  S3Spec s3;
+  bool operator==(const CheckpointSpec&) const = default;
+};
+
+/// Reads JSON in the API's form; absent fields get the defaults above. ErrorKind::invalid names the field by its path.
+[[nodiscard]] Result<TrainingSpec> parse_training_spec(const nlohmann::json& object);
+[[nodiscard]] Result<CheckpointSpec> parse_checkpoint_spec(const nlohmann::json& object);
+/// The API's form, defaults written out. Parsing it gives back an equal value.
+[[nodiscard]] nlohmann::json to_json(const TrainingSpec& spec);
+[[nodiscard]] nlohmann::json to_json(const CheckpointSpec& spec);
+
+}  // namespace trainyard::resource

@@ -1,0 +1,132 @@
+#include "operator/resource/validate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/check.hpp"
+#include "crds/embedded.hpp"
+#include "operator/resource/cel.hpp"
+#include "operator/resource/object_meta.hpp"
+#include "operator/resource/schema.hpp"
+#include "operator/resource/yaml.hpp"
+
+namespace trainyard::resource {
+namespace {
+
+using nlohmann::json;
+
+/// Schema of the whole object as it stands in the built-in CRD.
+const json& training_job_schema() {
+  static const json schema = [] {
+    const auto documents = parse_yaml(crds::training_job_crd());
+    check(documents && documents->size() == 1, "the built-in CRD is one YAML document");
+    return documents->front().at("spec").at("versions").at(0).at("schema").at("openAPIV3Schema");
+  }();
+  return schema;
+}
+
+const json& spec_schema() {
+  return training_job_schema().at("properties").at("spec");
+}
+
+/// The server makes up a name of five more characters before it judges.
+json with_generated_name(json object) {
+  const auto metadata = object.find("metadata");
+  if (metadata == object.end() || metadata->contains("name")) return object;
+  if (const auto prefix = metadata->find("generateName"); prefix != metadata->end() && prefix->is_string()) {
+    (*metadata)["name"] = prefix->get<std::string>() + "xxxxx";
+  }
+  return object;
+}
+
+std::vector<Violation> check_type_meta(const json& object) {
+  std::vector<Violation> violations;
+  const auto demand = [&](std::string_view name, std::string_view value) {
+    const auto found = object.find(name);
+    if (found != object.end() && *found == value) return;
+    violations.push_back({std::string{name},
+                          fmt::format("must be {}, got {}", value, found == object.end() ? "nothing" : found->dump())});
+  };
+  demand("apiVersion", "trainyard.dev/v1alpha1");
+  demand("kind", "TrainingJob");
+  return violations;
+}
+
+void append(std::vector<Violation>& violations, std::vector<Violation> more) {
+  std::ranges::move(more, std::back_inserter(violations));
+}
+
+std::vector<Violation> check_shape(const json& object) {
+  if (!object.is_object()) return {{"the object", fmt::format("must be an object with fields, got {}", object.dump())}};
+  std::vector<Violation> violations = check_type_meta(object);
+  append(violations, check_object_meta(object.value("metadata", json::object())));
+  for (const auto& [name, unused] : object.items()) {
+    if (!training_job_schema().at("properties").contains(name)) {
+      violations.push_back({name, "is an unknown field; there are apiVersion, kind, metadata, spec"});
+    }
+  }
+  if (!object.contains("spec") || object.at("spec").is_null()) {
+    violations.push_back({"spec", "must be given"});
+  } else {
+    append(violations, check_schema(spec_schema(), object.at("spec"), "spec"));
+  }
+  return violations;
+}
+
+/// Rules are only judged on objects whose shape is right, by the server as well.
+std::vector<Violation> check_rules(const json& schema, const json& value, const json* old_value,
+                                   const std::string& path) {
+  std::vector<Violation> violations;
+  const auto rules = schema.find("x-kubernetes-validations");
+  if (rules == schema.end()) return violations;
+  for (const json& rule : *rules) {
+    const auto& text = rule.at("rule").get_ref<const std::string&>();
+    if (cel::is_about_changes(text) && old_value == nullptr) continue;
+    const Result<bool> is_kept = cel::keeps_rule(text, value, old_value);
+    if (is_kept && *is_kept) continue;
+    const std::string field = path + rule.value("fieldPath", "");
+    violations.push_back({field.starts_with('.') ? field.substr(1) : field,
+                          is_kept ? rule.at("message").get<std::string>() : is_kept.error().message});
+  }
+  return violations;
+}
+
+std::vector<Violation> validate(const json& given, const json* stored) {
+  if (!given.is_object() || !given.value("metadata", json::object()).is_object()) return check_shape(given);
+  const json object = with_generated_name(with_defaults(given));
+  std::vector<Violation> violations = check_shape(object);
+  if (!violations.empty()) return violations;
+  const json old_spec = stored != nullptr ? with_defaults(*stored).at("spec") : json();
+  violations = check_rules(training_job_schema(), object, nullptr, "");
+  visit_values(spec_schema(), object.at("spec"), "spec",
+               [&](const json& schema, const json& value, const std::string& path) {
+                 const bool is_whole_spec = path == "spec" && stored != nullptr;
+                 append(violations, check_rules(schema, value, is_whole_spec ? &old_spec : nullptr, path));
+               });
+  return violations;
+}
+
+}  // namespace
+
+std::string to_string(const Violation& violation) {
+  return violation.field.empty() ? violation.sentence : fmt::format("{}: {}", violation.field, violation.sentence);
+}
+
+json with_defaults(json object) {
+  if (object.is_object() && object.contains("spec") && object.at("spec").is_object()) {
+    object["spec"] = with_schema_defaults(spec_schema(), std::move(object["spec"]));
+  }
+  return object;
+}
+
+std::vector<Violation> validate_training_job(const json& object) {
+  return validate(object, nullptr);
+}
+
+std::vector<Violation> validate_update(const json& before, const json& after) {
+  return validate(after, &before);
+}
+
+}  // namespace trainyard::resource

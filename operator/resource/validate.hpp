@@ -1,0 +1,22 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "operator/resource/violation.hpp"
+
+/// What the API server says about a TrainingJob, without an API server: the CRD's schema, and its CEL rules in the same
+/// words.
+namespace trainyard::resource {
+
+/// `object` with the schema's defaults filled in, as the API server stores it. Of `object` only spec is changed.
+[[nodiscard]] nlohmann::json with_defaults(nlohmann::json object);
+
+/// What is wrong with a new TrainingJob; empty: it would be accepted. Defaults are filled in first, as the API server
+/// does. Fields that the schema does not know are violations, as under `kubectl apply`'s strict field validation.
+[[nodiscard]] std::vector<Violation> validate_training_job(const nlohmann::json& object);
+
+/// The same for `after` as the new form of the stored `before`: also the rules about what may not change.
+[[nodiscard]] std::vector<Violation> validate_update(const nlohmann::json& before, const nlohmann::json& after);
+
+}  // namespace trainyard::resource

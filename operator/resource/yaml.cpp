@@ -1,0 +1,175 @@
+#include "operator/resource/yaml.hpp"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <regex>
+#include <set>
+#include <string>
+
+namespace trainyard::resource {
+namespace {
+
+using nlohmann::json;
+
+/// Aliases of aliases can make a small file huge; no job comes near this many values.
+constexpr std::size_t values_max = 1'000'000;
+
+struct Refused {
+  YAML::Mark mark;
+  std::string sentence;
+};
+
+template <std::size_t count>
+bool is_one_of(std::string_view text, const std::array<std::string_view, count>& words) {
+  return std::ranges::find(words, text) != words.end();
+}
+
+constexpr std::array<std::string_view, 5> null_words{"", "~", "null", "Null", "NULL"};
+constexpr std::array<std::string_view, 11> true_words{"y",    "Y",    "yes", "Yes", "YES", "true",
+                                                      "True", "TRUE", "on",  "On",  "ON"};
+constexpr std::array<std::string_view, 11> false_words{"n",     "N",     "no",  "No",  "NO", "false",
+                                                       "False", "FALSE", "off", "Off", "OFF"};
+
+/// Decimal, 0x, 0o, 0b, and octal by a leading 0, with a sign.
+std::optional<json> as_integer(std::string_view text) {
+  const bool is_negative = text.starts_with('-');
+  if (is_negative || text.starts_with('+')) text.remove_prefix(1);
+  int base = 10;
+  if (text.size() > 1 && text[0] == '0') {
+    base = text[1] == 'x' || text[1] == 'X' ? 16 : text[1] == 'b' || text[1] == 'B' ? 2 : 8;
+    const bool has_letter = base != 8 || text[1] == 'o' || text[1] == 'O';
+    text.remove_prefix(has_letter ? 2 : 1);
+  }
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return {};
+  constexpr std::uint64_t signed_limit = std::uint64_t{1} << 63;
+  if (number < signed_limit)
+    return is_negative ? -static_cast<std::int64_t>(number) : static_cast<std::int64_t>(number);
+  if (is_negative) return {};
+  return number;
+}
+
+std::optional<json> as_float(const std::string& text, YAML::Mark mark) {
+  static const std::regex form{R"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?)"};
+  static const std::regex not_finite{R"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))"};
+  if (std::regex_match(text, not_finite)) throw Refused{mark, fmt::format("{} cannot be written as JSON", text)};
+  if (!std::regex_match(text, form)) return {};
+  const double number = std::strtod(text.c_str(), nullptr);
+  if (!std::isfinite(number)) return {};
+  return number;
+}
+
+json plain_scalar(const std::string& text, YAML::Mark mark) {
+  if (is_one_of(text, null_words)) return nullptr;
+  if (is_one_of(text, true_words)) return true;
+  if (is_one_of(text, false_words)) return false;
+  constexpr std::string_view number_starts = "+-.0123456789";
+  if (number_starts.find(text.front()) == std::string_view::npos) return text;
+  std::string digits = text;
+  std::erase(digits, '_');
+  if (auto integer = as_integer(digits)) return *integer;
+  if (auto number = as_float(digits, mark)) return *number;
+  return text;
+}
+
+json scalar(const YAML::Node& node) {
+  const std::string& tag = node.Tag();
+  const bool is_plain = tag == "?" || tag.empty();
+  return is_plain ? plain_scalar(node.Scalar(), node.Mark()) : json(node.Scalar());
+}
+
+class Converter {
+ public:
+  json convert(const YAML::Node& node) {
+    if (++values_ > values_max) throw Refused{node.Mark(), fmt::format("more than {} values", values_max)};
+    switch (node.Type()) {
+      case YAML::NodeType::Scalar:
+        return scalar(node);
+      case YAML::NodeType::Sequence:
+        return convert_list(node);
+      case YAML::NodeType::Map:
+        return convert_map(node);
+      default:
+        return nullptr;
+    }
+  }
+
+ private:
+  json convert_list(const YAML::Node& node) {
+    json list = json::array();
+    for (const YAML::Node& item : node) list.push_back(convert(item));
+    return list;
+  }
+
+  json convert_map(const YAML::Node& node) {
+    json own = json::object();
+    json merged = json::object();
+    for (const auto& entry : node) {
+      const YAML::Node& key = entry.first;
+      const YAML::Node& value = entry.second;
+      if (!key.IsScalar()) throw Refused{key.Mark(), "a key must be a word"};
+      if (key.Tag() == "?" && key.Scalar() == "<<") {
+        merge(value, merged);
+        continue;
+      }
+      const std::string name = key_name(key);
+      if (own.contains(name)) throw Refused{key.Mark(), fmt::format("{} is given twice", name)};
+      own[name] = convert(value);
+    }
+    merged.update(own);
+    return merged;
+  }
+
+  void merge(const YAML::Node& source, json& into) {
+    // Of several sources the first one that has a key wins.
+    if (source.IsSequence()) {
+      for (const YAML::Node& item : source) merge(item, into);
+    } else if (source.IsMap()) {
+      const json values = convert_map(source);
+      for (const auto& [name, value] : values.items()) {
+        if (!into.contains(name)) into[name] = value;
+      }
+    } else {
+      throw Refused{source.Mark(), "<< takes a map or a list of maps"};
+    }
+  }
+
+  static std::string key_name(const YAML::Node& key) {
+    const json value = scalar(key);
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  }
+
+  std::size_t values_ = 0;
+};
+
+tl::unexpected<Error> refused(YAML::Mark mark, std::string_view sentence) {
+  if (mark.is_null()) return fail(ErrorKind::invalid, fmt::format("YAML: {}", sentence));
+  return fail(ErrorKind::invalid,
+              fmt::format("YAML, line {}, column {}: {}", mark.line + 1, mark.column + 1, sentence));
+}
+
+}  // namespace
+
+Result<std::vector<json>> parse_yaml(std::string_view text) {
+  try {
+    std::vector<json> documents;
+    for (const YAML::Node& node : YAML::LoadAll(std::string{text})) {
+      json document = Converter{}.convert(node);
+      if (!document.is_null()) documents.push_back(std::move(document));
+    }
+    return documents;
+  } catch (const Refused& error) {
+    return refused(error.mark, error.sentence);
+  } catch (const YAML::Exception& error) {
+    return refused(error.mark, error.msg);
+  }
+}
+
+}  // namespace trainyard::resource

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <string>
+
+#include "operator/resource/training_job.hpp"
+
+namespace trainyard::builders {
+
+/// When the tests' stories begin.
+inline constexpr Time start{std::chrono::sys_days{std::chrono::year{2026} / 11 / 21} + std::chrono::hours{10}};
+
+/// A valid job as the API server would give it, in ten words: two CPU pods of synthetic training, never looked at
+/// before.
+class JobBuilder {
+ public:
+  JobBuilder();
+
+  JobBuilder& named(std::string name);
+  JobBuilder& uid(std::string uid);
+  JobBuilder& replicas(std::int64_t count);
+  JobBuilder& gpus_per_pod(std::int64_t count);
+  JobBuilder& checkpoint(std::string uri = "s3://models/smoke");
+  JobBuilder& without_training();
+  /// The template's JSON; a syntax error ends the test.
+  JobBuilder& pod_template(std::string_view text);
+  JobBuilder& container(std::string_view image = "registry.example/train:1");
+  JobBuilder& suspended(bool is_suspended = true);
+  JobBuilder& deadline(std::chrono::seconds deadline);
+  JobBuilder& ttl(std::chrono::seconds ttl);
+  JobBuilder& clean_pods(resource::CleanPods policy);
+  JobBuilder& generation(std::int64_t generation);
+
+  [[nodiscard]] resource::TrainingJob build() const { return job_; }
+  operator resource::TrainingJob() const {
+    return job_;
+  }  // NOLINT(google-explicit-constructor): reads as the job it builds
+
+  /// As a user would apply it: apiVersion, kind, metadata, spec.
+  [[nodiscard]] nlohmann::json manifest() const;
+
+ private:
+  resource::TrainingJob job_;
+};
+
+[[nodiscard]] inline JobBuilder a_job() {
+  return JobBuilder{};
+}
+
+}  // namespace trainyard::builders

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "operator/plan/observed.hpp"
+#include "tests/builders/a_job.hpp"
+
+namespace trainyard::builders {
+
+/// One pod of attempt `attempt`, running on node "node-<rank>".
+[[nodiscard]] resource::Pod a_pod(const resource::TrainingJob& job, std::int64_t attempt, std::int64_t rank);
+
+/// What the operator sees of a job whose first attempt runs: two pods, each with its worker running, the service, all
+/// nodes ready. Every method states one thing that is otherwise.
+class ObservedBuilder {
+ public:
+  explicit ObservedBuilder(const JobBuilder& job = a_job());
+
+  // ---- The attempt
+  ObservedBuilder& attempt(std::int64_t attempt);
+  ObservedBuilder& unformed();
+  ObservedBuilder& phase(resource::Phase phase, std::string reason = {});
+
+  // ---- Its pods
+  ObservedBuilder& missing(std::int64_t rank);
+  ObservedBuilder& waiting(std::int64_t rank, std::string reason = "ContainerCreating", std::string message = {});
+  ObservedBuilder& unscheduled(std::int64_t rank, std::string message);
+  ObservedBuilder& ended(std::int64_t rank, int exit_code, std::string message = {}, std::string reason = "Error");
+  ObservedBuilder& leaving(std::int64_t rank, Time until = start + std::chrono::seconds{120});
+  ObservedBuilder& disrupted(std::int64_t rank, std::string reason = "EvictionByEvictionAPI");
+  ObservedBuilder& on_lost_node(std::int64_t rank);
+
+  // ---- Anything else
+  ObservedBuilder& with(const std::function<void(plan::Observed&)>& change);
+
+  [[nodiscard]] plan::Observed build() const { return observed_; }
+  operator plan::Observed() const { return observed_; }  // NOLINT(google-explicit-constructor): reads as what it builds
+
+ private:
+  resource::Pod& pod(std::int64_t rank);
+  void make_pods();
+
+  plan::Observed observed_;
+};
+
+[[nodiscard]] inline ObservedBuilder an_observed(const JobBuilder& job = a_job()) {
+  return ObservedBuilder{job};
+}
+
+/// What the operator sees when it meets `job` for the first time.
+[[nodiscard]] plan::Observed first_sight(const JobBuilder& job = a_job());
+
+}  // namespace trainyard::builders
