@@ -1,0 +1,70 @@
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/logging.hpp"
+#include "common/result.hpp"
+#include "operator/control/object_cache.hpp"
+#include "operator/control/object_sink.hpp"
+#include "operator/resource/metadata.hpp"
+
+namespace trainyard::control {
+
+/// Keeps a projection T of each object in a cache, and tells of each object that came, changed or went after the cache
+/// knows it. An object that cannot be read is logged and left out: one bad object must not stop the rest.
+template <typename T>
+class CacheSink final : public ObjectSink {
+ public:
+  using Parse = std::function<Result<T>(const nlohmann::json&)>;
+  using OnChange = std::function<void(const T&)>;
+
+  /// `cache` outlives the sink. `name_space`: what the informer lists; empty: all.
+  CacheSink(ObjectCache<T>& cache, std::string name_space, Parse parse, OnChange on_change)
+      : cache_{cache}, name_space_{std::move(name_space)}, parse_{std::move(parse)}, on_change_{std::move(on_change)} {}
+
+  void begin_list() override {
+    is_listing_ = true;
+    listed_.clear();
+  }
+
+  void put(const nlohmann::json& object) override {
+    auto parsed = parse_(object);
+    if (!parsed) {
+      logging::warn("object skipped", {{"error", parsed.error().message}});
+      return;
+    }
+    if (is_listing_) listed_.insert({parsed->metadata.name_space, parsed->metadata.name});
+    cache_.put_listed(*parsed);
+    on_change_(*parsed);
+  }
+
+  void erase(const nlohmann::json& object) override {
+    const auto parsed = parse_(object);
+    if (!parsed) {
+      logging::warn("object skipped", {{"error", parsed.error().message}});
+      return;
+    }
+    cache_.erase({parsed->metadata.name_space, parsed->metadata.name}, parsed->metadata.uid);
+    on_change_(*parsed);
+  }
+
+  void end_list(std::string_view resource_version) override {
+    for (const T& erased : cache_.erase_unlisted(name_space_, listed_, resource_version)) on_change_(erased);
+    is_listing_ = false;
+    listed_.clear();
+  }
+
+ private:
+  ObjectCache<T>& cache_;
+  const std::string name_space_;
+  const Parse parse_;
+  const OnChange on_change_;
+  bool is_listing_ = false;
+  std::set<ObjectKey> listed_;
+};
+
+}  // namespace trainyard::control

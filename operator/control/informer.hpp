@@ -1,0 +1,57 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string>
+
+#include "common/backoff.hpp"
+#include "operator/control/object_sink.hpp"
+#include "operator/control/watch_state.hpp"
+#include "operator/kube/api.hpp"
+
+namespace trainyard::control {
+
+struct InformerOptions {
+  std::string name_space;  ///< Empty: all.
+  std::string label_selector;
+  bool is_optional = false;  ///< To be forbidden the first list is to have an empty one.
+  int page_objects = 200;    ///< Bounds what a list holds in memory at a time.
+  std::chrono::seconds watch_timeout{300};
+  Backoff backoff{.initial = std::chrono::milliseconds{200}, .max = std::chrono::milliseconds{15'000}};
+};
+
+/// Brings every object of one kind, and every change of it, to a sink for as long as `run` runs: through dropped
+/// streams, expired versions and outages of the API server.
+class Informer {
+ public:
+  /// `api` and `sink` outlive the informer. `on_first_list` is called once, on run's thread.
+  Informer(kube::Api& api, const kube::ResourceType& type, InformerOptions options, ObjectSink& sink,
+           std::function<void()> on_first_list);
+
+  /// Blocks until `stop`; one thread.
+  void run(const std::stop_token& stop);
+
+  /// Watches that were started anew, for whatever reason. Any thread.
+  [[nodiscard]] std::int64_t watch_restarts() const { return watch_restarts_; }
+
+ private:
+  /// One request, a page or a whole watch, and what it did to the state.
+  Result<void> step(const std::stop_token& stop);
+  Result<void> list_page();
+  Result<void> watch(const std::stop_token& stop);
+  void handle(const kube::WatchEvent& event);
+  void announce_first_list();
+
+  kube::Api& api_;
+  const kube::ResourceType type_;
+  const InformerOptions options_;
+  ObjectSink& sink_;
+  std::function<void()> on_first_list_;
+  WatchState state_;
+  std::atomic<std::int64_t> watch_restarts_ = -1;  // the first is no restart
+};
+
+}  // namespace trainyard::control

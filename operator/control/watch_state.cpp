@@ -1,0 +1,71 @@
+#include "operator/control/watch_state.hpp"
+
+#include <algorithm>
+
+namespace trainyard::control {
+namespace {
+
+constexpr std::chrono::seconds short_watch{1};
+/// A server whose database went back in time answers each watch from our version with a timeout.
+constexpr std::int64_t timeouts_max = 3;
+
+WatchState list_afresh(std::int64_t failures) {
+  return {WatchState::Phase::listing, {}, {}, failures};
+}
+
+bool needs_list(const Error& error, std::int64_t failures) {
+  switch (error.kind) {
+    case ErrorKind::unavailable:
+    case ErrorKind::throttled:
+    case ErrorKind::unauthorized:
+    case ErrorKind::forbidden:
+    case ErrorKind::cancelled:
+      return false;
+    case ErrorKind::timeout:
+      return failures >= timeouts_max;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+WatchState after_page(WatchState state, const kube::ListPage& page) {
+  state.failures = 0;
+  state.continue_token = page.continue_token;
+  if (page.continue_token.empty()) {
+    state.phase = WatchState::Phase::watching;
+    state.resource_version = page.resource_version;
+  }
+  return state;
+}
+
+WatchState after_list_failure(WatchState state, const Error& error) {
+  ++state.failures;
+  if (error.kind == ErrorKind::gone) return list_afresh(state.failures);
+  return state;
+}
+
+WatchState after_event(WatchState state, std::string resource_version) {
+  state.failures = 0;
+  if (!resource_version.empty()) state.resource_version = std::move(resource_version);
+  return state;
+}
+
+WatchState after_watch(WatchState state, const Result<void>& ended, std::chrono::milliseconds lasted,
+                       bool is_eventful) {
+  if (ended) {
+    state.failures = lasted < short_watch && !is_eventful ? state.failures + 1 : 0;
+    return state;
+  }
+  ++state.failures;
+  return needs_list(ended.error(), state.failures) ? list_afresh(state.failures) : state;
+}
+
+std::chrono::milliseconds delay_before_next(const WatchState& state, const Backoff& backoff, const Result<void>& last,
+                                            double random) {
+  const auto told = last ? std::nullopt : last.error().retry_after;
+  return std::max(backoff_delay(backoff, state.failures, random), told.value_or(std::chrono::milliseconds{0}));
+}
+
+}  // namespace trainyard::control

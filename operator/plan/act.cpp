@@ -1,0 +1,59 @@
+#include "operator/plan/act.hpp"
+
+#include "common/backoff.hpp"
+#include "operator/plan/attempt.hpp"
+#include "operator/plan/clean_up.hpp"
+#include "operator/plan/pod.hpp"
+#include "operator/plan/service.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// A quota or an admission rule may change at any time, and nothing tells us when it does.
+constexpr Backoff refusal_backoff{.initial = milliseconds{1'000}, .max = milliseconds{30'000}};
+
+/// How long nothing may be created yet; 0: go ahead.
+milliseconds time_until_creation(const Observed& observed, Time now) {
+  Time earliest = observed.job.status.restart_not_before.value_or(now);
+  if (observed.refusal) {
+    earliest =
+        std::max(earliest, observed.refusal->last + backoff_delay(refusal_backoff, observed.refusal->count, 0.5));
+  }
+  return std::max(milliseconds{0}, earliest - now);
+}
+
+void check_template(const Observed& observed, Time now, Draft& draft) {
+  resource::TrainingJob job = observed.job;
+  begin_attempt(job.status, observed, now);
+  draft.actions.emplace_back(CheckPod{.pod = build_pod(job, 0, observed.traits, observed.settings)});
+}
+
+void create_missing(const Observed& observed, const std::vector<Member>& members, Draft& draft) {
+  if (!observed.service) draft.actions.emplace_back(CreateService{.service = build_service(observed.job)});
+  if (observed.job.status.is_formed) return;
+  for (const Member& member : members) {
+    if (member.state != MemberState::missing) continue;
+    draft.actions.emplace_back(CreatePod{
+        .rank = member.rank, .pod = build_pod(observed.job, member.rank, observed.traits, observed.settings)});
+  }
+}
+
+}  // namespace
+
+void plan_actions(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
+  const resource::TrainingJobStatus& status = observed.job.status;
+  if (status.phase == resource::Phase::suspending || status.phase == resource::Phase::suspended) {
+    return draft.act(delete_live_pods(observed));
+  }
+  if (is_active(status)) draft.act(clean_up_older_attempts(observed));
+  if (const milliseconds wait = time_until_creation(observed, now); wait.count() > 0) return draft.look_again_in(wait);
+  if (status.attempt == 0) {
+    check_template(observed, now, draft);
+  } else {
+    create_missing(observed, members, draft);
+  }
+}
+
+}  // namespace trainyard::plan

@@ -1,0 +1,200 @@
+#include "operator/plan/cause.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "common/contract.hpp"
+#include "operator/plan/names.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+using resource::Cause;
+using std::chrono::milliseconds;
+
+/// Better witnesses first.
+enum class Witness { final_word, disrupted, gone, leaving, first_hand, asked_to_stop, lost_peer };
+
+struct Suspect {
+  const Member* member = nullptr;
+  Witness witness = Witness::first_hand;
+  Cause cause = Cause::application;
+  std::string message;
+  std::optional<Time> waits_until;  ///< Decides nothing before this time, unless a better witness speaks.
+};
+
+/// After the grace period the kubelet has killed the pod; its report may take this long.
+constexpr milliseconds report_wait{2'000};
+
+/// The kubelet or the control plane ended the pod: its own container had no part in it.
+bool is_ended_by_system(const resource::Pod& pod) {
+  constexpr std::array reasons{
+      "Evicted",      "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "UnexpectedAdmissionError",
+      "NodeAffinity", "OutOfcpu", "OutOfmemory",  "OutOfpods"};
+  return has_disruption_target(pod) || std::ranges::find(reasons, pod.reason) != reasons.end() ||
+         pod.reason.starts_with("OutOf");
+}
+
+/// A node whose clock runs ahead of ours must not stretch the wait: its report is then taken for an old one.
+Time witness_deadline(const std::optional<Time>& ended_at, Time now) {
+  return ended_at && *ended_at <= now + witness_wait ? *ended_at + witness_wait : now;
+}
+
+std::string describe_ending(const Ending& ending) {
+  std::string text = ending.exit_code ? fmt::format("exit code {}", *ending.exit_code) : std::string{"ended"};
+  if (!ending.reason.empty() && ending.reason != "Error") text += fmt::format(" ({})", ending.reason);
+  if (!ending.message.empty()) text += fmt::format(": {}", ending.message);
+  return text;
+}
+
+Suspect accuse_failed(const Observed& observed, const Member& member, Time now) {
+  const Ending& ending = *member.ending;
+  const int code = ending.exit_code.value_or(-1);
+  Suspect suspect{.member = &member, .message = describe_ending(ending)};
+  if (code == contract::exit_do_not_restart) {
+    suspect.witness = Witness::final_word;
+  } else if (is_ended_by_system(*member.pod) || is_on_lost_node(observed, *member.pod)) {
+    suspect.witness = Witness::disrupted;
+    suspect.cause = Cause::infrastructure;
+  } else if (code == contract::exit_peer_lost) {
+    suspect.witness = Witness::lost_peer;
+    suspect.cause = Cause::infrastructure;
+    suspect.waits_until = witness_deadline(ending.at, now);
+  } else if (member.is_leaving) {
+    suspect.witness = Witness::gone;
+    suspect.cause = Cause::deleted;
+    suspect.message = fmt::format("the pod was deleted; {}", suspect.message);
+  } else if (code == contract::exit_preempted) {
+    suspect.witness = Witness::asked_to_stop;
+    suspect.cause = Cause::infrastructure;
+    suspect.waits_until = witness_deadline(ending.at, now);
+  } else if (code == contract::exit_fenced || code == contract::exit_rendezvous || code == contract::exit_storage) {
+    suspect.cause = Cause::infrastructure;
+  }
+  return suspect;
+}
+
+/// A pod that is being deleted still runs. Where there is a checkpoint its group is saving one, and cutting that short
+/// would lose work.
+Suspect accuse_leaving(const Observed& observed, const Member& member, Time now) {
+  Suspect suspect{
+      .member = &member, .witness = Witness::leaving, .cause = Cause::deleted, .message = "the pod is being deleted"};
+  const bool may_save = observed.job.spec.checkpoint.has_value() && member.state == MemberState::running;
+  suspect.waits_until = may_save ? *member.pod->metadata.deletion_time + report_wait : now;
+  if (has_disruption_target(*member.pod)) suspect.cause = Cause::infrastructure;
+  return suspect;
+}
+
+std::optional<Suspect> accuse(const Observed& observed, const Member& member, Time now) {
+  if (member.state == MemberState::succeeded) return std::nullopt;
+  if (member.state == MemberState::missing) {
+    // Before the attempt is formed a missing pod is still to be created.
+    if (!observed.job.status.is_formed) return std::nullopt;
+    return Suspect{.member = &member,
+                   .witness = Witness::gone,
+                   .cause = Cause::deleted,
+                   .message = "the pod is gone; how it ended was not seen"};
+  }
+  if (member.state == MemberState::failed) return accuse_failed(observed, member, now);
+  if (is_on_lost_node(observed, *member.pod)) {
+    return Suspect{.member = &member,
+                   .witness = Witness::disrupted,
+                   .cause = Cause::infrastructure,
+                   .message = fmt::format("node {} is unreachable", member.pod->node_name)};
+  }
+  if (member.is_leaving) return accuse_leaving(observed, member, now);
+  return std::nullopt;
+}
+
+bool decides_now(const Suspect& suspect, Time now) {
+  return !suspect.waits_until || *suspect.waits_until <= now;
+}
+
+/// Between equals the first to end is the cause, then the lowest rank. One without a time comes last.
+bool is_better(const Suspect& left, const Suspect& right) {
+  const auto key = [](const Suspect& suspect) {
+    const auto at = suspect.member->ending ? suspect.member->ending->at : std::nullopt;
+    return std::tuple{suspect.witness, at.value_or(Time::max()), suspect.member->rank};
+  };
+  return key(left) < key(right);
+}
+
+bool takes_node_along(const resource::Pod& pod) {
+  return std::ranges::any_of(pod.conditions, [](const resource::PodCondition& condition) {
+    return condition.type == "DisruptionTarget" && condition.is_true &&
+           (condition.reason == "DeletionByTaintManager" || condition.reason == "TerminationByKubelet");
+  });
+}
+
+void add_node(std::vector<std::string>& nodes, const std::string& node) {
+  if (!node.empty() && std::ranges::find(nodes, node) == nodes.end()) nodes.push_back(node);
+}
+
+Loss loss_of(const Suspect& culprit) {
+  const Member& member = *culprit.member;
+  Loss loss{.cause = culprit.cause,
+            .is_final = culprit.witness == Witness::final_word,
+            .rank = member.rank,
+            .message = culprit.message};
+  if (member.pod != nullptr) {
+    loss.pod = member.pod->metadata.name;
+    loss.node = member.pod->node_name;
+  }
+  if (member.ending) loss.exit_code = member.ending->exit_code;
+  return loss;
+}
+
+/// Only lost-peer reports came: the one that they name is to blame, as far as they know one.
+void blame_named_peer(const Suspect& witness, const std::vector<Member>& members, Loss& loss) {
+  const auto& named = witness.member->ending->culprit;
+  loss.message = fmt::format("rank {} lost a peer: {}", witness.member->rank, witness.message);
+  if (!named || *named < 0 || *named >= static_cast<std::int64_t>(members.size())) return;
+  const Member& member = members[static_cast<std::size_t>(*named)];
+  loss.rank = member.rank;
+  loss.exit_code = member.ending ? member.ending->exit_code : std::nullopt;
+  loss.pod = member.pod != nullptr ? member.pod->metadata.name : std::string{};
+  loss.node = member.pod != nullptr ? member.pod->node_name : std::string{};
+  // Its peers lost it and its kubelet has not said that it ended: its node is probably lost, which the API server needs
+  // 40-50 s to see.
+  if (member.state == MemberState::running) add_node(loss.lost_nodes, loss.node);
+}
+
+}  // namespace
+
+Judgement judge_members(const Observed& observed, const std::vector<Member>& members, Time now) {
+  Judgement judgement;
+  std::vector<Suspect> suspects;
+  for (const Member& member : members) {
+    if (auto suspect = accuse(observed, member, now)) suspects.push_back(std::move(*suspect));
+    if (member.state == MemberState::missing && observed.job.status.is_formed) {
+      judgement.absent_pods.push_back(pod_name(observed.job, observed.job.status.attempt, member.rank));
+    }
+  }
+  if (suspects.empty()) return judgement;
+  if (std::ranges::none_of(suspects, [&](const Suspect& suspect) { return decides_now(suspect, now); })) {
+    const auto first = std::ranges::min(suspects, {}, [](const Suspect& suspect) { return *suspect.waits_until; });
+    judgement.again_in = *first.waits_until - now;
+    return judgement;
+  }
+  const Suspect& culprit = *std::ranges::min_element(suspects, is_better);
+  Loss loss = loss_of(culprit);
+  if (culprit.witness == Witness::lost_peer) blame_named_peer(culprit, members, loss);
+  for (const Suspect& suspect : suspects) {
+    const resource::Pod* pod = suspect.member->pod;
+    if (pod != nullptr && (is_on_lost_node(observed, *pod) || takes_node_along(*pod))) {
+      add_node(loss.lost_nodes, pod->node_name);
+    }
+  }
+  // Ranks that gave up waiting for a peer which has found no place yet: the job waits for room, and that is nobody's
+  // fault.
+  const bool is_waiting_for_room =
+      std::ranges::any_of(members, [](const Member& member) { return member.state == MemberState::waiting; });
+  if (loss.exit_code == contract::exit_rendezvous && is_waiting_for_room) loss.is_charged = false;
+  judgement.loss = std::move(loss);
+  return judgement;
+}
+
+}  // namespace trainyard::plan

@@ -1,0 +1,61 @@
+#include "operator/plan/clean_up.hpp"
+
+#include <algorithm>
+
+#include "operator/plan/member.hpp"
+#include "operator/plan/names.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+using resource::CleanPods;
+
+template <typename Predicate>
+std::vector<Action> delete_pods_where(const Observed& observed, Predicate is_wanted) {
+  std::vector<Action> actions;
+  for (const resource::Pod& pod : observed.pods) {
+    if (pod.metadata.deletion_time || !is_wanted(pod)) continue;
+    actions.emplace_back(DeletePod{.name = pod.metadata.name, .uid = pod.metadata.uid});
+  }
+  return actions;
+}
+
+bool is_culprit(const resource::TrainingJobStatus& status, const resource::Pod& pod) {
+  return std::ranges::any_of(status.attempts, [&](const resource::AttemptRecord& record) {
+    return record.cause && record.pod == pod.metadata.name;
+  });
+}
+
+}  // namespace
+
+std::vector<Action> clean_up_finished(const Observed& observed) {
+  const resource::TrainingJob& job = observed.job;
+  if (job.spec.clean_pods == CleanPods::none) return {};
+  auto actions = delete_pods_where(observed, [&](const resource::Pod& pod) {
+    // A pod of ours may be live although its worker has ended: a sidecar runs on.
+    return is_live(pod) || (job.spec.clean_pods == CleanPods::all && !is_culprit(job.status, pod));
+  });
+  if (observed.service && !observed.service->metadata.deletion_time) {
+    const resource::Metadata& service = observed.service->metadata;
+    actions.emplace_back(DeleteService{.name = service.name, .uid = service.uid});
+  }
+  return actions;
+}
+
+std::vector<Action> clean_up_older_attempts(const Observed& observed) {
+  const std::int64_t attempt = observed.job.status.attempt;
+  return delete_pods_where(observed, [&](const resource::Pod& pod) {
+    return is_live(pod) ? attempt_of(pod) < attempt : attempt_of(pod) < attempt - 1;
+  });
+}
+
+std::vector<Action> delete_live_pods(const Observed& observed) {
+  return delete_pods_where(observed, [](const resource::Pod& pod) { return is_live(pod); });
+}
+
+std::optional<std::chrono::milliseconds> time_until_deletion(const resource::TrainingJob& job, Time now) {
+  if (!job.spec.ttl_after_finished || !job.status.completion_time) return std::nullopt;
+  return std::max(std::chrono::milliseconds{0}, *job.status.completion_time + *job.spec.ttl_after_finished - now);
+}
+
+}  // namespace trainyard::plan

@@ -1,0 +1,38 @@
+#include "operator/plan/cluster_traits.hpp"
+
+#include <fmt/format.h>
+
+#include "common/contract.hpp"
+#include "operator/plan/names.hpp"
+
+namespace trainyard::plan {
+
+ClusterTraits kubernetes_traits() {
+  return {.address_of = [](const PodPlace& place) {
+    return PodAddress{.host = fmt::format("{}.{}.{}.svc", place.pod, place.service, place.name_space),
+                      .master_port = contract::default_master_port,
+                      .store_port = contract::default_store_port,
+                      .peer_port = contract::default_peer_port,
+                      .status_port = contract::default_status_port};
+  }};
+}
+
+std::optional<std::string> status_url(const ClusterTraits& traits, const resource::Pod& pod) {
+  const std::int64_t attempt = attempt_of(pod);
+  const std::int64_t rank = rank_of(pod);
+  if (pod.pod_ip.empty() || attempt < 0 || rank < 0) return std::nullopt;
+  // The pod's name ends in -<attempt>-<rank>; what stands before it is the service's.
+  const std::string ending = fmt::format("-{}-{}", attempt, rank);
+  const std::string& name = pod.metadata.name;
+  if (!name.ends_with(ending)) return std::nullopt;
+  const PodPlace place{.name_space = pod.metadata.name_space,
+                       .service = name.substr(0, name.size() - ending.size()),
+                       .pod = name,
+                       .attempt = attempt,
+                       .rank = rank};
+  const bool is_ipv6 = pod.pod_ip.find(':') != std::string::npos;
+  return fmt::format(fmt::runtime(is_ipv6 ? "http://[{}]:{}/status" : "http://{}:{}/status"), pod.pod_ip,
+                     traits.address_of(place).status_port);
+}
+
+}  // namespace trainyard::plan

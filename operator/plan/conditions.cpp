@@ -1,0 +1,54 @@
+#include "operator/plan/conditions.hpp"
+
+#include <algorithm>
+
+namespace trainyard::plan {
+namespace {
+
+resource::Condition* find_condition(resource::TrainingJobStatus& status, std::string_view type) {
+  const auto found = std::ranges::find(status.conditions, type, &resource::Condition::type);
+  return found == status.conditions.end() ? nullptr : &*found;
+}
+
+void set_condition(resource::TrainingJobStatus& status, resource::Condition wanted, Time now) {
+  resource::Condition* condition = find_condition(status, wanted.type);
+  if (condition == nullptr) {
+    wanted.last_transition = now;
+    status.conditions.push_back(std::move(wanted));
+    return;
+  }
+  // The time tells when the condition became what it is, not when its message was last refreshed.
+  wanted.last_transition = condition->is_true == wanted.is_true ? condition->last_transition : now;
+  *condition = std::move(wanted);
+}
+
+}  // namespace
+
+bool is_condition_true(const resource::TrainingJobStatus& status, std::string_view type) {
+  const auto found = std::ranges::find(status.conditions, type, &resource::Condition::type);
+  return found != status.conditions.end() && found->is_true;
+}
+
+void raise_condition(resource::TrainingJobStatus& status, std::string_view type, std::string reason,
+                     std::string message, Time now) {
+  set_condition(status,
+                {.type = std::string{type},
+                 .is_true = true,
+                 .reason = std::move(reason),
+                 .message = std::move(message),
+                 .observed_generation = status.observed_generation},
+                now);
+}
+
+void clear_condition(resource::TrainingJobStatus& status, std::string_view type, std::string reason, Time now) {
+  if (!is_condition_true(status, type)) return;
+  set_condition(status,
+                {.type = std::string{type},
+                 .is_true = false,
+                 .reason = std::move(reason),
+                 .message = {},
+                 .observed_generation = status.observed_generation},
+                now);
+}
+
+}  // namespace trainyard::plan

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "operator/resource/training_job.hpp"
+
+namespace trainyard::plan {
+
+inline constexpr std::string_view condition_training = "Training";
+inline constexpr std::string_view condition_complete = "Complete";
+inline constexpr std::string_view condition_failed = "Failed";
+inline constexpr std::string_view condition_suspended = "Suspended";
+inline constexpr std::string_view condition_spec_pending = "SpecPending";
+inline constexpr std::string_view condition_invalid_template = "InvalidTemplate";
+inline constexpr std::string_view condition_name_conflict = "NameConflict";
+inline constexpr std::string_view condition_non_finite_loss = "NonFiniteLoss";
+inline constexpr std::string_view condition_progress_unavailable = "ProgressUnavailable";
+
+[[nodiscard]] bool is_condition_true(const resource::TrainingJobStatus& status, std::string_view type);
+
+/// Sets the condition to True.
+void raise_condition(resource::TrainingJobStatus& status, std::string_view type, std::string reason,
+                     std::string message, Time now);
+/// Sets the condition to False where it stands as True; one that was never raised is not listed.
+void clear_condition(resource::TrainingJobStatus& status, std::string_view type, std::string reason, Time now);
+
+}  // namespace trainyard::plan

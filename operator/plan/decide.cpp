@@ -1,0 +1,108 @@
+#include "operator/plan/decide.hpp"
+
+#include <fmt/format.h>
+
+#include "operator/plan/attempt.hpp"
+#include "operator/plan/bounded_text.hpp"
+#include "operator/plan/conditions.hpp"
+#include "operator/plan/containers.hpp"
+#include "operator/plan/deadline.hpp"
+#include "operator/plan/edit.hpp"
+#include "operator/plan/loss.hpp"
+#include "operator/plan/node_avoidance.hpp"
+#include "operator/plan/progress.hpp"
+#include "operator/plan/suspension.hpp"
+#include "operator/plan/transition.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+using resource::Cause;
+using resource::Phase;
+
+/// Only before pods are made of it: an edit of a running job is judged when its turn comes.
+bool decide_invalid_template(const Observed& observed, Time now, Draft& draft) {
+  const resource::TrainingJobStatus& status = observed.job.status;
+  const bool is_forming = status.attempt == 0 || (is_active(status) && !status.is_formed);
+  if (!is_forming || observed.job.spec.is_suspended) return false;
+  std::string fault = template_fault(observed.job.spec, observed.settings);
+  if (fault.empty() && observed.refusal && observed.refusal->kind == ErrorKind::invalid)
+    fault = observed.refusal->message;
+  if (fault.empty()) return false;
+  raise_condition(draft.status, condition_invalid_template, "Refused", bounded_text(fault), now);
+  end_attempt(draft.status, fault, now);
+  fail_job(draft, "InvalidTemplate", fault, now);
+  return true;
+}
+
+bool decide_success(const std::vector<Member>& members, Time now, Draft& draft) {
+  resource::TrainingJobStatus& status = draft.status;
+  status.succeeded_ranks.clear();
+  for (const Member& member : members) {
+    if (member.state == MemberState::succeeded) status.succeeded_ranks.push_back(member.rank);
+  }
+  if (status.attempt == 0 || members.empty() || status.succeeded_ranks.size() != members.size()) return false;
+  const auto& last_words = members.front().ending;
+  if (last_words && last_words->step && status.progress && *last_words->step > status.progress->step) {
+    status.progress->step = *last_words->step;
+    status.step_text = step_text(*status.progress);
+  }
+  status.is_formed = true;
+  set_phase(status, Phase::succeeded);
+  set_end(status, now);
+  end_attempt(status, "all pods ended with 0", now);
+  raise_condition(status, condition_complete, "AllRanksSucceeded",
+                  fmt::format("all {} pods ended with 0", members.size()), now);
+  draft.events.push_back(
+      {.reason = "Succeeded",
+       .note = fmt::format("all {} pods ended with 0 in attempt {}", members.size(), status.attempt)});
+  return true;
+}
+
+bool decide_deadline(const Observed& observed, Time now, Draft& draft) {
+  const auto left = time_until_deadline(observed.job, now);
+  if (!left) return false;
+  if (left->count() > 0) {
+    draft.look_again_in(left);
+    return false;
+  }
+  const std::string message = fmt::format("the job was active for longer than spec.activeDeadlineSeconds ({})",
+                                          observed.job.spec.active_deadline->count());
+  end_attempt(draft.status, message, now);
+  fail_job(draft, "DeadlineExceeded", message, now);
+  return true;
+}
+
+bool decide_forgiveness(const Observed& observed, Time now, Draft& draft) {
+  if (!is_active(observed.job.status)) return false;
+  const auto left = time_until_nodes_are_forgiven(observed.job.status, now);
+  if (!left) return false;
+  if (left->count() > 0) {
+    draft.look_again_in(left);
+    return false;
+  }
+  form_anew(observed, Cause::infrastructure,
+            fmt::format("no room for the group without {}: avoided nodes are tried again",
+                        fmt::join(observed.job.status.avoided_nodes, ", ")),
+            now, draft);
+  draft.status.avoided_nodes.clear();
+  return true;
+}
+
+bool decide_first_attempt(const Observed& observed, Time now, Draft& draft) {
+  if (observed.job.status.attempt > 0 || observed.job.spec.is_suspended || !observed.is_template_accepted) return false;
+  begin_attempt(draft.status, observed, now);
+  set_phase(draft.status, Phase::starting);
+  return true;
+}
+
+}  // namespace
+
+bool decide(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
+  return decide_success(members, now, draft) || decide_suspension(observed, now, draft) ||
+         decide_deadline(observed, now, draft) || decide_invalid_template(observed, now, draft) ||
+         decide_loss(observed, members, now, draft) || decide_edit(observed, now, draft) ||
+         decide_forgiveness(observed, now, draft) || decide_first_attempt(observed, now, draft);
+}
+
+}  // namespace trainyard::plan

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operator/plan/plan.hpp"
+
+namespace trainyard::plan {
+
+/// A plan while the policies write it.
+struct Draft {
+  resource::TrainingJobStatus status;
+  std::vector<Action> actions;
+  std::vector<Event> events;
+  std::vector<std::string> pods_believed_gone;
+  std::optional<std::chrono::milliseconds> requeue_after;
+
+  /// Looks again after `wait`, or earlier where another policy wants it.
+  void look_again_in(std::chrono::milliseconds wait) {
+    requeue_after = requeue_after ? std::min(*requeue_after, wait) : wait;
+  }
+  void look_again_in(const std::optional<std::chrono::milliseconds>& wait) {
+    if (wait) look_again_in(*wait);
+  }
+  void act(std::vector<Action> more) {
+    actions.insert(actions.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
+};
+
+}  // namespace trainyard::plan

@@ -1,0 +1,55 @@
+#include "operator/plan/loss.hpp"
+
+#include <fmt/format.h>
+
+#include "operator/plan/attempt.hpp"
+#include "operator/plan/cause.hpp"
+#include "operator/plan/node_avoidance.hpp"
+#include "operator/plan/restart_budget.hpp"
+#include "operator/plan/transition.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+using resource::Phase;
+
+void restart(const Observed& observed, const Loss& loss, const RestartDecision& decision, Time now, Draft& draft) {
+  resource::TrainingJobStatus& status = draft.status;
+  status.restarts = decision.restarts;
+  status.attempts_without_progress = decision.attempts_without_progress;
+  status.restart_count += 1;
+  status.avoided_nodes = next_avoided_nodes(observed, loss);
+  status.restart_not_before = now + decision.wait;
+  begin_attempt(status, observed, now);
+  set_phase(status, Phase::restarting, std::string{to_string(loss.cause)}, loss.message);
+  draft.events.push_back({.reason = "Restarting",
+                          .is_warning = true,
+                          .note = fmt::format("attempt {} begins because rank {} was lost ({}): {}", status.attempt,
+                                              loss.rank.value_or(0), to_string(loss.cause), status.message),
+                          .count = status.restart_count});
+}
+
+}  // namespace
+
+bool decide_loss(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
+  if (!is_active(observed.job.status)) return false;
+  Judgement judgement = judge_members(observed, members, now);
+  draft.look_again_in(judgement.again_in);
+  if (!judgement.loss) return false;
+  draft.pods_believed_gone = std::move(judgement.absent_pods);
+  const Loss& loss = *judgement.loss;
+  // A report that came with the loss may hold a checkpoint, which gives budgets back before they are charged.
+  resource::TrainingJob job = observed.job;
+  job.status = draft.status;
+  const RestartDecision decision = decide_restart(job, loss);
+  end_attempt(draft.status, loss, now);
+  if (decision.failed_reason.empty()) {
+    restart(observed, loss, decision, now, draft);
+  } else {
+    draft.status.attempts_without_progress = decision.attempts_without_progress;
+    fail_job(draft, decision.failed_reason, decision.failed_message, now);
+  }
+  return true;
+}
+
+}  // namespace trainyard::plan

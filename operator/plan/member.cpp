@@ -1,0 +1,130 @@
+#include "operator/plan/member.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/contract.hpp"
+#include "operator/plan/containers.hpp"
+#include "operator/plan/devices.hpp"
+#include "operator/plan/names.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+using nlohmann::json;
+
+bool is_typed_code(std::int64_t code) {
+  return code >= contract::exit_peer_lost && code <= contract::exit_storage;
+}
+
+/// A worker of ours writes one JSON object (common/contract.hpp); of any other container the message is free text.
+void read_termination_message(const std::string& text, std::int64_t ranks_per_pod, Ending& ending) {
+  const json message = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!message.is_object()) return;
+  const auto number = [&](const char* name) -> std::optional<std::int64_t> {
+    const auto found = message.find(name);
+    return found != message.end() && found->is_number_integer() ? std::optional{found->get<std::int64_t>()}
+                                                                : std::nullopt;
+  };
+  const auto text_of = [&](const char* name) -> std::string {
+    const auto found = message.find(name);
+    return found != message.end() && found->is_string() ? found->get<std::string>() : std::string{};
+  };
+  // Launchers such as torchrun end with 1 whatever their ranks ended with: the rank's own code says more.
+  const auto exit_code = number("exitCode");
+  if (exit_code && is_typed_code(*exit_code) && ending.exit_code != contract::exit_success) {
+    ending.exit_code = static_cast<int>(*exit_code);
+  }
+  if (const std::string reason = text_of("reason"); !reason.empty()) ending.reason = reason;
+  if (const std::string sentence = text_of("message"); !sentence.empty()) ending.message = sentence;
+  if (const auto culprit = number("culprit"); culprit && *culprit >= 0) ending.culprit = *culprit / ranks_per_pod;
+  ending.step = number("step");
+}
+
+Ending ending_of(const resource::ContainerTermination& terminated, std::int64_t ranks_per_pod) {
+  Ending ending{.exit_code = terminated.exit_code,
+                .reason = terminated.reason,
+                .message = terminated.message,
+                .at = terminated.finished_at};
+  read_termination_message(terminated.message, ranks_per_pod, ending);
+  return ending;
+}
+
+const resource::ContainerStatus* find_status(const std::vector<resource::ContainerStatus>& statuses,
+                                             const std::string& name) {
+  const auto found = std::ranges::find(statuses, name, &resource::ContainerStatus::name);
+  return found == statuses.end() ? nullptr : &*found;
+}
+
+/// A pod that failed although its worker has not: evicted, refused by its node, or an init container failed.
+Ending ending_of_pod(const resource::Pod& pod) {
+  for (const resource::ContainerStatus& init : pod.init_containers) {
+    if (!init.terminated || init.terminated->exit_code == 0) continue;
+    return {.exit_code = init.terminated->exit_code,
+            .reason = init.terminated->reason,
+            .message = fmt::format("init container '{}' failed: {}", init.name, init.terminated->message),
+            .at = init.terminated->finished_at};
+  }
+  return {.reason = pod.reason, .message = pod.message};
+}
+
+void judge_pod(const Observed& observed, const resource::Pod& pod, Member& member) {
+  member.pod = &pod;
+  member.is_leaving = pod.metadata.deletion_time.has_value();
+  std::vector<std::string> names;
+  for (const auto& container : pod.containers) names.push_back(container.name);
+  const resource::ContainerStatus* worker = find_status(pod.containers, deciding_container(observed.job.spec, names));
+  const std::int64_t ranks = ranks_per_pod(observed.job.spec.gpus_per_pod);
+  if (worker != nullptr && worker->terminated) {
+    member.ending = ending_of(*worker->terminated, ranks);
+    member.state = worker->terminated->exit_code == 0 ? MemberState::succeeded : MemberState::failed;
+  } else if (pod.phase == resource::PodPhase::failed) {
+    member.ending = ending_of_pod(pod);
+    member.state = MemberState::failed;
+  } else if (pod.phase == resource::PodPhase::succeeded) {
+    member.state = MemberState::succeeded;
+  } else {
+    member.state = worker != nullptr && worker->is_running ? MemberState::running : MemberState::waiting;
+  }
+}
+
+}  // namespace
+
+std::vector<Member> members_of(const Observed& observed) {
+  const resource::TrainingJobStatus& status = observed.job.status;
+  std::vector<Member> members(static_cast<std::size_t>(std::max<std::int64_t>(0, status.replicas.desired)));
+  for (std::size_t rank = 0; rank < members.size(); ++rank) members[rank].rank = static_cast<std::int64_t>(rank);
+  for (const resource::Pod& pod : observed.pods) {
+    const std::int64_t rank = rank_of(pod);
+    if (attempt_of(pod) != status.attempt || rank < 0 || rank >= status.replicas.desired) continue;
+    judge_pod(observed, pod, members[static_cast<std::size_t>(rank)]);
+  }
+  for (const std::int64_t rank : status.succeeded_ranks) {
+    if (rank >= 0 && rank < status.replicas.desired)
+      members[static_cast<std::size_t>(rank)].state = MemberState::succeeded;
+  }
+  return members;
+}
+
+bool is_live(const resource::Pod& pod) {
+  if (pod.phase == resource::PodPhase::succeeded || pod.phase == resource::PodPhase::failed) return false;
+  // The kubelet reports the last container's end a moment before the pod's: deleting it in between would take its log.
+  return pod.containers.empty() || !std::ranges::all_of(pod.containers, [](const resource::ContainerStatus& container) {
+           return container.terminated.has_value();
+         });
+}
+
+bool is_on_lost_node(const Observed& observed, const resource::Pod& pod) {
+  const auto node = observed.nodes.find(pod.node_name);
+  return node != observed.nodes.end() && node->second.is_unreachable;
+}
+
+bool has_disruption_target(const resource::Pod& pod) {
+  return std::ranges::any_of(pod.conditions, [](const resource::PodCondition& condition) {
+    return condition.type == "DisruptionTarget" && condition.is_true;
+  });
+}
+
+}  // namespace trainyard::plan

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace trainyard::plan {
+
+/// Keeps the pod off `nodes`, in addition to whatever affinity the user has asked for.
+void avoid_nodes(nlohmann::json& pod_spec, const std::vector<std::string>& nodes);
+
+/// A pod leaves a node that has gone silent after 30 s rather than Kubernetes' 300 s, unless the template says
+/// otherwise.
+void add_node_loss_tolerations(nlohmann::json& pod_spec);
+
+}  // namespace trainyard::plan

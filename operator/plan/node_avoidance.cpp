@@ -1,0 +1,28 @@
+#include "operator/plan/node_avoidance.hpp"
+
+#include <algorithm>
+
+namespace trainyard::plan {
+
+std::vector<std::string> next_avoided_nodes(const Observed& observed, const Loss& loss) {
+  std::vector<std::string> nodes = loss.lost_nodes;
+  for (const std::string& node : observed.job.status.avoided_nodes) {
+    const auto known = observed.nodes.find(node);
+    const bool is_back = known != observed.nodes.end() && known->second.is_ready;
+    if (!is_back && std::ranges::find(nodes, node) == nodes.end()) nodes.push_back(node);
+  }
+  if (nodes.size() > avoided_nodes_max) nodes.resize(avoided_nodes_max);
+  return nodes;
+}
+
+std::optional<std::chrono::milliseconds> time_until_nodes_are_forgiven(const resource::TrainingJobStatus& status,
+                                                                       Time now) {
+  if (status.avoided_nodes.empty() || status.phase != resource::Phase::pending || status.reason != "Unschedulable" ||
+      status.attempts.empty() || !status.attempts.back().start) {
+    return std::nullopt;
+  }
+  const Time start = std::max(*status.attempts.back().start, status.restart_not_before.value_or(Time::min()));
+  return std::max(std::chrono::milliseconds{0}, start + avoidance_max - now);
+}
+
+}  // namespace trainyard::plan

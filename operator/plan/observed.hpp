@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.hpp"
+#include "common/result.hpp"
+#include "operator/plan/cluster_traits.hpp"
+#include "operator/plan/progress_report.hpp"
+#include "operator/plan/settings.hpp"
+#include "operator/resource/node.hpp"
+#include "operator/resource/pod.hpp"
+#include "operator/resource/service.hpp"
+#include "operator/resource/training_job.hpp"
+
+namespace trainyard::plan {
+
+/// The API server's last answer to our wish to create something for this job, where it was no: `invalid` (the template
+/// is wrong), `forbidden` (quota, admission) or `already_exists` (another's object has the name).
+struct Refusal {
+  ErrorKind kind = ErrorKind::forbidden;
+  std::string message;
+  std::int64_t count = 1;  ///< Refusals in a row.
+  Time last{};
+  bool operator==(const Refusal&) const = default;
+};
+
+/// Everything that a decision about one job rests on.
+struct Observed {
+  resource::TrainingJob job;
+  std::vector<resource::Pod> pods;              ///< Those whose controller is this job, by UID; of every attempt.
+  std::optional<resource::Service> service;     ///< The same.
+  std::map<std::string, resource::Node> nodes;  ///< By name; empty where the operator may not read nodes.
+  std::optional<ProgressReport> progress;
+  std::optional<Refusal> refusal;
+  bool is_template_accepted = false;  ///< A dry run of rank 0's pod succeeded for the job's present generation.
+  ClusterTraits traits;
+  Settings settings;
+};
+
+}  // namespace trainyard::plan

@@ -1,0 +1,96 @@
+#include "operator/plan/pending_reason.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace trainyard::plan {
+namespace {
+
+constexpr std::chrono::seconds creating_max{30};
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+std::optional<PendingReason> scheduling_reason(const resource::Pod& pod) {
+  const auto scheduled = std::ranges::find(pod.conditions, "PodScheduled", &resource::PodCondition::type);
+  if (scheduled == pod.conditions.end() || scheduled->is_true) return std::nullopt;
+  const std::string& message = scheduled->message;
+  if (scheduled->reason == "SchedulingGated") return PendingReason{"SchedulingGated", message};
+  if (scheduled->reason != "Unschedulable") return std::nullopt;
+  if (contains(message, "persistentvolumeclaim") && contains(message, "not found"))
+    return PendingReason{"ClaimMissing", message};
+  if (contains(message, "unbound immediate PersistentVolumeClaim")) return PendingReason{"ClaimPending", message};
+  return PendingReason{"Unschedulable", message};
+}
+
+std::optional<PendingReason> container_reason(const resource::ContainerStatus& container) {
+  constexpr std::array pull_reasons{"ImagePullBackOff",  "ErrImagePull",        "InvalidImageName",
+                                    "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError"};
+  const std::string& reason = container.waiting_reason;
+  const std::string& message = container.waiting_message;
+  if (std::ranges::find(pull_reasons, reason) != pull_reasons.end()) {
+    return PendingReason{"ImagePull", message.empty() ? reason : message};
+  }
+  if (reason == "CreateContainerConfigError" && contains(message, "not found")) {
+    if (contains(message, "secret")) return PendingReason{"SecretMissing", message};
+    if (contains(message, "configmap")) return PendingReason{"ConfigMapMissing", message};
+  }
+  if (reason == "CreateContainerConfigError" || reason == "CreateContainerError" || reason == "RunContainerError") {
+    return PendingReason{"ContainerConfig", message.empty() ? reason : message};
+  }
+  return std::nullopt;
+}
+
+/// Volumes that cannot be mounted show in no status, only in the pod's events.
+std::optional<PendingReason> slow_creation_reason(const resource::Pod& pod, Time now) {
+  const bool is_creating = !pod.node_name.empty() && std::ranges::any_of(pod.containers, [](const auto& container) {
+    return container.waiting_reason == "ContainerCreating";
+  });
+  if (!is_creating || !pod.metadata.creation_time || now - *pod.metadata.creation_time < creating_max)
+    return std::nullopt;
+  return PendingReason{
+      "ContainerCreating",
+      fmt::format("the node still prepares volumes and network; `kubectl describe pod {}` shows what fails",
+                  pod.metadata.name)};
+}
+
+std::optional<PendingReason> pod_reason(const resource::Pod& pod, Time now) {
+  if (auto reason = scheduling_reason(pod)) return reason;
+  for (const auto* containers : {&pod.init_containers, &pod.containers}) {
+    for (const resource::ContainerStatus& container : *containers) {
+      if (auto reason = container_reason(container)) return reason;
+    }
+  }
+  return slow_creation_reason(pod, now);
+}
+
+}  // namespace
+
+std::optional<PendingReason> find_pending_reason(const std::vector<Member>& members, Time now) {
+  std::optional<PendingReason> first;
+  std::int64_t others = 0;
+  for (const Member& member : members) {
+    if (member.state != MemberState::waiting) continue;
+    auto reason = pod_reason(*member.pod, now);
+    if (!reason) continue;
+    if (first) {
+      ++others;
+      continue;
+    }
+    first = std::move(reason);
+    first->message = fmt::format("rank {}: {}", member.rank, first->message);
+  }
+  if (others > 0) first->message += fmt::format(" (and {} more)", others);
+  return first;
+}
+
+PendingReason refusal_reason(const Refusal& refusal) {
+  return {.reason = contains(refusal.message, "exceeded quota") ? "QuotaExceeded" : "AdmissionRefused",
+          .message = refusal.message};
+}
+
+}  // namespace trainyard::plan

@@ -1,0 +1,61 @@
+#include "operator/plan/plan.hpp"
+
+#include <algorithm>
+
+#include "operator/plan/act.hpp"
+#include "operator/plan/attempt.hpp"
+#include "operator/plan/clean_up.hpp"
+#include "operator/plan/decide.hpp"
+#include "operator/plan/draft.hpp"
+#include "operator/plan/names.hpp"
+#include "operator/plan/progress.hpp"
+#include "operator/plan/refresh.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+void plan_finished(const Observed& observed, Time now, Draft& draft) {
+  const auto left = time_until_deletion(observed.job, now);
+  if (left && left->count() == 0) {
+    draft.actions.emplace_back(DeleteJob{.uid = observed.job.metadata.uid});
+    return;
+  }
+  draft.look_again_in(left);
+  draft.act(clean_up_finished(observed));
+}
+
+void plan_unfinished(const Observed& observed, Time now, Draft& draft) {
+  draft.status.selector = job_selector(observed.job);
+  draft.status.observed_generation = observed.job.metadata.generation;
+  const std::vector<Member> members = members_of(observed);
+  if (is_active(draft.status)) take_report(draft.status, observed, now);
+  if (decide(observed, members, now, draft)) return draft.look_again_in(std::chrono::milliseconds{0});
+  refresh_status(observed, members, now, draft);
+  plan_actions(observed, members, now, draft);
+}
+
+}  // namespace
+
+Plan make_plan(const Observed& observed, Time now) {
+  const resource::TrainingJob& job = observed.job;
+  // Owned objects go with their owner.
+  if (job.metadata.deletion_time) return {};
+  const bool is_stale = std::ranges::any_of(
+      observed.pods, [&](const resource::Pod& pod) { return attempt_of(pod) > job.status.attempt; });
+  if (is_stale) return {.is_stale = true};
+  Draft draft{.status = job.status};
+  if (is_finished(job.status)) {
+    plan_finished(observed, now, draft);
+  } else {
+    plan_unfinished(observed, now, draft);
+  }
+  Plan plan{.pods_believed_gone = std::move(draft.pods_believed_gone),
+            .actions = std::move(draft.actions),
+            .events = std::move(draft.events),
+            .requeue_after = draft.requeue_after};
+  // Compared as stored: times of the API are whole seconds.
+  if (resource::to_json(draft.status) != resource::to_json(job.status)) plan.status = std::move(draft.status);
+  return plan;
+}
+
+}  // namespace trainyard::plan

@@ -1,0 +1,74 @@
+#include "operator/plan/progress.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "operator/plan/conditions.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+std::optional<double> finite(const std::optional<double>& number) {
+  return number && std::isfinite(*number) ? number : std::nullopt;
+}
+
+void take_checkpoint(resource::TrainingJobStatus& status, const resource::CheckpointStatus& checkpoint) {
+  const std::int64_t last_step = status.checkpoint ? status.checkpoint->step : 0;
+  if (checkpoint.step > last_step) {
+    status.restarts.infrastructure = 0;
+    status.attempts_without_progress = 0;
+  }
+  status.checkpoint = checkpoint;
+}
+
+void judge_loss(resource::TrainingJobStatus& status, const ProgressReport& report, Time now) {
+  if (!report.loss) return;
+  if (std::isfinite(*report.loss)) {
+    clear_condition(status, condition_non_finite_loss, "LossIsFinite", now);
+  } else {
+    raise_condition(status, condition_non_finite_loss, std::isnan(*report.loss) ? "NaN" : "Infinite",
+                    fmt::format("the loss was {} at step {}", *report.loss, report.step.value_or(0)), now);
+  }
+}
+
+void judge_availability(resource::TrainingJobStatus& status, const Observed& observed, Time now) {
+  const std::string& problem = observed.progress->unavailable_because;
+  // A container of the user's own need not serve /status.
+  if (problem.empty() || !observed.job.spec.training) {
+    clear_condition(status, condition_progress_unavailable, "Available", now);
+  } else {
+    raise_condition(status, condition_progress_unavailable, "Unreachable", problem, now);
+  }
+}
+
+}  // namespace
+
+void take_report(resource::TrainingJobStatus& status, const Observed& observed, Time now) {
+  if (!observed.progress || observed.progress->attempt != status.attempt) return;
+  const ProgressReport& report = *observed.progress;
+  if (report.step) {
+    status.progress = resource::Progress{.epoch = report.epoch.value_or(0),
+                                         .step = *report.step,
+                                         .total_steps = report.total_steps,
+                                         .loss = finite(report.loss),
+                                         .accuracy = finite(report.accuracy),
+                                         .samples_per_second = finite(report.samples_per_second),
+                                         .estimated_end = report.estimated_end};
+    status.step_text = step_text(*status.progress);
+    if (*report.step >= 1 && !is_condition_true(status, condition_training)) {
+      raise_condition(status, condition_training, "FirstStepDone", fmt::format("attempt {} trains", status.attempt),
+                      now);
+    }
+  }
+  if (report.checkpoint) take_checkpoint(status, *report.checkpoint);
+  judge_loss(status, report, now);
+  judge_availability(status, observed, now);
+}
+
+std::string step_text(const resource::Progress& progress) {
+  return progress.total_steps ? fmt::format("{}/{}", progress.step, *progress.total_steps)
+                              : fmt::format("{}", progress.step);
+}
+
+}  // namespace trainyard::plan

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/clock.hpp"
+#include "operator/resource/training_job.hpp"
+
+namespace trainyard::plan {
+
+/// What rank 0 of a job answered when it was last polled: the parts of `/status` (common/contract.hpp) that reach the
+/// job's status.
+struct ProgressReport {
+  std::int64_t attempt =
+      0;  ///< The attempt that was polled. Reports of another attempt than the current one are not used.
+  std::optional<std::int64_t> epoch;
+  std::optional<std::int64_t> step;
+  std::optional<std::int64_t> total_steps;
+  std::optional<double> loss;  ///< As reported: may be NaN or infinite.
+  std::optional<double> accuracy;
+  std::optional<double> samples_per_second;
+  std::optional<Time> estimated_end;
+  std::optional<resource::CheckpointStatus> checkpoint;
+  std::string waiting_for;  ///< What rank 0 says it waits for before training begins.
+  /// Why rank 0 has not answered for long enough to be told to the user; what stands above is then its last answer.
+  /// Empty: it answers.
+  std::string unavailable_because;
+  bool operator==(const ProgressReport&) const = default;
+};
+
+}  // namespace trainyard::plan

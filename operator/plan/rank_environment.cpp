@@ -1,0 +1,73 @@
+#include "operator/plan/rank_environment.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common/contract.hpp"
+#include "operator/plan/devices.hpp"
+#include "operator/plan/names.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+/// The worker is given paths as they are inside its container.
+std::string worker_spec(const resource::TrainingJobSpec& spec) {
+  nlohmann::json parts = nlohmann::json::object();
+  if (spec.training) {
+    resource::TrainingSpec training = *spec.training;
+    if (!training.data.volume_claim.empty()) {
+      const std::string& path = training.data.path;
+      training.data.path =
+          path.empty() ? std::string{contract::data_mount_path} : fmt::format("{}/{}", contract::data_mount_path, path);
+    }
+    parts["training"] = resource::to_json(training);
+  }
+  if (spec.checkpoint) parts["checkpoint"] = resource::to_json(*spec.checkpoint);
+  return parts.dump();
+}
+
+}  // namespace
+
+Environment rank_environment(const resource::TrainingJob& job, std::int64_t replicas, std::int64_t rank,
+                             std::int64_t grace_seconds, const ClusterTraits& traits) {
+  const std::int64_t attempt = job.status.attempt;
+  const std::int64_t local_world_size = ranks_per_pod(job.spec.gpus_per_pod);
+  // MASTER_ADDR is the full name of rank 0's pod of this attempt: a name shared by attempts would also lead to a pod
+  // that is still terminating.
+  const PodAddress master = traits.address_of(place_of(job, attempt, 0));
+  const PodAddress own = traits.address_of(place_of(job, attempt, rank));
+
+  Environment environment;
+  const auto add = [&](std::string_view name, auto&& value) {
+    environment.emplace_back(name, fmt::format("{}", value));
+  };
+  add(contract::env_master_addr, master.host);
+  add(contract::env_master_port, master.master_port);
+  add(contract::env_world_size, replicas * local_world_size);
+  add(contract::env_local_world_size, local_world_size);
+  add(contract::env_node_rank, rank);
+  add(contract::env_group_rank, rank);
+  if (local_world_size == 1) {
+    add(contract::env_rank, rank);
+    add(contract::env_local_rank, 0);
+  }
+  add(contract::env_pet_nnodes, replicas);
+  add(contract::env_pet_nproc_per_node, local_world_size);
+  add(contract::env_pet_node_rank, rank);
+  add(contract::env_pet_master_addr, master.host);
+  add(contract::env_pet_master_port, master.master_port);
+
+  add(contract::env_job, job.metadata.name);
+  add(contract::env_namespace, job.metadata.name_space);
+  add(contract::env_job_uid, job.metadata.uid);
+  add(contract::env_attempt, attempt);
+  add(contract::env_spec, worker_spec(job.spec));
+  add(contract::env_store_port, master.store_port);
+  add(contract::env_peer_port, master.peer_port);
+  add(contract::env_status_port, own.status_port);
+  add(contract::env_grace_seconds, grace_seconds);
+  return environment;
+}
+
+}  // namespace trainyard::plan

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operator/plan/cluster_traits.hpp"
+#include "operator/resource/training_job.hpp"
+
+namespace trainyard::plan {
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+/// What the pod of `rank` must know to join its group: torch.distributed's and torchrun's variables, and ours
+/// (common/contract.hpp). `replicas` is the size of this attempt's group in pods. `grace_seconds` is the pod's
+/// termination grace period.
+[[nodiscard]] Environment rank_environment(const resource::TrainingJob& job, std::int64_t replicas, std::int64_t rank,
+                                           std::int64_t grace_seconds, const ClusterTraits& traits);
+
+}  // namespace trainyard::plan

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <vector>
+
+#include "operator/plan/draft.hpp"
+#include "operator/plan/member.hpp"
+
+namespace trainyard::plan {
+
+/// Brings the parts of the status up to date that only describe: counts of pods, whether the attempt is formed, phase
+/// and reason.
+void refresh_status(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft);
+
+}  // namespace trainyard::plan

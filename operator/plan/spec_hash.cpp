@@ -1,0 +1,34 @@
+#include "operator/plan/spec_hash.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace trainyard::plan {
+namespace {
+
+/// FNV-1a, 64 bits. Only equality matters, between texts that their own user wrote.
+std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char byte : text) {
+    hash ^= static_cast<unsigned char>(byte);
+    hash *= 0x100000001b3;
+  }
+  return hash;
+}
+
+}  // namespace
+
+std::string spec_hash(const resource::TrainingJobSpec& spec) {
+  nlohmann::json parts{{"replicas", spec.replicas}, {"gpusPerPod", spec.gpus_per_pod}, {"template", spec.pod_template}};
+  if (spec.training) parts["training"] = resource::to_json(*spec.training);
+  if (spec.checkpoint) parts["checkpoint"] = resource::to_json(*spec.checkpoint);
+  return fmt::format("{:016x}", fnv1a(parts.dump()));
+}
+
+std::string spec_hash_of(const resource::Pod& pod) {
+  const auto found = pod.metadata.annotations.find(std::string{spec_hash_annotation});
+  return found == pod.metadata.annotations.end() ? std::string{} : found->second;
+}
+
+}  // namespace trainyard::plan

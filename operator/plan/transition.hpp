@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "operator/plan/draft.hpp"
+
+namespace trainyard::plan {
+
+/// Moves the draft's job to `phase`. `reason` is one CamelCase word, `message` is cut to what the status holds.
+void set_phase(resource::TrainingJobStatus& status, resource::Phase phase, std::string reason = {},
+               const std::string& message = {});
+
+/// What both ends of a job have in common. Pods that still run are not counted any more: they are on their way out.
+void set_end(resource::TrainingJobStatus& status, Time now);
+
+/// The job ends as Failed, and says why.
+void fail_job(Draft& draft, const std::string& reason, const std::string& message, Time now);
+
+/// A new attempt that nobody is blamed for.
+void form_anew(const Observed& observed, resource::Cause cause, const std::string& message, Time now, Draft& draft);
+
+}  // namespace trainyard::plan

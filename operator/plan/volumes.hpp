@@ -1,0 +1,15 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace trainyard::plan {
+
+/// Mounts a memory-backed emptyDir at /dev/shm: the runtime's own is 64 MiB, too small for NCCL and for data loaders.
+/// Left alone where the worker mounts something there itself.
+void add_shared_memory(nlohmann::json& pod_spec, nlohmann::json& worker);
+
+/// Mounts the claim read-only at contract::data_mount_path.
+void add_data_claim(nlohmann::json& pod_spec, nlohmann::json& worker, const std::string& claim);
+
+}  // namespace trainyard::plan

@@ -1,0 +1,218 @@
+#include "operator/control/election.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/fakes/fake_clock.hpp"
+
+namespace trainyard::control {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Step = Election::Step;
+
+/// One candidate "me" with a clock of its own.
+struct Candidate {
+  fakes::FakeClock clock;
+  Election election{"me", ElectionTimes{}};
+
+  Step step() const { return election.next_step(clock.instant()); }
+  bool is_leader() const { return clock.instant() < election.leader_until(); }
+  void observe(std::optional<Lease> lease) { election.observe(lease, clock.instant()); }
+  /// Writes what the step says, as a server that stores it at once.
+  void write() {
+    Lease lease = election.to_write("ns", "op", clock.now());
+    lease.resource_version = std::to_string(++version);
+    election.hold(lease, clock.instant());
+  }
+  int version = 100;
+};
+
+Lease held_by(std::string holder, int renewal, seconds duration = seconds{4}) {
+  return {.name_space = "ns",
+          .name = "op",
+          .resource_version = std::to_string(renewal),
+          .holder = std::move(holder),
+          .duration = duration,
+          .transitions = 1,
+          .acquired = Time{},
+          .renewed = Time{seconds{renewal}}};
+}
+
+TEST(Election, ReadsFirst) {
+  Candidate me;
+  EXPECT_EQ(me.step(), Step::read);
+  EXPECT_FALSE(me.is_leader());
+}
+
+TEST(Election, CreatesALeaseThatIsNotThere) {
+  Candidate me;
+  me.observe(std::nullopt);
+  EXPECT_EQ(me.step(), Step::create);
+  me.write();
+  EXPECT_TRUE(me.is_leader());
+}
+
+TEST(Election, TakesAReleasedLeaseAtOnce) {
+  Candidate me;
+  me.observe(held_by("", 1));
+  EXPECT_EQ(me.step(), Step::take);
+  EXPECT_EQ(me.election.to_write("ns", "op", {}).transitions, 2);
+}
+
+TEST(Election, LeavesAHeldLeaseAloneForItsDurationSinceItWasSeenToChange) {
+  Candidate me;
+  me.observe(held_by("other", 1));
+  EXPECT_EQ(me.step(), Step::wait);
+  for (int half_second = 1; half_second < 8; ++half_second) {
+    me.clock.advance(milliseconds{500});
+    ASSERT_EQ(me.step(), Step::read) << half_second;
+    me.observe(held_by("other", 1));
+  }
+  EXPECT_EQ(me.step(), Step::wait) << "3.5 s of 4 s";
+  me.clock.advance(milliseconds{499});
+  EXPECT_EQ(me.step(), Step::wait);
+  me.clock.advance(milliseconds{1});
+  EXPECT_EQ(me.step(), Step::take);
+}
+
+TEST(Election, BeginsToCountAgainWithEachRenewal) {
+  Candidate me;
+  for (int renewal = 1; renewal < 20; ++renewal) {
+    me.observe(held_by("other", renewal));
+    ASSERT_EQ(me.step(), Step::wait);
+    me.clock.advance(seconds{1});
+    ASSERT_EQ(me.step(), Step::read);
+  }
+}
+
+TEST(Election, DoesNotTakeAPersonsAnnotationForARenewal) {
+  Candidate me;
+  me.observe(held_by("other", 1));
+  me.clock.advance(seconds{3});
+  Lease annotated = held_by("other", 1);
+  annotated.resource_version = "77";
+  me.observe(annotated);
+  me.clock.advance(seconds{1});
+  EXPECT_EQ(me.step(), Step::take);
+  EXPECT_EQ(me.election.to_write("ns", "op", {}).resource_version, "77");
+}
+
+TEST(Election, DoesNotAskWhatTheOthersClockSays) {
+  Candidate me;
+  Lease from_the_future = held_by("other", 1);
+  from_the_future.renewed = Time{std::chrono::hours{1'000'000}};
+  me.observe(from_the_future);
+  me.clock.advance(seconds{4});
+  EXPECT_EQ(me.step(), Step::take);
+  Candidate later;
+  later.observe(held_by("other", 1));  // renewed in 1970
+  EXPECT_EQ(later.step(), Step::wait);
+}
+
+TEST(Election, BoundsAnotherLeasesDuration) {
+  for (const auto& [duration, bound] : {std::pair{seconds{0}, seconds{1}}, std::pair{seconds{15}, seconds{15}},
+                                        std::pair{seconds{86'400}, seconds{60}}}) {
+    Candidate me;
+    me.observe(held_by("other", 1, duration));
+    me.clock.advance(bound - milliseconds{1});
+    me.observe(held_by("other", 1, duration));
+    EXPECT_EQ(me.step(), Step::wait);
+    me.clock.advance(milliseconds{1});
+    EXPECT_EQ(me.step(), Step::take);
+  }
+}
+
+TEST(Election, RenewsEverySecond) {
+  Candidate me;
+  me.observe(std::nullopt);
+  me.write();
+  EXPECT_EQ(me.step(), Step::wait);
+  me.clock.advance(seconds{1});
+  EXPECT_EQ(me.step(), Step::renew);
+  const Lease renewal = me.election.to_write("ns", "op", Time{seconds{5}});
+  EXPECT_EQ(renewal.transitions, 0) << "a renewal is no transition";
+  EXPECT_EQ(renewal.renewed, Time{seconds{5}});
+}
+
+TEST(Election, GivesUpThreeSecondsAfterItAskedForItsLastRenewal) {
+  Candidate me;
+  me.observe(std::nullopt);
+  const Instant asked_at = me.clock.instant();
+  me.clock.advance(milliseconds{900});  // the reply was slow
+  me.election.hold(me.election.to_write("ns", "op", {}), asked_at);
+  me.clock.advance(milliseconds{2'099});
+  EXPECT_TRUE(me.is_leader());
+  me.clock.advance(milliseconds{1});
+  EXPECT_FALSE(me.is_leader());
+}
+
+TEST(Election, TriesAgainEveryHalfSecondWhenRenewingFailsAndKeepsItsEnd) {
+  Candidate me;
+  me.observe(std::nullopt);
+  me.write();
+  me.clock.advance(seconds{1});
+  int tries = 0;
+  while (me.is_leader()) {
+    if (me.step() != Step::wait) {
+      ++tries;
+      me.election.fail(me.clock.instant());
+    }
+    me.clock.advance(milliseconds{100});
+  }
+  EXPECT_EQ(tries, 4);  // at 1.0, 1.5, 2.0 and 2.5 s
+}
+
+TEST(Election, ReadsBeforeItWritesAgainAfterAFailure) {
+  Candidate me;
+  me.observe(std::nullopt);
+  me.write();
+  me.clock.advance(seconds{1});
+  me.election.fail(me.clock.instant());
+  me.clock.advance(milliseconds{500});
+  EXPECT_EQ(me.step(), Step::read);
+  me.observe(held_by("me", 9));  // our renewal had been stored, only its reply was lost
+  EXPECT_EQ(me.step(), Step::renew);
+  EXPECT_EQ(me.election.to_write("ns", "op", {}).resource_version, "9");
+}
+
+TEST(Election, LosesTheLeadAtOnceWhenTheLeaseIsSeenInOtherHands) {
+  Candidate me;
+  me.observe(std::nullopt);
+  me.write();
+  ASSERT_TRUE(me.is_leader());
+  me.observe(held_by("other", 1));
+  EXPECT_FALSE(me.is_leader());
+  EXPECT_EQ(me.step(), Step::wait);
+}
+
+TEST(Election, StopsBeforeAnotherCanHaveStarted) {
+  // The other sees our renewal the moment it is stored, which is after we asked for it.
+  Candidate me;
+  me.observe(std::nullopt);
+  const Instant asked_at = me.clock.instant();
+  const Lease ours = me.election.to_write("ns", "op", {});
+  me.election.hold(ours, asked_at);
+  Candidate other;
+  other.election = Election{"other", ElectionTimes{}};
+  other.observe(ours);
+  EXPECT_GT(other.clock.instant() + seconds{4}, me.election.leader_until());
+  other.clock.advance(seconds{3});
+  other.observe(ours);
+  EXPECT_EQ(other.step(), Step::wait);
+}
+
+TEST(Election, GivesBackWhatOthersMayTakeAtOnce) {
+  Candidate me;
+  me.observe(std::nullopt);
+  me.write();
+  const Lease released = me.election.to_release({});
+  EXPECT_EQ(released.holder, "");
+  Candidate other;
+  other.election = Election{"other", ElectionTimes{}};
+  other.observe(released);
+  EXPECT_EQ(other.step(), Step::take);
+}
+
+}  // namespace
+}  // namespace trainyard::control

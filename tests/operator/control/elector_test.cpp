@@ -1,0 +1,116 @@
+#include "operator/control/elector.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+
+#include "local/memory_api.hpp"
+#include "operator/control/write_gate.hpp"
+
+namespace trainyard::control {
+namespace {
+
+using kube::json;
+using std::chrono::milliseconds;
+
+/// A server that can be told to refuse every call, as in an outage.
+class Outage {
+ public:
+  explicit Outage(kube::Api& api) : gate_{api, [this] { return !is_down_.load(); }} {}
+  kube::Api& api() { return gate_; }
+  void begin() { is_down_ = true; }
+
+ private:
+  std::atomic<bool> is_down_ = false;
+  WriteGate gate_;
+};
+
+const ElectionTimes quick{
+    .lease = milliseconds{1'000}, .renew = milliseconds{50}, .give_up = milliseconds{500}, .retry = milliseconds{20}};
+
+std::unique_ptr<Elector> candidate(kube::Api& api, const Clock& clock, std::string identity) {
+  return std::make_unique<Elector>(
+      api, clock, ElectorOptions{.name_space = "ns", .name = "op", .identity = std::move(identity), .times = quick});
+}
+
+std::string holder(kube::Api& api) {
+  const auto lease = api.get(kube::leases, "ns", "op");
+  return lease ? (*lease)["spec"]["holderIdentity"].get<std::string>() : "";
+}
+
+TEST(Elector, LeadsWhenItIsAlone) {
+  const SystemClock clock;
+  local::MemoryApi api{clock};
+  std::stop_source stop;
+  const auto alone = candidate(api, clock, "alone");
+  EXPECT_TRUE(alone->wait_for_lead(stop.get_token()));
+  EXPECT_TRUE(alone->has_seen_lease());
+  EXPECT_EQ(holder(api), "alone");
+}
+
+TEST(Elector, GivesTheLeaseBackAtItsEnd) {
+  const SystemClock clock;
+  local::MemoryApi api{clock};
+  std::stop_source stop;
+  auto first = candidate(api, clock, "first");
+  ASSERT_TRUE(first->wait_for_lead(stop.get_token()));
+  const auto second = candidate(api, clock, "second");
+  first.reset();
+  EXPECT_TRUE(second->wait_for_lead(stop.get_token()));
+  EXPECT_EQ(holder(api), "second");
+}
+
+TEST(Elector, TakesOverFromOneThatFellSilentAndTheSilentOneKnows) {
+  const SystemClock clock;
+  local::MemoryApi api{clock};
+  Outage outage{api};
+  std::stop_source stop;
+  const auto cut_off = candidate(outage.api(), clock, "cut off");
+  ASSERT_TRUE(cut_off->wait_for_lead(stop.get_token()));
+  const auto standby = candidate(api, clock, "standby");
+  outage.begin();
+  cut_off->wait_for_loss(stop.get_token());
+  EXPECT_FALSE(cut_off->is_leader());
+  EXPECT_TRUE(standby->wait_for_lead(stop.get_token()));
+  EXPECT_FALSE(cut_off->is_leader());
+}
+
+TEST(Elector, StopsWaitingWhenAskedTo) {
+  const SystemClock clock;
+  local::MemoryApi api{clock};
+  std::stop_source stop;
+  const auto first = candidate(api, clock, "first");
+  ASSERT_TRUE(first->wait_for_lead(stop.get_token()));
+  const auto second = candidate(api, clock, "second");
+  auto led = std::async(std::launch::async, [&] { return second->wait_for_lead(stop.get_token()); });
+  auto lost = std::async(std::launch::async, [&] { first->wait_for_loss(stop.get_token()); });
+  stop.request_stop();
+  EXPECT_FALSE(led.get());
+  lost.get();
+  EXPECT_TRUE(first->is_leader());
+  EXPECT_FALSE(first->wait_for_lead(stop.get_token())) << "a leader that is to stop does not begin again";
+}
+
+TEST(WriteGate, RefusesWritesAndLetsReadsThrough) {
+  const SystemClock clock;
+  local::MemoryApi api{clock};
+  bool may_write = true;
+  WriteGate gate{api, [&] { return may_write; }};
+  const json pod{{"metadata", {{"name", "p"}, {"namespace", "ns"}}},
+                 {"spec", {{"containers", {{{"name", "worker"}, {"image", "i"}}}}}}};
+  EXPECT_TRUE(gate.create(kube::pods, "ns", pod, {}));
+  may_write = false;
+  const std::vector<ErrorKind> kinds{gate.create(kube::pods, "ns", pod, {}).error().kind,
+                                     gate.update(kube::pods, "ns", pod).error().kind,
+                                     gate.update_status(kube::pods, "ns", pod).error().kind,
+                                     gate.patch(kube::pods, "ns", "p", kube::PatchType::merge, pod).error().kind,
+                                     gate.remove(kube::pods, "ns", "p", {}).error().kind};
+  EXPECT_EQ(kinds, std::vector<ErrorKind>(5, ErrorKind::cancelled));
+  EXPECT_TRUE(gate.get(kube::pods, "ns", "p"));
+  EXPECT_EQ(gate.list(kube::pods, {})->items.size(), 1U);
+}
+
+}  // namespace
+}  // namespace trainyard::control

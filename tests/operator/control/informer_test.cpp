@@ -1,0 +1,189 @@
+#include "operator/control/informer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "operator/control/cache_sink.hpp"
+#include "operator/resource/metadata.hpp"
+#include "tests/fakes/refusing_api.hpp"
+
+namespace trainyard::control {
+namespace {
+
+using kube::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+struct Thing {
+  resource::Metadata metadata;
+};
+
+Result<Thing> parse_thing(const json& object) {
+  auto metadata = resource::parse_metadata(object);
+  if (!metadata) return tl::unexpected{metadata.error()};
+  return Thing{*std::move(metadata)};
+}
+
+json object(const std::string& name, const std::string& version) {
+  return {{"metadata", {{"name", name}, {"namespace", "ns"}, {"uid", "uid-" + name}, {"resourceVersion", version}}}};
+}
+
+kube::WatchEvent event(kube::WatchEventType type, const std::string& name, const std::string& version) {
+  return {type, object(name, version)};
+}
+
+/// Answers lists and watches from a script, notes what was asked, and lets a watch past the script's end be silent
+/// until the stop.
+class ScriptedApi final : public fakes::RefusingApi {
+ public:
+  struct Watch {
+    std::vector<kube::WatchEvent> events;
+    Result<void> ended;
+  };
+
+  std::deque<Result<kube::ListPage>> lists;
+  std::deque<Watch> watches;
+
+  Result<kube::ListPage> list(const kube::ResourceType&, const kube::ListOptions& options) override {
+    const std::scoped_lock lock{mutex_};
+    asked_.push_back("list " + options.continue_token);
+    if (lists.empty()) return fail(ErrorKind::internal, "the script has no such list");
+    auto page = lists.front();
+    lists.pop_front();
+    return page;
+  }
+
+  Result<void> watch(const kube::ResourceType&, const kube::WatchOptions& options,
+                     const std::function<void(const kube::WatchEvent&)>& on_event, std::stop_token stop) override {
+    Watch scripted;
+    {
+      std::unique_lock lock{mutex_};
+      asked_.push_back("watch " + options.resource_version);
+      if (watches.empty()) {
+        is_silent_ = true;
+        changed_.notify_all();
+        changed_.wait(lock, stop, [] { return false; });
+        return fail(ErrorKind::cancelled, "stopped");
+      }
+      scripted = watches.front();
+      watches.pop_front();
+    }
+    for (const auto& event : scripted.events) on_event(event);
+    return scripted.ended;
+  }
+
+  /// What was asked until the script was over.
+  std::vector<std::string> asked() {
+    std::unique_lock lock{mutex_};
+    changed_.wait_for(lock, seconds{60}, [&] { return is_silent_; });
+    return asked_;
+  }
+
+ private:
+  std::mutex mutex_;  // guards all but the construction of the script
+  std::condition_variable_any changed_;
+  std::vector<std::string> asked_;
+  bool is_silent_ = false;
+};
+
+struct Outcome {
+  std::vector<std::string> asked;
+  std::vector<std::string> cached;   ///< "name@version", sorted
+  std::vector<std::string> changes;  ///< in order
+  int first_lists = 0;
+  std::int64_t watch_restarts = 0;
+};
+
+Outcome run(ScriptedApi& api) {
+  ObjectCache<Thing> cache;
+  Outcome result;
+  CacheSink<Thing> sink{cache, "", parse_thing,
+                        [&](const Thing& thing) { result.changes.push_back(thing.metadata.name); }};
+  Informer informer{api, kube::pods, {.backoff = {.initial = milliseconds{1}, .max = milliseconds{2}}}, sink, [&] {
+                      ++result.first_lists;
+                    }};
+  {
+    std::jthread thread{[&](const std::stop_token& stop) { informer.run(stop); }};
+    result.asked = api.asked();
+  }
+  for (const Thing& thing : cache.all())
+    result.cached.push_back(thing.metadata.name + "@" + thing.metadata.resource_version);
+  result.watch_restarts = informer.watch_restarts();
+  return result;
+}
+
+using Texts = std::vector<std::string>;
+using kube::WatchEventType;
+
+TEST(Informer, ListsPagesAndThenWatches) {
+  ScriptedApi api;
+  api.lists = {kube::ListPage{{object("a", "1")}, "5", "next"}, kube::ListPage{{object("b", "2")}, "5", ""}};
+  const Outcome done = run(api);
+  EXPECT_EQ(done.asked, (Texts{"list ", "list next", "watch 5"}));
+  EXPECT_EQ(done.cached, (Texts{"a@1", "b@2"}));
+  EXPECT_EQ(done.first_lists, 1);
+  EXPECT_EQ(done.watch_restarts, 0);
+}
+
+TEST(Informer, FollowsEventsAndGoesOnFromTheLastVersionWhenTheStreamIsDropped) {
+  ScriptedApi api;
+  api.lists = {kube::ListPage{{object("a", "1"), object("b", "2")}, "5", ""}};
+  api.watches = {{{event(WatchEventType::added, "c", "6"), event(WatchEventType::modified, "a", "7"),
+                   event(WatchEventType::deleted, "b", "8")},
+                  fail(ErrorKind::unavailable, "dropped")},
+                 {{event(WatchEventType::bookmark, "", "20")}, {}}};
+  const Outcome done = run(api);
+  EXPECT_EQ(done.asked, (Texts{"list ", "watch 5", "watch 8", "watch 20"}));
+  EXPECT_EQ(done.cached, (Texts{"a@7", "c@6"}));
+  EXPECT_EQ(done.changes, (Texts{"a", "b", "c", "a", "b"}));
+  EXPECT_EQ(done.watch_restarts, 2);
+  EXPECT_EQ(done.first_lists, 1);
+}
+
+TEST(Informer, ListsAfreshWhenTheVersionIsGoneAndTellsWhatWentMeanwhile) {
+  ScriptedApi api;
+  api.lists = {kube::ListPage{{object("a", "1"), object("b", "2")}, "5", ""},
+               kube::ListPage{{object("a", "9")}, "10", ""}};
+  api.watches = {{{}, fail(ErrorKind::gone, "too old")}};
+  const Outcome done = run(api);
+  EXPECT_EQ(done.asked, (Texts{"list ", "watch 5", "list ", "watch 10"}));
+  EXPECT_EQ(done.cached, (Texts{"a@9"}));
+  EXPECT_EQ(done.changes, (Texts{"a", "b", "a", "b"}));
+  EXPECT_EQ(done.first_lists, 1);
+}
+
+TEST(Informer, StartsTheListOverWhenItsTokenIsGone) {
+  ScriptedApi api;
+  api.lists = {kube::ListPage{{object("a", "1")}, "5", "next"}, fail(ErrorKind::gone, "expired"),
+               kube::ListPage{{object("b", "7")}, "8", ""}};
+  const Outcome done = run(api);
+  EXPECT_EQ(done.asked, (Texts{"list ", "list next", "list ", "watch 8"}));
+  EXPECT_EQ(done.cached, (Texts{"b@7"})) << "what the first try had put is not there any more";
+}
+
+TEST(Informer, AsksForTheSamePageAgainThroughAnOutage) {
+  ScriptedApi api;
+  api.lists = {fail(ErrorKind::unavailable, "down"), kube::ListPage{{object("a", "1")}, "5", "next"},
+               fail(ErrorKind::throttled, "slow", milliseconds{1}), kube::ListPage{{object("b", "2")}, "5", ""}};
+  const Outcome done = run(api);
+  EXPECT_EQ(done.asked, (Texts{"list ", "list ", "list next", "list next", "watch 5"}));
+  EXPECT_EQ(done.cached, (Texts{"a@1", "b@2"}));
+}
+
+TEST(Informer, LeavesOutAnObjectThatCannotBeRead) {
+  ScriptedApi api;
+  api.lists = {kube::ListPage{{json::object(), object("a", "1")}, "5", ""}};
+  api.watches = {
+      {{{WatchEventType::added, {{"metadata", {{"resourceVersion", "6"}}}}}}, fail(ErrorKind::unavailable, "dropped")}};
+  const Outcome done = run(api);
+  EXPECT_EQ(done.asked, (Texts{"list ", "watch 5", "watch 6"}));
+  EXPECT_EQ(done.cached, (Texts{"a@1"}));
+}
+
+}  // namespace
+}  // namespace trainyard::control

@@ -1,0 +1,116 @@
+#include "operator/control/work_queue.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <map>
+#include <thread>
+#include <vector>
+
+namespace trainyard::control {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+const ObjectKey a{"ns", "a"};
+const ObjectKey b{"ns", "b"};
+
+TEST(WorkQueue, WakesAWorkerForAKey) {
+  WorkQueue queue;
+  std::stop_source stop;
+  auto taken = std::async(std::launch::async, [&] { return queue.take(stop.get_token()); });
+  queue.add(a);
+  EXPECT_EQ(taken.get(), a);
+}
+
+TEST(WorkQueue, WakesAWorkerThatWaitsForALaterKey) {
+  WorkQueue queue;
+  std::stop_source stop;
+  queue.add_after(a, hours{1});
+  auto taken = std::async(std::launch::async, [&] { return queue.take(stop.get_token()); });
+  queue.add(b);
+  EXPECT_EQ(taken.get(), b);
+}
+
+TEST(WorkQueue, GivesAKeyAgainAfterItsDelay) {
+  WorkQueue queue;
+  std::stop_source stop;
+  queue.add(a);
+  ASSERT_EQ(queue.take(stop.get_token()), a);
+  queue.succeed_until(a, milliseconds{1});
+  EXPECT_EQ(queue.take(stop.get_token()), a);
+}
+
+TEST(WorkQueue, WaitsLongerAfterEachFailureAndAsLongAsItWasTold) {
+  WorkQueue queue{
+      {.keys_max = 10, .backoff = {.initial = seconds{1}, .max = hours{1}, .factor = 2.0, .jitter_share = 0.0}}};
+  std::stop_source stop;
+  const auto fail_once = [&](std::optional<milliseconds> retry_after) {
+    queue.add(a);  // sooner than the backoff, as a watch event is
+    EXPECT_EQ(queue.take(stop.get_token()), a);
+    return queue.fail(a, retry_after);
+  };
+  EXPECT_EQ(fail_once({}), seconds{1});
+  EXPECT_EQ(fail_once({}), seconds{2});
+  EXPECT_EQ(fail_once(seconds{30}), seconds{30});
+  EXPECT_EQ(fail_once(seconds{1}), seconds{8});
+  queue.add(a);
+  ASSERT_EQ(queue.take(stop.get_token()), a);
+  queue.succeed(a);
+  EXPECT_EQ(fail_once({}), seconds{1});
+}
+
+TEST(WorkQueue, LetsEveryWorkerGoWhenAskedToStop) {
+  WorkQueue queue;
+  queue.add_after(a, hours{1});
+  std::vector<std::jthread> workers;
+  for (int worker = 0; worker < 3; ++worker) {
+    workers.emplace_back([&](const std::stop_token& stop) { EXPECT_EQ(queue.take(stop), std::nullopt); });
+  }
+}
+
+TEST(WorkQueue, NeverGivesOneKeyToTwoWorkersAndLosesNone) {
+  constexpr int keys = 20;
+  constexpr int adds = 2000;
+  WorkQueue queue;
+  std::vector<std::atomic<int>> holders(keys);
+  std::atomic<int> overlaps = 0;
+  std::vector<std::atomic<int>> seen_version(keys);
+  std::vector<std::atomic<int>> version(keys);
+  {
+    std::vector<std::jthread> workers;
+    for (int worker = 0; worker < 4; ++worker) {
+      workers.emplace_back([&](const std::stop_token& stop) {
+        while (const auto key = queue.take(stop)) {
+          const auto index = static_cast<std::size_t>(std::stoi(key->name));
+          if (++holders[index] != 1) ++overlaps;
+          seen_version[index] = version[index].load();
+          --holders[index];
+          queue.succeed(*key);
+        }
+      });
+    }
+    for (int add = 0; add < adds; ++add) {
+      const auto index = static_cast<std::size_t>(add % keys);
+      ++version[index];
+      queue.add({"ns", std::to_string(index)});
+    }
+    // Every add is followed by a look at what it announced: wait for that, however slow the machine.
+    const auto deadline = std::chrono::steady_clock::now() + seconds{60};
+    const auto is_settled = [&] {
+      for (std::size_t index = 0; index < keys; ++index) {
+        if (seen_version[index] != version[index]) return false;
+      }
+      return true;
+    };
+    while (!is_settled() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    EXPECT_TRUE(is_settled());
+  }
+  EXPECT_EQ(overlaps, 0);
+}
+
+}  // namespace
+}  // namespace trainyard::control

@@ -1,0 +1,210 @@
+#include "operator/plan/cause.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/builders/an_observed.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+using builders::a_job;
+using builders::an_observed;
+using builders::ObservedBuilder;
+using builders::start;
+using resource::Cause;
+using namespace std::chrono_literals;
+
+Judgement judge(const Observed& observed, Time now = start + 10s) {
+  return judge_members(observed, members_of(observed), now);
+}
+
+std::string ours(int exit_code, std::string_view rest = "") {
+  return fmt::format(R"({{"reason": "Said", "exitCode": {}, "message": "said so"{}}})", exit_code, rest);
+}
+
+struct Case {
+  std::string sentence;
+  Observed observed;
+  Cause cause;
+  std::int64_t rank;
+  std::optional<int> exit_code;
+  bool is_final = false;
+};
+
+TEST(JudgeMembers, BlamesTheRankAndTheCause) {
+  const std::vector<Case> cases{
+      {"an exception is the application's", an_observed().ended(1, 1), Cause::application, 1, 1},
+      {"OOMKilled is the application's", an_observed().ended(1, 137, "", "OOMKilled"), Cause::application, 1, 137},
+      {"137 alone is the application's", an_observed().ended(1, 137), Cause::application, 1, 137},
+      {"143 alone is the application's", an_observed().ended(1, 143), Cause::application, 1, 143},
+      {"137 of an evicted pod is infrastructure", an_observed().ended(1, 137).disrupted(1), Cause::infrastructure, 1,
+       137},
+      {"137 on a lost node is infrastructure", an_observed().ended(1, 137).on_lost_node(1), Cause::infrastructure, 1,
+       137},
+      {"a running pod on a lost node is lost", an_observed().on_lost_node(1), Cause::infrastructure, 1, {}},
+      {"a waiting pod on a lost node is lost", an_observed().waiting(1).on_lost_node(1), Cause::infrastructure, 1, {}},
+      {"93 means do not restart", an_observed().ended(1, 93), Cause::application, 1, 93, true},
+      {"93 in the termination message does too, whatever the launcher made of it", an_observed().ended(1, 1, ours(93)),
+       Cause::application, 1, 93, true},
+      {"93 outranks every other end", an_observed().ended(0, 1).ended(1, 93), Cause::application, 1, 93, true},
+      {"a rank that lost its peer is not to blame", an_observed().ended(0, 90, ours(90)).ended(1, 1),
+       Cause::application, 1, 1},
+      {"one that torchrun reports as 1 neither", an_observed().ended(0, 1, ours(90)).ended(1, 2), Cause::application, 1,
+       2},
+      {"the deleted pod is to blame when the others were asked to stop with it",
+       an_observed().ended(0, 91, ours(91)).ended(1, 91, ours(91)).leaving(1), Cause::deleted, 1, 91},
+      {"a pod that vanished unseen is Deleted, without an exit code", an_observed().missing(1), Cause::deleted, 1, {}},
+      {"being deleted is enough where nothing is to be saved", an_observed().leaving(1), Cause::deleted, 1, {}},
+      {"being evicted is infrastructure", an_observed().leaving(1).disrupted(1), Cause::infrastructure, 1, {}},
+      {"a deleted pod outranks the peer that fails for it",
+       an_observed().ended(0, 1).missing(1),
+       Cause::deleted,
+       1,
+       {}},
+      {"storage that fails for long is infrastructure", an_observed().ended(1, 96, ours(96)), Cause::infrastructure, 1,
+       96},
+      {"a hang is the application's", an_observed().ended(1, 95, ours(95)), Cause::application, 1, 95},
+      {"being fenced is infrastructure", an_observed().ended(1, 92, ours(92)), Cause::infrastructure, 1, 92},
+      {"the first of two to end is to blame", an_observed().ended(0, 1).ended(1, 2).with([](Observed& observed) {
+         observed.pods[0].containers[0].terminated->finished_at = start + 1s;
+       }),
+       Cause::application, 1, 2},
+  };
+  for (const Case& c : cases) {
+    const auto loss = judge(c.observed).loss;
+    ASSERT_TRUE(loss) << c.sentence;
+    EXPECT_EQ(loss->cause, c.cause) << c.sentence;
+    EXPECT_EQ(loss->rank, c.rank) << c.sentence;
+    EXPECT_EQ(loss->exit_code, c.exit_code) << c.sentence;
+    EXPECT_EQ(loss->is_final, c.is_final) << c.sentence;
+    EXPECT_TRUE(loss->is_charged) << c.sentence;
+  }
+}
+
+TEST(JudgeMembers, FindsNothingWrongWithAGroupThat) {
+  const std::vector<std::pair<std::string, Observed>> cases{
+      {"runs", an_observed()},
+      {"waits for an image", an_observed().waiting(1, "ImagePullBackOff")},
+      {"has finished in part", an_observed().ended(0, 0)},
+      {"still forms", an_observed().unformed().missing(1)},
+      {"has lost a pod after its success was recorded",
+       an_observed().missing(0).with([](Observed& observed) { observed.job.status.succeeded_ranks = {0}; })},
+      {"has a sidecar left over beside a finished worker", an_observed().ended(0, 0).with([](Observed& observed) {
+         observed.pods[0].phase = resource::PodPhase::running;
+         observed.pods[0].containers.push_back({.name = "proxy", .is_running = true});
+       })},
+      {"has a failed sidecar beside a worker that runs", an_observed().with([](Observed& observed) {
+         observed.pods[0].containers.push_back(
+             {.name = "proxy", .terminated = resource::ContainerTermination{.exit_code = 1}});
+       })},
+      {"has an older attempt's failed pod", an_observed().with([](Observed& observed) {
+         auto old = builders::a_pod(observed.job, 0, 1);
+         old.phase = resource::PodPhase::failed;
+         observed.pods.push_back(old);
+       })},
+  };
+  for (const auto& [sentence, observed] : cases) {
+    const Judgement judgement = judge(observed);
+    EXPECT_FALSE(judgement.loss) << sentence;
+    EXPECT_FALSE(judgement.again_in) << sentence;
+  }
+}
+
+TEST(JudgeMembers, WaitsTwoSecondsForABetterWitnessThanALostPeer) {
+  const Observed observed = an_observed().ended(0, 90, ours(90));
+  EXPECT_FALSE(judge(observed, start + 500ms).loss);
+  EXPECT_EQ(judge(observed, start + 500ms).again_in, 1500ms);
+  EXPECT_TRUE(judge(observed, start + 2s).loss);
+}
+
+TEST(JudgeMembers, DoesNotWaitLongerWhenTheNodesClockRunsAhead) {
+  EXPECT_TRUE(judge(an_observed().ended(0, 90, ours(90)), start - 1h).loss);
+}
+
+TEST(JudgeMembers, BlamesTheNamedPeerWhenNobodyElseSpeaksAndAvoidsItsNode) {
+  const auto loss = judge(an_observed().ended(0, 90, ours(90, R"(, "culprit": 1)"))).loss;
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->cause, Cause::infrastructure);
+  EXPECT_EQ(loss->rank, 1);
+  EXPECT_EQ(loss->pod, "smoke-c0de-1-1");
+  EXPECT_EQ(loss->node, "node-1");
+  EXPECT_FALSE(loss->exit_code);
+  EXPECT_EQ(loss->lost_nodes, std::vector<std::string>{"node-1"});
+  EXPECT_EQ(loss->message, "rank 0 lost a peer: exit code 90 (Said): said so");
+}
+
+TEST(JudgeMembers, CountsCulpritsInPodsWhereAPodHoldsSeveralRanks) {
+  const auto loss = judge(an_observed(a_job().gpus_per_pod(4)).ended(0, 90, ours(90, R"(, "culprit": 6)"))).loss;
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->rank, 1);
+}
+
+TEST(JudgeMembers, LetsADeletedPodsGroupSaveItsCheckpoint) {
+  const Observed observed = an_observed(a_job().checkpoint()).leaving(1, start + 120s);
+  EXPECT_FALSE(judge(observed, start + 10s).loss);
+  EXPECT_EQ(judge(observed, start + 10s).again_in, 112s);
+  const auto loss = judge(observed, start + 122s).loss;
+  ASSERT_TRUE(loss) << "the grace period is over and its node says nothing";
+  EXPECT_EQ(loss->cause, Cause::deleted);
+}
+
+TEST(JudgeMembers, AvoidsNodesThatTakeTheirPodsAlong) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> reasons_and_nodes{
+      {"DeletionByTaintManager", {"node-1"}}, {"TerminationByKubelet", {"node-1"}}, {"PreemptionByScheduler", {}}};
+  for (const auto& [reason, nodes] : reasons_and_nodes) {
+    EXPECT_EQ(judge(an_observed().ended(1, 137).disrupted(1, reason)).loss->lost_nodes, nodes) << reason;
+  }
+}
+
+TEST(JudgeMembers, ChargesNobodyWhenRanksGaveUpOnOneThatHasNoPlaceYet) {
+  const auto loss = judge(an_observed().ended(0, 94, ours(94)).unscheduled(1, "no room")).loss;
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(loss->cause, Cause::infrastructure);
+  EXPECT_FALSE(loss->is_charged);
+  EXPECT_TRUE(judge(an_observed().ended(0, 94, ours(94))).loss->is_charged) << "all had their place";
+}
+
+TEST(JudgeMembers, NamesThePodsThatItBelievesToBeGone) {
+  EXPECT_EQ(judge(an_observed().missing(1)).absent_pods, std::vector<std::string>{"smoke-c0de-1-1"});
+  EXPECT_TRUE(judge(an_observed().unformed().missing(1)).absent_pods.empty());
+}
+
+TEST(JudgeMembers, TakesThePodsWordWhereItsWorkerNeverRan) {
+  const auto evicted = judge(an_observed().with([](Observed& observed) {
+                         observed.pods[1].phase = resource::PodPhase::failed;
+                         observed.pods[1].reason = "Evicted";
+                         observed.pods[1].message = "The node was low on resource: memory.";
+                         observed.pods[1].containers.clear();
+                       })).loss;
+  ASSERT_TRUE(evicted);
+  EXPECT_EQ(evicted->cause, Cause::infrastructure);
+  EXPECT_EQ(evicted->message, "ended (Evicted): The node was low on resource: memory.");
+
+  const auto init_failed = judge(an_observed().with([](Observed& observed) {
+                             observed.pods[1].phase = resource::PodPhase::failed;
+                             observed.pods[1].containers = {{.name = "worker", .waiting_reason = "PodInitializing"}};
+                             observed.pods[1].init_containers = {{.name = "fetch",
+                                                                  .terminated = resource::ContainerTermination{
+                                                                      .exit_code = 3, .message = "no such bucket"}}};
+                           })).loss;
+  ASSERT_TRUE(init_failed);
+  EXPECT_EQ(init_failed->cause, Cause::application);
+  EXPECT_EQ(init_failed->exit_code, 3);
+  EXPECT_EQ(init_failed->message, "exit code 3: init container 'fetch' failed: no such bucket");
+}
+
+TEST(JudgeMembers, LooksOnlyAtTheContainerThatTrains) {
+  const auto multi = [](const std::string& second) {
+    return an_observed(a_job().pod_template(R"({"spec": {"containers": [{"name": "train", "image": "a"}]}})"))
+        .with([&](Observed& observed) {
+          // A webhook put its proxy first.
+          observed.pods[1].containers = {{.name = second, .terminated = resource::ContainerTermination{.exit_code = 2}},
+                                         {.name = "train", .is_running = true}};
+        });
+  };
+  EXPECT_FALSE(judge(multi("istio-proxy")).loss);
+}
+
+}  // namespace
+}  // namespace trainyard::plan

@@ -1,0 +1,210 @@
+#include "operator/plan/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "operator/plan/conditions.hpp"
+#include "tests/builders/an_observed.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+using builders::a_job;
+using builders::an_observed;
+using builders::first_sight;
+using builders::start;
+using resource::Phase;
+using namespace std::chrono_literals;
+
+const Time later = start + 10s;
+
+/// "create pod 0", "delete smoke-c0de-1-1", ...
+std::vector<std::string> words_of(const std::vector<Action>& actions) {
+  std::vector<std::string> words;
+  for (const Action& action : actions) {
+    if (std::holds_alternative<CheckPod>(action)) words.emplace_back("check pod");
+    if (std::holds_alternative<CreateService>(action)) words.emplace_back("create service");
+    if (const auto* pod = std::get_if<CreatePod>(&action)) words.push_back("create pod " + std::to_string(pod->rank));
+    if (const auto* pod = std::get_if<DeletePod>(&action)) words.push_back("delete " + pod->name);
+    if (std::holds_alternative<DeleteService>(action)) words.emplace_back("delete service");
+    if (std::holds_alternative<DeleteJob>(action)) words.emplace_back("delete job");
+  }
+  return words;
+}
+
+using Words = std::vector<std::string>;
+
+TEST(MakePlan, ChecksTheTemplateBeforeTheFirstAttempt) {
+  const Plan plan = make_plan(first_sight(), later);
+  EXPECT_EQ(words_of(plan.actions), Words{"check pod"});
+  EXPECT_EQ(std::get<CheckPod>(plan.actions[0]).pod.at("metadata").at("name"), "smoke-c0de-1-0");
+  ASSERT_TRUE(plan.status);
+  EXPECT_EQ(plan.status->phase, Phase::pending);
+  EXPECT_EQ(plan.status->attempt, 0);
+}
+
+TEST(MakePlan, RecordsTheFirstAttemptBeforeItMakesAnything) {
+  Observed observed = first_sight();
+  observed.is_template_accepted = true;
+  const Plan plan = make_plan(observed, later);
+  EXPECT_TRUE(plan.actions.empty());
+  ASSERT_TRUE(plan.status);
+  EXPECT_EQ(plan.status->attempt, 1);
+  EXPECT_EQ(plan.status->worker_image, "trainyard-worker:cpu");
+  EXPECT_EQ(plan.status->replicas, (resource::ReplicaCounts{.desired = 2, .pending = 2}));
+  EXPECT_EQ(plan.requeue_after, 0ms);
+}
+
+TEST(MakePlan, MakesTheServiceThenRankZeroThenTheOthers) {
+  const Plan plan = make_plan(
+      an_observed().unformed().missing(0).missing(1).with([](Observed& observed) { observed.service.reset(); }), later);
+  EXPECT_EQ(words_of(plan.actions), (Words{"create service", "create pod 0", "create pod 1"}));
+}
+
+TEST(MakePlan, RecordsThatTheAttemptIsFormedOnceAllPodsAreThere) {
+  const Plan plan = make_plan(an_observed().unformed().waiting(0).waiting(1), later);
+  ASSERT_TRUE(plan.status);
+  EXPECT_TRUE(plan.status->is_formed);
+  EXPECT_EQ(plan.status->phase, Phase::starting);
+  EXPECT_TRUE(plan.actions.empty());
+}
+
+TEST(MakePlan, FindsNothingToDoForAJobThatRuns) {
+  const Observed observed = an_observed();
+  Plan plan = make_plan(observed, later);
+  EXPECT_FALSE(plan.status);
+  EXPECT_TRUE(plan.actions.empty());
+  EXPECT_TRUE(plan.events.empty());
+  EXPECT_FALSE(plan.requeue_after);
+}
+
+TEST(MakePlan, RaisesTheAttemptAndTouchesNoPodWhenARankFails) {
+  const Plan plan = make_plan(an_observed().ended(1, 1, "boom"), later);
+  ASSERT_TRUE(plan.status);
+  EXPECT_EQ(plan.status->attempt, 2);
+  EXPECT_FALSE(plan.status->is_formed);
+  EXPECT_EQ(plan.status->phase, Phase::restarting);
+  EXPECT_EQ(plan.status->restarts, (resource::RestartCounts{.application = 1}));
+  EXPECT_TRUE(plan.actions.empty());
+  ASSERT_EQ(plan.status->attempts.size(), 2U);
+  const resource::AttemptRecord& record = plan.status->attempts[0];
+  EXPECT_EQ(record.cause, resource::Cause::application);
+  EXPECT_EQ(record.rank, 1);
+  EXPECT_EQ(record.pod, "smoke-c0de-1-1");
+  EXPECT_EQ(record.node, "node-1");
+  EXPECT_EQ(record.exit_code, 1);
+  EXPECT_EQ(record.message, "exit code 1: boom");
+  EXPECT_EQ(
+      plan.events,
+      (std::vector<Event>{{.reason = "Restarting",
+                           .is_warning = true,
+                           .note = "attempt 2 begins because rank 1 was lost (Application): exit code 1: boom"}}));
+}
+
+TEST(MakePlan, RemovesLivePodsOfOlderAttemptsAtOnceButMakesNoneBeforeBackoffEnds) {
+  const auto observed = an_observed().with([](Observed& changed) {
+    changed.job.status.attempt = 2;
+    changed.job.status.is_formed = false;
+    changed.job.status.phase = Phase::restarting;
+    changed.job.status.restart_not_before = later + 3s;
+  });
+  const Plan waiting = make_plan(observed, later);
+  EXPECT_EQ(words_of(waiting.actions), (Words{"delete smoke-c0de-1-0", "delete smoke-c0de-1-1"}));
+  EXPECT_EQ(waiting.requeue_after, 3s);
+  const Plan ready = make_plan(observed, later + 3s);
+  EXPECT_EQ(words_of(ready.actions),
+            (Words{"delete smoke-c0de-1-0", "delete smoke-c0de-1-1", "create pod 0", "create pod 1"}));
+}
+
+TEST(MakePlan, AsksNobodyTwiceToGo) {
+  const auto observed = an_observed().leaving(0).leaving(1).with([](Observed& changed) {
+    changed.job.status.attempt = 2;
+    changed.job.status.is_formed = false;
+  });
+  EXPECT_EQ(words_of(make_plan(observed, later).actions), (Words{"create pod 0", "create pod 1"}));
+}
+
+TEST(MakePlan, IsStaleWhenPodsAreAheadOfTheStatus) {
+  const auto observed = an_observed().attempt(3).with([](Observed& changed) { changed.job.status.attempt = 2; });
+  const Plan plan = make_plan(observed, later);
+  EXPECT_TRUE(plan.is_stale);
+  EXPECT_FALSE(plan.status);
+  EXPECT_TRUE(plan.actions.empty());
+}
+
+TEST(MakePlan, LeavesAJobThatIsBeingDeletedAlone) {
+  const Plan plan = make_plan(
+      an_observed().missing(1).with([](Observed& observed) { observed.job.metadata.deletion_time = start; }), later);
+  EXPECT_FALSE(plan.status);
+  EXPECT_TRUE(plan.actions.empty());
+}
+
+TEST(MakePlan, NamesThePodsThatItsDecisionTakesForGone) {
+  EXPECT_EQ(make_plan(an_observed().missing(1), later).pods_believed_gone, Words{"smoke-c0de-1-1"});
+}
+
+TEST(MakePlan, ShowsEachReasonToWaitAsPending) {
+  const Plan plan = make_plan(an_observed().unformed().unscheduled(1, "0/2 nodes are available"), later);
+  ASSERT_TRUE(plan.status);
+  EXPECT_EQ(plan.status->phase, Phase::pending);
+  EXPECT_EQ(plan.status->reason, "Unschedulable");
+  EXPECT_EQ(plan.status->message, "rank 1: 0/2 nodes are available");
+  EXPECT_EQ(plan.status->ready, "1/2");
+  EXPECT_EQ(plan.events.size(), 1U);
+}
+
+TEST(MakePlan, StaysRunningOnceAllRanksHaveRun) {
+  const Plan plan = make_plan(an_observed().ended(0, 0), later);
+  ASSERT_TRUE(plan.status);
+  EXPECT_EQ(plan.status->phase, Phase::running);
+  EXPECT_EQ(plan.status->succeeded_ranks, std::vector<std::int64_t>{0});
+  EXPECT_EQ(plan.status->replicas, (resource::ReplicaCounts{.desired = 2, .ready = 1, .succeeded = 1}));
+}
+
+TEST(MakePlan, TakesACheckpointThatIsReportedWithTheLossIntoAccount) {
+  const auto observed = an_observed(a_job().checkpoint()).ended(1, 1).with([](Observed& changed) {
+    changed.job.status.attempts_without_progress = 2;
+    changed.progress = ProgressReport{.attempt = 1, .checkpoint = resource::CheckpointStatus{.step = 5}};
+  });
+  EXPECT_EQ(make_plan(observed, later).status->phase, Phase::restarting);
+}
+
+TEST(MakePlan, DeletesTheJobWhenItsTimeToLiveIsOver) {
+  const auto observed = an_observed(a_job().ttl(60s)).phase(Phase::failed).with([](Observed& changed) {
+    changed.job.status.completion_time = start;
+  });
+  EXPECT_EQ(make_plan(observed, start + 59s).requeue_after, 1s);
+  EXPECT_EQ(words_of(make_plan(observed, start + 60s).actions), Words{"delete job"});
+}
+
+TEST(MakePlan, SuspendsByRecordingItFirst) {
+  Observed observed = an_observed(a_job().suspended());
+  const Plan decided = make_plan(observed, later);
+  ASSERT_TRUE(decided.status);
+  EXPECT_EQ(decided.status->phase, Phase::suspending);
+  EXPECT_EQ(decided.status->attempts[0].cause, resource::Cause::suspended);
+  EXPECT_TRUE(decided.actions.empty());
+  observed.job.status = *decided.status;
+  EXPECT_EQ(words_of(make_plan(observed, later).actions), (Words{"delete smoke-c0de-1-0", "delete smoke-c0de-1-1"}));
+}
+
+TEST(MakePlan, KeepsMessagesShort) {
+  const Plan plan = make_plan(an_observed().ended(1, 1, std::string(100'000, 'x')), later);
+  EXPECT_LE(plan.status->message.size(), 1024U);
+  EXPECT_LE(plan.status->attempts[0].message.size(), 1024U);
+}
+
+TEST(MakePlan, IsTheSameTwice) {
+  const std::vector<Observed> cases{an_observed().ended(1, 1), first_sight(), an_observed().leaving(0)};
+  for (const Observed& observed : cases) {
+    const Plan first = make_plan(observed, later);
+    const Plan second = make_plan(observed, later);
+    EXPECT_EQ(first.status, second.status);
+    EXPECT_EQ(words_of(first.actions), words_of(second.actions));
+    EXPECT_EQ(first.events, second.events);
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::plan
