@@ -1,0 +1,170 @@
+#include "operator/kube/connection.hpp"
+
+#include <fmt/format.h>
+#include <httplib.h>
+#include <netinet/tcp.h>
+
+#include <csignal>
+
+#include "operator/kube/errors.hpp"
+
+namespace trainyard::kube {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr seconds connect_deadline_max{5};
+constexpr std::size_t body_bytes_max = std::size_t{256} << 20;
+
+void set_socket(socket_t socket) {
+  const auto set = [&](int level, int option, int value) { setsockopt(socket, level, option, &value, sizeof value); };
+  // A watch is silent for minutes. Without probes a peer whose machine is gone would look like one with nothing to say.
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 25'000);
+}
+
+milliseconds since(steady_clock::time_point start) {
+  return std::chrono::duration_cast<milliseconds>(steady_clock::now() - start);
+}
+
+HttpReply to_reply(const httplib::Response& response, std::string body) {
+  HttpReply reply{.status = response.status, .body = std::move(body), .retry_after = std::nullopt};
+  if (response.has_header("Retry-After"))
+    reply.retry_after = parse_retry_after(response.get_header_value("Retry-After"));
+  return reply;
+}
+
+}  // namespace
+
+Connection::Connection(const ClientConfig& config) : config_{config} {}
+Connection::~Connection() = default;
+
+Result<std::unique_ptr<Connection>> Connection::make(const ClientConfig& config) {
+  // OpenSSL writes with write(2): without this a server that goes away ends the process.
+  static const auto ignored = std::signal(SIGPIPE, SIG_IGN);
+  static_cast<void>(ignored);
+  std::unique_ptr<Connection> connection{new Connection{config}};
+  connection->client_ = std::make_unique<httplib::SSLClient>(config.host, config.port);
+  auto& client = *connection->client_;
+  if (auto set = set_up_tls(client.ssl_context(), config, connection->verdict_); !set)
+    return tl::unexpected{set.error()};
+  // OpenSSL verifies within the handshake, against our authorities alone (set_up_tls). The library's own check, after
+  // it, would also trust the machine's public authorities.
+  client.enable_server_certificate_verification(false);
+  client.set_keep_alive(true);
+  client.set_tcp_nodelay(true);
+  client.set_socket_options(set_socket);
+  client.set_url_encode(false);
+  return connection;
+}
+
+bool Connection::is_reused() const {
+  return client_->is_socket_open() != 0;
+}
+
+Result<httplib::Request> Connection::prepare(const HttpRequest& request) {
+  verdict_.refusal.clear();
+  const auto token = config_.token.token();
+  if (!token) return tl::unexpected{token.error()};
+  httplib::Request made;
+  made.method = request.method;
+  made.path = config_.path_prefix + request.target;
+  made.body = request.body;
+  const bool is_ipv6 = config_.host.find(':') != std::string::npos;
+  made.set_header("Host",
+                  fmt::format("{}:{}", is_ipv6 ? fmt::format("[{}]", config_.host) : config_.host, config_.port));
+  made.set_header("Accept", "application/json");
+  made.set_header("User-Agent", "trainyard");
+  if (!request.content_type.empty()) made.set_header("Content-Type", request.content_type);
+  if (!token->empty()) made.set_header("Authorization", "Bearer " + *token);
+  return made;
+}
+
+Result<HttpReply> Connection::exchange(const HttpRequest& request, milliseconds deadline) {
+  auto made = prepare(request);
+  if (!made) return tl::unexpected{made.error()};
+  const auto start = steady_clock::now();
+  client_->set_connection_timeout(std::min<milliseconds>(deadline, connect_deadline_max));
+  client_->set_read_timeout(deadline);
+  client_->set_write_timeout(deadline);
+  std::string body;
+  bool is_too_long = false;
+  made->content_receiver = [&](const char* bytes, std::size_t count, std::uint64_t, std::uint64_t) {
+    is_too_long = body.size() + count > body_bytes_max;
+    if (is_too_long || since(start) > deadline) return false;
+    body.append(bytes, count);
+    return true;
+  };
+  const httplib::Result result = client_->send(*made);
+  if (is_too_long) return fail(ErrorKind::corrupt, fmt::format("the reply is longer than {} bytes", body_bytes_max));
+  if (!result) return tl::unexpected{transport_error(static_cast<int>(result.error()), deadline, since(start))};
+  return to_reply(*result, std::move(body));
+}
+
+Result<HttpReply> Connection::stream(const HttpRequest& request, milliseconds silence_max,
+                                     const std::function<bool(std::string_view)>& on_bytes,
+                                     const std::stop_token& stop) {
+  auto made = prepare(request);
+  if (!made) return tl::unexpected{made.error()};
+  const Error stopped{ErrorKind::cancelled, "stopped", {}};
+  client_->set_connection_timeout(connect_deadline_max);
+  client_->set_read_timeout(silence_max);
+  client_->set_write_timeout(connect_deadline_max);
+  auto heard_at = steady_clock::now();
+  std::string refusal;
+  int status = 0;
+  bool is_refused_by_caller = false;
+  made->response_handler = [&](const httplib::Response& response) {
+    status = response.status;
+    return !stop.stop_requested();
+  };
+  made->content_receiver = [&](const char* bytes, std::size_t count, std::uint64_t, std::uint64_t) {
+    heard_at = steady_clock::now();
+    if (stop.stop_requested()) return false;
+    const std::string_view text{bytes, count};
+    if (status == 200) return !(is_refused_by_caller = !on_bytes(text));
+    refusal += text;
+    return refusal.size() <= body_bytes_max;
+  };
+  // Shuts the socket down, which wakes the read. Before the request is under way it closes nothing: the checks above
+  // see it then.
+  const std::stop_callback wake{stop, [&] { client_->stop(); }};
+  if (stop.stop_requested()) return tl::unexpected{stopped};
+  const httplib::Result result = client_->send(*made);
+  if (is_refused_by_caller || stop.stop_requested()) return tl::unexpected{stopped};
+  if (!result) return tl::unexpected{transport_error(static_cast<int>(result.error()), silence_max, since(heard_at))};
+  return to_reply(*result, std::move(refusal));
+}
+
+Error Connection::transport_error(int httplib_error, milliseconds limit, milliseconds silent_for) const {
+  const std::string server = fmt::format("the API server at {}:{}", config_.host, config_.port);
+  const std::string waited = fmt::format("{} did not answer within {} ms", server, limit.count());
+  switch (static_cast<httplib::Error>(httplib_error)) {
+    case httplib::Error::SSLConnection:
+      if (!verdict_.refusal.empty()) {
+        return {ErrorKind::unavailable,
+                fmt::format("the certificate of {} is not trusted: {}; check the CA and the server's name", server,
+                            verdict_.refusal),
+                {}};
+      }
+      return {ErrorKind::unavailable, fmt::format("the TLS handshake with {} failed", server), {}};
+    case httplib::Error::ConnectionTimeout:
+      return {ErrorKind::timeout, fmt::format("no connection to {} in time", server), {}};
+    case httplib::Error::Connection:
+      return {ErrorKind::unavailable, fmt::format("no connection to {}", server), {}};
+    case httplib::Error::Canceled:
+      return {ErrorKind::timeout, waited, {}};
+    default:
+      break;
+  }
+  // A read that ran into its time limit and one whose connection broke come back alike.
+  if (silent_for >= limit) return {ErrorKind::timeout, waited, {}};
+  return {ErrorKind::unavailable, fmt::format("the connection to {} broke", server), {}};
+}
+
+}  // namespace trainyard::kube

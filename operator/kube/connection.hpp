@@ -1,0 +1,70 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "common/result.hpp"
+#include "operator/kube/credentials.hpp"
+#include "operator/kube/tls.hpp"
+
+namespace httplib {
+class SSLClient;
+struct Request;
+}  // namespace httplib
+
+namespace trainyard::kube {
+
+struct HttpRequest {
+  std::string method;
+  std::string target;  ///< Path and query, encoded.
+  std::string body;
+  std::string content_type;
+};
+struct HttpReply {
+  int status = 0;
+  std::string body;
+  std::optional<std::chrono::milliseconds> retry_after;
+};
+
+/// One TLS connection to the API server: made when first needed, kept alive, made again when it broke. One thread at a
+/// time. A peer that vanished without a word is noticed within half a minute by TCP, whatever the deadline of the
+/// request.
+class Connection {
+ public:
+  /// Does not connect yet. ErrorKind::invalid when certificates or key of `config` cannot be used. `config` must
+  /// outlive it.
+  [[nodiscard]] static Result<std::unique_ptr<Connection>> make(const ClientConfig& config);
+  ~Connection();
+
+  /// Any reply, whatever its status. ErrorKind::unavailable: no connection, a refused certificate, or it broke;
+  /// timeout: no whole reply within `deadline`; unauthorized: the token cannot be read; corrupt: the body is longer
+  /// than any that an API server sends.
+  [[nodiscard]] Result<HttpReply> exchange(const HttpRequest& request, std::chrono::milliseconds deadline);
+
+  /// As `exchange`, but the body of a 200 goes to `on_bytes` as it comes, until that returns false (cancelled), `stop`
+  /// is requested (cancelled), the server ends it, or nothing comes for `silence_max`.
+  [[nodiscard]] Result<HttpReply> stream(const HttpRequest& request, std::chrono::milliseconds silence_max,
+                                         const std::function<bool(std::string_view)>& on_bytes,
+                                         const std::stop_token& stop);
+
+  /// Whether an earlier exchange has left the connection open: the server may have closed it since, and a request may
+  /// meet that.
+  [[nodiscard]] bool is_reused() const;
+
+ private:
+  explicit Connection(const ClientConfig& config);
+  [[nodiscard]] Result<httplib::Request> prepare(const HttpRequest& request);
+  [[nodiscard]] Error transport_error(int httplib_error, std::chrono::milliseconds limit,
+                                      std::chrono::milliseconds silent_for) const;
+
+  const ClientConfig& config_;
+  CertificateVerdict verdict_;  // outlives client_, whose handshakes write it
+  std::unique_ptr<httplib::SSLClient> client_;
+};
+
+}  // namespace trainyard::kube

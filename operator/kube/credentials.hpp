@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "common/result.hpp"
+
+namespace trainyard::kube {
+
+/// A bearer token: none, a fixed one, or a file that somebody else renews (the kubelet, for service accounts). Any
+/// thread may call.
+class TokenSource {
+ public:
+  TokenSource() = default;
+  [[nodiscard]] static TokenSource of_text(std::string token);
+  [[nodiscard]] static TokenSource of_file(std::filesystem::path file);
+
+  /// Empty: none. A file is read at every call, so that a renewed token is used at once: it is a kilobyte of page cache
+  /// a request. ErrorKind::unauthorized when it cannot be read or is empty.
+  [[nodiscard]] Result<std::string> token() const;
+
+ private:
+  std::string text_;
+  std::filesystem::path file_;
+};
+
+/// Where an API server is, how it proves who it is, and how we prove who we are.
+struct ClientConfig {
+  std::string host;  ///< A name or an address; IPv6 without brackets.
+  std::uint16_t port = 443;
+  std::string path_prefix;      ///< "/k8s/clusters/c-1" behind some proxies; no slash at its end.
+  std::string ca_pem;           ///< Only these authorities vouch for the server. Empty: the machine's own.
+  std::string certificate_pem;  ///< Our client certificate, its chain after it; empty: none.
+  std::string key_pem;          ///< Its private key.
+  TokenSource token;
+  std::string name_space;  ///< What a user means who names none.
+};
+
+/// ErrorKind::io when the file cannot be read; `what` ("the CA of cluster a") begins the message.
+[[nodiscard]] Result<std::string> read_file(std::string_view what, const std::filesystem::path& file);
+
+/// Splits "https://host:port/prefix" into `config`. ErrorKind::invalid for anything else, http:// included: whoever
+/// answered there would be handed our token unproved.
+[[nodiscard]] Result<void> set_server(ClientConfig& config, std::string_view url);
+
+}  // namespace trainyard::kube

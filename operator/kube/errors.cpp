@@ -1,0 +1,97 @@
+#include "operator/kube/errors.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace trainyard::kube {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::size_t foreign_body_chars_max = 200;
+constexpr seconds retry_after_max{60};
+
+ErrorKind kind_of(int http_status, std::string_view reason) {
+  switch (http_status) {
+    case 401:
+      return ErrorKind::unauthorized;
+    case 403:
+      return ErrorKind::forbidden;
+    case 404:
+      return ErrorKind::not_found;
+    case 408:
+    case 504:
+      return ErrorKind::timeout;
+    case 409:
+      return reason == "AlreadyExists" ? ErrorKind::already_exists : ErrorKind::conflict;
+    case 410:
+      return ErrorKind::gone;
+    case 429:
+      return ErrorKind::throttled;
+    default:
+      break;
+  }
+  if (http_status >= 500) return ErrorKind::unavailable;
+  if (http_status >= 400) return ErrorKind::invalid;
+  return ErrorKind::internal;
+}
+
+std::string text_of(const nlohmann::json& object, const char* field) {
+  const auto found = object.find(field);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
+}
+
+std::optional<milliseconds> retry_after_of(const nlohmann::json& status) {
+  const auto details = status.find("details");
+  if (details == status.end() || !details->is_object()) return std::nullopt;
+  const auto found = details->find("retryAfterSeconds");
+  if (found == details->end() || !found->is_number_integer()) return std::nullopt;
+  const auto count = found->get<std::int64_t>();
+  if (count <= 0) return std::nullopt;
+  return std::min(seconds{count}, retry_after_max);
+}
+
+}  // namespace
+
+Error error_of_status(std::string_view tried, const nlohmann::json& status) {
+  const auto code = status.find("code");
+  const int http_status = code != status.end() && code->is_number_integer() ? code->get<int>() : 0;
+  const std::string reason = text_of(status, "reason");
+  std::string message = text_of(status, "message");
+  if (message.empty()) message = "the server gave no reason";
+  const ErrorKind kind = reason == "Expired" ? ErrorKind::gone : kind_of(http_status, reason);
+  return Error{kind,
+               fmt::format("{}: {} (HTTP {}{}{})", tried, message, http_status, reason.empty() ? "" : " ", reason),
+               retry_after_of(status)};
+}
+
+Error error_of_reply(std::string_view tried, int http_status, std::string_view body,
+                     std::optional<milliseconds> retry_after) {
+  Error error;
+  auto status = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (status.is_object() && text_of(status, "kind") == "Status") {
+    status["code"] = http_status;
+    error = error_of_status(tried, status);
+  } else {
+    std::string text{body.substr(0, foreign_body_chars_max)};
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    error = {kind_of(http_status, ""),
+             fmt::format("{}: HTTP {}{}{}", tried, http_status, text.empty() ? "" : ": ", text),
+             {}};
+  }
+  if (retry_after) error.retry_after = retry_after;
+  return error;
+}
+
+std::optional<milliseconds> parse_retry_after(std::string_view header) {
+  std::int64_t count = 0;
+  const auto [end, failure] = std::from_chars(header.data(), header.data() + header.size(), count);
+  if (failure != std::errc{} || end != header.data() + header.size() || count < 0) return std::nullopt;
+  return std::min(seconds{count}, retry_after_max);
+}
+
+}  // namespace trainyard::kube

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "operator/kube/api.hpp"
+#include "operator/kube/connection_pool.hpp"
+#include "operator/kube/credentials.hpp"
+#include "operator/kube/request_path.hpp"
+
+namespace trainyard::kube {
+
+struct HttpApiOptions {
+  std::size_t connections_max = 8;  ///< Requests at a time; watches and logs have their own connections beside these.
+  std::chrono::milliseconds request_deadline{10'000};
+  std::chrono::milliseconds list_deadline{30'000};  ///< A page.
+};
+
+/// A real API server over HTTPS. Any thread may call.
+/// A get or list that meets a kept-alive connection which the server has just closed is sent once more. Nothing else is
+/// retried here: callers have the backoff, and `retry_after` where the server gave it.
+class HttpApi final : public Api {
+ public:
+  /// Does not connect yet. ErrorKind::invalid when certificates or key of `config` cannot be used.
+  [[nodiscard]] static Result<std::unique_ptr<HttpApi>> make(ClientConfig config, HttpApiOptions options = {});
+
+  [[nodiscard]] Result<json> get(const ResourceType& type, std::string_view name_space, std::string_view name) override;
+  [[nodiscard]] Result<ListPage> list(const ResourceType& type, const ListOptions& options) override;
+  [[nodiscard]] Result<void> watch(const ResourceType& type, const WatchOptions& options,
+                                   const std::function<void(const WatchEvent&)>& on_event,
+                                   std::stop_token stop) override;
+  [[nodiscard]] Result<json> create(const ResourceType& type, std::string_view name_space, const json& object,
+                                    const CreateOptions& options = {}) override;
+  [[nodiscard]] Result<json> update(const ResourceType& type, std::string_view name_space, const json& object) override;
+  [[nodiscard]] Result<json> update_status(const ResourceType& type, std::string_view name_space,
+                                           const json& object) override;
+  [[nodiscard]] Result<json> patch(const ResourceType& type, std::string_view name_space, std::string_view name,
+                                   PatchType patch_type, const json& patch) override;
+  [[nodiscard]] Result<void> remove(const ResourceType& type, std::string_view name_space, std::string_view name,
+                                    const DeleteOptions& options = {}) override;
+
+  /// A container's log, to `on_bytes` as it comes, until its end (success) or `stop` (cancelled).
+  [[nodiscard]] Result<void> stream_log(std::string_view name_space, std::string_view pod, const LogOptions& options,
+                                        const std::function<void(std::string_view)>& on_bytes,
+                                        const std::stop_token& stop);
+
+  [[nodiscard]] const std::string& default_namespace() const { return config_.name_space; }
+
+ private:
+  HttpApi(ClientConfig config, HttpApiOptions options)
+      : config_{std::move(config)}, options_{options}, pool_{config_, options.connections_max} {}
+  /// The body of a 2xx, as JSON; else the error of the reply. `tried` begins the message of an error.
+  [[nodiscard]] Result<json> exchange(const std::string& tried, const HttpRequest& request,
+                                      std::chrono::milliseconds deadline);
+
+  const ClientConfig config_;  // connections refer to it
+  const HttpApiOptions options_;
+  ConnectionPool pool_;
+};
+
+}  // namespace trainyard::kube

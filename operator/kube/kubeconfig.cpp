@@ -1,0 +1,132 @@
+#include "operator/kube/kubeconfig.hpp"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <array>
+#include <cstdlib>
+#include <sstream>
+
+#include "operator/kube/base64.hpp"
+
+namespace trainyard::kube {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const YAML::Node& map, const char* field) {
+  const YAML::Node node = map[field];
+  return node && node.IsScalar() ? node.Scalar() : std::string{};
+}
+
+/// `{name: X, cluster: {...}}` of the list `clusters`, and so for users and contexts.
+Result<YAML::Node> entry(const YAML::Node& root, const char* list, const char* field, const std::string& name) {
+  const YAML::Node entries = root[list];
+  if (entries && entries.IsSequence()) {
+    for (const YAML::Node& candidate : entries) {
+      if (!candidate.IsMap() || text_of(candidate, "name") != name) continue;
+      const YAML::Node found = candidate[field];
+      if (found && found.IsMap()) return found;
+    }
+  }
+  return fail(ErrorKind::invalid, fmt::format("there is no {} named \"{}\"", field, name));
+}
+
+/// The contents of `<field>-data` (base64) or else of the file that `<field>` names. Empty: neither is given.
+Result<std::string> pem(const YAML::Node& map, const std::string& field, const fs::path& folder) {
+  if (const std::string data = text_of(map, (field + "-data").c_str()); !data.empty()) {
+    auto decoded = decode_base64(data);
+    if (!decoded) return fail(field + "-data", decoded.error());
+    return decoded;
+  }
+  const std::string file = text_of(map, field.c_str());
+  if (file.empty()) return std::string{};
+  return read_file(field, folder / file);
+}
+
+Result<void> refuse_unsupported(const YAML::Node& cluster, const YAML::Node& user) {
+  if (const std::string skip = text_of(cluster, "insecure-skip-tls-verify"); !skip.empty() && skip != "false") {
+    return fail(ErrorKind::invalid,
+                "insecure-skip-tls-verify is refused: the server's certificate is always verified; give its "
+                "certificate-authority instead");
+  }
+  for (const char* field : {"proxy-url", "tls-server-name"}) {
+    if (cluster[field]) return fail(ErrorKind::invalid, fmt::format("the cluster's {} is not supported", field));
+  }
+  for (const char* field : {"exec", "auth-provider", "username", "password", "as", "as-uid", "as-groups"}) {
+    if (user[field]) {
+      return fail(ErrorKind::invalid,
+                  fmt::format("the user's {} is not supported; a client certificate, token or tokenFile is", field));
+    }
+  }
+  return {};
+}
+
+Result<ClientConfig> read_entries(const YAML::Node& root, std::string context_name, const fs::path& folder) {
+  if (!root.IsMap()) return fail(ErrorKind::invalid, "it is not a kubeconfig");
+  if (context_name.empty()) context_name = text_of(root, "current-context");
+  if (context_name.empty()) return fail(ErrorKind::invalid, "it has no current-context");
+  const auto context = entry(root, "contexts", "context", context_name);
+  if (!context) return tl::unexpected{context.error()};
+  const auto cluster = entry(root, "clusters", "cluster", text_of(*context, "cluster"));
+  if (!cluster) return tl::unexpected{cluster.error()};
+  const auto user = entry(root, "users", "user", text_of(*context, "user"));
+  if (!user) return tl::unexpected{user.error()};
+  if (auto supported = refuse_unsupported(*cluster, *user); !supported) return tl::unexpected{supported.error()};
+
+  ClientConfig config;
+  config.name_space = text_of(*context, "namespace");
+  if (auto set = set_server(config, text_of(*cluster, "server")); !set) return tl::unexpected{set.error()};
+  struct Target {
+    const YAML::Node& map;
+    const char* field;
+    std::string& value;
+  };
+  const std::array<Target, 3> targets{{{*cluster, "certificate-authority", config.ca_pem},
+                                       {*user, "client-certificate", config.certificate_pem},
+                                       {*user, "client-key", config.key_pem}}};
+  for (const auto& [map, field, value] : targets) {
+    auto contents = pem(map, field, folder);
+    if (!contents) return tl::unexpected{contents.error()};
+    value = *std::move(contents);
+  }
+  if (config.certificate_pem.empty() != config.key_pem.empty()) {
+    return fail(ErrorKind::invalid, "client-certificate and client-key are given only together");
+  }
+  // As kubectl does: the file, which may be renewed, before the text.
+  if (const std::string file = text_of(*user, "tokenFile"); !file.empty()) {
+    config.token = TokenSource::of_file(folder / file);
+  } else {
+    config.token = TokenSource::of_text(text_of(*user, "token"));
+  }
+  return config;
+}
+
+}  // namespace
+
+Result<ClientConfig> load_kubeconfig(const fs::path& file, std::string_view context) {
+  const auto text = read_file("the kubeconfig", file);
+  if (!text) return tl::unexpected{text.error()};
+  const std::string where = fmt::format("the kubeconfig {}", file.string());
+  try {
+    auto config = read_entries(YAML::Load(*text), std::string{context}, fs::absolute(file).parent_path());
+    if (!config) return fail(where, config.error());
+    return config;
+  } catch (const YAML::Exception& malformed) {
+    return fail(ErrorKind::invalid, fmt::format("{}: {}", where, malformed.what()));
+  }
+}
+
+fs::path default_kubeconfig() {
+  if (const char* listed = std::getenv("KUBECONFIG"); listed != nullptr) {
+    std::istringstream files{listed};
+    for (std::string file; std::getline(files, file, ':');) {
+      std::error_code unused;
+      if (!file.empty() && fs::exists(file, unused)) return file;
+    }
+  }
+  const char* home = std::getenv("HOME");
+  return fs::path{home == nullptr ? "" : home} / ".kube" / "config";
+}
+
+}  // namespace trainyard::kube

@@ -1,0 +1,62 @@
+#include "operator/kube/watch_decoder.hpp"
+
+#include <fmt/format.h>
+
+#include "operator/kube/errors.hpp"
+
+namespace trainyard::kube {
+namespace {
+
+std::optional<WatchEventType> parse_type(const std::string& type) {
+  if (type == "ADDED") return WatchEventType::added;
+  if (type == "MODIFIED") return WatchEventType::modified;
+  if (type == "DELETED") return WatchEventType::deleted;
+  if (type == "BOOKMARK") return WatchEventType::bookmark;
+  return std::nullopt;
+}
+
+}  // namespace
+
+WatchDecoder::WatchDecoder(std::string tried, std::size_t line_bytes_max)
+    : tried_{std::move(tried)}, line_bytes_max_{line_bytes_max} {}
+
+WatchDecoder::Step WatchDecoder::push(std::string_view bytes) {
+  Step step;
+  while (!step.error) {
+    const std::size_t end = bytes.find('\n');
+    if (end == std::string_view::npos) break;
+    partial_line_ += bytes.substr(0, end);
+    bytes.remove_prefix(end + 1);
+    if (!partial_line_.empty()) decode_line(partial_line_, step);
+    partial_line_.clear();
+  }
+  if (step.error) return step;
+  partial_line_ += bytes;
+  if (partial_line_.size() > line_bytes_max_) {
+    step.error =
+        Error{ErrorKind::corrupt, fmt::format("{}: an event is longer than {} bytes", tried_, line_bytes_max_), {}};
+  }
+  return step;
+}
+
+void WatchDecoder::decode_line(std::string_view line, Step& step) const {
+  auto event = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto type = event.is_object() ? event.find("type") : event.end();
+  const auto object = event.is_object() ? event.find("object") : event.end();
+  if (type == event.end() || !type->is_string() || object == event.end() || !object->is_object()) {
+    step.error = Error{ErrorKind::corrupt,
+                       fmt::format("{}: an event is not the JSON of an event: {}", tried_, line.substr(0, 200)),
+                       {}};
+    return;
+  }
+  if (*type == "ERROR") {
+    step.error = error_of_status(tried_, *object);
+  } else if (const auto known = parse_type(type->get<std::string>())) {
+    step.events.push_back({*known, std::move(*object)});
+  } else {
+    step.error =
+        Error{ErrorKind::corrupt, fmt::format("{}: an event has the unknown type {}", tried_, type->dump()), {}};
+  }
+}
+
+}  // namespace trainyard::kube

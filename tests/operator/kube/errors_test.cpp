@@ -1,0 +1,67 @@
+#include "operator/kube/errors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace trainyard::kube {
+namespace {
+
+using std::chrono::seconds;
+
+std::string status(int code, const char* reason, const char* message) {
+  return nlohmann::json{{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", message}}.dump();
+}
+
+TEST(ErrorOfReply, TellsWhatTheCallerCanDo) {
+  struct Row {
+    int http_status;
+    const char* reason;
+    ErrorKind kind;
+  };
+  for (const Row& row :
+       {Row{400, "BadRequest", ErrorKind::invalid}, Row{401, "Unauthorized", ErrorKind::unauthorized},
+        Row{403, "Forbidden", ErrorKind::forbidden}, Row{404, "NotFound", ErrorKind::not_found},
+        Row{409, "AlreadyExists", ErrorKind::already_exists}, Row{409, "Conflict", ErrorKind::conflict},
+        Row{410, "Gone", ErrorKind::gone}, Row{410, "Expired", ErrorKind::gone},
+        Row{422, "Invalid", ErrorKind::invalid}, Row{429, "TooManyRequests", ErrorKind::throttled},
+        Row{500, "InternalError", ErrorKind::unavailable}, Row{503, "ServiceUnavailable", ErrorKind::unavailable},
+        Row{504, "Timeout", ErrorKind::timeout}}) {
+    const Error error = error_of_reply("create pods a/b", row.http_status, status(row.http_status, row.reason, "no"));
+    EXPECT_EQ(error.kind, row.kind) << row.http_status << " " << row.reason;
+  }
+}
+
+TEST(ErrorOfReply, SpeaksTheServersSentenceAfterWhatWasTried) {
+  EXPECT_EQ(error_of_reply("create pods a/b", 403, status(403, "Forbidden", "exceeded quota: team")).message,
+            "create pods a/b: exceeded quota: team (HTTP 403 Forbidden)");
+  EXPECT_EQ(error_of_reply("get pods a/b", 502, "Bad Gateway\n").message, "get pods a/b: HTTP 502: Bad Gateway");
+  EXPECT_EQ(error_of_reply("get pods a/b", 503, "").message, "get pods a/b: HTTP 503");
+}
+
+TEST(ErrorOfReply, KeepsHowLongToWait) {
+  auto refusal = nlohmann::json::parse(status(429, "TooManyRequests", "slow down"));
+  EXPECT_EQ(error_of_reply("", 429, refusal.dump()).retry_after, std::nullopt);
+  refusal["details"]["retryAfterSeconds"] = 3;
+  EXPECT_EQ(error_of_reply("", 429, refusal.dump()).retry_after, seconds{3});
+  EXPECT_EQ(error_of_reply("", 429, refusal.dump(), seconds{7}).retry_after, seconds{7})
+      << "the header is the nearer word";
+}
+
+TEST(ErrorOfReply, ForgivesAStatusOfAnyShape) {
+  for (const char* body :
+       {"{", "[]", "null", R"({"kind":"Status"})", R"({"kind":"Status","details":3,"reason":4,"message":[]})",
+        R"({"kind":"Status","details":{"retryAfterSeconds":"x"}})"}) {
+    EXPECT_EQ(error_of_reply("get", 500, body).kind, ErrorKind::unavailable) << body;
+  }
+}
+
+TEST(ParseRetryAfter, ReadsSecondsAndBoundsThem) {
+  EXPECT_EQ(parse_retry_after("1"), seconds{1});
+  EXPECT_EQ(parse_retry_after("86400"), seconds{60});
+  for (const char* text : {"", "-1", "soon", "1.5", "Fri, 31 Dec 1999 23:59:59 GMT"})
+    EXPECT_EQ(parse_retry_after(text), std::nullopt) << text;
+}
+
+}  // namespace
+}  // namespace trainyard::kube

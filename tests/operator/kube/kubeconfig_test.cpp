@@ -1,0 +1,104 @@
+#include "operator/kube/kubeconfig.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/fakes/temporary_folder.hpp"
+
+namespace trainyard::kube {
+namespace {
+
+constexpr const char* base = R"(
+apiVersion: v1
+kind: Config
+current-context: main
+contexts:
+- {{name: other, context: {{cluster: nowhere, user: nobody}}}}
+- {{name: main, context: {{cluster: c, user: u, namespace: team}}}}
+clusters:
+- name: c
+  cluster: {{server: "https://10.0.0.1:6443", {}}}
+users:
+- name: u
+  user: {{{}}}
+)";
+
+Result<ClientConfig> load(const fakes::TemporaryFolder& folder, const std::string& cluster, const std::string& user,
+                          std::string_view context = {}) {
+  return load_kubeconfig(folder.write("config", fmt::format(base, cluster, user)), context);
+}
+
+TEST(LoadKubeconfig, ReadsInlineDataAndTheNamespace) {
+  const fakes::TemporaryFolder folder;
+  const auto config = load(
+      folder, "certificate-authority-data: Y2E=", "client-certificate-data: Y2VydA==, client-key-data: a2V5, token: t");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->host, "10.0.0.1");
+  EXPECT_EQ(config->port, 6443);
+  EXPECT_EQ(config->ca_pem, "ca");
+  EXPECT_EQ(config->certificate_pem, "cert");
+  EXPECT_EQ(config->key_pem, "key");
+  EXPECT_EQ(config->token.token(), "t");
+  EXPECT_EQ(config->name_space, "team");
+}
+
+TEST(LoadKubeconfig, ReadsFilesBesideIt) {
+  const fakes::TemporaryFolder folder;
+  folder.write("ca.crt", "ca");
+  folder.write("tls.crt", "cert");
+  folder.write("tls.key", "key");
+  folder.write("token", "from file");
+  const auto config = load(folder, "certificate-authority: ca.crt",
+                           "client-certificate: tls.crt, client-key: tls.key, tokenFile: token, token: text");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->ca_pem, "ca");
+  EXPECT_EQ(config->certificate_pem, "cert");
+  EXPECT_EQ(config->key_pem, "key");
+  EXPECT_EQ(config->token.token(), "from file") << "the file, which may be renewed, goes before the text";
+}
+
+TEST(LoadKubeconfig, SaysWhatItDoesNotTake) {
+  const fakes::TemporaryFolder folder;
+  struct Row {
+    const char* cluster;
+    const char* user;
+    const char* sentence;
+  };
+  for (const Row& row :
+       {Row{"insecure-skip-tls-verify: true", "token: t", "the server's certificate is always verified"},
+        Row{"tls-server-name: x", "token: t", "tls-server-name is not supported"},
+        Row{"proxy-url: x", "token: t", "proxy-url is not supported"},
+        Row{"x: y", "exec: {command: aws}", "exec is not supported"},
+        Row{"x: y", "username: a, password: b", "username is not supported"},
+        Row{"x: y", "client-certificate-data: Y2E=", "are given only together"},
+        Row{"certificate-authority-data: '?'", "token: t", "certificate-authority-data: it is not base64"},
+        Row{"certificate-authority: none.crt", "token: t", "none.crt: No such file"}}) {
+    const auto config = load(folder, row.cluster, row.user);
+    ASSERT_FALSE(config) << row.cluster << " " << row.user;
+    EXPECT_NE(config.error().message.find(row.sentence), std::string::npos) << config.error().message;
+    EXPECT_NE(config.error().message.find("the kubeconfig " + folder.path()), std::string::npos)
+        << config.error().message;
+  }
+  EXPECT_TRUE(load(folder, "insecure-skip-tls-verify: false", "token: t"));
+}
+
+TEST(LoadKubeconfig, NamesTheEntryThatIsMissing) {
+  const fakes::TemporaryFolder folder;
+  EXPECT_NE(load(folder, "", "token: t", "absent").error().message.find("no context named \"absent\""),
+            std::string::npos);
+  EXPECT_NE(load(folder, "", "token: t", "other").error().message.find("no cluster named \"nowhere\""),
+            std::string::npos);
+}
+
+TEST(LoadKubeconfig, RefusesAFileThatIsNone) {
+  const fakes::TemporaryFolder folder;
+  EXPECT_EQ(load_kubeconfig(folder.file("none")).error().kind, ErrorKind::io);
+  for (const char* text : {"", "[]", "a: [", "current-context: 3"}) {
+    const auto config = load_kubeconfig(folder.write("config", text));
+    ASSERT_FALSE(config) << text;
+    EXPECT_EQ(config.error().kind, ErrorKind::invalid) << text;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::kube

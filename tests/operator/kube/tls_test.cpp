@@ -1,0 +1,111 @@
+#include "operator/kube/tls.hpp"
+
+#include <gtest/gtest.h>
+
+#include "operator/kube/http_api.hpp"
+#include "tests/fakes/scripted_api_server.hpp"
+
+namespace trainyard::kube {
+namespace {
+
+using fakes::answer_json;
+using fakes::CertificateAuthority;
+using fakes::ScriptedApiServer;
+
+const ScriptedApiServer::Answer empty_object = [](const auto&, auto& response) { answer_json(response, "{}"); };
+
+Result<json> get_with(const ClientConfig& config) {
+  const auto api = HttpApi::make(config);
+  if (!api) return tl::unexpected{api.error()};
+  return (*api)->get(pods, "a", "b");
+}
+
+TEST(Tls, RefusesAServerThatAnotherAuthorityVouchesFor) {
+  ScriptedApiServer server{empty_object};
+  ClientConfig config = server.config();
+  config.ca_pem = CertificateAuthority{"somebody else"}.pem();
+  const auto got = get_with(config);
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().kind, ErrorKind::unavailable);
+  EXPECT_NE(got.error().message.find("is not trusted: unable to get local issuer certificate"), std::string::npos)
+      << got.error().message;
+  EXPECT_TRUE(server.seen().empty()) << "nothing was sent, above all no token";
+}
+
+TEST(Tls, RefusesAServerThatOnlyTheMachinesOwnAuthoritiesCouldVouchFor) {
+  ScriptedApiServer server{empty_object};
+  ClientConfig config = server.config();
+  config.ca_pem.clear();
+  EXPECT_FALSE(get_with(config));
+}
+
+TEST(Tls, RefusesACertificateForAnotherName) {
+  for (const auto& [certified, host, sentence] : {std::tuple{"IP:127.0.0.9", "127.0.0.1", "IP address mismatch"},
+                                                  std::tuple{"DNS:elsewhere", "localhost", "hostname mismatch"},
+                                                  std::tuple{"DNS:localhost", "127.0.0.1", "IP address mismatch"}}) {
+    ScriptedApiServer server{empty_object, {.server_name = certified}};
+    ClientConfig config = server.config();
+    config.host = host;
+    const auto got = get_with(config);
+    ASSERT_FALSE(got) << certified;
+    EXPECT_NE(got.error().message.find(sentence), std::string::npos) << got.error().message;
+  }
+}
+
+TEST(Tls, AcceptsNamesAndAddresses) {
+  for (const auto& [certified, host] :
+       {std::pair{"IP:127.0.0.1", "127.0.0.1"}, std::pair{"DNS:localhost", "localhost"}}) {
+    ScriptedApiServer server{empty_object, {.server_name = certified}};
+    ClientConfig config = server.config();
+    config.host = host;
+    const auto got = get_with(config);
+    EXPECT_TRUE(got) << got.error().message;
+  }
+}
+
+TEST(Tls, ShowsTheClientCertificate) {
+  ScriptedApiServer server{empty_object, {.is_asking_for_client_certificate = true}};
+  ClientConfig config = server.config();
+  config.token = {};
+  const auto own = server.authority().issue("operator");
+  config.certificate_pem = own.certificate_pem;
+  config.key_pem = own.key_pem;
+  const auto got = get_with(config);
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(server.seen().at(0).client_name, "operator");
+  EXPECT_EQ(server.seen().at(0).authorization, "");
+}
+
+TEST(Tls, FailsClearlyWithoutTheClientCertificateThatTheServerWants) {
+  ScriptedApiServer server{empty_object, {.is_asking_for_client_certificate = true}};
+  const auto got = get_with(server.config());
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().kind, ErrorKind::unavailable);
+}
+
+TEST(Tls, SaysWhichTextIsNoCertificateOrKey) {
+  const CertificateAuthority authority{"a"};
+  const auto own = authority.issue("operator");
+  const auto other = authority.issue("other");
+  struct Row {
+    std::string ca, certificate, key;
+    const char* sentence;
+  };
+  for (const Row& row : {Row{"x", "", "", "the API server's CA is not a PEM certificate"},
+                         Row{authority.pem(), "x", own.key_pem, "the client certificate cannot be used"},
+                         Row{authority.pem(), own.certificate_pem, "x", "the client key cannot be used"},
+                         Row{authority.pem(), own.certificate_pem, other.key_pem, "the client key cannot be used"}}) {
+    ClientConfig config;
+    config.host = "127.0.0.1";
+    config.ca_pem = row.ca;
+    config.certificate_pem = row.certificate;
+    config.key_pem = row.key;
+    const auto api = HttpApi::make(config);
+    ASSERT_FALSE(api) << row.sentence;
+    EXPECT_EQ(api.error().kind, ErrorKind::invalid);
+    EXPECT_NE(api.error().message.find(row.sentence), std::string::npos) << api.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::kube

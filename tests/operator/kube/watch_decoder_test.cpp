@@ -1,0 +1,75 @@
+#include "operator/kube/watch_decoder.hpp"
+
+#include <gtest/gtest.h>
+
+namespace trainyard::kube {
+namespace {
+
+const std::string added = R"({"type":"ADDED","object":{"metadata":{"name":"a"}}})"
+                          "\n";
+const std::string deleted = R"({"type":"DELETED","object":{"metadata":{"name":"a"}}})"
+                            "\n";
+
+TEST(WatchDecoder, DecodesALineHoweverItsBytesAreCut) {
+  for (std::size_t cut = 0; cut <= added.size(); ++cut) {
+    WatchDecoder decoder{"watch pods"};
+    auto first = decoder.push(std::string_view{added}.substr(0, cut));
+    auto second = decoder.push(std::string_view{added}.substr(cut));
+    ASSERT_EQ(first.events.size() + second.events.size(), 1U) << "cut at " << cut;
+    EXPECT_FALSE(first.error || second.error);
+    EXPECT_FALSE(decoder.has_torn_line());
+  }
+}
+
+TEST(WatchDecoder, KnowsEveryType) {
+  WatchDecoder decoder{"watch pods"};
+  const auto step = decoder.push(
+      "{\"type\":\"ADDED\",\"object\":{}}\n{\"type\":\"MODIFIED\",\"object\":{}}\n\n"
+      "{\"type\":\"DELETED\",\"object\":{}}\n{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":"
+      "\"9\"}}}\n");
+  ASSERT_EQ(step.events.size(), 4U);
+  EXPECT_EQ(step.events[0].type, WatchEventType::added);
+  EXPECT_EQ(step.events[1].type, WatchEventType::modified);
+  EXPECT_EQ(step.events[2].type, WatchEventType::deleted);
+  EXPECT_EQ(step.events[3].type, WatchEventType::bookmark);
+  EXPECT_EQ(step.events[3].object["metadata"]["resourceVersion"], "9");
+}
+
+TEST(WatchDecoder, KnowsThatTheStreamEndedWithinALine) {
+  WatchDecoder decoder{"watch pods"};
+  const auto step = decoder.push(added + deleted.substr(0, 20));
+  EXPECT_EQ(step.events.size(), 1U);
+  EXPECT_TRUE(decoder.has_torn_line());
+}
+
+TEST(WatchDecoder, GivesTheEventsBeforeAnErrorEvent) {
+  WatchDecoder decoder{"watch pods"};
+  const auto step =
+      decoder.push(added +
+                   R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}})"
+                   "\n" +
+                   deleted);
+  EXPECT_EQ(step.events.size(), 1U);
+  ASSERT_TRUE(step.error);
+  EXPECT_EQ(step.error->kind, ErrorKind::gone);
+  EXPECT_EQ(step.error->message, "watch pods: too old (HTTP 410 Expired)");
+}
+
+TEST(WatchDecoder, RefusesWhatIsNoEvent) {
+  for (const char* line : {"x\n", "[]\n", "{}\n", "{\"type\":\"ADDED\"}\n", "{\"type\":\"OTHER\",\"object\":{}}\n",
+                           "{\"type\":1,\"object\":{}}\n", "{\"type\":\"ADDED\",\"object\":[]}\n"}) {
+    WatchDecoder decoder{"watch pods"};
+    const auto step = decoder.push(line);
+    ASSERT_TRUE(step.error) << line;
+    EXPECT_EQ(step.error->kind, ErrorKind::corrupt) << line;
+  }
+}
+
+TEST(WatchDecoder, RefusesALineWithoutEnd) {
+  WatchDecoder decoder{"watch pods", 100};
+  EXPECT_FALSE(decoder.push(std::string(60, 'x')).error);
+  EXPECT_TRUE(decoder.push(std::string(60, 'x')).error);
+}
+
+}  // namespace
+}  // namespace trainyard::kube
