@@ -1,0 +1,199 @@
+#include <fmt/format.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "common/clock.hpp"
+#include "common/logging.hpp"
+#include "operator/control/elector.hpp"
+#include "operator/control/write_gate.hpp"
+#include "operator/kube/http_api.hpp"
+#include "operator/kube/kubeconfig.hpp"
+#include "operator/kube/service_account.hpp"
+#include "operator/manager/controller.hpp"
+#include "operator/manager/health_server.hpp"
+#include "operator/manager/metrics.hpp"
+
+namespace trainyard {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Flags {
+  std::string kubeconfig;
+  std::vector<std::string> namespaces;
+  plan::Settings settings;
+  std::string listen = "0.0.0.0:8080";
+  std::string election_namespace;
+  int workers = 4;
+  logging::Level log_level = logging::Level::info;
+};
+
+void declare_flags(CLI::App& app, Flags& flags) {
+  const std::map<std::string, logging::Level> levels{{"debug", logging::Level::debug},
+                                                     {"info", logging::Level::info},
+                                                     {"warn", logging::Level::warn},
+                                                     {"error", logging::Level::error}};
+  app.add_option("--kubeconfig", flags.kubeconfig,
+                 "Reach the API server as this file says; without it, by the pod's service account");
+  app.add_option("--namespaces", flags.namespaces,
+                 "Only jobs of these namespaces (comma-separated); without it, of all")
+      ->delimiter(',');
+  app.add_option("--worker-image-cpu", flags.settings.worker_image_cpu,
+                 "Image of jobs that name no container and use no GPU");
+  app.add_option("--worker-image-cuda", flags.settings.worker_image_cuda, "The same for jobs with GPUs");
+  app.add_option("--worker-pull-secret", flags.settings.image_pull_secrets,
+                 "Secret to pull these images with; may be repeated");
+  app.add_option("--listen", flags.listen, "Where /healthz, /readyz and /metrics are served")->capture_default_str();
+  app.add_option("--leader-election-namespace", flags.election_namespace,
+                 "Where the Lease lives; without it, the pod's own namespace");
+  app.add_option("--workers", flags.workers, "Jobs that are worked on at a time")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
+      ->transform(CLI::CheckedTransformer(levels));
+}
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/// Another one at each start, so that a restarted container does not take its predecessor's lease for its own.
+std::string make_identity() {
+  std::random_device random;
+  return fmt::format("{}_{:08x}", host_name(), random());
+}
+
+manager::ControllerOptions controller_options(const Flags& flags) {
+  manager::ControllerOptions options;
+  options.namespaces = flags.namespaces;
+  options.is_watching_nodes = flags.namespaces.empty();
+  options.workers = flags.workers;
+  options.reconciler.settings = flags.settings;
+  options.reconciler.instance = host_name();
+  return options;
+}
+
+/// One process of the operator: takes part in the election, and works on jobs while it leads.
+class Operator {
+ public:
+  Operator(kube::Api& api, kube::Api& election_api, const Flags& flags, std::string election_namespace)
+      : options_{controller_options(flags)},
+        elector_{election_api, clock_, {.name_space = std::move(election_namespace), .identity = make_identity()}},
+        gate_{api, [this] { return elector_.is_leader(); }} {}
+
+  /// Blocks until `stop`.
+  void run(const std::stop_token& stop) {
+    while (elector_.wait_for_lead(stop)) {
+      set_controller(std::make_shared<manager::Controller>(gate_, clock_, options_, counters_));
+      elector_.wait_for_loss(stop);
+      if (!stop.stop_requested()) logging::warn("no longer leading: nothing is written until the lease is won again");
+      set_controller(nullptr);
+    }
+  }
+
+  [[nodiscard]] bool is_ready() const {
+    const auto controller = this->controller();
+    return controller ? controller->is_synced() : elector_.has_seen_lease();
+  }
+
+  [[nodiscard]] manager::MetricsSnapshot snapshot() const {
+    manager::MetricsSnapshot snapshot{.is_leader = elector_.is_leader(),
+                                      .reconciles = counters_.reconciles,
+                                      .reconcile_errors = counters_.reconcile_errors};
+    if (const auto controller = this->controller()) {
+      snapshot.queue_size = static_cast<std::int64_t>(controller->queue_size());
+      snapshot.watch_restarts = controller->watch_restarts();
+      snapshot.jobs_by_phase = controller->jobs_by_phase();
+    }
+    return snapshot;
+  }
+
+ private:
+  std::shared_ptr<manager::Controller> controller() const {
+    const std::scoped_lock lock{mutex_};
+    return controller_;
+  }
+  void set_controller(std::shared_ptr<manager::Controller> controller) {
+    {
+      const std::scoped_lock lock{mutex_};
+      controller_.swap(controller);
+    }
+    // What was there ends here, outside of the lock: it waits for requests that are under way.
+    controller.reset();
+  }
+
+  const SystemClock clock_;
+  const manager::ControllerOptions options_;
+  manager::Counters counters_;
+  control::Elector elector_;
+  control::WriteGate gate_;
+  mutable std::mutex mutex_;                         // guards the pointer
+  std::shared_ptr<manager::Controller> controller_;  // ends before the elector gives the lease back
+};
+
+int run(const Flags& flags) {
+  const auto give_up = [](const Error& error) {
+    logging::error("the operator cannot start", {{"error", error.message}});
+    return 1;
+  };
+  const auto config = flags.kubeconfig.empty() ? kube::load_service_account(kube::service_account_mount())
+                                               : kube::load_kubeconfig(flags.kubeconfig);
+  if (!config) return give_up(config.error());
+  const auto api = kube::HttpApi::make(*config, {.connections_max = 24});
+  if (!api) return give_up(api.error());
+  const auto election_api =
+      kube::HttpApi::make(*config, {.connections_max = 1, .request_deadline = milliseconds{1'000}});
+  if (!election_api) return give_up(election_api.error());
+  std::string election_namespace = flags.election_namespace.empty() ? config->name_space : flags.election_namespace;
+  if (election_namespace.empty()) election_namespace = "default";
+
+  Operator process{**api, **election_api, flags, std::move(election_namespace)};
+  const auto health = manager::HealthServer::start(
+      flags.listen,
+      {.is_ready = [&] { return process.is_ready(); }, .metrics = [&] { return metrics_page(process.snapshot()); }});
+  if (!health) return give_up(health.error());
+  logging::info("the operator has started", {{"server", config->host}, {"port", (*health)->port()}});
+
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  int signal = 0;
+  {
+    std::jthread worker{[&](const std::stop_token& stop) { process.run(stop); }};
+    sigwait(&signals, &signal);
+    logging::info("stopping", {{"signal", signal}});
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace trainyard
+
+int main(int argc, char** argv) {
+  CLI::App app{"Runs TrainingJobs: makes their pods, watches each group as one, restarts it as one."};
+  trainyard::Flags flags;
+  trainyard::declare_flags(app, flags);
+  CLI11_PARSE(app, argc, argv);
+  trainyard::logging::set_up(trainyard::logging::Format::json, flags.log_level);
+  // Two arenas instead of one a thread and core: replies of the API server come and go on every thread.
+  mallopt(M_ARENA_MAX, 2);
+  // Blocked before any thread starts, so that only sigwait gets them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return trainyard::run(flags);
+}

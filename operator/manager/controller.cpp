@@ -1,0 +1,164 @@
+#include "operator/manager/controller.hpp"
+
+#include <exception>
+#include <random>
+
+#include "common/contract.hpp"
+#include "common/logging.hpp"
+#include "operator/control/interruptible_wait.hpp"
+
+namespace trainyard::manager {
+namespace {
+
+using control::ObjectKey;
+using std::chrono::milliseconds;
+
+std::string text_of(const ObjectKey& key) {
+  return key.name_space + "/" + key.name;
+}
+
+}  // namespace
+
+Controller::Controller(kube::Api& api, const Clock& clock, ControllerOptions options, Counters& counters)
+    : api_{api},
+      options_{std::move(options)},
+      counters_{counters},
+      poller_{caches_,
+              clock,
+              options_.reconciler.traits,
+              options_.fetch_status,
+              [this](const ObjectKey& key) { queue_.add(key); },
+              options_.poller},
+      reconciler_{api, clock, caches_, poller_, options_.reconciler} {
+  add_informers();
+  unlisted_ = informers_.size();
+  for (const auto& informer : informers_) {
+    threads_.emplace_back([&informer = *informer](const std::stop_token& stop) { informer.run(stop); });
+  }
+  for (int worker = 0; worker < options_.workers; ++worker) {
+    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  }
+  threads_.emplace_back([this](const std::stop_token& stop) { resync(stop); });
+}
+
+Controller::~Controller() {
+  // All are told before the first is waited for.
+  for (std::jthread& thread : threads_) thread.request_stop();
+}
+
+bool Controller::is_synced() const {
+  const std::scoped_lock lock{mutex_};
+  return unlisted_ == 0;
+}
+
+std::int64_t Controller::watch_restarts() const {
+  std::int64_t restarts = 0;
+  for (const auto& informer : informers_) restarts += std::max<std::int64_t>(informer->watch_restarts(), 0);
+  return restarts;
+}
+
+std::map<resource::Phase, std::int64_t> Controller::jobs_by_phase() const {
+  std::map<resource::Phase, std::int64_t> counts;
+  for (const auto& job : caches_.jobs.all()) ++counts[job.status.phase];
+  return counts;
+}
+
+template <typename T>
+void Controller::inform(const kube::ResourceType& type, control::ObjectCache<T>& cache,
+                        control::InformerOptions options, typename control::CacheSink<T>::Parse parse,
+                        typename control::CacheSink<T>::OnChange on_change) {
+  auto sink =
+      std::make_unique<control::CacheSink<T>>(cache, options.name_space, std::move(parse), std::move(on_change));
+  informers_.push_back(
+      std::make_unique<control::Informer>(api_, type, std::move(options), *sink, [this] { count_first_list(); }));
+  sinks_.push_back(std::move(sink));
+}
+
+void Controller::add_informers() {
+  const std::string of_jobs{contract::label_job};
+  const auto namespaces = options_.namespaces.empty() ? std::vector<std::string>{""} : options_.namespaces;
+  for (const std::string& name_space : namespaces) {
+    inform<resource::TrainingJob>(kube::training_jobs, caches_.jobs, {.name_space = name_space},
+                                  resource::parse_training_job, [this](const auto& job) { on_job(job); });
+    inform<resource::Pod>(kube::pods, caches_.pods, {.name_space = name_space, .label_selector = of_jobs},
+                          resource::parse_pod, [this](const auto& pod) { enqueue_owner(pod.metadata); });
+    inform<resource::Service>(kube::services, caches_.services, {.name_space = name_space, .label_selector = of_jobs},
+                              resource::parse_service,
+                              [this](const auto& service) { enqueue_owner(service.metadata); });
+  }
+  if (options_.is_watching_nodes) {
+    inform<resource::Node>(kube::nodes, caches_.nodes, {.is_optional = true}, resource::parse_node,
+                           [this](const auto& node) { on_node(node); });
+  }
+}
+
+void Controller::on_job(const resource::TrainingJob& job) {
+  const ObjectKey key{job.metadata.name_space, job.metadata.name};
+  queue_.add(key);
+  poller_.track(key);
+}
+
+void Controller::on_node(const resource::Node& node) {
+  const bool is_there = caches_.nodes.find({.name_space = {}, .name = node.metadata.name}).has_value();
+  if (is_there && node.is_ready) return;
+  for (const resource::Pod& pod : caches_.pods.all()) {
+    if (pod.node_name == node.metadata.name) enqueue_owner(pod.metadata);
+  }
+}
+
+void Controller::enqueue_owner(const resource::Metadata& owned) {
+  const auto job = owned.labels.find(std::string{contract::label_job});
+  if (job != owned.labels.end()) queue_.add({owned.name_space, job->second});
+}
+
+void Controller::count_first_list() {
+  {
+    const std::scoped_lock lock{mutex_};
+    --unlisted_;
+  }
+  listed_.notify_all();
+}
+
+bool Controller::wait_for_first_lists(const std::stop_token& stop) {
+  std::unique_lock lock{mutex_};
+  return listed_.wait(lock, stop, [this] { return unlisted_ == 0; });
+}
+
+void Controller::work(const std::stop_token& stop) {
+  if (!wait_for_first_lists(stop)) return;
+  while (const auto key = queue_.take(stop)) reconcile(*key);
+}
+
+void Controller::reconcile(const ObjectKey& key) {
+  Result<std::optional<milliseconds>> again;
+  try {
+    again = reconciler_.reconcile(key);
+  } catch (const std::exception& unexpected) {
+    // JSON of an unforeseen shape throws. One job like that must not stop the others.
+    again = fail(ErrorKind::internal, unexpected.what());
+  }
+  ++counters_.reconciles;
+  if (!again) {
+    ++counters_.reconcile_errors;
+    const milliseconds delay = queue_.fail(key, again.error().retry_after);
+    logging::warn("reconcile will be tried again",
+                  {{"job", text_of(key)}, {"error", again.error().message}, {"delayMs", delay.count()}});
+  } else if (*again) {
+    queue_.succeed_until(key, **again);
+  } else {
+    queue_.succeed(key);
+  }
+}
+
+void Controller::resync(const std::stop_token& stop) {
+  std::minstd_rand random{std::random_device{}()};
+  while (control::wait_unless_stopped(stop, options_.resync_interval)) {
+    // Spread, so that many jobs are not one burst.
+    std::uniform_int_distribution<std::int64_t> spread{0, options_.resync_interval.count() / 2};
+    for (const auto& job : caches_.jobs.all()) {
+      queue_.add_after({job.metadata.name_space, job.metadata.name}, milliseconds{spread(random)});
+    }
+  }
+}
+
+}  // namespace trainyard::manager

@@ -1,0 +1,57 @@
+#include "operator/manager/metrics.hpp"
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <vector>
+
+namespace trainyard::manager {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+void add(std::vector<MetricFamily>& families, MetricType type, std::string name, std::string help,
+         std::vector<ClientMetric> metrics) {
+  families.push_back({.name = std::move(name), .help = std::move(help), .type = type, .metric = std::move(metrics)});
+}
+
+ClientMetric counter(std::int64_t value) {
+  ClientMetric metric;
+  metric.counter.value = static_cast<double>(value);
+  return metric;
+}
+
+ClientMetric gauge(std::int64_t value, std::vector<ClientMetric::Label> labels = {}) {
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  metric.gauge.value = static_cast<double>(value);
+  return metric;
+}
+
+}  // namespace
+
+std::string metrics_page(const MetricsSnapshot& snapshot) {
+  std::vector<MetricFamily> families;
+  add(families, MetricType::Gauge, "trainyard_operator_leader", "1 while this replica leads.",
+      {gauge(snapshot.is_leader ? 1 : 0)});
+  add(families, MetricType::Counter, "trainyard_operator_reconciles_total", "Times that a job was looked at.",
+      {counter(snapshot.reconciles)});
+  add(families, MetricType::Counter, "trainyard_operator_reconcile_errors_total",
+      "Of these, the ones to be tried again.", {counter(snapshot.reconcile_errors)});
+  add(families, MetricType::Gauge, "trainyard_operator_queue_depth", "Jobs that wait to be looked at, now or later.",
+      {gauge(snapshot.queue_size)});
+  add(families, MetricType::Counter, "trainyard_operator_watch_restarts_total",
+      "Watches of the API server that were started anew.", {counter(snapshot.watch_restarts)});
+  std::vector<ClientMetric> jobs;
+  for (const auto& [phase, count] : snapshot.jobs_by_phase) {
+    const std::string name{phase == resource::Phase::none ? "New" : resource::to_string(phase)};
+    jobs.push_back(gauge(count, {{.name = "phase", .value = name}}));
+  }
+  add(families, MetricType::Gauge, "trainyard_jobs", "TrainingJobs by phase, on the replica that leads.",
+      std::move(jobs));
+  return prometheus::TextSerializer{}.Serialize(families);
+}
+
+}  // namespace trainyard::manager

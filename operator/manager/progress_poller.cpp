@@ -1,0 +1,144 @@
+#include "operator/manager/progress_poller.hpp"
+
+#include <algorithm>
+
+#include "operator/manager/progress_reading.hpp"
+#include "operator/plan/names.hpp"
+
+namespace trainyard::manager {
+namespace {
+
+using control::ObjectKey;
+using resource::Phase;
+
+bool is_over(const resource::TrainingJob& job) {
+  return job.status.phase == Phase::succeeded || job.status.phase == Phase::failed || job.metadata.deletion_time;
+}
+
+/// Rank 0's pod of the job's attempt, where one runs.
+std::optional<resource::Pod> running_rank_0(const reconcile::Caches& caches, const resource::TrainingJob& job) {
+  for (resource::Pod& pod : caches.pods.owned_by(job.metadata.uid)) {
+    const bool is_meant = plan::rank_of(pod) == 0 && plan::attempt_of(pod) == job.status.attempt;
+    if (is_meant && pod.phase == resource::PodPhase::running && !pod.metadata.deletion_time) return std::move(pod);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+ProgressPoller::ProgressPoller(const reconcile::Caches& caches, const Clock& clock, plan::ClusterTraits traits,
+                               StatusFetch fetch, OnReport on_report, PollerOptions options)
+    : caches_{caches},
+      clock_{clock},
+      traits_{std::move(traits)},
+      fetch_{std::move(fetch)},
+      on_report_{std::move(on_report)},
+      options_{options},
+      queue_{{.backoff = {.initial = options.interval, .max = options.silent_interval_max}}} {
+  for (int worker = 0; worker < options_.workers; ++worker) {
+    threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
+  }
+}
+
+ProgressPoller::~ProgressPoller() {
+  // All are told before the first is waited for.
+  for (std::jthread& thread : threads_) thread.request_stop();
+}
+
+void ProgressPoller::track(const ObjectKey& job) {
+  {
+    const std::scoped_lock lock{mutex_};
+    if (!tracked_.try_emplace(job).second) return;
+  }
+  if (!queue_.add(job)) forget(job);  // The next change of the job tries again.
+}
+
+std::optional<plan::ProgressReport> ProgressPoller::last_report(std::string_view job_uid) const {
+  const std::scoped_lock lock{mutex_};
+  const auto found = entries_.find(job_uid);
+  return found == entries_.end() ? std::nullopt : std::optional{found->second.report};
+}
+
+void ProgressPoller::run(const std::stop_token& stop) {
+  while (const auto key = queue_.take(stop)) {
+    switch (poll(*key)) {
+      case Outcome::answered:
+      case Outcome::not_running:
+        queue_.succeed_until(*key, options_.interval);
+        break;
+      case Outcome::silent:
+        queue_.fail(*key, std::nullopt);
+        break;
+      case Outcome::over:
+        queue_.succeed(*key);
+        forget(*key);
+        break;
+    }
+  }
+}
+
+ProgressPoller::Outcome ProgressPoller::poll(const ObjectKey& key) {
+  const auto job = caches_.jobs.find(key);
+  if (!job || is_over(*job)) return Outcome::over;
+  const auto pod = running_rank_0(caches_, *job);
+  const auto url = pod ? plan::status_url(traits_, *pod) : std::nullopt;
+  if (!url) return Outcome::not_running;
+  const auto answer = fetch_(*url, options_.deadline);
+  auto report = answer ? read_progress(*answer, job->metadata.uid, job->status.attempt, clock_.now())
+                       : Result<plan::ProgressReport>{tl::unexpected{answer.error()}};
+  if (!report) {
+    keep_silence(key, job->metadata.uid, job->status.attempt, report.error());
+    return Outcome::silent;
+  }
+  keep_report(key, job->metadata.uid, *std::move(report));
+  return Outcome::answered;
+}
+
+ProgressPoller::Entry* ProgressPoller::entry_of(const ObjectKey& key, const std::string& job_uid) {
+  const auto tracked = tracked_.find(key);
+  if (tracked == tracked_.end()) return nullptr;
+  if (tracked->second != job_uid) {
+    entries_.erase(tracked->second);  // of a job of the same name that is gone
+    tracked->second = job_uid;
+  }
+  return &entries_[job_uid];
+}
+
+void ProgressPoller::keep_report(const ObjectKey& key, const std::string& job_uid, plan::ProgressReport report) {
+  {
+    const std::scoped_lock lock{mutex_};
+    Entry* const found = entry_of(key, job_uid);
+    if (found == nullptr) return;
+    Entry& entry = *found;
+    entry.silent_since.reset();
+    if (entry.report == report) return;
+    entry.report = std::move(report);
+  }
+  on_report_(key);
+}
+
+void ProgressPoller::keep_silence(const ObjectKey& key, const std::string& job_uid, std::int64_t attempt,
+                                  const Error& error) {
+  {
+    const std::scoped_lock lock{mutex_};
+    Entry* const found = entry_of(key, job_uid);
+    if (found == nullptr) return;
+    Entry& entry = *found;
+    if (entry.report.attempt != attempt) entry = Entry{.report = {.attempt = attempt}, .silent_since = {}};
+    const Instant now = clock_.instant();
+    if (!entry.silent_since) entry.silent_since = now;
+    if (now - *entry.silent_since < options_.silence_max || entry.report.unavailable_because == error.message) return;
+    entry.report.unavailable_because = error.message;
+  }
+  on_report_(key);
+}
+
+void ProgressPoller::forget(const ObjectKey& key) {
+  const std::scoped_lock lock{mutex_};
+  const auto tracked = tracked_.find(key);
+  if (tracked == tracked_.end()) return;
+  entries_.erase(tracked->second);
+  tracked_.erase(tracked);
+}
+
+}  // namespace trainyard::manager

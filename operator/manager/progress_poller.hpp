@@ -1,0 +1,78 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/clock.hpp"
+#include "operator/control/work_queue.hpp"
+#include "operator/manager/status_fetch.hpp"
+#include "operator/plan/cluster_traits.hpp"
+#include "operator/reconcile/progress_source.hpp"
+#include "operator/reconcile/reconciler.hpp"
+
+namespace trainyard::manager {
+
+struct PollerOptions {
+  std::chrono::milliseconds interval{2'000};
+  std::chrono::milliseconds deadline{1'000};      ///< Of one poll.
+  std::chrono::milliseconds silence_max{10'000};  ///< After this much of it a rank 0 counts as unreachable.
+  std::chrono::milliseconds silent_interval_max{
+      30'000};      ///< One that stays silent is asked ever more seldom, down to this.
+  int workers = 4;  ///< Polls at a time: rank 0s that hang hold up no more than these.
+};
+
+/// Asks rank 0 of each running job how far it is, and keeps what it answered last. Any thread may call.
+class ProgressPoller final : public reconcile::ProgressSource {
+ public:
+  using OnReport = std::function<void(const control::ObjectKey&)>;
+
+  /// `caches` and `clock` outlive it. `on_report` is called, on a thread of the poller, for a job whose report is
+  /// another than before.
+  ProgressPoller(const reconcile::Caches& caches, const Clock& clock, plan::ClusterTraits traits, StatusFetch fetch,
+                 OnReport on_report, PollerOptions options = {});
+  /// Waits for the polls that are under way.
+  ~ProgressPoller() override;
+  ProgressPoller(const ProgressPoller&) = delete;
+  ProgressPoller& operator=(const ProgressPoller&) = delete;
+
+  /// From now on the job is polled while it is in the cache and not over. Cheap to call again.
+  void track(const control::ObjectKey& job);
+
+  [[nodiscard]] std::optional<plan::ProgressReport> last_report(std::string_view job_uid) const override;
+
+ private:
+  struct Entry {
+    plan::ProgressReport report;
+    std::optional<Instant> silent_since;
+  };
+  enum class Outcome { answered, silent, not_running, over };
+
+  void run(const std::stop_token& stop);
+  Outcome poll(const control::ObjectKey& key);
+  /// The job's entry, for as long as mutex_ is held; none when it is tracked no more.
+  Entry* entry_of(const control::ObjectKey& key, const std::string& job_uid);
+  void keep_report(const control::ObjectKey& key, const std::string& job_uid, plan::ProgressReport report);
+  void keep_silence(const control::ObjectKey& key, const std::string& job_uid, std::int64_t attempt,
+                    const Error& error);
+  void forget(const control::ObjectKey& key);
+
+  const reconcile::Caches& caches_;
+  const Clock& clock_;
+  const plan::ClusterTraits traits_;
+  const StatusFetch fetch_;
+  const OnReport on_report_;
+  const PollerOptions options_;
+  control::WorkQueue queue_;
+  mutable std::mutex mutex_;                           // guards the two below
+  std::map<control::ObjectKey, std::string> tracked_;  // to the job's UID, once a poll has met it
+  std::map<std::string, Entry, std::less<>> entries_;  // by the job's UID
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace trainyard::manager

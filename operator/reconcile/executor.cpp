@@ -1,0 +1,246 @@
+#include "operator/reconcile/executor.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <variant>
+
+#include "common/contract.hpp"
+#include "common/logging.hpp"
+#include "operator/reconcile/events.hpp"
+
+namespace trainyard::reconcile {
+namespace {
+
+control::ObjectKey key_of(const resource::Metadata& metadata) {
+  return {.name_space = metadata.name_space, .name = metadata.name};
+}
+
+std::string text_of(const resource::TrainingJob& job) {
+  return fmt::format("{}/{}", job.metadata.name_space, job.metadata.name);
+}
+
+bool is_owned_by(const resource::Metadata& metadata, const resource::TrainingJob& job) {
+  return metadata.controller && metadata.controller->uid == job.metadata.uid;
+}
+
+nlohmann::json status_update(const resource::TrainingJob& job, const resource::TrainingJobStatus& status) {
+  // The UID is a precondition too: a job that was deleted and applied again is another.
+  return {{"apiVersion", fmt::format("{}/{}", contract::api_group, contract::api_version)},
+          {"kind", "TrainingJob"},
+          {"metadata",
+           {{"name", job.metadata.name},
+            {"namespace", job.metadata.name_space},
+            {"uid", job.metadata.uid},
+            {"resourceVersion", job.metadata.resource_version}}},
+          {"status", resource::to_json(status)}};
+}
+
+}  // namespace
+
+Result<bool> Executor::are_gone(const resource::TrainingJob& job, const std::vector<std::string>& pods) {
+  for (const std::string& name : pods) {
+    const auto object = api_.get(kube::pods, job.metadata.name_space, name);
+    if (!object && object.error().kind == ErrorKind::not_found) continue;
+    if (!object) return tl::unexpected(object.error());
+    auto pod = resource::parse_pod(*object);
+    if (!pod) return tl::unexpected(pod.error());
+    if (!is_owned_by(pod->metadata, job)) continue;
+    logging::warn("pod was missing from the cache", {{"job", text_of(job)}, {"pod", name}});
+    caches_.pods.put(std::move(*pod));
+    return false;
+  }
+  return true;
+}
+
+Result<void> Executor::write_status(const resource::TrainingJob& job, const resource::TrainingJobStatus& status) {
+  const auto reply = api_.update_status(kube::training_jobs, job.metadata.name_space, status_update(job, status));
+  if (!reply) {
+    if (reply.error().kind == ErrorKind::conflict) {
+      if (auto reread_job = reread(job); !reread_job) return reread_job;
+    }
+    if (reply.error().kind == ErrorKind::not_found) caches_.jobs.erase(key_of(job.metadata), job.metadata.uid);
+    return tl::unexpected(reply.error());
+  }
+  auto stored = resource::parse_training_job(*reply);
+  if (!stored) return tl::unexpected(stored.error());
+  memory_.note_write(key_of(job.metadata), job.metadata.uid, stored->metadata.resource_version);
+  if (job.status.phase != status.phase || job.status.attempt != status.attempt) {
+    logging::info("job moved on", {{"job", text_of(job)},
+                                   {"phase", to_string(status.phase)},
+                                   {"attempt", status.attempt},
+                                   {"reason", status.reason},
+                                   {"detail", status.message}});
+  }
+  caches_.jobs.put(std::move(*stored));
+  return {};
+}
+
+Result<void> Executor::reread(const resource::TrainingJob& job) {
+  const auto object = api_.get(kube::training_jobs, job.metadata.name_space, job.metadata.name);
+  if (!object) {
+    if (object.error().kind == ErrorKind::not_found) caches_.jobs.erase(key_of(job.metadata), job.metadata.uid);
+    return tl::unexpected(object.error());
+  }
+  auto stored = resource::parse_training_job(*object);
+  if (!stored) return tl::unexpected(stored.error());
+  caches_.jobs.put(std::move(*stored));
+  return {};
+}
+
+Result<void> Executor::act(const resource::TrainingJob& job, const std::vector<plan::Action>& actions) {
+  std::vector<const plan::CreatePod*> pods;
+  for (const plan::Action& action : actions) {
+    if (const auto* pod = std::get_if<plan::CreatePod>(&action)) {
+      pods.push_back(pod);
+      continue;
+    }
+    const auto outcome = std::visit(
+        [&](const auto& one) -> Result<Outcome> {
+          using Kind = std::decay_t<decltype(one)>;
+          if constexpr (std::is_same_v<Kind, plan::CheckPod>) return check_pod(job, one);
+          if constexpr (std::is_same_v<Kind, plan::CreateService>) {
+            return create(job, kube::services, one.service, caches_.services, resource::parse_service);
+          }
+          if constexpr (std::is_same_v<Kind, plan::DeletePod>) return remove_pod(job, one);
+          if constexpr (std::is_same_v<Kind, plan::DeleteService>) return remove_service(job, one);
+          if constexpr (std::is_same_v<Kind, plan::DeleteJob>) return remove_job(job, one);
+          return Outcome::done;
+        },
+        action);
+    if (!outcome) return tl::unexpected(outcome.error());
+    if (*outcome == Outcome::refused) return {};
+  }
+  if (const auto created = create_pods(job, pods); !created) return tl::unexpected(created.error());
+  return {};
+}
+
+Result<Executor::Outcome> Executor::check_pod(const resource::TrainingJob& job, const plan::CheckPod& action) {
+  const auto reply =
+      api_.create(kube::pods, job.metadata.name_space, action.pod, {.is_dry_run = true, .is_strict = true});
+  if (!reply) return refuse_or_fail(job, reply.error());
+  memory_.note_acceptance(key_of(job.metadata), job.metadata.uid, job.metadata.generation);
+  return Outcome::done;
+}
+
+template <typename T, typename Parse>
+Result<Executor::Outcome> Executor::create(const resource::TrainingJob& job, const kube::ResourceType& type,
+                                           const nlohmann::json& object, control::ObjectCache<T>& cache, Parse parse) {
+  auto reply = api_.create(type, job.metadata.name_space, object);
+  const bool existed = !reply && reply.error().kind == ErrorKind::already_exists;
+  if (existed) {
+    // Perhaps by ourselves, and the reply was lost.
+    reply = api_.get(type, job.metadata.name_space, object.at("metadata").at("name").get<std::string>());
+  }
+  if (!reply) return refuse_or_fail(job, reply.error());
+  auto stored = parse(*reply);
+  if (!stored) return tl::unexpected(stored.error());
+  if (!is_owned_by(stored->metadata, job)) {
+    return refuse_or_fail(
+        job,
+        {.kind = ErrorKind::already_exists,
+         .message = fmt::format("{} {} exists and belongs to somebody else: delete it, or give the job another name",
+                                type.kind, stored->metadata.name)});
+  }
+  cache.put(std::move(*stored));
+  memory_.note_creation(key_of(job.metadata), job.metadata.uid);
+  return Outcome::done;
+}
+
+Result<Executor::Outcome> Executor::create_pod(const resource::TrainingJob& job, const plan::CreatePod& action) {
+  return create(job, kube::pods, action.pod, caches_.pods, resource::parse_pod);
+}
+
+Result<Executor::Outcome> Executor::create_pods(const resource::TrainingJob& job,
+                                                const std::vector<const plan::CreatePod*>& pods) {
+  if (pods.empty()) return Outcome::done;
+  // Rank 0's first: the others look for it as soon as they run.
+  Result<Outcome> outcome = create_pod(job, *pods.front());
+  if (!outcome || *outcome == Outcome::refused) return outcome;
+  std::atomic<std::size_t> next{1};
+  std::atomic<bool> is_stopped{false};
+  std::mutex mutex;  // guards outcome
+  const auto work = [&] {
+    for (std::size_t index = next++; index < pods.size() && !is_stopped; index = next++) {
+      auto created = create_pod(job, *pods[index]);
+      if (created && *created == Outcome::done) continue;
+      is_stopped = true;
+      const std::scoped_lock lock{mutex};
+      outcome = std::move(created);
+    }
+  };
+  {
+    const auto workers = std::min(pods.size() - 1, static_cast<std::size_t>(std::max(1, options_.creates_at_once_max)));
+    std::vector<std::jthread> helpers;
+    for (std::size_t worker = 1; worker < workers; ++worker) helpers.emplace_back(work);
+    work();
+  }
+  return outcome;
+}
+
+Result<bool> Executor::remove(const kube::ResourceType& type, const control::ObjectKey& key, const std::string& uid) {
+  const auto removed = api_.remove(type, key.name_space, key.name, {.uid = uid});
+  if (removed) return true;
+  if (removed.error().kind == ErrorKind::not_found) return false;
+  if (removed.error().kind != ErrorKind::conflict) return tl::unexpected(removed.error());
+  // Another object may have the name by now; then ours is gone.
+  const auto present = api_.get(type, key.name_space, key.name);
+  if (!present && present.error().kind == ErrorKind::not_found) return false;
+  if (!present) return tl::unexpected(present.error());
+  if (present->value("/metadata/uid"_json_pointer, "") != uid) return false;
+  return tl::unexpected(removed.error());
+}
+
+Result<Executor::Outcome> Executor::remove_pod(const resource::TrainingJob& job, const plan::DeletePod& action) {
+  const control::ObjectKey key{.name_space = job.metadata.name_space, .name = action.name};
+  const auto is_marked = remove(kube::pods, key, action.uid);
+  if (!is_marked) return tl::unexpected(is_marked.error());
+  if (!*is_marked) caches_.pods.erase(key, action.uid);
+  // Until the watch tells what became of it, the cached pod is one that leaves.
+  if (auto pod = caches_.pods.find(key); pod && pod->metadata.uid == action.uid && !pod->metadata.deletion_time) {
+    pod->metadata.deletion_time = clock_.now();
+    caches_.pods.put(std::move(*pod));
+  }
+  return Outcome::done;
+}
+
+Result<Executor::Outcome> Executor::remove_service(const resource::TrainingJob& job,
+                                                   const plan::DeleteService& action) {
+  const control::ObjectKey key{.name_space = job.metadata.name_space, .name = action.name};
+  if (const auto removed = remove(kube::services, key, action.uid); !removed) return tl::unexpected(removed.error());
+  caches_.services.erase(key, action.uid);
+  return Outcome::done;
+}
+
+Result<Executor::Outcome> Executor::remove_job(const resource::TrainingJob& job, const plan::DeleteJob& action) {
+  const control::ObjectKey key = key_of(job.metadata);
+  if (const auto removed = remove(kube::training_jobs, key, action.uid); !removed) {
+    return tl::unexpected(removed.error());
+  }
+  caches_.jobs.erase(key, action.uid);
+  return Outcome::done;
+}
+
+Result<Executor::Outcome> Executor::refuse_or_fail(const resource::TrainingJob& job, const Error& error) {
+  const bool is_refusal =
+      error.kind == ErrorKind::forbidden || error.kind == ErrorKind::invalid || error.kind == ErrorKind::already_exists;
+  if (!is_refusal) return tl::unexpected(error);
+  logging::warn("create refused", {{"job", text_of(job)}, {"error", error.message}});
+  memory_.note_refusal(key_of(job.metadata), job.metadata.uid, error, clock_.now());
+  return Outcome::refused;
+}
+
+void Executor::tell(const resource::TrainingJob& job, const std::vector<plan::Event>& events) {
+  for (const plan::Event& event : events) {
+    const auto recorded = record_event(api_, job, event, options_.instance, clock_.now());
+    if (!recorded) {
+      logging::warn("event not written",
+                    {{"job", text_of(job)}, {"reason", event.reason}, {"error", recorded.error().message}});
+    }
+  }
+}
+
+}  // namespace trainyard::reconcile

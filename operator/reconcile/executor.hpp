@@ -1,0 +1,62 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/clock.hpp"
+#include "common/result.hpp"
+#include "operator/kube/api.hpp"
+#include "operator/plan/plan.hpp"
+#include "operator/reconcile/memory.hpp"
+#include "operator/reconcile/reconciler.hpp"
+
+namespace trainyard::reconcile {
+
+/// Carries out plans. Every reply goes into the caches at once, so that the next plan knows what this one did.
+/// Any thread may call, but never two at once for one job.
+class Executor {
+ public:
+  /// All outlive the executor.
+  Executor(kube::Api& api, const Clock& clock, Caches& caches, Memory& memory, const ReconcilerOptions& options)
+      : api_{api}, clock_{clock}, caches_{caches}, memory_{memory}, options_{options} {}
+
+  /// Whether the pods that a plan believes to be gone are so. One that is not goes into the cache.
+  [[nodiscard]] Result<bool> are_gone(const resource::TrainingJob& job, const std::vector<std::string>& pods);
+
+  /// conflict: somebody wrote first; the cache then holds what they wrote. not_found: the job is gone.
+  [[nodiscard]] Result<void> write_status(const resource::TrainingJob& job, const resource::TrainingJobStatus& status);
+
+  /// Does all of `actions` in order, pods after rank 0's concurrently. A refusal to create (quota, admission, a wrong
+  /// template, a taken name) is remembered for the next plan and is no error; it ends the creating.
+  [[nodiscard]] Result<void> act(const resource::TrainingJob& job, const std::vector<plan::Action>& actions);
+
+  /// Events are told once: one that cannot be written is logged and let go.
+  void tell(const resource::TrainingJob& job, const std::vector<plan::Event>& events);
+
+  /// The job as the server has it now, into the cache.
+  [[nodiscard]] Result<void> reread(const resource::TrainingJob& job);
+
+ private:
+  enum class Outcome { done, refused };
+
+  Result<Outcome> check_pod(const resource::TrainingJob& job, const plan::CheckPod& action);
+  template <typename T, typename Parse>
+  Result<Outcome> create(const resource::TrainingJob& job, const kube::ResourceType& type, const nlohmann::json& object,
+                         control::ObjectCache<T>& cache, Parse parse);
+  Result<Outcome> create_pod(const resource::TrainingJob& job, const plan::CreatePod& action);
+  Result<Outcome> create_pods(const resource::TrainingJob& job, const std::vector<const plan::CreatePod*>& pods);
+  /// Whether there was such an object to remove.
+  Result<bool> remove(const kube::ResourceType& type, const control::ObjectKey& key, const std::string& uid);
+  Result<Outcome> remove_pod(const resource::TrainingJob& job, const plan::DeletePod& action);
+  Result<Outcome> remove_service(const resource::TrainingJob& job, const plan::DeleteService& action);
+  Result<Outcome> remove_job(const resource::TrainingJob& job, const plan::DeleteJob& action);
+  Result<Outcome> refuse_or_fail(const resource::TrainingJob& job, const Error& error);
+
+  kube::Api& api_;
+  const Clock& clock_;
+  Caches& caches_;
+  Memory& memory_;
+  const ReconcilerOptions& options_;
+};
+
+}  // namespace trainyard::reconcile

@@ -1,0 +1,47 @@
+#include "operator/reconcile/memory.hpp"
+
+namespace trainyard::reconcile {
+
+JobMemory Memory::recall(const control::ObjectKey& key, const std::string& uid) const {
+  const std::scoped_lock lock{mutex_};
+  const auto found = jobs_.find(key);
+  return found != jobs_.end() && found->second.uid == uid ? found->second : JobMemory{.uid = uid};
+}
+
+void Memory::note_refusal(const control::ObjectKey& key, const std::string& uid, const Error& error, Time now) {
+  const std::scoped_lock lock{mutex_};
+  JobMemory& job = entry(key, uid);
+  const std::int64_t before = job.refusal && job.refusal->kind == error.kind ? job.refusal->count : 0;
+  job.refusal = plan::Refusal{.kind = error.kind, .message = error.message, .count = before + 1, .last = now};
+}
+
+void Memory::note_creation(const control::ObjectKey& key, const std::string& uid) {
+  const std::scoped_lock lock{mutex_};
+  entry(key, uid).refusal.reset();
+}
+
+void Memory::note_acceptance(const control::ObjectKey& key, const std::string& uid, std::int64_t generation) {
+  const std::scoped_lock lock{mutex_};
+  JobMemory& job = entry(key, uid);
+  job.accepted_generation = generation;
+  job.refusal.reset();
+}
+
+void Memory::note_write(const control::ObjectKey& key, const std::string& uid, const std::string& version) {
+  const std::scoped_lock lock{mutex_};
+  entry(key, uid).written_version = version;
+}
+
+void Memory::forget(const control::ObjectKey& key) {
+  const std::scoped_lock lock{mutex_};
+  jobs_.erase(key);
+}
+
+JobMemory& Memory::entry(const control::ObjectKey& key, const std::string& uid) {
+  JobMemory& job = jobs_[key];
+  // A job that was deleted and applied again has its predecessor's key, but nothing else of it.
+  if (job.uid != uid) job = JobMemory{.uid = uid};
+  return job;
+}
+
+}  // namespace trainyard::reconcile

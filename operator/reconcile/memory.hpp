@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "common/clock.hpp"
+#include "common/result.hpp"
+#include "operator/control/object_cache.hpp"
+#include "operator/plan/observed.hpp"
+
+namespace trainyard::reconcile {
+
+/// What the operator remembers of one job between two plans. All of it can be found out again by asking the API server.
+struct JobMemory {
+  std::string uid;
+  std::optional<plan::Refusal> refusal;
+  std::int64_t accepted_generation = -1;  ///< For which a dry run of the template succeeded.
+  std::string written_version;            ///< resourceVersion of our own last write of the status.
+};
+
+/// Any thread may call.
+class Memory {
+ public:
+  /// Empty where nothing is remembered of the job with this UID.
+  [[nodiscard]] JobMemory recall(const control::ObjectKey& key, const std::string& uid) const;
+  void note_refusal(const control::ObjectKey& key, const std::string& uid, const Error& error, Time now);
+  void note_creation(const control::ObjectKey& key, const std::string& uid);
+  void note_acceptance(const control::ObjectKey& key, const std::string& uid, std::int64_t generation);
+  void note_write(const control::ObjectKey& key, const std::string& uid, const std::string& version);
+  void forget(const control::ObjectKey& key);
+
+ private:
+  JobMemory& entry(const control::ObjectKey& key, const std::string& uid);  // Needs mutex_.
+
+  mutable std::mutex mutex_;  // guards jobs_
+  std::map<control::ObjectKey, JobMemory> jobs_;
+};
+
+}  // namespace trainyard::reconcile

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "operator/plan/observed.hpp"
+#include "operator/reconcile/memory.hpp"
+#include "operator/reconcile/reconciler.hpp"
+
+namespace trainyard::reconcile {
+
+/// What the caches hold about `job`. Asks no server.
+[[nodiscard]] plan::Observed observe(const resource::TrainingJob& job, const Caches& caches, const JobMemory& memory,
+                                     const ProgressSource& progress, const ReconcilerOptions& options);
+
+}  // namespace trainyard::reconcile

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "operator/plan/progress_report.hpp"
+
+namespace trainyard::reconcile {
+
+/// Who knows how far the jobs are. Never blocks: it answers from what was polled last. Any thread may call.
+class ProgressSource {
+ public:
+  virtual ~ProgressSource() = default;
+  [[nodiscard]] virtual std::optional<plan::ProgressReport> last_report(std::string_view job_uid) const = 0;
+};
+
+}  // namespace trainyard::reconcile

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/clock.hpp"
+#include "common/result.hpp"
+#include "operator/control/object_cache.hpp"
+#include "operator/kube/api.hpp"
+#include "operator/plan/cluster_traits.hpp"
+#include "operator/plan/settings.hpp"
+#include "operator/reconcile/progress_source.hpp"
+#include "operator/resource/node.hpp"
+#include "operator/resource/pod.hpp"
+#include "operator/resource/service.hpp"
+#include "operator/resource/training_job.hpp"
+
+namespace trainyard::reconcile {
+
+/// What the informers keep up to date. `nodes` stays empty where the operator may not read them.
+struct Caches {
+  control::ObjectCache<resource::TrainingJob> jobs;
+  control::ObjectCache<resource::Pod> pods;          ///< With the label contract::label_job.
+  control::ObjectCache<resource::Service> services;  ///< With the label contract::label_job.
+  control::ObjectCache<resource::Node> nodes;
+};
+
+struct ReconcilerOptions {
+  plan::ClusterTraits traits = plan::kubernetes_traits();
+  plan::Settings settings;
+  std::string instance = "trainyard-operator";  ///< reportingInstance of events: this process.
+  int creates_at_once_max = 16;                 ///< Pods of one job that are created concurrently, after rank 0's.
+};
+
+/// One decision for one job at a time: observe from the caches, make a plan, carry it out. Keeps no truth of its own:
+/// what it remembers (refusals of the API server, for backoff) may be lost at any time. Any thread may call reconcile,
+/// but never two at once for one key (the queue sees to that).
+class Reconciler {
+ public:
+  /// `api`, `clock`, `caches` and `progress` outlive the reconciler.
+  Reconciler(kube::Api& api, const Clock& clock, Caches& caches, const ProgressSource& progress,
+             ReconcilerOptions options);
+  ~Reconciler();
+  Reconciler(const Reconciler&) = delete;
+  Reconciler& operator=(const Reconciler&) = delete;
+
+  /// How soon the job is to be looked at again although nothing changes; empty: on the next change. An error means:
+  /// again, with backoff (or after its `retry_after`).
+  [[nodiscard]] Result<std::optional<std::chrono::milliseconds>> reconcile(const control::ObjectKey& key);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace trainyard::reconcile

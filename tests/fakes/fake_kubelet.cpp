@@ -1,0 +1,119 @@
+#include "tests/fakes/fake_kubelet.hpp"
+
+#include "common/check.hpp"
+#include "common/contract.hpp"
+#include "common/rfc3339.hpp"
+
+namespace trainyard::fakes {
+namespace {
+
+using nlohmann::json;
+
+json container_status(const json& container, json state) {
+  return {{"name", container.at("name")}, {"state", std::move(state)}, {"ready", false}, {"restartCount", 0}};
+}
+
+/// The same state for every container.
+json statuses_of(const json& pod, const json& state) {
+  json statuses = json::array();
+  for (const json& container : pod.at("spec").at("containers")) statuses.push_back(container_status(container, state));
+  return statuses;
+}
+
+std::string text_at(const json& object, const char* pointer) {
+  return object.value(json::json_pointer{pointer}, "");
+}
+
+/// "node-<rank>", or the spare that stands beside it where the pod must keep off that one.
+std::string node_for(const json& pod) {
+  const json labels = pod.value("/metadata/labels"_json_pointer, json::object());
+  const std::string rank = labels.value(std::string{contract::label_rank}, "x");
+  const std::string node = "node-" + rank;
+  const json terms = pod.value(
+      "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms"_json_pointer,
+      json::array());
+  for (const json& term : terms) {
+    for (const json& field : term.value("matchFields", json::array())) {
+      if (field.at("operator") == "NotIn" && field.at("values").at(0) == node) return "spare-" + rank;
+    }
+  }
+  return node;
+}
+
+}  // namespace
+
+void FakeKubelet::hold(PodFilter filter, std::string message) {
+  held_ = std::move(filter);
+  hold_message_ = std::move(message);
+}
+
+std::vector<json> FakeKubelet::pods() const {
+  auto page = api_.list(kube::pods, {});
+  check(page.has_value(), "pods can be listed");
+  return std::move(page->items);
+}
+
+bool FakeKubelet::step() {
+  bool has_changed = false;
+  for (const json& pod : pods()) {
+    const bool is_deleted = pod.at("metadata").contains("deletionTimestamp");
+    has_changed = (is_deleted ? stop(pod) : start(pod)) || has_changed;
+  }
+  return has_changed;
+}
+
+bool FakeKubelet::start(const json& pod) {
+  const std::string name_space = pod.at("metadata").at("namespace");
+  const std::string name = pod.at("metadata").at("name");
+  const std::string phase = text_at(pod, "/status/phase");
+  if (phase == "Running" || phase == "Succeeded" || phase == "Failed") return false;
+  if (text_at(pod, "/spec/nodeName").empty()) {
+    if (held_ && held_(pod)) {
+      if (text_at(pod, "/status/conditions/0/message") == hold_message_) return false;
+      write_status(pod, {{"phase", "Pending"},
+                         {"conditions", json::array({{{"type", "PodScheduled"},
+                                                      {"status", "False"},
+                                                      {"reason", "Unschedulable"},
+                                                      {"message", hold_message_}}})}});
+      return true;
+    }
+    check(api_.bind_pod(name_space, name, node_for(pod)).has_value(), "a pending pod can be bound");
+    return true;
+  }
+  write_status(pod, {{"phase", "Running"},
+                     {"podIP", "10.0.0.1"},
+                     {"containerStatuses", statuses_of(pod, {{"running", json::object()}})}});
+  return true;
+}
+
+bool FakeKubelet::stop(const json& pod) {
+  const auto until = parse_rfc3339(text_at(pod, "/metadata/deletionTimestamp"));
+  check(until.has_value(), "a deletion timestamp is a time");
+  if (stubborn_ && stubborn_(pod) && clock_.now() < *until) return false;
+  vanish(pod.at("metadata").at("namespace"), pod.at("metadata").at("name"));
+  return true;
+}
+
+void FakeKubelet::end(const std::string& name_space, const std::string& name, int exit_code,
+                      const std::string& message) {
+  const auto pod = api_.get(kube::pods, name_space, name);
+  check(pod.has_value(), "a pod that ends is there");
+  const json terminated{{"exitCode", exit_code},
+                        {"reason", exit_code == 0 ? "Completed" : "Error"},
+                        {"message", message},
+                        {"finishedAt", format_rfc3339(clock_.now())}};
+  write_status(*pod, {{"phase", exit_code == 0 ? "Succeeded" : "Failed"},
+                      {"containerStatuses", statuses_of(*pod, {{"terminated", terminated}})}});
+}
+
+void FakeKubelet::vanish(const std::string& name_space, const std::string& name) {
+  check(api_.remove(kube::pods, name_space, name, {.uid = {}, .grace_period_seconds = 0}).has_value(), "a pod can go");
+}
+
+void FakeKubelet::write_status(json pod, const json& status) {
+  pod["status"] = status;
+  const std::string name_space = pod.at("metadata").at("namespace");
+  check(api_.update_status(kube::pods, name_space, pod).has_value(), "a pod's status can be written");
+}
+
+}  // namespace trainyard::fakes

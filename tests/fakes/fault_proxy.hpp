@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace trainyard::fakes {
+
+/// What the proxy does with one request.
+struct Fault {
+  enum class Kind {
+    none,
+    reply,          ///< Takes the request and answers `reply` itself: the server never sees it.
+    reset_request,  ///< Resets the connection once `bytes` of the request's body have come: the server never sees it.
+    lose_reply,     ///< The server does it; the connection is reset instead of the reply.
+    half_reply,     ///< The server does it; half of the reply's body comes, and then the connection's end.
+    corrupt_reply,  ///< The server does it; one bit of the reply's body changes.
+    stall,          ///< Takes the request and stays silent.
+  };
+  Kind kind = Kind::none;
+  std::string reply;  ///< The whole text, from "HTTP/1.1" on.
+  std::size_t bytes = 0;
+};
+
+/// An HTTP reply with a Content-Length. `headers`: each line with its end.
+[[nodiscard]] std::string http_reply(int status, const std::string& headers, const std::string& body);
+
+struct ProxiedRequest {
+  int number = 0;  ///< From 1.
+  std::string method;
+  std::string target;  ///< "/bucket/key?query"
+};
+
+/// A TCP proxy on the loopback address in front of one HTTP server, which does harm where it is told to. One request a
+/// connection; a thread for each.
+class FaultProxy {
+ public:
+  using Decide = std::function<Fault(const ProxiedRequest&)>;
+
+  /// Ends the test program when no port can be had. `decide` is called under a lock, one request at a time.
+  FaultProxy(std::uint16_t server_port, Decide decide);
+  ~FaultProxy();
+  FaultProxy(const FaultProxy&) = delete;
+  FaultProxy& operator=(const FaultProxy&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const;
+  [[nodiscard]] int request_count() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace trainyard::fakes

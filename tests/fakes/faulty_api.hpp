@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operator/kube/api.hpp"
+
+namespace trainyard::fakes {
+
+using nlohmann::json;
+
+/// One request as it is on its way to the server.
+struct ApiCall {
+  std::int64_t number = 0;  ///< From 1, of all but watches.
+  std::string verb;         ///< "get", "list", "create", "update", "update status", "patch", "delete"
+  std::string plural;
+  std::string name;
+  bool is_dry_run = false;
+};
+
+/// What becomes of a call.
+struct Fault {
+  enum class Kind {
+    refused,      ///< It does not reach the server; the caller gets `error`.
+    reply_lost,   ///< The server does it; the caller gets `error`.
+    dies_before,  ///< The caller is killed before it is sent. From here on every call is cancelled without effect.
+    dies_after,   ///< The caller is killed when the server has done it.
+  };
+  Kind kind = Kind::refused;
+  Error error{.kind = ErrorKind::unavailable, .message = "the connection was reset"};
+};
+
+/// Another kube::Api with faults on the way. Any thread may call.
+class FaultyApi final : public kube::Api {
+ public:
+  /// Decides the fate of each call; none: it goes through.
+  using Schedule = std::function<std::optional<Fault>(const ApiCall&)>;
+
+  explicit FaultyApi(kube::Api& api) : api_{api} {}
+
+  void set_schedule(Schedule schedule);
+  /// The killed caller's successor may call again. The schedule stays.
+  void revive();
+  [[nodiscard]] bool is_dead() const;
+  [[nodiscard]] std::int64_t calls() const;
+  /// Everything that the server did, in order; dry runs are left out.
+  [[nodiscard]] std::vector<ApiCall> done() const;
+
+  Result<json> get(const kube::ResourceType& type, std::string_view name_space, std::string_view name) override;
+  Result<kube::ListPage> list(const kube::ResourceType& type, const kube::ListOptions& options) override;
+  Result<void> watch(const kube::ResourceType& type, const kube::WatchOptions& options,
+                     const std::function<void(const kube::WatchEvent&)>& on_event, std::stop_token stop) override;
+  Result<json> create(const kube::ResourceType& type, std::string_view name_space, const json& object,
+                      const kube::CreateOptions& options) override;
+  Result<json> update(const kube::ResourceType& type, std::string_view name_space, const json& object) override;
+  Result<json> update_status(const kube::ResourceType& type, std::string_view name_space, const json& object) override;
+  Result<json> patch(const kube::ResourceType& type, std::string_view name_space, std::string_view name,
+                     kube::PatchType patch_type, const json& patch) override;
+  Result<void> remove(const kube::ResourceType& type, std::string_view name_space, std::string_view name,
+                      const kube::DeleteOptions& options) override;
+
+ private:
+  template <typename T, typename Send>
+  Result<T> pass(ApiCall call, Send send);
+  std::optional<Fault> begin(ApiCall& call);
+  void note_done(const ApiCall& call);
+
+  kube::Api& api_;
+  mutable std::mutex mutex_;  // guards everything below
+  Schedule schedule_;
+  std::int64_t calls_ = 0;
+  bool is_dead_ = false;
+  std::vector<ApiCall> done_;
+};
+
+}  // namespace trainyard::fakes

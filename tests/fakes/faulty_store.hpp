@@ -1,0 +1,55 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "storage/store.hpp"
+
+namespace trainyard::fakes {
+
+/// A store that asks `fault` before each call, and fails the call with what it says. `fault` gets the call's name
+/// ("put", "get", "get_range", "list", "remove", "probe") and the key, and may itself do things to the store behind.
+class FaultyStore final : public storage::Store {
+ public:
+  using Fault =
+      std::function<std::optional<Error>(std::string_view call, std::string_view key, storage::Pieces pieces)>;
+
+  FaultyStore(std::unique_ptr<storage::Store> store, Fault fault)
+      : store_(std::move(store)), fault_(std::move(fault)) {}
+
+  Result<void> probe() override {
+    if (auto error = fault_("probe", "", {})) return tl::unexpected(*error);
+    return store_->probe();
+  }
+  Result<void> put(std::string_view key, storage::Pieces pieces, const storage::PutOptions& options) override {
+    if (auto error = fault_("put", key, pieces)) return tl::unexpected(*error);
+    return store_->put(key, pieces, options);
+  }
+  Result<std::vector<std::byte>> get(std::string_view key) override {
+    if (auto error = fault_("get", key, {})) return tl::unexpected(*error);
+    return store_->get(key);
+  }
+  Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override {
+    if (auto error = fault_("get_range", key, {})) return tl::unexpected(*error);
+    return store_->get_range(key, offset, into);
+  }
+  Result<std::vector<storage::ObjectInfo>> list(std::string_view prefix) override {
+    if (auto error = fault_("list", prefix, {})) return tl::unexpected(*error);
+    return store_->list(prefix);
+  }
+  Result<void> remove(std::string_view key) override {
+    if (auto error = fault_("remove", key, {})) return tl::unexpected(*error);
+    return store_->remove(key);
+  }
+  [[nodiscard]] bool has_conditional_create() const override { return store_->has_conditional_create(); }
+  [[nodiscard]] std::string uri_of(std::string_view key) const override { return store_->uri_of(key); }
+
+ private:
+  std::unique_ptr<storage::Store> store_;
+  Fault fault_;
+};
+
+}  // namespace trainyard::fakes

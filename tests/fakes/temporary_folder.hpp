@@ -1,0 +1,42 @@
+#pragma once
+
+#include <stdlib.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace trainyard::fakes {
+
+/// A folder of a test's own, which goes with it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "trainyard-test-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) std::abort();
+    path_ = name;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;  // What a test leaves open is no reason to fail it.
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string uri() const { return "file://" + path_; }
+  /// The path of `name` in the folder, whether or not it exists.
+  [[nodiscard]] std::filesystem::path file(std::string_view name) const { return std::filesystem::path{path_} / name; }
+  /// The same, after `text` became the file's contents.
+  std::filesystem::path write(std::string_view name, std::string_view text) const {
+    std::ofstream{file(name), std::ios::binary | std::ios::trunc} << text;
+    return file(name);
+  }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace trainyard::fakes

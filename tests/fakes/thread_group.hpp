@@ -1,0 +1,88 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/check.hpp"
+#include "worker/dist/communicator.hpp"
+
+namespace trainyard::fakes {
+
+/// Ranks as threads of one process. A rank whose function returns has left: whoever still waits for it gets
+/// `unavailable`.
+class ThreadGroup {
+ public:
+  explicit ThreadGroup(std::int64_t world_size) : texts_(static_cast<std::size_t>(world_size)) {}
+
+  /// Runs `rank_main` on every rank, each on its own thread, and returns when all have ended.
+  void run(const std::function<void(dist::Communicator&)>& rank_main) {
+    std::vector<std::jthread> ranks;
+    for (std::size_t rank = 0; rank < texts_.size(); ++rank) {
+      ranks.emplace_back([this, rank, &rank_main] {
+        Member member{*this, static_cast<std::int64_t>(rank)};
+        rank_main(member);
+        leave();
+      });
+    }
+  }
+
+ private:
+  class Member final : public dist::Communicator {
+   public:
+    Member(ThreadGroup& group, std::int64_t rank) : group_(group), rank_(rank) {}
+    [[nodiscard]] std::int64_t rank() const override { return rank_; }
+    [[nodiscard]] std::int64_t world_size() const override { return static_cast<std::int64_t>(group_.texts_.size()); }
+    [[nodiscard]] Result<std::string> broadcast(std::string_view text, std::int64_t root) override {
+      return group_.exchange(rank_, text).map([root](const std::vector<std::string>& texts) {
+        return texts[static_cast<std::size_t>(root)];
+      });
+    }
+    [[nodiscard]] Result<std::vector<std::string>> all_gather(std::string_view text) override {
+      return group_.exchange(rank_, text);
+    }
+
+   private:
+    ThreadGroup& group_;
+    std::int64_t rank_;
+  };
+
+  Result<std::vector<std::string>> exchange(std::int64_t rank, std::string_view text) {
+    std::unique_lock lock{mutex_};
+    texts_[static_cast<std::size_t>(rank)] = text;
+    const std::int64_t round = round_;
+    if (++arrived_ == texts_.size()) {
+      last_texts_ = texts_;
+      arrived_ = 0;
+      ++round_;
+      changed_.notify_all();
+    }
+    // A rank that cannot come any more: nobody may wait for it.
+    const bool came = changed_.wait_for(lock, std::chrono::minutes{1}, [&] { return round_ != round || left_ > 0; });
+    check(came, "a rank waits for one that neither comes nor leaves");
+    if (round_ == round) return fail(ErrorKind::unavailable, "a peer is lost");
+    return last_texts_;
+  }
+
+  void leave() {
+    const std::scoped_lock lock{mutex_};
+    ++left_;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::vector<std::string> texts_;
+  std::vector<std::string> last_texts_;
+  std::size_t arrived_ = 0;
+  std::size_t left_ = 0;
+  std::int64_t round_ = 0;
+};
+
+}  // namespace trainyard::fakes

@@ -1,0 +1,99 @@
+#include "operator/manager/controller.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "local/memory_api.hpp"
+
+namespace trainyard::manager {
+namespace {
+
+using kube::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+json job(const std::string& name, const std::string& name_space = "ns") {
+  return {{"apiVersion", "trainyard.dev/v1alpha1"},
+          {"kind", "TrainingJob"},
+          {"metadata", {{"name", name}, {"namespace", name_space}}},
+          {"spec",
+           {{"replicas", 2},
+            {"gpusPerPod", 0},
+            {"template", {{"spec", {{"containers", {{{"name", "worker"}, {"image", "none"}}}}}}}}}}};
+}
+
+class ControllerTest : public testing::Test {
+ protected:
+  static bool eventually(const std::function<bool()>& is) {
+    const auto deadline = std::chrono::steady_clock::now() + seconds{60};
+    while (!is()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  std::size_t pods(const std::string& name_space = "ns") {
+    return api_.list(kube::pods, {.name_space = name_space})->items.size();
+  }
+  std::unique_ptr<Controller> start(ControllerOptions options = {}) {
+    options.fetch_status = [](const std::string&, milliseconds) {
+      return fail(ErrorKind::unavailable, "no rank 0 here");
+    };
+    return std::make_unique<Controller>(api_, clock_, std::move(options), counters_);
+  }
+
+  const SystemClock clock_;
+  local::MemoryApi api_{clock_};
+  Counters counters_;
+};
+
+TEST_F(ControllerTest, MakesThePodsOfAJobThatWasThereBeforeItAndOfOneThatComesLater) {
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("before")));
+  const auto controller = start();
+  EXPECT_TRUE(eventually([&] { return pods() == 2; }));
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("later")));
+  EXPECT_TRUE(eventually([&] { return pods() == 4; }));
+  EXPECT_TRUE(controller->is_synced());
+  EXPECT_GE(counters_.reconciles, 2);
+  EXPECT_EQ(controller->caches().jobs.size(), 2U);
+}
+
+TEST_F(ControllerTest, ReplacesAGroupWhenAPodGoes) {
+  const auto controller = start();
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
+  const auto attempt_of_all = [&](const std::string& attempt) {
+    const auto listed = api_.list(kube::pods, {.name_space = "ns"});
+    std::size_t count = 0;
+    for (const json& pod : listed->items)
+      count += pod["metadata"]["labels"]["trainyard.dev/attempt"] == attempt ? 1 : 0;
+    return count == 2;
+  };
+  ASSERT_TRUE(eventually([&] { return attempt_of_all("1"); }));
+  ASSERT_TRUE(eventually([&] { return (*api_.get(kube::training_jobs, "ns", "a"))["status"].value("formed", false); }));
+  const auto first = api_.list(kube::pods, {.name_space = "ns"})->items.front()["metadata"]["name"].get<std::string>();
+  ASSERT_TRUE(api_.remove(kube::pods, "ns", first));
+  EXPECT_TRUE(
+      eventually([&] { return (*api_.get(kube::training_jobs, "ns", "a"))["status"].value("attempt", 0) == 2; }));
+}
+
+TEST_F(ControllerTest, KeepsToItsNamespaces) {
+  ASSERT_TRUE(api_.create(kube::training_jobs, "other", job("a", "other")));
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns2", job("a", "ns2")));
+  const auto controller = start({.namespaces = {"ns", "ns2"}, .is_watching_nodes = false});
+  EXPECT_TRUE(eventually([&] { return pods("ns") == 2 && pods("ns2") == 2; }));
+  EXPECT_EQ(pods("other"), 0U);
+  EXPECT_EQ(controller->caches().jobs.size(), 2U);
+}
+
+TEST_F(ControllerTest, EndsWhileItIsAtWork) {
+  for (int count = 0; count < 10; ++count)
+    ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("job" + std::to_string(count))));
+  for (int round = 0; round < 5; ++round) start();
+  const auto controller = start();
+  EXPECT_TRUE(eventually([&] { return pods() == 20; })) << "the next one goes on where the last one was";
+}
+
+}  // namespace
+}  // namespace trainyard::manager

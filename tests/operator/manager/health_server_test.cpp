@@ -1,0 +1,44 @@
+#include "operator/manager/health_server.hpp"
+
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <atomic>
+
+namespace trainyard::manager {
+namespace {
+
+TEST(HealthServer, AnswersProbesAndMetrics) {
+  std::atomic<bool> is_ready = false;
+  const auto server = HealthServer::start(
+      "127.0.0.1:0", {.is_ready = [&] { return is_ready.load(); }, .metrics = [] { return std::string{"x 1\n"}; }});
+  ASSERT_TRUE(server) << server.error().message;
+  httplib::Client client{"127.0.0.1", (*server)->port()};
+  const auto alive = client.Get("/healthz");
+  EXPECT_EQ(alive->status, 200);
+  EXPECT_EQ(alive->get_header_value("Connection"), "close") << "no idle connection keeps a probe waiting";
+  EXPECT_EQ(client.Get("/readyz")->status, 503);
+  is_ready = true;
+  EXPECT_EQ(client.Get("/readyz")->status, 200);
+  EXPECT_EQ(client.Get("/metrics")->body, "x 1\n");
+  EXPECT_EQ(client.Get("/other")->status, 404);
+}
+
+TEST(HealthServer, SaysThatThePortIsTaken) {
+  const auto first = HealthServer::start("127.0.0.1:0", {});
+  ASSERT_TRUE(first) << first.error().message;
+  const auto second = HealthServer::start("127.0.0.1:" + std::to_string((*first)->port()), {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().kind, ErrorKind::io);
+}
+
+TEST(HealthServer, RefusesAnAddressThatIsNone) {
+  for (const char* address : {"", "8080", ":8080", "host", "host:", "host:x", "host:70000"}) {
+    const auto server = HealthServer::start(address, {});
+    ASSERT_FALSE(server) << address;
+    EXPECT_EQ(server.error().kind, ErrorKind::invalid) << address;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::manager

@@ -1,0 +1,215 @@
+#include "operator/manager/progress_poller.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include "common/contract.hpp"
+#include "tests/fakes/fake_clock.hpp"
+
+namespace trainyard::manager {
+namespace {
+
+using control::ObjectKey;
+using resource::Phase;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+const ObjectKey key{"ns", "job"};
+
+resource::TrainingJob running_job() {
+  resource::TrainingJob job;
+  job.metadata.name = "job";
+  job.metadata.name_space = "ns";
+  job.metadata.uid = "job-uid";
+  job.metadata.resource_version = "1";
+  job.status.phase = Phase::running;
+  job.status.attempt = 2;
+  return job;
+}
+
+resource::Pod rank_0(std::string attempt = "2") {
+  resource::Pod pod;
+  pod.metadata.name = "job-abcd-" + attempt + "-0";
+  pod.metadata.name_space = "ns";
+  pod.metadata.uid = pod.metadata.name;
+  pod.metadata.resource_version = "1";
+  pod.metadata.controller = resource::OwnerReference{.uid = "job-uid", .is_controller = true};
+  pod.metadata.labels = {{std::string{contract::label_attempt}, attempt}, {std::string{contract::label_rank}, "0"}};
+  pod.phase = resource::PodPhase::running;
+  pod.pod_ip = "10.0.0.7";
+  return pod;
+}
+
+/// A poller with a rank 0 that answers as the test says, and what it told.
+struct Fixture {
+  reconcile::Caches caches;
+  fakes::FakeClock clock;
+  std::mutex mutex;  // guards all below
+  std::condition_variable changed;
+  Result<std::string> answer = R"({"uid":"job-uid","attempt":2,"step":7})";
+  int polls = 0;
+  int reports = 0;
+  std::string url;
+  std::unique_ptr<ProgressPoller> poller;
+
+  Fixture() { caches.jobs.put(running_job()); }
+
+  void start() {
+    const auto fetch = [this](const std::string& asked, milliseconds) {
+      const std::scoped_lock lock{mutex};
+      ++polls;
+      url = asked;
+      changed.notify_all();
+      return answer;
+    };
+    const auto on_report = [this](const ObjectKey& told) {
+      EXPECT_EQ(told, key);
+      const std::scoped_lock lock{mutex};
+      ++reports;
+      changed.notify_all();
+    };
+    poller = std::make_unique<ProgressPoller>(
+        caches, clock, plan::kubernetes_traits(), fetch, on_report,
+        PollerOptions{.interval = milliseconds{1}, .silent_interval_max = milliseconds{2}, .workers = 2});
+    poller->track(key);
+  }
+  template <typename Is>
+  bool wait_until(Is is) {
+    std::unique_lock lock{mutex};
+    return changed.wait_for(lock, seconds{60}, is);
+  }
+  bool wait_for_polls(int more) {
+    int target = 0;
+    {
+      const std::scoped_lock lock{mutex};
+      target = polls + more;
+    }
+    return wait_until([&] { return polls >= target; });
+  }
+  void set_answer(Result<std::string> next) {
+    const std::scoped_lock lock{mutex};
+    answer = std::move(next);
+  }
+};
+
+TEST(ProgressPoller, KeepsWhatRank0AnsweredLastAndTellsOfItOnce) {
+  Fixture fixture;
+  fixture.caches.pods.put(rank_0("1"));  // of the attempt before, still running
+  fixture.caches.pods.put(rank_0());
+  fixture.start();
+  ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
+  ASSERT_TRUE(fixture.wait_for_polls(5));
+  EXPECT_EQ(fixture.reports, 1) << "the same answer is no news";
+  EXPECT_EQ(fixture.url, "http://10.0.0.7:29503/status");
+  EXPECT_EQ(fixture.poller->last_report("job-uid"), (plan::ProgressReport{.attempt = 2, .step = 7}));
+  EXPECT_EQ(fixture.poller->last_report("other"), std::nullopt);
+}
+
+TEST(ProgressPoller, CallsARank0UnreachableOnlyAfterAWhileAndKeepsItsLastAnswer) {
+  Fixture fixture;
+  fixture.caches.pods.put(rank_0());
+  fixture.start();
+  ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
+  fixture.set_answer(fail(ErrorKind::timeout, "no answer within 1000 ms"));
+  ASSERT_TRUE(fixture.wait_for_polls(5));
+  EXPECT_EQ(fixture.poller->last_report("job-uid")->unavailable_because, "");
+  fixture.clock.advance(seconds{11});
+  ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 2; }));
+  EXPECT_EQ(fixture.poller->last_report("job-uid"),
+            (plan::ProgressReport{.attempt = 2, .step = 7, .unavailable_because = "no answer within 1000 ms"}));
+  fixture.set_answer(R"({"uid":"job-uid","attempt":2,"step":9})");
+  ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 3; }));
+  EXPECT_EQ(fixture.poller->last_report("job-uid"), (plan::ProgressReport{.attempt = 2, .step = 9}));
+}
+
+TEST(ProgressPoller, AsksNobodyBeforeRank0Runs) {
+  Fixture fixture;
+  resource::Pod starting = rank_0();
+  starting.phase = resource::PodPhase::pending;
+  fixture.caches.pods.put(starting);
+  fixture.start();
+  resource::Pod running = rank_0();
+  running.metadata.resource_version = "2";
+  fixture.caches.pods.put(running);
+  EXPECT_TRUE(fixture.wait_for_polls(1));
+}
+
+TEST(ProgressPoller, ForgetsAJobThatIsOver) {
+  Fixture fixture;
+  fixture.caches.pods.put(rank_0());
+  fixture.start();
+  ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
+  resource::TrainingJob over = running_job();
+  over.metadata.resource_version = "2";
+  over.status.phase = Phase::succeeded;
+  fixture.caches.jobs.put(over);
+  const auto deadline = std::chrono::steady_clock::now() + seconds{60};
+  while (fixture.poller->last_report("job-uid") && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  EXPECT_EQ(fixture.poller->last_report("job-uid"), std::nullopt);
+}
+
+TEST(ProgressPoller, ForgetsAJobWhenAnotherOfItsNameTookItsPlace) {
+  Fixture fixture;
+  fixture.caches.pods.put(rank_0());
+  fixture.start();
+  ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
+  resource::TrainingJob again = running_job();
+  again.metadata.uid = "new-uid";
+  fixture.set_answer(R"({"uid":"new-uid","attempt":2,"step":1})");
+  resource::Pod pod = rank_0();
+  pod.metadata.name = "job-efgh-2-0";
+  pod.metadata.uid = pod.metadata.name;
+  pod.metadata.controller->uid = "new-uid";
+  fixture.caches.pods.put(pod);
+  fixture.caches.jobs.put(again);
+  ASSERT_TRUE(fixture.wait_until([&] { return fixture.poller->last_report("new-uid").has_value(); }));
+  EXPECT_EQ(fixture.poller->last_report("job-uid"), std::nullopt);
+}
+
+TEST(ProgressPoller, IsNotHeldUpByOneRank0ThatHangs) {
+  Fixture fixture;
+  std::atomic<bool> is_over = false;
+  std::atomic<int> others = 0;
+  resource::TrainingJob second = running_job();
+  second.metadata.name = "second";
+  second.metadata.uid = "second-uid";
+  fixture.caches.jobs.put(second);
+  fixture.caches.pods.put(rank_0());
+  resource::Pod pod = rank_0();
+  pod.metadata.name = "second-abcd-2-0";
+  pod.metadata.uid = pod.metadata.name;
+  pod.metadata.controller->uid = "second-uid";
+  pod.pod_ip = "10.0.0.8";
+  fixture.caches.pods.put(pod);
+  std::mutex mutex;
+  std::condition_variable over;
+  const auto fetch = [&](const std::string& url, milliseconds) -> Result<std::string> {
+    if (url.find("10.0.0.7") != std::string::npos) {
+      std::unique_lock lock{mutex};
+      over.wait(lock, [&] { return is_over.load(); });
+    } else if (++others == 5) {
+      const std::scoped_lock lock{mutex};
+      is_over = true;
+      over.notify_all();
+    }
+    return fail(ErrorKind::unavailable, "no");
+  };
+  ProgressPoller poller{
+      fixture.caches,
+      fixture.clock,
+      plan::kubernetes_traits(),
+      fetch,
+      [](const ObjectKey&) {},
+      PollerOptions{.interval = milliseconds{1}, .silent_interval_max = milliseconds{2}, .workers = 2}};
+  poller.track(key);
+  poller.track({"ns", "second"});
+  std::unique_lock lock{mutex};
+  EXPECT_TRUE(over.wait_for(lock, seconds{60}, [&] { return is_over.load(); }));
+}
+
+}  // namespace
+}  // namespace trainyard::manager

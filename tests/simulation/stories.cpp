@@ -1,0 +1,149 @@
+#include "tests/simulation/stories.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ostream>
+
+namespace trainyard::simulation {
+namespace {
+
+using builders::a_job;
+using resource::Phase;
+
+void expect_phase(Simulation& simulation, Phase phase) {
+  ASSERT_TRUE(simulation.run_until([&] { return simulation.is_phase(phase); }))
+      << "still " << to_string(simulation.status().phase) << " (" << simulation.status().reason << ": "
+      << simulation.status().message << "), wanted " << to_string(phase);
+}
+
+void expect_running(Simulation& simulation, std::int64_t attempt) {
+  ASSERT_TRUE(simulation.run_until([&] {
+    return simulation.is_phase(Phase::running) && simulation.status().attempt == attempt;
+  })) << "still "
+      << to_string(simulation.status().phase) << " in attempt " << simulation.status().attempt << ", wanted attempt "
+      << attempt;
+}
+
+void finish(Simulation& simulation, std::int64_t attempt) {
+  simulation.finish(attempt);
+  expect_phase(simulation, Phase::succeeded);
+  // What is left over goes.
+  simulation.pass(std::chrono::seconds{1});
+}
+
+void start(Simulation& simulation, const builders::JobBuilder& job) {
+  simulation.apply(job.manifest());
+  expect_running(simulation, 1);
+}
+
+Story loses(std::string name, std::function<void(Simulation&)> loss) {
+  return {std::move(name), [loss = std::move(loss)](Simulation& simulation) {
+            start(simulation, a_job().replicas(3));
+            loss(simulation);
+            expect_running(simulation, 2);
+            finish(simulation, 2);
+          }};
+}
+
+}  // namespace
+
+std::vector<Story> all_stories() {
+  return {
+      {"create and finish",
+       [](Simulation& simulation) {
+         start(simulation, a_job().replicas(3));
+         finish(simulation, 1);
+       }},
+      loses("restart after a failure", [](Simulation& simulation) { simulation.end(1, 1, 1, "Traceback"); }),
+      loses("restart after a deleted pod", [](Simulation& simulation) { simulation.delete_pod(1, 0); }),
+      loses("restart after a vanished pod", [](Simulation& simulation) { simulation.vanish(1, 2); }),
+      loses("restart after a lost node", [](Simulation& simulation) { simulation.lose_node(1); }),
+      loses("restart after lost peers",
+            [](Simulation& simulation) {
+              simulation.end(1, 0, 90, R"({"exitCode": 90, "reason": "PeerLost", "culprit": 2})");
+            }),
+      {"suspend and resume",
+       [](Simulation& simulation) {
+         start(simulation, a_job());
+         simulation.edit({{"suspend", true}});
+         expect_phase(simulation, Phase::suspended);
+         EXPECT_EQ(simulation.live_pods(), std::vector<std::string>{});
+         simulation.edit({{"suspend", false}});
+         expect_running(simulation, 2);
+         finish(simulation, 2);
+       }},
+      {"fail for good",
+       [](Simulation& simulation) {
+         start(simulation, a_job());
+         simulation.end(1, 1, 93, R"({"exitCode": 93, "reason": "InvalidData", "message": "no such path: /data/x"})");
+         expect_phase(simulation, Phase::failed);
+         simulation.pass(std::chrono::seconds{1});
+       }},
+      {"edit while the group forms",
+       [](Simulation& simulation) {
+         simulation.kubelet.hold([](const json&) { return true; }, "0/3 nodes are available: no room");
+         simulation.apply(a_job().manifest());
+         ASSERT_TRUE(simulation.run_until([&] { return simulation.status().reason == "Unschedulable"; }));
+         simulation.edit({{"training", {{"batchSize", 7}}}});
+         ASSERT_TRUE(simulation.run_until([&] { return simulation.status().attempt == 2; }));
+         simulation.kubelet.let_go();
+         expect_running(simulation, 2);
+         finish(simulation, 2);
+       }},
+      {"time to live",
+       [](Simulation& simulation) {
+         start(simulation, a_job().ttl(std::chrono::seconds{30}));
+         simulation.finish(1);
+         ASSERT_TRUE(simulation.run_until([&] { return !simulation.job(); }));
+         simulation.settle();
+       }},
+      {"deadline",
+       [](Simulation& simulation) {
+         start(simulation, a_job().deadline(std::chrono::seconds{60}));
+         expect_phase(simulation, Phase::failed);
+         simulation.pass(std::chrono::seconds{1});
+       }},
+  };
+}
+
+Outcome outcome_of(Simulation& simulation) {
+  Outcome outcome;
+  const auto job = simulation.job();
+  outcome.pods = simulation.pods();
+  outcome.services = simulation.api.list(kube::services, {})->items.size();
+  if (!job) return outcome;
+  const resource::TrainingJobStatus& status = job->status;
+  outcome.phase = status.phase;
+  outcome.reason = status.reason;
+  outcome.attempt = status.attempt;
+  outcome.restart_count = status.restart_count;
+  outcome.restarts = status.restarts;
+  for (const resource::AttemptRecord& record : status.attempts) {
+    std::string text = fmt::format("{} {}", record.number, record.cause ? to_string(*record.cause) : "-");
+    if (record.rank) text += fmt::format(" rank {}", *record.rank);
+    if (record.exit_code) text += fmt::format(" exit {}", *record.exit_code);
+    outcome.records.push_back(text);
+  }
+  for (const resource::Condition& condition : status.conditions) {
+    if (condition.is_true) outcome.conditions.push_back(condition.type);
+  }
+  std::ranges::sort(outcome.conditions);
+  return outcome;
+}
+
+void PrintTo(const Story& story, std::ostream* stream) {
+  *stream << story.name;
+}
+
+void PrintTo(const Outcome& outcome, std::ostream* stream) {
+  *stream << fmt::format(
+      "{} ({}), attempt {}, {} restarts ({} application, {} infrastructure), records [{}], conditions [{}], "
+      "pods [{}], {} services",
+      to_string(outcome.phase), outcome.reason, outcome.attempt, outcome.restart_count, outcome.restarts.application,
+      outcome.restarts.infrastructure, fmt::join(outcome.records, "; "), fmt::join(outcome.conditions, ", "),
+      fmt::join(outcome.pods, ", "), outcome.services);
+}
+
+}  // namespace trainyard::simulation

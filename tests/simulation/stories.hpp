@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/simulation/simulation.hpp"
+
+namespace trainyard::simulation {
+
+/// Something that happens to a job, from kubectl apply to its end, told so that it comes out the same however the
+/// operator is disturbed: each step waits until the cluster shows that the one before has come about.
+struct Story {
+  std::string name;
+  std::function<void(Simulation&)> tell;
+};
+
+/// Create, restart by each kind of loss, suspend and resume, failure, deletion, edit.
+[[nodiscard]] std::vector<Story> all_stories();
+
+void PrintTo(const Story& story, std::ostream* stream);
+
+/// How a story ended, as far as that must not depend on disturbances.
+struct Outcome {
+  resource::Phase phase = resource::Phase::none;
+  std::string reason;
+  std::int64_t attempt = 0;
+  std::int64_t restart_count = 0;
+  resource::RestartCounts restarts;
+  std::vector<std::string> records;     ///< "1 Application rank 1 exit 1"
+  std::vector<std::string> conditions;  ///< Those that are true.
+  std::vector<std::string> pods;
+  std::size_t services = 0;
+  bool operator==(const Outcome&) const = default;
+};
+
+[[nodiscard]] Outcome outcome_of(Simulation& simulation);
+void PrintTo(const Outcome& outcome, std::ostream* stream);
+
+}  // namespace trainyard::simulation
