@@ -1,0 +1,87 @@
+#include "storage/crc32c.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+namespace trainyard::storage {
+namespace {
+
+constexpr std::uint32_t polynomial = 0x82f63b78;  // 0x1edc6f41, reflected
+
+using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
+
+// tables[k][b]: the CRC of byte b followed by k zero bytes, so that eight bytes are taken at once.
+constexpr Tables make_tables() {
+  Tables tables{};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? polynomial : 0);
+    tables[0][byte] = crc;
+  }
+  for (std::size_t k = 1; k < tables.size(); ++k) {
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      const std::uint32_t crc = tables[k - 1][byte];
+      tables[k][byte] = (crc >> 8) ^ tables[0][crc & 0xff];
+    }
+  }
+  return tables;
+}
+
+constexpr Tables tables = make_tables();
+
+std::uint64_t load_eight(const std::byte* from) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, from, sizeof word);
+  return word;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) std::uint32_t crc32c_hardware(std::span<const std::byte> bytes,
+                                                                std::uint32_t before) {
+  std::uint64_t crc = ~before;
+  const std::byte* at = bytes.data();
+  std::size_t left = bytes.size();
+  for (; left >= 8; at += 8, left -= 8) crc = _mm_crc32_u64(crc, load_eight(at));
+  auto crc32 = static_cast<std::uint32_t>(crc);
+  for (; left > 0; ++at, --left) crc32 = _mm_crc32_u8(crc32, std::to_integer<std::uint8_t>(*at));
+  return ~crc32;
+}
+#endif
+
+}  // namespace
+
+std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t before) {
+  std::uint32_t crc = ~before;
+  const std::byte* at = bytes.data();
+  std::size_t left = bytes.size();
+  for (; left >= 8; at += 8, left -= 8) {
+    const std::uint64_t word = load_eight(at) ^ crc;
+    crc = 0;
+    for (std::size_t k = 0; k < 8; ++k) crc ^= tables[7 - k][(word >> (8 * k)) & 0xff];
+  }
+  for (; left > 0; ++at, --left) crc = (crc >> 8) ^ tables[0][(crc ^ std::to_integer<std::uint32_t>(*at)) & 0xff];
+  return ~crc;
+}
+
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
+#if defined(__x86_64__)
+  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+  if (has_instruction) return crc32c_hardware(bytes, before);
+#endif
+  return crc32c_portable(bytes, before);
+}
+
+std::uint32_t crc32c(std::string_view text) {
+  return crc32c(std::as_bytes(std::span{text}));
+}
+
+std::string crc32c_text(std::uint32_t crc) {
+  return fmt::format("{:08x}", crc);
+}
+
+}  // namespace trainyard::storage

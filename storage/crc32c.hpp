@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace trainyard::storage {
+
+/// CRC-32C (Castagnoli) of what `before` is the CRC of, followed by `bytes`. Uses the CPU's instruction where there is
+/// one. Source: RFC 3720, B.4.
+[[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
+
+[[nodiscard]] std::uint32_t crc32c(std::string_view text);
+
+/// The same by table, on any CPU.
+[[nodiscard]] std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t before = 0);
+
+/// Eight hexadecimal digits.
+[[nodiscard]] std::string crc32c_text(std::uint32_t crc);
+
+}  // namespace trainyard::storage

@@ -1,0 +1,156 @@
+#include "storage/file_store.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <random>
+#include <utility>
+
+#include "storage/key.hpp"
+#include "storage/posix.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder may be removed, having become empty, between making it and making a file in it.
+constexpr int put_tries_max = 100;
+
+std::string temporary_name() {
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  return fmt::format(".tmp-{:016x}", random());
+}
+
+std::string folder_of(const std::string& path) {
+  return path.substr(0, path.rfind('/'));
+}
+
+Result<void> write_once(const std::string& path, Pieces pieces, const PutOptions& options) {
+  const std::string folder = folder_of(path);
+  const auto changed = posix::make_directories(folder);
+  if (!changed) return tl::unexpected(changed.error());
+  const std::string temporary = fmt::format("{}/{}", folder, temporary_name());
+  const auto file = posix::create_file(temporary);
+  if (!file) return tl::unexpected(file.error());
+  auto written = posix::write_durably(*file, pieces, temporary);
+  // Only now that the temporary file keeps them from being removed again: a sync is slow.
+  for (const std::string& parent : *changed) {
+    if (written) written = posix::sync_directory(parent);
+  }
+  if (written) written = options.if_absent ? posix::publish(temporary, path) : posix::replace(temporary, path);
+  if (!written) {
+    ::unlink(temporary.c_str());
+    return written;
+  }
+  return posix::sync_directory(folder);
+}
+
+// Adds what is there now: files and folders that vanish meanwhile are left out, and nothing else is.
+Result<void> add_files_below(const std::string& root, const fs::path& folder, std::vector<ObjectInfo>& found) {
+  std::error_code error;
+  fs::directory_iterator entry{folder, error};
+  for (; !error && entry != fs::directory_iterator{}; entry.increment(error)) {
+    if (entry->path().filename().native().starts_with('.')) continue;
+    std::error_code vanished;
+    const fs::file_status status = entry->status(vanished);
+    if (fs::is_directory(status)) {
+      if (auto added = add_files_below(root, entry->path(), found); !added) return added;
+    } else if (fs::is_regular_file(status)) {
+      const std::uint64_t bytes = entry->file_size(vanished);
+      if (!vanished) found.push_back({.key = entry->path().native().substr(root.size() + 1), .bytes = bytes});
+    }
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return tl::unexpected(posix::error_of(error.value(), fmt::format("listing {}", folder.native())));
+  }
+  return {};
+}
+
+}  // namespace
+
+FileStore::FileStore(std::string folder) : folder_(std::move(folder)) {}
+
+std::string FileStore::path_of(std::string_view key) const {
+  return fmt::format("{}/{}", folder_, key);
+}
+
+std::string FileStore::uri_of(std::string_view key) const {
+  return fmt::format("file://{}", path_of(key));
+}
+
+Result<void> FileStore::probe() {
+  // The nearest folder that is there must let us in; the ones below it will be made.
+  for (fs::path folder{folder_};; folder = folder.parent_path()) {
+    std::error_code error;
+    const fs::file_status status = fs::status(folder, error);
+    if (status.type() == fs::file_type::not_found && folder.has_relative_path()) continue;
+    const std::string doing = fmt::format("using the folder {}: {}", folder_, folder.native());
+    if (error && status.type() != fs::file_type::not_found)
+      return tl::unexpected(posix::error_of(error.value(), doing));
+    if (status.type() != fs::file_type::directory) return tl::unexpected(posix::error_of(ENOTDIR, doing));
+    if (::access(folder.c_str(), W_OK | X_OK) != 0) return tl::unexpected(posix::error_of(errno, doing));
+    return {};
+  }
+}
+
+Result<void> FileStore::put(std::string_view key, Pieces pieces, const PutOptions& options) {
+  if (auto good = check_key(key); !good) return good;
+  for (int tries = 1;; ++tries) {
+    auto written = write_once(path_of(key), pieces, options);
+    if (!written && written.error().kind == ErrorKind::not_found && tries < put_tries_max) continue;
+    return written;
+  }
+}
+
+Result<std::vector<std::byte>> FileStore::get(std::string_view key) {
+  if (auto good = check_key(key); !good) return tl::unexpected(good.error());
+  const std::string path = path_of(key);
+  const auto file = posix::open_for_reading(path);
+  if (!file) return tl::unexpected(file.error());
+  const auto bytes = posix::file_bytes(*file, path);
+  if (!bytes) return tl::unexpected(bytes.error());
+  std::vector<std::byte> content(*bytes);
+  return posix::read_at(*file, 0, content, path).map([&] { return std::move(content); });
+}
+
+Result<void> FileStore::get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) {
+  if (auto good = check_key(key); !good) return good;
+  const std::string path = path_of(key);
+  const auto file = posix::open_for_reading(path);
+  if (!file) return tl::unexpected(file.error());
+  return posix::read_at(*file, offset, into, path);
+}
+
+Result<std::vector<ObjectInfo>> FileStore::list(std::string_view prefix) {
+  // Only the folder that the prefix ends in is walked.
+  const std::size_t slash = prefix.rfind('/');
+  const std::string folder = slash == std::string_view::npos ? folder_ : path_of(prefix.substr(0, slash));
+  if (slash != std::string_view::npos) {
+    if (auto good = check_key(prefix.substr(0, slash)); !good) return tl::unexpected(good.error());
+  }
+  std::vector<ObjectInfo> found;
+  if (auto added = add_files_below(folder_, folder, found); !added) return tl::unexpected(added.error());
+  std::erase_if(found, [&](const ObjectInfo& object) { return !object.key.starts_with(prefix); });
+  std::sort(found.begin(), found.end(), [](const ObjectInfo& a, const ObjectInfo& b) { return a.key < b.key; });
+  return found;
+}
+
+Result<void> FileStore::remove(std::string_view key) {
+  if (auto good = check_key(key); !good) return good;
+  const std::string path = path_of(key);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return tl::unexpected(posix::error_of(errno, fmt::format("removing {}", path)));
+  }
+  // Folders are no objects: those that this leaves empty go too. One that is not empty stays, which is all that can
+  // fail here.
+  for (std::string folder = folder_of(path); folder.size() > folder_.size(); folder = folder_of(folder)) {
+    if (::rmdir(folder.c_str()) != 0) break;
+  }
+  return {};
+}
+
+}  // namespace trainyard::storage

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+#include "storage/store.hpp"
+
+namespace trainyard::storage {
+
+/// Objects as files under one folder, which is made when the first one is put. An object is written to a hidden
+/// temporary file, synced, and then renamed (or linked, for a conditional create), and its folder synced: after a crash
+/// or a power loss it is there whole or not at all. Several processes may share the folder, over NFS too.
+class FileStore final : public Store {
+ public:
+  /// `folder`: absolute.
+  explicit FileStore(std::string folder);
+
+  [[nodiscard]] Result<void> probe() override;
+  [[nodiscard]] Result<void> put(std::string_view key, Pieces pieces, const PutOptions& options) override;
+  [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key) override;
+  [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
+  [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
+  [[nodiscard]] Result<void> remove(std::string_view key) override;
+  [[nodiscard]] bool has_conditional_create() const override { return true; }
+  [[nodiscard]] std::string uri_of(std::string_view key) const override;
+
+ private:
+  [[nodiscard]] std::string path_of(std::string_view key) const;
+
+  std::string folder_;
+};
+
+}  // namespace trainyard::storage

@@ -1,0 +1,225 @@
+#include "storage/http_client.hpp"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "common/check.hpp"
+#include "common/clock.hpp"
+#include "storage/http_transfer.hpp"
+
+namespace trainyard::storage {
+/// A multi handle, whose connections stay open between calls, and easy handles to use with it. One thread at a time.
+class HttpConnections {
+ public:
+  HttpConnections() : multi_(curl_multi_init()) { check(multi_ != nullptr, "libcurl has a multi handle"); }
+  HttpConnections(const HttpConnections&) = delete;
+  HttpConnections& operator=(const HttpConnections&) = delete;
+  ~HttpConnections() {
+    for (CURL* handle : idle_) curl_easy_cleanup(handle);
+    curl_multi_cleanup(multi_);
+  }
+
+  [[nodiscard]] CURLM* multi() const { return multi_; }
+  [[nodiscard]] CURL* take() {
+    CURL* handle = idle_.empty() ? curl_easy_init() : idle_.back();
+    check(handle != nullptr, "libcurl has an easy handle");
+    if (!idle_.empty()) idle_.pop_back();
+    return handle;
+  }
+  void give_back(CURL* handle) { idle_.push_back(handle); }
+
+ private:
+  CURLM* multi_;
+  std::vector<CURL*> idle_;
+};
+
+namespace {
+
+constexpr std::int64_t corrupt_tries_max = 3;
+constexpr std::chrono::milliseconds poll_max{1'000};
+
+void start_libcurl() {
+  static const CURLcode code = curl_global_init(CURL_GLOBAL_ALL);
+  check(code == CURLE_OK, "libcurl starts");
+}
+
+double random_share() {
+  thread_local std::mt19937 random{std::random_device{}()};
+  return std::uniform_real_distribution<double>{0.0, 1.0}(random);
+}
+
+Instant now() {
+  return std::chrono::steady_clock::now();
+}
+
+/// The calls of one perform(), each of them waiting for its turn, on its way, or done.
+class Batch {
+ public:
+  Batch(std::span<const HttpCall> calls, const HttpTuning& tuning, HttpConnections& connections,
+        std::atomic<bool>& has_succeeded)
+      : tuning_(tuning), connections_(connections), has_succeeded_(has_succeeded) {
+    for (const HttpCall& call : calls) progress_.push_back({.call = &call});
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+  ~Batch() {
+    for (Progress& one : progress_) {
+      if (one.transfer) end_transfer(one);
+    }
+  }
+
+  Result<void> run(std::size_t connection_count) {
+    while (done_count_ < progress_.size()) {
+      start_what_is_due(connection_count);
+      if (auto moved = move(); !moved) return moved;
+      if (done_count_ < progress_.size()) wait(connection_count);
+    }
+    return {};
+  }
+
+  // Lets what is on its way end, whatever comes of it.
+  void drain() {
+    while (running_count_ > 0) {
+      if (move() && running_count_ > 0) wait(running_count_);
+    }
+  }
+
+ private:
+  struct Progress {
+    const HttpCall* call = nullptr;
+    std::unique_ptr<HttpTransfer> transfer;  // On its way.
+    bool is_done = false;
+    std::int64_t failures = 0;
+    std::int64_t corrupt_replies = 0;
+    Instant due{};  // When to try, or to try again.
+    Instant started{};
+  };
+
+  Result<void> move() {
+    int running = 0;
+    const CURLMcode code = curl_multi_perform(connections_.multi(), &running);
+    check(code == CURLM_OK, "libcurl's multi handle works");
+    return take_what_ended();
+  }
+
+  void start_what_is_due(std::size_t connection_count) {
+    for (Progress& one : progress_) {
+      if (running_count_ >= connection_count) return;
+      if (one.is_done || one.transfer || one.due > now()) continue;
+      one.started = now();
+      one.transfer = std::make_unique<HttpTransfer>(connections_.take(), one.call->make(), tuning_, stall_timeout());
+      curl_multi_add_handle(connections_.multi(), one.transfer->handle());
+      ++running_count_;
+    }
+  }
+
+  Result<void> take_what_ended() {
+    int left = 0;
+    while (const CURLMsg* message = curl_multi_info_read(connections_.multi(), &left)) {
+      if (message->msg != CURLMSG_DONE) continue;
+      const CURLcode code = message->data.result;
+      Progress& one = *std::find_if(progress_.begin(), progress_.end(), [&](const Progress& candidate) {
+        return candidate.transfer && candidate.transfer->handle() == message->easy_handle;
+      });
+      const auto reply = one.transfer->finish(code);
+      const Result<void> outcome = reply ? one.call->accept(*reply) : fail(one.call->doing, reply.error());
+      end_transfer(one);
+      if (outcome) {
+        one.is_done = true;
+        ++done_count_;
+        has_succeeded_ = true;
+        failing_since_.reset();
+      } else if (auto again = plan_another_try(one, outcome.error()); !again) {
+        return again;
+      }
+    }
+    return {};
+  }
+
+  void end_transfer(Progress& one) {
+    CURL* handle = one.transfer->handle();
+    curl_multi_remove_handle(connections_.multi(), handle);
+    one.transfer.reset();
+    connections_.give_back(handle);
+    --running_count_;
+  }
+
+  // Success when the call will be tried again; else the error that ends everything.
+  Result<void> plan_another_try(Progress& one, const Error& error) {
+    ++one.failures;
+    if (error.kind == ErrorKind::corrupt) ++one.corrupt_replies;
+    const bool may_pass = error.kind == ErrorKind::corrupt    ? one.corrupt_replies < corrupt_tries_max
+                          : error.kind == ErrorKind::conflict ? one.call->retries_conflict
+                                                              : is_transient(error.kind);
+    if (!may_pass) return tl::unexpected(error);
+    if (!failing_since_) failing_since_ = one.started;
+    std::chrono::milliseconds delay = backoff_delay(tuning_.backoff, one.failures, random_share());
+    if (error.retry_after) delay = std::max(delay, *error.retry_after);
+    one.due = now() + delay;
+    if (one.due > *failing_since_ + patience()) return tl::unexpected(error);
+    return {};
+  }
+
+  [[nodiscard]] std::chrono::milliseconds patience() const {
+    return has_succeeded_ ? tuning_.patience : tuning_.first_patience;
+  }
+
+  // A server that takes a connection and says nothing must not use up more than the patience.
+  [[nodiscard]] std::chrono::seconds stall_timeout() const {
+    return std::min(tuning_.stall_timeout, std::chrono::ceil<std::chrono::seconds>(patience()));
+  }
+
+  void wait(std::size_t connection_count) {
+    auto timeout = poll_max;
+    for (const Progress& one : progress_) {
+      if (one.is_done || one.transfer || running_count_ >= connection_count) continue;
+      timeout = std::min(timeout, std::chrono::ceil<std::chrono::milliseconds>(one.due - now()));
+    }
+    if (timeout.count() > 0) {
+      curl_multi_poll(connections_.multi(), nullptr, 0, static_cast<int>(timeout.count()), nullptr);
+    }
+  }
+
+  const HttpTuning& tuning_;
+  HttpConnections& connections_;
+  std::atomic<bool>& has_succeeded_;
+  std::vector<Progress> progress_;
+  std::size_t running_count_ = 0;
+  std::size_t done_count_ = 0;
+  std::optional<Instant> failing_since_;  // Since when no call has succeeded while at least one failed.
+};
+
+}  // namespace
+
+HttpClient::HttpClient(HttpTuning tuning) : tuning_(std::move(tuning)) {
+  start_libcurl();
+}
+
+HttpClient::~HttpClient() = default;
+
+Result<void> HttpClient::perform(std::span<const HttpCall> calls, std::size_t connection_count, OnError on_error) {
+  std::unique_ptr<HttpConnections> connections;
+  {
+    const std::scoped_lock lock{mutex_};
+    if (!idle_.empty()) {
+      connections = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (!connections) connections = std::make_unique<HttpConnections>();
+  Result<void> outcome;
+  {
+    Batch batch{calls, tuning_, *connections, has_succeeded_};
+    outcome = batch.run(connection_count);
+    if (!outcome && on_error == OnError::drain) batch.drain();
+  }
+  const std::scoped_lock lock{mutex_};
+  idle_.push_back(std::move(connections));
+  return outcome;
+}
+
+}  // namespace trainyard::storage

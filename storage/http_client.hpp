@@ -1,0 +1,71 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/backoff.hpp"
+#include "common/result.hpp"
+#include "storage/http_message.hpp"
+
+namespace trainyard::storage {
+
+/// Something to be done by HTTP, again and again until it succeeds or cannot.
+struct HttpCall {
+  std::string doing;                  ///< "put s3://bucket/key": begins the messages of what never got a reply.
+  std::function<HttpRequest()> make;  ///< Called for every try, so that signatures are fresh.
+  /// Judges a reply of any status. Transient errors are tried again, and corrupt ones a few times.
+  std::function<Result<void>(const HttpReply&)> accept;
+  bool retries_conflict = true;  ///< Whether ErrorKind::conflict is transient here.
+};
+
+/// What becomes of the transfers that are on their way when another one has failed for good.
+enum class OnError {
+  cut,    ///< Their connections are closed.
+  drain,  ///< They end first, so that the server is done with them when the caller hears of the error.
+};
+
+struct HttpTuning {
+  std::chrono::milliseconds connect_timeout{5'000};
+  std::chrono::seconds stall_timeout{
+      30};  ///< A transfer that moves less than 1 KiB/s for as long is given up and tried again.
+  /// How long calls are tried again while none succeeds. Before the first success of all it is `first_patience`: then
+  /// it is most likely the configuration that is wrong.
+  std::chrono::milliseconds patience{90'000};
+  std::chrono::milliseconds first_patience{10'000};
+  Backoff backoff{.initial = std::chrono::milliseconds{100}, .max = std::chrono::milliseconds{5'000}};
+  std::string ca_bundle;  ///< A file of PEM certificates; empty: the system's.
+};
+
+class HttpConnections;
+
+/// HTTP/1.1 over libcurl, with retries. Any thread may call: each call drives its own transfers, over connections that
+/// earlier ones left.
+class HttpClient {
+ public:
+  explicit HttpClient(HttpTuning tuning);
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  /// Does all `calls`, in any order and up to `connection_count` at a time. The first error that is final ends all of
+  /// them.
+  [[nodiscard]] Result<void> perform(std::span<const HttpCall> calls, std::size_t connection_count,
+                                     OnError on_error = OnError::cut);
+
+ private:
+  const HttpTuning tuning_;
+  std::atomic<bool> has_succeeded_ = false;
+  std::mutex mutex_;  // guards idle_
+  std::vector<std::unique_ptr<HttpConnections>> idle_;
+};
+
+}  // namespace trainyard::storage

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trainyard::storage {
+
+struct HttpRequest {
+  std::string method;
+  std::string url;
+  std::map<std::string, std::string> headers;
+  std::vector<std::span<const std::byte>> body;  ///< In order; stays alive until the reply is there, and is not copied.
+  std::span<std::byte> into;                     ///< Where a 2xx reply's body goes; empty: into the reply.
+};
+
+struct HttpReply {
+  long status = 0;
+  std::map<std::string, std::string> headers;  ///< Names in lower case.
+  std::string body;                            ///< Empty for a 2xx reply to a request with `into`.
+  std::uint64_t into_bytes = 0;                ///< How much of `into` was filled.
+
+  /// Empty when it is not there.
+  [[nodiscard]] std::string header(const std::string& name) const {
+    const auto found = headers.find(name);
+    return found == headers.end() ? std::string{} : found->second;
+  }
+};
+
+}  // namespace trainyard::storage

@@ -1,0 +1,192 @@
+#include "storage/http_transfer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "storage/http_client.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+constexpr std::size_t reply_bytes_max = std::size_t{1} << 30;  // For replies into memory of their own.
+constexpr long slow_bytes_per_second = 1024;
+constexpr long buffer_bytes = 512L << 10;
+
+ErrorKind kind_of(CURLcode code) {
+  switch (code) {
+    case CURLE_OPERATION_TIMEDOUT:
+      return ErrorKind::timeout;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_GOT_NOTHING:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_SSL_CONNECT_ERROR:
+      return ErrorKind::unavailable;
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+      return ErrorKind::invalid;
+    default:
+      return ErrorKind::internal;
+  }
+}
+
+std::string_view advice_for(CURLcode code) {
+  switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+      return ". Check the endpoint's name, and set path style if it knows no bucket names in front of it";
+    case CURLE_COULDNT_CONNECT:
+      return ". Check the endpoint's address and port, and that the server runs";
+    case CURLE_PEER_FAILED_VERIFICATION:
+      return ". Name the file of the server's certificate authority in AWS_CA_BUNDLE";
+    case CURLE_SSL_CACERT_BADFILE:
+      return ". Check the file that AWS_CA_BUNDLE names";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+HttpTransfer::HttpTransfer(CURL* handle, HttpRequest request, const HttpTuning& tuning,
+                           std::chrono::seconds stall_timeout)
+    : handle_(handle), request_(std::move(request)) {
+  curl_easy_reset(handle_);
+  curl_easy_setopt(handle_, CURLOPT_PRIVATE, this);
+  curl_easy_setopt(handle_, CURLOPT_URL, request_.url.c_str());
+  curl_easy_setopt(handle_, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(handle_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  curl_easy_setopt(handle_, CURLOPT_PATH_AS_IS, 1L);
+  curl_easy_setopt(handle_, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(handle_, CURLOPT_TCP_KEEPALIVE, 1L);
+  curl_easy_setopt(handle_, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(tuning.connect_timeout.count()));
+  curl_easy_setopt(handle_, CURLOPT_LOW_SPEED_LIMIT, slow_bytes_per_second);
+  curl_easy_setopt(handle_, CURLOPT_LOW_SPEED_TIME, static_cast<long>(stall_timeout.count()));
+  curl_easy_setopt(handle_, CURLOPT_ERRORBUFFER, error_text_.data());
+  curl_easy_setopt(handle_, CURLOPT_BUFFERSIZE, buffer_bytes);
+  curl_easy_setopt(handle_, CURLOPT_HEADERFUNCTION, &take_header);
+  curl_easy_setopt(handle_, CURLOPT_HEADERDATA, this);
+  curl_easy_setopt(handle_, CURLOPT_WRITEFUNCTION, &take_body);
+  curl_easy_setopt(handle_, CURLOPT_WRITEDATA, this);
+  if (!tuning.ca_bundle.empty()) curl_easy_setopt(handle_, CURLOPT_CAINFO, tuning.ca_bundle.c_str());
+  set_up_body();
+  for (const auto& [name, value] : request_.headers) {
+    headers_ = curl_slist_append(headers_, fmt::format("{}: {}", name, value).c_str());
+  }
+  // A server need not be asked before it is sent a body: that costs a round trip, and some take a second over it.
+  headers_ = curl_slist_append(headers_, "Expect:");
+  curl_easy_setopt(handle_, CURLOPT_HTTPHEADER, headers_);
+}
+
+HttpTransfer::~HttpTransfer() {
+  curl_slist_free_all(headers_);
+}
+
+void HttpTransfer::set_up_body() {
+  std::size_t bytes = 0;
+  for (const auto& piece : request_.body) bytes += piece.size();
+  const bool has_body = bytes > 0 || request_.method == "PUT" || request_.method == "POST";
+  if (request_.method == "HEAD") curl_easy_setopt(handle_, CURLOPT_NOBODY, 1L);
+  if (has_body) {
+    curl_easy_setopt(handle_, CURLOPT_UPLOAD, 1L);
+    curl_easy_setopt(handle_, CURLOPT_UPLOAD_BUFFERSIZE, buffer_bytes);
+    curl_easy_setopt(handle_, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(bytes));
+    curl_easy_setopt(handle_, CURLOPT_READFUNCTION, &read_body);
+    curl_easy_setopt(handle_, CURLOPT_READDATA, this);
+    curl_easy_setopt(handle_, CURLOPT_SEEKFUNCTION, &seek_body);
+    curl_easy_setopt(handle_, CURLOPT_SEEKDATA, this);
+  }
+  curl_easy_setopt(handle_, CURLOPT_CUSTOMREQUEST, request_.method.c_str());
+}
+
+long HttpTransfer::status() const {
+  long status = 0;
+  curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &status);
+  return status;
+}
+
+Result<HttpReply> HttpTransfer::finish(CURLcode code) {
+  if (is_too_long_) return fail(ErrorKind::corrupt, "the reply is longer than what was asked for");
+  if (code != CURLE_OK) {
+    const std::string_view text = error_text_.front() != '\0' ? error_text_.data() : curl_easy_strerror(code);
+    return fail(kind_of(code), fmt::format("{}{}", text, advice_for(code)));
+  }
+  reply_.status = status();
+  return std::move(reply_);
+}
+
+std::size_t HttpTransfer::read_body(char* into, std::size_t size, std::size_t count, void* self) {
+  auto& transfer = *static_cast<HttpTransfer*>(self);
+  const auto& body = transfer.request_.body;
+  const std::size_t capacity = size * count;
+  std::size_t filled = 0;
+  while (filled < capacity && transfer.piece_ < body.size()) {
+    const auto rest = body[transfer.piece_].subspan(transfer.sent_of_piece_);
+    const std::size_t bytes = std::min(rest.size(), capacity - filled);
+    if (bytes > 0) std::memcpy(into + filled, rest.data(), bytes);
+    filled += bytes;
+    transfer.sent_of_piece_ += bytes;
+    if (bytes == rest.size()) {
+      ++transfer.piece_;
+      transfer.sent_of_piece_ = 0;
+    }
+  }
+  return filled;
+}
+
+// libcurl goes back to the start when it must send again over a new connection, and nowhere else.
+int HttpTransfer::seek_body(void* self, curl_off_t offset, int origin) {
+  if (offset != 0 || origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
+  auto& transfer = *static_cast<HttpTransfer*>(self);
+  transfer.piece_ = 0;
+  transfer.sent_of_piece_ = 0;
+  return CURL_SEEKFUNC_OK;
+}
+
+std::size_t HttpTransfer::take_header(char* line, std::size_t size, std::size_t count, void* self) {
+  auto& headers = static_cast<HttpTransfer*>(self)->reply_.headers;
+  const std::string_view text{line, size * count};
+  if (text.starts_with("HTTP/")) headers.clear();  // An interim reply's are not the reply's.
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return text.size();
+  std::string name{text.substr(0, colon)};
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string_view value = text.substr(colon + 1);
+  while (!value.empty() && std::isspace(static_cast<unsigned char>(value.front())) != 0) value.remove_prefix(1);
+  while (!value.empty() && std::isspace(static_cast<unsigned char>(value.back())) != 0) value.remove_suffix(1);
+  headers[name] = value;
+  return text.size();
+}
+
+std::size_t HttpTransfer::take_body(char* bytes, std::size_t size, std::size_t count, void* self) {
+  auto& transfer = *static_cast<HttpTransfer*>(self);
+  const std::size_t length = size * count;
+  const std::span<std::byte> into = transfer.request_.into;
+  const bool is_into = !into.empty() && transfer.status() / 100 == 2;
+  const std::size_t room =
+      is_into ? into.size() - transfer.reply_.into_bytes : reply_bytes_max - transfer.reply_.body.size();
+  if (length > room) {
+    transfer.is_too_long_ = true;
+    return 0;  // Ends the transfer.
+  }
+  if (is_into) {
+    std::memcpy(into.data() + transfer.reply_.into_bytes, bytes, length);
+    transfer.reply_.into_bytes += length;
+  } else {
+    transfer.reply_.body.append(bytes, length);
+  }
+  return length;
+}
+
+}  // namespace trainyard::storage

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <curl/curl.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+
+#include "common/result.hpp"
+#include "storage/http_message.hpp"
+
+namespace trainyard::storage {
+
+struct HttpTuning;
+
+/// One request on its way, as libcurl's callbacks see it. Stays where it is, since they hold its address.
+class HttpTransfer {
+ public:
+  /// Prepares `handle`, whose earlier settings are forgotten but whose connections are kept.
+  HttpTransfer(CURL* handle, HttpRequest request, const HttpTuning& tuning, std::chrono::seconds stall_timeout);
+  HttpTransfer(const HttpTransfer&) = delete;
+  HttpTransfer& operator=(const HttpTransfer&) = delete;
+  ~HttpTransfer();
+
+  /// What came of it, once libcurl says that it ended with `code`. Errors: unavailable and timeout for what may pass,
+  /// corrupt for a reply that is longer than asked for, invalid for a URL or certificates that are wrong, internal.
+  [[nodiscard]] Result<HttpReply> finish(CURLcode code);
+
+  [[nodiscard]] CURL* handle() const { return handle_; }
+
+ private:
+  static std::size_t read_body(char* into, std::size_t size, std::size_t count, void* self);
+  static int seek_body(void* self, curl_off_t offset, int origin);
+  static std::size_t take_header(char* line, std::size_t size, std::size_t count, void* self);
+  static std::size_t take_body(char* bytes, std::size_t size, std::size_t count, void* self);
+
+  void set_up_body();
+  [[nodiscard]] long status() const;
+
+  CURL* handle_;
+  HttpRequest request_;
+  HttpReply reply_;
+  curl_slist* headers_ = nullptr;
+  std::size_t piece_ = 0;  // Of request_.body: where reading goes on.
+  std::size_t sent_of_piece_ = 0;
+  bool is_too_long_ = false;
+  std::array<char, CURL_ERROR_SIZE> error_text_{};
+};
+
+}  // namespace trainyard::storage

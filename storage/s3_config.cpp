@@ -1,0 +1,108 @@
+#include "storage/s3_config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <initializer_list>
+
+namespace trainyard::storage {
+namespace {
+
+std::string first_of(const Environment& environment, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const auto value = environment(name); value && !value->empty()) return *value;
+  }
+  return {};
+}
+
+Result<Credentials> credentials_of(const Environment& environment) {
+  Credentials credentials{.access_key_id = first_of(environment, {"AWS_ACCESS_KEY_ID"}),
+                          .secret_access_key = first_of(environment, {"AWS_SECRET_ACCESS_KEY"}),
+                          .session_token = first_of(environment, {"AWS_SESSION_TOKEN"})};
+  for (const auto& [name, value] : {std::pair{"AWS_ACCESS_KEY_ID", &credentials.access_key_id},
+                                    std::pair{"AWS_SECRET_ACCESS_KEY", &credentials.secret_access_key}}) {
+    if (!value->empty()) continue;
+    return fail(ErrorKind::unauthorized,
+                fmt::format("the environment has no {}: name a Secret with it in checkpoint.credentialsSecret, "
+                            "or set the variable",
+                            name));
+  }
+  return credentials;
+}
+
+struct Endpoint {
+  std::string scheme;
+  std::string authority;  // host[:port]
+};
+
+Result<Endpoint> parse_endpoint(const std::string& text) {
+  // What is before an '@' could be a password, so such a text is not repeated.
+  if (text.find('@') != std::string::npos) {
+    return fail(ErrorKind::invalid,
+                "the S3 endpoint holds a user name: write https://host:port, and the keys into the environment");
+  }
+  const auto refuse = [&] {
+    return fail(ErrorKind::invalid, fmt::format("'{}' is not an S3 endpoint: write https://host:port", text));
+  };
+  Endpoint endpoint;
+  for (const char* scheme : {"https", "http"}) {
+    const std::string front = fmt::format("{}://", scheme);
+    if (text.starts_with(front)) endpoint = {.scheme = scheme, .authority = text.substr(front.size())};
+  }
+  while (endpoint.authority.ends_with('/')) endpoint.authority.pop_back();
+  const bool is_plain = std::all_of(endpoint.authority.begin(), endpoint.authority.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '.' || c == ':' || c == '[' || c == ']' || c == '_';
+  });
+  if (endpoint.authority.empty() || !is_plain) return refuse();
+  // Clients leave the scheme's own port out of the Host header, which is signed.
+  const std::string own_port = endpoint.scheme == "https" ? ":443" : ":80";
+  if (endpoint.authority.ends_with(own_port)) endpoint.authority.resize(endpoint.authority.size() - own_port.size());
+  return endpoint;
+}
+
+bool is_bare_host(std::string_view authority) {
+  const std::string_view host = authority.substr(0, authority.find(':'));
+  const bool is_address = authority.starts_with('[') || host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return is_address || host.find('.') == std::string_view::npos;
+}
+
+bool fits_in_front_of_a_host(std::string_view bucket) {
+  return std::all_of(bucket.begin(), bucket.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::nullopt : std::optional<std::string>{value};
+  };
+}
+
+Result<S3Config> make_s3_config(const Uri& uri, const S3Options& options, const Environment& environment) {
+  auto credentials = credentials_of(environment);
+  if (!credentials) return fail(to_string(uri), credentials.error());
+  S3Config config{
+      .bucket = uri.bucket,
+      .prefix = uri.path,
+      .region = options.region.empty() ? first_of(environment, {"AWS_REGION", "AWS_DEFAULT_REGION"}) : options.region,
+      .scheme = "https",
+      .host = {},
+      .path_style = options.path_style,
+      .credentials = std::move(*credentials),
+      .ca_bundle = first_of(environment, {"AWS_CA_BUNDLE"})};
+  if (config.region.empty()) config.region = "us-east-1";
+  std::string endpoint_text = options.endpoint;
+  if (endpoint_text.empty()) endpoint_text = first_of(environment, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
+  if (endpoint_text.empty()) endpoint_text = fmt::format("https://s3.{}.amazonaws.com", config.region);
+  auto endpoint = parse_endpoint(endpoint_text);
+  if (!endpoint) return fail(to_string(uri), endpoint.error());
+  config.scheme = endpoint->scheme;
+  config.path_style = config.path_style || is_bare_host(endpoint->authority) || !fits_in_front_of_a_host(config.bucket);
+  config.host = config.path_style ? endpoint->authority : fmt::format("{}.{}", config.bucket, endpoint->authority);
+  return config;
+}
+
+}  // namespace trainyard::storage

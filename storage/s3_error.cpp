@@ -1,0 +1,142 @@
+#include "storage/s3_error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string>
+
+#include "storage/xml.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+constexpr std::size_t message_bytes_max = 300;
+constexpr std::chrono::seconds retry_after_max{300};
+
+struct Meaning {
+  std::string_view code;
+  ErrorKind kind;
+  std::string_view advice;
+};
+
+constexpr Meaning meanings[] = {
+    {"NoSuchBucket", ErrorKind::not_found, "Create the bucket, or correct its name in the URI"},
+    {"NoSuchKey", ErrorKind::not_found, ""},
+    {"NoSuchUpload", ErrorKind::gone, ""},
+    {"InvalidAccessKeyId", ErrorKind::unauthorized, "Check AWS_ACCESS_KEY_ID, which this server does not know"},
+    {"XAdminUserNotFound", ErrorKind::unauthorized, "Check AWS_ACCESS_KEY_ID, which this server does not know"},
+    {"SignatureDoesNotMatch", ErrorKind::unauthorized, "Check AWS_SECRET_ACCESS_KEY, which does not fit the key's id"},
+    {"ExpiredToken", ErrorKind::unauthorized, "Renew AWS_SESSION_TOKEN and the key that came with it"},
+    {"InvalidToken", ErrorKind::unauthorized, "Check AWS_SESSION_TOKEN, which must come with the key"},
+    {"RequestTimeTooSkewed", ErrorKind::unauthorized,
+     "Set this machine's clock, which differs too much from the server's"},
+    {"AccessDenied", ErrorKind::forbidden,
+     "Allow this key to list the bucket and to get, put and delete objects under the prefix"},
+    {"AllAccessDisabled", ErrorKind::forbidden, ""},
+    {"AuthorizationHeaderMalformed", ErrorKind::invalid, "Check the region"},
+    {"PermanentRedirect", ErrorKind::invalid, "Check the region and the endpoint"},
+    {"TemporaryRedirect", ErrorKind::unavailable, ""},
+    {"IllegalLocationConstraintException", ErrorKind::invalid, "Check the region"},
+    {"NotImplemented", ErrorKind::invalid, "This server lacks what is needed of it"},
+    {"PreconditionFailed", ErrorKind::already_exists, ""},
+    {"ConditionalRequestConflict", ErrorKind::conflict, ""},
+    {"OperationAborted", ErrorKind::conflict, ""},
+    {"InvalidRange", ErrorKind::corrupt, "The object ends before the bytes that were asked for"},
+    {"BadDigest", ErrorKind::corrupt, ""},
+    {"XAmzContentChecksumMismatch", ErrorKind::corrupt, ""},
+    {"IncompleteBody", ErrorKind::unavailable, ""},
+    {"RequestTimeout", ErrorKind::timeout, ""},
+    {"SlowDown", ErrorKind::throttled, ""},
+    {"Throttling", ErrorKind::throttled, ""},
+    {"TooManyRequests", ErrorKind::throttled, ""},
+    {"InternalError", ErrorKind::unavailable, ""},
+    {"ServiceUnavailable", ErrorKind::unavailable, ""},
+    {"QuotaExceeded", ErrorKind::io, "Free space there, or raise the quota"},
+    {"XMinioStorageFull", ErrorKind::io, "Free space there"},
+};
+
+ErrorKind kind_of_status(long status) {
+  switch (status) {
+    case 401:
+      return ErrorKind::unauthorized;
+    case 403:
+      return ErrorKind::forbidden;
+    case 404:
+      return ErrorKind::not_found;
+    case 408:
+      return ErrorKind::timeout;
+    case 409:
+      return ErrorKind::conflict;
+    case 412:
+      return ErrorKind::already_exists;
+    case 416:
+      return ErrorKind::corrupt;
+    case 429:
+      return ErrorKind::throttled;
+    case 503:
+      return ErrorKind::throttled;
+    case 507:
+      return ErrorKind::io;
+    default:
+      return status >= 500 ? ErrorKind::unavailable : ErrorKind::invalid;
+  }
+}
+
+std::optional<std::chrono::milliseconds> retry_after_of(const HttpReply& reply) {
+  const std::string text = reply.header("retry-after");
+  std::int64_t seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc{} || end != text.data() + text.size() || seconds < 0) return std::nullopt;
+  return std::min<std::chrono::milliseconds>(std::chrono::seconds{seconds}, retry_after_max);
+}
+
+void redact(std::string& text, const std::string& secret) {
+  if (secret.empty()) return;
+  for (std::size_t at = text.find(secret); at != std::string::npos; at = text.find(secret))
+    text.replace(at, secret.size(), "***");
+}
+
+// A server's words, fit for a sentence of ours.
+std::string quoted(std::string text, const S3Config& config) {
+  redact(text, config.credentials.secret_access_key);
+  redact(text, config.credentials.session_token);
+  if (text.size() > message_bytes_max) text.resize(message_bytes_max);
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  while (text.ends_with('.') || text.ends_with(' ')) text.pop_back();
+  return text;
+}
+
+// The region where the server says that the bucket is.
+std::string true_region(const HttpReply& reply, const S3Config& config) {
+  std::string region = reply.header("x-amz-bucket-region");
+  if (region.empty()) region = xml::text_of(reply.body, "Region");
+  return region == config.region ? std::string{} : quoted(region, config);
+}
+
+}  // namespace
+
+Error s3_error(const HttpReply& reply, std::string_view doing, const S3Config& config) {
+  const std::string code = xml::text_of(reply.body, "Code");
+  const std::string words = xml::text_of(reply.body, "Message");
+  const auto* meaning =
+      std::find_if(std::begin(meanings), std::end(meanings), [&](const Meaning& m) { return m.code == code; });
+  const bool is_known = meaning != std::end(meanings);
+
+  Error error{is_known ? meaning->kind : kind_of_status(reply.status),
+              fmt::format("{}: {} answered {}", doing, config.endpoint(), reply.status), retry_after_of(reply)};
+  if (!code.empty()) error.message += fmt::format(" {}", quoted(code, config));
+  if (!words.empty()) error.message += fmt::format(" ({})", quoted(words, config));
+  if (code.empty() && reply.status >= 400 && reply.status < 500 && reply.status != 404 && reply.status != 412) {
+    error.message += " without S3's words for it. Check that the endpoint is an S3 server";
+  }
+  if (is_known && !meaning->advice.empty()) error.message += fmt::format(". {}", meaning->advice);
+  if (const std::string region = true_region(reply, config); error.kind == ErrorKind::invalid && !region.empty()) {
+    error.message += fmt::format(": the bucket is in {}, not in {}", region, config.region);
+  }
+  return error;
+}
+
+}  // namespace trainyard::storage

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string_view>
+
+#include "common/result.hpp"
+#include "storage/http_message.hpp"
+#include "storage/s3_config.hpp"
+
+namespace trainyard::storage {
+
+/// What a reply other than success means: the kind is what the caller can do, the message holds `doing`, the server's
+/// code and words, and advice where there is any. Never a secret, even if the server repeats one. Pure.
+[[nodiscard]] Error s3_error(const HttpReply& reply, std::string_view doing, const S3Config& config);
+
+}  // namespace trainyard::storage

@@ -1,0 +1,194 @@
+#include "storage/s3_store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "storage/key.hpp"
+#include "storage/s3_upload.hpp"
+#include "storage/xml.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+// S3's keys are bytes in order; a list that does not end is a server's fault.
+constexpr int pages_max = 100'000;
+constexpr long not_found = 404;
+constexpr long not_implemented = 501;
+
+struct Page {
+  std::vector<ObjectInfo> objects;
+  std::string next_token;  // Empty: this was the last one.
+};
+
+std::optional<std::uint64_t> number_of(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+Result<Page> parse_page(const std::string& body, std::string_view doing, std::size_t prefix_bytes) {
+  const auto result = xml::element(body, "ListBucketResult");
+  if (!result)
+    return fail(ErrorKind::invalid, fmt::format("{}: the reply is no list of objects: is this an S3 server?", doing));
+  Page page;
+  for (const std::string_view content : xml::elements(*result, "Contents")) {
+    const std::string object = xml::text_of(content, "Key");
+    const auto bytes = number_of(xml::text_of(content, "Size"));
+    if (object.size() <= prefix_bytes || !bytes) continue;  // Such as a folder's mark, which other programs make.
+    page.objects.push_back({.key = object.substr(prefix_bytes), .bytes = *bytes});
+  }
+  if (xml::text_of(*result, "IsTruncated") == "true") page.next_token = xml::text_of(*result, "NextContinuationToken");
+  return page;
+}
+
+Result<void> check_checksum(const HttpReply& reply, Pieces content, std::string_view doing) {
+  const std::string checksum = reply.header("x-amz-checksum-crc32c");
+  // With a '-' it is one of parts, which cannot be told from the whole.
+  if (checksum.empty() || checksum.find('-') != std::string::npos || checksum == checksum_text(content)) return {};
+  return fail(ErrorKind::corrupt, fmt::format("{}: its checksum does not match", doing));
+}
+
+}  // namespace
+
+S3Store::S3Store(S3Config config, S3Tuning tuning)
+    : client_(std::move(config), tuning.http), tuning_(std::move(tuning)) {}
+
+std::string S3Store::object_of(std::string_view key) const {
+  const std::string& prefix = client_.config().prefix;
+  return prefix.empty() ? std::string{key} : fmt::format("{}/{}", prefix, key);
+}
+
+std::string S3Store::uri_of(std::string_view key) const {
+  return fmt::format("s3://{}/{}", client_.config().bucket, object_of(key));
+}
+
+Result<void> S3Store::probe() {
+  const std::string doing = fmt::format("look into {}", uri_of(""));
+  return client_
+      .send(
+          doing,
+          {.method = "GET", .object = {}, .query = {{"list-type", "2"}, {"max-keys", "1"}, {"prefix", object_of("")}}})
+      .and_then([&](const HttpReply& reply) { return parse_page(reply.body, doing, 0); })
+      .map([](const Page&) {});
+}
+
+Result<void> S3Store::put(std::string_view key, Pieces pieces, const PutOptions& options) {
+  if (auto good = check_key(key); !good) return good;
+  std::uint64_t bytes = 0;
+  for (const auto& piece : pieces) bytes += piece.size();
+  auto done = bytes <= tuning_.part_bytes ? put_whole(key, pieces, options)
+                                          : upload_in_parts(client_,
+                                                            {.object = object_of(key),
+                                                             .doing = fmt::format("put {}", uri_of(key)),
+                                                             .options = options,
+                                                             .part_bytes = tuning_.part_bytes,
+                                                             .connection_count = tuning_.connection_count},
+                                                            pieces);
+  return done;
+}
+
+Result<void> S3Store::put_whole(std::string_view key, Pieces pieces, const PutOptions& options) {
+  const S3Call call{.make = [&]() -> S3Request {
+                      S3Request request{.method = "PUT",
+                                        .object = object_of(key),
+                                        .query = {},
+                                        .headers = {{"x-amz-checksum-crc32c", checksum_text(pieces)}},
+                                        .body = {pieces.begin(), pieces.end()}};
+                      if (options.if_absent) request.headers["if-none-match"] = "*";
+                      return request;
+                    },
+                    .accept = [](const HttpReply&) -> Result<void> { return {}; },
+                    .doing = fmt::format("put {}", uri_of(key)),
+                    .refuse = [&](const HttpReply& reply, const Error& error) -> Result<void> {
+                      if (options.if_absent && reply.status == not_implemented) has_conditional_create_ = false;
+                      return tl::unexpected(error);
+                    }};
+  return client_.perform({&call, 1}, 1);
+}
+
+Result<std::vector<std::byte>> S3Store::get(std::string_view key) {
+  if (auto good = check_key(key); !good) return tl::unexpected(good.error());
+  const std::string doing = fmt::format("get {}", uri_of(key));
+  std::vector<std::byte> content;
+  const S3Call call{
+      .make = [&]() -> S3Request {
+        return {
+            .method = "GET", .object = object_of(key), .query = {}, .headers = {{"x-amz-checksum-mode", "ENABLED"}}};
+      },
+      .accept = [&](const HttpReply& reply) -> Result<void> {
+        const auto bytes = std::as_bytes(std::span{reply.body});
+        content.assign(bytes.begin(), bytes.end());
+        return check_checksum(reply, {&bytes, 1}, doing);
+      },
+      .doing = doing};
+  return client_.perform({&call, 1}, 1).map([&] { return std::move(content); });
+}
+
+Result<void> S3Store::get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) {
+  if (auto good = check_key(key); !good) return good;
+  const std::string doing = fmt::format("get {}", uri_of(key));
+  std::vector<S3Call> calls;
+  for (std::uint64_t begin = 0; begin < into.size(); begin += tuning_.part_bytes) {
+    const std::span<std::byte> part =
+        into.subspan(begin, std::min<std::uint64_t>(tuning_.part_bytes, into.size() - begin));
+    calls.push_back({.make = [this, key, part, first = offset + begin]() -> S3Request {
+                       return {.method = "GET",
+                               .object = object_of(key),
+                               .query = {},
+                               .headers = {{"range", fmt::format("bytes={}-{}", first, first + part.size() - 1)}},
+                               .into = part};
+                     },
+                     .accept = [&doing, part](const HttpReply& reply) -> Result<void> {
+                       if (reply.into_bytes == part.size()) return {};
+                       return fail(ErrorKind::corrupt, fmt::format("{}: it ends {} bytes before what was asked for",
+                                                                   doing, part.size() - reply.into_bytes));
+                     },
+                     .doing = doing});
+  }
+  return client_.perform(calls, tuning_.connection_count);
+}
+
+Result<std::vector<ObjectInfo>> S3Store::list(std::string_view prefix) {
+  const std::string doing = fmt::format("list {}", uri_of(prefix));
+  const std::size_t prefix_bytes = object_of("").size();
+  std::vector<ObjectInfo> objects;
+  std::string token;
+  for (int pages = 0; pages < pages_max; ++pages) {
+    S3Request request{
+        .method = "GET",
+        .object = {},
+        .query = {{"list-type", "2"}, {"max-keys", std::to_string(tuning_.page_keys)}, {"prefix", object_of(prefix)}}};
+    if (!token.empty()) request.query.emplace_back("continuation-token", token);
+    auto page = client_.send(doing, std::move(request)).and_then([&](const HttpReply& reply) {
+      return parse_page(reply.body, doing, prefix_bytes);
+    });
+    if (!page) return tl::unexpected(page.error());
+    std::move(page->objects.begin(), page->objects.end(), std::back_inserter(objects));
+    token = page->next_token;
+    if (token.empty()) {
+      std::sort(objects.begin(), objects.end(), [](const ObjectInfo& a, const ObjectInfo& b) { return a.key < b.key; });
+      return objects;
+    }
+  }
+  return fail(ErrorKind::unavailable, fmt::format("{}: the list does not end", doing));
+}
+
+Result<void> S3Store::remove(std::string_view key) {
+  if (auto good = check_key(key); !good) return good;
+  const S3Call call{.make = [&]() -> S3Request { return {.method = "DELETE", .object = object_of(key)}; },
+                    .accept = [](const HttpReply&) -> Result<void> { return {}; },
+                    .doing = fmt::format("remove {}", uri_of(key)),
+                    .refuse = [](const HttpReply& reply, const Error& error) -> Result<void> {
+                      // Not there is as good as removed, unless it is the bucket.
+                      if (reply.status == not_found && xml::text_of(reply.body, "Code") != "NoSuchBucket") return {};
+                      return tl::unexpected(error);
+                    }};
+  return client_.perform({&call, 1}, 1);
+}
+
+}  // namespace trainyard::storage

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "storage/s3_client.hpp"
+#include "storage/store.hpp"
+
+namespace trainyard::storage {
+
+/// How an S3 store cuts its work up.
+struct S3Tuning {
+  HttpTuning http;
+  std::uint64_t part_bytes = std::uint64_t{16} << 20;  ///< Also the size up to which an object goes up in one piece.
+  std::size_t connection_count = 4;
+  std::int64_t page_keys = 1000;  ///< Of a list; servers give 1000 at most.
+};
+
+/// Objects under a prefix of an S3 bucket. Large ones go up and come down in parts over several connections. Everything
+/// that is sent carries its CRC-32C, which the server checks; what comes back is checked where the server gives one.
+class S3Store final : public Store {
+ public:
+  S3Store(S3Config config, S3Tuning tuning);
+
+  [[nodiscard]] Result<void> probe() override;
+  [[nodiscard]] Result<void> put(std::string_view key, Pieces pieces, const PutOptions& options) override;
+  [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key) override;
+  [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
+  [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
+  [[nodiscard]] Result<void> remove(std::string_view key) override;
+  [[nodiscard]] bool has_conditional_create() const override { return has_conditional_create_; }
+  [[nodiscard]] std::string uri_of(std::string_view key) const override;
+
+ private:
+  [[nodiscard]] std::string object_of(std::string_view key) const;
+  [[nodiscard]] Result<void> put_whole(std::string_view key, Pieces pieces, const PutOptions& options);
+
+  S3Client client_;
+  const S3Tuning tuning_;
+  std::atomic<bool> has_conditional_create_ = true;
+};
+
+}  // namespace trainyard::storage

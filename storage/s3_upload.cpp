@@ -1,0 +1,211 @@
+#include "storage/s3_upload.hpp"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "common/logging.hpp"
+#include "storage/crc32c.hpp"
+#include "storage/s3_error.hpp"
+#include "storage/xml.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+constexpr std::uint64_t part_count_max = 10'000;
+constexpr int upload_tries_max = 3;
+constexpr int abort_tries_max = 5;
+
+using CrcBytes = std::array<unsigned char, 4>;
+
+CrcBytes big_endian(std::uint32_t crc) {
+  return {static_cast<unsigned char>(crc >> 24), static_cast<unsigned char>(crc >> 16),
+          static_cast<unsigned char>(crc >> 8), static_cast<unsigned char>(crc)};
+}
+
+std::string base64(const CrcBytes& bytes) {
+  std::array<unsigned char, 9> text{};
+  const int length = EVP_EncodeBlock(text.data(), bytes.data(), static_cast<int>(bytes.size()));
+  return {reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(length)};
+}
+
+std::uint32_t crc_of(Pieces pieces) {
+  std::uint32_t crc = 0;
+  for (const auto& piece : pieces) crc = crc32c(piece, crc);
+  return crc;
+}
+
+struct Part {
+  std::vector<std::span<const std::byte>> body;
+  std::uint32_t crc = 0;
+  std::string etag;
+};
+
+std::vector<Part> cut(Pieces pieces, std::uint64_t part_bytes_min) {
+  std::uint64_t bytes = 0;
+  for (const auto& piece : pieces) bytes += piece.size();
+  const std::uint64_t part_bytes = std::max(part_bytes_min, (bytes + part_count_max - 1) / part_count_max);
+  std::vector<Part> parts;
+  for (std::uint64_t begin = 0; begin < bytes; begin += part_bytes) {
+    parts.push_back({.body = slice_of(pieces, begin, std::min(part_bytes, bytes - begin)), .crc = 0, .etag = {}});
+  }
+  return parts;
+}
+
+Result<std::string> create_upload(S3Client& client, const S3Upload& upload) {
+  const auto reply = client.send(upload.doing, {.method = "POST",
+                                                .object = upload.object,
+                                                .query = {{"uploads", ""}},
+                                                .headers = {{"x-amz-checksum-algorithm", "CRC32C"}}});
+  if (!reply) return tl::unexpected(reply.error());
+  std::string id = xml::text_of(reply->body, "UploadId");
+  if (id.empty())
+    return fail(ErrorKind::invalid,
+                fmt::format("{}: {} began no upload: is it an S3 server?", upload.doing, client.config().endpoint()));
+  return id;
+}
+
+Result<void> send_parts(S3Client& client, const S3Upload& upload, const std::string& id, std::vector<Part>& parts) {
+  std::vector<S3Call> calls;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Part& part = parts[i];
+    calls.push_back({.make = [&upload, &id, &part, i]() -> S3Request {
+                       part.crc = crc_of(part.body);
+                       return {.method = "PUT",
+                               .object = upload.object,
+                               .query = {{"partNumber", std::to_string(i + 1)}, {"uploadId", id}},
+                               .headers = {{"x-amz-checksum-crc32c", base64(big_endian(part.crc))}},
+                               .body = part.body};
+                     },
+                     .accept = [&upload, &part](const HttpReply& reply) -> Result<void> {
+                       part.etag = reply.header("etag");
+                       if (part.etag.empty())
+                         return fail(ErrorKind::unavailable, fmt::format("{}: a part got no ETag", upload.doing));
+                       return {};
+                     },
+                     .doing = upload.doing,
+                     .retries_conflict = false});
+  }
+  return client.perform(calls, upload.connection_count, OnError::drain);
+}
+
+std::string completion_text(const std::vector<Part>& parts) {
+  std::string text = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    text += fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag><ChecksumCRC32C>{}</ChecksumCRC32C></Part>",
+                        i + 1, xml::escaped(parts[i].etag), base64(big_endian(parts[i].crc)));
+  }
+  return text + "</CompleteMultipartUpload>";
+}
+
+// Of an object in parts: the CRC of the parts' CRCs, and their number.
+std::string composite_checksum(const std::vector<Part>& parts) {
+  std::uint32_t crc = 0;
+  for (const Part& part : parts) {
+    const CrcBytes bytes = big_endian(part.crc);
+    crc = crc32c(std::as_bytes(std::span{bytes}), crc);
+  }
+  return fmt::format("{}-{}", base64(big_endian(crc)), parts.size());
+}
+
+Result<void> complete_upload(S3Client& client, const S3Upload& upload, const std::string& id,
+                             const std::vector<Part>& parts) {
+  const std::string text = completion_text(parts);
+  const auto accept = [&](const HttpReply& reply) -> Result<void> {
+    // A server that needs long answers 200 first and may find an error afterwards.
+    if (xml::element(reply.body, "Error")) {
+      HttpReply late = reply;
+      late.status = 500;
+      return tl::unexpected(s3_error(late, upload.doing, client.config()));
+    }
+    const std::string checksum = xml::text_of(reply.body, "ChecksumCRC32C");
+    if (checksum.find('-') != std::string::npos && checksum != composite_checksum(parts)) {
+      return fail(ErrorKind::corrupt, fmt::format("{}: the server holds other bytes than were sent", upload.doing));
+    }
+    return {};
+  };
+  const S3Call call{.make = [&]() -> S3Request {
+                      S3Request request{.method = "POST",
+                                        .object = upload.object,
+                                        .query = {{"uploadId", id}},
+                                        .headers = {},
+                                        .body = {std::as_bytes(std::span{text})},
+                                        .payload_hash = sha256_text(text)};
+                      if (upload.options.if_absent) request.headers["if-none-match"] = "*";
+                      return request;
+                    },
+                    .accept = accept,
+                    .doing = upload.doing,
+                    .retries_conflict = false};
+  return client.perform({&call, 1}, 1);
+}
+
+bool is_forgotten(const Error& error) {
+  return error.kind == ErrorKind::gone || error.kind == ErrorKind::not_found;
+}
+
+// S3's manual: parts that were on their way may arrive after an abort, which must then be repeated until none are left.
+void abort_upload(S3Client& client, const S3Upload& upload, const std::string& id) {
+  const S3Request about{.method = "DELETE", .object = upload.object, .query = {{"uploadId", id}}};
+  S3Request look = about;
+  look.method = "GET";
+  Result<HttpReply> reply;
+  for (int tries = 0; tries < abort_tries_max; ++tries) {
+    reply = client.send(fmt::format("abort an upload: {}", upload.doing), about);
+    // A server that knows the upload no more has nothing left to forget.
+    if (!reply && !is_forgotten(reply.error())) break;
+    reply = client.send(fmt::format("look for an aborted upload: {}", upload.doing), look);
+    if (!reply && is_forgotten(reply.error())) return;
+  }
+  logging::warn("parts of a failed upload may be left on the server",
+                {{"error", reply ? "they came back after each abort" : reply.error().message}});
+}
+
+Result<void> upload_once(S3Client& client, const S3Upload& upload, Pieces pieces) {
+  const auto id = create_upload(client, upload);
+  if (!id) return tl::unexpected(id.error());
+  std::vector<Part> parts = cut(pieces, upload.part_bytes);
+  auto done =
+      send_parts(client, upload, *id, parts).and_then([&] { return complete_upload(client, upload, *id, parts); });
+  if (!done) abort_upload(client, upload, *id);
+  return done;
+}
+
+}  // namespace
+
+Result<void> upload_in_parts(S3Client& client, const S3Upload& upload, Pieces pieces) {
+  for (int tries = 1;; ++tries) {
+    auto done = upload_once(client, upload, pieces);
+    // The server has dropped the upload: another write came in between, or a completion whose reply was lost is now
+    // told so.
+    const bool is_to_be_repeated =
+        !done && (done.error().kind == ErrorKind::conflict || done.error().kind == ErrorKind::gone);
+    if (is_to_be_repeated && tries < upload_tries_max) continue;
+    return done;
+  }
+}
+
+std::vector<std::span<const std::byte>> slice_of(Pieces pieces, std::uint64_t begin, std::uint64_t bytes) {
+  std::vector<std::span<const std::byte>> slice;
+  for (const auto& piece : pieces) {
+    if (bytes == 0) break;
+    if (begin >= piece.size()) {
+      begin -= piece.size();
+      continue;
+    }
+    const auto part = piece.subspan(begin, std::min<std::uint64_t>(bytes, piece.size() - begin));
+    slice.push_back(part);
+    bytes -= part.size();
+    begin = 0;
+  }
+  return slice;
+}
+
+std::string checksum_text(Pieces pieces) {
+  return base64(big_endian(crc_of(pieces)));
+}
+
+}  // namespace trainyard::storage

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "common/result.hpp"
+#include "storage/s3_client.hpp"
+#include "storage/store.hpp"
+
+namespace trainyard::storage {
+
+/// How an object goes up in parts.
+struct S3Upload {
+  std::string object;  ///< Under the bucket.
+  std::string doing;   ///< "put s3://bucket/key"
+  PutOptions options;
+  std::uint64_t part_bytes = 0;  ///< At least; more where an object would have more than 10,000 parts.
+  std::size_t connection_count = 4;
+};
+
+/// Puts `pieces` by a multipart upload, straight from their memory. On every failure the server is told to forget the
+/// parts.
+[[nodiscard]] Result<void> upload_in_parts(S3Client& client, const S3Upload& upload, Pieces pieces);
+
+/// The bytes [begin, begin + bytes) of `pieces`, as pieces.
+[[nodiscard]] std::vector<std::span<const std::byte>> slice_of(Pieces pieces, std::uint64_t begin, std::uint64_t bytes);
+
+/// The CRC-32C of `pieces`, as S3 writes it: big-endian, in base64.
+[[nodiscard]] std::string checksum_text(Pieces pieces);
+
+}  // namespace trainyard::storage

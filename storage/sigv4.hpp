@@ -1,0 +1,56 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/clock.hpp"
+
+/// AWS Signature Version 4. Pure but for the cryptography.
+/// Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+namespace trainyard::storage {
+
+struct Credentials {
+  std::string access_key_id;
+  std::string secret_access_key;
+  std::string session_token;  ///< Empty: none.
+};
+
+/// Where signatures are good.
+struct SigningScope {
+  std::string region;
+  std::string service;
+};
+
+/// A request as it is signed.
+struct SignedParts {
+  std::string method;
+  std::string path;                                        ///< Percent-encoded as it is sent: "/bucket/a%20b".
+  std::vector<std::pair<std::string, std::string>> query;  ///< Not encoded.
+  std::map<std::string, std::string> headers;              ///< Names in lower case; must hold host and x-amz-date.
+  std::string payload_hash;                                ///< SHA-256 in hexadecimal, or unsigned_payload.
+};
+
+inline constexpr std::string_view unsigned_payload = "UNSIGNED-PAYLOAD";
+
+/// Percent-encodes all but letters, digits and "-._~"; '/' too, unless it `keeps_slash`.
+[[nodiscard]] std::string percent_encoded(std::string_view text, bool keeps_slash);
+
+/// "a=1&b=%20": encoded and sorted, as it is signed and sent.
+[[nodiscard]] std::string canonical_query(const std::vector<std::pair<std::string, std::string>>& query);
+
+[[nodiscard]] std::string canonical_request(const SignedParts& request);
+
+/// "20150830T123600Z"
+[[nodiscard]] std::string amz_date(Time time);
+
+/// The value of the Authorization header. `date`: amz_date(), equal to the header x-amz-date.
+[[nodiscard]] std::string authorization(const SignedParts& request, const Credentials& credentials,
+                                        const SigningScope& scope, std::string_view date);
+
+/// SHA-256 in hexadecimal.
+[[nodiscard]] std::string sha256_text(std::string_view bytes);
+
+}  // namespace trainyard::storage

@@ -1,0 +1,34 @@
+#include "storage/store.hpp"
+
+#include <utility>
+
+#include "storage/file_store.hpp"
+#include "storage/s3_config.hpp"
+#include "storage/s3_store.hpp"
+#include "storage/uri.hpp"
+
+namespace trainyard::storage {
+
+Result<std::unique_ptr<Store>> open_store(std::string_view text, const S3Options& s3) {
+  auto uri = parse_uri(text);
+  if (!uri) return tl::unexpected(uri.error());
+  if (uri->scheme == Scheme::file) return std::make_unique<FileStore>(uri->path);
+  return make_s3_config(*uri, s3, process_environment()).map([](S3Config config) -> std::unique_ptr<Store> {
+    S3Tuning tuning;
+    tuning.http.ca_bundle = config.ca_bundle;
+    return std::make_unique<S3Store>(std::move(config), std::move(tuning));
+  });
+}
+
+Result<void> put_text(Store& store, std::string_view key, std::string_view text, const PutOptions& options) {
+  const std::span<const std::byte> piece = std::as_bytes(std::span{text});
+  return store.put(key, {&piece, 1}, options);
+}
+
+Result<std::string> get_text(Store& store, std::string_view key) {
+  return store.get(key).map([](const std::vector<std::byte>& bytes) {
+    return std::string{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  });
+}
+
+}  // namespace trainyard::storage

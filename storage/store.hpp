@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.hpp"
+
+namespace trainyard::storage {
+
+struct ObjectInfo {
+  std::string key;  ///< Relative to the store's prefix.
+  std::uint64_t bytes = 0;
+  bool operator==(const ObjectInfo&) const = default;
+};
+
+struct PutOptions {
+  /// Create only: already_exists when the key is there. Needs has_conditional_create(). Where a reply of the server was
+  /// lost, the object that is there may be our own: what must be known is found by reading it back.
+  bool if_absent = false;
+};
+
+/// Bytes of one object, in order and in one or more pieces; the pieces must stay alive until put() returns. Nothing is
+/// copied.
+using Pieces = std::span<const std::span<const std::byte>>;
+
+/// A flat space of objects under one prefix of a bucket or a folder. Keys are relative, with '/' between parts, no
+/// "..". An object is there whole or not at all, whatever happens to the writer. Any thread may call; calls block until
+/// done, and retry what is transient within their own deadline. Errors: not_found (key, and bucket: the message tells
+/// which), already_exists, unauthorized, forbidden, invalid, unavailable, timeout, corrupt, io.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  /// Success when objects can be looked for here: the bucket is there and takes the credentials, or the folder can be
+  /// made and written. Changes nothing, and answers within seconds.
+  [[nodiscard]] virtual Result<void> probe() = 0;
+  [[nodiscard]] virtual Result<void> put(std::string_view key, Pieces pieces, const PutOptions& options = {}) = 0;
+  /// The whole object.
+  [[nodiscard]] virtual Result<std::vector<std::byte>> get(std::string_view key) = 0;
+  /// Fills `into` with the bytes from `offset` on; ErrorKind::corrupt when the object ends before.
+  [[nodiscard]] virtual Result<void> get_range(std::string_view key, std::uint64_t offset,
+                                               std::span<std::byte> into) = 0;
+  /// Objects whose key begins with `prefix`, sorted by key.
+  [[nodiscard]] virtual Result<std::vector<ObjectInfo>> list(std::string_view prefix) = 0;
+  /// Success also when the key is not there.
+  [[nodiscard]] virtual Result<void> remove(std::string_view key) = 0;
+
+  /// Whether put({.if_absent = true}) is atomic here. A store without it has a single writer at a time. May turn false
+  /// once a server has refused such a put.
+  [[nodiscard]] virtual bool has_conditional_create() const = 0;
+  /// The URI of `key`, without any secret.
+  [[nodiscard]] virtual std::string uri_of(std::string_view key) const = 0;
+};
+
+struct S3Options {
+  std::string endpoint;  ///< "https://host:port". Empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else AWS's, by region.
+  std::string region;    ///< Empty: AWS_REGION, AWS_DEFAULT_REGION, else us-east-1.
+  bool path_style =
+      false;  ///< Endpoints without a dotted name (localhost, addresses, service names) always get path style.
+};
+
+/// A store for `uri` (file:///folder or s3://bucket/prefix). Nothing is contacted yet. Credentials come from the AWS
+/// SDKs' environment. ErrorKind::invalid for another scheme, a relative path or missing credentials, naming what would
+/// have been right.
+[[nodiscard]] Result<std::unique_ptr<Store>> open_store(std::string_view uri, const S3Options& s3 = {});
+
+/// put() of one text.
+[[nodiscard]] Result<void> put_text(Store& store, std::string_view key, std::string_view text,
+                                    const PutOptions& options = {});
+[[nodiscard]] Result<std::string> get_text(Store& store, std::string_view key);
+
+}  // namespace trainyard::storage

@@ -1,0 +1,56 @@
+#include "storage/crc32c.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string_view>
+#include <vector>
+
+namespace trainyard::storage {
+namespace {
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span{text});
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(Crc32c, GivesThePublishedValues) {
+  struct Row {
+    std::vector<std::byte> bytes;
+    std::uint32_t crc;
+  };
+  std::vector<std::byte> ascending(32);
+  for (std::size_t i = 0; i < ascending.size(); ++i) ascending[i] = static_cast<std::byte>(i);
+  const std::vector<Row> rows = {
+      {{}, 0},
+      {bytes_of("123456789"), 0xe3069283},                     // the check value of the CRC catalogue
+      {std::vector<std::byte>(32, std::byte{0}), 0x8a9136aa},  // this and the next: RFC 3720, B.4
+      {std::vector<std::byte>(32, std::byte{0xff}), 0x62a8ab43},
+      {ascending, 0x46dd794e},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(crc32c(row.bytes), row.crc);
+    EXPECT_EQ(crc32c_portable(row.bytes), row.crc);
+  }
+}
+
+TEST(Crc32c, GoesOnFromTheCrcOfWhatCameBeforeAtAnyCut) {
+  std::mt19937 random{1};
+  std::vector<std::byte> bytes(257);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  const std::uint32_t whole = crc32c_portable(bytes);
+  for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
+    const auto first = std::span{bytes}.first(cut);
+    const auto second = std::span{bytes}.subspan(cut);
+    EXPECT_EQ(crc32c(second, crc32c(first)), whole) << "cut at " << cut;
+    EXPECT_EQ(crc32c_portable(second, crc32c_portable(first)), whole) << "cut at " << cut;
+  }
+}
+
+TEST(Crc32c, IsWrittenAsEightDigits) {
+  EXPECT_EQ(crc32c_text(0x0a), "0000000a");
+}
+
+}  // namespace
+}  // namespace trainyard::storage

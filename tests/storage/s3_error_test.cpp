@@ -1,0 +1,94 @@
+#include "storage/s3_error.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trainyard::storage {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+S3Config a_config() {
+  return {.bucket = "models",
+          .prefix = "run",
+          .region = "us-east-1",
+          .scheme = "https",
+          .host = "s3.example.com",
+          .path_style = true,
+          .credentials = {"id", "the-secret", "the-token"},
+          .ca_bundle = ""};
+}
+
+HttpReply reply(long status, std::string body, std::map<std::string, std::string> headers = {}) {
+  return {.status = status, .headers = std::move(headers), .body = std::move(body), .into_bytes = 0};
+}
+
+std::string xml_of(const std::string& code, const std::string& message = "words") {
+  return "<Error><Code>" + code + "</Code><Message>" + message + "</Message></Error>";
+}
+
+TEST(S3Error, SaysWhatTheCallerCanDo) {
+  struct Row {
+    HttpReply reply;
+    ErrorKind kind;
+    std::string says;
+  };
+  const Row rows[] = {
+      {reply(404, xml_of("NoSuchBucket")), ErrorKind::not_found, "Create the bucket"},
+      {reply(404, xml_of("NoSuchKey")), ErrorKind::not_found, "NoSuchKey (words)"},
+      {reply(404, ""), ErrorKind::not_found, "answered 404"},
+      {reply(403, xml_of("InvalidAccessKeyId")), ErrorKind::unauthorized, "AWS_ACCESS_KEY_ID"},
+      {reply(403, xml_of("SignatureDoesNotMatch")), ErrorKind::unauthorized, "AWS_SECRET_ACCESS_KEY"},
+      {reply(400, xml_of("ExpiredToken")), ErrorKind::unauthorized, "Renew AWS_SESSION_TOKEN"},
+      {reply(403, xml_of("AccessDenied")), ErrorKind::forbidden, "Allow this key"},
+      {reply(403, xml_of("RequestTimeTooSkewed")), ErrorKind::unauthorized, "clock"},
+      {reply(403, "<html>"), ErrorKind::forbidden, "Check that the endpoint is an S3 server"},
+      {reply(301, xml_of("PermanentRedirect"), {{"x-amz-bucket-region", "eu-west-1"}}), ErrorKind::invalid,
+       "the bucket is in eu-west-1, not in us-east-1"},
+      {reply(400, "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>"),
+       ErrorKind::invalid, "the bucket is in eu-west-1"},
+      {reply(412, xml_of("PreconditionFailed")), ErrorKind::already_exists, "412"},
+      {reply(409, xml_of("ConditionalRequestConflict")), ErrorKind::conflict, "409"},
+      {reply(429, ""), ErrorKind::throttled, "429"},
+      {reply(503, xml_of("SlowDown")), ErrorKind::throttled, "SlowDown"},
+      {reply(503, xml_of("ServiceUnavailable")), ErrorKind::unavailable, "503"},
+      {reply(500, xml_of("InternalError")), ErrorKind::unavailable, "500"},
+      {reply(504, "gateway"), ErrorKind::unavailable, "504"},
+      {reply(507, xml_of("XMinioStorageFull")), ErrorKind::io, "Free space"},
+      {reply(416, xml_of("InvalidRange")), ErrorKind::corrupt, "ends before"},
+      {reply(501, xml_of("NotImplemented")), ErrorKind::invalid, "lacks"},
+  };
+  for (const Row& row : rows) {
+    const Error error = s3_error(row.reply, "put s3://models/run/a", a_config());
+    EXPECT_EQ(error.kind, row.kind) << error.message;
+    EXPECT_THAT(error.message, HasSubstr(row.says));
+    EXPECT_THAT(error.message, testing::StartsWith("put s3://models/run/a: https://s3.example.com answered "));
+  }
+}
+
+TEST(S3Error, NeverRepeatsASecret) {
+  const Error error =
+      s3_error(reply(403, xml_of("AccessDenied", "the-secret and the-token and the-secret")), "put", a_config());
+  EXPECT_THAT(error.message, Not(HasSubstr("the-secret")));
+  EXPECT_THAT(error.message, Not(HasSubstr("the-token")));
+}
+
+TEST(S3Error, KeepsAServersWordsShortAndOnOneLine) {
+  const Error error =
+      s3_error(reply(403, xml_of("AccessDenied", "line\none\t" + std::string(10'000, 'x'))), "put", a_config());
+  EXPECT_LT(error.message.size(), 600U);
+  EXPECT_THAT(error.message, HasSubstr("line one x"));
+}
+
+TEST(S3Error, HearsHowLongToWait) {
+  EXPECT_EQ(s3_error(reply(503, "", {{"retry-after", "7"}}), "put", a_config()).retry_after, std::chrono::seconds{7});
+  EXPECT_EQ(s3_error(reply(503, "", {{"retry-after", "999999999"}}), "put", a_config()).retry_after,
+            std::chrono::minutes{5});
+  for (const char* other : {"", "-1", "soon", "Wed, 21 Oct 2026 07:28:00 GMT"}) {
+    EXPECT_EQ(s3_error(reply(503, "", {{"retry-after", other}}), "put", a_config()).retry_after, std::nullopt) << other;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::storage

@@ -1,0 +1,240 @@
+// What an S3 store does while the network and the server fail: a proxy in front of a real server does the harm.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "storage/s3_store.hpp"
+#include "tests/fakes/fault_proxy.hpp"
+#include "tests/storage/s3_fixture.hpp"
+#include "tests/storage/store_contract.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+using fakes::Fault;
+using fakes::FaultProxy;
+using fakes::http_reply;
+using fakes::ProxiedRequest;
+using Kind = fakes::Fault::Kind;
+using testing::HasSubstr;
+
+std::string s3_refusal(int status, const std::string& code, const std::string& headers = "") {
+  return http_reply(status, headers,
+                    fmt::format("<?xml version=\"1.0\"?><Error><Code>{}</Code><Message>words</Message></Error>", code));
+}
+
+Fault refuse(int status, const std::string& code, const std::string& headers = "") {
+  return {Kind::reply, s3_refusal(status, code, headers), 0};
+}
+
+struct FaultRow {
+  std::string name;
+  Fault fault;
+};
+
+// What passes when it is tried again.
+const std::vector<FaultRow>& passing_faults() {
+  static const std::vector<FaultRow> rows = {
+      {"reset before the body", {Kind::reset_request, "", 0}},
+      {"reset in the body", {Kind::reset_request, "", 3'000}},
+      {"the reply is lost", {Kind::lose_reply, "", 0}},
+      {"500", refuse(500, "InternalError")},
+      {"502 of a balancer without words", {Kind::reply, http_reply(502, "", "Bad Gateway"), 0}},
+      {"503 SlowDown", refuse(503, "SlowDown", "Retry-After: 0\r\n")},
+      {"429", refuse(429, "TooManyRequests", "Retry-After: 0\r\n")},
+      {"400 RequestTimeout", refuse(400, "RequestTimeout")},
+      {"409", refuse(409, "OperationAborted")},
+      {"400 BadDigest", refuse(400, "BadDigest")},
+  };
+  return rows;
+}
+
+class AnS3StoreBehindAFaultyNetwork : public S3Fixture {
+ protected:
+  // The first `count` requests of `method` suffer `fault`.
+  static FaultProxy::Decide first(int count, std::string method, Fault fault) {
+    return
+        [count, method = std::move(method), fault = std::move(fault), seen = 0](const ProxiedRequest& request) mutable {
+          return request.method == method && ++seen <= count ? fault : Fault{};
+        };
+  }
+};
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, PutsASmallObjectAfterAll) {
+  for (const FaultRow& row : passing_faults()) {
+    FaultProxy proxy{server().port(), first(2, "PUT", row.fault)};
+    const auto store = open(proxy.port());
+    const std::vector<std::byte> content = contract::some_bytes(10'000);
+    const std::span<const std::byte> piece{content};
+    const auto put = static_cast<Store&>(*store).put("a", {&piece, 1});
+    EXPECT_TRUE(put) << row.name << ": " << put.error().message;
+    EXPECT_EQ(store->get("a"), content) << row.name;
+  }
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, PutsALargeObjectAfterAll) {
+  const std::vector<std::byte> content = contract::some_bytes((std::size_t{11} << 20) + 1);
+  const std::span<const std::byte> piece{content};
+  for (const char* method : {"POST", "PUT"}) {
+    for (const FaultRow& row : passing_faults()) {
+      FaultProxy proxy{server().port(), first(2, method, row.fault)};
+      const auto store = open(proxy.port());
+      const auto put = static_cast<Store&>(*store).put("large", {&piece, 1});
+      ASSERT_TRUE(put) << method << " " << row.name << ": " << put.error().message;
+      ASSERT_EQ(store->get("large"), content) << method << " " << row.name;
+    }
+  }
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, ReadsAfterAll) {
+  const std::vector<std::byte> content = contract::some_bytes((std::size_t{11} << 20) + 1);
+  const std::span<const std::byte> piece{content};
+  ASSERT_TRUE(static_cast<Store&>(*open(server().port())).put("large", {&piece, 1}));
+  std::vector<FaultRow> rows = passing_faults();
+  rows.push_back({"half a reply", {Kind::half_reply, "", 0}});
+  for (const FaultRow& row : rows) {
+    FaultProxy proxy{server().port(), first(2, "GET", row.fault)};
+    const auto store = open(proxy.port());
+    EXPECT_EQ(store->list("").value().size(), 1U) << row.name;
+    EXPECT_EQ(store->get("large"), content) << row.name;
+    FaultProxy second{server().port(), first(2, "GET", row.fault)};
+    std::vector<std::byte> range(content.size() - 1);
+    const auto read = open(second.port())->get_range("large", 1, range);
+    ASSERT_TRUE(read) << row.name << ": " << read.error().message;
+    EXPECT_TRUE(std::equal(range.begin(), range.end(), content.begin() + 1)) << row.name;
+  }
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, TriesAStalledTransferAgain) {
+  tuning.http.stall_timeout = std::chrono::seconds{1};
+  FaultProxy proxy{server().port(), first(1, "PUT", {Kind::stall, "", 0})};
+  const auto store = open(proxy.port());
+  const auto put = put_text(*store, "a", "x");
+  EXPECT_TRUE(put) << put.error().message;
+  EXPECT_EQ(get_text(*store, "a"), "x");
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, NoticesAReplyThatChangedOnItsWay) {
+  ASSERT_TRUE(put_text(*open(server().port()), "a", "the right words"));
+  FaultProxy once{server().port(), first(1, "GET", {Kind::corrupt_reply, "", 0})};
+  EXPECT_EQ(get_text(*open(once.port()), "a"), "the right words");
+  FaultProxy always{server().port(), first(1'000, "GET", {Kind::corrupt_reply, "", 0})};
+  const auto got = get_text(*open(always.port()), "a");
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().kind, ErrorKind::corrupt);
+  EXPECT_THAT(got.error().message, HasSubstr("checksum"));
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, SendsBytesThatTheServerCanCheck) {
+  // The server holds the checksum that was sent, and refuses another: one bit is changed on the way there.
+  S3Client client{config_at(server().port()), tuning.http};
+  const std::string text = "some bytes";
+  const S3Call call{.make = [&]() -> S3Request {
+                      return {.method = "PUT",
+                              .object = "run/a",
+                              .query = {},
+                              .headers = {{"x-amz-checksum-crc32c", "AAAAAA=="}},
+                              .body = {std::as_bytes(std::span{text})}};
+                    },
+                    .accept = [](const HttpReply&) -> Result<void> { return {}; },
+                    .doing = "put with a wrong checksum"};
+  EXPECT_FALSE(client.perform({&call, 1}, 1));
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, ForgetsTheUploadOnEveryErrorPath) {
+  const std::vector<std::byte> content = contract::some_bytes((std::size_t{11} << 20) + 1);
+  const std::span<const std::byte> piece{content};
+  struct Row {
+    std::string name;
+    FaultProxy::Decide decide;
+  };
+  const auto on = [](std::string words, Fault fault) -> FaultProxy::Decide {
+    return [words, fault](const ProxiedRequest& request) {
+      return request.target.find(words) != std::string::npos && request.method[0] == 'P' ? fault : Fault{};
+    };
+  };
+  const Row rows[] = {
+      {"a part is forbidden", on("partNumber=2", refuse(403, "AccessDenied"))},
+      {"a part always fails", on("partNumber=3", refuse(500, "InternalError"))},
+      {"a part is always lost", on("partNumber=1", {Kind::reset_request, "", 10})},
+      {"the completion is refused", on("large?uploadId", refuse(400, "InvalidPart"))},
+      {"the completion fails after it was accepted",
+       on("large?uploadId", {Kind::reply, s3_refusal(200, "InternalError"), 0})},
+      {"the completion meets another", on("large?uploadId", refuse(409, "ConditionalRequestConflict"))},
+  };
+  tuning.http.patience = std::chrono::milliseconds{300};
+  for (const Row& row : rows) {
+    FaultProxy proxy{server().port(), row.decide};
+    const auto store = open(proxy.port());
+    const auto put = static_cast<Store&>(*store).put("large", {&piece, 1});
+    EXPECT_FALSE(put) << row.name;
+    EXPECT_EQ(unfinished_uploads(), "") << row.name;
+    EXPECT_EQ(store->list(""), std::vector<ObjectInfo>{}) << row.name;
+  }
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, StartsTheUploadAnewWhenTheServerForgotIt) {
+  const std::vector<std::byte> content = contract::some_bytes((std::size_t{6} << 20) + 1);
+  const std::span<const std::byte> piece{content};
+  for (const Fault& fault : {refuse(404, "NoSuchUpload"), refuse(409, "ConditionalRequestConflict")}) {
+    int completions = 0;
+    FaultProxy proxy{server().port(), [&](const ProxiedRequest& request) {
+                       const bool is_completion =
+                           request.method == "POST" && request.target.find("uploadId=") != std::string::npos;
+                       return is_completion && ++completions == 1 ? fault : Fault{};
+                     }};
+    const auto store = open(proxy.port());
+    const auto put = static_cast<Store&>(*store).put("large", {&piece, 1});
+    ASSERT_TRUE(put) << put.error().message;
+    EXPECT_EQ(completions, 2);
+    EXPECT_EQ(store->get("large"), content);
+    EXPECT_EQ(unfinished_uploads(), "");
+  }
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, CreatesOnceThoughRepliesAreLost) {
+  FaultProxy proxy{server().port(), first(1, "PUT", {Kind::lose_reply, "", 0})};
+  const auto store = open(proxy.port());
+  const auto put = put_text(*store, "claim", "mine", {.if_absent = true});
+  // It is there, and only its owner can tell whose it is.
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().kind, ErrorKind::already_exists);
+  EXPECT_EQ(get_text(*store, "claim"), "mine");
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, LearnsThatAServerHasNoConditionalCreate) {
+  FaultProxy proxy{server().port(), first(1, "PUT", refuse(501, "NotImplemented"))};
+  const auto store = open(proxy.port());
+  EXPECT_TRUE(store->has_conditional_create());
+  EXPECT_EQ(put_text(*store, "a", "x", {.if_absent = true}).error().kind, ErrorKind::invalid);
+  EXPECT_FALSE(store->has_conditional_create());
+  EXPECT_TRUE(put_text(*store, "a", "x"));
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, GivesUpWhenItsPatienceEnds) {
+  tuning.http.first_patience = std::chrono::milliseconds{100};
+  FaultProxy proxy{server().port(), first(1'000'000, "PUT", refuse(503, "SlowDown"))};
+  const auto put = put_text(*open(proxy.port()), "a", "x");
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().kind, ErrorKind::throttled);
+  EXPECT_THAT(put.error().message, HasSubstr("SlowDown (words)"));
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, DoesNotWaitLongerThanItsPatienceWhenToldTo) {
+  tuning.http.first_patience = std::chrono::seconds{5};
+  FaultProxy proxy{server().port(), first(1'000, "PUT", refuse(503, "SlowDown", "Retry-After: 3600\r\n"))};
+  EXPECT_EQ(put_text(*open(proxy.port()), "a", "x").error().kind, ErrorKind::throttled);
+  EXPECT_EQ(proxy.request_count(), 1);
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, DoesNotRepeatWhatCannotPass) {
+  for (const auto& [status, code] :
+       {std::pair{403, "AccessDenied"}, std::pair{403, "SignatureDoesNotMatch"}, std::pair{404, "NoSuchBucket"},
+        std::pair{403, "RequestTimeTooSkewed"}, std::pair{301, "PermanentRedirect"}}) {
+    FaultProxy proxy{server().port(), first(1'000, "PUT", refuse(status, code))};
+    EXPECT_FALSE(put_text(*open(proxy.port()), "a", "x"));
+    EXPECT_EQ(proxy.request_count(), 1) << code;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::storage

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "storage/s3_store.hpp"
+#include "tests/storage/versitygw.hpp"
+
+namespace trainyard::storage {
+
+/// Tests over a server that all of a suite share, each with a bucket of its own. Skipped where the server is not
+/// installed, but for CI.
+class S3Fixture : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (Versitygw::is_installed()) server_ = Versitygw::start();
+  }
+  static void TearDownTestSuite() { server_.reset(); }
+
+  void SetUp() override {
+    if (!server_) {
+      if (std::getenv("CI") != nullptr)
+        FAIL() << "versitygw is not installed or does not start: run scripts/setup cluster";
+      GTEST_SKIP() << "versitygw is not installed: run scripts/setup cluster";
+    }
+    bucket = fmt::format("bucket-{}", ++bucket_count_);
+    server_->make_bucket(bucket);
+  }
+
+  /// A store under `prefix` of this test's bucket, at the server's port or at a proxy's.
+  [[nodiscard]] std::unique_ptr<S3Store> open(std::uint16_t port, const std::string& prefix = "run") const {
+    return std::make_unique<S3Store>(config_at(port, prefix), tuning);
+  }
+  [[nodiscard]] S3Config config_at(std::uint16_t port, const std::string& prefix = "run") const {
+    return {.bucket = bucket,
+            .prefix = prefix,
+            .region = "us-east-1",
+            .scheme = "http",
+            .host = fmt::format("127.0.0.1:{}", port),
+            .path_style = true,
+            .credentials = {Versitygw::access_key_id, Versitygw::secret_access_key, ""},
+            .ca_bundle = ""};
+  }
+  [[nodiscard]] static Versitygw& server() { return *server_; }
+
+  /// Uploads that the server still keeps parts of.
+  [[nodiscard]] std::string unfinished_uploads() const {
+    S3Client client{config_at(server_->port()), tuning.http};
+    const auto reply = client.send("list uploads", {.method = "GET", .object = {}, .query = {{"uploads", ""}}});
+    if (!reply) return reply.error().message;
+    return reply->body.find("<Upload>") == std::string::npos ? "" : reply->body;
+  }
+
+  // 5 MiB: the smallest part that S3 allows. Patience is long, since the machine may be busy, and pauses are short.
+  S3Tuning tuning{.http = {.connect_timeout = std::chrono::seconds{30},
+                           .stall_timeout = std::chrono::seconds{60},
+                           .patience = std::chrono::minutes{2},
+                           .first_patience = std::chrono::minutes{2},
+                           .backoff = {.initial = std::chrono::milliseconds{1}, .max = std::chrono::milliseconds{20}},
+                           .ca_bundle = ""},
+                  .part_bytes = std::uint64_t{5} << 20,
+                  .connection_count = 4,
+                  .page_keys = 1000};
+  std::string bucket;
+
+ private:
+  static inline std::unique_ptr<Versitygw> server_;
+  static inline int bucket_count_ = 0;
+};
+
+}  // namespace trainyard::storage

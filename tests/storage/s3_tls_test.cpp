@@ -1,0 +1,67 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "storage/s3_store.hpp"
+#include "tests/fakes/certificate_authority.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/storage/s3_fixture.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+using testing::HasSubstr;
+
+/// A server of its own, whose certificate an authority of the test's has issued.
+class AnS3StoreOverTls : public S3Fixture {
+ protected:
+  void SetUp() override {
+    S3Fixture::SetUp();
+    if (IsSkipped() || HasFailure()) return;
+    const fakes::Certificate certificate = authority.issue("s3", "IP:127.0.0.1");
+    write("ca.pem", authority.pem());
+    write("cert.pem", certificate.certificate_pem);
+    write("key.pem", certificate.key_pem);
+    tls_server = Versitygw::start({"--cert", folder.path() + "/cert.pem", "--key", folder.path() + "/key.pem"});
+    ASSERT_TRUE(tls_server);
+    tls_server->make_bucket(bucket);
+  }
+
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream{folder.path() + "/" + name} << text;
+  }
+
+  [[nodiscard]] S3Store open_trusting(const std::string& ca_bundle) const {
+    S3Config config = config_at(tls_server->port());
+    config.scheme = "https";
+    S3Tuning trusting = tuning;
+    trusting.http.ca_bundle = ca_bundle;
+    return {config, trusting};
+  }
+
+  fakes::TemporaryFolder folder;
+  fakes::CertificateAuthority authority{"test"};
+  std::unique_ptr<Versitygw> tls_server;
+};
+
+TEST_F(AnS3StoreOverTls, TrustsTheAuthorityItIsGiven) {
+  S3Store store = open_trusting(folder.path() + "/ca.pem");
+  const auto put = put_text(store, "a", "x");
+  ASSERT_TRUE(put) << put.error().message;
+  EXPECT_EQ(get_text(store, "a"), "x");
+}
+
+TEST_F(AnS3StoreOverTls, RefusesAnUnknownAuthorityAtOnceAndSaysWhatToDo) {
+  write("other.pem", fakes::CertificateAuthority{"other"}.pem());
+  for (const char* file : {"other.pem", "missing.pem"}) {
+    S3Store store = open_trusting(folder.path() + "/" + file);
+    const auto probed = store.probe();
+    ASSERT_FALSE(probed) << file;
+    EXPECT_EQ(probed.error().kind, ErrorKind::invalid) << probed.error().message;
+    EXPECT_THAT(probed.error().message, HasSubstr("AWS_CA_BUNDLE"));
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::storage

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/fakes/temporary_folder.hpp"
+
+namespace trainyard::storage {
+
+/// A real S3 server (versitygw over a temporary folder) of a test's own, on a free port of the loopback address. It
+/// ends with the test, however that ends.
+class Versitygw {
+ public:
+  static constexpr const char* access_key_id = "test-key";
+  static constexpr const char* secret_access_key = "test-secret-0123456789";
+
+  /// Whether scripts/setup has installed the program.
+  [[nodiscard]] static bool is_installed();
+
+  /// Nothing when it does not come up. `options`: more of the program's own, such as --cert.
+  [[nodiscard]] static std::unique_ptr<Versitygw> start(const std::vector<std::string>& options = {});
+
+  Versitygw(const Versitygw&) = delete;
+  Versitygw& operator=(const Versitygw&) = delete;
+  ~Versitygw();
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  /// "http://127.0.0.1:12345", for AWS_ENDPOINT_URL_S3.
+  [[nodiscard]] std::string endpoint() const;
+  void make_bucket(const std::string& name);
+
+ private:
+  Versitygw(std::uint16_t port, const std::vector<std::string>& options);
+  [[nodiscard]] bool comes_up();
+  [[nodiscard]] bool accepts() const;
+
+  fakes::TemporaryFolder folder_;
+  std::uint16_t port_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace trainyard::storage

@@ -1,0 +1,41 @@
+#include "storage/xml.hpp"
+
+#include <gtest/gtest.h>
+
+namespace trainyard::storage::xml {
+namespace {
+
+TEST(Element, FindsTheFirstOfItsName) {
+  const std::string_view reply =
+      "<?xml version=\"1.0\"?>\n<R xmlns=\"http://s3/\"><KeyCount>2</KeyCount><Key>a</Key><Key>b</Key><Empty/></R>";
+  EXPECT_EQ(element(reply, "Key"), "a");
+  EXPECT_EQ(element(reply, "KeyCount"), "2");
+  EXPECT_EQ(element(reply, "Empty"), "");
+  EXPECT_EQ(element(reply, "Missing"), std::nullopt);
+  EXPECT_TRUE(element(reply, "R"));
+}
+
+TEST(Element, IsNoneInATornText) {
+  for (const char* torn : {"", "<", "<Key", "<Key>", "<Key>a", "<Key>a</Ke", "Key>a</Key>"}) {
+    EXPECT_EQ(element(torn, "Key"), std::nullopt) << torn;
+  }
+}
+
+TEST(Elements, FindsAllInOrder) {
+  EXPECT_EQ(elements("<C><K>a</K></C><C><K>b</K></C>", "C"), (std::vector<std::string_view>{"<K>a</K>", "<K>b</K>"}));
+  EXPECT_TRUE(elements("none", "C").empty());
+}
+
+TEST(Unescaped, ReplacesEntitiesAndLeavesTheRest) {
+  EXPECT_EQ(unescaped("a&amp;b &lt;&gt;&quot;&apos; &#65;&#x42; &#228;&#8364;&#128512; &unknown; &"),
+            "a&b <>\"' AB ä€😀 &unknown; &");
+  EXPECT_EQ(unescaped("&#xZZ;&;"), "&#xZZ;&;");
+}
+
+TEST(Escaped, IsUndoneByUnescaped) {
+  EXPECT_EQ(escaped("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&apos;");
+  EXPECT_EQ(unescaped(escaped("\"etag\" & <more>")), "\"etag\" & <more>");
+}
+
+}  // namespace
+}  // namespace trainyard::storage::xml
