@@ -1,0 +1,97 @@
+#include "worker/checkpoint/core/manifest.hpp"
+
+#include <gtest/gtest.h>
+
+#include "worker/checkpoint/core/claim.hpp"
+#include "worker/checkpoint/core/sealed_json.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+const Identity identity{.job = "team/a", .job_uid = "uid-1", .attempt = 2, .fingerprint = "f"};
+
+Manifest a_manifest() {
+  return {
+      .id = {.step = 20, .generation = 2},
+      .identity = identity,
+      .time = Time{std::chrono::milliseconds{1'700'000'000'123}},
+      .is_complete = true,
+      .nonce = "n-1",
+      .values = {{"epoch", 3}, {"loss", 0.1}, {"name", "ü"}},
+      .entries = {{.name = "w", .placement = Placement::replicated, .dtype = "F32", .shape = {2, 3}, .bytes = 24},
+                  {.name = "rng", .placement = Placement::per_rank, .dtype = "U8", .shape = {8}, .bytes = 8}},
+      .receipts = {{.rank = 0,
+                    .bytes = 100,
+                    .crc32c = 0xffffffff,
+                    .chunks = {{.entry = "w", .row_begin = 0, .row_end = 1, .offset = 64, .bytes = 12, .crc32c = 1}}}}};
+}
+
+TEST(Manifest, IsReadBackAsItWasWritten) {
+  const auto manifest = parse_manifest(to_text(a_manifest()));
+  ASSERT_TRUE(manifest) << manifest.error().message;
+  EXPECT_EQ(*manifest, a_manifest());
+  EXPECT_EQ(data_bytes(*manifest), 100U);
+}
+
+TEST(Manifest, IsCorruptWhereverOneBitChanges) {
+  const std::string text = to_text(a_manifest());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    for (const int bit : {0, 3, 5}) {
+      std::string changed = text;
+      changed[i] = static_cast<char>(changed[i] ^ (1 << bit));
+      const auto manifest = parse_manifest(changed);
+      // What is left equal in meaning may pass.
+      EXPECT_TRUE(!manifest || *manifest == a_manifest()) << "byte " << i << " bit " << bit;
+    }
+  }
+}
+
+TEST(Manifest, IsCorruptWhenItEndsTooEarly) {
+  const std::string text = to_text(a_manifest());
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    EXPECT_EQ(parse_manifest(text.substr(0, length)).error().kind, ErrorKind::corrupt) << length;
+  }
+}
+
+TEST(Manifest, IsCorruptWithFieldsThatAreMissingOrWrong) {
+  const nlohmann::json good = unseal(to_text(a_manifest())).value();
+  for (const auto& [field, value] : good.items()) {
+    nlohmann::json without = good;
+    without.erase(field);
+    EXPECT_EQ(parse_manifest(seal(without)).error().kind, ErrorKind::corrupt) << field;
+    if (field == "values") continue;
+    nlohmann::json wrong = good;
+    wrong[field] = nlohmann::json::array({nullptr});
+    EXPECT_FALSE(parse_manifest(seal(wrong))) << field;
+  }
+}
+
+TEST(Manifest, OfANewerFormatIsNotTakenForDamage) {
+  nlohmann::json newer = unseal(to_text(a_manifest())).value();
+  newer["version"] = 2;
+  const auto manifest = parse_manifest(seal(newer));
+  ASSERT_FALSE(manifest);
+  EXPECT_EQ(manifest.error().kind, ErrorKind::invalid);
+}
+
+TEST(Receipt, IsReadBackAsItWasWritten) {
+  const Receipt receipt = a_manifest().receipts.front();
+  EXPECT_EQ(parse_receipt(to_json(receipt)), receipt);
+  EXPECT_EQ(parse_receipt({{"rank", 0}}).error().kind, ErrorKind::corrupt);
+}
+
+TEST(Claim, IsReadBackAsItWasWritten) {
+  Claim claim{.generation = 3, .identity = identity, .resumed_from = CheckpointId{20, 2}, .time = Time{}, .nonce = "n"};
+  EXPECT_EQ(parse_claim(to_text(claim)), claim);
+  claim.resumed_from = std::nullopt;
+  EXPECT_EQ(parse_claim(to_text(claim)), claim);
+  EXPECT_EQ(parse_claim("{}").error().kind, ErrorKind::corrupt);
+  EXPECT_EQ(parse_claim(seal({{"generation", 1}})).error().kind, ErrorKind::corrupt);
+}
+
+TEST(Seal, TakesTextThatIsNoUtf8) {
+  EXPECT_TRUE(unseal(seal({{"name", "\xff\xfe"}})));
+}
+
+}  // namespace
+}  // namespace trainyard::checkpoint

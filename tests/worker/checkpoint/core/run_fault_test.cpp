@@ -1,0 +1,302 @@
+// What a run's checkpoints are worth after its processes died, its storage failed or its objects were damaged, at any
+// point.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "tests/fakes/faulty_store.hpp"
+#include "tests/worker/checkpoint/core/test_run.hpp"
+#include "worker/checkpoint/core/run.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+using testing::HasSubstr;
+
+const Error dead{ErrorKind::unavailable, "the process is dead", std::nullopt};
+
+enum class Death {
+  before,  ///< The fatal write never reaches the store.
+  torn,    ///< Half of its object does: a store that does not keep objects whole.
+  after,   ///< It is done, and nobody hears of it.
+};
+
+// A store whose process dies at its write number `fatal` (from 1; puts and removes): nothing reaches the store from
+// then on.
+std::unique_ptr<storage::Store> dying_store(fakes::MemoryObjects& objects, std::atomic<int>& writes, int fatal,
+                                            Death death) {
+  return std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects),
+      [&objects, &writes, fatal, death](std::string_view call, std::string_view key,
+                                        storage::Pieces pieces) -> std::optional<Error> {
+        const bool is_write = call == "put" || call == "remove";
+        const int write = is_write ? ++writes : writes.load();
+        if (write < fatal) return std::nullopt;
+        if (is_write && write == fatal) {
+          fakes::MemoryStore store{objects};
+          std::vector<std::byte> content;
+          for (const auto& piece : pieces) content.insert(content.end(), piece.begin(), piece.end());
+          const std::span<const std::byte> half = std::span{content}.first(content.size() / 2);
+          Result<void> done;
+          if (call == "put" && death == Death::torn) done = store.put(key, {&half, 1}, {});
+          if (call == "put" && death == Death::after) done = store.put(key, pieces, {});
+          if (call == "remove" && death == Death::after) done = store.remove(key);
+          EXPECT_TRUE(done);
+        }
+        return dead;
+      });
+}
+
+class RunThatDies : public testing::TestWithParam<std::tuple<std::int64_t, Death>> {};
+
+TEST_P(RunThatDies, LeavesTheNewestCompleteCheckpointWhicheverWriteItDiesAt) {
+  const auto [world_size, death] = GetParam();
+  const std::vector<std::int64_t> steps = {10, 20, 30, 40};
+  bool has_died = true;
+  int fatal = 0;
+  for (fatal = 1; has_died; ++fatal) {
+    fakes::MemoryObjects objects;
+    std::atomic<int> writes = 0;
+    std::atomic<std::int64_t> saved_step = 0;
+    fakes::ThreadGroup group{world_size};
+    group.run([&](dist::Communicator& communicator) {
+      TestRun run{dying_store(objects, writes, fatal, death)};
+      run.communicator = &communicator;
+      if (!run.restore()) return;
+      for (const std::int64_t step : steps) {
+        if (!run.save(step)) return;
+        saved_step = step;
+      }
+    });
+    has_died = writes >= fatal;
+
+    on_every_rank(world_size, objects, [&](TestRun& run) {
+      const auto restored = run.as_attempt(2).restore();
+      ASSERT_TRUE(restored) << restored.error().message;
+      // Complete but unheard of is as good.
+      const std::int64_t step = *restored ? (*restored)->step : 0;
+      ASSERT_GE(step, saved_step.load()) << "died at write " << fatal;
+      ASSERT_LE(step, saved_step.load() + 10) << "died at write " << fatal;
+      ASSERT_TRUE(step == 0 || run.holds_state_after(step)) << "died at write " << fatal;
+      ASSERT_TRUE(run.save(100)) << "died at write " << fatal;
+    });
+  }
+  EXPECT_GT(fatal, 15);
+}
+
+INSTANTIATE_TEST_SUITE_P(AtEveryWrite, RunThatDies,
+                         testing::Combine(testing::Values(1, 2),
+                                          testing::Values(Death::before, Death::torn, Death::after)));
+
+class ADamagedCheckpoint : public testing::Test {
+ protected:
+  void SetUp() override {
+    on_every_rank(2, objects, [](TestRun& run) {
+      ASSERT_TRUE(run.restore());
+      ASSERT_TRUE(run.save(10));
+      ASSERT_TRUE(run.save(20));
+    });
+  }
+
+  // Restores, and wants step 10 with `reason` as the reason for passing over step 20.
+  void expect_skipped(const std::string& reason) {
+    on_every_rank(2, objects, [&](TestRun& run) {
+      const auto restored = run.as_attempt(2).restore();
+      ASSERT_TRUE(restored) << restored.error().message;
+      ASSERT_TRUE(*restored);
+      EXPECT_EQ((*restored)->step, 10);
+      EXPECT_TRUE(run.holds_state_after(10));
+      ASSERT_EQ((*restored)->skipped.size(), 1U);
+      EXPECT_THAT((*restored)->skipped.front(), HasSubstr("step-20/g-1"));
+      EXPECT_THAT((*restored)->skipped.front(), HasSubstr(reason));
+    });
+  }
+
+  std::vector<std::byte>& object(const std::string& name) { return objects.objects.at("step-20/g-1/" + name); }
+
+  fakes::MemoryObjects objects;
+};
+
+TEST_F(ADamagedCheckpoint, IsSkippedWhenAFileIsMissing) {
+  objects.objects.erase("step-20/g-1/rank-1.safetensors");
+  expect_skipped("the file of rank 1 is missing");
+}
+
+TEST_F(ADamagedCheckpoint, IsSkippedWhenAFileIsTooShort) {
+  object("rank-0.safetensors").pop_back();
+  expect_skipped("bytes instead of");
+}
+
+TEST_F(ADamagedCheckpoint, IsSkippedWhenAByteOfAFileChanged) {
+  object("rank-1.safetensors")[100'000] ^= std::byte{1};
+  expect_skipped("checksum of model.large does not match");
+}
+
+TEST_F(ADamagedCheckpoint, IsSkippedByAllRanksWhenOneRanksOwnStateChanged) {
+  // The entries of one byte an element come last, and rank 1's own is the last of them.
+  object("rank-1.safetensors").back() ^= std::byte{0x80};
+  expect_skipped("checksum of rng.cpu does not match");
+}
+
+TEST_F(ADamagedCheckpoint, IsSkippedWhenItsManifestIsTorn) {
+  object("manifest.json").resize(object("manifest.json").size() / 2);
+  expect_skipped("it is no JSON object");
+}
+
+TEST_F(ADamagedCheckpoint, IsSkippedWhenItsManifestChanged) {
+  std::vector<std::byte>& manifest = object("manifest.json");
+  std::string text{reinterpret_cast<const char*>(manifest.data()), manifest.size()};
+  const std::size_t at = text.find("\"epoch\":2");
+  ASSERT_NE(at, std::string::npos);
+  manifest[at + 8] = std::byte{'3'};
+  expect_skipped("its checksum does not match");
+}
+
+TEST_F(ADamagedCheckpoint, IsSkippedWhenItIsACopyOfAnother) {
+  object("manifest.json") = objects.objects.at("step-10/g-1/manifest.json");
+  expect_skipped("of another checkpoint");
+}
+
+TEST_F(ADamagedCheckpoint, DoesNotComeBackOnceALaterRunWentOnFromTheOneBefore) {
+  const auto whole = object("rank-0.safetensors");
+  object("rank-0.safetensors").pop_back();
+  expect_skipped("bytes instead of");
+  objects.objects["step-20/g-1/rank-0.safetensors"] = whole;
+  TestRun third{objects};
+  EXPECT_EQ(third.as_attempt(3).restore().value()->step, 10);
+}
+
+TEST_F(ADamagedCheckpoint, LetsTheRunBeginAfreshWhenThereIsNoOther) {
+  object("rank-0.safetensors").pop_back();
+  objects.objects.erase("step-10/g-1/manifest.json");
+  TestRun run{objects};
+  const auto restored = run.as_attempt(2).restore();
+  ASSERT_TRUE(restored) << restored.error().message;
+  EXPECT_FALSE(*restored);
+}
+
+TEST_F(ADamagedCheckpoint, IsToldFromAStoreThatCannotBeReached) {
+  for (const char* broken : {"list", "get", "get_range"}) {
+    on_every_rank(2, objects, [&](TestRun& healthy) {
+      TestRun run{std::make_unique<fakes::FaultyStore>(
+          std::make_unique<fakes::MemoryStore>(objects),
+          [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
+            if (call != broken || healthy.communicator->rank() != 0) return {};
+            return Error{ErrorKind::unavailable, "away", std::nullopt};
+          })};
+      run.communicator = healthy.communicator;
+      const auto restored = run.as_attempt(2).restore();
+      ASSERT_FALSE(restored) << broken;
+      EXPECT_EQ(restored.error().kind, ErrorKind::unavailable) << broken;
+    });
+  }
+  EXPECT_FALSE(objects.objects.contains("generations/2.json"));
+}
+
+TEST(ARunThatCannotWrite, NamesTheRankThatFailedOnEveryRank) {
+  fakes::MemoryObjects objects;
+  fakes::ThreadGroup group{3};
+  group.run([&](dist::Communicator& communicator) {
+    TestRun run{std::make_unique<fakes::FaultyStore>(
+        std::make_unique<fakes::MemoryStore>(objects),
+        [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
+          if (call != "put" || communicator.rank() != 2) return {};
+          return Error{ErrorKind::io, "the disk is full", std::nullopt};
+        })};
+    run.communicator = &communicator;
+    ASSERT_TRUE(run.restore());
+    const auto saved = run.save(10);
+    ASSERT_FALSE(saved);
+    EXPECT_EQ(saved.error(), (Error{ErrorKind::io, "rank 2: the disk is full", std::nullopt}));
+  });
+  EXPECT_FALSE(objects.objects.contains("step-10/g-1/manifest.json"));
+}
+
+TEST(ARunThatCannotWrite, CanSaveTheSameStepAgain) {
+  fakes::MemoryObjects objects;
+  int puts = 0;
+  // The manifest's put is done, and its reply is lost.
+  TestRun run{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects),
+      [&](std::string_view call, std::string_view key, storage::Pieces pieces) -> std::optional<Error> {
+        if (call != "put" || !key.ends_with("manifest.json") || ++puts > 1) return {};
+        fakes::MemoryStore store{objects};
+        EXPECT_TRUE(store.put(key, pieces, {}));
+        return Error{ErrorKind::timeout, "no reply", std::nullopt};
+      })};
+  ASSERT_TRUE(run.restore());
+  EXPECT_EQ(run.save(10).error().kind, ErrorKind::timeout);
+  const auto again = run.save(10);
+  EXPECT_TRUE(again) << again.error().message;
+}
+
+TEST(ARunThatCannotTidyUp, HasSavedNevertheless) {
+  fakes::MemoryObjects objects;
+  TestRun run{
+      std::make_unique<fakes::FaultyStore>(std::make_unique<fakes::MemoryStore>(objects),
+                                           [](std::string_view call, std::string_view, auto) -> std::optional<Error> {
+                                             if (call != "remove") return {};
+                                             return Error{ErrorKind::forbidden, "no", std::nullopt};
+                                           })};
+  ASSERT_TRUE(run.restore());
+  for (const std::int64_t step : {10, 20, 30, 40}) EXPECT_TRUE(run.save(step));
+}
+
+TEST(RunsThatStartTogether, GetAGenerationEachAndTheLastOneWrites) {
+  fakes::MemoryObjects objects;
+  // The first run's claim meets one that came just before: it chooses again and takes the next number.
+  bool has_met = false;
+  TestRun run{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects),
+      [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+        if (call == "put" && key == "generations/1.json" && !std::exchange(has_met, true)) {
+          TestRun other{objects};
+          EXPECT_TRUE(other.restore());
+          EXPECT_TRUE(other.save(10));
+        }
+        return {};
+      })};
+  const auto restored = run.as_attempt(2).restore();
+  ASSERT_TRUE(restored) << restored.error().message;
+  ASSERT_TRUE(*restored);
+  EXPECT_EQ((*restored)->step, 10);
+  const auto saved = run.save(20);
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(saved->uri, "memory://step-20/g-2");
+}
+
+TEST(AFencedRun, NeverWritesWhatARestorePicksWheneverItIsOvertaken) {
+  // Before one after the other of the older run's calls, the newer one takes over and saves.
+  for (int wake = 1; wake < 40; ++wake) {
+    fakes::MemoryObjects objects;
+    int calls = 0;
+    std::optional<TestRun> newer;
+    std::int64_t newer_step = 0;
+    const auto overtake = [&](std::string_view, std::string_view, auto) -> std::optional<Error> {
+      if (++calls != wake) return {};
+      newer.emplace(objects);
+      const auto restored = newer->as_attempt(2).restore();
+      EXPECT_TRUE(restored);
+      newer_step = (*restored ? (*restored)->step : 0) + 5;
+      EXPECT_TRUE(newer->save(newer_step));
+      return {};
+    };
+    TestRun older{std::make_unique<fakes::FaultyStore>(std::make_unique<fakes::MemoryStore>(objects), overtake)};
+    bool is_fenced = !older.restore().has_value();
+    for (std::int64_t step = 10; step <= 60 && !is_fenced; step += 10) {
+      const auto saved = older.save(step);
+      is_fenced = !saved.has_value();
+      EXPECT_TRUE(saved || saved.error().kind == ErrorKind::conflict) << saved.error().message;
+    }
+    ASSERT_TRUE(newer && is_fenced) << "overtaken before call " << wake;
+    TestRun third{objects};
+    const auto restored = third.as_attempt(3).restore();
+    ASSERT_TRUE(restored && *restored) << "overtaken before call " << wake;
+    EXPECT_EQ((*restored)->step, newer_step) << "overtaken before call " << wake;
+    EXPECT_TRUE(third.holds_state_after(newer_step)) << "overtaken before call " << wake;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::checkpoint

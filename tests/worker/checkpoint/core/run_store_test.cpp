@@ -1,0 +1,169 @@
+// Runs over real stores: a folder, and a real S3 server.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+
+#include "storage/file_store.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/storage/s3_fixture.hpp"
+#include "tests/worker/checkpoint/core/test_run.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+using OpenStore = std::function<std::unique_ptr<storage::Store>()>;
+
+void on_ranks(std::int64_t world_size, const OpenStore& open, const std::function<void(TestRun&)>& rank_main) {
+  fakes::ThreadGroup group{world_size};
+  group.run([&](dist::Communicator& communicator) {
+    TestRun run{open()};
+    run.communicator = &communicator;
+    rank_main(run);
+  });
+}
+
+void saves_resumes_and_tidies_up(const OpenStore& open) {
+  on_ranks(3, open, [](TestRun& run) {
+    const auto restored = run.restore();
+    ASSERT_TRUE(restored) << restored.error().message;
+    for (const std::int64_t step : {10, 20, 30}) {
+      const auto saved = run.save(step);
+      ASSERT_TRUE(saved) << saved.error().message;
+    }
+  });
+  on_ranks(3, open, [](TestRun& run) {
+    const auto restored = run.as_attempt(2).restore();
+    ASSERT_TRUE(restored) << restored.error().message;
+    ASSERT_TRUE(*restored);
+    EXPECT_EQ((*restored)->step, 30);
+    EXPECT_TRUE(run.holds_state_after(30));
+    ASSERT_TRUE(run.save(40, true));
+  });
+  on_ranks(3, open, [](TestRun& run) {
+    const auto restored = run.as_attempt(3).restore();
+    ASSERT_TRUE(restored) << restored.error().message;
+    EXPECT_TRUE((*restored)->is_complete);
+    EXPECT_TRUE(run.holds_state_after(40));
+  });
+  const auto store = open();
+  EXPECT_EQ(store->list("step-10/"), std::vector<storage::ObjectInfo>{});
+  EXPECT_EQ(store->list("step-30/").value().size(), 7U);  // Data and receipt of each rank, and the manifest.
+}
+
+void fences_the_older_of_two_writers(const OpenStore& open) {
+  TestRun older{open()};
+  ASSERT_TRUE(older.restore());
+  ASSERT_TRUE(older.save(10));
+  TestRun newer{open()};
+  ASSERT_EQ(newer.as_attempt(2).restore().value()->step, 10);
+  EXPECT_EQ(older.save(20).error().kind, ErrorKind::conflict);
+  ASSERT_TRUE(newer.save(20));
+  TestRun third{open()};
+  EXPECT_EQ(third.as_attempt(3).restore().value()->uri, newer.store().uri_of("step-20/g-2"));
+}
+
+void gives_each_of_many_starters_a_generation(const OpenStore& open) {
+  std::vector<std::jthread> starters;
+  for (int i = 0; i < 5; ++i) {
+    starters.emplace_back([&open] {
+      TestRun run{open()};
+      const auto restored = run.restore();
+      EXPECT_TRUE(restored) << restored.error().message;
+    });
+  }
+  starters.clear();
+  EXPECT_EQ(open()->list("generations/").value().size(), 5U);
+}
+
+class InAFolder : public testing::Test {
+ protected:
+  fakes::TemporaryFolder folder;
+  OpenStore open = [this] { return std::make_unique<storage::FileStore>(folder.path() + "/run"); };
+};
+
+TEST_F(InAFolder, ARunSavesResumesAndTidiesUp) {
+  saves_resumes_and_tidies_up(open);
+}
+TEST_F(InAFolder, TheOlderOfTwoWritersIsFenced) {
+  fences_the_older_of_two_writers(open);
+}
+TEST_F(InAFolder, EachOfManyStartersGetsAGeneration) {
+  gives_each_of_many_starters_a_generation(open);
+}
+
+TEST_F(InAFolder, AProcessThatIsKilledLosesNothingItHadSaved) {
+  std::int64_t saved_step = 0;
+  for (int round = 1; round <= 20; ++round) {
+    int reports[2] = {-1, -1};
+    ASSERT_EQ(::pipe(reports), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      TestRun run{open()};
+      if (!run.as_attempt(round).restore()) ::_exit(1);
+      for (std::int64_t step = saved_step + 1;; ++step) {
+        if (!run.save(step) || ::write(reports[1], &step, sizeof step) != sizeof step) ::_exit(1);
+      }
+    }
+    ::close(reports[1]);
+    // Killed some time after its second save, wherever it then is.
+    std::int64_t step = 0;
+    for (int saves = 0; saves < 2; ++saves)
+      ASSERT_EQ(::read(reports[0], &step, sizeof step), static_cast<ssize_t>(sizeof step));
+    ::usleep(static_cast<useconds_t>(round * 700));
+    ::kill(child, SIGKILL);
+    while (::read(reports[0], &step, sizeof step) == static_cast<ssize_t>(sizeof step)) {
+    }
+    ::close(reports[0]);
+    ::waitpid(child, nullptr, 0);
+
+    TestRun next{open()};
+    const auto restored = next.as_attempt(round).restore();
+    ASSERT_TRUE(restored && *restored);
+    EXPECT_GE((*restored)->step, step);
+    EXPECT_LE((*restored)->step, step + 1);
+    EXPECT_TRUE(next.holds_state_after((*restored)->step));
+    saved_step = (*restored)->step;
+  }
+}
+
+TEST_F(InAFolder, AFolderThatCannotBeIsRefused) {
+  TestRun run{std::make_unique<storage::FileStore>("/proc/version/run")};
+  const auto probed = run.store().probe();
+  ASSERT_FALSE(probed);
+  EXPECT_EQ(probed.error().kind, ErrorKind::invalid) << probed.error().message;
+}
+
+class InS3 : public storage::S3Fixture {
+ protected:
+  OpenStore open_store = [this] { return open(server().port()); };
+};
+
+TEST_F(InS3, ARunSavesResumesAndTidiesUp) {
+  saves_resumes_and_tidies_up(open_store);
+}
+TEST_F(InS3, TheOlderOfTwoWritersIsFenced) {
+  fences_the_older_of_two_writers(open_store);
+}
+TEST_F(InS3, EachOfManyStartersGetsAGeneration) {
+  gives_each_of_many_starters_a_generation(open_store);
+}
+
+TEST_F(InS3, AWrongKeyOfOneRankEndsAllOfThem) {
+  on_ranks(2, open_store, [this](TestRun& healthy) {
+    storage::S3Config config = config_at(server().port());
+    if (healthy.communicator->rank() == 1) config.credentials.secret_access_key = "wrong";
+    TestRun run{std::make_unique<storage::S3Store>(config, tuning)};
+    run.communicator = healthy.communicator;
+    const auto restored = run.restore();
+    ASSERT_FALSE(restored);
+    EXPECT_EQ(restored.error().kind, ErrorKind::unauthorized);
+    EXPECT_NE(restored.error().message.find("rank 1: "), std::string::npos) << restored.error().message;
+  });
+}
+
+}  // namespace
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,112 @@
+#include "worker/checkpoint/core/selection.hpp"
+
+#include <gtest/gtest.h>
+
+namespace trainyard::checkpoint {
+namespace {
+
+using Ids = std::vector<CheckpointId>;
+
+Claim claim(std::int64_t generation, std::optional<CheckpointId> resumed_from, std::string uid = "uid") {
+  Claim made;
+  made.generation = generation;
+  made.identity.job_uid = std::move(uid);
+  made.resumed_from = resumed_from;
+  return made;
+}
+
+TEST(Counting, TakesAGenerationOnlyUpToWhereLaterOnesResumed) {
+  struct Row {
+    std::string_view name;
+    Ids complete;
+    std::vector<Claim> claims;
+    Ids expected;
+  };
+  const Row rows[] = {
+      {"nothing is there", {}, {}, {}},
+      {"one generation: all, newest first", {{10, 1}, {20, 1}}, {claim(1, {})}, {{20, 1}, {10, 1}}},
+      {"steps are compared as numbers", {{9, 1}, {10, 1}, {100, 1}}, {claim(1, {})}, {{100, 1}, {10, 1}, {9, 1}}},
+      {"what a fenced writer finished late does not count",
+       {{10, 1}, {20, 1}, {30, 1}},
+       {claim(1, {}), claim(2, CheckpointId{20, 1})},
+       {{20, 1}, {10, 1}}},
+      {"the newer run's checkpoint counts instead, also at an equal step",
+       {{10, 1}, {20, 1}, {20, 2}},
+       {claim(1, {}), claim(2, CheckpointId{10, 1})},
+       {{20, 2}, {10, 1}}},
+      {"a run that began afresh fences all before it", {{10, 1}, {5, 2}}, {claim(1, {}), claim(2, {})}, {{5, 2}}},
+      {"a fence holds for good",
+       {{10, 1}, {30, 1}, {15, 2}, {20, 3}},
+       {claim(1, {}), claim(2, CheckpointId{10, 1}), claim(3, CheckpointId{15, 2})},
+       {{20, 3}, {15, 2}, {10, 1}}},
+      {"a generation that saved nothing fences too",
+       {{10, 1}, {20, 1}},
+       {claim(1, {}), claim(2, CheckpointId{10, 1}), claim(3, CheckpointId{10, 1})},
+       {{10, 1}}},
+      {"a checkpoint whose own claim is unreadable is judged by the later ones",
+       {{10, 1}, {20, 1}},
+       {claim(2, CheckpointId{10, 1})},
+       {{10, 1}}},
+  };
+  for (const Row& row : rows) EXPECT_EQ(counting(row.complete, row.claims), row.expected) << row.name;
+}
+
+TEST(Expired, KeepsTheNewestThatCountAndTouchesOnlyItsOwnLine) {
+  struct Row {
+    std::string_view name;
+    Ids present;
+    Ids complete;
+    std::vector<Claim> claims;  // The last is the newest, which asks.
+    CheckpointId saved;
+    Ids expected;
+  };
+  const Claim first = claim(1, {});
+  const Claim resumed = claim(2, CheckpointId{20, 1});
+  const Row rows[] = {
+      {"few enough", {{10, 1}, {20, 1}}, {{10, 1}, {20, 1}}, {first}, {20, 1}, {}},
+      {"the oldest goes", {{10, 1}, {20, 1}, {30, 1}}, {{10, 1}, {20, 1}, {30, 1}}, {first}, {30, 1}, {{10, 1}}},
+      {"only complete ones fill the places",
+       {{10, 1}, {20, 1}, {25, 1}, {30, 1}},
+       {{10, 1}, {20, 1}, {30, 1}},
+       {first},
+       {30, 1},
+       {{10, 1}, {25, 1}}},
+      {"what a fenced writer left goes",
+       {{10, 1}, {20, 1}, {40, 1}, {30, 2}},
+       {{10, 1}, {20, 1}, {40, 1}, {30, 2}},
+       {first, resumed},
+       {30, 2},
+       {{10, 1}, {40, 1}}},
+      {"another job's stays",
+       {{10, 1}, {5, 2}, {6, 2}, {7, 2}},
+       {{10, 1}, {5, 2}, {6, 2}, {7, 2}},
+       {claim(1, {}, "other"), claim(2, {})},
+       {7, 2},
+       {{5, 2}}},
+      {"another job's from which this one resumed does not",
+       {{10, 1}, {20, 1}, {30, 2}},
+       {{10, 1}, {20, 1}, {30, 2}},
+       {claim(1, {}, "other"), claim(2, CheckpointId{20, 1})},
+       {30, 2},
+       {{10, 1}}},
+      {"nor does one before that",
+       {{10, 1}, {20, 2}, {30, 3}},
+       {{10, 1}, {20, 2}, {30, 3}},
+       {claim(1, {}, ""), claim(2, CheckpointId{10, 1}, ""), claim(3, CheckpointId{20, 2}, "")},
+       {30, 3},
+       {{10, 1}}},
+      {"runs without a uid are not one job",
+       {{10, 1}, {5, 2}},
+       {{10, 1}, {5, 2}},
+       {claim(1, {}, ""), claim(2, {}, "")},
+       {5, 2},
+       {}},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(expired(row.present, row.complete, row.claims, row.claims.back(), row.saved, 2), row.expected)
+        << row.name;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::checkpoint

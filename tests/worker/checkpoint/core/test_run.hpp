@@ -1,0 +1,82 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tests/fakes/fake_clock.hpp"
+#include "tests/fakes/memory_store.hpp"
+#include "tests/fakes/thread_group.hpp"
+#include "tests/worker/checkpoint/core/test_state.hpp"
+#include "worker/checkpoint/core/run.hpp"
+
+namespace trainyard::checkpoint {
+
+/// One rank of a run, with what it needs; states how it differs from attempt 1 of team/a by setting members before
+/// open().
+class TestRun {
+ public:
+  explicit TestRun(std::unique_ptr<storage::Store> store) : store_(std::move(store)) {}
+  explicit TestRun(fakes::MemoryObjects& objects) : store_(std::make_unique<fakes::MemoryStore>(objects)) {}
+
+  Identity identity{.job = "team/a", .job_uid = "uid-a", .attempt = 1, .fingerprint = "fashion"};
+  std::int64_t keep_last = 2;
+  bool resumes_others = true;
+  dist::Communicator* communicator = &single_;
+
+  /// As attempt `attempt`.
+  TestRun& as_attempt(std::int64_t attempt) {
+    identity.attempt = attempt;
+    return *this;
+  }
+  TestRun& as_job(const std::string& name, std::string fingerprint = "fashion") {
+    identity = {.job = "team/" + name, .job_uid = "uid-" + name, .attempt = 1, .fingerprint = std::move(fingerprint)};
+    return *this;
+  }
+
+  Result<std::optional<Restored>> restore() {
+    state = TestState{communicator->rank()};
+    run_.emplace(RunContext{.store = *store_,
+                            .communicator = *communicator,
+                            .clock = clock_,
+                            .identity = identity,
+                            .keep_last = keep_last,
+                            .resumes_others = resumes_others});
+    return run_->restore(state.entries());
+  }
+
+  Result<Saved> save(std::int64_t step, bool is_complete = false) {
+    state.set(step);
+    return run_->save(state.entries(), {{"epoch", step / 10}}, step, is_complete);
+  }
+
+  [[nodiscard]] bool holds_state_after(std::int64_t step) const {
+    return state == state_after(step, communicator->rank());
+  }
+  [[nodiscard]] storage::Store& store() { return *store_; }
+
+  TestState state;
+
+ private:
+  dist::SingleCommunicator single_;
+  fakes::FakeClock clock_;
+  std::unique_ptr<storage::Store> store_;
+  std::optional<Run> run_;
+};
+
+/// Runs `rank_main` as every rank of a group over `objects`.
+inline void on_every_rank(std::int64_t world_size, fakes::MemoryObjects& objects,
+                          const std::function<void(TestRun&)>& rank_main) {
+  fakes::ThreadGroup group{world_size};
+  group.run([&](dist::Communicator& communicator) {
+    TestRun run{objects};
+    run.communicator = &communicator;
+    rank_main(run);
+  });
+}
+
+}  // namespace trainyard::checkpoint

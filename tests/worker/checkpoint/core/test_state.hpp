@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "worker/checkpoint/core/entry.hpp"
+
+namespace trainyard::checkpoint {
+
+/// A small training state in memory, with entries of every placement, whose bytes say which step and rank they are of.
+class TestState {
+ public:
+  explicit TestState(std::int64_t rank = 0) : rank_(rank) {
+    add("model.weight", Placement::replicated, "F32", {64, 7}, 4);
+    add("model.large", Placement::replicated, "BF16", {1100, 512}, 2);
+    add("model.steps", Placement::replicated, "I64", {}, 8);
+    add("model.odd", Placement::replicated, "U8", {13}, 1);
+    add("model.empty", Placement::replicated, "F64", {0, 4}, 8);
+    add("optimizer.complex", Placement::replicated, "ComplexDouble", {5}, 16);
+    add("buffer.mean", Placement::rank0, "F32", {9}, 4);
+    add("rng.cpu", Placement::per_rank, "U8", {31}, 1);
+    set(-1);
+  }
+
+  /// Makes this the state after `step` steps.
+  void set(std::int64_t step) {
+    for (std::size_t i = 0; i < bytes_.size(); ++i) {
+      const bool is_own = entries_[i].info.placement == Placement::per_rank;
+      std::uint64_t word =
+          1000 * i + 7 * static_cast<std::uint64_t>(step + 1) + (is_own ? 3 + static_cast<std::uint64_t>(rank_) : 1);
+      for (std::byte& byte : bytes_[i]) {
+        word = word * 6364136223846793005U + 1442695040888963407U;
+        byte = static_cast<std::byte>(word >> 56);
+      }
+    }
+  }
+
+  [[nodiscard]] std::span<const HostEntry> entries() const { return entries_; }
+  [[nodiscard]] bool operator==(const TestState& other) const { return bytes_ == other.bytes_; }
+
+ private:
+  void add(std::string name, Placement placement, std::string dtype, std::vector<std::int64_t> shape,
+           std::uint64_t element_bytes) {
+    std::uint64_t bytes = element_bytes;
+    for (const std::int64_t extent : shape) bytes *= static_cast<std::uint64_t>(extent);
+    bytes_.emplace_back(bytes);
+    entries_.push_back({.info = {.name = std::move(name),
+                                 .placement = placement,
+                                 .dtype = std::move(dtype),
+                                 .shape = std::move(shape),
+                                 .bytes = bytes},
+                        .bytes = bytes_.back()});
+  }
+
+  std::int64_t rank_;
+  std::vector<std::vector<std::byte>> bytes_;  // Each one's memory stays where it is when this grows or moves.
+  std::vector<HostEntry> entries_;
+};
+
+/// The state of `rank` after `step` steps.
+[[nodiscard]] inline TestState state_after(std::int64_t step, std::int64_t rank = 0) {
+  TestState state{rank};
+  state.set(step);
+  return state;
+}
+
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,90 @@
+#include "worker/data/fetch.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "tests/fakes/temporary_folder.hpp"
+
+namespace trainyard::data {
+namespace {
+
+using testing::HasSubstr;
+
+std::string read_file(const std::filesystem::path& file) {
+  std::ifstream in{file, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+class FetchTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto opened = storage::open_store(remote_.uri() + "/bucket");
+    ASSERT_TRUE(opened.has_value()) << opened.error().message;
+    store_ = std::move(*opened);
+  }
+  void put(const std::string& key, const std::string& text) {
+    const auto done = storage::put_text(*store_, key, text);
+    ASSERT_TRUE(done.has_value()) << done.error().message;
+  }
+
+  fakes::TemporaryFolder remote_;
+  fakes::TemporaryFolder cache_;
+  std::unique_ptr<storage::Store> store_;
+  std::filesystem::path folder_ = std::filesystem::path{cache_.path()} / "data";
+};
+
+TEST_F(FetchTest, CopiesEveryObjectWithItsPath) {
+  put("train/images", "abc");
+  put("labels", std::string(40 << 20, 'x'));
+  int signs_of_life = 0;
+  const auto done = fetch(*store_, folder_, [&] { ++signs_of_life; });
+  ASSERT_TRUE(done.has_value()) << done.error().message;
+  EXPECT_EQ(read_file(folder_ / "train/images"), "abc");
+  EXPECT_EQ(read_file(folder_ / "labels"), std::string(40 << 20, 'x'));
+  EXPECT_EQ(signs_of_life, 4);
+}
+
+TEST_F(FetchTest, LeavesFilesThatAreThereAndReplacesThoseOfAnotherSize) {
+  put("same", "abc");
+  put("torn", "abcdef");
+  std::filesystem::create_directories(folder_);
+  std::ofstream{folder_ / "same"} << "xyz";
+  std::ofstream{folder_ / "torn"} << "abc";
+  ASSERT_TRUE(fetch(*store_, folder_, [] {}).has_value());
+  EXPECT_EQ(read_file(folder_ / "same"), "xyz");
+  EXPECT_EQ(read_file(folder_ / "torn"), "abcdef");
+}
+
+TEST_F(FetchTest, IsDoneByOneAtATime) {
+  put("images", "abc");
+  std::atomic<int> failures = 0;
+  {
+    std::vector<std::jthread> ranks;
+    for (int rank = 0; rank < 4; ++rank) {
+      ranks.emplace_back([&] { failures += fetch(*store_, folder_, [] {}).has_value() ? 0 : 1; });
+    }
+  }
+  EXPECT_EQ(failures, 0);
+  EXPECT_EQ(read_file(folder_ / "images"), "abc");
+}
+
+TEST_F(FetchTest, SaysWhereItFoundNothing) {
+  const auto done = fetch(*store_, folder_, [] {});
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().kind, ErrorKind::not_found);
+  EXPECT_THAT(done.error().message, HasSubstr(remote_.uri() + "/bucket"));
+}
+
+TEST(CacheFolder, IsReadableAndOfOneUriOnly) {
+  const auto folder = cache_folder("/cache", "s3://data/fashion-mnist");
+  EXPECT_THAT(folder.string(), testing::StartsWith("/cache/s3---data-fashion-mnist-"));
+  EXPECT_NE(folder, cache_folder("/cache", "s3://data/fashion/mnist"));
+}
+
+}  // namespace
+}  // namespace trainyard::data

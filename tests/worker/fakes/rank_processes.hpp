@@ -1,0 +1,90 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trainyard::fakes {
+
+/// A port of loopback that nothing listened on a moment ago.
+inline std::uint16_t free_port() {
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ::bind(descriptor, reinterpret_cast<sockaddr*>(&address), size);
+  ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size);
+  ::close(descriptor);
+  return ntohs(address.sin_port);
+}
+
+/// One rank program as a process of its own, with the rank environment and nothing of a launcher. Killed when it goes.
+class RankProcess {
+ public:
+  using Variables = std::map<std::string, std::string>;
+
+  /// Standard error goes to `log_file`.
+  RankProcess(const std::string& program, const Variables& variables, std::string log_file)
+      : log_file_{std::move(log_file)} {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log_file_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
+    std::vector<std::string> words;
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+      const std::string word{*variable};
+      if (!variables.contains(word.substr(0, word.find('=')))) words.push_back(word);
+    }
+    for (const auto& [name, value] : variables) words.push_back(name + "=" + value);
+    std::vector<char*> environment;
+    for (std::string& word : words) environment.push_back(word.data());
+    environment.push_back(nullptr);
+    std::string path = program;
+    char* const arguments[] = {path.data(), nullptr};
+    if (posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, environment.data()) != 0) pid_ = -1;
+    posix_spawn_file_actions_destroy(&actions);
+  }
+  RankProcess(const RankProcess&) = delete;
+  RankProcess(RankProcess&& other) noexcept
+      : pid_{std::exchange(other.pid_, -1)}, log_file_{std::move(other.log_file_)} {}
+  ~RankProcess() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+  /// To this process and to no other: kill() takes -1 for every process there is.
+  void send(int signal) const {
+    if (pid_ > 0) ::kill(pid_, signal);
+  }
+  [[nodiscard]] bool is_started() const { return pid_ > 0; }
+  /// The exit code, or 128 + the signal that ended it. -1 when it could not be started.
+  int wait() {
+    if (pid_ <= 0) return -1;
+    int status = 0;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  [[nodiscard]] std::string log() const {
+    std::ifstream in{log_file_};
+    return {std::istreambuf_iterator<char>{in}, {}};
+  }
+
+ private:
+  pid_t pid_ = -1;
+  std::string log_file_;
+};
+
+}  // namespace trainyard::fakes

@@ -1,0 +1,45 @@
+#include "worker/launcher/death.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "common/contract.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+TEST(FailureOf, NamesTheRankAndTheCause) {
+  struct Case {
+    Death death;
+    std::optional<RankEnd> said;
+    GroupFailure failure;
+  };
+  const RankEnd words{.exit_code = 93, .reason = "InvalidData", .message = "no file /data/x", .culprit = {}};
+  const std::vector<Case> cases{
+      {{.exit_code = 1}, {}, {2, 1, "Error", "rank 2 exited with code 1; its log says why"}},
+      {{.exit_code = 93}, words, {2, 93, "InvalidData", "rank 2: no file /data/x"}},
+      {{.exit_code = 1}, words, {2, 1, "Error", "rank 2 exited with code 1; its log says why"}},
+      {{.signal = SIGKILL}, words, {2, 137, "Killed", "rank 2 was killed by signal 9 (SIGKILL)"}},
+      {{.signal = SIGSEGV}, {}, {2, 139, "Crashed", "rank 2 crashed with signal 11 (SIGSEGV); its log may say more"}},
+      {{.signal = SIGBUS},
+       {},
+       {2, 135, "Crashed", "rank 2 crashed with signal 7 (SIGBUS): often /dev/shm or a mapped file's disk is full"}},
+      {{.signal = SIGKILL, .is_out_of_memory = true},
+       {},
+       {2, 137, "OOMKilled",
+        "rank 2 was killed by the kernel because the container ran out of memory: give it more, or train with a "
+        "smaller batch"}},
+  };
+  for (const auto& [death, said, failure] : cases) EXPECT_EQ(failure_of(2, death, said), failure) << failure.message;
+}
+
+TEST(EndOfOthers, IsPeerLostWithTheCulpritOrTheFailureItselfWhereNobodyIs) {
+  EXPECT_EQ(end_of_others({.culprit = 2, .exit_code = 1, .reason = "Error", .message = "m"}),
+            (RankEnd{.exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = "m", .culprit = 2}));
+  EXPECT_EQ(end_of_others({.culprit = {}, .exit_code = 94, .reason = "Rendezvous", .message = "m"}),
+            (RankEnd{.exit_code = 94, .reason = "Rendezvous", .message = "m", .culprit = {}}));
+}
+
+}  // namespace
+}  // namespace trainyard::launcher

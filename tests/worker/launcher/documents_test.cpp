@@ -1,0 +1,124 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "common/contract.hpp"
+#include "environment_table.hpp"
+#include "worker/launcher/status_document.hpp"
+#include "worker/launcher/termination_message.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+using nlohmann::json;
+
+GroupEnvironment a_group() {
+  GroupEnvironment group;
+  group.world_size = 2;
+  group.job = "mnist";
+  group.job_namespace = "default";
+  group.job_uid = "1a2b";
+  group.attempt = 3;
+  return group;
+}
+
+RankProgress a_progress() {
+  RankProgress progress;
+  progress.phase = "Training";
+  progress.epoch = 1;
+  progress.step = 12;
+  progress.total_steps = 900;
+  progress.loss = 0.5;
+  progress.checkpoint = SavedCheckpoint{
+      .step = 10, .uri = "file:///c/step-10/g-1", .time = Time{std::chrono::milliseconds{1'000}}, .bytes = 7};
+  return progress;
+}
+
+TEST(StatusDocument, HoldsWhatIsKnownAndLeavesOutTheRest) {
+  EXPECT_EQ(json::parse(make_status_document(
+                a_group(), {.rank = 0, .progress = {}, .waiting_for = "rank 1 of 2 has not come (12 s)"})),
+            (json{{"uid", "1a2b"},
+                  {"attempt", 3},
+                  {"rank", 0},
+                  {"worldSize", 2},
+                  {"phase", "Rendezvous"},
+                  {"waitingFor", "rank 1 of 2 has not come (12 s)"}}));
+  EXPECT_EQ(json::parse(make_status_document(a_group(), {.rank = 0, .progress = a_progress(), .waiting_for = ""})),
+            (json{{"uid", "1a2b"},
+                  {"attempt", 3},
+                  {"rank", 0},
+                  {"worldSize", 2},
+                  {"phase", "Training"},
+                  {"epoch", 1},
+                  {"step", 12},
+                  {"totalSteps", 900},
+                  {"loss", 0.5},
+                  {"checkpoint",
+                   {{"step", 10}, {"uri", "file:///c/step-10/g-1"}, {"time", "1970-01-01T00:00:01Z"}, {"bytes", 7}}}}));
+}
+
+TEST(StatusDocument, SaysNullForALossThatIsNotFinite) {
+  RankProgress progress = a_progress();
+  progress.loss = INFINITY;
+  const json status =
+      json::parse(make_status_document(a_group(), {.rank = 0, .progress = progress, .waiting_for = ""}));
+  EXPECT_TRUE(status.at("loss").is_null());
+}
+
+TEST(MetricsDocument, IsPrometheusText) {
+  RankProgress progress;
+  progress.step = 12;
+  progress.loss = std::nan("");
+  EXPECT_EQ(make_metrics_document(a_group(), {.rank = 1, .progress = progress, .waiting_for = ""}),
+            "# HELP trainyard_world_size Ranks of the job.\n# TYPE trainyard_world_size gauge\n"
+            "trainyard_world_size{namespace=\"default\",job=\"mnist\",attempt=\"3\",rank=\"1\"} 2\n"
+            "# HELP trainyard_step Optimizer steps finished.\n# TYPE trainyard_step gauge\n"
+            "trainyard_step{namespace=\"default\",job=\"mnist\",attempt=\"3\",rank=\"1\"} 12\n"
+            "# HELP trainyard_loss Mean loss of all ranks since the report before.\n# TYPE trainyard_loss gauge\n"
+            "trainyard_loss{namespace=\"default\",job=\"mnist\",attempt=\"3\",rank=\"1\"} NaN\n");
+}
+
+TEST(TerminationMessage, HoldsTheEndInTheContractsWords) {
+  EXPECT_EQ(json::parse(make_termination_message(
+                {.exit_code = 90, .reason = "PeerLost", .message = "rank 1 is gone", .culprit = 1}, 0, 120)),
+            (json{{"reason", "PeerLost"},
+                  {"exitCode", 90},
+                  {"rank", 0},
+                  {"message", "rank 1 is gone"},
+                  {"step", 120},
+                  {"culprit", 1}}));
+  EXPECT_EQ(json::parse(make_termination_message(
+                {.exit_code = 93, .reason = "InvalidEnvironment", .message = "no", .culprit = {}}, {}, {})),
+            (json{{"reason", "InvalidEnvironment"}, {"exitCode", 93}, {"message", "no"}}));
+}
+
+TEST(TerminationMessage, StaysWithinItsBoundWhateverTheTextHolds) {
+  for (const char c : {'x', '\x01', '\xff', '"'}) {
+    const std::string message = make_termination_message(
+        {.exit_code = 1, .reason = "Error", .message = std::string(50'000, c), .culprit = {}}, 0, {});
+    EXPECT_LE(message.size(), contract::termination_message_bytes_max);
+    EXPECT_GT(message.size(), contract::termination_message_bytes_max / 2);
+    EXPECT_TRUE(json::accept(message));
+  }
+}
+
+TEST(TerminationMessage, IsWrittenWhereTheEnvironmentSaysOrNotAtAll) {
+  const std::string path = testing::TempDir() + "/termination-log";
+  ASSERT_TRUE(write_termination_message(environment_of({{"TRAINYARD_TERMINATION_LOG", path}}), "{}"));
+  std::ifstream file{path};
+  EXPECT_EQ((std::string{std::istreambuf_iterator<char>{file}, {}}), "{}");
+  const auto refused =
+      write_termination_message(environment_of({{"TRAINYARD_TERMINATION_LOG", "/no/such/folder/x"}}), "{}");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::io);
+  if (!std::filesystem::exists("/dev/termination-log")) {
+    EXPECT_TRUE(write_termination_message(environment_of({}), "{}"));
+    EXPECT_FALSE(std::filesystem::exists("/dev/termination-log"));
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::launcher

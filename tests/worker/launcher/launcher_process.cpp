@@ -1,0 +1,155 @@
+#include "launcher_process.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "worker/launcher/process.hpp"
+#include "worker/launcher/tcp.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_file(const std::string& path) {
+  std::ifstream file{path};
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+void write_script(const std::string& path, const std::string& text) {
+  std::ofstream{path} << "#!/bin/bash\n" << text << "\n";
+  fs::permissions(path, fs::perms::owner_all);
+}
+
+}  // namespace
+
+bool eventually(const std::function<bool()>& holds) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  }
+  return true;
+}
+
+std::uint16_t free_port() {
+  // Below the range that the kernel gives to connections; processes that test at the same time begin in different
+  // places.
+  static std::atomic<unsigned> next{static_cast<unsigned>(getpid()) * 37U};
+  while (true) {
+    const auto port = static_cast<std::uint16_t>(16'000U + next++ % 16'000U);
+    if (listen_on(Reach::everywhere, port, "a test")) return port;
+  }
+}
+
+bool is_running(pid_t pid) {
+  const std::string stat = read_file(fmt::format("/proc/{}/stat", pid));
+  const auto end = stat.rfind(')');
+  return end != std::string::npos && stat[end + 2] != 'Z';
+}
+
+LauncherProcess::LauncherProcess(const TestGroup& group, std::int64_t rank, const std::string& rank_script,
+                                 const std::map<std::string, std::string>& more_variables) {
+  static std::atomic<int> count{0};
+  folder_ = fmt::format("{}launcher-{}-{}", testing::TempDir(), getpid(), count++);
+  fs::create_directories(folder_);
+  write_script(folder_ + "/rank", rank_script);
+  // The ranks of these tests meet nowhere; what counts is that the launcher starts and ends its store.
+  write_script(folder_ + "/store", "exec sleep 1000");
+
+  std::map<std::string, std::string> variables{{"PATH", "/usr/bin:/bin"},
+                                               {"LINKED_RANK", TEST_LINKED_RANK},
+                                               {"RANK", std::to_string(rank)},
+                                               {"WORLD_SIZE", std::to_string(group.world_size)},
+                                               {"MASTER_ADDR", "127.0.0.1"},
+                                               {"TRAINYARD_JOB", "test"},
+                                               {"TRAINYARD_STORE_PORT", std::to_string(group.store_port)},
+                                               {"TRAINYARD_PEER_PORT", std::to_string(group.peer_port)},
+                                               {"TRAINYARD_TERMINATION_LOG", folder_ + "/termination-log"}};
+  for (const auto& [name, value] : group.variables) variables[name] = value;
+  for (const auto& [name, value] : more_variables) variables[name] = value;
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
+  for (const char* sanitizer : {"TSAN_OPTIONS", "ASAN_OPTIONS", "UBSAN_OPTIONS"}) {
+    if (const char* value = getenv(sanitizer)) environment.push_back(fmt::format("{}={}", sanitizer, value));
+  }
+
+  const std::string command = fmt::format("exec {0} --rank-program {1}/rank --store-program {1}/store >{1}/output 2>&1",
+                                          TEST_LAUNCHER, folder_);
+  const auto started =
+      start({.path = "/bin/sh", .arguments = {"-c", command}, .environment = environment, .inherited_file = {}});
+  if (!started) throw std::runtime_error(started.error().message);
+  pid_ = *started;
+}
+
+LauncherProcess::~LauncherProcess() {
+  // Dying with it: its ranks, which are tied to it, and its store.
+  if (!exit_code_) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  if (testing::Test::HasFailure()) std::printf("--- output of launcher %d\n%s\n", pid_, output().c_str());
+  fs::remove_all(folder_);
+}
+
+void LauncherProcess::touch(const std::string& name) const {
+  std::ofstream{folder_ + "/" + name};
+}
+
+void LauncherProcess::send_signal(int signal) const {
+  kill(pid_, signal);
+}
+
+int LauncherProcess::wait() {
+  if (exit_code_) return *exit_code_;
+  int status = 0;
+  const bool has_ended = eventually([&] { return waitpid(pid_, &status, WNOHANG) == pid_; });
+  if (!has_ended) return -1;
+  exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return *exit_code_;
+}
+
+std::string LauncherProcess::output() const {
+  return read_file(folder_ + "/output");
+}
+
+nlohmann::json LauncherProcess::termination_message() const {
+  return nlohmann::json::parse(read_file(folder_ + "/termination-log"), nullptr, false);
+}
+
+std::map<pid_t, char> LauncherProcess::children() const {
+  std::map<pid_t, std::pair<pid_t, char>> parents;
+  for (const auto& entry : fs::directory_iterator{"/proc"}) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    // "pid (command) state parent ...": the command may hold anything, so what counts is behind the last parenthesis.
+    const std::string stat = read_file(entry.path().string() + "/stat");
+    const auto end = stat.rfind(')');
+    if (end == std::string::npos || end + 4 >= stat.size()) continue;
+    parents[std::stoi(name)] = {std::stoi(stat.substr(end + 4)), stat[end + 2]};
+  }
+  std::map<pid_t, char> found;
+  std::vector<pid_t> look{pid_};
+  while (!look.empty()) {
+    const pid_t parent = look.back();
+    look.pop_back();
+    for (const auto& [pid, of] : parents) {
+      if (of.first != parent) continue;
+      found[pid] = of.second;
+      look.push_back(pid);
+    }
+  }
+  return found;
+}
+
+}  // namespace trainyard::launcher

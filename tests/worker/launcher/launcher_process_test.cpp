@@ -1,0 +1,412 @@
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <chrono>
+#include <csignal>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "launcher_process.hpp"
+#include "worker/launcher/tcp.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+using nlohmann::json;
+
+/// Time since it was made, for people who read the tests' output; nothing is judged by it.
+class Stopwatch {
+ public:
+  void print(const std::string& what) const {
+    const auto passed = std::chrono::steady_clock::now() - start_;
+    std::cout << what << ": " << std::chrono::duration<double>(passed).count() << " s\n";
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+pid_t pid_of_rank(const LauncherProcess& launcher, std::int64_t rank) {
+  const std::string mark = "rank started  rank=" + std::to_string(rank) + "  pid=";
+  const std::string output = launcher.output();
+  const auto position = output.find(mark);
+  return position == std::string::npos ? 0 : std::stoi(output.substr(position + mark.size()));
+}
+
+bool is_together(const LauncherProcess& launcher) {
+  return launcher.has_printed("linked rank is running") && launcher.has_printed("the group is together");
+}
+
+json peer_lost(std::int64_t rank, std::int64_t culprit, const std::string& message) {
+  return {{"reason", "PeerLost"}, {"exitCode", 90}, {"rank", rank}, {"culprit", culprit}, {"message", message}};
+}
+
+json without_step(json message) {
+  message.erase("step");
+  return message;
+}
+
+TEST(Launcher, EndsWithItsRanksAndSaysSo) {
+  const TestGroup group;
+  LauncherProcess zero{group, 0, "echo rank $RANK of $WORLD_SIZE here"};
+  LauncherProcess one{group, 1, "echo rank $RANK of $WORLD_SIZE here"};
+  EXPECT_EQ(zero.wait(), 0);
+  EXPECT_EQ(one.wait(), 0);
+  EXPECT_TRUE(one.has_printed("rank 1 of 2 here"));
+  EXPECT_EQ(one.termination_message(), (json{{"reason", "Completed"}, {"exitCode", 0}, {"rank", 1}, {"message", ""}}));
+}
+
+TEST(Launcher, WaitsForTheOthersToComeBeforeItLeaves) {
+  for (const std::int64_t first : {0, 1}) {
+    const TestGroup group;
+    LauncherProcess early{group, first, "echo done"};
+    ASSERT_TRUE(eventually([&] { return early.has_printed("rank ended"); }));
+    LauncherProcess late{group, 1 - first, "echo done"};
+    EXPECT_EQ(early.wait(), 0);
+    EXPECT_EQ(late.wait(), 0);
+  }
+  const TestGroup group;
+  LauncherProcess alone{group, 0, "echo done"};
+  ASSERT_TRUE(eventually([&] { return alone.has_printed("rank ended"); }));
+  alone.send_signal(SIGTERM);
+  EXPECT_EQ(alone.wait(), 0) << "asked to stop, it waits for nobody";
+}
+
+TEST(Launcher, GivesEachRankOfAPodItsPlace) {
+  TestGroup group{.world_size = 2, .variables = {{"RANK", ""}, {"NODE_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}}};
+  LauncherProcess pod{group, 0, "echo RANK=$RANK LOCAL_RANK=$LOCAL_RANK threads $OMP_NUM_THREADS"};
+  EXPECT_EQ(pod.wait(), 0);
+  EXPECT_TRUE(pod.has_printed("RANK=0 LOCAL_RANK=0 threads"));
+  EXPECT_TRUE(pod.has_printed("RANK=1 LOCAL_RANK=1 threads"));
+}
+
+TEST(Launcher, EndsTheOtherRanksOfItsPodWithTheOneThatFails) {
+  TestGroup group{.world_size = 2, .variables = {{"RANK", ""}, {"NODE_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}}};
+  LauncherProcess pod{group, 0, "if [ $RANK = 1 ]; then exit 7; fi; exec $LINKED_RANK deaf"};
+  EXPECT_EQ(pod.wait(), 7);
+  EXPECT_EQ(without_step(pod.termination_message()),
+            (json{{"reason", "Error"},
+                  {"exitCode", 7},
+                  {"rank", 1},
+                  {"message", "rank 1 exited with code 7; its log says why"}}));
+}
+
+TEST(Launcher, EndsTheGroupWhenARankFailsAndPassesItsWordsOn) {
+  const TestGroup group;
+  LauncherProcess zero{group, 0, "exec $LINKED_RANK train"};
+  LauncherProcess one{group, 1,
+                      "until [ -e $TRAINYARD_TERMINATION_LOG.go ]; do sleep 0.02; done; exec $LINKED_RANK fail"};
+  ASSERT_TRUE(eventually([&] { return zero.has_printed("linked rank is running"); }));
+  const Stopwatch stopwatch;
+  one.touch("termination-log.go");
+  EXPECT_EQ(one.wait(), 93);
+  EXPECT_EQ(zero.wait(), 90);
+  stopwatch.print("rank 1 exits by itself, until rank 0's launcher has ended");
+  EXPECT_EQ(one.termination_message(),
+            (json{{"reason", "InvalidData"}, {"exitCode", 93}, {"rank", 1}, {"message", "rank 1: there is no data"}}));
+  EXPECT_EQ(without_step(zero.termination_message()), peer_lost(0, 1, "rank 1: there is no data"));
+}
+
+TEST(Launcher, EndsTheGroupWhenARankIsKilled) {
+  for (const std::int64_t victim : {0, 1}) {
+    const TestGroup group;
+    LauncherProcess zero{group, 0, "exec $LINKED_RANK train"};
+    LauncherProcess one{group, 1, "exec $LINKED_RANK train"};
+    LauncherProcess& killed = victim == 0 ? zero : one;
+    LauncherProcess& other = victim == 0 ? one : zero;
+    ASSERT_TRUE(eventually([&] { return is_together(zero) && is_together(one); }));
+    const Stopwatch stopwatch;
+    kill(pid_of_rank(killed, victim), SIGKILL);
+    EXPECT_EQ(killed.wait(), 137);
+    EXPECT_EQ(other.wait(), 90);
+    stopwatch.print("rank " + std::to_string(victim) + " is killed, until the other's launcher has ended");
+    const std::string message = "rank " + std::to_string(victim) + " was killed by signal 9 (SIGKILL)";
+    EXPECT_EQ(without_step(killed.termination_message()),
+              (json{{"reason", "Killed"}, {"exitCode", 137}, {"rank", victim}, {"message", message}}));
+    EXPECT_EQ(without_step(other.termination_message()), peer_lost(1 - victim, victim, message));
+  }
+}
+
+TEST(Launcher, TellsThoseWhoAreStillComingWhatBrokeTheGroup) {
+  const TestGroup group;
+  LauncherProcess zero{group, 0, "exit 3"};
+  ASSERT_TRUE(eventually([&] { return zero.has_printed("group failed"); }));
+  LauncherProcess one{group, 1, "exec $LINKED_RANK train", {{"TRAINYARD_RENDEZVOUS_SECONDS", "3"}}};
+  EXPECT_EQ(zero.wait(), 3);
+  // On a starved machine it comes too late to be told, and gives up at its own deadline.
+  const int exit_code = one.wait();
+  EXPECT_TRUE(exit_code == 90 || exit_code == 94) << exit_code;
+}
+
+TEST(Launcher, KillsProgramsThatKnowNothingOfItWithTheGroup) {
+  const TestGroup group;
+  LauncherProcess zero{group, 0, "echo here; trap '' TERM; while true; do sleep 0.1; done"};
+  LauncherProcess one{group, 1, "until [ -e $TRAINYARD_TERMINATION_LOG.go ]; do sleep 0.02; done; exit 3"};
+  ASSERT_TRUE(eventually([&] { return zero.has_printed("here"); }));
+  const Stopwatch stopwatch;
+  one.touch("termination-log.go");
+  EXPECT_EQ(zero.wait(), 90);
+  stopwatch.print("rank 1 exits, until a deaf rank 0 is killed and its launcher has ended");
+  EXPECT_EQ(zero.termination_message(), peer_lost(0, 1, "rank 1 exited with code 3; its log says why"));
+}
+
+TEST(Launcher, KillsARankThatIsStoppedAndNamesIt) {
+  const TestGroup group{.world_size = 2, .variables = {{"TRAINYARD_HEARTBEAT_SECONDS", "3"}}};
+  LauncherProcess zero{group, 0, "exec $LINKED_RANK train"};
+  LauncherProcess one{group, 1, "exec $LINKED_RANK train"};
+  ASSERT_TRUE(eventually([&] { return is_together(zero) && is_together(one); }));
+  const Stopwatch stopwatch;
+  kill(pid_of_rank(one, 1), SIGSTOP);
+  EXPECT_EQ(one.wait(), 95);
+  EXPECT_EQ(zero.wait(), 90);
+  stopwatch.print("rank 1 is stopped, with a heartbeat deadline of 3 s, until all have ended");
+  EXPECT_EQ(one.termination_message().at("reason"), "Hang");
+  EXPECT_EQ(zero.termination_message().at("culprit"), 1);
+}
+
+TEST(Launcher, KillsARankThatLivesButMakesNoProgress) {
+  const TestGroup group{.world_size = 2, .variables = {{"TRAINYARD_HANG_SECONDS", "2"}}};
+  LauncherProcess zero{group, 0, "exec $LINKED_RANK train"};
+  LauncherProcess one{group, 1, "exec $LINKED_RANK no-progress"};
+  EXPECT_EQ(one.wait(), 95);
+  EXPECT_EQ(zero.wait(), 90);
+  EXPECT_EQ(one.termination_message(),
+            (json{{"reason", "Hang"},
+                  {"exitCode", 95},
+                  {"rank", 1},
+                  {"step", 1},
+                  {"message", "rank 1 made no progress for 2 s; last seen in phase Training, after step 1"}}));
+}
+
+TEST(Launcher, NoticesWhenAWholePodFallsSilent) {
+  const TestGroup group{.world_size = 2, .variables = {{"TRAINYARD_HEARTBEAT_SECONDS", "3"}}};
+  for (const std::int64_t victim : {0, 1}) {
+    TestGroup own = group;
+    own.peer_port = free_port();
+    own.store_port = free_port();
+    LauncherProcess zero{own, 0, "exec $LINKED_RANK train"};
+    LauncherProcess one{own, 1, "exec $LINKED_RANK train"};
+    LauncherProcess& stopped = victim == 0 ? zero : one;
+    LauncherProcess& other = victim == 0 ? one : zero;
+    ASSERT_TRUE(eventually([&] { return is_together(zero) && is_together(one); }));
+    const Stopwatch stopwatch;
+    kill(pid_of_rank(stopped, victim), SIGSTOP);
+    stopped.send_signal(SIGSTOP);
+    EXPECT_EQ(other.wait(), 90);
+    stopwatch.print("launcher " + std::to_string(victim) +
+                    " is stopped, with a heartbeat deadline of 3 s, until the other has ended");
+    EXPECT_EQ(other.termination_message().at("culprit"), victim);
+  }
+}
+
+TEST(Launcher, NoticesWhenAWholePodIsKilled) {
+  for (const std::int64_t victim : {0, 1}) {
+    const TestGroup group;
+    LauncherProcess zero{group, 0, "exec $LINKED_RANK train"};
+    LauncherProcess one{group, 1, "exec $LINKED_RANK train"};
+    LauncherProcess& killed = victim == 0 ? zero : one;
+    LauncherProcess& other = victim == 0 ? one : zero;
+    ASSERT_TRUE(eventually([&] { return is_together(zero) && is_together(one); }));
+    const pid_t orphan = pid_of_rank(killed, victim);
+    const Stopwatch stopwatch;
+    killed.send_signal(SIGKILL);
+    EXPECT_EQ(other.wait(), 90);
+    stopwatch.print("launcher " + std::to_string(victim) + " is killed, until the other has ended");
+    EXPECT_EQ(other.termination_message().at("culprit"), victim);
+    EXPECT_TRUE(eventually([&] { return !is_running(orphan); })) << "a rank does not outlive its launcher";
+  }
+}
+
+TEST(Launcher, SavesAndEndsPreemptedWhenAskedToStop) {
+  const TestGroup group;
+  LauncherProcess zero{group, 0, "exec $LINKED_RANK train"};
+  LauncherProcess one{group, 1, "exec $LINKED_RANK train"};
+  ASSERT_TRUE(eventually([&] { return is_together(zero) && is_together(one); }));
+  one.send_signal(SIGTERM);
+  EXPECT_EQ(one.wait(), 91);
+  EXPECT_EQ(without_step(one.termination_message()),
+            (json{{"reason", "Preempted"}, {"exitCode", 91}, {"rank", 1}, {"message", "saved and stopped"}}));
+  zero.send_signal(SIGTERM);
+  EXPECT_EQ(zero.wait(), 91) << "a peer that stopped as asked is no loss";
+}
+
+TEST(Launcher, KillsWhatDoesNotStopWithinTheGracePeriod) {
+  const TestGroup group{.world_size = 1, .variables = {{"TRAINYARD_GRACE_SECONDS", "2"}}};
+  LauncherProcess launcher{group, 0, "exec $LINKED_RANK deaf"};
+  ASSERT_TRUE(eventually([&] { return launcher.has_printed("linked rank is running"); }));
+  launcher.send_signal(SIGTERM);
+  EXPECT_EQ(launcher.wait(), 143);
+  EXPECT_EQ(launcher.termination_message().at("reason"), "GraceExpired");
+}
+
+TEST(Launcher, ReapsOrphansAndLeavesNoChildBehind) {
+  const TestGroup group{.world_size = 1};
+  LauncherProcess launcher{
+      group, 0,
+      "(sleep 0.01 &); (sleep 1000 &); echo $$; until [ -e $TRAINYARD_TERMINATION_LOG.go ]; do sleep 0.02; done"};
+  // The rank, one orphan, and for moments the rank's own sleep: no zombie stays.
+  ASSERT_TRUE(eventually([&] { return launcher.has_printed("rank started"); }));
+  EXPECT_TRUE(eventually([&] {
+    const auto children = launcher.children();
+    return children.size() >= 2 &&
+           std::none_of(children.begin(), children.end(), [](const auto& child) { return child.second == 'Z'; });
+  }));
+  const auto children = launcher.children();
+  launcher.touch("termination-log.go");
+  EXPECT_EQ(launcher.wait(), 0);
+  for (const auto& [pid, state] : children) EXPECT_TRUE(eventually([&, pid = pid] { return !is_running(pid); })) << pid;
+}
+
+TEST(Launcher, SaysWhoHasNotComeAndGivesUpAtTheDeadline) {
+  const TestGroup group{.world_size = 3, .variables = {{"TRAINYARD_RENDEZVOUS_SECONDS", "4"}}};
+  LauncherProcess zero{group, 0, "exec $LINKED_RANK train"};
+  LauncherProcess two{group, 2, "exec $LINKED_RANK train"};
+  EXPECT_EQ(zero.wait(), 94);
+  EXPECT_EQ(two.wait(), 94);
+  EXPECT_TRUE(zero.has_printed("waiting for the group  rank=0  waitingFor=rank 1 of 3 has not come ("))
+      << zero.output();
+  EXPECT_TRUE(two.has_printed("waiting for the group  rank=2  waitingFor=rank 1 of 3 has not come (")) << two.output();
+  const json message = without_step(zero.termination_message());
+  EXPECT_EQ(message.at("reason"), "Rendezvous");
+  EXPECT_EQ(message.at("message"),
+            "the group did not come together in time: waiting for rank 1 of 3 has not come (4 s)");
+}
+
+TEST(Launcher, SaysAtOnceThatRank0IsNotThere) {
+  const TestGroup group{.world_size = 2, .variables = {{"TRAINYARD_RENDEZVOUS_SECONDS", "3"}}};
+  LauncherProcess refused{group, 1, "exec $LINKED_RANK train"};
+  LauncherProcess unresolved{group, 1, "exec $LINKED_RANK train", {{"MASTER_ADDR", "no-such-host.invalid"}}};
+  EXPECT_EQ(refused.wait(), 94);
+  EXPECT_TRUE(refused.has_printed("Connection refused")) << refused.output();
+  EXPECT_EQ(unresolved.wait(), 94);
+  EXPECT_TRUE(unresolved.has_printed("the name no-such-host.invalid does not resolve (")) << unresolved.output();
+  EXPECT_EQ(unresolved.termination_message().at("reason"), "Rendezvous");
+}
+
+TEST(Launcher, RefusesAnOlderAttemptByName) {
+  TestGroup group;
+  group.variables = {{"TRAINYARD_JOB_UID", "u"}, {"TRAINYARD_ATTEMPT", "2"}, {"TRAINYARD_STATUS_PORT", ""}};
+  const auto own_status = [] {
+    return std::map<std::string, std::string>{{"TRAINYARD_STATUS_PORT", std::to_string(free_port())}};
+  };
+  LauncherProcess zero{group, 0, "exec $LINKED_RANK train", own_status()};
+  auto old = own_status();
+  old["TRAINYARD_ATTEMPT"] = "1";
+  LauncherProcess stray{group, 1, "exec $LINKED_RANK train", old};
+  EXPECT_EQ(stray.wait(), 92);
+  EXPECT_EQ(
+      without_step(stray.termination_message()).at("message"),
+      "this is attempt 1, but attempt 2 of the same job is running at 127.0.0.1:" + std::to_string(group.peer_port));
+  EXPECT_TRUE(
+      zero.has_printed("peer refused  error=rank 1 of job test (u), attempt 1 has come to job test (u), attempt 2"));
+  LauncherProcess one{group, 1, "exec $LINKED_RANK train", own_status()};
+  EXPECT_TRUE(eventually(
+      [&] { return zero.has_printed("linked rank is running") && one.has_printed("linked rank is running"); }));
+  one.send_signal(SIGTERM);
+  zero.send_signal(SIGTERM);
+  EXPECT_EQ(one.wait(), 91);
+  EXPECT_EQ(zero.wait(), 91);
+}
+
+TEST(Launcher, IsNotDisturbedByStrangersOnItsPort) {
+  const TestGroup group;
+  LauncherProcess zero{group, 0, "exec $LINKED_RANK train"};
+  httplib::Client stranger{"127.0.0.1", group.peer_port};
+  ASSERT_TRUE(eventually([&] {
+    const auto reply = stranger.Get("/");
+    return reply.error() != httplib::Error::Connection;
+  }));
+  LauncherProcess one{group, 1, "exec $LINKED_RANK train"};
+  ASSERT_TRUE(eventually([&] { return one.has_printed("linked rank is running"); }));
+  one.send_signal(SIGTERM);
+  zero.send_signal(SIGTERM);
+  EXPECT_EQ(one.wait(), 91);
+  EXPECT_EQ(zero.wait(), 91);
+}
+
+TEST(Launcher, SaysWhichPortIsInUse) {
+  TestGroup group;
+  const std::uint16_t status_port = free_port();
+  group.variables = {{"TRAINYARD_STATUS_PORT", std::to_string(status_port)}};
+  const std::map<std::uint16_t, std::string> uses{{group.peer_port, "rank 0's launcher (TRAINYARD_PEER_PORT)"},
+                                                  {group.store_port, "the rendezvous store (TRAINYARD_STORE_PORT)"},
+                                                  {status_port, "/status (TRAINYARD_STATUS_PORT)"}};
+  for (const auto& [port, use] : uses) {
+    const auto taken = listen_on(Reach::loopback, port, "a test");
+    ASSERT_TRUE(taken);
+    LauncherProcess launcher{group, 0, "exec $LINKED_RANK train"};
+    EXPECT_EQ(launcher.wait(), 94);
+    EXPECT_EQ(launcher.termination_message(),
+              (json{{"reason", "PortInUse"},
+                    {"exitCode", 94},
+                    {"rank", 0},
+                    {"message", "port " + std::to_string(port) + ", where " + use +
+                                    " was to listen, is in use by another program on this machine"}}));
+  }
+}
+
+TEST(Launcher, ServesStatusAndMetricsOfItsFirstRank) {
+  TestGroup group{.world_size = 1};
+  const std::uint16_t port = free_port();
+  group.variables = {
+      {"TRAINYARD_STATUS_PORT", std::to_string(port)}, {"TRAINYARD_JOB_UID", "u"}, {"TRAINYARD_ATTEMPT", "4"}};
+  LauncherProcess launcher{group, 0, "exec $LINKED_RANK train"};
+  httplib::Client client{"127.0.0.1", port};
+  json status;
+  ASSERT_TRUE(eventually([&] {
+    const auto reply = client.Get("/status");
+    if (!reply || reply->status != 200) return false;
+    status = json::parse(reply->body);
+    return status.value("step", 0) > 3;
+  })) << status;
+  EXPECT_EQ(status.at("uid"), "u");
+  EXPECT_EQ(status.at("attempt"), 4);
+  EXPECT_EQ(status.at("phase"), "Training");
+  const auto metrics = client.Get("/metrics");
+  ASSERT_TRUE(metrics);
+  EXPECT_NE(metrics->body.find("trainyard_step{namespace=\"\",job=\"test\",attempt=\"4\",rank=\"0\"} "),
+            std::string::npos);
+  EXPECT_EQ(client.Get("/other")->status, 404);
+  launcher.send_signal(SIGTERM);
+  EXPECT_EQ(launcher.wait(), 91);
+}
+
+TEST(Launcher, SaysWhomItWaitsForInItsStatus) {
+  TestGroup group;
+  const std::uint16_t port = free_port();
+  LauncherProcess zero{group, 0, "exec $LINKED_RANK train", {{"TRAINYARD_STATUS_PORT", std::to_string(port)}}};
+  httplib::Client client{"127.0.0.1", port};
+  EXPECT_TRUE(eventually([&] {
+    const auto reply = client.Get("/status");
+    return reply && json::parse(reply->body).value("waitingFor", "").find("rank 1 of 2 has not come") == 0;
+  }));
+}
+
+TEST(Launcher, EndsWithOneSentenceWhenItCannotStart) {
+  struct Case {
+    std::map<std::string, std::string> variables;
+    std::string sentence;
+  };
+  const std::vector<Case> cases{
+      {{{"RANK", "2"}}, "the rank environment contradicts itself: RANK is 2, but WORLD_SIZE is 2: ranks count from 0"},
+      {{{"WORLD_SIZE", "two"}}, "the environment variable WORLD_SIZE is 'two', which is no whole number"},
+      {{{"MASTER_ADDR", ""}}, "WORLD_SIZE is 2, but MASTER_ADDR is not set: where is rank 0?"},
+  };
+  for (const auto& [variables, sentence] : cases) {
+    LauncherProcess launcher{TestGroup{}, 0, "true", variables};
+    EXPECT_EQ(launcher.wait(), 93);
+    EXPECT_EQ(launcher.termination_message(),
+              (json{{"reason", "InvalidEnvironment"}, {"exitCode", 93}, {"message", sentence}}));
+    EXPECT_TRUE(launcher.has_printed(sentence));
+  }
+}
+
+TEST(Launcher, MakesWayForTheRankUnderTorchrun) {
+  LauncherProcess launcher{
+      TestGroup{}, 1, "echo rank $RANK runs as $$; exit 5", {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}};
+  EXPECT_EQ(launcher.wait(), 5);
+  EXPECT_TRUE(launcher.has_printed("rank 1 runs as " + std::to_string(launcher.pid())));
+}
+
+}  // namespace
+}  // namespace trainyard::launcher

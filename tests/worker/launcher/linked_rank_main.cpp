@@ -1,0 +1,43 @@
+// A rank process that trains nothing but uses its link as one that trains: what the first argument says.
+//   train          reports a step every 20 ms; ends preempted on SIGTERM, and as told when the group is broken
+//   no-progress    reports one step, then only lives
+//   deaf           as train, but minds neither SIGTERM nor the group
+//   fail           ends by exit_do_not_restart with words of its own
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "common/contract.hpp"
+#include "worker/launcher/rank_link.hpp"
+
+int main(int argc, char** argv) {
+  using namespace trainyard;
+  const std::string mode = argc > 1 ? argv[1] : "train";
+  const auto link = launcher::open_rank_link();
+  if (mode == "fail") {
+    link->exit({.exit_code = contract::exit_do_not_restart,
+                .reason = "InvalidData",
+                .message = "there is no data",
+                .culprit = {}});
+  }
+  std::printf("linked rank is running\n");
+  std::fflush(stdout);
+  launcher::RankProgress progress;
+  progress.phase = "Training";
+  progress.total_steps = 1'000'000;
+  for (std::int64_t step = 1;; ++step) {
+    progress.step = step;
+    progress.loss = 1.0 / static_cast<double>(step);
+    if (mode != "no-progress" || step == 1) link->report(progress);
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    if (mode == "deaf") continue;
+    if (const auto failure = link->group_failure()) link->exit(*failure);
+    if (link->is_stop_requested()) {
+      link->exit({.exit_code = contract::exit_preempted,
+                  .reason = "Preempted",
+                  .message = "saved and stopped",
+                  .culprit = {}});
+    }
+  }
+}

@@ -1,0 +1,123 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "worker/launcher/frame.hpp"
+#include "worker/launcher/peer_message.hpp"
+#include "worker/launcher/rank_message.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+TEST(RankMessages, AreReadBackAsTheyWereSent) {
+  RankProgress progress;
+  progress.phase = "Training";
+  progress.epoch = 2;
+  progress.epochs = 3;
+  progress.step = 120;
+  progress.total_steps = 900;
+  progress.loss = 0.5;
+  progress.samples_per_second = 2500.25;
+  progress.eta_seconds = 61;
+  progress.accuracy = 0.875;
+  progress.checkpoint = SavedCheckpoint{.step = 100,
+                                        .uri = "s3://m/step-100/g-1",
+                                        .time = Time{std::chrono::milliseconds{1'700'000'000'123}},
+                                        .bytes = 77};
+  progress.waiting_for = "nobody";
+  const std::vector<RankMessage> messages{
+      Alive{},
+      Beat{},
+      progress,
+      RankProgress{.phase = "Loading"},
+      RankEnd{.exit_code = 90, .reason = "PeerLost", .message = "rank 1 is gone", .culprit = 1},
+      RankEnd{.exit_code = 0, .reason = "Completed", .message = "", .culprit = {}}};
+  for (const RankMessage& message : messages) {
+    const auto read = decode_rank_message(encode(message));
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(*read, message);
+  }
+}
+
+TEST(RankMessages, KeepALossThatIsNotANumber) {
+  RankProgress progress;
+  progress.phase = "Training";
+  progress.loss = std::nan("");
+  const auto read = decode_rank_message(encode(progress));
+  ASSERT_TRUE(read);
+  ASSERT_TRUE(std::get<RankProgress>(*read).loss);
+  EXPECT_TRUE(std::isnan(*std::get<RankProgress>(*read).loss));
+}
+
+TEST(RankMessages, FitIntoAPacketWhateverTheirText) {
+  const RankEnd end{.exit_code = 1, .reason = "Error", .message = std::string(100'000, '\x01'), .culprit = {}};
+  const std::string packet = encode(end);
+  EXPECT_LE(packet.size(), rank_message_bytes_max);
+  EXPECT_TRUE(decode_rank_message(packet));
+}
+
+TEST(RankMessages, ThatAreNoneAreRefused) {
+  for (const std::string packet :
+       {"", "{}", "[]", R"({"type":"dance"})", R"({"type":"end"})", R"({"type":"progress","phase":3})", "\xff"}) {
+    const auto read = decode_rank_message(packet);
+    ASSERT_FALSE(read) << packet;
+    EXPECT_EQ(read.error().kind, ErrorKind::invalid);
+  }
+}
+
+TEST(PeerMessages, AreReadBackAsTheyWereSent) {
+  const std::vector<PeerMessage> messages{
+      Hello{.job = "mnist", .job_uid = "u", .attempt = 2, .world_size = 8, .first_rank = 4, .rank_count = 4},
+      Welcome{},
+      Refusal{.job_uid = "u", .attempt = 3, .message = "no"},
+      PeerBeat{},
+      PeerBeat{.missing = {1, 5}},
+      FailureReport{{.culprit = 3, .exit_code = 137, .reason = "Killed", .message = "rank 3 was killed"}},
+      FailureReport{{.culprit = {}, .exit_code = 94, .reason = "Rendezvous", .message = "nobody came"}},
+      Done{}};
+  for (const PeerMessage& message : messages) {
+    const auto read = decode_peer_message(encode(message));
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(*read, message);
+  }
+}
+
+TEST(PeerMessages, FitIntoAFrameWhateverTheyHold) {
+  std::vector<std::int64_t> all(10'000);
+  const FailureReport report{
+      {.culprit = 0, .exit_code = 1, .reason = std::string(9'999, 'r'), .message = std::string(99'999, '\x01')}};
+  for (const PeerMessage& message : {PeerMessage{PeerBeat{all}}, PeerMessage{report}})
+    EXPECT_LE(encode(message).size(), frame_bytes_max);
+}
+
+TEST(PeerMessages, ThatAreNoneAreRefused) {
+  for (const std::string payload :
+       {"", "GET / HTTP/1.1", R"({"type":"dance"})", R"({"type":"hello"})", R"({"type":"beat","missing":7})"}) {
+    EXPECT_FALSE(decode_peer_message(payload)) << payload;
+  }
+}
+
+TEST(Frames, ArePutTogetherFromPiecesOfAnySize) {
+  const std::string stream = make_frame("one") + make_frame("") + make_frame(std::string(frame_bytes_max, 'x'));
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{3}, std::size_t{7}, stream.size()}) {
+    FrameReader reader;
+    std::vector<std::string> payloads;
+    for (std::size_t i = 0; i < stream.size(); i += piece) {
+      const auto completed = reader.feed(std::string_view{stream}.substr(i, piece));
+      ASSERT_TRUE(completed);
+      payloads.insert(payloads.end(), completed->begin(), completed->end());
+    }
+    EXPECT_EQ(payloads, (std::vector<std::string>{"one", "", std::string(frame_bytes_max, 'x')})) << piece;
+  }
+}
+
+TEST(Frames, ThatAreTooLongComeFromNoLauncher) {
+  FrameReader reader;
+  const auto payloads = reader.feed("GET /status HTTP/1.1\r\n\r\n");
+  ASSERT_FALSE(payloads);
+  EXPECT_EQ(payloads.error().kind, ErrorKind::invalid);
+}
+
+}  // namespace
+}  // namespace trainyard::launcher

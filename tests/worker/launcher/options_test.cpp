@@ -1,0 +1,76 @@
+#include "worker/launcher/options.hpp"
+
+#include <gtest/gtest.h>
+
+#include "environment_table.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(ParseOptions, FindsTheProgramsBesideTheLauncher) {
+  const auto options = parse_options({}, environment_of({}), "/opt/bin");
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_EQ(options->rank_program, "/opt/bin/trainyard-rank");
+  EXPECT_EQ(options->store_program, "/opt/bin/trainyard-store");
+  EXPECT_TRUE(options->rank_arguments.empty());
+}
+
+TEST(ParseOptions, TakesAProgramOfTheUsersWithItsArguments) {
+  const auto options = parse_options({"--rank-program", "/my/trainer", "--", "--epochs", "3"},
+                                     environment_of({{"TRAINYARD_RANK_PROGRAM", "/other"}}), "/opt/bin");
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_EQ(options->rank_program, "/my/trainer");
+  EXPECT_EQ(options->rank_arguments, (std::vector<std::string>{"--epochs", "3"}));
+}
+
+TEST(ParseOptions, RefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(parse_options({"--nproc", "3"}, environment_of({}), "/b").error().message,
+            "'--nproc' is no option of trainyard-worker; arguments of the rank program go behind --");
+  EXPECT_EQ(parse_options({"--rank-program"}, environment_of({}), "/b").error().message,
+            "--rank-program needs the program's path behind it");
+  EXPECT_EQ(parse_options({}, environment_of({{"TRAINYARD_HANG_SECONDS", "soon"}}), "/b").error().message,
+            "the environment variable TRAINYARD_HANG_SECONDS is 'soon', which is no whole number");
+}
+
+TEST(ParseOptions, ReadsEveryDeadline) {
+  const auto options = parse_options({},
+                                     environment_of({{"TRAINYARD_RENDEZVOUS_SECONDS", "20"},
+                                                     {"TRAINYARD_HEARTBEAT_SECONDS", "2"},
+                                                     {"TRAINYARD_HANG_SECONDS", "30"},
+                                                     {"TRAINYARD_GRACE_SECONDS", "120"}}),
+                                     "/b");
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_EQ(options->peers.rendezvous_deadline, 20s);
+  EXPECT_EQ(options->peers.silence_deadline, 2s);
+  EXPECT_EQ(options->peers.beat_interval, 500ms);
+  EXPECT_EQ(options->ranks.alive_deadline, 2s);
+  EXPECT_EQ(options->ranks.hang_deadline, 30s);
+  EXPECT_EQ(options->ranks.stop_deadline, 115s);
+}
+
+TEST(ParseOptions, PlacesALauncherOfOneRankAndOneOfSeveral) {
+  const auto one = parse_options(
+      {}, environment_of({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "m"}}), "/b");
+  ASSERT_TRUE(one) << one.error().message;
+  EXPECT_EQ(one->ranks.first_rank, 3);
+  EXPECT_EQ(one->ranks.rank_count, 1);
+  const auto several = parse_options(
+      {}, environment_of({{"NODE_RANK", "1"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "m"}}),
+      "/b");
+  ASSERT_TRUE(several) << several.error().message;
+  EXPECT_EQ(several->ranks.first_rank, 4);
+  EXPECT_EQ(
+      several->peers.self,
+      (Hello{.job = "local", .job_uid = "local", .attempt = 1, .world_size = 8, .first_rank = 4, .rank_count = 4}));
+}
+
+TEST(StopDeadline, LeavesTheLauncherTimeToEnd) {
+  EXPECT_EQ(stop_deadline(120s), 115s);
+  EXPECT_EQ(stop_deadline(30s), 25s);
+  EXPECT_EQ(stop_deadline(2s), 1500ms);
+}
+
+}  // namespace
+}  // namespace trainyard::launcher

@@ -1,0 +1,154 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/contract.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/worker/fakes/rank_processes.hpp"
+
+/// trainyard-rank as processes, without a launcher: what a rank does about its environment, its group and signals.
+namespace trainyard {
+namespace {
+
+using fakes::RankProcess;
+using testing::HasSubstr;
+
+const std::string synthetic =
+    R"("model": {"name": "fashion_cnn"}, "data": {"format": "synthetic", "samples": 240}, "batchSize": 8)";
+
+class RankProgramTest : public testing::Test {
+ protected:
+  std::vector<RankProcess> start(std::int64_t world_size, const std::string& training,
+                                 const std::string& checkpoint = "null", std::int64_t attempt = 1) {
+    const std::string port = std::to_string(fakes::free_port());
+    std::vector<RankProcess> ranks;
+    for (std::int64_t rank = 0; rank < world_size; ++rank) {
+      ranks.emplace_back(RANK_PROGRAM,
+                         RankProcess::Variables{{"RANK", std::to_string(rank)},
+                                                {"LOCAL_RANK", std::to_string(rank)},
+                                                {"WORLD_SIZE", std::to_string(world_size)},
+                                                {"LOCAL_WORLD_SIZE", std::to_string(world_size)},
+                                                {"MASTER_ADDR", "127.0.0.1"},
+                                                {"MASTER_PORT", port},
+                                                {"OMP_NUM_THREADS", "1"},
+                                                {"CUDA_VISIBLE_DEVICES", ""},
+                                                {"TRAINYARD_JOB_UID", "uid"},
+                                                {"TRAINYARD_ATTEMPT", std::to_string(attempt)},
+                                                {"TRAINYARD_LOG_FORMAT", "json"},
+                                                {"TRAINYARD_SPEC", "{\"training\": {" + training +
+                                                                       "}, \"checkpoint\": " + checkpoint + "}"}},
+                         log_file(rank));
+      EXPECT_TRUE(ranks.back().is_started()) << RANK_PROGRAM " cannot be started";
+    }
+    return ranks;
+  }
+  [[nodiscard]] std::string log_file(std::int64_t rank) const {
+    return folder_.path() + "/rank" + std::to_string(rank) + ".log";
+  }
+  [[nodiscard]] std::string checkpoint_in_folder() const {
+    return R"({"uri": ")" + folder_.uri() + R"(/checkpoints"})";
+  }
+  static std::vector<int> wait(std::vector<RankProcess>& ranks) {
+    std::vector<int> codes;
+    for (RankProcess& rank : ranks) codes.push_back(rank.wait());
+    return codes;
+  }
+  static void wait_for_log(const RankProcess& rank, const std::string& text) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes{3};
+    while (rank.log().find(text) == std::string::npos) {
+      ASSERT_TRUE(rank.is_started());
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << rank.log();
+      std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    }
+  }
+  static std::string checksum_in(const std::string& log) {
+    const std::string key = "\"parametersChecksum\":\"";
+    const std::size_t begin = log.rfind(key);
+    return begin == std::string::npos ? "" : log.substr(begin + key.size(), 16);
+  }
+
+  fakes::TemporaryFolder folder_;
+};
+
+TEST_F(RankProgramTest, TrainsTwoRanksAndResumesToTheBitAfterSigterm) {
+  auto whole = start(2, synthetic + R"(, "maxSteps": 40)");
+  EXPECT_EQ(wait(whole), (std::vector<int>{0, 0})) << whole[0].log();
+  const std::string expected = checksum_in(whole[0].log());
+  EXPECT_EQ(expected.size(), 16U);
+
+  auto first = start(2, synthetic + R"(, "maxSteps": 40, "log": {"every": {"steps": 1}})", checkpoint_in_folder());
+  wait_for_log(first[0], "\"step\":3,");
+  first[1].send(SIGTERM);
+  EXPECT_EQ(wait(first), (std::vector<int>{contract::exit_preempted, contract::exit_preempted})) << first[0].log();
+
+  auto second = start(2, synthetic + R"(, "maxSteps": 40)", checkpoint_in_folder(), 2);
+  EXPECT_EQ(wait(second), (std::vector<int>{0, 0})) << second[0].log();
+  EXPECT_THAT(second[0].log(), HasSubstr("resumed from a checkpoint"));
+  EXPECT_EQ(checksum_in(second[0].log()), expected);
+
+  auto third = start(2, synthetic + R"(, "maxSteps": 40)", checkpoint_in_folder(), 3);
+  EXPECT_EQ(wait(third), (std::vector<int>{0, 0}));
+  EXPECT_THAT(third[1].log(), HasSubstr("already complete"));
+}
+
+TEST_F(RankProgramTest, EndsAsPeerLostWhenAnotherRankIsKilled) {
+  auto ranks = start(2, synthetic + R"(, "epochs": 100000, "log": {"every": {"steps": 1}})");
+  wait_for_log(ranks[0], "\"step\":2,");
+  ranks[1].send(SIGKILL);
+  EXPECT_EQ(ranks[0].wait(), contract::exit_peer_lost) << ranks[0].log();
+  EXPECT_THAT(ranks[0].log(), HasSubstr("PeerLost"));
+}
+
+TEST_F(RankProgramTest, RefusesWhatARestartCannotHelpWithOneSentence) {
+  struct Case {
+    std::string what, training, message;
+  };
+  const std::vector<Case> cases{
+      {"unknown model", R"("model": {"name": "resnet50"})",
+       "training.model.name 'resnet50' is unknown to this worker; it knows: fashion_cnn"},
+      {"wrong data path", R"("model": {"name": "fashion_cnn"}, "data": {"format": "idx", "path": "/nowhere"})",
+       "the data path /nowhere is not a folder that can be read; expected there: train-images-idx3-ubyte and "
+       "train-labels-idx1-ubyte"},
+      {"no such data URI", R"("model": {"name": "fashion_cnn"}, "data": {"format": "idx", "uri": "file:///nowhere"})",
+       "/nowhere"},
+      {"wrong field", R"("model": {"name": "fashion_cnn"}, "batchSize": -1)", "batchSize"},
+  };
+  for (const Case& c : cases) {
+    auto ranks = start(1, c.training);
+    EXPECT_EQ(ranks[0].wait(), contract::exit_do_not_restart) << c.what << ": " << ranks[0].log();
+    EXPECT_THAT(ranks[0].log(), HasSubstr(c.message)) << c.what;
+  }
+}
+
+TEST_F(RankProgramTest, IsAnyProgramThatGivesItsModelToTrainyardMain) {
+  // Started bare it becomes the launcher, which starts it again as a rank.
+  RankProcess program{OWN_PROGRAM,
+                      {{"TRAINYARD_SPEC", R"({"training": {"model": {"name": "line_fit"}, "batchSize": 10, "epochs": 3,
+                                              "optimizer": {"name": "sgd", "lr": 0.1}}})"},
+                       {"PATH", PROGRAM_FOLDER ":/usr/bin:/bin"},
+                       {"CUDA_VISIBLE_DEVICES", ""},
+                       {"TRAINYARD_STORE_PORT", std::to_string(fakes::free_port())},
+                       {"TRAINYARD_TERMINATION_LOG", folder_.path() + "/termination"},
+                       {"TRAINYARD_LOG_FORMAT", "json"}},
+                      log_file(0)};
+  EXPECT_EQ(program.wait(), 0) << program.log();
+  EXPECT_THAT(program.log(), HasSubstr("\"slope\":"));
+  EXPECT_THAT(program.log(), HasSubstr("trained 600 steps"));
+}
+
+TEST_F(RankProgramTest, TrainsOnTheRealFashionMnist) {
+  auto ranks =
+      start(2, R"("model": {"name": "fashion_cnn"}, "batchSize": 50, "maxSteps": 30, "validateEvery": {"steps": 1000},
+                           "data": {"format": "idx", "path": "/usr/share/datasets/fashion-mnist"})");
+  EXPECT_EQ(wait(ranks), (std::vector<int>{0, 0})) << ranks[0].log();
+  EXPECT_THAT(ranks[0].log(), HasSubstr("val_accuracy"));
+}
+
+}  // namespace
+}  // namespace trainyard

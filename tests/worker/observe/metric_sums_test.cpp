@@ -1,0 +1,84 @@
+#include "worker/observe/metric_sums.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/worker/fakes/rank_threads.hpp"
+
+namespace trainyard::observe {
+namespace {
+
+torch::Tensor scalar(double value) {
+  return torch::tensor(value);
+}
+
+TEST(MetricSums, ReduceOverBatchesAndRanksAsAskedFor) {
+  fakes::run_ranks(2, [](fakes::RankThread& rank) {
+    const double mine = rank.rank == 0 ? 1.0 : 5.0;
+    MetricSums sums;
+    for (const double value : {mine, mine + 1}) {
+      sums.add("mean", scalar(value), 1.0, {});
+      sums.add("sum", scalar(value), 7.0, {.reduce = Reduce::sum});
+      sums.add("min", scalar(value), 7.0, {.reduce = Reduce::min});
+      sums.add("max", scalar(value), 7.0, {.reduce = Reduce::max});
+      sums.add("of rank zero", scalar(value), 1.0, {.rank_zero_only = true});
+    }
+    const auto values = sums.reduce(*rank.communicator);
+    ASSERT_TRUE(values.has_value());
+    EXPECT_EQ(*values, (MetricValues{{"mean", 3.5}, {"sum", 14.0}, {"min", 1.0}, {"max", 6.0}, {"of rank zero", 1.5}}));
+  });
+}
+
+TEST(MetricSums, WeighMeansByTheBatchesSizes) {
+  dist::SingleCommunicator alone;
+  MetricSums sums;
+  sums.add("accuracy", scalar(1.0), 30, {});
+  sums.add("accuracy", scalar(0.0), 10, {});
+  EXPECT_EQ(*sums.reduce(alone), (MetricValues{{"accuracy", 0.75}}));
+}
+
+TEST(MetricSums, CountAMetricThatOnlyOneRankLogged) {
+  fakes::run_ranks(3, [](fakes::RankThread& rank) {
+    MetricSums sums;
+    if (rank.rank == 2) sums.add("seldom seen", scalar(4.0), 2.0, {});
+    EXPECT_EQ(*sums.reduce(*rank.communicator), (MetricValues{{"seldom seen", 4.0}}));
+  });
+}
+
+TEST(MetricSums, BeginAfreshAfterEachReduction) {
+  dist::SingleCommunicator alone;
+  MetricSums sums;
+  sums.add("loss", scalar(1.0), 1, {});
+  ASSERT_TRUE(sums.reduce(alone).has_value());
+  sums.add("loss", scalar(3.0), 1, {});
+  EXPECT_EQ(*sums.reduce(alone), (MetricValues{{"loss", 3.0}}));
+  EXPECT_EQ(*sums.reduce(alone), MetricValues{});
+}
+
+TEST(MetricSums, KeepWhatIsNotANumber) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  fakes::run_ranks(2, [](fakes::RankThread& rank) {
+    MetricSums sums;
+    for (const Reduce reduce : {Reduce::mean, Reduce::min, Reduce::max}) {
+      sums.add(std::to_string(static_cast<int>(reduce)), scalar(rank.rank == 0 ? nan : 1.0), 1.0, {.reduce = reduce});
+    }
+    const auto values = sums.reduce(*rank.communicator);
+    ASSERT_TRUE(values.has_value());
+    for (const auto& [name, value] : *values) EXPECT_TRUE(std::isnan(value)) << name;
+  });
+}
+
+TEST(MetricSums, DoNotChangeWhenTheValueDoesLater) {
+  dist::SingleCommunicator alone;
+  MetricSums sums;
+  torch::Tensor value = torch::tensor(2.0, torch::kDouble);
+  sums.add("count", value, 1.0, {.reduce = Reduce::sum});
+  value.zero_();
+  EXPECT_EQ(*sums.reduce(alone), (MetricValues{{"count", 2.0}}));
+}
+
+}  // namespace
+}  // namespace trainyard::observe

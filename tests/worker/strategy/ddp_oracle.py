@@ -1,0 +1,68 @@
+"""Trains the tiny model of tiny_model.hpp by PyTorch's own DistributedDataParallel, from given weights on given batches.
+
+Usage: ddp_oracle.py FOLDER WORLD_SIZE STEPS LR. FOLDER holds state.bin (float32: parameters, then buffers), images.bin (float32, by step, then
+rank) and labels.bin (int64). Writes result.bin in the form of state.bin.
+"""
+import os
+import socket
+import sys
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel
+
+
+class TinyModel(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(1, 4, 3)
+        self.norm = torch.nn.BatchNorm2d(4)
+        self.hidden = torch.nn.Linear(4 * 6 * 6, 16)
+        self.out = torch.nn.Linear(16, 10)
+
+    def forward(self, images):
+        features = torch.relu(self.norm(self.conv(images))).flatten(1)
+        return self.out(torch.relu(self.hidden(features)))
+
+
+def load(model, values):
+    values = torch.from_numpy(values)
+    with torch.no_grad():
+        for tensor in [*model.parameters(), *model.buffers()]:
+            tensor.copy_(values[: tensor.numel()].view(tensor.shape))
+            values = values[tensor.numel() :]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run(rank, folder, world_size, steps, lr, port):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world_size)
+    model = TinyModel()
+    if rank == 0:  # The others get rank 0's from DDP.
+        load(model, np.fromfile(os.path.join(folder, "state.bin"), np.float32))
+    ddp = DistributedDataParallel(model, bucket_cap_mb=0.001, gradient_as_bucket_view=True)
+    images = torch.from_numpy(np.fromfile(os.path.join(folder, "images.bin"), np.float32)).view(steps, world_size, 8, 1, 8, 8)
+    labels = torch.from_numpy(np.fromfile(os.path.join(folder, "labels.bin"), np.int64)).view(steps, world_size, 8)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=lr)
+    for step in range(steps):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(ddp(images[step, rank]), labels[step, rank]).backward()
+        optimizer.step()
+    if rank == 0:
+        state = [t.detach().float().flatten() for t in [*model.parameters(), *model.buffers()]]
+        torch.cat(state).numpy().tofile(os.path.join(folder, "result.bin"))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    arguments = (sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), free_port())
+    # Forked, so that torch is loaded once.
+    mp.start_processes(run, arguments, nprocs=int(sys.argv[2]), start_method="fork")

@@ -1,0 +1,256 @@
+#include "worker/strategy/ddp.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/worker/fakes/rank_threads.hpp"
+#include "tests/worker/strategy/tiny_model.hpp"
+
+namespace trainyard::strategy {
+namespace {
+
+using fakes::RankThread;
+using fakes::run_ranks;
+
+constexpr double lr = 0.1;
+/// So small that the tiny model has several buckets.
+constexpr BucketLimits small_limits{.first_bytes = 100, .bytes = 1000};
+
+Result<void> plain_wait(const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+  try {
+    work->wait();
+    return {};
+  } catch (const std::exception& error) {
+    return fail(ErrorKind::unavailable, std::string{what} + ": " + error.what());
+  }
+}
+
+Ddp make_ddp(const torch::nn::Module& module, RankThread& rank, const DdpOptions& options = {.limits = small_limits}) {
+  return Ddp{parameters_of(module), buffers_of(module), rank.process_group, *rank.communicator, plain_wait, options};
+}
+
+void train_step(Ddp& ddp, TinyModel& model, const TinyBatch& batch) {
+  ddp.zero_gradients();
+  const torch::Tensor loss = loss_of(model, batch);
+  ddp.begin_backward();
+  loss.backward();
+  const auto done = ddp.finish_gradients();
+  ASSERT_TRUE(done.has_value()) << done.error().message;
+  descend(model, lr);
+}
+
+/// The state of each rank's model after `steps` steps of our DDP, from rank 0's weights.
+std::vector<torch::Tensor> train_by_ddp(std::int64_t world_size, std::int64_t steps) {
+  std::vector<std::shared_ptr<TinyModel>> models;
+  for (std::int64_t rank = 0; rank < world_size; ++rank) models.push_back(make_tiny_model(rank));
+  std::vector<torch::Tensor> states(static_cast<std::size_t>(world_size));
+  run_ranks(world_size, [&](RankThread& rank) {
+    TinyModel& model = *models[static_cast<std::size_t>(rank.rank)];
+    Ddp ddp = make_ddp(model, rank);
+    ASSERT_TRUE(ddp.synchronize_model().has_value());
+    for (std::int64_t step = 0; step < steps; ++step) train_step(ddp, model, make_tiny_batch(step, rank.rank));
+    states[static_cast<std::size_t>(rank.rank)] = flat_state(model);
+  });
+  return states;
+}
+
+/// The same by c10d::Reducer; rank 0's state.
+torch::Tensor train_by_reducer(std::int64_t world_size, std::int64_t steps) {
+  std::vector<std::shared_ptr<TinyModel>> models;
+  for (std::int64_t rank = 0; rank < world_size; ++rank) models.push_back(make_tiny_model(0));
+  torch::Tensor state;
+  run_ranks(world_size, [&](RankThread& rank) {
+    TinyModel& model = *models[static_cast<std::size_t>(rank.rank)];
+    std::vector<torch::Tensor> parameters = model.parameters();
+    std::vector<std::size_t> all(parameters.size());
+    for (std::size_t index = 0; index < all.size(); ++index) all[index] = index;
+    c10d::Reducer reducer{parameters,
+                          {all},
+                          rank.process_group,
+                          std::vector<bool>(parameters.size(), false),
+                          /*bucket_bytes_cap=*/1000,
+                          /*find_unused_parameters=*/false,
+                          /*gradient_as_bucket_view=*/false,
+                          {},
+                          /*first_bucket_bytes_cap=*/100,
+                          /*skip_all_reduce_unused_params=*/false,
+                          /*use_python_reducer=*/false,
+                          {}};
+    for (std::int64_t step = 0; step < steps; ++step) {
+      std::vector<torch::Tensor> buffers = model.buffers();
+      c10d::broadcast_coalesced(rank.process_group, buffers, 1 << 20, 0);
+      const TinyBatch batch = make_tiny_batch(step, rank.rank);
+      reducer.prepare_for_forward();
+      reducer.rebuild_buckets();
+      const torch::Tensor loss = loss_of(model, batch);
+      reducer.prepare_for_backward({});
+      for (torch::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+      loss.backward();
+      descend(model, lr);
+    }
+    if (rank.rank == 0) state = flat_state(model);
+  });
+  return state;
+}
+
+void write_bytes(const std::filesystem::path& file, const std::vector<torch::Tensor>& tensors) {
+  std::ofstream out{file, std::ios::binary};
+  for (const torch::Tensor& tensor : tensors) {
+    const torch::Tensor dense = tensor.contiguous();
+    out.write(static_cast<const char*>(dense.const_data_ptr()), static_cast<std::streamsize>(dense.nbytes()));
+  }
+}
+
+TEST(Ddp, TrainsToTheBitsOfC10dsReducerOnTwoRanks) {
+  EXPECT_TRUE(torch::equal(train_by_ddp(2, 8)[0], train_by_reducer(2, 8)));
+}
+
+TEST(Ddp, TrainsToTheParametersOfC10dsReducerOnFourRanks) {
+  // Four terms are summed in an order that depends on the buckets' layout, so the last bits may differ.
+  const torch::Tensor difference = (train_by_ddp(4, 8)[0] - train_by_reducer(4, 8)).abs().max();
+  EXPECT_LT(difference.item<float>(), 1e-5F);
+}
+
+TEST(Ddp, LeavesEqualBitsOnAllRanks) {
+  const auto states = train_by_ddp(4, 8);
+  for (std::size_t rank = 1; rank < states.size(); ++rank)
+    EXPECT_TRUE(torch::equal(states[0], states[rank])) << "rank " << rank;
+}
+
+TEST(Ddp, TrainsToTheParametersOfPythonsDdp) {
+  // numpy comes with the full set of wheels, which `import torch` needs; looking for it is quicker than importing
+  // either.
+  if (std::system(TRAINYARD_TORCH_PYTHON
+                  " -c 'import importlib.util as u; exit(u.find_spec(\"numpy\") is None)' 2>/dev/null") != 0) {
+    if (std::getenv("CI") != nullptr) FAIL() << "Python's torch is missing: scripts/setup test installs it";
+    GTEST_SKIP() << "Python's torch is missing: scripts/setup test installs it";
+  }
+  constexpr std::int64_t steps = 8;
+  for (const std::int64_t world_size : {2, 4}) {
+    const fakes::TemporaryFolder folder;
+    std::vector<torch::Tensor> images, labels;
+    for (std::int64_t step = 0; step < steps; ++step) {
+      for (std::int64_t rank = 0; rank < world_size; ++rank) {
+        const TinyBatch batch = make_tiny_batch(step, rank);
+        images.push_back(batch.images);
+        labels.push_back(batch.labels);
+      }
+    }
+    write_bytes(std::filesystem::path{folder.path()} / "state.bin", {flat_state(*make_tiny_model(0))});
+    write_bytes(std::filesystem::path{folder.path()} / "images.bin", images);
+    write_bytes(std::filesystem::path{folder.path()} / "labels.bin", labels);
+    const std::string command = fmt::format("{} {}/ddp_oracle.py {} {} {} {} > {}/log 2>&1", TRAINYARD_TORCH_PYTHON,
+                                            TEST_FOLDER, folder.path(), world_size, steps, lr, folder.path());
+    ASSERT_EQ(std::system(command.c_str()), 0) << command;
+
+    const torch::Tensor ours = train_by_ddp(world_size, steps)[0];
+    torch::Tensor theirs = torch::empty_like(ours);
+    std::ifstream{std::filesystem::path{folder.path()} / "result.bin", std::ios::binary}.read(
+        static_cast<char*>(theirs.mutable_data_ptr()), static_cast<std::streamsize>(theirs.nbytes()));
+    EXPECT_LT((ours - theirs).abs().max().item<float>(), 1e-5F) << world_size << " ranks";
+  }
+}
+
+TEST(Ddp, NamesTheParameterThatDiffersBetweenRanks) {
+  std::vector<std::string> messages(2);
+  run_ranks(2, [&](RankThread& rank) {
+    torch::nn::Sequential model{torch::nn::Linear{4, 4}, torch::nn::Linear{4, 2 + rank.rank}};
+    const auto done = make_ddp(*model, rank).synchronize_model();
+    ASSERT_FALSE(done.has_value());
+    EXPECT_EQ(done.error().kind, ErrorKind::invalid);
+    messages[static_cast<std::size_t>(rank.rank)] = done.error().message;
+  });
+  EXPECT_EQ(
+      messages[0],
+      "the ranks' models differ: tensor 2 is '1.weight Float [2, 4]' on rank 0 and '1.weight Float [3, 4]' on rank 1");
+  EXPECT_EQ(messages[1], messages[0]);
+}
+
+/// Two branches, of which each rank may use another.
+struct Branches : torch::nn::Module {
+  Branches() {
+    register_module("first", first);
+    register_module("second", second);
+    register_module("never", never);
+  }
+  torch::nn::Linear first{3, 1};
+  torch::nn::Linear second{3, 1};
+  torch::nn::Linear never{3, 1};
+};
+
+TEST(Ddp, CountsAParameterThatOneRankDidNotUseAsZeroThereAndSkipsOneThatNobodyUsed) {
+  run_ranks(2, [&](RankThread& rank) {
+    Branches model;
+    {
+      const torch::NoGradGuard no_grad;
+      for (torch::Tensor& parameter : model.parameters()) parameter.fill_(1);
+    }
+    Ddp ddp = make_ddp(model, rank);
+    for (int step = 0; step < 3; ++step) {
+      ddp.zero_gradients();
+      const torch::Tensor input = torch::full({1, 3}, 2.0);
+      const torch::Tensor loss = (rank.rank == 0 ? model.first : model.second)(input).sum();
+      ddp.begin_backward();
+      loss.backward();
+      ASSERT_TRUE(ddp.finish_gradients().has_value());
+      EXPECT_TRUE(torch::equal(model.first->weight.grad(), torch::ones({1, 3}))) << "rank " << rank.rank;
+      EXPECT_TRUE(torch::equal(model.second->weight.grad(), torch::ones({1, 3}))) << "rank " << rank.rank;
+      EXPECT_FALSE(model.never->weight.grad().defined());
+    }
+  });
+}
+
+TEST(Ddp, GivesAllRanksTheBuffersOfRankZeroAfterEachStep) {
+  std::vector<torch::Tensor> means(2);
+  std::vector<std::shared_ptr<TinyModel>> models{make_tiny_model(0), make_tiny_model(0)};
+  run_ranks(2, [&](RankThread& rank) {
+    TinyModel& model = *models[static_cast<std::size_t>(rank.rank)];
+    Ddp ddp = make_ddp(model, rank);
+    train_step(ddp, model, make_tiny_batch(0, rank.rank));
+    means[static_cast<std::size_t>(rank.rank)] = model.norm->running_mean.clone();
+  });
+  const auto alone = make_tiny_model(0);
+  alone->forward(make_tiny_batch(0, 0).images);
+  EXPECT_TRUE(torch::equal(means[0], alone->norm->running_mean));
+  EXPECT_TRUE(torch::equal(means[1], means[0]));
+}
+
+TEST(Ddp, SaysSoWhenAPeerIsLost) {
+  run_ranks(2, [&](RankThread& rank) {
+    const auto model = std::make_shared<torch::nn::LinearImpl>(4, 1);
+    Ddp ddp = make_ddp(*model, rank);
+    if (rank.rank == 1) return;  // Its connections close with its group.
+    ddp.zero_gradients();
+    const torch::Tensor loss = model->forward(torch::ones({1, 4})).sum();
+    ddp.begin_backward();
+    loss.backward();
+    const auto done = ddp.finish_gradients();
+    ASSERT_FALSE(done.has_value());
+    EXPECT_EQ(done.error().kind, ErrorKind::unavailable);
+  });
+}
+
+TEST(Ddp, RefusesASecondBackwardPassInOneStep) {
+  run_ranks(1, [&](RankThread& rank) {
+    const auto model = std::make_shared<torch::nn::LinearImpl>(4, 1);
+    Ddp ddp = make_ddp(*model, rank);
+    ddp.zero_gradients();
+    model->forward(torch::ones({1, 4})).sum().backward();
+    EXPECT_THROW(model->forward(torch::ones({1, 4})).sum().backward(), std::exception);
+  });
+}
+
+}  // namespace
+}  // namespace trainyard::strategy

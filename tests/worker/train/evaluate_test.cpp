@@ -1,0 +1,61 @@
+#include "worker/train/evaluate.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <vector>
+
+#include "tests/worker/fakes/rank_threads.hpp"
+#include "tests/worker/train/small_module.hpp"
+
+namespace trainyard::train {
+namespace {
+
+TEST(Evaluate, GivesTheMeanOverAllSamplesHoweverManyRanksShareThem) {
+  const data::ImageDataset dataset = make_small_dataset(33, 1);
+  const auto alone = make_small_module(3);
+  dist::SingleCommunicator single;
+  const auto expected = evaluate(*alone, dataset, 33, single, [] {});
+  ASSERT_TRUE(expected.has_value());
+  EXPECT_EQ(expected->size(), 2U);
+
+  for (const std::int64_t world_size : {2, 4}) {
+    std::vector<std::shared_ptr<SmallModule>> modules;
+    for (std::int64_t rank = 0; rank < world_size; ++rank) modules.push_back(make_small_module(3));
+    fakes::run_ranks(world_size, [&](fakes::RankThread& rank) {
+      const auto values =
+          evaluate(*modules[static_cast<std::size_t>(rank.rank)], dataset, 5, *rank.communicator, [] {});
+      ASSERT_TRUE(values.has_value());
+      EXPECT_DOUBLE_EQ(values->at("val_accuracy"), expected->at("val_accuracy")) << world_size << " ranks";
+      EXPECT_NEAR(values->at("val_loss"), expected->at("val_loss"), 1e-6) << world_size << " ranks";
+    });
+  }
+}
+
+TEST(Evaluate, LeavesTheModuleAndTheRandomGeneratorAsTheyWere) {
+  const data::ImageDataset dataset = make_small_dataset(7, 1);
+  const auto module = make_small_module(3, 0.5);
+  module->train();
+  const torch::Tensor mean = module->named_buffers()["norm.running_mean"].clone();
+  const torch::Tensor state = at::globalContext().defaultGenerator(torch::kCPU).get_state().clone();
+  dist::SingleCommunicator single;
+  int batches = 0;
+  ASSERT_TRUE(evaluate(*module, dataset, 2, single, [&] { ++batches; }).has_value());
+  EXPECT_EQ(batches, 4);
+  EXPECT_TRUE(module->is_training());
+  EXPECT_TRUE(torch::equal(module->named_buffers()["norm.running_mean"], mean));
+  EXPECT_TRUE(torch::equal(at::globalContext().defaultGenerator(torch::kCPU).get_state(), state));
+}
+
+TEST(Evaluate, WorksWithMoreRanksThanSamples) {
+  const data::ImageDataset dataset = make_small_dataset(1, 1);
+  std::vector<std::shared_ptr<SmallModule>> modules{make_small_module(3), make_small_module(3)};
+  fakes::run_ranks(2, [&](fakes::RankThread& rank) {
+    const auto values = evaluate(*modules[static_cast<std::size_t>(rank.rank)], dataset, 5, *rank.communicator, [] {});
+    ASSERT_TRUE(values.has_value());
+    EXPECT_EQ(values->count("val_accuracy"), 1U);
+  });
+}
+
+}  // namespace
+}  // namespace trainyard::train

@@ -1,0 +1,60 @@
+#include "worker/train/job.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace trainyard::train {
+namespace {
+
+using testing::HasSubstr;
+
+launcher::Environment environment_of(std::map<std::string, std::string, std::less<>> variables) {
+  return [variables = std::move(variables)](std::string_view name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional{found->second};
+  };
+}
+
+TEST(ReadJob, TakesTrainingAndCheckpointFromTheSpec) {
+  const auto job =
+      read_job(environment_of({{"TRAINYARD_SPEC", R"({"training": {"model": {"name": "fashion_cnn"}, "batchSize": 7},
+                                                                  "checkpoint": {"uri": "file:///checkpoints"}})"},
+                               {"TRAINYARD_RECORD_SAMPLES", "/tmp/samples"},
+                               {"TRAINYARD_DATA_CACHE", "/cache"}}));
+  ASSERT_TRUE(job.has_value()) << job.error().message;
+  EXPECT_EQ(job->training.model.name, "fashion_cnn");
+  EXPECT_EQ(job->training.batch_size, 7);
+  EXPECT_EQ(job->checkpoint->uri, "file:///checkpoints");
+  EXPECT_EQ(job->sample_record_file, "/tmp/samples");
+  EXPECT_EQ(job->cache_folder, "/cache");
+}
+
+TEST(ReadJob, SavesNothingWithoutACheckpoint) {
+  const auto job = read_job(
+      environment_of({{"TRAINYARD_SPEC", R"({"training": {"model": {"name": "fashion_cnn"}}, "checkpoint": null})"}}));
+  ASSERT_TRUE(job.has_value()) << job.error().message;
+  EXPECT_FALSE(job->checkpoint.has_value());
+  EXPECT_FALSE(job->sample_record_file.has_value());
+}
+
+TEST(ReadJob, SaysWhatIsWrongWithTheSpec) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"", "TRAINYARD_SPEC is not set"},
+      {"{", "not a JSON object"},
+      {"[]", "not a JSON object"},
+      {R"({"checkpoint": {}})", "with the field `training`"},
+      {R"({"training": {"model": {"name": "fashion_cnn"}, "batchSize": "many"}})", "batchSize"},
+      {R"({"training": {"model": {"name": "fashion_cnn"}}, "checkpoint": {"uri": 3}})", "uri"}};
+  for (const auto& [spec, message] : cases) {
+    const auto job = read_job(spec.empty() ? environment_of({}) : environment_of({{"TRAINYARD_SPEC", spec}}));
+    ASSERT_FALSE(job.has_value()) << spec;
+    EXPECT_EQ(job.error().kind, ErrorKind::invalid) << spec;
+    EXPECT_THAT(job.error().message, HasSubstr(message)) << spec;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::train

@@ -1,0 +1,120 @@
+#include "worker/train/optimizers.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace trainyard::train {
+namespace {
+
+using resource::OptimizerName;
+using resource::OptimizerSpec;
+
+struct Weights {
+  torch::Tensor first = torch::linspace(-1, 1, 12).reshape({3, 4}).requires_grad_();
+  torch::Tensor second = torch::linspace(0, 2, 5).requires_grad_();
+  torch::Tensor frozen = torch::ones({2});
+
+  [[nodiscard]] Optimizer::NamedTensors named() const {
+    return {{"first", first}, {"second", second}, {"frozen", frozen}};
+  }
+  void set_gradients(std::int64_t step) {
+    first.mutable_grad() = torch::sin(torch::arange(12).to(torch::kFloat) + static_cast<float>(step)).reshape({3, 4});
+    second.mutable_grad() = torch::cos(torch::arange(5).to(torch::kFloat) * static_cast<float>(step));
+  }
+};
+
+TEST(Optimizers, AreThoseOfTorch) {
+  struct Case {
+    std::string what;
+    OptimizerSpec spec;
+    std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor>)> oracle;
+  };
+  const auto adam = [](double lr, double weight_decay) {
+    return [=](std::vector<torch::Tensor> weights) {
+      return std::make_unique<torch::optim::Adam>(weights, torch::optim::AdamOptions(lr).weight_decay(weight_decay));
+    };
+  };
+  const auto sgd = [](double lr, double momentum, double weight_decay) {
+    return [=](std::vector<torch::Tensor> weights) {
+      return std::make_unique<torch::optim::SGD>(
+          weights, torch::optim::SGDOptions(lr).momentum(momentum).weight_decay(weight_decay));
+    };
+  };
+  const std::vector<Case> cases{
+      {"Adam", {.name = OptimizerName::adam, .lr = 0.01}, adam(0.01, 0.0)},
+      {"Adam with weight decay", {.name = OptimizerName::adam, .lr = 0.01, .weight_decay = 0.1}, adam(0.01, 0.1)},
+      {"SGD", {.name = OptimizerName::sgd, .lr = 0.1}, sgd(0.1, 0.0, 0.0)},
+      {"SGD with momentum", {.name = OptimizerName::sgd, .lr = 0.1, .momentum = 0.9}, sgd(0.1, 0.9, 0.0)},
+      {"SGD with both",
+       {.name = OptimizerName::sgd, .lr = 0.1, .momentum = 0.9, .weight_decay = 0.01},
+       sgd(0.1, 0.9, 0.01)}};
+  for (const Case& c : cases) {
+    Weights ours, theirs;
+    const auto optimizer = make_optimizer(c.spec, ours.named());
+    const auto oracle = c.oracle({theirs.first, theirs.second});
+    for (std::int64_t step = 0; step < 10; ++step) {
+      ours.set_gradients(step);
+      theirs.set_gradients(step);
+      optimizer->step();
+      oracle->step();
+    }
+    EXPECT_TRUE(torch::allclose(ours.first, theirs.first, 1e-5, 1e-6)) << c.what;
+    EXPECT_TRUE(torch::allclose(ours.second, theirs.second, 1e-5, 1e-6)) << c.what;
+    EXPECT_TRUE(torch::equal(ours.frozen, torch::ones({2}))) << c.what;
+  }
+}
+
+TEST(Optimizers, GoOnToTheBitFromTheirState) {
+  for (const OptimizerSpec& spec : {OptimizerSpec{.name = OptimizerName::adam},
+                                    OptimizerSpec{.name = OptimizerName::sgd, .lr = 0.1, .momentum = 0.9}}) {
+    Weights whole, resumed;
+    const auto first = make_optimizer(spec, whole.named());
+    for (std::int64_t step = 0; step < 5; ++step) {
+      whole.set_gradients(step);
+      first->step();
+    }
+    const auto second = make_optimizer(spec, resumed.named());
+    {
+      const torch::NoGradGuard no_grad;
+      resumed.first.copy_(whole.first);
+      resumed.second.copy_(whole.second);
+    }
+    const auto from = first->state();
+    const auto to = second->state();
+    ASSERT_EQ(from.size(), to.size());
+    for (std::size_t index = 0; index < from.size(); ++index) {
+      EXPECT_EQ(from[index].first, to[index].first);
+      to[index].second.copy_(from[index].second);
+    }
+    for (std::int64_t step = 5; step < 10; ++step) {
+      whole.set_gradients(step);
+      resumed.set_gradients(step);
+      first->step();
+      second->step();
+    }
+    EXPECT_TRUE(torch::equal(whole.first, resumed.first));
+    EXPECT_TRUE(torch::equal(whole.second, resumed.second));
+  }
+}
+
+TEST(Optimizers, LeaveParametersWithoutGradientAlone) {
+  for (const OptimizerName name : {OptimizerName::adam, OptimizerName::sgd}) {
+    Weights weights;
+    const auto optimizer = make_optimizer({.name = name, .momentum = 0.9, .weight_decay = 0.1}, weights.named());
+    weights.set_gradients(1);
+    optimizer->step();
+    weights.set_gradients(2);
+    weights.second.mutable_grad().reset();
+    const torch::Tensor before = weights.second.detach().clone();
+    optimizer->step();
+    EXPECT_TRUE(torch::equal(weights.second, before));
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::train

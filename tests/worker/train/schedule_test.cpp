@@ -1,0 +1,111 @@
+#include "worker/train/schedule.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace trainyard::train {
+namespace {
+
+using resource::Every;
+using resource::TrainingSpec;
+
+/// 100 samples by 2 ranks of batch 10: five steps an epoch.
+Schedule make_schedule(const TrainingSpec& training, const Every& checkpoint_every = {}) {
+  return Schedule{training, checkpoint_every, 100, 2};
+}
+
+TrainingSpec training(std::optional<std::int64_t> epochs, std::optional<std::int64_t> max_steps) {
+  TrainingSpec spec;
+  spec.batch_size = 10;
+  spec.epochs = epochs;
+  spec.max_steps = max_steps;
+  return spec;
+}
+
+Position after_steps(const Schedule& schedule, std::int64_t steps) {
+  Position position;
+  for (std::int64_t step = 0; step < steps; ++step) position = schedule.next(position);
+  return position;
+}
+
+TEST(Schedule, EndsByEpochsOrStepsWhicheverComesFirst) {
+  struct Case {
+    std::string what;
+    std::optional<std::int64_t> epochs, max_steps;
+    std::int64_t steps, shown_epochs;
+  };
+  const std::vector<Case> cases{{"nothing set: one epoch", {}, {}, 5, 1},
+                                {"epochs", 3, {}, 15, 3},
+                                {"steps in the middle of the second epoch", {}, 7, 7, 2},
+                                {"steps before epochs", 3, 7, 7, 2},
+                                {"epochs before steps", 1, 100, 5, 1}};
+  for (const Case& c : cases) {
+    const Schedule schedule = make_schedule(training(c.epochs, c.max_steps));
+    for (std::int64_t step = 0; step < c.steps; ++step) {
+      const Position position = after_steps(schedule, step);
+      EXPECT_FALSE(schedule.is_finished(position)) << c.what << ", step " << step;
+      EXPECT_EQ(schedule.total_steps(position), c.steps) << c.what << ", step " << step;
+      EXPECT_EQ(schedule.epochs(position), c.shown_epochs) << c.what << ", step " << step;
+    }
+    EXPECT_TRUE(schedule.is_finished(after_steps(schedule, c.steps))) << c.what;
+    EXPECT_EQ(schedule.epochs(after_steps(schedule, c.steps)), c.shown_epochs) << c.what;
+    EXPECT_EQ(schedule.samples_left(after_steps(schedule, c.steps)), 0) << c.what;
+  }
+}
+
+TEST(Schedule, CountsAShortLastStepOfAnEpoch) {
+  TrainingSpec spec = training(2, {});
+  spec.batch_size = 30;
+  const Schedule schedule = make_schedule(spec);
+  EXPECT_EQ(schedule.total_steps({}), 4);
+  const Position middle = schedule.next({});
+  EXPECT_EQ(middle, (Position{.step = 1, .epoch = 0, .samples = 60}));
+  const Position end = schedule.next(middle);
+  EXPECT_EQ(end, (Position{.step = 2, .epoch = 1, .samples = 0}));
+  EXPECT_EQ(schedule.samples_between(middle, end), 40);
+  EXPECT_EQ(schedule.samples_left(middle), 140);
+  EXPECT_TRUE(schedule.is_epoch_end(end));
+}
+
+TEST(Schedule, IsDueAtEachMultipleOfAnyPart) {
+  TrainingSpec spec = training(4, {});
+  spec.log_every = {.steps = 3, .epochs = {}, .time = {}};
+  spec.validate_every = Every{.steps = {}, .epochs = 2, .time = {}};
+  const Schedule schedule = make_schedule(spec, {.steps = 4, .epochs = 1, .time = {}});
+  std::vector<std::int64_t> logs, validations, checkpoints;
+  for (std::int64_t step = 0; step <= 20; ++step) {
+    const Position position = after_steps(schedule, step);
+    if (schedule.is_log_due(position)) logs.push_back(step);
+    if (schedule.is_validation_due(position)) validations.push_back(step);
+    if (schedule.is_checkpoint_due(position)) checkpoints.push_back(step);
+  }
+  EXPECT_EQ(logs, (std::vector<std::int64_t>{3, 6, 9, 12, 15, 18}));
+  EXPECT_EQ(validations, (std::vector<std::int64_t>{10, 20}));
+  EXPECT_EQ(checkpoints, (std::vector<std::int64_t>{4, 5, 8, 10, 12, 15, 16, 20}));
+}
+
+TEST(Schedule, ValidatesAndSavesAfterEachEpochWhereNothingIsSet) {
+  const Schedule schedule = make_schedule(training(2, {}));
+  EXPECT_TRUE(schedule.is_validation_due(after_steps(schedule, 5)));
+  EXPECT_TRUE(schedule.is_checkpoint_due(after_steps(schedule, 5)));
+  EXPECT_FALSE(schedule.is_checkpoint_due(after_steps(schedule, 4)));
+}
+
+TEST(Schedule, LeavesCheckpointsByTimeToTheTrainer) {
+  const Schedule schedule =
+      make_schedule(training(2, {}), {.steps = {}, .epochs = {}, .time = std::chrono::minutes{5}});
+  for (std::int64_t step = 0; step <= 10; ++step)
+    EXPECT_FALSE(schedule.is_checkpoint_due(after_steps(schedule, step))) << step;
+}
+
+TEST(Schedule, KeepsTheEpochsLeftWhenTheNumberOfRanksHasChanged) {
+  const Position saved_by_two_ranks{.step = 7, .epoch = 1, .samples = 40};
+  const Schedule of_four{training(3, {}), {}, 100, 4};
+  EXPECT_EQ(of_four.total_steps(saved_by_two_ranks), 7 + 2 + 3);
+  EXPECT_EQ(of_four.samples_left(saved_by_two_ranks), 160);
+}
+
+}  // namespace
+}  // namespace trainyard::train

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "worker/data/image_dataset.hpp"
+#include "worker/data/synthetic.hpp"
+#include "worker/include/trainyard/module.hpp"
+
+namespace trainyard::train {
+
+/// A small classifier of 28x28 images with BatchNorm and, if asked for, dropout. `on_step` runs in each training step,
+/// before the forward pass.
+class SmallModule final : public Module {
+ public:
+  explicit SmallModule(double dropout = 0.0) : drop_{torch::nn::DropoutOptions(dropout)} {
+    register_module("norm", norm_);
+    register_module("hidden", hidden_);
+    register_module("drop", drop_);
+    register_module("out", out_);
+  }
+
+  [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index) override {
+    if (on_step) on_step(batch_index);
+    log("images", static_cast<double>(batch.size()), {.reduce = Reduce::sum, .on_step = false, .on_epoch = true});
+    return torch::cross_entropy_loss(forward(batch.inputs), batch.targets) * loss_factor;
+  }
+  void validation_step(const Batch& batch, std::int64_t /*batch_index*/) override {
+    const torch::Tensor logits = forward(batch.inputs);
+    log("val_loss", torch::cross_entropy_loss(logits, batch.targets));
+    log("val_accuracy", logits.argmax(1).eq(batch.targets).to(torch::kDouble).mean());
+  }
+
+  void set_uses_batch_norm(bool uses) { uses_batch_norm_ = uses; }
+
+  std::function<void(std::int64_t)> on_step;
+  double loss_factor = 1.0;
+
+ private:
+  bool uses_batch_norm_ = true;
+
+  torch::Tensor forward(const torch::Tensor& images) {
+    return out_(drop_(torch::relu(hidden_((uses_batch_norm_ ? norm_(images) : images).flatten(1)))));
+  }
+
+  torch::nn::BatchNorm2d norm_{1};
+  torch::nn::Linear hidden_{784, 8};
+  torch::nn::Dropout drop_;
+  torch::nn::Linear out_{8, 10};
+};
+
+/// A module whose weights depend on `seed` alone. Not from several threads at a time.
+inline std::shared_ptr<SmallModule> make_small_module(std::int64_t seed, double dropout = 0.0) {
+  torch::manual_seed(static_cast<std::uint64_t>(seed));
+  return std::make_shared<SmallModule>(dropout);
+}
+
+inline data::ImageDataset make_small_dataset(std::int64_t samples, std::int64_t part) {
+  auto images = data::make_synthetic_images(samples, 0, part);
+  return data::ImageDataset{std::move(images.images), std::move(images.labels)};
+}
+
+}  // namespace trainyard::train

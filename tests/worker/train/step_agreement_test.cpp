@@ -1,0 +1,45 @@
+#include "worker/train/step_agreement.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/worker/fakes/rank_threads.hpp"
+
+namespace trainyard::train {
+namespace {
+
+Result<void> plain_wait(const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+  try {
+    work->wait();
+    return {};
+  } catch (const std::exception& error) {
+    return fail(ErrorKind::unavailable, std::string{what} + ": " + error.what());
+  }
+}
+
+TEST(StepAgreement, TellsAllRanksWhatOneAsksFor) {
+  fakes::run_ranks(3, [](fakes::RankThread& rank) {
+    StepAgreement agreement{rank.process_group, plain_wait};
+    const auto agree = [&](const StepFlags& mine) {
+      agreement.begin(mine);
+      return agreement.finish().value();
+    };
+    EXPECT_EQ(agree({}), StepFlags{});
+    EXPECT_EQ(agree({.is_stop_asked = rank.rank == 1}), (StepFlags{.is_stop_asked = true}));
+    EXPECT_EQ(agree({.is_checkpoint_asked = rank.rank == 0}), (StepFlags{.is_checkpoint_asked = true}));
+    EXPECT_EQ(agree({}), StepFlags{});
+  });
+}
+
+TEST(StepAgreement, FailsWhenARankHasGone) {
+  fakes::run_ranks(2, [](fakes::RankThread& rank) {
+    if (rank.rank == 1) return;
+    StepAgreement agreement{rank.process_group, plain_wait};
+    agreement.begin({});
+    const auto flags = agreement.finish();
+    ASSERT_FALSE(flags.has_value());
+    EXPECT_EQ(flags.error().kind, ErrorKind::unavailable);
+  });
+}
+
+}  // namespace
+}  // namespace trainyard::train

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/fakes/fake_clock.hpp"
+#include "tests/worker/fakes/fake_rank_link.hpp"
+#include "tests/worker/fakes/rank_threads.hpp"
+#include "tests/worker/train/small_module.hpp"
+#include "worker/checkpoint/checkpointer.hpp"
+#include "worker/strategy/model_agreement.hpp"
+#include "worker/train/named_tensors.hpp"
+#include "worker/train/trainer.hpp"
+
+namespace trainyard::train {
+
+/// A whole run of the trainer on ranks that are threads: state what matters, then run().
+class TrainingRun {
+ public:
+  struct Rank {
+    std::shared_ptr<SmallModule> module;
+    std::unique_ptr<fakes::FakeRankLink> link = std::make_unique<fakes::FakeRankLink>();
+    launcher::RankEnd end;
+    std::uint64_t checksum = 0;  ///< Of parameters and buffers, at the end.
+  };
+
+  /// 10 samples a step and rank, of 100: 5 steps an epoch with two ranks.
+  explicit TrainingRun(std::int64_t world_size = 2, double dropout = 0.0) {
+    training.batch_size = 10;
+    training.log_every.steps = 2;
+    for (std::int64_t rank = 0; rank < world_size; ++rank) {
+      ranks.emplace_back();
+      ranks.back().module = make_small_module(5, dropout);
+    }
+  }
+
+  void run() {
+    torch::manual_seed(99);
+    fakes::run_ranks(static_cast<std::int64_t>(ranks.size()), [this](fakes::RankThread& thread) { run_rank(thread); });
+  }
+
+  resource::TrainingSpec training;
+  std::optional<resource::CheckpointSpec> checkpoint;
+  std::optional<std::string> sample_record;
+  std::int64_t attempt = 1;
+  std::int64_t training_samples = 100;
+  std::vector<Rank> ranks;
+  fakes::FakeClock clock;
+
+ private:
+  void run_rank(fakes::RankThread& thread) {
+    Rank& rank = ranks[static_cast<std::size_t>(thread.rank)];
+    const auto train_data = make_small_dataset(training_samples, 0);
+    const auto validation_data = make_small_dataset(33, 1);
+    dist::Group group{.rank = thread.rank,
+                      .world_size = thread.world_size,
+                      .store = {},
+                      .process_group = thread.process_group,
+                      .communicator = std::move(thread.communicator)};
+    const strategy::WaitForWork wait = [](const c10::intrusive_ptr<c10d::Work>& work,
+                                          std::string_view what) -> Result<void> {
+      try {
+        work->wait();
+        return {};
+      } catch (const std::exception& error) {
+        return fail(ErrorKind::unavailable, std::string{what} + ": " + error.what());
+      }
+    };
+    const auto optimizer = rank.module->configure_optimizers(training.optimizer);
+    const auto gradients = rank.module->configure_gradient_sync(group, wait);
+    std::unique_ptr<checkpoint::Checkpointer> checkpointer;
+    if (checkpoint) {
+      auto opened = checkpoint::open_checkpointer(
+          *checkpoint, {.job = "ns/job", .job_uid = "uid", .attempt = attempt, .fingerprint = "same"},
+          *group.communicator, clock);
+      ASSERT_TRUE(opened.has_value()) << opened.error().message;
+      checkpointer = std::move(*opened);
+    }
+    std::optional<SampleRecord> record;
+    if (sample_record) record.emplace(*SampleRecord::open(*sample_record, attempt, thread.rank));
+    Trainer trainer{{.training = training,
+                     .checkpoint_every = checkpoint ? checkpoint->every : resource::Every{},
+                     .module = *rank.module,
+                     .train_data = train_data,
+                     .validation_data = &validation_data,
+                     .optimizer = *optimizer,
+                     .gradients = *gradients,
+                     .group = group,
+                     .link = *rank.link,
+                     .wait = wait,
+                     .checkpointer = checkpointer.get(),
+                     .sample_record = std::move(record),
+                     .clock = clock}};
+    try {
+      rank.end = trainer.run();
+    } catch (const std::exception& error) {
+      rank.end = {.exit_code = 1, .reason = "Threw", .message = error.what(), .culprit = {}};
+    }
+    NamedTensors state = named_parameters(*rank.module);
+    for (const auto& buffer : named_buffers(*rank.module)) state.push_back(buffer);
+    rank.checksum = strategy::checksum(state);
+  }
+};
+
+}  // namespace trainyard::train

@@ -1,0 +1,75 @@
+#include "worker/train/training_state.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <set>
+
+#include "tests/worker/train/small_module.hpp"
+
+namespace trainyard::train {
+namespace {
+
+TEST(RandomState, TakesTheGeneratorBackToWhereItWasRead) {
+  RandomState random{torch::kCPU};
+  random.read();
+  const torch::Tensor first = torch::rand({5});
+  torch::manual_seed(1234);
+  random.write();
+  EXPECT_TRUE(torch::equal(torch::rand({5}), first));
+}
+
+TEST(MakeState, HoldsAllThatATrainingNeedsUnderUniqueNames) {
+  const auto module = make_small_module(0);
+  const auto optimizer = module->configure_optimizers({});
+  const checkpoint::State state = make_state(*module, *optimizer, RandomState{torch::kCPU});
+  std::set<std::string> names;
+  for (const checkpoint::Entry& entry : state.entries) names.insert(entry.name);
+  EXPECT_EQ(names.size(), state.entries.size());
+  for (const char* name :
+       {"model.hidden.weight", "model.norm.running_mean", "optimizer.exp_avg.hidden.weight", "rng.cpu"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+  for (const checkpoint::Entry& entry : state.entries) EXPECT_FALSE(entry.tensor.requires_grad()) << entry.name;
+}
+
+TEST(MakeState, SharesMemoryWithTheModule) {
+  const auto module = make_small_module(0);
+  const auto optimizer = module->configure_optimizers({});
+  const checkpoint::State state = make_state(*module, *optimizer, RandomState{torch::kCPU});
+  state.entries.front().tensor.fill_(7);
+  EXPECT_TRUE(torch::equal(module->parameters().front(), torch::full_like(module->parameters().front(), 7)));
+}
+
+TEST(TrainingValues, ComeBackFromJson) {
+  const TrainingValues values{.position = {.step = 7, .epoch = 1, .samples = 40}, .metrics = {{"val_accuracy", 0.1}}};
+  const auto parsed = parse_training_values(nlohmann::json::parse(to_json(values).dump()));
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(parsed->position, values.position);
+  EXPECT_EQ(parsed->metrics, values.metrics);
+}
+
+TEST(TrainingValues, LeaveOutWhatJsonCannotHold) {
+  EXPECT_EQ(to_json({.position = {}, .metrics = {{"val_loss", std::nan("")}}}).at("metrics").size(), 0U);
+}
+
+TEST(TrainingValues, AreCorruptWithoutTheirPosition) {
+  for (const char* text : {"{}", "[]", R"({"step": "seven", "epoch": 1, "samples": 0, "metrics": {}})"}) {
+    const auto parsed = parse_training_values(nlohmann::json::parse(text));
+    ASSERT_FALSE(parsed.has_value()) << text;
+    EXPECT_EQ(parsed.error().kind, ErrorKind::corrupt);
+  }
+}
+
+TEST(Fingerprint, DependsOnTheModelsShapeAndTheDataButNotOnWeights) {
+  const data::ImageDataset data = make_small_dataset(100, 0);
+  const std::string expected = fingerprint("small", *make_small_module(0), data);
+  EXPECT_EQ(fingerprint("small", *make_small_module(1), data), expected);
+  EXPECT_NE(fingerprint("other", *make_small_module(0), data), expected);
+  EXPECT_NE(fingerprint("small", *make_small_module(0), make_small_dataset(101, 0)), expected);
+  EXPECT_NE(fingerprint("small", *make_small_module(0), make_small_dataset(100, 1)), expected);
+}
+
+}  // namespace
+}  // namespace trainyard::train

@@ -1,0 +1,59 @@
+#include "worker/checkpoint/core/agreement.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+namespace trainyard::checkpoint {
+namespace {
+
+std::string to_text(const Result<nlohmann::json>& outcome) {
+  nlohmann::json object;
+  if (outcome) {
+    object["value"] = *outcome;
+  } else {
+    object["kind"] = static_cast<int>(outcome.error().kind);
+    object["message"] = outcome.error().message;
+  }
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Result<nlohmann::json> parse_outcome(const std::string& text) {
+  nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
+  if (!object.is_object()) return fail(ErrorKind::internal, "a rank said something that is no outcome");
+  if (object.contains("value")) return std::move(object["value"]);
+  return fail(static_cast<ErrorKind>(object.value("kind", static_cast<int>(ErrorKind::internal))),
+              object.value("message", ""));
+}
+
+}  // namespace
+
+Result<std::vector<nlohmann::json>> gather_all(dist::Communicator& communicator, const Result<nlohmann::json>& mine) {
+  const auto texts = communicator.all_gather(to_text(mine));
+  if (!texts) return tl::unexpected(texts.error());
+  std::vector<nlohmann::json> values;
+  std::optional<Error> first_error;
+  for (std::size_t rank = 0; rank < texts->size(); ++rank) {
+    auto outcome = parse_outcome((*texts)[rank]);
+    if (outcome) {
+      values.push_back(std::move(*outcome));
+    } else if (!first_error || (is_transient(first_error->kind) && !is_transient(outcome.error().kind))) {
+      first_error = fail(fmt::format("rank {}", rank), outcome.error()).value();
+    }
+  }
+  if (first_error) return tl::unexpected(*first_error);
+  return values;
+}
+
+Result<void> agree(dist::Communicator& communicator, const Result<void>& mine) {
+  const Result<nlohmann::json> outcome = mine.map([] { return nlohmann::json(true); });
+  return gather_all(communicator, outcome).map([](const auto&) {});
+}
+
+Result<nlohmann::json> follow_rank0(dist::Communicator& communicator, const Result<nlohmann::json>& mine) {
+  const auto text = communicator.broadcast(communicator.rank() == 0 ? to_text(mine) : std::string{});
+  if (!text) return tl::unexpected(text.error());
+  return parse_outcome(*text);
+}
+
+}  // namespace trainyard::checkpoint

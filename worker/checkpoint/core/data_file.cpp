@@ -1,0 +1,200 @@
+#include "worker/checkpoint/core/data_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "storage/crc32c.hpp"
+#include "worker/checkpoint/core/safetensors.hpp"
+#include "worker/checkpoint/core/sealed_json.hpp"
+#include "worker/checkpoint/core/split.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+SafetensorsTensor tensor_of(const EntryInfo& info, const Slice& slice, std::uint64_t bytes) {
+  SafetensorsTensor tensor{.name = info.name, .dtype = info.dtype, .shape = info.shape, .bytes = bytes};
+  if (slice.row_end - slice.row_begin < row_count(info)) {
+    tensor.name = fmt::format("{}[{}:{}]", info.name, slice.row_begin, slice.row_end);
+    tensor.shape.front() = static_cast<std::int64_t>(slice.row_end - slice.row_begin);
+  }
+  if (!safetensors_element_bytes(info.dtype)) {
+    // Of a type that the format does not know: as bytes, with the element as one more dimension.
+    std::uint64_t elements = 1;
+    for (const std::int64_t extent : tensor.shape) elements *= static_cast<std::uint64_t>(extent);
+    tensor.dtype = "U8";
+    tensor.shape.push_back(elements == 0 ? 1 : static_cast<std::int64_t>(bytes / elements));
+  }
+  return tensor;
+}
+
+constexpr std::uint64_t read_together_bytes_max = std::uint64_t{32} << 20;
+
+Error damage(storage::Store& store, const Manifest& manifest, std::int64_t rank, std::string_view what) {
+  return {ErrorKind::corrupt, fmt::format("{}: {}", store.uri_of(data_key(manifest.id, rank)), what), std::nullopt};
+}
+
+bool is_needed(const EntryInfo& info, std::int64_t file_rank, std::int64_t rank) {
+  return info.placement != Placement::per_rank || file_rank == rank;
+}
+
+// A chunk and where its bytes belong.
+struct Wanted {
+  const Chunk* chunk = nullptr;
+  std::span<std::byte> into;
+};
+
+// The chunks of one file that `rank` needs, each with its place in `entries`.
+Result<std::vector<Wanted>> wanted_of(storage::Store& store, const Manifest& manifest, const Receipt& receipt,
+                                      std::int64_t rank,
+                                      const std::unordered_map<std::string_view, const HostEntry*>& entries) {
+  std::vector<Wanted> wanted;
+  for (const Chunk& chunk : receipt.chunks) {
+    const auto found = entries.find(chunk.entry);
+    if (found == entries.end())
+      return tl::unexpected(damage(store, manifest, receipt.rank, "the manifest names an unknown entry"));
+    const EntryInfo& info = found->second->info;
+    if (!is_needed(info, receipt.rank, rank)) continue;
+    if (chunk.row_begin > chunk.row_end || chunk.row_end > row_count(info) ||
+        chunk.bytes != (chunk.row_end - chunk.row_begin) * row_bytes(info)) {
+      return tl::unexpected(damage(store, manifest, receipt.rank, "the manifest's sizes contradict each other"));
+    }
+    wanted.push_back(
+        {.chunk = &chunk, .into = found->second->bytes.subspan(chunk.row_begin * row_bytes(info), chunk.bytes)});
+  }
+  return wanted;
+}
+
+// Reads chunks that lie one after the other by one request, straight into place if it is only one.
+Result<void> read_together(storage::Store& store, const std::string& key, std::span<const Wanted> wanted) {
+  if (wanted.size() == 1) return store.get_range(key, wanted.front().chunk->offset, wanted.front().into);
+  const std::uint64_t begin = wanted.front().chunk->offset;
+  std::vector<std::byte> buffer(wanted.back().chunk->offset + wanted.back().chunk->bytes - begin);
+  if (auto read = store.get_range(key, begin, buffer); !read) return read;
+  for (const Wanted& one : wanted) {
+    std::copy_n(buffer.begin() + static_cast<std::ptrdiff_t>(one.chunk->offset - begin), one.into.size(),
+                one.into.begin());
+  }
+  return {};
+}
+
+// How many of `wanted`'s first chunks are read together: neighbours, up to a size at which one more request costs
+// nothing.
+std::size_t neighbour_count(std::span<const Wanted> wanted) {
+  std::uint64_t bytes = wanted.front().chunk->bytes;
+  std::size_t count = 1;
+  while (count < wanted.size() &&
+         wanted[count].chunk->offset == wanted[count - 1].chunk->offset + wanted[count - 1].chunk->bytes &&
+         bytes + wanted[count].chunk->bytes <= read_together_bytes_max) {
+    bytes += wanted[count++].chunk->bytes;
+  }
+  return count;
+}
+
+Result<void> read_file(storage::Store& store, const Manifest& manifest, std::int64_t file_rank,
+                       std::span<const Wanted> wanted) {
+  while (!wanted.empty()) {
+    const auto group = wanted.first(neighbour_count(wanted));
+    if (auto read = read_together(store, data_key(manifest.id, file_rank), group); !read) return read;
+    for (const Wanted& one : group) {
+      if (storage::crc32c(one.into) != one.chunk->crc32c) {
+        return tl::unexpected(
+            damage(store, manifest, file_rank, fmt::format("the checksum of {} does not match", one.chunk->entry)));
+      }
+    }
+    wanted = wanted.subspan(group.size());
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Receipt> write_share(storage::Store& store, const CheckpointId& id, std::int64_t rank, std::int64_t world_size,
+                            std::span<const HostEntry> entries) {
+  std::vector<EntryInfo> infos;
+  for (const HostEntry& entry : entries) infos.push_back(entry.info);
+  std::vector<Slice> share = share_of(rank, world_size, infos);
+  // Wide elements first: every tensor lies at a multiple of its element's size, which readers that map the file need.
+  const auto element_bytes = [](const EntryInfo& info) { return safetensors_element_bytes(info.dtype).value_or(1); };
+  std::stable_sort(share.begin(), share.end(), [&](const Slice& a, const Slice& b) {
+    return element_bytes(infos[a.entry]) > element_bytes(infos[b.entry]);
+  });
+
+  Receipt receipt{.rank = rank, .bytes = 0, .crc32c = 0, .chunks = {}};
+  std::vector<SafetensorsTensor> tensors;
+  std::vector<std::span<const std::byte>> pieces = {{}};  // The header's place.
+  for (const Slice& slice : share) {
+    const EntryInfo& info = infos[slice.entry];
+    const std::uint64_t bytes = (slice.row_end - slice.row_begin) * row_bytes(info);
+    const std::span<const std::byte> piece =
+        entries[slice.entry].bytes.subspan(slice.row_begin * row_bytes(info), bytes);
+    tensors.push_back(tensor_of(info, slice, bytes));
+    pieces.push_back(piece);
+    receipt.chunks.push_back({.entry = info.name,
+                              .row_begin = slice.row_begin,
+                              .row_end = slice.row_end,
+                              .offset = 0,
+                              .bytes = bytes,
+                              .crc32c = storage::crc32c(piece)});
+  }
+  const std::string header = safetensors_header(
+      tensors, {{"format", "pt"}, {"step", std::to_string(id.step)}, {"rank", std::to_string(rank)}});
+  pieces.front() = std::as_bytes(std::span{header});
+  receipt.bytes = header.size();
+  for (Chunk& chunk : receipt.chunks) {
+    chunk.offset = receipt.bytes;
+    receipt.bytes += chunk.bytes;
+  }
+  for (const auto& piece : pieces) receipt.crc32c = storage::crc32c(piece, receipt.crc32c);
+
+  return store.put(data_key(id, rank), pieces)
+      .and_then([&] { return storage::put_text(store, receipt_key(id, rank), seal(to_json(receipt))); })
+      .map([&] { return std::move(receipt); });
+}
+
+Result<void> check_entries(const Manifest& manifest, std::span<const HostEntry> entries) {
+  std::unordered_map<std::string_view, const EntryInfo*> saved;
+  for (const EntryInfo& info : manifest.entries) saved.emplace(info.name, &info);
+  const auto differs = [&](std::string_view name, std::string_view how) {
+    return fail(ErrorKind::invalid,
+                fmt::format("the checkpoint of step {} does not fit this model: {} {}", manifest.id.step, name, how));
+  };
+  for (const HostEntry& entry : entries) {
+    const auto found = saved.find(entry.info.name);
+    if (found == saved.end()) return differs(entry.info.name, "is not in it");
+    if (!(*found->second == entry.info)) {
+      return differs(entry.info.name, fmt::format("is {} [{}] in it, and {} [{}] here", found->second->dtype,
+                                                  fmt::join(found->second->shape, ", "), entry.info.dtype,
+                                                  fmt::join(entry.info.shape, ", ")));
+    }
+    saved.erase(found);
+  }
+  if (!saved.empty()) return differs(saved.begin()->first, "is only in it");
+  return {};
+}
+
+Result<void> read_state(storage::Store& store, const Manifest& manifest, std::int64_t rank,
+                        std::span<const HostEntry> entries) {
+  std::unordered_map<std::string_view, const HostEntry*> by_name;
+  for (const HostEntry& entry : entries) by_name.emplace(entry.info.name, &entry);
+  std::unordered_map<std::string_view, std::uint64_t> bytes_read;
+  for (const Receipt& receipt : manifest.receipts) {
+    const auto wanted = wanted_of(store, manifest, receipt, rank, by_name);
+    if (!wanted) return tl::unexpected(wanted.error());
+    if (auto read = read_file(store, manifest, receipt.rank, *wanted); !read) return read;
+    for (const Wanted& one : *wanted) bytes_read[one.chunk->entry] += one.chunk->bytes;
+  }
+  const bool has_our_own = rank < static_cast<std::int64_t>(manifest.receipts.size());
+  for (const HostEntry& entry : entries) {
+    const bool is_absent = entry.info.placement == Placement::per_rank && !has_our_own;
+    if (!is_absent && bytes_read[entry.info.name] != entry.info.bytes) {
+      return tl::unexpected(
+          damage(store, manifest, 0, fmt::format("the manifest leaves out a part of {}", entry.info.name)));
+    }
+  }
+  return {};
+}
+
+}  // namespace trainyard::checkpoint

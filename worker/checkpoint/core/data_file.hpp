@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "common/result.hpp"
+#include "storage/store.hpp"
+#include "worker/checkpoint/core/entry.hpp"
+#include "worker/checkpoint/core/manifest.hpp"
+
+namespace trainyard::checkpoint {
+
+/// Puts the share of `entries` (all of the state, in an order that is the same on every rank) that is `rank`'s as one
+/// safetensors file, straight from the entries' memory, then its receipt, which is returned. Safe to repeat.
+[[nodiscard]] Result<Receipt> write_share(storage::Store& store, const CheckpointId& id, std::int64_t rank,
+                                          std::int64_t world_size, std::span<const HostEntry> entries);
+
+/// Success when `entries` are those of the manifest: same names, placements, dtypes and shapes. ErrorKind::invalid
+/// names the first difference.
+[[nodiscard]] Result<void> check_entries(const Manifest& manifest, std::span<const HostEntry> entries);
+
+/// Fills `entries` with `rank`'s state out of a checkpoint, of any number of ranks, and verifies every byte. Per-rank
+/// entries of a rank that the checkpoint does not have stay as they are. ErrorKind::corrupt or not_found for a damaged
+/// one. Needs check_entries().
+[[nodiscard]] Result<void> read_state(storage::Store& store, const Manifest& manifest, std::int64_t rank,
+                                      std::span<const HostEntry> entries);
+
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,85 @@
+#include "worker/checkpoint/core/fence.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "common/logging.hpp"
+#include "worker/checkpoint/core/inventory.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+void warn_of_single_writer(storage::Store& store, const Claim& claim) {
+  logging::warn("this store has no conditional create: make sure that only one job at a time writes here",
+                {{"job", claim.identity.job}, {"uri", store.uri_of("")}});
+}
+
+// Some servers ignore the condition and overwrite. The same claim once more must be refused; where it is not, no harm
+// is done by it.
+Result<void> try_condition(storage::Store& store, const Claim& claim) {
+  const auto again = storage::put_text(store, claim_key(claim.generation), to_text(claim), {.if_absent = true});
+  if (again) warn_of_single_writer(store, claim);
+  if (!again && again.error().kind != ErrorKind::already_exists) return again;
+  return {};
+}
+
+Result<void> fenced_by(storage::Store& store, const Claim& ours, const Claim& other) {
+  if (is_same_job(ours.identity, other.identity)) {
+    return fail(
+        ErrorKind::conflict,
+        fmt::format("attempt {} of {} has taken over the checkpoints in {} (generation {}, this run has {})",
+                    other.identity.attempt, other.identity.job, store.uri_of(""), other.generation, ours.generation));
+  }
+  return fail(ErrorKind::invalid,
+              fmt::format("job {} has taken over the checkpoints in {}: give each job its own checkpoint.uri",
+                          other.identity.job, store.uri_of("")));
+}
+
+}  // namespace
+
+std::string make_nonce() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
+}
+
+Result<void> put_claim(storage::Store& store, const Claim& claim) {
+  const std::string key = claim_key(claim.generation);
+  auto put = storage::put_text(store, key, to_text(claim), {.if_absent = store.has_conditional_create()});
+  if (!put && !store.has_conditional_create()) put = storage::put_text(store, key, to_text(claim));
+  if (!put && put.error().kind == ErrorKind::already_exists) {
+    // Ours, when the reply to an earlier try was lost.
+    const auto claimed = storage::get_text(store, key).and_then(parse_claim);
+    return claimed && claimed->nonce == claim.nonce ? Result<void>{} : put;
+  }
+  if (!put) return put;
+  if (store.has_conditional_create()) return try_condition(store, claim);
+  warn_of_single_writer(store, claim);
+  return {};
+}
+
+Result<void> check_newest(storage::Store& store, const Claim& ours) {
+  const auto highest = highest_generation(store);
+  if (!highest) return tl::unexpected(highest.error());
+  const auto newest = storage::get_text(store, claim_key(std::max(*highest, ours.generation))).and_then(parse_claim);
+  if (newest) return newest->nonce == ours.nonce ? Result<void>{} : fenced_by(store, ours, *newest);
+  if (newest.error().kind == ErrorKind::corrupt || newest.error().kind == ErrorKind::not_found) {
+    return fail(ErrorKind::conflict, fmt::format("this run's claim on {} is gone or unreadable: {}", store.uri_of(""),
+                                                 newest.error().message));
+  }
+  return tl::unexpected(newest.error());
+}
+
+Result<void> put_manifest(storage::Store& store, const Manifest& manifest, const Claim& ours) {
+  const std::string key = manifest_key(manifest.id);
+  auto put = storage::put_text(store, key, to_text(manifest), {.if_absent = store.has_conditional_create()});
+  if (put || put.error().kind != ErrorKind::already_exists) return put;
+  const auto there = storage::get_text(store, key).and_then(parse_manifest);
+  if (!there) return tl::unexpected(there.error());
+  if (there->nonce == manifest.nonce) return {};
+  if (there->nonce.starts_with(ours.nonce)) return storage::put_text(store, key, to_text(manifest));
+  return fail(ErrorKind::conflict, fmt::format("{} was written by another run", store.uri_of(key)));
+}
+
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "storage/store.hpp"
+#include "worker/checkpoint/core/claim.hpp"
+#include "worker/checkpoint/core/manifest.hpp"
+
+/// What keeps two writers of one prefix apart. Where the store has no conditional create, only one may write at a time:
+/// a second one is noticed, but not kept from harm.
+namespace trainyard::checkpoint {
+
+/// A new text of 32 random hexadecimal digits.
+[[nodiscard]] std::string make_nonce();
+
+/// Makes `claim` the claim of its generation. already_exists when another has it.
+[[nodiscard]] Result<void> put_claim(storage::Store& store, const Claim& claim);
+
+/// Success while nobody has claimed a higher generation than `ours`. Else conflict for a run of the same job, or
+/// invalid, which names the other job.
+[[nodiscard]] Result<void> check_newest(storage::Store& store, const Claim& ours);
+
+/// Makes a checkpoint complete, after check_newest(). Its nonce must begin with `ours`'s. One that this run wrote
+/// before under the same key is replaced. ErrorKind::conflict when it is another's.
+[[nodiscard]] Result<void> put_manifest(storage::Store& store, const Manifest& manifest, const Claim& ours);
+
+}  // namespace trainyard::checkpoint

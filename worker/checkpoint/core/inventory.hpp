@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/result.hpp"
+#include "storage/store.hpp"
+#include "worker/checkpoint/core/claim.hpp"
+#include "worker/checkpoint/core/layout.hpp"
+
+namespace trainyard::checkpoint {
+
+/// What is under a prefix.
+struct Inventory {
+  std::vector<Claim> claims;                   ///< Those that could be read, by generation.
+  std::int64_t generation_max = 0;             ///< Highest claimed, also by a claim that cannot be read; 0: none.
+  std::vector<CheckpointId> present;           ///< Complete or not, in order.
+  std::vector<CheckpointId> complete;          ///< Those with a manifest.
+  std::map<std::string, std::uint64_t> sizes;  ///< Of every object of a checkpoint, by key.
+};
+
+/// The checkpoints only: `claims` and `generation_max` are left empty.
+[[nodiscard]] Result<Inventory> list_checkpoints(storage::Store& store);
+
+/// Lists the prefix and reads the claims. A claim that is torn (which only a store without whole objects leaves) is
+/// left out with a warning: who wrote it never got to write anything else.
+[[nodiscard]] Result<Inventory> take_inventory(storage::Store& store);
+
+/// The highest generation claimed; 0: none.
+[[nodiscard]] Result<std::int64_t> highest_generation(storage::Store& store);
+
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// Where things are under a run's prefix:
+///   generations/G.json                       the claim of generation G: who writes, and what it resumed from
+///   step-N/g-G/rank-R.safetensors            rank R's share of the state after N optimizer steps
+///   step-N/g-G/receipt-R.json                what rank R wrote, with sizes and checksums
+///   step-N/g-G/manifest.json                 written last: with it the checkpoint is complete
+namespace trainyard::checkpoint {
+
+/// One checkpoint: the state after `step` optimizer steps, as generation `generation` wrote it.
+struct CheckpointId {
+  std::int64_t step = 0;
+  std::int64_t generation = 0;
+  auto operator<=>(const CheckpointId&) const = default;
+};
+
+inline constexpr std::string_view claims_prefix = "generations/";
+inline constexpr std::string_view checkpoints_prefix = "step-";
+
+[[nodiscard]] std::string claim_key(std::int64_t generation);
+[[nodiscard]] std::string folder_key(const CheckpointId& id);
+[[nodiscard]] std::string data_key(const CheckpointId& id, std::int64_t rank);
+[[nodiscard]] std::string receipt_key(const CheckpointId& id, std::int64_t rank);
+[[nodiscard]] std::string manifest_key(const CheckpointId& id);
+
+/// The generation whose claim `key` is; nothing for other keys.
+[[nodiscard]] std::optional<std::int64_t> parse_claim_key(std::string_view key);
+/// The checkpoint that the object `key` belongs to; nothing for other keys.
+[[nodiscard]] std::optional<CheckpointId> parse_checkpoint_key(std::string_view key);
+
+}  // namespace trainyard::checkpoint

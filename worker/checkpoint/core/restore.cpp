@@ -1,0 +1,144 @@
+#include "worker/checkpoint/core/restore.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/logging.hpp"
+#include "worker/checkpoint/core/agreement.hpp"
+#include "worker/checkpoint/core/data_file.hpp"
+#include "worker/checkpoint/core/fence.hpp"
+#include "worker/checkpoint/core/manifest.hpp"
+#include "worker/checkpoint/core/search.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+// Runs that start at the same time meet at most once for each other one.
+constexpr int claim_tries_max = 16;
+
+Result<Search::Offer> share_offer(const RunContext& context, Result<Search>& search) {
+  Result<nlohmann::json> mine;
+  if (context.is_rank0()) {
+    mine = search.and_then([&](Search& s) { return s.next(context); }).map([](const Search::Offer& offer) {
+      return nlohmann::json{{"manifest", offer.manifest_text}, {"skipped", offer.skipped}};
+    });
+  }
+  return follow_rank0(context.communicator, mine).map([](const nlohmann::json& offer) {
+    return Search::Offer{.manifest_text = offer.at("manifest"), .skipped = offer.at("skipped")};
+  });
+}
+
+// Empty when every rank has its state, else the damage that one of them met.
+Result<std::string> load_together(const RunContext& context, const Manifest& manifest,
+                                  std::span<const HostEntry> entries) {
+  const auto read = check_entries(manifest, entries).and_then([&] {
+    return read_state(context.store, manifest, context.communicator.rank(), entries);
+  });
+  Result<nlohmann::json> mine = nlohmann::json("");
+  if (!read && is_damage(read.error().kind)) mine = nlohmann::json(read.error().message);
+  if (!read && !is_damage(read.error().kind)) mine = tl::unexpected(read.error());
+  return gather_all(context.communicator, mine).map([](const std::vector<nlohmann::json>& damages) {
+    const auto first = std::find_if(damages.begin(), damages.end(), [](const auto& damage) { return damage != ""; });
+    return first == damages.end() ? std::string{} : first->get<std::string>();
+  });
+}
+
+// Who restores one of them says what was skipped; where nothing is left, nobody else would.
+void warn_of_nothing_left(const RunContext& context, const std::vector<std::string>& skipped) {
+  if (!context.is_rank0()) return;
+  for (const std::string& reason : skipped) {
+    logging::warn("no checkpoint is whole: training begins afresh", {{"error", reason}});
+  }
+}
+
+struct Loaded {
+  std::optional<CheckpointId> id;
+  std::optional<Restored> restored;
+};
+
+Result<Loaded> load_newest(const RunContext& context, Result<Search>& search, std::span<const HostEntry> entries) {
+  std::vector<std::string> skipped;
+  for (;;) {
+    const auto offer = share_offer(context, search);
+    if (!offer) return tl::unexpected(offer.error());
+    skipped.insert(skipped.end(), offer->skipped.begin(), offer->skipped.end());
+    if (offer->manifest_text.empty()) {
+      warn_of_nothing_left(context, skipped);
+      return Loaded{};
+    }
+    const auto manifest = parse_manifest(offer->manifest_text);
+    if (!manifest) return tl::unexpected(manifest.error());
+    const auto damage = load_together(context, *manifest, entries);
+    if (!damage) return tl::unexpected(damage.error());
+    if (!damage->empty()) {
+      skipped.push_back(*damage);
+      continue;
+    }
+    return Loaded{.id = manifest->id,
+                  .restored = Restored{.step = manifest->id.step,
+                                       .uri = context.store.uri_of(folder_key(manifest->id)),
+                                       .values = manifest->values,
+                                       .is_complete = manifest->is_complete,
+                                       .skipped = std::move(skipped)}};
+  }
+}
+
+// Each rank looks for the claim itself: a folder that is not shared, or a rank's own missing credentials, show here and
+// not after the first epoch.
+Result<void> see_claim(const RunContext& context, const Claim& claim) {
+  const auto seen = storage::get_text(context.store, claim_key(claim.generation)).and_then(parse_claim);
+  if (seen && seen->nonce == claim.nonce) return {};
+  if (!seen && !is_damage(seen.error().kind)) return tl::unexpected(seen.error());
+  return fail(
+      ErrorKind::invalid,
+      fmt::format(
+          "{} does not hold here what rank 0 wrote there: checkpoint.uri must be one place that all ranks share",
+          context.store.uri_of(claim_key(claim.generation))));
+}
+
+Result<Claim> claim_together(const RunContext& context, const Result<Search>& search,
+                             const std::optional<CheckpointId>& resumed_from) {
+  Result<nlohmann::json> mine;
+  if (context.is_rank0()) {
+    const Claim claim{.generation = search->inventory().generation_max + 1,
+                      .identity = context.identity,
+                      .resumed_from = resumed_from,
+                      .time = context.clock.now(),
+                      .nonce = make_nonce()};
+    mine = put_claim(context.store, claim).map([&] { return nlohmann::json(to_text(claim)); });
+  }
+  return follow_rank0(context.communicator, mine)
+      .and_then([](const nlohmann::json& text) { return parse_claim(text.get<std::string>()); })
+      .and_then([&](const Claim& claim) {
+        return agree(context.communicator, see_claim(context, claim)).map([&] { return claim; });
+      });
+}
+
+Result<Resumption> restore_once(const RunContext& context, std::span<const HostEntry> entries) {
+  Result<Search> search = fail(ErrorKind::internal, "only rank 0 searches");
+  if (context.is_rank0()) search = Search::begin(context);
+  auto loaded = load_newest(context, search, entries);
+  if (!loaded) return tl::unexpected(loaded.error());
+  const auto claim = claim_together(context, search, loaded->id);
+  if (!claim) return tl::unexpected(claim.error());
+  Resumption resumption{.restored = std::move(loaded->restored), .claim = *claim, .claims = {}};
+  if (context.is_rank0()) {
+    resumption.claims = search->inventory().claims;
+    resumption.claims.push_back(*claim);
+  }
+  return resumption;
+}
+
+}  // namespace
+
+Result<Resumption> restore_state(const RunContext& context, std::span<const HostEntry> entries) {
+  for (int tries = 1;; ++tries) {
+    auto resumption = restore_once(context, entries);
+    // Another run took the generation meanwhile, and may have resumed from elsewhere: choose again.
+    if (!resumption && resumption.error().kind == ErrorKind::already_exists && tries < claim_tries_max) continue;
+    return resumption;
+  }
+}
+
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/result.hpp"
+#include "worker/checkpoint/core/claim.hpp"
+#include "worker/checkpoint/core/entry.hpp"
+#include "worker/checkpoint/core/run_context.hpp"
+
+namespace trainyard::checkpoint {
+
+struct Restored {
+  std::int64_t step = 0;
+  std::string uri;
+  nlohmann::json values;
+  bool is_complete = false;          ///< The run that wrote it had finished: there is nothing left to train.
+  std::vector<std::string> skipped;  ///< Newer checkpoints that were damaged, each with the reason.
+};
+
+/// Where a run begins.
+struct Resumption {
+  std::optional<Restored> restored;  ///< Nothing: there was nothing to resume.
+  Claim claim;                       ///< This run's.
+  std::vector<Claim> claims;         ///< All of the prefix's with this run's; on rank 0 only.
+};
+
+/// Fills `entries` from the newest checkpoint that counts and is whole, and claims the next generation. Collective.
+/// Damage (corrupt, not_found, io) moves all ranks to the checkpoint before; anything else, such as a store that cannot
+/// be reached, is the outcome, so that an outage costs no progress. What `entries` hold after a failure, or where there
+/// was nothing, is not to be used. ErrorKind::conflict: a newer attempt of this job has begun. invalid: the prefix is
+/// another job's, which is named, or the state is of another model.
+[[nodiscard]] Result<Resumption> restore_state(const RunContext& context, std::span<const HostEntry> entries);
+
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,143 @@
+#include "worker/checkpoint/core/run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "common/check.hpp"
+#include "common/logging.hpp"
+#include "storage/crc32c.hpp"
+#include "worker/checkpoint/core/agreement.hpp"
+#include "worker/checkpoint/core/data_file.hpp"
+#include "worker/checkpoint/core/fence.hpp"
+#include "worker/checkpoint/core/inventory.hpp"
+#include "worker/checkpoint/core/selection.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+constexpr std::int64_t keep_min = 2;
+
+std::vector<EntryInfo> infos_of(std::span<const HostEntry> entries) {
+  std::vector<EntryInfo> infos;
+  for (const HostEntry& entry : entries) infos.push_back(entry.info);
+  return infos;
+}
+
+Result<void> check_names(std::span<const HostEntry> entries) {
+  std::set<std::string_view> names;
+  for (const HostEntry& entry : entries) {
+    if (!names.insert(entry.info.name).second)
+      return fail(ErrorKind::internal, fmt::format("two entries are named {}", entry.info.name));
+  }
+  return {};
+}
+
+// Ranks that disagree about what is saved would write a checkpoint that is none.
+Result<void> agree_on_state(const RunContext& context, const Manifest& plan) {
+  Manifest comparable = plan;
+  comparable.time = {};
+  const Result<nlohmann::json> mine =
+      nlohmann::json{{"step", plan.id.step}, {"digest", storage::crc32c(to_text(comparable))}};
+  const auto all = gather_all(context.communicator, mine);
+  if (!all) return tl::unexpected(all.error());
+  for (std::size_t rank = 1; rank < all->size(); ++rank) {
+    if ((*all)[rank] != all->front()) {
+      return fail(ErrorKind::internal,
+                  fmt::format("rank {} and rank 0 do not save the same entries, values and step: {} and {}", rank,
+                              (*all)[rank].dump(), all->front().dump()));
+    }
+  }
+  return {};
+}
+
+Result<std::vector<Receipt>> write_together(const RunContext& context, const CheckpointId& id,
+                                            std::span<const HostEntry> entries) {
+  const auto mine =
+      write_share(context.store, id, context.communicator.rank(), context.communicator.world_size(), entries)
+          .map([](const Receipt& receipt) { return to_json(receipt); });
+  const auto all = gather_all(context.communicator, mine);
+  if (!all) return tl::unexpected(all.error());
+  std::vector<Receipt> receipts;
+  for (const nlohmann::json& object : *all) {
+    auto receipt = parse_receipt(object);
+    if (!receipt) return tl::unexpected(receipt.error());
+    receipts.push_back(std::move(*receipt));
+  }
+  return receipts;
+}
+
+}  // namespace
+
+Result<std::optional<Restored>> Run::restore(std::span<const HostEntry> entries) {
+  auto resumption = restore_state(context_, entries);
+  if (!resumption) return tl::unexpected(resumption.error());
+  resumption_ = std::move(*resumption);
+  return resumption_->restored;
+}
+
+Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
+                        bool is_complete) {
+  check(resumption_.has_value(), "restore() has succeeded before save()");
+  Manifest manifest{.id = {.step = step, .generation = resumption_->claim.generation},
+                    .identity = context_.identity,
+                    .time = context_.clock.now(),
+                    .is_complete = is_complete,
+                    .nonce = fmt::format("{}-{}", resumption_->claim.nonce, ++commit_count_),
+                    .values = values,
+                    .entries = infos_of(entries),
+                    .receipts = {}};
+  const auto ready =
+      agree(context_.communicator, check_names(entries)).and_then([&] { return agree_on_state(context_, manifest); });
+  if (!ready) return tl::unexpected(ready.error());
+
+  if (last_saved_ && last_saved_->id == manifest.id) {
+    manifest.receipts = last_saved_->receipts;
+  } else {
+    auto receipts = write_together(context_, manifest.id, entries);
+    if (!receipts) return tl::unexpected(receipts.error());
+    manifest.receipts = std::move(*receipts);
+  }
+  if (auto committed = commit(manifest); !committed) return tl::unexpected(committed.error());
+  last_saved_ = manifest;
+  if (context_.is_rank0()) remove_expired(manifest.id);
+  return Saved{.step = step,
+               .uri = context_.store.uri_of(folder_key(manifest.id)),
+               .time = manifest.time,
+               .bytes = static_cast<std::int64_t>(data_bytes(manifest))};
+}
+
+Result<void> Run::commit(Manifest& manifest) {
+  Result<nlohmann::json> mine;
+  if (context_.is_rank0()) {
+    mine = check_newest(context_.store, resumption_->claim)
+               .and_then([&] { return put_manifest(context_.store, manifest, resumption_->claim); })
+               .map([&] { return nlohmann::json(manifest.time.time_since_epoch().count()); });
+  }
+  return follow_rank0(context_.communicator, mine).map([&](const nlohmann::json& time) {
+    manifest.time = Time{std::chrono::milliseconds{time.get<std::int64_t>()}};
+  });
+}
+
+// Only tidies up: what cannot be removed now is tried again after the next save.
+void Run::remove_expired(const CheckpointId& saved) {
+  const auto inventory = list_checkpoints(context_.store);
+  const auto warn = [](const Error& error) {
+    logging::warn("old checkpoints were not removed", {{"error", error.message}});
+  };
+  if (!inventory) return warn(inventory.error());
+  for (const CheckpointId& id : expired(inventory->present, inventory->complete, resumption_->claims,
+                                        resumption_->claim, saved, std::max(context_.keep_last, keep_min))) {
+    // The manifest first: what is left of the rest is no checkpoint any more.
+    std::vector<std::string> keys = {manifest_key(id)};
+    for (const auto& [key, bytes] : inventory->sizes) {
+      if (parse_checkpoint_key(key) == id && key != keys.front()) keys.push_back(key);
+    }
+    for (const std::string& key : keys) {
+      if (auto removed = context_.store.remove(key); !removed) return warn(removed.error());
+    }
+  }
+}
+
+}  // namespace trainyard::checkpoint

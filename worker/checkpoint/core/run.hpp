@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/result.hpp"
+#include "worker/checkpoint/core/claim.hpp"
+#include "worker/checkpoint/core/entry.hpp"
+#include "worker/checkpoint/core/manifest.hpp"
+#include "worker/checkpoint/core/restore.hpp"
+#include "worker/checkpoint/core/run_context.hpp"
+
+namespace trainyard::checkpoint {
+
+struct Saved {
+  std::int64_t step = 0;
+  std::string uri;
+  Time time;
+  std::int64_t bytes = 0;
+};
+
+/// One run's checkpoints under one prefix, over plain host memory. Every call but the constructor is collective over
+/// the communicator's ranks, and one thread of each rank may call.
+class Run {
+ public:
+  explicit Run(RunContext context) : context_(std::move(context)) {}
+
+  /// As restore_state().
+  [[nodiscard]] Result<std::optional<Restored>> restore(std::span<const HostEntry> entries);
+
+  /// Puts what all ranks hold as the checkpoint of `step`; needs restore() before. A second save of the same step
+  /// records only `values` and `is_complete`: the step names the state. ErrorKind::conflict when a newer attempt of the
+  /// job has taken over, invalid when another job has.
+  [[nodiscard]] Result<Saved> save(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
+                                   bool is_complete);
+
+ private:
+  [[nodiscard]] Result<void> commit(Manifest& manifest);
+  void remove_expired(const CheckpointId& saved);
+
+  RunContext context_;
+  std::optional<Resumption> resumption_;  // Once restore() has succeeded.
+  std::optional<Manifest> last_saved_;
+  std::int64_t commit_count_ = 0;
+};
+
+}  // namespace trainyard::checkpoint

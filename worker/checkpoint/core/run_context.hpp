@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+
+#include "common/clock.hpp"
+#include "storage/store.hpp"
+#include "worker/checkpoint/core/identity.hpp"
+#include "worker/dist/communicator.hpp"
+
+namespace trainyard::checkpoint {
+
+/// What saving and restoring work with. The references outlive it.
+struct RunContext {
+  storage::Store& store;
+  dist::Communicator& communicator;
+  const Clock& clock;
+  Identity identity;
+  std::int64_t keep_last = 3;  ///< At least 2 are kept whatever this says.
+  bool resumes_others = true;  ///< false: only what runs of the same job_uid and fingerprint saved is resumed.
+
+  [[nodiscard]] bool is_rank0() const { return communicator.rank() == 0; }
+};
+
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,48 @@
+#include "worker/checkpoint/core/split.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+constexpr std::uint64_t cut_bytes_min = std::uint64_t{1} << 20;
+
+// The row of an entry, which begins at byte `begin` of all replicated bytes, before which a cut near byte `cut` falls.
+std::uint64_t row_at(const EntryInfo& info, std::uint64_t begin, std::uint64_t cut) {
+  if (cut <= begin) return 0;
+  if (cut >= begin + info.bytes) return row_count(info);
+  if (info.bytes < cut_bytes_min) return (cut - begin) * 2 >= info.bytes ? row_count(info) : 0;
+  return (cut - begin) / row_bytes(info);
+}
+
+}  // namespace
+
+std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size, std::span<const EntryInfo> entries) {
+  std::uint64_t total_bytes = 0;
+  for (const EntryInfo& info : entries) {
+    if (info.placement == Placement::replicated) total_bytes += info.bytes;
+  }
+  // Divided first: the product of bytes and ranks may not fit.
+  const auto ranks = static_cast<std::uint64_t>(world_size);
+  const auto cut_before = [&](std::uint64_t r) { return total_bytes / ranks * r + total_bytes % ranks * r / ranks; };
+  const std::uint64_t begin_cut = cut_before(static_cast<std::uint64_t>(rank));
+  const std::uint64_t end_cut = cut_before(static_cast<std::uint64_t>(rank) + 1);
+
+  std::vector<Slice> share;
+  std::uint64_t begin = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const EntryInfo& info = entries[i];
+    const Slice all{.entry = i, .row_begin = 0, .row_end = row_count(info)};
+    if (info.placement == Placement::per_rank || (info.placement == Placement::rank0 && rank == 0))
+      share.push_back(all);
+    if (info.placement != Placement::replicated) continue;
+    if (info.bytes == 0) {
+      if (rank == 0) share.push_back(all);
+      continue;
+    }
+    const Slice slice{.entry = i, .row_begin = row_at(info, begin, begin_cut), .row_end = row_at(info, begin, end_cut)};
+    if (slice.row_begin < slice.row_end) share.push_back(slice);
+    begin += info.bytes;
+  }
+  return share;
+}
+
+}  // namespace trainyard::checkpoint

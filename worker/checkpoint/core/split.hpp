@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "worker/checkpoint/core/entry.hpp"
+
+namespace trainyard::checkpoint {
+
+/// Rows [row_begin, row_end) of entry number `entry`.
+struct Slice {
+  std::size_t entry = 0;
+  std::uint64_t row_begin = 0;
+  std::uint64_t row_end = 0;
+  bool operator==(const Slice&) const = default;
+};
+
+/// What `rank` of `world_size` writes, in the entries' order: its share of the replicated bytes, all of rank0's if it
+/// is rank 0, and its own. The shares of all ranks together hold each replicated row once, and are equal in bytes but
+/// for the rows and the small entries (below 1 MiB) that are not cut.
+[[nodiscard]] std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size,
+                                          std::span<const EntryInfo> entries);
+
+}  // namespace trainyard::checkpoint

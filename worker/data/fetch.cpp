@@ -1,0 +1,112 @@
+#include "worker/data/fetch.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/clock.hpp"
+
+namespace trainyard::data {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t piece_bytes = 16ULL << 20;
+constexpr auto look_interval = 100ms;
+
+/// A lock between the processes of a machine; it goes with the process that holds it, however that ends.
+class FileLock {
+ public:
+  FileLock(const FileLock&) = delete;
+  FileLock(FileLock&& other) noexcept : descriptor_{std::exchange(other.descriptor_, -1)} {}
+  ~FileLock() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+
+  static Result<FileLock> take(const std::filesystem::path& file, const std::function<void()>& on_progress) {
+    FileLock lock{::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)};
+    if (lock.descriptor_ < 0) {
+      return fail(ErrorKind::io, fmt::format("opening the lock {}: {}", file.string(), std::strerror(errno)));
+    }
+    while (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) {
+        return fail(ErrorKind::io, fmt::format("locking {}: {}", file.string(), std::strerror(errno)));
+      }
+      on_progress();
+      std::this_thread::sleep_for(
+          look_interval);  // flock has no wait with a deadline, and a blocking one gives no sign of life.
+    }
+    return lock;
+  }
+
+ private:
+  explicit FileLock(int descriptor) : descriptor_{descriptor} {}
+  int descriptor_;
+};
+
+Result<void> copy_object(storage::Store& store, const storage::ObjectInfo& object, const std::filesystem::path& file,
+                         const std::function<void()>& on_progress) {
+  std::error_code error;
+  std::filesystem::create_directories(file.parent_path(), error);
+  const std::filesystem::path unfinished = file.string() + ".part";
+  std::ofstream out{unfinished, std::ios::binary | std::ios::trunc};
+  std::vector<std::byte> piece;
+  for (std::uint64_t begin = 0; begin < object.bytes && out; begin += piece.size()) {
+    piece.resize(std::min(piece_bytes, object.bytes - begin));
+    if (auto read = store.get_range(object.key, begin, piece); !read) return read;
+    out.write(reinterpret_cast<const char*>(piece.data()), static_cast<std::streamsize>(piece.size()));
+    on_progress();
+  }
+  out.close();
+  if (!out) return fail(ErrorKind::io, fmt::format("writing {}: {}", unfinished.string(), std::strerror(errno)));
+  std::filesystem::rename(unfinished, file, error);
+  if (error) return fail(ErrorKind::io, fmt::format("renaming {}: {}", unfinished.string(), error.message()));
+  return {};
+}
+
+bool is_there(const std::filesystem::path& file, std::uint64_t bytes) {
+  std::error_code error;
+  return std::filesystem::file_size(file, error) == bytes && !error;
+}
+
+}  // namespace
+
+std::filesystem::path cache_folder(const std::filesystem::path& cache, std::string_view uri) {
+  std::string name{uri};
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '-');
+  // The readable name is not unique ("a/b" and "a-b"); the hash makes it so.
+  return cache / fmt::format("{}-{:016x}", name.substr(0, 100), std::hash<std::string_view>{}(uri));
+}
+
+Result<void> fetch(storage::Store& store, const std::filesystem::path& folder,
+                   const std::function<void()>& on_progress) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return fail(ErrorKind::io, fmt::format("making the folder {}: {}", folder.string(), error.message()));
+  const auto lock = FileLock::take(folder / ".lock", on_progress);
+  if (!lock) return tl::unexpected{lock.error()};
+
+  const auto objects = store.list("");
+  if (!objects) return tl::unexpected{objects.error()};
+  if (objects->empty()) return fail(ErrorKind::not_found, fmt::format("there is nothing under {}", store.uri_of("")));
+  for (const storage::ObjectInfo& object : *objects) {
+    const std::filesystem::path file = folder / object.key;
+    if (is_there(file, object.bytes)) continue;
+    if (auto copied = copy_object(store, object, file, on_progress); !copied) return copied;
+  }
+  return {};
+}
+
+}  // namespace trainyard::data

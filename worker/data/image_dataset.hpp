@@ -1,0 +1,27 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include "worker/data/dataset.hpp"
+
+namespace trainyard::data {
+
+/// Images and their classes, held in memory as bytes: a batch is one index_select and one conversion, with no loader
+/// process.
+class ImageDataset final : public Dataset {
+ public:
+  /// images: uint8 [N, C, H, W]; labels: int64 [N]. Batches come on `device`, inputs as float32 in [0, 1].
+  ImageDataset(torch::Tensor images, torch::Tensor labels, torch::Device device = torch::kCPU);
+
+  [[nodiscard]] std::int64_t size() const override { return images_.size(0); }
+  [[nodiscard]] Batch gather(const torch::Tensor& ids) const override;
+
+  [[nodiscard]] const torch::Tensor& images() const { return images_; }
+  [[nodiscard]] const torch::Tensor& labels() const { return labels_; }
+
+ private:
+  torch::Tensor images_;
+  torch::Tensor labels_;
+};
+
+}  // namespace trainyard::data

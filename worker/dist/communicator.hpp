@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.hpp"
+
+namespace trainyard::dist {
+
+/// Small messages between all ranks, for agreeing: which checkpoint, did everybody save, stop now? Tensors go through
+/// the process group. Every call is collective: all ranks make the same calls in the same order, from one thread each.
+/// Errors: unavailable when a peer is lost, timeout past the deadline, cancelled when our launcher says that the group
+/// is broken. A communicator that failed once stays failed.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  [[nodiscard]] virtual std::int64_t rank() const = 0;
+  [[nodiscard]] virtual std::int64_t world_size() const = 0;
+
+  /// `text` of rank `root`, on every rank.
+  [[nodiscard]] virtual Result<std::string> broadcast(std::string_view text, std::int64_t root = 0) = 0;
+  /// Every rank's `text`, in rank order, on every rank. Texts may differ in length.
+  [[nodiscard]] virtual Result<std::vector<std::string>> all_gather(std::string_view text) = 0;
+};
+
+/// A group of one: for tests, and for jobs of one rank.
+class SingleCommunicator final : public Communicator {
+ public:
+  [[nodiscard]] std::int64_t rank() const override { return 0; }
+  [[nodiscard]] std::int64_t world_size() const override { return 1; }
+  [[nodiscard]] Result<std::string> broadcast(std::string_view text, std::int64_t /*root*/) override {
+    return std::string{text};
+  }
+  [[nodiscard]] Result<std::vector<std::string>> all_gather(std::string_view text) override {
+    return std::vector<std::string>{std::string{text}};
+  }
+};
+
+}  // namespace trainyard::dist

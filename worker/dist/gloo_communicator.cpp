@@ -1,0 +1,111 @@
+#include "worker/dist/gloo_communicator.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "worker/dist/torch_error.hpp"
+#include "worker/dist/wait_or_fail.hpp"
+
+namespace trainyard::dist {
+namespace {
+
+using Start = std::function<c10::intrusive_ptr<c10d::Work>()>;
+
+at::Tensor length_tensor(std::size_t length) {
+  return at::full({1}, static_cast<std::int64_t>(length), at::kLong);
+}
+
+at::Tensor bytes_tensor(std::string_view text, std::int64_t length) {
+  at::Tensor bytes = at::zeros({length}, at::kByte);
+  std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
+  return bytes;
+}
+
+std::string text_of(const at::Tensor& bytes, std::int64_t length) {
+  return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(length)};
+}
+
+class GlooCommunicator final : public Communicator {
+ public:
+  GlooCommunicator(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, std::chrono::milliseconds deadline,
+                   launcher::RankLink& link)
+      : group_{std::move(group)}, deadline_{deadline}, link_{link} {}
+
+  [[nodiscard]] std::int64_t rank() const override { return group_->getRank(); }
+  [[nodiscard]] std::int64_t world_size() const override { return group_->getSize(); }
+
+  [[nodiscard]] Result<std::string> broadcast(std::string_view text, std::int64_t root) override {
+    const bool is_root = rank() == root;
+    std::vector<at::Tensor> length{length_tensor(is_root ? text.size() : 0)};
+    const auto options = [&] {
+      c10d::BroadcastOptions broadcast;
+      broadcast.rootRank = root;
+      return broadcast;
+    }();
+    if (auto sent = run([&] { return group_->broadcast(length, options); }, "an agreement's broadcast"); !sent) {
+      return tl::make_unexpected(sent.error());
+    }
+    const auto size = length.front().item<std::int64_t>();
+    std::vector<at::Tensor> bytes{bytes_tensor(is_root ? text : std::string_view{}, size)};
+    if (auto sent = run([&] { return group_->broadcast(bytes, options); }, "an agreement's broadcast"); !sent) {
+      return tl::make_unexpected(sent.error());
+    }
+    return text_of(bytes.front(), size);
+  }
+
+  [[nodiscard]] Result<std::vector<std::string>> all_gather(std::string_view text) override {
+    const auto lengths = gather(length_tensor(text.size()));
+    if (!lengths) return tl::make_unexpected(lengths.error());
+    std::int64_t length_max = 0;
+    for (const at::Tensor& length : *lengths) length_max = std::max(length_max, length.item<std::int64_t>());
+    // Collectives are of one size: shorter texts are padded.
+    const auto padded = gather(bytes_tensor(text, length_max));
+    if (!padded) return tl::make_unexpected(padded.error());
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < padded->size(); ++i)
+      texts.push_back(text_of((*padded)[i], (*lengths)[i].item<std::int64_t>()));
+    return texts;
+  }
+
+ private:
+  Result<std::vector<at::Tensor>> gather(const at::Tensor& own) {
+    std::vector<std::vector<at::Tensor>> gathered(1);
+    for (std::int64_t i = 0; i < world_size(); ++i) gathered.front().push_back(at::empty_like(own));
+    std::vector<at::Tensor> input{own};
+    if (auto done = run([&] { return group_->allgather(gathered, input); }, "an agreement's gathering"); !done) {
+      return tl::make_unexpected(done.error());
+    }
+    return gathered.front();
+  }
+
+  Result<void> run(const Start& start, std::string_view what) {
+    if (failure_) return tl::make_unexpected(*failure_);
+    Result<void> done;
+    try {
+      done = wait_or_fail(start(), link_, deadline_, what);
+    } catch (const std::exception& error) {
+      done = fail(ErrorKind::unavailable, std::string{what} + " could not start: " + message_of(error));
+    }
+    if (!done) failure_ = done.error();
+    return done;
+  }
+
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  std::chrono::milliseconds deadline_;
+  launcher::RankLink& link_;
+  std::optional<Error> failure_;  // Ranks no longer agree on what comes next: nothing can.
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::ProcessGroupGloo> group,
+                                                     std::chrono::milliseconds deadline, launcher::RankLink& link) {
+  return std::make_unique<GlooCommunicator>(std::move(group), deadline, link);
+}
+
+}  // namespace trainyard::dist

@@ -1,0 +1,120 @@
+#include "worker/dist/group.hpp"
+
+#include <fmt/format.h>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include "worker/dist/cuda_module.hpp"
+#include "worker/dist/gloo_communicator.hpp"
+#include "worker/dist/rendezvous_store.hpp"
+#include "worker/dist/roll_call.hpp"
+#include "worker/dist/torch_error.hpp"
+#include "worker/launcher/tcp.hpp"
+
+namespace trainyard::dist {
+namespace {
+
+using Gloo = c10d::ProcessGroupGloo;
+
+/// Gloo's own choice is the address of the host's name, which is often loopback or another network than the one to rank
+/// 0.
+Result<std::shared_ptr<::gloo::transport::Device>> open_device(const launcher::GroupEnvironment& environment) {
+  if (const auto interface = launcher::process_environment()("GLOO_SOCKET_IFNAME")) {
+    return Gloo::createDeviceForInterface(*interface);
+  }
+  if (environment.world_size == 1) return Gloo::createDeviceForHostname("127.0.0.1");
+  const auto address = launcher::local_address_towards(environment.master_address);
+  if (!address) return tl::make_unexpected(address.error());
+  return Gloo::createDeviceForHostname(*address);
+}
+
+class GlooMaker {
+ public:
+  GlooMaker(const Group& group, std::shared_ptr<::gloo::transport::Device> device, const GroupOptions& options)
+      : group_{group}, device_{std::move(device)}, options_{options} {}
+
+  [[nodiscard]] c10::intrusive_ptr<Gloo> make(const std::string& name, int threads) const {
+    auto options = Gloo::Options::create(options_.rendezvous_deadline);
+    options->devices.push_back(device_);
+    options->threads = threads;
+    auto gloo = c10::make_intrusive<Gloo>(c10::make_intrusive<c10d::PrefixStore>(name, group_.store),
+                                          static_cast<int>(group_.rank), static_cast<int>(group_.world_size),
+                                          std::move(options));
+    // A safety net behind wait_or_fail, which gives up first.
+    gloo->setTimeout(2 * options_.collective_deadline);
+    return gloo;
+  }
+
+ private:
+  const Group& group_;
+  std::shared_ptr<::gloo::transport::Device> device_;
+  const GroupOptions& options_;
+};
+
+Result<c10::intrusive_ptr<c10d::Backend>> make_nccl(const Group& group, const GroupOptions& options) {
+  const auto module = load_cuda_module(launcher::process_environment());
+  if (!module) return tl::make_unexpected(module.error());
+  if (*module == nullptr) return fail(ErrorKind::invalid, "a CUDA device was asked for, but this process sees no GPU");
+  auto store = c10::make_intrusive<c10d::PrefixStore>("nccl", group.store);
+  return (*module)->make_nccl(std::move(store), group.rank, group.world_size, *options.cuda_device,
+                              2 * options.collective_deadline);
+}
+
+Result<void> connect(Group& group, const launcher::GroupEnvironment& environment, launcher::RankLink& link,
+                     const GroupOptions& options) {
+  auto device = open_device(environment);
+  if (!device) return tl::make_unexpected(device.error());
+  const GlooMaker maker{group, std::move(*device), options};
+
+  group.process_group = c10::make_intrusive<c10d::ProcessGroup>(group.store, static_cast<int>(group.rank),
+                                                                static_cast<int>(group.world_size));
+  group.process_group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, maker.make("gloo", 2));
+  group.process_group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+  if (options.cuda_device) {
+    auto nccl = make_nccl(group, options);
+    if (!nccl) return tl::make_unexpected(nccl.error());
+    group.process_group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL, std::move(*nccl));
+  }
+  group.process_group->setGroupName("trainyard");
+
+  if (group.world_size == 1) {
+    group.communicator = std::make_unique<SingleCommunicator>();
+  } else {
+    group.communicator = make_gloo_communicator(maker.make("communicator", 1), options.collective_deadline, link);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Group> form_group(const launcher::GroupEnvironment& environment, launcher::RankLink& link,
+                         const GroupOptions& options) {
+  if (!environment.rank) {
+    return fail(ErrorKind::invalid,
+                fmt::format("RANK is not set although LOCAL_WORLD_SIZE is {}: start this program by trainyard-worker, "
+                            "which starts one process for each rank",
+                            environment.local_world_size));
+  }
+  Group group;
+  group.rank = *environment.rank;
+  group.world_size = environment.world_size;
+  auto store = open_store(environment, group.rank, options.rendezvous_deadline, link);
+  if (!store) return tl::make_unexpected(store.error());
+  group.store = std::move(*store);
+  const RollCall call{.rank = group.rank,
+                      .world_size = group.world_size,
+                      .deadline = options.rendezvous_deadline,
+                      .logs = !environment.has_launcher};
+  if (auto met = answer_roll_call(*group.store, call, link); !met) return tl::make_unexpected(met.error());
+  try {
+    if (auto connected = connect(group, environment, link, options); !connected)
+      return tl::make_unexpected(connected.error());
+  } catch (const std::exception& error) {
+    if (const auto failure = link.group_failure()) return fail(ErrorKind::cancelled, failure->message);
+    return fail(ErrorKind::unavailable, "connecting to the other ranks: " + message_of(error));
+  }
+  return group;
+}
+
+}  // namespace trainyard::dist

@@ -1,0 +1,60 @@
+#include "worker/dist/process_settings.hpp"
+
+#include <ATen/Parallel.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include "worker/launcher/processors.hpp"
+
+namespace trainyard::dist {
+namespace {
+
+constexpr int keep_bytes = 1 << 30;  // Freed memory stays with the process up to here: the next step needs it again.
+constexpr int map_from_bytes =
+    32 << 20;  // glibc's own upper limit: below it memory comes from the heap, which stays mapped.
+
+void set_unless_set(const char* name, const char* value) {
+  setenv(name, value, 0);  // NOLINT(concurrency-mt-unsafe): before any other thread.
+}
+
+void switch_off_nccl_exits() {
+  // NCCL's watchdog would abort the process with a stack, or wait for minutes; the launcher ends ranks by our own
+  // rules.
+  constexpr std::array<std::pair<const char*, const char*>, 6> settings{{
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"},
+      {"TORCH_NCCL_ENABLE_MONITORING", "0"},
+      {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
+      {"TORCH_NCCL_PROPAGATE_ERROR", "0"},
+      {"TORCH_NCCL_RETHROW_CUDA_ERRORS", "0"},
+      {"TORCH_NCCL_BLOCKING_WAIT", "0"},
+  }};
+  for (const auto& [name, value] : settings) set_unless_set(name, value);
+}
+
+}  // namespace
+
+void apply_process_settings(const launcher::GroupEnvironment& environment) {
+  switch_off_nccl_exits();
+  // c10d records every collective, stack included, in one recorder for all groups of the process. Nobody reads it here.
+  set_unless_set("TORCH_FR_BUFFER_SIZE", "0");
+  set_unless_set("THP_MEM_ALLOC_ENABLE", "1");  // torch then asks for transparent huge pages under its CPU tensors.
+  mallopt(M_TRIM_THRESHOLD, keep_bytes);
+  mallopt(M_TOP_PAD, map_from_bytes);
+  mallopt(M_MMAP_THRESHOLD, map_from_bytes);
+  if (!launcher::process_environment()("OMP_NUM_THREADS")) {
+    const std::int64_t threads =
+        threads_per_rank(launcher::usable_processors(), launcher::ranks_on_this_machine(environment));
+    set_unless_set("OMP_NUM_THREADS", std::to_string(threads).c_str());
+    at::set_num_threads(static_cast<int>(threads));
+  }
+}
+
+std::int64_t threads_per_rank(std::int64_t processors, std::int64_t ranks_here) {
+  return std::max<std::int64_t>(1, processors / std::max<std::int64_t>(1, ranks_here));
+}
+
+}  // namespace trainyard::dist

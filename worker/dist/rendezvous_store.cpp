@@ -1,0 +1,110 @@
+#include "worker/dist/rendezvous_store.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "common/logging.hpp"
+#include "worker/dist/torch_error.hpp"
+#include "worker/launcher/tcp.hpp"
+#include "worker/launcher/waiting_text.hpp"
+
+namespace trainyard::dist {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+
+constexpr auto connect_deadline = 1s;
+constexpr auto retry_interval_min = 10ms;
+constexpr auto retry_interval_max = 500ms;
+constexpr auto first_words_after = 2s;
+constexpr auto words_interval = 5s;
+
+Result<void> try_connect(const std::string& host, std::uint16_t port) {
+  const auto addresses = launcher::resolve(host, port);
+  if (!addresses) return tl::make_unexpected(addresses.error());
+  Result<void> last = fail(ErrorKind::unavailable, "no address");
+  for (const auto& address : *addresses) {
+    const auto socket = launcher::start_connect(address);
+    if (!socket) {
+      last = tl::make_unexpected(socket.error());
+      continue;
+    }
+    pollfd waited{.fd = socket->get(), .events = POLLOUT, .revents = 0};
+    if (poll(&waited, 1, static_cast<int>(milliseconds{connect_deadline}.count())) == 0) {
+      last = fail(ErrorKind::unavailable, "no answer");
+      continue;
+    }
+    last = launcher::take_connect_error(socket->get());
+    if (last) return {};
+  }
+  return last;
+}
+
+/// TCPStore's own constructor would wait as well, but deaf to the group's failure and with words of its own.
+Result<void> wait_for_host(const launcher::GroupEnvironment& environment, std::uint16_t port, milliseconds deadline,
+                           launcher::RankLink& link) {
+  const std::string& host = environment.master_address;
+  const Instant start = std::chrono::steady_clock::now();
+  Instant next_words = start + first_words_after;
+  milliseconds pause = retry_interval_min;
+  while (true) {
+    const auto connected = try_connect(host, port);
+    if (connected) return {};
+    const Instant now = std::chrono::steady_clock::now();
+    const auto waited = std::chrono::duration_cast<milliseconds>(now - start);
+    const std::string text = fmt::format("rank 0's store at {}:{} ({}): {}", host, port, launcher::seconds_text(waited),
+                                         connected.error().message);
+    if (const auto failure = link.group_failure()) return fail(ErrorKind::cancelled, failure->message);
+    if (link.is_stop_requested()) return fail(ErrorKind::cancelled, "asked to stop while waiting for " + text);
+    if (waited >= deadline) return fail(ErrorKind::timeout, "gave up waiting for " + text);
+    if (now >= next_words) {
+      if (!environment.has_launcher) logging::info("waiting for the group", {{"waitingFor", text}});
+      next_words = now + words_interval;
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min<milliseconds>(pause * 2, retry_interval_max);
+  }
+}
+
+std::string key_prefix(const launcher::GroupEnvironment& environment) {
+  if (environment.uses_agent_store) return fmt::format("trainyard/restart-{}", environment.restart_count);
+  return fmt::format("trainyard/{}/{}", environment.job_uid, environment.attempt);
+}
+
+}  // namespace
+
+Result<c10::intrusive_ptr<c10d::Store>> open_store(const launcher::GroupEnvironment& environment, std::int64_t rank,
+                                                   milliseconds deadline, launcher::RankLink& link) {
+  if (environment.world_size == 1) return c10::make_intrusive<c10d::HashStore>();
+  const bool hosts = rank == 0 && !environment.has_launcher && !environment.uses_agent_store;
+  c10d::TCPStoreOptions options;
+  options.port = environment.has_launcher ? environment.store_port : environment.master_port;
+  options.waitWorkers = false;
+  options.timeout = deadline;
+  launcher::FileDescriptor listener;
+  if (hosts) {
+    const auto reach =
+        launcher::is_loopback(environment.master_address) ? launcher::Reach::loopback : launcher::Reach::everywhere;
+    auto listening = launcher::listen_on(reach, options.port, "the rendezvous store");
+    if (!listening) return tl::make_unexpected(listening.error());
+    options.isServer = true;
+    options.masterListenFd = listening->release();  // The store owns it from here.
+  } else if (auto waited = wait_for_host(environment, options.port, deadline, link); !waited) {
+    return tl::make_unexpected(waited.error());
+  }
+  try {
+    auto store = c10::make_intrusive<c10d::TCPStore>(environment.master_address, options);
+    return c10::make_intrusive<c10d::PrefixStore>(key_prefix(environment), std::move(store));
+  } catch (const std::exception& error) {
+    return fail(ErrorKind::unavailable, fmt::format("connecting to the rendezvous store at {}:{}: {}",
+                                                    environment.master_address, options.port, message_of(error)));
+  }
+}
+
+}  // namespace trainyard::dist

@@ -1,0 +1,21 @@
+#include "worker/dist/torch_error.hpp"
+
+#include <c10/util/Exception.h>
+
+namespace trainyard::dist {
+
+std::string first_line(std::string_view text) {
+  text = text.substr(0, text.find('\n'));
+  // "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer"
+  if (!text.empty() && text.front() == '[') {
+    if (const auto end = text.find("] "); end != std::string_view::npos) text.remove_prefix(end + 2);
+  }
+  return std::string{text};
+}
+
+std::string message_of(const std::exception& error) {
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  return first_line(torch_error != nullptr ? torch_error->what_without_backtrace() : error.what());
+}
+
+}  // namespace trainyard::dist

@@ -1,0 +1,71 @@
+#include "worker/launcher/death.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <string_view>
+
+namespace trainyard::launcher {
+namespace {
+
+std::string signal_text(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("signal {} (SIG{})", signal, name);
+}
+
+GroupFailure signal_failure(std::int64_t rank, const Death& death) {
+  GroupFailure failure{.culprit = rank, .exit_code = exit_code_of(death), .reason = "Killed", .message = {}};
+  if (death.is_out_of_memory) {
+    failure.reason = "OOMKilled";
+    failure.message = fmt::format(
+        "rank {} was killed by the kernel because the container ran out of memory: give it more, or train with "
+        "a smaller batch",
+        rank);
+    return failure;
+  }
+  switch (death.signal) {
+    case SIGBUS:
+      failure.reason = "Crashed";
+      failure.message = fmt::format("rank {} crashed with {}: often /dev/shm or a mapped file's disk is full", rank,
+                                    signal_text(death.signal));
+      return failure;
+    case SIGSEGV:
+    case SIGABRT:
+    case SIGILL:
+    case SIGFPE:
+      failure.reason = "Crashed";
+      failure.message = fmt::format("rank {} crashed with {}; its log may say more", rank, signal_text(death.signal));
+      return failure;
+    default:
+      failure.message = fmt::format("rank {} was killed by {}", rank, signal_text(death.signal));
+      return failure;
+  }
+}
+
+}  // namespace
+
+Death death_of(int wait_status) {
+  if (WIFSIGNALED(wait_status)) return {.exit_code = 0, .signal = WTERMSIG(wait_status)};
+  return {.exit_code = WEXITSTATUS(wait_status)};
+}
+
+int exit_code_of(const Death& death) {
+  return death.signal == 0 ? death.exit_code : 128 + death.signal;
+}
+
+GroupFailure failure_of(std::int64_t rank, const Death& death, const std::optional<RankEnd>& said) {
+  if (death.signal != 0) return signal_failure(rank, death);
+  if (said && said->exit_code == death.exit_code) {
+    return {.culprit = rank,
+            .exit_code = death.exit_code,
+            .reason = said->reason,
+            .message = fmt::format("rank {}: {}", rank, said->message)};
+  }
+  return {.culprit = rank,
+          .exit_code = death.exit_code,
+          .reason = "Error",
+          .message = fmt::format("rank {} exited with code {}; its log says why", rank, death.exit_code)};
+}
+
+}  // namespace trainyard::launcher

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// The only door to the process's environment: what reads settings takes a lookup, so that tests give a table.
+namespace trainyard::launcher {
+
+/// The variable's value; empty where it is not set. A variable set to "" counts as not set, as Kubernetes cannot unset
+/// one.
+using Environment = std::function<std::optional<std::string>(std::string_view name)>;
+
+/// The environment of this process. Not to be called while another thread sets variables.
+[[nodiscard]] Environment process_environment();
+
+}  // namespace trainyard::launcher

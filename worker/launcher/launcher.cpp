@@ -1,0 +1,324 @@
+#include "worker/launcher/launcher.hpp"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/contract.hpp"
+#include "common/logging.hpp"
+#include "worker/launcher/oom_counter.hpp"
+#include "worker/launcher/peer_link.hpp"
+#include "worker/launcher/poll_set.hpp"
+#include "worker/launcher/process.hpp"
+#include "worker/launcher/rank_process.hpp"
+#include "worker/launcher/status_server.hpp"
+#include "worker/launcher/tcp.hpp"
+#include "worker/launcher/termination_message.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto look_interval = 100ms;  // The finest that a deadline is kept.
+constexpr auto farewell_to_late_peers = 1s;
+constexpr auto farewell_to_peers = 300ms;  // For the last words to be read by all.
+constexpr auto first_words_after = 2s;     // Most groups are together by then, and nobody need read that they were not.
+constexpr auto words_interval = 5s;
+
+FileDescriptor take_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&signals, signal);
+  // Before any thread starts, so that all of them inherit it.
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return FileDescriptor{signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
+}
+
+RankEnd end_of_error(const Error& error) {
+  const bool may_help_later = error.kind == ErrorKind::already_exists || error.kind == ErrorKind::io;
+  return {.exit_code = may_help_later ? contract::exit_rendezvous : contract::exit_do_not_restart,
+          .reason = error.kind == ErrorKind::already_exists ? "PortInUse" : "CannotStart",
+          .message = error.message,
+          .culprit = {}};
+}
+
+class Launcher {
+ public:
+  explicit Launcher(const Options& options) : options_{options}, supervisor_{options.ranks, now()} {}
+
+  RankEnd run() {
+    signals_ = take_signals();
+    // Orphans of our ranks come to us, as they would to PID 1: none outlives its rank unseen.
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (auto started = start_all(); !started) {
+      kill_all();
+      return end_of_error(started.error());
+    }
+    while (true) {
+      wait_and_look();
+      if (auto end = supervisor_.end(); end && may_leave(*end)) return finish(std::move(*end));
+    }
+  }
+
+  [[nodiscard]] std::int64_t speaker() const { return supervisor_.speaker(); }
+  [[nodiscard]] std::optional<std::int64_t> step() const {
+    const auto& progress = supervisor_.progress(supervisor_.speaker() - options_.ranks.first_rank);
+    return progress ? progress->step : std::nullopt;
+  }
+
+ private:
+  static Instant now() { return SystemClock{}.instant(); }
+
+  Result<void> start_all() {
+    auto link = open_peer_link(options_.group, options_.peers, now());
+    if (!link) return tl::make_unexpected(link.error());
+    link_ = std::move(*link);
+    if (auto started = start_status_server(); !started) return started;
+    if (auto started = start_store(); !started) return started;
+    oom_kills_ = read_oom_kills();
+    for (std::int64_t i = 0; i < options_.ranks.rank_count; ++i) {
+      auto rank = RankProcess::start(options_, i);
+      if (!rank) return tl::make_unexpected(rank.error());
+      ranks_.push_back(std::move(*rank));
+      logging::info("rank started", {{"rank", options_.ranks.first_rank + i}, {"pid", ranks_.back().pid()}});
+    }
+    return {};
+  }
+
+  [[nodiscard]] Reach reach() const {
+    return is_loopback(options_.group.master_address) ? Reach::loopback : Reach::everywhere;
+  }
+
+  Result<void> start_status_server() {
+    if (!options_.group.status_port) return {};
+    auto server = StatusServer::start(options_.group, reach(), *options_.group.status_port,
+                                      {.rank = options_.ranks.first_rank, .progress = {}, .waiting_for = {}});
+    if (!server) return tl::make_unexpected(server.error());
+    status_ = std::move(*server);
+    return {};
+  }
+
+  /// Beside every rank, so that a stopped or dead rank 0 cannot block the others' look-ups.
+  Result<void> start_store() {
+    if (options_.ranks.first_rank != 0 || options_.group.world_size == 1) return {};
+    auto listener = listen_on(reach(), options_.group.store_port, "the rendezvous store (TRAINYARD_STORE_PORT)");
+    if (!listener) return tl::make_unexpected(listener.error());
+    auto pid = start({.path = options_.store_program,
+                      .arguments = {std::to_string(listener->get())},
+                      .environment = current_environment(),
+                      .inherited_file = listener->get()});
+    if (!pid) return fail("starting the rendezvous store", pid.error());
+    store_pid_ = *pid;
+    return {};
+  }
+
+  void wait_and_look() {
+    PollSet files;
+    files.add(signals_.get(), POLLIN);
+    for (const RankProcess& rank : ranks_) {
+      if (rank.file() >= 0) files.add(rank.file(), POLLIN);
+    }
+    link_->add_to(files);
+    files.wait(look_interval);
+
+    const Instant time = now();
+    hear_ranks(time);
+    take_signal_news(time);
+    link_->run(files, time);
+    supervisor_.on_time(time);
+    settle(time);
+    // What settling reported goes out at once, not with the next look.
+    link_->run(PollSet{}, time);
+    show_progress(time);
+  }
+
+  void hear_ranks(Instant time) {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      for (const RankMessage& message : ranks_[i].receive())
+        supervisor_.on_message(static_cast<std::int64_t>(i), message, time);
+    }
+  }
+
+  void take_signal_news(Instant time) {
+    signalfd_siginfo info{};
+    while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal == SIGCHLD) continue;  // One may stand for many: all are reaped below.
+      if (signal == SIGTERM || signal == SIGINT) {
+        logging::info("asked to stop", {{"rank", options_.ranks.first_rank}, {"signal", signal}});
+        is_stop_asked_ = true;
+        supervisor_.on_stop(time);
+        continue;
+      }
+      for (const RankProcess& rank : ranks_) rank.send_signal(signal);
+    }
+    int status = 0;
+    for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0; pid = waitpid(-1, &status, WNOHANG))
+      on_exit(pid, status, time);
+  }
+
+  void on_exit(pid_t pid, int status, Instant time) {
+    Death death = death_of(status);
+    if (pid == store_pid_) {
+      store_pid_ = 0;
+      return on_store_exit(death, time);
+    }
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      if (ranks_[i].pid() != pid) continue;
+      // Its last words may have come after they were last looked for.
+      hear_ranks(time);
+      if (death.signal == SIGKILL) {
+        const std::int64_t kills = read_oom_kills();
+        death.is_out_of_memory = kills > std::exchange(oom_kills_, kills);
+      }
+      logging::info("rank ended", {{"rank", options_.ranks.first_rank + static_cast<std::int64_t>(i)},
+                                   {"exitCode", exit_code_of(death)}});
+      supervisor_.on_death(static_cast<std::int64_t>(i), death, time);
+      ranks_[i].send_signal(SIGKILL);  // Children that it left behind.
+    }
+  }
+
+  void on_store_exit(const Death& death, Instant time) {
+    const auto& progress = supervisor_.progress(0);
+    const bool is_forming = !progress || progress->phase == "Rendezvous";
+    logging::warn("rendezvous store ended", {{"exitCode", exit_code_of(death)}});
+    if (!is_forming) return;
+    link_->group().report_failure(
+        {.culprit = {},
+         .exit_code = contract::exit_rendezvous,
+         .reason = "StoreLost",
+         .message =
+             fmt::format("the rendezvous store ended with code {} before the group was together; rank 0's log says why",
+                         exit_code_of(death))},
+        time);
+  }
+
+  void settle(Instant time) {
+    PeerGroup& group = link_->group();
+    if (supervisor_.own_failure() && !is_failure_reported_) {
+      is_failure_reported_ = true;
+      group.report_failure(*supervisor_.own_failure(), time);
+    }
+    if (group.verdict() && !is_verdict_told_) {
+      is_verdict_told_ = true;
+      const GroupFailure& verdict = *group.verdict();
+      const std::string culprit = verdict.culprit ? std::to_string(*verdict.culprit) : "none";
+      logging::error("group failed", {{"culprit", culprit},
+                                      {"reason", verdict.reason},
+                                      {"exitCode", verdict.exit_code},
+                                      {"error", verdict.message}});
+      supervisor_.on_verdict(verdict, time);
+    }
+    for (const auto& action : supervisor_.take_actions()) {
+      if (const auto* signal = std::get_if<Supervisor::SendSignal>(&action)) {
+        ranks_.at(static_cast<std::size_t>(signal->local_rank)).send_signal(signal->signal);
+      }
+      if (const auto* tell = std::get_if<Supervisor::TellRank>(&action)) {
+        ranks_.at(static_cast<std::size_t>(tell->local_rank)).tell(tell->end);
+      }
+    }
+  }
+
+  void show_progress(Instant time) {
+    const std::string waiting_for = link_->group().waiting_for(time);
+    if (status_)
+      status_->update(
+          {.rank = options_.ranks.first_rank, .progress = supervisor_.progress(0), .waiting_for = waiting_for});
+    if (is_verdict_told_) return;
+    if (waiting_for.empty()) {
+      if (!is_together_ && options_.ranks.rank_count < options_.group.world_size) {
+        logging::info("the group is together",
+                      {{"rank", options_.ranks.first_rank}, {"worldSize", options_.group.world_size}});
+      }
+      is_together_ = true;
+    } else if (time >= next_words_) {
+      next_words_ = time + words_interval;
+      logging::info("waiting for the group", {{"rank", options_.ranks.first_rank}, {"waitingFor", waiting_for}});
+    }
+  }
+
+  /// Ranks that need no others may be done before all have come. Who came to find us gone would wait for us in vain.
+  bool may_leave(const RankEnd& end) {
+    return end.exit_code != contract::exit_success || is_stop_asked_ || link_->group().verdict() || is_together_;
+  }
+
+  RankEnd finish(RankEnd end) {
+    if (!link_->group().verdict()) link_->group().report_done(now());
+    // Who is on the way to us is still told; who comes later learns it from whoever restarts the group.
+    const bool is_hub = options_.ranks.first_rank == 0;
+    if (link_->group().verdict() && is_hub)
+      run_link(farewell_to_late_peers, [this] { return link_->group().waiting_for(now()).empty(); });
+    link_->run(PollSet{}, now());
+    link_->finish();
+    run_link(farewell_to_peers, [this] { return link_->is_finished(); });
+    kill_all();
+    return end;
+  }
+
+  template <typename IsDone>
+  void run_link(std::chrono::milliseconds time, const IsDone& is_done) {
+    const Instant deadline = now() + time;
+    while (!is_done() && now() < deadline) {
+      PollSet files;
+      link_->add_to(files);
+      files.wait(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - now()) + 1ms);
+      link_->run(files, now());
+    }
+  }
+
+  void kill_all() {
+    for (const RankProcess& rank : ranks_) rank.send_signal(SIGKILL);
+    if (store_pid_ > 0) kill(store_pid_, SIGKILL);
+    while (waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+  }
+
+  const Options& options_;
+  FileDescriptor signals_;
+  Supervisor supervisor_;
+  std::unique_ptr<PeerLink> link_;
+  std::vector<RankProcess> ranks_;
+  pid_t store_pid_ = 0;
+  std::int64_t oom_kills_ = 0;
+  bool is_failure_reported_ = false;
+  bool is_verdict_told_ = false;
+  bool is_together_ = false;
+  bool is_stop_asked_ = false;
+  Instant next_words_ = now() + first_words_after;
+  std::unique_ptr<StatusServer> status_;
+};
+
+}  // namespace
+
+void say_end(const RankEnd& end, const std::optional<std::int64_t>& rank, const std::optional<std::int64_t>& step,
+             const Environment& environment) {
+  if (end.exit_code == contract::exit_success) {
+    logging::info("all ranks of this launcher completed");
+  } else if (end.exit_code == contract::exit_preempted) {
+    logging::info("all ranks of this launcher stopped as asked", {{"reason", end.message}});
+  } else {
+    logging::error("ended", {{"reason", end.reason}, {"exitCode", end.exit_code}, {"error", end.message}});
+  }
+  if (auto written = write_termination_message(environment, make_termination_message(end, rank, step)); !written) {
+    logging::warn("termination message not written", {{"error", written.error().message}});
+  }
+}
+
+void launch(const Options& options, const Environment& environment) {
+  Launcher launcher{options};
+  const RankEnd end = launcher.run();
+  say_end(end, launcher.speaker(), launcher.step(), environment);
+  // No destructors: a look-up of a name may hang in the system's resolver for longer than the pod has.
+  _exit(end.exit_code);
+}
+
+}  // namespace trainyard::launcher

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "worker/launcher/environment.hpp"
+#include "worker/launcher/options.hpp"
+#include "worker/launcher/rank_link.hpp"
+
+namespace trainyard::launcher {
+
+/// Runs this launcher's ranks to their end, says how they ended (log, termination message), and ends the process with
+/// their exit code. Owns the process: takes SIGTERM, SIGINT and SIGCHLD, reaps every child, and as PID 1 the
+/// container's orphans too.
+[[noreturn]] void launch(const Options& options, const Environment& environment);
+
+/// The last words of this process: log line and termination message. `rank`: which one speaks; `step`: its last.
+void say_end(const RankEnd& end, const std::optional<std::int64_t>& rank, const std::optional<std::int64_t>& step,
+             const Environment& environment);
+
+}  // namespace trainyard::launcher

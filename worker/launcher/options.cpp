@@ -1,0 +1,125 @@
+#include "worker/launcher/options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/contract.hpp"
+#include "worker/launcher/number.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::string_view env_rank_program = "TRAINYARD_RANK_PROGRAM";
+constexpr std::string_view env_rendezvous_seconds = "TRAINYARD_RENDEZVOUS_SECONDS";
+constexpr std::string_view env_heartbeat_seconds = "TRAINYARD_HEARTBEAT_SECONDS";
+constexpr std::string_view env_hang_seconds = "TRAINYARD_HANG_SECONDS";
+constexpr NumberRange any_seconds{.min = 1, .max = 31'536'000};
+constexpr std::int64_t default_grace_seconds = 30;  // Kubernetes' own.
+
+Result<void> read_arguments(const std::vector<std::string>& arguments, Options& options) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument == "--") {
+      options.rank_arguments.assign(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments.end());
+      return {};
+    }
+    if (argument == "--help" || argument == "-h") {
+      options.asks_for_help = true;
+      continue;
+    }
+    if (argument != "--rank-program" && argument != "--store-program") {
+      return fail(
+          ErrorKind::invalid,
+          fmt::format("'{}' is no option of trainyard-worker; arguments of the rank program go behind --", argument));
+    }
+    if (i + 1 == arguments.size())
+      return fail(ErrorKind::invalid, fmt::format("{} needs the program's path behind it", argument));
+    (argument == "--rank-program" ? options.rank_program : options.store_program) = arguments[++i];
+  }
+  return {};
+}
+
+Result<milliseconds> read_seconds(const Environment& environment, std::string_view name, milliseconds otherwise) {
+  const auto number = number_or(environment, name, any_seconds, std::chrono::duration_cast<seconds>(otherwise).count());
+  if (!number) return tl::make_unexpected(number.error());
+  return seconds{*number};
+}
+
+Result<void> read_deadlines(const Environment& environment, Options& options) {
+  const auto rendezvous = read_seconds(environment, env_rendezvous_seconds, options.peers.rendezvous_deadline);
+  if (!rendezvous) return tl::make_unexpected(rendezvous.error());
+  const auto heartbeat = read_seconds(environment, env_heartbeat_seconds, options.peers.silence_deadline);
+  if (!heartbeat) return tl::make_unexpected(heartbeat.error());
+  const auto hang = read_seconds(environment, env_hang_seconds, options.ranks.hang_deadline);
+  if (!hang) return tl::make_unexpected(hang.error());
+  const auto grace = read_seconds(environment, contract::env_grace_seconds, seconds{default_grace_seconds});
+  if (!grace) return tl::make_unexpected(grace.error());
+  options.peers.rendezvous_deadline = *rendezvous;
+  options.peers.silence_deadline = *heartbeat;
+  options.peers.beat_interval = std::min<milliseconds>(options.peers.beat_interval, *heartbeat / 4);
+  options.ranks.alive_deadline = *heartbeat;
+  options.ranks.hang_deadline = *hang;
+  options.ranks.stop_deadline = stop_deadline(std::chrono::duration_cast<seconds>(*grace));
+  return {};
+}
+
+void place(Options& options) {
+  const GroupEnvironment& group = options.group;
+  options.ranks.rank_count = group.rank ? 1 : group.local_world_size;
+  options.ranks.first_rank = group.rank.value_or(group.node_rank * group.local_world_size);
+  options.peers.self = {.job = group.job,
+                        .job_uid = group.job_uid,
+                        .attempt = group.attempt,
+                        .world_size = group.world_size,
+                        .first_rank = options.ranks.first_rank,
+                        .rank_count = options.ranks.rank_count};
+}
+
+}  // namespace
+
+std::string usage() {
+  return "usage: trainyard-worker [--rank-program PATH] [--store-program PATH] [-- ARGUMENTS...]\n"
+         "\n"
+         "Starts this pod's ranks of a distributed training, watches over them, and ends them together with the "
+         "group's others.\n"
+         "ARGUMENTS go to the rank program. Where the ranks stand in their group is in the environment, as for "
+         "torch.distributed:\n"
+         "  RANK WORLD_SIZE MASTER_ADDR, or NODE_RANK LOCAL_WORLD_SIZE WORLD_SIZE MASTER_ADDR for several ranks in one "
+         "pod\n"
+         "  TRAINYARD_STORE_PORT TRAINYARD_PEER_PORT TRAINYARD_STATUS_PORT   ports of the store, of the launchers, of "
+         "/status and /metrics\n"
+         "  TRAINYARD_RANK_PROGRAM          the rank program, where --rank-program is not given (trainyard-rank beside "
+         "this one)\n"
+         "  TRAINYARD_RENDEZVOUS_SECONDS    for the group to come together (600)\n"
+         "  TRAINYARD_HEARTBEAT_SECONDS     after which a silent rank or launcher is lost (10); raise it to halt a "
+         "rank in a debugger\n"
+         "  TRAINYARD_HANG_SECONDS          after which a rank without progress is killed (600)\n"
+         "  TRAINYARD_GRACE_SECONDS         from SIGTERM until the pod is killed (30)\n";
+}
+
+Result<Options> parse_options(const std::vector<std::string>& arguments, const Environment& environment,
+                              const std::string& folder) {
+  Options options;
+  options.rank_program = environment(env_rank_program).value_or(folder + "/trainyard-rank");
+  options.store_program = folder + "/trainyard-store";
+  if (auto read = read_arguments(arguments, options); !read) return tl::make_unexpected(read.error());
+  if (options.asks_for_help) return options;
+  auto group = parse_group_environment(environment);
+  if (!group) return tl::make_unexpected(group.error());
+  options.group = std::move(*group);
+  if (auto read = read_deadlines(environment, options); !read) return tl::make_unexpected(read.error());
+  place(options);
+  return options;
+}
+
+milliseconds stop_deadline(seconds grace) {
+  constexpr milliseconds margin_max{5'000};
+  const milliseconds all = grace;
+  return all - std::min<milliseconds>(margin_max, all / 4);
+}
+
+}  // namespace trainyard::launcher

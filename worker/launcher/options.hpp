@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "common/result.hpp"
+#include "worker/launcher/environment.hpp"
+#include "worker/launcher/group_environment.hpp"
+#include "worker/launcher/peer_settings.hpp"
+#include "worker/launcher/supervisor.hpp"
+
+namespace trainyard::launcher {
+
+/// All that a launcher needs to know, from its command line and its environment.
+struct Options {
+  GroupEnvironment group;
+  PeerSettings peers;
+  SupervisorSettings ranks;
+  std::string rank_program;
+  std::vector<std::string> rank_arguments;
+  std::string store_program;
+  bool asks_for_help = false;
+};
+
+[[nodiscard]] std::string usage();
+
+/// `arguments` without the program's name; `folder`: where the program itself lies, and its siblings.
+/// ErrorKind::invalid with one sentence for anything wrong.
+[[nodiscard]] Result<Options> parse_options(const std::vector<std::string>& arguments, const Environment& environment,
+                                            const std::string& folder);
+
+/// How long ranks get from SIGTERM to SIGKILL: the pod's grace period less what the launcher itself needs to end.
+[[nodiscard]] std::chrono::milliseconds stop_deadline(std::chrono::seconds grace);
+
+}  // namespace trainyard::launcher

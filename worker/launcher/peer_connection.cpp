@@ -1,0 +1,66 @@
+#include "worker/launcher/peer_connection.hpp"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <tuple>
+
+namespace trainyard::launcher {
+namespace {
+
+constexpr std::size_t unsent_bytes_max = 1 << 20;
+
+std::string error_text() {
+  return std::strerror(errno);
+}  // NOLINT(concurrency-mt-unsafe): thread-safe in glibc.
+
+}  // namespace
+
+Result<void> PeerConnection::send(const PeerMessage& message) {
+  unsent_ += make_frame(encode(message));
+  if (unsent_.size() > unsent_bytes_max) return fail(ErrorKind::unavailable, "the peer does not read what it is sent");
+  return flush();
+}
+
+Result<void> PeerConnection::flush() {
+  while (!unsent_.empty()) {
+    const ssize_t sent = ::send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
+    if (sent < 0) return fail(ErrorKind::unavailable, error_text());
+    unsent_.erase(0, static_cast<std::size_t>(sent));
+  }
+  if (is_finishing_) shutdown(socket_.get(), SHUT_WR);
+  return {};
+}
+
+void PeerConnection::finish() {
+  is_finishing_ = true;
+  // A connection that is broken here has nothing more to lose.
+  std::ignore = flush();
+}
+
+Result<std::vector<PeerMessage>> PeerConnection::receive() {
+  std::vector<PeerMessage> messages;
+  std::array<char, 4096> buffer{};
+  while (true) {
+    const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), 0);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return messages;
+    if (size <= 0) {
+      if (!messages.empty()) return messages;
+      return fail(ErrorKind::unavailable, size == 0 ? "closed by the other side" : error_text());
+    }
+    const auto payloads = reader_.feed({buffer.data(), static_cast<std::size_t>(size)});
+    if (!payloads) return tl::make_unexpected(payloads.error());
+    for (const std::string& payload : *payloads) {
+      auto message = decode_peer_message(payload);
+      if (!message) return tl::make_unexpected(message.error());
+      messages.push_back(std::move(*message));
+    }
+  }
+}
+
+}  // namespace trainyard::launcher

@@ -1,0 +1,152 @@
+#include "worker/launcher/peer_hub.hpp"
+
+#include <fmt/format.h>
+
+#include "common/contract.hpp"
+#include "worker/launcher/waiting_text.hpp"
+
+namespace trainyard::launcher {
+
+PeerHub::PeerHub(const PeerSettings& settings, Instant now)
+    : settings_{settings}, start_{now}, looked_{now}, beat_{now} {}
+
+void PeerHub::on_open(ConnectionId connection, std::string address, Instant now) {
+  connections_[connection] = {.address = std::move(address), .heard = now, .hello = {}};
+}
+
+void PeerHub::on_message(ConnectionId id, const PeerMessage& message, Instant now) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Connection& connection = found->second;
+  connection.heard = now;
+  if (const auto* hello = std::get_if<Hello>(&message)) return greet(id, connection, *hello);
+  if (!connection.hello) return refuse(id, "the first message must be a hello");
+  if (const auto* report = std::get_if<FailureReport>(&message)) report_failure(report->failure, now);
+  if (std::holds_alternative<Done>(message)) connection.is_done = true;
+}
+
+void PeerHub::greet(ConnectionId id, Connection& connection, const Hello& hello) {
+  if (auto objection = objection_to(hello)) return refuse(id, std::move(*objection));
+  connection.hello = hello;
+  arrived_[hello.first_rank] = hello;
+  actions_.emplace_back(Send{id, Welcome{}});
+  actions_.emplace_back(Send{id, PeerBeat{missing_ranks()}});
+  if (verdict_) actions_.emplace_back(Send{id, FailureReport{*verdict_}});
+  if (!missing_ranks().empty()) return;
+  for (const auto& [other, state] : connections_) {
+    // The last one has come: nobody waits for the next beat to hear it.
+    if (other != id && state.hello) actions_.emplace_back(Send{other, PeerBeat{}});
+  }
+}
+
+std::optional<std::string> PeerHub::objection_to(const Hello& hello) const {
+  const Hello& self = settings_.self;
+  if (hello.job_uid != self.job_uid || hello.attempt != self.attempt) {
+    return fmt::format("{} of {} has come to {}", member_text(hello), group_text(hello), group_text(self));
+  }
+  if (hello.world_size != self.world_size || hello.rank_count != self.rank_count) {
+    return fmt::format("{} has WORLD_SIZE {} and {} ranks in its pod, but rank 0 has {} and {}", member_text(hello),
+                       hello.world_size, hello.rank_count, self.world_size, self.rank_count);
+  }
+  if (hello.first_rank < self.rank_count || hello.first_rank >= self.world_size ||
+      hello.first_rank % self.rank_count != 0) {
+    return fmt::format("{} cannot be in a group of {}", member_text(hello), self.world_size);
+  }
+  if (arrived_.contains(hello.first_rank)) {
+    return fmt::format("{} has come already: is RANK the same in two places?", member_text(hello));
+  }
+  return std::nullopt;
+}
+
+void PeerHub::refuse(ConnectionId id, std::string message) {
+  const Hello& self = settings_.self;
+  actions_.emplace_back(
+      Send{id, Refusal{.job_uid = self.job_uid, .attempt = self.attempt, .message = std::move(message)}});
+  actions_.emplace_back(Close{id});
+  connections_.erase(id);
+}
+
+void PeerHub::on_close(ConnectionId id, const std::string& why, Instant now) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  const Connection closed = found->second;
+  connections_.erase(found);
+  if (!closed.hello || closed.is_done || is_done_) return;
+  report_failure({.culprit = closed.hello->first_rank,
+                  .exit_code = contract::exit_peer_lost,
+                  .reason = "PeerLost",
+                  .message = fmt::format("{} is lost: the connection to its launcher at {} ended without a word ({})",
+                                         member_text(*closed.hello), closed.address, why)},
+                 now);
+}
+
+void PeerHub::on_time(Instant now) {
+  // Having slept ourselves we cannot tell who else did: everybody's silence starts afresh.
+  if (now - looked_ > settings_.silence_deadline / 2) {
+    for (auto& [id, connection] : connections_) connection.heard = now;
+  }
+  looked_ = now;
+  std::vector<ConnectionId> silent;
+  for (const auto& [id, connection] : connections_) {
+    if (now - connection.heard >= settings_.silence_deadline) silent.push_back(id);
+  }
+  for (const ConnectionId id : silent) {
+    const Connection connection = connections_.at(id);
+    connections_.erase(id);
+    actions_.emplace_back(Close{id});
+    if (!connection.hello || connection.is_done) continue;
+    report_failure({.culprit = connection.hello->first_rank,
+                    .exit_code = contract::exit_peer_lost,
+                    .reason = "PeerLost",
+                    .message = fmt::format("{} is lost: nothing was heard from its launcher at {} for {}",
+                                           member_text(*connection.hello), connection.address,
+                                           seconds_text(settings_.silence_deadline))},
+                   now);
+  }
+  if (now - beat_ >= settings_.beat_interval) {
+    beat_ = now;
+    for (const auto& [id, connection] : connections_) {
+      if (connection.hello) actions_.emplace_back(Send{id, PeerBeat{missing_ranks()}});
+    }
+  }
+  if (!verdict_ && !is_done_ && now - start_ >= settings_.rendezvous_deadline && !missing_ranks().empty()) {
+    report_failure(rendezvous_failure(waiting_for(now)), now);
+  }
+}
+
+std::vector<PeerHub::Action> PeerHub::take_actions() {
+  return std::exchange(actions_, {});
+}
+
+void PeerHub::report_failure(const GroupFailure& failure, Instant /*now*/) {
+  if (verdict_ || is_done_) return;
+  verdict_ = failure;
+  for (const auto& [id, connection] : connections_) {
+    if (connection.hello) actions_.emplace_back(Send{id, FailureReport{failure}});
+  }
+}
+
+void PeerHub::report_done(Instant /*now*/) {
+  is_done_ = true;
+  for (const auto& [id, connection] : connections_) {
+    if (connection.hello) actions_.emplace_back(Send{id, Done{}});
+  }
+}
+
+std::string PeerHub::waiting_for(Instant now) const {
+  const auto missing = missing_ranks();
+  if (missing.empty()) return "";
+  return missing_ranks_text(missing, settings_.self.world_size,
+                            std::chrono::duration_cast<std::chrono::milliseconds>(now - start_));
+}
+
+std::vector<std::int64_t> PeerHub::missing_ranks() const {
+  std::vector<std::int64_t> missing;
+  const Hello& self = settings_.self;
+  for (std::int64_t rank = self.rank_count; rank < self.world_size; ++rank) {
+    if (!arrived_.contains(rank / self.rank_count * self.rank_count)) missing.push_back(rank);
+  }
+  return missing;
+}
+
+}  // namespace trainyard::launcher

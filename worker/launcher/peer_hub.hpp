@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "worker/launcher/peer_group.hpp"
+#include "worker/launcher/peer_settings.hpp"
+
+namespace trainyard::launcher {
+
+/// Rank 0's side of the link between launchers: who has come, who is silent, which failure was the first. Pure: sockets
+/// are elsewhere.
+class PeerHub final : public PeerGroup {
+ public:
+  using ConnectionId = std::int64_t;
+  struct Send {
+    ConnectionId connection = 0;
+    PeerMessage message;
+    bool operator==(const Send&) const = default;
+  };
+  /// After what was sent before has gone out.
+  struct Close {
+    ConnectionId connection = 0;
+    bool operator==(const Close&) const = default;
+  };
+  using Action = std::variant<Send, Close>;
+
+  PeerHub(const PeerSettings& settings, Instant now);
+
+  void on_open(ConnectionId connection, std::string address, Instant now);
+  void on_message(ConnectionId connection, const PeerMessage& message, Instant now);
+  void on_close(ConnectionId connection, const std::string& why, Instant now);
+  void on_time(Instant now);
+  [[nodiscard]] std::vector<Action> take_actions();
+
+  void report_failure(const GroupFailure& failure, Instant now) override;
+  void report_done(Instant now) override;
+  [[nodiscard]] const std::optional<GroupFailure>& verdict() const override { return verdict_; }
+  [[nodiscard]] std::string waiting_for(Instant now) const override;
+
+ private:
+  struct Connection {
+    std::string address;
+    Instant heard;
+    std::optional<Hello> hello;  ///< Of a member; a stranger has none yet.
+    bool is_done = false;
+  };
+
+  void greet(ConnectionId id, Connection& connection, const Hello& hello);
+  void refuse(ConnectionId id, std::string message);
+  [[nodiscard]] std::vector<std::int64_t> missing_ranks() const;
+  [[nodiscard]] std::optional<std::string> objection_to(const Hello& hello) const;
+
+  PeerSettings settings_;
+  Instant start_;
+  Instant looked_;
+  Instant beat_;
+  std::map<ConnectionId, Connection> connections_;
+  std::map<std::int64_t, Hello> arrived_;  ///< By first rank; stays when a member has ended.
+  std::vector<Action> actions_;
+  std::optional<GroupFailure> verdict_;
+  bool is_done_ = false;
+};
+
+}  // namespace trainyard::launcher

@@ -1,0 +1,35 @@
+#include "worker/launcher/peer_link.hpp"
+
+#include "worker/launcher/hub_link.hpp"
+#include "worker/launcher/lone_group.hpp"
+#include "worker/launcher/spoke_link.hpp"
+#include "worker/launcher/tcp.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+class NoLink final : public PeerLink {
+ public:
+  void add_to(PollSet& /*files*/) const override {}
+  void run(const PollSet& /*ready*/, Instant /*now*/) override {}
+  [[nodiscard]] PeerGroup& group() override { return group_; }
+  void finish() override {}
+  [[nodiscard]] bool is_finished() const override { return true; }
+
+ private:
+  LoneGroup group_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<PeerLink>> open_peer_link(const GroupEnvironment& environment, const PeerSettings& settings,
+                                                 Instant now) {
+  if (settings.self.rank_count == environment.world_size) return std::make_unique<NoLink>();
+  if (settings.self.first_rank > 0) return std::make_unique<SpokeLink>(environment, settings, now);
+  const Reach reach = is_loopback(environment.master_address) ? Reach::loopback : Reach::everywhere;
+  auto listener = listen_on(reach, environment.peer_port, "rank 0's launcher (TRAINYARD_PEER_PORT)");
+  if (!listener) return tl::make_unexpected(listener.error());
+  return std::make_unique<HubLink>(std::move(*listener), settings, now);
+}
+
+}  // namespace trainyard::launcher

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/result.hpp"
+#include "worker/launcher/file_descriptor.hpp"
+#include "worker/launcher/tcp.hpp"
+
+namespace trainyard::launcher {
+
+/// Looks one name up on a thread of its own, since the system's resolver blocks for seconds when a server is silent.
+/// One loop calls.
+class Resolver {
+ public:
+  using Answer = Result<std::vector<SocketAddress>>;
+
+  Resolver(std::string host, std::uint16_t port);
+  /// Waits for a look-up that is under way.
+  ~Resolver();
+  Resolver(const Resolver&) = delete;
+  Resolver& operator=(const Resolver&) = delete;
+
+  /// Asks afresh; the answer comes later.
+  void ask();
+  /// Becomes readable when an answer is there.
+  [[nodiscard]] int file() const { return ready_.get(); }
+  /// Once for each question.
+  [[nodiscard]] std::optional<Answer> take_answer();
+
+ private:
+  void run(const std::stop_token& stop);
+
+  std::string host_;
+  std::uint16_t port_;
+  FileDescriptor ready_;
+  std::mutex mutex_;  // guards is_asked_, answer_
+  std::condition_variable_any asked_;
+  bool is_asked_ = false;
+  std::optional<Answer> answer_;
+  std::jthread thread_;
+};
+
+}  // namespace trainyard::launcher

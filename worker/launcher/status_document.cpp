@@ -1,0 +1,111 @@
+#include "worker/launcher/status_document.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "common/rfc3339.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+using nlohmann::json;
+
+template <typename T>
+void put(json& object, const char* key, const std::optional<T>& value) {
+  if (value) object[key] = *value;
+}
+
+void put_progress(json& object, const RankProgress& progress) {
+  object["phase"] = progress.phase;
+  put(object, "epoch", progress.epoch);
+  put(object, "epochs", progress.epochs);
+  put(object, "step", progress.step);
+  put(object, "totalSteps", progress.total_steps);
+  put(object, "loss", progress.loss);
+  put(object, "samplesPerSecond", progress.samples_per_second);
+  put(object, "etaSeconds", progress.eta_seconds);
+  put(object, "accuracy", progress.accuracy);
+  if (const auto& saved = progress.checkpoint) {
+    object["checkpoint"] = {
+        {"step", saved->step}, {"uri", saved->uri}, {"time", format_rfc3339(saved->time)}, {"bytes", saved->bytes}};
+  }
+  if (!progress.waiting_for.empty()) object["waitingFor"] = progress.waiting_for;
+}
+
+std::string label_value(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\n') {
+      escaped += "\\n";
+      continue;
+    }
+    if (c == '"' || c == '\\') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+/// Collects one gauge after the other.
+class Metrics {
+ public:
+  explicit Metrics(std::string labels) : labels_{std::move(labels)} {}
+
+  void gauge(std::string_view name, std::string_view help, double value) {
+    const std::string number = std::isnan(value)   ? "NaN"
+                               : std::isinf(value) ? (value > 0 ? "+Inf" : "-Inf")
+                                                   : fmt::format("{}", value);
+    text_ += fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{0}{{{2}}} {3}\n", name, help, labels_, number);
+  }
+  template <typename T>
+  void gauge(std::string_view name, std::string_view help, const std::optional<T>& value) {
+    if (value) gauge(name, help, static_cast<double>(*value));
+  }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string labels_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string make_status_document(const GroupEnvironment& environment, const Status& status) {
+  json object{{"uid", environment.job_uid},
+              {"attempt", environment.attempt},
+              {"rank", status.rank},
+              {"worldSize", environment.world_size},
+              {"phase", "Rendezvous"}};
+  if (status.progress) put_progress(object, *status.progress);
+  if (!status.waiting_for.empty()) object["waitingFor"] = status.waiting_for;
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string make_metrics_document(const GroupEnvironment& environment, const Status& status) {
+  Metrics metrics{fmt::format("namespace=\"{}\",job=\"{}\",attempt=\"{}\",rank=\"{}\"",
+                              label_value(environment.job_namespace), label_value(environment.job), environment.attempt,
+                              status.rank)};
+  metrics.gauge("trainyard_world_size", "Ranks of the job.", static_cast<double>(environment.world_size));
+  const RankProgress progress = status.progress.value_or(RankProgress{});
+  metrics.gauge("trainyard_epoch", "Epoch that is being trained, from 1.", progress.epoch);
+  metrics.gauge("trainyard_step", "Optimizer steps finished.", progress.step);
+  metrics.gauge("trainyard_steps_planned", "Optimizer steps that the whole training has.", progress.total_steps);
+  metrics.gauge("trainyard_loss", "Mean loss of all ranks since the report before.", progress.loss);
+  metrics.gauge("trainyard_samples_per_second", "Samples that the whole job trains in a second.",
+                progress.samples_per_second);
+  metrics.gauge("trainyard_eta_seconds", "Estimated time until training ends.", progress.eta_seconds);
+  metrics.gauge("trainyard_accuracy", "Accuracy of the last validation, in 0 to 1.", progress.accuracy);
+  if (const auto& saved = progress.checkpoint) {
+    metrics.gauge("trainyard_checkpoint_step", "Step of the last complete checkpoint.",
+                  static_cast<double>(saved->step));
+    metrics.gauge("trainyard_checkpoint_bytes", "Size of the last complete checkpoint.",
+                  static_cast<double>(saved->bytes));
+    metrics.gauge("trainyard_checkpoint_timestamp_seconds",
+                  "When the last complete checkpoint was saved, as Unix time.",
+                  std::chrono::duration<double>(saved->time.time_since_epoch()).count());
+  }
+  return metrics.text();
+}
+
+}  // namespace trainyard::launcher

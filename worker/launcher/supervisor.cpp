@@ -1,0 +1,206 @@
+#include "worker/launcher/supervisor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "common/contract.hpp"
+#include "worker/launcher/waiting_text.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+bool is_meant(const Death& death) {
+  return death.signal == 0 &&
+         (death.exit_code == contract::exit_success || death.exit_code == contract::exit_preempted);
+}
+
+bool is_peer_lost(const Death& death) {
+  return death.signal == 0 && death.exit_code == contract::exit_peer_lost;
+}
+
+std::string last_seen_text(const std::optional<RankProgress>& progress) {
+  if (!progress) return "before its first report";
+  if (!progress->step) return fmt::format("in phase {}", progress->phase);
+  return fmt::format("in phase {}, after step {}", progress->phase, *progress->step);
+}
+
+}  // namespace
+
+Supervisor::Supervisor(const SupervisorSettings& settings, Instant now)
+    : settings_{settings}, ranks_(static_cast<std::size_t>(settings.rank_count)), looked_{now} {}
+
+void Supervisor::on_message(std::int64_t local_rank, const RankMessage& message, Instant now) {
+  Rank& rank = ranks_.at(static_cast<std::size_t>(local_rank));
+  rank.alive = now;
+  if (std::holds_alternative<Beat>(message)) rank.beat = now;
+  if (const auto* progress = std::get_if<RankProgress>(&message)) {
+    rank.beat = now;
+    rank.progress = *progress;
+  }
+  if (const auto* end = std::get_if<RankEnd>(&message)) rank.said = *end;
+}
+
+void Supervisor::on_death(std::int64_t local_rank, const Death& death, Instant now) {
+  Rank& rank = ranks_.at(static_cast<std::size_t>(local_rank));
+  rank.death = death;
+  // A rank that stops as asked because we ended it, when the group broke, was not asked by anybody else.
+  const bool is_our_doing = verdict_ && !stop_asked_ && death.exit_code == contract::exit_preempted;
+  rank.has_ended_as_meant = is_meant(death) && !is_our_doing;
+  if (is_meant(death)) return;
+  if (is_peer_lost(death)) {
+    if (!lost_a_peer_) lost_a_peer_ = now;
+    return;
+  }
+  // Once the group is broken our ranks are ended by us, or by what broke it.
+  if (!verdict_) set_own_failure(*failure_of_death(local_rank));
+}
+
+std::optional<GroupFailure> Supervisor::failure_of_death(std::int64_t local_rank) const {
+  const Rank& rank = ranks_.at(static_cast<std::size_t>(local_rank));
+  if (!rank.death) return std::nullopt;
+  GroupFailure failure = failure_of(global(local_rank), *rank.death, rank.said);
+  constexpr int terminated = 128 + SIGTERM;
+  if (has_grace_ended_) {
+    failure.exit_code = terminated;
+    failure.reason = "GraceExpired";
+    failure.message = fmt::format("rank {} was asked to stop, had not ended {} later, and was killed",
+                                  global(local_rank), seconds_text(settings_.stop_deadline));
+  } else if (stop_asked_ && rank.death->signal == SIGTERM) {
+    failure.reason = "Terminated";
+    failure.message = fmt::format("rank {} was asked to stop and ended without saving (SIGTERM)", global(local_rank));
+  }
+  return failure;
+}
+
+void Supervisor::on_stop(Instant now) {
+  if (stop_asked_) {
+    has_grace_ended_ = true;
+    kill_running();
+    return;
+  }
+  stop_asked_ = now;
+  for (std::int64_t i = 0; i < settings_.rank_count; ++i) {
+    if (!ranks_[static_cast<std::size_t>(i)].death) actions_.emplace_back(SendSignal{i, SIGTERM});
+  }
+}
+
+void Supervisor::on_verdict(const GroupFailure& verdict, Instant now) {
+  if (verdict_) return;
+  verdict_ = verdict;
+  kill_at_ = now + settings_.farewell;
+  for (std::int64_t i = 0; i < settings_.rank_count; ++i) {
+    const Rank& rank = ranks_[static_cast<std::size_t>(i)];
+    if (rank.death) continue;
+    // A program that has never used its link cannot be told.
+    if (rank.alive) {
+      actions_.emplace_back(TellRank{i, end_of_others(verdict)});
+    } else {
+      actions_.emplace_back(SendSignal{i, SIGTERM});
+    }
+  }
+}
+
+void Supervisor::on_time(Instant now) {
+  // Having slept ourselves (stopped, starved, suspended) we cannot tell who else did: everybody's silence starts
+  // afresh.
+  if (now - looked_ > settings_.alive_deadline / 2) {
+    for (Rank& rank : ranks_) {
+      if (rank.alive) rank.alive = now;
+    }
+  }
+  looked_ = now;
+  for (std::int64_t i = 0; i < settings_.rank_count; ++i) look_for_hang(i, now);
+  if (lost_a_peer_ && !verdict_ && now - *lost_a_peer_ >= settings_.cause_deadline) {
+    const auto lost = std::find_if(ranks_.begin(), ranks_.end(),
+                                   [](const Rank& rank) { return rank.death && is_peer_lost(*rank.death); });
+    const std::string why = lost->said ? lost->said->message : "the connection to another rank was lost";
+    set_own_failure({.culprit = lost->said ? lost->said->culprit : std::nullopt,
+                     .exit_code = contract::exit_peer_lost,
+                     .reason = "PeerLost",
+                     .message = fmt::format("rank {} lost a peer, but no launcher reports a death: {}",
+                                            global(lost - ranks_.begin()), why)});
+  }
+  if (stop_asked_ && now - *stop_asked_ >= settings_.stop_deadline && !has_grace_ended_) {
+    has_grace_ended_ = true;
+    kill_running();
+  }
+  if (kill_at_ && now >= *kill_at_) {
+    kill_at_.reset();
+    kill_running();
+  }
+}
+
+void Supervisor::look_for_hang(std::int64_t local_rank, Instant now) {
+  const Rank& rank = ranks_[static_cast<std::size_t>(local_rank)];
+  if (rank.death || verdict_ || own_failure_) return;
+  std::string message;
+  if (rank.alive && now - *rank.alive >= settings_.alive_deadline) {
+    message =
+        fmt::format("rank {} has not been heard from for {}: its process is stopped or gets no processor; last seen {}",
+                    global(local_rank), seconds_text(settings_.alive_deadline), last_seen_text(rank.progress));
+  } else if (rank.beat && now - *rank.beat >= settings_.hang_deadline) {
+    message = fmt::format("rank {} made no progress for {}; last seen {}", global(local_rank),
+                          seconds_text(settings_.hang_deadline), last_seen_text(rank.progress));
+  } else {
+    return;
+  }
+  actions_.emplace_back(SendSignal{local_rank, SIGKILL});
+  set_own_failure({.culprit = global(local_rank),
+                   .exit_code = contract::exit_hang,
+                   .reason = "Hang",
+                   .message = std::move(message)});
+}
+
+void Supervisor::kill_running() {
+  for (std::int64_t i = 0; i < settings_.rank_count; ++i) {
+    if (!ranks_[static_cast<std::size_t>(i)].death) actions_.emplace_back(SendSignal{i, SIGKILL});
+  }
+}
+
+void Supervisor::set_own_failure(GroupFailure failure) {
+  if (!own_failure_) own_failure_ = std::move(failure);
+}
+
+std::vector<Supervisor::Action> Supervisor::take_actions() {
+  return std::exchange(actions_, {});
+}
+
+bool Supervisor::have_all_ended() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.death.has_value(); });
+}
+
+std::optional<RankEnd> Supervisor::end() const {
+  if (!have_all_ended()) return std::nullopt;
+  if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.has_ended_as_meant; })) {
+    const auto preempted = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
+      return rank.death->exit_code == contract::exit_preempted;
+    });
+    const Rank& speaks = preempted == ranks_.end() ? ranks_.front() : *preempted;
+    if (speaks.said) return speaks.said;
+    if (preempted != ranks_.end()) {
+      return RankEnd{
+          .exit_code = contract::exit_preempted, .reason = "Preempted", .message = "stopped as asked", .culprit = {}};
+    }
+    return RankEnd{.exit_code = contract::exit_success, .reason = "Completed", .message = "", .culprit = {}};
+  }
+  if (!verdict_) return std::nullopt;
+  const bool is_ours = verdict_->culprit && *verdict_->culprit >= settings_.first_rank &&
+                       *verdict_->culprit < settings_.first_rank + settings_.rank_count;
+  if (!is_ours) return end_of_others(*verdict_);
+  return RankEnd{
+      .exit_code = verdict_->exit_code, .reason = verdict_->reason, .message = verdict_->message, .culprit = {}};
+}
+
+std::int64_t Supervisor::speaker() const {
+  const bool is_ours = verdict_ && verdict_->culprit && *verdict_->culprit >= settings_.first_rank &&
+                       *verdict_->culprit < settings_.first_rank + settings_.rank_count;
+  return is_ours ? *verdict_->culprit : settings_.first_rank;
+}
+
+const std::optional<RankProgress>& Supervisor::progress(std::int64_t local_rank) const {
+  return ranks_.at(static_cast<std::size_t>(local_rank)).progress;
+}
+
+}  // namespace trainyard::launcher

@@ -1,0 +1,48 @@
+#include "worker/launcher/termination_message.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "common/contract.hpp"
+#include "worker/launcher/truncate.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+constexpr std::size_t reason_bytes_max = 64;
+
+std::string with_message(nlohmann::json object, std::string_view message, std::size_t message_bytes) {
+  object["message"] = truncate(message, message_bytes);
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string make_termination_message(const RankEnd& end, const std::optional<std::int64_t>& rank,
+                                     const std::optional<std::int64_t>& step) {
+  nlohmann::json object{{"reason", truncate(end.reason, reason_bytes_max)}, {"exitCode", end.exit_code}};
+  if (rank) object["rank"] = *rank;
+  if (step) object["step"] = *step;
+  if (end.culprit) object["culprit"] = *end.culprit;
+  // Escapes make a message longer than its bytes: shorten until it fits.
+  std::size_t message_bytes = contract::termination_message_bytes_max;
+  std::string text = with_message(object, end.message, message_bytes);
+  while (text.size() > contract::termination_message_bytes_max) {
+    message_bytes = message_bytes * 3 / 4;
+    text = with_message(object, end.message, message_bytes);
+  }
+  return text;
+}
+
+Result<void> write_termination_message(const Environment& environment, const std::string& message) {
+  const auto asked = environment(contract::env_termination_log);
+  const std::string path = asked.value_or(std::string{contract::default_termination_log});
+  if (!asked && !std::filesystem::exists(path)) return {};
+  std::ofstream file{path, std::ios::trunc};
+  file << message << std::flush;
+  if (!file) return fail(ErrorKind::io, "writing the termination message to " + path + " failed");
+  return {};
+}
+
+}  // namespace trainyard::launcher

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "worker/observe/metric_sums.hpp"
+#include "worker/observe/metrics.hpp"
+
+namespace trainyard::observe {
+
+/// Where a module's metrics go while it trains: into the sums since the last log line, those of the epoch, or both.
+class TrainingMetrics final : public MetricSink {
+ public:
+  /// The size of the batch that the next values belong to.
+  void set_batch_size(std::int64_t samples) { weight_ = static_cast<double>(samples); }
+  void log(std::string_view name, const torch::Tensor& value, const LogOptions& options) override {
+    if (options.on_step) steps_.add(name, value, weight_, options);
+    if (options.on_epoch) epoch_.add(name, value, weight_, options);
+  }
+
+  [[nodiscard]] MetricSums& steps() { return steps_; }
+  [[nodiscard]] MetricSums& epoch() { return epoch_; }
+
+ private:
+  double weight_ = 1.0;
+  MetricSums steps_;
+  MetricSums epoch_;
+};
+
+/// The same during a validation: all values count for the whole of it.
+class ValidationMetrics final : public MetricSink {
+ public:
+  void set_batch_size(std::int64_t samples) { weight_ = static_cast<double>(samples); }
+  void log(std::string_view name, const torch::Tensor& value, const LogOptions& options) override {
+    sums_.add(name, value, weight_, options);
+  }
+
+  [[nodiscard]] MetricSums& sums() { return sums_; }
+
+ private:
+  double weight_ = 1.0;
+  MetricSums sums_;
+};
+
+}  // namespace trainyard::observe

@@ -1,0 +1,121 @@
+#include "worker/observe/metric_sums.hpp"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+#include <vector>
+
+#include "common/check.hpp"
+
+namespace trainyard::observe {
+namespace {
+
+/// One rank's part of a metric, as it travels.
+struct Part {
+  std::string name;
+  Reduce reduce = Reduce::mean;
+  bool rank_zero_only = false;
+  double value = 0.0;
+  double weight = 0.0;
+};
+
+std::vector<Part> decode(const std::string& text) {
+  std::vector<Part> parts;
+  std::istringstream lines{text};
+  std::string line;
+  while (std::getline(lines, line)) {
+    std::istringstream fields{line};
+    Part part;
+    int reduce = 0;
+    std::string value, weight;
+    fields >> reduce >> part.rank_zero_only >> value >> weight;
+    part.reduce = static_cast<Reduce>(reduce);
+    part.value = std::strtod(value.c_str(), nullptr);  // Streams read neither hexadecimal numbers nor "nan".
+    part.weight = std::strtod(weight.c_str(), nullptr);
+    std::getline(fields >> std::ws, part.name);
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+double combine(Reduce reduce, double a, double b) {
+  switch (reduce) {
+    case Reduce::mean:
+    case Reduce::sum:
+      return a + b;
+    // A comparison with not-a-number is false, and the result must not hide one.
+    case Reduce::min:
+      return std::isnan(a) || a < b ? a : b;
+    case Reduce::max:
+      return std::isnan(a) || a > b ? a : b;
+  }
+  return b;
+}
+
+}  // namespace
+
+void MetricSums::add(std::string_view name, const torch::Tensor& value, double weight, const LogOptions& options) {
+  check(name.find('\n') == std::string_view::npos, "a metric's name is one line");
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor scalar = value.detach().to(torch::kDouble).reshape({});
+  const torch::Tensor weighted = options.reduce == Reduce::mean ? scalar * weight : scalar.clone();
+  const auto found = sums_.find(name);
+  if (found == sums_.end()) {
+    sums_.emplace(std::string{name}, Sum{.value = weighted, .weight = weight, .options = options});
+    return;
+  }
+  Sum& sum = found->second;
+  switch (sum.options.reduce) {
+    case Reduce::mean:
+    case Reduce::sum:
+      sum.value.add_(weighted);
+      break;
+    case Reduce::min:
+      sum.value = torch::minimum(sum.value, weighted);
+      break;
+    case Reduce::max:
+      sum.value = torch::maximum(sum.value, weighted);
+      break;
+  }
+  sum.weight += weight;
+}
+
+Result<MetricValues> MetricSums::reduce(dist::Communicator& communicator) {
+  const auto texts = communicator.all_gather(encode());
+  if (!texts) return tl::unexpected{texts.error()};
+  sums_.clear();
+  std::map<std::string, Part> total;
+  for (std::size_t rank = 0; rank < texts->size(); ++rank) {
+    for (Part& part : decode((*texts)[rank])) {
+      if (part.rank_zero_only && rank != 0) continue;
+      const auto [known, is_new] = total.try_emplace(part.name, part);
+      if (is_new) continue;
+      known->second.value = combine(part.reduce, known->second.value, part.value);
+      known->second.weight += part.weight;
+    }
+  }
+  MetricValues values;
+  for (const auto& [name, part] : total) {
+    values[name] = part.reduce == Reduce::mean ? part.value / part.weight : part.value;
+  }
+  return values;
+}
+
+std::string MetricSums::encode() const {
+  if (sums_.empty()) return {};
+  std::vector<torch::Tensor> scalars;
+  for (const auto& [name, sum] : sums_) scalars.push_back(sum.value);
+  const torch::Tensor values = torch::stack(scalars).cpu();  // One copy from the device for all.
+  std::string text;
+  std::int64_t index = 0;
+  for (const auto& [name, sum] : sums_) {
+    text += fmt::format("{} {:d} {:a} {:a} {}\n", static_cast<int>(sum.options.reduce), sum.options.rank_zero_only,
+                        values[index++].item<double>(), sum.weight, name);
+  }
+  return text;
+}
+
+}  // namespace trainyard::observe

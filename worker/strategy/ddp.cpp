@@ -1,0 +1,83 @@
+#include "worker/strategy/ddp.hpp"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <exception>
+#include <utility>
+#include <vector>
+
+namespace trainyard::strategy {
+namespace {
+
+std::vector<torch::Tensor> that_need_gradients(const NamedTensors& parameters) {
+  std::vector<torch::Tensor> found;
+  for (const auto& [name, parameter] : parameters) {
+    if (parameter.requires_grad()) found.push_back(parameter);
+  }
+  return found;
+}
+
+std::vector<torch::Tensor> detached(const NamedTensors& tensors) {
+  std::vector<torch::Tensor> found;
+  for (const auto& [name, tensor] : tensors) found.push_back(tensor.detach());
+  return found;
+}
+
+NamedTensors joined(NamedTensors first, const NamedTensors& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+}  // namespace
+
+Ddp::Ddp(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
+         dist::Communicator& communicator, WaitForWork wait, const DdpOptions& options)
+    : parameters_{std::move(parameters)},
+      buffers_{std::move(buffers)},
+      process_group_{std::move(process_group)},
+      communicator_{communicator},
+      wait_{std::move(wait)},
+      gradients_{that_need_gradients(parameters_), process_group_, options.limits} {
+  if (options.broadcasts_buffers && !buffers_.empty()) buffer_broadcast_.emplace(detached(buffers_), process_group_);
+}
+
+Result<void> Ddp::synchronize_model() {
+  const NamedTensors model = joined(parameters_, buffers_);
+  if (auto agreed = agree_on_layout(model, communicator_); !agreed) return agreed;
+  if (model.empty()) return {};
+  try {
+    BufferBroadcast broadcast{detached(model), process_group_};
+    if (auto done = wait_(broadcast.begin(), "the broadcast of the model"); !done) return done;
+    broadcast.finish();
+  } catch (const std::exception& error) {
+    return fail(ErrorKind::unavailable, fmt::format("broadcasting the model: {}", error.what()));
+  }
+  return {};
+}
+
+void Ddp::zero_gradients() {
+  gradients_.zero();
+}
+
+void Ddp::begin_backward() {
+  if (!buffer_broadcast_) return;
+  try {
+    buffers_under_way_ = buffer_broadcast_->begin();
+  } catch (const std::exception& error) {
+    buffers_error_ = error.what();  // finish_gradients() tells it.
+  }
+}
+
+Result<void> Ddp::finish_gradients() {
+  if (auto done = gradients_.finish(wait_); !done) return done;
+  if (!buffers_error_.empty())
+    return fail(ErrorKind::unavailable, fmt::format("broadcasting buffers: {}", buffers_error_));
+  if (!buffers_under_way_) return {};
+  if (auto done = wait_(buffers_under_way_, "the broadcast of the buffers"); !done) return done;
+  buffer_broadcast_->finish();
+  buffers_under_way_.reset();
+  return {};
+}
+
+}  // namespace trainyard::strategy

@@ -1,0 +1,129 @@
+#include "worker/strategy/gradient_buckets.hpp"
+
+#include <ATen/ScalarOps.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/torch.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace trainyard::strategy {
+
+GradientBuckets::GradientBuckets(std::vector<torch::Tensor> parameters,
+                                 c10::intrusive_ptr<c10d::ProcessGroup> process_group, const BucketLimits& limits)
+    : parameters_{std::move(parameters)},
+      process_group_{std::move(process_group)},
+      scale_{1.0 / process_group_->getSize()},
+      scale_factor_{at::native::wrapped_scalar_tensor(scale_)} {
+  slots_.resize(parameters_.size());
+  for (BucketIndices& indices : assign_buckets(parameters_, limits)) {
+    std::int64_t elements = 0;
+    for (const std::size_t parameter : indices) elements += parameters_[parameter].numel();
+    const auto count = static_cast<std::int64_t>(indices.size());
+    const torch::Tensor flat =
+        torch::zeros({elements + count}, parameters_[indices.front()].options().requires_grad(false));
+    std::int64_t begin = 0;
+    for (std::size_t place = 0; place < indices.size(); ++place) {
+      const torch::Tensor& parameter = parameters_[indices[place]];
+      slots_[indices[place]] = {.bucket = buckets_.size(),
+                                .place = place,
+                                .view = flat.slice(0, begin, begin + parameter.numel()).view(parameter.sizes())};
+      begin += parameter.numel();
+    }
+    buckets_.push_back({.parameters = std::move(indices), .flat = flat, .used = flat.slice(0, elements), .work = {}});
+  }
+  for (std::size_t parameter = 0; parameter < parameters_.size(); ++parameter) {
+    auto accumulator = torch::autograd::impl::grad_accumulator(parameters_[parameter]);
+    const std::uintptr_t key = accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+        [this, parameter](const torch::autograd::variable_list& outputs,
+                          const torch::autograd::variable_list& /*inputs*/) {
+          take_gradient(parameter);
+          return outputs;
+        }));
+    hooks_.push_back({.accumulator = std::move(accumulator), .key = key});
+  }
+}
+
+GradientBuckets::~GradientBuckets() {
+  for (const Hook& hook : hooks_) hook.accumulator->del_post_hook(hook.key);
+}
+
+void GradientBuckets::zero() {
+  for (torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  for (Slot& slot : slots_) slot.is_ready = false;
+  for (Bucket& bucket : buckets_) {
+    bucket.ready_count = 0;
+    bucket.work.reset();
+  }
+  next_bucket_ = 0;
+}
+
+Result<void> GradientBuckets::finish(const WaitForWork& wait) {
+  for (Bucket& bucket : buckets_) {
+    for (const std::size_t parameter : bucket.parameters) {
+      if (!slots_[parameter].is_ready) slots_[parameter].view.zero_();
+    }
+    bucket.ready_count = bucket.parameters.size();
+  }
+  send_full_buckets();
+  if (!send_error_.empty()) return fail(ErrorKind::unavailable, fmt::format("sending gradients: {}", send_error_));
+  for (const Bucket& bucket : buckets_) {
+    if (auto done = wait(bucket.work, "the gradients' all-reduce"); !done) return done;
+    settle_unused(bucket);
+  }
+  return {};
+}
+
+void GradientBuckets::take_gradient(std::size_t parameter) {
+  const torch::NoGradGuard no_grad;
+  Slot& slot = slots_[parameter];
+  Bucket& bucket = buckets_[slot.bucket];
+  if (slot.is_ready) {
+    throw std::logic_error(
+        "a parameter got its gradient twice in one step: training_step must not call backward() itself");
+  }
+  torch::Tensor& gradient = parameters_[parameter].mutable_grad();
+  TORCH_CHECK(!gradient.is_sparse(), "sparse gradients are not reduced: give the embedding sparse(false)");
+  // Scaling while copying costs nothing extra: memory is passed over once either way.
+  torch::mul_out(slot.view, gradient, scale_factor_);
+  gradient = slot.view;
+  slot.is_ready = true;
+  if (++bucket.ready_count == bucket.parameters.size()) send_full_buckets();
+}
+
+void GradientBuckets::send_full_buckets() {
+  while (send_error_.empty() && next_bucket_ < buckets_.size()) {
+    Bucket& bucket = buckets_[next_bucket_];
+    if (bucket.ready_count < bucket.parameters.size()) return;
+    try {
+      send(bucket);
+    } catch (const std::exception& error) {
+      // Thrown through the backward pass it would look like the model's fault; finish() tells it.
+      send_error_ = error.what();
+    }
+    ++next_bucket_;
+  }
+}
+
+void GradientBuckets::send(Bucket& bucket) {
+  bucket.used.fill_(scale_);
+  for (const std::size_t parameter : bucket.parameters) {
+    if (!slots_[parameter].is_ready) bucket.used[static_cast<std::int64_t>(slots_[parameter].place)].zero_();
+  }
+  std::vector<torch::Tensor> message{bucket.flat};
+  bucket.work = process_group_->allreduce(message);
+}
+
+void GradientBuckets::settle_unused(const Bucket& bucket) {
+  for (const std::size_t parameter : bucket.parameters) {
+    Slot& slot = slots_[parameter];
+    if (slot.is_ready) continue;
+    // Only ranks that did not use the parameter need to know, so the usual step reads no number back from the device.
+    const bool is_used_elsewhere = bucket.used[static_cast<std::int64_t>(slot.place)].item<double>() > 0.0;
+    if (is_used_elsewhere) parameters_[parameter].mutable_grad() = slot.view;
+  }
+}
+
+}  // namespace trainyard::strategy

@@ -1,0 +1,105 @@
+#include "worker/strategy/model_agreement.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/torch.h>
+
+#include <cstring>
+#include <string_view>
+
+namespace trainyard::strategy {
+namespace {
+
+constexpr std::uint64_t fnv_offset = 0xcbf29ce484222325ULL;
+constexpr std::uint64_t fnv_prime = 0x100000001b3ULL;
+
+std::uint64_t hash_bytes(std::uint64_t hash, const char* bytes, std::size_t size) {
+  std::size_t at = 0;
+  for (; at + sizeof(std::uint64_t) <= size; at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes + at, sizeof word);
+    hash = (hash ^ word) * fnv_prime;
+    hash ^=
+        hash >> 32;  // FNV's multiplication alone carries only upwards: high bytes of a word would not reach low bits.
+  }
+  for (; at < size; ++at) hash = (hash ^ static_cast<unsigned char>(bytes[at])) * fnv_prime;
+  return hash;
+}
+
+std::vector<std::string> describe(const NamedTensors& tensors) {
+  std::vector<std::string> lines;
+  for (const auto& [name, tensor] : tensors) {
+    lines.push_back(
+        fmt::format("{} {} [{}]", name, c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", ")));
+  }
+  return lines;
+}
+
+std::vector<std::string_view> split_lines(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    lines.push_back(text.substr(0, end));
+    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+  }
+  return lines;
+}
+
+std::string first_difference(std::string_view ours, std::string_view theirs, std::size_t their_rank) {
+  const auto our_lines = split_lines(ours);
+  const auto their_lines = split_lines(theirs);
+  for (std::size_t index = 0; index < std::max(our_lines.size(), their_lines.size()); ++index) {
+    const std::string_view our_line = index < our_lines.size() ? our_lines[index] : "nothing";
+    const std::string_view their_line = index < their_lines.size() ? their_lines[index] : "nothing";
+    if (our_line != their_line) {
+      return fmt::format("the ranks' models differ: tensor {} is '{}' on rank 0 and '{}' on rank {}", index, our_line,
+                         their_line, their_rank);
+    }
+  }
+  return "the ranks' models differ";
+}
+
+}  // namespace
+
+Result<void> agree_on_layout(const NamedTensors& tensors, dist::Communicator& communicator) {
+  const std::string ours = fmt::format("{}", fmt::join(describe(tensors), "\n"));
+  const auto hashes = communicator.all_gather(fmt::format("{:016x}", hash_bytes(fnv_offset, ours.data(), ours.size())));
+  if (!hashes) return tl::unexpected{hashes.error()};
+  if (std::all_of(hashes->begin(), hashes->end(), [&](const std::string& hash) { return hash == hashes->front(); }))
+    return {};
+
+  const auto all = communicator.all_gather(ours);
+  if (!all) return tl::unexpected{all.error()};
+  for (std::size_t rank = 1; rank < all->size(); ++rank) {
+    if ((*all)[rank] != all->front())
+      return fail(ErrorKind::invalid, first_difference(all->front(), (*all)[rank], rank));
+  }
+  return {};
+}
+
+std::uint64_t checksum(const NamedTensors& tensors) {
+  std::uint64_t hash = fnv_offset;
+  for (const auto& [name, tensor] : tensors) {
+    const torch::Tensor bytes = tensor.detach().cpu().contiguous();
+    hash = hash_bytes(hash, static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes());
+  }
+  return hash;
+}
+
+Result<std::uint64_t> agree_on_values(const NamedTensors& tensors, dist::Communicator& communicator) {
+  const std::uint64_t ours = checksum(tensors);
+  const auto all = communicator.all_gather(fmt::format("{:016x}", ours));
+  if (!all) return tl::unexpected{all.error()};
+  std::vector<std::size_t> different;
+  for (std::size_t rank = 1; rank < all->size(); ++rank) {
+    if ((*all)[rank] != all->front()) different.push_back(rank);
+  }
+  if (!different.empty()) {
+    return fail(ErrorKind::corrupt,
+                fmt::format("the parameters of rank {} are not bit-equal to rank 0's: checksums by rank {}",
+                            fmt::join(different, ", "), fmt::join(*all, ", ")));
+  }
+  return ours;
+}
+
+}  // namespace trainyard::strategy

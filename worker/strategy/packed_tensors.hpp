@@ -1,0 +1,28 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <vector>
+
+namespace trainyard::strategy {
+
+/// Tensors of any dtypes and one device as one run of bytes, so that one collective moves them all.
+class PackedTensors {
+ public:
+  /// `tensors` are kept and must not be replaced by others; without autograd history, or detached.
+  explicit PackedTensors(std::vector<torch::Tensor> tensors);
+
+  /// Copies the tensors into bytes().
+  void pack();
+  /// Copies bytes() into the tensors.
+  void unpack();
+  /// uint8 [B]; undefined when there are no tensors.
+  [[nodiscard]] const torch::Tensor& bytes() const { return bytes_; }
+
+ private:
+  std::vector<torch::Tensor> tensors_;
+  std::vector<torch::Tensor> slices_;  // of bytes_, each with the dtype and shape of its tensor
+  torch::Tensor bytes_;
+};
+
+}  // namespace trainyard::strategy

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <vector>
+
+#include "worker/strategy/gradient_sync.hpp"
+
+namespace trainyard::strategy {
+
+/// One rank: the gradients are what the backward pass leaves.
+class SingleRank final : public GradientSync {
+ public:
+  explicit SingleRank(std::vector<torch::Tensor> parameters) : parameters_{std::move(parameters)} {}
+
+  [[nodiscard]] Result<void> synchronize_model() override { return {}; }
+  void zero_gradients() override {
+    for (torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  }
+  void begin_backward() override {}
+  [[nodiscard]] Result<void> finish_gradients() override { return {}; }
+
+ private:
+  std::vector<torch::Tensor> parameters_;
+};
+
+}  // namespace trainyard::strategy

@@ -1,0 +1,67 @@
+#include "worker/train/ending.hpp"
+
+#include <utility>
+
+#include "common/contract.hpp"
+
+namespace trainyard::train {
+namespace {
+
+struct Meaning {
+  int exit_code = contract::exit_failure;
+  std::string_view reason;
+};
+
+/// A restart cannot change these.
+bool is_for_the_user(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::invalid:
+    case ErrorKind::not_found:
+    case ErrorKind::unauthorized:
+    case ErrorKind::forbidden:
+    case ErrorKind::corrupt:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Meaning meaning_of(Stage stage, ErrorKind kind) {
+  switch (stage) {
+    case Stage::spec:
+      return {contract::exit_do_not_restart, "InvalidSpec"};
+    case Stage::rendezvous:
+      if (kind == ErrorKind::invalid) return {contract::exit_do_not_restart, "InvalidEnvironment"};
+      if (kind == ErrorKind::cancelled) return {contract::exit_peer_lost, "PeerLost"};
+      return {contract::exit_rendezvous, "RendezvousFailed"};
+    case Stage::data:
+      if (is_for_the_user(kind)) return {contract::exit_do_not_restart, "InvalidData"};
+      return is_transient(kind) ? Meaning{contract::exit_storage, "StorageFailed"}
+                                : Meaning{contract::exit_failure, "DataFailed"};
+    case Stage::checkpoint:
+      if (kind == ErrorKind::conflict) return {contract::exit_fenced, "Fenced"};
+      if (is_for_the_user(kind)) return {contract::exit_do_not_restart, "InvalidCheckpoint"};
+      if (kind == ErrorKind::cancelled) return {contract::exit_peer_lost, "PeerLost"};
+      return {contract::exit_storage, "StorageFailed"};
+    case Stage::step:
+      // The ranks' models differ: the same program would do so again.
+      if (kind == ErrorKind::invalid) return {contract::exit_do_not_restart, "ModelsDiffer"};
+      if (kind == ErrorKind::corrupt) return {contract::exit_failure, "ParametersDiffer"};
+      return {contract::exit_peer_lost, "PeerLost"};
+  }
+  return {contract::exit_failure, "Failed"};
+}
+
+}  // namespace
+
+launcher::RankEnd end_of(Stage stage, const Error& error) {
+  const Meaning meaning = meaning_of(stage, error.kind);
+  return {
+      .exit_code = meaning.exit_code, .reason = std::string{meaning.reason}, .message = error.message, .culprit = {}};
+}
+
+tl::unexpected<launcher::RankEnd> end(Stage stage, const Error& error) {
+  return tl::unexpected{end_of(stage, error)};
+}
+
+}  // namespace trainyard::train

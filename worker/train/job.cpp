@@ -1,0 +1,42 @@
+#include "worker/train/job.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/contract.hpp"
+
+namespace trainyard::train {
+
+Result<Job> read_job(const launcher::Environment& environment) {
+  const auto text = environment(contract::env_spec);
+  if (!text) {
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("{} is not set: it holds the job's `training` and `checkpoint` as JSON; `trainyard run` and the "
+                    "operator set it",
+                    contract::env_spec));
+  }
+  const nlohmann::json spec = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!spec.is_object() || !spec.contains("training")) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} is not a JSON object with the field `training`", contract::env_spec));
+  }
+  Job job;
+  auto training = resource::parse_training_spec(spec["training"]);
+  if (!training) return fail(contract::env_spec, training.error());
+  job.training = std::move(*training);
+  if (spec.contains("checkpoint") && !spec["checkpoint"].is_null()) {
+    auto checkpoint = resource::parse_checkpoint_spec(spec["checkpoint"]);
+    if (!checkpoint) return fail(contract::env_spec, checkpoint.error());
+    job.checkpoint = std::move(*checkpoint);
+  }
+  job.cache_folder = environment("TRAINYARD_DATA_CACHE")
+                         .value_or((std::filesystem::temp_directory_path() / "trainyard-data").string());
+  job.sample_record_file = environment("TRAINYARD_RECORD_SAMPLES");
+  return job;
+}
+
+}  // namespace trainyard::train

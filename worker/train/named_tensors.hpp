@@ -1,0 +1,19 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trainyard::train {
+
+using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+
+/// A module's own, with those of its submodules, in order of registration, each once; names are paths
+/// ("layer1.0.weight").
+[[nodiscard]] NamedTensors named_parameters(const torch::nn::Module& module);
+[[nodiscard]] NamedTensors named_buffers(const torch::nn::Module& module);
+
+}  // namespace trainyard::train

@@ -1,0 +1,125 @@
+#include "worker/train/optimizers.hpp"
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace trainyard::train {
+namespace {
+
+Optimizer::NamedTensors that_need_gradients(const Optimizer::NamedTensors& parameters) {
+  Optimizer::NamedTensors found;
+  for (const auto& parameter : parameters) {
+    if (parameter.second.requires_grad()) found.push_back(parameter);
+  }
+  return found;
+}
+
+/// Kingma & Ba 2015, with the weight decay added to the gradient (L2), not decoupled.
+class FusedAdam final : public Optimizer {
+ public:
+  FusedAdam(const resource::OptimizerSpec& spec, NamedTensors parameters)
+      : spec_{spec}, parameters_{std::move(parameters)} {
+    for (const auto& [name, parameter] : parameters_) {
+      means_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
+      variances_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
+      steps_.push_back(torch::zeros({}, torch::dtype(torch::kFloat).device(parameter.device())));
+    }
+  }
+
+  void step() override {
+    const torch::NoGradGuard no_grad;
+    std::vector<torch::Tensor> parameters, gradients, means, variances, steps;
+    for (std::size_t index = 0; index < parameters_.size(); ++index) {
+      const torch::Tensor& parameter = parameters_[index].second;
+      if (!parameter.grad().defined()) continue;
+      parameters.push_back(parameter);
+      gradients.push_back(parameter.grad());
+      means.push_back(means_[index]);
+      variances.push_back(variances_[index]);
+      steps.push_back(steps_[index]);
+    }
+    if (parameters.empty()) return;
+    at::_foreach_add_(steps, 1);
+    at::_fused_adam_(parameters, gradients, means, variances, {}, steps, spec_.lr, spec_.beta1, spec_.beta2,
+                     spec_.weight_decay, spec_.eps,
+                     /*amsgrad=*/false, /*maximize=*/false);
+  }
+
+  [[nodiscard]] NamedTensors state() override {
+    NamedTensors tensors;
+    for (std::size_t index = 0; index < parameters_.size(); ++index) {
+      const std::string& name = parameters_[index].first;
+      tensors.emplace_back("exp_avg." + name, means_[index]);
+      tensors.emplace_back("exp_avg_sq." + name, variances_[index]);
+      tensors.emplace_back("step." + name, steps_[index]);
+    }
+    return tensors;
+  }
+
+ private:
+  resource::OptimizerSpec spec_;
+  NamedTensors parameters_;
+  std::vector<torch::Tensor> means_;      // of the gradients; by parameter, like the next two
+  std::vector<torch::Tensor> variances_;  // uncentred
+  std::vector<torch::Tensor> steps_;
+};
+
+class FusedSgd final : public Optimizer {
+ public:
+  FusedSgd(const resource::OptimizerSpec& spec, NamedTensors parameters)
+      : spec_{spec}, parameters_{std::move(parameters)} {
+    if (spec_.momentum == 0.0) return;
+    for (const auto& [name, parameter] : parameters_) {
+      momenta_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
+    }
+  }
+
+  void step() override {
+    const torch::NoGradGuard no_grad;
+    std::vector<torch::Tensor> parameters, gradients, momenta;
+    for (std::size_t index = 0; index < parameters_.size(); ++index) {
+      const torch::Tensor& parameter = parameters_[index].second;
+      if (!parameter.grad().defined()) continue;
+      parameters.push_back(parameter);
+      gradients.push_back(parameter.grad());
+      if (!momenta_.empty()) momenta.push_back(momenta_[index]);
+    }
+    if (parameters.empty()) return;
+    // A momentum of zero makes the first step what is_first_step would: buffer = gradient. So there is no flag to keep
+    // in checkpoints.
+    at::_fused_sgd_(parameters, gradients, momenta, spec_.weight_decay, spec_.momentum, spec_.lr, /*dampening=*/0.0,
+                    /*nesterov=*/false,
+                    /*maximize=*/false, /*is_first_step=*/false);
+  }
+
+  [[nodiscard]] NamedTensors state() override {
+    NamedTensors tensors;
+    for (std::size_t index = 0; index < momenta_.size(); ++index) {
+      tensors.emplace_back("momentum." + parameters_[index].first, momenta_[index]);
+    }
+    return tensors;
+  }
+
+ private:
+  resource::OptimizerSpec spec_;
+  NamedTensors parameters_;
+  std::vector<torch::Tensor> momenta_;  // by parameter; empty without momentum
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(const resource::OptimizerSpec& spec,
+                                          const Optimizer::NamedTensors& parameters) {
+  switch (spec.name) {
+    case resource::OptimizerName::adam:
+      return std::make_unique<FusedAdam>(spec, that_need_gradients(parameters));
+    case resource::OptimizerName::sgd:
+      return std::make_unique<FusedSgd>(spec, that_need_gradients(parameters));
+  }
+  return nullptr;
+}
+
+}  // namespace trainyard::train

@@ -1,0 +1,253 @@
+#include "worker/train/rank_program.hpp"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/clock.hpp"
+#include "common/contract.hpp"
+#include "common/logging.hpp"
+#include "storage/store.hpp"
+#include "worker/checkpoint/checkpointer.hpp"
+#include "worker/data/fetch.hpp"
+#include "worker/dist/cuda_module.hpp"
+#include "worker/dist/process_settings.hpp"
+#include "worker/dist/torch_error.hpp"
+#include "worker/dist/wait_or_fail.hpp"
+#include "worker/launcher/group_environment.hpp"
+#include "worker/launcher/number.hpp"
+#include "worker/train/ending.hpp"
+#include "worker/train/job.hpp"
+#include "worker/train/trainer.hpp"
+
+namespace trainyard::train {
+namespace {
+
+using launcher::RankEnd;
+using launcher::RankLink;
+
+void set_up_logging(const launcher::Environment& environment) {
+  const auto asked = environment("TRAINYARD_LOG_FORMAT");
+  const bool is_text = asked ? *asked == "text" : isatty(STDERR_FILENO) != 0;
+  logging::set_up(is_text ? logging::Format::text : logging::Format::json, logging::Level::info);
+}
+
+/// The GPU that is this rank's by its LOCAL_RANK, or the CPU where there is none.
+OrEnd<torch::Device> choose_device(const launcher::Environment& environment, const launcher::GroupEnvironment& group) {
+  const auto module = dist::load_cuda_module(environment);
+  if (!module) return tl::unexpected{RankEnd{contract::exit_do_not_restart, "NoCuda", module.error().message, {}}};
+  if (*module == nullptr) return torch::Device{torch::kCPU};
+  const std::int64_t count = (*module)->device_count();
+  if (group.local_rank >= count) {
+    return tl::unexpected{
+        RankEnd{contract::exit_do_not_restart,
+                "NoCuda",
+                fmt::format("LOCAL_RANK is {} but this process sees {} GPUs", group.local_rank, count),
+                {}}};
+  }
+  (*module)->use_device(group.local_rank);
+  return torch::Device{torch::kCUDA, static_cast<c10::DeviceIndex>(group.local_rank)};
+}
+
+/// The folder that the data's files are in, fetched from their URI where that is given.
+OrEnd<std::string> find_data(const Job& job, RankLink& link) {
+  const resource::DataSpec& data = job.training.data;
+  if (data.uri.empty()) return data.path;
+  constexpr std::string_view file_scheme = "file://";
+  if (data.uri.starts_with(file_scheme)) return data.uri.substr(file_scheme.size());
+  const resource::S3Spec s3 = job.checkpoint ? job.checkpoint->s3 : resource::S3Spec{};
+  const auto store =
+      storage::open_store(data.uri, {.endpoint = s3.endpoint, .region = s3.region, .path_style = s3.path_style});
+  if (!store) return end(Stage::data, store.error());
+  const auto folder = data::cache_folder(job.cache_folder, data.uri);
+  const auto fetched = data::fetch(**store, folder, [&link] {
+    link.beat();
+    if (link.is_stop_requested()) {
+      link.exit(
+          {contract::exit_preempted, "Preempted", "stopped as asked while fetching data; nothing was trained yet", {}});
+    }
+  });
+  if (!fetched) return end(Stage::data, fetched.error());
+  return folder.string();
+}
+
+struct Datasets {
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> validation;  // nullptr: none
+};
+
+OrEnd<Datasets> open_datasets(Module& module, const Job& job, torch::Device device, RankLink& link) {
+  launcher::RankProgress progress;
+  progress.phase = "Loading";
+  link.report(progress);
+  auto folder = find_data(job, link);
+  if (!folder) return tl::unexpected{folder.error()};
+  const DataSource source{
+      .spec = job.training.data, .folder = std::move(*folder), .seed = job.training.seed, .device = device};
+  auto train = module.train_dataset(source);
+  if (!train) return end(Stage::data, train.error());
+  if (*train == nullptr || (*train)->size() == 0) {
+    return end(Stage::data,
+               {.kind = ErrorKind::invalid, .message = "train_dataset gave no samples", .retry_after = {}});
+  }
+  auto validation = module.validation_dataset(source);
+  if (!validation) return end(Stage::data, validation.error());
+  return Datasets{.train = std::move(*train), .validation = std::move(*validation)};
+}
+
+OrEnd<dist::Group> meet(Module& module, const launcher::Environment& environment,
+                        const launcher::GroupEnvironment& group, torch::Device device, RankLink& link) {
+  dist::GroupOptions options;
+  const auto seconds =
+      launcher::number_or(environment, "TRAINYARD_RENDEZVOUS_SECONDS", {.min = 1, .max = 86'400},
+                          std::chrono::duration_cast<std::chrono::seconds>(options.rendezvous_deadline).count());
+  if (!seconds) return end(Stage::rendezvous, seconds.error());
+  options.rendezvous_deadline = std::chrono::seconds{*seconds};
+  if (device.is_cuda()) options.cuda_device = device.index();
+  auto formed = module.form_group(group, link, options);
+  if (formed) return std::move(*formed);
+  if (auto failure = link.group_failure()) return tl::unexpected{*failure};
+  return end(Stage::rendezvous, formed.error());
+}
+
+OrEnd<std::optional<SampleRecord>> open_record(const Job& job, const launcher::GroupEnvironment& group) {
+  if (!job.sample_record_file) return std::nullopt;
+  auto record = SampleRecord::open(*job.sample_record_file, group.attempt, *group.rank);
+  if (!record) return end(Stage::data, record.error());
+  return std::move(*record);
+}
+
+/// Generators of all ranks differ while training (dropout), and are equal while the model is made.
+void seed_for_training(std::int64_t seed, std::int64_t rank) {
+  torch::manual_seed(static_cast<std::uint64_t>(seed + 1 + rank));
+}
+
+void log_end(const RankEnd& ended) {
+  if (ended.exit_code == contract::exit_success)
+    return logging::info("rank done", {{"reason", ended.reason}, {"summary", ended.message}});
+  const logging::Fields fields{{"reason", ended.reason}, {"exitCode", ended.exit_code}, {"error", ended.message}};
+  const bool is_failure = ended.exit_code != contract::exit_preempted && ended.exit_code != contract::exit_peer_lost;
+  is_failure ? logging::error("rank ends", fields) : logging::warn("rank ends", fields);
+}
+
+/// All that a run is made of, in the order of need. It outlives the run's failure: nothing is destroyed before the
+/// process ends, as in a group that others have left a destructor could wait for ever.
+struct Run {
+  SystemClock clock;
+  Job job;
+  std::shared_ptr<Module> module;
+  Datasets datasets;
+  dist::Group group;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<strategy::GradientSync> gradients;
+  std::unique_ptr<checkpoint::Checkpointer> checkpointer;
+  std::optional<Trainer> trainer;
+};
+
+/// nullptr where nothing is to be saved.
+OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run,
+                                                                  const launcher::GroupEnvironment& group) {
+  if (!run.job.checkpoint) return nullptr;
+  const checkpoint::Identity identity{
+      .job = group.job_namespace.empty() ? group.job : group.job_namespace + "/" + group.job,
+      .job_uid = group.job_uid,
+      .attempt = group.attempt,
+      .fingerprint = fingerprint(run.job.training.model.name, *run.module, *run.datasets.train)};
+  auto opened = checkpoint::open_checkpointer(*run.job.checkpoint, identity, *run.group.communicator, run.clock);
+  if (!opened) return end(Stage::checkpoint, opened.error());
+  return std::move(*opened);
+}
+
+void log_beginning(const Run& run, torch::Device device) {
+  const resource::TrainingSpec& training = run.job.training;
+  logging::info("training begins", {{"model", training.model.name},
+                                    {"worldSize", run.group.world_size},
+                                    {"device", device.str()},
+                                    {"threadsPerRank", at::get_num_threads()},
+                                    {"batchSize", training.batch_size},
+                                    {"effectiveBatchSize", training.batch_size * run.group.world_size},
+                                    {"trainingSamples", run.datasets.train->size()}});
+}
+
+OrEnd<RankEnd> train(const ModelRegistry& models, const launcher::Environment& environment, RankLink& link, Run& run) {
+  const auto group = launcher::parse_group_environment(environment);
+  if (!group) return end(Stage::rendezvous, group.error());
+  dist::apply_process_settings(*group);
+  const auto device = choose_device(environment, *group);
+  if (!device) return tl::unexpected{device.error()};
+  auto job = read_job(environment);
+  if (!job) return end(Stage::spec, job.error());
+  run.job = std::move(*job);
+  const resource::TrainingSpec& training = run.job.training;
+
+  torch::manual_seed(static_cast<std::uint64_t>(training.seed));
+  auto module = models.make(training.model.name);
+  if (!module) return end(Stage::spec, module.error());
+  run.module = std::move(*module);
+  run.module->to(*device);
+  auto datasets = open_datasets(*run.module, run.job, *device, link);
+  if (!datasets) return tl::unexpected{datasets.error()};
+  run.datasets = std::move(*datasets);
+  auto met = meet(*run.module, environment, *group, *device, link);
+  if (!met) return tl::unexpected{met.error()};
+  run.group = std::move(*met);
+
+  const strategy::WaitForWork wait = [&link](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+    return dist::wait_or_fail(work, link, dist::GroupOptions{}.collective_deadline, what);
+  };
+  run.optimizer = run.module->configure_optimizers(training.optimizer);
+  run.gradients = run.module->configure_gradient_sync(run.group, wait);
+  auto checkpointer = open_checkpoints(run, *group);
+  if (!checkpointer) return tl::unexpected{checkpointer.error()};
+  run.checkpointer = std::move(*checkpointer);
+  auto record = open_record(run.job, *group);
+  if (!record) return tl::unexpected{record.error()};
+  seed_for_training(training.seed, run.group.rank);
+  if (run.group.rank == 0) log_beginning(run, *device);
+  run.trainer.emplace(
+      TrainerParts{.training = training,
+                   .checkpoint_every = run.job.checkpoint ? run.job.checkpoint->every : resource::Every{},
+                   .module = *run.module,
+                   .train_data = *run.datasets.train,
+                   .validation_data = run.datasets.validation.get(),
+                   .optimizer = *run.optimizer,
+                   .gradients = *run.gradients,
+                   .group = run.group,
+                   .link = link,
+                   .wait = wait,
+                   .checkpointer = run.checkpointer.get(),
+                   .sample_record = std::move(*record),
+                   .device = *device,
+                   .clock = run.clock});
+  return run.trainer->run();
+}
+
+}  // namespace
+
+void run_rank(const ModelRegistry& models) {
+  const launcher::Environment environment = launcher::process_environment();
+  set_up_logging(environment);
+  const std::unique_ptr<RankLink> link = launcher::open_rank_link();
+  Run run;
+  RankEnd ended;
+  try {
+    const auto outcome = train(models, environment, *link, run);
+    ended = outcome ? *outcome : outcome.error();
+  } catch (const std::exception& error) {
+    // What follows a lost peer often looks like a failure of this rank.
+    ended =
+        link->group_failure().value_or(RankEnd{contract::exit_failure, "TrainingFailed", dist::message_of(error), {}});
+  }
+  log_end(ended);
+  link->exit(ended);
+  std::abort();  // g++ 12 forgets [[noreturn]] when it devirtualises the call.
+}
+
+}  // namespace trainyard::train

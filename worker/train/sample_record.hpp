@@ -1,0 +1,36 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/result.hpp"
+
+namespace trainyard::train {
+
+/// Which samples each step has used, one JSON object a line, appended to a file that all ranks and attempts share:
+/// {"attempt": 1, "step": 7, "rank": 0, "ids": [3, 9]}. For proving that a resumed run neither lost nor repeated any.
+class SampleRecord {
+ public:
+  SampleRecord(const SampleRecord&) = delete;
+  SampleRecord(SampleRecord&& other) noexcept;
+  ~SampleRecord();
+
+  /// io when the file cannot be opened for appending.
+  [[nodiscard]] static Result<SampleRecord> open(const std::string& file, std::int64_t attempt, std::int64_t rank);
+
+  /// `step` counts from 1 and is done.
+  [[nodiscard]] Result<void> write(std::int64_t step, const torch::Tensor& ids);
+
+ private:
+  SampleRecord(int descriptor, std::string file, std::int64_t attempt, std::int64_t rank);
+
+  int descriptor_;
+  std::string file_;
+  std::int64_t attempt_;
+  std::int64_t rank_;
+};
+
+}  // namespace trainyard::train

@@ -1,0 +1,90 @@
+#include "worker/train/schedule.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/check.hpp"
+
+namespace trainyard::train {
+namespace {
+
+constexpr resource::Every each_epoch{.steps = {}, .epochs = 1, .time = {}};
+
+bool is_multiple(std::int64_t value, const std::optional<std::int64_t>& of) {
+  return of && value % *of == 0;
+}
+
+bool is_unset(const resource::Every& every) {
+  return !every.steps && !every.epochs && !every.time;
+}
+
+}  // namespace
+
+Schedule::Schedule(const resource::TrainingSpec& training, const resource::Every& checkpoint_every,
+                   std::int64_t samples, std::int64_t world_size)
+    : log_every_{training.log_every},
+      validate_every_{training.validate_every.value_or(each_epoch)},
+      checkpoint_every_{is_unset(checkpoint_every) ? each_epoch : checkpoint_every},
+      samples_{samples},
+      samples_per_step_{training.batch_size * world_size},
+      epochs_{training.epochs},
+      max_steps_{training.max_steps} {
+  check(samples_ > 0 && samples_per_step_ > 0, "there are samples to train on");
+  if (!epochs_ && !max_steps_) epochs_ = 1;
+}
+
+bool Schedule::is_finished(const Position& position) const {
+  return (epochs_ && position.epoch >= *epochs_) || (max_steps_ && position.step >= *max_steps_);
+}
+
+Position Schedule::next(const Position& position) const {
+  const std::int64_t samples = position.samples + samples_per_step_;
+  if (samples >= samples_) return {.step = position.step + 1, .epoch = position.epoch + 1, .samples = 0};
+  return {.step = position.step + 1, .epoch = position.epoch, .samples = samples};
+}
+
+std::int64_t Schedule::total_steps(const Position& position) const {
+  if (is_finished(position)) return position.step;
+  std::int64_t total = std::numeric_limits<std::int64_t>::max();
+  if (epochs_) {
+    const auto steps_for = [&](std::int64_t samples) { return (samples + samples_per_step_ - 1) / samples_per_step_; };
+    total =
+        position.step + steps_for(samples_ - position.samples) + (*epochs_ - position.epoch - 1) * steps_for(samples_);
+  }
+  return max_steps_ ? std::min(total, *max_steps_) : total;
+}
+
+std::int64_t Schedule::epochs(const Position& position) const {
+  const std::int64_t steps_left = total_steps(position) - position.step;
+  const std::int64_t steps_per_epoch = (samples_ + samples_per_step_ - 1) / samples_per_step_;
+  const std::int64_t steps_left_in_epoch = (samples_ - position.samples + samples_per_step_ - 1) / samples_per_step_;
+  const std::int64_t begun = position.epoch + (steps_left > 0 || position.samples > 0 ? 1 : 0);
+  const std::int64_t beyond = std::max<std::int64_t>(0, steps_left - steps_left_in_epoch);
+  return std::max<std::int64_t>(1, begun + (beyond + steps_per_epoch - 1) / steps_per_epoch);
+}
+
+std::int64_t Schedule::samples_left(const Position& position) const {
+  const std::int64_t by_steps = (total_steps(position) - position.step) * samples_per_step_;
+  if (!epochs_ || is_finished(position)) return by_steps;
+  return std::min(by_steps, samples_ - position.samples + (*epochs_ - position.epoch - 1) * samples_);
+}
+
+bool Schedule::is_log_due(const Position& position) const {
+  return is_due(log_every_, position);
+}
+
+bool Schedule::is_validation_due(const Position& position) const {
+  return is_due(validate_every_, position);
+}
+
+bool Schedule::is_checkpoint_due(const Position& position) const {
+  return is_due(checkpoint_every_, position);
+}
+
+bool Schedule::is_due(const resource::Every& every, const Position& position) const {
+  if (position.step == 0) return false;
+  return is_multiple(position.step, every.steps) ||
+         (is_epoch_end(position) && is_multiple(position.epoch, every.epochs));
+}
+
+}  // namespace trainyard::train

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "operator/resource/training_spec.hpp"
+
+namespace trainyard::train {
+
+/// How far a run has come. Its parts are the data position of a checkpoint.
+struct Position {
+  std::int64_t step = 0;     ///< Optimizer steps done.
+  std::int64_t epoch = 0;    ///< Epochs done.
+  std::int64_t samples = 0;  ///< Samples of the whole job done in this epoch.
+  bool operator==(const Position&) const = default;
+};
+
+/// When a run steps, logs, validates, saves and ends. Pure.
+class Schedule {
+ public:
+  /// `samples`: size of the training set, at least 1.
+  Schedule(const resource::TrainingSpec& training, const resource::Every& checkpoint_every, std::int64_t samples,
+           std::int64_t world_size);
+
+  [[nodiscard]] bool is_finished(const Position& position) const;
+  /// After one more step.
+  [[nodiscard]] Position next(const Position& position) const;
+  /// The step that `position` will have when the run is finished.
+  [[nodiscard]] std::int64_t total_steps(const Position& position) const;
+  /// Of the run; with maxSteps alone, those that the steps reach into.
+  [[nodiscard]] std::int64_t epochs(const Position& position) const;
+  /// Samples of the whole job that are left.
+  [[nodiscard]] std::int64_t samples_left(const Position& position) const;
+  /// Samples of the whole job that the step from `before` to `after` used.
+  [[nodiscard]] std::int64_t samples_between(const Position& before, const Position& after) const {
+    return (after.samples == 0 ? samples_ : after.samples) - before.samples;
+  }
+  /// Place of the next step in its epoch, from 0.
+  [[nodiscard]] std::int64_t batch_index(const Position& position) const {
+    return position.samples / samples_per_step_;
+  }
+
+  // Whether the step that led to `position` is followed by ...
+  [[nodiscard]] bool is_epoch_end(const Position& position) const { return position.step > 0 && position.samples == 0; }
+  [[nodiscard]] bool is_log_due(const Position& position) const;
+  [[nodiscard]] bool is_validation_due(const Position& position) const;
+  /// By steps and epochs; `checkpoint.every.time` is the trainer's.
+  [[nodiscard]] bool is_checkpoint_due(const Position& position) const;
+
+ private:
+  [[nodiscard]] bool is_due(const resource::Every& every, const Position& position) const;
+
+  resource::Every log_every_;
+  resource::Every validate_every_;
+  resource::Every checkpoint_every_;
+  std::int64_t samples_;
+  std::int64_t samples_per_step_;
+  std::optional<std::int64_t> epochs_;
+  std::optional<std::int64_t> max_steps_;
+};
+
+}  // namespace trainyard::train

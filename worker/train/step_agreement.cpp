@@ -1,0 +1,41 @@
+#include "worker/train/step_agreement.hpp"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <exception>
+#include <utility>
+#include <vector>
+
+namespace trainyard::train {
+
+StepAgreement::StepAgreement(c10::intrusive_ptr<c10d::ProcessGroup> process_group, strategy::WaitForWork wait)
+    : process_group_{std::move(process_group)}, wait_{std::move(wait)}, flags_{torch::zeros({2}, torch::kInt32)} {}
+
+void StepAgreement::begin(const StepFlags& mine) {
+  auto* flags = flags_.data_ptr<std::int32_t>();
+  flags[0] = mine.is_stop_asked ? 1 : 0;
+  flags[1] = mine.is_checkpoint_asked ? 1 : 0;
+  if (process_group_->getSize() == 1) return;
+  try {
+    std::vector<torch::Tensor> message{flags_};
+    c10d::AllreduceOptions options;
+    options.reduceOp = c10d::ReduceOp::MAX;
+    under_way_ = process_group_->allreduce(message, options);
+  } catch (const std::exception& error) {
+    send_error_ = error.what();  // finish() tells it.
+  }
+}
+
+Result<StepFlags> StepAgreement::finish() {
+  if (!send_error_.empty())
+    return fail(ErrorKind::unavailable, fmt::format("sending the step's flags: {}", send_error_));
+  if (under_way_) {
+    if (auto done = wait_(under_way_, "the step's agreement"); !done) return tl::unexpected{done.error()};
+    under_way_.reset();
+  }
+  const auto* flags = flags_.data_ptr<std::int32_t>();
+  return StepFlags{.is_stop_asked = flags[0] != 0, .is_checkpoint_asked = flags[1] != 0};
+}
+
+}  // namespace trainyard::train

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <torch/types.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "common/result.hpp"
+#include "worker/strategy/wait_for_work.hpp"
+
+namespace trainyard::train {
+
+/// What every rank must do after the same step.
+struct StepFlags {
+  bool is_stop_asked = false;        ///< On any rank.
+  bool is_checkpoint_asked = false;  ///< On any rank.
+  bool operator==(const StepFlags&) const = default;
+};
+
+/// Spreads each rank's flags over all: a few bytes that travel while the step computes. Used from the training thread.
+class StepAgreement {
+ public:
+  StepAgreement(c10::intrusive_ptr<c10d::ProcessGroup> process_group, strategy::WaitForWork wait);
+
+  /// Sends this rank's flags. Before the forward pass.
+  void begin(const StepFlags& mine);
+  /// The flags of all ranks. After the backward pass. Errors of the wait; unavailable when they could not be sent.
+  [[nodiscard]] Result<StepFlags> finish();
+
+ private:
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
+  strategy::WaitForWork wait_;
+  torch::Tensor flags_;  // int32 [2], on the CPU: reading it never waits for a device
+  c10::intrusive_ptr<c10d::Work> under_way_;
+  std::string send_error_;
+};
+
+}  // namespace trainyard::train

@@ -1,0 +1,311 @@
+#include "worker/train/trainer.hpp"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <thread>
+#include <utility>
+
+#include "common/contract.hpp"
+#include "common/logging.hpp"
+#include "worker/data/sampler.hpp"
+#include "worker/dist/wait_or_fail.hpp"
+#include "worker/strategy/model_agreement.hpp"
+#include "worker/train/evaluate.hpp"
+#include "worker/train/named_tensors.hpp"
+
+namespace trainyard::train {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto report_interval = 250ms;
+constexpr auto look_interval = 20ms;
+constexpr int looks_for_culprit_max = 100;
+
+/// For log lines: six digits are what a person reads, and JSON has no not-a-number.
+nlohmann::json to_field(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
+}
+
+nlohmann::json to_field(const observe::MetricValues& values) {
+  nlohmann::json object = nlohmann::json::object();
+  for (const auto& [name, value] : values) object[name] = to_field(value);
+  return object;
+}
+
+void check_loss(const torch::Tensor& loss) {
+  TORCH_CHECK(loss.defined() && loss.numel() == 1,
+              "the training step gave no scalar loss: training_step returns one, or training_step_end makes it");
+}
+
+}  // namespace
+
+Trainer::Trainer(TrainerParts parts)
+    : parts_{std::move(parts)},
+      schedule_{parts_.training, parts_.checkpoint_every, parts_.train_data.size(), parts_.group.world_size},
+      agreement_{parts_.group.process_group, parts_.wait},
+      random_{parts_.device},
+      state_{make_state(parts_.module, parts_.optimizer, random_)},
+      speed_{parts_.clock.instant()},
+      saved_{parts_.clock.instant()},
+      reported_{parts_.clock.instant()} {
+  parts_.module.set_metric_sink(&metrics_);
+  parts_.module.train();
+}
+
+launcher::RankEnd Trainer::run() {
+  if (auto begun = begin(); !begun) return begun.error();
+  while (!schedule_.is_finished(position_)) {
+    const auto flags = take_step();
+    if (!flags) return flags.error();
+    if (auto done = after_step(*flags); !done) return done.error();
+  }
+  if (auto finished = finish(); !finished) return finished.error();
+  return completed();
+}
+
+OrEnd<void> Trainer::begin() {
+  report("Loading");
+  if (auto done = parts_.gradients.synchronize_model(); !done) return lost(Stage::step, done.error());
+  if (parts_.checkpointer != nullptr) {
+    if (auto resumed = resume(); !resumed) return resumed;
+  }
+  saved_ = parts_.clock.instant();
+  speed_ = observe::SpeedMeter{saved_};
+  report("Training");
+  return {};
+}
+
+OrEnd<void> Trainer::resume() {
+  const auto restored = parts_.checkpointer->restore(state_);
+  if (!restored) return lost(Stage::checkpoint, restored.error());
+  if (!*restored) return {};
+  const checkpoint::Restored& found = **restored;
+  const auto values = parse_training_values(found.values);
+  if (!values) return lost(Stage::checkpoint, values.error());
+  position_ = values->position;
+  validation_ = values->metrics;
+  random_.write();
+  if (speaks()) {
+    for (const std::string& reason : found.skipped) logging::warn("checkpoint skipped", {{"error", reason}});
+  }
+  if (found.is_complete && schedule_.is_finished(position_)) {
+    return tl::unexpected{launcher::RankEnd{
+        .exit_code = contract::exit_success,
+        .reason = "AlreadyComplete",
+        .message = fmt::format(
+            "already complete: {} is the end of this training; set checkpoint.resume to none to train afresh",
+            found.uri),
+        .culprit = {}}};
+  }
+  if (auto equal = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator); !equal) {
+    return lost(Stage::step, equal.error());
+  }
+  if (speaks()) logging::info("resumed from a checkpoint", {{"step", position_.step}, {"uri", found.uri}});
+  return {};
+}
+
+OrEnd<StepFlags> Trainer::take_step() {
+  if (order_epoch_ != position_.epoch) {
+    order_ = data::epoch_order(parts_.train_data.size(), parts_.training.seed, position_.epoch);
+    order_epoch_ = position_.epoch;
+  }
+  const data::Share share{.rank = parts_.group.rank, .world_size = parts_.group.world_size};
+  const Batch batch =
+      parts_.train_data.gather(data::step_samples(order_, position_.samples, parts_.training.batch_size, share));
+  metrics_.set_batch_size(batch.size());
+
+  agreement_.begin(own_flags());
+  parts_.gradients.zero_gradients();
+  const torch::Tensor loss =
+      parts_.module.training_step_end(parts_.module.training_step(batch, schedule_.batch_index(position_)));
+  check_loss(loss);
+  parts_.gradients.begin_backward();
+  loss.backward();
+  if (auto done = parts_.gradients.finish_gradients(); !done) return lost(Stage::step, done.error());
+  const auto flags = agreement_.finish();
+  if (!flags) return lost(Stage::step, flags.error());
+  parts_.optimizer.step();
+
+  const Position before = std::exchange(position_, schedule_.next(position_));
+  metrics_.log("loss", loss.detach(), {.on_epoch = true});
+  speed_.add(schedule_.samples_between(before, position_));
+  if (parts_.sample_record) {
+    if (auto written = parts_.sample_record->write(position_.step, batch.ids); !written)
+      return end(Stage::data, written.error());
+  }
+  return *flags;
+}
+
+OrEnd<void> Trainer::after_step(const StepFlags& flags) {
+  parts_.link.beat();
+  const bool is_last = schedule_.is_finished(position_);
+  if (is_first_step_ || is_last || schedule_.is_log_due(position_)) {
+    if (auto logged = log_steps(); !logged) return logged;
+  }
+  if (schedule_.is_epoch_end(position_)) {
+    if (auto logged = log_epoch(); !logged) return logged;
+  }
+  if (is_last) return {};  // finish() validates and saves.
+  if (schedule_.is_validation_due(position_)) {
+    if (auto validated = validate(); !validated) return validated;
+  }
+  if (flags.is_stop_asked || flags.is_checkpoint_asked || schedule_.is_checkpoint_due(position_)) {
+    if (auto saved = save(/*is_complete=*/false); !saved) return saved;
+  }
+  if (flags.is_stop_asked) return tl::unexpected{preempted()};
+  if (parts_.clock.instant() - reported_ >= report_interval) report("Training");
+  return {};
+}
+
+OrEnd<void> Trainer::finish() {
+  if (validated_step_ != position_.step) {
+    if (auto validated = validate(); !validated) return validated;
+  }
+  const auto checksum = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator);
+  if (!checksum) return lost(Stage::step, checksum.error());
+  if (auto saved = save(/*is_complete=*/true); !saved) return saved;
+  report("Done");
+  if (speaks()) {
+    logging::info("training complete", {{"step", position_.step},
+                                        {"metrics", to_field(validation_)},
+                                        {"parametersChecksum", fmt::format("{:016x}", *checksum)}});
+  }
+  return {};
+}
+
+OrEnd<void> Trainer::log_steps() {
+  const auto values = metrics_.steps().reduce(*parts_.group.communicator);
+  if (!values) return lost(Stage::step, values.error());
+  const double loss = values->at("loss");
+  progress_.loss = loss;
+  if (is_first_step_) {
+    // The first step also pays for what is set up only once: its speed says nothing.
+    speed_ = observe::SpeedMeter{parts_.clock.instant()};
+  } else {
+    progress_.samples_per_second = speed_.take_rate(parts_.clock.instant());
+    const auto left = speed_.time_for(schedule_.samples_left(position_));
+    progress_.eta_seconds = left ? std::optional{left->count()} : std::nullopt;
+  }
+  report("Training");
+  if (speaks()) write_step_lines(*values);
+  is_loss_finite_ = std::isfinite(loss);
+  is_first_step_ = false;
+  return {};
+}
+
+void Trainer::write_step_lines(const observe::MetricValues& values) const {
+  const double loss = values.at("loss");
+  if (is_first_step_) {
+    logging::info("first step done",
+                  {{"step", position_.step}, {"totalSteps", *progress_.total_steps}, {"loss", to_field(loss)}});
+  } else {
+    logging::info("progress", {{"epoch", *progress_.epoch},
+                               {"step", position_.step},
+                               {"totalSteps", *progress_.total_steps},
+                               {"loss", to_field(loss)},
+                               {"samplesPerSecond", std::round(progress_.samples_per_second.value_or(0.0))}});
+  }
+  if (!std::isfinite(loss) && is_loss_finite_) {
+    logging::warn("the loss is not finite; training goes on", {{"step", position_.step}, {"loss", to_field(loss)}});
+  }
+  if (values.size() > 1) logging::info("metrics", {{"step", position_.step}, {"metrics", to_field(values)}});
+}
+
+OrEnd<void> Trainer::log_epoch() {
+  const auto values = metrics_.epoch().reduce(*parts_.group.communicator);
+  if (!values) return lost(Stage::step, values.error());
+  if (speaks())
+    logging::info("epoch done", {{"epoch", position_.epoch}, {"step", position_.step}, {"metrics", to_field(*values)}});
+  return {};
+}
+
+OrEnd<void> Trainer::validate() {
+  validated_step_ = position_.step;
+  if (parts_.validation_data == nullptr) return {};
+  speed_.pause(parts_.clock.instant());
+  report("Validating");
+  const auto values = evaluate(parts_.module, *parts_.validation_data, parts_.training.batch_size,
+                               *parts_.group.communicator, [this] { parts_.link.beat(); });
+  if (!values) return lost(Stage::step, values.error());
+  validation_ = *values;
+  if (speaks()) logging::info("validated", {{"step", position_.step}, {"metrics", to_field(validation_)}});
+  report("Training");
+  speed_.resume(parts_.clock.instant());
+  return {};
+}
+
+OrEnd<void> Trainer::save(bool is_complete) {
+  if (parts_.checkpointer == nullptr) return {};
+  const Instant start = parts_.clock.instant();
+  speed_.pause(start);
+  report("Saving");
+  random_.read();
+  state_.values = to_json({.position = position_, .metrics = validation_});
+  const auto saved = parts_.checkpointer->save(state_, position_.step, is_complete);
+  if (!saved) return lost(Stage::checkpoint, saved.error());
+  progress_.checkpoint =
+      launcher::SavedCheckpoint{.step = saved->step, .uri = saved->uri, .time = saved->time, .bytes = saved->bytes};
+  saved_ = parts_.clock.instant();
+  if (speaks()) {
+    const std::chrono::duration<double> took = saved_ - start;
+    logging::info(
+        "checkpoint saved",
+        {{"step", saved->step}, {"uri", saved->uri}, {"bytes", saved->bytes}, {"seconds", to_field(took.count())}});
+  }
+  report("Training");
+  speed_.resume(saved_);
+  return {};
+}
+
+launcher::RankEnd Trainer::preempted() const {
+  const std::string message =
+      progress_.checkpoint
+          ? fmt::format("stopped as asked after step {}, saved as {}", position_.step, progress_.checkpoint->uri)
+          : fmt::format("stopped as asked after step {}; nothing was saved: checkpoint.uri is not set", position_.step);
+  return {.exit_code = contract::exit_preempted, .reason = "Preempted", .message = message, .culprit = {}};
+}
+
+launcher::RankEnd Trainer::completed() const {
+  std::string message = fmt::format("trained {} steps", position_.step);
+  for (const auto& [name, value] : validation_) message += fmt::format(", {} {:.4g}", name, value);
+  return {.exit_code = contract::exit_success, .reason = "Completed", .message = message, .culprit = {}};
+}
+
+StepFlags Trainer::own_flags() const {
+  const auto& every = parts_.checkpoint_every.time;
+  const bool is_time =
+      parts_.group.rank == 0 && parts_.checkpointer != nullptr && every && parts_.clock.instant() - saved_ >= *every;
+  return {.is_stop_asked = parts_.link.is_stop_requested(), .is_checkpoint_asked = is_time};
+}
+
+tl::unexpected<launcher::RankEnd> Trainer::lost(Stage stage, const Error& error) const {
+  const bool may_be_a_peer = stage == Stage::step || is_transient(error.kind) || error.kind == ErrorKind::cancelled;
+  if (!may_be_a_peer) return end(stage, error);
+  // While saving, a lost peer and a storage that fails look alike until the launchers have told each other who died.
+  for (int look = 0; stage == Stage::checkpoint && look < looks_for_culprit_max && !parts_.link.group_failure();
+       ++look) {
+    std::this_thread::sleep_for(look_interval);
+  }
+  if (auto failure = parts_.link.group_failure()) return tl::unexpected{*failure};
+  return end(stage, error);
+}
+
+void Trainer::report(std::string_view phase) {
+  reported_ = parts_.clock.instant();
+  progress_.phase = phase;
+  progress_.step = position_.step;
+  progress_.total_steps = schedule_.total_steps(position_);
+  progress_.epochs = schedule_.epochs(position_);
+  // The epoch that the last step belongs to.
+  progress_.epoch = std::max<std::int64_t>(1, position_.epoch + (position_.samples > 0 ? 1 : 0));
+  if (const auto accuracy = validation_.find("val_accuracy"); accuracy != validation_.end())
+    progress_.accuracy = accuracy->second;
+  parts_.link.report(progress_);
+}
+
+}  // namespace trainyard::train

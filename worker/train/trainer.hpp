@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "common/clock.hpp"
+#include "operator/resource/training_spec.hpp"
+#include "worker/checkpoint/checkpointer.hpp"
+#include "worker/data/dataset.hpp"
+#include "worker/dist/group.hpp"
+#include "worker/include/trainyard/module.hpp"
+#include "worker/launcher/rank_link.hpp"
+#include "worker/observe/metric_sinks.hpp"
+#include "worker/observe/speed_meter.hpp"
+#include "worker/strategy/gradient_sync.hpp"
+#include "worker/strategy/wait_for_work.hpp"
+#include "worker/train/ending.hpp"
+#include "worker/train/optimizer.hpp"
+#include "worker/train/sample_record.hpp"
+#include "worker/train/schedule.hpp"
+#include "worker/train/step_agreement.hpp"
+#include "worker/train/training_state.hpp"
+
+namespace trainyard::train {
+
+/// What a run is made of. References outlive the trainer.
+struct TrainerParts {
+  const resource::TrainingSpec& training;
+  resource::Every checkpoint_every;
+  Module& module;
+  const Dataset& train_data;
+  const Dataset* validation_data = nullptr;  ///< nullptr: no validation.
+  Optimizer& optimizer;
+  strategy::GradientSync& gradients;
+  dist::Group& group;
+  launcher::RankLink& link;
+  strategy::WaitForWork wait;
+  checkpoint::Checkpointer* checkpointer = nullptr;  ///< nullptr: nothing is saved.
+  std::optional<SampleRecord> sample_record;
+  torch::Device device = torch::kCPU;
+  const Clock& clock;
+};
+
+/// One rank's part of a training run. All ranks' trainers do the same at the same steps. Used from one thread.
+class Trainer {
+ public:
+  explicit Trainer(TrainerParts parts);
+
+  /// Trains from the newest checkpoint to the end of the schedule, and says how the rank ends: Completed,
+  /// AlreadyComplete, Preempted, or what went wrong. A loss that is not finite is reported and trained on, as PyTorch
+  /// does. Throws what the module throws.
+  [[nodiscard]] launcher::RankEnd run();
+
+ private:
+  [[nodiscard]] OrEnd<void> begin();
+  [[nodiscard]] OrEnd<void> resume();
+  [[nodiscard]] OrEnd<StepFlags> take_step();
+  [[nodiscard]] OrEnd<void> after_step(const StepFlags& flags);
+  [[nodiscard]] OrEnd<void> finish();
+  [[nodiscard]] OrEnd<void> log_steps();
+  void write_step_lines(const observe::MetricValues& values) const;
+  [[nodiscard]] OrEnd<void> log_epoch();
+  [[nodiscard]] OrEnd<void> validate();
+  [[nodiscard]] OrEnd<void> save(bool is_complete);
+  [[nodiscard]] launcher::RankEnd preempted() const;
+  [[nodiscard]] launcher::RankEnd completed() const;
+
+  [[nodiscard]] StepFlags own_flags() const;
+  [[nodiscard]] tl::unexpected<launcher::RankEnd> lost(Stage stage, const Error& error) const;
+  void report(std::string_view phase);
+  [[nodiscard]] bool speaks() const { return parts_.group.rank == 0; }
+
+  TrainerParts parts_;
+  Schedule schedule_;
+  Position position_;
+  torch::Tensor order_;  // of the epoch at order_epoch_
+  std::int64_t order_epoch_ = -1;
+  StepAgreement agreement_;
+  RandomState random_;
+  checkpoint::State state_;
+  observe::TrainingMetrics metrics_;
+  observe::MetricValues validation_;  // the last
+  std::int64_t validated_step_ = -1;
+  observe::SpeedMeter speed_;
+  Instant saved_;     // when the last checkpoint was made, or training began
+  Instant reported_;  // to the launcher
+  bool is_first_step_ = true;
+  bool is_loss_finite_ = true;
+  launcher::RankProgress progress_;
+};
+
+}  // namespace trainyard::train

@@ -1,0 +1,100 @@
+#include "worker/train/training_state.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <utility>
+
+#include "worker/strategy/model_agreement.hpp"
+#include "worker/train/named_tensors.hpp"
+
+namespace trainyard::train {
+
+using checkpoint::Placement;
+
+RandomState::RandomState(torch::Device device) {
+  generators_.push_back(at::globalContext().defaultGenerator(torch::kCPU));
+  if (device.is_cuda()) generators_.push_back(at::globalContext().defaultGenerator(device));
+  for (const at::Generator& generator : generators_) {
+    entries_.push_back({.name = fmt::format("rng.{}", generator.device().is_cpu() ? "cpu" : "cuda"),
+                        .placement = Placement::per_rank,
+                        .tensor = generator.get_state().clone()});
+  }
+}
+
+void RandomState::read() {
+  for (std::size_t index = 0; index < generators_.size(); ++index) {
+    const std::scoped_lock lock{generators_[index].mutex()};
+    entries_[index].tensor.copy_(generators_[index].get_state());
+  }
+}
+
+void RandomState::write() const {
+  for (std::size_t index = 0; index < generators_.size(); ++index) {
+    at::Generator generator = generators_[index];
+    const std::scoped_lock lock{generator.mutex()};
+    generator.set_state(entries_[index].tensor);
+  }
+}
+
+checkpoint::State make_state(const Module& module, Optimizer& optimizer, const RandomState& random) {
+  checkpoint::State state;
+  for (const auto& [name, tensor] : named_parameters(module)) {
+    state.entries.push_back({.name = "model." + name, .placement = Placement::replicated, .tensor = tensor.detach()});
+  }
+  for (const auto& [name, tensor] : named_buffers(module)) {
+    state.entries.push_back({.name = "model." + name, .placement = Placement::rank0, .tensor = tensor.detach()});
+  }
+  for (const auto& [name, tensor] : optimizer.state()) {
+    state.entries.push_back(
+        {.name = "optimizer." + name, .placement = Placement::replicated, .tensor = tensor.detach()});
+  }
+  state.entries.insert(state.entries.end(), random.entries().begin(), random.entries().end());
+  return state;
+}
+
+nlohmann::json to_json(const TrainingValues& values) {
+  nlohmann::json metrics = nlohmann::json::object();
+  for (const auto& [name, value] : values.metrics) {
+    if (std::isfinite(value)) metrics[name] = value;  // JSON has no not-a-number.
+  }
+  return {{"step", values.position.step},
+          {"epoch", values.position.epoch},
+          {"samples", values.position.samples},
+          {"metrics", std::move(metrics)}};
+}
+
+Result<TrainingValues> parse_training_values(const nlohmann::json& object) {
+  try {
+    TrainingValues values{.position = {.step = object.at("step").get<std::int64_t>(),
+                                       .epoch = object.at("epoch").get<std::int64_t>(),
+                                       .samples = object.at("samples").get<std::int64_t>()},
+                          .metrics = {}};
+    for (const auto& [name, value] : object.at("metrics").items()) values.metrics[name] = value.get<double>();
+    return values;
+  } catch (const nlohmann::json::exception& error) {
+    return fail(ErrorKind::corrupt,
+                fmt::format("the checkpoint's values are not those of this worker: {}", error.what()));
+  }
+}
+
+std::string fingerprint(const std::string& model_name, const Module& module, const Dataset& dataset) {
+  std::string layout;
+  for (const auto& tensors : {named_parameters(module), named_buffers(module)}) {
+    for (const auto& [name, tensor] : tensors) {
+      layout += fmt::format("{} {} [{}]\n", name, c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
+    }
+  }
+  constexpr std::int64_t probe_samples = 64;
+  const Batch first = dataset.gather(torch::arange(std::min(probe_samples, dataset.size()), torch::kInt64));
+  const std::uint64_t data = strategy::checksum({{"inputs", first.inputs}, {"targets", first.targets}});
+  const std::uint64_t model =
+      strategy::checksum({{"layout", torch::tensor(std::vector<int>{layout.begin(), layout.end()})}});
+  return fmt::format("{}-{:016x}/{}-{:016x}", model_name, model, dataset.size(), data);
+}
+
+}  // namespace trainyard::train
