@@ -1,0 +1,33 @@
+#include "local/admission.hpp"
+
+#include <fmt/format.h>
+
+#include "operator/resource/validate.hpp"
+
+namespace trainyard::local {
+namespace {
+
+/// As the server puts several: `TrainingJob.trainyard.dev "x" is invalid: [spec.a: must be ..., spec.b: ...]`.
+std::string sentence(const json& job, const std::vector<resource::Violation>& violations) {
+  std::string list;
+  for (const auto& violation : violations) list += (list.empty() ? "" : ", ") + resource::to_string(violation);
+  return fmt::format(fmt::runtime(violations.size() == 1 ? "TrainingJob.trainyard.dev \"{}\" is invalid: {}"
+                                                         : "TrainingJob.trainyard.dev \"{}\" is invalid: [{}]"),
+                     job.at("metadata").value("name", ""), list);
+}
+
+}  // namespace
+
+Admission training_job_admission() {
+  return [](const kube::ResourceType& type, const json& object, const json* stored, bool) -> Result<json> {
+    if (type != kube::training_jobs) return object;
+    // The status is our own writing, and metadata has no schema.
+    if (stored != nullptr && object.value("spec", json{}) == stored->value("spec", json{})) return object;
+    const auto violations =
+        stored == nullptr ? resource::validate_training_job(object) : resource::validate_update(*stored, object);
+    if (!violations.empty()) return fail(ErrorKind::invalid, sentence(object, violations));
+    return resource::with_defaults(object);
+  };
+}
+
+}  // namespace trainyard::local

@@ -1,0 +1,29 @@
+#include "local/cluster.hpp"
+
+#include "common/check.hpp"
+#include "local/admission.hpp"
+
+namespace trainyard::local {
+namespace {
+
+manager::ControllerOptions controller_options(LoopbackPorts& ports, const ClusterOptions& options) {
+  manager::ControllerOptions controller;
+  controller.is_watching_nodes = false;  // The only node is this machine; when it is lost, so are we.
+  controller.workers = 2;
+  controller.poller = options.poller;
+  controller.reconciler.traits.address_of = [&ports](const plan::PodPlace& place) { return ports.address_of(place); };
+  // Never pulled: the kubelet of this machine runs the worker program in its place.
+  controller.reconciler.settings.worker_image_cpu = "trainyard-worker";
+  controller.reconciler.settings.worker_image_cuda = "trainyard-worker";
+  controller.reconciler.instance = "trainyard";
+  return controller;
+}
+
+}  // namespace
+
+Cluster::Cluster(const Clock& clock, ClusterOptions options)
+    : api_{clock, {.admission = training_job_admission()}},
+      kubelet_{api_, clock, options.kubelet},
+      controller_{api_, clock, controller_options(ports_, options), counters_} {}
+
+}  // namespace trainyard::local

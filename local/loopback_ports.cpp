@@ -1,0 +1,55 @@
+#include "local/loopback_ports.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "common/check.hpp"
+#include "local/file_descriptor.hpp"
+
+namespace trainyard::local {
+namespace {
+
+/// Below the range from which Linux takes the ports of outgoing connections (net.ipv4.ip_local_port_range), so that
+/// nobody gets one by chance between our look and the pod's bind.
+constexpr std::uint16_t port_min = 15'000;
+constexpr std::uint16_t port_max = 32'000;
+
+bool is_free(std::uint16_t port) {
+  const FileDescriptor socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  // Listeners bind to any address, so any address must be free.
+  sockaddr_in address{
+      .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {.s_addr = htonl(INADDR_ANY)}, .sin_zero = {}};
+  return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+}  // namespace
+
+plan::PodAddress LoopbackPorts::address_of(const plan::PodPlace& place) {
+  const std::scoped_lock lock{mutex_};
+  const auto [entry, is_new] = addresses_.try_emplace(place.name_space + "/" + place.pod);
+  if (is_new) {
+    entry->second = {.host = "127.0.0.1",
+                     .master_port = free_port(),
+                     .store_port = free_port(),
+                     .peer_port = free_port(),
+                     .status_port = free_port()};
+  }
+  return entry->second;
+}
+
+std::uint16_t LoopbackPorts::free_port() {
+  std::uniform_int_distribution<std::uint16_t> any{port_min, port_max};
+  // All but impossible to fail: 17,000 ports, of which a pod takes four.
+  for (int tries = 0; tries < 100'000; ++tries) {
+    const std::uint16_t port = any(random_);
+    if (!given_.contains(port) && is_free(port)) {
+      given_.insert(port);
+      return port;
+    }
+  }
+  check(false, "a machine has a free port");
+  return 0;
+}
+
+}  // namespace trainyard::local

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+
+#include "operator/plan/cluster_traits.hpp"
+
+namespace trainyard::local {
+
+/// Addresses of pods that are processes of this machine: 127.0.0.1, and ports that nobody listened on when they were
+/// given out. Ports are never given out twice. Any thread may call.
+class LoopbackPorts {
+ public:
+  /// The same for the same pod, always.
+  [[nodiscard]] plan::PodAddress address_of(const plan::PodPlace& place);
+
+ private:
+  std::uint16_t free_port();  // Needs mutex_.
+
+  std::mutex mutex_;                                   // guards everything below
+  std::map<std::string, plan::PodAddress> addresses_;  // by namespace/pod
+  std::set<std::uint16_t> given_;
+  std::minstd_rand random_{std::random_device{}()};
+};
+
+}  // namespace trainyard::local

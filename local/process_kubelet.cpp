@@ -1,0 +1,351 @@
+#include "local/process_kubelet.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "common/check.hpp"
+#include "common/contract.hpp"
+#include "common/logging.hpp"
+#include "local/pod_status.hpp"
+
+namespace trainyard::local {
+namespace {
+
+constexpr std::string_view loopback = "127.0.0.1";
+
+/// The last `bytes_max` bytes of a file; empty when there is no such file.
+std::string end_of_file(const std::filesystem::path& path, std::size_t bytes_max) {
+  std::ifstream file{path, std::ios::binary | std::ios::ate};
+  if (!file) return {};
+  const auto size = static_cast<std::size_t>(file.tellg());
+  std::string text(std::min(size, bytes_max), '\0');
+  file.seekg(static_cast<std::streamoff>(size - text.size()));
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  return text;
+}
+
+std::int64_t gpus_of_pod(const json& pod) {
+  std::int64_t sum = 0;
+  for (const auto& container : pod.at("spec").value("containers", json::array())) sum += gpus_of(container);
+  return sum;
+}
+
+}  // namespace
+
+struct ProcessKubelet::ContainerRun {
+  json spec;
+  ContainerState state;
+  std::filesystem::path log;
+  std::filesystem::path termination_log;
+  std::vector<std::string> gpus;
+  std::optional<ProcessGroup> process;
+};
+
+struct ProcessKubelet::PodRun {
+  json object;  // As it was when it started.
+  PodState state;
+  std::vector<ContainerRun> init_containers;
+  std::vector<ContainerRun> containers;
+  bool is_stopping = false;
+  std::optional<Instant> kill_at;
+  bool has_news = true;  // The status in the API is behind.
+
+  template <typename Function>
+  void for_each_container(Function function) {
+    for (auto& container : init_containers) function(container);
+    for (auto& container : containers) function(container);
+  }
+  bool is_running() const {
+    const auto runs = [](const ContainerRun& container) { return container.process.has_value(); };
+    return std::any_of(init_containers.begin(), init_containers.end(), runs) ||
+           std::any_of(containers.begin(), containers.end(), runs);
+  }
+};
+
+ProcessKubelet::ProcessKubelet(MemoryApi& api, const Clock& clock, ProcessKubeletOptions options)
+    : api_(api), clock_(clock), options_(std::move(options)), wake_up_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  check(wake_up_.is_open(), "the system gives an eventfd");
+  watcher_ = std::jthread{[this](const std::stop_token& stop) { watch_pods(stop); }};
+  owner_ = std::jthread{[this](const std::stop_token& stop) { run(stop); }};
+}
+
+ProcessKubelet::~ProcessKubelet() {
+  owner_.request_stop();
+  wake();
+}
+
+void ProcessKubelet::wake() const {
+  check(::eventfd_write(wake_up_.get(), 1) == 0, "an eventfd takes a count");
+}
+
+void ProcessKubelet::watch_pods(const std::stop_token& stop) {
+  // Level-based: an event only says that it is time to look, so a watch that ends for any reason is simply begun anew.
+  while (!stop.stop_requested()) {
+    const auto ended = api_.watch(
+        kube::pods, {}, [this](const kube::WatchEvent&) { wake(); }, stop);
+    if (!ended && ended.error().kind == ErrorKind::gone) wake();
+  }
+}
+
+void ProcessKubelet::run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    sync_pods();
+    for (auto& [uid, pod] : pods_) handle_events(*pod);
+    wait_for_news();
+  }
+  for (auto& [uid, pod] : pods_) {
+    pod->for_each_container([](ContainerRun& container) {
+      if (container.process) container.process->kill();
+    });
+  }
+  pods_.clear();  // Waits for each.
+}
+
+void ProcessKubelet::wait_for_news() const {
+  std::vector<pollfd> waited{{.fd = wake_up_.get(), .events = POLLIN, .revents = 0}};
+  std::optional<Instant> deadline;
+  for (const auto& [uid, pod] : pods_) {
+    if (pod->has_news) return;
+    pod->for_each_container([&](const ContainerRun& container) {
+      if (container.process) waited.push_back({.fd = container.process->event_fd(), .events = POLLIN, .revents = 0});
+    });
+    if (pod->kill_at) deadline = std::min(deadline.value_or(*pod->kill_at), *pod->kill_at);
+  }
+  int timeout_ms = -1;
+  if (deadline) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - clock_.instant());
+    timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
+  }
+  ::poll(waited.data(), waited.size(), timeout_ms);
+  eventfd_t count = 0;
+  ::eventfd_read(wake_up_.get(), &count);
+}
+
+void ProcessKubelet::sync_pods() {
+  const auto listed = api_.list(kube::pods, {});
+  check(listed.has_value(), "listing in memory without selectors does not fail");
+  std::set<std::string> present;
+  for (const auto& pod : listed->items) {
+    present.insert(pod.at("metadata").at("uid"));
+    sync_pod(pod);
+  }
+  // What is no longer in the API was deleted without grace.
+  std::erase_if(pods_, [&](const auto& entry) { return !present.contains(entry.first); });
+}
+
+void ProcessKubelet::sync_pod(const json& pod) {
+  const json& metadata = pod.at("metadata");
+  const std::string node = pod.at("spec").value("nodeName", "");
+  const auto known = pods_.find(metadata.at("uid"));
+  if (known != pods_.end()) {
+    if (metadata.contains("deletionTimestamp")) stop_pod(*known->second, metadata);
+    return;
+  }
+  if (metadata.contains("deletionTimestamp")) {
+    // Bound, and deleted before it was started.
+    if (node == options_.node_name) {
+      const auto removed = api_.remove(kube::pods, metadata.value("namespace", ""), metadata.value("name", ""),
+                                       {.uid = metadata.at("uid"), .grace_period_seconds = 0});
+      if (!removed)
+        logging::debug("pod was gone already", {{"pod", metadata.at("name")}, {"error", removed.error().message}});
+    }
+    return;
+  }
+  if (node.empty()) schedule(pod);
+  if (node == options_.node_name && pod.value("/status/phase"_json_pointer, "Pending") == "Pending") start_pod(pod);
+}
+
+void ProcessKubelet::schedule(const json& pod) {
+  const json& metadata = pod.at("metadata");
+  const auto free = static_cast<std::int64_t>(free_gpus().size());
+  const auto wanted = gpus_of_pod(pod);
+  Result<json> written;
+  if (wanted <= free) {
+    // The binding is an event of the watch, which brings us to start_pod().
+    written =
+        api_.bind_pod(metadata.value("namespace", ""), metadata.at("name").get<std::string>(), options_.node_name);
+  } else {
+    const json status = unschedulable_status(
+        fmt::format("0/1 nodes are available: 1 Insufficient nvidia.com/gpu ({} wanted, {} free)", wanted, free));
+    if (pod.value("status", json::object()) == status) return;
+    written =
+        api_.update_status(kube::pods, metadata.value("namespace", ""), {{"metadata", metadata}, {"status", status}});
+  }
+  if (!written)
+    logging::debug("pod changed meanwhile", {{"pod", metadata.at("name")}, {"error", written.error().message}});
+}
+
+std::vector<std::string> ProcessKubelet::free_gpus() const {
+  std::set<std::string> taken;
+  for (const auto& [uid, pod] : pods_) {
+    pod->for_each_container([&](const ContainerRun& container) {
+      if (!container.state.end) taken.insert(container.gpus.begin(), container.gpus.end());
+    });
+  }
+  std::vector<std::string> free;
+  std::copy_if(options_.gpus.begin(), options_.gpus.end(), std::back_inserter(free),
+               [&](const std::string& gpu) { return !taken.contains(gpu); });
+  return free;
+}
+
+void ProcessKubelet::start_pod(const json& pod) {
+  auto run = std::make_unique<PodRun>();
+  run->object = pod;
+  run->object["status"]["podIP"] = loopback;
+  run->object["status"]["hostIP"] = loopback;
+  run->state = {.start_time = clock_.now(), .host_ip = std::string{loopback}, .pod_ip = std::string{loopback}};
+  std::vector<std::string> gpus = free_gpus();
+  const auto add = [&](const json& spec, std::vector<ContainerRun>& containers) {
+    ContainerRun& container = containers.emplace_back();
+    container.spec = spec;
+    container.state.name = spec.value("name", "");
+    container.state.image = spec.value("image", "");
+    container.log = container_log(options_.log_folder, pod, container.state.name,
+                                  options_.has_separate_streams ? LogStream::output : LogStream::both);
+    container.termination_log = container.log;
+    container.termination_log.replace_extension(".termination");
+    const auto count = std::min(gpus.size(), static_cast<std::size_t>(gpus_of(spec)));
+    container.gpus.assign(gpus.begin(), gpus.begin() + static_cast<std::ptrdiff_t>(count));
+    gpus.erase(gpus.begin(), gpus.begin() + static_cast<std::ptrdiff_t>(count));
+  };
+  for (const auto& spec : pod.at("spec").value("initContainers", json::array())) add(spec, run->init_containers);
+  for (const auto& spec : pod.at("spec").value("containers", json::array())) add(spec, run->containers);
+  start_next_containers(*run);
+  pods_.emplace(pod.at("metadata").at("uid"), std::move(run));
+}
+
+void ProcessKubelet::start_next_containers(PodRun& pod) {
+  if (pod.is_stopping) return;
+  for (auto& container : pod.init_containers) {
+    if (container.state.end && container.state.end->exit_code == 0) continue;
+    const bool is_fresh = !container.state.end && !container.process && container.state.waiting_message.empty();
+    if (is_fresh) start_container(pod, container);
+    return;  // The next one's turn comes when this one has ended well.
+  }
+  for (auto& container : pod.containers) {
+    const bool is_fresh = !container.state.end && !container.process && container.state.waiting_message.empty();
+    if (is_fresh) start_container(pod, container);
+  }
+}
+
+void ProcessKubelet::start_container(PodRun& pod, ContainerRun& container) {
+  pod.has_news = true;
+  const ContainerContext context{.inherited = options_.inherited,
+                                 .worker_program = options_.worker_program,
+                                 .termination_log = container.termination_log.string(),
+                                 .visible_gpus = options_.gpus.empty()
+                                                     ? std::nullopt
+                                                     : std::optional{fmt::format("{}", fmt::join(container.gpus, ","))},
+                                 .volumes = options_.volumes,
+                                 .read_secret = [this](const std::string& name) -> Result<Variables> {
+                                   const auto found = options_.secrets.find(name);
+                                   if (found == options_.secrets.end())
+                                     return fail(ErrorKind::not_found, fmt::format("secret \"{}\" not found", name));
+                                   return found->second;
+                                 }};
+  auto spec = resolve_container(pod.object, container.spec, context);
+  if (!spec) {
+    container.state.waiting_reason = "CreateContainerConfigError";
+    container.state.waiting_message = spec.error().message;
+    return;
+  }
+  spec->output_path = container.log.string();
+  spec->error_path = container_log(options_.log_folder, pod.object, container.state.name,
+                                   options_.has_separate_streams ? LogStream::error : LogStream::both)
+                         .string();
+  auto process = ProcessGroup::start(*spec);
+  if (!process) return handle_event(container, ProcessNotStarted{process.error().message});
+  container.process = *std::move(process);
+}
+
+void ProcessKubelet::stop_pod(PodRun& pod, const json& metadata) {
+  const auto kill_at =
+      clock_.instant() + std::chrono::seconds{metadata.value("deletionGracePeriodSeconds", std::int64_t{0})};
+  if (!pod.is_stopping) {
+    pod.for_each_container([](ContainerRun& container) {
+      if (container.process) container.process->terminate();
+    });
+  }
+  // Looked at again at every event, so only a delete with less grace brings the end nearer.
+  pod.kill_at = std::min(pod.kill_at.value_or(kill_at), kill_at);
+  pod.has_news |= !pod.is_stopping;
+  pod.is_stopping = true;
+}
+
+void ProcessKubelet::handle_events(PodRun& pod) {
+  pod.for_each_container([&](ContainerRun& container) {
+    while (container.process) {
+      const auto event = container.process->next_event();
+      if (!event) break;
+      handle_event(container, *event);
+      pod.has_news = true;
+    }
+  });
+  if (pod.kill_at && clock_.instant() >= *pod.kill_at) {
+    pod.kill_at.reset();
+    pod.for_each_container([](ContainerRun& container) {
+      if (container.process) container.process->kill();
+    });
+  }
+  if (!pod.has_news) return;
+  start_next_containers(pod);
+  write_status(pod);
+}
+
+void ProcessKubelet::handle_event(ContainerRun& container, const ProcessEvent& event) {
+  if (std::holds_alternative<ProcessStarted>(event)) {
+    container.state.started_at = clock_.now();
+    return;
+  }
+  container.process.reset();
+  ContainerEnd& end = container.state.end.emplace();
+  end.finished_at = clock_.now();
+  if (const auto* refused = std::get_if<ProcessNotStarted>(&event)) {
+    end.exit_code = 128;
+    end.reason = "StartError";
+    end.message = refused->message;
+    return;
+  }
+  const auto& ended = std::get<ProcessEnded>(event);
+  end.exit_code = ended.exit_code;
+  end.signal = ended.signal;
+  end.reason = ended.exit_code == 0 ? "Completed" : "Error";
+  end.message = end_of_file(container.termination_log, contract::termination_message_bytes_max);
+  if (end.message.empty() && end.exit_code != 0 &&
+      container.spec.value("terminationMessagePolicy", "") == "FallbackToLogsOnError") {
+    end.message = fallback_message(end_of_file(container.log, contract::termination_message_bytes_max));
+  }
+}
+
+void ProcessKubelet::write_status(PodRun& pod) {
+  pod.has_news = false;
+  const auto states_of = [](const std::vector<ContainerRun>& containers) {
+    std::vector<ContainerState> states;
+    for (const auto& container : containers) states.push_back(container.state);
+    return states;
+  };
+  pod.state.init_containers = states_of(pod.init_containers);
+  pod.state.containers = states_of(pod.containers);
+  const json& metadata = pod.object.at("metadata");
+  const std::string name_space = metadata.value("namespace", "");
+  const json identity{{"name", metadata.at("name")}, {"uid", metadata.at("uid")}};
+  const auto written =
+      api_.update_status(kube::pods, name_space, {{"metadata", identity}, {"status", pod_status(pod.state)}});
+  if (!written) {  // Deleted without grace meanwhile: the next look at the API ends it.
+    logging::debug("pod status not written", {{"pod", metadata.at("name")}, {"error", written.error().message}});
+    return;
+  }
+  if (!pod.is_stopping || pod.is_running()) return;
+  const auto removed = api_.remove(kube::pods, name_space, metadata.at("name").get<std::string>(),
+                                   {.uid = metadata.at("uid"), .grace_period_seconds = 0});
+  if (!removed)
+    logging::debug("pod was gone already", {{"pod", metadata.at("name")}, {"error", removed.error().message}});
+}
+
+}  // namespace trainyard::local

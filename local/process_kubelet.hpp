@@ -1,0 +1,74 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/clock.hpp"
+#include "local/container.hpp"
+#include "local/file_descriptor.hpp"
+#include "local/log_files.hpp"
+#include "local/memory_api.hpp"
+
+namespace trainyard::local {
+
+struct ProcessKubeletOptions {
+  std::string node_name = "local";
+  std::filesystem::path log_folder;
+  bool has_separate_streams = false;  ///< Standard output and error go to files of their own (log_files.hpp).
+  Variables inherited;                ///< Environment that every container begins with.
+  std::string worker_program;         ///< See ContainerContext.
+  std::map<std::string, Variables> secrets;
+  Variables volumes;              ///< Folder of each claim.
+  std::vector<std::string> gpus;  ///< Devices to give out, as they stand in CUDA_VISIBLE_DEVICES.
+};
+
+/// Scheduler and kubelet of a cluster that is this machine: binds pods, runs their containers as child processes (init
+/// containers one after the other), and writes their status as a kubelet does. Pods are never restarted in place
+/// (restartPolicy Never).
+///
+/// One thread owns all children; they end with it (ProcessGroup). The destructor kills what still runs and waits for
+/// it.
+class ProcessKubelet {
+ public:
+  /// `api` and `clock` outlive the kubelet.
+  ProcessKubelet(MemoryApi& api, const Clock& clock, ProcessKubeletOptions options);
+  ~ProcessKubelet();
+  ProcessKubelet(const ProcessKubelet&) = delete;
+  ProcessKubelet& operator=(const ProcessKubelet&) = delete;
+
+ private:
+  struct PodRun;
+  struct ContainerRun;
+
+  void run(const std::stop_token& stop);
+  void watch_pods(const std::stop_token& stop);
+  void wake() const;
+  void wait_for_news() const;
+
+  void sync_pods();
+  void sync_pod(const json& pod);
+  void schedule(const json& pod);
+  void start_pod(const json& pod);
+  void start_next_containers(PodRun& pod);
+  void start_container(PodRun& pod, ContainerRun& container);
+  void stop_pod(PodRun& pod, const json& metadata);
+  void handle_events(PodRun& pod);
+  void handle_event(ContainerRun& container, const ProcessEvent& event);
+  void write_status(PodRun& pod);
+  std::vector<std::string> free_gpus() const;
+
+  MemoryApi& api_;
+  const Clock& clock_;
+  const ProcessKubeletOptions options_;
+  FileDescriptor wake_up_;                               // An eventfd: news from other threads.
+  std::map<std::string, std::unique_ptr<PodRun>> pods_;  // By UID. The owner thread's alone.
+  std::jthread watcher_;
+  std::jthread owner_;  // Last: joins before the rest dies.
+};
+
+}  // namespace trainyard::local

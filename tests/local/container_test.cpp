@@ -1,0 +1,152 @@
+#include "local/container.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace trainyard::local {
+namespace {
+
+using nlohmann::json;
+using testing::Contains;
+using testing::ElementsAre;
+
+class ResolveContainerTest : public testing::Test {
+ protected:
+  ResolveContainerTest() {
+    context_.inherited = {{"PATH", "/bin"}, {"HOME", "/root"}};
+    context_.termination_log = "/logs/rank-0.termination";
+    context_.volumes = {{"datasets", "/srv/data"}};
+    context_.read_secret = [](const std::string& name) -> Result<Variables> {
+      if (name == "s3") return Variables{{"KEY", "k"}, {"TOKEN", "t"}};
+      return fail(ErrorKind::not_found, "secret \"" + name + "\" not found");
+    };
+    pod_ = json::parse(R"({
+      "metadata": {"name": "p-0", "namespace": "ml", "uid": "u-1",
+                   "labels": {"trainyard.dev/rank": "3"}, "annotations": {"note": "n"}},
+      "spec": {"nodeName": "local", "volumes": [
+        {"name": "shm", "emptyDir": {"medium": "Memory"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "datasets"}},
+        {"name": "other", "persistentVolumeClaim": {"claimName": "unmapped"}},
+        {"name": "host", "hostPath": {"path": "/srv/host"}},
+        {"name": "scratch", "emptyDir": {}}]},
+      "status": {"podIP": "127.0.0.1"}})");
+  }
+
+  Result<ProcessSpec> resolve(const std::string& container) const {
+    return resolve_container(pod_, json::parse(container), context_);
+  }
+  std::string refusal(const std::string& container) const {
+    const auto spec = resolve(container);
+    return spec ? "it was taken" : std::string{to_string(spec.error().kind)} + ": " + spec.error().message;
+  }
+
+  ContainerContext context_;
+  json pod_;
+};
+
+TEST_F(ResolveContainerTest, TheProcessHasThisMachinesEnvironmentAndThePodsOverIt) {
+  const auto spec = resolve(R"({"name": "worker", "command": ["run"], "workingDir": "/work",
+                                "env": [{"name": "HOME", "value": "/pod"}]})");
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(*spec, (ProcessSpec{.arguments = {"run"},
+                                .environment = {"HOME=/pod", "HOSTNAME=p-0", "PATH=/bin",
+                                                "TRAINYARD_TERMINATION_LOG=/logs/rank-0.termination"},
+                                .working_directory = "/work"}));
+}
+
+TEST_F(ResolveContainerTest, VariablesComeFromFieldsAndSecrets) {
+  const auto spec = resolve(R"({"name": "worker", "command": ["run"],
+    "envFrom": [{"prefix": "S3_", "secretRef": {"name": "s3"}}, {"secretRef": {"name": "absent", "optional": true}}],
+    "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            {"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
+            {"name": "D", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['trainyard.dev/rank']"}}},
+            {"name": "E", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['note']"}}},
+            {"name": "F", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {"name": "G", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": "H", "valueFrom": {"secretKeyRef": {"name": "s3", "key": "TOKEN"}}},
+            {"name": "I", "valueFrom": {"secretKeyRef": {"name": "s3", "key": "absent", "optional": true}}}]})");
+  ASSERT_TRUE(spec) << spec.error().message;
+  for (const auto* entry :
+       {"S3_KEY=k", "S3_TOKEN=t", "A=p-0", "B=ml", "C=u-1", "D=3", "E=n", "F=local", "G=127.0.0.1", "H=t"}) {
+    EXPECT_THAT(spec->environment, Contains(entry));
+  }
+  EXPECT_THAT(spec->environment, testing::Not(Contains(testing::StartsWith("I="))));
+}
+
+TEST_F(ResolveContainerTest, LaterVariablesCommandAndArgumentsUseEarlierOnes) {
+  const auto spec = resolve(R"j({"name": "worker", "command": ["sh", "$(B)"], "args": ["$(A)", "$$(A)", "$(PATH)"],
+                                "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)$(C)"}, {"name": "C", "value": "3"}]})j");
+  ASSERT_TRUE(spec);
+  EXPECT_THAT(spec->arguments, ElementsAre("sh", "1$(C)", "1", "$(A)", "$(PATH)"));
+  EXPECT_THAT(spec->environment, Contains("B=1$(C)"));
+}
+
+TEST_F(ResolveContainerTest, GpusAreShownOnlyWhereTheMachineHasSome) {
+  const std::string container = R"({"name": "worker", "command": ["run"]})";
+  EXPECT_THAT(resolve(container)->environment, testing::Not(Contains(testing::StartsWith("CUDA_"))));
+  context_.visible_gpus = "0,2";
+  EXPECT_THAT(resolve(container)->environment, Contains("CUDA_VISIBLE_DEVICES=0,2"));
+}
+
+TEST_F(ResolveContainerTest, AContainerOfATrainingJobWithoutACommandRunsTheWorker) {
+  const std::string container =
+      R"({"name": "worker", "args": ["--x"], "env": [{"name": "TRAINYARD_SPEC", "value": "{}"}]})";
+  context_.worker_program = "/opt/trainyard-worker";
+  EXPECT_THAT(resolve(container)->arguments, ElementsAre("/opt/trainyard-worker", "--x"));
+}
+
+TEST_F(ResolveContainerTest, MountsAreTakenWhereTheirPathIsRightAlready) {
+  EXPECT_TRUE(resolve(R"({"name": "worker", "command": ["run"], "volumeMounts": [
+    {"name": "shm", "mountPath": "/dev/shm"}, {"name": "data", "mountPath": "/srv/data"}, {"name": "host", "mountPath": "/srv/host"}]})"));
+}
+
+TEST_F(ResolveContainerTest, RefusesByNameWhatThisMachineCannotGive) {
+  const auto with = [](const std::string& part) { return R"({"name": "worker", "command": ["run"], )" + part + "}"; };
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {R"({"name": "worker", "image": "python:3"})",
+       "invalid: container worker names no command; images are not run on this machine, so its command must be written "
+       "out"},
+      {with(R"("envFrom": [{"secretRef": {"name": "gone"}}])"), "not_found: secret \"gone\" not found"},
+      {with(R"("envFrom": [{"configMapRef": {"name": "c"}}])"),
+       "invalid: envFrom with a ConfigMap cannot be had on this machine: only Secrets are mapped"},
+      {with(R"("env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s3", "key": "gone"}}}])"),
+       "not_found: couldn't find key gone in Secret s3"},
+      {with(R"("env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}])"),
+       "invalid: environment variable A comes from configMapKeyRef, which cannot be had on this machine"},
+      {with(R"("env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.x"}}}])"),
+       "invalid: fieldRef spec.x is not known on this machine"},
+      {with(R"("volumeMounts": [{"name": "absent", "mountPath": "/x"}])"),
+       "invalid: volumeMount absent names no volume of the pod"},
+      {with(R"("volumeMounts": [{"name": "scratch", "mountPath": "/x"}])"),
+       "invalid: volume scratch cannot be mounted at /x on this machine"},
+      {with(R"("volumeMounts": [{"name": "other", "mountPath": "/x"}])"),
+       "not_found: persistentvolumeclaim \"unmapped\" not found"},
+      {with(R"("volumeMounts": [{"name": "data", "mountPath": "/data"}])"),
+       "invalid: volume data cannot be mounted at /data on this machine: the claim datasets is the folder /srv/data, "
+       "so mountPath "
+       "would have to be that"},
+  };
+  for (const auto& [container, sentence] : cases) EXPECT_EQ(refusal(container), sentence);
+}
+
+TEST(ExpandVariables, FollowsKubernetesRules) {
+  const Variables variables{{"A", "1"}, {"B_2", "two"}};
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"", ""},          {"plain", "plain"},    {"$(A)", "1"}, {"x$(A)y$(B_2)", "x1ytwo"}, {"$(C)", "$(C)"},
+      {"$$(A)", "$(A)"}, {"$$$(A)", "$1"},      {"$A", "$A"},  {"cost: 5$", "cost: 5$"},   {"$(A", "$(A"},
+      {"$$", "$"},       {"$(A)$$(A)", "1$(A)"}};
+  for (const auto& [text, expanded] : cases) EXPECT_EQ(expand_variables(text, variables), expanded) << text;
+}
+
+TEST(GpusOf, ReadsLimitsThenRequestsAsNumberOrText) {
+  EXPECT_EQ(gpus_of(json::parse(R"({"resources": {"limits": {"nvidia.com/gpu": 2}}})")), 2);
+  EXPECT_EQ(gpus_of(json::parse(R"({"resources": {"requests": {"nvidia.com/gpu": "4"}}})")), 4);
+  EXPECT_EQ(gpus_of(json::parse(R"({"resources": {"limits": {"memory": "1Gi"}}})")), 0);
+  EXPECT_EQ(gpus_of(json::object()), 0);
+}
+
+}  // namespace
+}  // namespace trainyard::local

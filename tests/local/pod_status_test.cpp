@@ -1,0 +1,81 @@
+#include "local/pod_status.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace trainyard::local {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+const Time start{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
+
+ContainerState waiting() {
+  return {.name = "worker"};
+}
+ContainerState running() {
+  return {.name = "worker", .started_at = start};
+}
+ContainerState ended(int exit_code) {
+  return {
+      .name = "worker", .started_at = start, .end = ContainerEnd{.exit_code = exit_code, .finished_at = start + 5s}};
+}
+
+TEST(PodPhase, FollowsFromTheContainers) {
+  using States = std::vector<ContainerState>;
+  const std::vector<std::tuple<States, States, std::string>> cases{
+      {{}, {waiting()}, "Pending"},
+      {{}, {running()}, "Running"},
+      {{}, {running(), waiting()}, "Running"},
+      {{}, {ended(1), running()}, "Running"},
+      {{}, {ended(0), ended(0)}, "Succeeded"},
+      {{}, {ended(0), ended(3)}, "Failed"},
+      {{running()}, {waiting()}, "Pending"},
+      {{ended(1)}, {waiting()}, "Failed"},
+      {{ended(0)}, {running()}, "Running"},
+  };
+  for (const auto& [init, containers, phase] : cases) {
+    EXPECT_EQ(pod_phase({.init_containers = init, .containers = containers}), phase);
+  }
+}
+
+TEST(PodStatus, TellsHowAContainerEnded) {
+  ContainerState container = ended(137);
+  container.image = "i";
+  container.end->signal = 9;
+  container.end->reason = "Error";
+  container.end->message = "m";
+  const json status = pod_status(
+      {.start_time = start, .host_ip = "h", .pod_ip = "p", .init_containers = {}, .containers = {container}});
+  EXPECT_EQ(status["phase"], "Failed");
+  EXPECT_EQ(status["podIP"], "p");
+  EXPECT_EQ(status["containerStatuses"][0], json::parse(R"({
+    "name": "worker", "image": "i", "ready": false, "started": false, "restartCount": 0, "lastState": {},
+    "state": {"terminated": {"exitCode": 137, "signal": 9, "reason": "Error", "message": "m",
+                             "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:05Z"}}})"));
+}
+
+TEST(PodStatus, TellsWhyAContainerWaits) {
+  ContainerState container = waiting();
+  container.waiting_reason = "CreateContainerConfigError";
+  container.waiting_message = "secret \"s\" not found";
+  const json status = pod_status({.init_containers = {}, .containers = {container}});
+  EXPECT_EQ(
+      status["containerStatuses"][0]["state"],
+      json::parse(R"({"waiting": {"reason": "CreateContainerConfigError", "message": "secret \"s\" not found"}})"));
+  EXPECT_FALSE(status.contains("initContainerStatuses"));
+}
+
+TEST(FallbackMessage, IsTheEndOfTheLog) {
+  EXPECT_EQ(fallback_message(""), "");
+  EXPECT_EQ(fallback_message("one\ntwo\n"), "one\ntwo\n");
+  EXPECT_EQ(fallback_message(std::string(5000, 'x')).size(), 2048U);
+  std::string lines;
+  for (int line = 1; line <= 100; ++line) lines += std::to_string(line) + "\n";
+  EXPECT_TRUE(fallback_message(lines).starts_with("21\n"));
+}
+
+}  // namespace
+}  // namespace trainyard::local

@@ -1,0 +1,246 @@
+#include "local/process_kubelet.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <optional>
+
+#include "tests/local/temporary_folder.hpp"
+
+namespace trainyard::local {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+class ProcessKubeletTest : public testing::Test {
+ protected:
+  ProcessKubeletTest() {
+    options_.log_folder = folder_.path() / "logs";
+    options_.inherited = {{"PATH", "/usr/bin:/bin"}, {"FOLDER", folder_.path().string()}};
+    options_.secrets = {{"s3", {{"KEY", "k"}}}};
+  }
+  void start() { kubelet_ = std::make_unique<ProcessKubelet>(api_, clock_, options_); }
+
+  static json shell_pod(const std::string& script, const std::string& name = "p-0") {
+    return {{"metadata", {{"name", name}}},
+            {"spec", {{"containers", json::array({{{"name", "worker"}, {"command", {"/bin/sh", "-c", script}}}})}}}};
+  }
+  void create(const json& pod) {
+    const auto created = api_.create(kube::pods, "default", pod);
+    ASSERT_TRUE(created) << created.error().message;
+  }
+  /// The pod as soon as `condition` holds for it; null when it does not within the time that only a broken kubelet
+  /// takes.
+  json await(const std::function<bool(const json&)>& condition, const std::string& name = "p-0") {
+    std::optional<json> found;
+    std::stop_source stop;
+    const auto ended = api_.watch(
+        kube::pods, {.timeout = 60s},
+        [&](const kube::WatchEvent& event) {
+          if (event.type == kube::WatchEventType::bookmark || event.object["metadata"]["name"] != name || found) return;
+          if (!condition(event.type == kube::WatchEventType::deleted ? json{} : event.object)) return;
+          found = event.object;
+          stop.request_stop();
+        },
+        stop.get_token());
+    EXPECT_TRUE(found) << "waited in vain";
+    return found.value_or(json{});
+  }
+  json await_phase(const std::string& phase, const std::string& name = "p-0") {
+    return await([&](const json& pod) { return pod.is_object() && pod["status"].value("phase", "") == phase; }, name);
+  }
+  void await_deletion(const std::string& name = "p-0") {
+    // A pod that went before the watch began leaves no event.
+    if (!api_.get(kube::pods, "default", name)) return;
+    await([](const json& pod) { return pod.is_null(); }, name);
+  }
+  static json terminated(const json& pod) { return pod["status"]["containerStatuses"][0]["state"]["terminated"]; }
+
+  TemporaryFolder folder_;
+  SystemClock clock_;
+  MemoryApi api_{clock_};
+  ProcessKubeletOptions options_;
+  std::unique_ptr<ProcessKubelet> kubelet_;
+};
+
+TEST_F(ProcessKubeletTest, RunsAPodToItsEndAndWritesEachPhase) {
+  start();
+  create(shell_pod("echo hello; while ! [ -e $FOLDER/go ]; do sleep 0.01; done; echo done >&2; exit 7"));
+  const json running = await_phase("Running");
+  EXPECT_EQ(running["spec"]["nodeName"], "local");
+  EXPECT_EQ(running["status"]["podIP"], "127.0.0.1");
+  EXPECT_EQ(running["status"]["containerStatuses"][0]["ready"], true);
+  std::ofstream{folder_ / "go"};
+  const json ended = await_phase("Failed");
+  EXPECT_EQ(terminated(ended)["exitCode"], 7);
+  EXPECT_EQ(terminated(ended)["reason"], "Error");
+  EXPECT_EQ(text_of(folder_.path() / "logs" / "p-0.log"), "hello\ndone\n");
+}
+
+TEST_F(ProcessKubeletTest, ASignalIsToldAs128PlusItsNumber) {
+  start();
+  create(shell_pod("kill -KILL $$$$"));
+  const json ended = terminated(await_phase("Failed"));
+  EXPECT_EQ(ended["exitCode"], 137);
+  EXPECT_EQ(ended["signal"], 9);
+}
+
+TEST_F(ProcessKubeletTest, TheTerminationMessageIsTheFilesOrElseTheLogsEnd) {
+  start();
+  create(shell_pod("echo log; printf said >$TRAINYARD_TERMINATION_LOG; exit 1", "said"));
+  EXPECT_EQ(terminated(await_phase("Failed", "said"))["message"], "said");
+  json silent = shell_pod("echo last words; exit 1", "silent");
+  silent["spec"]["containers"][0]["terminationMessagePolicy"] = "FallbackToLogsOnError";
+  create(silent);
+  EXPECT_EQ(terminated(await_phase("Failed", "silent"))["message"], "last words\n");
+  create(shell_pod("echo last words; exit 1", "mute"));
+  EXPECT_FALSE(terminated(await_phase("Failed", "mute")).contains("message"));
+}
+
+TEST_F(ProcessKubeletTest, PodsOfAJobLogByAttemptAndRank) {
+  start();
+  json pod = shell_pod("echo $RANK; echo bad >&2");
+  pod["metadata"]["labels"] = {{"trainyard.dev/attempt", "2"}, {"trainyard.dev/rank", "1"}};
+  pod["spec"]["containers"][0]["env"] = json::parse(
+      R"([{"name": "RANK", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['trainyard.dev/rank']"}}}])");
+  create(pod);
+  await_phase("Succeeded");
+  EXPECT_EQ(text_of(folder_.path() / "logs" / "attempt-2" / "rank-1.log"), "1\nbad\n");
+}
+
+TEST_F(ProcessKubeletTest, StreamsMayBeKeptApart) {
+  options_.has_separate_streams = true;
+  start();
+  create(shell_pod("echo out; echo err >&2"));
+  await_phase("Succeeded");
+  EXPECT_EQ(text_of(folder_.path() / "logs" / "p-0.stdout.log"), "out\n");
+  EXPECT_EQ(text_of(folder_.path() / "logs" / "p-0.stderr.log"), "err\n");
+}
+
+TEST_F(ProcessKubeletTest, AProgramThatCannotBeStartedFailsThePodAsAContainerRuntimeDoes) {
+  start();
+  json pod = shell_pod("");
+  pod["spec"]["containers"][0]["command"] = {"/no/such/program"};
+  create(pod);
+  const json ended = terminated(await_phase("Failed"));
+  EXPECT_EQ(ended["exitCode"], 128);
+  EXPECT_EQ(ended["reason"], "StartError");
+  EXPECT_EQ(ended["message"], "exec /no/such/program: No such file or directory");
+}
+
+TEST_F(ProcessKubeletTest, AMissingSecretKeepsThePodWaitingAndIsNamed) {
+  start();
+  json pod = shell_pod("true");
+  pod["spec"]["containers"][0]["envFrom"] = json::parse(R"([{"secretRef": {"name": "gone"}}])");
+  create(pod);
+  const auto waiting = [](const json& object) {
+    return object.value("/status/containerStatuses/0/state/waiting/reason"_json_pointer, "") ==
+           "CreateContainerConfigError";
+  };
+  const json found = await(waiting);
+  EXPECT_EQ(found["status"]["phase"], "Pending");
+  EXPECT_EQ(found["status"]["containerStatuses"][0]["state"]["waiting"]["message"], "secret \"gone\" not found");
+  ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0"));
+  await_deletion();
+}
+
+TEST_F(ProcessKubeletTest, ADeletedPodGetsSigtermAndGoesWhenItHasEnded) {
+  start();
+  create(shell_pod("trap 'echo asked; exit 91' TERM; echo up; while :; do sleep 0.01; done"));
+  await_phase("Running");
+  // The shell's trap stands once its first line is out.
+  while (text_of(folder_.path() / "logs" / "p-0.log").empty()) ::usleep(1000);
+  ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0"));
+  const json last =
+      await([](const json& pod) { return pod.is_object() && pod["status"].value("phase", "") == "Failed"; });
+  EXPECT_EQ(terminated(last)["exitCode"], 91);
+  await_deletion();
+  EXPECT_THAT(text_of(folder_.path() / "logs" / "p-0.log"), testing::EndsWith("asked\n"));
+}
+
+TEST_F(ProcessKubeletTest, APodThatIgnoresSigtermIsKilledAfterItsGrace) {
+  start();
+  create(shell_pod("trap '' TERM; echo $$$$ >$FOLDER/pid; while :; do sleep 0.1; done"));
+  await_phase("Running");
+  while (!text_of(folder_ / "pid").ends_with('\n')) ::usleep(1000);
+  const pid_t pid = std::stoi(text_of(folder_ / "pid"));
+  ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0", {.uid = {}, .grace_period_seconds = 1}));
+  await_deletion();
+  EXPECT_NE(::kill(pid, 0), 0);
+}
+
+TEST_F(ProcessKubeletTest, APodDeletedWithoutGraceIsKilledAtOnce) {
+  start();
+  create(shell_pod("trap '' TERM; echo $$$$ >$FOLDER/pid; while :; do sleep 0.1; done"));
+  await_phase("Running");
+  while (!text_of(folder_ / "pid").ends_with('\n')) ::usleep(1000);
+  const pid_t pid = std::stoi(text_of(folder_ / "pid"));
+  ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0", {.uid = {}, .grace_period_seconds = 0}));
+  for (int tries = 0; tries < 60'000 && ::kill(pid, 0) == 0; ++tries) ::usleep(1000);
+  EXPECT_NE(::kill(pid, 0), 0);
+}
+
+TEST_F(ProcessKubeletTest, InitContainersRunBeforeTheOthersAndTheirFailureIsThePods) {
+  start();
+  json pod = shell_pod("cat $FOLDER/order");
+  pod["spec"]["initContainers"] =
+      json::array({{{"name", "one"}, {"command", {"/bin/sh", "-c", "sleep 0.05; echo one >>$FOLDER/order"}}},
+                   {{"name", "two"}, {"command", {"/bin/sh", "-c", "echo two >>$FOLDER/order"}}}});
+  create(pod);
+  await_phase("Succeeded");
+  EXPECT_EQ(text_of(folder_.path() / "logs" / "p-0.log"), "one\ntwo\n");
+
+  json failing = shell_pod("echo never", "failing");
+  failing["spec"]["initContainers"] = json::array({{{"name", "one"}, {"command", {"/bin/false"}}}});
+  create(failing);
+  EXPECT_EQ(await_phase("Failed", "failing")["status"]["initContainerStatuses"][0]["state"]["terminated"]["exitCode"],
+            1);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "logs" / "failing.log"));
+}
+
+TEST_F(ProcessKubeletTest, SideContainersRunBesideTheWorkerAndLogApart) {
+  start();
+  json pod = shell_pod("echo main");
+  pod["spec"]["containers"].push_back({{"name", "side"}, {"command", {"/bin/sh", "-c", "echo side"}}});
+  create(pod);
+  await_phase("Succeeded");
+  EXPECT_EQ(text_of(folder_.path() / "logs" / "p-0.log"), "main\n");
+  EXPECT_EQ(text_of(folder_.path() / "logs" / "p-0.side.log"), "side\n");
+}
+
+TEST_F(ProcessKubeletTest, GpusAreGivenOutUntilThereAreNone) {
+  options_.gpus = {"0", "1", "GPU-x"};
+  start();
+  const auto with_gpus = [](const std::string& name, int count) {
+    json pod = shell_pod("echo $CUDA_VISIBLE_DEVICES; while ! [ -e $FOLDER/go ]; do sleep 0.01; done", name);
+    pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = count;
+    return pod;
+  };
+  create(with_gpus("first", 2));
+  await_phase("Running", "first");
+  create(with_gpus("second", 2));
+  const auto has_condition = [](const json& pod) { return pod.is_object() && pod["status"].contains("conditions"); };
+  const json condition = await(has_condition, "second")["status"]["conditions"][0];
+  EXPECT_EQ(condition["reason"], "Unschedulable");
+  EXPECT_EQ(condition["message"], "0/1 nodes are available: 1 Insufficient nvidia.com/gpu (2 wanted, 1 free)");
+  std::ofstream{folder_ / "go"};
+  await_phase("Succeeded", "first");
+  await_phase("Succeeded", "second");
+  EXPECT_EQ(text_of(folder_.path() / "logs" / "first.log"), "0,1\n");
+  EXPECT_EQ(text_of(folder_.path() / "logs" / "second.log"), "0,1\n");
+}
+
+TEST_F(ProcessKubeletTest, NothingIsLeftWhenItIsDestroyed) {
+  start();
+  create(shell_pod("trap '' TERM; setsid sleep 1000 & echo $$$$ $! >$FOLDER/pids; while :; do sleep 0.1; done"));
+  await_phase("Running");
+  while (!text_of(folder_ / "pids").ends_with('\n')) ::usleep(1000);
+  kubelet_.reset();
+  std::istringstream pids{text_of(folder_ / "pids")};
+  for (pid_t pid = 0; pids >> pid;) EXPECT_NE(::kill(pid, 0), 0);
+}
+
+}  // namespace
+}  // namespace trainyard::local
