@@ -1,0 +1,39 @@
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "common/clock.hpp"
+
+namespace trainyard::cli {
+
+/// A stream that shows lines that stay, and below them one status line that changes: rewritten in place on a terminal,
+/// and otherwise (a pipe, a file) written as a line of its own every few seconds when it is another than before. Used
+/// by one thread.
+class Console {
+ public:
+  /// `stream` outlives the console. `width`: of the terminal in characters; 0: the stream is no terminal.
+  Console(std::FILE* stream, int width) : stream_(stream), width_(width) {}
+  ~Console() { clear(); }
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  void print(const std::string& line);
+  /// Bytes of a program's output, written as they are.
+  void write(const std::string& bytes);
+  void show(const std::string& status, Instant now);
+  /// Takes the status line away.
+  void clear();
+
+ private:
+  std::FILE* stream_;
+  int width_;
+  std::string shown_;
+  Instant shown_at_{};
+};
+
+/// Width of the terminal behind `stream`; 0 when it is none.
+[[nodiscard]] int terminal_width(std::FILE* stream);
+
+}  // namespace trainyard::cli

@@ -1,0 +1,101 @@
+#include "cli/job_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "common/contract.hpp"
+#include "operator/resource/validate.hpp"
+#include "operator/resource/yaml.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+using nlohmann::json;
+
+std::string text_at(const json& object, const char* field) {
+  const auto found = object.is_object() ? object.find(field) : object.end();
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+Result<std::string> read_text(const std::string& file) {
+  std::ostringstream text;
+  if (file == "-") {
+    text << std::cin.rdbuf();
+    return text.str();
+  }
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error))
+    return fail(ErrorKind::io, fmt::format("{} is a folder, not a file", file));
+  std::ifstream stream{file};
+  if (!stream) return fail(ErrorKind::io, fmt::format("cannot read {}: {}", file, std::strerror(errno)));
+  text << stream.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+std::string Document::kind() const {
+  return text_at(object, "kind");
+}
+
+std::string Document::name() const {
+  return object.is_object() && object.contains("metadata") ? text_at(object["metadata"], "name") : "";
+}
+
+Result<std::vector<Document>> read_documents(const std::string& file) {
+  const auto text = read_text(file);
+  if (!text) return tl::unexpected(text.error());
+  auto objects = resource::parse_yaml(*text);
+  if (!objects) return fail(file, objects.error());
+  if (objects->empty()) return fail(ErrorKind::invalid, fmt::format("{} is empty", file));
+  std::vector<Document> documents;
+  for (auto& object : *objects) {
+    documents.push_back({.file = file, .number = documents.size() + 1, .object = std::move(object)});
+  }
+  return documents;
+}
+
+std::string title_of(const Document& document) {
+  const std::string kind = document.kind().empty() ? "no kind" : document.kind();
+  return fmt::format("{}: document {} ({}{}{})", document.file, document.number, kind,
+                     document.name().empty() ? "" : " ", document.name());
+}
+
+std::vector<std::string> find_violations(const Document& document) {
+  std::vector<std::string> texts;
+  const std::string version = fmt::format("{}/{}", contract::api_group, contract::api_version);
+  const std::string given = text_at(document.object, "apiVersion");
+  if (given != version)
+    texts.push_back(fmt::format("apiVersion: must be {}, got {}", version, given.empty() ? "nothing" : given));
+  for (const auto& violation : resource::validate_training_job(document.object)) {
+    std::string text = resource::to_string(violation);
+    // Both may speak of it; ours names what would be right.
+    if (!texts.empty() && text.starts_with("apiVersion:")) continue;
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+Result<std::vector<Document>> read_valid_jobs(const std::string& file) {
+  auto documents = read_documents(file);
+  if (!documents) return tl::unexpected(documents.error());
+  std::erase_if(*documents, [](const Document& document) { return !document.is_training_job(); });
+  if (documents->empty()) return fail(ErrorKind::invalid, fmt::format("{} holds no TrainingJob", file));
+  std::string faults;
+  for (auto& document : *documents) {
+    for (const auto& violation : find_violations(document))
+      faults += fmt::format("\n  {}: {}", title_of(document), violation);
+    if (faults.empty()) document.object = resource::with_defaults(std::move(document.object));
+  }
+  if (!faults.empty()) return fail(ErrorKind::invalid, "the API server would refuse this:" + faults);
+  return documents;
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/result.hpp"
+
+namespace trainyard::cli {
+
+/// One document of a YAML file. Empty documents are not counted.
+struct Document {
+  std::string file;
+  std::size_t number = 1;  ///< From 1.
+  nlohmann::json object;
+
+  [[nodiscard]] std::string kind() const;  ///< Empty when it says none.
+  [[nodiscard]] std::string name() const;  ///< Empty when it has none.
+  [[nodiscard]] bool is_training_job() const { return kind() == "TrainingJob"; }
+};
+
+/// The documents of `file` ("-": standard input). ErrorKind::io when it cannot be read, invalid when it is no YAML or
+/// holds none.
+[[nodiscard]] Result<std::vector<Document>> read_documents(const std::string& file);
+
+/// "examples/a.yaml: document 2 (TrainingJob smoke)"
+[[nodiscard]] std::string title_of(const Document& document);
+
+/// What the API server would say against a TrainingJob: one text for each violation, "spec.replicas: must be ...".
+[[nodiscard]] std::vector<std::string> find_violations(const Document& document);
+
+/// The TrainingJobs of `file`, each without violations and with its defaults filled in. ErrorKind::invalid with every
+/// violation, and for a file without TrainingJobs.
+[[nodiscard]] Result<std::vector<Document>> read_valid_jobs(const std::string& file);
+
+}  // namespace trainyard::cli

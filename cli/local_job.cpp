@@ -1,0 +1,129 @@
+#include "cli/local_job.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "operator/plan/containers.hpp"
+#include "operator/plan/pod.hpp"
+#include "operator/resource/training_job.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+using nlohmann::json;
+
+void drop_gpus(json& spec) {
+  spec["gpusPerPod"] = 0;
+  const auto containers = "/template/spec/containers"_json_pointer;
+  if (!spec.contains(containers)) return;
+  for (json& container : spec[containers]) {
+    for (const auto* list : {"limits", "requests"}) {
+      if (container.contains("resources") && container["resources"].contains(list)) {
+        container["resources"][list].erase("nvidia.com/gpu");
+      }
+    }
+  }
+}
+
+Result<void> fit_gpus(json& spec, const std::vector<std::string>& gpus, std::vector<std::string>& notes) {
+  const std::int64_t per_pod = spec.value("gpusPerPod", std::int64_t{1});
+  const std::int64_t replicas = spec.value("replicas", std::int64_t{1});
+  if (per_pod == 0) return {};
+  if (gpus.empty()) {
+    notes.push_back(
+        fmt::format("This machine has no GPU: gpusPerPod {} becomes 0, training runs on the CPU.", per_pod));
+    drop_gpus(spec);
+    return {};
+  }
+  if (per_pod * replicas > static_cast<std::int64_t>(gpus.size())) {
+    return fail(ErrorKind::invalid,
+                fmt::format("the job asks for {} GPUs ({} pods with {} each) and this machine has {}; lower "
+                            "spec.replicas or spec.gpusPerPod",
+                            per_pod * replicas, replicas, per_pod, gpus.size()));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<LocalJob> adapt_to_machine(json job, const ClaimFolders& folders, const std::vector<std::string>& gpus,
+                                  const std::string& checkpoint_folder) {
+  auto mapped = with_claim_folders(std::move(job), folders);
+  if (!mapped) return tl::unexpected(mapped.error());
+  LocalJob adapted{.object = *std::move(mapped), .notes = {}};
+  json& spec = adapted.object.at("spec");
+  if (auto fits = fit_gpus(spec, gpus, adapted.notes); !fits) return tl::unexpected(fits.error());
+  if (spec.value("suspend", false)) {
+    adapted.notes.emplace_back("The job is suspended (spec.suspend) and runs here all the same.");
+    spec["suspend"] = false;
+  }
+  if (spec.contains("training") && !spec.contains("checkpoint")) {
+    adapted.object = with_checkpoint_folder(std::move(adapted.object), checkpoint_folder);
+  }
+  return adapted;
+}
+
+Result<void> check_can_run(const json& job, const local::ProcessKubeletOptions& options) {
+  json object = job;
+  object["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000";
+  auto parsed = resource::parse_training_job(object);
+  if (!parsed) return tl::unexpected(parsed.error());
+  const plan::Settings settings{.worker_image_cpu = "trainyard-worker", .worker_image_cuda = "trainyard-worker"};
+  if (const std::string fault = plan::template_fault(parsed->spec, settings); !fault.empty()) {
+    return fail(ErrorKind::invalid, fault);
+  }
+  parsed->status.attempt = 1;
+  parsed->status.replicas.desired = parsed->spec.replicas;
+  const json pod = plan::build_pod(*parsed, 0, plan::kubernetes_traits(), settings);
+  std::string missing_secret;
+  const local::ContainerContext context{
+      .worker_program = options.worker_program,
+      .volumes = options.volumes,
+      .read_secret = [&](const std::string& name) -> Result<local::Variables> {
+        if (const auto found = options.secrets.find(name); found != options.secrets.end()) return found->second;
+        missing_secret = name;
+        return fail(ErrorKind::not_found, fmt::format("secret \"{}\" not found", name));
+      }};
+  for (const auto* list : {"initContainers", "containers"}) {
+    for (const auto& container : pod.at("spec").value(list, json::array())) {
+      const auto spec = local::resolve_container(pod, container, context);
+      if (spec) continue;
+      if (missing_secret.empty()) return tl::unexpected(spec.error());
+      return fail(ErrorKind::not_found,
+                  fmt::format("nothing on this machine stands for the Secret {}; give a file of KEY=VALUE "
+                              "lines for it: --secret {}=FILE",
+                              missing_secret, missing_secret));
+    }
+  }
+  return {};
+}
+
+Result<void> add_secret(std::string_view flag, std::map<std::string, local::Variables>& secrets) {
+  const auto equals = flag.find('=');
+  if (equals == std::string_view::npos || equals == 0 || equals + 1 == flag.size()) {
+    return fail(ErrorKind::invalid,
+                fmt::format("--secret {}: must be NAME=FILE, such as s3-credentials=credentials.env", flag));
+  }
+  const std::string file{flag.substr(equals + 1)};
+  std::ifstream stream{file};
+  if (!stream)
+    return fail(ErrorKind::io, fmt::format("--secret {}: cannot read {}: {}", flag, file, std::strerror(errno)));
+  local::Variables& values = secrets[std::string{flag.substr(0, equals)}];
+  std::size_t number = 0;
+  for (std::string line; std::getline(stream, line);) {
+    ++number;
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty() || line.starts_with('#')) continue;
+    const auto at = line.find('=');
+    if (at == std::string::npos || at == 0) {
+      return fail(ErrorKind::invalid, fmt::format("--secret {}: line {} of {} is not KEY=VALUE", flag, number, file));
+    }
+    values.insert_or_assign(line.substr(0, at), line.substr(at + 1));
+  }
+  return {};
+}
+
+}  // namespace trainyard::cli

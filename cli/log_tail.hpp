@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+namespace trainyard::cli {
+
+/// What has come new into a file that grows and may not exist yet. Used by one thread.
+class LogTail {
+ public:
+  explicit LogTail(std::filesystem::path file) : file_(std::move(file)) {}
+
+  /// The bytes since the last call, at most 1 MiB; empty when there are none.
+  [[nodiscard]] std::string read();
+  /// The same, up to the last line's end; what stands behind it comes when it has become a line.
+  [[nodiscard]] std::string read_lines();
+  /// What read_lines() has kept back.
+  [[nodiscard]] std::string rest() { return std::exchange(part_, {}); }
+
+ private:
+  std::filesystem::path file_;
+  std::int64_t position_ = 0;
+  std::string part_;
+};
+
+/// `lines` with `prefix` before each.
+[[nodiscard]] std::string with_prefix(const std::string& lines, const std::string& prefix);
+
+}  // namespace trainyard::cli

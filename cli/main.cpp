@@ -1,0 +1,154 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "cli/logs.hpp"
+#include "cli/render.hpp"
+#include "cli/run.hpp"
+#include "cli/validate.hpp"
+#include "common/logging.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr int exit_usage = 2;
+
+struct Arguments {
+  bool is_verbose = false;
+  RunOptions run;
+  RunCommandOptions command;
+  std::vector<std::string> validated_files;
+  RenderOptions render;
+  LogsOptions logs;
+};
+
+CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
+  CLI::App* run = app.add_subcommand("run", "Run TrainingJobs on this machine, without Kubernetes");
+  run->add_option("FILE", arguments.run.file,
+                  "YAML with one TrainingJob or several, which run one after the other; - is standard input");
+  run->add_option("--volume", arguments.run.volumes,
+                  "A folder that stands for a PersistentVolumeClaim; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("CLAIM=FOLDER");
+  run->add_option("--secret", arguments.run.secrets,
+                  "A file of KEY=VALUE lines that stands for a Secret; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("NAME=FILE");
+  run->add_option("--dir", arguments.run.folder, "Where checkpoints and logs are kept [trainyard-runs/JOB]")
+      ->type_name("DIR");
+  run->add_option("--worker", arguments.run.worker, "The training program [trainyard-worker beside this program]")
+      ->type_name("PROGRAM");
+  auto* nproc = run->add_option("--nproc,--nproc-per-node", arguments.command.processes,
+                                "Start this many ranks of COMMAND, as torchrun does")
+                    ->check(CLI::Range(1, 1024))
+                    ->type_name("N");
+  run->add_option("-t,--tee", arguments.command.tee,
+                  "Output to files and here, each line after its rank: 1 stdout, 2 stderr, 3 both, or 0:1,1:3 by rank")
+      ->needs(nproc)
+      ->type_name("STREAMS");
+  run->add_option("-r,--redirects", arguments.command.redirects, "Output to files alone, in the same words")
+      ->needs(nproc)
+      ->type_name("STREAMS");
+  run->add_option("--log-dir", arguments.command.log_folder, "Where logs are kept [trainyard-runs/COMMAND]")
+      ->needs(nproc)
+      ->type_name("DIR");
+  run->add_option("--max-restarts", arguments.command.restarts_max,
+                  "How often the group is started again after a failure [0]")
+      ->needs(nproc)
+      ->check(CLI::Range(0, 1000))
+      ->type_name("N");
+  run->footer(
+      "Ctrl-C lets the ranks save and end; a second one kills them. The same command then goes on from the last "
+      "checkpoint.\n"
+      "Exit code: 0 succeeded, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.\n\n"
+      "  trainyard run examples/smoke.yaml\n"
+      "  trainyard run --nproc 3 -t 3 --log-dir logs -- python3 train.py");
+  return run;
+}
+
+CLI::App* declare_validate(CLI::App& app, Arguments& arguments) {
+  CLI::App* validate = app.add_subcommand("validate", "Say what the API server would say against TrainingJobs");
+  validate->add_option("FILE", arguments.validated_files, "YAML files; - is standard input")->required();
+  validate->footer("Exit code: 0 all are valid, 1 some are not.");
+  return validate;
+}
+
+CLI::App* declare_render(CLI::App& app, Arguments& arguments) {
+  CLI::App* render =
+      app.add_subcommand("render", "Print the pods and the service that the operator would make, as YAML");
+  render->add_option("FILE", arguments.render.file, "YAML with TrainingJobs; - is standard input")->required();
+  render->add_option("-n,--namespace", arguments.render.name_space, "Of jobs that name none")->capture_default_str();
+  render->add_option("--worker-image", arguments.render.worker_image, "Where a job names no image")
+      ->capture_default_str();
+  return render;
+}
+
+CLI::App* declare_logs(CLI::App& app, Arguments& arguments) {
+  LogsOptions& options = arguments.logs;
+  CLI::App* logs = app.add_subcommand("logs", "Print what a rank of a job wrote, here or in a cluster");
+  logs->add_option("JOB", options.job, "The job's name")->required();
+  logs->add_option("--rank", options.rank, "Which rank (pod)")->check(CLI::Range(0, 1'000'000))->capture_default_str();
+  logs->add_option("--attempt", options.attempt, "Which attempt [the newest]");
+  logs->add_flag("-f,--follow", options.is_following, "Go on until the rank ends");
+  logs->add_option("--dir", options.folder, "The folder of a run on this machine [trainyard-runs/JOB]");
+  logs->add_option("-n,--namespace", options.name_space, "The job is in this namespace of a cluster");
+  logs->add_option("--kubeconfig", options.kubeconfig,
+                   "How to reach the cluster [as kubectl: $KUBECONFIG, ~/.kube/config]");
+  logs->add_option("--context", options.context, "Which context of the kubeconfig [its current one]");
+  logs->footer("Without -n, --kubeconfig or --context a run in this folder comes first.");
+  return logs;
+}
+
+int usage_error(const std::string& sentence) {
+  std::cerr << "error: " << sentence << "\nTry: trainyard run --help\n";
+  return exit_usage;
+}
+
+int run(const Arguments& arguments) {
+  const bool has_command = !arguments.command.command.empty();
+  if (has_command && !arguments.run.file.empty()) return usage_error("run takes a FILE or -- COMMAND, not both");
+  if (has_command) return run_command(arguments.command);
+  if (arguments.run.file.empty()) return usage_error("run needs a FILE, or -- and a command");
+  return run_file(arguments.run);
+}
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  // What stands behind "--" is the command's, whatever it looks like.
+  const auto separator = std::find(argv, argv + argc, std::string_view{"--"});
+  if (separator != argv + argc) arguments.command.command.assign(separator + 1, argv + argc);
+
+  CLI::App app{"Distributed training on Kubernetes, and on this machine by the same YAML"};
+  app.name("trainyard");
+  app.set_version_flag("--version", TRAINYARD_VERSION);
+  app.add_flag("-v,--verbose", arguments.is_verbose, "Log every decision");
+  app.require_subcommand(1);
+  app.fallthrough();
+  CLI::App* run_app = declare_run(app, arguments);
+  CLI::App* validate_app = declare_validate(app, arguments);
+  CLI::App* render_app = declare_render(app, arguments);
+  CLI::App* logs_app = declare_logs(app, arguments);
+  try {
+    app.parse(static_cast<int>(separator - argv), argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version are "errors" of exit code 0.
+    return app.exit(error) == 0 ? 0 : exit_usage;
+  }
+  logging::set_up(logging::Format::text, arguments.is_verbose ? logging::Level::debug : logging::Level::error);
+  if (run_app->parsed()) {
+    if (separator != argv + argc && arguments.command.command.empty())
+      return usage_error("there is no command behind --");
+    return run(arguments);
+  }
+  if (separator != argv + argc) return usage_error("only `trainyard run` takes a command behind --");
+  if (validate_app->parsed()) return validate_files(arguments.validated_files, std::cout, std::cerr);
+  if (render_app->parsed()) return render_file(arguments.render, std::cout, std::cerr);
+  if (logs_app->parsed()) return print_logs(arguments.logs);
+  return exit_usage;
+}
+
+}  // namespace
+}  // namespace trainyard::cli
+
+int main(int argc, char** argv) {
+  return trainyard::cli::main(argc, argv);
+}

@@ -1,0 +1,169 @@
+#include "cli/progress_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "local/log_files.hpp"
+#include "operator/plan/progress.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+using resource::Phase;
+using resource::TrainingJobStatus;
+
+/// Messages may hold the end of a log; on a terminal they are one line, beside the log's path.
+std::string one_line(const std::string& text) {
+  constexpr std::size_t length_max = 600;
+  std::string line;
+  for (const char c : text) {
+    if (c != '\n') {
+      line += c;
+    } else if (!line.empty() && !line.ends_with(" | ")) {
+      line += " | ";
+    }
+  }
+  while (line.ends_with(" | ")) line.resize(line.size() - 3);
+  if (line.size() > length_max)
+    line = line.substr(0, length_max / 2) + " ... " + line.substr(line.size() - length_max / 2);
+  return line;
+}
+
+std::string with_reason(std::string text, const TrainingJobStatus& status) {
+  if (!status.reason.empty()) text += fmt::format(" ({})", status.reason);
+  if (!status.message.empty()) text += ": " + one_line(status.message);
+  return text;
+}
+
+/// People type folders, not file:// URIs.
+std::string plain_path(const std::string& uri) {
+  return uri.starts_with("file://") ? uri.substr(7) : uri;
+}
+
+std::filesystem::path log_of(const std::filesystem::path& logs, const resource::AttemptRecord& attempt) {
+  return local::rank_log(logs, attempt.number, attempt.rank.value_or(0));
+}
+
+std::string describe_end(const resource::AttemptRecord& attempt) {
+  std::string text = fmt::format("Attempt {} ended", attempt.number);
+  if (attempt.rank) text += fmt::format(" by rank {}", *attempt.rank);
+  const std::string message = one_line(attempt.message);
+  if (attempt.exit_code && !message.starts_with("exit code"))
+    text += fmt::format(" (exit code {})", *attempt.exit_code);
+  if (!message.empty()) text += ": " + message;
+  return text;
+}
+
+const resource::AttemptRecord* ended_attempt(const TrainingJobStatus& status, std::int64_t number) {
+  const auto found = std::find_if(
+      status.attempts.begin(), status.attempts.end(),
+      [&](const resource::AttemptRecord& attempt) { return attempt.number == number && attempt.end && attempt.cause; });
+  return found == status.attempts.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string ended_attempt_line(const TrainingJobStatus& before, const TrainingJobStatus& after,
+                               const std::filesystem::path& logs) {
+  if (before.attempt == 0 || after.attempt <= before.attempt) return "";
+  const auto* ended = ended_attempt(after, before.attempt);
+  if (ended == nullptr || ended->cause == resource::Cause::suspended) return "";
+  if (logs.empty()) return describe_end(*ended);
+  return fmt::format("{}; its log: {}", describe_end(*ended), log_of(logs, *ended).string());
+}
+
+std::string phase_line(const TrainingJobStatus& before, const TrainingJobStatus& after) {
+  if (after.phase == before.phase && after.reason == before.reason && after.attempt == before.attempt) return "";
+  const bool is_new_phase = after.phase != before.phase;
+  switch (after.phase) {
+    case Phase::none:
+    case Phase::succeeded:
+    case Phase::failed:
+    case Phase::suspending:  // Said when it was asked for.
+    case Phase::suspended:
+      return "";
+    case Phase::pending:
+      return after.reason.empty() ? "" : with_reason("Pending", after);
+    case Phase::starting:
+      return fmt::format("Starting attempt {}", after.attempt);
+    case Phase::running:
+      return is_new_phase ? fmt::format("Running: {} of {} pods", after.replicas.ready, after.replicas.desired) : "";
+    case Phase::restarting:
+      return is_new_phase ? fmt::format("Restarting as attempt {}", after.attempt) : "";
+  }
+  return "";
+}
+
+std::string progress_line(const TrainingJobStatus& status, std::optional<std::int64_t> epochs, Time now) {
+  if (!status.progress) return "";
+  const resource::Progress& progress = *status.progress;
+  std::string line;
+  const auto add = [&line](const std::string& part) { line += (line.empty() ? "" : "  ") + part; };
+  if (progress.epoch > 0)
+    add(epochs ? fmt::format("epoch {}/{}", progress.epoch, *epochs) : fmt::format("epoch {}", progress.epoch));
+  add("step " + plan::step_text(progress));
+  if (progress.loss) add(fmt::format("loss {:.4f}", *progress.loss));
+  if (progress.accuracy) add(fmt::format("accuracy {:.4f}", *progress.accuracy));
+  if (progress.samples_per_second) add(format_count(*progress.samples_per_second) + " samples/s");
+  if (progress.estimated_end && status.phase == Phase::running) {
+    add("ETA " + format_span(std::max(*progress.estimated_end - now, Time::duration{0})));
+  }
+  if (status.checkpoint) add(fmt::format("checkpoint {}", status.checkpoint->step));
+  return line;
+}
+
+std::vector<std::string> summary_of(const resource::TrainingJob& job, const Outcome& outcome) {
+  const TrainingJobStatus& status = job.status;
+  std::vector<std::string> lines;
+  const std::int64_t step = status.progress ? status.progress->step : 0;
+  switch (status.phase) {
+    case Phase::succeeded: {
+      std::string line = fmt::format("Succeeded in {}", format_span(outcome.took));
+      if (step > 0) line += fmt::format(" at step {}", step);
+      if (status.restart_count > 0) {
+        line += fmt::format(" after {} restart{}", status.restart_count, status.restart_count == 1 ? "" : "s");
+      }
+      lines.push_back(line);
+      if (status.progress && status.progress->accuracy) {
+        lines.push_back(fmt::format("  test accuracy  {:.4f}", *status.progress->accuracy));
+      }
+      if (!outcome.worker_message.empty()) lines.push_back("  result         " + one_line(outcome.worker_message));
+      break;
+    }
+    case Phase::suspended:
+      lines.push_back(step > 0 ? fmt::format("Stopped at step {}", step) : "Stopped");
+      break;
+    default:
+      lines.push_back(with_reason("Failed", status));
+      if (const auto* last = ended_attempt(status, status.attempt);
+          last != nullptr && last->rank && !outcome.is_brief) {
+        lines.push_back(fmt::format("  its log        {}", log_of(outcome.logs, *last).string()));
+      }
+      break;
+  }
+  if (status.checkpoint) {
+    lines.push_back(
+        fmt::format("  checkpoint     step {} in {}", status.checkpoint->step, plain_path(status.checkpoint->uri)));
+  } else if (job.spec.checkpoint && status.phase != Phase::failed) {
+    lines.push_back("  checkpoints    " + plain_path(job.spec.checkpoint->uri));
+  }
+  lines.push_back("  logs           " + outcome.logs.string());
+  return lines;
+}
+
+std::string format_span(std::chrono::milliseconds span) {
+  const auto seconds = std::chrono::round<std::chrono::seconds>(span).count();
+  if (seconds < 60) return fmt::format("{}s", seconds);
+  if (seconds < 3600) return fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
+  return fmt::format("{}h{:02}m", seconds / 3600, seconds % 3600 / 60);
+}
+
+std::string format_count(double count) {
+  std::string digits = fmt::format("{:.0f}", std::max(count, 0.0));
+  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
+}  // namespace trainyard::cli

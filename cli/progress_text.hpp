@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.hpp"
+#include "operator/resource/training_job.hpp"
+
+/// What a person is told of a running job: pure functions of its status.
+namespace trainyard::cli {
+
+/// How the attempt of `before` ended, when `after` is of another and somebody caused it: who, how, and the log. Else
+/// empty.
+[[nodiscard]] std::string ended_attempt_line(const resource::TrainingJobStatus& before,
+                                             const resource::TrainingJobStatus& after,
+                                             const std::filesystem::path& logs);
+
+/// The phase of `after` in words when it is another than before, or its reason is. Empty: no news, or an end, which is
+/// the summary's.
+[[nodiscard]] std::string phase_line(const resource::TrainingJobStatus& before,
+                                     const resource::TrainingJobStatus& after);
+
+/// "epoch 2/3  step 512/900  loss 0.4120  2,310 samples/s  ETA 41s  checkpoint 400"; empty before the first step.
+[[nodiscard]] std::string progress_line(const resource::TrainingJobStatus& status, std::optional<std::int64_t> epochs,
+                                        Time now);
+
+struct Outcome {
+  std::filesystem::path logs;
+  std::chrono::milliseconds took{};
+  std::string worker_message;  ///< What rank 0 said at its end; empty: nothing.
+  bool is_brief = false;       ///< Only the folder of the logs is named, not the culprit's file.
+};
+/// What the job came to and where its things are, a line each.
+[[nodiscard]] std::vector<std::string> summary_of(const resource::TrainingJob& job, const Outcome& outcome);
+
+/// "41s", "3m05s", "2h05m"
+[[nodiscard]] std::string format_span(std::chrono::milliseconds span);
+/// "12,345"
+[[nodiscard]] std::string format_count(double count);
+
+}  // namespace trainyard::cli

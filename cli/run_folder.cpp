@@ -1,0 +1,67 @@
+#include "cli/run_folder.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "common/rfc3339.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* lock_name = ".lock";
+
+/// "20261121T100000.123": sorts by time and needs no quoting in a shell.
+std::string folder_name(Time now) {
+  std::string text = format_rfc3339_micro(now).substr(0, 23);
+  std::erase_if(text, [](char c) { return c == '-' || c == ':'; });
+  return text;
+}
+
+Result<void> make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return fail(ErrorKind::io, fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
+  return {};
+}
+
+}  // namespace
+
+Result<RunFolder> RunFolder::open(const fs::path& folder, Time now) {
+  const fs::path path = fs::absolute(folder).lexically_normal();
+  if (auto made = make_folder(path); !made) return tl::unexpected(made.error());
+  local::FileDescriptor lock{::open((path / lock_name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)};
+  if (!lock.is_open()) {
+    return fail(ErrorKind::io, fmt::format("cannot write in the folder {}: {}", path.string(), std::strerror(errno)));
+  }
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    return fail(ErrorKind::conflict,
+                fmt::format("another `trainyard run` works in {}; wait for it, stop it, or name another "
+                            "folder by --dir",
+                            path.string()));
+  }
+  const std::string name = folder_name(now);
+  if (auto made = make_folder(path / "logs" / name); !made) return tl::unexpected(made.error());
+  std::error_code error;
+  fs::remove(path / "logs" / "latest", error);
+  fs::create_directory_symlink(name, path / "logs" / "latest", error);
+  if (error) return fail(ErrorKind::io, fmt::format("cannot link {}/logs/latest: {}", path.string(), error.message()));
+  return RunFolder{path, path / "logs" / name, std::move(lock)};
+}
+
+fs::path default_run_folder(const std::string& job) {
+  return fs::path{"trainyard-runs"} / job;
+}
+
+bool is_run_in_progress(const fs::path& folder) {
+  const local::FileDescriptor lock{::open((folder / lock_name).c_str(), O_RDONLY | O_CLOEXEC)};
+  return lock.is_open() && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
+}
+
+}  // namespace trainyard::cli

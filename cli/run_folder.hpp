@@ -1,0 +1,40 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "common/clock.hpp"
+#include "common/result.hpp"
+#include "local/file_descriptor.hpp"
+
+namespace trainyard::cli {
+
+/// Where a job's runs on this machine keep what they make: `checkpoints/`, shared by all runs so that the next goes on
+/// where the last one stopped, and `logs/<time>/` of each run, the newest also as `logs/latest`. One run at a time: the
+/// folder is locked while this object lives.
+class RunFolder {
+ public:
+  /// Makes what is missing. ErrorKind::conflict when another run holds the folder, io when it cannot be made.
+  [[nodiscard]] static Result<RunFolder> open(const std::filesystem::path& folder, Time now);
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] const std::filesystem::path& logs() const { return logs_; }
+  [[nodiscard]] std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+
+ private:
+  RunFolder(std::filesystem::path path, std::filesystem::path logs, local::FileDescriptor lock)
+      : path_(std::move(path)), logs_(std::move(logs)), lock_(std::move(lock)) {}
+
+  std::filesystem::path path_;
+  std::filesystem::path logs_;
+  local::FileDescriptor lock_;
+};
+
+/// The folder of `job` below the current one, where nothing else is asked for.
+[[nodiscard]] std::filesystem::path default_run_folder(const std::string& job);
+
+/// Whether a run holds the folder at this moment.
+[[nodiscard]] bool is_run_in_progress(const std::filesystem::path& folder);
+
+}  // namespace trainyard::cli

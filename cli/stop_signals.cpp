@@ -1,0 +1,36 @@
+#include "cli/stop_signals.hpp"
+
+#include <signal.h>
+
+#include <ctime>
+#include <initializer_list>
+
+namespace trainyard::cli {
+namespace {
+
+sigset_t watched_signals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals, number);
+  return signals;
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  const sigset_t signals = watched_signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  thread_ = std::jthread{[this, signals](const std::stop_token& stop) {
+    // Looked at again from time to time: nothing else wakes a thread that waits for signals.
+    const timespec interval{.tv_sec = 0, .tv_nsec = 50'000'000};
+    while (!stop.stop_requested()) {
+      const int number = ::sigtimedwait(&signals, nullptr, &interval);
+      if (number <= 0) continue;
+      int none = 0;
+      first_.compare_exchange_strong(none, number);
+      ++count_;
+    }
+  }};
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "common/result.hpp"
+
+namespace trainyard::cli {
+
+/// Absolute folders of this machine that stand for PersistentVolumeClaims, by the claims' names.
+using ClaimFolders = std::map<std::string, std::string>;
+
+/// Adds one `--volume CLAIM=FOLDER`; a relative folder is one of the current folder. ErrorKind::invalid when it is not
+/// of that form or names a claim again.
+[[nodiscard]] Result<void> add_claim_folder(std::string_view flag, ClaimFolders& folders);
+
+/// A TrainingJob as it runs without Kubernetes, where nothing can be mounted: data on a claim becomes data in the
+/// claim's folder, volumeMounts of a claim have its folder for a mountPath, and a file:// checkpoint under such a mount
+/// follows it. ErrorKind::not_found names the claim that no folder stands for.
+[[nodiscard]] Result<nlohmann::json> with_claim_folders(nlohmann::json job, const ClaimFolders& folders);
+
+/// `job`, which has spec.training, with its checkpoints in `folder`, an absolute one of this machine. The folder is
+/// mounted into the container that trains, as a volume that outlives the pods: the API takes no other file://
+/// checkpoint.
+[[nodiscard]] nlohmann::json with_checkpoint_folder(nlohmann::json job, const std::string& folder);
+
+}  // namespace trainyard::cli

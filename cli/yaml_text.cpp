@@ -1,0 +1,102 @@
+#include "cli/yaml_text.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace trainyard::cli {
+namespace {
+
+using nlohmann::json;
+
+bool is_plain_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+         c == '.' || c == '/' || c == ' ' || c == '(' || c == ')' || c == '+';
+}
+
+/// Plain only where no reader of any YAML version could take the text for anything but text: it begins with a letter or
+/// '/', holds nothing special, and is no word such as yes, null or inf.
+bool is_plain(const std::string& text) {
+  static constexpr std::string_view words[] = {"y", "n", "yes",   "no",   "on",  "off", "true",
+                                               "t", "f", "false", "null", "nan", "inf"};
+  if (text.empty() || text.back() == ' ' || text.back() == ':') return false;
+  const char first = text.front();
+  if (!((first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z') || first == '/')) return false;
+  const auto is_good = [](char c) { return is_plain_character(c) || c == ':'; };
+  if (!std::all_of(text.begin(), text.end(), is_good) || text.find(": ") != std::string::npos) return false;
+  std::string lower = text;
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::find(std::begin(words), std::end(words), lower) == std::end(words);
+}
+
+bool is_block(const std::string& text) {
+  return text.find('\n') != std::string::npos && text.front() != ' ' && text.front() != '\n' && text.front() != '\t' &&
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return c == '\n' || c == '\t' || static_cast<unsigned char>(c) >= 0x20; });
+}
+
+void write_block(const std::string& text, std::size_t indent, std::string& out) {
+  // The chomping mark tells how many line ends the text has: none, one, or more.
+  const std::size_t last = text.find_last_not_of('\n');
+  const std::size_t line_ends = text.size() - 1 - last;
+  out += line_ends == 0 ? "|-" : line_ends == 1 ? "|" : "|+";
+  out += '\n';
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    if (end > begin) out += std::string(indent, ' ') + text.substr(begin, end - begin);
+    out += '\n';
+    begin = end + 1;
+  }
+}
+
+void write_value(const json& value, std::size_t indent, std::string& out);
+
+/// Behind "key:" or "-": on the same line where it is a scalar or empty, else on the next ones.
+void write_after(const json& value, std::size_t indent, std::string& out) {
+  if (value.is_string() && is_block(value.get_ref<const std::string&>())) {
+    out += ' ';
+    write_block(value.get_ref<const std::string&>(), indent, out);
+  } else if (value.is_string()) {
+    const auto& text = value.get_ref<const std::string&>();
+    // JSON's quoting is YAML's double quoting.
+    out += " " + (is_plain(text) ? text : value.dump()) + "\n";
+  } else if (!value.is_structured() || value.empty()) {
+    out += " " + value.dump() + "\n";
+  } else {
+    out += '\n';
+    write_value(value, indent, out);
+  }
+}
+
+void write_value(const json& value, std::size_t indent, std::string& out) {
+  const std::string margin(indent, ' ');
+  if (value.is_object()) {
+    for (const auto& [key, item] : value.items()) {
+      out += margin + (is_plain(key) ? key : json(key).dump()) + ":";
+      write_after(item, item.is_array() ? indent : indent + 2, out);
+    }
+    return;
+  }
+  for (const auto& item : value) {
+    std::string text;
+    write_after(item, indent + 2, text);
+    // A structure begins on the dash's own line.
+    const bool is_structure = item.is_structured() && !item.empty();
+    out += margin + "-" + (is_structure ? " " + text.substr(indent + 3) : text);
+  }
+}
+
+}  // namespace
+
+std::string to_yaml(const json& value) {
+  std::string out;
+  if (value.is_structured() && !value.empty()) {
+    write_value(value, 0, out);
+    return out;
+  }
+  write_after(value, 2, out);
+  return out.substr(1);
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,122 @@
+#include "cli/local_job.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/resource/validate.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+json a_job(const std::string& spec) {
+  json job{{"apiVersion", "trainyard.dev/v1alpha1"},
+           {"kind", "TrainingJob"},
+           {"metadata", {{"name", "job"}}},
+           {"spec", json::parse(spec)}};
+  return resource::with_defaults(job);
+}
+
+const std::string training =
+    R"({"replicas": 2, "training": {"model": {"name": "fashion_cnn"}, "data": {"format": "synthetic"}}})";
+
+TEST(AdaptToMachine, WithoutGpusTrainsOnTheCpuAndSaysSo) {
+  const auto job = adapt_to_machine(a_job(training), {}, {}, "/run/checkpoints");
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->object["spec"]["gpusPerPod"], 0);
+  EXPECT_THAT(job->notes,
+              testing::ElementsAre("This machine has no GPU: gpusPerPod 1 becomes 0, training runs on the CPU."));
+}
+
+TEST(AdaptToMachine, WithoutGpusContainersAskForNone) {
+  const auto job =
+      adapt_to_machine(a_job(R"({"template": {"spec": {"containers": [{"name": "worker", "image": "i", "command": ["x"],
+            "resources": {"limits": {"nvidia.com/gpu": 1, "memory": "1Gi"}}}]}}})"),
+                       {}, {}, "/run/checkpoints");
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->object["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"], (json{{"memory", "1Gi"}}));
+}
+
+TEST(AdaptToMachine, KeepsGpusThatAreThereAndRefusesMore) {
+  EXPECT_EQ(adapt_to_machine(a_job(training), {}, {"0", "1"}, "/c")->object["spec"]["gpusPerPod"], 1);
+  const auto refused = adapt_to_machine(a_job(training), {}, {"0"}, "/c");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(
+      refused.error().message,
+      "the job asks for 2 GPUs (2 pods with 1 each) and this machine has 1; lower spec.replicas or spec.gpusPerPod");
+}
+
+TEST(AdaptToMachine, TrainingWithoutCheckpointsKeepsThemInTheRunsFolder) {
+  EXPECT_EQ(adapt_to_machine(a_job(training), {}, {}, "/c")->object["spec"]["checkpoint"]["uri"], "file:///c");
+  json own = a_job(training);
+  own["spec"]["checkpoint"] = {{"uri", "s3://b/p"}};
+  EXPECT_EQ(adapt_to_machine(own, {}, {}, "/c")->object["spec"]["checkpoint"]["uri"], "s3://b/p");
+  const json foreign =
+      a_job(R"({"template": {"spec": {"containers": [{"name": "worker", "image": "i", "command": ["x"]}]}}})");
+  EXPECT_FALSE(adapt_to_machine(foreign, {}, {}, "/c")->object["spec"].contains("checkpoint"));
+}
+
+TEST(AdaptToMachine, RunsASuspendedJobAndSaysSo) {
+  json job = a_job(training);
+  job["spec"]["suspend"] = true;
+  job["spec"]["gpusPerPod"] = 0;
+  const auto adapted = adapt_to_machine(job, {}, {}, "/c");
+  EXPECT_EQ(adapted->object["spec"]["suspend"], false);
+  EXPECT_THAT(adapted->notes, testing::ElementsAre("The job is suspended (spec.suspend) and runs here all the same."));
+}
+
+TEST(CheckCanRun, NamesTheSecretAndTheFlagThatGivesIt) {
+  json job = a_job(training);
+  job["spec"]["checkpoint"] = {{"uri", "s3://b/p"}, {"credentialsSecret", "s3-credentials"}};
+  local::ProcessKubeletOptions options{.worker_program = "/bin/true"};
+  const auto refused = check_can_run(job, options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "nothing on this machine stands for the Secret s3-credentials; give a file of KEY=VALUE lines "
+            "for it: --secret s3-credentials=FILE");
+  options.secrets["s3-credentials"] = {{"AWS_ACCESS_KEY_ID", "k"}};
+  const auto taken = check_can_run(job, options);
+  EXPECT_TRUE(taken) << taken.error().message;
+}
+
+TEST(CheckCanRun, NamesWhatCannotBeHadHere) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {R"({"template": {"spec": {"containers": [{"name": "worker", "image": "i"}]}}})",
+       "container worker names no command"},
+      {R"({"template": {"spec": {"containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "i"}]}}})",
+       "none of them is named 'worker'"},
+      {R"({"template": {"spec": {"containers": [{"name": "worker", "image": "i", "command": ["x"],
+           "envFrom": [{"configMapRef": {"name": "c"}}]}]}}})",
+       "envFrom with a ConfigMap cannot be had on this machine"},
+  };
+  for (const auto& [spec, sentence] : cases) {
+    const auto refused = check_can_run(a_job(spec), {});
+    ASSERT_FALSE(refused) << spec;
+    EXPECT_THAT(refused.error().message, HasSubstr(sentence));
+  }
+}
+
+TEST(AddSecret, ReadsKeyValueLines) {
+  const fakes::TemporaryFolder folder;
+  const auto file = folder.write("env", "# a comment\n\nA=1\r\nB=x=y\n").string();
+  std::map<std::string, local::Variables> secrets;
+  ASSERT_TRUE(add_secret("s3=" + file, secrets));
+  EXPECT_EQ(secrets.at("s3"), (local::Variables{{"A", "1"}, {"B", "x=y"}}));
+}
+
+TEST(AddSecret, RefusesOtherFormsWithoutShowingAValue) {
+  const fakes::TemporaryFolder folder;
+  const auto bad = folder.write("bad", "A=1\nhunter2\n").string();
+  std::map<std::string, local::Variables> secrets;
+  EXPECT_EQ(add_secret("s3", secrets).error().message,
+            "--secret s3: must be NAME=FILE, such as s3-credentials=credentials.env");
+  EXPECT_EQ(add_secret("s3=" + bad, secrets).error().message,
+            "--secret s3=" + bad + ": line 2 of " + bad + " is not KEY=VALUE");
+  EXPECT_EQ(add_secret("s3=/no/such", secrets).error().kind, ErrorKind::io);
+}
+
+}  // namespace
+}  // namespace trainyard::cli

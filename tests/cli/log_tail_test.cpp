@@ -1,0 +1,72 @@
+#include "cli/log_tail.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "cli/output_follower.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+class LogTailTest : public testing::Test {
+ protected:
+  void append(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories(folder_.file(name).parent_path());
+    std::ofstream{folder_.file(name), std::ios::app} << text;
+  }
+  const fakes::TemporaryFolder folder_;
+};
+
+TEST_F(LogTailTest, GivesWhatIsNewEachTime) {
+  LogTail tail{folder_.file("log")};
+  EXPECT_EQ(tail.read(), "") << "the file is not there yet";
+  append("log", "one");
+  EXPECT_EQ(tail.read(), "one");
+  EXPECT_EQ(tail.read(), "");
+  append("log", " two\n");
+  EXPECT_EQ(tail.read(), " two\n");
+}
+
+TEST_F(LogTailTest, KeepsBackALineThatIsNotWhole) {
+  LogTail tail{folder_.file("log")};
+  append("log", "one\ntw");
+  EXPECT_EQ(tail.read_lines(), "one\n");
+  append("log", "o\nthree");
+  EXPECT_EQ(tail.read_lines(), "two\n");
+  EXPECT_EQ(tail.rest(), "three");
+  EXPECT_EQ(tail.rest(), "");
+}
+
+TEST_F(LogTailTest, ReadsALargeFileInPieces) {
+  append("log", std::string(3'000'000, 'x'));
+  LogTail tail{folder_.file("log")};
+  std::size_t sum = 0;
+  for (std::string bytes = tail.read(); !bytes.empty(); bytes = tail.read()) {
+    EXPECT_LE(bytes.size(), 1U << 20);
+    sum += bytes.size();
+  }
+  EXPECT_EQ(sum, 3'000'000U);
+}
+
+TEST(WithPrefix, StandsBeforeEachLine) {
+  EXPECT_EQ(with_prefix("", "p: "), "");
+  EXPECT_EQ(with_prefix("a\n", "p: "), "p: a\n");
+  EXPECT_EQ(with_prefix("a\n\nb\n", "p: "), "p: a\np: \np: b\n");
+}
+
+TEST_F(LogTailTest, TheFollowerShowsEachAttemptToItsLastWord) {
+  OutputFollower follower{folder_.path(), {{.rank = 0}, {.rank = 1, .prefix = "[1] "}}};
+  EXPECT_EQ(follower.read(1), "");
+  append("attempt-1/rank-0.log", "a\n");
+  append("attempt-1/rank-1.log", "b\nlast");
+  EXPECT_EQ(follower.read(1), "a\n[1] b\n");
+  append("attempt-1/rank-0.log", "late\n");
+  append("attempt-2/rank-0.log", "new\n");
+  EXPECT_EQ(follower.read(2), "late\n[1] last\nnew\n");
+  EXPECT_EQ(follower.read_rest(), "");
+}
+
+}  // namespace
+}  // namespace trainyard::cli

@@ -1,0 +1,295 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+
+#include "local/process_group.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+
+/// The program `trainyard` as a person meets it.
+namespace trainyard::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr auto patience = 90s;  // Only a broken program takes that long.
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream{path}.rdbuf();
+  return text.str();
+}
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+class ProgramTest : public testing::Test {
+ protected:
+  local::ProcessGroup start(const std::vector<std::string>& arguments) {
+    ++runs_;
+    local::ProcessSpec spec{.arguments = {TRAINYARD_PROGRAM},
+                            .environment = {"PATH=/usr/bin:/bin", "HOME=" + folder_.path(), "FOLDER=" + folder_.path()},
+                            .working_directory = folder_.path(),
+                            .output_path = folder_.file("out" + std::to_string(runs_)).string(),
+                            .error_path = folder_.file("err" + std::to_string(runs_)).string()};
+    spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
+    auto group = local::ProcessGroup::start(spec);
+    EXPECT_TRUE(group) << group.error().message;
+    return *std::move(group);
+  }
+  Outcome end_of(local::ProcessGroup& group) {
+    while (true) {
+      pollfd readable{.fd = group.event_fd(), .events = POLLIN, .revents = 0};
+      if (::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds{patience}.count())) != 1) break;
+      const auto event = group.next_event();
+      if (event && std::holds_alternative<local::ProcessStarted>(*event))
+        pid_ = std::get<local::ProcessStarted>(*event).pid;
+      if (event && std::holds_alternative<local::ProcessEnded>(*event)) {
+        return {.exit_code = std::get<local::ProcessEnded>(*event).exit_code, .out = out(), .err = err()};
+      }
+    }
+    ADD_FAILURE() << "it did not end";
+    return {};
+  }
+  Outcome run(const std::vector<std::string>& arguments) {
+    auto group = start(arguments);
+    return end_of(group);
+  }
+  std::string out() const { return text_of(folder_.file("out" + std::to_string(runs_))); }
+  std::string err() const { return text_of(folder_.file("err" + std::to_string(runs_))); }
+  /// The program's own pid.
+  static pid_t pid_of(local::ProcessGroup& group) {
+    pollfd readable{.fd = group.event_fd(), .events = POLLIN, .revents = 0};
+    ::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds{patience}.count()));
+    const auto event = group.next_event();
+    return event && std::holds_alternative<local::ProcessStarted>(*event) ? std::get<local::ProcessStarted>(*event).pid
+                                                                          : -1;
+  }
+  bool appears(const std::string& file) const {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (!std::filesystem::exists(folder_.file(file)) && std::chrono::steady_clock::now() < deadline)
+      ::poll(nullptr, 0, 5);
+    return std::filesystem::exists(folder_.file(file));
+  }
+
+  /// A file with a job of `replicas` shells.
+  std::string shell_job(const std::string& script, int replicas = 1) {
+    return folder_
+        .write("job.yaml",
+               "apiVersion: trainyard.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: job}\nspec:\n  replicas: " +
+                   std::to_string(replicas) +
+                   "\n  gpusPerPod: 0\n  restart: {application: {max: 1}, backoff: {initial: 10ms, max: 10ms}}\n"
+                   "  template: {spec: {terminationGracePeriodSeconds: 20, containers: [{name: worker, image: none, "
+                   "command: [sh, -c, \"" +
+                   script + "\"]}]}}\n")
+        .string();
+  }
+
+  const fakes::TemporaryFolder folder_;
+  int runs_ = 0;
+  pid_t pid_ = -1;
+};
+
+TEST_F(ProgramTest, HelpAndVersionAreNoErrors) {
+  EXPECT_EQ(run({"--version"}).exit_code, 0);
+  for (const std::string command : {"run", "validate", "render", "logs"}) {
+    const Outcome help = run({command, "--help"});
+    EXPECT_EQ(help.exit_code, 0) << command;
+    EXPECT_THAT(help.out, HasSubstr("Usage: trainyard " + command));
+  }
+}
+
+TEST_F(ProgramTest, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{}, "A subcommand is required"},
+      {{"walk"}, "A subcommand is required"},
+      {{"run"}, "error: run needs a FILE, or -- and a command"},
+      {{"run", "a.yaml", "--", "true"}, "error: run takes a FILE or -- COMMAND, not both"},
+      {{"run", "--nproc", "2", "--"}, "error: there is no command behind --"},
+      {{"run", "--tee", "3", "a.yaml"}, "--tee requires --nproc"},
+      {{"run", "--nproc", "2", "-t", "9", "--", "true"}, "error: --tee '9': must be 0 (none)"},
+      {{"validate"}, "FILE is required"},
+      {{"validate", "a.yaml", "--", "true"}, "error: only `trainyard run` takes a command behind --"},
+      {{"logs"}, "JOB is required"},
+  };
+  for (const auto& [arguments, sentence] : cases) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << sentence;
+    EXPECT_THAT(outcome.err, HasSubstr(sentence));
+  }
+}
+
+TEST_F(ProgramTest, ValidateSaysEveryViolationWithItsPlace) {
+  const std::string bad = folder_
+                              .write("bad.yaml", R"(apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: one}
+spec:
+  replicas: 0
+  training: {model: {name: fashion_cnn}, data: {format: synthetic}, batchSise: 5}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: s}
+---
+apiVersion: trainyard.dev/v1
+kind: TrainingJob
+metadata: {name: two}
+spec: {training: {model: {name: fashion_cnn}, data: {format: synthetic}}}
+)")
+                              .string();
+  const Outcome outcome = run({"validate", bad});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, HasSubstr(bad + ": document 1 (TrainingJob one): spec.replicas: "));
+  EXPECT_THAT(outcome.out, HasSubstr(bad + ": document 1 (TrainingJob one): spec.training.batchSise: "));
+  EXPECT_THAT(outcome.out, HasSubstr(bad + ": document 2 (Secret s): not checked, only TrainingJobs are\n"));
+  EXPECT_THAT(
+      outcome.out,
+      HasSubstr(bad +
+                ": document 3 (TrainingJob two): apiVersion: must be trainyard.dev/v1alpha1, got trainyard.dev/v1\n"));
+}
+
+TEST_F(ProgramTest, ValidateTakesGoodFilesAndNamesUnreadableOnes) {
+  const std::string good = shell_job("true");
+  EXPECT_EQ(run({"validate", good}).out, good + ": document 1 (TrainingJob job): valid\n");
+  const Outcome outcome = run({"validate", good, "absent.yaml", folder_.write("broken.yaml", "a: [1\n").string()});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("error: cannot read absent.yaml: No such file or directory\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("broken.yaml: "));
+}
+
+TEST_F(ProgramTest, RenderPrintsWhatTheOperatorWouldMake) {
+  const Outcome outcome = run({"render", TRAINYARD_GOLDEN "/job.yaml", "--worker-image", "registry.example/worker:1"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, text_of(TRAINYARD_GOLDEN "/rendered.yaml"))
+      << "if the change is meant: trainyard render tests/cli/golden/job.yaml --worker-image registry.example/worker:1 "
+         ">tests/cli/golden/rendered.yaml";
+}
+
+TEST_F(ProgramTest, RunShowsTheOutputOfRank0AndWhereThingsAre) {
+  const Outcome outcome = run({"run", shell_job("echo I am $RANK", 2)});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              StartsWith("job: 2 processes on this machine, in " + folder_.path() + "/trainyard-runs/job\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("I am 0\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("Succeeded in "));
+  EXPECT_EQ(run({"logs", "job", "--rank", "1"}).out, "I am 1\n");
+}
+
+TEST_F(ProgramTest, RunGivesTheWorkerTheSpecWithTheFoldersOfThisMachine) {
+  const std::string worker =
+      folder_.write("worker", "#!/bin/sh\necho \"$TRAINYARD_SPEC\"; echo \"key is $AWS_ACCESS_KEY_ID\"\n").string();
+  std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+  const std::string secret = folder_.write("credentials", "AWS_ACCESS_KEY_ID=abc\n").string();
+  const std::string job = folder_
+                              .write("train.yaml", R"(apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: train}
+spec:
+  template: {spec: {containers: [{name: worker, envFrom: [{secretRef: {name: s3}}]}]}}
+  training: {model: {name: fashion_cnn}, data: {format: idx, volumeClaim: datasets, path: fashion}}
+)")
+                              .string();
+  const Outcome outcome =
+      run({"run", "--worker", worker, "--secret", "s3=" + secret, "--volume", "datasets=data", job});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const std::string log = run({"logs", "train"}).out;
+  EXPECT_THAT(log, HasSubstr("\"path\":\"" + folder_.path() + "/data/fashion\""));
+  EXPECT_THAT(log, HasSubstr("\"uri\":\"file://" + folder_.path() + "/trainyard-runs/train/checkpoints\""));
+  EXPECT_THAT(log, HasSubstr("key is abc\n"));
+}
+
+TEST_F(ProgramTest, RunTellsARestartWithItsCauseAndAFailureWithItsLog) {
+  const Outcome outcome = run({"run", shell_job("echo no luck; exit 7"), "--dir", "here"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out,
+              HasSubstr("Attempt 1 ended by rank 0: exit code 7: no luck; its log: " + folder_.path() + "/here/logs/"));
+  EXPECT_THAT(outcome.out, HasSubstr("Failed (ApplicationBudget): exit code 7"));
+  EXPECT_EQ(run({"logs", "job", "--dir", "here", "--attempt", "1"}).out, "no luck\n");
+  EXPECT_THAT(run({"logs", "job", "--dir", "here", "--attempt", "9"}).err, HasSubstr("there is no attempt 9"));
+  EXPECT_THAT(run({"logs", "job", "--dir", "here", "--rank", "5"}).err,
+              HasSubstr("there is no log of rank 5 in attempt 2; there is rank 0"));
+}
+
+TEST_F(ProgramTest, SigintLetsTheRanksEndAndIsExitCode130) {
+  auto group = start(
+      {"run", shell_job("trap 'touch $FOLDER/saved; exit 91' TERM; touch $FOLDER/up; while :; do sleep 0.05; done")});
+  const pid_t pid = pid_of(group);
+  ASSERT_TRUE(appears("up"));
+  ::kill(pid, SIGINT);
+  const Outcome outcome = end_of(group);
+  EXPECT_EQ(outcome.exit_code, 130);
+  EXPECT_TRUE(std::filesystem::exists(folder_.file("saved")));
+  EXPECT_THAT(outcome.out, HasSubstr("Stopping: the ranks save and end. Ctrl-C again kills them.\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("Stopped\n"));
+}
+
+TEST_F(ProgramTest, ASecondSigintKillsWhatDoesNotEnd) {
+  auto group = start({"run", shell_job("trap '' TERM; touch $FOLDER/up; while :; do sleep 0.05; done")});
+  const pid_t pid = pid_of(group);
+  ASSERT_TRUE(appears("up"));
+  ::kill(pid, SIGINT);
+  while (out().find("Stopping") == std::string::npos) ::poll(nullptr, 0, 5);
+  ::kill(pid, SIGINT);
+  EXPECT_EQ(end_of(group).exit_code, 130);
+  EXPECT_THAT(out(), HasSubstr("Killed."));
+}
+
+TEST_F(ProgramTest, ASecondRunInTheSameFolderIsRefused) {
+  auto group = start({"run", shell_job("touch $FOLDER/up; while ! [ -e $FOLDER/go ]; do sleep 0.05; done")});
+  ASSERT_TRUE(appears("up"));
+  EXPECT_THAT(run({"run", folder_.file("job.yaml").string()}).err,
+              StartsWith("error: another `trainyard run` works in "));
+  folder_.write("go", "");
+  EXPECT_EQ(end_of(group).exit_code, 0);
+}
+
+TEST_F(ProgramTest, RunsTheRanksOfACommandAsTorchrunDoes) {
+  const Outcome plain = run({"run", "--nproc", "2", "--", "sh", "-c", "echo $RANK of $WORLD_SIZE -x \"$0\"", "--help"});
+  EXPECT_EQ(plain.exit_code, 0) << plain.err;
+  EXPECT_THAT(plain.out, HasSubstr("0 of 2 -x --help\n"));
+  EXPECT_THAT(plain.out, HasSubstr("1 of 2 -x --help\n"));
+
+  const Outcome teed =
+      run({"run", "--nproc", "2", "-t", "3", "--log-dir", "logs", "--", "sh", "-c", "echo out; echo err >&2"});
+  EXPECT_THAT(teed.out, HasSubstr("[rank1]: out\n"));
+  EXPECT_THAT(teed.out, HasSubstr("[rank0]: err\n"));
+  EXPECT_EQ(text_of(folder_.file("logs/logs/latest/attempt-1/rank-1.stderr.log")), "err\n");
+
+  EXPECT_EQ(run({"run", "--nproc", "2", "-r", "3", "--", "echo", "quiet"}).out, "");
+  const Outcome failed = run({"run", "--nproc", "2", "--", "sh", "-c", "exit $RANK"});
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_THAT(failed.out, HasSubstr("exit code 1"));
+}
+
+TEST_F(ProgramTest, LogsWithoutARunOrAClusterSaysWhereItLooked) {
+  const Outcome outcome = run({"logs", "nobody"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("there is no run of nobody on this machine (trainyard-runs/nobody), and no cluster to ask: "));
+}
+
+TEST_F(ProgramTest, LogsFollowARunToItsEnd) {
+  auto job = start(
+      {"run", shell_job("echo first; touch $FOLDER/up; while ! [ -e $FOLDER/go ]; do sleep 0.05; done; echo last")});
+  ASSERT_TRUE(appears("up"));
+  auto logs = start({"logs", "job", "-f"});
+  while (out().empty()) ::poll(nullptr, 0, 5);
+  EXPECT_EQ(out(), "first\n");
+  folder_.write("go", "");
+  EXPECT_EQ(end_of(logs).out, "first\nlast\n");
+  end_of(job);
+}
+
+}  // namespace
+}  // namespace trainyard::cli

@@ -1,0 +1,115 @@
+#include "cli/progress_text.hpp"
+
+#include <gtest/gtest.h>
+
+namespace trainyard::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using resource::Phase;
+using resource::TrainingJobStatus;
+
+const Time now{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
+
+TrainingJobStatus status_in(Phase phase, std::int64_t attempt = 1) {
+  TrainingJobStatus status;
+  status.phase = phase;
+  status.attempt = attempt;
+  return status;
+}
+
+TEST(ProgressLine, ShowsWhatIsKnown) {
+  TrainingJobStatus status = status_in(Phase::running);
+  EXPECT_EQ(progress_line(status, 3, now), "");
+  status.progress = {.epoch = 2, .step = 512};
+  EXPECT_EQ(progress_line(status, {}, now), "epoch 2  step 512");
+  status.progress = {.epoch = 2,
+                     .step = 512,
+                     .total_steps = 900,
+                     .loss = 0.41234,
+                     .accuracy = 0.88,
+                     .samples_per_second = 2310.4,
+                     .estimated_end = now + 41s};
+  status.checkpoint = {.step = 400};
+  EXPECT_EQ(progress_line(status, 3, now),
+            "epoch 2/3  step 512/900  loss 0.4123  accuracy 0.8800  2,310 samples/s  ETA 41s  checkpoint 400");
+}
+
+TEST(PhaseLine, TellsEachPhaseOnceAndLeavesEndsToTheSummary) {
+  TrainingJobStatus pending = status_in(Phase::pending);
+  pending.reason = "SecretMissing";
+  pending.message = "rank 1: secret \"s\" not found";
+  TrainingJobStatus running = status_in(Phase::running);
+  running.replicas = {.desired = 2, .ready = 2};
+  const std::vector<std::tuple<TrainingJobStatus, TrainingJobStatus, std::string>> cases{
+      {{}, status_in(Phase::pending), ""},
+      {status_in(Phase::starting), pending, "Pending (SecretMissing): rank 1: secret \"s\" not found"},
+      {pending, pending, ""},
+      {status_in(Phase::pending), status_in(Phase::starting), "Starting attempt 1"},
+      {status_in(Phase::starting), running, "Running: 2 of 2 pods"},
+      {running, running, ""},
+      {running, status_in(Phase::restarting, 2), "Restarting as attempt 2"},
+      {running, status_in(Phase::suspending), ""},
+      {running, status_in(Phase::succeeded), ""},
+      {running, status_in(Phase::failed), ""},
+  };
+  for (const auto& [before, after, line] : cases) EXPECT_EQ(phase_line(before, after), line);
+}
+
+TEST(EndedAttemptLine, NamesTheCulpritTheCauseAndTheLog) {
+  TrainingJobStatus after = status_in(Phase::restarting, 2);
+  after.attempts = {{.number = 1,
+                     .end = now,
+                     .cause = resource::Cause::application,
+                     .rank = 1,
+                     .exit_code = 7,
+                     .message = "no such file\nat line 3\n"}};
+  EXPECT_EQ(ended_attempt_line(status_in(Phase::running), after, "/logs"),
+            "Attempt 1 ended by rank 1 (exit code 7): no such file | at line 3; its log: /logs/attempt-1/rank-1.log");
+  EXPECT_EQ(ended_attempt_line(status_in(Phase::running), after, ""),
+            "Attempt 1 ended by rank 1 (exit code 7): no such file | at line 3");
+  EXPECT_EQ(ended_attempt_line(after, after, "/logs"), "");
+  after.attempts[0].cause = resource::Cause::suspended;
+  EXPECT_EQ(ended_attempt_line(status_in(Phase::running), after, "/logs"), "");
+}
+
+TEST(SummaryOf, TellsTheResultAndWhereThingsAre) {
+  resource::TrainingJob job;
+  job.status = status_in(Phase::succeeded);
+  job.status.restart_count = 1;
+  job.status.progress = {.step = 900, .accuracy = 0.8993};
+  job.status.checkpoint = {.step = 900, .uri = "file:///c/step-900/g-1"};
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(summary_of(job, {.logs = "/logs", .took = 74s, .worker_message = "trained 900 steps"}),
+            (Lines{"Succeeded in 1m14s at step 900 after 1 restart", "  test accuracy  0.8993",
+                   "  result         trained 900 steps", "  checkpoint     step 900 in /c/step-900/g-1",
+                   "  logs           /logs"}));
+}
+
+TEST(SummaryOf, TellsWhyAJobFailedAndWhereItsCulpritWrote) {
+  resource::TrainingJob job;
+  job.status = status_in(Phase::failed);
+  job.status.reason = "DoNotRestart";
+  job.status.message = "exit code 93: no such data";
+  job.status.attempts = {{.number = 1, .end = now, .cause = resource::Cause::application, .rank = 0}};
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(summary_of(job, {.logs = "/logs"}),
+            (Lines{"Failed (DoNotRestart): exit code 93: no such data", "  its log        /logs/attempt-1/rank-0.log",
+                   "  logs           /logs"}));
+  EXPECT_EQ(summary_of(job, {.logs = "/logs", .is_brief = true}).size(), 2U);
+}
+
+TEST(FormatSpan, UsesTheTwoLargestUnits) {
+  const std::vector<std::pair<std::chrono::milliseconds, std::string>> cases{
+      {0ms, "0s"}, {41'400ms, "41s"}, {185s, "3m05s"}, {2h + 5min + 9s, "2h05m"}};
+  for (const auto& [span, text] : cases) EXPECT_EQ(format_span(span), text);
+}
+
+TEST(FormatCount, GroupsThousands) {
+  const std::vector<std::pair<double, std::string>> cases{
+      {0, "0"}, {999.6, "1,000"}, {12345, "12,345"}, {1234567, "1,234,567"}};
+  for (const auto& [count, text] : cases) EXPECT_EQ(format_count(count), text);
+}
+
+}  // namespace
+}  // namespace trainyard::cli

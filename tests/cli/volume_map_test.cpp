@@ -1,0 +1,130 @@
+#include "cli/volume_map.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "operator/resource/validate.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+using nlohmann::json;
+
+json a_job_on_claims() {
+  return json::parse(R"({"spec": {
+      "training": {"data": {"format": "idx", "volumeClaim": "datasets", "path": "fashion-mnist"}},
+      "checkpoint": {"uri": "file:///checkpoints/job"},
+      "template": {"spec": {
+        "volumes": [{"name": "c", "persistentVolumeClaim": {"claimName": "checkpoints"}}, {"name": "e", "emptyDir": {}}],
+        "containers": [{"name": "worker", "volumeMounts": [{"name": "c", "mountPath": "/checkpoints"}, {"name": "e", "mountPath": "/dev/shm"}]}]}}}})");
+}
+
+const ClaimFolders two_folders{{"datasets", "/usr/share/datasets"}, {"checkpoints", "/home/me/kept"}};
+
+TEST(WithClaimFolders, PutsFoldersInThePlaceOfClaims) {
+  const auto job = with_claim_folders(a_job_on_claims(), two_folders);
+  ASSERT_TRUE(job) << job.error().message;
+  const json& spec = job->at("spec");
+  EXPECT_EQ(spec.at("training").at("data"), (json{{"format", "idx"}, {"path", "/usr/share/datasets/fashion-mnist"}}));
+  EXPECT_EQ(spec.at("checkpoint").at("uri"), "file:///home/me/kept/job");
+  const json& mounts = spec.at("template").at("spec").at("containers").at(0).at("volumeMounts");
+  EXPECT_EQ(mounts,
+            json::parse(R"([{"name": "c", "mountPath": "/home/me/kept"}, {"name": "e", "mountPath": "/dev/shm"}])"));
+}
+
+TEST(WithClaimFolders, TakesAClaimsRootForDataWithoutAPath) {
+  json given = a_job_on_claims();
+  given["spec"]["training"]["data"].erase("path");
+  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/training/data/path"_json_pointer), "/usr/share/datasets");
+}
+
+TEST(WithClaimFolders, FollowsTheInnermostMountAndItsSubPath) {
+  json given = a_job_on_claims();
+  json& pod_spec = given["spec"]["template"]["spec"];
+  pod_spec["volumes"].push_back({{"name", "d"}, {"persistentVolumeClaim", {{"claimName", "datasets"}}}});
+  pod_spec["containers"][0]["volumeMounts"] = json::parse(R"([
+      {"name": "d", "mountPath": "/checkpoints/job/", "subPath": "inner"}, {"name": "c", "mountPath": "/checkpoints"}])");
+  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/checkpoint/uri"_json_pointer),
+            "file:///usr/share/datasets/inner");
+}
+
+TEST(WithClaimFolders, LeavesACheckpointThatOnlyASidecarMounts) {
+  json given = a_job_on_claims();
+  json& containers = given["spec"]["template"]["spec"]["containers"];
+  containers.push_back({{"name", "sidecar"}, {"volumeMounts", containers[0]["volumeMounts"]}});
+  containers[0].erase("volumeMounts");
+  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/checkpoint/uri"_json_pointer), "file:///checkpoints/job");
+}
+
+TEST(WithClaimFolders, LeavesAJobWithoutClaimsAsItIs) {
+  const json given = json::parse(R"({"spec": {"training": {"data": {"format": "idx", "uri": "s3://data/x"}},
+      "checkpoint": {"uri": "s3://models/x"}, "template": {"spec": {"containers": [{"name": "worker"}]}}}})");
+  EXPECT_EQ(*with_claim_folders(given, {}), given);
+}
+
+TEST(WithClaimFolders, NamesTheClaimThatNoFolderStandsFor) {
+  const auto without_data = with_claim_folders(a_job_on_claims(), {{"checkpoints", "/kept"}});
+  ASSERT_FALSE(without_data);
+  EXPECT_EQ(without_data.error(),
+            (Error{ErrorKind::not_found,
+                   "spec.training.data.volumeClaim: nothing on this machine stands for the claim datasets; say "
+                   "which folder does: --volume datasets=FOLDER",
+                   {}}));
+  const auto without_volume = with_claim_folders(a_job_on_claims(), {{"datasets", "/data"}});
+  ASSERT_FALSE(without_volume);
+  EXPECT_EQ(
+      without_volume.error().message,
+      "spec.template.spec.volumes[0]: nothing on this machine stands for the claim checkpoints; say which folder does: "
+      "--volume checkpoints=FOLDER");
+}
+
+struct Template {
+  std::string_view name;
+  json pod_template;
+};
+
+TEST(WithCheckpointFolder, MakesAJobThatTheApiTakes) {
+  const std::vector<Template> table{
+      {"no template", nullptr},
+      {"a template without containers", json::parse(R"({"spec": {"nodeSelector": {"a": "b"}}})")},
+      {"a container that mounts something",
+       json::parse(R"({"spec": {"volumes": [{"name": "c", "hostPath": {"path": "/x"}}],
+          "containers": [{"name": "main", "volumeMounts": [{"name": "c", "mountPath": "/x"}]}]}})")},
+      {"a worker with a sidecar",
+       json::parse(R"({"spec": {"containers": [{"name": "s", "image": "s:1"}, {"name": "worker"}]}})")}};
+  for (const Template& row : table) {
+    json given =
+        json::parse(R"({"apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "a"},
+        "spec": {"training": {"model": {"name": "m"}, "data": {"format": "synthetic"}}}})");
+    if (!row.pod_template.is_null()) given["spec"]["template"] = row.pod_template;
+    const json job = with_checkpoint_folder(given, "/home/my name/kept");
+    EXPECT_EQ(job.at("/spec/checkpoint/uri"_json_pointer), "file:///home/my name/kept") << row.name;
+    const auto violations = resource::validate_training_job(job);
+    EXPECT_TRUE(violations.empty()) << row.name << ": " << resource::to_string(violations.front());
+  }
+}
+
+TEST(AddClaimFolder, TakesFoldersRelativeToTheCurrentOne) {
+  ClaimFolders folders;
+  ASSERT_TRUE(add_claim_folder("datasets=/usr/share/datasets/", folders));
+  ASSERT_TRUE(add_claim_folder("here=a/../b", folders));
+  EXPECT_EQ(folders, (ClaimFolders{{"datasets", "/usr/share/datasets"},
+                                   {"here", (std::filesystem::current_path() / "b").string()}}));
+}
+
+TEST(AddClaimFolder, RefusesWhatIsNoPairOrComesTwice) {
+  ClaimFolders folders{{"a", "/a"}};
+  for (const char* flag : {"datasets", "=/data", "datasets=", "a=/b"}) {
+    const auto added = add_claim_folder(flag, folders);
+    ASSERT_FALSE(added) << flag;
+    EXPECT_EQ(added.error().kind, ErrorKind::invalid);
+  }
+  EXPECT_EQ(folders, (ClaimFolders{{"a", "/a"}}));
+}
+
+}  // namespace
+}  // namespace trainyard::cli
