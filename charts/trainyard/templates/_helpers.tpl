@@ -1,0 +1,45 @@
+{{/* Name of everything that belongs to this release's operator. */}}
+{{- define "trainyard.name" -}}
+{{- default (printf "%s-operator" .Release.Name) .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "trainyard.serviceAccount" -}}
+{{- default (include "trainyard.name" .) .Values.serviceAccount.name -}}
+{{- end -}}
+
+{{/* By which the Deployment finds its pods: never changes within a release. */}}
+{{- define "trainyard.selectorLabels" -}}
+app.kubernetes.io/name: trainyard-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "trainyard.labels" -}}
+{{ include "trainyard.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{/* What the operator does with the jobs of a namespace, and with what belongs to them. */}}
+{{- define "trainyard.jobRules" -}}
+- apiGroups: [trainyard.dev]
+  resources: [trainingjobs]
+  # delete: for ttlSecondsAfterFinished
+  verbs: [get, list, watch, delete]
+- apiGroups: [trainyard.dev]
+  resources: [trainingjobs/status]
+  verbs: [get, update, patch]
+- apiGroups: [trainyard.dev]
+  resources: [trainingjobs/finalizers]
+  # Asked for by servers that check who may make an object block its owner's deletion.
+  verbs: [update]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}

@@ -1,0 +1,29 @@
+# The operator's image: the program, the libraries that the base lacks, and the certificates of public authorities.
+#   from source:        docker build -f docker/operator.Dockerfile .
+#   from built binaries: docker/build operator
+# BASE   Debian 12 in any form
+# STAGE  source: compiled here · prebuilt: what docker/collect has put into the context's folder prebuilt/
+ARG BASE=debian:bookworm-slim
+ARG STAGE=source
+
+FROM ${BASE} AS source
+COPY . /src
+WORKDIR /src
+RUN scripts/setup operator \
+ && cmake --preset operator -DBUILD_TESTING=OFF \
+ && cmake --build build/operator --target trainyard-operator \
+ && docker/collect /out build/operator/bin/trainyard-operator
+
+FROM scratch AS prebuilt
+COPY prebuilt /out
+
+FROM ${STAGE} AS built
+
+FROM ${BASE}
+COPY --from=built /out/certificates/ /etc/ssl/certs/
+COPY --from=built /out/lib/ /usr/local/lib/
+RUN ldconfig
+COPY --from=built /out/bin/ /usr/local/bin/
+# A number, so that Kubernetes can see that it is not root. Nothing is written: the root file system may be read-only.
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/trainyard-operator"]

@@ -1,0 +1,31 @@
+# The worker's image: launcher, rank program and the libraries they load, nothing of Python.
+#   from source:         docker build -f docker/worker.Dockerfile --build-arg VARIANT=cpu .
+#   from built binaries: docker/build worker
+# BASE     Debian 12 in any form
+# STAGE    source: compiled here · prebuilt: what docker/collect has put into the context's folder prebuilt/
+# VARIANT  cpu · cuda: with the NCCL module, CUDA's libraries and NCCL; the driver comes from the node
+ARG BASE=debian:bookworm-slim
+ARG STAGE=source
+
+FROM ${BASE} AS source
+ARG VARIANT=cpu
+COPY . /src
+WORKDIR /src
+RUN if [ "$VARIANT" = cuda ]; then scripts/setup test; else scripts/setup build; fi \
+ && cmake --preset release -DBUILD_TESTING=OFF \
+ && cmake --build build/release \
+ && docker/collect --variant "$VARIANT" /out build/release/bin/trainyard-*
+
+FROM scratch AS prebuilt
+COPY prebuilt /out
+
+FROM ${STAGE} AS built
+
+FROM ${BASE}
+# The libraries change rarely and are nearly all of the bytes: a layer of their own.
+COPY --from=built /out/certificates/ /etc/ssl/certs/
+COPY --from=built /out/lib/ /usr/local/lib/
+RUN ldconfig
+COPY --from=built /out/bin/ /usr/local/bin/
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/trainyard-worker"]

@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/chart/tools.hpp"
+#include "tests/cluster/control_plane.hpp"
+
+namespace trainyard::chart {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class ChartOnApiServer : public cluster::ControlPlaneTest {
+ protected:
+  void SetUp() override {
+    ControlPlaneTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    // A fresh cluster has no such definition; the chart brings it.
+    static_cast<void>(kubectl({"delete", "crd", "trainingjobs.trainyard.dev", "--ignore-not-found"}));
+  }
+  void TearDown() override {
+    if (IsSkipped() || HasFatalFailure()) return;
+    static_cast<void>(helm("uninstall trainyard --namespace trainyard-system --wait"));
+  }
+
+  static Outcome helm(const std::string& arguments) {
+    return run(fmt::format("{} --kubeconfig '{}' {}", tool("helm"), control_plane().kubeconfig().string(), arguments));
+  }
+
+  static Outcome install(const std::string& flags = "") {
+    return helm("install trainyard charts/trainyard --namespace trainyard-system --create-namespace " + flags);
+  }
+
+  /// What kubectl prints, or its error.
+  static std::string kubectl(const std::vector<std::string>& arguments) {
+    const auto printed = control_plane().kubectl(arguments);
+    return printed ? *printed : printed.error().message;
+  }
+
+  /// "yes\n" or something else: may the operator do `verb` to `resource`, or to "resource/subresource", there?
+  static std::string can(const std::string& verb, const std::string& resource, const std::string& name_space) {
+    const std::size_t slash = std::min(resource.find('/'), resource.size());
+    // "pods/exec" would be a pod named exec to kubectl.
+    return kubectl({"auth", "can-i", verb, resource.substr(0, slash), "--subresource",
+                    resource.substr(std::min(slash + 1, resource.size())), "--namespace", name_space, "--as",
+                    "system:serviceaccount:trainyard-system:trainyard-operator"});
+  }
+};
+
+TEST_F(ChartOnApiServer, InstallsSaysWhatIsNextAndLeavesTheApiWhenItGoes) {
+  const Outcome installed = install();
+  ASSERT_EQ(installed.exit_code, 0) << installed.output;
+  EXPECT_THAT(installed.output, HasSubstr("kubectl -n trainyard-system rollout status deployment/trainyard-operator"));
+  EXPECT_THAT(installed.output, HasSubstr("kubectl apply -f examples/smoke.yaml"));
+  EXPECT_THAT(installed.output, HasSubstr("kubectl get tj smoke --watch"));
+  EXPECT_THAT(kubectl({"get", "deployment", "trainyard-operator", "--namespace", "trainyard-system"}),
+              HasSubstr("trainyard-operator"));
+  const Outcome gone = helm("uninstall trainyard --namespace trainyard-system --wait");
+  ASSERT_EQ(gone.exit_code, 0) << gone.output;
+  EXPECT_THAT(kubectl({"get", "crd", "trainingjobs.trainyard.dev"}), Not(HasSubstr("NotFound")));
+  // The same release may come back to what it left.
+  const Outcome again = install();
+  EXPECT_EQ(again.exit_code, 0) << again.output;
+}
+
+TEST_F(ChartOnApiServer, LetsTheOperatorDoItsWorkAndNoMore) {
+  const Outcome installed = install();
+  ASSERT_EQ(installed.exit_code, 0) << installed.output;
+  for (const auto& [verb, resource] :
+       std::vector<std::pair<std::string, std::string>>{{"watch", "trainingjobs.trainyard.dev"},
+                                                        {"update", "trainingjobs.trainyard.dev/status"},
+                                                        {"delete", "trainingjobs.trainyard.dev"},
+                                                        {"create", "pods"},
+                                                        {"delete", "pods"},
+                                                        {"create", "services"},
+                                                        {"create", "events.events.k8s.io"},
+                                                        {"watch", "nodes"}}) {
+    EXPECT_THAT(can(verb, resource, "default"), HasSubstr("yes")) << verb << " " << resource;
+  }
+  EXPECT_THAT(can("update", "leases.coordination.k8s.io", "trainyard-system"), HasSubstr("yes"));
+  for (const auto& [verb, resource] :
+       std::vector<std::pair<std::string, std::string>>{{"get", "secrets"},
+                                                        {"list", "secrets"},
+                                                        {"create", "trainingjobs.trainyard.dev"},
+                                                        {"update", "leases.coordination.k8s.io"},
+                                                        {"create", "pods/exec"},
+                                                        {"delete", "nodes"}}) {
+    EXPECT_THAT(can(verb, resource, "default"), Not(HasSubstr("yes"))) << verb << " " << resource;
+  }
+}
+
+TEST_F(ChartOnApiServer, KeepsTheOperatorInsideItsNamespaces) {
+  const auto inside = control_plane().create_namespace("inside");
+  ASSERT_TRUE(inside) << inside.error().message;
+  const Outcome installed = install(fmt::format("--set 'namespaces={{{}}}'", *inside));
+  ASSERT_EQ(installed.exit_code, 0) << installed.output;
+  EXPECT_THAT(can("create", "pods", *inside), HasSubstr("yes"));
+  EXPECT_THAT(can("create", "pods", "default"), Not(HasSubstr("yes")));
+  EXPECT_THAT(can("list", "nodes", *inside), Not(HasSubstr("yes")));
+}
+
+}  // namespace
+}  // namespace trainyard::chart

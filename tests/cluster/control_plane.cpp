@@ -1,0 +1,126 @@
+#include "tests/cluster/control_plane.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "tests/cluster/child.hpp"
+
+namespace trainyard::cluster {
+namespace {
+
+constexpr int exit_cannot_run_here = 3;  // scripts/cluster's.
+constexpr const char* script = TRAINYARD_SOURCE_DIR "/scripts/cluster";
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// Started by the first call, ended with the process.
+Result<std::unique_ptr<ControlPlane>>& shared_control_plane() {
+  static Result<std::unique_ptr<ControlPlane>> shared = ControlPlane::start();
+  return shared;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ControlPlane>> ControlPlane::start() {
+  std::unique_ptr<ControlPlane> plane(new ControlPlane());
+  if (auto launched = plane->launch(); !launched) return tl::unexpected(launched.error());
+  return plane;
+}
+
+Result<void> ControlPlane::launch() {
+  std::string folder = (std::filesystem::temp_directory_path() / "trainyard-control-plane-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr)
+    return fail(ErrorKind::io, fmt::format("making folder {}: {}", folder, std::strerror(errno)));
+  folder_ = folder;
+  auto keeper = start_child({script, "run", "--control-plane-only", "--dir", folder});
+  if (!keeper) return tl::unexpected(keeper.error());
+  keeper_ = keeper->pid;
+  lifeline_ = keeper->stdin_fd;
+  const bool is_ready = read_line(keeper->stdout_fd) == "ready";
+  close(keeper->stdout_fd);
+  if (is_ready) {
+    close(keeper->stderr_fd);
+    return read_status();
+  }
+  const int exit_code = wait_for_exit(std::exchange(keeper_, -1));
+  const std::string said = read_whole(keeper->stderr_fd);
+  return fail(exit_code == exit_cannot_run_here ? ErrorKind::not_found : ErrorKind::unavailable,
+              fmt::format("starting a control plane with {}: exit {}: {}", script, exit_code, said));
+}
+
+Result<void> ControlPlane::read_status() {
+  const auto status = nlohmann::json::parse(read_file(folder_ / "status.json"), nullptr, false);
+  if (!status.is_object())
+    return fail(ErrorKind::corrupt, fmt::format("{}/status.json is not a JSON object", folder_.string()));
+  server_ = status.value("server", "");
+  etcd_ = status.value("etcd", "");
+  return {};
+}
+
+ControlPlane::~ControlPlane() {
+  if (lifeline_ >= 0) close(lifeline_);
+  if (keeper_ > 0) wait_for_exit(keeper_);
+}
+
+Result<std::string> ControlPlane::kubectl(const std::vector<std::string>& arguments) const {
+  std::vector<std::string> command{script, "kubectl", "--dir", folder_, "--"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  auto child = start_child(command);
+  if (!child) return tl::unexpected(child.error());
+  close(child->stdin_fd);
+  std::string output = read_to_end(child->stdout_fd);
+  const int exit_code = wait_for_exit(child->pid);
+  const std::string said = read_whole(child->stderr_fd);
+  if (exit_code != 0)
+    return fail(ErrorKind::invalid, fmt::format("kubectl {}: exit {}: {}", fmt::join(arguments, " "), exit_code, said));
+  return output;
+}
+
+Result<std::string> ControlPlane::apply(const std::string& name_space, const std::string& manifest) const {
+  const std::filesystem::path file = folder_ / fmt::format("manifest-{}", gettid());
+  std::ofstream(file) << manifest;
+  return kubectl({"apply", "-n", name_space, "-f", file});
+}
+
+Result<std::string> ControlPlane::create_namespace(const std::string& prefix) {
+  std::string name = fmt::format("{}-{}", prefix, ++namespaces_);
+  if (auto made = kubectl({"create", "namespace", name}); !made) return tl::unexpected(made.error());
+  // Pods are refused until the controller manager has made the namespace's default service account.
+  auto waited = kubectl({"wait", "--for=create", "--timeout=60s", "-n", name, "serviceaccount/default"});
+  if (!waited) return tl::unexpected(waited.error());
+  return name;
+}
+
+Result<void> ControlPlane::kill_api_server() const {
+  const auto status = nlohmann::json::parse(read_file(folder_ / "status.json"), nullptr, false);
+  const int pid = status.is_object() ? status.value("/components/kube-apiserver/pid"_json_pointer, 0) : 0;
+  if (pid <= 0 || kill(pid, SIGKILL) != 0) return fail(ErrorKind::not_found, "killing kube-apiserver: it does not run");
+  return {};
+}
+
+void ControlPlaneTest::SetUp() {
+  const auto& shared = shared_control_plane();
+  if (shared) return;
+  const char* ci = std::getenv("CI");
+  const bool is_missing = shared.error().kind == ErrorKind::not_found;
+  if (is_missing && (ci == nullptr || std::string_view(ci) != "true")) GTEST_SKIP() << shared.error().message;
+  GTEST_FAIL() << shared.error().message;
+}
+
+ControlPlane& ControlPlaneTest::control_plane() {
+  return **shared_control_plane();
+}
+
+}  // namespace trainyard::cluster

@@ -1,0 +1,72 @@
+"""The cluster of this run: `scripts/cluster run`, which ends when this process does."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from trainyard_cluster.node import GATEWAY
+
+REPOSITORY = Path(__file__).absolute().parents[3]
+TOOLS = Path(os.environ["TRAINYARD_TOOLS_HOME"])
+SCRIPT = str(REPOSITORY / "scripts/cluster")
+
+
+class Cluster:
+    """`gateway` is the address at which pods reach programs started by `start_inside`."""
+
+    gateway = GATEWAY
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="trainyard-e2e-", dir=_large_temporary_folder()))
+        self.keeper = subprocess.Popen(  # pylint: disable=consider-using-with
+            # The chart installs the definitions: that is part of what is tested.
+            [SCRIPT, "run", "--dir", str(self.folder), "--definitions", "/nonexistent"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.inside: list[subprocess.Popen] = []
+
+    def wait_until_ready(self) -> None:
+        assert self.keeper.stdout.readline().strip() == "ready", "the cluster did not start; its reason is above"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "kubeconfig"
+
+    def load(self, archive: Path) -> None:
+        subprocess.run([SCRIPT, "load", "--dir", str(self.folder), str(archive)], check=True)
+
+    def run_inside(self, *command: object) -> str:
+        """What a program prints that runs as root on the node, among its processes and in its network."""
+        words = [SCRIPT, "exec", "--dir", str(self.folder), "--", *map(str, command)]
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+    def start_inside(self, *command: object, environment: dict[str, str] | None = None, log: Path) -> subprocess.Popen:
+        """The same for a program that stays until the cluster ends."""
+        with open(log, "ab") as output:
+            process = subprocess.Popen(  # pylint: disable=consider-using-with
+                [SCRIPT, "exec", "--dir", str(self.folder), "--", *map(str, command)],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, env={**os.environ, **(environment or {})})
+        self.inside.append(process)
+        return process
+
+    def kill_inside(self, program: str) -> int:
+        """SIGKILL to every process of that name on the node, in whichever container; how many there were."""
+        script = 'n=0; for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = "$0" ] && kill -9 ${p#/proc/} && n=$((n+1)); done; echo $n'
+        return int(self.run_inside("sh", "-c", script, program[:15]))
+
+    def save_logs(self, target: Path) -> None:
+        shutil.copytree(self.folder / "logs", target / "cluster-logs", dirs_exist_ok=True)
+        shutil.copytree(self.folder / "pod-logs/pods", target / "pod-logs", dirs_exist_ok=True, symlinks=False,
+                        ignore_dangling_symlinks=True)
+
+    def stop(self) -> None:
+        self.keeper.stdin.close()
+        self.keeper.wait()
+        for process in self.inside:
+            process.wait()
+
+
+def _large_temporary_folder() -> str:
+    """Images are unpacked there: a tmpfs would hold them in memory."""
+    return os.environ.get("TMPDIR", "/var/tmp")

@@ -1,0 +1,53 @@
+"""A real S3 server (versitygw) over a folder, on the address at which pods reach the node."""
+
+import socket
+import time
+from pathlib import Path
+
+from harness.cluster import TOOLS, Cluster
+
+PORT = 7070
+ACCESS_KEY = "e2e-access-key"
+SECRET_KEY = "e2e-secret-key"
+REGION = "us-east-1"
+
+
+class S3Server:
+    """Buckets are folders under `folder`, and what is in them can be read there."""
+
+    def __init__(self, cluster: Cluster):
+        self.folder = cluster.folder / "s3"
+        self.endpoint = f"http://{cluster.gateway}:{PORT}"
+        (self.folder / "models").mkdir(parents=True)
+        cluster.start_inside(
+            TOOLS / "versitygw", "--port", f"{cluster.gateway}:{PORT}", "--region", REGION, "posix", self.folder,
+            environment={"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}, log=cluster.folder / "logs/versitygw.log")
+        self._wait_until_listening(cluster)
+
+    def secret(self, name: str = "s3-credentials", *, secret_key: str = SECRET_KEY) -> dict:
+        """A Secret with the keys, as a job's checkpoint.credentialsSecret names it."""
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+                "stringData": {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": secret_key}}
+
+    def checkpoint(self, prefix: str, *, bucket: str = "models", secret: str = "s3-credentials", **fields: object) -> dict:
+        """A job's `checkpoint` that keeps them here."""
+        return {"uri": f"s3://{bucket}/{prefix}", "credentialsSecret": secret,
+                "s3": {"endpoint": self.endpoint, "region": REGION, "pathStyle": True}, **fields}
+
+    def keys(self, prefix: str) -> list[str]:
+        """Names of the objects under a prefix of bucket models."""
+        root = self.folder / "models"
+        return sorted(str(path.relative_to(root)) for path in (root / prefix).rglob("*") if path.is_file())
+
+    def _wait_until_listening(self, cluster: Cluster) -> None:
+        """A TCP connection from inside: its port is not to be seen from here."""
+        deadline = time.monotonic() + 30
+        while True:
+            probe = f"import socket; socket.create_connection(('{cluster.gateway}', {PORT}), 1)"
+            try:
+                cluster.run_inside("/usr/bin/python3", "-c", probe)
+                return
+            except Exception:  # pylint: disable=broad-exception-caught
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)

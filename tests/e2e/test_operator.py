@@ -1,0 +1,70 @@
+"""Training does not depend on the operator being there, and a job ends the same whenever the operator dies."""
+
+import time
+
+import pytest
+from harness.jobs import Job, an_actor_job
+from harness.waiting import eventually
+
+# Rank 1 fails once; then both ranks succeed.
+ONE_RESTART = ("when", "TRAINYARD_ATTEMPT=1", "sleep", "4", "when", "TRAINYARD_ATTEMPT=1", "exit", "3", "sleep", "4", "exit", "0")
+
+
+@pytest.fixture(autouse=True)
+def _both_operators_run(installation):
+    installation.wait_until_settled()
+    yield
+
+
+def expect_one_restart_and_success(job: Job) -> None:
+    status = job.wait_for_phase("Succeeded", within=240)
+    assert status["attempt"] == 2
+    assert status["restarts"]["application"] == 1
+    pods = job.pods()
+    names = [pod["metadata"]["name"] for pod in pods]
+    assert len(names) == len(set(names)) and set(names) <= {job.pod_name(attempt, rank) for attempt in (1, 2) for rank in (0, 1)}
+
+
+def test_killed_while_a_job_is_created(kube, installation):
+    job = Job.apply(kube, an_actor_job("orphan", *ONE_RESTART))
+    installation.kill_all()
+    expect_one_restart_and_success(job)
+
+
+def test_killed_while_a_job_restarts(kube, installation):
+    job = Job.apply(kube, an_actor_job("halfway", *ONE_RESTART))
+    job.wait_for_attempt(1)
+    eventually("a rank has failed", lambda: job.pods(1), lambda pods: any(p["status"]["phase"] == "Failed" for p in pods))
+    installation.kill_all()
+    expect_one_restart_and_success(job)
+
+
+def test_killed_while_a_job_finishes(kube, installation):
+    job = Job.apply(kube, an_actor_job("nearly", *ONE_RESTART))
+    job.wait_for_attempt(2)
+    eventually("a rank has succeeded", lambda: job.pods(2), lambda pods: any(p["status"]["phase"] == "Succeeded" for p in pods))
+    installation.kill_all()
+    expect_one_restart_and_success(job)
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_the_standby_acts_when_the_leader_is(kube, installation, cluster, how):
+    leader = installation.wait_until_led()
+    if how == "killed":
+        cluster.run_inside("sh", "-c", KILL_POD_PROCESS, leader)
+    else:
+        installation.kube.kubectl("delete", "pod", leader, "--wait=false")
+    begin = time.monotonic()
+    job = Job.apply(kube, an_actor_job("handed-over", "exit", "0"))
+    job.wait_for("attempt 1", lambda s: s.get("attempt") == 1, within=30)
+    print(f"leader {how}: a new job was taken up after {time.monotonic() - begin:.2f} s")
+    job.wait_for_phase("Succeeded")
+    assert installation.wait_until_led() != leader or how == "killed"
+
+
+# The operator whose host name is the pod's: a host name is all that a process shows of its pod.
+KILL_POD_PROCESS = """
+for p in /proc/[0-9]*; do
+  [ "$(cat $p/comm 2>/dev/null)" = trainyard-opera ] && tr '\\0' '\\n' <$p/environ | grep -qx "HOSTNAME=$0" && kill -9 ${p#/proc/}
+done; true
+"""

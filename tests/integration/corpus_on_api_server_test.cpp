@@ -1,0 +1,74 @@
+#include "tests/corpus/corpus.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "operator/kube/http_api.hpp"
+#include "operator/kube/kubeconfig.hpp"
+#include "operator/resource/validate.hpp"
+#include "tests/cluster/control_plane.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+class CorpusOnApiServer : public cluster::ControlPlaneTest {
+ protected:
+  void SetUp() override {
+    ControlPlaneTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    auto config = kube::load_kubeconfig(control_plane().kubeconfig().string());
+    ASSERT_TRUE(config) << config.error().message;
+    auto api = kube::HttpApi::make(std::move(*config));
+    ASSERT_TRUE(api) << api.error().message;
+    api_ = std::move(*api);
+    auto name_space = control_plane().create_namespace("corpus");
+    ASSERT_TRUE(name_space) << name_space.error().message;
+    name_space_ = *name_space;
+  }
+
+  /// What the server says to the case's object; a success when it accepts it.
+  Result<json> apply(const corpus::Case& tested) {
+    if (!tested.before) {
+      return api_->create(kube::training_jobs, name_space_, tested.object, {.is_dry_run = true, .is_strict = true});
+    }
+    const auto created = api_->create(kube::training_jobs, name_space_, *tested.before, {.is_strict = true});
+    if (!created) return fail("the stored form", created.error());
+    json changed = tested.object;
+    changed["metadata"]["resourceVersion"] = created->at("metadata").at("resourceVersion");
+    auto reply = api_->update(kube::training_jobs, name_space_, changed);
+    const auto removed =
+        api_->remove(kube::training_jobs, name_space_, tested.before->at("metadata").at("name").get<std::string>());
+    if (!removed) return tl::unexpected{removed.error()};
+    return reply;
+  }
+
+  std::unique_ptr<kube::HttpApi> api_;
+  std::string name_space_;
+};
+
+TEST_F(CorpusOnApiServer, GetsTheVerdictsAndDefaultsThatAreGivenWithoutAServer) {
+  for (const corpus::Case& tested : corpus::load()) {
+    const Result<json> reply = apply(tested);
+    const std::string said = reply ? "accepted" : reply.error().message;
+    if (tested.says.empty()) {
+      EXPECT_TRUE(reply) << tested << ": " << said;
+      if (reply) {
+        EXPECT_EQ(reply->at("spec"), resource::with_defaults(tested.object).at("spec")) << tested;
+      }
+      continue;
+    }
+    EXPECT_FALSE(reply) << tested;
+    EXPECT_NE(said.find(tested.server_says), std::string::npos)
+        << tested << ": expected ..." << tested.server_says << "..., got " << said;
+    EXPECT_NE(said.find(tested.server_field), std::string::npos)
+        << tested << ": " << tested.server_field << " is not in: " << said;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard

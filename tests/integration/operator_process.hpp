@@ -1,0 +1,44 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/result.hpp"
+#include "tests/cluster/child.hpp"
+
+namespace trainyard::integration {
+
+/// A running trainyard-operator. It is killed at the end of this object, and of the process that started it.
+class OperatorProcess {
+ public:
+  /// On a free port, with its Lease in `election_namespace`; `flags` come after these.
+  [[nodiscard]] static Result<std::unique_ptr<OperatorProcess>> start(const std::filesystem::path& kubeconfig,
+                                                                      const std::string& election_namespace,
+                                                                      const std::vector<std::string>& flags = {});
+  ~OperatorProcess();
+  OperatorProcess(const OperatorProcess&) = delete;
+  OperatorProcess& operator=(const OperatorProcess&) = delete;
+
+  void signal(int number);
+  /// After the process has ended, by itself or by `signal`: its exit code, or 128 + the signal's number.
+  int wait();
+
+  /// What it logged, so far.
+  [[nodiscard]] std::string log() const;
+  [[nodiscard]] bool is_leader() const { return log().find("\"message\":\"leading\"") != std::string::npos; }
+  /// The most memory that was resident so far; 0 when it has ended.
+  [[nodiscard]] std::int64_t peak_resident_bytes() const;
+
+ private:
+  explicit OperatorProcess(cluster::Child child) : child_{child} {}
+
+  cluster::Child child_;
+  bool is_ended_ = false;
+};
+
+}  // namespace trainyard::integration

@@ -1,0 +1,130 @@
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include "tests/builders/a_job.hpp"
+#include "tests/integration/api_test.hpp"
+#include "tests/integration/eventually.hpp"
+#include "tests/integration/hand_kubelet.hpp"
+#include "tests/integration/operator_process.hpp"
+
+namespace trainyard::integration {
+namespace {
+
+using kube::json;
+using testing::HasSubstr;
+
+/// The real program against a real API server; a HandKubelet stands in for nodes.
+class OperatorTest : public ApiTest {
+ protected:
+  std::unique_ptr<OperatorProcess> start_operator() {
+    auto started = OperatorProcess::start(control_plane().kubeconfig(), name_space_, {"--namespaces", name_space_});
+    EXPECT_TRUE(started) << started.error().message;
+    return *std::move(started);
+  }
+
+  void apply(const builders::JobBuilder& job) {
+    json manifest = job.manifest();
+    manifest["metadata"]["namespace"] = name_space_;
+    const auto created = api_->create(kube::training_jobs, name_space_, manifest, {.is_strict = true});
+    ASSERT_TRUE(created) << created.error().message;
+  }
+
+  json status(const std::string& job) {
+    const auto object = api_->get(kube::training_jobs, name_space_, job);
+    return object ? object->value("status", json::object()) : json::object();
+  }
+  bool is_phase(const std::string& job, const std::string& phase) { return status(job).value("phase", "") == phase; }
+
+  /// Names, sorted, of the pods of an attempt.
+  std::vector<std::string> pods(const std::string& job, int attempt) {
+    const auto listed = api_->list(kube::pods, {.name_space = name_space_,
+                                                .label_selector = "trainyard.dev/job=" + job +
+                                                                  ",trainyard.dev/attempt=" + std::to_string(attempt)});
+    std::vector<std::string> names;
+    if (listed) {
+      for (const json& pod : listed->items) names.push_back(pod["metadata"]["name"]);
+    }
+    return names;
+  }
+};
+
+builders::JobBuilder a_job(const std::string& name) {
+  return builders::a_job().named(name).without_training().container();
+}
+
+TEST_F(OperatorTest, TakesAJobThroughALostRankToItsEnd) {
+  const auto trainyard_operator = start_operator();
+  HandKubelet kubelet{*api_, name_space_};
+  apply(a_job("line"));
+  ASSERT_TRUE(eventually([&] { return is_phase("line", "Running"); })) << status("line") << trainyard_operator->log();
+  const auto first = pods("line", 1);
+  ASSERT_EQ(first.size(), 2U);
+
+  const auto ended = kubelet.end(first[1], 1, "ValueError: no such column");
+  ASSERT_TRUE(ended) << ended.error().message;
+  ASSERT_TRUE(eventually([&] { return status("line").value("attempt", 0) == 2; })) << status("line");
+  const json lost = status("line")["attempts"][0];
+  EXPECT_EQ(lost.value("cause", ""), "Application");
+  EXPECT_EQ(lost.value("rank", -1), 1);
+  EXPECT_EQ(lost.value("exitCode", -1), 1);
+  EXPECT_THAT(lost.value("message", ""), HasSubstr("no such column"));
+  EXPECT_TRUE(api_->get(kube::pods, name_space_, first[1])) << "the culprit's pod is kept for its log";
+
+  ASSERT_TRUE(eventually([&] { return is_phase("line", "Running") && pods("line", 2).size() == 2; })) << status("line");
+  for (const std::string& pod : pods("line", 2)) ASSERT_TRUE(kubelet.end(pod, 0));
+  ASSERT_TRUE(eventually([&] { return is_phase("line", "Succeeded"); })) << status("line");
+
+  trainyard_operator->signal(SIGTERM);
+  EXPECT_EQ(trainyard_operator->wait(), 0) << trainyard_operator->log();
+  const auto lease = api_->get(kube::leases, name_space_, "trainyard-operator");
+  ASSERT_TRUE(lease) << lease.error().message;
+  EXPECT_EQ((*lease)["spec"].value("holderIdentity", "?"), "") << "a clean stop gives the lease back";
+}
+
+TEST_F(OperatorTest, LeavesNothingBehindWhenItsJobIsDeleted) {
+  const auto trainyard_operator = start_operator();
+  HandKubelet kubelet{*api_, name_space_};
+  apply(a_job("short"));
+  ASSERT_TRUE(eventually([&] { return is_phase("short", "Running"); })) << status("short");
+  ASSERT_TRUE(api_->remove(kube::training_jobs, name_space_, "short"));
+  EXPECT_TRUE(eventually([&] { return kubelet.pods().empty(); }));
+  EXPECT_TRUE(eventually([&] {
+    const auto services = api_->list(kube::services, {.name_space = name_space_});
+    return services && services->items.empty();
+  }));
+}
+
+TEST_F(OperatorTest, MakesSixtyFourPodsEachOnce) {
+  const auto trainyard_operator = start_operator();
+  HandKubelet kubelet{*api_, name_space_};
+  apply(a_job("large").replicas(64));
+  EXPECT_TRUE(eventually([&] { return is_phase("large", "Running"); })) << status("large") << trainyard_operator->log();
+  EXPECT_EQ(pods("large", 1).size(), 64U);
+  EXPECT_EQ(status("large").value("attempt", 0), 1);
+}
+
+class LeaderEnds : public OperatorTest, public testing::WithParamInterface<int> {};
+
+TEST_P(LeaderEnds, AndTheStandbyActs) {
+  const auto first = start_operator();
+  ASSERT_TRUE(eventually([&] { return first->is_leader(); })) << first->log();
+  const auto standby = start_operator();
+  HandKubelet kubelet{*api_, name_space_};
+  apply(a_job("before"));
+  ASSERT_TRUE(eventually([&] { return is_phase("before", "Running"); })) << status("before");
+  EXPECT_FALSE(standby->is_leader());
+
+  first->signal(GetParam());
+  first->wait();
+  apply(a_job("after"));
+  ASSERT_TRUE(eventually([&] { return is_phase("after", "Running"); })) << standby->log();
+  EXPECT_TRUE(standby->is_leader());
+  EXPECT_EQ(status("before").value("attempt", 0), 1) << "a change of leaders is no reason to touch a job";
+  EXPECT_EQ(pods("before", 1).size(), 2U);
+}
+
+INSTANTIATE_TEST_SUITE_P(ByEachSignal, LeaderEnds, testing::Values(SIGKILL, SIGTERM),
+                         [](const auto& info) { return info.param == SIGKILL ? "Killed" : "Stopped"; });
+
+}  // namespace
+}  // namespace trainyard::integration
