@@ -1,0 +1,51 @@
+// A training program of one's own: a model, its data and its metrics. Built against the worker's library, it runs
+// wherever trainyard-worker does; a TrainingJob names it as `training: {model: {name: line_fit}}` and its program as
+// the container's command.
+#include <torch/torch.h>
+#include <trainyard/trainyard.hpp>
+
+namespace {
+
+/// Points of y = 3 x + 1 with a little noise. Every rank makes the same ones.
+class Points final : public trainyard::Dataset {
+ public:
+  explicit Points(std::int64_t seed) {
+    auto generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed));
+    x_ = torch::rand({2000, 1}, generator);
+    y_ = 3 * x_ + 1 + 0.01 * torch::randn({2000, 1}, generator);
+  }
+  [[nodiscard]] std::int64_t size() const override { return x_.size(0); }
+  [[nodiscard]] trainyard::Batch gather(const torch::Tensor& ids) const override {
+    return {.inputs = x_.index_select(0, ids), .targets = y_.index_select(0, ids), .ids = ids};
+  }
+
+ private:
+  torch::Tensor x_;
+  torch::Tensor y_;
+};
+
+class LineFit final : public trainyard::Module {
+ public:
+  LineFit() { register_module("line", line_); }
+
+  [[nodiscard]] trainyard::StepOutput training_step(const trainyard::Batch& batch,
+                                                    std::int64_t /*batch_index*/) override {
+    log("slope", line_->weight);
+    return torch::mse_loss(line_(batch.inputs), batch.targets);
+  }
+  [[nodiscard]] trainyard::Result<std::unique_ptr<trainyard::Dataset>> train_dataset(
+      const trainyard::DataSource& source) override {
+    return std::make_unique<Points>(source.seed);
+  }
+  [[nodiscard]] trainyard::Result<std::unique_ptr<trainyard::Dataset>> validation_dataset(
+      const trainyard::DataSource& /*source*/) override {
+    return nullptr;
+  }
+
+ private:
+  torch::nn::Linear line_{1, 1};
+};
+
+}  // namespace
+
+TRAINYARD_MAIN(LineFit)
