@@ -133,11 +133,12 @@ struct MemoryApi::WatchCursor {
   Collection& collection;
   std::string name_space;
   Selector labels;
+  Selector fields;
   std::uint64_t version = 0;  // Everything up to it has been delivered.
 
   bool selects(const Object& object) const {
     return object && is_in_namespace(name_space, object->at("metadata").value("namespace", "")) &&
-           labels_match(labels, *object);
+           labels_match(labels, *object) && fields_match(fields, *object);
   }
 };
 
@@ -171,12 +172,14 @@ Result<void> MemoryApi::watch(const ResourceType& type, const kube::WatchOptions
                               const std::function<void(const WatchEvent&)>& on_event, std::stop_token stop) {
   const auto labels = parse_label_selector(options.label_selector);
   if (!labels) return fail(fmt::format("watch {}", type.plural), labels.error());
+  const auto fields = parse_field_selector(options.field_selector);
+  if (!fields) return fail(fmt::format("watch {}", type.plural), fields.error());
   const auto since = parse_version(options.resource_version.empty() ? "0" : options.resource_version);
   if (!since) return fail(fmt::format("watch {}", type.plural), since.error());
   const auto deadline = std::chrono::steady_clock::now() + options.timeout;
 
   std::unique_lock lock{mutex_};
-  WatchCursor cursor{collection_of(type), options.name_space, *labels, *since};
+  WatchCursor cursor{collection_of(type), options.name_space, *labels, *fields, *since};
   std::vector<WatchEvent> events;
   if (*since == 0) {  // From no version: first what there is.
     for (const auto& [key, object] : cursor.collection.objects) {

@@ -13,8 +13,8 @@ namespace {
 using nlohmann::json;
 using Operator = Requirement::Operator;
 
-constexpr std::array<std::string_view, 4> selectable_fields{"metadata.name", "metadata.namespace", "spec.nodeName",
-                                                            "status.phase"};
+constexpr std::array<std::string_view, 6> selectable_fields{"metadata.name", "metadata.namespace", "spec.nodeName",
+                                                            "status.phase",  "regarding.kind",     "reason"};
 
 std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(' ');

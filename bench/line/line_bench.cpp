@@ -47,7 +47,10 @@ class PodClock {
           check(listed.has_value(), "pods can be listed");
           static_cast<void>(api.watch(
               kube::pods,
-              {.name_space = name_space, .label_selector = {}, .resource_version = listed->resource_version},
+              {.name_space = name_space,
+               .label_selector = {},
+               .field_selector = {},
+               .resource_version = listed->resource_version},
               [this](const kube::WatchEvent& event) { note(event); }, stop));
         }} {}
 

@@ -48,7 +48,7 @@ Result<void> Informer::list_page() {
   if (state_.continue_token.empty()) sink_.begin_list();
   const auto page = api_.list(type_, {.name_space = options_.name_space,
                                       .label_selector = options_.label_selector,
-                                      .field_selector = {},
+                                      .field_selector = options_.field_selector,
                                       .resource_version = {},
                                       .continue_token = state_.continue_token,
                                       .limit = options_.page_objects});
@@ -76,6 +76,7 @@ Result<void> Informer::watch(const std::stop_token& stop) {
   bool is_eventful = false;
   const kube::WatchOptions options{.name_space = options_.name_space,
                                    .label_selector = options_.label_selector,
+                                   .field_selector = options_.field_selector,
                                    .resource_version = state_.resource_version,
                                    .timeout = options_.watch_timeout};
   auto ended = api_.watch(

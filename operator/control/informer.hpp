@@ -17,6 +17,7 @@ namespace trainyard::control {
 struct InformerOptions {
   std::string name_space;  ///< Empty: all.
   std::string label_selector;
+  std::string field_selector;
   bool is_optional = false;  ///< To be forbidden the first list is to have an empty one.
   int page_objects = 200;    ///< Bounds what a list holds in memory at a time.
   std::chrono::seconds watch_timeout{300};

@@ -52,6 +52,7 @@ struct ListPage {
 struct WatchOptions {
   std::string name_space;
   std::string label_selector;
+  std::string field_selector;
   std::string resource_version;  ///< Events after this version.
   std::chrono::seconds timeout{300};
 };
@@ -71,33 +72,40 @@ struct DeleteOptions {
   std::optional<std::int64_t> grace_period_seconds;
 };
 
-/// Every call is one request and blocks until its reply, an error or a deadline of the implementation. Any thread may call.
-/// Errors: not_found (404), already_exists and conflict (409, told apart by reason), gone (410), invalid (400, 422), unauthorized (401),
-/// forbidden (403), throttled (429), unavailable (5xx, no connection), timeout, cancelled. The message is the server's sentence with
-/// the verb and the object's name before it.
+/// Every call is one request and blocks until its reply, an error or a deadline of the implementation. Any thread may
+/// call. Errors: not_found (404), already_exists and conflict (409, told apart by reason), gone (410), invalid (400,
+/// 422), unauthorized (401), forbidden (403), throttled (429), unavailable (5xx, no connection), timeout, cancelled.
+/// The message is the server's sentence with the verb and the object's name before it.
 class Api {
  public:
   virtual ~Api() = default;
 
-  [[nodiscard]] virtual Result<json> get(const ResourceType& type, std::string_view name_space, std::string_view name) = 0;
+  [[nodiscard]] virtual Result<json> get(const ResourceType& type, std::string_view name_space,
+                                         std::string_view name) = 0;
   [[nodiscard]] virtual Result<ListPage> list(const ResourceType& type, const ListOptions& options) = 0;
-  /// Calls `on_event` for each event, in order, on the calling thread, until the server ends the stream (success), `stop` is requested
-  /// (cancelled) or something fails (gone: list afresh; any other: watch again from the last version seen).
+  /// Calls `on_event` for each event, in order, on the calling thread, until the server ends the stream (success),
+  /// `stop` is requested (cancelled) or something fails (gone: list afresh; any other: watch again from the last
+  /// version seen).
   [[nodiscard]] virtual Result<void> watch(const ResourceType& type, const WatchOptions& options,
-                                           const std::function<void(const WatchEvent&)>& on_event, std::stop_token stop) = 0;
+                                           const std::function<void(const WatchEvent&)>& on_event,
+                                           std::stop_token stop) = 0;
 
   /// The object as stored. A dry run stores nothing. `object` names itself in its metadata.
   [[nodiscard]] virtual Result<json> create(const ResourceType& type, std::string_view name_space, const json& object,
                                             const CreateOptions& options = {}) = 0;
-  /// Replaces spec and metadata; the status is left. conflict unless metadata.resourceVersion is the stored one (empty: no check).
-  [[nodiscard]] virtual Result<json> update(const ResourceType& type, std::string_view name_space, const json& object) = 0;
+  /// Replaces spec and metadata; the status is left. conflict unless metadata.resourceVersion is the stored one (empty:
+  /// no check).
+  [[nodiscard]] virtual Result<json> update(const ResourceType& type, std::string_view name_space,
+                                            const json& object) = 0;
   /// Replaces the status alone, under the same rule.
-  [[nodiscard]] virtual Result<json> update_status(const ResourceType& type, std::string_view name_space, const json& object) = 0;
+  [[nodiscard]] virtual Result<json> update_status(const ResourceType& type, std::string_view name_space,
+                                                   const json& object) = 0;
   [[nodiscard]] virtual Result<json> patch(const ResourceType& type, std::string_view name_space, std::string_view name,
                                            PatchType patch_type, const json& patch) = 0;
-  /// conflict when the UID differs. A pod with a grace period is only marked (deletionTimestamp) until its kubelet lets it go.
-  [[nodiscard]] virtual Result<void> remove(const ResourceType& type, std::string_view name_space, std::string_view name,
-                                            const DeleteOptions& options = {}) = 0;
+  /// conflict when the UID differs. A pod with a grace period is only marked (deletionTimestamp) until its kubelet lets
+  /// it go.
+  [[nodiscard]] virtual Result<void> remove(const ResourceType& type, std::string_view name_space,
+                                            std::string_view name, const DeleteOptions& options = {}) = 0;
 };
 
 }  // namespace trainyard::kube

@@ -66,6 +66,7 @@ std::string watch_path(const ResourceType& type, const WatchOptions& options) {
       .add("watch", "true")
       .add("allowWatchBookmarks", "true")
       .add("labelSelector", options.label_selector)
+      .add("fieldSelector", options.field_selector)
       .add("resourceVersion", options.resource_version)
       .add("timeoutSeconds", std::to_string(options.timeout.count()))
       .target();

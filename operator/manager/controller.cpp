@@ -85,6 +85,12 @@ void Controller::add_informers() {
     inform<resource::Service>(kube::services, caches_.services, {.name_space = name_space, .label_selector = of_jobs},
                               resource::parse_service,
                               [this](const auto& service) { enqueue_owner(service.metadata); });
+    inform<resource::MountFailure>(kube::events, caches_.mount_failures,
+                                   {.name_space = name_space,
+                                    .field_selector = std::string{resource::mount_failure_selector},
+                                    .is_optional = true},
+                                   resource::parse_mount_failure,
+                                   [this](const auto& failure) { on_mount_failure(failure); });
   }
   if (options_.is_watching_nodes) {
     inform<resource::Node>(kube::nodes, caches_.nodes, {.is_optional = true}, resource::parse_node,
@@ -104,6 +110,10 @@ void Controller::on_node(const resource::Node& node) {
   for (const resource::Pod& pod : caches_.pods.all()) {
     if (pod.node_name == node.metadata.name) enqueue_owner(pod.metadata);
   }
+}
+
+void Controller::on_mount_failure(const resource::MountFailure& failure) {
+  if (const auto pod = caches_.pods.find({failure.metadata.name_space, failure.pod})) enqueue_owner(pod->metadata);
 }
 
 void Controller::enqueue_owner(const resource::Metadata& owned) {

@@ -58,6 +58,7 @@ class Controller {
   void add_informers();
   void on_job(const resource::TrainingJob& job);
   void on_node(const resource::Node& node);
+  void on_mount_failure(const resource::MountFailure& failure);
   void enqueue_owner(const resource::Metadata& owned);
 
   void count_first_list();

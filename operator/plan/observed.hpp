@@ -31,9 +31,10 @@ struct Refusal {
 /// Everything that a decision about one job rests on.
 struct Observed {
   resource::TrainingJob job;
-  std::vector<resource::Pod> pods;              ///< Those whose controller is this job, by UID; of every attempt.
-  std::optional<resource::Service> service;     ///< The same.
-  std::map<std::string, resource::Node> nodes;  ///< By name; empty where the operator may not read nodes.
+  std::vector<resource::Pod> pods;                    ///< Those whose controller is this job, by UID; of every attempt.
+  std::optional<resource::Service> service;           ///< The same.
+  std::map<std::string, resource::Node> nodes;        ///< By name; empty where the operator may not read nodes.
+  std::map<std::string, std::string> mount_failures;  ///< By pod name: what its kubelet last said of its volumes.
   std::optional<ProgressReport> progress;
   std::optional<Refusal> refusal;
   bool is_template_accepted = false;  ///< A dry run of rank 0's pod succeeded for the job's present generation.

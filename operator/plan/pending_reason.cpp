@@ -27,6 +27,14 @@ std::optional<PendingReason> scheduling_reason(const resource::Pod& pod) {
   return PendingReason{"Unschedulable", message};
 }
 
+/// The kubelet's sentences: `secret "s3-credentials" not found`.
+std::optional<PendingReason> missing_object_reason(const std::string& message) {
+  if (!contains(message, "not found")) return std::nullopt;
+  if (contains(message, "secret")) return PendingReason{"SecretMissing", message};
+  if (contains(message, "configmap")) return PendingReason{"ConfigMapMissing", message};
+  return std::nullopt;
+}
+
 std::optional<PendingReason> container_reason(const resource::ContainerStatus& container) {
   constexpr std::array pull_reasons{"ImagePullBackOff",  "ErrImagePull",        "InvalidImageName",
                                     "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError"};
@@ -35,9 +43,8 @@ std::optional<PendingReason> container_reason(const resource::ContainerStatus& c
   if (std::ranges::find(pull_reasons, reason) != pull_reasons.end()) {
     return PendingReason{"ImagePull", message.empty() ? reason : message};
   }
-  if (reason == "CreateContainerConfigError" && contains(message, "not found")) {
-    if (contains(message, "secret")) return PendingReason{"SecretMissing", message};
-    if (contains(message, "configmap")) return PendingReason{"ConfigMapMissing", message};
+  if (reason == "CreateContainerConfigError") {
+    if (auto missing = missing_object_reason(message)) return missing;
   }
   if (reason == "CreateContainerConfigError" || reason == "CreateContainerError" || reason == "RunContainerError") {
     return PendingReason{"ContainerConfig", message.empty() ? reason : message};
@@ -45,37 +52,43 @@ std::optional<PendingReason> container_reason(const resource::ContainerStatus& c
   return std::nullopt;
 }
 
-/// Volumes that cannot be mounted show in no status, only in the pod's events.
-std::optional<PendingReason> slow_creation_reason(const resource::Pod& pod, Time now) {
+/// What keeps a node from making the containers of a pod that it has. Volumes that cannot be mounted show in no status,
+/// only in the pod's events.
+std::optional<PendingReason> creation_reason(const Observed& observed, const resource::Pod& pod, Time now) {
   const bool is_creating = !pod.node_name.empty() && std::ranges::any_of(pod.containers, [](const auto& container) {
-    return container.waiting_reason == "ContainerCreating";
+    return container.waiting_reason == "ContainerCreating" || container.waiting_reason == "PodInitializing";
   });
-  if (!is_creating || !pod.metadata.creation_time || now - *pod.metadata.creation_time < creating_max)
-    return std::nullopt;
+  if (!is_creating) return std::nullopt;
+  if (const auto failure = observed.mount_failures.find(pod.metadata.name); failure != observed.mount_failures.end()) {
+    auto missing = missing_object_reason(failure->second);
+    return missing ? missing : PendingReason{"VolumeMount", failure->second};
+  }
+  if (!pod.metadata.creation_time || now - *pod.metadata.creation_time < creating_max) return std::nullopt;
   return PendingReason{
       "ContainerCreating",
       fmt::format("the node still prepares volumes and network; `kubectl describe pod {}` shows what fails",
                   pod.metadata.name)};
 }
 
-std::optional<PendingReason> pod_reason(const resource::Pod& pod, Time now) {
+std::optional<PendingReason> pod_reason(const Observed& observed, const resource::Pod& pod, Time now) {
   if (auto reason = scheduling_reason(pod)) return reason;
   for (const auto* containers : {&pod.init_containers, &pod.containers}) {
     for (const resource::ContainerStatus& container : *containers) {
       if (auto reason = container_reason(container)) return reason;
     }
   }
-  return slow_creation_reason(pod, now);
+  return creation_reason(observed, pod, now);
 }
 
 }  // namespace
 
-std::optional<PendingReason> find_pending_reason(const std::vector<Member>& members, Time now) {
+std::optional<PendingReason> find_pending_reason(const Observed& observed, const std::vector<Member>& members,
+                                                 Time now) {
   std::optional<PendingReason> first;
   std::int64_t others = 0;
   for (const Member& member : members) {
     if (member.state != MemberState::waiting) continue;
-    auto reason = pod_reason(*member.pod, now);
+    auto reason = pod_reason(observed, *member.pod, now);
     if (!reason) continue;
     if (first) {
       ++others;

@@ -10,7 +10,8 @@
 namespace trainyard::plan {
 
 /// Why a job waits. `reason` is one of: Unschedulable, ClaimMissing, ClaimPending, SchedulingGated, ImagePull,
-/// SecretMissing, ConfigMapMissing, ContainerConfig, ContainerCreating, QuotaExceeded, AdmissionRefused, NameConflict.
+/// SecretMissing, ConfigMapMissing, VolumeMount, ContainerConfig, ContainerCreating, QuotaExceeded, AdmissionRefused,
+/// NameConflict.
 struct PendingReason {
   std::string reason;
   std::string message;  ///< Names the rank where one pod waits, and what there is to do where the message of the
@@ -20,7 +21,8 @@ struct PendingReason {
 
 /// Of the lowest rank that is held up by something; empty where all start as they should. A container that has been
 /// creating for less than 30 s is starting.
-[[nodiscard]] std::optional<PendingReason> find_pending_reason(const std::vector<Member>& members, Time now);
+[[nodiscard]] std::optional<PendingReason> find_pending_reason(const Observed& observed,
+                                                               const std::vector<Member>& members, Time now);
 
 /// What a create was refused for (ErrorKind::forbidden).
 [[nodiscard]] PendingReason refusal_reason(const Refusal& refusal);

@@ -41,7 +41,7 @@ std::optional<PendingReason> waiting_reason(const Observed& observed, const std:
   if (observed.refusal && observed.refusal->kind == ErrorKind::already_exists) {
     return PendingReason{.reason = "NameConflict", .message = observed.refusal->message};
   }
-  return find_pending_reason(members, now);
+  return find_pending_reason(observed, members, now);
 }
 
 void set_pending(const PendingReason& why, Draft& draft) {

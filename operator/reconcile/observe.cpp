@@ -7,6 +7,9 @@ plan::Observed observe(const resource::TrainingJob& job, const Caches& caches, c
   const std::string& uid = job.metadata.uid;
   plan::Observed observed{.job = job,
                           .pods = caches.pods.owned_by(uid),
+                          .service = {},
+                          .nodes = {},
+                          .mount_failures = {},
                           .progress = progress.last_report(uid),
                           .refusal = memory.refusal,
                           .is_template_accepted = memory.accepted_generation == job.metadata.generation,
@@ -19,6 +22,11 @@ plan::Observed observe(const resource::TrainingJob& job, const Caches& caches, c
     if (auto node = caches.nodes.find({.name_space = {}, .name = name})) observed.nodes.emplace(name, std::move(*node));
   };
   for (const resource::Pod& pod : observed.pods) add_node(pod.node_name);
+  for (const resource::Pod& pod : observed.pods) {
+    for (resource::MountFailure& failure : caches.mount_failures.owned_by(pod.metadata.uid)) {
+      observed.mount_failures[pod.metadata.name] = std::move(failure.message);
+    }
+  }
   for (const std::string& node : job.status.avoided_nodes) add_node(node);
   return observed;
 }

@@ -12,6 +12,7 @@
 #include "operator/plan/cluster_traits.hpp"
 #include "operator/plan/settings.hpp"
 #include "operator/reconcile/progress_source.hpp"
+#include "operator/resource/mount_failure.hpp"
 #include "operator/resource/node.hpp"
 #include "operator/resource/pod.hpp"
 #include "operator/resource/service.hpp"
@@ -19,12 +20,13 @@
 
 namespace trainyard::reconcile {
 
-/// What the informers keep up to date. `nodes` stays empty where the operator may not read them.
+/// What the informers keep up to date. `nodes` and `mount_failures` stay empty where the operator may not read them.
 struct Caches {
   control::ObjectCache<resource::TrainingJob> jobs;
   control::ObjectCache<resource::Pod> pods;          ///< With the label contract::label_job.
   control::ObjectCache<resource::Service> services;  ///< With the label contract::label_job.
   control::ObjectCache<resource::Node> nodes;
+  control::ObjectCache<resource::MountFailure> mount_failures;  ///< Of any pod, ours or not.
 };
 
 struct ReconcilerOptions {

@@ -49,6 +49,16 @@ def test_a_missing_secret_is_named_and_the_job_goes_on_once_it_is_there(kube, s3
     job.wait_for_phase("Succeeded")
 
 
+def test_a_missing_secret_that_is_a_volume_is_named_and_the_job_goes_on_once_it_is_there(kube):
+    container = actor("wait", volumeMounts=[{"name": "keys", "mountPath": "/keys"}])
+    template = a_template(container, volumes=[{"name": "keys", "secret": {"secretName": "not-yet"}}])
+    job = Job.apply(kube, a_job("keyless", replicas=1, template=template))
+    status = wait_until_pending(job, "SecretMissing")
+    assert 'secret "not-yet" not found' in status["message"]
+    kube.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "not-yet"}, "stringData": {"key": "value"}})
+    job.wait_for_phase("Running", within=150)  # The kubelet tries again with a growing pause.
+
+
 def test_a_missing_claim_is_named(kube):
     data = {"format": "idx", "volumeClaim": "no-such-claim", "path": "fashion-mnist"}
     job = Job.apply(kube, a_job("claimless", training={"model": {"name": "fashion_cnn"}, "data": data, "maxSteps": 4}))

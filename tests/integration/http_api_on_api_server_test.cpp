@@ -135,7 +135,7 @@ TEST_F(HttpApiOnApiServer, IsGoneForAWatchFromAForgottenVersion) {
   compact(control_plane().etcd());
   std::stop_source stop;
   const auto ended = api_->watch(
-      config_maps, {.name_space = name_space_, .label_selector = {}, .resource_version = "1"},
+      config_maps, {.name_space = name_space_, .label_selector = {}, .field_selector = {}, .resource_version = "1"},
       [](const kube::WatchEvent&) {}, stop.get_token());
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().kind, ErrorKind::gone) << ended.error().message;

@@ -43,9 +43,10 @@ class MemoryApiWatchTest : public testing::Test {
   /// Events after `version` up to the moment: a watch that times out at once.
   std::vector<std::string> events_after(const std::string& version, const std::string& labels = "") {
     std::vector<std::string> events;
-    const auto ended =
-        api_.watch(kube::pods, {.name_space = {}, .label_selector = labels, .resource_version = version, .timeout = 0s},
-                   [&](const WatchEvent& event) { events.push_back(text_of(event)); }, {});
+    const auto ended = api_.watch(
+        kube::pods,
+        {.name_space = {}, .label_selector = labels, .field_selector = {}, .resource_version = version, .timeout = 0s},
+        [&](const WatchEvent& event) { events.push_back(text_of(event)); }, {});
     EXPECT_TRUE(ended) << ended.error().message;
     return events;
   }

@@ -41,5 +41,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   verbs: [get, list, watch, create, delete]
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, patch]
+  # list, watch: what kubelets say of volumes that do not mount
+  verbs: [list, watch, create, patch]
 {{- end -}}

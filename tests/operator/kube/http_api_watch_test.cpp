@@ -44,7 +44,8 @@ Watched watch(const ScriptedApiServer& server, std::stop_token stop = {}) {
   Watched watched;
   const auto api = HttpApi::make(server.config());
   watched.ended = (*api)->watch(
-      pods, {.name_space = "a", .label_selector = {}, .resource_version = "4", .timeout = seconds{300}},
+      pods,
+      {.name_space = "a", .label_selector = {}, .field_selector = {}, .resource_version = "4", .timeout = seconds{300}},
       [&](const WatchEvent& event) { watched.events.push_back(event); }, std::move(stop));
   return watched;
 }
@@ -122,7 +123,12 @@ TEST(HttpApiWatch, WakesFromASilentStreamWhenAskedToStop) {
   {
     std::jthread watcher{[&] {
       ended = (*api)->watch(
-          pods, {.name_space = {}, .label_selector = {}, .resource_version = "1", .timeout = seconds{300}},
+          pods,
+          {.name_space = {},
+           .label_selector = {},
+           .field_selector = {},
+           .resource_version = "1",
+           .timeout = seconds{300}},
           [&](const WatchEvent&) { heard.set_value(); }, stop.get_token());
     }};
     heard.get_future().wait();

@@ -29,12 +29,14 @@ TEST(ListPath, AsksForAPage) {
 }
 
 TEST(WatchPath, AsksForBookmarksFromAVersionOn) {
-  EXPECT_EQ(
-      watch_path(
-          pods,
-          {.name_space = "a", .label_selector = "l", .resource_version = "7", .timeout = std::chrono::seconds{30}}),
-      "/api/v1/namespaces/a/"
-      "pods?watch=true&allowWatchBookmarks=true&labelSelector=l&resourceVersion=7&timeoutSeconds=30");
+  EXPECT_EQ(watch_path(pods, {.name_space = "a",
+                              .label_selector = "l",
+                              .field_selector = "reason=FailedMount",
+                              .resource_version = "7",
+                              .timeout = std::chrono::seconds{30}}),
+            "/api/v1/namespaces/a/"
+            "pods?watch=true&allowWatchBookmarks=true&labelSelector=l&fieldSelector=reason%3DFailedMount&"
+            "resourceVersion=7&timeoutSeconds=30");
 }
 
 TEST(CreatePath, SaysDryAndStrict) {

@@ -77,6 +77,31 @@ TEST_F(ControllerTest, ReplacesAGroupWhenAPodGoes) {
       eventually([&] { return (*api_.get(kube::training_jobs, "ns", "a"))["status"].value("attempt", 0) == 2; }));
 }
 
+TEST_F(ControllerTest, TellsWhyTheVolumesOfAPodDoNotMount) {
+  const auto controller = start();
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
+  ASSERT_TRUE(eventually([&] { return pods() == 2; }));
+  json pod = api_.list(kube::pods, {.name_space = "ns"})->items.front();
+  pod["spec"]["nodeName"] = "node";
+  pod["status"] = {
+      {"phase", "Pending"},
+      {"containerStatuses", {{{"name", "worker"}, {"state", {{"waiting", {{"reason", "ContainerCreating"}}}}}}}}};
+  auto bound = api_.update(kube::pods, "ns", pod);
+  ASSERT_TRUE(bound) << bound.error().message;
+  pod["metadata"] = (*bound)["metadata"];
+  ASSERT_TRUE(api_.update_status(kube::pods, "ns", pod));
+  ASSERT_TRUE(api_.create(
+      kube::events, "ns",
+      {{"apiVersion", "events.k8s.io/v1"},
+       {"kind", "Event"},
+       {"metadata", {{"name", "e"}, {"namespace", "ns"}}},
+       {"reason", "FailedMount"},
+       {"note", R"(MountVolume.SetUp failed for volume "keys" : secret "keys" not found)"},
+       {"regarding", {{"kind", "Pod"}, {"name", pod["metadata"]["name"]}, {"uid", pod["metadata"]["uid"]}}}}));
+  EXPECT_TRUE(eventually(
+      [&] { return (*api_.get(kube::training_jobs, "ns", "a"))["status"].value("reason", "") == "SecretMissing"; }));
+}
+
 TEST_F(ControllerTest, KeepsToItsNamespaces) {
   ASSERT_TRUE(api_.create(kube::training_jobs, "other", job("a", "other")));
   ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));

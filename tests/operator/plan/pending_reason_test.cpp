@@ -12,7 +12,7 @@ using builders::start;
 using namespace std::chrono_literals;
 
 std::optional<PendingReason> reason_of(const Observed& observed, Time now = start + 1s) {
-  return find_pending_reason(members_of(observed), now);
+  return find_pending_reason(observed, members_of(observed), now);
 }
 
 TEST(FindPendingReason, SaysWhyAPodWaits) {
@@ -41,6 +41,22 @@ TEST(FindPendingReason, NamesTheRankTheMessageAndHowManyMore) {
   const auto reason =
       reason_of(an_observed(builders::a_job().replicas(3)).unscheduled(1, "no room").unscheduled(2, "no room"));
   EXPECT_EQ(reason, (PendingReason{"Unschedulable", "rank 1: no room (and 1 more)"}));
+}
+
+TEST(FindPendingReason, SaysAtOnceWhatTheKubeletSaysOfVolumesThatDoNotMount) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {R"(MountVolume.SetUp failed for volume "keys" : secret "not-yet" not found)", "SecretMissing"},
+      {R"(MountVolume.SetUp failed for volume "settings" : configmap "not-yet" not found)", "ConfigMapMissing"},
+      {R"(MountVolume.SetUp failed for volume "nfs" : mount failed: exit status 32)", "VolumeMount"}};
+  for (const auto& [message, reason] : cases) {
+    const auto waiting = an_observed().waiting(1, "ContainerCreating").with([&](Observed& observed) {
+      observed.mount_failures["smoke-c0de-1-1"] = message;
+    });
+    EXPECT_EQ(reason_of(waiting), (PendingReason{reason, "rank 1: " + message}));
+    const auto running =
+        an_observed().with([&](Observed& observed) { observed.mount_failures["smoke-c0de-1-1"] = message; });
+    EXPECT_EQ(reason_of(running), std::nullopt) << "it was mounted in the end";
+  }
 }
 
 TEST(FindPendingReason, TellsOfVolumesThatDoNotMountAfterHalfAMinute) {

@@ -1,0 +1,26 @@
+#include "operator/resource/mount_failure.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "operator/resource/field_reader.hpp"
+
+namespace trainyard::resource {
+
+Result<MountFailure> parse_mount_failure(const nlohmann::json& object) {
+  auto metadata = parse_metadata(object);
+  if (!metadata) return tl::unexpected(metadata.error());
+  MountFailure failure{.metadata = std::move(*metadata), .pod = {}, .message = {}};
+  std::optional<Error> problem;
+  FieldReader fields{object, "", problem};
+  fields.read("note", failure.message);
+  fields.read_object("regarding", [&](FieldReader& regarding) {
+    OwnerReference pod{.uid = {}, .is_controller = true};
+    regarding.read("uid", pod.uid);
+    regarding.read("name", failure.pod);
+    failure.metadata.controller = pod;
+  });
+  if (problem) return tl::unexpected{*problem};
+  return failure;
+}
+
+}  // namespace trainyard::resource
