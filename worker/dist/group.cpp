@@ -99,13 +99,14 @@ Result<Group> form_group(const launcher::GroupEnvironment& environment, launcher
   Group group;
   group.rank = *environment.rank;
   group.world_size = environment.world_size;
-  auto store = open_store(environment, group.rank, options.rendezvous_deadline, link);
+  // Launchers keep the rendezvous' deadline themselves and end their ranks: a rank that still loads its data is not
+  // missing.
+  const auto deadline = environment.has_launcher ? options.collective_deadline : options.rendezvous_deadline;
+  auto store = open_store(environment, group.rank, deadline, link);
   if (!store) return tl::make_unexpected(store.error());
   group.store = std::move(*store);
-  const RollCall call{.rank = group.rank,
-                      .world_size = group.world_size,
-                      .deadline = options.rendezvous_deadline,
-                      .logs = !environment.has_launcher};
+  const RollCall call{
+      .rank = group.rank, .world_size = group.world_size, .deadline = deadline, .logs = !environment.has_launcher};
   if (auto met = answer_roll_call(*group.store, call, link); !met) return tl::make_unexpected(met.error());
   try {
     if (auto connected = connect(group, environment, link, options); !connected)

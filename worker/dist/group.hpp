@@ -16,7 +16,7 @@
 namespace trainyard::dist {
 
 struct GroupOptions {
-  /// How long to wait for the others to come.
+  /// How long to wait for the others to come, where no launcher does.
   std::chrono::milliseconds rendezvous_deadline{std::chrono::minutes{10}};
   /// After which a collective is an error even though nobody reported a failure. Longer than a launcher's hang
   /// deadline, which finds the rank that is stuck.

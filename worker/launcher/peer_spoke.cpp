@@ -106,8 +106,12 @@ void PeerSpoke::on_time(Instant now) {
   }
   // The hub alone would be asked in vain when it is what is missing, or dies with us.
   if (own_failure_ && now - own_failure_at_ >= settings_.verdict_deadline) set_verdict(*own_failure_);
-  const bool is_waiting = state_ != State::left && !(missing_ && missing_->empty());
-  if (is_waiting && now - start_ >= settings_.rendezvous_deadline) set_verdict(rendezvous_failure(waiting_for(now)));
+  // Once joined the hub keeps the deadline: an early comer that gave up by its own clock would be taken for the
+  // culprit.
+  const bool is_waiting_for_hub = state_ != State::left && state_ != State::joined;
+  if (is_waiting_for_hub && now - start_ >= settings_.rendezvous_deadline) {
+    set_verdict(rendezvous_failure(waiting_for(now)));
+  }
 }
 
 void PeerSpoke::rest(std::string why, Instant now) {

@@ -1,14 +1,11 @@
 #pragma once
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -17,19 +14,6 @@
 #include <vector>
 
 namespace trainyard::fakes {
-
-/// A port of loopback that nothing listened on a moment ago.
-inline std::uint16_t free_port() {
-  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ::bind(descriptor, reinterpret_cast<sockaddr*>(&address), size);
-  ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size);
-  ::close(descriptor);
-  return ntohs(address.sin_port);
-}
 
 /// One rank program as a process of its own, with the rank environment and nothing of a launcher. Killed when it goes.
 class RankProcess {

@@ -194,6 +194,17 @@ TEST(PeerSpoke, GivesUpAtTheDeadlineAndSaysWhy) {
                                                       "launcher at master:29502 (600 s): Connection refused"}));
 }
 
+TEST(PeerSpoke, LeavesTheDeadlineToRank0OnceItHasJoined) {
+  PeerSpoke spoke = a_spoke();
+  spoke.on_open(start);
+  spoke.on_message(Welcome{}, start);
+  for (Instant now = start; now <= start + 700s; now += 1s) {
+    spoke.on_message(PeerBeat{{2}}, now);
+    spoke.on_time(now);
+  }
+  EXPECT_EQ(spoke.verdict(), std::nullopt);
+}
+
 TEST(PeerSpoke, TriesAfreshWhenItsGreetingIsNotAnswered) {
   PeerSpoke spoke = a_spoke();
   spoke.on_open(start);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/contract.hpp"
+#include "tests/fakes/free_port.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/fakes/rank_processes.hpp"
 

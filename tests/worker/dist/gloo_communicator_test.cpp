@@ -1,0 +1,71 @@
+#include "worker/dist/gloo_communicator.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include "tests/worker/fakes/fake_rank_link.hpp"
+
+namespace trainyard::dist {
+namespace {
+
+using fakes::FakeRankLink;
+using namespace std::chrono_literals;
+using Texts = std::vector<std::string>;
+
+/// Runs `body` on a thread for each rank, with a communicator of its own.
+template <typename Body>
+void run_ranks(std::int64_t world_size, std::chrono::milliseconds deadline, const Body& body) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::jthread> threads;
+  for (std::int64_t rank = 0; rank < world_size; ++rank) {
+    threads.emplace_back([=, &body] {
+      auto options = c10d::ProcessGroupGloo::Options::create();
+      options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+      auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, static_cast<int>(rank),
+                                                              static_cast<int>(world_size), std::move(options));
+      FakeRankLink link;
+      const auto communicator = make_gloo_communicator(std::move(gloo), deadline, link);
+      body(*communicator, link);
+    });
+  }
+}
+
+TEST(GlooCommunicator, BroadcastsTheRootsTextOfAnyLength) {
+  for (const std::string& text : {std::string{}, std::string{"step 12"}, std::string(100'000, '\0')}) {
+    run_ranks(3, 1min, [&](Communicator& communicator, FakeRankLink& /*link*/) {
+      for (const std::int64_t root : {0, 2}) {
+        const auto heard =
+            communicator.broadcast(communicator.rank() == root ? text : "not this one, which is longer", root);
+        ASSERT_TRUE(heard) << heard.error().message;
+        EXPECT_EQ(*heard, text);
+      }
+    });
+  }
+}
+
+TEST(GlooCommunicator, GathersTextsOfUnequalLengthsInRankOrder) {
+  run_ranks(3, 1min, [](Communicator& communicator, FakeRankLink& /*link*/) {
+    const auto rank = static_cast<std::size_t>(communicator.rank());
+    const auto texts = communicator.all_gather(std::string(rank * 3, 'x'));
+    ASSERT_TRUE(texts) << texts.error().message;
+    EXPECT_EQ(*texts, (Texts{"", "xxx", "xxxxxx"}));
+  });
+}
+
+TEST(GlooCommunicator, EndsWithTheGroupAndStaysFailed) {
+  run_ranks(2, 1min, [](Communicator& communicator, FakeRankLink& link) {
+    if (communicator.rank() == 1) return;  // Never takes part.
+    link.break_group({.exit_code = 90, .reason = "PeerLost", .message = "rank 1 is lost", .culprit = 1});
+    for (int call = 0; call < 2; ++call) {
+      const auto texts = communicator.all_gather("here");
+      ASSERT_FALSE(texts);
+      EXPECT_EQ(texts.error().kind, ErrorKind::cancelled) << texts.error().message;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace trainyard::dist

@@ -1,0 +1,104 @@
+#include "worker/dist/group.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <utility>
+
+#include "tests/fakes/free_port.hpp"
+#include "tests/worker/fakes/fake_rank_link.hpp"
+#include "worker/launcher/tcp.hpp"
+
+namespace trainyard::dist {
+namespace {
+
+using fakes::FakeRankLink;
+using namespace std::chrono_literals;
+
+launcher::GroupEnvironment an_environment(std::int64_t world_size, std::int64_t rank, std::uint16_t port) {
+  launcher::GroupEnvironment environment;
+  environment.world_size = world_size;
+  environment.rank = rank;
+  environment.master_port = port;
+  environment.store_port = port;
+  environment.job_uid = "u";
+  return environment;
+}
+
+TEST(FormGroup, BringsRanksTogetherByAStoreThatRankZeroHosts) {
+  const std::uint16_t port = fakes::free_port();
+  std::vector<std::jthread> ranks;
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([=] {
+      FakeRankLink link;
+      auto group = form_group(an_environment(2, rank, port), link, {.rendezvous_deadline = 1min});
+      ASSERT_TRUE(group) << group.error().message;
+      EXPECT_EQ(group->rank, rank);
+      EXPECT_EQ(group->world_size, 2);
+      EXPECT_EQ(group->process_group->getSize(), 2);
+      const auto texts = group->communicator->all_gather(std::to_string(rank));
+      ASSERT_TRUE(texts) << texts.error().message;
+      EXPECT_EQ(*texts, (std::vector<std::string>{"0", "1"}));
+      std::ignore = group->communicator->broadcast("nobody leaves before the other has read");
+    });
+  }
+}
+
+TEST(FormGroup, NeedsNobodyElseForAGroupOfOne) {
+  FakeRankLink link;
+  const auto group = form_group(an_environment(1, 0, 0), link);
+  ASSERT_TRUE(group) << group.error().message;
+  EXPECT_EQ(group->communicator->world_size(), 1);
+  EXPECT_EQ(group->process_group->getSize(), 1);
+}
+
+TEST(FormGroup, SaysThatAPodOfSeveralRanksNeedsTheLauncher) {
+  auto environment = an_environment(2, 0, 0);
+  environment.rank.reset();
+  environment.local_world_size = 2;
+  FakeRankLink link;
+  const auto group = form_group(environment, link);
+  ASSERT_FALSE(group);
+  EXPECT_EQ(group.error().kind, ErrorKind::invalid);
+  EXPECT_NE(group.error().message.find("trainyard-worker"), std::string::npos) << group.error().message;
+}
+
+TEST(FormGroup, GivesUpAtTheDeadlineAndSaysWhereItLooked) {
+  const std::uint16_t port = fakes::free_port();
+  FakeRankLink link;
+  const auto group = form_group(an_environment(2, 1, port), link, {.rendezvous_deadline = 50ms});
+  ASSERT_FALSE(group);
+  EXPECT_EQ(group.error().kind, ErrorKind::timeout);
+  EXPECT_NE(group.error().message.find("gave up waiting for rank 0's store at 127.0.0.1:" + std::to_string(port)),
+            std::string::npos)
+      << group.error().message;
+  EXPECT_NE(group.error().message.find("Connection refused"), std::string::npos) << group.error().message;
+}
+
+TEST(FormGroup, LeavesTheDeadlineToALauncherWhereThereIsOne) {
+  auto environment = an_environment(2, 1, fakes::free_port());
+  environment.has_launcher = true;
+  FakeRankLink link;
+  std::jthread launcher{[&] {
+    std::this_thread::sleep_for(200ms);  // Well past the rank's own deadline.
+    link.break_group({.exit_code = 94, .reason = "Rendezvous", .message = "rank 0 has not come", .culprit = {}});
+  }};
+  const auto group = form_group(environment, link, {.rendezvous_deadline = 10ms});
+  ASSERT_FALSE(group);
+  EXPECT_EQ(group.error().kind, ErrorKind::cancelled);
+  EXPECT_EQ(group.error().message, "rank 0 has not come");
+}
+
+TEST(FormGroup, SaysThatThePortOfItsStoreIsInUse) {
+  const std::uint16_t port = fakes::free_port();
+  const auto taken = launcher::listen_on(launcher::Reach::loopback, port, "a test");
+  ASSERT_TRUE(taken);
+  FakeRankLink link;
+  const auto group = form_group(an_environment(2, 0, port), link, {.rendezvous_deadline = 1s});
+  ASSERT_FALSE(group);
+  EXPECT_EQ(group.error().kind, ErrorKind::already_exists);
+  EXPECT_NE(group.error().message.find(std::to_string(port)), std::string::npos) << group.error().message;
+}
+
+}  // namespace
+}  // namespace trainyard::dist

@@ -1,0 +1,80 @@
+#include "worker/dist/wait_or_fail.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <thread>
+
+#include "common/contract.hpp"
+#include "tests/worker/fakes/fake_rank_link.hpp"
+
+namespace trainyard::dist {
+namespace {
+
+using fakes::FakeRankLink;
+using namespace std::chrono_literals;
+
+/// A collective on CPU tensors that ends when the test says so.
+class HandWork final : public c10d::Work {
+ public:
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  void finish() { future_->markCompleted(c10::IValue{}); }
+  void break_down() { future_->setError(std::make_exception_ptr(std::runtime_error{"[pair.cc:1] Connection closed"})); }
+
+ private:
+  c10::intrusive_ptr<c10::ivalue::Future> future_ = c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get());
+};
+
+launcher::RankEnd lost_rank_3() {
+  return {.exit_code = 90, .reason = "PeerLost", .message = "rank 3 is lost", .culprit = 3};
+}
+
+TEST(WaitOrFail, ReturnsWhenTheWorkIsDone) {
+  const auto work = c10::make_intrusive<HandWork>();
+  FakeRankLink link;
+  std::jthread other{[&] { work->finish(); }};
+  EXPECT_TRUE(wait_or_fail(work, link, 1min, "the sum"));
+}
+
+TEST(WaitOrFail, SaysWhatFailed) {
+  const auto work = c10::make_intrusive<HandWork>();
+  FakeRankLink link;
+  work->break_down();
+  const auto done = wait_or_fail(work, link, 1min, "the sum");
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(done.error().message, "the sum failed: Connection closed");
+}
+
+TEST(WaitOrFail, EndsWithTheGroup) {
+  const auto work = c10::make_intrusive<HandWork>();
+  FakeRankLink link;
+  std::jthread launcher{[&] { link.break_group(lost_rank_3()); }};
+  const auto done = wait_or_fail(work, link, 1min, "the sum");
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().kind, ErrorKind::cancelled);
+  EXPECT_EQ(done.error().message, "the sum was given up: rank 3 is lost");
+}
+
+TEST(WaitOrFail, EndsAtItsDeadlineThoughNobodyReportedAFailure) {
+  const auto work = c10::make_intrusive<HandWork>();
+  FakeRankLink link;
+  const auto done = wait_or_fail(work, link, 30ms, "the sum");
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().kind, ErrorKind::timeout);
+  EXPECT_EQ(done.error().message, "the sum was not done after 0 s: a rank did not take part");
+}
+
+TEST(EndAfter, NamesTheCulpritWhereTheLauncherKnowsOne) {
+  const Error error{.kind = ErrorKind::unavailable, .message = "the sum failed", .retry_after = {}};
+  FakeRankLink link;
+  EXPECT_EQ(
+      end_after(error, link),
+      (launcher::RankEnd{
+          .exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = "the sum failed", .culprit = {}}));
+  link.break_group(lost_rank_3());
+  EXPECT_EQ(end_after(error, link), lost_rank_3());
+}
+
+}  // namespace
+}  // namespace trainyard::dist
