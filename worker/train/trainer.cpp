@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <thread>
 #include <utility>
@@ -94,6 +95,7 @@ OrEnd<void> Trainer::resume() {
     for (const std::string& reason : found.skipped) logging::warn("checkpoint skipped", {{"error", reason}});
   }
   if (found.is_complete && schedule_.is_finished(position_)) {
+    report("Done");
     return tl::unexpected{launcher::RankEnd{
         .exit_code = contract::exit_success,
         .reason = "AlreadyComplete",
@@ -132,7 +134,8 @@ OrEnd<StepFlags> Trainer::take_step() {
   parts_.optimizer.step();
 
   const Position before = std::exchange(position_, schedule_.next(position_));
-  metrics_.log("loss", loss.detach(), {.on_epoch = true});
+  last_loss_ = loss.detach();
+  metrics_.log("loss", last_loss_, {.on_epoch = true});
   speed_.add(schedule_.samples_between(before, position_));
   if (parts_.sample_record) {
     if (auto written = parts_.sample_record->write(position_.step, batch.ids); !written)
@@ -155,7 +158,7 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
     if (auto validated = validate(); !validated) return validated;
   }
   if (flags.is_stop_asked || flags.is_checkpoint_asked || schedule_.is_checkpoint_due(position_)) {
-    if (auto saved = save(/*is_complete=*/false); !saved) return saved;
+    if (auto saved = save_if_sound(); !saved) return saved;
   }
   if (flags.is_stop_asked) return tl::unexpected{preempted()};
   if (parts_.clock.instant() - reported_ >= report_interval) report("Training");
@@ -239,6 +242,22 @@ OrEnd<void> Trainer::validate() {
   return {};
 }
 
+/// A state whose loss is not finite would push the last good checkpoints out of retention.
+OrEnd<void> Trainer::save_if_sound() {
+  if (parts_.checkpointer == nullptr) return {};
+  const bool is_finite = std::isfinite(last_loss_.item<double>());
+  const auto answers = parts_.group.communicator->all_gather(is_finite ? "finite" : "");
+  if (!answers) return lost(Stage::step, answers.error());
+  if (std::ranges::all_of(*answers, [](const std::string& answer) { return !answer.empty(); })) {
+    return save(/*is_complete=*/false);
+  }
+  saved_ = parts_.clock.instant();
+  if (speaks()) {
+    logging::warn("no checkpoint: the loss is not finite, and the last good state is kept", {{"step", position_.step}});
+  }
+  return {};
+}
+
 OrEnd<void> Trainer::save(bool is_complete) {
   if (parts_.checkpointer == nullptr) return {};
   const Instant start = parts_.clock.instant();
@@ -263,10 +282,14 @@ OrEnd<void> Trainer::save(bool is_complete) {
 }
 
 launcher::RankEnd Trainer::preempted() const {
-  const std::string message =
-      progress_.checkpoint
-          ? fmt::format("stopped as asked after step {}, saved as {}", position_.step, progress_.checkpoint->uri)
-          : fmt::format("stopped as asked after step {}; nothing was saved: checkpoint.uri is not set", position_.step);
+  std::string message = fmt::format("stopped as asked after step {}", position_.step);
+  if (parts_.checkpointer == nullptr) {
+    message += "; nothing was saved: checkpoint.uri is not set";
+  } else if (progress_.checkpoint && progress_.checkpoint->step == position_.step) {
+    message += ", saved as " + progress_.checkpoint->uri;
+  } else {
+    message += "; it was not saved because the loss is not finite, and training goes on from the checkpoint before";
+  }
   return {.exit_code = contract::exit_preempted, .reason = "Preempted", .message = message, .culprit = {}};
 }
 

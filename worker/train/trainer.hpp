@@ -49,7 +49,7 @@ class Trainer {
 
   /// Trains from the newest checkpoint to the end of the schedule, and says how the rank ends: Completed,
   /// AlreadyComplete, Preempted, or what went wrong. A loss that is not finite is reported and trained on, as PyTorch
-  /// does. Throws what the module throws.
+  /// does, but nothing is saved before the training's end while some rank's is so. Throws what the module throws.
   [[nodiscard]] launcher::RankEnd run();
 
  private:
@@ -62,6 +62,7 @@ class Trainer {
   void write_step_lines(const observe::MetricValues& values) const;
   [[nodiscard]] OrEnd<void> log_epoch();
   [[nodiscard]] OrEnd<void> validate();
+  [[nodiscard]] OrEnd<void> save_if_sound();
   [[nodiscard]] OrEnd<void> save(bool is_complete);
   [[nodiscard]] launcher::RankEnd preempted() const;
   [[nodiscard]] launcher::RankEnd completed() const;
@@ -87,6 +88,7 @@ class Trainer {
   Instant reported_;  // to the launcher
   bool is_first_step_ = true;
   bool is_loss_finite_ = true;
+  torch::Tensor last_loss_;  // of this rank, on its device
   launcher::RankProgress progress_;
 };
 

@@ -180,6 +180,36 @@ TEST(Trainer, ReportsALossThatIsNotFiniteAndTrainsOn) {
   }
 }
 
+TEST(Trainer, KeepsTheLastGoodCheckpointsWhileTheLossIsNotFinite) {
+  const fakes::TemporaryFolder folder;
+  TrainingRun run;
+  run.training.max_steps = 9;
+  run.checkpoint = checkpoints_in(folder);
+  run.checkpoint->every.steps = 2;
+  SmallModule& module = *run.ranks[1].module;
+  module.on_step = [&module, step = 0](std::int64_t) mutable {
+    if (++step == 5) module.loss_factor = std::numeric_limits<double>::quiet_NaN();
+  };
+  run.run();
+  std::set<std::int64_t> saved;
+  for (const auto& report : run.ranks[0].link->reports()) {
+    if (report.checkpoint) saved.insert(report.checkpoint->step);
+  }
+  EXPECT_EQ(saved, (std::set<std::int64_t>{2, 4, 9})) << "the end is saved, so that the job is complete";
+}
+
+TEST(Trainer, SaysThatAnUnsoundStateWasNotSavedWhenAskedToStop) {
+  const fakes::TemporaryFolder folder;
+  TrainingRun run{1};
+  run.training.epochs = 100;
+  run.checkpoint = checkpoints_in(folder);
+  run.ranks[0].module->loss_factor = std::numeric_limits<double>::infinity();
+  stop_at_step(run, 0, 3);
+  run.run();
+  EXPECT_EQ(run.ranks[0].end.exit_code, contract::exit_preempted);
+  EXPECT_THAT(run.ranks[0].end.message, HasSubstr("not saved because the loss is not finite"));
+}
+
 TEST(Trainer, EndsAsPeerLostWhenAnotherRankHasGone) {
   TrainingRun run;
   run.training.epochs = 100;
