@@ -117,7 +117,9 @@ std::string progress_line(const TrainingJobStatus& status, std::optional<std::in
 std::vector<std::string> summary_of(const resource::TrainingJob& job, const Outcome& outcome) {
   const TrainingJobStatus& status = job.status;
   std::vector<std::string> lines;
-  const std::int64_t step = status.progress ? status.progress->step : 0;
+  // A checkpoint that was saved while stopping may be younger than the last report.
+  const std::int64_t step =
+      std::max(status.progress ? status.progress->step : 0, status.checkpoint ? status.checkpoint->step : 0);
   switch (status.phase) {
     case Phase::succeeded: {
       std::string line = fmt::format("Succeeded in {}", format_span(outcome.took));

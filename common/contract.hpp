@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
-/// What the operator and the worker have agreed on. Both sides include this file; nothing here is written anywhere else.
+/// What the operator and the worker have agreed on. Both sides include this file; nothing here is written anywhere
+/// else.
 namespace trainyard::contract {
 
 inline constexpr std::string_view api_group = "trainyard.dev";
@@ -15,8 +16,8 @@ inline constexpr std::string_view label_job = "trainyard.dev/job";
 inline constexpr std::string_view label_attempt = "trainyard.dev/attempt";
 inline constexpr std::string_view label_rank = "trainyard.dev/rank";  ///< The pod's index in the group (NODE_RANK).
 
-// The rank environment, process level, in the words of torch.distributed and torchrun. Pods of several ranks (gpusPerPod > 1)
-// get no RANK and no LOCAL_RANK: the launcher in the pod sets them for each rank process.
+// The rank environment, process level, in the words of torch.distributed and torchrun. Pods of several ranks
+// (gpusPerPod > 1) get no RANK and no LOCAL_RANK: the launcher in the pod sets them for each rank process.
 inline constexpr std::string_view env_master_addr = "MASTER_ADDR";
 inline constexpr std::string_view env_master_port = "MASTER_PORT";
 inline constexpr std::string_view env_rank = "RANK";
@@ -36,17 +37,22 @@ inline constexpr std::string_view env_job = "TRAINYARD_JOB";
 inline constexpr std::string_view env_namespace = "TRAINYARD_NAMESPACE";
 inline constexpr std::string_view env_job_uid = "TRAINYARD_JOB_UID";
 inline constexpr std::string_view env_attempt = "TRAINYARD_ATTEMPT";  ///< From 1.
-/// JSON {"training": ..., "checkpoint": ...}: these two parts of the job's spec, defaults filled in. The data's `path` is already
-/// the path inside the container (the claim's mount joined with it).
+/// JSON {"training": ..., "checkpoint": ...}: these two parts of the job's spec, defaults filled in. The data's `path`
+/// is already the path inside the container (the claim's mount joined with it).
 inline constexpr std::string_view env_spec = "TRAINYARD_SPEC";
-inline constexpr std::string_view env_store_port = "TRAINYARD_STORE_PORT";    ///< Rank 0's rendezvous store, on MASTER_ADDR.
-inline constexpr std::string_view env_peer_port = "TRAINYARD_PEER_PORT";      ///< Heartbeats between launchers: rank 0's listens, on MASTER_ADDR.
+inline constexpr std::string_view env_store_port =
+    "TRAINYARD_STORE_PORT";  ///< Rank 0's rendezvous store, on MASTER_ADDR.
+inline constexpr std::string_view env_peer_port =
+    "TRAINYARD_PEER_PORT";  ///< Heartbeats between launchers: rank 0's listens, on MASTER_ADDR.
 inline constexpr std::string_view env_status_port = "TRAINYARD_STATUS_PORT";  ///< This pod's /status and /metrics.
-inline constexpr std::string_view env_grace_seconds = "TRAINYARD_GRACE_SECONDS";  ///< terminationGracePeriodSeconds of this pod.
-inline constexpr std::string_view env_termination_log = "TRAINYARD_TERMINATION_LOG";  ///< Where the termination message goes; default below.
+inline constexpr std::string_view env_grace_seconds =
+    "TRAINYARD_GRACE_SECONDS";  ///< terminationGracePeriodSeconds of this pod.
+inline constexpr std::string_view env_termination_log =
+    "TRAINYARD_TERMINATION_LOG";  ///< Where the termination message goes; default below.
 
-// Credentials and S3 settings reach the worker as the AWS SDKs' standard variables (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
-// AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL_S3), from `checkpoint.credentialsSecret` by envFrom.
+// Credentials and S3 settings reach the worker as the AWS SDKs' standard variables (AWS_ACCESS_KEY_ID,
+// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL_S3), from `checkpoint.credentialsSecret` by
+// envFrom.
 
 inline constexpr std::uint16_t default_master_port = 29500;
 inline constexpr std::uint16_t default_store_port = 29501;
@@ -59,24 +65,28 @@ inline constexpr std::int64_t grace_seconds_with_checkpoint = 120;
 
 // How a process of ours ends. 1 to 89 and 128 on are the application's and the system's own.
 inline constexpr int exit_success = 0;
-inline constexpr int exit_failure = 1;            ///< The training code failed: charged to the application.
-inline constexpr int exit_peer_lost = 90;         ///< Another rank died or hung: never the cause.
-inline constexpr int exit_preempted = 91;         ///< Asked to stop (SIGTERM), state saved where a checkpoint URI is set.
-inline constexpr int exit_fenced = 92;            ///< A newer attempt of the same job owns the checkpoints.
-inline constexpr int exit_do_not_restart = 93;    ///< A restart cannot help: wrong spec, wrong data, missing bucket. NVRx uses the same number.
-inline constexpr int exit_rendezvous = 94;        ///< The group did not come together before the deadline.
-inline constexpr int exit_hang = 95;              ///< The rank made no progress and was killed by its launcher.
-inline constexpr int exit_storage = 96;           ///< Storage failed for longer than it is retried.
+inline constexpr int exit_failure = 1;     ///< The training code failed: charged to the application.
+inline constexpr int exit_peer_lost = 90;  ///< Another rank died or hung: never the cause.
+inline constexpr int exit_preempted = 91;  ///< Asked to stop (SIGTERM), state saved where a checkpoint URI is set.
+inline constexpr int exit_fenced = 92;     ///< A newer attempt of the same job owns the checkpoints.
+inline constexpr int exit_do_not_restart =
+    93;  ///< A restart cannot help: wrong spec, wrong data, missing bucket. NVRx uses the same number.
+inline constexpr int exit_rendezvous = 94;  ///< The group did not come together before the deadline.
+inline constexpr int exit_hang = 95;        ///< The rank made no progress and was killed by its launcher.
+inline constexpr int exit_storage = 96;     ///< Storage failed for longer than it is retried.
 
 // The termination message of a pod of ours is one JSON object, at most 4096 bytes:
-//   {"reason": "PeerLost", "exitCode": 90, "rank": 1, "message": "...", "step": 120, "culprit": 0}
-// `rank`: the global rank that speaks, `culprit`: the global rank that it names as the cause, where it knows one, `step`: optimizer
-// steps finished, where training began.
+//   {"reason": "PeerLost", "exitCode": 90, "rank": 1, "message": "...", "culprit": 0, "progress": {"step": 120, ...}}
+// `rank`: the global rank that speaks, `culprit`: the global rank that it names as the cause, where it knows one,
+// `progress`: what the pod's first rank reported last, in the words of /status: what happened after the last poll would
+// be lost without it.
 inline constexpr std::size_t termination_message_bytes_max = 4096;
 
 // `GET /status` on the status port answers one JSON object; fields that do not apply yet are left out:
-//   {"uid", "attempt", "rank", "worldSize", "phase": "Rendezvous" | "Loading" | "Training" | "Validating" | "Saving" | "Done",
+//   {"uid", "attempt", "rank", "worldSize", "phase": "Rendezvous" | "Loading" | "Training" | "Validating" | "Saving" |
+//   "Done",
 //    "epoch", "epochs", "step", "totalSteps", "loss", "samplesPerSecond", "etaSeconds", "accuracy",
 //    "checkpoint": {"step", "uri", "time", "bytes"}, "waitingFor": "rank 1 of 2 has not come (12 s)"}
+// A number that is not finite is null: JSON has no other word for it.
 
 }  // namespace trainyard::contract

@@ -10,7 +10,6 @@
 #include "operator/plan/edit.hpp"
 #include "operator/plan/loss.hpp"
 #include "operator/plan/node_avoidance.hpp"
-#include "operator/plan/progress.hpp"
 #include "operator/plan/suspension.hpp"
 #include "operator/plan/transition.hpp"
 
@@ -42,11 +41,6 @@ bool decide_success(const std::vector<Member>& members, Time now, Draft& draft) 
     if (member.state == MemberState::succeeded) status.succeeded_ranks.push_back(member.rank);
   }
   if (status.attempt == 0 || members.empty() || status.succeeded_ranks.size() != members.size()) return false;
-  const auto& last_words = members.front().ending;
-  if (last_words && last_words->step && status.progress && *last_words->step > status.progress->step) {
-    status.progress->step = *last_words->step;
-    status.step_text = step_text(*status.progress);
-  }
   status.is_formed = true;
   set_phase(status, Phase::succeeded);
   set_end(status, now);

@@ -20,7 +20,7 @@ bool is_typed_code(std::int64_t code) {
 }
 
 /// A worker of ours writes one JSON object (common/contract.hpp); of any other container the message is free text.
-void read_termination_message(const std::string& text, std::int64_t ranks_per_pod, Ending& ending) {
+void read_termination_message(const std::string& text, const Observed& observed, Ending& ending) {
   const json message = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!message.is_object()) return;
   const auto number = [&](const char* name) -> std::optional<std::int64_t> {
@@ -39,16 +39,20 @@ void read_termination_message(const std::string& text, std::int64_t ranks_per_po
   }
   if (const std::string reason = text_of("reason"); !reason.empty()) ending.reason = reason;
   if (const std::string sentence = text_of("message"); !sentence.empty()) ending.message = sentence;
-  if (const auto culprit = number("culprit"); culprit && *culprit >= 0) ending.culprit = *culprit / ranks_per_pod;
-  ending.step = number("step");
+  if (const auto culprit = number("culprit"); culprit && *culprit >= 0) {
+    ending.culprit = *culprit / ranks_per_pod(observed.job.spec.gpus_per_pod);
+  }
+  if (const auto progress = message.find("progress"); progress != message.end() && progress->is_object()) {
+    ending.progress = read_progress_report(*progress, observed.job.status.attempt, ending.at.value_or(Time{}));
+  }
 }
 
-Ending ending_of(const resource::ContainerTermination& terminated, std::int64_t ranks_per_pod) {
+Ending ending_of(const resource::ContainerTermination& terminated, const Observed& observed) {
   Ending ending{.exit_code = terminated.exit_code,
                 .reason = terminated.reason,
                 .message = terminated.message,
                 .at = terminated.finished_at};
-  read_termination_message(terminated.message, ranks_per_pod, ending);
+  read_termination_message(terminated.message, observed, ending);
   return ending;
 }
 
@@ -76,9 +80,8 @@ void judge_pod(const Observed& observed, const resource::Pod& pod, Member& membe
   std::vector<std::string> names;
   for (const auto& container : pod.containers) names.push_back(container.name);
   const resource::ContainerStatus* worker = find_status(pod.containers, deciding_container(observed.job.spec, names));
-  const std::int64_t ranks = ranks_per_pod(observed.job.spec.gpus_per_pod);
   if (worker != nullptr && worker->terminated) {
-    member.ending = ending_of(*worker->terminated, ranks);
+    member.ending = ending_of(*worker->terminated, observed);
     member.state = worker->terminated->exit_code == 0 ? MemberState::succeeded : MemberState::failed;
   } else if (pod.phase == resource::PodPhase::failed) {
     member.ending = ending_of_pod(pod);

@@ -19,11 +19,11 @@ enum class MemberState {
 
 /// How the worker container, or the pod before it, ended.
 struct Ending {
-  std::optional<int> exit_code;         ///< Empty: the pod ended without an end of its worker (evicted, lost).
-  std::string reason;                   ///< "OOMKilled", "Evicted", "PeerLost", ...
-  std::string message;                  ///< What the worker wrote last.
-  std::optional<std::int64_t> culprit;  ///< The pod (its rank label) that the worker names as the cause.
-  std::optional<std::int64_t> step;     ///< Optimizer steps finished, as the worker wrote it.
+  std::optional<int> exit_code;            ///< Empty: the pod ended without an end of its worker (evicted, lost).
+  std::string reason;                      ///< "OOMKilled", "Evicted", "PeerLost", ...
+  std::string message;                     ///< What the worker wrote last.
+  std::optional<std::int64_t> culprit;     ///< The pod (its rank label) that the worker names as the cause.
+  std::optional<ProgressReport> progress;  ///< How far the worker says it came.
   std::optional<Time> at;
 };
 

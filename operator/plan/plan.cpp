@@ -28,7 +28,7 @@ void plan_unfinished(const Observed& observed, Time now, Draft& draft) {
   draft.status.selector = job_selector(observed.job);
   draft.status.observed_generation = observed.job.metadata.generation;
   const std::vector<Member> members = members_of(observed);
-  if (is_active(draft.status)) take_report(draft.status, observed, now);
+  take_reports(draft.status, observed, members, now);
   if (decide(observed, members, now, draft)) return draft.look_again_in(std::chrono::milliseconds{0});
   refresh_status(observed, members, now, draft);
   plan_actions(observed, members, now, draft);

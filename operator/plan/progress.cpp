@@ -3,14 +3,18 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 
+#include "operator/plan/attempt.hpp"
 #include "operator/plan/conditions.hpp"
 
 namespace trainyard::plan {
 namespace {
 
-std::optional<double> finite(const std::optional<double>& number) {
-  return number && std::isfinite(*number) ? number : std::nullopt;
+/// Six digits are what a person reads in a column. Nothing for a number that is not finite.
+std::optional<double> readable(const std::optional<double>& number) {
+  if (!number || !std::isfinite(*number)) return std::nullopt;
+  return std::strtod(fmt::format("{:.6g}", *number).c_str(), nullptr);
 }
 
 void take_checkpoint(resource::TrainingJobStatus& status, const resource::CheckpointStatus& checkpoint) {
@@ -32,6 +36,26 @@ void judge_loss(resource::TrainingJobStatus& status, const ProgressReport& repor
   }
 }
 
+void take_report(resource::TrainingJobStatus& status, const ProgressReport& report, Time now) {
+  if (report.step) {
+    status.progress = resource::Progress{.epoch = report.epoch.value_or(0),
+                                         .step = *report.step,
+                                         .total_steps = report.total_steps,
+                                         .loss = readable(report.loss),
+                                         .accuracy = readable(report.accuracy),
+                                         .samples_per_second = readable(report.samples_per_second),
+                                         .estimated_end = report.estimated_end};
+    status.step_text = step_text(*status.progress);
+  }
+  if (report.checkpoint) take_checkpoint(status, *report.checkpoint);
+  judge_loss(status, report, now);
+}
+
+void judge_training(resource::TrainingJobStatus& status, Time now) {
+  if (!status.progress || status.progress->step < 1 || is_condition_true(status, condition_training)) return;
+  raise_condition(status, condition_training, "FirstStepDone", fmt::format("attempt {} trains", status.attempt), now);
+}
+
 void judge_availability(resource::TrainingJobStatus& status, const Observed& observed, Time now) {
   const std::string& problem = observed.progress->unavailable_because;
   // A container of the user's own need not serve /status.
@@ -44,26 +68,19 @@ void judge_availability(resource::TrainingJobStatus& status, const Observed& obs
 
 }  // namespace
 
-void take_report(resource::TrainingJobStatus& status, const Observed& observed, Time now) {
-  if (!observed.progress || observed.progress->attempt != status.attempt) return;
-  const ProgressReport& report = *observed.progress;
-  if (report.step) {
-    status.progress = resource::Progress{.epoch = report.epoch.value_or(0),
-                                         .step = *report.step,
-                                         .total_steps = report.total_steps,
-                                         .loss = finite(report.loss),
-                                         .accuracy = finite(report.accuracy),
-                                         .samples_per_second = finite(report.samples_per_second),
-                                         .estimated_end = report.estimated_end};
-    status.step_text = step_text(*status.progress);
-    if (*report.step >= 1 && !is_condition_true(status, condition_training)) {
-      raise_condition(status, condition_training, "FirstStepDone", fmt::format("attempt {} trains", status.attempt),
-                      now);
-    }
+void take_reports(resource::TrainingJobStatus& status, const Observed& observed, const std::vector<Member>& members,
+                  Time now) {
+  const bool is_current = observed.progress && observed.progress->attempt == status.attempt;
+  if (is_current && is_active(status)) {
+    take_report(status, *observed.progress, now);
+    if (observed.progress->step) judge_training(status, now);
+    judge_availability(status, observed, now);
   }
-  if (report.checkpoint) take_checkpoint(status, *report.checkpoint);
-  judge_loss(status, report, now);
-  judge_availability(status, observed, now);
+  // Its last words came after every poll.
+  const bool has_last_words = !members.empty() && members.front().ending && members.front().ending->progress;
+  if (has_last_words && (is_active(status) || status.phase == resource::Phase::suspending)) {
+    take_report(status, *members.front().ending->progress, now);
+  }
 }
 
 std::string step_text(const resource::Progress& progress) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -9,11 +10,10 @@
 
 namespace trainyard::plan {
 
-/// What rank 0 of a job answered when it was last polled: the parts of `/status` (common/contract.hpp) that reach the
-/// job's status.
+/// What rank 0 of a job answered when it was last polled, or wrote when it ended: the parts of `/status`
+/// (common/contract.hpp) that reach the job's status.
 struct ProgressReport {
-  std::int64_t attempt =
-      0;  ///< The attempt that was polled. Reports of another attempt than the current one are not used.
+  std::int64_t attempt = 0;  ///< Whose it is. Reports of another attempt than the current one are not used.
   std::optional<std::int64_t> epoch;
   std::optional<std::int64_t> step;
   std::optional<std::int64_t> total_steps;
@@ -28,5 +28,9 @@ struct ProgressReport {
   std::string unavailable_because;
   bool operator==(const ProgressReport&) const = default;
 };
+
+/// The report in an object of the contract's words, as it was at `now`. Null is a number that is not finite; fields of
+/// another type than the contract's count as absent.
+[[nodiscard]] ProgressReport read_progress_report(const nlohmann::json& object, std::int64_t attempt, Time now);
 
 }  // namespace trainyard::plan

@@ -20,6 +20,7 @@ void set_phase(resource::TrainingJobStatus& status, Phase phase, std::string rea
 void set_end(resource::TrainingJobStatus& status, Time now) {
   status.completion_time = now;
   status.restart_not_before.reset();
+  if (status.progress) status.progress->estimated_end.reset();
   status.replicas.ready = 0;
   status.replicas.pending = 0;
   status.ready = fmt::format("0/{}", status.replicas.desired);

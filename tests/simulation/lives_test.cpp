@@ -377,7 +377,7 @@ TEST_F(JobLife, TakesTheLastStepFromRankZerosLastWords) {
   start();
   world.report({.attempt = 1, .step = 190, .total_steps = 200});
   world.pass(1s);
-  world.end(1, 0, 0, R"({"reason": "Done", "exitCode": 0, "step": 200})");
+  world.end(1, 0, 0, R"({"reason": "Done", "exitCode": 0, "progress": {"step": 200, "totalSteps": 200}})");
   world.end(1, 1, 0);
   ASSERT_TRUE(reaches(Phase::succeeded));
   EXPECT_EQ(world.status().step_text, "200/200");

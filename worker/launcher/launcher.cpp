@@ -70,10 +70,7 @@ class Launcher {
   }
 
   [[nodiscard]] std::int64_t speaker() const { return supervisor_.speaker(); }
-  [[nodiscard]] std::optional<std::int64_t> step() const {
-    const auto& progress = supervisor_.progress(supervisor_.speaker() - options_.ranks.first_rank);
-    return progress ? progress->step : std::nullopt;
-  }
+  [[nodiscard]] const std::optional<RankProgress>& progress() const { return supervisor_.progress(0); }
 
  private:
   static Instant now() { return SystemClock{}.instant(); }
@@ -299,7 +296,7 @@ class Launcher {
 
 }  // namespace
 
-void say_end(const RankEnd& end, const std::optional<std::int64_t>& rank, const std::optional<std::int64_t>& step,
+void say_end(const RankEnd& end, const std::optional<std::int64_t>& rank, const std::optional<RankProgress>& progress,
              const Environment& environment) {
   if (end.exit_code == contract::exit_success) {
     logging::info("all ranks of this launcher completed");
@@ -308,7 +305,7 @@ void say_end(const RankEnd& end, const std::optional<std::int64_t>& rank, const 
   } else {
     logging::error("ended", {{"reason", end.reason}, {"exitCode", end.exit_code}, {"error", end.message}});
   }
-  if (auto written = write_termination_message(environment, make_termination_message(end, rank, step)); !written) {
+  if (auto written = write_termination_message(environment, make_termination_message(end, rank, progress)); !written) {
     logging::warn("termination message not written", {{"error", written.error().message}});
   }
 }
@@ -316,7 +313,7 @@ void say_end(const RankEnd& end, const std::optional<std::int64_t>& rank, const 
 void launch(const Options& options, const Environment& environment) {
   Launcher launcher{options};
   const RankEnd end = launcher.run();
-  say_end(end, launcher.speaker(), launcher.step(), environment);
+  say_end(end, launcher.speaker(), launcher.progress(), environment);
   // No destructors: a look-up of a name may hang in the system's resolver for longer than the pod has.
   _exit(end.exit_code);
 }

@@ -14,8 +14,9 @@ namespace trainyard::launcher {
 /// container's orphans too.
 [[noreturn]] void launch(const Options& options, const Environment& environment);
 
-/// The last words of this process: log line and termination message. `rank`: which one speaks; `step`: its last.
-void say_end(const RankEnd& end, const std::optional<std::int64_t>& rank, const std::optional<std::int64_t>& step,
+/// The last words of this process: log line and termination message. `rank`: which one speaks; `progress`: the last
+/// report of this launcher's first rank.
+void say_end(const RankEnd& end, const std::optional<std::int64_t>& rank, const std::optional<RankProgress>& progress,
              const Environment& environment);
 
 }  // namespace trainyard::launcher

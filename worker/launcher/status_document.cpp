@@ -5,34 +5,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "common/rfc3339.hpp"
+#include "worker/launcher/progress_json.hpp"
 
 namespace trainyard::launcher {
 namespace {
 
 using nlohmann::json;
-
-template <typename T>
-void put(json& object, const char* key, const std::optional<T>& value) {
-  if (value) object[key] = *value;
-}
-
-void put_progress(json& object, const RankProgress& progress) {
-  object["phase"] = progress.phase;
-  put(object, "epoch", progress.epoch);
-  put(object, "epochs", progress.epochs);
-  put(object, "step", progress.step);
-  put(object, "totalSteps", progress.total_steps);
-  put(object, "loss", progress.loss);
-  put(object, "samplesPerSecond", progress.samples_per_second);
-  put(object, "etaSeconds", progress.eta_seconds);
-  put(object, "accuracy", progress.accuracy);
-  if (const auto& saved = progress.checkpoint) {
-    object["checkpoint"] = {
-        {"step", saved->step}, {"uri", saved->uri}, {"time", format_rfc3339(saved->time)}, {"bytes", saved->bytes}};
-  }
-  if (!progress.waiting_for.empty()) object["waitingFor"] = progress.waiting_for;
-}
 
 std::string label_value(std::string_view text) {
   std::string escaped;
@@ -77,7 +55,7 @@ std::string make_status_document(const GroupEnvironment& environment, const Stat
               {"rank", status.rank},
               {"worldSize", environment.world_size},
               {"phase", "Rendezvous"}};
-  if (status.progress) put_progress(object, *status.progress);
+  if (status.progress) object.update(to_json(*status.progress));
   if (!status.waiting_for.empty()) object["waitingFor"] = status.waiting_for;
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -46,18 +46,20 @@ TEST(StatusDocument, HoldsWhatIsKnownAndLeavesOutTheRest) {
                   {"worldSize", 2},
                   {"phase", "Rendezvous"},
                   {"waitingFor", "rank 1 of 2 has not come (12 s)"}}));
-  EXPECT_EQ(json::parse(make_status_document(a_group(), {.rank = 0, .progress = a_progress(), .waiting_for = ""})),
-            (json{{"uid", "1a2b"},
-                  {"attempt", 3},
-                  {"rank", 0},
-                  {"worldSize", 2},
-                  {"phase", "Training"},
-                  {"epoch", 1},
-                  {"step", 12},
-                  {"totalSteps", 900},
-                  {"loss", 0.5},
-                  {"checkpoint",
-                   {{"step", 10}, {"uri", "file:///c/step-10/g-1"}, {"time", "1970-01-01T00:00:01Z"}, {"bytes", 7}}}}));
+  EXPECT_EQ(
+      json::parse(make_status_document(a_group(), {.rank = 0, .progress = a_progress(), .waiting_for = ""})),
+      (json{
+          {"uid", "1a2b"},
+          {"attempt", 3},
+          {"rank", 0},
+          {"worldSize", 2},
+          {"phase", "Training"},
+          {"epoch", 1},
+          {"step", 12},
+          {"totalSteps", 900},
+          {"loss", 0.5},
+          {"checkpoint",
+           {{"step", 10}, {"uri", "file:///c/step-10/g-1"}, {"time", "1970-01-01T00:00:01.000000Z"}, {"bytes", 7}}}}));
 }
 
 TEST(StatusDocument, SaysNullForALossThatIsNotFinite) {
@@ -82,27 +84,52 @@ TEST(MetricsDocument, IsPrometheusText) {
 }
 
 TEST(TerminationMessage, HoldsTheEndInTheContractsWords) {
-  EXPECT_EQ(json::parse(make_termination_message(
-                {.exit_code = 90, .reason = "PeerLost", .message = "rank 1 is gone", .culprit = 1}, 0, 120)),
-            (json{{"reason", "PeerLost"},
-                  {"exitCode", 90},
-                  {"rank", 0},
-                  {"message", "rank 1 is gone"},
-                  {"step", 120},
-                  {"culprit", 1}}));
+  EXPECT_EQ(
+      json::parse(make_termination_message(
+          {.exit_code = 90, .reason = "PeerLost", .message = "rank 1 is gone", .culprit = 1}, 0, {})),
+      (json{{"reason", "PeerLost"}, {"exitCode", 90}, {"rank", 0}, {"message", "rank 1 is gone"}, {"culprit", 1}}));
   EXPECT_EQ(json::parse(make_termination_message(
                 {.exit_code = 93, .reason = "InvalidEnvironment", .message = "no", .culprit = {}}, {}, {})),
             (json{{"reason", "InvalidEnvironment"}, {"exitCode", 93}, {"message", "no"}}));
 }
 
+TEST(TerminationMessage, HoldsWhatTheRankReportedLastAndStillHolds) {
+  RankProgress progress = a_progress();
+  progress.phase = "Done";
+  progress.eta_seconds = 3;
+  progress.waiting_for = "nobody";
+  const RankEnd end{.exit_code = 0, .reason = "Completed", .message = "trained 12 steps", .culprit = {}};
+  EXPECT_EQ(
+      json::parse(make_termination_message(end, 0, progress)).at("progress"),
+      (json{
+          {"phase", "Done"},
+          {"epoch", 1},
+          {"step", 12},
+          {"totalSteps", 900},
+          {"loss", 0.5},
+          {"checkpoint",
+           {{"step", 10}, {"uri", "file:///c/step-10/g-1"}, {"time", "1970-01-01T00:00:01.000000Z"}, {"bytes", 7}}}}));
+  progress.checkpoint->uri = std::string(2'000, 'u');
+  EXPECT_FALSE(json::parse(make_termination_message(end, 0, progress)).at("progress").contains("checkpoint"));
+}
+
 TEST(TerminationMessage, StaysWithinItsBoundWhateverTheTextHolds) {
   for (const char c : {'x', '\x01', '\xff', '"'}) {
     const std::string message = make_termination_message(
-        {.exit_code = 1, .reason = "Error", .message = std::string(50'000, c), .culprit = {}}, 0, {});
+        {.exit_code = 1, .reason = "Error", .message = std::string(50'000, c), .culprit = {}}, 0, a_progress());
     EXPECT_LE(message.size(), contract::termination_message_bytes_max);
     EXPECT_GT(message.size(), contract::termination_message_bytes_max / 2);
     EXPECT_TRUE(json::accept(message));
   }
+}
+
+TEST(TerminationMessage, DropsTheProgressWhereItLeavesNoRoom) {
+  RankProgress progress = a_progress();
+  progress.phase = std::string(10'000, '\x01');
+  const RankEnd end{.exit_code = 1, .reason = "Error", .message = std::string(50'000, '\x01'), .culprit = {}};
+  const std::string message = make_termination_message(end, 0, progress);
+  EXPECT_LE(message.size(), contract::termination_message_bytes_max);
+  EXPECT_FALSE(json::parse(message).contains("progress"));
 }
 
 TEST(TerminationMessage, IsWrittenWhereTheEnvironmentSaysOrNotAtAll) {

@@ -41,8 +41,8 @@ json peer_lost(std::int64_t rank, std::int64_t culprit, const std::string& messa
   return {{"reason", "PeerLost"}, {"exitCode", 90}, {"rank", rank}, {"culprit", culprit}, {"message", message}};
 }
 
-json without_step(json message) {
-  message.erase("step");
+json without_progress(json message) {
+  message.erase("progress");
   return message;
 }
 
@@ -84,7 +84,7 @@ TEST(Launcher, EndsTheOtherRanksOfItsPodWithTheOneThatFails) {
   TestGroup group{.world_size = 2, .variables = {{"RANK", ""}, {"NODE_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}}};
   LauncherProcess pod{group, 0, "if [ $RANK = 1 ]; then exit 7; fi; exec $LINKED_RANK deaf"};
   EXPECT_EQ(pod.wait(), 7);
-  EXPECT_EQ(without_step(pod.termination_message()),
+  EXPECT_EQ(without_progress(pod.termination_message()),
             (json{{"reason", "Error"},
                   {"exitCode", 7},
                   {"rank", 1},
@@ -104,7 +104,7 @@ TEST(Launcher, EndsTheGroupWhenARankFailsAndPassesItsWordsOn) {
   stopwatch.print("rank 1 exits by itself, until rank 0's launcher has ended");
   EXPECT_EQ(one.termination_message(),
             (json{{"reason", "InvalidData"}, {"exitCode", 93}, {"rank", 1}, {"message", "rank 1: there is no data"}}));
-  EXPECT_EQ(without_step(zero.termination_message()), peer_lost(0, 1, "rank 1: there is no data"));
+  EXPECT_EQ(without_progress(zero.termination_message()), peer_lost(0, 1, "rank 1: there is no data"));
 }
 
 TEST(Launcher, EndsTheGroupWhenARankIsKilled) {
@@ -121,9 +121,9 @@ TEST(Launcher, EndsTheGroupWhenARankIsKilled) {
     EXPECT_EQ(other.wait(), 90);
     stopwatch.print("rank " + std::to_string(victim) + " is killed, until the other's launcher has ended");
     const std::string message = "rank " + std::to_string(victim) + " was killed by signal 9 (SIGKILL)";
-    EXPECT_EQ(without_step(killed.termination_message()),
+    EXPECT_EQ(without_progress(killed.termination_message()),
               (json{{"reason", "Killed"}, {"exitCode", 137}, {"rank", victim}, {"message", message}}));
-    EXPECT_EQ(without_step(other.termination_message()), peer_lost(1 - victim, victim, message));
+    EXPECT_EQ(without_progress(other.termination_message()), peer_lost(1 - victim, victim, message));
   }
 }
 
@@ -174,7 +174,7 @@ TEST(Launcher, KillsARankThatLivesButMakesNoProgress) {
             (json{{"reason", "Hang"},
                   {"exitCode", 95},
                   {"rank", 1},
-                  {"step", 1},
+                  {"progress", {{"phase", "Training"}, {"step", 1}, {"totalSteps", 1'000'000}, {"loss", 1.0}}},
                   {"message", "rank 1 made no progress for 2 s; last seen in phase Training, after step 1"}}));
 }
 
@@ -224,7 +224,7 @@ TEST(Launcher, SavesAndEndsPreemptedWhenAskedToStop) {
   ASSERT_TRUE(eventually([&] { return is_together(zero) && is_together(one); }));
   one.send_signal(SIGTERM);
   EXPECT_EQ(one.wait(), 91);
-  EXPECT_EQ(without_step(one.termination_message()),
+  EXPECT_EQ(without_progress(one.termination_message()),
             (json{{"reason", "Preempted"}, {"exitCode", 91}, {"rank", 1}, {"message", "saved and stopped"}}));
   zero.send_signal(SIGTERM);
   EXPECT_EQ(zero.wait(), 91) << "a peer that stopped as asked is no loss";
@@ -266,7 +266,7 @@ TEST(Launcher, SaysWhoHasNotComeAndGivesUpAtTheDeadline) {
   EXPECT_TRUE(zero.has_printed("waiting for the group  rank=0  waitingFor=rank 1 of 3 has not come ("))
       << zero.output();
   EXPECT_TRUE(two.has_printed("waiting for the group  rank=2  waitingFor=rank 1 of 3 has not come (")) << two.output();
-  const json message = without_step(zero.termination_message());
+  const json message = without_progress(zero.termination_message());
   EXPECT_EQ(message.at("reason"), "Rendezvous");
   EXPECT_EQ(message.at("message"),
             "the group did not come together in time: waiting for rank 1 of 3 has not come (4 s)");
@@ -295,7 +295,7 @@ TEST(Launcher, RefusesAnOlderAttemptByName) {
   LauncherProcess stray{group, 1, "exec $LINKED_RANK train", old};
   EXPECT_EQ(stray.wait(), 92);
   EXPECT_EQ(
-      without_step(stray.termination_message()).at("message"),
+      without_progress(stray.termination_message()).at("message"),
       "this is attempt 1, but attempt 2 of the same job is running at 127.0.0.1:" + std::to_string(group.peer_port));
   EXPECT_TRUE(
       zero.has_printed("peer refused  error=rank 1 of job test (u), attempt 1 has come to job test (u), attempt 2"));

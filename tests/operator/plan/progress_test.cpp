@@ -1,0 +1,109 @@
+#include "operator/plan/progress.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "operator/plan/conditions.hpp"
+#include "operator/plan/plan.hpp"
+#include "tests/builders/an_observed.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+using builders::a_job;
+using builders::an_observed;
+using builders::start;
+using resource::Phase;
+using namespace std::chrono_literals;
+
+const Time later = start + 10s;
+
+constexpr const char* last_words =
+    R"({"reason":"Completed","exitCode":0,"rank":0,"message":"trained 900 steps","progress":)"
+    R"({"phase":"Done","epoch":3,"step":900,"totalSteps":900,"loss":0.3123456789,)"
+    R"("accuracy":0.9,"samplesPerSecond":2400,"checkpoint":)"
+    R"({"step":900,"uri":"s3://m/step-900/g-1","time":"2026-01-01T00:00:00Z","bytes":7}}})";
+
+ProgressReport polled(std::int64_t step) {
+  return {.attempt = 1, .epoch = 1, .step = step, .total_steps = 900, .loss = 0.5, .estimated_end = later + 60s};
+}
+
+resource::TrainingJobStatus status_after(const Observed& observed) {
+  return make_plan(observed, later).status.value_or(observed.job.status);
+}
+
+TEST(TakeReports, KeepsWhatWasPolledLast) {
+  const auto status = status_after(an_observed().with([](Observed& observed) { observed.progress = polled(512); }));
+  EXPECT_EQ(
+      status.progress,
+      (resource::Progress{.epoch = 1, .step = 512, .total_steps = 900, .loss = 0.5, .estimated_end = later + 60s}));
+  EXPECT_EQ(status.step_text, "512/900");
+  EXPECT_TRUE(is_condition_true(status, condition_training));
+}
+
+TEST(TakeReports, IgnoresAnotherAttemptsReport) {
+  const auto status = status_after(an_observed().with([](Observed& observed) {
+    observed.progress = polled(512);
+    observed.progress->attempt = 2;
+  }));
+  EXPECT_FALSE(status.progress);
+}
+
+TEST(TakeReports, EndsWithWhatRankZeroWroteLastAndNotWithTheLastPoll) {
+  const auto status =
+      status_after(an_observed(a_job().checkpoint()).ended(0, 0, last_words).ended(1, 0).with([](Observed& observed) {
+        observed.progress = polled(512);
+      }));
+  EXPECT_EQ(status.phase, Phase::succeeded);
+  EXPECT_EQ(status.progress, (resource::Progress{.epoch = 3,
+                                                 .step = 900,
+                                                 .total_steps = 900,
+                                                 .loss = 0.312346,
+                                                 .accuracy = 0.9,
+                                                 .samples_per_second = 2400.0,
+                                                 .estimated_end = {}}));
+  EXPECT_EQ(status.step_text, "900/900");
+  ASSERT_TRUE(status.checkpoint);
+  EXPECT_EQ(status.checkpoint->step, 900);
+  EXPECT_EQ(status.checkpoint->uri, "s3://m/step-900/g-1");
+}
+
+TEST(TakeReports, CountsACheckpointThatALostRankZeroWroteOfBeforeItsLossIsCharged) {
+  const auto observed = an_observed(a_job().checkpoint()).ended(0, 1, last_words).with([](Observed& changed) {
+    changed.job.status.attempts_without_progress = 2;
+  });
+  const auto status = status_after(observed);
+  EXPECT_EQ(status.phase, Phase::restarting);
+  EXPECT_EQ(status.checkpoint->step, 900);
+}
+
+TEST(TakeReports, TakesWhatIsSavedWhileTheJobIsBeingSuspended) {
+  const auto status = status_after(
+      an_observed(a_job().checkpoint().suspended()).phase(Phase::suspending, "Suspended").ended(0, 91, last_words));
+  ASSERT_TRUE(status.checkpoint);
+  EXPECT_EQ(status.checkpoint->step, 900);
+}
+
+TEST(TakeReports, RoundsToWhatAColumnHoldsAndLeavesOutWhatIsNotFinite) {
+  const auto status = status_after(an_observed().with([](Observed& observed) {
+    observed.progress = polled(512);
+    observed.progress->loss = std::nan("");
+    observed.progress->samples_per_second = 12345.678901;
+  }));
+  EXPECT_FALSE(status.progress->loss);
+  EXPECT_EQ(status.progress->samples_per_second, 12345.7);
+  EXPECT_TRUE(is_condition_true(status, condition_non_finite_loss));
+}
+
+TEST(ReadProgressReport, TakesNullForANumberThatIsNotFiniteAndForgivesOtherTypes) {
+  const auto report =
+      read_progress_report({{"loss", nullptr}, {"step", "x"}, {"checkpoint", {{"step", -1}}}}, 3, later);
+  EXPECT_EQ(report.attempt, 3);
+  EXPECT_TRUE(std::isnan(*report.loss));
+  EXPECT_FALSE(report.step);
+  EXPECT_FALSE(report.checkpoint);
+}
+
+}  // namespace
+}  // namespace trainyard::plan
