@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 namespace trainyard::cli {
 namespace {
@@ -16,6 +17,7 @@ constexpr int usual_width = 80;
 
 void Console::print(const std::string& line) {
   clear();
+  end_line();
   std::fprintf(stream_, "%s\n", line.c_str());
   std::fflush(stream_);
 }
@@ -23,6 +25,7 @@ void Console::print(const std::string& line) {
 void Console::write(const std::string& bytes) {
   clear();
   std::fwrite(bytes.data(), 1, bytes.size(), stream_);
+  is_line_open_ = !bytes.ends_with('\n');
   std::fflush(stream_);
 }
 
@@ -30,8 +33,10 @@ void Console::show(const std::string& status, Instant now) {
   if (status.empty() || status == shown_) return;
   if (width_ == 0) {
     if (!shown_.empty() && now - shown_at_ < pipe_interval) return;
+    end_line();
     std::fprintf(stream_, "%s\n", status.c_str());
   } else {
+    if (shown_.empty()) end_line();
     // A line that wraps could not be rewritten.
     const std::string_view visible = std::string_view{status}.substr(0, static_cast<std::size_t>(width_ - 1));
     std::fprintf(stream_, "\r\033[K%.*s", static_cast<int>(visible.size()), visible.data());
@@ -39,6 +44,10 @@ void Console::show(const std::string& status, Instant now) {
   std::fflush(stream_);
   shown_ = status;
   shown_at_ = now;
+}
+
+void Console::end_line() {
+  if (std::exchange(is_line_open_, false)) std::fputc('\n', stream_);
 }
 
 void Console::clear() {

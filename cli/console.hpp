@@ -20,15 +20,18 @@ class Console {
   Console& operator=(const Console&) = delete;
 
   void print(const std::string& line);
-  /// Bytes of a program's output, written as they are.
+  /// Bytes of a program's output, written as they are. Our own words begin a new line after them.
   void write(const std::string& bytes);
   void show(const std::string& status, Instant now);
   /// Takes the status line away.
   void clear();
 
  private:
+  void end_line();
+
   std::FILE* stream_;
   int width_;
+  bool is_line_open_ = false;  // Output that was written has no line end yet.
   std::string shown_;
   Instant shown_at_{};
 };

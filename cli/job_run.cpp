@@ -8,7 +8,6 @@
 #include "cli/checkpoint_folder.hpp"
 #include "cli/job_watch.hpp"
 #include "cli/progress_text.hpp"
-#include "cli/stop_signals.hpp"
 #include "local/cluster.hpp"
 #include "operator/plan/names.hpp"
 
@@ -28,47 +27,47 @@ bool is_over(const TrainingJobStatus& status) {
 
 class JobRun {
  public:
-  JobRun(const nlohmann::json& job, const RunFolder& folder, JobRunOptions options, Console& console)
+  JobRun(const nlohmann::json& job, const RunFolder& folder, JobRunOptions options, RunConsoles consoles,
+         const StopSignals& signals)
       : object_(job),
         name_space_(job.at("metadata").value("namespace", "default")),
         name_(job.at("metadata").value("name", "")),
         folder_(folder),
         options_(std::move(options)),
-        console_(console),
+        consoles_(consoles),
+        signals_(signals),
         follower_(folder.logs(), options_.shown_logs) {}
 
   int run() {
-    // Before the cluster's threads, which are to have these signals blocked.
-    const StopSignals signals;
     const Instant began = clock_.instant();
     local::Cluster cluster{clock_, {.kubelet = options_.kubelet}};
     if (const auto created = cluster.api().create(kube::training_jobs, name_space_, object_); !created) {
-      console_.print("error: " + created.error().message);
+      consoles_.words.print("error: " + created.error().message);
       return 1;
     }
     JobWatch watch{cluster.api(), name_space_, name_};
-    return follow(watch, cluster.api(), signals, began);
+    return follow(watch, cluster.api(), began);
   }
 
  private:
-  int follow(JobWatch& watch, kube::Api& api, const StopSignals& signals, Instant began) {
+  int follow(JobWatch& watch, kube::Api& api, Instant began) {
     while (true) {
       watch.wait(look_interval);
       const auto job = watch.latest();
       if (job) tell(*job);
-      if (signals.count() >= 2) {
-        console_.print("Killed. The last complete checkpoint is where the next run goes on.");
-        return 128 + signals.first();
+      if (signals_.count() >= 2) {
+        consoles_.words.print("Killed. The last complete checkpoint is where the next run goes on.");
+        return 128 + signals_.first();
       }
-      if (signals.count() == 1) suspend(api);
+      if (signals_.count() == 1) suspend(api);
       if (job && (is_over(job->status) || (is_stopping_ && job->status.phase == Phase::suspended))) {
-        return finish(*job, api, signals, began);
+        return finish(*job, api, began);
       }
     }
   }
 
   void tell(const TrainingJob& job) {
-    if (const std::string output = follower_.read(job.status.attempt); !output.empty()) console_.write(output);
+    show(follower_.read(job.status.attempt));
     // Where streams are apart a rank has no one file that could be named.
     const std::filesystem::path shown_log_folder = options_.kubelet.has_separate_streams ? "" : folder_.logs();
     if (const std::string line = ended_attempt_line(told_, job.status, shown_log_folder); !line.empty())
@@ -77,36 +76,41 @@ class JobRun {
     told_ = job.status;
     if (options_.is_quiet) return;
     const auto epochs = job.spec.training ? job.spec.training->epochs : std::nullopt;
-    if (!is_over(job.status)) console_.show(progress_line(job.status, epochs, clock_.now()), clock_.instant());
+    if (!is_over(job.status)) consoles_.words.show(progress_line(job.status, epochs, clock_.now()), clock_.instant());
+  }
+
+  void show(const RankOutput& news) {
+    if (!news.output.empty()) consoles_.output.write(news.output);
+    if (!news.error.empty()) consoles_.error.write(news.error);
   }
 
   void suspend(kube::Api& api) {
     if (std::exchange(is_stopping_, true)) return;
-    if (!options_.is_quiet) console_.print("\nStopping: the ranks save and end. Ctrl-C again kills them.");
     const auto patched =
         api.patch(kube::training_jobs, name_space_, name_, kube::PatchType::merge, {{"spec", {{"suspend", true}}}});
-    if (!patched) console_.print("error: " + patched.error().message);
+    consoles_.words.print("\nStopping: the ranks save and end. Ctrl-C again kills them.");
+    if (!patched) consoles_.words.print("error: " + patched.error().message);
   }
 
-  int finish(TrainingJob job, kube::Api& api, const StopSignals& signals, Instant began) {
+  int finish(TrainingJob job, kube::Api& api, Instant began) {
     // What came after the last report.
     if (const auto newest = job.spec.checkpoint ? newest_checkpoint(job.spec.checkpoint->uri) : std::nullopt;
         newest && (!job.status.checkpoint || newest->step > job.status.checkpoint->step)) {
       job.status.checkpoint = newest;
     }
-    if (const std::string output = follower_.read_rest(); !output.empty()) console_.write(output);
-    console_.clear();
+    show(follower_.read_rest());
+    consoles_.words.clear();
     const bool is_good = job.status.phase == Phase::succeeded;
     if (!options_.is_quiet || !is_good) {
       const Outcome outcome{.logs = folder_.logs(),
                             .took = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.instant() - began),
                             .worker_message = last_word(api, job),
                             .is_brief = options_.kubelet.has_separate_streams};
-      for (const auto& line : summary_of(job, outcome)) console_.print(line);
+      for (const auto& line : summary_of(job, outcome)) consoles_.words.print(line);
     }
     if (job.status.phase == Phase::suspended) {
-      if (job.spec.checkpoint) console_.print("The same command goes on from the last checkpoint.");
-      return 128 + signals.first();
+      if (job.spec.checkpoint) consoles_.words.print("The same command goes on from the last checkpoint.");
+      return 128 + signals_.first();
     }
     return is_good ? 0 : 1;
   }
@@ -122,7 +126,7 @@ class JobRun {
   }
 
   void print_news(const std::string& line) {
-    console_.print(fmt::format("{:%H:%M:%S}  {}", fmt::localtime(std::time(nullptr)), line));
+    consoles_.words.print(fmt::format("{:%H:%M:%S}  {}", fmt::localtime(std::time(nullptr)), line));
   }
 
   const nlohmann::json& object_;
@@ -130,7 +134,8 @@ class JobRun {
   const std::string name_;
   const RunFolder& folder_;
   const JobRunOptions options_;
-  Console& console_;
+  const RunConsoles consoles_;
+  const StopSignals& signals_;
   const SystemClock clock_;
   OutputFollower follower_;
   TrainingJobStatus told_;
@@ -139,8 +144,9 @@ class JobRun {
 
 }  // namespace
 
-int run_job(const nlohmann::json& job, const RunFolder& folder, JobRunOptions options, Console& console) {
-  return JobRun{job, folder, std::move(options), console}.run();
+int run_job(const nlohmann::json& job, const RunFolder& folder, JobRunOptions options, RunConsoles consoles,
+            const StopSignals& signals) {
+  return JobRun{job, folder, std::move(options), consoles, signals}.run();
 }
 
 }  // namespace trainyard::cli

@@ -31,6 +31,12 @@ std::string LogTail::read_lines() {
   return lines;
 }
 
+std::string LogTail::read_soon() {
+  const bool is_overdue = !part_.empty();
+  std::string lines = read_lines();
+  return is_overdue ? lines + rest() : lines;
+}
+
 std::string with_prefix(const std::string& lines, const std::string& prefix) {
   std::string text;
   for (std::size_t begin = 0; begin < lines.size();) {

@@ -16,7 +16,9 @@ class LogTail {
   [[nodiscard]] std::string read();
   /// The same, up to the last line's end; what stands behind it comes when it has become a line.
   [[nodiscard]] std::string read_lines();
-  /// What read_lines() has kept back.
+  /// The same, and whatever an earlier call has kept back, with all that came after it.
+  [[nodiscard]] std::string read_soon();
+  /// What these two have kept back.
   [[nodiscard]] std::string rest() { return std::exchange(part_, {}); }
 
  private:

@@ -4,6 +4,7 @@
 #include "cli/logs.hpp"
 #include "cli/render.hpp"
 #include "cli/run.hpp"
+#include "cli/run_command.hpp"
 #include "cli/validate.hpp"
 #include "common/logging.hpp"
 

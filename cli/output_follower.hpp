@@ -18,6 +18,13 @@ struct FollowedLog {
   bool operator==(const FollowedLog&) const = default;
 };
 
+/// New output by the stream of ours that it belongs on; what ranks write into one log is all `output`.
+struct RankOutput {
+  std::string output;
+  std::string error;
+  bool operator==(const RankOutput&) const = default;
+};
+
 /// Output of ranks as it comes, attempt after attempt. Used by one thread.
 class OutputFollower {
  public:
@@ -26,11 +33,14 @@ class OutputFollower {
 
   /// What is new in the logs of `attempt`; at its first call for a later attempt also all that was left of the one
   /// before.
-  [[nodiscard]] std::string read(std::int64_t attempt);
+  /// Behind a prefix only whole lines; otherwise a part of one (a prompt, a progress bar) comes a call later.
+  [[nodiscard]] RankOutput read(std::int64_t attempt);
   /// All that is left, whole lines or not.
-  [[nodiscard]] std::string read_rest();
+  [[nodiscard]] RankOutput read_rest();
 
  private:
+  static void append(const FollowedLog& log, const std::string& text, RankOutput& news);
+
   const std::filesystem::path logs_;
   const std::vector<FollowedLog> followed_;
   std::int64_t attempt_ = 0;

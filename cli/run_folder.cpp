@@ -43,16 +43,23 @@ Result<RunFolder> RunFolder::open(const fs::path& folder, Time now) {
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     return fail(ErrorKind::conflict,
                 fmt::format("another `trainyard run` works in {}; wait for it, stop it, or name another "
-                            "folder by --dir",
+                            "folder by --dir (of a command --log-dir)",
                             path.string()));
   }
   const std::string name = folder_name(now);
   if (auto made = make_folder(path / "logs" / name); !made) return tl::unexpected(made.error());
+  // Renamed over the old link, so that there is one at every moment.
   std::error_code error;
-  fs::remove(path / "logs" / "latest", error);
-  fs::create_directory_symlink(name, path / "logs" / "latest", error);
+  const fs::path fresh = path / "logs" / ".latest";
+  fs::remove(fresh, error);
+  fs::create_directory_symlink(name, fresh, error);
+  if (!error) fs::rename(fresh, path / "logs" / "latest", error);
   if (error) return fail(ErrorKind::io, fmt::format("cannot link {}/logs/latest: {}", path.string(), error.message()));
   return RunFolder{path, path / "logs" / name, std::move(lock)};
+}
+
+fs::path RunFolder::checkpoints_in(const fs::path& folder) {
+  return fs::absolute(folder).lexically_normal() / "checkpoints";
 }
 
 fs::path default_run_folder(const std::string& job) {

@@ -20,7 +20,8 @@ class RunFolder {
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] const std::filesystem::path& logs() const { return logs_; }
-  [[nodiscard]] std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  /// Absolute; of a run that may never have been.
+  [[nodiscard]] static std::filesystem::path checkpoints_in(const std::filesystem::path& folder);
 
  private:
   RunFolder(std::filesystem::path path, std::filesystem::path logs, local::FileDescriptor lock)

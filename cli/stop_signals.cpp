@@ -11,7 +11,13 @@ namespace {
 sigset_t watched_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals, number);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    // What is ignored from the start is so for a reason: nohup, a shell's background. Once blocked it would be pending
+    // all the same.
+    struct sigaction action {};
+    if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
+    ::sigaddset(&signals, number);
+  }
   return signals;
 }
 

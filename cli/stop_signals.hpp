@@ -5,7 +5,8 @@
 
 namespace trainyard::cli {
 
-/// Ctrl-C and its relatives (SIGINT, SIGTERM, SIGHUP) as a number that others can look at. Made before other threads
+/// Ctrl-C and its relatives (SIGINT, SIGTERM, SIGHUP; not those that this process was started to ignore) as a number
+/// that others can look at. Made before other threads
 /// are started, so that all of them have the signals blocked and none is interrupted. Any thread may ask.
 class StopSignals {
  public:

@@ -5,6 +5,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+
+#include "common/contract.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -27,6 +30,11 @@ std::string normal(const std::filesystem::path& path) {
   std::string text = path.lexically_normal().string();
   while (text.size() > 1 && text.ends_with('/')) text.pop_back();
   return text;
+}
+
+/// The path of a file:// URI; empty for another one.
+std::string file_path(const std::string& uri) {
+  return uri.starts_with(file_scheme) ? normal(uri.substr(file_scheme.size())) : "";
 }
 
 /// What follows `folder` in `path`: "/a/b" under "/a" is "/b"; nothing when `path` is not under it.
@@ -62,23 +70,40 @@ Result<ClaimFolders> folders_of_volumes(const json& pod_spec, const ClaimFolders
   return by_volume;
 }
 
-/// The longest mount wins, as in a mount table.
-void move_mounts(json& container, const ClaimFolders& by_volume, const std::string& checkpoint_path,
-                 std::optional<std::string>& moved_path) {
-  std::size_t longest = 0;
-  if (!container.contains("volumeMounts")) return;
+struct MovedMount {
+  std::string from;
+  std::string to;
+};
+
+std::vector<MovedMount> move_mounts(json& container, const ClaimFolders& by_volume) {
+  std::vector<MovedMount> moved;
+  if (!container.contains("volumeMounts")) return moved;
   for (json& mount : container.at("volumeMounts")) {
     const auto folder = by_volume.find(mount.value("name", ""));
     if (folder == by_volume.end()) continue;
-    const std::string mounted_at = normal(mount.value("mountPath", ""));
-    const std::string source = normal(std::filesystem::path{folder->second} / mount.value("subPath", ""));
-    mount["mountPath"] = source;
-    const auto rest = rest_under(checkpoint_path, mounted_at);
-    if (rest && mounted_at.size() >= longest) {
-      longest = mounted_at.size();
-      moved_path = source + *rest;
-    }
+    moved.push_back({.from = normal(mount.value("mountPath", "")),
+                     .to = normal(std::filesystem::path{folder->second} / mount.value("subPath", ""))});
+    mount["mountPath"] = moved.back().to;
   }
+  return moved;
+}
+
+/// `path`, or where it leads after the mounts have moved. The longest mount wins, as in a mount table.
+std::string follow(const std::string& path, const std::vector<MovedMount>& mounts) {
+  std::string followed = path;
+  std::size_t longest = 0;
+  for (const auto& mount : mounts) {
+    const auto rest = rest_under(path, mount.from);
+    if (!rest || mount.from.size() < longest) continue;
+    longest = mount.from.size();
+    followed = mount.to + *rest;
+  }
+  return followed;
+}
+
+void follow_uri(json& spec, const json::json_pointer& field, const std::vector<MovedMount>& mounts) {
+  if (const auto path = file_path(spec.value(field, "")); !path.empty())
+    spec[field] = std::string{file_scheme} + follow(path, mounts);
 }
 
 }  // namespace
@@ -99,30 +124,45 @@ Result<void> add_claim_folder(std::string_view flag, ClaimFolders& folders) {
 
 Result<json> with_claim_folders(json job, const ClaimFolders& folders) {
   json& spec = job.at("spec");
-  if (const auto data = "/training/data"_json_pointer; spec.contains(data)) {
+  const auto data = "/training/data"_json_pointer;
+  const bool is_data_mounted = spec.contains(data) && spec.at(data).value("volumeClaim", "").empty();
+  if (spec.contains(data)) {
     if (const auto moved = move_data(spec.at(data), folders); !moved) return tl::unexpected{moved.error()};
   }
-  const auto template_spec = "/template/spec"_json_pointer;
-  if (!spec.contains(template_spec)) return job;
-  json& pod_spec = spec.at(template_spec);
-  const auto by_volume = folders_of_volumes(pod_spec, folders);
-  if (!by_volume) return tl::unexpected{by_volume.error()};
-
-  const auto uri_field = "/checkpoint/uri"_json_pointer;
-  const std::string uri = spec.value(uri_field, "");
-  const std::string checkpoint_path = uri.starts_with(file_scheme) ? normal(uri.substr(file_scheme.size())) : "";
-  for (const char* list : {"containers", "initContainers"}) {
-    if (!pod_spec.contains(list)) continue;
-    const bool is_lone = pod_spec.at(list).size() == 1;
-    for (json& container : pod_spec.at(list)) {
-      const bool is_worker =
-          std::string_view{list} == "containers" && (is_lone || container.value("name", "") == "worker");
-      std::optional<std::string> moved_path;
-      move_mounts(container, *by_volume, checkpoint_path, moved_path);
-      if (is_worker && moved_path && !checkpoint_path.empty()) spec[uri_field] = std::string{file_scheme} + *moved_path;
+  const auto containers = "/template/spec/containers"_json_pointer;
+  if (const auto pod_spec = "/template/spec"_json_pointer; spec.contains(pod_spec)) {
+    const auto by_volume = folders_of_volumes(spec.at(pod_spec), folders);
+    if (!by_volume) return tl::unexpected{by_volume.error()};
+    // Others know their mounts by the paths that stand in their own programs.
+    if (!spec.contains("training") || !spec.contains(containers)) return job;
+    for (json& container : spec.at(containers)) {
+      if (spec.at(containers).size() > 1 && container.value("name", "") != contract::worker_container) continue;
+      const auto mounts = move_mounts(container, *by_volume);
+      follow_uri(spec, "/checkpoint/uri"_json_pointer, mounts);
+      follow_uri(spec, "/training/data/uri"_json_pointer, mounts);
+      if (const std::string path = is_data_mounted ? spec.at(data).value("path", "") : ""; path.starts_with('/'))
+        spec.at(data)["path"] = follow(normal(path), mounts);
     }
   }
   return job;
+}
+
+Result<std::vector<std::string>> missing_folders(const json& job, const json& adapted, const ClaimFolders& folders) {
+  std::set<std::string> claims{job.at("spec").value("/training/data/volumeClaim"_json_pointer, "")};
+  for (const json& volume : job.at("spec").value("/template/spec/volumes"_json_pointer, json::array()))
+    claims.insert(volume.value("/persistentVolumeClaim/claimName"_json_pointer, ""));
+  const std::string checkpoints = file_path(adapted.at("spec").value("/checkpoint/uri"_json_pointer, ""));
+  std::vector<std::string> missing;
+  for (const auto& claim : claims) {
+    const auto folder = folders.find(claim);
+    std::error_code error;
+    if (folder == folders.end() || std::filesystem::is_directory(folder->second, error)) continue;
+    if (!rest_under(checkpoints, folder->second)) {
+      return fail(ErrorKind::not_found, fmt::format("--volume {}={}: there is no such folder", claim, folder->second));
+    }
+    missing.push_back(folder->second);
+  }
+  return missing;
 }
 
 json with_checkpoint_folder(json job, const std::string& folder) {

@@ -1,6 +1,7 @@
 #include "local/container.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -115,13 +116,13 @@ Result<void> check_mounts(const json& pod, const json& container, const Containe
         return fail(ErrorKind::not_found, fmt::format("persistentvolumeclaim \"{}\" not found", claim));
       }
       // With subPath the mount is a folder within the claim's.
-      const std::string source =
-          (std::filesystem::path{mapped->second} / mount.value("subPath", "")).lexically_normal();
-      if (source == path || mapped->second == path) continue;
-      return fail(ErrorKind::invalid,
-                  fmt::format("volume {} cannot be mounted at {} on this machine: the claim {} is the folder {}, "
-                              "so mountPath would have to be that",
-                              name, path, claim, mapped->second));
+      const std::filesystem::path source = std::filesystem::path{mapped->second} / mount.value("subPath", ".");
+      if ((source / "").lexically_normal() == (std::filesystem::path{path} / "").lexically_normal()) continue;
+      return fail(
+          ErrorKind::invalid,
+          fmt::format("volume {} cannot be mounted at {} on this machine, where nothing is mounted: the claim {} "
+                      "is the folder {}; a program finds it only where both are the same path",
+                      name, path, claim, mapped->second));
     }
     return fail(ErrorKind::invalid, fmt::format("volume {} cannot be mounted at {} on this machine", name, path));
   }
@@ -148,6 +149,11 @@ Result<std::vector<std::string>> command_of(const json& container, const Variabl
   return arguments;
 }
 
+/// As CUDA_VISIBLE_DEVICES has it. None is "-1" and not an empty text, which many programs take for "not set".
+std::string device_list(const std::vector<std::string>& gpus) {
+  return gpus.empty() ? "-1" : fmt::format("{}", fmt::join(gpus, ","));
+}
+
 }  // namespace
 
 Result<ProcessSpec> resolve_container(const json& pod, const json& container, const ContainerContext& context) {
@@ -159,8 +165,9 @@ Result<ProcessSpec> resolve_container(const json& pod, const json& container, co
 
   Variables environment = context.inherited;
   environment["HOSTNAME"] = pod.at("metadata").value("name", "");
-  if (context.visible_gpus) environment["CUDA_VISIBLE_DEVICES"] = *context.visible_gpus;
+  if (context.visible_gpus) environment["CUDA_VISIBLE_DEVICES"] = device_list(*context.visible_gpus);
   for (const auto& [name, value] : *declared) environment[name] = value;
+  for (const auto& [name, value] : context.overrides) environment[name] = expand_variables(value, *declared);
   // Last: it is where the termination message is read from.
   environment[std::string{contract::env_termination_log}] = context.termination_log;
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/result.hpp"
 #include "local/process_group.hpp"
@@ -21,9 +22,10 @@ struct ContainerContext {
   std::string worker_program;   ///< What a container of a `training` job runs that names no command. Empty: such a one
                                 ///< is refused.
   std::string termination_log;  ///< File for the termination message.
-  std::optional<std::string>
-      visible_gpus;   ///< CUDA_VISIBLE_DEVICES; empty text: none. Not set: nothing is said about GPUs.
-  Variables volumes;  ///< Folder of each PersistentVolumeClaim that is mapped.
+  std::optional<std::vector<std::string>>
+      visible_gpus;     ///< What CUDA_VISIBLE_DEVICES names. Not set: nothing is said about GPUs.
+  Variables overrides;  ///< Set over the container's own, in which $(NAME) finds the container's.
+  Variables volumes;    ///< Folder of each PersistentVolumeClaim that is mapped.
   /// The Secret of that name in the pod's namespace; not_found when there is none.
   std::function<Result<Variables>(const std::string& name)> read_secret;
 };

@@ -1,7 +1,6 @@
 #include "local/process_kubelet.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 
@@ -188,9 +187,8 @@ std::vector<std::string> ProcessKubelet::free_gpus() const {
       if (!container.state.end) taken.insert(container.gpus.begin(), container.gpus.end());
     });
   }
-  std::vector<std::string> free;
-  std::copy_if(options_.gpus.begin(), options_.gpus.end(), std::back_inserter(free),
-               [&](const std::string& gpu) { return !taken.contains(gpu); });
+  std::vector<std::string> free = options_.gpus.value_or(std::vector<std::string>{});
+  std::erase_if(free, [&](const std::string& gpu) { return taken.contains(gpu); });
   return free;
 }
 
@@ -239,9 +237,8 @@ void ProcessKubelet::start_container(PodRun& pod, ContainerRun& container) {
   const ContainerContext context{.inherited = options_.inherited,
                                  .worker_program = options_.worker_program,
                                  .termination_log = container.termination_log.string(),
-                                 .visible_gpus = options_.gpus.empty()
-                                                     ? std::nullopt
-                                                     : std::optional{fmt::format("{}", fmt::join(container.gpus, ","))},
+                                 .visible_gpus = options_.gpus ? std::optional{container.gpus} : std::nullopt,
+                                 .overrides = options_.overrides,
                                  .volumes = options_.volumes,
                                  .read_secret = [this](const std::string& name) -> Result<Variables> {
                                    const auto found = options_.secrets.find(name);

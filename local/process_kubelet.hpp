@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -21,10 +22,13 @@ struct ProcessKubeletOptions {
   std::filesystem::path log_folder;
   bool has_separate_streams = false;  ///< Standard output and error go to files of their own (log_files.hpp).
   Variables inherited;                ///< Environment that every container begins with.
+  Variables overrides;                ///< See ContainerContext.
   std::string worker_program;         ///< See ContainerContext.
   std::map<std::string, Variables> secrets;
-  Variables volumes;              ///< Folder of each claim.
-  std::vector<std::string> gpus;  ///< Devices to give out, as they stand in CUDA_VISIBLE_DEVICES.
+  Variables volumes;  ///< Folder of each claim.
+  /// Devices to give out, as they stand in CUDA_VISIBLE_DEVICES; a container that asks for none sees none. Not set:
+  /// nothing is given out, and every container sees what this process does.
+  std::optional<std::vector<std::string>> gpus;
 };
 
 /// Scheduler and kubelet of a cluster that is this machine: binds pods, runs their containers as child processes (init

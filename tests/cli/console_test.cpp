@@ -64,6 +64,9 @@ TEST(Console, WritesOutputAsItIs) {
   Console console{memory.stream(), 0};
   console.write("a\nb");
   EXPECT_EQ(memory.text(), "a\nb");
+  console.print("news");
+  console.show("step 1", start);
+  EXPECT_EQ(memory.text(), "a\nb\nnews\nstep 1\n");
 }
 
 }  // namespace

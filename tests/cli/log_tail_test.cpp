@@ -39,6 +39,18 @@ TEST_F(LogTailTest, KeepsBackALineThatIsNotWhole) {
   EXPECT_EQ(tail.rest(), "");
 }
 
+TEST_F(LogTailTest, APartOfALineComesACallLaterWhetherOrNotItHasGrown) {
+  LogTail tail{folder_.file("log")};
+  append("log", "one\n10%");
+  EXPECT_EQ(tail.read_soon(), "one\n");
+  EXPECT_EQ(tail.read_soon(), "10%");
+  append("log", "\r20%");
+  EXPECT_EQ(tail.read_soon(), "");
+  append("log", "\r30%");
+  EXPECT_EQ(tail.read_soon(), "\r20%\r30%");
+  EXPECT_EQ(tail.read_soon(), "");
+}
+
 TEST_F(LogTailTest, ReadsALargeFileInPieces) {
   append("log", std::string(3'000'000, 'x'));
   LogTail tail{folder_.file("log")};
@@ -58,14 +70,23 @@ TEST(WithPrefix, StandsBeforeEachLine) {
 
 TEST_F(LogTailTest, TheFollowerShowsEachAttemptToItsLastWord) {
   OutputFollower follower{folder_.path(), {{.rank = 0}, {.rank = 1, .prefix = "[1] "}}};
-  EXPECT_EQ(follower.read(1), "");
+  EXPECT_EQ(follower.read(1), RankOutput{});
   append("attempt-1/rank-0.log", "a\n");
   append("attempt-1/rank-1.log", "b\nlast");
-  EXPECT_EQ(follower.read(1), "a\n[1] b\n");
+  EXPECT_EQ(follower.read(1).output, "a\n[1] b\n");
   append("attempt-1/rank-0.log", "late\n");
   append("attempt-2/rank-0.log", "new\n");
-  EXPECT_EQ(follower.read(2), "late\n[1] last\nnew\n");
-  EXPECT_EQ(follower.read_rest(), "");
+  EXPECT_EQ(follower.read(2).output, "late\n[1] last\nnew\n");
+  EXPECT_EQ(follower.read_rest(), RankOutput{});
+}
+
+TEST_F(LogTailTest, TheFollowerKeepsStandardErrorApart) {
+  OutputFollower follower{folder_.path(),
+                          {{.rank = 0, .stream = local::LogStream::output},
+                           {.rank = 0, .stream = local::LogStream::error, .prefix = "[0] "}}};
+  append("attempt-1/rank-0.stdout.log", "out\n");
+  append("attempt-1/rank-0.stderr.log", "err\n");
+  EXPECT_EQ(follower.read(1), (RankOutput{.output = "out\n", .error = "[0] err\n"}));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 #include "local/process_group.hpp"
@@ -34,14 +35,21 @@ struct Outcome {
 
 class ProgramTest : public testing::Test {
  protected:
-  local::ProcessGroup start(const std::vector<std::string>& arguments) {
+  local::ProcessGroup start(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), TRAINYARD_PROGRAM);
+    return start_program(arguments);
+  }
+  /// `script` finds the program in $0.
+  local::ProcessGroup start_shell(const std::string& script) {
+    return start_program({"sh", "-c", script, TRAINYARD_PROGRAM});
+  }
+  local::ProcessGroup start_program(const std::vector<std::string>& arguments) {
     ++runs_;
-    local::ProcessSpec spec{.arguments = {TRAINYARD_PROGRAM},
+    local::ProcessSpec spec{.arguments = arguments,
                             .environment = {"PATH=/usr/bin:/bin", "HOME=" + folder_.path(), "FOLDER=" + folder_.path()},
                             .working_directory = folder_.path(),
                             .output_path = folder_.file("out" + std::to_string(runs_)).string(),
                             .error_path = folder_.file("err" + std::to_string(runs_)).string()};
-    spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
     auto group = local::ProcessGroup::start(spec);
     EXPECT_TRUE(group) << group.error().message;
     return *std::move(group);
@@ -74,11 +82,17 @@ class ProgramTest : public testing::Test {
     return event && std::holds_alternative<local::ProcessStarted>(*event) ? std::get<local::ProcessStarted>(*event).pid
                                                                           : -1;
   }
-  bool appears(const std::string& file) const {
+  static bool comes_true(const std::function<bool()>& condition) {
     const auto deadline = std::chrono::steady_clock::now() + patience;
-    while (!std::filesystem::exists(folder_.file(file)) && std::chrono::steady_clock::now() < deadline)
-      ::poll(nullptr, 0, 5);
-    return std::filesystem::exists(folder_.file(file));
+    while (!condition() && std::chrono::steady_clock::now() < deadline) ::poll(nullptr, 0, 5);
+    return condition();
+  }
+  bool appears(const std::string& file) const {
+    return comes_true([&] { return std::filesystem::exists(folder_.file(file)); });
+  }
+  /// The program that was started last, on its standard output.
+  bool says(const std::string& words) const {
+    return comes_true([&] { return out().find(words) != std::string::npos; });
   }
 
   /// A file with a job of `replicas` shells.
@@ -200,6 +214,7 @@ spec:
   training: {model: {name: fashion_cnn}, data: {format: idx, volumeClaim: datasets, path: fashion}}
 )")
                               .string();
+  std::filesystem::create_directory(folder_.file("data"));
   const Outcome outcome =
       run({"run", "--worker", worker, "--secret", "s3=" + secret, "--volume", "datasets=data", job});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
@@ -234,12 +249,76 @@ TEST_F(ProgramTest, SigintLetsTheRanksEndAndIsExitCode130) {
   EXPECT_THAT(outcome.out, HasSubstr("Stopped\n"));
 }
 
+TEST_F(ProgramTest, SigintStillLetsTheRanksEndWhenNobodyReadsTheOutputAnyMore) {
+  const std::string job =
+      shell_job("trap 'touch $FOLDER/saved; exit 91' TERM; touch $FOLDER/up; while :; do sleep 0.05; done");
+  auto group = start_shell("{ sh -c 'echo $$ >pid; exec \"$0\" run job.yaml 2>&1' \"$0\"; echo $? >code; } | true");
+  ASSERT_TRUE(appears("up"));
+  ::kill(std::stoi(text_of(folder_.file("pid"))), SIGINT);
+  end_of(group);
+  EXPECT_EQ(text_of(folder_.file("code")), "130\n");
+  EXPECT_TRUE(std::filesystem::exists(folder_.file("saved")));
+}
+
+TEST_F(ProgramTest, ASignalThatWasIgnoredFromTheStartStaysSo) {
+  const std::string job = shell_job("touch $FOLDER/up; while :; do sleep 0.05; done");
+  auto group = start_shell("trap '' HUP; exec \"$0\" run job.yaml");
+  const pid_t pid = pid_of(group);
+  ASSERT_TRUE(appears("up"));
+  ::kill(pid, SIGHUP);
+  ::kill(pid, SIGTERM);
+  EXPECT_EQ(end_of(group).exit_code, 128 + SIGTERM) << "the first signal that counts";
+}
+
+TEST_F(ProgramTest, AStoppedFileOfJobsDoesNotBeginTheNext) {
+  const std::string job = text_of(shell_job("touch $FOLDER/began; kill -INT $(cat $FOLDER/pid)"));
+  std::string next = text_of(shell_job("touch $FOLDER/next"));
+  next.replace(next.find("name: job"), 9, "name: two");
+  folder_.write("job.yaml", job + "---\n" + next);
+  auto group = start_shell("echo $$ >pid; exec \"$0\" run job.yaml");
+  EXPECT_EQ(end_of(group).exit_code, 130);
+  EXPECT_TRUE(std::filesystem::exists(folder_.file("began")));
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("next")));
+}
+
+TEST_F(ProgramTest, TwoJobsOfOneNameAreRefused) {
+  const std::string job = text_of(shell_job("true"));
+  folder_.write("job.yaml", job + "---\n" + job);
+  EXPECT_EQ(run({"run", "job.yaml"}).err,
+            "error: job.yaml: document 2 (TrainingJob job): there is a job of this name before it in the file\n");
+}
+
+TEST_F(ProgramTest, ARefusedRunLeavesNoTrace) {
+  EXPECT_EQ(run({"run", shell_job("echo first")}).exit_code, 0);
+  const auto runs = [&] {
+    std::vector<std::filesystem::path> found;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator{folder_.file("trainyard-runs")})
+      found.push_back(entry.path());
+    return found;
+  };
+  const auto before = runs();
+  folder_.write("job.yaml", R"(apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: job}
+spec:
+  gpusPerPod: 0
+  training: {model: {name: fashion_cnn}, data: {format: idx, volumeClaim: datasets}}
+)");
+  const Outcome outcome = run({"run", "job.yaml", "--volume", "datasets=data"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "error: job.yaml: document 1 (TrainingJob job): --volume datasets=" + folder_.path() +
+                             "/data: there is no such folder\n");
+  EXPECT_EQ(runs(), before);
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("data")));
+  EXPECT_EQ(run({"logs", "job"}).out, "first\n");
+}
+
 TEST_F(ProgramTest, ASecondSigintKillsWhatDoesNotEnd) {
   auto group = start({"run", shell_job("trap '' TERM; touch $FOLDER/up; while :; do sleep 0.05; done")});
   const pid_t pid = pid_of(group);
   ASSERT_TRUE(appears("up"));
   ::kill(pid, SIGINT);
-  while (out().find("Stopping") == std::string::npos) ::poll(nullptr, 0, 5);
+  ASSERT_TRUE(says("Stopping"));
   ::kill(pid, SIGINT);
   EXPECT_EQ(end_of(group).exit_code, 130);
   EXPECT_THAT(out(), HasSubstr("Killed."));
@@ -263,13 +342,27 @@ TEST_F(ProgramTest, RunsTheRanksOfACommandAsTorchrunDoes) {
   const Outcome teed =
       run({"run", "--nproc", "2", "-t", "3", "--log-dir", "logs", "--", "sh", "-c", "echo out; echo err >&2"});
   EXPECT_THAT(teed.out, HasSubstr("[rank1]: out\n"));
-  EXPECT_THAT(teed.out, HasSubstr("[rank0]: err\n"));
+  EXPECT_THAT(teed.err, HasSubstr("[rank0]: err\n"));
   EXPECT_EQ(text_of(folder_.file("logs/logs/latest/attempt-1/rank-1.stderr.log")), "err\n");
+
+  const Outcome apart = run({"run", "--nproc", "1", "--", "sh", "-c", "printf out; printf err >&2"});
+  EXPECT_EQ(apart.out, "out");
+  EXPECT_EQ(apart.err, "err");
 
   EXPECT_EQ(run({"run", "--nproc", "2", "-r", "3", "--", "echo", "quiet"}).out, "");
   const Outcome failed = run({"run", "--nproc", "2", "--", "sh", "-c", "exit $RANK"});
   EXPECT_EQ(failed.exit_code, 1);
-  EXPECT_THAT(failed.out, HasSubstr("exit code 1"));
+  EXPECT_EQ(failed.out, "");
+  EXPECT_THAT(failed.err, HasSubstr("exit code 1"));
+}
+
+TEST_F(ProgramTest, RanksOfACommandHaveTheEnvironmentOfOneTorchrunNode) {
+  const std::string script =
+      "echo $RANK/$WORLD_SIZE local $LOCAL_RANK/$LOCAL_WORLD_SIZE node $NODE_RANK group $GROUP_RANK "
+      "of $PET_NNODES x $PET_NPROC_PER_NODE at $PET_NODE_RANK, $OMP_NUM_THREADS thread";
+  const Outcome outcome = run({"run", "--nproc", "2", "--", "sh", "-c", script});
+  EXPECT_THAT(outcome.out, HasSubstr("0/2 local 0/2 node 0 group 0 of 1 x 2 at 0, 1 thread\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("1/2 local 1/2 node 0 group 0 of 1 x 2 at 0, 1 thread\n"));
 }
 
 TEST_F(ProgramTest, LogsWithoutARunOrAClusterSaysWhereItLooked) {
@@ -284,7 +377,7 @@ TEST_F(ProgramTest, LogsFollowARunToItsEnd) {
       {"run", shell_job("echo first; touch $FOLDER/up; while ! [ -e $FOLDER/go ]; do sleep 0.05; done; echo last")});
   ASSERT_TRUE(appears("up"));
   auto logs = start({"logs", "job", "-f"});
-  while (out().empty()) ::poll(nullptr, 0, 5);
+  ASSERT_TRUE(says("first\n"));
   EXPECT_EQ(out(), "first\n");
   folder_.write("go", "");
   EXPECT_EQ(end_of(logs).out, "first\nlast\n");

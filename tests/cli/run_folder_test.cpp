@@ -20,7 +20,7 @@ TEST(RunFolder, GivesEachRunLogsOfItsOwnAndTheNewestAName) {
     const auto first = RunFolder::open(path, now);
     ASSERT_TRUE(first) << first.error().message;
     EXPECT_EQ(first->logs(), path / "logs" / "20260101T000000.000");
-    EXPECT_EQ(first->checkpoints(), path / "checkpoints");
+    EXPECT_EQ(RunFolder::checkpoints_in(path), path / "checkpoints");
   }
   const auto second = RunFolder::open(path, now + 1s);
   ASSERT_TRUE(second);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "operator/resource/validate.hpp"
+#include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -50,6 +51,33 @@ TEST(WithClaimFolders, FollowsTheInnermostMountAndItsSubPath) {
       {"name": "d", "mountPath": "/checkpoints/job/", "subPath": "inner"}, {"name": "c", "mountPath": "/checkpoints"}])");
   EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/checkpoint/uri"_json_pointer),
             "file:///usr/share/datasets/inner");
+}
+
+TEST(WithClaimFolders, FollowsDataUnderAMount) {
+  json given = a_job_on_claims();
+  given["spec"]["training"]["data"] = {{"format", "idx"}, {"path", "/checkpoints/data"}};
+  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/training/data/path"_json_pointer), "/home/me/kept/data");
+}
+
+TEST(WithClaimFolders, LeavesTheMountsOfAProgramThatIsNotOurWorker) {
+  json given = a_job_on_claims();
+  given["spec"].erase("training");
+  EXPECT_EQ(*with_claim_folders(given, two_folders), given);
+}
+
+TEST(MissingFolders, AreMadeOnlyForCheckpoints) {
+  const fakes::TemporaryFolder here;
+  const std::string data = here.file("data").string();
+  const std::string kept = here.file("kept").string();
+  const ClaimFolders folders{{"datasets", data}, {"checkpoints", kept}, {"unused", "/no/such"}};
+  const json adapted = *with_claim_folders(a_job_on_claims(), folders);
+  const auto refused = missing_folders(a_job_on_claims(), adapted, folders);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "--volume datasets=" + data + ": there is no such folder");
+  std::filesystem::create_directory(data);
+  EXPECT_EQ(missing_folders(a_job_on_claims(), adapted, folders), (std::vector<std::string>{kept}));
+  std::filesystem::create_directory(kept);
+  EXPECT_EQ(missing_folders(a_job_on_claims(), adapted, folders), (std::vector<std::string>{}));
 }
 
 TEST(WithClaimFolders, LeavesACheckpointThatOnlyASidecarMounts) {

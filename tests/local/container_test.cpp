@@ -84,11 +84,21 @@ TEST_F(ResolveContainerTest, LaterVariablesCommandAndArgumentsUseEarlierOnes) {
   EXPECT_THAT(spec->environment, Contains("B=1$(C)"));
 }
 
-TEST_F(ResolveContainerTest, GpusAreShownOnlyWhereTheMachineHasSome) {
+TEST_F(ResolveContainerTest, AContainerSeesTheGpusThatItWasGivenAndNoneIsMinusOne) {
   const std::string container = R"({"name": "worker", "command": ["run"]})";
   EXPECT_THAT(resolve(container)->environment, testing::Not(Contains(testing::StartsWith("CUDA_"))));
-  context_.visible_gpus = "0,2";
+  context_.visible_gpus = {"0", "2"};
   EXPECT_THAT(resolve(container)->environment, Contains("CUDA_VISIBLE_DEVICES=0,2"));
+  context_.visible_gpus = std::vector<std::string>{};
+  EXPECT_THAT(resolve(container)->environment, Contains("CUDA_VISIBLE_DEVICES=-1"));
+}
+
+TEST_F(ResolveContainerTest, OverridesAreSetOverTheContainersOwnVariablesAndUseThem) {
+  context_.overrides = {{"LOCAL_RANK", "$(RANK)"}};
+  const auto spec = resolve(R"({"name": "worker", "command": ["run"],
+                                "env": [{"name": "RANK", "value": "3"}, {"name": "LOCAL_RANK", "value": "0"}]})");
+  EXPECT_THAT(spec->environment, Contains("LOCAL_RANK=3"));
+  EXPECT_THAT(spec->environment, testing::Not(Contains("LOCAL_RANK=0")));
 }
 
 TEST_F(ResolveContainerTest, AContainerOfATrainingJobWithoutACommandRunsTheWorker) {
@@ -100,7 +110,8 @@ TEST_F(ResolveContainerTest, AContainerOfATrainingJobWithoutACommandRunsTheWorke
 
 TEST_F(ResolveContainerTest, MountsAreTakenWhereTheirPathIsRightAlready) {
   EXPECT_TRUE(resolve(R"({"name": "worker", "command": ["run"], "volumeMounts": [
-    {"name": "shm", "mountPath": "/dev/shm"}, {"name": "data", "mountPath": "/srv/data"}, {"name": "host", "mountPath": "/srv/host"}]})"));
+    {"name": "shm", "mountPath": "/dev/shm"}, {"name": "data", "mountPath": "/srv/data/"},
+    {"name": "data", "mountPath": "/srv/data/inner", "subPath": "inner"}, {"name": "host", "mountPath": "/srv/host"}]})"));
 }
 
 TEST_F(ResolveContainerTest, RefusesByNameWhatThisMachineCannotGive) {
@@ -125,9 +136,11 @@ TEST_F(ResolveContainerTest, RefusesByNameWhatThisMachineCannotGive) {
       {with(R"("volumeMounts": [{"name": "other", "mountPath": "/x"}])"),
        "not_found: persistentvolumeclaim \"unmapped\" not found"},
       {with(R"("volumeMounts": [{"name": "data", "mountPath": "/data"}])"),
-       "invalid: volume data cannot be mounted at /data on this machine: the claim datasets is the folder /srv/data, "
-       "so mountPath "
-       "would have to be that"},
+       "invalid: volume data cannot be mounted at /data on this machine, where nothing is mounted: the claim datasets "
+       "is the folder /srv/data; a program finds it only where both are the same path"},
+      {with(R"("volumeMounts": [{"name": "data", "mountPath": "/srv/data", "subPath": "inner"}])"),
+       "invalid: volume data cannot be mounted at /srv/data on this machine, where nothing is mounted: the claim "
+       "datasets is the folder /srv/data; a program finds it only where both are the same path"},
   };
   for (const auto& [container, sentence] : cases) EXPECT_EQ(refusal(container), sentence);
 }

@@ -1,0 +1,34 @@
+#include "cli/inherited_environment.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace trainyard::cli {
+
+local::Variables inherited_environment() {
+  // The pods' own variables are set over these, but a foreign program would also believe in the ones that are not.
+  local::Variables variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = text.substr(0, equals);
+    if (name.starts_with("TORCHELASTIC_") || name.starts_with("PET_") || name.starts_with("TRAINYARD_")) {
+      // Deadlines and the rank program are for people to set.
+      if (name != "TRAINYARD_RANK_PROGRAM" && !name.ends_with("_SECONDS")) continue;
+    }
+    variables.emplace(name, text.substr(equals + 1));
+  }
+  for (const auto* name : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK"})
+    variables.erase(name);
+  return variables;
+}
+
+std::optional<std::string> environment_of(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>{value};
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,111 @@
+#include "cli/run_command.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/console.hpp"
+#include "cli/inherited_environment.hpp"
+#include "cli/job_run.hpp"
+#include "cli/stop_signals.hpp"
+#include "cli/stream_choice.hpp"
+#include "operator/resource/validate.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr int exit_failure = 1;
+constexpr int exit_usage = 2;
+
+json command_job(const RunCommandOptions& options, const std::string& name) {
+  return {
+      {"apiVersion", "trainyard.dev/v1alpha1"},
+      {"kind", "TrainingJob"},
+      {"metadata", {{"name", name}}},
+      {"spec",
+       {{"replicas", options.processes},
+        {"gpusPerPod", 0},  // As under torchrun every rank sees all of them, and LOCAL_RANK chooses.
+        {"restart",
+         {{"application", {{"max", options.restarts_max}}}, {"backoff", {{"initial", "0s"}, {"max", "0s"}}}}},
+        {"template",
+         {{"spec",
+           {{"containers", json::array({{{"name", "worker"}, {"image", "none"}, {"command", options.command}}})}}}}}}}};
+}
+
+/// What torchrun tells N ranks of one node, where the operator speaks of N pods with a rank each.
+local::Variables one_node_environment(std::int64_t processes) {
+  const std::string count = std::to_string(processes);
+  return {{"LOCAL_RANK", "$(RANK)"}, {"LOCAL_WORLD_SIZE", count},   {"NODE_RANK", "0"},    {"GROUP_RANK", "0"},
+          {"PET_NNODES", "1"},       {"PET_NPROC_PER_NODE", count}, {"PET_NODE_RANK", "0"}};
+}
+
+/// A job's name out of a program's: "python3" of "/usr/bin/python3", with nothing but what a name may hold.
+std::string job_name(const std::string& program) {
+  std::string name;
+  for (const char c : fs::path{program}.filename().string()) {
+    const bool is_good = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    if (is_good) name += c;
+    if (c >= 'A' && c <= 'Z') name += static_cast<char>(c - 'A' + 'a');
+    if (name.size() == 20) break;
+  }
+  return name.empty() || name.front() <= '9' ? "run" + name : name;
+}
+
+std::vector<FollowedLog> shown_logs(const RunCommandOptions& options, const StreamChoice& redirects,
+                                    const StreamChoice& tee) {
+  std::vector<FollowedLog> shown;
+  for (std::int64_t rank = 0; rank < options.processes; ++rank) {
+    const auto add = [&](local::LogStream stream, bool is_redirected, bool is_teed) {
+      if (is_redirected && !is_teed) return;
+      shown.push_back({.rank = rank, .stream = stream, .prefix = is_teed ? fmt::format("[rank{}]: ", rank) : ""});
+    };
+    add(local::LogStream::output, redirects.has_output(rank), tee.has_output(rank));
+    add(local::LogStream::error, redirects.has_error(rank), tee.has_error(rank));
+  }
+  return shown;
+}
+
+}  // namespace
+
+int run_command(const RunCommandOptions& options) {
+  ::signal(SIGPIPE, SIG_IGN);  // Nobody listening any more is no reason to lose the ranks.
+  const StopSignals signals;
+  const auto redirects = StreamChoice::parse(options.redirects);
+  const auto tee = StreamChoice::parse(options.tee);
+  if (!redirects || !tee) {
+    std::fprintf(stderr, "error: %s %s\n", redirects ? "--tee" : "--redirects",
+                 (redirects ? tee.error() : redirects.error()).message.c_str());
+    return exit_usage;
+  }
+  const std::string name = job_name(options.command.front());
+  const json job = resource::with_defaults(command_job(options, name));
+  if (const auto violations = resource::validate_training_job(job); !violations.empty()) {
+    std::fprintf(stderr, "error: %s\n", resource::to_string(violations.front()).c_str());
+    return exit_usage;
+  }
+  const auto folder = RunFolder::open(
+      options.log_folder.empty() ? default_run_folder(name) : fs::path{options.log_folder}, SystemClock{}.now());
+  if (!folder) {
+    std::fprintf(stderr, "error: %s\n", folder.error().message.c_str());
+    return exit_failure;
+  }
+  JobRunOptions run{.kubelet = {.log_folder = folder->logs(),
+                                .has_separate_streams = true,
+                                .inherited = inherited_environment(),
+                                .overrides = one_node_environment(options.processes)},
+                    .shown_logs = shown_logs(options, *redirects, *tee),
+                    .is_quiet = true};
+  // torchrun's rule: ranks that each take all processors are slower than one.
+  if (options.processes > 1) run.kubelet.inherited.emplace("OMP_NUM_THREADS", "1");
+  // Standard output is the ranks' alone.
+  Console output{stdout, 0};
+  Console error{stderr, 0};
+  return run_job(job, *folder, std::move(run), {.words = error, .output = output, .error = error}, signals);
+}
+
+}  // namespace trainyard::cli
