@@ -11,8 +11,8 @@ COPY . /src
 WORKDIR /src
 RUN scripts/setup operator \
  && cmake --preset operator -DBUILD_TESTING=OFF \
- && cmake --build build/operator --target trainyard-operator \
- && docker/collect /out build/operator/bin/trainyard-operator
+ && cmake --build build/operator --target $(docker/programs operator) \
+ && docker/collect /out $(docker/programs operator | sed 's|^|build/operator/bin/|')
 
 FROM scratch AS prebuilt
 COPY prebuilt /out

@@ -13,8 +13,8 @@ COPY . /src
 WORKDIR /src
 RUN if [ "$VARIANT" = cuda ]; then scripts/setup test; else scripts/setup build; fi \
  && cmake --preset release -DBUILD_TESTING=OFF \
- && cmake --build build/release \
- && docker/collect --variant "$VARIANT" /out build/release/bin/trainyard-*
+ && cmake --build build/release --target $(docker/programs worker "$VARIANT") \
+ && docker/collect --variant "$VARIANT" /out $(docker/programs worker "$VARIANT" | sed 's|^|build/release/bin/|')
 
 FROM scratch AS prebuilt
 COPY prebuilt /out

@@ -1,7 +1,8 @@
 # Shared by the scripts of this folder: where things are kept, and how they speak.
 # shellcheck shell=bash disable=SC2034
 cache_home="${TRAINYARD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/trainyard}"
-tools_home="$cache_home/tools-$(cat "${BASH_SOURCE[0]%/*}/versions.env" "${BASH_SOURCE[0]%/*}"/../tests/cluster/*/go.mod | cksum | cut -d' ' -f1)"
+# Named after what the tools are built from; Python's wheels are no part of that.
+tools_home="$cache_home/tools-$({ sed '/^# Beside torch/d; /^WHEELS_/d' "${BASH_SOURCE[0]%/*}/versions.env"; cat "${BASH_SOURCE[0]%/*}"/../tests/cluster/*/go.mod; } | cksum | cut -d' ' -f1)"
 torch_home="$cache_home/torch-$(. "${BASH_SOURCE[0]%/*}/versions.env" && echo "$TORCH_VERSION")"
 
 say() { printf '\033[1m== %s\033[0m\n' "$*" >&2; }
