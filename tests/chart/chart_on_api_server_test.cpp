@@ -59,14 +59,16 @@ TEST_F(ChartOnApiServer, InstallsSaysWhatIsNextAndLeavesTheApiWhenItGoes) {
   EXPECT_THAT(installed.output, HasSubstr("kubectl -n trainyard-system rollout status deployment/trainyard-operator"));
   EXPECT_THAT(installed.output, HasSubstr("kubectl apply -f examples/smoke.yaml"));
   EXPECT_THAT(installed.output, HasSubstr("kubectl get tj smoke --watch"));
+  EXPECT_THAT(installed.output, HasSubstr("in no registry: localhost/trainyard-operator:dev, "));
   EXPECT_THAT(kubectl({"get", "deployment", "trainyard-operator", "--namespace", "trainyard-system"}),
               HasSubstr("trainyard-operator"));
   const Outcome gone = helm("uninstall trainyard --namespace trainyard-system --wait");
   ASSERT_EQ(gone.exit_code, 0) << gone.output;
   EXPECT_THAT(kubectl({"get", "crd", "trainingjobs.trainyard.dev"}), Not(HasSubstr("NotFound")));
   // The same release may come back to what it left.
-  const Outcome again = install();
+  const Outcome again = install("--set image.repository=r/o,workerImages.cpu=r/w:1,workerImages.cuda=");
   EXPECT_EQ(again.exit_code, 0) << again.output;
+  EXPECT_THAT(again.output, Not(HasSubstr("in no registry")));
 }
 
 TEST_F(ChartOnApiServer, LetsTheOperatorDoItsWorkAndNoMore) {

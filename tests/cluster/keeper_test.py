@@ -53,7 +53,9 @@ class Keeper(unittest.TestCase):
     def test_down_leaves_nothing(self):
         self.up()
         self.assertIn("kube-apiserver           running", cluster("status", "--dir", str(self.folder)).stdout)
+        self.assertIn(f'export KUBECONFIG="{self.folder}/kubeconfig" PATH="', cluster("env", "--dir", str(self.folder)).stdout)
         self.assertEqual(cluster("down", "--dir", str(self.folder)).returncode, 0)
+        self.assertIn("no cluster runs in", cluster("env", "--dir", str(self.folder)).stderr)
         self.expect_nothing_left()
 
     def test_a_killed_keeper_takes_its_processes_along_and_the_next_one_starts(self):

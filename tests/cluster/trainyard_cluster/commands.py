@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
                          help="folder of CustomResourceDefinitions to install, where it holds any (default: crds/)")
     command("down", down, "end the cluster and remove all that is left of it")
     command("status", status, "say what runs and how to use it")
+    command("env", env, "print the shell's line that makes kubectl and helm use it")
     sub = command("kubectl", kubectl, "run kubectl against the cluster")
     sub.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGUMENTS", help="kubectl's own")
     sub = command("load", load, "make images known to the node")
@@ -123,7 +124,15 @@ def status(options: argparse.Namespace) -> int:
         restarts = f", started again {component['restarts']} times" if component["restarts"] else ""
         print(f"  {name:<24} {'running' if component['pid'] else 'down'}{restarts}")
     print(f"logs         {folder.path}/logs")
-    print(f"use it       export KUBECONFIG={state['kubeconfig']} PATH={os.environ['TRAINYARD_TOOLS_HOME']}:$PATH")
+    print(f"use it       {_shell_line(folder)}")
+    return 0
+
+
+def env(options: argparse.Namespace) -> int:
+    folder = ClusterFolder(options.dir)
+    if not folder.is_running():
+        raise ClusterError(f"no cluster runs in {folder.path}; `scripts/cluster up` starts one")
+    print(_shell_line(folder))
     return 0
 
 
@@ -145,6 +154,10 @@ def load(options: argparse.Namespace) -> int:
 def execute(options: argparse.Namespace) -> int:
     words = [*_enter(options), *_without_dashes(options.arguments)]
     os.execvp(words[0], words)
+
+
+def _shell_line(folder: ClusterFolder) -> str:
+    return f'export KUBECONFIG="{folder.path}/kubeconfig" PATH="{_tools()}:$PATH"'
 
 
 def _enter(options: argparse.Namespace) -> list[str]:

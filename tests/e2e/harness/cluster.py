@@ -1,6 +1,7 @@
 """The cluster of this run: `scripts/cluster run`, which ends when this process does."""
 
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -11,6 +12,8 @@ from trainyard_cluster.node import GATEWAY
 REPOSITORY = Path(__file__).absolute().parents[3]
 TOOLS = Path(os.environ["TRAINYARD_TOOLS_HOME"])
 SCRIPT = str(REPOSITORY / "scripts/cluster")
+START_SECONDS_MAX = 300
+END_SECONDS_MAX = 120
 
 
 class Cluster:
@@ -27,6 +30,8 @@ class Cluster:
         self.inside: list[subprocess.Popen] = []
 
     def wait_until_ready(self) -> None:
+        said, _, _ = select.select([self.keeper.stdout], [], [], START_SECONDS_MAX)
+        assert said, f"the cluster did not start within {START_SECONDS_MAX} s"
         assert self.keeper.stdout.readline().strip() == "ready", "the cluster did not start; its reason is above"
 
     @property
@@ -62,9 +67,14 @@ class Cluster:
 
     def stop(self) -> None:
         self.keeper.stdin.close()
-        self.keeper.wait()
-        for process in self.inside:
-            process.wait()
+        try:
+            self.keeper.wait(END_SECONDS_MAX)
+        finally:
+            # They end with the cluster; by now those of a cluster that did not end are to be ended.
+            for process in [self.keeper, *self.inside]:
+                if process.poll() is None:
+                    process.kill()
+                process.wait(END_SECONDS_MAX)
 
 
 def _large_temporary_folder() -> str:
