@@ -185,8 +185,9 @@ class Launcher {
   }
 
   void on_store_exit(const Death& death, Instant time) {
+    // Ranks load their data before they meet.
     const auto& progress = supervisor_.progress(0);
-    const bool is_forming = !progress || progress->phase == "Rendezvous";
+    const bool is_forming = !progress || (!progress->step && progress->phase != "Done");
     logging::warn("rendezvous store ended", {{"exitCode", exit_code_of(death)}});
     if (!is_forming) return;
     link_->group().report_failure(

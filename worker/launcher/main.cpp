@@ -2,7 +2,9 @@
 // reason.
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -31,7 +33,8 @@ int become_rank(const launcher::Options& options) {
   for (const std::string& argument : options.rank_arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   execv(options.rank_program.c_str(), arguments.data());
-  logging::error("ended", {{"error", "starting the rank program " + options.rank_program + " failed"}});
+  logging::error("ended",
+                 {{"error", "starting the rank program " + options.rank_program + ": " + std::strerror(errno)}});
   return contract::exit_do_not_restart;
 }
 

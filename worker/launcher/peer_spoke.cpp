@@ -12,6 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr auto connect_deadline = 5s;  // Looking the name up included. The kernel's own is two minutes.
 constexpr Backoff retry_backoff{.initial = 50ms, .max = 2'000ms, .factor = 1.6, .jitter_share = 0.0};
 
 }  // namespace
@@ -24,6 +25,7 @@ PeerSpoke::PeerSpoke(const PeerSettings& settings, std::string hub, Instant now)
       heard_{now},
       beat_{now},
       retry_at_{now},
+      tried_at_{now},
       own_failure_at_{now} {}
 
 void PeerSpoke::on_open(Instant now) {
@@ -96,8 +98,14 @@ void PeerSpoke::on_time(Instant now) {
                    .message = "rank 0 is lost: " + silence});
     }
   }
+  if (state_ == State::connecting && now - tried_at_ >= connect_deadline) {
+    // The address may be that of a pod that is gone: it is looked up afresh.
+    actions_.emplace_back(Close{});
+    rest(fmt::format("no answer within {}", seconds_text(connect_deadline)), now);
+  }
   if (state_ == State::resting && now >= retry_at_) {
     state_ = State::connecting;
+    tried_at_ = now;
     actions_.emplace_back(Connect{});
   }
   if (state_ == State::joined && now - beat_ >= settings_.beat_interval) {

@@ -24,6 +24,7 @@ class PeerSpoke final : public PeerGroup {
     PeerMessage message;
     bool operator==(const Send&) const = default;
   };
+  /// Drops the connection, and the attempt to make one.
   struct Close {
     bool operator==(const Close&) const = default;
   };
@@ -58,6 +59,7 @@ class PeerSpoke final : public PeerGroup {
   Instant heard_;
   Instant beat_;
   Instant retry_at_;
+  Instant tried_at_;
   State state_ = State::resting;
   std::int64_t failures_ = 0;
   std::string last_trouble_;

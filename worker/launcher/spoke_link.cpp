@@ -22,7 +22,8 @@ void SpokeLink::run(const PollSet& ready, Instant now) {
   if (connection_) use_connection(ready.events(connection_->file()), now);
   if (connecting_ && ready.events(connecting_.get()) != 0) finish_connect(now);
   if (ready.events(resolver_.file()) != 0) {
-    if (auto answer = resolver_.take_answer()) {
+    // One that was given up meanwhile must not make a second connection.
+    if (auto answer = resolver_.take_answer(); answer && std::exchange(is_address_wanted_, false)) {
       if (*answer) {
         addresses_ = std::move(**answer);
         std::reverse(addresses_.begin(), addresses_.end());
@@ -79,8 +80,16 @@ void SpokeLink::use_connection(short events, Instant now) {
 void SpokeLink::act(Instant now) {
   for (auto actions = spoke_.take_actions(); !actions.empty(); actions = spoke_.take_actions()) {
     for (const auto& action : actions) {
-      if (std::holds_alternative<PeerSpoke::Connect>(action)) resolver_.ask();
-      if (std::holds_alternative<PeerSpoke::Close>(action)) connection_.reset();
+      if (std::holds_alternative<PeerSpoke::Connect>(action)) {
+        is_address_wanted_ = true;
+        resolver_.ask();
+      }
+      if (std::holds_alternative<PeerSpoke::Close>(action)) {
+        connection_.reset();
+        connecting_.reset();
+        addresses_.clear();
+        is_address_wanted_ = false;
+      }
       const auto* send = std::get_if<PeerSpoke::Send>(&action);
       if (send == nullptr || !connection_) continue;
       if (auto sent = connection_->send(send->message); !sent) {

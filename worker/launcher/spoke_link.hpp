@@ -31,6 +31,7 @@ class SpokeLink final : public PeerLink {
 
   PeerSpoke spoke_;
   Resolver resolver_;
+  bool is_address_wanted_ = false;
   std::vector<SocketAddress> addresses_;  ///< Not tried yet.
   FileDescriptor connecting_;
   std::optional<PeerConnection> connection_;

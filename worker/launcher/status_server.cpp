@@ -6,7 +6,8 @@
 namespace trainyard::launcher {
 namespace {
 
-constexpr std::size_t threads = 2;  // One poller, one person.
+constexpr std::size_t threads = 4;
+constexpr time_t silence_seconds_max = 1;  // A client that says nothing must not keep a thread from the operator.
 
 }  // namespace
 
@@ -18,6 +19,9 @@ Result<std::unique_ptr<StatusServer>> StatusServer::start(const GroupEnvironment
   std::unique_ptr<StatusServer> server{new StatusServer{environment, std::move(first)}};
   httplib::Server& http = *server->server_;
   http.new_task_queue = [] { return new httplib::ThreadPool{threads}; };
+  http.set_keep_alive_max_count(1);
+  http.set_read_timeout(silence_seconds_max);
+  http.set_write_timeout(silence_seconds_max);
   // The library's own options would share the port with whoever has it, and a poller would ask the wrong one.
   http.set_socket_options([](int socket) {
     const int on = 1;

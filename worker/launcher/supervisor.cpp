@@ -20,6 +20,11 @@ bool is_peer_lost(const Death& death) {
   return death.signal == 0 && death.exit_code == contract::exit_peer_lost;
 }
 
+/// Meeting the others, loading and saving take as long as there is data to move, and have deadlines of their own.
+bool is_stepping(const std::optional<RankProgress>& progress) {
+  return !progress || progress->phase == "Training" || progress->phase == "Validating";
+}
+
 std::string last_seen_text(const std::optional<RankProgress>& progress) {
   if (!progress) return "before its first report";
   if (!progress->step) return fmt::format("in phase {}", progress->phase);
@@ -140,7 +145,7 @@ void Supervisor::look_for_hang(std::int64_t local_rank, Instant now) {
     message =
         fmt::format("rank {} has not been heard from for {}: its process is stopped or gets no processor; last seen {}",
                     global(local_rank), seconds_text(settings_.alive_deadline), last_seen_text(rank.progress));
-  } else if (rank.beat && now - *rank.beat >= settings_.hang_deadline) {
+  } else if (is_stepping(rank.progress) && rank.beat && now - *rank.beat >= settings_.hang_deadline) {
     message = fmt::format("rank {} made no progress for {}; last seen {}", global(local_rank),
                           seconds_text(settings_.hang_deadline), last_seen_text(rank.progress));
   } else {

@@ -18,7 +18,7 @@ struct SupervisorSettings {
   std::int64_t first_rank = 0;  ///< Global rank of this launcher's first rank process.
   std::int64_t rank_count = 1;
   std::chrono::milliseconds alive_deadline{10'000};  ///< Of a process that has said once that it is alive.
-  std::chrono::milliseconds hang_deadline{600'000};  ///< Without a beat, once there was one.
+  std::chrono::milliseconds hang_deadline{600'000};  ///< Without a beat, while training or validating.
   std::chrono::milliseconds stop_deadline{25'000};   ///< From SIGTERM to SIGKILL.
   std::chrono::milliseconds farewell{1'000};         ///< What a rank gets to end by itself once the group is broken.
   std::chrono::milliseconds cause_deadline{1'500};  ///< How long a rank's peer_lost waits for somebody's better reason.

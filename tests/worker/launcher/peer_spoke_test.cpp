@@ -194,6 +194,19 @@ TEST(PeerSpoke, GivesUpAtTheDeadlineAndSaysWhy) {
                                                       "launcher at master:29502 (600 s): Connection refused"}));
 }
 
+TEST(PeerSpoke, LooksTheNameUpAfreshWhereNobodyAnswersTheConnection) {
+  PeerSpoke spoke = a_spoke();
+  spoke.on_time(start);
+  EXPECT_EQ(spoke.take_actions(), Actions{Connect{}});
+  spoke.on_time(start + 4s);
+  EXPECT_EQ(spoke.take_actions(), Actions{});
+  spoke.on_time(start + 5s);
+  EXPECT_EQ(spoke.take_actions(), Actions{Close{}});
+  EXPECT_EQ(spoke.waiting_for(start + 5s), "rank 0's launcher at master:29502 (5 s): no answer within 5 s");
+  spoke.on_time(start + 6s);
+  EXPECT_EQ(spoke.take_actions(), Actions{Connect{}});
+}
+
 TEST(PeerSpoke, LeavesTheDeadlineToRank0OnceItHasJoined) {
   PeerSpoke spoke = a_spoke();
   spoke.on_open(start);

@@ -156,6 +156,20 @@ TEST(Supervisor, KillsARankThatLivesButMakesNoProgress) {
   EXPECT_EQ(supervisor.own_failure()->message, "rank 0 made no progress for 600 s; last seen before its first report");
 }
 
+TEST(Supervisor, GivesTheTimeItTakesToWhatMovesDataOrWaitsForOthers) {
+  for (const char* phase : {"Rendezvous", "Loading", "Saving"}) {
+    Supervisor supervisor{settings(0, 1), start};
+    RankProgress progress;
+    progress.phase = phase;
+    supervisor.on_message(0, progress, start);
+    for (Instant now = start; now <= start + 3600s; now += 4s) {
+      supervisor.on_message(0, Alive{}, now);
+      supervisor.on_time(now);
+    }
+    EXPECT_EQ(supervisor.own_failure(), std::nullopt) << phase;
+  }
+}
+
 TEST(Supervisor, LeavesAloneAProgramThatHasNeverUsedItsLink) {
   Supervisor supervisor{settings(0, 1), start};
   for (Instant now = start; now < start + 3600s; now += 4s) supervisor.on_time(now);
