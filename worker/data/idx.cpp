@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +20,8 @@ namespace {
 constexpr unsigned char type_unsigned_byte = 0x08;
 constexpr std::int64_t elements_max = std::int64_t{1}
                                       << 36;  // A bound on what a broken header can make us allocate: 64 GiB.
+
+constexpr std::uintmax_t deflate_ratio_max = 1032;  // Source: zlib's technical details (zlib.net/zlib_tech.html).
 
 struct CloseFile {
   void operator()(gzFile file) const { gzclose(file); }
@@ -73,7 +77,9 @@ Result<std::vector<std::int64_t>> read_shape(gzFile file, std::int64_t dimension
     if (!read) return tl::unexpected{read.error()};
     if (*read < bytes.size()) return fail(ErrorKind::corrupt, fmt::format("{} ends inside its header", path.string()));
     shape.push_back(big_endian(bytes));
-    if (shape.back() > 0 && elements > elements_max / shape.back()) {
+    if (shape.back() == 0)
+      return fail(ErrorKind::invalid, fmt::format("{} holds nothing: its shape has a zero", path.string()));
+    if (elements > elements_max / shape.back()) {
       return fail(ErrorKind::corrupt,
                   fmt::format("{} claims more than {} elements in its header", path.string(), elements_max));
     }
@@ -94,11 +100,21 @@ std::optional<std::filesystem::path> find_file(const std::filesystem::path& fold
 
 Result<torch::Tensor> read_idx(const std::filesystem::path& file, std::int64_t dimensions) {
   const File opened{gzopen(file.c_str(), "rb")};
-  if (!opened) return fail(ErrorKind::not_found, fmt::format("{} cannot be opened", file.string()));
+  if (!opened) {
+    return fail(errno == ENOENT ? ErrorKind::not_found : ErrorKind::forbidden,
+                fmt::format("{} cannot be opened: {}", file.string(), std::strerror(errno)));
+  }
   gzbuffer(opened.get(), 1U << 20);
   const auto shape = read_shape(opened.get(), dimensions, file);
   if (!shape) return tl::unexpected{shape.error()};
 
+  std::error_code ignored;
+  const std::uintmax_t file_bytes = std::filesystem::file_size(file, ignored);
+  const std::int64_t claimed_bytes = c10::multiply_integers(*shape);
+  if (!ignored && static_cast<std::uintmax_t>(claimed_bytes) > file_bytes * deflate_ratio_max) {
+    return fail(ErrorKind::corrupt, fmt::format("{} is a file of {} bytes; its header claims {}: it was cut off",
+                                                file.string(), file_bytes, claimed_bytes));
+  }
   torch::Tensor values = torch::empty(*shape, torch::kUInt8);
   const auto bytes = static_cast<std::size_t>(values.numel());
   const auto got = read_some(opened.get(), {values.data_ptr<std::uint8_t>(), bytes}, file);
@@ -141,7 +157,6 @@ Result<LabeledImages> read_labeled_images(const std::filesystem::path& folder, s
     return fail(ErrorKind::invalid, fmt::format("{} holds {} images but {} holds {} labels", images_file->string(),
                                                 images->size(0), labels_file->string(), labels->size(0)));
   }
-  if (images->size(0) == 0) return fail(ErrorKind::invalid, fmt::format("{} holds no images", images_file->string()));
   return LabeledImages{.images = images->unsqueeze(1), .labels = labels->to(torch::kInt64)};
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
@@ -17,14 +18,28 @@ namespace {
 
 using Gloo = c10d::ProcessGroupGloo;
 
+constexpr int look_ups_max = 10;
+constexpr std::chrono::seconds look_up_interval{1};
+
+/// The name has resolved before: what fails now is a name server's moment of weakness.
+Result<std::string> find_own_address(const std::string& master_address, launcher::RankLink& link) {
+  for (int look_up = 1;; ++look_up) {
+    const auto address = launcher::local_address_towards(master_address);
+    if (address || look_up == look_ups_max || link.group_failure()) return address;
+    link.beat();
+    std::this_thread::sleep_for(look_up_interval);
+  }
+}
+
 /// Gloo's own choice is the address of the host's name, which is often loopback or another network than the one to rank
 /// 0.
-Result<std::shared_ptr<::gloo::transport::Device>> open_device(const launcher::GroupEnvironment& environment) {
+Result<std::shared_ptr<::gloo::transport::Device>> open_device(const launcher::GroupEnvironment& environment,
+                                                               launcher::RankLink& link) {
   if (const auto interface = launcher::process_environment()("GLOO_SOCKET_IFNAME")) {
     return Gloo::createDeviceForInterface(*interface);
   }
   if (environment.world_size == 1) return Gloo::createDeviceForHostname("127.0.0.1");
-  const auto address = launcher::local_address_towards(environment.master_address);
+  const auto address = find_own_address(environment.master_address, link);
   if (!address) return tl::make_unexpected(address.error());
   return Gloo::createDeviceForHostname(*address);
 }
@@ -63,7 +78,7 @@ Result<c10::intrusive_ptr<c10d::Backend>> make_nccl(const Group& group, const Gr
 
 Result<void> connect(Group& group, const launcher::GroupEnvironment& environment, launcher::RankLink& link,
                      const GroupOptions& options) {
-  auto device = open_device(environment);
+  auto device = open_device(environment, link);
   if (!device) return tl::make_unexpected(device.error());
   const GlooMaker maker{group, std::move(*device), options};
 

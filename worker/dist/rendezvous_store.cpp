@@ -56,6 +56,7 @@ Result<void> wait_for_host(const launcher::GroupEnvironment& environment, std::u
   while (true) {
     const auto connected = try_connect(host, port);
     if (connected) return {};
+    link.beat();
     const Instant now = std::chrono::steady_clock::now();
     const auto waited = std::chrono::duration_cast<milliseconds>(now - start);
     const std::string text = fmt::format("rank 0's store at {}:{} ({}): {}", host, port, launcher::seconds_text(waited),

@@ -27,9 +27,12 @@ GradientBuckets::GradientBuckets(std::vector<torch::Tensor> parameters,
     std::int64_t begin = 0;
     for (std::size_t place = 0; place < indices.size(); ++place) {
       const torch::Tensor& parameter = parameters_[indices[place]];
+      TORCH_CHECK(parameter.is_non_overlapping_and_dense(),
+                  "a parameter is a view with gaps or overlaps, whose gradient cannot be reduced: make it contiguous");
+      // With the parameter's strides: fused optimizers walk both by address.
       slots_[indices[place]] = {.bucket = buckets_.size(),
                                 .place = place,
-                                .view = flat.slice(0, begin, begin + parameter.numel()).view(parameter.sizes())};
+                                .view = flat.as_strided(parameter.sizes(), parameter.strides(), begin)};
       begin += parameter.numel();
     }
     buckets_.push_back({.parameters = std::move(indices), .flat = flat, .used = flat.slice(0, elements), .work = {}});

@@ -24,7 +24,8 @@ namespace trainyard::strategy {
 /// it are sent, so that every rank sends the same buckets in the same order, whatever order its gradients come in.
 class GradientBuckets {
  public:
-  /// `parameters` are leaves that need a gradient, on one device, in the same order on all ranks.
+  /// `parameters` are leaves that need a gradient, on one device, in the same order on all ranks; each dense, in any
+  /// memory format. Throws c10::Error for one that is not.
   GradientBuckets(std::vector<torch::Tensor> parameters, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
                   const BucketLimits& limits);
   ~GradientBuckets();
@@ -41,7 +42,7 @@ class GradientBuckets {
   struct Slot {  // where a parameter's gradient is kept
     std::size_t bucket = 0;
     std::size_t place = 0;  // in the bucket's order
-    torch::Tensor view;     // of the bucket's tensor, with the parameter's shape
+    torch::Tensor view;     // of the bucket's tensor, with the parameter's shape and strides
     bool is_ready = false;  // in this step
   };
   struct Bucket {

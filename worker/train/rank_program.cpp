@@ -106,7 +106,7 @@ OrEnd<dist::Group> meet(Module& module, const launcher::Environment& environment
                         const launcher::GroupEnvironment& group, torch::Device device, RankLink& link) {
   dist::GroupOptions options;
   const auto seconds =
-      launcher::number_or(environment, "TRAINYARD_RENDEZVOUS_SECONDS", {.min = 1, .max = 86'400},
+      launcher::number_or(environment, "TRAINYARD_RENDEZVOUS_SECONDS", {.min = 1, .max = 31'536'000},
                           std::chrono::duration_cast<std::chrono::seconds>(options.rendezvous_deadline).count());
   if (!seconds) return end(Stage::rendezvous, seconds.error());
   options.rendezvous_deadline = std::chrono::seconds{*seconds};
@@ -114,6 +114,12 @@ OrEnd<dist::Group> meet(Module& module, const launcher::Environment& environment
   auto formed = module.form_group(group, link, options);
   if (formed) return std::move(*formed);
   if (auto failure = link.group_failure()) return tl::unexpected{*failure};
+  if (link.is_stop_requested()) {
+    return tl::unexpected{RankEnd{contract::exit_preempted,
+                                  "Preempted",
+                                  "stopped as asked while the group was forming; nothing was trained",
+                                  {}}};
+  }
   return end(Stage::rendezvous, formed.error());
 }
 

@@ -38,6 +38,16 @@ nlohmann::json to_field(const observe::MetricValues& values) {
   return object;
 }
 
+bool are_finite(const torch::Tensor& loss, const Module& module) {
+  const torch::NoGradGuard no_grad;
+  // One sum, so that the device is waited for once. Whatever is not finite shows in it.
+  torch::Tensor sum = loss.to(torch::kDouble);
+  for (const auto& [name, parameter] : named_parameters(module)) {
+    if (parameter.is_floating_point()) sum = sum + parameter.sum(torch::kDouble);
+  }
+  return std::isfinite(sum.item<double>());
+}
+
 void check_loss(const torch::Tensor& loss) {
   TORCH_CHECK(loss.defined() && loss.numel() == 1,
               "the training step gave no scalar loss: training_step returns one, or training_step_end makes it");
@@ -78,6 +88,11 @@ OrEnd<void> Trainer::begin() {
   saved_ = parts_.clock.instant();
   speed_ = observe::SpeedMeter{saved_};
   report("Training");
+  // Who was asked to stop while it loaded makes no step for it.
+  agreement_.begin(own_flags());
+  const auto flags = agreement_.finish();
+  if (!flags) return lost(Stage::step, flags.error());
+  if (flags->is_stop_asked) return tl::unexpected{preempted()};
   return {};
 }
 
@@ -242,10 +257,10 @@ OrEnd<void> Trainer::validate() {
   return {};
 }
 
-/// A state whose loss is not finite would push the last good checkpoints out of retention.
+/// A state that is not finite would push the last good checkpoints out of retention, and be what a restart resumes.
 OrEnd<void> Trainer::save_if_sound() {
   if (parts_.checkpointer == nullptr) return {};
-  const bool is_finite = std::isfinite(last_loss_.item<double>());
+  const bool is_finite = are_finite(last_loss_, parts_.module);
   const auto answers = parts_.group.communicator->all_gather(is_finite ? "finite" : "");
   if (!answers) return lost(Stage::step, answers.error());
   if (std::ranges::all_of(*answers, [](const std::string& answer) { return !answer.empty(); })) {
@@ -253,7 +268,8 @@ OrEnd<void> Trainer::save_if_sound() {
   }
   saved_ = parts_.clock.instant();
   if (speaks()) {
-    logging::warn("no checkpoint: the loss is not finite, and the last good state is kept", {{"step", position_.step}});
+    logging::warn("no checkpoint: loss or parameters are not finite, and the last good state is kept",
+                  {{"step", position_.step}});
   }
   return {};
 }
@@ -285,10 +301,12 @@ launcher::RankEnd Trainer::preempted() const {
   std::string message = fmt::format("stopped as asked after step {}", position_.step);
   if (parts_.checkpointer == nullptr) {
     message += "; nothing was saved: checkpoint.uri is not set";
+  } else if (!last_loss_.defined()) {
+    message += ", before this attempt's first";
   } else if (progress_.checkpoint && progress_.checkpoint->step == position_.step) {
     message += ", saved as " + progress_.checkpoint->uri;
   } else {
-    message += "; it was not saved because the loss is not finite, and training goes on from the checkpoint before";
+    message += "; it was not saved because it is not finite: training goes on from the checkpoint before";
   }
   return {.exit_code = contract::exit_preempted, .reason = "Preempted", .message = message, .culprit = {}};
 }

@@ -227,6 +227,35 @@ TEST(Ddp, GivesAllRanksTheBuffersOfRankZeroAfterEachStep) {
   EXPECT_TRUE(torch::equal(means[1], means[0]));
 }
 
+TEST(Ddp, GivesGradientsTheMemoryFormatOfTheirParameters) {
+  // Fused optimizers walk parameter, gradient and moments by address.
+  std::vector<torch::Tensor> gradients;
+  for (const auto format : {torch::MemoryFormat::Contiguous, torch::MemoryFormat::ChannelsLast}) {
+    std::vector<torch::Tensor> of_rank(2);
+    std::vector<torch::nn::Conv2d> models;
+    for (int rank = 0; rank < 2; ++rank) {
+      torch::manual_seed(3);
+      models.emplace_back(torch::nn::Conv2dOptions(3, 5, 2));
+      models.back()->weight.set_data(models.back()->weight.detach().contiguous(format));
+    }
+    run_ranks(2, [&](RankThread& rank) {
+      torch::nn::Conv2d& model = models[static_cast<std::size_t>(rank.rank)];
+      Ddp ddp = make_ddp(*model, rank);
+      ASSERT_TRUE(ddp.synchronize_model().has_value());
+      ddp.zero_gradients();
+      const torch::Tensor loss = model(torch::arange(96).to(torch::kFloat).view({2, 3, 4, 4}) * (rank.rank + 1)).sum();
+      ddp.begin_backward();
+      loss.backward();
+      ASSERT_TRUE(ddp.finish_gradients().has_value());
+      EXPECT_EQ(model->weight.grad().strides(), model->weight.strides());
+      of_rank[static_cast<std::size_t>(rank.rank)] = model->weight.grad().clone();
+    });
+    EXPECT_TRUE(torch::equal(of_rank[0], of_rank[1]));
+    gradients.push_back(of_rank[0]);
+  }
+  EXPECT_TRUE(torch::allclose(gradients[0], gradients[1]));
+}
+
 TEST(Ddp, SaysSoWhenAPeerIsLost) {
   run_ranks(2, [&](RankThread& rank) {
     const auto model = std::make_shared<torch::nn::LinearImpl>(4, 1);

@@ -22,6 +22,7 @@ class SmallModule final : public Module {
     register_module("hidden", hidden_);
     register_module("drop", drop_);
     register_module("out", out_);
+    register_parameter("spare", spare);
   }
 
   [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index) override {
@@ -39,6 +40,7 @@ class SmallModule final : public Module {
 
   std::function<void(std::int64_t)> on_step;
   double loss_factor = 1.0;
+  torch::Tensor spare = torch::zeros({1});  ///< No loss depends on it.
 
  private:
   bool uses_batch_norm_ = true;

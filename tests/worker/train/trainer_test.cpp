@@ -198,6 +198,38 @@ TEST(Trainer, KeepsTheLastGoodCheckpointsWhileTheLossIsNotFinite) {
   EXPECT_EQ(saved, (std::set<std::int64_t>{2, 4, 9})) << "the end is saved, so that the job is complete";
 }
 
+TEST(Trainer, SavesNoParametersThatAreNotFiniteThoughTheLossStillIs) {
+  const fakes::TemporaryFolder folder;
+  TrainingRun run{1};
+  run.training.max_steps = 4;
+  run.checkpoint = checkpoints_in(folder);
+  run.checkpoint->every.steps = 1;
+  SmallModule& module = *run.ranks[0].module;
+  module.on_step = [&module, step = 0](std::int64_t) mutable {
+    // Of a parameter that the loss does not depend on: only the update makes it so.
+    if (++step == 3) module.spare.mutable_grad() = torch::full({1}, std::numeric_limits<float>::infinity());
+  };
+  run.run();
+  std::set<std::int64_t> saved;
+  for (const auto& report : run.ranks[0].link->reports()) {
+    if (report.checkpoint) saved.insert(report.checkpoint->step);
+  }
+  EXPECT_EQ(saved, (std::set<std::int64_t>{1, 2, 4}));
+}
+
+TEST(Trainer, MakesNoStepWhenItWasAskedToStopBeforeTheFirst) {
+  const fakes::TemporaryFolder folder;
+  TrainingRun run;
+  run.training.epochs = 100;
+  run.checkpoint = checkpoints_in(folder);
+  run.ranks[1].link->request_stop();
+  run.run();
+  for (const auto& rank : run.ranks) {
+    EXPECT_EQ(rank.end.exit_code, contract::exit_preempted);
+    EXPECT_EQ(rank.end.message, "stopped as asked after step 0, before this attempt's first");
+  }
+}
+
 TEST(Trainer, SaysThatAnUnsoundStateWasNotSavedWhenAskedToStop) {
   const fakes::TemporaryFolder folder;
   TrainingRun run{1};
@@ -207,7 +239,7 @@ TEST(Trainer, SaysThatAnUnsoundStateWasNotSavedWhenAskedToStop) {
   stop_at_step(run, 0, 3);
   run.run();
   EXPECT_EQ(run.ranks[0].end.exit_code, contract::exit_preempted);
-  EXPECT_THAT(run.ranks[0].end.message, HasSubstr("not saved because the loss is not finite"));
+  EXPECT_THAT(run.ranks[0].end.message, HasSubstr("not saved because it is not finite"));
 }
 
 TEST(Trainer, EndsAsPeerLostWhenAnotherRankHasGone) {
