@@ -6,15 +6,18 @@
 //     message TEXT       the container's termination message
 //     sleep SECONDS
 //     wait               until SIGTERM
+//     listen PORT        from now on this TCP port is taken
 //     linger SECONDS     from now on SIGTERM ends this process only after so many seconds; without it, at once (143)
 //     exit CODE
 //     when NAME=VALUE    skips the next step unless the environment says so
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,6 +36,15 @@ static void write_message(const char* text) {
   const int file = open("/dev/termination-log", O_WRONLY | O_TRUNC);
   if (file < 0 || write(file, text, strlen(text)) < 0) perror("/dev/termination-log");
   if (file >= 0) close(file);
+}
+
+static void take_port(int port) {
+  const struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  if (listener < 0 || bind(listener, (const struct sockaddr*)&address, sizeof address) != 0 || listen(listener, 1) != 0) {
+    perror("listen");
+    exit(2);
+  }
 }
 
 // Whether the environment has NAME=VALUE.
@@ -55,6 +67,8 @@ static void do_step(const char* verb, const char* argument) {
     struct timespec left = {atoi(argument), 0};
     while (nanosleep(&left, &left) != 0) {
     }
+  } else if (strcmp(verb, "listen") == 0) {
+    take_port(atoi(argument));
   } else if (strcmp(verb, "linger") == 0) {
     linger_seconds = atoi(argument);
   } else if (strcmp(verb, "exit") == 0) {

@@ -41,12 +41,15 @@ class Installation:
         return [pod for pod in self.kube.list("pods", "app.kubernetes.io/name=trainyard-operator")
                 if "deletionTimestamp" not in pod["metadata"]]
 
+    def holder(self) -> str:
+        """The identity of the process that leads; empty when none does."""
+        holders = [lease["spec"].get("holderIdentity") or "" for lease in self.kube.list("leases", api=LEASES)]
+        return holders[0] if holders else ""
+
     def leader(self) -> str:
         """The name of the pod that leads; empty when none does."""
-        leases = self.kube.list("leases", api=LEASES)
-        holders = [lease["spec"].get("holderIdentity") or "" for lease in leases]
-        names = [pod["metadata"]["name"] for pod in self.pods()]
-        return next((name for name in names for holder in holders if holder.startswith(name)), "")
+        holder = self.holder()
+        return next((pod["metadata"]["name"] for pod in self.pods() if holder.startswith(pod["metadata"]["name"])), "")
 
     def wait_until_led(self) -> str:
         return eventually("an operator leads", self.leader)
