@@ -30,24 +30,29 @@ class RankProgramTest : public testing::Test {
     const std::string port = std::to_string(fakes::free_port());
     std::vector<RankProcess> ranks;
     for (std::int64_t rank = 0; rank < world_size; ++rank) {
-      ranks.emplace_back(RANK_PROGRAM,
-                         RankProcess::Variables{{"RANK", std::to_string(rank)},
-                                                {"LOCAL_RANK", std::to_string(rank)},
-                                                {"WORLD_SIZE", std::to_string(world_size)},
-                                                {"LOCAL_WORLD_SIZE", std::to_string(world_size)},
-                                                {"MASTER_ADDR", "127.0.0.1"},
-                                                {"MASTER_PORT", port},
-                                                {"OMP_NUM_THREADS", "1"},
-                                                {"CUDA_VISIBLE_DEVICES", "-1"},
-                                                {"TRAINYARD_JOB_UID", "uid"},
-                                                {"TRAINYARD_ATTEMPT", std::to_string(attempt)},
-                                                {"TRAINYARD_LOG_FORMAT", "json"},
-                                                {"TRAINYARD_SPEC", "{\"training\": {" + training +
-                                                                       "}, \"checkpoint\": " + checkpoint + "}"}},
-                         log_file(rank));
-      EXPECT_TRUE(ranks.back().is_started()) << RANK_PROGRAM " cannot be started";
+      ranks.push_back(start_rank(rank, world_size, port, training, checkpoint, attempt));
     }
     return ranks;
+  }
+  RankProcess start_rank(std::int64_t rank, std::int64_t world_size, const std::string& port,
+                         const std::string& training, const std::string& checkpoint = "null",
+                         std::int64_t attempt = 1) {
+    RankProcess started{RANK_PROGRAM,
+                        {{"RANK", std::to_string(rank)},
+                         {"LOCAL_RANK", std::to_string(rank)},
+                         {"WORLD_SIZE", std::to_string(world_size)},
+                         {"LOCAL_WORLD_SIZE", std::to_string(world_size)},
+                         {"MASTER_ADDR", "127.0.0.1"},
+                         {"MASTER_PORT", port},
+                         {"OMP_NUM_THREADS", "1"},
+                         {"CUDA_VISIBLE_DEVICES", "-1"},
+                         {"TRAINYARD_JOB_UID", "uid"},
+                         {"TRAINYARD_ATTEMPT", std::to_string(attempt)},
+                         {"TRAINYARD_LOG_FORMAT", "json"},
+                         {"TRAINYARD_SPEC", "{\"training\": {" + training + "}, \"checkpoint\": " + checkpoint + "}"}},
+                        log_file(rank)};
+    EXPECT_TRUE(started.is_started()) << RANK_PROGRAM " cannot be started";
+    return started;
   }
   [[nodiscard]] std::string log_file(std::int64_t rank) const {
     return folder_.path() + "/rank" + std::to_string(rank) + ".log";
@@ -104,6 +109,14 @@ TEST_F(RankProgramTest, EndsAsPeerLostWhenAnotherRankIsKilled) {
   ranks[1].send(SIGKILL);
   EXPECT_EQ(ranks[0].wait(), contract::exit_peer_lost) << ranks[0].log();
   EXPECT_THAT(ranks[0].log(), HasSubstr("PeerLost"));
+}
+
+TEST_F(RankProgramTest, IsPreemptedWhenAskedToStopWhileItWaitsForTheOthers) {
+  RankProcess early = start_rank(0, 2, std::to_string(fakes::free_port()), synthetic);
+  wait_for_log(early, "rank 1 of 2 has not come");
+  early.send(SIGTERM);
+  EXPECT_EQ(early.wait(), contract::exit_preempted) << early.log();
+  EXPECT_THAT(early.log(), HasSubstr("while the group was forming"));
 }
 
 TEST_F(RankProgramTest, RefusesWhatARestartCannotHelpWithOneSentence) {
