@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -49,6 +50,13 @@ std::string Document::name() const {
   return object.is_object() && object.contains("metadata") ? text_at(object["metadata"], "name") : "";
 }
 
+bool Document::is_ours() const {
+  std::string name = kind();
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name.empty() || name.starts_with("trainingjob") || name == "tj" ||
+         text_at(object, "apiVersion").starts_with(contract::api_group);
+}
+
 Result<std::vector<Document>> read_documents(const std::string& file) {
   const auto text = read_text(file);
   if (!text) return tl::unexpected(text.error());
@@ -86,15 +94,17 @@ std::vector<std::string> find_violations(const Document& document) {
 Result<std::vector<Document>> read_valid_jobs(const std::string& file) {
   auto documents = read_documents(file);
   if (!documents) return tl::unexpected(documents.error());
-  std::erase_if(*documents, [](const Document& document) { return !document.is_training_job(); });
+  std::erase_if(*documents, [](const Document& document) { return !document.is_ours(); });
   if (documents->empty()) return fail(ErrorKind::invalid, fmt::format("{} holds no TrainingJob", file));
   std::string faults;
   for (auto& document : *documents) {
-    for (const auto& violation : find_violations(document))
-      faults += fmt::format("\n  {}: {}", title_of(document), violation);
+    std::vector<std::string> violations = find_violations(document);
+    if (violations.empty() && document.name().empty())
+      violations.emplace_back("metadata.name: must be given here: only an API server makes names of generateName");
+    for (const auto& violation : violations) faults += fmt::format("\n  {}: {}", title_of(document), violation);
     if (faults.empty()) document.object = resource::with_defaults(std::move(document.object));
   }
-  if (!faults.empty()) return fail(ErrorKind::invalid, "the API server would refuse this:" + faults);
+  if (!faults.empty()) return fail(ErrorKind::invalid, "this cannot be taken:" + faults);
   return documents;
 }
 

@@ -17,7 +17,8 @@ struct Document {
 
   [[nodiscard]] std::string kind() const;  ///< Empty when it says none.
   [[nodiscard]] std::string name() const;  ///< Empty when it has none.
-  [[nodiscard]] bool is_training_job() const { return kind() == "TrainingJob"; }
+  /// A TrainingJob, or what was meant to be one: of our API, of a kind that is nearly spelt like ours, or of none.
+  [[nodiscard]] bool is_ours() const;
 };
 
 /// The documents of `file` ("-": standard input). ErrorKind::io when it cannot be read, invalid when it is no YAML or
@@ -27,11 +28,12 @@ struct Document {
 /// "examples/a.yaml: document 2 (TrainingJob smoke)"
 [[nodiscard]] std::string title_of(const Document& document);
 
-/// What the API server would say against a TrainingJob: one text for each violation, "spec.replicas: must be ...".
+/// What the API server would say against a document that is ours: one text for each violation, "spec.replicas: must be
+/// ...".
 [[nodiscard]] std::vector<std::string> find_violations(const Document& document);
 
-/// The TrainingJobs of `file`, each without violations and with its defaults filled in. ErrorKind::invalid with every
-/// violation, and for a file without TrainingJobs.
+/// The TrainingJobs of `file`, each with a name, without violations and with its defaults filled in. ErrorKind::invalid
+/// with every violation, and for a file without TrainingJobs.
 [[nodiscard]] Result<std::vector<Document>> read_valid_jobs(const std::string& file);
 
 }  // namespace trainyard::cli

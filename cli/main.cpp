@@ -1,4 +1,7 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
 #include <iostream>
 
 #include "cli/logs.hpp"
@@ -11,7 +14,10 @@
 namespace trainyard::cli {
 namespace {
 
+constexpr int exit_failure = 1;
 constexpr int exit_usage = 2;
+constexpr const char* of_a_file = "With FILE";
+constexpr const char* of_a_command = "With -- COMMAND";
 
 struct Arguments {
   bool is_verbose = false;
@@ -29,34 +35,43 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
   run->add_option("--volume", arguments.run.volumes,
                   "A folder that stands for a PersistentVolumeClaim; may be repeated")
       ->allow_extra_args(false)
-      ->type_name("CLAIM=FOLDER");
+      ->type_name("CLAIM=FOLDER")
+      ->group(of_a_file);
   run->add_option("--secret", arguments.run.secrets,
                   "A file of KEY=VALUE lines that stands for a Secret; may be repeated")
       ->allow_extra_args(false)
-      ->type_name("NAME=FILE");
+      ->type_name("NAME=FILE")
+      ->group(of_a_file);
   run->add_option("--dir", arguments.run.folder, "Where checkpoints and logs are kept [trainyard-runs/JOB]")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->group(of_a_file);
   run->add_option("--worker", arguments.run.worker, "The training program [trainyard-worker beside this program]")
-      ->type_name("PROGRAM");
+      ->type_name("PROGRAM")
+      ->group(of_a_file);
   auto* nproc = run->add_option("--nproc,--nproc-per-node", arguments.command.processes,
                                 "Start this many ranks of COMMAND, as torchrun does")
                     ->check(CLI::Range(1, 1024))
-                    ->type_name("N");
+                    ->type_name("N")
+                    ->group(of_a_command);
   run->add_option("-t,--tee", arguments.command.tee,
                   "Output to files and here, each line after its rank: 1 stdout, 2 stderr, 3 both, or 0:1,1:3 by rank")
       ->needs(nproc)
-      ->type_name("STREAMS");
+      ->type_name("STREAMS")
+      ->group(of_a_command);
   run->add_option("-r,--redirects", arguments.command.redirects, "Output to files alone, in the same words")
       ->needs(nproc)
-      ->type_name("STREAMS");
+      ->type_name("STREAMS")
+      ->group(of_a_command);
   run->add_option("--log-dir", arguments.command.log_folder, "Where logs are kept [trainyard-runs/COMMAND]")
       ->needs(nproc)
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->group(of_a_command);
   run->add_option("--max-restarts", arguments.command.restarts_max,
                   "How often the group is started again after a failure [0]")
       ->needs(nproc)
       ->check(CLI::Range(0, 1000))
-      ->type_name("N");
+      ->type_name("N")
+      ->group(of_a_command);
   run->footer(
       "Ctrl-C lets the ranks save and end; a second one kills them. The same command then goes on from the last "
       "checkpoint.\n"
@@ -69,7 +84,7 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
 CLI::App* declare_validate(CLI::App& app, Arguments& arguments) {
   CLI::App* validate = app.add_subcommand("validate", "Say what the API server would say against TrainingJobs");
   validate->add_option("FILE", arguments.validated_files, "YAML files; - is standard input")->required();
-  validate->footer("Exit code: 0 all are valid, 1 some are not.");
+  validate->footer("Exit code: 0 all are valid, 1 some are not, or there is none.");
   return validate;
 }
 
@@ -104,12 +119,42 @@ int usage_error(const std::string& sentence) {
   return exit_usage;
 }
 
-int run(const Arguments& arguments) {
-  const bool has_command = !arguments.command.command.empty();
-  if (has_command && !arguments.run.file.empty()) return usage_error("run takes a FILE or -- COMMAND, not both");
-  if (has_command) return run_command(arguments.command);
-  if (arguments.run.file.empty()) return usage_error("run needs a FILE, or -- and a command");
-  return run_file(arguments.run);
+/// The first option of `group` that is given; empty: none.
+std::string given_option(const CLI::App& app, const std::string& group) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group() == group && option->count() > 0) return option->get_name();
+  }
+  return "";
+}
+
+/// torchrun takes the program itself; here it stands behind "--".
+std::string command_hint(const Arguments& arguments, const std::vector<std::string>& rest) {
+  const bool is_python = arguments.run.file.ends_with(".py");
+  std::string command = (is_python ? "python3 " : "") + arguments.run.file;
+  for (const auto& word : rest) command += " " + word;
+  return "the command of the ranks stands behind --: trainyard run --nproc " +
+         std::to_string(arguments.command.processes) + " -- " + command;
+}
+
+int run(const CLI::App& app, const Arguments& arguments) {
+  const std::string& file = arguments.run.file;
+  const bool is_program = file.ends_with(".py") || file.ends_with(".sh");
+  if (arguments.command.command.empty()) {
+    if (file.empty()) return usage_error("run needs a FILE, or -- and a command");
+    const std::string stray = given_option(app, of_a_command);
+    if (is_program || (!stray.empty() && !file.ends_with(".yaml") && !file.ends_with(".yml") && file != "-"))
+      return usage_error(command_hint(arguments, {}));
+    if (!stray.empty())
+      return usage_error(stray +
+                         " is for a command behind --; how many ranks a TrainingJob has stands in spec.replicas");
+    return run_file(arguments.run);
+  }
+  if (!file.empty()) return usage_error("run takes a FILE or -- COMMAND, not both");
+  if (const std::string stray = given_option(app, of_a_file); !stray.empty()) {
+    return usage_error(stray + " is for a FILE with TrainingJobs" +
+                       (stray == "--dir" ? "; where a command's logs go is said by --log-dir" : ", not for a command"));
+  }
+  return run_command(arguments.command);
 }
 
 int main(int argc, char** argv) {
@@ -130,7 +175,17 @@ int main(int argc, char** argv) {
   CLI::App* logs_app = declare_logs(app, arguments);
   try {
     app.parse(static_cast<int>(separator - argv), argv);
+  } catch (const CLI::ExtrasError&) {
+    if (run_app->parsed() && arguments.command.command.empty() && !given_option(*run_app, of_a_command).empty())
+      return usage_error(command_hint(arguments, app.remaining(true)));
+    std::cerr << "error: what is " << app.remaining(true).front() << "?\nRun with --help for more information.\n";
+    return exit_usage;
   } catch (const CLI::ParseError& error) {
+    if (const auto unknown = app.remaining(); app.get_subcommands().empty() && !unknown.empty()) {
+      std::cerr << "error: " << unknown.front()
+                << " is not a command of trainyard; there are run, validate, render, logs\n";
+      return exit_usage;
+    }
     // Help and version are "errors" of exit code 0.
     return app.exit(error) == 0 ? 0 : exit_usage;
   }
@@ -138,7 +193,7 @@ int main(int argc, char** argv) {
   if (run_app->parsed()) {
     if (separator != argv + argc && arguments.command.command.empty())
       return usage_error("there is no command behind --");
-    return run(arguments);
+    return run(*run_app, arguments);
   }
   if (separator != argv + argc) return usage_error("only `trainyard run` takes a command behind --");
   if (validate_app->parsed()) return validate_files(arguments.validated_files, std::cout, std::cerr);
@@ -151,5 +206,10 @@ int main(int argc, char** argv) {
 }  // namespace trainyard::cli
 
 int main(int argc, char** argv) {
-  return trainyard::cli::main(argc, argv);
+  try {
+    return trainyard::cli::main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: this should not happen: %s\n", error.what());
+    return trainyard::cli::exit_failure;
+  }
 }

@@ -19,6 +19,8 @@ using nlohmann::json;
 
 /// Aliases of aliases can make a small file huge; no job comes near this many values.
 constexpr std::size_t values_max = 1'000'000;
+/// An alias to what it stands in has no end; no job comes near this depth.
+constexpr int depth_max = 100;
 
 struct Refused {
   YAML::Mark mark;
@@ -89,6 +91,7 @@ class Converter {
  public:
   json convert(const YAML::Node& node) {
     if (++values_ > values_max) throw Refused{node.Mark(), fmt::format("more than {} values", values_max)};
+    const Depth depth{depth_, node.Mark()};
     switch (node.Type()) {
       case YAML::NodeType::Scalar:
         return scalar(node);
@@ -102,6 +105,20 @@ class Converter {
   }
 
  private:
+  class Depth {
+   public:
+    Depth(int& depth, YAML::Mark mark) : depth_(depth) {
+      if (depth_ == depth_max) throw Refused{mark, fmt::format("nested deeper than {} levels", depth_max)};
+      ++depth_;
+    }
+    Depth(const Depth&) = delete;
+    Depth& operator=(const Depth&) = delete;
+    ~Depth() { --depth_; }
+
+   private:
+    int& depth_;
+  };
+
   json convert_list(const YAML::Node& node) {
     json list = json::array();
     for (const YAML::Node& item : node) list.push_back(convert(item));
@@ -130,9 +147,10 @@ class Converter {
   void merge(const YAML::Node& source, json& into) {
     // Of several sources the first one that has a key wins.
     if (source.IsSequence()) {
+      const Depth depth{depth_, source.Mark()};
       for (const YAML::Node& item : source) merge(item, into);
     } else if (source.IsMap()) {
-      const json values = convert_map(source);
+      const json values = convert(source);
       for (const auto& [name, value] : values.items()) {
         if (!into.contains(name)) into[name] = value;
       }
@@ -147,7 +165,37 @@ class Converter {
   }
 
   std::size_t values_ = 0;
+  int depth_ = 0;
 };
+
+/// Bytes of the UTF-8 character that `text` begins with; 0: it begins with none.
+std::size_t character_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t index) { return static_cast<unsigned char>(text[index]); };
+  if (byte(0) < 0x80) return 1;
+  const std::size_t count = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
+  if (byte(0) < 0xC2 || byte(0) > 0xF4 || text.size() < count) return 0;
+  for (std::size_t index = 1; index < count; ++index) {
+    if ((byte(index) & 0xC0) != 0x80) return 0;
+  }
+  // Longer than needed, half of a UTF-16 pair, or beyond the last character.
+  const bool is_wrong = (byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xED && byte(1) > 0x9F) ||
+                        (byte(0) == 0xF0 && byte(1) < 0x90) || (byte(0) == 0xF4 && byte(1) > 0x8F);
+  return is_wrong ? 0 : count;
+}
+
+/// Where `text` stops being UTF-8; null: nowhere.
+YAML::Mark first_wrong_byte(std::string_view text) {
+  YAML::Mark mark;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t count = character_bytes(text.substr(at));
+    if (count == 0) return mark;
+    const bool is_line_end = text[at] == '\n';
+    mark.line += is_line_end ? 1 : 0;
+    mark.column = is_line_end ? 0 : mark.column + 1;
+    at += count;
+  }
+  return YAML::Mark::null_mark();
+}
 
 tl::unexpected<Error> refused(YAML::Mark mark, std::string_view sentence) {
   if (mark.is_null()) return fail(ErrorKind::invalid, fmt::format("YAML: {}", sentence));
@@ -158,6 +206,7 @@ tl::unexpected<Error> refused(YAML::Mark mark, std::string_view sentence) {
 }  // namespace
 
 Result<std::vector<json>> parse_yaml(std::string_view text) {
+  if (const YAML::Mark wrong = first_wrong_byte(text); !wrong.is_null()) return refused(wrong, "this is no UTF-8 text");
   try {
     std::vector<json> documents;
     for (const YAML::Node& node : YAML::LoadAll(std::string{text})) {

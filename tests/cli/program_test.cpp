@@ -125,11 +125,18 @@ TEST_F(ProgramTest, HelpAndVersionAreNoErrors) {
 TEST_F(ProgramTest, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{}, "A subcommand is required"},
-      {{"walk"}, "A subcommand is required"},
+      {{"vaildate", "a.yaml"}, "error: vaildate is not a command of trainyard; there are run, validate, render, logs"},
+      {{"validate", "a.yaml", "--fix"}, "error: what is --fix?"},
       {{"run"}, "error: run needs a FILE, or -- and a command"},
       {{"run", "a.yaml", "--", "true"}, "error: run takes a FILE or -- COMMAND, not both"},
       {{"run", "--nproc", "2", "--"}, "error: there is no command behind --"},
       {{"run", "--tee", "3", "a.yaml"}, "--tee requires --nproc"},
+      {{"run", "--nproc", "4", "a.yaml"}, "error: --nproc is for a command behind --"},
+      {{"run", "--nproc", "4", "train.py"}, "behind --: trainyard run --nproc 4 -- python3 train.py\n"},
+      {{"run", "train.py"}, "behind --: trainyard run --nproc 1 -- python3 train.py\n"},
+      {{"run", "--nproc", "4", "train", "lr=1"}, "behind --: trainyard run --nproc 4 -- train lr=1\n"},
+      {{"run", "--nproc", "4", "--dir", "d", "--", "true"}, "error: --dir is for a FILE with TrainingJobs; where a "},
+      {{"run", "--volume", "a=b", "--", "true"}, "error: --volume is for a FILE with TrainingJobs, not for a command"},
       {{"run", "--nproc", "2", "-t", "9", "--", "true"}, "error: --tee '9': must be 0 (none)"},
       {{"validate"}, "FILE is required"},
       {{"validate", "a.yaml", "--", "true"}, "error: only `trainyard run` takes a command behind --"},
@@ -171,6 +178,35 @@ spec: {training: {model: {name: fashion_cnn}, data: {format: synthetic}}}
       outcome.out,
       HasSubstr(bad +
                 ": document 3 (TrainingJob two): apiVersion: must be trainyard.dev/v1alpha1, got trainyard.dev/v1\n"));
+}
+
+TEST_F(ProgramTest, ValidateRefusesWhatWasMeantAsATrainingJobAndHavingCheckedNothing) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"kind: TrainingJobs", "(TrainingJobs job): kind: must be TrainingJob, got \"TrainingJobs\"\n"},
+      {"kind: trainingjob", "(trainingjob job): kind: must be TrainingJob, got \"trainingjob\"\n"},
+      {"spec: {}", "(no kind job): kind: must be TrainingJob, got nothing\n"}};
+  for (const auto& [line, sentence] : cases) {
+    const std::string file =
+        folder_.write("job.yaml", "apiVersion: trainyard.dev/v1alpha1\nmetadata: {name: job}\n" + line + "\n");
+    const Outcome outcome = run({"validate", file});
+    EXPECT_EQ(outcome.exit_code, 1) << line;
+    EXPECT_THAT(outcome.out, HasSubstr(sentence));
+    EXPECT_EQ(run({"run", file}).exit_code, 1) << line;
+  }
+  const Outcome nothing =
+      run({"validate", folder_.write("s.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n").string()});
+  EXPECT_EQ(nothing.exit_code, 1);
+  EXPECT_EQ(nothing.err, "error: there is no TrainingJob to check\n");
+}
+
+TEST_F(ProgramTest, AJobWhoseNameAnApiServerWouldMakeIsRefused) {
+  std::string job = text_of(shell_job("true"));
+  job.replace(job.find("name: job"), 9, "generateName: job-");
+  folder_.write("job.yaml", job);
+  const Outcome outcome = run({"run", "job.yaml"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("metadata.name: must be given here: only an API server makes names"));
+  EXPECT_EQ(run({"validate", "job.yaml"}).exit_code, 0);
 }
 
 TEST_F(ProgramTest, ValidateTakesGoodFilesAndNamesUnreadableOnes) {

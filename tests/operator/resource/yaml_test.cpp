@@ -72,14 +72,29 @@ TEST_P(ParseYamlRefuses, AndSaysWhere) {
   EXPECT_EQ(documents.error().message.substr(0, GetParam().message.size()), GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, ParseYamlRefuses,
-                         testing::Values(WrongYaml{"a: 1\na: 2\n", "YAML, line 2, column 1: a is given twice"},
-                                         WrongYaml{"a: [1, 2\n", "YAML, line 2, column 1: "},
-                                         WrongYaml{"a:\n\t- 1\n", "YAML, line 2, column "},
-                                         WrongYaml{"a: .inf\n",
-                                                   "YAML, line 1, column 4: .inf cannot be written as JSON"},
-                                         WrongYaml{"? [a, b]\n: 1\n", "YAML, line 1, column 3: a key must be a word"},
-                                         WrongYaml{"a: {<<: 1}\n", "YAML, line 1, column 9: << takes a map"}));
+INSTANTIATE_TEST_SUITE_P(
+    Table, ParseYamlRefuses,
+    testing::Values(WrongYaml{"a: 1\na: 2\n", "YAML, line 2, column 1: a is given twice"},
+                    WrongYaml{"a: [1, 2\n", "YAML, line 2, column 1: "},
+                    WrongYaml{"a:\n\t- 1\n", "YAML, line 2, column "},
+                    WrongYaml{"a: .inf\n", "YAML, line 1, column 4: .inf cannot be written as JSON"},
+                    WrongYaml{"? [a, b]\n: 1\n", "YAML, line 1, column 3: a key must be a word"},
+                    WrongYaml{"a: {<<: 1}\n", "YAML, line 1, column 9: << takes a map"},
+                    WrongYaml{"a: 1\nb: x\xE4y\n", "YAML, line 2, column 5: this is no UTF-8 text"},
+                    WrongYaml{"a: \xC0\x80", "YAML, line 1, column 4: this is no UTF-8 text"},
+                    WrongYaml{"a: \xED\xA0\x80", "YAML, line 1, column 4: this is no UTF-8"},
+                    WrongYaml{"a: \xE2\x82", "YAML, line 1, column 4: this is no UTF-8 text"},
+                    WrongYaml{"a: &a [*a]\n", "YAML, line 1, column 4: nested deeper than 100"},
+                    WrongYaml{"a: &a {<<: *a}\n", "YAML, line 1, column 4: nested deeper"},
+                    WrongYaml{"a: &a {<<: [*a]}\n", "YAML, line 1, column "},
+                    WrongYaml{std::string(101, '['), "YAML, line 1, column "},
+                    WrongYaml{std::string(100'000, '['), "YAML, line 1, column "}));
+
+TEST(ParseYaml, TakesEveryCharacterAndAHundredLevels) {
+  EXPECT_EQ(parse_yaml("a: x\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80\n")->at(0).at("a"),
+            "x\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80");
+  EXPECT_TRUE(parse_yaml(std::string(100, '[') + std::string(100, ']')));
+}
 
 TEST(ParseYaml, RefusesAliasesThatGrowWithoutBound) {
   std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
