@@ -20,9 +20,11 @@ namespace fs = std::filesystem;
 // A folder may be removed, having become empty, between making it and making a file in it.
 constexpr int put_tries_max = 100;
 
+constexpr std::string_view temporary_prefix = ".tmp-";
+
 std::string temporary_name() {
   thread_local std::mt19937_64 random{std::random_device{}()};
-  return fmt::format(".tmp-{:016x}", random());
+  return fmt::format("{}{:016x}", temporary_prefix, random());
 }
 
 std::string folder_of(const std::string& path) {
@@ -49,24 +51,36 @@ Result<void> write_once(const std::string& path, Pieces pieces, const PutOptions
   return posix::sync_directory(folder);
 }
 
+bool is_failure(const std::error_code& error) {
+  return error && error != std::errc::no_such_file_or_directory;
+}
+
+struct Found {
+  std::vector<ObjectInfo> objects;
+  std::vector<std::string> temporaries;  // Keys.
+};
+
 // Adds what is there now: files and folders that vanish meanwhile are left out, and nothing else is.
-Result<void> add_files_below(const std::string& root, const fs::path& folder, std::vector<ObjectInfo>& found) {
+Result<void> add_files_below(const std::string& root, const fs::path& folder, Found& found) {
   std::error_code error;
   fs::directory_iterator entry{folder, error};
   for (; !error && entry != fs::directory_iterator{}; entry.increment(error)) {
-    if (entry->path().filename().native().starts_with('.')) continue;
-    std::error_code vanished;
-    const fs::file_status status = entry->status(vanished);
+    const std::string name = entry->path().filename().native();
+    if (name.starts_with(temporary_prefix)) found.temporaries.push_back(entry->path().native().substr(root.size() + 1));
+    if (name.starts_with('.')) continue;
+    std::error_code failed;
+    const fs::file_status status = entry->status(failed);
     if (fs::is_directory(status)) {
       if (auto added = add_files_below(root, entry->path(), found); !added) return added;
     } else if (fs::is_regular_file(status)) {
-      const std::uint64_t bytes = entry->file_size(vanished);
-      if (!vanished) found.push_back({.key = entry->path().native().substr(root.size() + 1), .bytes = bytes});
+      const std::uint64_t bytes = entry->file_size(failed);
+      if (!failed) found.objects.push_back({.key = entry->path().native().substr(root.size() + 1), .bytes = bytes});
     }
+    if (is_failure(failed))
+      return tl::unexpected(posix::error_of(failed.value(), fmt::format("looking at {}", entry->path().native())));
   }
-  if (error && error != std::errc::no_such_file_or_directory) {
+  if (is_failure(error))
     return tl::unexpected(posix::error_of(error.value(), fmt::format("listing {}", folder.native())));
-  }
   return {};
 }
 
@@ -132,16 +146,31 @@ Result<std::vector<ObjectInfo>> FileStore::list(std::string_view prefix) {
   if (slash != std::string_view::npos) {
     if (auto good = check_key(prefix.substr(0, slash)); !good) return tl::unexpected(good.error());
   }
-  std::vector<ObjectInfo> found;
-  if (auto added = add_files_below(folder_, folder, found); !added) return tl::unexpected(added.error());
+  Found below;
+  if (auto added = add_files_below(folder_, folder, below); !added) return tl::unexpected(added.error());
+  std::vector<ObjectInfo>& found = below.objects;
   std::erase_if(found, [&](const ObjectInfo& object) { return !object.key.starts_with(prefix); });
   std::sort(found.begin(), found.end(), [](const ObjectInfo& a, const ObjectInfo& b) { return a.key < b.key; });
-  return found;
+  return std::move(found);
 }
 
 Result<void> FileStore::remove(std::string_view key) {
   if (auto good = check_key(key); !good) return good;
-  const std::string path = path_of(key);
+  return remove_path(path_of(key));
+}
+
+Result<void> FileStore::remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) {
+  Found below;
+  if (auto added = add_files_below(folder_, folder_, below); !added) return added;
+  for (const std::string& key : below.temporaries) {
+    const std::size_t slash = key.rfind('/');
+    if (slash == std::string::npos || !is_abandoned(std::string_view{key}.substr(0, slash))) continue;
+    if (auto removed = remove_path(path_of(key)); !removed) return removed;
+  }
+  return {};
+}
+
+Result<void> FileStore::remove_path(const std::string& path) const {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
     return tl::unexpected(posix::error_of(errno, fmt::format("removing {}", path)));
   }

@@ -20,11 +20,14 @@ class FileStore final : public Store {
   [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
   [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
   [[nodiscard]] Result<void> remove(std::string_view key) override;
+  [[nodiscard]] Result<void> remove_unfinished(
+      const std::function<bool(std::string_view folder)>& is_abandoned) override;
   [[nodiscard]] bool has_conditional_create() const override { return true; }
   [[nodiscard]] std::string uri_of(std::string_view key) const override;
 
  private:
   [[nodiscard]] std::string path_of(std::string_view key) const;
+  [[nodiscard]] Result<void> remove_path(const std::string& path) const;
 
   std::string folder_;
 };

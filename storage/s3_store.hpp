@@ -29,6 +29,10 @@ class S3Store final : public Store {
   [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
   [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
   [[nodiscard]] Result<void> remove(std::string_view key) override;
+  /// Leaves the parts of uploads that nobody completed to the bucket's lifecycle rules.
+  [[nodiscard]] Result<void> remove_unfinished(const std::function<bool(std::string_view folder)>&) override {
+    return {};
+  }
   [[nodiscard]] bool has_conditional_create() const override { return has_conditional_create_; }
   [[nodiscard]] std::string uri_of(std::string_view key) const override;
 

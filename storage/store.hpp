@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -48,6 +49,10 @@ class Store {
   [[nodiscard]] virtual Result<std::vector<ObjectInfo>> list(std::string_view prefix) = 0;
   /// Success also when the key is not there.
   [[nodiscard]] virtual Result<void> remove(std::string_view key) = 0;
+  /// Removes what writers that died in the midst of a put() left in folders of which `is_abandoned` is true: it takes
+  /// the folder's key, without a slash at the end. No object is touched.
+  [[nodiscard]] virtual Result<void> remove_unfinished(
+      const std::function<bool(std::string_view folder)>& is_abandoned) = 0;
 
   /// Whether put({.if_absent = true}) is atomic here. A store without it has a single writer at a time. May turn false
   /// once a server has refused such a put.

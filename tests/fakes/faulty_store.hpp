@@ -11,7 +11,8 @@
 namespace trainyard::fakes {
 
 /// A store that asks `fault` before each call, and fails the call with what it says. `fault` gets the call's name
-/// ("put", "get", "get_range", "list", "remove", "probe") and the key, and may itself do things to the store behind.
+/// ("put", "get", "get_range", "list", "remove", "remove_unfinished", "probe") and the key, and may itself do things to
+/// the store behind.
 class FaultyStore final : public storage::Store {
  public:
   using Fault =
@@ -43,6 +44,10 @@ class FaultyStore final : public storage::Store {
   Result<void> remove(std::string_view key) override {
     if (auto error = fault_("remove", key, {})) return tl::unexpected(*error);
     return store_->remove(key);
+  }
+  Result<void> remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) override {
+    if (auto error = fault_("remove_unfinished", "", {})) return tl::unexpected(*error);
+    return store_->remove_unfinished(is_abandoned);
   }
   [[nodiscard]] bool has_conditional_create() const override { return store_->has_conditional_create(); }
   [[nodiscard]] std::string uri_of(std::string_view key) const override { return store_->uri_of(key); }

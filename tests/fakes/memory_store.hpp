@@ -73,6 +73,8 @@ class MemoryStore final : public storage::Store {
     return {};
   }
 
+  Result<void> remove_unfinished(const std::function<bool(std::string_view folder)>&) override { return {}; }
+
   [[nodiscard]] bool has_conditional_create() const override { return is_conditional_; }
   [[nodiscard]] std::string uri_of(std::string_view key) const override { return fmt::format("memory://{}", key); }
 

@@ -55,6 +55,38 @@ TEST_F(AFileStore, NeverListsTemporaryFilesOfADeadWriter) {
   EXPECT_EQ(contract::keys_of(store.list("").value()), std::vector<std::string>{"step-1/a"});
 }
 
+TEST_F(AFileStore, RemovesWhatADeadWriterLeftOnlyWhereItIsTold) {
+  ASSERT_TRUE(put_text(store, "step-1/a", "x"));
+  ASSERT_TRUE(put_text(store, "step-2/a", "x"));
+  const std::filesystem::path root{folder.path() + "/made/when/needed"};
+  std::filesystem::create_directories(root / "step-3/g-1");
+  const char* const left[] = {".tmp-0", "step-1/.tmp-1", "step-2/.tmp-2", "step-3/g-1/.tmp-3", "step-1/.other"};
+  for (const char* name : left) std::ofstream{root / name} << "torn";
+  std::vector<std::string> asked;
+  ASSERT_TRUE(store.remove_unfinished([&](std::string_view where) {
+    asked.emplace_back(where);
+    return where != "step-2";
+  }));
+  EXPECT_THAT(asked, testing::UnorderedElementsAre("step-1", "step-2", "step-3/g-1"));
+  std::vector<std::string> there;
+  for (const char* name : left) {
+    if (std::filesystem::exists(root / name)) there.emplace_back(name);
+  }
+  EXPECT_EQ(there, (std::vector<std::string>{".tmp-0", "step-2/.tmp-2", "step-1/.other"}));
+  EXPECT_FALSE(std::filesystem::exists(root / "step-3")) << "a folder that this leaves empty goes too";
+  EXPECT_EQ(contract::keys_of(store.list("").value()), (std::vector<std::string>{"step-1/a", "step-2/a"}));
+}
+
+TEST_F(AFileStore, TellsAListThatCannotBeWholeFromAnEmptyOne) {
+  ASSERT_TRUE(put_text(store, "step-1/a", "x"));
+  // Stands in for a disk that fails when a file is looked at.
+  const std::filesystem::path root{folder.path() + "/made/when/needed"};
+  std::filesystem::create_symlink("loop", root / "step-1/loop");
+  const auto listed = store.list("");
+  ASSERT_FALSE(listed);
+  EXPECT_THAT(listed.error().message, HasSubstr("step-1/loop"));
+}
+
 TEST_F(AFileStore, LeavesNoEmptyFoldersAndKeepsItsOwn) {
   ASSERT_TRUE(put_text(store, "step-1/g-1/a", "x"));
   ASSERT_TRUE(put_text(store, "step-1/b", "x"));

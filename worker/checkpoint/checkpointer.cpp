@@ -46,6 +46,8 @@ class StoreCheckpointer final : public Checkpointer {
     return run_.save(host->entries(), state.values, step, is_complete);
   }
 
+  Result<void> end() override { return run_.end(); }
+
  private:
   std::unique_ptr<storage::Store> store_;
   dist::Communicator& communicator_;

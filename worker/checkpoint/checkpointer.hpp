@@ -34,9 +34,9 @@ struct State {
   nlohmann::json values = nlohmann::json::object();
 };
 
-/// Saves and restores one run's state under one prefix. Every call is collective over the communicator's ranks, from
-/// the training thread. Errors of open(): invalid (another job owns the prefix: named; file:// that others cannot see),
-/// not_found (bucket), unauthorized, forbidden. Errors of save(): conflict when a newer generation of the same job has
+/// Saves and restores one run's state under one prefix. Every call but end() is collective over the communicator's
+/// ranks; all are from the training thread. Errors of open(): invalid (file:// that cannot be), not_found (bucket),
+/// unauthorized, forbidden. Errors of save(): conflict when a newer generation of the same job has
 /// claimed the prefix (the worker exits `fenced`), the storage's otherwise.
 class Checkpointer {
  public:
@@ -46,11 +46,14 @@ class Checkpointer {
   /// they are then. The generation is claimed here, after the choice, so that the claim records what was resumed from.
   /// A checkpoint that is torn or tampered with is skipped for the one before. Needs as much host memory again as the
   /// state takes. ErrorKind::conflict when a newer attempt of this job has begun already (`fenced`), invalid when the
-  /// prefix is another job's.
+  /// prefix is that of another job that has not ended, or of one with another model or data.
   [[nodiscard]] virtual Result<std::optional<Restored>> restore(State& state) = 0;
   /// Needs restore() before. `is_complete`: the run ends with this one. Returns once the manifest is in the store. A
   /// second save of the same step records `values` and `is_complete` only.
   [[nodiscard]] virtual Result<Saved> save(const State& state, std::int64_t step, bool is_complete) = 0;
+  /// Records that this run has ended in order, so that another job may go on from what it saved. The last call; not
+  /// collective: rank 0's counts, and does nothing before restore() has succeeded.
+  [[nodiscard]] virtual Result<void> end() = 0;
 };
 
 /// Collective. The store's credentials and place are tried here, so that what is wrong with them shows within seconds.

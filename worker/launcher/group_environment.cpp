@@ -113,7 +113,7 @@ Result<GroupEnvironment> parse_group_environment(const Environment& environment)
   if (auto read = read_addresses(environment, group); !read) return tl::make_unexpected(read.error());
   group.job = environment(contract::env_job).value_or("local");
   group.job_namespace = environment(contract::env_namespace).value_or("");
-  group.job_uid = environment(contract::env_job_uid).value_or("local");
+  group.job_uid = environment(contract::env_job_uid).value_or("");
   const auto attempt = number_or(environment, contract::env_attempt, {.min = 1}, 1);
   if (!attempt) return tl::make_unexpected(attempt.error());
   group.attempt = *attempt;

@@ -30,7 +30,7 @@ struct GroupEnvironment {
 
   std::string job;  ///< "local" outside of a job.
   std::string job_namespace;
-  std::string job_uid;  ///< "local" outside of a job.
+  std::string job_uid;  ///< Empty outside of a job: nobody tells one run from another.
   std::int64_t attempt = 1;
 
   bool has_launcher = false;

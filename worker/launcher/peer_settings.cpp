@@ -12,7 +12,8 @@ std::string member_text(const Hello& hello) {
 }
 
 std::string group_text(const Hello& hello) {
-  return fmt::format("job {} ({}), attempt {}", hello.job, hello.job_uid, hello.attempt);
+  const std::string uid = hello.job_uid.empty() ? "" : fmt::format(" ({})", hello.job_uid);
+  return fmt::format("job {}{}, attempt {}", hello.job, uid, hello.attempt);
 }
 
 GroupFailure rendezvous_failure(const std::string& waiting_for) {

@@ -69,6 +69,12 @@ Trainer::Trainer(TrainerParts parts)
 }
 
 launcher::RankEnd Trainer::run() {
+  launcher::RankEnd ended = train();
+  end_checkpoints(ended);
+  return ended;
+}
+
+launcher::RankEnd Trainer::train() {
   if (auto begun = begin(); !begun) return begun.error();
   while (!schedule_.is_finished(position_)) {
     const auto flags = take_step();
@@ -83,12 +89,18 @@ OrEnd<void> Trainer::begin() {
   report("Loading");
   if (auto done = parts_.gradients.synchronize_model(); !done) return lost(Stage::step, done.error());
   if (parts_.checkpointer != nullptr) {
+    // The late pod of a deleted job must not take the place of the one that was applied after it.
+    if (auto wanted = end_if_stop_asked(); !wanted) return wanted;
     if (auto resumed = resume(); !resumed) return resumed;
   }
   saved_ = parts_.clock.instant();
   speed_ = observe::SpeedMeter{saved_};
   report("Training");
   // Who was asked to stop while it loaded makes no step for it.
+  return end_if_stop_asked();
+}
+
+OrEnd<void> Trainer::end_if_stop_asked() {
   agreement_.begin(own_flags());
   const auto flags = agreement_.finish();
   if (!flags) return lost(Stage::step, flags.error());
@@ -295,6 +307,17 @@ OrEnd<void> Trainer::save(bool is_complete) {
   report("Training");
   speed_.resume(saved_);
   return {};
+}
+
+/// Unless this job is about to be started again, another one may now go on from its checkpoints.
+void Trainer::end_checkpoints(const launcher::RankEnd& ended) {
+  const bool is_in_order = ended.exit_code == contract::exit_success || ended.exit_code == contract::exit_preempted ||
+                           ended.exit_code == contract::exit_do_not_restart;
+  if (parts_.checkpointer == nullptr || !is_in_order) return;
+  if (auto done = parts_.checkpointer->end(); !done) {
+    logging::warn("the end of this run was not recorded: no other job can go on from its checkpoints",
+                  {{"error", done.error().message}});
+  }
 }
 
 launcher::RankEnd Trainer::preempted() const {

@@ -53,7 +53,9 @@ class Trainer {
   [[nodiscard]] launcher::RankEnd run();
 
  private:
+  [[nodiscard]] launcher::RankEnd train();
   [[nodiscard]] OrEnd<void> begin();
+  [[nodiscard]] OrEnd<void> end_if_stop_asked();
   [[nodiscard]] OrEnd<void> resume();
   [[nodiscard]] OrEnd<StepFlags> take_step();
   [[nodiscard]] OrEnd<void> after_step(const StepFlags& flags);
@@ -64,6 +66,7 @@ class Trainer {
   [[nodiscard]] OrEnd<void> validate();
   [[nodiscard]] OrEnd<void> save_if_sound();
   [[nodiscard]] OrEnd<void> save(bool is_complete);
+  void end_checkpoints(const launcher::RankEnd& ended);
   [[nodiscard]] launcher::RankEnd preempted() const;
   [[nodiscard]] launcher::RankEnd completed() const;
 

@@ -18,7 +18,6 @@ TEST(ParseGroupEnvironment, IsAGroupOfOneOnThisMachineWhenNothingIsSet) {
   alone.store_port = 29501;
   alone.peer_port = 29502;
   alone.job = "local";
-  alone.job_uid = "local";
   EXPECT_EQ(*group, alone);
 }
 

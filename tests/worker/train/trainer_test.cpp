@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -127,6 +129,33 @@ TEST(Trainer, SavesTheSameStepOnAllRanksWhenOneIsAskedToStop) {
   }
 }
 
+TEST(Trainer, RecordsTheEndOfARunThatIsNotToBeRepeated) {
+  struct Row {
+    std::string_view name;
+    std::int64_t max_steps;
+    std::function<void(TrainingRun&)> arrange;
+    bool is_recorded;
+  };
+  const Row rows[] = {
+      {"completed", 3, [](TrainingRun&) {}, true},
+      {"preempted", 100, [](TrainingRun& run) { stop_at_step(run, 1, 2); }, true},
+      {"failed", 100,
+       [](TrainingRun& run) {
+         run.ranks[1].module->on_step = [](std::int64_t) { throw std::runtime_error{"this rank's code fails"}; };
+       },
+       false},
+  };
+  for (const Row& row : rows) {
+    const fakes::TemporaryFolder folder;
+    TrainingRun run;
+    run.training.max_steps = row.max_steps;
+    run.checkpoint = checkpoints_in(folder);
+    row.arrange(run);
+    run.run();
+    EXPECT_EQ(std::filesystem::exists(folder.path() + "/checkpoints/generations/1.end"), row.is_recorded) << row.name;
+  }
+}
+
 TEST(Trainer, SaysThatNothingWasSavedWhereNoCheckpointIsSet) {
   TrainingRun run{1};
   run.training.epochs = 100;
@@ -228,6 +257,7 @@ TEST(Trainer, MakesNoStepWhenItWasAskedToStopBeforeTheFirst) {
     EXPECT_EQ(rank.end.exit_code, contract::exit_preempted);
     EXPECT_EQ(rank.end.message, "stopped as asked after step 0, before this attempt's first");
   }
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/checkpoints/generations")) << "nothing is claimed";
 }
 
 TEST(Trainer, SaysThatAnUnsoundStateWasNotSavedWhenAskedToStop) {

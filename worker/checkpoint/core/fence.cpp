@@ -27,10 +27,11 @@ Result<void> try_condition(storage::Store& store, const Claim& claim) {
 
 Result<void> fenced_by(storage::Store& store, const Claim& ours, const Claim& other) {
   if (is_same_job(ours.identity, other.identity)) {
-    return fail(
-        ErrorKind::conflict,
-        fmt::format("attempt {} of {} has taken over the checkpoints in {} (generation {}, this run has {})",
-                    other.identity.attempt, other.identity.job, store.uri_of(""), other.generation, ours.generation));
+    const bool is_other_life = !is_same_life(ours.identity, other.identity);
+    return fail(ErrorKind::conflict,
+                fmt::format("attempt {} of {}{} has taken over the checkpoints in {} (generation {}, this run has {})",
+                            other.identity.attempt, is_other_life ? "a newer " : "", other.identity.job,
+                            store.uri_of(""), other.generation, ours.generation));
   }
   return fail(ErrorKind::invalid,
               fmt::format("job {} has taken over the checkpoints in {}: give each job its own checkpoint.uri",
@@ -69,6 +70,10 @@ Result<void> check_newest(storage::Store& store, const Claim& ours) {
                                                  newest.error().message));
   }
   return tl::unexpected(newest.error());
+}
+
+Result<void> put_end(storage::Store& store, const Claim& ours) {
+  return storage::put_text(store, end_key(ours.generation), "");
 }
 
 Result<void> put_manifest(storage::Store& store, const Manifest& manifest, const Claim& ours) {

@@ -19,6 +19,9 @@ namespace trainyard::checkpoint {
 /// invalid, which names the other job.
 [[nodiscard]] Result<void> check_newest(storage::Store& store, const Claim& ours);
 
+/// Records that `ours`'s run has ended in order.
+[[nodiscard]] Result<void> put_end(storage::Store& store, const Claim& ours);
+
 /// Makes a checkpoint complete, after check_newest(). Its nonce must begin with `ours`'s. One that this run wrote
 /// before under the same key is replaced. ErrorKind::conflict when it is another's.
 [[nodiscard]] Result<void> put_manifest(storage::Store& store, const Manifest& manifest, const Claim& ours);

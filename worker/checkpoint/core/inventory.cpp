@@ -1,6 +1,5 @@
 #include "worker/checkpoint/core/inventory.hpp"
 
-#include <algorithm>
 #include <set>
 
 #include "common/logging.hpp"
@@ -8,21 +7,27 @@
 namespace trainyard::checkpoint {
 namespace {
 
-Result<std::vector<std::int64_t>> claimed_generations(storage::Store& store) {
+struct Generations {
+  std::set<std::int64_t> claimed;
+  std::set<std::int64_t> ended;
+};
+
+Result<Generations> list_generations(storage::Store& store) {
   return store.list(claims_prefix).map([](const std::vector<storage::ObjectInfo>& objects) {
-    std::vector<std::int64_t> generations;
+    Generations generations;
     for (const storage::ObjectInfo& object : objects) {
-      if (const auto generation = parse_claim_key(object.key)) generations.push_back(*generation);
+      if (const auto claimed = parse_claim_key(object.key)) generations.claimed.insert(*claimed);
+      if (const auto ended = parse_end_key(object.key)) generations.ended.insert(*ended);
     }
-    std::sort(generations.begin(), generations.end());
     return generations;
   });
 }
 
 Result<void> read_claims(storage::Store& store, Inventory& inventory) {
-  const auto generations = claimed_generations(store);
+  const auto generations = list_generations(store);
   if (!generations) return tl::unexpected(generations.error());
-  for (const std::int64_t generation : *generations) {
+  inventory.ended = generations->ended;
+  for (const std::int64_t generation : generations->claimed) {
     inventory.generation_max = generation;
     const auto text = storage::get_text(store, claim_key(generation));
     if (!text) return tl::unexpected(text.error());
@@ -64,8 +69,8 @@ Result<Inventory> take_inventory(storage::Store& store) {
 }
 
 Result<std::int64_t> highest_generation(storage::Store& store) {
-  return claimed_generations(store).map(
-      [](const std::vector<std::int64_t>& generations) { return generations.empty() ? 0 : generations.back(); });
+  return list_generations(store).map(
+      [](const Generations& generations) { return generations.claimed.empty() ? 0 : *generations.claimed.rbegin(); });
 }
 
 }  // namespace trainyard::checkpoint

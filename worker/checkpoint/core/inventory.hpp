@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,12 +17,13 @@ namespace trainyard::checkpoint {
 struct Inventory {
   std::vector<Claim> claims;                   ///< Those that could be read, by generation.
   std::int64_t generation_max = 0;             ///< Highest claimed, also by a claim that cannot be read; 0: none.
+  std::set<std::int64_t> ended;                ///< The generations whose runs have ended in order.
   std::vector<CheckpointId> present;           ///< Complete or not, in order.
   std::vector<CheckpointId> complete;          ///< Those with a manifest.
   std::map<std::string, std::uint64_t> sizes;  ///< Of every object of a checkpoint, by key.
 };
 
-/// The checkpoints only: `claims` and `generation_max` are left empty.
+/// The checkpoints only: what is known of generations is left empty.
 [[nodiscard]] Result<Inventory> list_checkpoints(storage::Store& store);
 
 /// Lists the prefix and reads the claims. A claim that is torn (which only a store without whole objects leaves) is

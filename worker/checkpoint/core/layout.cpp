@@ -26,10 +26,32 @@ bool take(std::string_view& text, std::string_view front) {
   return true;
 }
 
+std::optional<CheckpointId> take_folder(std::string_view& key) {
+  if (!take(key, checkpoints_prefix)) return std::nullopt;
+  const auto step = take_number(key);
+  if (!step || !take(key, "/g-")) return std::nullopt;
+  const auto generation = take_number(key);
+  if (!generation) return std::nullopt;
+  return CheckpointId{.step = *step, .generation = *generation};
+}
+
+constexpr std::string_view claim_suffix = ".json";
+constexpr std::string_view end_suffix = ".end";
+
+std::optional<std::int64_t> parse_generation_key(std::string_view key, std::string_view suffix) {
+  if (!take(key, claims_prefix)) return std::nullopt;
+  const auto generation = take_number(key);
+  return key == suffix ? generation : std::nullopt;
+}
+
 }  // namespace
 
 std::string claim_key(std::int64_t generation) {
-  return fmt::format("{}{}.json", claims_prefix, generation);
+  return fmt::format("{}{}{}", claims_prefix, generation, claim_suffix);
+}
+
+std::string end_key(std::int64_t generation) {
+  return fmt::format("{}{}{}", claims_prefix, generation, end_suffix);
 }
 
 std::string folder_key(const CheckpointId& id) {
@@ -49,18 +71,21 @@ std::string manifest_key(const CheckpointId& id) {
 }
 
 std::optional<std::int64_t> parse_claim_key(std::string_view key) {
-  if (!take(key, claims_prefix)) return std::nullopt;
-  const auto generation = take_number(key);
-  return key == ".json" ? generation : std::nullopt;
+  return parse_generation_key(key, claim_suffix);
+}
+
+std::optional<std::int64_t> parse_end_key(std::string_view key) {
+  return parse_generation_key(key, end_suffix);
 }
 
 std::optional<CheckpointId> parse_checkpoint_key(std::string_view key) {
-  if (!take(key, checkpoints_prefix)) return std::nullopt;
-  const auto step = take_number(key);
-  if (!step || !take(key, "/g-")) return std::nullopt;
-  const auto generation = take_number(key);
-  if (!generation || !take(key, "/") || key.empty()) return std::nullopt;
-  return CheckpointId{.step = *step, .generation = *generation};
+  const auto id = take_folder(key);
+  return take(key, "/") && !key.empty() ? id : std::nullopt;
+}
+
+std::optional<CheckpointId> parse_folder_key(std::string_view key) {
+  const auto id = take_folder(key);
+  return key.empty() ? id : std::nullopt;
 }
 
 }  // namespace trainyard::checkpoint

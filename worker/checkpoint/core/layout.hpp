@@ -8,6 +8,7 @@
 
 /// Where things are under a run's prefix:
 ///   generations/G.json                       the claim of generation G: who writes, and what it resumed from
+///   generations/G.end                        that its run has ended: another job may go on. Empty
 ///   step-N/g-G/rank-R.safetensors            rank R's share of the state after N optimizer steps
 ///   step-N/g-G/receipt-R.json                what rank R wrote, with sizes and checksums
 ///   step-N/g-G/manifest.json                 written last: with it the checkpoint is complete
@@ -24,6 +25,7 @@ inline constexpr std::string_view claims_prefix = "generations/";
 inline constexpr std::string_view checkpoints_prefix = "step-";
 
 [[nodiscard]] std::string claim_key(std::int64_t generation);
+[[nodiscard]] std::string end_key(std::int64_t generation);
 [[nodiscard]] std::string folder_key(const CheckpointId& id);
 [[nodiscard]] std::string data_key(const CheckpointId& id, std::int64_t rank);
 [[nodiscard]] std::string receipt_key(const CheckpointId& id, std::int64_t rank);
@@ -31,7 +33,11 @@ inline constexpr std::string_view checkpoints_prefix = "step-";
 
 /// The generation whose claim `key` is; nothing for other keys.
 [[nodiscard]] std::optional<std::int64_t> parse_claim_key(std::string_view key);
+/// The generation whose end `key` says; nothing for other keys.
+[[nodiscard]] std::optional<std::int64_t> parse_end_key(std::string_view key);
 /// The checkpoint that the object `key` belongs to; nothing for other keys.
 [[nodiscard]] std::optional<CheckpointId> parse_checkpoint_key(std::string_view key);
+/// The checkpoint whose folder_key() `key` is; nothing for other keys.
+[[nodiscard]] std::optional<CheckpointId> parse_folder_key(std::string_view key);
 
 }  // namespace trainyard::checkpoint

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/logging.hpp"
 #include "worker/checkpoint/core/agreement.hpp"
@@ -21,11 +22,12 @@ Result<Search::Offer> share_offer(const RunContext& context, Result<Search>& sea
   Result<nlohmann::json> mine;
   if (context.is_rank0()) {
     mine = search.and_then([&](Search& s) { return s.next(context); }).map([](const Search::Offer& offer) {
-      return nlohmann::json{{"manifest", offer.manifest_text}, {"skipped", offer.skipped}};
+      return nlohmann::json{{"manifest", offer.manifest_text}, {"skipped", offer.skipped}, {"hasLost", offer.has_lost}};
     });
   }
   return follow_rank0(context.communicator, mine).map([](const nlohmann::json& offer) {
-    return Search::Offer{.manifest_text = offer.at("manifest"), .skipped = offer.at("skipped")};
+    return Search::Offer{
+        .manifest_text = offer.at("manifest"), .skipped = offer.at("skipped"), .has_lost = offer.at("hasLost")};
   });
 }
 
@@ -44,12 +46,21 @@ Result<std::string> load_together(const RunContext& context, const Manifest& man
   });
 }
 
-// Who restores one of them says what was skipped; where nothing is left, nobody else would.
-void warn_of_nothing_left(const RunContext& context, const std::vector<std::string>& skipped) {
+// Where there is nothing to go on from. Who restores one of them says what was skipped; nobody else would here.
+void warn_of_fresh_start(const RunContext& context, const std::vector<std::string>& skipped) {
   if (!context.is_rank0()) return;
   for (const std::string& reason : skipped) {
-    logging::warn("no checkpoint is whole: training begins afresh", {{"error", reason}});
+    logging::warn("no checkpoint was ever finished: training begins afresh", {{"error", reason}});
   }
+}
+
+tl::unexpected<Error> none_is_whole(const RunContext& context, const std::vector<std::string>& skipped) {
+  return fail(ErrorKind::corrupt,
+              fmt::format("none of the {} checkpoints in {} is whole: mend one, {}choose another checkpoint.uri. The "
+                          "newest: {}",
+                          skipped.size(), context.store.uri_of(""),
+                          context.resumes_others ? "set checkpoint.resume: none to begin afresh, or " : "or ",
+                          skipped.front()));
 }
 
 struct Loaded {
@@ -59,12 +70,15 @@ struct Loaded {
 
 Result<Loaded> load_newest(const RunContext& context, Result<Search>& search, std::span<const HostEntry> entries) {
   std::vector<std::string> skipped;
+  bool has_lost = false;
   for (;;) {
     const auto offer = share_offer(context, search);
     if (!offer) return tl::unexpected(offer.error());
     skipped.insert(skipped.end(), offer->skipped.begin(), offer->skipped.end());
+    has_lost = has_lost || offer->has_lost;
+    if (offer->manifest_text.empty() && has_lost) return none_is_whole(context, skipped);
     if (offer->manifest_text.empty()) {
-      warn_of_nothing_left(context, skipped);
+      warn_of_fresh_start(context, skipped);
       return Loaded{};
     }
     const auto manifest = parse_manifest(offer->manifest_text);
@@ -73,6 +87,7 @@ Result<Loaded> load_newest(const RunContext& context, Result<Search>& search, st
     if (!damage) return tl::unexpected(damage.error());
     if (!damage->empty()) {
       skipped.push_back(*damage);
+      has_lost = true;
       continue;
     }
     return Loaded{.id = manifest->id,
@@ -133,11 +148,16 @@ Result<Resumption> restore_once(const RunContext& context, std::span<const HostE
 }  // namespace
 
 Result<Resumption> restore_state(const RunContext& context, std::span<const HostEntry> entries) {
+  bool has_found_damage = false;
   for (int tries = 1;; ++tries) {
     auto resumption = restore_once(context, entries);
-    // Another run took the generation meanwhile, and may have resumed from elsewhere: choose again.
-    if (!resumption && resumption.error().kind == ErrorKind::already_exists && tries < claim_tries_max) continue;
-    return resumption;
+    if (resumption || tries == claim_tries_max) return resumption;
+    const ErrorKind kind = resumption.error().kind;
+    // Another run took the generation meanwhile, and may have resumed from elsewhere: choose again. And what is damaged
+    // at the first look may be what an older run, which still saves, is just removing.
+    const bool is_worth_a_look =
+        kind == ErrorKind::already_exists || (kind == ErrorKind::corrupt && !std::exchange(has_found_damage, true));
+    if (!is_worth_a_look) return resumption;
   }
 }
 

@@ -101,11 +101,19 @@ Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json
   }
   if (auto committed = commit(manifest); !committed) return tl::unexpected(committed.error());
   last_saved_ = manifest;
-  if (context_.is_rank0()) remove_expired(manifest.id);
+  if (context_.is_rank0()) {
+    remove_expired(manifest.id);
+    remove_unfinished();
+  }
   return Saved{.step = step,
                .uri = context_.store.uri_of(folder_key(manifest.id)),
                .time = manifest.time,
                .bytes = static_cast<std::int64_t>(data_bytes(manifest))};
+}
+
+Result<void> Run::end() {
+  if (!context_.is_rank0() || !resumption_) return {};
+  return put_end(context_.store, resumption_->claim);
 }
 
 Result<void> Run::commit(Manifest& manifest) {
@@ -138,6 +146,18 @@ void Run::remove_expired(const CheckpointId& saved) {
       if (auto removed = context_.store.remove(key); !removed) return warn(removed.error());
     }
   }
+}
+
+// Of runs before this one, which may have been killed. One that still lives is fenced, and loses nothing that counts.
+void Run::remove_unfinished() {
+  if (has_removed_unfinished_) return;
+  const std::int64_t ours = resumption_->claim.generation;
+  const auto removed = context_.store.remove_unfinished([&](std::string_view folder) {
+    const auto id = parse_folder_key(folder);
+    return id && id->generation < ours;
+  });
+  has_removed_unfinished_ = removed.has_value();
+  if (!removed) logging::warn("what killed runs left behind was not removed", {{"error", removed.error().message}});
 }
 
 }  // namespace trainyard::checkpoint

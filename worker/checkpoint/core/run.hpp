@@ -38,14 +38,20 @@ class Run {
   [[nodiscard]] Result<Saved> save(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
                                    bool is_complete);
 
+  /// Records that this run has ended in order, so that another job may go on from what it saved. Not collective: only
+  /// rank 0's call does anything, and only after restore().
+  [[nodiscard]] Result<void> end();
+
  private:
   [[nodiscard]] Result<void> commit(Manifest& manifest);
   void remove_expired(const CheckpointId& saved);
+  void remove_unfinished();
 
   RunContext context_;
   std::optional<Resumption> resumption_;  // Once restore() has succeeded.
   std::optional<Manifest> last_saved_;
   std::int64_t commit_count_ = 0;
+  bool has_removed_unfinished_ = false;
 };
 
 }  // namespace trainyard::checkpoint

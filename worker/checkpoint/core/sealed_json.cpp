@@ -38,4 +38,8 @@ Result<nlohmann::json> unseal(std::string_view text) {
   return object;
 }
 
+bool is_torn(std::string_view text) {
+  return !nlohmann::json::accept(text);
+}
+
 }  // namespace trainyard::checkpoint

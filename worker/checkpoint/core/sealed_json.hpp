@@ -15,6 +15,9 @@ namespace trainyard::checkpoint {
 /// The object that seal() wrote, without the checksum. ErrorKind::corrupt for anything else.
 [[nodiscard]] Result<nlohmann::json> unseal(std::string_view text);
 
+/// Whether `text` is less than seal() wrote, and not something else: its writer never finished.
+[[nodiscard]] bool is_torn(std::string_view text);
+
 /// What `read` returns; ErrorKind::corrupt where a field that it asks for is missing or of another type.
 template <typename Read>
 [[nodiscard]] auto read_fields(std::string_view what, const Read& read) -> Result<decltype(read())> {

@@ -5,38 +5,15 @@
 #include <algorithm>
 
 #include "worker/checkpoint/core/manifest.hpp"
+#include "worker/checkpoint/core/sealed_json.hpp"
 #include "worker/checkpoint/core/selection.hpp"
+#include "worker/checkpoint/core/succession.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
 
-bool is_same_life(const Identity& a, const Identity& b) {
-  return !a.job_uid.empty() && a.job_uid == b.job_uid;
-}
-
 bool is_our_own(const Identity& other, const Identity& ours) {
   return is_same_life(other, ours) && other.fingerprint == ours.fingerprint;
-}
-
-Result<void> check_not_stale(const Inventory& inventory, const Identity& ours) {
-  for (const Claim& claim : inventory.claims) {
-    if (is_same_life(claim.identity, ours) && claim.identity.attempt > ours.attempt) {
-      return fail(ErrorKind::conflict, fmt::format("attempt {} of {} has begun already, and this is attempt {}",
-                                                   claim.identity.attempt, ours.job, ours.attempt));
-    }
-  }
-  return {};
-}
-
-// Another job that has saved nothing yet is most likely alive: there is nothing to take over from it.
-Result<void> check_not_taken(const RunContext& context, const Inventory& inventory) {
-  if (inventory.claims.empty()) return {};
-  const Claim& newest = inventory.claims.back();
-  if (is_same_job(newest.identity, context.identity)) return {};
-  return fail(ErrorKind::invalid,
-              fmt::format("{} is in use by job {}, which has not saved anything yet: give each job its own "
-                          "checkpoint.uri, or set checkpoint.resume: none to take the place over",
-                          context.store.uri_of(""), newest.identity.job));
 }
 
 Result<void> check_may_resume(const RunContext& context, const Manifest& manifest) {
@@ -68,21 +45,19 @@ Result<void> check_files(const Inventory& inventory, const Manifest& manifest, c
 }  // namespace
 
 bool is_damage(ErrorKind kind) {
-  return kind == ErrorKind::corrupt || kind == ErrorKind::not_found || kind == ErrorKind::io;
+  return kind == ErrorKind::corrupt || kind == ErrorKind::not_found;
 }
 
 Result<Search> Search::begin(const RunContext& context) {
   auto inventory = take_inventory(context.store);
   if (!inventory) return tl::unexpected(inventory.error());
   Search search{std::move(*inventory)};
-  if (auto fresh = check_not_stale(search.inventory_, context.identity); !fresh) return tl::unexpected(fresh.error());
+  if (auto may = check_may_follow(search.inventory_, context.identity, context.store); !may)
+    return tl::unexpected(may.error());
   std::vector<CheckpointId>& left = search.left_;
   left = counting(search.inventory_.complete, search.inventory_.claims);
   std::reverse(left.begin(), left.end());
-  if (context.resumes_others) {
-    if (!left.empty()) return search;
-    return check_not_taken(context, search.inventory_).map([&] { return std::move(search); });
-  }
+  if (context.resumes_others) return search;
   std::erase_if(left, [&](const CheckpointId& id) {
     return std::none_of(search.inventory_.claims.begin(), search.inventory_.claims.end(), [&](const Claim& claim) {
       return claim.generation == id.generation && is_our_own(claim.identity, context.identity);
@@ -107,6 +82,7 @@ Result<Search::Offer> Search::next(const RunContext& context) {
     const std::string uri = context.store.uri_of(folder_key(id));
     if (!is_damage(whole.error().kind)) return fail(uri, whole.error());
     offer.skipped.push_back(fmt::format("{}: {}", uri, whole.error().message));
+    offer.has_lost = offer.has_lost || !text || !is_torn(*text);
   }
   return offer;
 }

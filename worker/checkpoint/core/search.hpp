@@ -17,13 +17,13 @@ namespace trainyard::checkpoint {
 /// Rank 0's look through a prefix for what may be resumed, newest first.
 class Search {
  public:
-  /// ErrorKind::conflict when a newer attempt of this job has claimed the prefix; invalid when another job has, without
-  /// having saved anything.
+  /// Errors as of check_may_follow().
   [[nodiscard]] static Result<Search> begin(const RunContext& context);
 
   struct Offer {
     std::string manifest_text;         ///< Empty: there is no other.
     std::vector<std::string> skipped;  ///< What was found damaged on the way.
+    bool has_lost = false;             ///< One of these had been complete, and was not merely never finished.
   };
   /// The next manifest whose files are all there in their sizes. ErrorKind::invalid when it is of a job with another
   /// model or data.

@@ -48,6 +48,25 @@ std::unique_ptr<storage::Store> dying_store(fakes::MemoryObjects& objects, std::
       });
 }
 
+// A claim that is torn is none: its run never got to write anything else.
+bool is_whole(fakes::MemoryObjects& objects, const std::string& claim) {
+  fakes::MemoryStore store{objects};
+  return storage::get_text(store, claim).and_then(parse_claim).has_value();
+}
+
+// On a copy: what the job itself finds afterwards is as the death left it.
+void expect_another_job_goes_on_only_after_the_end(fakes::MemoryObjects& objects, int fatal) {
+  fakes::MemoryObjects copy;
+  copy.objects = objects.objects;
+  const bool may = copy.objects.contains("generations/1.end") || !is_whole(copy, "generations/1.json");
+  TestRun other{copy};
+  const auto restored = other.as_job("b").restore();
+  ASSERT_EQ(restored.has_value(), may) << "died at write " << fatal;
+  if (!may) {
+    EXPECT_THAT(restored.error().message, HasSubstr("in use by job team/a"));
+  }
+}
+
 class RunThatDies : public testing::TestWithParam<std::tuple<std::int64_t, Death>> {};
 
 TEST_P(RunThatDies, LeavesTheNewestCompleteCheckpointWhicheverWriteItDiesAt) {
@@ -68,8 +87,10 @@ TEST_P(RunThatDies, LeavesTheNewestCompleteCheckpointWhicheverWriteItDiesAt) {
         if (!run.save(step)) return;
         saved_step = step;
       }
+      static_cast<void>(run.end());
     });
     has_died = writes >= fatal;
+    expect_another_job_goes_on_only_after_the_end(objects, fatal);
 
     on_every_rank(world_size, objects, [&](TestRun& run) {
       const auto restored = run.as_attempt(2).restore();
@@ -88,6 +109,16 @@ TEST_P(RunThatDies, LeavesTheNewestCompleteCheckpointWhicheverWriteItDiesAt) {
 INSTANTIATE_TEST_SUITE_P(AtEveryWrite, RunThatDies,
                          testing::Combine(testing::Values(1, 2),
                                           testing::Values(Death::before, Death::torn, Death::after)));
+
+TEST(ARunThatIsNotKilled, LeavesItsEnd) {
+  fakes::MemoryObjects objects;
+  on_every_rank(2, objects, [](TestRun& run) {
+    ASSERT_TRUE(run.restore());
+    ASSERT_TRUE(run.save(10));
+    ASSERT_TRUE(run.end());
+  });
+  EXPECT_TRUE(objects.objects.contains("generations/1.end"));
+}
 
 class ADamagedCheckpoint : public testing::Test {
  protected:
@@ -167,8 +198,22 @@ TEST_F(ADamagedCheckpoint, DoesNotComeBackOnceALaterRunWentOnFromTheOneBefore) {
   EXPECT_EQ(third.as_attempt(3).restore().value()->step, 10);
 }
 
-TEST_F(ADamagedCheckpoint, LetsTheRunBeginAfreshWhenThereIsNoOther) {
+TEST_F(ADamagedCheckpoint, EndsTheRunWhenThereIsNoOtherRatherThanLosingAllProgress) {
   object("rank-0.safetensors").pop_back();
+  objects.objects.erase("step-10/g-1/manifest.json");
+  on_every_rank(2, objects, [](TestRun& run) {
+    const auto restored = run.as_attempt(2).restore();
+    ASSERT_FALSE(restored);
+    EXPECT_EQ(restored.error().kind, ErrorKind::corrupt);
+    EXPECT_THAT(restored.error().message, HasSubstr("none of the 1 checkpoints in memory:// is whole"));
+    EXPECT_THAT(restored.error().message, HasSubstr("resume: none"));
+    EXPECT_THAT(restored.error().message, HasSubstr("step-20/g-1"));
+  });
+  EXPECT_FALSE(objects.objects.contains("generations/2.json"));
+}
+
+TEST_F(ADamagedCheckpoint, LetsTheRunBeginAfreshWhenItWasTheOnlyOneAndNeverFinished) {
+  object("manifest.json").resize(object("manifest.json").size() / 2);
   objects.objects.erase("step-10/g-1/manifest.json");
   TestRun run{objects};
   const auto restored = run.as_attempt(2).restore();
@@ -176,22 +221,46 @@ TEST_F(ADamagedCheckpoint, LetsTheRunBeginAfreshWhenThereIsNoOther) {
   EXPECT_FALSE(*restored);
 }
 
-TEST_F(ADamagedCheckpoint, IsToldFromAStoreThatCannotBeReached) {
-  for (const char* broken : {"list", "get", "get_range"}) {
-    on_every_rank(2, objects, [&](TestRun& healthy) {
-      TestRun run{std::make_unique<fakes::FaultyStore>(
-          std::make_unique<fakes::MemoryStore>(objects),
-          [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
-            if (call != broken || healthy.communicator->rank() != 0) return {};
-            return Error{ErrorKind::unavailable, "away", std::nullopt};
-          })};
-      run.communicator = healthy.communicator;
-      const auto restored = run.as_attempt(2).restore();
-      ASSERT_FALSE(restored) << broken;
-      EXPECT_EQ(restored.error().kind, ErrorKind::unavailable) << broken;
-    });
+TEST_F(ADamagedCheckpoint, IsToldFromAStoreThatFails) {
+  for (const ErrorKind kind : {ErrorKind::unavailable, ErrorKind::io, ErrorKind::timeout, ErrorKind::forbidden}) {
+    for (const char* broken : {"list", "get", "get_range"}) {
+      for (const std::int64_t failing_rank : {0, 1}) {
+        if (failing_rank == 1 && std::string_view{broken} != "get_range") continue;  // Only rank 0 chooses.
+        on_every_rank(2, objects, [&](TestRun& healthy) {
+          TestRun run{std::make_unique<fakes::FaultyStore>(
+              std::make_unique<fakes::MemoryStore>(objects),
+              [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
+                if (call != broken || healthy.communicator->rank() != failing_rank) return {};
+                return Error{kind, "away", std::nullopt};
+              })};
+          run.communicator = healthy.communicator;
+          const auto restored = run.as_attempt(2).restore();
+          ASSERT_FALSE(restored) << broken;
+          EXPECT_EQ(restored.error().kind, kind) << broken;
+        });
+      }
+    }
   }
   EXPECT_FALSE(objects.objects.contains("generations/2.json"));
+}
+
+TEST(ARestore, LooksAgainWhenAnOlderRunWasJustRemovingWhatItChose) {
+  fakes::MemoryObjects objects;
+  TestRun older{objects};
+  ASSERT_TRUE(older.restore());
+  for (const std::int64_t step : {10, 20}) ASSERT_TRUE(older.save(step));
+  bool has_met = false;
+  TestRun newer{
+      std::make_unique<fakes::FaultyStore>(std::make_unique<fakes::MemoryStore>(objects),
+                                           [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
+                                             if (call == "get_range" && !std::exchange(has_met, true)) {
+                                               for (const std::int64_t step : {30, 40}) EXPECT_TRUE(older.save(step));
+                                             }
+                                             return {};
+                                           })};
+  const auto restored = newer.as_attempt(2).restore();
+  ASSERT_TRUE(restored) << restored.error().message;
+  EXPECT_EQ((*restored)->step, 40);
 }
 
 TEST(ARunThatCannotWrite, NamesTheRankThatFailedOnEveryRank) {

@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 
@@ -128,6 +130,23 @@ TEST_F(InAFolder, AProcessThatIsKilledLosesNothingItHadSaved) {
     EXPECT_TRUE(next.holds_state_after((*restored)->step));
     saved_step = (*restored)->step;
   }
+}
+
+TEST_F(InAFolder, WhatKilledRunsLeftGoesWithTheFirstSaveOfTheNext) {
+  TestRun killed{open()};
+  ASSERT_TRUE(killed.restore());
+  ASSERT_TRUE(killed.save(10));
+  const std::filesystem::path root{folder.path() + "/run"};
+  std::filesystem::create_directories(root / "step-20/g-1");
+  std::ofstream{root / "step-20/g-1/.tmp-1"} << "torn";
+
+  TestRun next{open()};
+  ASSERT_TRUE(next.as_attempt(2).restore());
+  std::filesystem::create_directories(root / "step-20/g-2");
+  std::ofstream{root / "step-20/g-2/.tmp-2"} << "being written";
+  ASSERT_TRUE(next.save(20));
+  EXPECT_FALSE(std::filesystem::exists(root / "step-20/g-1"));
+  EXPECT_TRUE(std::filesystem::exists(root / "step-20/g-2/.tmp-2"));
 }
 
 TEST_F(InAFolder, AFolderThatCannotBeIsRefused) {

@@ -212,59 +212,6 @@ TEST(Run, IgnoresWhatAFencedWriterStillManagedToFinish) {
   EXPECT_EQ(third.as_attempt(3).restore().value()->step, 20);
 }
 
-TEST(Run, LetsAnotherJobOfTheSameModelAndDataGoOn) {
-  fakes::MemoryObjects objects;
-  TestRun first{objects};
-  ASSERT_TRUE(first.restore());
-  ASSERT_TRUE(first.save(10));
-  TestRun other{objects};
-  EXPECT_EQ(other.as_job("b").restore().value()->step, 10);
-  const auto late = first.save(20);
-  ASSERT_FALSE(late);
-  EXPECT_EQ(late.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(late.error().message, HasSubstr("team/b"));
-}
-
-TEST(Run, RefusesAnotherJobOfAnotherModelByNameAndTellsTheWayOut) {
-  fakes::MemoryObjects objects;
-  save_steps(objects, {10});
-  TestRun other{objects};
-  const auto restored = other.as_job("b", "other data").restore();
-  ASSERT_FALSE(restored);
-  EXPECT_EQ(restored.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(restored.error().message, HasSubstr("team/a"));
-  EXPECT_THAT(restored.error().message, HasSubstr("resume: none"));
-  EXPECT_FALSE(objects.objects.contains("generations/2.json"));
-}
-
-TEST(Run, RefusesASecondJobWhileTheFirstHasSavedNothing) {
-  fakes::MemoryObjects objects;
-  save_steps(objects, {});
-  TestRun other{objects};
-  const auto restored = other.as_job("b").restore();
-  ASSERT_FALSE(restored);
-  EXPECT_EQ(restored.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(restored.error().message, HasSubstr("in use by job team/a"));
-}
-
-TEST(Run, WithResumeNoneBeginsAfreshAndThenResumesItsOwn) {
-  fakes::MemoryObjects objects;
-  save_steps(objects, {10, 20});
-  TestRun afresh{objects};
-  afresh.resumes_others = false;
-  const auto restored = afresh.as_job("b", "other data").restore();
-  ASSERT_TRUE(restored) << restored.error().message;
-  EXPECT_FALSE(*restored);
-  for (const std::int64_t step : {5, 6, 7}) ASSERT_TRUE(afresh.save(step));
-  EXPECT_TRUE(objects.objects.contains("step-10/g-1/manifest.json"))
-      << "another job's checkpoints are not ours to remove";
-  EXPECT_FALSE(objects.objects.contains("step-5/g-2/manifest.json"));
-
-  TestRun next{objects};
-  next.resumes_others = false;
-  EXPECT_EQ(next.as_job("b", "other data").as_attempt(2).restore().value()->step, 7);
-}
-
 TEST(Run, RefusesAStateOfAnotherShape) {
   fakes::MemoryObjects objects;
   save_steps(objects, {10});

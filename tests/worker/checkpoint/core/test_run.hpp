@@ -54,6 +54,8 @@ class TestRun {
     return run_->save(state.entries(), {{"epoch", step / 10}}, step, is_complete);
   }
 
+  Result<void> end() { return run_->end(); }
+
   [[nodiscard]] bool holds_state_after(std::int64_t step) const {
     return state == state_after(step, communicator->rank());
   }

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "storage/store.hpp"
+#include "worker/checkpoint/core/identity.hpp"
+#include "worker/checkpoint/core/inventory.hpp"
+
+namespace trainyard::checkpoint {
+
+/// Success when a run of `ours` may claim the prefix next. The same job takes over at once: its next attempt, and the
+/// next life of one that was deleted and applied again, whose runs may have been killed and said nothing. Another job
+/// waits until the newest run has ended. ErrorKind::conflict: a newer attempt of this job has begun. invalid: another
+/// job has not ended, or a newer life of this job has not; it is named. `store` only names places.
+[[nodiscard]] Result<void> check_may_follow(const Inventory& inventory, const Identity& ours,
+                                            const storage::Store& store);
+
+}  // namespace trainyard::checkpoint
