@@ -30,7 +30,7 @@ constexpr Meaning meanings[] = {
     {"SignatureDoesNotMatch", ErrorKind::unauthorized, "Check AWS_SECRET_ACCESS_KEY, which does not fit the key's id"},
     {"ExpiredToken", ErrorKind::unauthorized, "Renew AWS_SESSION_TOKEN and the key that came with it"},
     {"InvalidToken", ErrorKind::unauthorized, "Check AWS_SESSION_TOKEN, which must come with the key"},
-    {"RequestTimeTooSkewed", ErrorKind::unauthorized,
+    {"RequestTimeTooSkewed", ErrorKind::unavailable,  // Clocks are set again, by themselves where time is served.
      "Set this machine's clock, which differs too much from the server's"},
     {"AccessDenied", ErrorKind::forbidden,
      "Allow this key to list the bucket and to get, put and delete objects under the prefix"},

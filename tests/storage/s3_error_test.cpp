@@ -42,7 +42,7 @@ TEST(S3Error, SaysWhatTheCallerCanDo) {
       {reply(403, xml_of("SignatureDoesNotMatch")), ErrorKind::unauthorized, "AWS_SECRET_ACCESS_KEY"},
       {reply(400, xml_of("ExpiredToken")), ErrorKind::unauthorized, "Renew AWS_SESSION_TOKEN"},
       {reply(403, xml_of("AccessDenied")), ErrorKind::forbidden, "Allow this key"},
-      {reply(403, xml_of("RequestTimeTooSkewed")), ErrorKind::unauthorized, "clock"},
+      {reply(403, xml_of("RequestTimeTooSkewed")), ErrorKind::unavailable, "clock"},
       {reply(403, "<html>"), ErrorKind::forbidden, "Check that the endpoint is an S3 server"},
       {reply(301, xml_of("PermanentRedirect"), {{"x-amz-bucket-region", "eu-west-1"}}), ErrorKind::invalid,
        "the bucket is in eu-west-1, not in us-east-1"},

@@ -229,7 +229,7 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, DoesNotWaitLongerThanItsPatienceWhenToldTo
 TEST_F(AnS3StoreBehindAFaultyNetwork, DoesNotRepeatWhatCannotPass) {
   for (const auto& [status, code] :
        {std::pair{403, "AccessDenied"}, std::pair{403, "SignatureDoesNotMatch"}, std::pair{404, "NoSuchBucket"},
-        std::pair{403, "RequestTimeTooSkewed"}, std::pair{301, "PermanentRedirect"}}) {
+        std::pair{403, "InvalidAccessKeyId"}, std::pair{301, "PermanentRedirect"}}) {
     FaultProxy proxy{server().port(), first(1'000, "PUT", refuse(status, code))};
     EXPECT_FALSE(put_text(*open(proxy.port()), "a", "x"));
     EXPECT_EQ(proxy.request_count(), 1) << code;

@@ -38,6 +38,11 @@ Meaning meaning_of(Stage stage, ErrorKind kind) {
       if (is_for_the_user(kind)) return {contract::exit_do_not_restart, "InvalidData"};
       return is_transient(kind) ? Meaning{contract::exit_storage, "StorageFailed"}
                                 : Meaning{contract::exit_failure, "DataFailed"};
+    case Stage::save:
+      // Keys that are renewed and policies that are changed while it trains: the place was good, and will be again.
+      if (kind == ErrorKind::unauthorized || kind == ErrorKind::forbidden)
+        return {contract::exit_storage, "StorageFailed"};
+      [[fallthrough]];
     case Stage::checkpoint:
       if (kind == ErrorKind::conflict) return {contract::exit_fenced, "Fenced"};
       if (is_for_the_user(kind)) return {contract::exit_do_not_restart, "InvalidCheckpoint"};

@@ -18,7 +18,8 @@ enum class Stage {
   spec,        ///< Reading the job's spec and making the model.
   rendezvous,  ///< Meeting the other ranks.
   data,        ///< Finding and reading the data.
-  checkpoint,  ///< Restoring and saving.
+  checkpoint,  ///< Finding the place of the checkpoints, and restoring.
+  save,        ///< Saving, to a place that has let this run in before.
   step,        ///< Talking to the other ranks while training.
 };
 

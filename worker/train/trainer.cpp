@@ -294,7 +294,7 @@ OrEnd<void> Trainer::save(bool is_complete) {
   random_.read();
   state_.values = to_json({.position = position_, .metrics = validation_});
   const auto saved = parts_.checkpointer->save(state_, position_.step, is_complete);
-  if (!saved) return lost(Stage::checkpoint, saved.error());
+  if (!saved) return lost(Stage::save, saved.error());
   progress_.checkpoint =
       launcher::SavedCheckpoint{.step = saved->step, .uri = saved->uri, .time = saved->time, .bytes = saved->bytes};
   saved_ = parts_.clock.instant();
@@ -309,7 +309,7 @@ OrEnd<void> Trainer::save(bool is_complete) {
   return {};
 }
 
-/// Unless this job is about to be started again, another one may now go on from its checkpoints.
+/// Says that another job may now go on from the checkpoints, unless this run failed and is to be repeated.
 void Trainer::end_checkpoints(const launcher::RankEnd& ended) {
   const bool is_in_order = ended.exit_code == contract::exit_success || ended.exit_code == contract::exit_preempted ||
                            ended.exit_code == contract::exit_do_not_restart;
@@ -351,8 +351,8 @@ tl::unexpected<launcher::RankEnd> Trainer::lost(Stage stage, const Error& error)
   const bool may_be_a_peer = stage == Stage::step || is_transient(error.kind) || error.kind == ErrorKind::cancelled;
   if (!may_be_a_peer) return end(stage, error);
   // While saving, a lost peer and a storage that fails look alike until the launchers have told each other who died.
-  for (int look = 0; stage == Stage::checkpoint && look < looks_for_culprit_max && !parts_.link.group_failure();
-       ++look) {
+  const bool is_storage = stage == Stage::checkpoint || stage == Stage::save;
+  for (int look = 0; is_storage && look < looks_for_culprit_max && !parts_.link.group_failure(); ++look) {
     std::this_thread::sleep_for(look_interval);
   }
   if (auto failure = parts_.link.group_failure()) return tl::unexpected{*failure};

@@ -36,6 +36,12 @@ Error damage(storage::Store& store, const Manifest& manifest, std::int64_t rank,
   return {ErrorKind::corrupt, fmt::format("{}: {}", store.uri_of(data_key(manifest.id, rank)), what), std::nullopt};
 }
 
+const EntryInfo* find_entry(const Manifest& manifest, std::string_view name) {
+  const auto found = std::find_if(manifest.entries.begin(), manifest.entries.end(),
+                                  [&](const EntryInfo& info) { return info.name == name; });
+  return found == manifest.entries.end() ? nullptr : &*found;
+}
+
 bool is_needed(const EntryInfo& info, std::int64_t file_rank, std::int64_t rank) {
   return info.placement != Placement::per_rank || file_rank == rank;
 }
@@ -53,6 +59,8 @@ Result<std::vector<Wanted>> wanted_of(storage::Store& store, const Manifest& man
   std::vector<Wanted> wanted;
   for (const Chunk& chunk : receipt.chunks) {
     const auto found = entries.find(chunk.entry);
+    if (found == entries.end() && find_entry(manifest, chunk.entry) != nullptr)
+      continue;  // One of ranks' own that is not ours.
     if (found == entries.end())
       return tl::unexpected(damage(store, manifest, receipt.rank, "the manifest names an unknown entry"));
     const EntryInfo& info = found->second->info;
@@ -163,6 +171,7 @@ Result<void> check_entries(const Manifest& manifest, std::span<const HostEntry> 
   };
   for (const HostEntry& entry : entries) {
     const auto found = saved.find(entry.info.name);
+    if (found == saved.end() && entry.info.placement == Placement::per_rank) continue;
     if (found == saved.end()) return differs(entry.info.name, "is not in it");
     if (!(*found->second == entry.info)) {
       return differs(entry.info.name, fmt::format("is {} [{}] in it, and {} [{}] here", found->second->dtype,
@@ -171,7 +180,9 @@ Result<void> check_entries(const Manifest& manifest, std::span<const HostEntry> 
     }
     saved.erase(found);
   }
-  if (!saved.empty()) return differs(saved.begin()->first, "is only in it");
+  const auto only_saved = std::find_if(
+      saved.begin(), saved.end(), [](const auto& entry) { return entry.second->placement != Placement::per_rank; });
+  if (only_saved != saved.end()) return differs(only_saved->first, "is only in it");
   return {};
 }
 
@@ -188,7 +199,8 @@ Result<void> read_state(storage::Store& store, const Manifest& manifest, std::in
   }
   const bool has_our_own = rank < static_cast<std::int64_t>(manifest.receipts.size());
   for (const HostEntry& entry : entries) {
-    const bool is_absent = entry.info.placement == Placement::per_rank && !has_our_own;
+    const bool is_absent = entry.info.placement == Placement::per_rank &&
+                           !(has_our_own && find_entry(manifest, entry.info.name) != nullptr);
     if (!is_absent && bytes_read[entry.info.name] != entry.info.bytes) {
       return tl::unexpected(
           damage(store, manifest, 0, fmt::format("the manifest leaves out a part of {}", entry.info.name)));

@@ -15,13 +15,14 @@ namespace trainyard::checkpoint {
 [[nodiscard]] Result<Receipt> write_share(storage::Store& store, const CheckpointId& id, std::int64_t rank,
                                           std::int64_t world_size, std::span<const HostEntry> entries);
 
-/// Success when `entries` are those of the manifest: same names, placements, dtypes and shapes. ErrorKind::invalid
-/// names the first difference.
+/// Success when `entries` are those of the manifest: same names, placements, dtypes and shapes. Per-rank ones may be
+/// missing on either side, since a GPU's random generator is not there on a CPU. ErrorKind::invalid names the first
+/// difference.
 [[nodiscard]] Result<void> check_entries(const Manifest& manifest, std::span<const HostEntry> entries);
 
 /// Fills `entries` with `rank`'s state out of a checkpoint, of any number of ranks, and verifies every byte. Per-rank
-/// entries of a rank that the checkpoint does not have stay as they are. ErrorKind::corrupt or not_found for a damaged
-/// one. Needs check_entries().
+/// entries that the checkpoint does not have, for this rank or at all, stay as they are. ErrorKind::corrupt or
+/// not_found for a damaged one. Needs check_entries().
 [[nodiscard]] Result<void> read_state(storage::Store& store, const Manifest& manifest, std::int64_t rank,
                                       std::span<const HostEntry> entries);
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tests/worker/checkpoint/core/test_run.hpp"
@@ -123,6 +124,34 @@ TEST(Run, ResumesAtAnotherNumberOfRanksWithFreshOwnStateWhereThereIsNone) {
     EXPECT_TRUE(std::equal(rng.bytes.begin(), rng.bytes.end(), fresh.entries().back().bytes.begin()));
     EXPECT_FALSE(run.state == fresh);
   });
+}
+
+TEST(Run, MovesBetweenDevicesOfWhichOneHasAGeneratorOfItsOwn) {
+  for (const bool has_at_first : {true, false}) {
+    fakes::MemoryObjects objects;
+    on_every_rank(2, objects, [&](TestRun& run) {
+      run.has_device_generator = has_at_first;
+      ASSERT_TRUE(run.restore());
+      ASSERT_TRUE(run.save(10));
+    });
+    on_every_rank(2, objects, [&](TestRun& run) {
+      run.has_device_generator = !has_at_first;
+      const auto restored = run.as_attempt(2).restore();
+      ASSERT_TRUE(restored) << restored.error().message;
+      TestState expected{run.communicator->rank()};
+      expected.set(10);
+      if (run.has_device_generator) {
+        TestState fresh{run.communicator->rank()};
+        fresh.add_device_generator();
+        const auto& generator = fresh.entries().back().bytes;
+        EXPECT_TRUE(std::equal(generator.begin(), generator.end(), run.state.entries().back().bytes.begin()));
+      }
+      for (std::size_t i = 0; i < expected.entries().size(); ++i) {
+        const auto& bytes = expected.entries()[i].bytes;
+        EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), run.state.entries()[i].bytes.begin()));
+      }
+    });
+  }
 }
 
 TEST(Run, SaysThatTheRunBeforeHadFinished) {

@@ -26,6 +26,7 @@ class TestRun {
   Identity identity{.job = "team/a", .job_uid = "uid-a", .attempt = 1, .fingerprint = "fashion"};
   std::int64_t keep_last = 2;
   bool resumes_others = true;
+  bool has_device_generator = false;
   dist::Communicator* communicator = &single_;
 
   /// As attempt `attempt`.
@@ -40,6 +41,7 @@ class TestRun {
 
   Result<std::optional<Restored>> restore() {
     state = TestState{communicator->rank()};
+    if (has_device_generator) state.add_device_generator();
     run_.emplace(RunContext{.store = *store_,
                             .communicator = *communicator,
                             .clock = clock_,

@@ -25,6 +25,12 @@ class TestState {
     set(-1);
   }
 
+  /// As on a device that has a generator of its own.
+  void add_device_generator() {
+    add("rng.cuda", Placement::per_rank, "U8", {16}, 1);
+    set(-1);
+  }
+
   /// Makes this the state after `step` steps.
   void set(std::int64_t step) {
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
