@@ -40,6 +40,14 @@ ErrorKind kind_of(int http_status, std::string_view reason) {
   return ErrorKind::internal;
 }
 
+/// Whether admission said no, and not the schema: a webhook that gives no code answers with 400, a
+/// ValidatingAdmissionPolicy with 422. What it objects to may be another tomorrow.
+bool is_admission_denial(std::string_view message) {
+  const auto contains = [&](std::string_view part) { return message.find(part) != std::string_view::npos; };
+  return (contains("admission webhook ") && contains(" denied the request")) ||
+         (contains("ValidatingAdmissionPolicy ") && contains(" denied request"));
+}
+
 std::string text_of(const nlohmann::json& object, const char* field) {
   const auto found = object.find(field);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
@@ -63,7 +71,8 @@ Error error_of_status(std::string_view tried, const nlohmann::json& status) {
   const std::string reason = text_of(status, "reason");
   std::string message = text_of(status, "message");
   if (message.empty()) message = "the server gave no reason";
-  const ErrorKind kind = reason == "Expired" ? ErrorKind::gone : kind_of(http_status, reason);
+  ErrorKind kind = reason == "Expired" ? ErrorKind::gone : kind_of(http_status, reason);
+  if (kind == ErrorKind::invalid && is_admission_denial(message)) kind = ErrorKind::forbidden;
   return Error{kind,
                fmt::format("{}: {} (HTTP {}{}{})", tried, message, http_status, reason.empty() ? "" : " ", reason),
                retry_after_of(status)};

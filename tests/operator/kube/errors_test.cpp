@@ -32,6 +32,21 @@ TEST(ErrorOfReply, TellsWhatTheCallerCanDo) {
   }
 }
 
+TEST(ErrorOfReply, TellsARefusalByAdmissionFromAWrongObject) {
+  const std::vector<std::pair<int, const char*>> denials{
+      {400, R"(admission webhook "policy.example.com" denied the request: no team label)"},
+      {400, R"(admission webhook "policy.example.com" denied the request without explanation)"},
+      {422,
+       "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'limits' with binding 'all' denied request: too many GPUs"}};
+  for (const auto& [http_status, message] : denials) {
+    EXPECT_EQ(error_of_reply("create pods a/b", http_status, status(http_status, "", message)).kind,
+              ErrorKind::forbidden)
+        << message;
+  }
+  EXPECT_EQ(error_of_reply("create pods a/b", 422, status(422, "Invalid", "spec.containers: Required value")).kind,
+            ErrorKind::invalid);
+}
+
 TEST(ErrorOfReply, SpeaksTheServersSentenceAfterWhatWasTried) {
   EXPECT_EQ(error_of_reply("create pods a/b", 403, status(403, "Forbidden", "exceeded quota: team")).message,
             "create pods a/b: exceeded quota: team (HTTP 403 Forbidden)");
