@@ -52,13 +52,16 @@ std::optional<PendingReason> container_reason(const resource::ContainerStatus& c
   return std::nullopt;
 }
 
+bool is_creating(const resource::Pod& pod) {
+  return !pod.node_name.empty() && std::ranges::any_of(pod.containers, [](const auto& container) {
+    return container.waiting_reason == "ContainerCreating" || container.waiting_reason == "PodInitializing";
+  });
+}
+
 /// What keeps a node from making the containers of a pod that it has. Volumes that cannot be mounted show in no status,
 /// only in the pod's events.
 std::optional<PendingReason> creation_reason(const Observed& observed, const resource::Pod& pod, Time now) {
-  const bool is_creating = !pod.node_name.empty() && std::ranges::any_of(pod.containers, [](const auto& container) {
-    return container.waiting_reason == "ContainerCreating" || container.waiting_reason == "PodInitializing";
-  });
-  if (!is_creating) return std::nullopt;
+  if (!is_creating(pod)) return std::nullopt;
   if (const auto failure = observed.mount_failures.find(pod.metadata.name); failure != observed.mount_failures.end()) {
     auto missing = missing_object_reason(failure->second);
     return missing ? missing : PendingReason{"VolumeMount", failure->second};
@@ -99,6 +102,17 @@ std::optional<PendingReason> find_pending_reason(const Observed& observed, const
   }
   if (others > 0) first->message += fmt::format(" (and {} more)", others);
   return first;
+}
+
+std::optional<std::chrono::milliseconds> time_until_pending(const std::vector<Member>& members, Time now) {
+  std::optional<std::chrono::milliseconds> soonest;
+  for (const Member& member : members) {
+    if (member.state != MemberState::waiting || !is_creating(*member.pod) || !member.pod->metadata.creation_time)
+      continue;
+    const auto left = *member.pod->metadata.creation_time + creating_max - now;
+    if (left.count() > 0) soonest = soonest ? std::min(*soonest, left) : left;
+  }
+  return soonest;
 }
 
 PendingReason refusal_reason(const Refusal& refusal) {

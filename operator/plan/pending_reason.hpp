@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,7 +12,7 @@ namespace trainyard::plan {
 
 /// Why a job waits. `reason` is one of: Unschedulable, ClaimMissing, ClaimPending, SchedulingGated, ImagePull,
 /// SecretMissing, ConfigMapMissing, VolumeMount, ContainerConfig, ContainerCreating, QuotaExceeded, AdmissionRefused,
-/// NameConflict.
+/// NameConflict, ApiUnavailable.
 struct PendingReason {
   std::string reason;
   std::string message;  ///< Names the rank where one pod waits, and what there is to do where the message of the
@@ -23,6 +24,9 @@ struct PendingReason {
 /// creating for less than 30 s is starting.
 [[nodiscard]] std::optional<PendingReason> find_pending_reason(const Observed& observed,
                                                                const std::vector<Member>& members, Time now);
+
+/// How soon a container that is still being created will count as held up, though nothing changes until then.
+[[nodiscard]] std::optional<std::chrono::milliseconds> time_until_pending(const std::vector<Member>& members, Time now);
 
 /// What a create was refused for (ErrorKind::forbidden).
 [[nodiscard]] PendingReason refusal_reason(const Refusal& refusal);

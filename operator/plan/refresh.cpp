@@ -101,7 +101,10 @@ void refresh_phase(const Observed& observed, const std::vector<Member>& members,
   // Once all ranks have run the attempt stays Running until it ends.
   if (all_run || status.phase == Phase::running) {
     set_running(observed, members, draft);
-  } else if (const auto why = waiting_reason(observed, members, now)) {
+    return;
+  }
+  draft.look_again_in(time_until_pending(members, now));
+  if (const auto why = waiting_reason(observed, members, now)) {
     set_pending(*why, draft);
   } else if (status.attempt > 0) {
     set_forming(status);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "operator/plan/plan.hpp"
 #include "tests/builders/an_observed.hpp"
 
 namespace trainyard::plan {
@@ -66,6 +67,15 @@ TEST(FindPendingReason, TellsOfVolumesThatDoNotMountAfterHalfAMinute) {
   EXPECT_EQ(
       reason->message,
       "rank 1: the node still prepares volumes and network; `kubectl describe pod smoke-c0de-1-1` shows what fails");
+}
+
+TEST(FindPendingReason, AsksToBeAskedAgainWhenACreationTakesTooLong) {
+  const Observed observed =
+      an_observed().phase(resource::Phase::starting).waiting(0, "ContainerCreating").waiting(1, "PodInitializing");
+  EXPECT_EQ(make_plan(observed, start + 10s).requeue_after, 20s);
+  const Plan late = make_plan(observed, start + 30s);
+  EXPECT_EQ(late.status->reason, "ContainerCreating");
+  EXPECT_FALSE(late.requeue_after);
 }
 
 TEST(RefusalReason, TellsQuotaFromOtherAdmission) {
