@@ -15,6 +15,7 @@ namespace trainyard::plan {
 namespace {
 
 void plan_finished(const Observed& observed, Time now, Draft& draft) {
+  draft.status.observed_generation = observed.job.metadata.generation;
   const auto left = time_until_deletion(observed.job, now);
   if (left && left->count() == 0) {
     draft.actions.emplace_back(DeleteJob{.uid = observed.job.metadata.uid});
@@ -29,6 +30,7 @@ void plan_unfinished(const Observed& observed, Time now, Draft& draft) {
   draft.status.observed_generation = observed.job.metadata.generation;
   const std::vector<Member> members = members_of(observed);
   take_reports(draft.status, observed, members, now);
+  if (draft.status.attempt > 0) count_members(members, draft.status);
   if (decide(observed, members, now, draft)) return draft.look_again_in(std::chrono::milliseconds{0});
   refresh_status(observed, members, now, draft);
   plan_actions(observed, members, now, draft);

@@ -14,27 +14,8 @@ namespace {
 
 using resource::Phase;
 
-void count_members(const std::vector<Member>& members, resource::TrainingJobStatus& status) {
-  resource::ReplicaCounts counts{.desired = status.replicas.desired};
-  for (const Member& member : members) {
-    switch (member.state) {
-      case MemberState::missing:
-      case MemberState::waiting:
-        ++counts.pending;
-        break;
-      case MemberState::running:
-        ++counts.ready;
-        break;
-      case MemberState::succeeded:
-        ++counts.succeeded;
-        break;
-      case MemberState::failed:
-        ++counts.failed;
-        break;
-    }
-  }
-  status.replicas = counts;
-}
+/// For how long the API server may fail to create something before the user is told.
+constexpr std::chrono::seconds failing_max{5};
 
 std::optional<PendingReason> waiting_reason(const Observed& observed, const std::vector<Member>& members, Time now) {
   if (observed.refusal && observed.refusal->kind == ErrorKind::forbidden) return refusal_reason(*observed.refusal);
@@ -117,11 +98,31 @@ void refresh_phase(const Observed& observed, const std::vector<Member>& members,
 
 }  // namespace
 
+void count_members(const std::vector<Member>& members, resource::TrainingJobStatus& status) {
+  resource::ReplicaCounts counts{.desired = status.replicas.desired};
+  for (const Member& member : members) {
+    switch (member.state) {
+      case MemberState::missing:
+      case MemberState::waiting:
+        ++counts.pending;
+        break;
+      case MemberState::running:
+        ++counts.ready;
+        break;
+      case MemberState::succeeded:
+        ++counts.succeeded;
+        break;
+      case MemberState::failed:
+        ++counts.failed;
+        break;
+    }
+  }
+  status.replicas = counts;
+}
+
 void refresh_status(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
   resource::TrainingJobStatus& status = draft.status;
-  if (status.attempt > 0) {
-    count_members(members, status);
-  } else {
+  if (status.attempt == 0) {
     status.replicas = {.desired = observed.job.spec.replicas, .pending = observed.job.spec.replicas};
   }
   status.ready = fmt::format("{}/{}", status.replicas.ready, status.replicas.desired);

@@ -7,7 +7,10 @@
 
 namespace trainyard::plan {
 
-/// Brings the parts of the status up to date that only describe: counts of pods, whether the attempt is formed, phase
+/// What the members of the current attempt do, into `status.replicas`.
+void count_members(const std::vector<Member>& members, resource::TrainingJobStatus& status);
+
+/// Brings the parts of the status up to date that only describe: whether the attempt is formed, phase
 /// and reason.
 void refresh_status(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft);
 

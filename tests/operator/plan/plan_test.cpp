@@ -102,6 +102,41 @@ TEST(MakePlan, RaisesTheAttemptAndTouchesNoPodWhenARankFails) {
                            .note = "attempt 2 begins because rank 1 was lost (Application): exit code 1: boom"}}));
 }
 
+TEST(MakePlan, CountsAtTheEndHowEachPodEnded) {
+  const std::vector<std::pair<Observed, resource::ReplicaCounts>> cases{
+      {an_observed().ended(0, 0).ended(1, 0), {.desired = 2, .succeeded = 2}},
+      {an_observed().ended(0, 0).ended(1, 93), {.desired = 2, .succeeded = 1, .failed = 1}},
+      {an_observed().ended(1, 93), {.desired = 2, .failed = 1}},
+      {an_observed(a_job().deadline(5s)), {.desired = 2}}};
+  for (const auto& [observed, counts] : cases) {
+    const Plan plan = make_plan(observed, later);
+    ASSERT_TRUE(plan.status && plan.status->completion_time);
+    EXPECT_EQ(plan.status->replicas, counts);
+    EXPECT_EQ(plan.status->ready, "0/2");
+  }
+}
+
+TEST(MakePlan, FollowsEditsOfAFinishedJob) {
+  const auto observed = an_observed(a_job().generation(3)).phase(Phase::failed).with([](Observed& changed) {
+    changed.job.status.observed_generation = 2;
+  });
+  EXPECT_EQ(make_plan(observed, later).status->observed_generation, 3);
+}
+
+TEST(MakePlan, WaitsAndCountsNoRestartWhenRanksGaveUpOnOneThatHasNoPlaceYet) {
+  const Plan plan =
+      make_plan(an_observed().phase(Phase::pending, "Unschedulable").ended(0, 94).unscheduled(1, "no room"), later);
+  ASSERT_TRUE(plan.status);
+  EXPECT_EQ(plan.status->attempt, 2);
+  EXPECT_EQ(plan.status->restart_count, 0);
+  EXPECT_EQ(plan.status->restarts, resource::RestartCounts{});
+  EXPECT_EQ(plan.events,
+            (std::vector<Event>{
+                {.reason = "Pending",
+                 .is_warning = true,
+                 .note = "there was no room for the whole group yet, attempt 2 waits for it: exit code 94"}}));
+}
+
 TEST(MakePlan, RemovesLivePodsOfOlderAttemptsAtOnceButMakesNoneBeforeBackoffEnds) {
   const auto observed = an_observed().with([](Observed& changed) {
     changed.job.status.attempt = 2;
