@@ -188,10 +188,12 @@ Judgement judge_members(const Observed& observed, const std::vector<Member>& mem
       add_node(loss.lost_nodes, pod->node_name);
     }
   }
-  // Ranks that gave up waiting for a peer which has found no place yet: the job waits for room, and that is nobody's
-  // fault.
-  const bool is_waiting_for_room =
-      std::ranges::any_of(members, [](const Member& member) { return member.state == MemberState::waiting; });
+  // Ranks that gave up waiting for a peer which has found no place yet, on a node or within a quota: the job waits for
+  // room, and that is nobody's fault.
+  const bool is_waiting_for_room = std::ranges::any_of(members, [&](const Member& member) {
+    return member.state == MemberState::waiting ||
+           (member.state == MemberState::missing && !observed.job.status.is_formed);
+  });
   if (loss.exit_code == contract::exit_rendezvous && is_waiting_for_room) loss.is_charged = false;
   judgement.loss = std::move(loss);
   return judgement;

@@ -13,20 +13,32 @@ namespace {
 
 using resource::Phase;
 
+Event restart_event(const resource::TrainingJobStatus& status, const Loss& loss) {
+  return {.reason = "Restarting",
+          .is_warning = true,
+          .note = fmt::format("attempt {} begins because rank {} was lost ({}): {}", status.attempt,
+                              loss.rank.value_or(0), to_string(loss.cause), status.message),
+          .count = status.restart_count};
+}
+
+/// Of ranks that gave up on others for which there was no room yet.
+Event waiting_event(const resource::TrainingJobStatus& status) {
+  return {.reason = "Pending",
+          .is_warning = true,
+          .note = fmt::format("there was no room for the whole group yet, attempt {} waits for it: {}", status.attempt,
+                              status.message)};
+}
+
 void restart(const Observed& observed, const Loss& loss, const RestartDecision& decision, Time now, Draft& draft) {
   resource::TrainingJobStatus& status = draft.status;
   status.restarts = decision.restarts;
   status.attempts_without_progress = decision.attempts_without_progress;
-  status.restart_count += 1;
+  if (loss.is_charged) status.restart_count += 1;
   status.avoided_nodes = next_avoided_nodes(observed, loss);
   status.restart_not_before = now + decision.wait;
   begin_attempt(status, observed, now);
   set_phase(status, Phase::restarting, std::string{to_string(loss.cause)}, loss.message);
-  draft.events.push_back({.reason = "Restarting",
-                          .is_warning = true,
-                          .note = fmt::format("attempt {} begins because rank {} was lost ({}): {}", status.attempt,
-                                              loss.rank.value_or(0), to_string(loss.cause), status.message),
-                          .count = status.restart_count});
+  draft.events.push_back(loss.is_charged ? restart_event(status, loss) : waiting_event(status));
 }
 
 }  // namespace

@@ -158,10 +158,15 @@ TEST(JudgeMembers, AvoidsNodesThatTakeTheirPodsAlong) {
 }
 
 TEST(JudgeMembers, ChargesNobodyWhenRanksGaveUpOnOneThatHasNoPlaceYet) {
-  const auto loss = judge(an_observed().ended(0, 94, ours(94)).unscheduled(1, "no room")).loss;
-  ASSERT_TRUE(loss);
-  EXPECT_EQ(loss->cause, Cause::infrastructure);
-  EXPECT_FALSE(loss->is_charged);
+  const std::vector<std::pair<std::string, Observed>> cases{
+      {"no node has room", an_observed().ended(0, 94, ours(94)).unscheduled(1, "no room")},
+      {"no quota has room", an_observed().unformed().ended(0, 94, ours(94)).missing(1)}};
+  for (const auto& [sentence, observed] : cases) {
+    const auto loss = judge(observed).loss;
+    ASSERT_TRUE(loss) << sentence;
+    EXPECT_EQ(loss->cause, Cause::infrastructure) << sentence;
+    EXPECT_FALSE(loss->is_charged) << sentence;
+  }
   EXPECT_TRUE(judge(an_observed().ended(0, 94, ours(94))).loss->is_charged) << "all had their place";
 }
 
