@@ -63,10 +63,12 @@ class ObjectCache {
 
   /// What the reply of a write showed. Keeps the newer of the two when both have the same UID: a watch event that left
   /// the server before our own write must not undo what its reply already told us. Nor does a late reply bring back an
-  /// object whose deletion we have been told meanwhile.
-  void put(T object) {
+  /// object whose deletion we have been told meanwhile: false.
+  bool put(T object) {
     const std::scoped_lock lock{mutex_};
-    if (!erased_uids_.contains(object.metadata.uid)) put_newer(std::move(object));
+    if (erased_uids_.contains(object.metadata.uid)) return false;
+    put_newer(std::move(object));
+    return true;
   }
 
   /// What a list or a watch showed: it is there, whatever we were told before. Keeps the newer of the two as well.

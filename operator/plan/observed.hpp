@@ -28,6 +28,13 @@ struct Refusal {
   bool operator==(const Refusal&) const = default;
 };
 
+/// The API server has not managed, for some time, to create something for this job, and has not refused it either.
+struct CreateFailure {
+  std::string message;  ///< Of the last try.
+  Time since{};         ///< When the first of the tries in a row failed.
+  bool operator==(const CreateFailure&) const = default;
+};
+
 /// Everything that a decision about one job rests on.
 struct Observed {
   resource::TrainingJob job;
@@ -37,6 +44,7 @@ struct Observed {
   std::map<std::string, std::string> mount_failures;  ///< By pod name: what its kubelet last said of its volumes.
   std::optional<ProgressReport> progress;
   std::optional<Refusal> refusal;
+  std::optional<CreateFailure> create_failure;
   bool is_template_accepted = false;  ///< A dry run of rank 0's pod succeeded for the job's present generation.
   ClusterTraits traits;
   Settings settings;

@@ -22,6 +22,9 @@ std::optional<PendingReason> waiting_reason(const Observed& observed, const std:
   if (observed.refusal && observed.refusal->kind == ErrorKind::already_exists) {
     return PendingReason{.reason = "NameConflict", .message = observed.refusal->message};
   }
+  if (observed.create_failure && now - observed.create_failure->since >= failing_max) {
+    return PendingReason{.reason = "ApiUnavailable", .message = observed.create_failure->message};
+  }
   return find_pending_reason(observed, members, now);
 }
 

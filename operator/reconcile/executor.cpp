@@ -23,6 +23,11 @@ std::string text_of(const resource::TrainingJob& job) {
   return fmt::format("{}/{}", job.metadata.name_space, job.metadata.name);
 }
 
+/// By which informers know what is ours. Without it an object is there, and no cache will ever show it.
+bool is_labelled(const resource::Metadata& metadata) {
+  return metadata.labels.contains(std::string{contract::label_job});
+}
+
 bool is_owned_by(const resource::Metadata& metadata, const resource::TrainingJob& job) {
   return metadata.controller && metadata.controller->uid == job.metadata.uid;
 }
@@ -49,9 +54,15 @@ Result<bool> Executor::are_gone(const resource::TrainingJob& job, const std::vec
     auto pod = resource::parse_pod(*object);
     if (!pod) return tl::unexpected(pod.error());
     if (!is_owned_by(pod->metadata, job)) continue;
-    logging::warn("pod was missing from the cache", {{"job", text_of(job)}, {"pod", name}});
-    caches_.pods.put(std::move(*pod));
-    return false;
+    if (is_labelled(pod->metadata)) {
+      logging::warn("pod was missing from the cache", {{"job", text_of(job)}, {"pod", name}});
+      caches_.pods.put(std::move(*pod));
+      return false;
+    }
+    // Before the status is written: nobody would find the pod again afterwards.
+    if (auto removed = remove_unlabelled(job, kube::pods, pod->metadata); !removed) {
+      return tl::unexpected(removed.error());
+    }
   }
   return true;
 }
@@ -96,77 +107,76 @@ Result<void> Executor::act(const resource::TrainingJob& job, const std::vector<p
   for (const plan::Action& action : actions) {
     if (const auto* pod = std::get_if<plan::CreatePod>(&action)) {
       pods.push_back(pod);
-      continue;
+    } else if (const auto* check = std::get_if<plan::CheckPod>(&action)) {
+      if (auto checked = check_pod(job, *check); !checked) return note_failure(job, checked.error());
+    } else if (const auto* service = std::get_if<plan::CreateService>(&action)) {
+      auto created = create(job, kube::services, service->service, caches_.services, resource::parse_service);
+      if (!created) return note_failure(job, created.error());
+    } else if (auto removed = remove_one(job, action); !removed) {
+      return removed;
     }
-    const auto outcome = std::visit(
-        [&](const auto& one) -> Result<Outcome> {
-          using Kind = std::decay_t<decltype(one)>;
-          if constexpr (std::is_same_v<Kind, plan::CheckPod>) return check_pod(job, one);
-          if constexpr (std::is_same_v<Kind, plan::CreateService>) {
-            return create(job, kube::services, one.service, caches_.services, resource::parse_service);
-          }
-          if constexpr (std::is_same_v<Kind, plan::DeletePod>) return remove_pod(job, one);
-          if constexpr (std::is_same_v<Kind, plan::DeleteService>) return remove_service(job, one);
-          if constexpr (std::is_same_v<Kind, plan::DeleteJob>) return remove_job(job, one);
-          return Outcome::done;
-        },
-        action);
-    if (!outcome) return tl::unexpected(outcome.error());
-    if (*outcome == Outcome::refused) return {};
   }
-  if (const auto created = create_pods(job, pods); !created) return tl::unexpected(created.error());
+  if (auto created = create_pods(job, pods); !created) return note_failure(job, created.error());
+  memory_.note_no_failure(key_of(job.metadata), job.metadata.uid);
   return {};
 }
 
-Result<Executor::Outcome> Executor::check_pod(const resource::TrainingJob& job, const plan::CheckPod& action) {
+Result<void> Executor::check_pod(const resource::TrainingJob& job, const plan::CheckPod& action) {
   const auto reply =
       api_.create(kube::pods, job.metadata.name_space, action.pod, {.is_dry_run = true, .is_strict = true});
-  if (!reply) return refuse_or_fail(job, reply.error());
+  if (!reply) return tl::unexpected(reply.error());
   memory_.note_acceptance(key_of(job.metadata), job.metadata.uid, job.metadata.generation);
-  return Outcome::done;
+  return {};
 }
 
 template <typename T, typename Parse>
-Result<Executor::Outcome> Executor::create(const resource::TrainingJob& job, const kube::ResourceType& type,
-                                           const nlohmann::json& object, control::ObjectCache<T>& cache, Parse parse) {
-  auto reply = api_.create(type, job.metadata.name_space, object);
+Result<void> Executor::create(const resource::TrainingJob& job, const kube::ResourceType& type,
+                              const nlohmann::json& object, control::ObjectCache<T>& cache, Parse parse) {
+  // Strict, because a template that was edited since the first attempt has passed no dry run.
+  auto reply = api_.create(type, job.metadata.name_space, object, {.is_strict = true});
   const bool existed = !reply && reply.error().kind == ErrorKind::already_exists;
   if (existed) {
     // Perhaps by ourselves, and the reply was lost.
     reply = api_.get(type, job.metadata.name_space, object.at("metadata").at("name").get<std::string>());
   }
-  if (!reply) return refuse_or_fail(job, reply.error());
+  if (!reply) return tl::unexpected(reply.error());
   auto stored = parse(*reply);
   if (!stored) return tl::unexpected(stored.error());
-  if (!is_owned_by(stored->metadata, job)) {
-    return refuse_or_fail(
-        job,
-        {.kind = ErrorKind::already_exists,
-         .message = fmt::format("{} {} exists and belongs to somebody else: delete it, or give the job another name",
-                                type.kind, stored->metadata.name)});
+  const resource::Metadata metadata = stored->metadata;
+  if (!is_owned_by(metadata, job)) {
+    return fail(ErrorKind::already_exists,
+                fmt::format("{} {} exists and belongs to somebody else: delete it, or give the job another name",
+                            type.kind, metadata.name));
   }
-  cache.put(std::move(*stored));
+  if (!is_labelled(metadata)) {
+    if (auto removed = remove_unlabelled(job, type, metadata); !removed) return removed;
+    return fail(ErrorKind::unavailable, fmt::format("{} {} lost its label {} and is on its way out", type.kind,
+                                                    metadata.name, contract::label_job));
+  }
+  if (!cache.put(std::move(*stored))) {
+    return fail(ErrorKind::unavailable,
+                fmt::format("{} {} was said to be gone and is there", type.kind, metadata.name));
+  }
   memory_.note_creation(key_of(job.metadata), job.metadata.uid);
-  return Outcome::done;
+  return {};
 }
 
-Result<Executor::Outcome> Executor::create_pod(const resource::TrainingJob& job, const plan::CreatePod& action) {
+Result<void> Executor::create_pod(const resource::TrainingJob& job, const plan::CreatePod& action) {
   return create(job, kube::pods, action.pod, caches_.pods, resource::parse_pod);
 }
 
-Result<Executor::Outcome> Executor::create_pods(const resource::TrainingJob& job,
-                                                const std::vector<const plan::CreatePod*>& pods) {
-  if (pods.empty()) return Outcome::done;
+Result<void> Executor::create_pods(const resource::TrainingJob& job, const std::vector<const plan::CreatePod*>& pods) {
+  if (pods.empty()) return {};
   // Rank 0's first: the others look for it as soon as they run.
-  Result<Outcome> outcome = create_pod(job, *pods.front());
-  if (!outcome || *outcome == Outcome::refused) return outcome;
+  if (auto created = create_pod(job, *pods.front()); !created) return created;
   std::atomic<std::size_t> next{1};
   std::atomic<bool> is_stopped{false};
   std::mutex mutex;  // guards outcome
+  Result<void> outcome;
   const auto work = [&] {
     for (std::size_t index = next++; index < pods.size() && !is_stopped; index = next++) {
       auto created = create_pod(job, *pods[index]);
-      if (created && *created == Outcome::done) continue;
+      if (created) continue;
       is_stopped = true;
       const std::scoped_lock lock{mutex};
       outcome = std::move(created);
@@ -179,6 +189,21 @@ Result<Executor::Outcome> Executor::create_pods(const resource::TrainingJob& job
     work();
   }
   return outcome;
+}
+
+Result<void> Executor::remove_unlabelled(const resource::TrainingJob& job, const kube::ResourceType& type,
+                                         const resource::Metadata& metadata) {
+  logging::warn("an object of the job lost its label and is deleted",
+                {{"job", text_of(job)}, {"resource", type.plural}, {"name", metadata.name}});
+  const auto removed = remove(type, key_of(metadata), metadata.uid);
+  if (!removed) return tl::unexpected(removed.error());
+  return {};
+}
+
+Result<void> Executor::remove_one(const resource::TrainingJob& job, const plan::Action& action) {
+  if (const auto* pod = std::get_if<plan::DeletePod>(&action)) return remove_pod(job, *pod);
+  if (const auto* service = std::get_if<plan::DeleteService>(&action)) return remove_service(job, *service);
+  return remove_job(job, std::get<plan::DeleteJob>(action));
 }
 
 Result<bool> Executor::remove(const kube::ResourceType& type, const control::ObjectKey& key, const std::string& uid) {
@@ -194,7 +219,7 @@ Result<bool> Executor::remove(const kube::ResourceType& type, const control::Obj
   return tl::unexpected(removed.error());
 }
 
-Result<Executor::Outcome> Executor::remove_pod(const resource::TrainingJob& job, const plan::DeletePod& action) {
+Result<void> Executor::remove_pod(const resource::TrainingJob& job, const plan::DeletePod& action) {
   const control::ObjectKey key{.name_space = job.metadata.name_space, .name = action.name};
   const auto is_marked = remove(kube::pods, key, action.uid);
   if (!is_marked) return tl::unexpected(is_marked.error());
@@ -204,33 +229,36 @@ Result<Executor::Outcome> Executor::remove_pod(const resource::TrainingJob& job,
     pod->metadata.deletion_time = clock_.now();
     caches_.pods.put(std::move(*pod));
   }
-  return Outcome::done;
+  return {};
 }
 
-Result<Executor::Outcome> Executor::remove_service(const resource::TrainingJob& job,
-                                                   const plan::DeleteService& action) {
+Result<void> Executor::remove_service(const resource::TrainingJob& job, const plan::DeleteService& action) {
   const control::ObjectKey key{.name_space = job.metadata.name_space, .name = action.name};
   if (const auto removed = remove(kube::services, key, action.uid); !removed) return tl::unexpected(removed.error());
   caches_.services.erase(key, action.uid);
-  return Outcome::done;
+  return {};
 }
 
-Result<Executor::Outcome> Executor::remove_job(const resource::TrainingJob& job, const plan::DeleteJob& action) {
+Result<void> Executor::remove_job(const resource::TrainingJob& job, const plan::DeleteJob& action) {
   const control::ObjectKey key = key_of(job.metadata);
   if (const auto removed = remove(kube::training_jobs, key, action.uid); !removed) {
     return tl::unexpected(removed.error());
   }
   caches_.jobs.erase(key, action.uid);
-  return Outcome::done;
+  return {};
 }
 
-Result<Executor::Outcome> Executor::refuse_or_fail(const resource::TrainingJob& job, const Error& error) {
+Result<void> Executor::note_failure(const resource::TrainingJob& job, const Error& error) {
+  const control::ObjectKey key = key_of(job.metadata);
   const bool is_refusal =
       error.kind == ErrorKind::forbidden || error.kind == ErrorKind::invalid || error.kind == ErrorKind::already_exists;
-  if (!is_refusal) return tl::unexpected(error);
+  if (!is_refusal) {
+    memory_.note_failure(key, job.metadata.uid, error, clock_.now());
+    return tl::unexpected(error);
+  }
   logging::warn("create refused", {{"job", text_of(job)}, {"error", error.message}});
-  memory_.note_refusal(key_of(job.metadata), job.metadata.uid, error, clock_.now());
-  return Outcome::refused;
+  memory_.note_refusal(key, job.metadata.uid, error, clock_.now());
+  return {};
 }
 
 void Executor::tell(const resource::TrainingJob& job, const std::vector<plan::Event>& events) {

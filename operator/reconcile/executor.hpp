@@ -20,7 +20,8 @@ class Executor {
   Executor(kube::Api& api, const Clock& clock, Caches& caches, Memory& memory, const ReconcilerOptions& options)
       : api_{api}, clock_{clock}, caches_{caches}, memory_{memory}, options_{options} {}
 
-  /// Whether the pods that a plan believes to be gone are so. One that is not goes into the cache.
+  /// Whether the pods that a plan believes to be gone are so. One that is not goes into the cache, or goes altogether
+  /// where it has lost the label by which caches know it.
   [[nodiscard]] Result<bool> are_gone(const resource::TrainingJob& job, const std::vector<std::string>& pods);
 
   /// conflict: somebody wrote first; the cache then holds what they wrote. not_found: the job is gone.
@@ -37,20 +38,24 @@ class Executor {
   [[nodiscard]] Result<void> reread(const resource::TrainingJob& job);
 
  private:
-  enum class Outcome { done, refused };
-
-  Result<Outcome> check_pod(const resource::TrainingJob& job, const plan::CheckPod& action);
+  Result<void> check_pod(const resource::TrainingJob& job, const plan::CheckPod& action);
+  /// One that is there already counts as created if it is the job's; already_exists: it is another's.
   template <typename T, typename Parse>
-  Result<Outcome> create(const resource::TrainingJob& job, const kube::ResourceType& type, const nlohmann::json& object,
-                         control::ObjectCache<T>& cache, Parse parse);
-  Result<Outcome> create_pod(const resource::TrainingJob& job, const plan::CreatePod& action);
-  Result<Outcome> create_pods(const resource::TrainingJob& job, const std::vector<const plan::CreatePod*>& pods);
+  Result<void> create(const resource::TrainingJob& job, const kube::ResourceType& type, const nlohmann::json& object,
+                      control::ObjectCache<T>& cache, Parse parse);
+  Result<void> create_pod(const resource::TrainingJob& job, const plan::CreatePod& action);
+  /// The error of the first that failed.
+  Result<void> create_pods(const resource::TrainingJob& job, const std::vector<const plan::CreatePod*>& pods);
   /// Whether there was such an object to remove.
   Result<bool> remove(const kube::ResourceType& type, const control::ObjectKey& key, const std::string& uid);
-  Result<Outcome> remove_pod(const resource::TrainingJob& job, const plan::DeletePod& action);
-  Result<Outcome> remove_service(const resource::TrainingJob& job, const plan::DeleteService& action);
-  Result<Outcome> remove_job(const resource::TrainingJob& job, const plan::DeleteJob& action);
-  Result<Outcome> refuse_or_fail(const resource::TrainingJob& job, const Error& error);
+  Result<void> remove_unlabelled(const resource::TrainingJob& job, const kube::ResourceType& type,
+                                 const resource::Metadata& metadata);
+  Result<void> remove_one(const resource::TrainingJob& job, const plan::Action& action);
+  Result<void> remove_pod(const resource::TrainingJob& job, const plan::DeletePod& action);
+  Result<void> remove_service(const resource::TrainingJob& job, const plan::DeleteService& action);
+  Result<void> remove_job(const resource::TrainingJob& job, const plan::DeleteJob& action);
+  /// Remembers, once a round, why nothing more was created. Success where it was a refusal.
+  Result<void> note_failure(const resource::TrainingJob& job, const Error& error);
 
   kube::Api& api_;
   const Clock& clock_;

@@ -13,6 +13,19 @@ void Memory::note_refusal(const control::ObjectKey& key, const std::string& uid,
   JobMemory& job = entry(key, uid);
   const std::int64_t before = job.refusal && job.refusal->kind == error.kind ? job.refusal->count : 0;
   job.refusal = plan::Refusal{.kind = error.kind, .message = error.message, .count = before + 1, .last = now};
+  job.create_failure.reset();
+}
+
+void Memory::note_failure(const control::ObjectKey& key, const std::string& uid, const Error& error, Time now) {
+  const std::scoped_lock lock{mutex_};
+  JobMemory& job = entry(key, uid);
+  const Time since = job.create_failure ? job.create_failure->since : now;
+  job.create_failure = plan::CreateFailure{.message = error.message, .since = since};
+}
+
+void Memory::note_no_failure(const control::ObjectKey& key, const std::string& uid) {
+  const std::scoped_lock lock{mutex_};
+  entry(key, uid).create_failure.reset();
 }
 
 void Memory::note_creation(const control::ObjectKey& key, const std::string& uid) {

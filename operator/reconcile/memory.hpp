@@ -17,6 +17,7 @@ namespace trainyard::reconcile {
 struct JobMemory {
   std::string uid;
   std::optional<plan::Refusal> refusal;
+  std::optional<plan::CreateFailure> create_failure;
   std::int64_t accepted_generation = -1;  ///< For which a dry run of the template succeeded.
   std::string written_version;            ///< resourceVersion of our own last write of the status.
 };
@@ -27,6 +28,9 @@ class Memory {
   /// Empty where nothing is remembered of the job with this UID.
   [[nodiscard]] JobMemory recall(const control::ObjectKey& key, const std::string& uid) const;
   void note_refusal(const control::ObjectKey& key, const std::string& uid, const Error& error, Time now);
+  /// A create that was neither done nor refused; one more in a row, unless note_no_failure came between.
+  void note_failure(const control::ObjectKey& key, const std::string& uid, const Error& error, Time now);
+  void note_no_failure(const control::ObjectKey& key, const std::string& uid);
   void note_creation(const control::ObjectKey& key, const std::string& uid);
   void note_acceptance(const control::ObjectKey& key, const std::string& uid, std::int64_t generation);
   void note_write(const control::ObjectKey& key, const std::string& uid, const std::string& version);

@@ -12,6 +12,7 @@ plan::Observed observe(const resource::TrainingJob& job, const Caches& caches, c
                           .mount_failures = {},
                           .progress = progress.last_report(uid),
                           .refusal = memory.refusal,
+                          .create_failure = memory.create_failure,
                           .is_template_accepted = memory.accepted_generation == job.metadata.generation,
                           .traits = options.traits,
                           .settings = options.settings};

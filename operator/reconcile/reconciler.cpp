@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds at_once{0};
-constexpr milliseconds stale_wait{1'000};
+constexpr milliseconds stale_wait{1'000};  // For the caches to learn what the server has told us.
 
 /// Versions are decimal numbers without leading zeros: the longer is the larger.
 bool is_older(const std::string& version, const std::string& than) {
@@ -64,7 +64,7 @@ class Reconciler::Impl {
   Result<std::optional<milliseconds>> carry_out(const resource::TrainingJob& job, const plan::Plan& plan) {
     const auto gone = executor_.are_gone(job, plan.pods_believed_gone);
     if (!gone) return tl::unexpected(gone.error());
-    if (!*gone) return at_once;
+    if (!*gone) return stale_wait;
     if (plan.status) {
       if (auto written = executor_.write_status(job, *plan.status); !written) {
         if (written.error().kind == ErrorKind::conflict) return at_once;

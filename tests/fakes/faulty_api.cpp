@@ -84,9 +84,12 @@ Result<void> FaultyApi::watch(const kube::ResourceType& type, const kube::WatchO
 
 Result<json> FaultyApi::create(const kube::ResourceType& type, std::string_view name_space, const json& object,
                                const kube::CreateOptions& options) {
-  return pass<json>(
-      {.verb = "create", .plural = std::string{type.plural}, .name = name_of(object), .is_dry_run = options.is_dry_run},
-      [&] { return api_.create(type, name_space, object, options); });
+  return pass<json>({.verb = "create",
+                     .plural = std::string{type.plural},
+                     .name = name_of(object),
+                     .is_dry_run = options.is_dry_run,
+                     .is_strict = options.is_strict},
+                    [&] { return api_.create(type, name_space, object, options); });
 }
 
 Result<json> FaultyApi::update(const kube::ResourceType& type, std::string_view name_space, const json& object) {

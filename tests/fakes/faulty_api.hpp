@@ -22,6 +22,7 @@ struct ApiCall {
   std::string plural;
   std::string name;
   bool is_dry_run = false;
+  bool is_strict = false;
 };
 
 /// What becomes of a call.

@@ -32,9 +32,23 @@ class ReconcilerTest : public testing::Test {
     reconciler = std::make_unique<Reconciler>(faulty, clock, caches, progress,
                                               ReconcilerOptions{.settings = {.worker_image_cpu = "worker:cpu"}});
   }
-  void apply() {
-    const json job = *api.create(kube::training_jobs, "research", a_job().manifest());
-    caches.jobs.put(*resource::parse_training_job(job));
+  void apply(const builders::JobBuilder& job = a_job()) {
+    const json created = *api.create(kube::training_jobs, "research", job.manifest());
+    caches.jobs.put(*resource::parse_training_job(created));
+  }
+  /// What `kubectl label` does, and then the watch, which does not know the object any more.
+  template <typename T>
+  void take_label_off(const kube::ResourceType& type, control::ObjectCache<T>& cache, const std::string& name) {
+    const json patch = {{"metadata", {{"labels", {{"trainyard.dev/job", nullptr}}}}}};
+    const json object = *api.patch(type, "research", name, kube::PatchType::merge, patch);
+    cache.erase({.name_space = "research", .name = name}, object.at("metadata").at("uid").get<std::string>());
+  }
+  /// Every create of a pod fails like this from now on.
+  void fail_pods(const Error& error) {
+    faulty.set_schedule([error](const ApiCall& call) -> std::optional<Fault> {
+      if (call.verb != "create" || call.plural != "pods" || call.is_dry_run) return std::nullopt;
+      return Fault{.error = error};
+    });
   }
   /// Until nothing is left to do at once.
   void work() {
@@ -136,6 +150,91 @@ TEST_F(ReconcilerTest, TakesAPodForLostThatTheServerDoesNotHave) {
   caches.pods.erase({.name_space = "research", .name = pod});
   work();
   EXPECT_EQ(stored().status.attempt, 2);
+}
+
+TEST_F(ReconcilerTest, DeletesAPodWhoseLabelWasRemovedAndReplacesItsGroup) {
+  apply();
+  work();
+  const std::string pod = plan::pod_name(stored(), 1, 1);
+  take_label_off(kube::pods, caches.pods, pod);
+  work();
+  EXPECT_EQ(stored().status.attempt, 2);
+  EXPECT_FALSE(api.get(kube::pods, "research", pod)) << "no watch would ever tell of it again";
+}
+
+TEST_F(ReconcilerTest, MakesAServiceAndAPodAnewThatLostTheirLabelsWhileTheGroupFormed) {
+  apply();
+  int calls_left = 3;  // the dry run, the service, rank 0's pod, and then no more
+  faulty.set_schedule([&](const ApiCall& call) -> std::optional<Fault> {
+    if (call.verb != "create" || calls_left-- > 0) return std::nullopt;
+    return Fault{.error = {ErrorKind::throttled, "slow down"}};
+  });
+  for (int turn = 0; turn < 10; ++turn) static_cast<void>(reconciler->reconcile(key));
+  const std::string pod = plan::pod_name(stored(), 1, 0);
+  const std::string uid = (*api.get(kube::pods, "research", pod))["metadata"]["uid"];
+  take_label_off(kube::pods, caches.pods, pod);
+  take_label_off(kube::services, caches.services, plan::service_name(stored()));
+  faulty.set_schedule({});
+  ASSERT_FALSE(reconciler->reconcile(key)) << "a pause, while the service goes";
+  work();
+  EXPECT_TRUE(stored().status.is_formed);
+  EXPECT_NE((*api.get(kube::pods, "research", pod))["metadata"]["uid"], uid);
+  EXPECT_EQ(caches.services.size(), 1U);
+}
+
+TEST_F(ReconcilerTest, PausesBetweenLooksAtAPodThatOnlyTheServerKnows) {
+  apply();
+  work();
+  const std::string pod = plan::pod_name(stored(), 1, 1);
+  const std::string uid = (*api.get(kube::pods, "research", pod))["metadata"]["uid"];
+  caches.pods.erase({.name_space = "research", .name = pod}, uid);
+  const auto requeue = reconciler->reconcile(key);
+  ASSERT_TRUE(requeue);
+  EXPECT_EQ(*requeue, 1s);
+  EXPECT_EQ(stored().status.attempt, 1);
+}
+
+TEST_F(ReconcilerTest, CountsTheRefusalsOfConcurrentCreatesAsOne) {
+  apply(a_job().replicas(20));
+  faulty.set_schedule([](const ApiCall& call) -> std::optional<Fault> {
+    if (call.verb != "create" || call.plural != "pods" || call.is_dry_run || call.name.ends_with("-0"))
+      return std::nullopt;
+    return Fault{.error = {ErrorKind::forbidden, "exceeded quota: small"}};
+  });
+  std::optional<std::chrono::milliseconds> requeue = 0ms;
+  for (int turn = 0; turn < 20 && requeue == 0ms; ++turn) requeue = *reconciler->reconcile(key);
+  ASSERT_TRUE(requeue);
+  EXPECT_LE(*requeue, 1s);
+  EXPECT_EQ(stored().status.reason, "QuotaExceeded");
+}
+
+TEST_F(ReconcilerTest, TellsThatCreatesFailOnceTheyHaveForAWhile) {
+  apply();
+  fail_pods({ErrorKind::unavailable, "create pods: failed calling webhook: no endpoints available"});
+  for (int turn = 0; turn < 5; ++turn) static_cast<void>(reconciler->reconcile(key));
+  clock.advance(4s);
+  EXPECT_FALSE(reconciler->reconcile(key));
+  EXPECT_EQ(stored().status.phase, Phase::starting);
+  clock.advance(1s);
+  EXPECT_FALSE(reconciler->reconcile(key));
+  EXPECT_EQ(stored().status.phase, Phase::pending);
+  EXPECT_EQ(stored().status.reason, "ApiUnavailable");
+  EXPECT_EQ(stored().status.message, "create pods: failed calling webhook: no endpoints available");
+  faulty.set_schedule({});
+  work();
+  EXPECT_TRUE(stored().status.is_formed);
+  EXPECT_EQ(stored().status.phase, Phase::starting);
+}
+
+TEST_F(ReconcilerTest, HasEveryPodCheckedStrictly) {
+  apply();
+  std::vector<bool> pods;
+  faulty.set_schedule([&](const ApiCall& call) -> std::optional<Fault> {
+    if (call.verb == "create" && call.plural == "pods") pods.push_back(call.is_strict);
+    return std::nullopt;
+  });
+  work();
+  EXPECT_EQ(pods, std::vector<bool>(3, true)) << "a template may be edited after its dry run";
 }
 
 TEST_F(ReconcilerTest, FindsItsOwnPodWhereTheReplyOfTheCreateWasLost) {
