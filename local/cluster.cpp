@@ -15,6 +15,8 @@ manager::ControllerOptions controller_options(LoopbackPorts& ports, const Cluste
   // Never pulled: the kubelet of this machine runs the worker program in its place.
   controller.reconciler.settings.worker_image_cpu = "trainyard-worker";
   controller.reconciler.settings.worker_image_cuda = "trainyard-worker";
+  // A person looks on, and the API server is next door.
+  controller.reconciler.settings.progress_interval = std::chrono::seconds{1};
   controller.reconciler.instance = "trainyard";
   return controller;
 }

@@ -43,6 +43,7 @@ struct Observed {
   std::map<std::string, resource::Node> nodes;        ///< By name; empty where the operator may not read nodes.
   std::map<std::string, std::string> mount_failures;  ///< By pod name: what its kubelet last said of its volumes.
   std::optional<ProgressReport> progress;
+  std::optional<Time> status_written;  ///< When this process wrote the job's status last.
   std::optional<Refusal> refusal;
   std::optional<CreateFailure> create_failure;
   bool is_template_accepted = false;  ///< A dry run of rank 0's pod succeeded for the job's present generation.

@@ -36,6 +36,17 @@ void plan_unfinished(const Observed& observed, Time now, Draft& draft) {
   plan_actions(observed, members, now, draft);
 }
 
+/// How long a status that only shows some more progress is kept back; 0: it holds news, or it is time.
+std::chrono::milliseconds time_until_write(const Observed& observed, const resource::TrainingJobStatus& status,
+                                           Time now) {
+  resource::TrainingJobStatus advanced = observed.job.status;
+  if (!observed.status_written || !advanced.progress) return {};
+  advanced.progress = status.progress;
+  advanced.step_text = status.step_text;
+  if (resource::to_json(advanced) != resource::to_json(status)) return {};
+  return std::max(std::chrono::milliseconds{0}, *observed.status_written + observed.settings.progress_interval - now);
+}
+
 }  // namespace
 
 Plan make_plan(const Observed& observed, Time now) {
@@ -51,12 +62,18 @@ Plan make_plan(const Observed& observed, Time now) {
   } else {
     plan_unfinished(observed, now, draft);
   }
+  // Compared as stored: times of the API are whole seconds.
+  bool is_written = resource::to_json(draft.status) != resource::to_json(job.status);
+  if (is_written) {
+    const auto wait = time_until_write(observed, draft.status, now);
+    is_written = wait.count() == 0;
+    if (!is_written) draft.look_again_in(wait);
+  }
   Plan plan{.pods_believed_gone = std::move(draft.pods_believed_gone),
             .actions = std::move(draft.actions),
             .events = std::move(draft.events),
             .requeue_after = draft.requeue_after};
-  // Compared as stored: times of the API are whole seconds.
-  if (resource::to_json(draft.status) != resource::to_json(job.status)) plan.status = std::move(draft.status);
+  if (is_written) plan.status = std::move(draft.status);
   return plan;
 }
 

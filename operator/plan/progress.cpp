@@ -30,13 +30,24 @@ void judge_loss(resource::TrainingJobStatus& status, const ProgressReport& repor
   if (!report.loss) return;
   if (std::isfinite(*report.loss)) {
     clear_condition(status, condition_non_finite_loss, "LossIsFinite", now);
-  } else {
+  } else if (!is_condition_true(status, condition_non_finite_loss)) {
     raise_condition(status, condition_non_finite_loss, std::isnan(*report.loss) ? "NaN" : "Infinite",
                     fmt::format("the loss was {} at step {}", *report.loss, report.step.value_or(0)), now);
   }
 }
 
-void take_report(resource::TrainingJobStatus& status, const ProgressReport& report, Time now) {
+/// What each poll makes of the same pace differs a little. The end moves with the steps, and then by whole intervals.
+std::optional<Time> estimated_end(const resource::TrainingJobStatus& status, const ProgressReport& report,
+                                  std::chrono::milliseconds interval) {
+  if (!report.estimated_end) return std::nullopt;
+  const auto& last = status.progress;
+  if (last && last->estimated_end && last->step == report.step) return last->estimated_end;
+  const auto since_epoch = report.estimated_end->time_since_epoch();
+  return Time{(since_epoch + interval / 2) / interval * interval};
+}
+
+void take_report(resource::TrainingJobStatus& status, const ProgressReport& report, std::chrono::milliseconds interval,
+                 Time now) {
   if (report.step) {
     status.progress = resource::Progress{.epoch = report.epoch.value_or(0),
                                          .step = *report.step,
@@ -44,7 +55,7 @@ void take_report(resource::TrainingJobStatus& status, const ProgressReport& repo
                                          .loss = readable(report.loss),
                                          .accuracy = readable(report.accuracy),
                                          .samples_per_second = readable(report.samples_per_second),
-                                         .estimated_end = report.estimated_end};
+                                         .estimated_end = estimated_end(status, report, interval)};
     status.step_text = step_text(*status.progress);
   }
   if (report.checkpoint) take_checkpoint(status, *report.checkpoint);
@@ -72,14 +83,14 @@ void take_reports(resource::TrainingJobStatus& status, const Observed& observed,
                   Time now) {
   const bool is_current = observed.progress && observed.progress->attempt == status.attempt;
   if (is_current && is_active(status)) {
-    take_report(status, *observed.progress, now);
+    take_report(status, *observed.progress, observed.settings.progress_interval, now);
     if (observed.progress->step) judge_training(status, now);
     judge_availability(status, observed, now);
   }
   // Its last words came after every poll.
   const bool has_last_words = !members.empty() && members.front().ending && members.front().ending->progress;
   if (has_last_words && (is_active(status) || status.phase == resource::Phase::suspending)) {
-    take_report(status, *members.front().ending->progress, now);
+    take_report(status, *members.front().ending->progress, observed.settings.progress_interval, now);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@ struct Settings {
   std::string worker_image_cpu;   ///< For jobs that name no container and use no GPU. Empty: such a job is refused.
   std::string worker_image_cuda;  ///< The same for jobs with GPUs.
   std::vector<std::string> image_pull_secrets;  ///< For pods that run one of these images.
+  /// A status in which nothing is new but how far the training is, is written no more often than this. News are written
+  /// at once.
+  std::chrono::milliseconds progress_interval{10'000};
 };
 
 }  // namespace trainyard::plan

@@ -78,7 +78,7 @@ Result<void> Executor::write_status(const resource::TrainingJob& job, const reso
   }
   auto stored = resource::parse_training_job(*reply);
   if (!stored) return tl::unexpected(stored.error());
-  memory_.note_write(key_of(job.metadata), job.metadata.uid, stored->metadata.resource_version);
+  memory_.note_write(key_of(job.metadata), job.metadata.uid, stored->metadata.resource_version, clock_.now());
   if (job.status.phase != status.phase || job.status.attempt != status.attempt) {
     logging::info("job moved on", {{"job", text_of(job)},
                                    {"phase", to_string(status.phase)},

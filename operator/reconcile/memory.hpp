@@ -20,6 +20,7 @@ struct JobMemory {
   std::optional<plan::CreateFailure> create_failure;
   std::int64_t accepted_generation = -1;  ///< For which a dry run of the template succeeded.
   std::string written_version;            ///< resourceVersion of our own last write of the status.
+  std::optional<Time> written;            ///< When that was.
 };
 
 /// Any thread may call.
@@ -33,7 +34,7 @@ class Memory {
   void note_no_failure(const control::ObjectKey& key, const std::string& uid);
   void note_creation(const control::ObjectKey& key, const std::string& uid);
   void note_acceptance(const control::ObjectKey& key, const std::string& uid, std::int64_t generation);
-  void note_write(const control::ObjectKey& key, const std::string& uid, const std::string& version);
+  void note_write(const control::ObjectKey& key, const std::string& uid, const std::string& version, Time now);
   void forget(const control::ObjectKey& key);
 
  private:

@@ -11,6 +11,7 @@ plan::Observed observe(const resource::TrainingJob& job, const Caches& caches, c
                           .nodes = {},
                           .mount_failures = {},
                           .progress = progress.last_report(uid),
+                          .status_written = memory.written,
                           .refusal = memory.refusal,
                           .create_failure = memory.create_failure,
                           .is_template_accepted = memory.accepted_generation == job.metadata.generation,

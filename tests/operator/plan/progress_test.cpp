@@ -42,6 +42,60 @@ TEST(TakeReports, KeepsWhatWasPolledLast) {
   EXPECT_TRUE(is_condition_true(status, condition_training));
 }
 
+/// Step 500 is in the status since `written`; rank 0 has come to step 512.
+Observed advanced(Time written) {
+  Observed observed = an_observed(a_job().checkpoint()).with([](Observed& changed) { changed.progress = polled(500); });
+  observed.job.status = status_after(observed);
+  observed.status_written = written;
+  observed.progress = polled(512);
+  return observed;
+}
+
+TEST(TakeReports, WritesMereProgressSeldomAndNewsAtOnce) {
+  const Plan kept_back = make_plan(advanced(later), later + 4s);
+  EXPECT_FALSE(kept_back.status);
+  EXPECT_EQ(kept_back.requeue_after, 6s);
+  EXPECT_EQ(make_plan(advanced(later), later + 10s).status->progress->step, 512);
+
+  Observed with_checkpoint = advanced(later);
+  with_checkpoint.progress->checkpoint = resource::CheckpointStatus{.step = 512};
+  EXPECT_EQ(make_plan(with_checkpoint, later + 4s).status->progress->step, 512);
+
+  Observed lost = advanced(later);
+  lost.pods.pop_back();
+  EXPECT_EQ(make_plan(lost, later + 4s).status->progress->step, 512);
+
+  Observed of_another_leader = advanced(later);
+  of_another_leader.status_written.reset();
+  EXPECT_EQ(make_plan(of_another_leader, later + 4s).status->progress->step, 512);
+}
+
+TEST(TakeReports, MovesTheEndWithTheStepsAndByWholeIntervals) {
+  Observed observed = an_observed().with([](Observed& changed) {
+    changed.progress = polled(512);
+    changed.progress->estimated_end = start + 64s;
+  });
+  const auto end_after = [&] { return status_after(observed).progress->estimated_end; };
+  EXPECT_EQ(end_after(), start + 60s);
+  observed.job.status = status_after(observed);
+  observed.progress->estimated_end = start + 66s;
+  EXPECT_EQ(end_after(), start + 60s) << "no step was done";
+  EXPECT_FALSE(make_plan(observed, later + 1h).status);
+  observed.progress->step = 513;
+  EXPECT_EQ(end_after(), start + 70s);
+}
+
+TEST(TakeReports, SaysOnceThatTheLossIsNotFinite) {
+  Observed observed = an_observed().with([](Observed& changed) {
+    changed.progress = polled(512);
+    changed.progress->loss = std::nan("");
+  });
+  observed.job.status = status_after(observed);
+  const auto conditions = observed.job.status.conditions;
+  observed.progress->step = 513;
+  EXPECT_EQ(status_after(observed).conditions, conditions);
+}
+
 TEST(TakeReports, IgnoresAnotherAttemptsReport) {
   const auto status = status_after(an_observed().with([](Observed& observed) {
     observed.progress = polled(512);
