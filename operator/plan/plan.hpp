@@ -44,7 +44,7 @@ struct Event {
   std::string reason;  ///< "Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed"
   bool is_warning = false;
   std::string note;
-  std::int64_t count = 1;  ///< How often it has happened by now; repetitions become the event's series.
+  std::int64_t count = 1;  ///< How often it has happened by now, where that is known.
   bool operator==(const Event&) const = default;
 };
 

@@ -34,33 +34,34 @@ std::string bounded_note(std::string note) {
 
 nlohmann::json build_event(const resource::TrainingJob& job, const plan::Event& event, const std::string& instance,
                            Time now) {
-  return {{"apiVersion", "events.k8s.io/v1"},
+  return {{"apiVersion", "v1"},
           {"kind", "Event"},
           {"metadata", {{"name", event_name(job, event)}, {"namespace", job.metadata.name_space}}},
-          {"eventTime", format_rfc3339_micro(now)},
-          {"reportingController", fmt::format("{}/operator", contract::api_group)},
-          {"reportingInstance", instance},
-          {"action", "Reconcile"},
-          {"reason", event.reason},
-          {"type", event.is_warning ? "Warning" : "Normal"},
-          {"note", bounded_note(event.note)},
-          {"regarding",
+          {"involvedObject",
            {{"apiVersion", fmt::format("{}/{}", contract::api_group, contract::api_version)},
             {"kind", "TrainingJob"},
             {"name", job.metadata.name},
             {"namespace", job.metadata.name_space},
-            {"uid", job.metadata.uid}}}};
+            {"uid", job.metadata.uid}}},
+          {"reason", event.reason},
+          {"type", event.is_warning ? "Warning" : "Normal"},
+          {"message", bounded_note(event.note)},
+          {"source", {{"component", "trainyard-operator"}, {"host", instance}}},
+          {"firstTimestamp", format_rfc3339(now)},
+          {"lastTimestamp", format_rfc3339(now)},
+          {"count", event.count}};
 }
 
 Result<void> record_event(kube::Api& api, const resource::TrainingJob& job, const plan::Event& event,
                           const std::string& instance, Time now) {
   const std::string& name_space = job.metadata.name_space;
-  const auto created = api.create(kube::events, name_space, build_event(job, event, instance, now));
+  const nlohmann::json object = build_event(job, event, instance, now);
+  const auto created = api.create(kube::core_events, name_space, object);
   if (created) return {};
   if (created.error().kind != ErrorKind::already_exists) return tl::unexpected(created.error());
-  if (event.count < 2) return {};
-  const nlohmann::json series{{"series", {{"count", event.count}, {"lastObservedTime", format_rfc3339_micro(now)}}}};
-  const auto patched = api.patch(kube::events, name_space, event_name(job, event), kube::PatchType::merge, series);
+  nlohmann::json news{{"message", object.at("message")}, {"lastTimestamp", object.at("lastTimestamp")}};
+  if (event.count > 1) news["count"] = event.count;
+  const auto patched = api.patch(kube::core_events, name_space, event_name(job, event), kube::PatchType::merge, news);
   if (!patched) return tl::unexpected(patched.error());
   return {};
 }

@@ -163,9 +163,12 @@ TEST_F(JobLife, EndsWhenTheApplicationsBudgetIsSpent) {
   EXPECT_EQ(world.status().attempts.size(), 4U);
   EXPECT_EQ(world.status().restart_count, 3);
   EXPECT_EQ(world.events(), (Names{"Failed", "Restarting", "Running"}));
-  const auto restarting = world.api.list(kube::events, {})->items;
+  const auto restarting = world.api.list(kube::core_events, {})->items;
   const auto is_restart = [](const json& event) { return event.at("reason") == "Restarting"; };
-  EXPECT_EQ(std::ranges::find_if(restarting, is_restart)->at("series").at("count"), 3);
+  const json& newest = *std::ranges::find_if(restarting, is_restart);
+  EXPECT_EQ(newest.at("count"), 3);
+  EXPECT_EQ(newest.at("message"),
+            "attempt 4 begins because rank 0 was lost (Application): exit code 1: ValueError: nan");
 }
 
 TEST_F(JobLife, EndsWhenThreeFailuresBringNoNewCheckpoint) {

@@ -213,7 +213,7 @@ std::string Simulation::pod_name(std::int64_t attempt, std::int64_t rank) {
 }
 
 std::vector<std::string> Simulation::events() {
-  const auto page = api.list(kube::events, {});
+  const auto page = api.list(kube::core_events, {});
   check(page.has_value(), "events can be listed");
   std::vector<std::string> reasons;
   for (const json& event : page->items) reasons.push_back(event.at("reason"));

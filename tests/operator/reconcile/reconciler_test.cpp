@@ -271,10 +271,25 @@ TEST_F(ReconcilerTest, TellsOnlyAfterTheStatusIsStored) {
   const auto done = faulty.done().size();
   ASSERT_TRUE(reconciler->reconcile(key));
   EXPECT_EQ(verbs_since(done), (std::vector<std::string>{"update status trainingjobs", "create events"}));
-  const json event = api.list(kube::events, {})->items.at(0);
+  const json event = api.list(kube::core_events, {})->items.at(0);
   EXPECT_EQ(event.at("reason"), "Failed");
   EXPECT_EQ(event.at("type"), "Warning");
-  EXPECT_EQ(event.at("regarding").at("uid"), job.at("metadata").at("uid"));
+  EXPECT_EQ(event.at("involvedObject").at("uid"), job.at("metadata").at("uid"));
+}
+
+TEST_F(ReconcilerTest, TellsEveryNewReasonToWaitInTheOneEventOfPending) {
+  apply();
+  std::vector<std::string> messages;
+  for (const char* refusal : {"exceeded quota: small", "violates PodSecurity"}) {
+    fail_pods({ErrorKind::forbidden, refusal});
+    work();
+    clock.advance(60s);
+    const auto events = api.list(kube::core_events, {})->items;
+    ASSERT_EQ(events.size(), 1U);
+    messages.push_back(events[0].at("message"));
+  }
+  EXPECT_EQ(messages, (std::vector<std::string>{"QuotaExceeded: exceeded quota: small",
+                                                "AdmissionRefused: violates PodSecurity"}));
 }
 
 TEST_F(ReconcilerTest, ForgetsAJobThatIsGone) {
