@@ -3,10 +3,24 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
+#include <thread>
+
+#include "operator/control/interruptible_wait.hpp"
+
 namespace trainyard::manager {
 namespace {
 
 constexpr std::size_t body_bytes_max = 64 << 10;
+
+/// Ends the request at the deadline: the library's own time limits are for each read, and a server that sends a byte
+/// now and then never runs into them. Again and again, because a connection that is being made cannot be stopped.
+void stop_at_deadline(httplib::Client& client, std::chrono::milliseconds deadline, const std::stop_token& is_over) {
+  constexpr std::chrono::milliseconds pause{10};
+  if (!control::wait_unless_stopped(is_over, deadline)) return;
+  do {
+    client.stop();
+  } while (control::wait_unless_stopped(is_over, pause));
+}
 
 }  // namespace
 
@@ -23,7 +37,10 @@ Result<std::string> fetch_status(const std::string& url, std::chrono::millisecon
     body.append(bytes, count);
     return body.size() <= body_bytes_max && std::chrono::steady_clock::now() < end;
   };
-  const auto result = client.Get(slash < url.size() ? url.substr(slash) : "/", receive);
+  const auto result = [&] {
+    const std::jthread watchdog{[&](const std::stop_token& is_over) { stop_at_deadline(client, deadline, is_over); }};
+    return client.Get(slash < url.size() ? url.substr(slash) : "/", receive);
+  }();
   const std::string tried = fmt::format("GET {}", url);
   if (body.size() > body_bytes_max)
     return fail(ErrorKind::corrupt, fmt::format("{}: more than {} bytes came", tried, body_bytes_max));
