@@ -90,10 +90,12 @@ class Operator {
   Operator(kube::Api& api, kube::Api& election_api, const Flags& flags, std::string election_namespace)
       : options_{controller_options(flags)},
         elector_{election_api, clock_, {.name_space = std::move(election_namespace), .identity = make_identity()}},
-        gate_{api, [this] { return elector_.is_leader(); }} {}
+        gate_{api, [this] { return !is_stopping_ && elector_.is_leader(); }} {}
 
   /// Blocks until `stop`.
   void run(const std::stop_token& stop) {
+    // Plans that are being carried out end with the request that is under way; the next leader goes on with them.
+    const std::stop_callback end_writing{stop, [this] { is_stopping_ = true; }};
     while (elector_.wait_for_lead(stop)) {
       set_controller(std::make_shared<manager::Controller>(gate_, clock_, options_, counters_));
       elector_.wait_for_loss(stop);
@@ -136,6 +138,7 @@ class Operator {
   const SystemClock clock_;
   const manager::ControllerOptions options_;
   manager::Counters counters_;
+  std::atomic<bool> is_stopping_ = false;
   control::Elector elector_;
   control::WriteGate gate_;
   mutable std::mutex mutex_;                         // guards the pointer

@@ -29,6 +29,7 @@ bool Elector::is_leader() const {
 
 bool Elector::wait_for_lead(const std::stop_token& stop) {
   std::unique_lock lock{mutex_};
+  is_candidate_ = true;
   return changed_.wait(lock, stop, [this] { return is_leader(); }) && !stop.stop_requested();
 }
 
@@ -38,6 +39,15 @@ void Elector::wait_for_loss(const std::stop_token& stop) {
     // The lead ends by itself, with nobody there to say so.
     changed_.wait_for(lock, stop, leader_until_.load() - clock_.instant(), [this] { return !is_leader(); });
   }
+  if (is_leader()) return;
+  // A renewal that is under way comes too late.
+  is_candidate_ = false;
+  leader_until_ = Instant{};
+}
+
+bool Elector::is_candidate() const {
+  const std::scoped_lock lock{mutex_};
+  return is_candidate_;
 }
 
 void Elector::run(const std::stop_token& stop) {
@@ -57,6 +67,8 @@ void Elector::run(const std::stop_token& stop) {
 void Elector::take_step(Election::Step step) {
   if (step == Election::Step::read) {
     read();
+  } else if (!is_candidate()) {
+    election_.fail(clock_.instant());  // Looks on.
   } else {
     write(step);
   }
@@ -98,7 +110,7 @@ void Elector::publish() {
   const bool was_leader = is_leader();
   {
     const std::scoped_lock lock{mutex_};
-    leader_until_ = election_.leader_until();
+    leader_until_ = is_candidate_ ? election_.leader_until() : Instant{};
   }
   changed_.notify_all();
   if (is_leader() && !was_leader) logging::info("leading", {{"identity", options_.identity}});

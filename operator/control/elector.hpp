@@ -20,7 +20,8 @@ struct ElectorOptions {
   ElectionTimes times;
 };
 
-/// Takes part in the election for as long as it lives, on a thread of its own. Its end gives the lease back, so whoever
+/// Takes part in the election on a thread of its own. It asks for the lease only from wait_for_lead on, and no more
+/// once wait_for_loss has told of a loss: who leads has somebody that works. Its end gives the lease back, so whoever
 /// writes as the leader has to have ended before. Any thread may call.
 class Elector {
  public:
@@ -36,9 +37,10 @@ class Elector {
   /// Whether the lease has ever been read: the API server answers and lets us.
   [[nodiscard]] bool has_seen_lease() const { return has_seen_lease_; }
 
-  /// Blocks until this process leads. False: `stop` was requested, leader or not.
+  /// Campaigns, and blocks until this process leads. False: `stop` was requested, leader or not.
   [[nodiscard]] bool wait_for_lead(const std::stop_token& stop);
-  /// Blocks until this process no longer leads, or `stop` is requested.
+  /// Blocks until this process no longer leads, or `stop` is requested. After a loss others may lead, and this process
+  /// not before the next wait_for_lead.
   void wait_for_loss(const std::stop_token& stop);
 
  private:
@@ -46,6 +48,7 @@ class Elector {
   void take_step(Election::Step step);
   void read();
   void write(Election::Step step);
+  bool is_candidate() const;
   void publish();
   void release();
 
@@ -55,7 +58,8 @@ class Elector {
   Election election_;  // the thread's alone
   std::atomic<Instant> leader_until_ = Instant{};
   std::atomic<bool> has_seen_lease_ = false;
-  mutable std::mutex mutex_;  // guards nothing but the waits on changed_
+  mutable std::mutex mutex_;  // guards is_candidate_, and leader_until_ against being set for one that is none
+  bool is_candidate_ = false;
   std::condition_variable_any changed_;
   std::jthread thread_;
 };

@@ -53,7 +53,7 @@ class WriteGate final : public kube::Api {
 
  private:
   static tl::unexpected<Error> refuse() {
-    return fail(ErrorKind::cancelled, "not written: this process no longer leads");
+    return fail(ErrorKind::cancelled, "not written: this process no longer leads, or stops");
   }
 
   kube::Api& api_;

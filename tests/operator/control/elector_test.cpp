@@ -21,6 +21,7 @@ class Outage {
   explicit Outage(kube::Api& api) : gate_{api, [this] { return !is_down_.load(); }} {}
   kube::Api& api() { return gate_; }
   void begin() { is_down_ = true; }
+  void end() { is_down_ = false; }
 
  private:
   std::atomic<bool> is_down_ = false;
@@ -75,6 +76,37 @@ TEST(Elector, TakesOverFromOneThatFellSilentAndTheSilentOneKnows) {
   EXPECT_FALSE(cut_off->is_leader());
   EXPECT_TRUE(standby->wait_for_lead(stop.get_token()));
   EXPECT_FALSE(cut_off->is_leader());
+}
+
+TEST(Elector, LeavesTheLeaseToOthersBetweenALossAndTheNextWait) {
+  const SystemClock clock;
+  local::MemoryApi api{clock};
+  Outage outage{api};
+  std::stop_source stop;
+  const auto first = candidate(outage.api(), clock, "first");
+  ASSERT_TRUE(first->wait_for_lead(stop.get_token()));
+  outage.begin();
+  first->wait_for_loss(stop.get_token());
+  outage.end();
+  // It could have the lease back before anybody else may take it.
+  const auto standby = candidate(api, clock, "standby");
+  EXPECT_TRUE(standby->wait_for_lead(stop.get_token()));
+  EXPECT_FALSE(first->is_leader());
+  EXPECT_EQ(holder(api), "standby");
+}
+
+TEST(Elector, LeadsAgainWhenItsLeadIsWaitedForAgain) {
+  const SystemClock clock;
+  local::MemoryApi api{clock};
+  Outage outage{api};
+  std::stop_source stop;
+  const auto alone = candidate(outage.api(), clock, "alone");
+  ASSERT_TRUE(alone->wait_for_lead(stop.get_token()));
+  outage.begin();
+  alone->wait_for_loss(stop.get_token());
+  outage.end();
+  EXPECT_TRUE(alone->wait_for_lead(stop.get_token()));
+  EXPECT_TRUE(alone->is_leader());
 }
 
 TEST(Elector, StopsWaitingWhenAskedTo) {
