@@ -28,6 +28,7 @@ bool decide_suspension(const Observed& observed, Time now, Draft& draft) {
   const bool is_wanted = observed.job.spec.is_suspended;
   if (status.phase == Phase::suspending) {
     if (!is_wanted) {
+      status.start_time.reset();
       begin_attempt(status, observed, now);
       set_phase(status, Phase::starting);
       return true;

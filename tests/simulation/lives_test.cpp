@@ -305,6 +305,19 @@ TEST_F(JobLife, StandsStillForTheDeadlineWhileSuspended) {
   EXPECT_EQ(world.status().reason, "DeadlineExceeded");
 }
 
+TEST_F(JobLife, DoesNotMissItsDeadlineWhilePodsSaveToBeSuspended) {
+  world.kubelet.set_stubborn([](const json&) { return true; });
+  start(a_job().checkpoint().deadline(60s));
+  world.pass(50s);
+  world.edit({{"suspend", true}});
+  world.pass(60s);
+  EXPECT_TRUE(world.is_phase(Phase::suspending));
+  world.edit({{"suspend", false}});
+  ASSERT_TRUE(runs(2));
+  world.pass(50s);
+  EXPECT_TRUE(world.is_phase(Phase::running)) << "the clock began anew";
+}
+
 TEST_F(JobLife, IsSuspendedAlthoughAPodOnALostNodeNeverEnds) {
   world.kubelet.set_stubborn([&](const json& pod) { return pod.at("metadata").at("name") == world.pod_name(1, 1); });
   start();
