@@ -20,17 +20,20 @@ std::vector<Action> delete_pods_where(const Observed& observed, Predicate is_wan
   return actions;
 }
 
+/// Whether the pod is the one that made the job fail.
 bool is_culprit(const resource::TrainingJobStatus& status, const resource::Pod& pod) {
-  return std::ranges::any_of(status.attempts, [&](const resource::AttemptRecord& record) {
-    return record.cause && record.pod == pod.metadata.name;
-  });
+  return status.phase == resource::Phase::failed && !status.attempts.empty() && status.attempts.back().cause &&
+         status.attempts.back().pod == pod.metadata.name;
 }
 
 }  // namespace
 
 std::vector<Action> clean_up_finished(const Observed& observed) {
   const resource::TrainingJob& job = observed.job;
-  if (job.spec.clean_pods == CleanPods::none) return {};
+  if (job.spec.clean_pods == CleanPods::none) {
+    // Pods that go on although their job has failed train for nobody.
+    return job.status.phase == resource::Phase::failed ? delete_live_pods(observed) : std::vector<Action>{};
+  }
   auto actions = delete_pods_where(observed, [&](const resource::Pod& pod) {
     // A pod of ours may be live although its worker has ended: a sidecar runs on.
     return is_live(pod) || (job.spec.clean_pods == CleanPods::all && !is_culprit(job.status, pod));

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <tuple>
+
 #include "tests/builders/an_observed.hpp"
 
 namespace trainyard::plan {
@@ -43,6 +45,51 @@ TEST(CleanUpOlderAttempts, RemovesEndedPodsOfAllButTheLastTwoAttempts) {
   EXPECT_THAT(clean_up_older_attempts(observed), IsEmpty());
   observed.job.status.attempt = 3;
   EXPECT_EQ(clean_up_older_attempts(observed).size(), 2U);
+}
+
+using resource::CleanPods;
+using resource::Phase;
+
+/// Rank 1 failed in attempt 1; in attempt 2 rank 0 ended with `exit_code` and rank 1's worker has ended beside a
+/// sidecar that runs on.
+Observed finished(CleanPods policy, Phase phase, int exit_code) {
+  return an_observed(builders::a_job().clean_pods(policy))
+      .attempt(2)
+      .ended(0, exit_code)
+      .ended(1, 0)
+      .phase(phase)
+      .with([&](Observed& observed) {
+        observed.service.reset();
+        resource::Pod& sidecar = observed.pods.at(1);
+        sidecar.phase = resource::PodPhase::running;
+        sidecar.containers.push_back({.name = "sidecar", .is_running = true});
+        resource::Pod first = builders::a_pod(observed.job, 1, 1);
+        first.phase = resource::PodPhase::failed;
+        observed.pods.push_back(first);
+        auto& attempts = observed.job.status.attempts;
+        attempts = {{.number = 1, .cause = resource::Cause::application, .pod = first.metadata.name}, {.number = 2}};
+        if (phase != Phase::failed) return;
+        attempts.back().cause = resource::Cause::application;
+        attempts.back().pod = observed.pods.at(0).metadata.name;
+      });
+}
+
+TEST(CleanUpFinished, RemovesWhatThePolicySaysAndKeepsThePodThatFailedTheJob) {
+  using Names = std::vector<std::string>;
+  const std::string old = "smoke-c0de-1-1";
+  const std::string first = "smoke-c0de-2-0";
+  const std::string live = "smoke-c0de-2-1";
+  const std::vector<std::tuple<CleanPods, Phase, Names>> cases{{CleanPods::none, Phase::succeeded, {}},
+                                                               {CleanPods::none, Phase::failed, {live}},
+                                                               {CleanPods::running, Phase::succeeded, {live}},
+                                                               {CleanPods::running, Phase::failed, {live}},
+                                                               {CleanPods::all, Phase::succeeded, {first, live, old}},
+                                                               {CleanPods::all, Phase::failed, {live, old}}};
+  for (const auto& [policy, phase, names] : cases) {
+    const int exit_code = phase == Phase::failed ? 93 : 0;
+    EXPECT_EQ(names_of(clean_up_finished(finished(policy, phase, exit_code))), names)
+        << static_cast<int>(policy) << " " << to_string(phase);
+  }
 }
 
 }  // namespace
