@@ -44,12 +44,13 @@ class ChartOnApiServer : public cluster::ControlPlaneTest {
   }
 
   /// "yes\n" or something else: may the operator do `verb` to `resource`, or to "resource/subresource", there?
-  static std::string can(const std::string& verb, const std::string& resource, const std::string& name_space) {
+  static std::string can(const std::string& verb, const std::string& resource, const std::string& name_space,
+                         const std::string& name = "") {
     const std::size_t slash = std::min(resource.find('/'), resource.size());
     // "pods/exec" would be a pod named exec to kubectl.
-    return kubectl({"auth", "can-i", verb, resource.substr(0, slash), "--subresource",
-                    resource.substr(std::min(slash + 1, resource.size())), "--namespace", name_space, "--as",
-                    "system:serviceaccount:trainyard-system:trainyard-operator"});
+    return kubectl({"auth", "can-i", verb, resource.substr(0, slash) + (name.empty() ? "" : "/" + name),
+                    "--subresource", resource.substr(std::min(slash + 1, resource.size())), "--namespace", name_space,
+                    "--as", "system:serviceaccount:trainyard-system:trainyard-operator"});
   }
 };
 
@@ -81,17 +82,21 @@ TEST_F(ChartOnApiServer, LetsTheOperatorDoItsWorkAndNoMore) {
                                                         {"create", "pods"},
                                                         {"delete", "pods"},
                                                         {"create", "services"},
-                                                        {"create", "events.events.k8s.io"},
+                                                        {"create", "events"},
+                                                        {"patch", "events"},
+                                                        {"watch", "events.events.k8s.io"},
                                                         {"watch", "nodes"}}) {
     EXPECT_THAT(can(verb, resource, "default"), HasSubstr("yes")) << verb << " " << resource;
   }
-  EXPECT_THAT(can("update", "leases.coordination.k8s.io", "trainyard-system"), HasSubstr("yes"));
+  EXPECT_THAT(can("update", "leases.coordination.k8s.io", "trainyard-system", "trainyard-operator"), HasSubstr("yes"));
+  EXPECT_THAT(can("update", "leases.coordination.k8s.io", "trainyard-system", "other"), Not(HasSubstr("yes")));
   for (const auto& [verb, resource] :
        std::vector<std::pair<std::string, std::string>>{{"get", "secrets"},
                                                         {"list", "secrets"},
                                                         {"create", "trainingjobs.trainyard.dev"},
                                                         {"update", "leases.coordination.k8s.io"},
                                                         {"create", "pods/exec"},
+                                                        {"patch", "pods"},
                                                         {"delete", "nodes"}}) {
     EXPECT_THAT(can(verb, resource, "default"), Not(HasSubstr("yes"))) << verb << " " << resource;
   }

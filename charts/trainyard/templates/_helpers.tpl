@@ -28,19 +28,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   verbs: [get, list, watch, delete]
 - apiGroups: [trainyard.dev]
   resources: [trainingjobs/status]
-  verbs: [get, update, patch]
-- apiGroups: [trainyard.dev]
-  resources: [trainingjobs/finalizers]
-  # Asked for by servers that check who may make an object block its owner's deletion.
   verbs: [update]
 - apiGroups: [""]
-  resources: [pods]
-  verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [""]
-  resources: [services]
+  resources: [pods, services]
   verbs: [get, list, watch, create, delete]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
 - apiGroups: [events.k8s.io]
   resources: [events]
-  # list, watch: what kubelets say of volumes that do not mount
-  verbs: [list, watch, create, patch]
+  # What kubelets say of volumes that do not mount.
+  verbs: [list, watch]
 {{- end -}}
