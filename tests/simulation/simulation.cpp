@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "common/check.hpp"
+#include "common/contract.hpp"
 #include "common/logging.hpp"
 #include "operator/plan/names.hpp"
 
@@ -13,8 +15,9 @@ namespace trainyard::simulation {
 namespace {
 
 using std::chrono::milliseconds;
+using namespace std::chrono_literals;
 
-constexpr milliseconds error_pause{100};  // What a queue's backoff would begin with.
+constexpr milliseconds resync_interval{300'000};
 
 local::MemoryApiOptions api_options() {
   local::MemoryApiOptions options;
@@ -33,6 +36,81 @@ void FakeProgress::set(const std::string& job_uid, plan::ProgressReport report) 
   reports_[job_uid] = std::move(report);
 }
 
+template <typename T>
+void Feed<T>::list() {
+  const auto page = api_.list(type_, {.label_selector = label_selector_});
+  check(page.has_value(), "objects can be listed");
+  sink_.begin_list();
+  for (const json& object : page->items) {
+    known_[{object.at("metadata").value("namespace", ""), object.at("metadata").at("name")}] = object;
+    sink_.put(object);
+  }
+  sink_.end_list(page->resource_version);
+  version_ = page->resource_version;
+}
+
+template <typename T>
+void Feed<T>::follow() {
+  // Most turns find nothing new. A list of nothing tells the version.
+  if (api_.list(type_, {.name_space = "none"})->resource_version == version_) return;
+  const auto page = api_.list(type_, {.label_selector = label_selector_});
+  check(page.has_value(), "objects can be listed");
+  version_ = page->resource_version;
+  const auto before = std::exchange(known_, {});
+  for (const json& object : page->items) {
+    known_[{object.at("metadata").value("namespace", ""), object.at("metadata").at("name")}] = object;
+  }
+  for (const auto& [key, object] : before) {
+    const auto now = known_.find(key);
+    if (now == known_.end() || now->second.at("metadata").at("uid") != object.at("metadata").at("uid")) {
+      sink_.erase(object);
+    }
+  }
+  for (const auto& [key, object] : known_) {
+    const auto last = before.find(key);
+    if (last == before.end() || last->second != object) sink_.put(object);
+  }
+}
+
+struct Simulation::Process {
+  explicit Process(Simulation& world)
+      : reconciler{world.faulty, world.clock, caches, world.progress_,
+                   reconcile::ReconcilerOptions{.settings = {.worker_image_cpu = "worker:cpu"},
+                                                .creates_at_once_max = world.options_.creates_at_once_max}},
+        jobs{world.api,
+             kube::training_jobs,
+             "",
+             caches.jobs,
+             resource::parse_training_job,
+             [&world](const auto& job) {
+               world.wake_job({job.metadata.name_space, job.metadata.name});
+             }},
+        pods{world.api,   kube::pods,          of_jobs,
+             caches.pods, resource::parse_pod, [&world](const auto& pod) { world.wake_owner(pod.metadata); }},
+        services{world.api,
+                 kube::services,
+                 of_jobs,
+                 caches.services,
+                 resource::parse_service,
+                 [&world](const auto& service) { world.wake_owner(service.metadata); }},
+        nodes{world.api, kube::nodes, "", caches.nodes, resource::parse_node, [this, &world](const auto& node) {
+                if (caches.nodes.find({.name_space = {}, .name = node.metadata.name}) && node.is_ready) return;
+                for (const auto& pod : caches.pods.all()) {
+                  if (pod.node_name == node.metadata.name) world.wake_owner(pod.metadata);
+                }
+              }} {}
+
+  const std::string of_jobs{contract::label_job};
+  reconcile::Caches caches;
+  control::KeySchedule schedule{{}};
+  Time next_resync{};
+  reconcile::Reconciler reconciler;
+  Feed<resource::TrainingJob> jobs;
+  Feed<resource::Pod> pods;
+  Feed<resource::Service> services;
+  Feed<resource::Node> nodes;
+};
+
 Simulation::Simulation(const Options& options)
     : api{clock, api_options()}, faulty{api}, kubelet{api, clock}, options_{options}, random_{options.lag_seed} {
   // Thousands of lives would drown what a failing test has to say.
@@ -40,14 +118,16 @@ Simulation::Simulation(const Options& options)
   restart_operator();
 }
 
+Simulation::~Simulation() = default;
+
 void Simulation::restart_operator() {
   faulty.revive();
-  caches_ = std::make_unique<reconcile::Caches>();
-  reconciler_ = std::make_unique<reconcile::Reconciler>(
-      faulty, clock, *caches_, progress_,
-      reconcile::ReconcilerOptions{.settings = {.worker_image_cpu = "worker:cpu"},
-                                   .creates_at_once_max = options_.creates_at_once_max});
-  sync_caches(/*is_complete=*/true);
+  process_ = std::make_unique<Process>(*this);
+  process_->next_resync = clock.now() + resync_interval;
+  process_->jobs.list();
+  process_->pods.list();
+  process_->services.list();
+  process_->nodes.list();
 }
 
 // ---- What a user does
@@ -98,50 +178,45 @@ void Simulation::lose_node(std::int64_t rank) {
 
 void Simulation::report(plan::ProgressReport report) {
   progress_.set(uid_, std::move(report));
+  wake_job(key_);
 }
 
 // ---- The loop
 
-template <typename T, typename Parse>
-void Simulation::sync(const kube::ResourceType& type, control::ObjectCache<T>& cache, Parse parse, bool is_complete) {
-  if (!is_complete && options_.lag_seed != 0 && random_() % 3 != 0) return;
-  // Most turns find nothing new. A list of nothing tells the version.
-  const auto version = api.list(type, {.name_space = "none"})->resource_version;
-  if (!is_complete && synced_versions_[type.plural] == version) return;
-  const auto page = api.list(type, {});
-  check(page.has_value(), "objects can be listed");
-  synced_versions_[type.plural] = page->resource_version;
-  std::set<control::ObjectKey> present;
-  for (const json& object : page->items) {
-    auto parsed = parse(object);
-    check(parsed.has_value(), "the server's objects can be read");
-    present.insert({.name_space = parsed->metadata.name_space, .name = parsed->metadata.name});
-    cache.put(std::move(*parsed));
-  }
-  for (const T& object : cache.all()) {
-    const control::ObjectKey key{.name_space = object.metadata.name_space, .name = object.metadata.name};
-    if (!present.contains(key)) cache.erase(key);
-  }
+void Simulation::wake_job(const control::ObjectKey& job) {
+  process_->schedule.add(job, clock.instant());
 }
 
-void Simulation::sync_caches(bool is_complete) {
-  sync(kube::training_jobs, caches_->jobs, resource::parse_training_job, is_complete);
-  sync(kube::pods, caches_->pods, resource::parse_pod, is_complete);
-  sync(kube::services, caches_->services, resource::parse_service, is_complete);
-  sync(kube::nodes, caches_->nodes, resource::parse_node, is_complete);
+void Simulation::wake_owner(const resource::Metadata& owned) {
+  const auto job = owned.labels.find(std::string{contract::label_job});
+  if (job != owned.labels.end()) wake_job({.name_space = owned.name_space, .name = job->second});
 }
 
-/// One turn of the operator. Whether there may be more to do at this instant.
+/// One turn of the operator. Whether it had anything to do.
 bool Simulation::work_once() {
   if (faulty.is_dead()) restart_operator();
-  sync_caches(/*is_complete=*/false);
-  const auto requeue = reconciler_->reconcile(key_);
-  if (!requeue) {
-    clock.advance(requeue.error().retry_after.value_or(error_pause));
-    return true;
+  const auto has_news = [&] { return options_.lag_seed == 0 || random_() % 3 == 0; };
+  if (has_news()) process_->jobs.follow();
+  if (has_news()) process_->pods.follow();
+  if (has_news()) process_->services.follow();
+  if (has_news()) process_->nodes.follow();
+  if (clock.now() >= process_->next_resync) {
+    process_->next_resync += resync_interval;
+    for (const auto& job : process_->caches.jobs.all()) wake_job({job.metadata.name_space, job.metadata.name});
   }
-  requeue_after_ = *requeue;
-  return requeue_after_ == milliseconds{0};
+  control::KeySchedule& schedule = process_->schedule;
+  const auto key = schedule.take(clock.instant());
+  if (!key) return false;
+  const auto again = process_->reconciler.reconcile(*key);
+  if (again) {
+    schedule.forget_failures(*key);
+    if (*again) schedule.add(*key, clock.instant() + **again);
+  } else {
+    const milliseconds delay = std::max(schedule.count_failure(*key, 0.5), again.error().retry_after.value_or(0ms));
+    schedule.add(*key, clock.instant() + delay);
+  }
+  schedule.finish(*key);
+  return true;
 }
 
 void Simulation::settle() {
@@ -157,9 +232,20 @@ void Simulation::settle() {
   is_at_rest_ = quiet_turns >= quiet_turns_wanted;
 }
 
-void Simulation::pass(milliseconds duration) {
-  clock.advance(duration);
+void Simulation::advance(Time end) {
+  // The kubelet does not say when it will do something next.
+  milliseconds step = std::min<milliseconds>(1s, end - clock.now());
+  if (const auto due = process_->schedule.next_due()) {
+    step = std::min(step, std::chrono::ceil<milliseconds>(*due - clock.instant()));
+  }
+  clock.advance(std::max(1ms, step));
   settle();
+}
+
+void Simulation::pass(milliseconds duration) {
+  const Time end = clock.now() + duration;
+  settle();
+  while (clock.now() < end) advance(end);
 }
 
 bool Simulation::run_until(const std::function<bool()>& holds, std::chrono::seconds limit) {
@@ -167,8 +253,7 @@ bool Simulation::run_until(const std::function<bool()>& holds, std::chrono::seco
   settle();
   while (!holds()) {
     if (clock.now() >= end) return false;
-    const milliseconds wait = requeue_after_.value_or(milliseconds{1'000});
-    pass(std::clamp(wait, milliseconds{1}, milliseconds{1'000}));
+    advance(end);
   }
   return true;
 }

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "local/memory_api.hpp"
+#include "operator/control/cache_sink.hpp"
+#include "operator/control/key_schedule.hpp"
 #include "operator/reconcile/reconciler.hpp"
 #include "tests/builders/a_job.hpp"
 #include "tests/fakes/fake_clock.hpp"
@@ -37,11 +39,40 @@ struct Options {
   std::uint64_t lag_seed = 0;
 };
 
+/// One kind of object on its way from the server into the operator's cache: what an informer does, without its thread.
+template <typename T>
+class Feed {
+ public:
+  using Sink = control::CacheSink<T>;
+
+  Feed(kube::Api& api, const kube::ResourceType& type, std::string label_selector, control::ObjectCache<T>& cache,
+       typename Sink::Parse parse, typename Sink::OnChange on_change)
+      : api_{api},
+        type_{type},
+        label_selector_{std::move(label_selector)},
+        sink_{cache, "", std::move(parse), std::move(on_change)} {}
+
+  /// The first list, whole.
+  void list();
+  /// What has changed since, as a watch would tell it.
+  void follow();
+
+ private:
+  kube::Api& api_;
+  const kube::ResourceType type_;
+  const std::string label_selector_;
+  Sink sink_;
+  std::map<control::ObjectKey, json> known_;
+  std::string version_;
+};
+
 /// A whole cluster in one thread: API server, scheduler and kubelet, and the operator, which can be killed at any call.
-/// Time moves only when nothing is left to do.
+/// As in the real one, a job is looked at when something of it has changed, when that was asked for, and at each
+/// resync, and never else. Time moves only when nothing is left to do.
 class Simulation {
  public:
   explicit Simulation(const Options& options = {});
+  ~Simulation();
 
   // ---- What a user does
   void apply(const json& manifest);
@@ -61,7 +92,7 @@ class Simulation {
   /// Lets operator and cluster work, and time pass where both wait, until `holds`. False after `limit` of simulated
   /// time.
   [[nodiscard]] bool run_until(const std::function<bool()>& holds,
-                               std::chrono::seconds limit = std::chrono::seconds{600});
+                               std::chrono::seconds limit = std::chrono::seconds{280});
   /// The same for as long as anybody has anything to do at this instant.
   void settle();
   void pass(std::chrono::milliseconds duration);
@@ -80,7 +111,7 @@ class Simulation {
   [[nodiscard]] std::vector<std::string> events();
   /// Pods that were created twice under one name: there must be none.
   [[nodiscard]] std::vector<std::string> twins() const;
-  /// Ends when a reconcile finds nothing to do any more: whether it ever does.
+  /// Whether the last instant ended with nothing left to do in it.
   [[nodiscard]] bool is_at_rest() const { return is_at_rest_; }
 
   fakes::FakeClock clock;
@@ -89,20 +120,21 @@ class Simulation {
   fakes::FakeKubelet kubelet;
 
  private:
-  template <typename T, typename Parse>
-  void sync(const kube::ResourceType& type, control::ObjectCache<T>& cache, Parse parse, bool is_complete);
-  void sync_caches(bool is_complete);
+  /// The operator's process, as far as it is killed with it.
+  struct Process;
+
+  void wake_job(const control::ObjectKey& job);
+  void wake_owner(const resource::Metadata& owned);
   bool work_once();
+  /// To the next instant at which anybody may have something to do, and not beyond `end`.
+  void advance(Time end);
 
   const Options options_;
   std::mt19937_64 random_;
   control::ObjectKey key_{.name_space = "research", .name = "smoke"};
   std::string uid_;
   FakeProgress progress_;
-  std::unique_ptr<reconcile::Caches> caches_;
-  std::unique_ptr<reconcile::Reconciler> reconciler_;
-  std::optional<std::chrono::milliseconds> requeue_after_;
-  std::map<std::string_view, std::string> synced_versions_;
+  std::unique_ptr<Process> process_;
   bool is_at_rest_ = false;
 };
 
