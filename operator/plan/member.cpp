@@ -47,6 +47,28 @@ void read_termination_message(const std::string& text, const Observed& observed,
   }
 }
 
+/// A worker of ours says so when its training is complete; any other container just ends.
+bool says_it_is_complete(const std::string& text) {
+  const json message = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!message.is_object()) return false;
+  const auto reason = message.find("reason");
+  return reason != message.end() && (*reason == "Completed" || *reason == "AlreadyComplete");
+}
+
+/// Many programs end with 0 when they are asked to stop, wherever they stand.
+bool may_have_been_stopped(const resource::Pod& pod, const resource::ContainerTermination& terminated) {
+  if (!pod.metadata.deletion_time || !terminated.finished_at) return false;
+  // Containers' times are whole seconds.
+  const auto asked_at =
+      std::chrono::floor<std::chrono::seconds>(*pod.metadata.deletion_time) - pod.metadata.deletion_grace;
+  return *terminated.finished_at >= asked_at;
+}
+
+bool is_success(const resource::Pod& pod, const resource::ContainerTermination& terminated) {
+  return terminated.exit_code == 0 &&
+         (says_it_is_complete(terminated.message) || !may_have_been_stopped(pod, terminated));
+}
+
 Ending ending_of(const resource::ContainerTermination& terminated, const Observed& observed) {
   Ending ending{.exit_code = terminated.exit_code,
                 .reason = terminated.reason,
@@ -82,7 +104,7 @@ void judge_pod(const Observed& observed, const resource::Pod& pod, Member& membe
   const resource::ContainerStatus* worker = find_status(pod.containers, deciding_container(observed.job.spec, names));
   if (worker != nullptr && worker->terminated) {
     member.ending = ending_of(*worker->terminated, observed);
-    member.state = worker->terminated->exit_code == 0 ? MemberState::succeeded : MemberState::failed;
+    member.state = is_success(pod, *worker->terminated) ? MemberState::succeeded : MemberState::failed;
   } else if (pod.phase == resource::PodPhase::failed) {
     member.ending = ending_of_pod(pod);
     member.state = MemberState::failed;

@@ -14,7 +14,7 @@ enum class MemberState {
   waiting,  ///< The worker container has not started.
   running,
   succeeded,  ///< Exit 0, now or as recorded before the pod went.
-  failed,
+  failed,     ///< Also exit 0 of one that was asked to stop and does not say that its work is complete.
 };
 
 /// How the worker container, or the pod before it, ended.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -27,7 +28,8 @@ struct Metadata {
   std::map<std::string, std::string> labels;
   std::map<std::string, std::string> annotations;
   std::optional<Time> creation_time;
-  std::optional<Time> deletion_time;  ///< Set: the object is being deleted.
+  std::optional<Time> deletion_time;       ///< Set: the object is being deleted, and should be gone by then.
+  std::chrono::seconds deletion_grace{0};  ///< How long before that it was asked for.
   std::optional<OwnerReference> controller;
   bool operator==(const Metadata&) const = default;
 };

@@ -356,8 +356,19 @@ TEST_F(JobLife, EndsWellWhenAllRanksFinishWhileBeingSuspended) {
   start();
   world.edit({{"suspend", true}});
   ASSERT_TRUE(reaches(Phase::suspending));
-  world.finish(1);
+  for (const std::int64_t rank : {0, 1}) world.end(1, rank, 0, R"({"reason": "Completed", "exitCode": 0})");
   EXPECT_TRUE(reaches(Phase::succeeded));
+}
+
+TEST_F(JobLife, IsSuspendedThoughContainersThatKnowNothingOfItEndWithZero) {
+  world.kubelet.set_stubborn([](const json&) { return true; });
+  start(a_job().without_training().container());
+  world.edit({{"suspend", true}});
+  ASSERT_TRUE(reaches(Phase::suspending));
+  world.finish(1);
+  ASSERT_TRUE(reaches(Phase::suspended));
+  world.edit({{"suspend", false}});
+  EXPECT_TRUE(runs(2));
 }
 
 TEST_F(JobLife, ShowsProgressAndWhatIsWrongWithIt) {

@@ -149,6 +149,27 @@ TEST(JudgeMembers, LetsADeletedPodsGroupSaveItsCheckpoint) {
   EXPECT_EQ(loss->cause, Cause::deleted);
 }
 
+TEST(JudgeMembers, TakesExitZeroForSuccessUnlessThePodWasAskedToStopFirst) {
+  const auto asked_to_stop_at = [](Time asked_at, const std::string& message) {
+    return an_observed().ended(1, 0, message).leaving(1, asked_at + 30s).with([](Observed& observed) {
+      observed.pods[1].metadata.deletion_grace = 30s;
+    });
+  };
+  const auto complete = R"({"reason": "Completed", "exitCode": 0, "message": "trained 900 steps"})";
+  const auto already = R"({"reason": "AlreadyComplete", "exitCode": 0})";
+  EXPECT_FALSE(judge(asked_to_stop_at(start + 1s, "")).loss) << "it had ended by then";
+  EXPECT_FALSE(judge(asked_to_stop_at(start - 5s, complete)).loss);
+  EXPECT_FALSE(judge(asked_to_stop_at(start - 5s, already)).loss);
+  for (const Time asked_at : {start - 5s, start, start + 999ms}) {
+    const auto loss = judge(asked_to_stop_at(asked_at, "")).loss;
+    ASSERT_TRUE(loss);
+    EXPECT_EQ(loss->cause, Cause::deleted);
+    EXPECT_EQ(loss->exit_code, 0);
+    EXPECT_EQ(loss->message, "the pod was deleted; exit code 0");
+  }
+  EXPECT_EQ(judge(asked_to_stop_at(start, "").disrupted(1)).loss->cause, Cause::infrastructure);
+}
+
 TEST(JudgeMembers, AvoidsNodesThatTakeTheirPodsAlong) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> reasons_and_nodes{
       {"DeletionByTaintManager", {"node-1"}}, {"TerminationByKubelet", {"node-1"}}, {"PreemptionByScheduler", {}}};

@@ -13,7 +13,8 @@ TEST(ParseMetadata, KeepsWhatWeReadAndDropsTheRest) {
   const auto metadata = parse_metadata(json::parse(R"({"metadata": {
       "name": "a", "namespace": "ns", "uid": "u1", "resourceVersion": "12", "generation": 3,
       "labels": {"x": "y"}, "annotations": {"k": "v"}, "managedFields": [{}],
-      "creationTimestamp": "2026-11-21T10:00:00Z", "deletionTimestamp": "2026-11-21T10:00:05Z",
+      "creationTimestamp": "2026-11-21T10:00:00Z",
+      "deletionTimestamp": "2026-11-21T10:00:05Z", "deletionGracePeriodSeconds": 5,
       "ownerReferences": [{"uid": "other"}, {"uid": "owner", "controller": true}]}})"));
   ASSERT_TRUE(metadata) << metadata.error().message;
   EXPECT_EQ(*metadata, (Metadata{.name = "a",
@@ -25,6 +26,7 @@ TEST(ParseMetadata, KeepsWhatWeReadAndDropsTheRest) {
                                  .annotations = {{"k", "v"}},
                                  .creation_time = *parse_rfc3339("2026-11-21T10:00:00Z"),
                                  .deletion_time = *parse_rfc3339("2026-11-21T10:00:05Z"),
+                                 .deletion_grace = std::chrono::seconds{5},
                                  .controller = OwnerReference{"owner", true}}));
 }
 
