@@ -1,21 +1,17 @@
 #include "cli/logs.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <signal.h>
 
-#include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <thread>
-#include <vector>
 
-#include "cli/log_tail.hpp"
+#include "cli/local_logs.hpp"
+#include "cli/log_step.hpp"
 #include "cli/run_folder.hpp"
 #include "common/contract.hpp"
-#include "local/log_files.hpp"
 #include "operator/kube/http_api.hpp"
 #include "operator/kube/kubeconfig.hpp"
 #include "operator/plan/containers.hpp"
@@ -27,6 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
+constexpr auto look_interval = 1s;  // At a job in a cluster.
+
 int report(const Error& error) {
   std::fprintf(stderr, "error: %s\n", error.message.c_str());
   return 1;
@@ -37,50 +35,62 @@ void write_out(std::string_view bytes) {
   std::fflush(stdout);
 }
 
-/// Numbers N of the entries `<prefix><N><ending>` of a folder, sorted.
-std::vector<std::int64_t> numbers_in(const fs::path& folder, std::string_view prefix, std::string_view ending) {
-  std::vector<std::int64_t> numbers;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator{folder, error}) {
-    const std::string name = entry.path().filename();
-    if (!name.starts_with(prefix) || !name.ends_with(ending)) continue;
-    std::int64_t number = 0;
-    const char* end = name.data() + name.size() - ending.size();
-    const auto [stop, failed] = std::from_chars(name.data() + prefix.size(), end, number);
-    if (failed == std::errc{} && stop == end) numbers.push_back(number);
-  }
-  std::sort(numbers.begin(), numbers.end());
-  return numbers;
+/// What the log of a rank comes from.
+struct RankContainer {
+  std::string pod;
+  std::string container;
+};
+
+RankContainer container_of(const resource::TrainingJob& job, std::int64_t attempt, std::int64_t rank) {
+  const kube::json* worker = plan::find_worker(job.spec.pod_template);
+  std::string container{contract::worker_container};
+  if (worker != nullptr) container = worker->value("name", container);
+  return {.pod = plan::pod_name(job, attempt, rank), .container = std::move(container)};
 }
 
-int print_local(const LogsOptions& options, const fs::path& folder) {
-  const fs::path logs = folder / "logs" / "latest";
-  const auto attempts = numbers_in(logs, "attempt-", "");
-  if (attempts.empty())
-    return report({.message = fmt::format("no rank of {} has started yet in {}", options.job, folder.string())});
-  const std::int64_t attempt = options.attempt.value_or(attempts.back());
-  if (std::find(attempts.begin(), attempts.end(), attempt) == attempts.end()) {
-    return report({.message = fmt::format("there is no attempt {} in {}; there is {}", attempt, logs.string(),
-                                          fmt::join(attempts, ", "))});
-  }
-  std::vector<LogTail> tails;
-  // Runs that keep the streams apart have two files for a rank.
-  for (const auto stream : {local::LogStream::both, local::LogStream::output, local::LogStream::error}) {
-    const fs::path file = local::rank_log(logs, attempt, options.rank, stream);
-    if (fs::exists(file)) tails.emplace_back(file);
-  }
-  if (tails.empty()) {
-    auto ranks = numbers_in(logs / fmt::format("attempt-{}", attempt), "rank-", ".log");
-    return report({.message = fmt::format("there is no log of rank {} in attempt {}; there is rank {}", options.rank,
-                                          attempt, fmt::join(ranks, ", "))});
-  }
+Error explain_absence(const Error& error, const LogsOptions& options, const resource::TrainingJob& job,
+                      std::int64_t attempt) {
+  if (error.kind != ErrorKind::not_found) return error;
+  return {
+      .kind = error.kind,
+      .message = fmt::format("{}. The pod of rank {} in attempt {} is gone or was never there; the job is at attempt "
+                             "{} of {} ranks",
+                             error.message, options.rank, attempt, job.status.attempt, job.spec.replicas)};
+}
+
+int print_attempts(kube::HttpApi& api, const LogsOptions& options, const std::string& name_space) {
+  std::int64_t printed = 0;
   while (true) {
-    const bool is_live = is_run_in_progress(folder);  // Before reading: what comes last is read after it.
-    for (auto& tail : tails) {
-      for (std::string bytes = tail.read(); !bytes.empty(); bytes = tail.read()) write_out(bytes);
+    const auto object = api.get(kube::training_jobs, name_space, options.job);
+    if (!object) return report(object.error());
+    const auto job = resource::parse_training_job(*object);
+    if (!job) return report(job.error());
+    const std::int64_t attempt = options.attempt.value_or(job->status.attempt);
+    switch (next_log_step(job->status, options.attempt, printed, options.is_following)) {
+      case LogStep::end:
+        if (printed > 0) return 0;
+        return report({.message = fmt::format("{} has no pods yet: {} {}", options.job,
+                                              resource::to_string(job->status.phase), job->status.message)});
+      case LogStep::print: {
+        const auto [pod, container] = container_of(*job, attempt, options.rank);
+        const auto streamed = api.stream_log(
+            name_space, pod, {.container = container, .is_following = options.is_following}, write_out, {});
+        if (streamed) {
+          printed = attempt;
+          continue;
+        }
+        // Of a pod that is not there yet, or whose container has not started, there may be a log later.
+        const bool may_come =
+            (streamed.error().kind == ErrorKind::not_found || streamed.error().kind == ErrorKind::invalid) &&
+            attempt >= job->status.attempt && options.rank < job->spec.replicas;
+        if (!options.is_following || is_at_rest(job->status.phase) || !may_come)
+          return report(explain_absence(streamed.error(), options, *job, attempt));
+        break;
+      }
+      case LogStep::wait:
+        break;
     }
-    if (!options.is_following || !is_live) return 0;
-    std::this_thread::sleep_for(100ms);
+    std::this_thread::sleep_for(look_interval);
   }
 }
 
@@ -95,27 +105,7 @@ int print_from_cluster(const LogsOptions& options) {
   auto api = kube::HttpApi::make(*std::move(config));
   if (!api) return report(api.error());
   const std::string name_space = options.name_space.empty() ? (*api)->default_namespace() : options.name_space;
-  const auto object = (*api)->get(kube::training_jobs, name_space, options.job);
-  if (!object) return report(object.error());
-  const auto job = resource::parse_training_job(*object);
-  if (!job) return report(job.error());
-  const std::int64_t attempt = options.attempt.value_or(job->status.attempt);
-  if (attempt == 0) {
-    return report({.message = fmt::format("{} has no pods yet: {} {}", options.job,
-                                          resource::to_string(job->status.phase), job->status.message)});
-  }
-  const std::string pod = plan::pod_name(*job, attempt, options.rank);
-  const kube::json* worker = plan::find_worker(job->spec.pod_template);
-  const std::string container = worker == nullptr ? std::string{contract::worker_container}
-                                                  : worker->value("name", std::string{contract::worker_container});
-  const auto streamed = (*api)->stream_log(
-      name_space, pod, {.container = container, .is_following = options.is_following}, write_out, {});
-  if (streamed) return 0;
-  if (streamed.error().kind != ErrorKind::not_found) return report(streamed.error());
-  return report({.message = fmt::format(
-                     "{}. The pod of rank {} in attempt {} is gone or was never there; the job is at attempt {} of {} "
-                     "ranks",
-                     streamed.error().message, options.rank, attempt, job->status.attempt, job->spec.replicas)});
+  return print_attempts(**api, options, name_space);
 }
 
 }  // namespace
@@ -126,8 +116,10 @@ int print_logs(const LogsOptions& options) {
       !options.name_space.empty() || !options.kubeconfig.empty() || !options.context.empty();
   const fs::path folder = options.folder.empty() ? default_run_folder(options.job) : fs::path{options.folder};
   std::error_code error;
-  if (!is_cluster_asked_for && (!options.folder.empty() || fs::is_directory(folder / "logs", error)))
-    return print_local(options, folder);
+  if (!is_cluster_asked_for && (!options.folder.empty() || fs::is_directory(folder / "logs", error))) {
+    const auto printed = print_local_logs(options, folder, write_out);
+    return printed ? 0 : report(printed.error());
+  }
   return print_from_cluster(options);
 }
 

@@ -104,7 +104,8 @@ CLI::App* declare_logs(CLI::App& app, Arguments& arguments) {
   logs->add_option("JOB", options.job, "The job's name")->required();
   logs->add_option("--rank", options.rank, "Which rank (pod)")->check(CLI::Range(0, 1'000'000))->capture_default_str();
   logs->add_option("--attempt", options.attempt, "Which attempt [the newest]");
-  logs->add_flag("-f,--follow", options.is_following, "Go on until the rank ends");
+  logs->add_flag("-f,--follow", options.is_following,
+                 "Go on until the job ends, or the attempt that is named; wait for what is not there yet");
   logs->add_option("--dir", options.folder, "The folder of a run on this machine [trainyard-runs/JOB]");
   logs->add_option("-n,--namespace", options.name_space, "The job is in this namespace of a cluster");
   logs->add_option("--kubeconfig", options.kubeconfig,

@@ -408,6 +408,27 @@ TEST_F(ProgramTest, LogsWithoutARunOrAClusterSaysWhereItLooked) {
               HasSubstr("there is no run of nobody on this machine (trainyard-runs/nobody), and no cluster to ask: "));
 }
 
+TEST_F(ProgramTest, LogsFollowARunFromAttemptToAttempt) {
+  auto job = start(
+      {"run", shell_job("echo attempt $TRAINYARD_ATTEMPT; touch $FOLDER/up; while ! [ -e $FOLDER/go ]; do sleep 0.05; "
+                        "done; [ $TRAINYARD_ATTEMPT = 2 ]")});
+  ASSERT_TRUE(appears("up"));
+  auto logs = start({"logs", "job", "-f"});
+  ASSERT_TRUE(says("attempt 1\n"));
+  folder_.write("go", "");
+  EXPECT_EQ(end_of(logs).out, "attempt 1\nattempt 2\n");
+  EXPECT_EQ(end_of(job).exit_code, 0);
+  EXPECT_EQ(run({"logs", "job", "-f", "--attempt", "1"}).out, "attempt 1\n");
+  EXPECT_EQ(run({"logs", "job"}).out, "attempt 2\n");
+}
+
+TEST_F(ProgramTest, LogsOfACommandNameItsRanks) {
+  run({"run", "--nproc", "2", "-r", "3", "--", "echo", "hello"});
+  EXPECT_EQ(run({"logs", "echo", "--rank", "1"}).out, "hello\n");
+  EXPECT_THAT(run({"logs", "echo", "--rank", "7"}).err,
+              HasSubstr("there is no log of rank 7 in attempt 1; there is rank 0, 1\n"));
+}
+
 TEST_F(ProgramTest, LogsFollowARunToItsEnd) {
   auto job = start(
       {"run", shell_job("echo first; touch $FOLDER/up; while ! [ -e $FOLDER/go ]; do sleep 0.05; done; echo last")});
