@@ -111,7 +111,8 @@ class Batch {
       if (running_count_ >= connection_count) return;
       if (one.is_done || one.transfer || one.due > now()) continue;
       one.started = now();
-      one.transfer = std::make_unique<HttpTransfer>(connections_.take(), one.call->make(), tuning_, stall_timeout());
+      one.transfer =
+          std::make_unique<HttpTransfer>(connections_.take(), one.call->make(), tuning_, stall_timeout(*one.call));
       curl_multi_add_handle(connections_.multi(), one.transfer->handle());
       ++running_count_;
     }
@@ -133,6 +134,7 @@ class Batch {
         ++done_count_;
         has_succeeded_ = true;
         failing_since_.reset();
+        last_success_ = now();
       } else if (auto again = plan_another_try(one, outcome.error()); !again) {
         return again;
       }
@@ -156,21 +158,23 @@ class Batch {
                           : error.kind == ErrorKind::conflict ? one.call->retries_conflict
                                                               : is_transient(error.kind);
     if (!may_pass) return tl::unexpected(error);
-    if (!failing_since_) failing_since_ = one.started;
+    if (!failing_since_) failing_since_ = std::max(one.started, last_success_);
+    // Over a slow link one try may take longer than the patience.
+    const Instant since = one.failures == 1 ? now() : *failing_since_;
     std::chrono::milliseconds delay = backoff_delay(tuning_.backoff, one.failures, random_share());
     if (error.retry_after) delay = std::max(delay, *error.retry_after);
     one.due = now() + delay;
-    if (one.due > *failing_since_ + patience()) return tl::unexpected(error);
+    if (one.due > since + patience(*one.call)) return tl::unexpected(error);
     return {};
   }
 
-  [[nodiscard]] std::chrono::milliseconds patience() const {
-    return has_succeeded_ ? tuning_.patience : tuning_.first_patience;
+  [[nodiscard]] std::chrono::milliseconds patience(const HttpCall& call) const {
+    return call.patience.value_or(has_succeeded_ ? tuning_.patience : tuning_.first_patience);
   }
 
   // A server that takes a connection and says nothing must not use up more than the patience.
-  [[nodiscard]] std::chrono::seconds stall_timeout() const {
-    return std::min(tuning_.stall_timeout, std::chrono::ceil<std::chrono::seconds>(patience()));
+  [[nodiscard]] std::chrono::seconds stall_timeout(const HttpCall& call) const {
+    return std::min(tuning_.stall_timeout, std::chrono::ceil<std::chrono::seconds>(patience(call)));
   }
 
   void wait(std::size_t connection_count) {
@@ -191,6 +195,7 @@ class Batch {
   std::size_t running_count_ = 0;
   std::size_t done_count_ = 0;
   std::optional<Instant> failing_since_;  // Since when no call has succeeded while at least one failed.
+  Instant last_success_{};
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@ struct HttpCall {
   std::function<HttpRequest()> make;  ///< Called for every try, so that signatures are fresh.
   /// Judges a reply of any status. Transient errors are tried again, and corrupt ones a few times.
   std::function<Result<void>(const HttpReply&)> accept;
-  bool retries_conflict = true;  ///< Whether ErrorKind::conflict is transient here.
+  bool retries_conflict = true;                       ///< Whether ErrorKind::conflict is transient here.
+  std::optional<std::chrono::milliseconds> patience;  ///< Instead of the tuning's.
 };
 
 /// What becomes of the transfers that are on their way when another one has failed for good.
@@ -37,8 +39,8 @@ struct HttpTuning {
   std::chrono::milliseconds connect_timeout{5'000};
   std::chrono::seconds stall_timeout{
       30};  ///< A transfer that moves less than 1 KiB/s for as long is given up and tried again.
-  /// How long calls are tried again while none succeeds. Before the first success of all it is `first_patience`: then
-  /// it is most likely the configuration that is wrong.
+  /// How long calls are tried again while none succeeds, and at least once each. Before the first success of all it is
+  /// `first_patience`: then it is most likely the configuration that is wrong.
   std::chrono::milliseconds patience{90'000};
   std::chrono::milliseconds first_patience{10'000};
   Backoff backoff{.initial = std::chrono::milliseconds{100}, .max = std::chrono::milliseconds{5'000}};

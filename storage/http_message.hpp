@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +17,8 @@ struct HttpRequest {
   std::map<std::string, std::string> headers;
   std::vector<std::span<const std::byte>> body;  ///< In order; stays alive until the reply is there, and is not copied.
   std::span<std::byte> into;                     ///< Where a 2xx reply's body goes; empty: into the reply.
+  /// For all of it, where the server may work in silence for long. Empty: a transfer that stalls is given up.
+  std::optional<std::chrono::milliseconds> deadline;
 };
 
 struct HttpReply {

@@ -70,8 +70,12 @@ HttpTransfer::HttpTransfer(CURL* handle, HttpRequest request, const HttpTuning& 
   curl_easy_setopt(handle_, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(handle_, CURLOPT_TCP_KEEPALIVE, 1L);
   curl_easy_setopt(handle_, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(tuning.connect_timeout.count()));
-  curl_easy_setopt(handle_, CURLOPT_LOW_SPEED_LIMIT, slow_bytes_per_second);
-  curl_easy_setopt(handle_, CURLOPT_LOW_SPEED_TIME, static_cast<long>(stall_timeout.count()));
+  if (request_.deadline) {
+    curl_easy_setopt(handle_, CURLOPT_TIMEOUT_MS, static_cast<long>(request_.deadline->count()));
+  } else {
+    curl_easy_setopt(handle_, CURLOPT_LOW_SPEED_LIMIT, slow_bytes_per_second);
+    curl_easy_setopt(handle_, CURLOPT_LOW_SPEED_TIME, static_cast<long>(stall_timeout.count()));
+  }
   curl_easy_setopt(handle_, CURLOPT_ERRORBUFFER, error_text_.data());
   curl_easy_setopt(handle_, CURLOPT_BUFFERSIZE, buffer_bytes);
   curl_easy_setopt(handle_, CURLOPT_HEADERFUNCTION, &take_header);

@@ -33,7 +33,8 @@ HttpRequest S3Client::sign(S3Request request) const {
           .url = fmt::format("{}{}{}{}", config_.endpoint(), path, query.empty() ? "" : "?", query),
           .headers = std::move(request.headers),
           .body = std::move(request.body),
-          .into = request.into};
+          .into = request.into,
+          .deadline = request.deadline};
 }
 
 Result<void> S3Client::perform(std::span<const S3Call> calls, std::size_t connection_count, OnError on_error) {
@@ -46,19 +47,22 @@ Result<void> S3Client::perform(std::span<const S3Call> calls, std::size_t connec
                             const Error error = s3_error(reply, call.doing, config_);
                             return call.refuse ? call.refuse(reply, error) : tl::unexpected(error);
                           },
-                          .retries_conflict = call.retries_conflict});
+                          .retries_conflict = call.retries_conflict,
+                          .patience = call.patience});
   }
   return http_.perform(http_calls, connection_count, on_error);
 }
 
-Result<HttpReply> S3Client::send(std::string doing, S3Request request) {
+Result<HttpReply> S3Client::send(std::string doing, S3Request request,
+                                 std::optional<std::chrono::milliseconds> patience) {
   HttpReply accepted;
   const S3Call call{.make = [&] { return request; },
                     .accept = [&](const HttpReply& reply) -> Result<void> {
                       accepted = reply;
                       return {};
                     },
-                    .doing = std::move(doing)};
+                    .doing = std::move(doing),
+                    .patience = patience};
   return perform({&call, 1}, 1).map([&] { return std::move(accepted); });
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +26,7 @@ struct S3Request {
   std::vector<std::span<const std::byte>> body;
   std::string payload_hash{unsigned_payload};
   std::span<std::byte> into;
+  std::optional<std::chrono::milliseconds> deadline;  ///< As HttpRequest's.
 };
 
 /// One S3 request with its judge.
@@ -32,8 +35,9 @@ struct S3Call {
   std::function<Result<void>(const HttpReply&)> accept;  ///< Judges a 2xx reply.
   std::string doing;                                     ///< "put s3://bucket/key"
   bool retries_conflict = true;
+  std::optional<std::chrono::milliseconds> patience = {};  ///< Instead of the tuning's.
   /// Judges another reply, with the error that it means; absent: that error.
-  std::function<Result<void>(const HttpReply&, const Error&)> refuse;
+  std::function<Result<void>(const HttpReply&, const Error&)> refuse = {};
 };
 
 /// Signed S3 requests with retries. Any thread may call.
@@ -44,7 +48,8 @@ class S3Client {
   [[nodiscard]] Result<void> perform(std::span<const S3Call> calls, std::size_t connection_count,
                                      OnError on_error = OnError::cut);
   /// One request, and its 2xx reply.
-  [[nodiscard]] Result<HttpReply> send(std::string doing, S3Request request);
+  [[nodiscard]] Result<HttpReply> send(std::string doing, S3Request request,
+                                       std::optional<std::chrono::milliseconds> patience = {});
 
   [[nodiscard]] const S3Config& config() const { return config_; }
 

@@ -21,7 +21,8 @@ constexpr long not_implemented = 501;
 
 struct Page {
   std::vector<ObjectInfo> objects;
-  std::string next_token;  // Empty: this was the last one.
+  bool is_last = true;
+  std::string next_token;  // How to ask for the next one.
 };
 
 std::optional<std::uint64_t> number_of(std::string_view text) {
@@ -42,7 +43,8 @@ Result<Page> parse_page(const std::string& body, std::string_view doing, std::si
     if (object.size() <= prefix_bytes || !bytes) continue;  // Such as a folder's mark, which other programs make.
     page.objects.push_back({.key = object.substr(prefix_bytes), .bytes = *bytes});
   }
-  if (xml::text_of(*result, "IsTruncated") == "true") page.next_token = xml::text_of(*result, "NextContinuationToken");
+  page.is_last = xml::text_of(*result, "IsTruncated") != "true";
+  page.next_token = xml::text_of(*result, "NextContinuationToken");
   return page;
 }
 
@@ -87,7 +89,8 @@ Result<void> S3Store::put(std::string_view key, Pieces pieces, const PutOptions&
                                                              .doing = fmt::format("put {}", uri_of(key)),
                                                              .options = options,
                                                              .part_bytes = tuning_.part_bytes,
-                                                             .connection_count = tuning_.connection_count},
+                                                             .connection_count = tuning_.connection_count,
+                                                             .completion_deadline = tuning_.completion_deadline},
                                                             pieces);
   return done;
 }
@@ -170,7 +173,11 @@ Result<std::vector<ObjectInfo>> S3Store::list(std::string_view prefix) {
     if (!page) return tl::unexpected(page.error());
     std::move(page->objects.begin(), page->objects.end(), std::back_inserter(objects));
     token = page->next_token;
-    if (token.empty()) {
+    if (!page->is_last && token.empty()) {
+      return fail(ErrorKind::unavailable,
+                  fmt::format("{}: the server says that there are more objects, and not how to ask for them", doing));
+    }
+    if (page->is_last) {
       std::sort(objects.begin(), objects.end(), [](const ObjectInfo& a, const ObjectInfo& b) { return a.key < b.key; });
       return objects;
     }

@@ -18,6 +18,8 @@ namespace {
 constexpr std::uint64_t part_count_max = 10'000;
 constexpr int upload_tries_max = 3;
 constexpr int abort_tries_max = 5;
+// What is left of it costs some money; the caller may have little time left.
+constexpr std::chrono::milliseconds abort_patience{3'000};
 
 using CrcBytes = std::array<unsigned char, 4>;
 
@@ -111,9 +113,25 @@ std::string composite_checksum(const std::vector<Part>& parts) {
   return fmt::format("{}-{}", base64(big_endian(crc)), parts.size());
 }
 
+// Whether the object is what `parts` make, as far as the server tells.
+bool is_complete(S3Client& client, const S3Upload& upload, const std::vector<Part>& parts) {
+  const auto reply = client.send(
+      fmt::format("look for {}", upload.object),
+      {.method = "HEAD", .object = upload.object, .query = {}, .headers = {{"x-amz-checksum-mode", "ENABLED"}}});
+  if (!reply) return false;
+  std::size_t bytes = 0;
+  for (const Part& part : parts) {
+    for (const auto& piece : part.body) bytes += piece.size();
+  }
+  const std::string checksum = reply->header("x-amz-checksum-crc32c");
+  const bool has_other_checksum = checksum.find('-') != std::string::npos && checksum != composite_checksum(parts);
+  return reply->header("content-length") == std::to_string(bytes) && !has_other_checksum;
+}
+
 Result<void> complete_upload(S3Client& client, const S3Upload& upload, const std::string& id,
                              const std::vector<Part>& parts) {
   const std::string text = completion_text(parts);
+  int tries = 0;
   const auto accept = [&](const HttpReply& reply) -> Result<void> {
     // A server that needs long answers 200 first and may find an error afterwards.
     if (xml::element(reply.body, "Error")) {
@@ -128,19 +146,25 @@ Result<void> complete_upload(S3Client& client, const S3Upload& upload, const std
     return {};
   };
   const S3Call call{.make = [&]() -> S3Request {
+                      ++tries;
                       S3Request request{.method = "POST",
                                         .object = upload.object,
                                         .query = {{"uploadId", id}},
                                         .headers = {},
                                         .body = {std::as_bytes(std::span{text})},
-                                        .payload_hash = sha256_text(text)};
+                                        .payload_hash = sha256_text(text),
+                                        .deadline = upload.completion_deadline};
                       if (upload.options.if_absent) request.headers["if-none-match"] = "*";
                       return request;
                     },
                     .accept = accept,
                     .doing = upload.doing,
                     .retries_conflict = false};
-  return client.perform({&call, 1}, 1);
+  auto done = client.perform({&call, 1}, 1);
+  // A try whose reply was lost has done it. Who asked for a new object must see that there was one instead.
+  const bool may_be_done = !done && done.error().kind == ErrorKind::gone && tries > 1 && !upload.options.if_absent;
+  if (may_be_done && is_complete(client, upload, parts)) return {};
+  return done;
 }
 
 bool is_forgotten(const Error& error) {
@@ -154,10 +178,10 @@ void abort_upload(S3Client& client, const S3Upload& upload, const std::string& i
   look.method = "GET";
   Result<HttpReply> reply;
   for (int tries = 0; tries < abort_tries_max; ++tries) {
-    reply = client.send(fmt::format("abort an upload: {}", upload.doing), about);
+    reply = client.send(fmt::format("abort an upload: {}", upload.doing), about, abort_patience);
     // A server that knows the upload no more has nothing left to forget.
     if (!reply && !is_forgotten(reply.error())) break;
-    reply = client.send(fmt::format("look for an aborted upload: {}", upload.doing), look);
+    reply = client.send(fmt::format("look for an aborted upload: {}", upload.doing), look, abort_patience);
     if (!reply && is_forgotten(reply.error())) return;
   }
   logging::warn("parts of a failed upload may be left on the server",
@@ -179,8 +203,7 @@ Result<void> upload_once(S3Client& client, const S3Upload& upload, Pieces pieces
 Result<void> upload_in_parts(S3Client& client, const S3Upload& upload, Pieces pieces) {
   for (int tries = 1;; ++tries) {
     auto done = upload_once(client, upload, pieces);
-    // The server has dropped the upload: another write came in between, or a completion whose reply was lost is now
-    // told so.
+    // The server has dropped the upload: another write came in between.
     const bool is_to_be_repeated =
         !done && (done.error().kind == ErrorKind::conflict || done.error().kind == ErrorKind::gone);
     if (is_to_be_repeated && tries < upload_tries_max) continue;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,10 +18,11 @@ struct S3Upload {
   PutOptions options;
   std::uint64_t part_bytes = 0;  ///< At least; more where an object would have more than 10,000 parts.
   std::size_t connection_count = 4;
+  std::chrono::milliseconds completion_deadline{};  ///< Of one try.
 };
 
 /// Puts `pieces` by a multipart upload, straight from their memory. On every failure the server is told to forget the
-/// parts.
+/// parts, which is not tried for long.
 [[nodiscard]] Result<void> upload_in_parts(S3Client& client, const S3Upload& upload, Pieces pieces);
 
 /// The bytes [begin, begin + bytes) of `pieces`, as pieces.

@@ -72,12 +72,15 @@ std::string percent_encoded(std::string_view text, bool keeps_slash) {
 }
 
 std::string canonical_query(const std::vector<std::pair<std::string, std::string>>& query) {
-  std::vector<std::string> parts;
+  std::vector<std::pair<std::string, std::string>> encoded;
   for (const auto& [name, value] : query) {
-    parts.push_back(fmt::format("{}={}", percent_encoded(name, false), percent_encoded(value, false)));
+    encoded.emplace_back(percent_encoded(name, false), percent_encoded(value, false));
   }
-  std::sort(parts.begin(), parts.end());
-  return fmt::format("{}", fmt::join(parts, "&"));
+  // By name, and not with the '=' after it: "Param" comes before "Param-3".
+  std::sort(encoded.begin(), encoded.end());
+  std::string text;
+  for (const auto& [name, value] : encoded) text += fmt::format("{}{}={}", text.empty() ? "" : "&", name, value);
+  return text;
 }
 
 std::string canonical_request(const SignedParts& request) {

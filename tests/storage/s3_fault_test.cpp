@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "storage/s3_store.hpp"
 #include "tests/fakes/fault_proxy.hpp"
 #include "tests/storage/s3_fixture.hpp"
@@ -111,6 +113,79 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, TriesAStalledTransferAgain) {
   const auto put = put_text(*store, "a", "x");
   EXPECT_TRUE(put) << put.error().message;
   EXPECT_EQ(get_text(*store, "a"), "x");
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, TriesAgainWhatTookLongerThanItsPatience) {
+  // A stall is given up after one second at the soonest.
+  tuning.http.patience = tuning.http.first_patience = std::chrono::milliseconds{300};
+  FaultProxy proxy{server().port(), first(1, "PUT", {Kind::stall, "", 0})};
+  const auto put = put_text(*open(proxy.port()), "a", "x");
+  EXPECT_TRUE(put) << put.error().message;
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, GivesACompletionItsOwnTimeAndNoLimitOnSilence) {
+  tuning.http.stall_timeout = std::chrono::seconds{1};
+  tuning.completion_deadline = std::chrono::milliseconds{2'500};
+  const std::vector<std::byte> content = contract::some_bytes((std::size_t{6} << 20) + 1);
+  const std::span<const std::byte> piece{content};
+  std::vector<std::chrono::steady_clock::time_point> completions;
+  FaultProxy proxy{server().port(), [&](const ProxiedRequest& request) {
+                     if (request.method != "POST" || request.target.find("uploadId=") == std::string::npos)
+                       return Fault{};
+                     completions.push_back(std::chrono::steady_clock::now());
+                     return completions.size() == 1 ? Fault{Kind::stall, "", 0} : Fault{};
+                   }};
+  const auto put = static_cast<Store&>(*open(proxy.port())).put("large", {&piece, 1});
+  ASSERT_TRUE(put) << put.error().message;
+  ASSERT_EQ(completions.size(), 2U);
+  EXPECT_GE(completions[1] - completions[0], std::chrono::milliseconds{2'400});
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, FindsWhatACompletionDidWhoseReplyWasLostAndSendsItOnce) {
+  const std::vector<std::byte> content = contract::some_bytes((std::size_t{6} << 20) + 1);
+  const std::span<const std::byte> piece{content};
+  for (const bool is_done : {true, false}) {
+    int completions = 0;
+    int parts = 0;
+    FaultProxy proxy{server().port(), [&](const ProxiedRequest& request) {
+                       if (request.method == "PUT") ++parts;
+                       if (request.method != "POST" || request.target.find("uploadId=") == std::string::npos)
+                         return Fault{};
+                       ++completions;
+                       if (completions == 1)
+                         return is_done ? Fault{Kind::lose_reply, "", 0} : Fault{Kind::reset_request, "", 0};
+                       return completions == 2 ? refuse(404, "NoSuchUpload") : Fault{};
+                     }};
+    const auto store = open(proxy.port(), is_done ? "done" : "not-done");
+    const auto put = static_cast<Store&>(*store).put("large", {&piece, 1});
+    ASSERT_TRUE(put) << put.error().message;
+    EXPECT_EQ(parts, is_done ? 2 : 4);
+    EXPECT_EQ(store->get("large"), content);
+    EXPECT_EQ(unfinished_uploads(), "");
+  }
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, TellsAListThatBreaksOffFromOneThatEnds) {
+  const std::string page = "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>";
+  FaultProxy proxy{server().port(), first(1'000, "GET", {Kind::reply, http_reply(200, "", page), 0})};
+  const auto listed = open(proxy.port())->list("");
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().kind, ErrorKind::unavailable);
+}
+
+TEST_F(AnS3StoreBehindAFaultyNetwork, DoesNotTryForLongToForgetAnUpload) {
+  // Patience is two minutes here.
+  const std::vector<std::byte> content = contract::some_bytes((std::size_t{6} << 20) + 1);
+  const std::span<const std::byte> piece{content};
+  FaultProxy proxy{server().port(), [](const ProxiedRequest& request) {
+                     if (request.method == "PUT") return refuse(403, "AccessDenied");
+                     return request.method == "DELETE" ? refuse(500, "InternalError") : Fault{};
+                   }};
+  const auto start = std::chrono::steady_clock::now();
+  const auto put = static_cast<Store&>(*open(proxy.port())).put("large", {&piece, 1});
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().kind, ErrorKind::forbidden);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds{30});
 }
 
 TEST_F(AnS3StoreBehindAFaultyNetwork, NoticesAReplyThatChangedOnItsWay) {

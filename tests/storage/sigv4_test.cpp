@@ -5,7 +5,7 @@
 namespace trainyard::storage {
 namespace {
 
-// AWS's Signature Version 4 test suite: https://docs.aws.amazon.com/IAM/latest/UserGuide/signature-v4-test-suite.html
+// AWS's Signature Version 4 test suite, as github.com/awslabs/aws-c-auth holds it (tests/aws-signing-test-suite/v4).
 const Credentials suite_credentials{"AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", ""};
 const SigningScope suite_scope{"us-east-1", "service"};
 constexpr std::string_view suite_date = "20150830T123600Z";
@@ -23,6 +23,7 @@ std::string signature_of(const std::string& authorization) {
 }
 
 TEST(Authorization, AgreesWithTheTestSuiteOfAws) {
+  const std::string unreserved = "-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
   struct Row {
     std::string_view name;
     SignedParts request;
@@ -33,6 +34,17 @@ TEST(Authorization, AgreesWithTheTestSuiteOfAws) {
        "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"},
       {"get-vanilla-query-order-key-case", suite_request("GET", "/", {{"Param2", "value2"}, {"Param1", "value1"}}),
        "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500"},
+      {"get-vanilla-query-order-encoded",
+       suite_request("GET", "/", {{"Param-3", "Value3"}, {"Param", "Value2"}, {"\xe1\x88\xb4", "Value1"}}),
+       "371d3713e185cc334048618a97f809c9ffe339c62934c032af5a0e595648fcac"},
+      {"get-vanilla-query-unreserved", suite_request("GET", "/", {{unreserved, unreserved}}),
+       "9c3e54bfcdf0b19771a7f523ee5669cdf59bc7cc0884027167c21bb143a40197"},
+      {"get-vanilla-utf8-query", suite_request("GET", "/", {{"\xe1\x88\xb4", "bar"}}),
+       "2cdec8eed098649ff3a119c94853b13c643bcf08f8b0a1d91e12c9027818dd04"},
+      {"get-vanilla-with-session-token",
+       suite_request("GET", "/", {},
+                     {{"x-amz-security-token", "6e86291e8372ff2a2260956d9b8aae1d763fbf315fa00fa31553b73ebf194267"}}),
+       "07ec1639c89043aa0e3e2de82b96708f198cceab042d4a97044c66dd9f74e7f8"},
       {"get-utf8", suite_request("GET", "/%E1%88%B4", {}),
        "8318018e0b0f223aa2bbf98705b62bb787dc9c0e678f255a891fd03141be5d85"},
       {"get-header-value-trim",
