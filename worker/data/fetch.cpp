@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "common/clock.hpp"
+#include "common/logging.hpp"
+#include "storage/key.hpp"
 
 namespace trainyard::data {
 namespace {
@@ -75,6 +77,21 @@ Result<void> copy_object(storage::Store& store, const storage::ObjectInfo& objec
   return {};
 }
 
+/// The objects that can be files below a folder. What other programs put beside the data (a folder's mark, hidden
+/// files) is left out, as is a key that would lead out of the folder.
+std::vector<storage::ObjectInfo> files_among(std::vector<storage::ObjectInfo> objects, const storage::Store& store) {
+  const auto first_left_out = std::stable_partition(
+      objects.begin(), objects.end(), [](const auto& object) { return storage::check_key(object.key).has_value(); });
+  if (first_left_out != objects.end()) {
+    logging::warn("objects whose names are no files' are left out",
+                  {{"uri", store.uri_of("")},
+                   {"count", std::distance(first_left_out, objects.end())},
+                   {"first", storage::check_key(first_left_out->key).error().message}});
+  }
+  objects.erase(first_left_out, objects.end());
+  return objects;
+}
+
 bool is_there(const std::filesystem::path& file, std::uint64_t bytes) {
   std::error_code error;
   return std::filesystem::file_size(file, error) == bytes && !error;
@@ -98,10 +115,11 @@ Result<void> fetch(storage::Store& store, const std::filesystem::path& folder,
   const auto lock = FileLock::take(folder / ".lock", on_progress);
   if (!lock) return tl::unexpected{lock.error()};
 
-  const auto objects = store.list("");
+  auto objects = store.list("");
   if (!objects) return tl::unexpected{objects.error()};
-  if (objects->empty()) return fail(ErrorKind::not_found, fmt::format("there is nothing under {}", store.uri_of("")));
-  for (const storage::ObjectInfo& object : *objects) {
+  const std::vector<storage::ObjectInfo> files = files_among(std::move(*objects), store);
+  if (files.empty()) return fail(ErrorKind::not_found, fmt::format("there is nothing under {}", store.uri_of("")));
+  for (const storage::ObjectInfo& object : files) {
     const std::filesystem::path file = folder / object.key;
     if (is_there(file, object.bytes)) continue;
     if (auto copied = copy_object(store, object, file, on_progress); !copied) return copied;

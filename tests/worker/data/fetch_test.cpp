@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
 
+#include "tests/fakes/memory_store.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::data {
@@ -47,6 +49,23 @@ TEST_F(FetchTest, CopiesEveryObjectWithItsPath) {
   EXPECT_EQ(read_file(folder_ / "train/images"), "abc");
   EXPECT_EQ(read_file(folder_ / "labels"), std::string(40 << 20, 'x'));
   EXPECT_EQ(signs_of_life, 4);
+}
+
+TEST_F(FetchTest, LeavesOutWhatIsNoFileOfItsFolder) {
+  fakes::MemoryObjects objects;
+  const std::string outside = std::string{cache_.path()} + "/outside";
+  for (const std::string& key : {std::string{"train/"}, std::string{"train/images"}, std::string{".DS_Store"},
+                                 std::string{"train/.hidden/a"}, std::string{"../escaped"}, outside}) {
+    objects.objects[key] = {std::byte{'x'}};
+  }
+  fakes::MemoryStore store{objects};
+  const auto done = fetch(store, folder_, [] {});
+  ASSERT_TRUE(done.has_value()) << done.error().message;
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator{cache_.path()}) {
+    if (entry.is_regular_file()) files.push_back(entry.path().lexically_relative(folder_).string());
+  }
+  EXPECT_THAT(files, testing::UnorderedElementsAre(".lock", "train/images"));
 }
 
 TEST_F(FetchTest, LeavesFilesThatAreThereAndReplacesThoseOfAnotherSize) {
