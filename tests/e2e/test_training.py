@@ -80,10 +80,11 @@ def test_a_second_job_on_the_same_prefix_is_refused_by_name(kube, s3):
     training = synthetic_training(max_steps=100_000)
     first = Job.apply(kube, a_job("first", replicas=1, training=training, checkpoint=s3.checkpoint("shared", every={"steps": 5})))
     first.wait_for_checkpoint(5)
-    second = Job.apply(kube, a_job("second", replicas=1, training=training | {"seed": 1}, checkpoint=s3.checkpoint("shared")))
+    second = Job.apply(kube, a_job("second", replicas=1, training=training, checkpoint=s3.checkpoint("shared")))
     status = second.wait_for("refused", lambda s: s.get("phase") == "Failed" or first.status().get("phase") == "Failed", within=240)
     assert first.status()["phase"] == "Running", first.status().get("message")
     assert "first" in status["message"]
+    first.wait_for_checkpoint(first.status()["checkpoint"]["step"] + 1)
 
 
 def test_suspend_saves_and_resume_goes_on(kube, cluster, s3):
