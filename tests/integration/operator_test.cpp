@@ -94,6 +94,85 @@ TEST_F(OperatorTest, LeavesNothingBehindWhenItsJobIsDeleted) {
   }));
 }
 
+TEST_F(OperatorTest, ReplacesTheGroupOfAPodWhoseLabelIsTakenOffAndTellsOfTheNewestLoss) {
+  const auto trainyard_operator = start_operator();
+  HandKubelet kubelet{*api_, name_space_};
+  apply(a_job("bare"));
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    ASSERT_TRUE(eventually([&] {
+      return is_phase("bare", "Running") && status("bare").value("attempt", 0) == attempt;
+    })) << status("bare")
+        << trainyard_operator->log();
+    const json off = {{"metadata", {{"labels", {{"trainyard.dev/job", nullptr}}}}}};
+    const std::string pod = pods("bare", attempt).at(1);
+    ASSERT_TRUE(api_->patch(kube::pods, name_space_, pod, kube::PatchType::merge, off));
+    EXPECT_TRUE(eventually([&] { return !api_->get(kube::pods, name_space_, pod); })) << trainyard_operator->log();
+  }
+  std::string note;
+  EXPECT_TRUE(eventually([&] {
+    const auto events = api_->list(
+        kube::core_events, {.name_space = name_space_, .field_selector = "involvedObject.name=bare,reason=Restarting"});
+    if (events && !events->items.empty()) note = events->items.at(0).value("message", "");
+    return note.starts_with("attempt 3 begins");
+  })) << note;
+}
+
+/// A ValidatingAdmissionPolicy that lets no pod into a namespace.
+class ClosedDoor {
+ public:
+  ClosedDoor(kube::Api& api, const std::string& name_space) : api_{api}, name_{"closed-" + name_space} {
+    const json metadata = {{"name", name_}};
+    const json rule = {
+        {"apiGroups", {""}}, {"apiVersions", {"v1"}}, {"operations", {"CREATE"}}, {"resources", {"pods"}}};
+    const json policy = {{"apiVersion", "admissionregistration.k8s.io/v1"},
+                         {"kind", "ValidatingAdmissionPolicy"},
+                         {"metadata", metadata},
+                         {"spec",
+                          {{"matchConstraints", {{"resourceRules", json::array({rule})}}},
+                           {"validations", json::array({{{"expression", "false"}, {"message", "nobody comes in"}}})}}}};
+    const json names = {{"matchLabels", {{"kubernetes.io/metadata.name", name_space}}}};
+    const json binding = {
+        {"apiVersion", "admissionregistration.k8s.io/v1"},
+        {"kind", "ValidatingAdmissionPolicyBinding"},
+        {"metadata", metadata},
+        {"spec",
+         {{"policyName", name_}, {"validationActions", {"Deny"}}, {"matchResources", {{"namespaceSelector", names}}}}}};
+    EXPECT_TRUE(api_.create(policies, "", policy));
+    EXPECT_TRUE(api_.create(bindings, "", binding));
+  }
+  ~ClosedDoor() { open(); }
+  void open() {
+    for (const kube::ResourceType& type : {bindings, policies}) static_cast<void>(api_.remove(type, "", name_));
+  }
+
+ private:
+  static constexpr kube::ResourceType policies{"admissionregistration.k8s.io", "v1", "validatingadmissionpolicies",
+                                               "ValidatingAdmissionPolicy", false};
+  static constexpr kube::ResourceType bindings{"admissionregistration.k8s.io", "v1",
+                                               "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding",
+                                               false};
+  kube::Api& api_;
+  const std::string name_;
+};
+
+TEST_F(OperatorTest, WaitsWhileAPolicyDeniesItsPods) {
+  ClosedDoor door{*api_, name_space_};
+  const json pod = {{"metadata", {{"name", "probe"}}},
+                    {"spec", {{"containers", json::array({{{"name", "c"}, {"image", "i"}}})}}}};
+  // The API server needs a moment to take up a policy.
+  ASSERT_TRUE(eventually([&] { return !api_->create(kube::pods, name_space_, pod, {.is_dry_run = true}); }));
+  const auto trainyard_operator = start_operator();
+  HandKubelet kubelet{*api_, name_space_};
+  apply(a_job("denied"));
+  ASSERT_TRUE(eventually([&] { return status("denied").value("reason", "") == "AdmissionRefused"; }))
+      << status("denied") << trainyard_operator->log();
+  EXPECT_TRUE(is_phase("denied", "Pending"));
+  EXPECT_THAT(status("denied").value("message", ""), HasSubstr("nobody comes in"));
+  door.open();
+  ASSERT_TRUE(eventually([&] { return is_phase("denied", "Running"); })) << status("denied");
+  EXPECT_EQ(status("denied").value("restartCount", 0), 0);
+}
+
 TEST_F(OperatorTest, MakesSixtyFourPodsEachOnce) {
   const auto trainyard_operator = start_operator();
   HandKubelet kubelet{*api_, name_space_};
