@@ -36,8 +36,8 @@ Result<void> make_folder(const fs::path& folder) {
 Result<RunFolder> RunFolder::open(const fs::path& folder, Time now) {
   const fs::path path = fs::absolute(folder).lexically_normal();
   if (auto made = make_folder(path); !made) return tl::unexpected(made.error());
-  local::FileDescriptor lock{::open((path / lock_name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)};
-  if (!lock.is_open()) {
+  FileDescriptor lock{::open((path / lock_name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)};
+  if (!lock) {
     return fail(ErrorKind::io, fmt::format("cannot write in the folder {}: {}", path.string(), std::strerror(errno)));
   }
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -67,8 +67,8 @@ fs::path default_run_folder(const std::string& job) {
 }
 
 bool is_run_in_progress(const fs::path& folder) {
-  const local::FileDescriptor lock{::open((folder / lock_name).c_str(), O_RDONLY | O_CLOEXEC)};
-  return lock.is_open() && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
+  const FileDescriptor lock{::open((folder / lock_name).c_str(), O_RDONLY | O_CLOEXEC)};
+  return lock && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
 }
 
 }  // namespace trainyard::cli

@@ -6,7 +6,7 @@
 
 #include "common/clock.hpp"
 #include "common/result.hpp"
-#include "local/file_descriptor.hpp"
+#include "common/file_descriptor.hpp"
 
 namespace trainyard::cli {
 
@@ -24,12 +24,12 @@ class RunFolder {
   [[nodiscard]] static std::filesystem::path checkpoints_in(const std::filesystem::path& folder);
 
  private:
-  RunFolder(std::filesystem::path path, std::filesystem::path logs, local::FileDescriptor lock)
+  RunFolder(std::filesystem::path path, std::filesystem::path logs, FileDescriptor lock)
       : path_(std::move(path)), logs_(std::move(logs)), lock_(std::move(lock)) {}
 
   std::filesystem::path path_;
   std::filesystem::path logs_;
-  local::FileDescriptor lock_;
+  FileDescriptor lock_;
 };
 
 /// The folder of `job` below the current one, where nothing else is asked for.

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 #include "common/check.hpp"
-#include "local/file_descriptor.hpp"
+#include "common/file_descriptor.hpp"
 
 namespace trainyard::local {
 namespace {

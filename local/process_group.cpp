@@ -39,7 +39,7 @@ Result<FileDescriptor> open_log(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path{path}.parent_path(), error);
   FileDescriptor file{::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)};
-  if (!file.is_open()) return fail(ErrorKind::io, fmt::format("open log file {}: {}", path, std::strerror(errno)));
+  if (!file) return fail(ErrorKind::io, fmt::format("open log file {}: {}", path, std::strerror(errno)));
   return file;
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/result.hpp"
-#include "local/file_descriptor.hpp"
+#include "common/file_descriptor.hpp"
 
 namespace trainyard::local {
 

@@ -11,7 +11,7 @@
 
 #include "common/clock.hpp"
 #include "local/container.hpp"
-#include "local/file_descriptor.hpp"
+#include "common/file_descriptor.hpp"
 #include "local/log_files.hpp"
 #include "local/memory_api.hpp"
 

@@ -97,7 +97,7 @@ Result<std::vector<std::string>> make_directories(const std::string& folder) {
 
 Result<void> sync_directory(const std::string& folder) {
   const FileDescriptor directory{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (!directory.is_open()) return failed("opening the folder", folder);
+  if (!directory) return failed("opening the folder", folder);
   // Some network file systems cannot sync a folder and say EINVAL: their server makes names durable itself.
   if (::fsync(directory.get()) != 0 && errno != EINVAL) return failed("syncing the folder", folder);
   return {};
@@ -105,13 +105,13 @@ Result<void> sync_directory(const std::string& folder) {
 
 Result<FileDescriptor> create_file(const std::string& path) {
   FileDescriptor file{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)};
-  if (!file.is_open()) return failed("creating", path);
+  if (!file) return failed("creating", path);
   return file;
 }
 
 Result<FileDescriptor> open_for_reading(const std::string& path) {
   FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!file.is_open()) return failed("opening", path);
+  if (!file) return failed("opening", path);
   return file;
 }
 

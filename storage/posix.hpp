@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/file_descriptor.hpp"
 #include "common/result.hpp"
-#include "storage/file_descriptor.hpp"
 
 /// The calls to the operating system that a file store makes, with errno translated once. Any thread may call.
 namespace trainyard::storage::posix {

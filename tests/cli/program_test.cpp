@@ -6,7 +6,6 @@
 #include <chrono>
 #include <fstream>
 #include <functional>
-#include <sstream>
 
 #include "local/process_group.hpp"
 #include "tests/fakes/temporary_folder.hpp"
@@ -16,16 +15,11 @@ namespace trainyard::cli {
 namespace {
 
 using namespace std::chrono_literals;
+using fakes::text_of;
 using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr auto patience = 90s;  // Only a broken program takes that long.
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream{path}.rdbuf();
-  return text.str();
-}
 
 struct Outcome {
   int exit_code = -1;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -38,5 +39,12 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
+
+/// What stands in a file; empty when there is none.
+inline std::string text_of(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream{path, std::ios::binary}.rdbuf();
+  return text.str();
+}
 
 }  // namespace trainyard::fakes

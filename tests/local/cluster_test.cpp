@@ -3,19 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/local/temporary_folder.hpp"
+#include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::local {
 namespace {
 
 using namespace std::chrono_literals;
+using fakes::text_of;
 using testing::HasSubstr;
 
 class ClusterTest : public testing::Test {
  protected:
   ClusterTest() {
-    options_.kubelet.log_folder = folder_.path() / "logs";
-    options_.kubelet.inherited = {{"PATH", "/usr/bin:/bin"}, {"FOLDER", folder_.path().string()}};
+    options_.kubelet.log_folder = folder_.file("logs");
+    options_.kubelet.inherited = {{"PATH", "/usr/bin:/bin"}, {"FOLDER", folder_.path()}};
   }
   Cluster& cluster() {
     if (!cluster_) cluster_ = std::make_unique<Cluster>(clock_, options_);
@@ -55,12 +56,12 @@ class ClusterTest : public testing::Test {
     return await([&](const json& status) { return status.value("phase", "") == phase; })["status"];
   }
   std::string log(int attempt, int rank) const {
-    return text_of(folder_.path() / "logs" / ("attempt-" + std::to_string(attempt)) /
+    return text_of(folder_.file("logs") / ("attempt-" + std::to_string(attempt)) /
                    ("rank-" + std::to_string(rank) + ".log"));
   }
-  void touch(const std::string& name) const { std::ofstream{folder_ / name}; }
+  void touch(const std::string& name) const { std::ofstream{folder_.file(name)}; }
 
-  TemporaryFolder folder_;
+  fakes::TemporaryFolder folder_;
   SystemClock clock_;
   ClusterOptions options_;
   std::unique_ptr<Cluster> cluster_;

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "tests/local/temporary_folder.hpp"
+#include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::local {
 namespace {
@@ -12,12 +12,11 @@ namespace {
 using Gpus = std::vector<std::string>;
 
 TEST(FindGpus, CountsDeviceFilesUnlessToldWhichToUse) {
-  const TemporaryFolder devices;
-  const std::string folder = devices.path().string();
+  const fakes::TemporaryFolder devices;
+  const std::string folder = devices.path();
   EXPECT_EQ(find_gpus({}, folder), Gpus{});
   EXPECT_EQ(find_gpus("0,1", folder), Gpus{}) << "a variable makes no devices";
-  for (const auto* name : {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia", "null"})
-    std::ofstream{devices / name};
+  for (const auto* name : {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia", "null"}) devices.write(name, "");
   EXPECT_EQ(find_gpus({}, folder), (Gpus{"0", "1"}));
   EXPECT_EQ(find_gpus("1", folder), Gpus{"1"});
   EXPECT_EQ(find_gpus("GPU-8f2a,MIG-1", folder), (Gpus{"GPU-8f2a", "MIG-1"}));

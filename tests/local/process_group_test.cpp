@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/local/temporary_folder.hpp"
+#include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::local {
 namespace {
@@ -35,9 +35,9 @@ class ProcessGroupTest : public testing::Test {
  protected:
   ProcessSpec shell(const std::string& script) const {
     return {.arguments = {"/bin/sh", "-c", script},
-            .environment = {"PATH=/usr/bin:/bin", "FOLDER=" + folder_.string()},
-            .output_path = (folder_ / "logs" / "out").string(),
-            .error_path = (folder_ / "logs" / "err").string()};
+            .environment = {"PATH=/usr/bin:/bin", "FOLDER=" + folder_.path()},
+            .output_path = (folder_.file("logs") / "out").string(),
+            .error_path = (folder_.file("logs") / "err").string()};
   }
   static ProcessEvent next(ProcessGroup& group) {
     pollfd readable{.fd = group.event_fd(), .events = POLLIN};
@@ -60,16 +60,15 @@ class ProcessGroupTest : public testing::Test {
   }
   /// The pid that a script wrote into a file of its folder, once it is there.
   pid_t pid_in(const std::string& file) const {
-    EXPECT_TRUE(becomes_true([&] { return text_of(folder_ / file).ends_with('\n'); })) << file;
-    return std::stoi(text_of(folder_ / file));
+    EXPECT_TRUE(becomes_true([&] { return fakes::text_of(folder_.file(file)).ends_with('\n'); })) << file;
+    return std::stoi(fakes::text_of(folder_.file(file)));
   }
   static bool is_alive(pid_t pid) {
-    const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
+    const std::string stat = fakes::text_of("/proc/" + std::to_string(pid) + "/stat");
     return !stat.empty() && stat.find(") Z ") == std::string::npos;
   }
 
-  const TemporaryFolder temporary_;
-  const std::filesystem::path& folder_ = temporary_.path();
+  const fakes::TemporaryFolder folder_;
 };
 
 TEST_F(ProcessGroupTest, EndsAsTheProgramEnds) {
@@ -90,8 +89,8 @@ TEST_F(ProcessGroupTest, GivesTheProgramItsFilesItsEnvironmentAndNothingElse) {
   spec.working_directory = "/";
   auto group = started(spec);
   EXPECT_EQ(ended(group), ProcessEnded{});
-  EXPECT_EQ(text_of(spec.error_path), "err\n");
-  const std::string output = text_of(spec.output_path);
+  EXPECT_EQ(fakes::text_of(spec.error_path), "err\n");
+  const std::string output = fakes::text_of(spec.output_path);
   EXPECT_THAT(output, HasSubstr("ONLY=this"));
   EXPECT_THAT(output, testing::Not(HasSubstr("HOME=")));
   EXPECT_THAT(output, testing::EndsWith("/\n4\n"));  // ls holds 0, 1, 2 and the folder itself.
@@ -104,13 +103,13 @@ TEST_F(ProcessGroupTest, AppendsBothStreamsToOneFileWhenTheyAreOne) {
     auto group = started(spec);
     EXPECT_EQ(ended(group), ProcessEnded{});
   }
-  EXPECT_EQ(text_of(spec.output_path), "one\ntwo\nthree\none\ntwo\nthree\n");
+  EXPECT_EQ(fakes::text_of(spec.output_path), "one\ntwo\nthree\none\ntwo\nthree\n");
 }
 
 TEST_F(ProcessGroupTest, SwallowsAnyAmountOfOutput) {
   auto group = started(shell("head -c 20000000 /dev/zero"));
   EXPECT_EQ(ended(group), ProcessEnded{});
-  EXPECT_EQ(std::filesystem::file_size(folder_ / "logs" / "out"), 20'000'000U);
+  EXPECT_EQ(std::filesystem::file_size(folder_.file("logs") / "out"), 20'000'000U);
 }
 
 TEST_F(ProcessGroupTest, SaysWhyAProgramCannotBeStarted) {
@@ -123,8 +122,8 @@ TEST_F(ProcessGroupTest, SaysWhyAProgramCannotBeStarted) {
     const auto* refused = std::get_if<ProcessNotStarted>(&event);
     return refused == nullptr ? std::string{"it started"} : refused->message;
   };
-  std::ofstream{folder_ / "plain"} << "no program\n";
-  const std::string plain = (folder_ / "plain").string();
+  std::ofstream{folder_.file("plain")} << "no program\n";
+  const std::string plain = folder_.file("plain").string();
   EXPECT_EQ(refusal([](ProcessSpec& spec) { spec.arguments = {"no-such-program"}; }),
             "exec \"no-such-program\": executable file not found in $PATH");
   EXPECT_EQ(refusal([](ProcessSpec& spec) { spec.arguments = {"/no/such/program"}; }),

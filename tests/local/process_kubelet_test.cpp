@@ -8,19 +8,20 @@
 #include <functional>
 #include <optional>
 
-#include "tests/local/temporary_folder.hpp"
+#include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::local {
 namespace {
 
 using namespace std::chrono_literals;
+using fakes::text_of;
 using testing::HasSubstr;
 
 class ProcessKubeletTest : public testing::Test {
  protected:
   ProcessKubeletTest() {
-    options_.log_folder = folder_.path() / "logs";
-    options_.inherited = {{"PATH", "/usr/bin:/bin"}, {"FOLDER", folder_.path().string()}};
+    options_.log_folder = folder_.file("logs");
+    options_.inherited = {{"PATH", "/usr/bin:/bin"}, {"FOLDER", folder_.path()}};
     options_.secrets = {{"s3", {{"KEY", "k"}}}};
   }
   void start() { kubelet_ = std::make_unique<ProcessKubelet>(api_, clock_, options_); }
@@ -65,7 +66,7 @@ class ProcessKubeletTest : public testing::Test {
   }
   static json terminated(const json& pod) { return pod["status"]["containerStatuses"][0]["state"]["terminated"]; }
 
-  TemporaryFolder folder_;
+  fakes::TemporaryFolder folder_;
   SystemClock clock_;
   MemoryApi api_{clock_};
   ProcessKubeletOptions options_;
@@ -79,11 +80,11 @@ TEST_F(ProcessKubeletTest, RunsAPodToItsEndAndWritesEachPhase) {
   EXPECT_EQ(running["spec"]["nodeName"], "local");
   EXPECT_EQ(running["status"]["podIP"], "127.0.0.1");
   EXPECT_EQ(running["status"]["containerStatuses"][0]["ready"], true);
-  std::ofstream{folder_ / "go"};
+  std::ofstream{folder_.file("go")};
   const json ended = await_phase("Failed");
   EXPECT_EQ(terminated(ended)["exitCode"], 7);
   EXPECT_EQ(terminated(ended)["reason"], "Error");
-  EXPECT_EQ(text_of(folder_.path() / "logs" / "p-0.log"), "hello\ndone\n");
+  EXPECT_EQ(text_of(folder_.file("logs") / "p-0.log"), "hello\ndone\n");
 }
 
 TEST_F(ProcessKubeletTest, ASignalIsToldAs128PlusItsNumber) {
@@ -114,7 +115,7 @@ TEST_F(ProcessKubeletTest, PodsOfAJobLogByAttemptAndRank) {
       R"([{"name": "RANK", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['trainyard.dev/rank']"}}}])");
   create(pod);
   await_phase("Succeeded");
-  EXPECT_EQ(text_of(folder_.path() / "logs" / "attempt-2" / "rank-1.log"), "1\nbad\n");
+  EXPECT_EQ(text_of(folder_.file("logs") / "attempt-2" / "rank-1.log"), "1\nbad\n");
 }
 
 TEST_F(ProcessKubeletTest, StreamsMayBeKeptApart) {
@@ -122,8 +123,8 @@ TEST_F(ProcessKubeletTest, StreamsMayBeKeptApart) {
   start();
   create(shell_pod("echo out; echo err >&2"));
   await_phase("Succeeded");
-  EXPECT_EQ(text_of(folder_.path() / "logs" / "p-0.stdout.log"), "out\n");
-  EXPECT_EQ(text_of(folder_.path() / "logs" / "p-0.stderr.log"), "err\n");
+  EXPECT_EQ(text_of(folder_.file("logs") / "p-0.stdout.log"), "out\n");
+  EXPECT_EQ(text_of(folder_.file("logs") / "p-0.stderr.log"), "err\n");
 }
 
 TEST_F(ProcessKubeletTest, AProgramThatCannotBeStartedFailsThePodAsAContainerRuntimeDoes) {
@@ -158,21 +159,21 @@ TEST_F(ProcessKubeletTest, ADeletedPodGetsSigtermAndGoesWhenItHasEnded) {
   create(shell_pod("trap 'echo asked; exit 91' TERM; echo up; while :; do sleep 0.01; done"));
   await_phase("Running");
   // The shell's trap stands once its first line is out.
-  ASSERT_TRUE(comes_true([&] { return !text_of(folder_.path() / "logs" / "p-0.log").empty(); }));
+  ASSERT_TRUE(comes_true([&] { return !text_of(folder_.file("logs") / "p-0.log").empty(); }));
   ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0"));
   const json last =
       await([](const json& pod) { return pod.is_object() && pod["status"].value("phase", "") == "Failed"; });
   EXPECT_EQ(terminated(last)["exitCode"], 91);
   await_deletion();
-  EXPECT_THAT(text_of(folder_.path() / "logs" / "p-0.log"), testing::EndsWith("asked\n"));
+  EXPECT_THAT(text_of(folder_.file("logs") / "p-0.log"), testing::EndsWith("asked\n"));
 }
 
 TEST_F(ProcessKubeletTest, APodThatIgnoresSigtermIsKilledAfterItsGrace) {
   start();
   create(shell_pod("trap '' TERM; echo $$$$ >$FOLDER/pid; while :; do sleep 0.1; done"));
   await_phase("Running");
-  ASSERT_TRUE(comes_true([&] { return text_of(folder_ / "pid").ends_with('\n'); }));
-  const pid_t pid = std::stoi(text_of(folder_ / "pid"));
+  ASSERT_TRUE(comes_true([&] { return text_of(folder_.file("pid")).ends_with('\n'); }));
+  const pid_t pid = std::stoi(text_of(folder_.file("pid")));
   ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0", {.uid = {}, .grace_period_seconds = 1}));
   await_deletion();
   EXPECT_NE(::kill(pid, 0), 0);
@@ -182,8 +183,8 @@ TEST_F(ProcessKubeletTest, APodDeletedWithoutGraceIsKilledAtOnce) {
   start();
   create(shell_pod("trap '' TERM; echo $$$$ >$FOLDER/pid; while :; do sleep 0.1; done"));
   await_phase("Running");
-  ASSERT_TRUE(comes_true([&] { return text_of(folder_ / "pid").ends_with('\n'); }));
-  const pid_t pid = std::stoi(text_of(folder_ / "pid"));
+  ASSERT_TRUE(comes_true([&] { return text_of(folder_.file("pid")).ends_with('\n'); }));
+  const pid_t pid = std::stoi(text_of(folder_.file("pid")));
   ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0", {.uid = {}, .grace_period_seconds = 0}));
   EXPECT_TRUE(comes_true([&] { return ::kill(pid, 0) != 0; }));
 }
@@ -196,14 +197,14 @@ TEST_F(ProcessKubeletTest, InitContainersRunBeforeTheOthersAndTheirFailureIsTheP
                    {{"name", "two"}, {"command", {"/bin/sh", "-c", "echo two >>$FOLDER/order"}}}});
   create(pod);
   await_phase("Succeeded");
-  EXPECT_EQ(text_of(folder_.path() / "logs" / "p-0.log"), "one\ntwo\n");
+  EXPECT_EQ(text_of(folder_.file("logs") / "p-0.log"), "one\ntwo\n");
 
   json failing = shell_pod("echo never", "failing");
   failing["spec"]["initContainers"] = json::array({{{"name", "one"}, {"command", {"/bin/false"}}}});
   create(failing);
   EXPECT_EQ(await_phase("Failed", "failing")["status"]["initContainerStatuses"][0]["state"]["terminated"]["exitCode"],
             1);
-  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "logs" / "failing.log"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("logs") / "failing.log"));
 }
 
 TEST_F(ProcessKubeletTest, SideContainersRunBesideTheWorkerAndLogApart) {
@@ -212,8 +213,8 @@ TEST_F(ProcessKubeletTest, SideContainersRunBesideTheWorkerAndLogApart) {
   pod["spec"]["containers"].push_back({{"name", "side"}, {"command", {"/bin/sh", "-c", "echo side"}}});
   create(pod);
   await_phase("Succeeded");
-  EXPECT_EQ(text_of(folder_.path() / "logs" / "p-0.log"), "main\n");
-  EXPECT_EQ(text_of(folder_.path() / "logs" / "p-0.side.log"), "side\n");
+  EXPECT_EQ(text_of(folder_.file("logs") / "p-0.log"), "main\n");
+  EXPECT_EQ(text_of(folder_.file("logs") / "p-0.side.log"), "side\n");
 }
 
 TEST_F(ProcessKubeletTest, GpusAreGivenOutUntilThereAreNone) {
@@ -221,7 +222,7 @@ TEST_F(ProcessKubeletTest, GpusAreGivenOutUntilThereAreNone) {
   start();
   create(shell_pod("echo $CUDA_VISIBLE_DEVICES", "without"));
   await_phase("Succeeded", "without");
-  EXPECT_EQ(text_of(folder_.path() / "logs" / "without.log"), "-1\n");
+  EXPECT_EQ(text_of(folder_.file("logs") / "without.log"), "-1\n");
   const auto with_gpus = [](const std::string& name, int count) {
     json pod = shell_pod("echo $CUDA_VISIBLE_DEVICES; while ! [ -e $FOLDER/go ]; do sleep 0.01; done", name);
     pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = count;
@@ -234,20 +235,20 @@ TEST_F(ProcessKubeletTest, GpusAreGivenOutUntilThereAreNone) {
   const json condition = await(has_condition, "second")["status"]["conditions"][0];
   EXPECT_EQ(condition["reason"], "Unschedulable");
   EXPECT_EQ(condition["message"], "0/1 nodes are available: 1 Insufficient nvidia.com/gpu (2 wanted, 1 free)");
-  std::ofstream{folder_ / "go"};
+  std::ofstream{folder_.file("go")};
   await_phase("Succeeded", "first");
   await_phase("Succeeded", "second");
-  EXPECT_EQ(text_of(folder_.path() / "logs" / "first.log"), "0,1\n");
-  EXPECT_EQ(text_of(folder_.path() / "logs" / "second.log"), "0,1\n");
+  EXPECT_EQ(text_of(folder_.file("logs") / "first.log"), "0,1\n");
+  EXPECT_EQ(text_of(folder_.file("logs") / "second.log"), "0,1\n");
 }
 
 TEST_F(ProcessKubeletTest, NothingIsLeftWhenItIsDestroyed) {
   start();
   create(shell_pod("trap '' TERM; setsid sleep 1000 & echo $$$$ $! >$FOLDER/pids; while :; do sleep 0.1; done"));
   await_phase("Running");
-  ASSERT_TRUE(comes_true([&] { return text_of(folder_ / "pids").ends_with('\n'); }));
+  ASSERT_TRUE(comes_true([&] { return text_of(folder_.file("pids")).ends_with('\n'); }));
   kubelet_.reset();
-  std::istringstream pids{text_of(folder_ / "pids")};
+  std::istringstream pids{text_of(folder_.file("pids"))};
   for (pid_t pid = 0; pids >> pid;) EXPECT_NE(::kill(pid, 0), 0);
 }
 

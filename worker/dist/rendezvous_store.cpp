@@ -88,7 +88,7 @@ Result<c10::intrusive_ptr<c10d::Store>> open_store(const launcher::GroupEnvironm
   options.port = environment.has_launcher ? environment.store_port : environment.master_port;
   options.waitWorkers = false;
   options.timeout = deadline;
-  launcher::FileDescriptor listener;
+  FileDescriptor listener;
   if (hosts) {
     const auto reach =
         launcher::is_loopback(environment.master_address) ? launcher::Reach::loopback : launcher::Reach::everywhere;

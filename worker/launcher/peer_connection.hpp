@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "common/file_descriptor.hpp"
 #include "common/result.hpp"
-#include "worker/launcher/file_descriptor.hpp"
 #include "worker/launcher/frame.hpp"
 #include "worker/launcher/peer_message.hpp"
 

@@ -12,7 +12,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "worker/launcher/file_descriptor.hpp"
+#include "common/file_descriptor.hpp"
 
 namespace trainyard::launcher {
 namespace {

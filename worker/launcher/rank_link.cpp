@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "common/contract.hpp"
-#include "worker/launcher/file_descriptor.hpp"
+#include "common/file_descriptor.hpp"
 #include "worker/launcher/number.hpp"
 #include "worker/launcher/rank_message.hpp"
 

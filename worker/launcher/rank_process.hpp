@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "common/file_descriptor.hpp"
 #include "common/result.hpp"
-#include "worker/launcher/file_descriptor.hpp"
 #include "worker/launcher/options.hpp"
 #include "worker/launcher/rank_message.hpp"
 

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "common/file_descriptor.hpp"
 #include "common/result.hpp"
-#include "worker/launcher/file_descriptor.hpp"
 #include "worker/launcher/tcp.hpp"
 
 namespace trainyard::launcher {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/file_descriptor.hpp"
 #include "common/result.hpp"
-#include "worker/launcher/file_descriptor.hpp"
 
 /// TCP at the operating system's edge: every socket is non-blocking and closed on exec.
 namespace trainyard::launcher {

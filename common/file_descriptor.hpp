@@ -4,9 +4,9 @@
 
 #include <utility>
 
-namespace trainyard::launcher {
+namespace trainyard {
 
-/// Owns one open file; closes it in the end.
+/// Owns one open file descriptor, or none.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -33,4 +33,4 @@ class FileDescriptor {
   int number_ = -1;
 };
 
-}  // namespace trainyard::launcher
+}  // namespace trainyard
