@@ -279,6 +279,17 @@ TEST_F(ProgramTest, SigintLetsTheRanksEndAndIsExitCode130) {
   EXPECT_THAT(outcome.out, HasSubstr("Stopped\n"));
 }
 
+TEST_F(ProgramTest, ACommandThatIsStoppedIsToldSoBesideItsOutput) {
+  auto group = start({"run", "--nproc", "1", "--", "sh", "-c",
+                      "trap 'echo saved; exit 0' TERM; touch $FOLDER/up; while :; do sleep 0.05; done"});
+  const pid_t pid = pid_of(group);
+  ASSERT_TRUE(appears("up"));
+  ::kill(pid, SIGINT);
+  const Outcome outcome = end_of(group);
+  EXPECT_EQ(outcome.out, "saved\n");
+  EXPECT_THAT(outcome.err, HasSubstr("Stopping: the ranks save and end. Ctrl-C again kills them.\n"));
+}
+
 TEST_F(ProgramTest, SigintStillLetsTheRanksEndWhenNobodyReadsTheOutputAnyMore) {
   const std::string job =
       shell_job("trap 'touch $FOLDER/saved; exit 91' TERM; touch $FOLDER/up; while :; do sleep 0.05; done");
