@@ -81,11 +81,12 @@ Result<Preparation> prepare(const Document& document, const Machine& machine, co
   auto new_folders = missing_folders(document.object, job->object, machine.claims);
   if (!new_folders) return tl::unexpected(new_folders.error());
   if (job->object.at("spec").contains("training") && !is_found(machine.kubelet.worker_program)) {
-    return fail(ErrorKind::not_found,
-                fmt::format("the program {} was not found; name it by --worker, or build it and use "
-                            "build/release/bin/trainyard: scripts/setup build && cmake --preset release && "
-                            "cmake --build build/release --target trainyard trainyard-worker trainyard-rank",
-                            machine.kubelet.worker_program));
+    return fail(
+        ErrorKind::not_found,
+        fmt::format("the program {} was not found; name it by --worker, or build it and use "
+                    "build/release/bin/trainyard: scripts/setup build && cmake --preset release && "
+                    "cmake --build build/release --target trainyard trainyard-worker trainyard-rank trainyard-store",
+                    machine.kubelet.worker_program));
   }
   return Preparation{.job = *std::move(job), .new_folders = *std::move(new_folders)};
 }
