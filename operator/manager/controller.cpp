@@ -117,8 +117,8 @@ void Controller::on_mount_failure(const resource::MountFailure& failure) {
 }
 
 void Controller::enqueue_owner(const resource::Metadata& owned) {
-  const auto job = owned.labels.find(std::string{contract::label_job});
-  if (job != owned.labels.end()) queue_.add({owned.name_space, job->second});
+  // Not by the label, because users can edit labels.
+  if (owned.controller) queue_.add({owned.name_space, owned.controller->name});
 }
 
 void Controller::count_first_list() {

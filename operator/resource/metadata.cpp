@@ -29,6 +29,7 @@ Result<Metadata> parse_metadata(const nlohmann::json& object) {
       item.require("uid");
       item.read("uid", owner.uid);
       item.read("controller", owner.is_controller);
+      item.read("name", owner.name);
       if (owner.is_controller) metadata.controller = owner;
     });
   });

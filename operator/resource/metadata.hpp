@@ -15,6 +15,7 @@ namespace trainyard::resource {
 struct OwnerReference {
   std::string uid;
   bool is_controller = false;
+  std::string name;
   bool operator==(const OwnerReference&) const = default;
 };
 

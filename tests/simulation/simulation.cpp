@@ -188,8 +188,7 @@ void Simulation::wake_job(const control::ObjectKey& job) {
 }
 
 void Simulation::wake_owner(const resource::Metadata& owned) {
-  const auto job = owned.labels.find(std::string{contract::label_job});
-  if (job != owned.labels.end()) wake_job({.name_space = owned.name_space, .name = job->second});
+  if (owned.controller) wake_job({.name_space = owned.name_space, .name = owned.controller->name});
 }
 
 /// One turn of the operator. Whether it had anything to do.

@@ -77,6 +77,18 @@ TEST_F(ControllerTest, ReplacesAGroupWhenAPodGoes) {
       eventually([&] { return (*api_.get(kube::training_jobs, "ns", "a"))["status"].value("attempt", 0) == 2; }));
 }
 
+TEST_F(ControllerTest, IsWokenByAPodWhoseLabelNamesAnotherJob) {
+  const auto controller = start();
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
+  const auto status = [&] { return api_.get(kube::training_jobs, "ns", "a")->value("status", json::object()); };
+  ASSERT_TRUE(eventually([&] { return status().value("formed", false); }));
+  const std::string pod = api_.list(kube::pods, {.name_space = "ns"})->items.front()["metadata"]["name"];
+  const json other = {{"metadata", {{"labels", {{"trainyard.dev/job", "other"}}}}}};
+  ASSERT_TRUE(api_.patch(kube::pods, "ns", pod, kube::PatchType::merge, other));
+  ASSERT_TRUE(api_.remove(kube::pods, "ns", pod));
+  EXPECT_TRUE(eventually([&] { return status().value("attempt", 0) == 2; }));
+}
+
 TEST_F(ControllerTest, TellsWhyTheVolumesOfAPodDoNotMount) {
   const auto controller = start();
   ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));

@@ -15,7 +15,7 @@ TEST(ParseMetadata, KeepsWhatWeReadAndDropsTheRest) {
       "labels": {"x": "y"}, "annotations": {"k": "v"}, "managedFields": [{}],
       "creationTimestamp": "2026-11-21T10:00:00Z",
       "deletionTimestamp": "2026-11-21T10:00:05Z", "deletionGracePeriodSeconds": 5,
-      "ownerReferences": [{"uid": "other"}, {"uid": "owner", "controller": true}]}})"));
+      "ownerReferences": [{"uid": "other"}, {"uid": "owner", "name": "job", "controller": true}]}})"));
   ASSERT_TRUE(metadata) << metadata.error().message;
   EXPECT_EQ(*metadata, (Metadata{.name = "a",
                                  .name_space = "ns",
@@ -27,7 +27,7 @@ TEST(ParseMetadata, KeepsWhatWeReadAndDropsTheRest) {
                                  .creation_time = *parse_rfc3339("2026-11-21T10:00:00Z"),
                                  .deletion_time = *parse_rfc3339("2026-11-21T10:00:05Z"),
                                  .deletion_grace = std::chrono::seconds{5},
-                                 .controller = OwnerReference{"owner", true}}));
+                                 .controller = OwnerReference{"owner", true, "job"}}));
 }
 
 struct WrongMetadata {
