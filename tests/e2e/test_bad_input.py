@@ -4,6 +4,7 @@ import json
 
 import pytest
 from harness.jobs import Job, a_job, a_template, actor, synthetic_training, worker
+from harness.waiting import eventually
 
 
 def refusal(kube, manifest: dict) -> str:
@@ -75,7 +76,8 @@ def test_a_rank_0_whose_name_does_not_resolve_is_said_at_once_and_ends_the_attem
                   environment={"TRAINYARD_RENDEZVOUS_SECONDS": "15"})
     job = Job.apply(kube, a_job("lost", restart=NO_RESTART, template=a_template(lost), training=synthetic_training(max_steps=4)))
     job.wait_for("says whom it waits for", lambda s: "rank 1 of 2 has not come" in s.get("message", ""), within=60)
-    assert "the name no-such-host.invalid does not resolve" in kube.logs(job.pod_name(1, 1))
+    eventually("rank 1 says why it does not come", lambda: kube.logs(job.pod_name(1, 1)),
+               lambda log: "the name no-such-host.invalid does not resolve" in log, within=10)
     status = job.wait_for_phase("Failed")
     assert status["attempts"][0]["exitCode"] == 94
 
