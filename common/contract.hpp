@@ -76,10 +76,11 @@ inline constexpr int exit_hang = 95;        ///< The rank made no progress and w
 inline constexpr int exit_storage = 96;     ///< Storage failed for longer than it is retried.
 
 // The termination message of a pod of ours is one JSON object, at most 4096 bytes:
-//   {"reason": "PeerLost", "exitCode": 90, "rank": 1, "message": "...", "culprit": 0, "progress": {"step": 120, ...}}
-// `rank`: the global rank that speaks, `culprit`: the global rank that it names as the cause, where it knows one,
-// `progress`: what the pod's first rank reported last, in the words of /status: what happened after the last poll would
-// be lost without it.
+//   {"reason": "PeerLost", "exitCode": 90, "rank": 1, "message": "...", "culprit": 0, "culpritExitCode": 93,
+//    "progress": {"step": 120, ...}}
+// `rank`: the global rank that speaks. `culprit` and `culpritExitCode`: the global rank that it names as the cause,
+// where it knows one, and how that one ended, where its launcher has said so. `progress`: what the pod's first rank
+// reported last, in the words of /status: what happened after the last poll would be lost without it.
 inline constexpr std::size_t termination_message_bytes_max = 4096;
 
 // `GET /status` on the status port answers one JSON object; fields that do not apply yet are left out:

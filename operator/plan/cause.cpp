@@ -50,6 +50,13 @@ std::string describe_ending(const Ending& ending) {
   return text;
 }
 
+/// Of a container that ended by itself.
+Cause cause_of_code(int code) {
+  const bool is_infrastructure =
+      code == contract::exit_fenced || code == contract::exit_rendezvous || code == contract::exit_storage;
+  return is_infrastructure ? Cause::infrastructure : Cause::application;
+}
+
 Suspect accuse_failed(const Observed& observed, const Member& member, Time now) {
   const Ending& ending = *member.ending;
   const int code = ending.exit_code.value_or(-1);
@@ -71,8 +78,8 @@ Suspect accuse_failed(const Observed& observed, const Member& member, Time now) 
     suspect.witness = Witness::asked_to_stop;
     suspect.cause = Cause::infrastructure;
     suspect.waits_until = witness_deadline(ending.at, now);
-  } else if (code == contract::exit_fenced || code == contract::exit_rendezvous || code == contract::exit_storage) {
-    suspect.cause = Cause::infrastructure;
+  } else {
+    suspect.cause = cause_of_code(code);
   }
   return suspect;
 }
@@ -157,6 +164,13 @@ void blame_named_peer(const Suspect& witness, const std::vector<Member>& members
   loss.exit_code = member.ending ? member.ending->exit_code : std::nullopt;
   loss.pod = member.pod != nullptr ? member.pod->metadata.name : std::string{};
   loss.node = member.pod != nullptr ? member.pod->node_name : std::string{};
+  if (const auto& told = witness.member->ending->culprit_exit_code) {
+    // Its launcher has told its peers how it ended; only its kubelet is slow to say the same.
+    loss.exit_code = told;
+    loss.cause = cause_of_code(*told);
+    loss.is_final = *told == contract::exit_do_not_restart;
+    return;
+  }
   // Its peers lost it and its kubelet has not said that it ended: its node is probably lost, which the API server needs
   // 40-50 s to see.
   if (member.state == MemberState::running) add_node(loss.lost_nodes, loss.node);

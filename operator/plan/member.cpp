@@ -42,6 +42,9 @@ void read_termination_message(const std::string& text, const Observed& observed,
   if (const auto culprit = number("culprit"); culprit && *culprit >= 0) {
     ending.culprit = *culprit / ranks_per_pod(observed.job.spec.gpus_per_pod);
   }
+  if (const auto code = number("culpritExitCode"); code && *code >= 0 && *code <= 255) {
+    ending.culprit_exit_code = static_cast<int>(*code);
+  }
   if (const auto progress = message.find("progress"); progress != message.end() && progress->is_object()) {
     ending.progress = read_progress_report(*progress, observed.job.status.attempt, ending.at.value_or(Time{}));
   }

@@ -23,6 +23,7 @@ struct Ending {
   std::string reason;                      ///< "OOMKilled", "Evicted", "PeerLost", ...
   std::string message;                     ///< What the worker wrote last.
   std::optional<std::int64_t> culprit;     ///< The pod (its rank label) that the worker names as the cause.
+  std::optional<int> culprit_exit_code;    ///< How that one ended, as it told the worker.
   std::optional<ProgressReport> progress;  ///< How far the worker says it came.
   std::optional<Time> at;
 };

@@ -7,10 +7,13 @@ namespace trainyard::launcher {
 RankEnd end_of_others(const GroupFailure& failure) {
   if (!failure.culprit)
     return {.exit_code = failure.exit_code, .reason = failure.reason, .message = failure.message, .culprit = {}};
-  return {.exit_code = contract::exit_peer_lost,
-          .reason = "PeerLost",
-          .message = failure.message,
-          .culprit = failure.culprit};
+  RankEnd end{.exit_code = contract::exit_peer_lost,
+              .reason = "PeerLost",
+              .message = failure.message,
+              .culprit = failure.culprit};
+  // One that only fell silent has not said how it ended.
+  if (failure.exit_code != contract::exit_peer_lost) end.culprit_exit_code = failure.exit_code;
+  return end;
 }
 
 }  // namespace trainyard::launcher

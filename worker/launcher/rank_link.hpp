@@ -36,10 +36,11 @@ struct RankProgress {
 
 /// Why a rank ends, for the termination message.
 struct RankEnd {
-  int exit_code = 0;                    ///< contract::exit_*
-  std::string reason;                   ///< One CamelCase word: "PeerLost", "Preempted", "InvalidData", ...
-  std::string message;                  ///< What was tried, what came back, what to do.
-  std::optional<std::int64_t> culprit;  ///< The global rank that caused it, where it is another one.
+  int exit_code = 0;                     ///< contract::exit_*
+  std::string reason;                    ///< One CamelCase word: "PeerLost", "Preempted", "InvalidData", ...
+  std::string message;                   ///< What was tried, what came back, what to do.
+  std::optional<std::int64_t> culprit;   ///< The global rank that caused it, where it is another one.
+  std::optional<int> culprit_exit_code;  ///< How that one ended, where its launcher has said so.
   bool operator==(const RankEnd&) const = default;
 };
 

@@ -28,6 +28,7 @@ json packet_of(const RankEnd& end) {
   object["message"] =
       truncate(end.message, rank_message_bytes_max / 8);  // An escaped byte takes up to six, and the rest needs room.
   if (end.culprit) object["culprit"] = *end.culprit;
+  if (end.culprit_exit_code) object["culpritExitCode"] = *end.culprit_exit_code;
   return object;
 }
 
@@ -37,6 +38,7 @@ RankEnd end_from(const json& object) {
   end.reason = object.at("reason").get<std::string>();
   end.message = object.at("message").get<std::string>();
   if (const auto culprit = object.find("culprit"); culprit != object.end()) end.culprit = culprit->get<std::int64_t>();
+  if (const auto code = object.find("culpritExitCode"); code != object.end()) end.culprit_exit_code = code->get<int>();
   return end;
 }
 

@@ -39,6 +39,7 @@ std::string make_termination_message(const RankEnd& end, const std::optional<std
   if (rank) object["rank"] = *rank;
   if (progress) object["progress"] = last_progress(*progress);
   if (end.culprit) object["culprit"] = *end.culprit;
+  if (end.culprit_exit_code) object["culpritExitCode"] = *end.culprit_exit_code;
   // Escapes make a message longer than its bytes: shorten until it fits, and then do without the progress.
   std::size_t message_bytes = contract::termination_message_bytes_max;
   std::string text = with_message(object, end.message, message_bytes);

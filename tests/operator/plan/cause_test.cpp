@@ -134,6 +134,20 @@ TEST(JudgeMembers, BlamesTheNamedPeerWhenNobodyElseSpeaksAndAvoidsItsNode) {
   EXPECT_EQ(loss->message, "rank 0 lost a peer: exit code 90 (Said): said so");
 }
 
+TEST(JudgeMembers, TakesALauncherAtItsWordOfHowItsPeerEndedAndAvoidsNoNode) {
+  const auto judged = [](int code) {
+    const std::string named = fmt::format(R"(, "culprit": 1, "culpritExitCode": {})", code);
+    return *judge(an_observed().ended(0, 90, ours(90, named))).loss;
+  };
+  EXPECT_TRUE(judged(93).is_final);
+  EXPECT_EQ(judged(93).cause, Cause::application);
+  EXPECT_EQ(judged(96).cause, Cause::infrastructure);
+  EXPECT_EQ(judged(1).rank, 1);
+  EXPECT_EQ(judged(1).exit_code, 1);
+  EXPECT_EQ(judged(1).cause, Cause::application);
+  EXPECT_TRUE(judged(1).lost_nodes.empty());
+}
+
 TEST(JudgeMembers, CountsCulpritsInPodsWhereAPodHoldsSeveralRanks) {
   const auto loss = judge(an_observed(a_job().gpus_per_pod(4)).ended(0, 90, ours(90, R"(, "culprit": 6)"))).loss;
   ASSERT_TRUE(loss);

@@ -36,7 +36,11 @@ TEST(FailureOf, NamesTheRankAndTheCause) {
 
 TEST(EndOfOthers, IsPeerLostWithTheCulpritOrTheFailureItselfWhereNobodyIs) {
   EXPECT_EQ(end_of_others({.culprit = 2, .exit_code = 1, .reason = "Error", .message = "m"}),
-            (RankEnd{.exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = "m", .culprit = 2}));
+            (RankEnd{.exit_code = contract::exit_peer_lost,
+                     .reason = "PeerLost",
+                     .message = "m",
+                     .culprit = 2,
+                     .culprit_exit_code = 1}));
   EXPECT_EQ(end_of_others({.culprit = {}, .exit_code = 94, .reason = "Rendezvous", .message = "m"}),
             (RankEnd{.exit_code = 94, .reason = "Rendezvous", .message = "m", .culprit = {}}));
 }

@@ -37,8 +37,9 @@ bool is_together(const LauncherProcess& launcher) {
   return launcher.has_printed("linked rank is running") && launcher.has_printed("the group is together");
 }
 
-json peer_lost(std::int64_t rank, std::int64_t culprit, const std::string& message) {
-  return {{"reason", "PeerLost"}, {"exitCode", 90}, {"rank", rank}, {"culprit", culprit}, {"message", message}};
+json peer_lost(std::int64_t rank, std::int64_t culprit, int culprit_exit_code, const std::string& message) {
+  return {{"reason", "PeerLost"}, {"exitCode", 90},     {"rank", rank},
+          {"culprit", culprit},   {"message", message}, {"culpritExitCode", culprit_exit_code}};
 }
 
 json without_progress(json message) {
@@ -104,7 +105,7 @@ TEST(Launcher, EndsTheGroupWhenARankFailsAndPassesItsWordsOn) {
   stopwatch.print("rank 1 exits by itself, until rank 0's launcher has ended");
   EXPECT_EQ(one.termination_message(),
             (json{{"reason", "InvalidData"}, {"exitCode", 93}, {"rank", 1}, {"message", "rank 1: there is no data"}}));
-  EXPECT_EQ(without_progress(zero.termination_message()), peer_lost(0, 1, "rank 1: there is no data"));
+  EXPECT_EQ(without_progress(zero.termination_message()), peer_lost(0, 1, 93, "rank 1: there is no data"));
 }
 
 TEST(Launcher, EndsTheGroupWhenARankIsKilled) {
@@ -123,7 +124,7 @@ TEST(Launcher, EndsTheGroupWhenARankIsKilled) {
     const std::string message = "rank " + std::to_string(victim) + " was killed by signal 9 (SIGKILL)";
     EXPECT_EQ(without_progress(killed.termination_message()),
               (json{{"reason", "Killed"}, {"exitCode", 137}, {"rank", victim}, {"message", message}}));
-    EXPECT_EQ(without_progress(other.termination_message()), peer_lost(1 - victim, victim, message));
+    EXPECT_EQ(without_progress(other.termination_message()), peer_lost(1 - victim, victim, 137, message));
   }
 }
 
@@ -147,7 +148,7 @@ TEST(Launcher, KillsProgramsThatKnowNothingOfItWithTheGroup) {
   one.touch("termination-log.go");
   EXPECT_EQ(zero.wait(), 90);
   stopwatch.print("rank 1 exits, until a deaf rank 0 is killed and its launcher has ended");
-  EXPECT_EQ(zero.termination_message(), peer_lost(0, 1, "rank 1 exited with code 3; its log says why"));
+  EXPECT_EQ(zero.termination_message(), peer_lost(0, 1, 3, "rank 1 exited with code 3; its log says why"));
 }
 
 TEST(Launcher, KillsARankThatIsStoppedAndNamesIt) {

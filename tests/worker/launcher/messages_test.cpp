@@ -31,7 +31,8 @@ TEST(RankMessages, AreReadBackAsTheyWereSent) {
       Beat{},
       progress,
       RankProgress{.phase = "Loading"},
-      RankEnd{.exit_code = 90, .reason = "PeerLost", .message = "rank 1 is gone", .culprit = 1},
+      RankEnd{
+          .exit_code = 90, .reason = "PeerLost", .message = "rank 1 is gone", .culprit = 1, .culprit_exit_code = 137},
       RankEnd{.exit_code = 0, .reason = "Completed", .message = "", .culprit = {}}};
   for (const RankMessage& message : messages) {
     const auto read = decode_rank_message(encode(message));

@@ -65,7 +65,8 @@ TEST(Supervisor, EndsAsPeerLostWhenTheVerdictNamesAnother) {
   EXPECT_EQ(supervisor.end(), (RankEnd{.exit_code = contract::exit_peer_lost,
                                        .reason = "PeerLost",
                                        .message = "rank 0 was killed by signal 9 (SIGKILL)",
-                                       .culprit = 0}));
+                                       .culprit = 0,
+                                       .culprit_exit_code = 137}));
 }
 
 TEST(Supervisor, TellsItsRanksOfTheVerdictThenKillsThem) {
