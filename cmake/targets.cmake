@@ -33,12 +33,12 @@ function(trainyard_use_torch_headers target)
   endif()
 endfunction()
 
-# Everything that the sanitizer builds build and run: all unit tests without torch, and those torch tests that ask for it.
+# Everything that the sanitizer builds build and run: all unit tests without torch, and those other tests that ask for it.
 add_custom_target(sanitized_tests)
 
-# trainyard_test(<name> SOURCES <files> LINK <targets> [LABELS unit|integration] [TIMEOUT <seconds>] [TORCH [SANITIZED]])
-# Every test is an executable of GoogleTest cases, one ctest entry for each executable. TORCH: it links LibTorch, and then runs
-# under the sanitizers only when SANITIZED says so.
+# trainyard_test(<name> SOURCES <files> LINK <targets> [LABELS unit|integration] [TIMEOUT <seconds>] [TORCH] [SANITIZED])
+# Every test is an executable of GoogleTest cases, one ctest entry for each executable. TORCH: it links LibTorch. Unit tests without
+# torch run under the sanitizers too; others only when SANITIZED says so.
 function(trainyard_test name)
   cmake_parse_arguments(arg "TORCH;SANITIZED" "LABELS;TIMEOUT" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
@@ -54,7 +54,7 @@ function(trainyard_test name)
     set(arg_TIMEOUT 120)
   endif()
   set(is_sanitized OFF)
-  if(arg_LABELS STREQUAL "unit" AND (arg_SANITIZED OR NOT arg_TORCH))
+  if(arg_SANITIZED OR (arg_LABELS STREQUAL "unit" AND NOT arg_TORCH))
     set(is_sanitized ON)
   endif()
   # ThreadSanitizer is for the folders that have threads.
