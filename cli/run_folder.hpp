@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "common/clock.hpp"
-#include "common/result.hpp"
 #include "common/file_descriptor.hpp"
+#include "common/result.hpp"
 
 namespace trainyard::cli {
 

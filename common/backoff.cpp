@@ -12,8 +12,8 @@ std::chrono::milliseconds backoff_delay(const Backoff& backoff, std::int64_t fai
   if (failures <= 0) return std::chrono::milliseconds{0};
   const auto max = static_cast<double>(backoff.max.count());
   // pow overflows to infinity for many failures, which min() then cuts to max.
-  const double delay = std::min(max, static_cast<double>(backoff.initial.count()) *
-                                         std::pow(backoff.factor, static_cast<double>(failures - 1)));
+  const double delay = std::min(
+      max, static_cast<double>(backoff.initial.count()) * std::pow(backoff.factor, static_cast<double>(failures - 1)));
   const double scale = 1.0 + backoff.jitter_share * (2.0 * random - 1.0);
   return std::chrono::milliseconds{static_cast<std::int64_t>(delay * scale)};
 }

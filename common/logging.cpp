@@ -16,20 +16,28 @@ std::atomic<Format> process_format{Format::text};
 
 std::string_view to_string(Level level) {
   switch (level) {
-    case Level::debug: return "debug";
-    case Level::info: return "info";
-    case Level::warn: return "warn";
-    case Level::error: return "error";
+    case Level::debug:
+      return "debug";
+    case Level::info:
+      return "info";
+    case Level::warn:
+      return "warn";
+    case Level::error:
+      return "error";
   }
   return "";
 }
 
 spdlog::level::level_enum to_spdlog(Level level) {
   switch (level) {
-    case Level::debug: return spdlog::level::debug;
-    case Level::info: return spdlog::level::info;
-    case Level::warn: return spdlog::level::warn;
-    case Level::error: return spdlog::level::err;
+    case Level::debug:
+      return spdlog::level::debug;
+    case Level::info:
+      return spdlog::level::info;
+    case Level::warn:
+      return spdlog::level::warn;
+    case Level::error:
+      return spdlog::level::err;
   }
   return spdlog::level::off;
 }
@@ -74,9 +82,17 @@ std::string format_line(Format format, Level level, std::string_view time, std::
   return line;
 }
 
-void debug(std::string_view message, Fields fields) { write(Level::debug, message, fields); }
-void info(std::string_view message, Fields fields) { write(Level::info, message, fields); }
-void warn(std::string_view message, Fields fields) { write(Level::warn, message, fields); }
-void error(std::string_view message, Fields fields) { write(Level::error, message, fields); }
+void debug(std::string_view message, Fields fields) {
+  write(Level::debug, message, fields);
+}
+void info(std::string_view message, Fields fields) {
+  write(Level::info, message, fields);
+}
+void warn(std::string_view message, Fields fields) {
+  write(Level::warn, message, fields);
+}
+void error(std::string_view message, Fields fields) {
+  write(Level::error, message, fields);
+}
 
 }  // namespace trainyard::logging

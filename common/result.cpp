@@ -16,20 +16,34 @@ tl::unexpected<Error> fail(std::string_view context, const Error& error) {
 
 std::string_view to_string(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::invalid: return "invalid";
-    case ErrorKind::not_found: return "not_found";
-    case ErrorKind::already_exists: return "already_exists";
-    case ErrorKind::conflict: return "conflict";
-    case ErrorKind::gone: return "gone";
-    case ErrorKind::unauthorized: return "unauthorized";
-    case ErrorKind::forbidden: return "forbidden";
-    case ErrorKind::throttled: return "throttled";
-    case ErrorKind::unavailable: return "unavailable";
-    case ErrorKind::timeout: return "timeout";
-    case ErrorKind::corrupt: return "corrupt";
-    case ErrorKind::io: return "io";
-    case ErrorKind::cancelled: return "cancelled";
-    case ErrorKind::internal: return "internal";
+    case ErrorKind::invalid:
+      return "invalid";
+    case ErrorKind::not_found:
+      return "not_found";
+    case ErrorKind::already_exists:
+      return "already_exists";
+    case ErrorKind::conflict:
+      return "conflict";
+    case ErrorKind::gone:
+      return "gone";
+    case ErrorKind::unauthorized:
+      return "unauthorized";
+    case ErrorKind::forbidden:
+      return "forbidden";
+    case ErrorKind::throttled:
+      return "throttled";
+    case ErrorKind::unavailable:
+      return "unavailable";
+    case ErrorKind::timeout:
+      return "timeout";
+    case ErrorKind::corrupt:
+      return "corrupt";
+    case ErrorKind::io:
+      return "io";
+    case ErrorKind::cancelled:
+      return "cancelled";
+    case ErrorKind::internal:
+      return "internal";
   }
   check(false, "an ErrorKind without a name");
   return "";

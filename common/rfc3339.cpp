@@ -66,7 +66,9 @@ std::chrono::minutes take_offset(std::string_view& text, bool& ok) {
 
 }  // namespace
 
-std::string format_rfc3339(Time time) { return format_seconds(fields_of(time)) + "Z"; }
+std::string format_rfc3339(Time time) {
+  return format_seconds(fields_of(time)) + "Z";
+}
 
 std::string format_rfc3339_micro(Time time) {
   const Fields fields = fields_of(time);

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "common/result.hpp"
 #include "common/file_descriptor.hpp"
+#include "common/result.hpp"
 
 namespace trainyard::local {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/clock.hpp"
-#include "local/container.hpp"
 #include "common/file_descriptor.hpp"
+#include "local/container.hpp"
 #include "local/log_files.hpp"
 #include "local/memory_api.hpp"
 

@@ -14,7 +14,8 @@ TEST(ParseDuration, ReadsEachUnitAndTheirSums) {
 }
 
 TEST(ParseDuration, RefusesWhatIsNoDurationAndSaysHowToWriteOne) {
-  for (const std::string text : {"", "5", "m", "-5s", "5 s", "5s3m", "5s5s", "1.5h", "5d", "99999999999999999999s", "200000h"}) {
+  for (const std::string text :
+       {"", "5", "m", "-5s", "5 s", "5s3m", "5s5s", "1.5h", "5d", "99999999999999999999s", "200000h"}) {
     const auto duration = parse_duration(text);
     ASSERT_FALSE(duration) << text;
     EXPECT_EQ(duration.error().kind, ErrorKind::invalid);

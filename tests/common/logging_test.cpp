@@ -18,8 +18,9 @@ TEST(FormatLine, IsReadableTextForPeople) {
 }
 
 TEST(FormatLine, KeepsGoingOnBytesThatAreNoUtf8) {
-  EXPECT_EQ(format_line(Format::json, Level::info, time, "output", {{"line", "\xff"}}),
-            "{\"time\":\"2026-11-21T10:00:00.123000Z\",\"level\":\"info\",\"message\":\"output\",\"line\":\"\xef\xbf\xbd\"}");
+  EXPECT_EQ(
+      format_line(Format::json, Level::info, time, "output", {{"line", "\xff"}}),
+      "{\"time\":\"2026-11-21T10:00:00.123000Z\",\"level\":\"info\",\"message\":\"output\",\"line\":\"\xef\xbf\xbd\"}");
 }
 
 }  // namespace

@@ -24,8 +24,9 @@ TEST(ParseRfc3339, ReadsFractionsAndOffsets) {
 }
 
 TEST(ParseRfc3339, RefusesEverythingElse) {
-  for (const std::string text : {"", "2026-11-21", "2026-11-21T10:00:00", "2026-13-21T10:00:00Z", "2026-02-30T10:00:00Z",
-                                 "2026-11-21T24:00:00Z", "2026-11-21T10:00:00.Z", "2026-11-21T10:00:00Zjunk", "+026-11-21T10:00:00Z"}) {
+  for (const std::string text :
+       {"", "2026-11-21", "2026-11-21T10:00:00", "2026-13-21T10:00:00Z", "2026-02-30T10:00:00Z", "2026-11-21T24:00:00Z",
+        "2026-11-21T10:00:00.Z", "2026-11-21T10:00:00Zjunk", "+026-11-21T10:00:00Z"}) {
     EXPECT_FALSE(parse_rfc3339(text)) << text;
   }
 }
