@@ -61,8 +61,16 @@ class Installation:
 
     def kill_all(self) -> None:
         """SIGKILL to every operator, as a node's memory pressure or a power cut would."""
+        before = {pod["metadata"]["name"]: _restarts(pod) for pod in self.pods()}
         killed = self.cluster.kill_inside("trainyard-operator")
         assert killed > 0, "no operator ran"
+        # Until the kubelet has seen it the pods still look ready.
+        eventually("the kubelet has noticed", self.pods, lambda pods: killed <= sum(
+            not _is_ready(pod) or _restarts(pod) > before.get(pod["metadata"]["name"], 0) for pod in pods))
+
+
+def _restarts(pod: dict) -> int:
+    return sum(container["restartCount"] for container in pod["status"].get("containerStatuses", []))
 
 
 def _is_ready(pod: dict) -> bool:
