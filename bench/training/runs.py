@@ -32,7 +32,7 @@ def run_ranks(command, variables):
     ranks = []
     for rank in range(WORLD_SIZE):
         environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(WORLD_SIZE), "RANK": str(rank),
-                       "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(WORLD_SIZE), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
+                       "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(WORLD_SIZE), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1",
                        **variables}
         ranks.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     outputs = [rank.communicate() for rank in ranks]

@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "common/contract.hpp"
 #include "worker/dist/torch_error.hpp"
 
 namespace trainyard::dist {
@@ -83,11 +82,6 @@ Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, launcher::
   } catch (const std::exception& error) {
     return lost(what, message_of(error));
   }
-}
-
-launcher::RankEnd end_after(const Error& error, const launcher::RankLink& link) {
-  if (auto failure = link.group_failure()) return *failure;
-  return {.exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = error.message, .culprit = {}};
 }
 
 }  // namespace trainyard::dist

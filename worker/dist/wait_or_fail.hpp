@@ -20,8 +20,4 @@ namespace trainyard::dist {
 [[nodiscard]] Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, launcher::RankLink& link,
                                         std::chrono::milliseconds deadline, std::string_view what);
 
-/// How a rank should end after such an error, and after any error of a Communicator: PeerLost with the launcher's
-/// culprit where it named one.
-[[nodiscard]] launcher::RankEnd end_after(const Error& error, const launcher::RankLink& link);
-
 }  // namespace trainyard::dist

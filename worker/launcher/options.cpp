@@ -97,7 +97,8 @@ std::string usage() {
          "  TRAINYARD_RENDEZVOUS_SECONDS    for the group to come together (600)\n"
          "  TRAINYARD_HEARTBEAT_SECONDS     after which a silent rank or launcher is lost (10); raise it to halt a "
          "rank in a debugger\n"
-         "  TRAINYARD_HANG_SECONDS          after which a rank without progress is killed (600)\n"
+         "  TRAINYARD_HANG_SECONDS          after which a rank that trains or validates without progress is killed "
+         "(600)\n"
          "  TRAINYARD_GRACE_SECONDS         from SIGTERM until the pod is killed (30)\n";
 }
 

@@ -5,7 +5,6 @@
 #include <stdexcept>
 #include <thread>
 
-#include "common/contract.hpp"
 #include "tests/worker/fakes/fake_rank_link.hpp"
 
 namespace trainyard::dist {
@@ -63,17 +62,6 @@ TEST(WaitOrFail, EndsAtItsDeadlineThoughNobodyReportedAFailure) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().kind, ErrorKind::timeout);
   EXPECT_EQ(done.error().message, "the sum was not done after 0 s: a rank did not take part");
-}
-
-TEST(EndAfter, NamesTheCulpritWhereTheLauncherKnowsOne) {
-  const Error error{.kind = ErrorKind::unavailable, .message = "the sum failed", .retry_after = {}};
-  FakeRankLink link;
-  EXPECT_EQ(
-      end_after(error, link),
-      (launcher::RankEnd{
-          .exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = "the sum failed", .culprit = {}}));
-  link.break_group(lost_rank_3());
-  EXPECT_EQ(end_after(error, link), lost_rank_3());
 }
 
 }  // namespace
