@@ -1,13 +1,17 @@
 # One library per folder. The link lines below are the only arrows between folders.
 
-# trainyard_library(<name> SOURCES <files> [PUBLIC <targets>] [PRIVATE <targets>]): the target trainyard_<name>.
-# A folder that holds only headers becomes an INTERFACE library.
+# trainyard_library(<name> SOURCES <files> [PUBLIC <targets>] [PRIVATE <targets>] [HEADERS <target>]): the target trainyard_<name>.
+# A folder that holds only headers becomes an INTERFACE library. HEADERS: whose precompiled headers it uses, if not common's.
 function(trainyard_library name)
-  cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(arg "" "HEADERS" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   set(target trainyard_${name})
   if(arg_SOURCES)
     add_library(${target} STATIC ${arg_SOURCES})
     target_link_libraries(${target} PUBLIC trainyard_compiler ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+    if(NOT arg_HEADERS)
+      set(arg_HEADERS trainyard_headers)
+    endif()
+    trainyard_use_headers(${target} ${arg_HEADERS})
   else()
     add_library(${target} INTERFACE)
     target_link_libraries(${target} INTERFACE trainyard_compiler ${arg_PUBLIC} ${arg_PRIVATE})
@@ -17,20 +21,28 @@ endfunction()
 # trainyard_torch_library(<name> ...): the same, on LibTorch and with its precompiled headers.
 function(trainyard_torch_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
-  trainyard_library(${name} SOURCES ${arg_SOURCES} PUBLIC ${arg_PUBLIC} torch::cpu PRIVATE ${arg_PRIVATE})
-  trainyard_use_torch_headers(trainyard_${name})
+  trainyard_library(${name} SOURCES ${arg_SOURCES} PUBLIC ${arg_PUBLIC} torch::cpu PRIVATE ${arg_PRIVATE} HEADERS trainyard_torch_headers)
 endfunction()
 
-function(trainyard_use_torch_headers target)
-  get_target_property(kind ${target} TYPE)
-  if(NOT kind STREQUAL "INTERFACE_LIBRARY")
-    target_precompile_headers(${target} REUSE_FROM trainyard_torch_headers)
-    # The precompiled header is made with -fPIC; an executable's -fPIE would not match it.
-    if(kind STREQUAL "EXECUTABLE")
-      set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-      target_compile_options(${target} PRIVATE -fPIC)
-    endif()
+# trainyard_use_headers(<target> <headers>): <target> reuses the precompiled headers of <headers>, if there are any for this compiler.
+function(trainyard_use_headers target headers)
+  target_link_libraries(${target} PRIVATE ${headers})
+  get_target_property(precompiled ${headers} PRECOMPILE_HEADERS)
+  if(NOT precompiled)
+    return()
   endif()
+  target_precompile_headers(${target} REUSE_FROM ${headers})
+  # The precompiled header is made with -fPIC; an executable's -fPIE would not match it.
+  get_target_property(kind ${target} TYPE)
+  if(kind STREQUAL "EXECUTABLE")
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
+endfunction()
+
+# trainyard_test_library(<name> SOURCES <files> [PUBLIC <targets>] [PRIVATE <targets>]): a library of the tests, with their headers.
+function(trainyard_test_library name)
+  trainyard_library(${name} ${ARGN} HEADERS trainyard_test_headers)
 endfunction()
 
 # Everything that the sanitizer builds build and run: all unit tests without torch, and those other tests that ask for it.
@@ -45,7 +57,9 @@ function(trainyard_test name)
   target_link_libraries(${name} PRIVATE trainyard_compiler ${arg_LINK} GTest::gmock GTest::gtest_main)
   if(arg_TORCH)
     target_link_libraries(${name} PRIVATE torch::cpu)
-    trainyard_use_torch_headers(${name})
+    trainyard_use_headers(${name} trainyard_torch_headers)
+  else()
+    trainyard_use_headers(${name} trainyard_test_headers)
   endif()
   if(NOT arg_LABELS)
     set(arg_LABELS unit)

@@ -34,7 +34,7 @@ def link_lines() -> dict[str, set[str]]:
     for lists in tracked("*CMakeLists.txt"):
         text = re.sub(r"#.*", "", (SOURCE / lists).read_text())
         for name, body in re.findall(r"trainyard_(?:torch_)?library\(\s*(\w+)([^)]*)\)", text):
-            direct[name] = set(re.findall(r"trainyard_(\w+)", body)) - {"torch_headers", "compiler"}
+            direct[name] = set(re.findall(r"trainyard_(\w+)", body)) - {"headers", "torch_headers", "test_headers", "compiler"}
     closed = {}
     for name in direct:
         seen, open_names = set(), [name]
