@@ -74,7 +74,7 @@ class Batch {
 
   Result<void> run(std::size_t connection_count) {
     while (done_count_ < progress_.size()) {
-      start_what_is_due(connection_count);
+      if (auto started = start_what_is_due(connection_count); !started) return started;
       if (auto moved = move(); !moved) return moved;
       if (done_count_ < progress_.size()) wait(connection_count);
     }
@@ -106,16 +106,22 @@ class Batch {
     return take_what_ended();
   }
 
-  void start_what_is_due(std::size_t connection_count) {
+  Result<void> start_what_is_due(std::size_t connection_count) {
     for (Progress& one : progress_) {
-      if (running_count_ >= connection_count) return;
+      if (running_count_ >= connection_count) return {};
       if (one.is_done || one.transfer || one.due > now()) continue;
       one.started = now();
+      auto request = one.call->make();
+      if (!request) {
+        if (auto again = plan_another_try(one, fail(one.call->doing, request.error()).value()); !again) return again;
+        continue;
+      }
       one.transfer =
-          std::make_unique<HttpTransfer>(connections_.take(), one.call->make(), tuning_, stall_timeout(*one.call));
+          std::make_unique<HttpTransfer>(connections_.take(), std::move(*request), tuning_, stall_timeout(*one.call));
       curl_multi_add_handle(connections_.multi(), one.transfer->handle());
       ++running_count_;
     }
+    return {};
   }
 
   Result<void> take_what_ended() {

@@ -21,8 +21,9 @@ namespace trainyard::storage {
 
 /// Something to be done by HTTP, again and again until it succeeds or cannot.
 struct HttpCall {
-  std::string doing;                  ///< "put s3://bucket/key": begins the messages of what never got a reply.
-  std::function<HttpRequest()> make;  ///< Called for every try, so that signatures are fresh.
+  std::string doing;  ///< "put s3://bucket/key": begins the messages of what never got a reply.
+  /// Called for every try, so that signatures are fresh. Its error is as good as a reply's.
+  std::function<Result<HttpRequest>()> make;
   /// Judges a reply of any status. Transient errors are tried again, and corrupt ones a few times.
   std::function<Result<void>(const HttpReply&)> accept;
   bool retries_conflict = true;                       ///< Whether ErrorKind::conflict is transient here.

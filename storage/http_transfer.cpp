@@ -82,6 +82,7 @@ HttpTransfer::HttpTransfer(CURL* handle, HttpRequest request, const HttpTuning& 
   curl_easy_setopt(handle_, CURLOPT_HEADERDATA, this);
   curl_easy_setopt(handle_, CURLOPT_WRITEFUNCTION, &take_body);
   curl_easy_setopt(handle_, CURLOPT_WRITEDATA, this);
+  if (request_.is_direct) curl_easy_setopt(handle_, CURLOPT_NOPROXY, "*");
   if (!tuning.ca_bundle.empty()) curl_easy_setopt(handle_, CURLOPT_CAINFO, tuning.ca_bundle.c_str());
   set_up_body();
   for (const auto& [name, value] : request_.headers) {

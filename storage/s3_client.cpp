@@ -1,50 +1,87 @@
 #include "storage/s3_client.hpp"
 
+#include <curl/curl.h>
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
-#include "common/clock.hpp"
+#include "common/logging.hpp"
 #include "storage/s3_error.hpp"
+#include "storage/xml.hpp"
 
 namespace trainyard::storage {
+namespace {
+
+// Nothing for what is no date.
+std::optional<Time> parse_date(const std::string& text) {
+  const time_t seconds = ::curl_getdate(text.c_str(), nullptr);
+  if (seconds < 0) return std::nullopt;
+  return Time{std::chrono::seconds{seconds}};
+}
+
+}  // namespace
 
 S3Client::S3Client(S3Config config, HttpTuning tuning) : config_(std::move(config)), http_(std::move(tuning)) {}
 
-HttpRequest S3Client::sign(S3Request request) const {
+Result<HttpRequest> S3Client::sign(S3Request request, Remedies& remedies) const {
+  auto credentials = config_.credentials->get();
+  if (!credentials) return tl::unexpected(credentials.error());
+  remedies.used = std::move(*credentials);
   // A signature holds for minutes: the calendar is asked at each one.
-  const std::string date = amz_date(SystemClock{}.now());
+  const std::string date = amz_date(now());
   std::string path = "/";
   if (config_.path_style) path += percent_encoded(config_.bucket, false) + (request.object.empty() ? "" : "/");
   path += percent_encoded(request.object, true);
   request.headers["host"] = config_.host;
   request.headers["x-amz-date"] = date;
   request.headers["x-amz-content-sha256"] = request.payload_hash;
-  if (!config_.credentials.session_token.empty())
-    request.headers["x-amz-security-token"] = config_.credentials.session_token;
+  if (!remedies.used.session_token.empty()) request.headers["x-amz-security-token"] = remedies.used.session_token;
   const SignedParts parts{.method = request.method,
                           .path = path,
                           .query = request.query,
                           .headers = request.headers,
                           .payload_hash = request.payload_hash};
-  request.headers["authorization"] = authorization(parts, config_.credentials, {config_.region, "s3"}, date);
+  request.headers["authorization"] = authorization(parts, remedies.used, {config_.region, "s3"}, date);
   const std::string query = canonical_query(request.query);
-  return {.method = std::move(request.method),
-          .url = fmt::format("{}{}{}{}", config_.endpoint(), path, query.empty() ? "" : "?", query),
-          .headers = std::move(request.headers),
-          .body = std::move(request.body),
-          .into = request.into,
-          .deadline = request.deadline};
+  return HttpRequest{.method = std::move(request.method),
+                     .url = fmt::format("{}{}{}{}", config_.endpoint(), path, query.empty() ? "" : "?", query),
+                     .headers = std::move(request.headers),
+                     .body = std::move(request.body),
+                     .into = request.into,
+                     .deadline = request.deadline};
+}
+
+bool S3Client::remedy(const HttpReply& reply, Remedies& remedies) {
+  const std::string code = xml::text_of(reply.body, "Code");
+  if (code == "ExpiredToken" && !remedies.has_renewed) {
+    remedies.has_renewed = true;
+    config_.credentials->refuse(remedies.used);
+    return true;
+  }
+  if (code == "RequestTimeTooSkewed" && !remedies.has_set_clock) {
+    remedies.has_set_clock = true;
+    const auto date = parse_date(reply.header("date"));
+    if (!date) return false;
+    clock_error_ = std::chrono::duration_cast<std::chrono::milliseconds>(*date - config_.clock->now());
+    logging::warn("this machine's clock is wrong; requests are signed with the server's time",
+                  {{"seconds", std::chrono::duration_cast<std::chrono::seconds>(clock_error_.load()).count()}});
+    return true;
+  }
+  return false;
 }
 
 Result<void> S3Client::perform(std::span<const S3Call> calls, std::size_t connection_count, OnError on_error) {
   std::vector<HttpCall> http_calls;
-  for (const S3Call& call : calls) {
+  std::vector<Remedies> remedies(calls.size());
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const S3Call& call = calls[i];
     http_calls.push_back({.doing = fmt::format("{} at {}", call.doing, config_.endpoint()),
-                          .make = [this, &call] { return sign(call.make()); },
-                          .accept = [this, &call](const HttpReply& reply) -> Result<void> {
+                          .make = [this, &call, &done = remedies[i]] { return sign(call.make(), done); },
+                          .accept = [this, &call, &done = remedies[i]](const HttpReply& reply) -> Result<void> {
                             if (reply.status / 100 == 2) return call.accept(reply);
                             const Error error = s3_error(reply, call.doing, config_);
+                            if (remedy(reply, done)) return fail(ErrorKind::unavailable, error.message);
                             return call.refuse ? call.refuse(reply, error) : tl::unexpected(error);
                           },
                           .retries_conflict = call.retries_conflict,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -40,7 +41,8 @@ struct S3Call {
   std::function<Result<void>(const HttpReply&, const Error&)> refuse = {};
 };
 
-/// Signed S3 requests with retries. Any thread may call.
+/// Signed S3 requests with retries. A request that the server refuses because the credentials are expired, or because
+/// this machine's clock is wrong, is repeated once with new ones or with the server's time. Any thread may call.
 class S3Client {
  public:
   S3Client(S3Config config, HttpTuning tuning);
@@ -52,11 +54,22 @@ class S3Client {
                                        std::optional<std::chrono::milliseconds> patience = {});
 
   [[nodiscard]] const S3Config& config() const { return config_; }
+  /// The server's time, as far as it is known.
+  [[nodiscard]] Time now() const { return config_.clock->now() + clock_error_.load(); }
 
  private:
-  [[nodiscard]] HttpRequest sign(S3Request request) const;
+  /// What has been done about one call's refusals.
+  struct Remedies {
+    Credentials used;  // By its last try.
+    bool has_renewed = false;
+    bool has_set_clock = false;
+  };
+  [[nodiscard]] Result<HttpRequest> sign(S3Request request, Remedies& remedies) const;
+  /// Whether the request that got `reply` is to be repeated now that something has changed.
+  [[nodiscard]] bool remedy(const HttpReply& reply, Remedies& remedies);
 
   const S3Config config_;
+  std::atomic<std::chrono::milliseconds> clock_error_{};  // What is added to this machine's time.
   HttpClient http_;
 };
 

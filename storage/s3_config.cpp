@@ -3,33 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <initializer_list>
+#include <utility>
+
+#include "storage/aws_profile.hpp"
+#include "storage/credential_sources.hpp"
 
 namespace trainyard::storage {
 namespace {
-
-std::string first_of(const Environment& environment, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (const auto value = environment(name); value && !value->empty()) return *value;
-  }
-  return {};
-}
-
-Result<Credentials> credentials_of(const Environment& environment) {
-  Credentials credentials{.access_key_id = first_of(environment, {"AWS_ACCESS_KEY_ID"}),
-                          .secret_access_key = first_of(environment, {"AWS_SECRET_ACCESS_KEY"}),
-                          .session_token = first_of(environment, {"AWS_SESSION_TOKEN"})};
-  for (const auto& [name, value] : {std::pair{"AWS_ACCESS_KEY_ID", &credentials.access_key_id},
-                                    std::pair{"AWS_SECRET_ACCESS_KEY", &credentials.secret_access_key}}) {
-    if (!value->empty()) continue;
-    return fail(ErrorKind::unauthorized,
-                fmt::format("the environment has no {}: name a Secret with it in checkpoint.credentialsSecret, "
-                            "or set the variable",
-                            name));
-  }
-  return credentials;
-}
 
 struct Endpoint {
   std::string scheme;
@@ -74,16 +54,8 @@ bool fits_in_front_of_a_host(std::string_view bucket) {
 
 }  // namespace
 
-Environment process_environment() {
-  return [](const char* name) -> std::optional<std::string> {
-    const char* value = std::getenv(name);
-    return value == nullptr ? std::nullopt : std::optional<std::string>{value};
-  };
-}
-
 Result<S3Config> make_s3_config(const Uri& uri, const S3Options& options, const Environment& environment) {
-  auto credentials = credentials_of(environment);
-  if (!credentials) return fail(to_string(uri), credentials.error());
+  const AwsProfile profile = read_profile(environment);
   S3Config config{
       .bucket = uri.bucket,
       .prefix = uri.path,
@@ -91,12 +63,18 @@ Result<S3Config> make_s3_config(const Uri& uri, const S3Options& options, const 
       .scheme = "https",
       .host = {},
       .path_style = options.path_style,
-      .credentials = std::move(*credentials),
+      .credentials = nullptr,
       .ca_bundle = first_of(environment, {"AWS_CA_BUNDLE"})};
+  if (config.region.empty()) config.region = profile.value("region");
   if (config.region.empty()) config.region = "us-east-1";
+  config.credentials = std::make_shared<CredentialChain>(credential_sources(environment, config.region));
   std::string endpoint_text = options.endpoint;
   if (endpoint_text.empty()) endpoint_text = first_of(environment, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
-  if (endpoint_text.empty()) endpoint_text = fmt::format("https://s3.{}.amazonaws.com", config.region);
+  if (endpoint_text.empty()) endpoint_text = profile.value("endpoint_url");
+  if (endpoint_text.empty()) {
+    const bool is_in_china = config.region.starts_with("cn-");
+    endpoint_text = fmt::format("https://s3.{}.amazonaws.com{}", config.region, is_in_china ? ".cn" : "");
+  }
   auto endpoint = parse_endpoint(endpoint_text);
   if (!endpoint) return fail(to_string(uri), endpoint.error());
   config.scheme = endpoint->scheme;

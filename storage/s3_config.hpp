@@ -1,12 +1,13 @@
 #pragma once
 
-#include <functional>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "common/clock.hpp"
 #include "common/result.hpp"
-#include "storage/sigv4.hpp"
+#include "storage/credential_chain.hpp"
+#include "storage/environment.hpp"
 #include "storage/store.hpp"
 #include "storage/uri.hpp"
 
@@ -21,21 +22,16 @@ struct S3Config {
   std::string host;  ///< As in the Host header: with the bucket in front, unless path style; with the port, unless the
                      ///< scheme's own.
   bool path_style = false;
-  Credentials credentials;
+  std::shared_ptr<CredentialChain> credentials;
   std::string ca_bundle;  ///< A file; empty: the system's.
+  std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>();
 
   [[nodiscard]] std::string endpoint() const { return scheme + "://" + host; }
 };
 
-/// The value of an environment variable; nothing when it is unset.
-using Environment = std::function<std::optional<std::string>(const char* name)>;
-
-/// This process's.
-[[nodiscard]] Environment process_environment();
-
-/// Completes what `uri` and `options` say from the variables that the AWS SDKs read: AWS_ACCESS_KEY_ID,
-/// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL,
-/// AWS_CA_BUNDLE. ErrorKind::unauthorized without credentials, invalid for an endpoint that is no URL.
+/// Completes what `uri` and `options` say from what the AWS SDKs read: AWS_REGION, AWS_DEFAULT_REGION,
+/// AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_CA_BUNDLE, and the profile's region and endpoint_url. Credentials are
+/// those of credential_sources(), and not looked for yet. ErrorKind::invalid for an endpoint that is no URL.
 [[nodiscard]] Result<S3Config> make_s3_config(const Uri& uri, const S3Options& options, const Environment& environment);
 
 }  // namespace trainyard::storage

@@ -6,13 +6,14 @@
 #include <charconv>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "storage/server_words.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {
 namespace {
 
-constexpr std::size_t message_bytes_max = 300;
 constexpr std::chrono::seconds retry_after_max{300};
 
 struct Meaning {
@@ -92,21 +93,9 @@ std::optional<std::chrono::milliseconds> retry_after_of(const HttpReply& reply) 
   return std::min<std::chrono::milliseconds>(std::chrono::seconds{seconds}, retry_after_max);
 }
 
-void redact(std::string& text, const std::string& secret) {
-  if (secret.empty()) return;
-  for (std::size_t at = text.find(secret); at != std::string::npos; at = text.find(secret))
-    text.replace(at, secret.size(), "***");
-}
-
-// A server's words, fit for a sentence of ours.
 std::string quoted(std::string text, const S3Config& config) {
-  redact(text, config.credentials.secret_access_key);
-  redact(text, config.credentials.session_token);
-  if (text.size() > message_bytes_max) text.resize(message_bytes_max);
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
-  while (text.ends_with('.') || text.ends_with(' ')) text.pop_back();
-  return text;
+  const Credentials credentials = config.credentials->last();
+  return server_words(std::move(text), {credentials.secret_access_key, credentials.session_token});
 }
 
 // The region where the server says that the bucket is.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,7 +16,9 @@ namespace trainyard::storage {
 struct Credentials {
   std::string access_key_id;
   std::string secret_access_key;
-  std::string session_token;  ///< Empty: none.
+  std::string session_token;        ///< Empty: none.
+  std::optional<Time> expiry = {};  ///< When the server stops to take them, where that is known.
+  bool operator==(const Credentials&) const = default;
 };
 
 /// Where signatures are good.

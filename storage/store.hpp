@@ -63,14 +63,14 @@ class Store {
 
 struct S3Options {
   std::string endpoint;  ///< "https://host:port". Empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else AWS's, by region.
-  std::string region;    ///< Empty: AWS_REGION, AWS_DEFAULT_REGION, else us-east-1.
+  std::string region;    ///< Empty: AWS_REGION, AWS_DEFAULT_REGION, the profile's, else us-east-1.
   bool path_style =
       false;  ///< Endpoints without a dotted name (localhost, addresses, service names) always get path style.
 };
 
-/// A store for `uri` (file:///folder or s3://bucket/prefix). Nothing is contacted yet. Credentials come from the AWS
-/// SDKs' environment. ErrorKind::invalid for another scheme, a relative path or missing credentials, naming what would
-/// have been right.
+/// A store for `uri` (file:///folder or s3://bucket/prefix). Nothing is contacted yet. Credentials are looked for where
+/// the AWS SDKs do, at the first request. ErrorKind::invalid for another scheme or a relative path, naming what would have
+/// been right.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store(std::string_view uri, const S3Options& s3 = {});
 
 /// put() of one text.

@@ -148,7 +148,8 @@ class FaultProxy::Impl {
     const std::scoped_lock lock{mutex_};
     return decide_({.number = ++request_count_,
                     .method = head.substr(0, first_space),
-                    .target = head.substr(first_space + 1, second_space - first_space - 1)});
+                    .target = head.substr(first_space + 1, second_space - first_space - 1),
+                    .head = head});
   }
 
   void act(int client, const Fault& fault, const std::string& head, const std::string& body) {

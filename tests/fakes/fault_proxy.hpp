@@ -31,6 +31,7 @@ struct ProxiedRequest {
   int number = 0;  ///< From 1.
   std::string method;
   std::string target;  ///< "/bucket/key?query"
+  std::string head;    ///< All of it up to the body, as it came.
 };
 
 /// A TCP proxy on the loopback address in front of one HTTP server, which does harm where it is told to. One request a

@@ -5,20 +5,14 @@
 
 #include <map>
 
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/storage/environment_table.hpp"
+
 namespace trainyard::storage {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-Environment environment(std::map<std::string, std::string> more = {}) {
-  more.emplace("AWS_ACCESS_KEY_ID", "id");
-  more.emplace("AWS_SECRET_ACCESS_KEY", "secret");
-  return [more](const char* name) -> std::optional<std::string> {
-    const auto found = more.find(name);
-    return found == more.end() ? std::nullopt : std::optional{found->second};
-  };
-}
 
 const Uri uri{.scheme = Scheme::s3, .bucket = "models", .path = "run"};
 
@@ -32,66 +26,71 @@ TEST(MakeS3Config, FindsTheEndpointAsTheAwsToolsDo) {
     std::string region;
   };
   const Row rows[] = {
-      {"AWS by default", {}, environment(), "https://models.s3.us-east-1.amazonaws.com", false, "us-east-1"},
+      {"AWS by default", {}, environment_of({}), "https://models.s3.us-east-1.amazonaws.com", false, "us-east-1"},
       {"a region",
        {.endpoint = {}, .region = "eu-west-1"},
-       environment(),
+       environment_of({}),
        "https://models.s3.eu-west-1.amazonaws.com",
        false,
        "eu-west-1"},
       {"the environment's region",
        {},
-       environment({{"AWS_REGION", "eu-west-2"}, {"AWS_DEFAULT_REGION", "x"}}),
+       environment_of({{"AWS_REGION", "eu-west-2"}, {"AWS_DEFAULT_REGION", "x"}}),
        "https://models.s3.eu-west-2.amazonaws.com",
        false,
        "eu-west-2"},
       {"its older name",
        {},
-       environment({{"AWS_DEFAULT_REGION", "eu-west-3"}}),
+       environment_of({{"AWS_DEFAULT_REGION", "eu-west-3"}}),
        "https://models.s3.eu-west-3.amazonaws.com",
        false,
        "eu-west-3"},
       {"an endpoint",
        {.endpoint = "https://s3.example.com/"},
-       environment(),
+       environment_of({}),
        "https://models.s3.example.com",
        false,
        "us-east-1"},
       {"path style",
        {.endpoint = "https://s3.example.com:9000", .region = {}, .path_style = true},
-       environment(),
+       environment_of({}),
        "https://s3.example.com:9000",
        true,
        "us-east-1"},
       {"an address is always path style",
        {.endpoint = "http://10.0.0.1:9000"},
-       environment(),
+       environment_of({}),
        "http://10.0.0.1:9000",
        true,
        "us-east-1"},
       {"so is a service's bare name",
        {.endpoint = "http://minio:9000"},
-       environment(),
+       environment_of({}),
        "http://minio:9000",
        true,
        "us-east-1"},
-      {"and an IPv6 address", {.endpoint = "http://[::1]:9000"}, environment(), "http://[::1]:9000", true, "us-east-1"},
+      {"and an IPv6 address",
+       {.endpoint = "http://[::1]:9000"},
+       environment_of({}),
+       "http://[::1]:9000",
+       true,
+       "us-east-1"},
       {"the scheme's own port is not said",
        {.endpoint = "https://s3.example.com:443", .region = {}, .path_style = true},
-       environment(),
+       environment_of({}),
        "https://s3.example.com",
        true,
        "us-east-1"},
       {"the environment's endpoint",
        {},
-       environment({{"AWS_ENDPOINT_URL", "http://a:1"}, {"AWS_ENDPOINT_URL_S3", "http://b:2"}}),
+       environment_of({{"AWS_ENDPOINT_URL", "http://a:1"}, {"AWS_ENDPOINT_URL_S3", "http://b:2"}}),
        "http://b:2",
        true,
        "us-east-1"},
-      {"its general one", {}, environment({{"AWS_ENDPOINT_URL", "http://a:1"}}), "http://a:1", true, "us-east-1"},
+      {"its general one", {}, environment_of({{"AWS_ENDPOINT_URL", "http://a:1"}}), "http://a:1", true, "us-east-1"},
       {"the spec's before the environment's",
        {.endpoint = "http://c:3"},
-       environment({{"AWS_ENDPOINT_URL", "http://a:1"}}),
+       environment_of({{"AWS_ENDPOINT_URL", "http://a:1"}}),
        "http://c:3",
        true,
        "us-east-1"},
@@ -106,33 +105,37 @@ TEST(MakeS3Config, FindsTheEndpointAsTheAwsToolsDo) {
 }
 
 TEST(MakeS3Config, PutsABucketThatIsNoHostNameIntoThePath) {
-  const auto config = make_s3_config({.scheme = Scheme::s3, .bucket = "with.dots", .path = ""}, {}, environment());
+  const auto config = make_s3_config({.scheme = Scheme::s3, .bucket = "with.dots", .path = ""}, {}, environment_of({}));
   EXPECT_EQ(config->endpoint(), "https://s3.us-east-1.amazonaws.com");
 }
 
 TEST(MakeS3Config, TakesKeyTokenAndCertificates) {
-  const auto config =
-      make_s3_config(uri, {}, environment({{"AWS_SESSION_TOKEN", "token"}, {"AWS_CA_BUNDLE", "/ca.pem"}}));
-  EXPECT_EQ(config->credentials.access_key_id, "id");
-  EXPECT_EQ(config->credentials.secret_access_key, "secret");
-  EXPECT_EQ(config->credentials.session_token, "token");
+  const auto config = make_s3_config(uri, {},
+                                     environment_of({{"AWS_ACCESS_KEY_ID", "id"},
+                                                     {"AWS_SECRET_ACCESS_KEY", "secret"},
+                                                     {"AWS_SESSION_TOKEN", "token"},
+                                                     {"AWS_CA_BUNDLE", "/ca.pem"}}));
+  EXPECT_EQ(config->credentials->get(), (Credentials{"id", "secret", "token"}));
   EXPECT_EQ(config->ca_bundle, "/ca.pem");
 }
 
-TEST(MakeS3Config, NamesTheVariableThatIsMissing) {
-  for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}) {
-    const auto config = make_s3_config(uri, {}, environment({{name, ""}}));
-    ASSERT_FALSE(config);
-    EXPECT_EQ(config.error().kind, ErrorKind::unauthorized);
-    EXPECT_THAT(config.error().message, HasSubstr(name));
-    EXPECT_THAT(config.error().message, HasSubstr("credentialsSecret"));
-  }
+TEST(MakeS3Config, TakesRegionAndEndpointFromTheProfileWhenNothingElseSaysThem) {
+  const fakes::TemporaryFolder folder;
+  std::map<std::string, std::string> variables = {
+      {"AWS_PROFILE", "work"}, {"AWS_CONFIG_FILE", folder.write("config", "[profile work]\nregion = cn-north-1\n")}};
+  EXPECT_EQ(make_s3_config(uri, {}, environment_of(variables))->endpoint(),
+            "https://models.s3.cn-north-1.amazonaws.com.cn");
+  folder.write("config", "[profile work]\nregion = eu-west-1\nendpoint_url = http://a:1\n");
+  EXPECT_EQ(make_s3_config(uri, {}, environment_of(variables))->endpoint(), "http://a:1");
+  EXPECT_EQ(make_s3_config(uri, {}, environment_of(variables))->region, "eu-west-1");
+  variables["AWS_REGION"] = "eu-west-2";
+  EXPECT_EQ(make_s3_config(uri, {}, environment_of(variables))->region, "eu-west-2");
 }
 
 TEST(MakeS3Config, RefusesAnEndpointThatIsNoUrlAndRepeatsNoPassword) {
   for (const char* endpoint :
        {"s3.example.com", "ftp://a", "https://", "http://a b", "https://user:hunter2@host", "http://host/path"}) {
-    const auto config = make_s3_config(uri, {.endpoint = endpoint}, environment());
+    const auto config = make_s3_config(uri, {.endpoint = endpoint}, environment_of({}));
     ASSERT_FALSE(config) << endpoint;
     EXPECT_EQ(config.error().kind, ErrorKind::invalid);
     EXPECT_THAT(config.error().message, HasSubstr("https://host:port"));

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/storage/given_credentials.hpp"
+
 namespace trainyard::storage {
 namespace {
 
@@ -16,7 +18,7 @@ S3Config a_config() {
           .scheme = "https",
           .host = "s3.example.com",
           .path_style = true,
-          .credentials = {"id", "the-secret", "the-token"},
+          .credentials = given_credentials({"id", "the-secret", "the-token"}),
           .ca_bundle = ""};
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "storage/s3_store.hpp"
+#include "tests/storage/given_credentials.hpp"
 #include "tests/storage/versitygw.hpp"
 
 namespace trainyard::storage {
@@ -43,7 +44,7 @@ class S3Fixture : public testing::Test {
             .scheme = "http",
             .host = fmt::format("127.0.0.1:{}", port),
             .path_style = true,
-            .credentials = {Versitygw::access_key_id, Versitygw::secret_access_key, ""},
+            .credentials = given_credentials({Versitygw::access_key_id, Versitygw::secret_access_key, ""}),
             .ca_bundle = ""};
   }
   [[nodiscard]] static Versitygw& server() { return *server_; }

@@ -127,9 +127,9 @@ TEST_F(AnS3Store, SaysWhatIsWrongWithThePlaceOrTheKeyAndWhatToDo) {
       "missing bucket", good, ErrorKind::not_found, {"NoSuchBucket", "s3://no-such-bucket/", "Create the bucket"}};
   rows[0].config.bucket = "no-such-bucket";
   rows[1] = {"unknown key", good, ErrorKind::unauthorized, {"AWS_ACCESS_KEY_ID"}};
-  rows[1].config.credentials.access_key_id = "nobody";
+  rows[1].config.credentials = given_credentials({"nobody", Versitygw::secret_access_key, ""});
   rows[2] = {"wrong secret", good, ErrorKind::unauthorized, {"SignatureDoesNotMatch", "AWS_SECRET_ACCESS_KEY"}};
-  rows[2].config.credentials.secret_access_key = "wrong-secret";
+  rows[2].config.credentials = given_credentials({Versitygw::access_key_id, "wrong-secret", ""});
   rows[3] = {"wrong region", good, ErrorKind::invalid, {"region"}};
   rows[3].config.region = "eu-west-7";
   rows[4] = {"no TLS there", good, ErrorKind::unavailable, {"https://127.0.0.1"}};

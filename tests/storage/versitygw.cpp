@@ -67,9 +67,13 @@ Versitygw::Versitygw(std::uint16_t port, const std::vector<std::string>& options
   const std::string metadata = folder_.path() + "/metadata";
   std::filesystem::create_directories(buckets);
   std::filesystem::create_directories(metadata);
+  folder_.write("users.json",
+                fmt::format(R"({{"accessAccounts": {{"{0}": {{"access": "{0}", "secret": "{1}", "role": "admin"}}}}}})",
+                            other_key_id, other_secret));
   std::vector<std::string> arguments = {program(),         "--port",       fmt::format("127.0.0.1:{}", port),
                                         "--access",        access_key_id,  "--secret",
-                                        secret_access_key, "--keep-alive", "--quiet"};
+                                        secret_access_key, "--keep-alive", "--quiet",
+                                        "--iam-dir",       folder_.path()};
   arguments.insert(arguments.end(), options.begin(), options.end());
   // The metadata lie in files, for temporary folders without extended attributes.
   for (const std::string& last : {std::string{"posix"}, std::string{"--sidecar"}, metadata, buckets})

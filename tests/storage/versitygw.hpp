@@ -17,6 +17,9 @@ class Versitygw {
  public:
   static constexpr const char* access_key_id = "test-key";
   static constexpr const char* secret_access_key = "test-secret-0123456789";
+  // A second user, who may do everything too.
+  static constexpr const char* other_key_id = "other-key";
+  static constexpr const char* other_secret = "other-secret-0123456789";
 
   /// Whether scripts/setup has installed the program.
   [[nodiscard]] static bool is_installed();

@@ -174,7 +174,8 @@ TEST_F(InS3, EachOfManyStartersGetsAGeneration) {
 TEST_F(InS3, AWrongKeyOfOneRankEndsAllOfThem) {
   on_ranks(2, open_store, [this](TestRun& healthy) {
     storage::S3Config config = config_at(server().port());
-    if (healthy.communicator->rank() == 1) config.credentials.secret_access_key = "wrong";
+    if (healthy.communicator->rank() == 1)
+      config.credentials = storage::given_credentials({storage::Versitygw::access_key_id, "wrong", ""});
     TestRun run{std::make_unique<storage::S3Store>(config, tuning)};
     run.communicator = healthy.communicator;
     const auto restored = run.restore();

@@ -1,0 +1,138 @@
+#include "storage/aws_profile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+namespace trainyard::storage {
+namespace {
+
+// Ways to get credentials that other programs have.
+constexpr const char* foreign_ways[] = {"role_arn",           "source_profile",          "credential_source",
+                                        "credential_process", "web_identity_token_file", "sso_session",
+                                        "sso_start_url"};
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
+  return text;
+}
+
+std::string_view without_comment(std::string_view value) {
+  for (std::size_t i = 1; i < value.size(); ++i) {
+    const bool begins_comment = value[i] == '#' || value[i] == ';';
+    if (begins_comment && std::isspace(static_cast<unsigned char>(value[i - 1])) != 0) return value.substr(0, i);
+  }
+  return value;
+}
+
+std::string lower(std::string_view text) {
+  std::string low{text};
+  std::transform(low.begin(), low.end(), low.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return low;
+}
+
+// The profile that a line "[...]" begins; empty for a section that is none.
+std::string_view profile_of(std::string_view line, bool is_config) {
+  const std::size_t end = line.find(']');
+  if (end == std::string_view::npos) return {};
+  const std::string_view title = trimmed(line.substr(1, end - 1));
+  constexpr std::string_view word = "profile";
+  if (!is_config || title == "default") return title;
+  const bool is_profile = title.size() > word.size() && title.starts_with(word) &&
+                          std::isspace(static_cast<unsigned char>(title[word.size()])) != 0;
+  return is_profile ? trimmed(title.substr(word.size())) : std::string_view{};
+}
+
+std::string path_of(const Environment& environment, const char* variable, std::string_view file) {
+  const std::string home = first_of(environment, {"HOME"});
+  std::string path = first_of(environment, {variable});
+  if (path.empty()) return fmt::format("{}/.aws/{}", home, file);
+  return path.starts_with("~/") ? home + path.substr(1) : path;
+}
+
+void add_values(const std::string& path, bool is_config, AwsProfile& profile) {
+  std::ostringstream text;
+  text << std::ifstream{path}.rdbuf();
+  auto values = parse_profile(text.str(), profile.name, is_config);
+  if (!values) return;
+  profile.is_there = true;
+  for (auto& [key, value] : *values) profile.values[key] = std::move(value);
+}
+
+}  // namespace
+
+std::string AwsProfile::value(const std::string& key) const {
+  const auto found = values.find(key);
+  return found == values.end() ? std::string{} : found->second;
+}
+
+std::optional<std::map<std::string, std::string>> parse_profile(std::string_view text, std::string_view name,
+                                                                bool is_config) {
+  std::optional<std::map<std::string, std::string>> values;
+  bool is_inside = false;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view whole_line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view line = trimmed(whole_line);
+    if (line.empty() || line.front() == '#' || line.front() == ';') continue;
+    if (line.front() == '[') {
+      is_inside = profile_of(line, is_config) == name;
+      if (is_inside && !values) values.emplace();
+      continue;
+    }
+    const std::size_t equals = line.find('=');
+    const bool is_nested = std::isspace(static_cast<unsigned char>(whole_line.front())) != 0;
+    if (!is_inside || is_nested || equals == std::string_view::npos) continue;
+    (*values)[lower(trimmed(line.substr(0, equals)))] = trimmed(without_comment(line.substr(equals + 1)));
+  }
+  return values;
+}
+
+AwsProfile read_profile(const Environment& environment) {
+  AwsProfile profile;
+  profile.name = first_of(environment, {"AWS_PROFILE", "AWS_DEFAULT_PROFILE"});
+  profile.is_named = !profile.name.empty();
+  if (!profile.is_named) profile.name = "default";
+  const std::string config = path_of(environment, "AWS_CONFIG_FILE", "config");
+  const std::string credentials = path_of(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials");
+  profile.files = fmt::format("{} and {}", credentials, config);
+  add_values(config, true, profile);
+  add_values(credentials, false, profile);
+  return profile;
+}
+
+Result<Credentials> profile_credentials(const AwsProfile& profile) {
+  const auto refuse = [&](ErrorKind kind, std::string_view why) {
+    return fail(kind, fmt::format("the profile '{}' of {} {}", profile.name, profile.files, why));
+  };
+  if (!profile.is_there)
+    return refuse(profile.is_named ? ErrorKind::invalid : ErrorKind::not_found,
+                  profile.is_named ? "is not there, though AWS_PROFILE names it" : "is not there");
+  Credentials credentials{.access_key_id = profile.value("aws_access_key_id"),
+                          .secret_access_key = profile.value("aws_secret_access_key"),
+                          .session_token = profile.value("aws_session_token")};
+  const bool has_id = !credentials.access_key_id.empty();
+  const bool has_secret = !credentials.secret_access_key.empty();
+  // What names a role wants that role's rights and not the key's own.
+  for (const char* way : foreign_ways) {
+    if (profile.value(way).empty()) continue;
+    return refuse(ErrorKind::invalid,
+                  fmt::format("says {}, which is not offered here: give it a key (aws_access_key_id, "
+                              "aws_secret_access_key, aws_session_token), or set AWS_ROLE_ARN and "
+                              "AWS_WEB_IDENTITY_TOKEN_FILE",
+                              way));
+  }
+  if (!has_id && !has_secret) return refuse(ErrorKind::not_found, "has no aws_access_key_id");
+  if (!has_id || !has_secret)
+    return refuse(ErrorKind::invalid, has_id ? "has no aws_secret_access_key" : "has no aws_access_key_id");
+  return credentials;
+}
+
+}  // namespace trainyard::storage

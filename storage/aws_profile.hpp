@@ -1,0 +1,41 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/result.hpp"
+#include "storage/environment.hpp"
+#include "storage/sigv4.hpp"
+
+/// The files that the AWS tools keep for a user: ~/.aws/credentials and ~/.aws/config.
+namespace trainyard::storage {
+
+/// What the two files say of one profile; where both say something, the credentials file's word counts.
+struct AwsProfile {
+  std::string name;
+  std::string files;                          ///< The two paths, for messages.
+  bool is_there = false;                      ///< At least one of them has a section for it.
+  bool is_named = false;                      ///< AWS_PROFILE asks for it; else it is the one called default.
+  std::map<std::string, std::string> values;  ///< By key, in lower case.
+
+  /// Empty when there is none.
+  [[nodiscard]] std::string value(const std::string& key) const;
+};
+
+/// The values of the profile `name` in a file's text. Sections are "[name]" in the credentials file and, but for the
+/// one called default, "[profile name]" in the config file. Nested values are left out. Pure.
+[[nodiscard]] std::optional<std::map<std::string, std::string>> parse_profile(std::string_view text,
+                                                                              std::string_view name, bool is_config);
+
+/// Reads the files that AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name, else those below HOME, for the profile of
+/// AWS_PROFILE. A file that is not there, or may not be read, is as good as empty.
+[[nodiscard]] AwsProfile read_profile(const Environment& environment);
+
+/// The profile's key. not_found when it has none; invalid when it is asked for and is not there, when half of a key is
+/// there, or when it says to get credentials in a way that is not offered here (a role of another profile, a login, a
+/// program).
+[[nodiscard]] Result<Credentials> profile_credentials(const AwsProfile& profile);
+
+}  // namespace trainyard::storage

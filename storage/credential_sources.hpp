@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/result.hpp"
+#include "storage/aws_profile.hpp"
+#include "storage/credential_chain.hpp"
+#include "storage/environment.hpp"
+
+namespace trainyard::storage {
+
+/// All places where the AWS SDKs look for credentials, in their order: the environment's key, its web identity, the
+/// profile's key, the container agent (ECS, EKS pod identity), the instance's metadata. Nothing is asked yet. `region`:
+/// whose STS is asked. Files, tokens among them, are read anew each time.
+[[nodiscard]] std::vector<CredentialSource> credential_sources(const Environment& environment,
+                                                               const std::string& region);
+
+/// The URL of the container agent; not_found when none is said, invalid when it would send the token over a network
+/// without TLS: http:// is for loopback addresses and the agents' own. Pure.
+[[nodiscard]] Result<std::string> container_url(const Environment& environment);
+
+/// The URL of the instance's metadata, without a slash at the end; not_found when AWS_EC2_METADATA_DISABLED is true.
+/// Pure.
+[[nodiscard]] Result<std::string> metadata_url(const Environment& environment);
+
+/// "https://sts.eu-west-1.amazonaws.com", unless AWS_ENDPOINT_URL_STS or AWS_ENDPOINT_URL says another. Pure.
+[[nodiscard]] std::string sts_url(const Environment& environment, const std::string& region);
+
+}  // namespace trainyard::storage

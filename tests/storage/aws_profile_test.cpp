@@ -1,0 +1,101 @@
+#include "storage/aws_profile.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/storage/environment_table.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Values = std::map<std::string, std::string>;
+
+TEST(ParseProfile, ReadsWhatTheAwsToolsWrite) {
+  struct Row {
+    const char* name;
+    const char* text;
+    bool is_config;
+    std::optional<Values> values;
+  };
+  const Row rows[] = {
+      {"plain", "[work]\na = b\nC=d=e\n", false, Values{{"a", "b"}, {"c", "d=e"}}},
+      {"another section", "[home]\na = 1\n[work]\na = 2\n[last]\na = 3\n", false, Values{{"a", "2"}}},
+      {"the config file's own titles", "[profile work]\na = 1\n[work]\na = 2\n", true, Values{{"a", "1"}}},
+      {"no title of the config file in the other", "[profile work]\na = 1\n", false, std::nullopt},
+      {"comments", "# x\n; y\n[ work ] # z\na = b # c\nd = e;f\n", false, Values{{"a", "b"}, {"d", "e;f"}}},
+      {"nested values", "[work]\ns3 =\n  a = 1\nb = 2\n", false, Values{{"s3", ""}, {"b", "2"}}},
+      {"Windows' line ends", "[work]\r\na = b\r\n", false, Values{{"a", "b"}}},
+      {"twice", "[work]\na = 1\n[work]\nb = 2\n", false, Values{{"a", "1"}, {"b", "2"}}},
+      {"empty", "[work]", false, Values{}},
+      {"no such", "[other]\na = 1\n", false, std::nullopt},
+      {"no end", "[work\na = 1\n", false, std::nullopt},
+      {"nothing", "", false, std::nullopt},
+  };
+  for (const Row& row : rows) EXPECT_EQ(parse_profile(row.text, "work", row.is_config), row.values) << row.name;
+  EXPECT_EQ(parse_profile("[default]\na = 1\n", "default", true), (Values{{"a", "1"}}));
+}
+
+class ProfileFilesTest : public testing::Test {
+ protected:
+  [[nodiscard]] AwsProfile read(std::map<std::string, std::string> more = {}) const {
+    more.emplace("AWS_SHARED_CREDENTIALS_FILE", folder_.file("credentials").string());
+    more.emplace("AWS_CONFIG_FILE", folder_.file("config").string());
+    return read_profile(environment_of(std::move(more)));
+  }
+  fakes::TemporaryFolder folder_;
+};
+
+TEST_F(ProfileFilesTest, GivesTheProfilesKeyAndRegion) {
+  folder_.write("config",
+                "[default]\nregion = eu-west-1\n[profile work]\nregion = eu-west-2\naws_access_key_id = old\n");
+  folder_.write("credentials",
+                "[default]\naws_access_key_id = id\naws_secret_access_key = secret\n"
+                "[work]\naws_access_key_id = id-2\naws_secret_access_key = secret-2\naws_session_token = token-2\n");
+  EXPECT_EQ(read().value("region"), "eu-west-1");
+  EXPECT_EQ(profile_credentials(read()), (Credentials{"id", "secret", ""}));
+  const AwsProfile work = read({{"AWS_PROFILE", "work"}});
+  EXPECT_EQ(work.value("region"), "eu-west-2");
+  EXPECT_EQ(profile_credentials(work), (Credentials{"id-2", "secret-2", "token-2"}));
+}
+
+TEST_F(ProfileFilesTest, LooksBelowHome) {
+  std::filesystem::create_directories(folder_.file(".aws"));
+  folder_.write(".aws/credentials", "[default]\naws_access_key_id = id\naws_secret_access_key = secret\n");
+  folder_.write("mine", "[default]\nregion = x\n");
+  const AwsProfile profile = read_profile(environment_of({{"HOME", folder_.path()}, {"AWS_CONFIG_FILE", "~/mine"}}));
+  EXPECT_EQ(profile_credentials(profile), (Credentials{"id", "secret", ""}));
+  EXPECT_EQ(profile.value("region"), "x");
+}
+
+TEST_F(ProfileFilesTest, SaysWhatIsMissing) {
+  const auto empty = profile_credentials(read());
+  EXPECT_EQ(empty.error().kind, ErrorKind::not_found);
+  EXPECT_THAT(empty.error().message, HasSubstr("the profile 'default' of " + folder_.path()));
+  const auto named = profile_credentials(read({{"AWS_PROFILE", "work"}}));
+  EXPECT_EQ(named.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(named.error().message, HasSubstr("AWS_PROFILE"));
+  folder_.write("config", "[default]\nregion = x\n");
+  EXPECT_EQ(profile_credentials(read()).error().kind, ErrorKind::not_found);
+  folder_.write("credentials", "[default]\naws_access_key_id = id\n");
+  const auto half = profile_credentials(read());
+  EXPECT_EQ(half.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(half.error().message, HasSubstr("aws_secret_access_key"));
+}
+
+TEST_F(ProfileFilesTest, NamesAWayThatIsNotOfferedInsteadOfUsingTheWrongKey) {
+  for (const char* way : {"role_arn", "source_profile", "credential_process", "sso_session"}) {
+    folder_.write("config",
+                  std::string{"[default]\n"} + way + " = x\naws_access_key_id = id\naws_secret_access_key = hush\n");
+    const auto found = profile_credentials(read());
+    ASSERT_FALSE(found) << way;
+    EXPECT_EQ(found.error().kind, ErrorKind::invalid);
+    EXPECT_THAT(found.error().message, HasSubstr(way));
+    EXPECT_THAT(found.error().message, Not(HasSubstr("hush")));
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::storage

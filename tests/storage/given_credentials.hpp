@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "storage/credential_chain.hpp"
+
+namespace trainyard::storage {
+
+/// A chain that always gives these, and has done so before.
+inline std::shared_ptr<CredentialChain> given_credentials(const Credentials& credentials) {
+  std::vector<CredentialSource> sources = {
+      {"the test", [credentials]() -> Result<Credentials> { return credentials; }}};
+  auto chain = std::make_shared<CredentialChain>(std::move(sources));
+  [[maybe_unused]] const auto given = chain->get();
+  return chain;
+}
+
+}  // namespace trainyard::storage

@@ -1,0 +1,39 @@
+#include "storage/s3_client.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/storage/environment_table.hpp"
+#include "tests/storage/loopback_server.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+TEST(S3Client, SignsTheSessionTokenOfTheCredentialsThatItSignsWith) {
+  std::vector<std::string> said;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response&) {
+    said.push_back(request.get_header_value("x-amz-security-token"));
+    const std::string authorization = request.get_header_value("Authorization");
+    const bool has_token = authorization.find(";x-amz-security-token,") != std::string::npos;
+    said.push_back(authorization.substr(0, authorization.find('/')) + (has_token ? " with token" : ""));
+  }};
+  auto config = make_s3_config({.scheme = Scheme::s3, .bucket = "models", .path = "run"}, {.endpoint = server.url()},
+                               environment_of({}));
+  ASSERT_TRUE(config);
+  int asked = 0;
+  config->credentials =
+      std::make_shared<CredentialChain>(std::vector<CredentialSource>{{"the test", [&]() -> Result<Credentials> {
+                                                                         if (++asked == 1)
+                                                                           return Credentials{"one", "s", ""};
+                                                                         return Credentials{"two", "s", "token"};
+                                                                       }}});
+  S3Client client{*config, {}};
+  ASSERT_TRUE(client.send("get", {.method = "GET", .object = "run/a"}));
+  config->credentials->refuse(config->credentials->last());
+  ASSERT_TRUE(client.send("get", {.method = "GET", .object = "run/a"}));
+  EXPECT_EQ(said, (std::vector<std::string>{"", "AWS4-HMAC-SHA256 Credential=one", "token",
+                                            "AWS4-HMAC-SHA256 Credential=two with token"}));
+}
+
+}  // namespace
+}  // namespace trainyard::storage
