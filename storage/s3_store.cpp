@@ -7,7 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "common/logging.hpp"
 #include "storage/key.hpp"
+#include "storage/s3_orphans.hpp"
 #include "storage/s3_upload.hpp"
 #include "storage/xml.hpp"
 
@@ -196,6 +198,21 @@ Result<void> S3Store::remove(std::string_view key) {
                       return tl::unexpected(error);
                     }};
   return client_.perform({&call, 1}, 1);
+}
+
+Result<void> S3Store::remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) {
+  const std::string prefix = object_of("");
+  const auto uploads = list_uploads(client_, prefix, fmt::format("list the unfinished uploads under {}", uri_of("")));
+  if (!uploads) {
+    const ErrorKind kind = uploads.error().kind;
+    if (kind != ErrorKind::forbidden && kind != ErrorKind::invalid) return tl::unexpected(uploads.error());
+    logging::warn("unfinished uploads are left to the bucket's lifecycle rules", {{"error", uploads.error().message}});
+    return {};
+  }
+  for (const S3OpenUpload& upload : orphans(*uploads, prefix, client_.now() - tuning_.orphan_age_min, is_abandoned)) {
+    abort_upload(client_, upload.object, upload.id, fmt::format("remove what is left of {}", upload.object));
+  }
+  return {};
 }
 
 }  // namespace trainyard::storage

@@ -17,6 +17,8 @@ struct S3Tuning {
   std::int64_t page_keys = 1000;  ///< Of a list; servers give 1000 at most.
   /// Of one try to put the parts of a large object together, which may take a server minutes.
   std::chrono::milliseconds completion_deadline{600'000};
+  /// Younger uploads that nobody completed are left alone, whoever's they are.
+  std::chrono::milliseconds orphan_age_min{std::chrono::hours{1}};
 };
 
 /// Objects under a prefix of an S3 bucket. Large ones go up and come down in parts over several connections. Everything
@@ -31,10 +33,10 @@ class S3Store final : public Store {
   [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
   [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
   [[nodiscard]] Result<void> remove(std::string_view key) override;
-  /// Leaves the parts of uploads that nobody completed to the bucket's lifecycle rules.
-  [[nodiscard]] Result<void> remove_unfinished(const std::function<bool(std::string_view folder)>&) override {
-    return {};
-  }
+  /// Takes uploads that began long ago and were never completed. Where the key may not list them, or the server does
+  /// not, they are left to the bucket's lifecycle rules, and it is logged.
+  [[nodiscard]] Result<void> remove_unfinished(
+      const std::function<bool(std::string_view folder)>& is_abandoned) override;
   [[nodiscard]] bool has_conditional_create() const override { return has_conditional_create_; }
   [[nodiscard]] std::string uri_of(std::string_view key) const override;
 

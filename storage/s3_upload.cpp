@@ -171,34 +171,34 @@ bool is_forgotten(const Error& error) {
   return error.kind == ErrorKind::gone || error.kind == ErrorKind::not_found;
 }
 
-// S3's manual: parts that were on their way may arrive after an abort, which must then be repeated until none are left.
-void abort_upload(S3Client& client, const S3Upload& upload, const std::string& id) {
-  const S3Request about{.method = "DELETE", .object = upload.object, .query = {{"uploadId", id}}};
-  S3Request look = about;
-  look.method = "GET";
-  Result<HttpReply> reply;
-  for (int tries = 0; tries < abort_tries_max; ++tries) {
-    reply = client.send(fmt::format("abort an upload: {}", upload.doing), about, abort_patience);
-    // A server that knows the upload no more has nothing left to forget.
-    if (!reply && !is_forgotten(reply.error())) break;
-    reply = client.send(fmt::format("look for an aborted upload: {}", upload.doing), look, abort_patience);
-    if (!reply && is_forgotten(reply.error())) return;
-  }
-  logging::warn("parts of a failed upload may be left on the server",
-                {{"error", reply ? "they came back after each abort" : reply.error().message}});
-}
-
 Result<void> upload_once(S3Client& client, const S3Upload& upload, Pieces pieces) {
   const auto id = create_upload(client, upload);
   if (!id) return tl::unexpected(id.error());
   std::vector<Part> parts = cut(pieces, upload.part_bytes);
   auto done =
       send_parts(client, upload, *id, parts).and_then([&] { return complete_upload(client, upload, *id, parts); });
-  if (!done) abort_upload(client, upload, *id);
+  if (!done) abort_upload(client, upload.object, *id, upload.doing);
   return done;
 }
 
 }  // namespace
+
+// S3's manual: parts that were on their way may arrive after an abort, which must then be repeated until none are left.
+void abort_upload(S3Client& client, const std::string& object, const std::string& id, const std::string& doing) {
+  const S3Request about{.method = "DELETE", .object = object, .query = {{"uploadId", id}}};
+  S3Request look = about;
+  look.method = "GET";
+  Result<HttpReply> reply;
+  for (int tries = 0; tries < abort_tries_max; ++tries) {
+    reply = client.send(fmt::format("abort an upload: {}", doing), about, abort_patience);
+    // A server that knows the upload no more has nothing left to forget.
+    if (!reply && !is_forgotten(reply.error())) break;
+    reply = client.send(fmt::format("look for an aborted upload: {}", doing), look, abort_patience);
+    if (!reply && is_forgotten(reply.error())) return;
+  }
+  logging::warn("parts of an unfinished upload may be left on the server",
+                {{"object", object}, {"error", reply ? "they came back after each abort" : reply.error().message}});
+}
 
 Result<void> upload_in_parts(S3Client& client, const S3Upload& upload, Pieces pieces) {
   for (int tries = 1;; ++tries) {

@@ -25,6 +25,10 @@ struct S3Upload {
 /// parts, which is not tried for long.
 [[nodiscard]] Result<void> upload_in_parts(S3Client& client, const S3Upload& upload, Pieces pieces);
 
+/// Makes the server forget the upload `id` of `object` and its parts, which is not tried for long: what is left is
+/// logged, with `doing`.
+void abort_upload(S3Client& client, const std::string& object, const std::string& id, const std::string& doing);
+
 /// The bytes [begin, begin + bytes) of `pieces`, as pieces.
 [[nodiscard]] std::vector<std::span<const std::byte>> slice_of(Pieces pieces, std::uint64_t begin, std::uint64_t bytes);
 
