@@ -19,7 +19,8 @@ struct HttpRequest {
   std::span<std::byte> into;                     ///< Where a 2xx reply's body goes; empty: into the reply.
   /// For all of it, where the server may work in silence for long. Empty: a transfer that stalls is given up.
   std::optional<std::chrono::milliseconds> deadline;
-  bool is_direct = false;  ///< Past every proxy: for addresses that mean this machine.
+  bool follows_redirects = false;  ///< A few, and never from https to http.
+  bool is_direct = false;          ///< Past every proxy: for addresses that mean this machine.
 };
 
 struct HttpReply {

@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t reply_bytes_max = std::size_t{1} << 30;  // For replies into memory of their own.
 constexpr long slow_bytes_per_second = 1024;
 constexpr long buffer_bytes = 512L << 10;
+constexpr long redirects_max = 5;
+constexpr long ok = 200;
 
 ErrorKind kind_of(CURLcode code) {
   switch (code) {
@@ -33,6 +35,7 @@ ErrorKind kind_of(CURLcode code) {
       return ErrorKind::unavailable;
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_TOO_MANY_REDIRECTS:
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
       return ErrorKind::invalid;
@@ -44,7 +47,7 @@ ErrorKind kind_of(CURLcode code) {
 std::string_view advice_for(CURLcode code) {
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
-      return ". Check the endpoint's name, and set path style if it knows no bucket names in front of it";
+      return ". Check the endpoint's name; an S3 server that knows no bucket names in front of it wants path style";
     case CURLE_COULDNT_CONNECT:
       return ". Check the endpoint's address and port, and that the server runs";
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -84,6 +87,11 @@ HttpTransfer::HttpTransfer(CURL* handle, HttpRequest request, const HttpTuning& 
   curl_easy_setopt(handle_, CURLOPT_WRITEDATA, this);
   if (request_.is_direct) curl_easy_setopt(handle_, CURLOPT_NOPROXY, "*");
   if (!tuning.ca_bundle.empty()) curl_easy_setopt(handle_, CURLOPT_CAINFO, tuning.ca_bundle.c_str());
+  if (request_.follows_redirects) {
+    curl_easy_setopt(handle_, CURLOPT_FOLLOWLOCATION, 1L);
+    curl_easy_setopt(handle_, CURLOPT_MAXREDIRS, redirects_max);
+    curl_easy_setopt(handle_, CURLOPT_REDIR_PROTOCOLS_STR, request_.url.starts_with("https:") ? "https" : "http,https");
+  }
   set_up_body();
   for (const auto& [name, value] : request_.headers) {
     headers_ = curl_slist_append(headers_, fmt::format("{}: {}", name, value).c_str());
@@ -121,6 +129,8 @@ long HttpTransfer::status() const {
 }
 
 Result<HttpReply> HttpTransfer::finish(CURLcode code) {
+  if (is_too_long_ && status() == ok && request_.headers.contains("range"))
+    return fail(ErrorKind::invalid, "the server sends all of it when it is asked for a part: it must know Range");
   if (is_too_long_) return fail(ErrorKind::corrupt, "the reply is longer than what was asked for");
   if (code != CURLE_OK) {
     const std::string_view text = error_text_.front() != '\0' ? error_text_.data() : curl_easy_strerror(code);

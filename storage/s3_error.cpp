@@ -3,18 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 #include <string>
 #include <utility>
 
+#include "storage/http_status.hpp"
 #include "storage/server_words.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {
 namespace {
-
-constexpr std::chrono::seconds retry_after_max{300};
 
 struct Meaning {
   std::string_view code;
@@ -57,41 +54,6 @@ constexpr Meaning meanings[] = {
     {"QuotaExceeded", ErrorKind::io, "Free space there, or raise the quota"},
     {"XMinioStorageFull", ErrorKind::io, "Free space there"},
 };
-
-ErrorKind kind_of_status(long status) {
-  switch (status) {
-    case 401:
-      return ErrorKind::unauthorized;
-    case 403:
-      return ErrorKind::forbidden;
-    case 404:
-      return ErrorKind::not_found;
-    case 408:
-      return ErrorKind::timeout;
-    case 409:
-      return ErrorKind::conflict;
-    case 412:
-      return ErrorKind::already_exists;
-    case 416:
-      return ErrorKind::corrupt;
-    case 429:
-      return ErrorKind::throttled;
-    case 503:
-      return ErrorKind::throttled;
-    case 507:
-      return ErrorKind::io;
-    default:
-      return status >= 500 ? ErrorKind::unavailable : ErrorKind::invalid;
-  }
-}
-
-std::optional<std::chrono::milliseconds> retry_after_of(const HttpReply& reply) {
-  const std::string text = reply.header("retry-after");
-  std::int64_t seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc{} || end != text.data() + text.size() || seconds < 0) return std::nullopt;
-  return std::min<std::chrono::milliseconds>(std::chrono::seconds{seconds}, retry_after_max);
-}
 
 std::string quoted(std::string text, const S3Config& config) {
   const Credentials credentials = config.credentials->last();

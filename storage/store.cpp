@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "storage/environment.hpp"
 #include "storage/file_store.hpp"
 #include "storage/s3_config.hpp"
 #include "storage/s3_store.hpp"
 #include "storage/uri.hpp"
+#include "storage/web_store.hpp"
 
 namespace trainyard::storage {
 
@@ -13,6 +15,11 @@ Result<std::unique_ptr<Store>> open_store(std::string_view text, const S3Options
   auto uri = parse_uri(text);
   if (!uri) return tl::unexpected(uri.error());
   if (uri->scheme == Scheme::file) return std::make_unique<FileStore>(uri->path);
+  if (uri->scheme == Scheme::web) {
+    WebTuning tuning;
+    tuning.http.ca_bundle = first_of(process_environment(), {"AWS_CA_BUNDLE"});
+    return std::make_unique<WebStore>(std::move(*uri), std::move(tuning));
+  }
   return make_s3_config(*uri, s3, process_environment()).map([](S3Config config) -> std::unique_ptr<Store> {
     S3Tuning tuning;
     tuning.http.ca_bundle = config.ca_bundle;

@@ -68,9 +68,9 @@ struct S3Options {
       false;  ///< Endpoints without a dotted name (localhost, addresses, service names) always get path style.
 };
 
-/// A store for `uri` (file:///folder or s3://bucket/prefix). Nothing is contacted yet. Credentials are looked for where
-/// the AWS SDKs do, at the first request. ErrorKind::invalid for another scheme or a relative path, naming what would have
-/// been right.
+/// A store for `uri` (file:///folder, s3://bucket/prefix, or https://host/folder to read only). Nothing is contacted
+/// yet. Credentials are looked for where the AWS SDKs do, at the first request. ErrorKind::invalid for another scheme
+/// or a relative path, naming what would have been right.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store(std::string_view uri, const S3Options& s3 = {});
 
 /// put() of one text.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "storage/key.hpp"
 
@@ -56,18 +57,45 @@ Result<Uri> parse_s3_uri(std::string_view text) {
   return Uri{.scheme = Scheme::s3, .bucket = std::string{bucket}, .path = std::string{prefix}};
 }
 
+Result<Uri> parse_web_uri(std::string_view text) {
+  const std::size_t host_begin = text.find("://") + 3;
+  const std::size_t host_end = std::min(text.find_first_of("/?#", host_begin), text.size());
+  const std::string_view host = text.substr(host_begin, host_end - host_begin);
+  // What is before an '@', or behind a '?', could be a secret, so such a text is not repeated.
+  if (host.find('@') != std::string_view::npos || text.find_first_of("?#") != std::string_view::npos) {
+    return fail(ErrorKind::invalid,
+                "the web address holds a user name, a query or a fragment: write https://host/folder");
+  }
+  const bool is_plain = std::all_of(host.begin(), host.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '.' || c == ':' || c == '[' || c == ']' || c == '_';
+  });
+  const bool has_spaces = std::any_of(text.begin(), text.end(), [](unsigned char c) { return c <= 0x20 || c == 0x7f; });
+  const std::string_view folder = without_slashes(text.substr(host_end));
+  const bool goes_up = fmt::format("/{}/", folder).find("/../") != std::string::npos;
+  if (host.empty() || !is_plain || has_spaces || goes_up) {
+    return fail(ErrorKind::invalid, fmt::format("{} is not a folder on a web server: write https://host/folder", text));
+  }
+  return Uri{.scheme = Scheme::web,
+             .bucket = {},
+             .path = std::string{folder},
+             .origin = std::string{text.substr(0, host_end)}};
+}
+
 }  // namespace
 
 Result<Uri> parse_uri(std::string_view text) {
   if (text.starts_with(file_scheme)) return parse_file_uri(text);
   if (text.starts_with(s3_scheme)) return parse_s3_uri(text);
-  return fail(ErrorKind::invalid,
-              fmt::format("'{}' is not a storage URI: write file:///absolute/folder or s3://bucket/prefix", text));
+  if (text.starts_with("https://") || text.starts_with("http://")) return parse_web_uri(text);
+  return fail(ErrorKind::invalid, fmt::format("'{}' is not a storage URI: write file:///absolute/folder, "
+                                              "s3://bucket/prefix, or https://host/folder to read only",
+                                              text));
 }
 
 std::string to_string(const Uri& uri) {
   if (uri.scheme == Scheme::file) return fmt::format("file://{}", uri.path);
-  return uri.path.empty() ? fmt::format("s3://{}", uri.bucket) : fmt::format("s3://{}/{}", uri.bucket, uri.path);
+  const std::string place = uri.scheme == Scheme::web ? uri.origin : fmt::format("s3://{}", uri.bucket);
+  return uri.path.empty() ? place : fmt::format("{}/{}", place, uri.path);
 }
 
 }  // namespace trainyard::storage

@@ -7,17 +7,21 @@
 
 namespace trainyard::storage {
 
-enum class Scheme { file, s3 };
+enum class Scheme { file, s3, web };
 
 /// Where a store's objects are.
 struct Uri {
   Scheme scheme = Scheme::file;
   std::string bucket;  ///< s3 only.
-  std::string path;    ///< file: an absolute folder. s3: the prefix, without '/' at either end, maybe empty.
+  /// file: an absolute folder. s3: the prefix, and web: the folder on the server, without '/' at either end, maybe
+  /// empty.
+  std::string path;
+  std::string origin = {};  ///< web only: "https://host:port".
   bool operator==(const Uri&) const = default;
 };
 
-/// ErrorKind::invalid names what would have been right: file:///absolute/folder or s3://bucket/prefix.
+/// ErrorKind::invalid names what would have been right: file:///absolute/folder, s3://bucket/prefix or
+/// https://host/folder.
 [[nodiscard]] Result<Uri> parse_uri(std::string_view text);
 
 /// The text that parse_uri() reads back.

@@ -14,10 +14,14 @@ TEST(ParseUri, ReadsFoldersAndBuckets) {
             (Uri{.scheme = Scheme::file, .bucket = "", .path = "/home/me/.cache/x"}));
   EXPECT_EQ(parse_uri("s3://models"), (Uri{.scheme = Scheme::s3, .bucket = "models", .path = ""}));
   EXPECT_EQ(parse_uri("s3://models/a/b/"), (Uri{.scheme = Scheme::s3, .bucket = "models", .path = "a/b"}));
+  EXPECT_EQ(parse_uri("https://example.com:8443/data/"),
+            (Uri{.scheme = Scheme::web, .bucket = "", .path = "data", .origin = "https://example.com:8443"}));
+  EXPECT_EQ(parse_uri("http://[::1]"),
+            (Uri{.scheme = Scheme::web, .bucket = "", .path = "", .origin = "http://[::1]"}));
 }
 
 TEST(ParseUri, GivesBackWhatToStringWrote) {
-  for (const char* text : {"file:///a/b", "s3://bucket", "s3://bucket/a/b"}) {
+  for (const char* text : {"file:///a/b", "s3://bucket", "s3://bucket/a/b", "https://a/b", "http://a:1"}) {
     EXPECT_EQ(to_string(parse_uri(text).value()), text);
   }
 }
@@ -28,15 +32,21 @@ TEST(ParseUri, RefusesTheRestAndSaysWhatWouldBeRight) {
     std::string_view says;
   };
   const Row rows[] = {
-      {"", "file:///absolute/folder or s3://bucket/prefix"},
-      {"/tmp/x", "file:///absolute/folder or s3://bucket/prefix"},
-      {"gs://bucket/x", "file:///absolute/folder or s3://bucket/prefix"},
+      {"", "file:///absolute/folder, s3://bucket/prefix, or https://host/folder"},
+      {"/tmp/x", "file:///absolute/folder, s3://bucket/prefix, or https://host/folder"},
+      {"gs://bucket/x", "file:///absolute/folder, s3://bucket/prefix, or https://host/folder"},
       {"file://relative/folder", "with three slashes"},
       {"file:///", "the root folder"},
       {"file:///a/../../etc", "'..'"},
       {"s3://", "s3://bucket/prefix"},
       {"s3:///prefix", "s3://bucket/prefix"},
       {"s3://user:secret@host/x", "s3://bucket/prefix"},
+      {"https://", "https://host/folder"},
+      {"https:///data", "https://host/folder"},
+      {"https://host/a b", "https://host/folder"},
+      {"https://host/a/../b", "https://host/folder"},
+      {"https://host/a?signature=x", "holds a user name, a query or a fragment"},
+      {"https://user:secret@host/a", "holds a user name, a query or a fragment"},
       {"s3://bucket/a//b", "empty part"},
       {"s3://bucket/a/../b", "begins with a dot"},
   };
@@ -45,6 +55,9 @@ TEST(ParseUri, RefusesTheRestAndSaysWhatWouldBeRight) {
     ASSERT_FALSE(uri) << row.text;
     EXPECT_EQ(uri.error().kind, ErrorKind::invalid) << row.text;
     EXPECT_THAT(uri.error().message, HasSubstr(std::string{row.says})) << row.text;
+    if (row.text.starts_with("https://")) {
+      EXPECT_THAT(uri.error().message, testing::Not(HasSubstr("secret"))) << row.text;
+    }
   }
 }
 

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "storage/http_client.hpp"
+#include "storage/store.hpp"
+#include "storage/uri.hpp"
+
+namespace trainyard::storage {
+
+/// How a web store cuts its work up.
+struct WebTuning {
+  HttpTuning http;
+  std::uint64_t part_bytes = std::uint64_t{16} << 20;
+  std::size_t connection_count = 4;
+};
+
+/// Files below a folder of a web server, to be read only: put() and remove() are invalid. A web server tells no list of
+/// its files, so that list() and probe() read one that lies beside them: `index.txt`, with one key a line; empty lines
+/// and those that begin with '#' are skipped. The server must know Range and tell each file's length.
+class WebStore final : public Store {
+ public:
+  /// `uri`: of Scheme::web.
+  WebStore(Uri uri, WebTuning tuning);
+
+  [[nodiscard]] Result<void> probe() override;
+  [[nodiscard]] Result<void> put(std::string_view key, Pieces pieces, const PutOptions& options) override;
+  [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key) override;
+  [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
+  /// not_found when there is no index, or it names a file that is not there.
+  [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
+  [[nodiscard]] Result<void> remove(std::string_view key) override;
+  [[nodiscard]] Result<void> remove_unfinished(const std::function<bool(std::string_view folder)>&) override {
+    return {};
+  }
+  [[nodiscard]] bool has_conditional_create() const override { return false; }
+  [[nodiscard]] std::string uri_of(std::string_view key) const override;
+
+ private:
+  [[nodiscard]] Result<std::vector<ObjectInfo>> read_index(std::string_view prefix);
+  [[nodiscard]] HttpRequest request(std::string method, std::string_view key) const;
+  [[nodiscard]] Error read_only() const;
+
+  const Uri uri_;
+  const WebTuning tuning_;
+  HttpClient http_;
+};
+
+/// The keys in an index's text, sorted and each once, with sizes of 0. invalid for a line that is no key. Pure.
+[[nodiscard]] Result<std::vector<ObjectInfo>> parse_index(std::string_view text);
+
+}  // namespace trainyard::storage
