@@ -41,6 +41,19 @@ Result<Endpoint> parse_endpoint(const std::string& text) {
   return endpoint;
 }
 
+Result<std::map<std::string, std::string>> encryption_headers(const S3Options& options) {
+  std::map<std::string, std::string> headers;
+  const bool has_key = options.sse == "aws:kms" || options.sse == "aws:kms:dsse";
+  if (!options.sse.empty() && !has_key && options.sse != "AES256")
+    return fail(ErrorKind::invalid,
+                fmt::format("'{}' is no encryption of S3's: write AES256, aws:kms or aws:kms:dsse", options.sse));
+  if (!options.sse_kms_key_id.empty() && !has_key)
+    return fail(ErrorKind::invalid, "a KMS key is named, but not the encryption aws:kms or aws:kms:dsse");
+  if (!options.sse.empty()) headers["x-amz-server-side-encryption"] = options.sse;
+  if (!options.sse_kms_key_id.empty()) headers["x-amz-server-side-encryption-aws-kms-key-id"] = options.sse_kms_key_id;
+  return headers;
+}
+
 bool is_bare_host(std::string_view authority) {
   const std::string_view host = authority.substr(0, authority.find(':'));
   const bool is_address = authority.starts_with('[') || host.find_first_not_of("0123456789.") == std::string_view::npos;
@@ -77,6 +90,9 @@ Result<S3Config> make_s3_config(const Uri& uri, const S3Options& options, const 
   }
   auto endpoint = parse_endpoint(endpoint_text);
   if (!endpoint) return fail(to_string(uri), endpoint.error());
+  auto encryption = encryption_headers(options);
+  if (!encryption) return fail(to_string(uri), encryption.error());
+  config.encryption = std::move(*encryption);
   config.scheme = endpoint->scheme;
   config.path_style = config.path_style || is_bare_host(endpoint->authority) || !fits_in_front_of_a_host(config.bucket);
   config.host = config.path_style ? endpoint->authority : fmt::format("{}.{}", config.bucket, endpoint->authority);

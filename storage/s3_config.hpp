@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,7 +24,8 @@ struct S3Config {
                      ///< scheme's own.
   bool path_style = false;
   std::shared_ptr<CredentialChain> credentials;
-  std::string ca_bundle;  ///< A file; empty: the system's.
+  std::string ca_bundle;                               ///< A file; empty: the system's.
+  std::map<std::string, std::string> encryption = {};  ///< Headers of every request that begins an object.
   std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>();
 
   [[nodiscard]] std::string endpoint() const { return scheme + "://" + host; }
@@ -31,7 +33,8 @@ struct S3Config {
 
 /// Completes what `uri` and `options` say from what the AWS SDKs read: AWS_REGION, AWS_DEFAULT_REGION,
 /// AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_CA_BUNDLE, and the profile's region and endpoint_url. Credentials are
-/// those of credential_sources(), and not looked for yet. ErrorKind::invalid for an endpoint that is no URL.
+/// those of credential_sources(), and not looked for yet. ErrorKind::invalid for an endpoint that is no URL, or
+/// an encryption that is none.
 [[nodiscard]] Result<S3Config> make_s3_config(const Uri& uri, const S3Options& options, const Environment& environment);
 
 }  // namespace trainyard::storage

@@ -104,6 +104,7 @@ Result<void> S3Store::put_whole(std::string_view key, Pieces pieces, const PutOp
                                         .query = {},
                                         .headers = {{"x-amz-checksum-crc32c", checksum_text(pieces)}},
                                         .body = {pieces.begin(), pieces.end()}};
+                      request.headers.insert(client_.config().encryption.begin(), client_.config().encryption.end());
                       if (options.if_absent) request.headers["if-none-match"] = "*";
                       return request;
                     },

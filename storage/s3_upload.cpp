@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 #include "common/logging.hpp"
@@ -58,10 +59,11 @@ std::vector<Part> cut(Pieces pieces, std::uint64_t part_bytes_min) {
 }
 
 Result<std::string> create_upload(S3Client& client, const S3Upload& upload) {
-  const auto reply = client.send(upload.doing, {.method = "POST",
-                                                .object = upload.object,
-                                                .query = {{"uploads", ""}},
-                                                .headers = {{"x-amz-checksum-algorithm", "CRC32C"}}});
+  std::map<std::string, std::string> headers = client.config().encryption;
+  headers["x-amz-checksum-algorithm"] = "CRC32C";
+  const auto reply = client.send(
+      upload.doing,
+      {.method = "POST", .object = upload.object, .query = {{"uploads", ""}}, .headers = std::move(headers)});
   if (!reply) return tl::unexpected(reply.error());
   std::string id = xml::text_of(reply->body, "UploadId");
   if (id.empty())

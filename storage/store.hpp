@@ -65,7 +65,9 @@ struct S3Options {
   std::string endpoint;  ///< "https://host:port". Empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else AWS's, by region.
   std::string region;    ///< Empty: AWS_REGION, AWS_DEFAULT_REGION, the profile's, else us-east-1.
   bool path_style =
-      false;  ///< Endpoints without a dotted name (localhost, addresses, service names) always get path style.
+      false;        ///< Endpoints without a dotted name (localhost, addresses, service names) always get path style.
+  std::string sse;  ///< How the server encrypts: AES256, aws:kms or aws:kms:dsse. Empty: as the bucket says.
+  std::string sse_kms_key_id;  ///< With aws:kms and aws:kms:dsse. Empty: the account's own.
 };
 
 /// A store for `uri` (file:///folder, s3://bucket/prefix, or https://host/folder to read only). Nothing is contacted
