@@ -92,6 +92,12 @@ std::string FileStore::path_of(std::string_view key) const {
   return fmt::format("{}/{}", folder_, key);
 }
 
+Result<std::string> FileStore::temporary_path(std::string_view key) const {
+  const std::string folder = folder_of(path_of(key));
+  return posix::make_directories(folder).map(
+      [&](const auto&) { return fmt::format("{}/{}", folder, temporary_name()); });
+}
+
 std::string FileStore::uri_of(std::string_view key) const {
   return fmt::format("file://{}", path_of(key));
 }

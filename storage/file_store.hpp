@@ -25,8 +25,12 @@ class FileStore final : public Store {
   [[nodiscard]] bool has_conditional_create() const override { return true; }
   [[nodiscard]] std::string uri_of(std::string_view key) const override;
 
- private:
+  /// Where the object's file is, or would be.
   [[nodiscard]] std::string path_of(std::string_view key) const;
+  /// A hidden path beside it, in a folder that is made: for what becomes the object once it is whole.
+  [[nodiscard]] Result<std::string> temporary_path(std::string_view key) const;
+
+ private:
   [[nodiscard]] Result<void> remove_path(const std::string& path) const;
 
   std::string folder_;

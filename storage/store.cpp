@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "storage/command_store.hpp"
 #include "storage/environment.hpp"
 #include "storage/file_store.hpp"
 #include "storage/s3_config.hpp"
@@ -15,6 +16,7 @@ Result<std::unique_ptr<Store>> open_store(std::string_view text, const S3Options
   auto uri = parse_uri(text);
   if (!uri) return tl::unexpected(uri.error());
   if (uri->scheme == Scheme::file) return std::make_unique<FileStore>(uri->path);
+  if (uri->scheme == Scheme::command) return std::make_unique<CommandStore>(std::move(*uri), CommandTuning{});
   if (uri->scheme == Scheme::web) {
     WebTuning tuning;
     tuning.http.ca_bundle = first_of(process_environment(), {"AWS_CA_BUNDLE"});

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view file_scheme = "file://";
 constexpr std::string_view s3_scheme = "s3://";
+constexpr std::string_view command_scheme = "command:";
 
 std::string_view without_slashes(std::string_view text) {
   while (text.starts_with('/')) text.remove_prefix(1);
@@ -81,19 +82,41 @@ Result<Uri> parse_web_uri(std::string_view text) {
              .origin = std::string{text.substr(0, host_end)}};
 }
 
+Result<Uri> parse_command_uri(std::string_view text) {
+  std::string_view program = text.substr(command_scheme.size());
+  if (program.starts_with("///")) program.remove_prefix(2);
+  constexpr std::string_view mark = "?folder=";
+  const std::size_t end = program.find(mark);
+  const std::string_view folder =
+      end == std::string_view::npos ? std::string_view{} : program.substr(end + mark.size());
+  program = program.substr(0, end);
+  if (!program.starts_with('/') || program.starts_with("//") || program.ends_with('/') || !folder.starts_with('/')) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} names no program and folder: write command:/program?folder=/absolute/folder", text));
+  }
+  return parse_file_uri(fmt::format("{}{}", file_scheme, folder)).map([&](Uri uri) {
+    uri.scheme = Scheme::command;
+    uri.program = program;
+    return uri;
+  });
+}
+
 }  // namespace
 
 Result<Uri> parse_uri(std::string_view text) {
   if (text.starts_with(file_scheme)) return parse_file_uri(text);
   if (text.starts_with(s3_scheme)) return parse_s3_uri(text);
   if (text.starts_with("https://") || text.starts_with("http://")) return parse_web_uri(text);
+  if (text.starts_with(command_scheme)) return parse_command_uri(text);
   return fail(ErrorKind::invalid, fmt::format("'{}' is not a storage URI: write file:///absolute/folder, "
-                                              "s3://bucket/prefix, or https://host/folder to read only",
+                                              "s3://bucket/prefix, command:/program?folder=/absolute/folder, or "
+                                              "https://host/folder to read only",
                                               text));
 }
 
 std::string to_string(const Uri& uri) {
   if (uri.scheme == Scheme::file) return fmt::format("file://{}", uri.path);
+  if (uri.scheme == Scheme::command) return fmt::format("command:{}?folder={}", uri.program, uri.path);
   const std::string place = uri.scheme == Scheme::web ? uri.origin : fmt::format("s3://{}", uri.bucket);
   return uri.path.empty() ? place : fmt::format("{}/{}", place, uri.path);
 }

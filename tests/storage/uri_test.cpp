@@ -14,6 +14,9 @@ TEST(ParseUri, ReadsFoldersAndBuckets) {
             (Uri{.scheme = Scheme::file, .bucket = "", .path = "/home/me/.cache/x"}));
   EXPECT_EQ(parse_uri("s3://models"), (Uri{.scheme = Scheme::s3, .bucket = "models", .path = ""}));
   EXPECT_EQ(parse_uri("s3://models/a/b/"), (Uri{.scheme = Scheme::s3, .bucket = "models", .path = "a/b"}));
+  EXPECT_EQ(parse_uri("command:/opt/send?folder=/mnt/run 1/"),
+            (Uri{.scheme = Scheme::command, .bucket = "", .path = "/mnt/run 1", .origin = "", .program = "/opt/send"}));
+  EXPECT_EQ(parse_uri("command:///opt/send?folder=/mnt/x"), parse_uri("command:/opt/send?folder=/mnt/x"));
   EXPECT_EQ(parse_uri("https://example.com:8443/data/"),
             (Uri{.scheme = Scheme::web, .bucket = "", .path = "data", .origin = "https://example.com:8443"}));
   EXPECT_EQ(parse_uri("http://[::1]"),
@@ -21,7 +24,8 @@ TEST(ParseUri, ReadsFoldersAndBuckets) {
 }
 
 TEST(ParseUri, GivesBackWhatToStringWrote) {
-  for (const char* text : {"file:///a/b", "s3://bucket", "s3://bucket/a/b", "https://a/b", "http://a:1"}) {
+  for (const char* text :
+       {"file:///a/b", "s3://bucket", "s3://bucket/a/b", "https://a/b", "http://a:1", "command:/a/b?folder=/c/d"}) {
     EXPECT_EQ(to_string(parse_uri(text).value()), text);
   }
 }
@@ -32,15 +36,20 @@ TEST(ParseUri, RefusesTheRestAndSaysWhatWouldBeRight) {
     std::string_view says;
   };
   const Row rows[] = {
-      {"", "file:///absolute/folder, s3://bucket/prefix, or https://host/folder"},
-      {"/tmp/x", "file:///absolute/folder, s3://bucket/prefix, or https://host/folder"},
-      {"gs://bucket/x", "file:///absolute/folder, s3://bucket/prefix, or https://host/folder"},
+      {"", "command:/program?folder=/absolute/folder, or https://host/folder"},
+      {"/tmp/x", "command:/program?folder=/absolute/folder, or https://host/folder"},
+      {"gs://bucket/x", "command:/program?folder=/absolute/folder, or https://host/folder"},
       {"file://relative/folder", "with three slashes"},
       {"file:///", "the root folder"},
       {"file:///a/../../etc", "'..'"},
       {"s3://", "s3://bucket/prefix"},
       {"s3:///prefix", "s3://bucket/prefix"},
       {"s3://user:secret@host/x", "s3://bucket/prefix"},
+      {"command:/opt/send", "command:/program?folder=/absolute/folder"},
+      {"command:send?folder=/mnt", "command:/program?folder=/absolute/folder"},
+      {"command://host/send?folder=/mnt", "command:/program?folder=/absolute/folder"},
+      {"command:/opt/send?folder=mnt", "command:/program?folder=/absolute/folder"},
+      {"command:/opt/send?folder=/mnt/../etc", "'..'"},
       {"https://", "https://host/folder"},
       {"https:///data", "https://host/folder"},
       {"https://host/a b", "https://host/folder"},

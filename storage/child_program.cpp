@@ -1,0 +1,147 @@
+#include "storage/child_program.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "common/file_descriptor.hpp"
+#include "storage/server_words.hpp"
+
+extern char** environ;
+
+namespace trainyard::storage {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::size_t output_bytes_max = std::size_t{64} << 20;
+constexpr std::size_t words_bytes_max = 280;  // As many as server_words() takes.
+
+struct Pipe {
+  FileDescriptor read;
+  FileDescriptor write;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(ErrorKind::io, fmt::format("a pipe: {}", std::strerror(errno)));
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return Pipe{FileDescriptor{ends[0]}, FileDescriptor{ends[1]}};
+}
+
+/// A child process in a process group of its own, which ends with this object.
+class Child {
+ public:
+  explicit Child(pid_t pid) : pid_(pid), descriptor_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    if (is_over_) return;
+    ::kill(-pid_, SIGKILL);
+    wait();
+  }
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
+  int wait() {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    is_over_ = true;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_;
+  FileDescriptor descriptor_;
+  bool is_over_ = false;
+};
+
+Result<pid_t> start(const std::vector<std::string>& arguments, const Pipe& output, const Pipe& words) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, output.write.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, words.write.get(), STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigset_t all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  std::vector<char*> pointers;
+  for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
+  pointers.push_back(nullptr);
+  pid_t pid = -1;
+  const int failed = ::posix_spawn(&pid, pointers.front(), &actions, &attributes, pointers.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed == 0) return pid;
+  const bool may_pass = failed == EAGAIN || failed == ENOMEM || failed == ETXTBSY;
+  return fail(may_pass ? ErrorKind::unavailable : ErrorKind::invalid, std::strerror(failed));
+}
+
+// Appends what is there; false at its end.
+bool take(int descriptor, std::string& into, std::size_t bytes_max, bool keeps_the_end) {
+  std::array<char, 65'536> buffer{};
+  for (;;) {
+    const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return true;
+    if (got == 0) return false;
+    const std::size_t room = keeps_the_end ? buffer.size() : bytes_max - std::min(into.size(), bytes_max);
+    into.append(buffer.data(), std::min(static_cast<std::size_t>(got), room));
+    if (keeps_the_end && into.size() > bytes_max) into.erase(0, into.size() - bytes_max);
+  }
+}
+
+}  // namespace
+
+Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::chrono::milliseconds deadline) {
+  auto output = make_pipe();
+  if (!output) return tl::unexpected(output.error());
+  auto words = make_pipe();
+  if (!words) return tl::unexpected(words.error());
+  const auto pid = start(arguments, *output, *words);
+  if (!pid) return fail(fmt::format("running {}", arguments.front()), pid.error());
+  Child child{*pid};
+  output->write.reset();
+  words->write.reset();
+  if (child.descriptor() < 0)
+    return fail(ErrorKind::io, fmt::format("watching {}: {}", arguments.front(), std::strerror(errno)));
+
+  ProgramEnd end;
+  const auto until = steady_clock::now() + deadline;
+  std::array<pollfd, 3> watched{
+      {{child.descriptor(), POLLIN, 0}, {output->read.get(), POLLIN, 0}, {words->read.get(), POLLIN, 0}}};
+  // What it left running may hold its output open: its own end is what counts.
+  while (watched[0].revents == 0) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now());
+    if (left.count() <= 0)
+      return fail(ErrorKind::timeout, fmt::format("{} did not end within {} seconds", arguments.front(),
+                                                  std::chrono::ceil<std::chrono::seconds>(deadline).count()));
+    ::poll(watched.data(), watched.size(), static_cast<int>(std::min<std::int64_t>(left.count(), 1'000'000)));
+    if (!take(output->read.get(), end.output, output_bytes_max, false)) watched[1].fd = -1;
+    if (!take(words->read.get(), end.words, words_bytes_max, true)) watched[2].fd = -1;
+  }
+  end.exit_code = child.wait();
+  take(output->read.get(), end.output, output_bytes_max, false);
+  take(words->read.get(), end.words, words_bytes_max, true);
+  end.words = server_words(std::move(end.words), {});
+  return end;
+}
+
+}  // namespace trainyard::storage

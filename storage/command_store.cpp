@@ -1,0 +1,163 @@
+#include "storage/command_store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <random>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "storage/child_program.hpp"
+#include "storage/key.hpp"
+#include "storage/posix.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+constexpr int exit_not_found = 3;
+constexpr std::chrono::milliseconds capabilities_deadline{30'000};
+
+double random_share() {
+  thread_local std::mt19937 random{std::random_device{}()};
+  return std::uniform_real_distribution<double>{0.0, 1.0}(random);
+}
+
+Result<std::string> judge(const Result<ProgramEnd>& end, const std::string& program, const std::string& operation) {
+  if (!end) return tl::unexpected(end.error());
+  if (end->exit_code == 0) return end->output;
+  // Why it failed is not known: it may pass.
+  const bool is_not_there = end->exit_code == exit_not_found && (operation == "get" || operation == "remove");
+  const ErrorKind kind = is_not_there ? ErrorKind::not_found : ErrorKind::unavailable;
+  return fail(kind, fmt::format("{} ended with exit code {}{}{}", program, end->exit_code,
+                                end->words.empty() ? "" : ": ", end->words));
+}
+
+}  // namespace
+
+CommandStore::CommandStore(Uri uri, CommandTuning tuning) : uri_(std::move(uri)), tuning_(tuning), folder_(uri_.path) {}
+
+std::string CommandStore::uri_of(std::string_view key) const {
+  return key.empty() ? to_string(uri_) : fmt::format("{}/{}", to_string(uri_), key);
+}
+
+Result<std::string> CommandStore::run(const std::string& operation, const std::string& path,
+                                      std::string_view key) const {
+  for (int failures = 1;; ++failures) {
+    auto output = judge(run_program({uri_.program, operation, path, std::string{key}}, tuning_.deadline), uri_.program,
+                        operation);
+    if (output) return output;
+    const Error& error = output.error();
+    if (!is_transient(error.kind) || failures >= tuning_.tries_max)
+      return fail(fmt::format("{} '{}'", operation, key), error);
+    // Nothing tells when it would succeed.
+    std::this_thread::sleep_for(backoff_delay(tuning_.backoff, failures, random_share()));
+  }
+}
+
+// A program that does not know the question knows nothing else than to put.
+Result<bool> CommandStore::knows(const std::string& operation) {
+  {
+    const std::scoped_lock lock{mutex_};
+    if (capabilities_) return capabilities_->contains(operation);
+  }
+  const auto end = run_program({uri_.program, "capabilities"}, capabilities_deadline);
+  if (!end) return fail("asking for its capabilities", end.error());
+  std::set<std::string> words;
+  std::istringstream text{end->exit_code == 0 ? end->output : std::string{}};
+  for (std::string word; text >> word;) words.insert(word);
+  const std::scoped_lock lock{mutex_};
+  capabilities_ = std::move(words);
+  return capabilities_->contains(operation);
+}
+
+Result<void> CommandStore::probe() {
+  return folder_.probe().and_then([&]() -> Result<void> { return knows("").map([](bool) {}); });
+}
+
+Result<void> CommandStore::put(std::string_view key, Pieces pieces, const PutOptions& options) {
+  if (options.if_absent)
+    return fail(ErrorKind::invalid,
+                fmt::format("{} has no conditional create: it has one writer at a time", uri_of("")));
+  return folder_.put(key, pieces, options).and_then([&] {
+    return run("put", folder_.path_of(key), key).map([](const std::string&) {});
+  });
+}
+
+// Into the folder, whole or not at all.
+Result<void> CommandStore::fetch(std::string_view key) {
+  if (auto good = check_key(key); !good) return good;
+  const auto temporary = folder_.temporary_path(key);
+  if (!temporary) return tl::unexpected(temporary.error());
+  auto fetched = run("get", *temporary, key).and_then([&](const std::string&) {
+    return posix::replace(*temporary, folder_.path_of(key));
+  });
+  if (!fetched) ::unlink(temporary->c_str());
+  return fetched;
+}
+
+Result<std::vector<std::byte>> CommandStore::get(std::string_view key) {
+  const auto can_get = knows("get");
+  if (!can_get) return tl::unexpected(can_get.error());
+  if (*can_get) {
+    if (auto fetched = fetch(key); !fetched) return tl::unexpected(fetched.error());
+  }
+  return folder_.get(key);
+}
+
+Result<void> CommandStore::get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) {
+  auto read = folder_.get_range(key, offset, into);
+  if (read || read.error().kind != ErrorKind::not_found) return read;
+  const auto can_get = knows("get");
+  if (!can_get) return tl::unexpected(can_get.error());
+  if (!*can_get) return read;
+  return fetch(key).and_then([&] { return folder_.get_range(key, offset, into); });
+}
+
+Result<std::vector<ObjectInfo>> CommandStore::list(std::string_view prefix) {
+  const auto can_list = knows("list");
+  if (!can_list) return tl::unexpected(can_list.error());
+  if (!*can_list) return folder_.list(prefix);
+  auto objects = run("list", "-", prefix).and_then(&parse_listing);
+  if (!objects) return fail(uri_of(prefix), objects.error());
+  std::erase_if(*objects, [&](const ObjectInfo& object) { return !object.key.starts_with(prefix); });
+  return objects;
+}
+
+Result<void> CommandStore::remove(std::string_view key) {
+  if (auto good = check_key(key); !good) return good;
+  const auto can_remove = knows("remove");
+  if (!can_remove) return tl::unexpected(can_remove.error());
+  if (*can_remove) {
+    const auto removed = run("remove", "-", key);
+    if (!removed && removed.error().kind != ErrorKind::not_found) return tl::unexpected(removed.error());
+  }
+  return folder_.remove(key);
+}
+
+Result<void> CommandStore::remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) {
+  return folder_.remove_unfinished(is_abandoned);
+}
+
+Result<std::vector<ObjectInfo>> parse_listing(std::string_view text) {
+  std::vector<ObjectInfo> objects;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty()) continue;
+    ObjectInfo object;
+    const auto [rest, error] = std::from_chars(line.data(), line.data() + line.size(), object.bytes);
+    const auto digits = static_cast<std::size_t>(rest - line.data());
+    if (error != std::errc{} || digits + 1 >= line.size() || line[digits] != ' ')
+      return fail(ErrorKind::invalid,
+                  fmt::format("'{}' is no line of a list: it must say BYTES KEY", line.substr(0, 100)));
+    object.key = line.substr(digits + 1);
+    objects.push_back(std::move(object));
+  }
+  std::sort(objects.begin(), objects.end(), [](const ObjectInfo& a, const ObjectInfo& b) { return a.key < b.key; });
+  return objects;
+}
+
+}  // namespace trainyard::storage

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/backoff.hpp"
+#include "storage/file_store.hpp"
+#include "storage/store.hpp"
+#include "storage/uri.hpp"
+
+namespace trainyard::storage {
+
+struct CommandTuning {
+  std::chrono::milliseconds deadline{std::chrono::minutes{10}};  ///< Of one run of the program.
+  int tries_max = 5;
+  Backoff backoff{.initial = std::chrono::milliseconds{500}, .max = std::chrono::milliseconds{10'000}};
+};
+
+/// Objects as files below a local folder, each of which a program of the user's is given as soon as it is whole. It is
+/// run as
+///   PROGRAM capabilities        writes those of the words get, list, remove that it knows to its standard output
+///   PROGRAM put PATH KEY        takes the file; success is exit code 0
+///   PROGRAM get PATH KEY        writes the file; exit code 3: there is none of this key
+///   PROGRAM list - PREFIX       writes one line "BYTES KEY" for each object to its standard output
+///   PROGRAM remove - KEY
+/// without a shell and with this process's environment. What it does not know is done in the folder only. There is no
+/// conditional create: one writer at a time.
+class CommandStore final : public Store {
+ public:
+  /// `uri`: of Scheme::command.
+  CommandStore(Uri uri, CommandTuning tuning);
+
+  [[nodiscard]] Result<void> probe() override;
+  /// An error of the program's leaves the file in the folder: nothing is lost.
+  [[nodiscard]] Result<void> put(std::string_view key, Pieces pieces, const PutOptions& options) override;
+  [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key) override;
+  /// From the folder, into which the program gets what is not there.
+  [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
+  [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
+  [[nodiscard]] Result<void> remove(std::string_view key) override;
+  [[nodiscard]] Result<void> remove_unfinished(
+      const std::function<bool(std::string_view folder)>& is_abandoned) override;
+  [[nodiscard]] bool has_conditional_create() const override { return false; }
+  [[nodiscard]] std::string uri_of(std::string_view key) const override;
+
+ private:
+  [[nodiscard]] Result<bool> knows(const std::string& operation);
+  [[nodiscard]] Result<std::string> run(const std::string& operation, const std::string& path,
+                                        std::string_view key) const;
+  [[nodiscard]] Result<void> fetch(std::string_view key);
+
+  const Uri uri_;
+  const CommandTuning tuning_;
+  FileStore folder_;
+  std::mutex mutex_;                                   // guards capabilities_
+  std::optional<std::set<std::string>> capabilities_;  // What the program said it knows.
+};
+
+/// The lines "BYTES KEY" of a list, sorted by key; invalid for another line. Pure.
+[[nodiscard]] Result<std::vector<ObjectInfo>> parse_listing(std::string_view text);
+
+}  // namespace trainyard::storage

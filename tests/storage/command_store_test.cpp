@@ -1,0 +1,146 @@
+#include "storage/command_store.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/storage/store_contract.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Copies to and from a folder "remote" beside it.
+constexpr const char* whole_program = R"sh(#!/bin/sh
+remote="$(dirname "$0")/remote"
+case "$1" in
+  capabilities) echo get list remove ;;
+  put) mkdir -p "$(dirname "$remote/$3")" && cp "$2" "$remote/$3" ;;
+  get) [ -e "$remote/$3" ] || exit 3; cp "$remote/$3" "$2" ;;
+  list) mkdir -p "$remote"; cd "$remote" && find . -type f -printf '%s %P\n' ;;
+  remove) rm -f "$remote/$3" ;;
+esac
+)sh";
+
+// Only takes what it is given, as such programs do that know nothing of us.
+constexpr const char* simple_program = R"sh(#!/bin/sh
+[ "$1" = put ] || { echo "what is $1?" >&2; exit 2; }
+remote="$(dirname "$0")/remote"
+mkdir -p "$(dirname "$remote/$3")" && cp "$2" "$remote/$3"
+)sh";
+
+class CommandStoreTest : public testing::Test {
+ protected:
+  CommandStore open(const std::string& program) {
+    const auto path = tools_.write("program", program);
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return {parse_uri("command:" + path.string() + "?folder=" + local_.path() + "/run").value(), tuning};
+  }
+  [[nodiscard]] std::string remote(const std::string& key) const {
+    return fakes::text_of(tools_.file("remote/" + key));
+  }
+
+  CommandTuning tuning{.backoff = {.initial = 1ms, .max = 5ms}};
+  fakes::TemporaryFolder tools_;
+  fakes::TemporaryFolder local_;
+};
+
+TEST_F(CommandStoreTest, KeepsToTheContractOfStoresButForConditionalCreate) {
+  for (const char* program : {whole_program, simple_program}) {
+    const auto fresh = [&] {
+      std::filesystem::remove_all(tools_.file("remote"));
+      std::filesystem::remove_all(local_.file("run"));
+      return open(program);
+    };
+    CommandStore a = fresh();
+    contract::gives_back_what_was_put(a);
+    CommandStore b = fresh();
+    contract::says_what_is_not_there(b);
+    CommandStore c = fresh();
+    contract::tells_an_object_that_ends_too_early(c);
+    CommandStore d = fresh();
+    contract::lists_by_prefix_in_order(d);
+    CommandStore e = fresh();
+    contract::refuses_keys_that_lead_elsewhere(e);
+    EXPECT_TRUE(e.probe());
+  }
+}
+
+TEST_F(CommandStoreTest, GivesTheProgramEachFileOnceItIsWhole) {
+  CommandStore store = open(simple_program);
+  ASSERT_TRUE(put_text(store, "step-1/g-1/data", "content"));
+  EXPECT_EQ(remote("step-1/g-1/data"), "content");
+  EXPECT_EQ(fakes::text_of(local_.file("run/step-1/g-1/data")), "content");
+}
+
+TEST_F(CommandStoreTest, GetsFromTheProgramWhatTheFolderHasLost) {
+  CommandStore store = open(whole_program);
+  ASSERT_TRUE(put_text(store, "a/b", "content"));
+  std::filesystem::remove_all(local_.file("run"));  // A pod on another node.
+  EXPECT_EQ(store.list(""), (std::vector<ObjectInfo>{{"a/b", 7}}));
+  std::string part(3, '-');
+  ASSERT_TRUE(store.get_range("a/b", 1, std::as_writable_bytes(std::span{part})));
+  EXPECT_EQ(part, "ont");
+  EXPECT_EQ(get_text(store, "a/b"), "content");
+  std::filesystem::remove_all(tools_.file("remote"));
+  EXPECT_EQ(get_text(store, "a/b").error().kind, ErrorKind::not_found) << "what the program says counts";
+}
+
+TEST_F(CommandStoreTest, TriesAgainAndThenTellsTheProgramsLastWordsAndLosesNothing) {
+  const std::string fails_twice = R"sh(#!/bin/sh
+[ "$1" = put ] || exit 2
+echo x >> "$(dirname "$0")/tries"
+[ "$(wc -l < "$(dirname "$0")/tries")" -ge 3 ] || { echo "link is down" >&2; exit 1; }
+)sh";
+  CommandStore store = open(fails_twice);
+  EXPECT_TRUE(put_text(store, "a", "x"));
+  EXPECT_EQ(fakes::text_of(tools_.file("tries")), "x\nx\nx\n");
+
+  std::filesystem::remove(tools_.file("tries"));
+  tuning.tries_max = 2;
+  CommandStore impatient = open(fails_twice);
+  const auto put = put_text(impatient, "b", "y");
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().kind, ErrorKind::unavailable);
+  EXPECT_THAT(put.error().message, AllOf(HasSubstr("put 'b'"), HasSubstr("exit code 1: link is down")));
+  EXPECT_EQ(fakes::text_of(local_.file("run/b")), "y");
+}
+
+TEST_F(CommandStoreTest, EndsAProgramThatHangs) {
+  tuning.deadline = 100ms;
+  tuning.tries_max = 2;
+  CommandStore store = open("#!/bin/sh\n[ \"$1\" = put ] && sleep 1000\nexit 0\n");
+  const auto put = put_text(store, "a", "x");
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().kind, ErrorKind::timeout);
+}
+
+TEST_F(CommandStoreTest, SaysAtTheProbeThatThereIsNoProgram) {
+  CommandStore store{parse_uri("command:/no/such/program?folder=" + local_.path()).value(), tuning};
+  const auto probed = store.probe();
+  ASSERT_FALSE(probed);
+  EXPECT_EQ(probed.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(probed.error().message, HasSubstr("running /no/such/program"));
+}
+
+TEST_F(CommandStoreTest, HasOneWriterAtATime) {
+  CommandStore store = open(whole_program);
+  EXPECT_FALSE(store.has_conditional_create());
+  EXPECT_EQ(put_text(store, "a", "x", {.if_absent = true}).error().kind, ErrorKind::invalid);
+}
+
+TEST_F(CommandStoreTest, RefusesAListThatIsNone) {
+  CommandStore store = open("#!/bin/sh\n[ \"$1\" = capabilities ] && echo list || echo 'total 0'\n");
+  EXPECT_EQ(store.list("").error().kind, ErrorKind::invalid);
+}
+
+TEST(ParseListing, ReadsLinesOfBytesAndKey) {
+  EXPECT_EQ(parse_listing("12 b\n\n0 a c\n3 d"), (std::vector<ObjectInfo>{{"a c", 0}, {"b", 12}, {"d", 3}}));
+  for (const char* text : {"b 12", "12", "12 ", "-1 b", "12\tb"}) EXPECT_FALSE(parse_listing(text)) << text;
+}
+
+}  // namespace
+}  // namespace trainyard::storage
