@@ -23,8 +23,7 @@ TEST(TokenSource, SaysWhichFileIsMissingOrEmpty) {
   const auto missing = TokenSource::of_file(folder.file("none")).token();
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().kind, ErrorKind::unauthorized);
-  EXPECT_NE(missing.error().message.find(folder.file("none").string()), std::string::npos)
-      << missing.error().message;
+  EXPECT_NE(missing.error().message.find(folder.file("none").string()), std::string::npos) << missing.error().message;
   EXPECT_FALSE(TokenSource::of_file(folder.write("empty", "\n")).token());
 }
 

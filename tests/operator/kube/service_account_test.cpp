@@ -37,8 +37,7 @@ TEST(LoadServiceAccount, NamesTheFileThatTheMountLacks) {
     }
     const auto config = load_service_account({.folder = folder.path(), .host = "10.96.0.1", .port = "443"});
     ASSERT_FALSE(config) << missing;
-    EXPECT_NE(config.error().message.find(folder.file(missing).string()), std::string::npos)
-        << config.error().message;
+    EXPECT_NE(config.error().message.find(folder.file(missing).string()), std::string::npos) << config.error().message;
   }
 }
 

@@ -61,9 +61,8 @@ TEST(ParseOptions, PlacesALauncherOfOneRankAndOneOfSeveral) {
       "/b");
   ASSERT_TRUE(several) << several.error().message;
   EXPECT_EQ(several->ranks.first_rank, 4);
-  EXPECT_EQ(
-      several->peers.self,
-      (Hello{.job = "local", .job_uid = "", .attempt = 1, .world_size = 8, .first_rank = 4, .rank_count = 4}));
+  EXPECT_EQ(several->peers.self,
+            (Hello{.job = "local", .job_uid = "", .attempt = 1, .world_size = 8, .first_rank = 4, .rank_count = 4}));
 }
 
 TEST(StopDeadline, LeavesTheLauncherTimeToEnd) {
