@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr auto look_interval = 100ms;
+constexpr auto log_look_interval = 100ms;
 
 /// Numbers N of the entries of a folder that begin with `<prefix><N>` and go on with nothing or with a dot.
 std::set<std::int64_t> numbers_in(const fs::path& folder, std::string_view prefix) {
@@ -101,7 +101,7 @@ Result<void> print_local_logs(const LogsOptions& options, const fs::path& folder
     if (!options.is_following || !is_live || is_attempt_over)
       return shown == 0 || (options.attempt && shown != attempt) ? explain_absence(options, folder, logs)
                                                                  : Result<void>{};
-    std::this_thread::sleep_for(look_interval);
+    std::this_thread::sleep_for(log_look_interval);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "cli/failure.hpp"
 #include "cli/local_logs.hpp"
 #include "cli/log_step.hpp"
 #include "cli/run_folder.hpp"
@@ -23,12 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr auto look_interval = 1s;  // At a job in a cluster.
-
-int report(const Error& error) {
-  std::fprintf(stderr, "error: %s\n", error.message.c_str());
-  return 1;
-}
+constexpr auto job_look_interval = 1s;  // At a job in a cluster.
 
 void write_out(std::string_view bytes) {
   std::fwrite(bytes.data(), 1, bytes.size(), stdout);
@@ -90,7 +86,7 @@ int print_attempts(kube::HttpApi& api, const LogsOptions& options, const std::st
       case LogStep::wait:
         break;
     }
-    std::this_thread::sleep_for(look_interval);
+    std::this_thread::sleep_for(job_look_interval);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <exception>
 #include <iostream>
 
+#include "cli/failure.hpp"
 #include "cli/logs.hpp"
 #include "cli/render.hpp"
 #include "cli/run.hpp"
@@ -14,7 +15,6 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr int exit_failure = 1;
 constexpr int exit_usage = 2;
 constexpr const char* of_a_file = "With FILE";
 constexpr const char* of_a_command = "With -- COMMAND";

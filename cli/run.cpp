@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cli/console.hpp"
+#include "cli/failure.hpp"
 #include "cli/inherited_environment.hpp"
 #include "cli/job_file.hpp"
 #include "cli/job_run.hpp"
@@ -20,13 +21,6 @@ namespace {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
-
-constexpr int exit_failure = 1;
-
-int report(const Error& error) {
-  std::fprintf(stderr, "error: %s\n", error.message.c_str());
-  return exit_failure;
-}
 
 /// The worker of this build or installation: beside our own program, else what PATH has.
 std::string find_worker(const std::string& wanted) {

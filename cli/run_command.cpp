@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "cli/console.hpp"
+#include "cli/failure.hpp"
 #include "cli/inherited_environment.hpp"
 #include "cli/job_run.hpp"
 #include "cli/stop_signals.hpp"
@@ -19,7 +20,6 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr int exit_failure = 1;
 constexpr int exit_usage = 2;
 
 json command_job(const RunCommandOptions& options, const std::string& name) {
