@@ -10,6 +10,7 @@
 
 #include "common/logging.hpp"
 #include "worker/dist/torch_error.hpp"
+#include "worker/dist/waiting_words.hpp"
 #include "worker/launcher/tcp.hpp"
 #include "worker/launcher/waiting_text.hpp"
 
@@ -22,8 +23,6 @@ using std::chrono::milliseconds;
 constexpr auto connect_deadline = 1s;
 constexpr auto retry_interval_min = 10ms;
 constexpr auto retry_interval_max = 500ms;
-constexpr auto first_words_after = 2s;
-constexpr auto words_interval = 5s;
 
 Result<void> try_connect(const std::string& host, std::uint16_t port) {
   const auto addresses = launcher::resolve(host, port);

@@ -6,6 +6,7 @@
 
 #include "common/logging.hpp"
 #include "worker/dist/torch_error.hpp"
+#include "worker/dist/waiting_words.hpp"
 #include "worker/launcher/waiting_text.hpp"
 
 namespace trainyard::dist {
@@ -16,8 +17,6 @@ using std::chrono::milliseconds;
 
 constexpr auto look_interval_min = 5ms;
 constexpr auto look_interval_max = 200ms;
-constexpr auto first_words_after = 2s;
-constexpr auto words_interval = 5s;
 constexpr std::size_t missing_max = 9;  // Each costs a question to the store, and a sentence names no more.
 
 std::string key_of(std::int64_t rank) {
