@@ -87,7 +87,7 @@ inline constexpr std::size_t termination_message_bytes_max = 4096;
 //   {"uid", "attempt", "rank", "worldSize", "phase": "Rendezvous" | "Loading" | "Training" | "Validating" | "Saving" |
 //   "Done",
 //    "epoch", "epochs", "step", "totalSteps", "loss", "samplesPerSecond", "etaSeconds", "accuracy",
-//    "checkpoint": {"step", "uri", "time", "bytes"}, "waitingFor": "rank 1 of 2 has not come (12 s)"}
-// A number that is not finite is null: JSON has no other word for it.
+//    "checkpoint": {"step", "uri", "time", "bytes", "durationSeconds"}, "checkpointError": why the last save failed,
+//    "waitingFor": "rank 1 of 2 has not come (12 s)"}. A number that is not finite is null: JSON has no other word.
 
 }  // namespace trainyard::contract

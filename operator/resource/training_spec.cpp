@@ -11,6 +11,7 @@ using nlohmann::json;
 constexpr EnumNames<DataFormat, 2> format_names{{{"synthetic", DataFormat::synthetic}, {"idx", DataFormat::idx}}};
 constexpr EnumNames<OptimizerName, 2> optimizer_names{{{"adam", OptimizerName::adam}, {"sgd", OptimizerName::sgd}}};
 constexpr EnumNames<ResumeMode, 2> resume_names{{{"auto", ResumeMode::automatic}, {"none", ResumeMode::none}}};
+constexpr EnumNames<WhenBusy, 2> when_busy_names{{{"skip", WhenBusy::skip}, {"wait", WhenBusy::wait}}};
 
 constexpr IntegerRange at_least_one{.min = 1};
 
@@ -114,6 +115,7 @@ Result<CheckpointSpec> parse_checkpoint_spec(const json& object) {
   fields.require("uri");
   fields.read("uri", spec.uri);
   fields.read_object("every", [&](FieldReader& every) { spec.every = read_every(every); });
+  fields.read("whenBusy", spec.when_busy, when_busy_names);
   fields.read_object("keep", [&](FieldReader& keep) { keep.read("last", spec.keep_last, IntegerRange{.min = 2}); });
   fields.read("resume", spec.resume, resume_names);
   fields.read("credentialsSecret", spec.credentials_secret);
@@ -142,6 +144,7 @@ json to_json(const TrainingSpec& spec) {
 json to_json(const CheckpointSpec& spec) {
   json object{{"uri", spec.uri},
               {"every", to_json(spec.every)},
+              {"whenBusy", name_of(spec.when_busy, when_busy_names)},
               {"keep", {{"last", spec.keep_last}}},
               {"resume", name_of(spec.resume, resume_names)}};
   if (!spec.credentials_secret.empty()) object["credentialsSecret"] = spec.credentials_secret;

@@ -72,9 +72,16 @@ struct S3Spec {
 
 enum class ResumeMode { automatic, none };
 
+/// What becomes of a checkpoint that is due while the one before is still being written.
+enum class WhenBusy {
+  skip,  ///< It is left out.
+  wait,  ///< Training waits until the one before is written.
+};
+
 struct CheckpointSpec {
   std::string uri;  ///< file:///..., s3://bucket/prefix or command:...
   Every every;      ///< Nothing set: each epoch's end. A last one is always made at the end and on SIGTERM.
+  WhenBusy when_busy = WhenBusy::skip;
   std::int64_t keep_last = 3;
   ResumeMode resume = ResumeMode::automatic;
   std::string credentials_secret;  ///< The operator's business; the worker sees the environment that comes of it.

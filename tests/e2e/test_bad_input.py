@@ -89,7 +89,7 @@ HARM = {"torn": lambda data: data[:len(data) // 2], "tampered": lambda data: dat
 @pytest.mark.parametrize("how", HARM)
 def test_a_checkpoint_that_is_harmed_is_skipped_for_the_one_before_and_said(kube, s3, how):
     prefix = f"harmed-{how}"
-    checkpoint = s3.checkpoint(prefix, every={"steps": 5})
+    checkpoint = s3.checkpoint(prefix, every={"steps": 5}, whenBusy="wait")
     Job.apply(kube, a_job("harmed", training=synthetic_training(max_steps=20), checkpoint=checkpoint)).wait_for_phase("Succeeded", within=240)
     (data_file,) = (s3.folder / "models" / prefix / "step-20/g-1").glob("rank-0.safetensors")
     data_file.write_bytes(HARM[how](data_file.read_bytes()))

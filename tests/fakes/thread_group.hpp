@@ -15,44 +15,13 @@
 
 namespace trainyard::fakes {
 
-/// Ranks as threads of one process. A rank whose function returns has left: whoever still waits for it gets
-/// `unavailable`.
-class ThreadGroup {
+/// Where the ranks of one group meet that are threads of one process. A rank that has left is missed: whoever still
+/// waits for it gets `unavailable`. Any thread may call.
+class MeetingPlace {
  public:
-  explicit ThreadGroup(std::int64_t world_size) : texts_(static_cast<std::size_t>(world_size)) {}
+  explicit MeetingPlace(std::int64_t world_size) : texts_(static_cast<std::size_t>(world_size)) {}
 
-  /// Runs `rank_main` on every rank, each on its own thread, and returns when all have ended.
-  void run(const std::function<void(dist::Communicator&)>& rank_main) {
-    std::vector<std::jthread> ranks;
-    for (std::size_t rank = 0; rank < texts_.size(); ++rank) {
-      ranks.emplace_back([this, rank, &rank_main] {
-        Member member{*this, static_cast<std::int64_t>(rank)};
-        rank_main(member);
-        leave();
-      });
-    }
-  }
-
- private:
-  class Member final : public dist::Communicator {
-   public:
-    Member(ThreadGroup& group, std::int64_t rank) : group_(group), rank_(rank) {}
-    [[nodiscard]] std::int64_t rank() const override { return rank_; }
-    [[nodiscard]] std::int64_t world_size() const override { return static_cast<std::int64_t>(group_.texts_.size()); }
-    [[nodiscard]] Result<std::string> broadcast(std::string_view text, std::int64_t root) override {
-      return group_.exchange(rank_, text).map([root](const std::vector<std::string>& texts) {
-        return texts[static_cast<std::size_t>(root)];
-      });
-    }
-    [[nodiscard]] Result<std::vector<std::string>> all_gather(std::string_view text) override {
-      return group_.exchange(rank_, text);
-    }
-
-   private:
-    ThreadGroup& group_;
-    std::int64_t rank_;
-  };
-
+  /// Every rank's text, once all have come.
   Result<std::vector<std::string>> exchange(std::int64_t rank, std::string_view text) {
     std::unique_lock lock{mutex_};
     texts_[static_cast<std::size_t>(rank)] = text;
@@ -76,6 +45,9 @@ class ThreadGroup {
     changed_.notify_all();
   }
 
+  [[nodiscard]] std::int64_t world_size() const { return static_cast<std::int64_t>(texts_.size()); }
+
+ private:
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::vector<std::string> texts_;
@@ -83,6 +55,46 @@ class ThreadGroup {
   std::size_t arrived_ = 0;
   std::size_t left_ = 0;
   std::int64_t round_ = 0;
+};
+
+class ThreadCommunicator final : public dist::Communicator {
+ public:
+  ThreadCommunicator(std::int64_t rank, MeetingPlace& place) : rank_(rank), place_(place) {}
+  [[nodiscard]] std::int64_t rank() const override { return rank_; }
+  [[nodiscard]] std::int64_t world_size() const override { return place_.world_size(); }
+  [[nodiscard]] Result<std::string> broadcast(std::string_view text, std::int64_t root) override {
+    return place_.exchange(rank_, text).map([root](const std::vector<std::string>& texts) {
+      return texts[static_cast<std::size_t>(root)];
+    });
+  }
+  [[nodiscard]] Result<std::vector<std::string>> all_gather(std::string_view text) override {
+    return place_.exchange(rank_, text);
+  }
+
+ private:
+  std::int64_t rank_;
+  MeetingPlace& place_;
+};
+
+/// Ranks as threads of one process. A rank whose function returns has left.
+class ThreadGroup {
+ public:
+  explicit ThreadGroup(std::int64_t world_size) : place_(world_size) {}
+
+  /// Runs `rank_main` on every rank, each on its own thread, and returns when all have ended.
+  void run(const std::function<void(dist::Communicator&)>& rank_main) {
+    std::vector<std::jthread> ranks;
+    for (std::int64_t rank = 0; rank < place_.world_size(); ++rank) {
+      ranks.emplace_back([this, rank, &rank_main] {
+        ThreadCommunicator communicator{rank, place_};
+        rank_main(communicator);
+        place_.leave();
+      });
+    }
+  }
+
+ private:
+  MeetingPlace place_;
 };
 
 }  // namespace trainyard::fakes

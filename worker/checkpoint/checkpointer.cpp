@@ -1,9 +1,14 @@
 #include "worker/checkpoint/checkpointer.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "worker/checkpoint/core/agreement.hpp"
 #include "worker/checkpoint/host_state.hpp"
+#include "worker/checkpoint/staging.hpp"
+#include "worker/dist/torch_error.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -29,7 +34,9 @@ class StoreCheckpointer final : public Checkpointer {
                     const Identity& identity, dist::Communicator& communicator, const Clock& clock)
       : store_(std::move(store)),
         communicator_(communicator),
-        run_(context_of(*store_, spec, identity, communicator, clock)) {}
+        clock_(clock),
+        run_(context_of(*store_, spec, identity, communicator, clock)),
+        staging_(communicator.rank(), communicator.world_size()) {}
 
   Result<std::optional<Restored>> restore(State& state) override {
     const auto host = HostState::copy_of(state);
@@ -40,18 +47,46 @@ class StoreCheckpointer final : public Checkpointer {
     return restored;
   }
 
-  Result<Saved> save(const State& state, std::int64_t step, bool is_complete) override {
-    const auto host = HostState::view_of(state);
-    if (auto ready = all_have(communicator_, host); !ready) return tl::unexpected(ready.error());
-    return run_.save(host->entries(), state.values, step, is_complete);
+  void begin_save(const State& state, std::int64_t step, const SaveOptions& options) override {
+    const Instant begun = clock_.instant();
+    auto staged = staging_.copy(state);
+    writer_.start([this, begun, step, options, values = state.values, staged = std::move(staged)] {
+      auto saved = write(staged, values, step, options);
+      return SaveOutcome{.step = step, .saved = std::move(saved), .duration = clock_.instant() - begun};
+    });
+  }
+
+  [[nodiscard]] bool is_saving() const override { return writer_.is_busy(); }
+
+  std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds patience) override {
+    return writer_.take_outcome(patience);
   }
 
   Result<void> end() override { return run_.end(); }
 
  private:
+  // On the writer's thread.
+  Result<std::optional<Saved>> write(const Result<void>& staged, const nlohmann::json& values, std::int64_t step,
+                                     const SaveOptions& options) {
+    try {
+      const Result<nlohmann::json> mine =
+          staged.map([&] { return nlohmann::json(options.is_complete || (options.is_sound && staging_.is_finite())); });
+      const auto are_sound = gather_all(communicator_, mine);
+      if (!are_sound) return tl::unexpected(are_sound.error());
+      if (std::ranges::find(*are_sound, nlohmann::json(false)) != are_sound->end()) return std::nullopt;
+      return run_.save(staging_.entries(), values, step, options.is_complete);
+    } catch (const std::exception& error) {
+      return fail(ErrorKind::internal, fmt::format("saving step {}: {}", step, dist::message_of(error)));
+    }
+  }
+
   std::unique_ptr<storage::Store> store_;
   dist::Communicator& communicator_;
+  const Clock& clock_;
+  // Of the training thread and of the writer's in turn: while that one is busy they are its own.
   Run run_;
+  Staging staging_;
+  Writer writer_;  // The last: its thread ends before what it uses.
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@
 #include "worker/checkpoint/core/identity.hpp"
 #include "worker/checkpoint/core/restore.hpp"
 #include "worker/checkpoint/core/run.hpp"
+#include "worker/checkpoint/core/writer.hpp"
 #include "worker/dist/communicator.hpp"
 
 namespace trainyard::checkpoint {
@@ -25,6 +27,7 @@ struct Entry {
   std::string name;  ///< Unique: "model.conv1.weight", "optimizer.exp_avg.conv1.weight", "rng.cpu"
   Placement placement = Placement::replicated;
   torch::Tensor tensor;  ///< Any dtype and device; restore copies into it in place. Opaque bytes are a uint8 tensor.
+  bool must_be_finite = false;  ///< A number in it that is not finite makes the state unsound.
 };
 
 /// All that training needs to go on exactly: tensors, and small values (step, epoch, position, metrics), which are
@@ -34,10 +37,15 @@ struct State {
   nlohmann::json values = nlohmann::json::object();
 };
 
-/// Saves and restores one run's state under one prefix. Every call but end() is collective over the communicator's
-/// ranks; all are from the training thread. Errors of open(): invalid (file:// that cannot be), not_found (bucket),
-/// unauthorized, forbidden. Errors of save(): conflict when a newer generation of the same job has
-/// claimed the prefix (the worker exits `fenced`), the storage's otherwise.
+struct SaveOptions {
+  bool is_complete = false;  ///< The run ends with this state: it is saved as it is.
+  bool is_sound = true;      ///< What this rank knows of that besides the entries: its loss is finite.
+};
+
+/// Saves and restores one run's state under one prefix. All calls are from the training thread; every one but
+/// is_saving(), take_outcome() and end() is made by all ranks alike. Errors of open_checkpointer(): invalid (file://
+/// that cannot be), not_found (bucket), unauthorized, forbidden. Destruction waits for the save under way: where the
+/// group is broken the rank ends by RankLink::exit instead.
 class Checkpointer {
  public:
   virtual ~Checkpointer() = default;
@@ -46,17 +54,31 @@ class Checkpointer {
   /// they are then. The generation is claimed here, after the choice, so that the claim records what was resumed from.
   /// A checkpoint that is torn or tampered with is skipped for the one before. Needs as much host memory again as the
   /// state takes. ErrorKind::conflict when a newer attempt of this job has begun already (`fenced`), invalid when the
-  /// prefix is that of another job that has not ended, or of one with another model or data.
+  /// prefix is that of another job that has not ended, or of one with another model or data, cancelled when the ranks
+  /// have lost each other.
   [[nodiscard]] virtual Result<std::optional<Restored>> restore(State& state) = 0;
-  /// Needs restore() before. `is_complete`: the run ends with this one. Returns once the manifest is in the store. A
-  /// second save of the same step records `values` and `is_complete` only.
-  [[nodiscard]] virtual Result<Saved> save(const State& state, std::int64_t step, bool is_complete) = 0;
-  /// Records that this run has ended in order, so that another job may go on from what it saved. The last call; not
-  /// collective: rank 0's counts, and does nothing before restore() has succeeded.
+
+  /// Copies what this rank writes of `state` and returns: `state` may change at once, and a thread of the checkpointer
+  /// writes the copy. Talks to no other rank and fails in the outcome only. Needs restore() before, and that the
+  /// outcome of the save before was taken. A state that is not sound on some rank is left out, unless it is complete.
+  /// A second save of the same step records `values` and `is_complete` only. Keeps host memory of the size of this
+  /// rank's share of the state.
+  virtual void begin_save(const State& state, std::int64_t step, const SaveOptions& options) = 0;
+  /// Whether the save that was begun last is still under way here. Other ranks may be done earlier or later.
+  [[nodiscard]] virtual bool is_saving() const = 0;
+  /// The outcome of the save that has ended, once; it is the same on every rank. One under way is waited for, no longer
+  /// than `patience`. Success once the manifest is in the store. Errors: conflict when a newer generation of the same
+  /// job has claimed the prefix (the worker exits `fenced`), invalid when another job has, cancelled when the ranks
+  /// have lost each other, the storage's otherwise: after those another save may be begun.
+  [[nodiscard]] virtual std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds patience = {}) = 0;
+
+  /// Records that this run has ended in order, so that another job may go on from what it saved. The last call, with no
+  /// save under way; not collective: rank 0's counts, and does nothing before restore() has succeeded.
   [[nodiscard]] virtual Result<void> end() = 0;
 };
 
 /// Collective. The store's credentials and place are tried here, so that what is wrong with them shows within seconds.
+/// `communicator` is the checkpointer's alone from here on: it is used from a thread of its own.
 [[nodiscard]] Result<std::unique_ptr<Checkpointer>> open_checkpointer(const resource::CheckpointSpec& spec,
                                                                       const Identity& identity,
                                                                       dist::Communicator& communicator,

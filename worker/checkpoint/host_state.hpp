@@ -11,14 +11,11 @@
 
 namespace trainyard::checkpoint {
 
-/// A state's entries as contiguous bytes in host memory.
+/// A whole copy of a state's entries, as contiguous bytes in host memory that a checkpoint is read into.
 class HostState {
  public:
-  /// Entries that lie so already are looked at where they are: `state` must not change while this is in use.
   /// ErrorKind::invalid for sparse or quantized tensors, internal for what torch refuses (out of memory, a device that
   /// failed).
-  [[nodiscard]] static Result<HostState> view_of(const State& state);
-  /// A copy of every entry.
   [[nodiscard]] static Result<HostState> copy_of(const State& state);
 
   [[nodiscard]] std::span<const HostEntry> entries() const { return entries_; }
@@ -27,8 +24,6 @@ class HostState {
   [[nodiscard]] Result<void> copy_to(State& state) const;
 
  private:
-  [[nodiscard]] static Result<HostState> make(const State& state, bool is_copy);
-
   std::vector<torch::Tensor> tensors_;  // Own the bytes that entries_ point at.
   std::vector<HostEntry> entries_;
 };

@@ -10,9 +10,9 @@
 namespace trainyard::dist {
 
 /// Small messages between all ranks, for agreeing: which checkpoint, did everybody save, stop now? Tensors go through
-/// the process group. Every call is collective: all ranks make the same calls in the same order, from one thread each.
-/// Errors: unavailable when a peer is lost, timeout past the deadline, cancelled when our launcher says that the group
-/// is broken. A communicator that failed once stays failed.
+/// the process group. Every call is collective: all ranks make the same calls in the same order, from one thread
+/// at a time. Errors: unavailable when a peer is lost, timeout past the deadline, cancelled when our launcher says that
+/// the group is broken. A communicator that failed once stays failed.
 class Communicator {
  public:
   virtual ~Communicator() = default;

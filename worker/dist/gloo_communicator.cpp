@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 
@@ -30,11 +31,28 @@ std::string text_of(const at::Tensor& bytes, std::int64_t length) {
   return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(length)};
 }
 
+/// `link` without the signs of life.
+class SilentLink final : public launcher::RankLink {
+ public:
+  explicit SilentLink(launcher::RankLink& link) : link_{link} {}
+  void report(const launcher::RankProgress& /*progress*/) override {}
+  void beat() override {}
+  [[nodiscard]] bool is_stop_requested() const override { return link_.is_stop_requested(); }
+  [[nodiscard]] std::optional<launcher::RankEnd> group_failure() const override { return link_.group_failure(); }
+  [[noreturn]] void exit(const launcher::RankEnd& end) override {
+    link_.exit(end);
+    std::abort();  // g++ 12 forgets [[noreturn]] when it devirtualises the call.
+  }
+
+ private:
+  launcher::RankLink& link_;
+};
+
 class GlooCommunicator final : public Communicator {
  public:
   GlooCommunicator(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, std::chrono::milliseconds deadline,
-                   launcher::RankLink& link)
-      : group_{std::move(group)}, deadline_{deadline}, link_{link} {}
+                   launcher::RankLink& link, UsedBy used_by)
+      : group_{std::move(group)}, deadline_{deadline}, link_{link}, silent_link_{link}, used_by_{used_by} {}
 
   [[nodiscard]] std::int64_t rank() const override { return group_->getRank(); }
   [[nodiscard]] std::int64_t world_size() const override { return group_->getSize(); }
@@ -87,7 +105,8 @@ class GlooCommunicator final : public Communicator {
     if (failure_) return tl::make_unexpected(*failure_);
     Result<void> done;
     try {
-      done = wait_or_fail(start(), link_, deadline_, what);
+      launcher::RankLink& link = used_by_ == UsedBy::training_thread ? link_ : silent_link_;
+      done = wait_or_fail(start(), link, deadline_, what);
     } catch (const std::exception& error) {
       done = fail(ErrorKind::unavailable, std::string{what} + " could not start: " + message_of(error));
     }
@@ -98,14 +117,17 @@ class GlooCommunicator final : public Communicator {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
   std::chrono::milliseconds deadline_;
   launcher::RankLink& link_;
+  SilentLink silent_link_;
+  UsedBy used_by_;
   std::optional<Error> failure_;  // Ranks no longer agree on what comes next: nothing can.
 };
 
 }  // namespace
 
 std::unique_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::ProcessGroupGloo> group,
-                                                     std::chrono::milliseconds deadline, launcher::RankLink& link) {
-  return std::make_unique<GlooCommunicator>(std::move(group), deadline, link);
+                                                     std::chrono::milliseconds deadline, launcher::RankLink& link,
+                                                     UsedBy used_by) {
+  return std::make_unique<GlooCommunicator>(std::move(group), deadline, link, used_by);
 }
 
 }  // namespace trainyard::dist

@@ -49,7 +49,8 @@ class GlooMaker {
   GlooMaker(const Group& group, std::shared_ptr<::gloo::transport::Device> device, const GroupOptions& options)
       : group_{group}, device_{std::move(device)}, options_{options} {}
 
-  [[nodiscard]] c10::intrusive_ptr<Gloo> make(const std::string& name, int threads) const {
+  [[nodiscard]] c10::intrusive_ptr<Gloo> make(const std::string& name, int threads,
+                                              std::chrono::milliseconds deadline) const {
     auto options = Gloo::Options::create(options_.rendezvous_deadline);
     options->devices.push_back(device_);
     options->threads = threads;
@@ -57,7 +58,7 @@ class GlooMaker {
                                           static_cast<int>(group_.rank), static_cast<int>(group_.world_size),
                                           std::move(options));
     // A safety net behind wait_or_fail, which gives up first.
-    gloo->setTimeout(2 * options_.collective_deadline);
+    gloo->setTimeout(2 * deadline);
     return gloo;
   }
 
@@ -84,7 +85,8 @@ Result<void> connect(Group& group, const launcher::GroupEnvironment& environment
 
   group.process_group = c10::make_intrusive<c10d::ProcessGroup>(group.store, static_cast<int>(group.rank),
                                                                 static_cast<int>(group.world_size));
-  group.process_group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, maker.make("gloo", 2));
+  group.process_group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
+                                  maker.make("gloo", 2, options.collective_deadline));
   group.process_group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   if (options.cuda_device) {
     auto nccl = make_nccl(group, options);
@@ -95,8 +97,13 @@ Result<void> connect(Group& group, const launcher::GroupEnvironment& environment
 
   if (group.world_size == 1) {
     group.communicator = std::make_unique<SingleCommunicator>();
+    group.checkpoint_communicator = std::make_unique<SingleCommunicator>();
   } else {
-    group.communicator = make_gloo_communicator(maker.make("communicator", 1), options.collective_deadline, link);
+    group.communicator = make_gloo_communicator(maker.make("communicator", 1, options.collective_deadline),
+                                                options.collective_deadline, link, UsedBy::training_thread);
+    group.checkpoint_communicator =
+        make_gloo_communicator(maker.make("checkpoint", 1, options.checkpoint_deadline), options.checkpoint_deadline,
+                               link, UsedBy::background_thread);
   }
   return {};
 }

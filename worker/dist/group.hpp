@@ -21,11 +21,13 @@ struct GroupOptions {
   /// After which a collective is an error even though nobody reported a failure. Longer than a launcher's hang
   /// deadline, which finds the rank that is stuck.
   std::chrono::milliseconds collective_deadline{std::chrono::minutes{30}};
+  /// The same for the communicator of the checkpoints: how much longer one rank's share may take than another's.
+  std::chrono::milliseconds checkpoint_deadline{std::chrono::hours{6}};
   /// The CUDA device of this rank: adds NCCL for its tensors. Needs the CUDA module (cuda_module.hpp).
   std::optional<std::int64_t> cuda_device;
 };
 
-/// All ranks, come together. Member order is the order of need: the communicator uses the store.
+/// All ranks, come together. Member order is the order of need: the communicators use the store.
 struct Group {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
@@ -34,6 +36,8 @@ struct Group {
   /// path. Not for waiting: use wait_or_fail.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   std::unique_ptr<Communicator> communicator;
+  /// For the checkpoints alone, which a thread of their own writes while training goes on.
+  std::unique_ptr<Communicator> checkpoint_communicator;
 };
 
 /// Meets the other ranks of `environment` and connects to them. `link` must outlive the group. Reports whom it waits

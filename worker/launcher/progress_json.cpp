@@ -4,11 +4,14 @@
 #include <nlohmann/json.hpp>
 
 #include "common/rfc3339.hpp"
+#include "worker/launcher/truncate.hpp"
 
 namespace trainyard::launcher {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::size_t error_bytes_max = 512;
 
 template <typename T>
 void put(json& object, const char* key, const std::optional<T>& value) {
@@ -27,14 +30,19 @@ void get(const json& object, const char* key, std::optional<T>& value) {
 }
 
 json to_json(const SavedCheckpoint& saved) {
-  return {{"step", saved.step}, {"uri", saved.uri}, {"time", format_rfc3339_micro(saved.time)}, {"bytes", saved.bytes}};
+  return {{"step", saved.step},
+          {"uri", saved.uri},
+          {"time", format_rfc3339_micro(saved.time)},
+          {"bytes", saved.bytes},
+          {"durationSeconds", saved.duration_seconds}};
 }
 
 SavedCheckpoint checkpoint_from(const json& object) {
   SavedCheckpoint saved{.step = object.at("step").get<std::int64_t>(),
                         .uri = object.at("uri").get<std::string>(),
                         .time = {},
-                        .bytes = object.at("bytes").get<std::int64_t>()};
+                        .bytes = object.at("bytes").get<std::int64_t>(),
+                        .duration_seconds = object.at("durationSeconds").get<double>()};
   if (const auto time = parse_rfc3339(object.at("time").get<std::string>())) saved.time = *time;
   return saved;
 }
@@ -52,6 +60,9 @@ json to_json(const RankProgress& progress) {
   put(object, "etaSeconds", progress.eta_seconds);
   put(object, "accuracy", progress.accuracy);
   if (progress.checkpoint) object["checkpoint"] = to_json(*progress.checkpoint);
+  // The whole of it is in the log.
+  if (!progress.checkpoint_error.empty())
+    object["checkpointError"] = truncate(progress.checkpoint_error, error_bytes_max);
   if (!progress.waiting_for.empty()) object["waitingFor"] = progress.waiting_for;
   return object;
 }
@@ -69,6 +80,7 @@ RankProgress progress_from(const json& object) {
   get(object, "accuracy", progress.accuracy);
   if (const auto saved = object.find("checkpoint"); saved != object.end())
     progress.checkpoint = checkpoint_from(*saved);
+  progress.checkpoint_error = object.value("checkpointError", "");
   progress.waiting_for = object.value("waitingFor", "");
   return progress;
 }

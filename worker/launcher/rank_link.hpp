@@ -15,6 +15,7 @@ struct SavedCheckpoint {
   std::string uri;
   Time time;
   std::int64_t bytes = 0;
+  double duration_seconds = 0.0;  ///< From the copy of the state to the end of all that belongs to the save.
   bool operator==(const SavedCheckpoint&) const = default;
 };
 
@@ -30,6 +31,7 @@ struct RankProgress {
   std::optional<double> eta_seconds;
   std::optional<double> accuracy;  ///< Of the last validation, in [0, 1].
   std::optional<SavedCheckpoint> checkpoint;
+  std::string checkpoint_error;  ///< Why the last save failed while training goes on; empty when it did not.
   std::string waiting_for;
   bool operator==(const RankProgress&) const = default;
 };

@@ -26,6 +26,7 @@ std::string with_message(nlohmann::json object, std::string_view message, std::s
 nlohmann::json last_progress(RankProgress progress) {
   progress.waiting_for.clear();
   progress.eta_seconds.reset();
+  progress.checkpoint_error.clear();
   // The sentence needs the room more than a URI of a thousand characters does.
   if (progress.checkpoint && progress.checkpoint->uri.size() > uri_bytes_max) progress.checkpoint.reset();
   return to_json(progress);

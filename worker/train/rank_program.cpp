@@ -166,7 +166,8 @@ OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run
       .job_uid = group.job_uid,
       .attempt = group.attempt,
       .fingerprint = fingerprint(run.job.training.model.name, *run.module, *run.datasets.train)};
-  auto opened = checkpoint::open_checkpointer(*run.job.checkpoint, identity, *run.group.communicator, run.clock);
+  auto opened =
+      checkpoint::open_checkpointer(*run.job.checkpoint, identity, *run.group.checkpoint_communicator, run.clock);
   if (!opened) return end(Stage::checkpoint, opened.error());
   return std::move(*opened);
 }
@@ -220,6 +221,7 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const launcher::Environment& e
   run.trainer.emplace(
       TrainerParts{.training = training,
                    .checkpoint_every = run.job.checkpoint ? run.job.checkpoint->every : resource::Every{},
+                   .when_busy = run.job.checkpoint ? run.job.checkpoint->when_busy : resource::WhenBusy::skip,
                    .module = *run.module,
                    .train_data = *run.datasets.train,
                    .validation_data = run.datasets.validation.get(),

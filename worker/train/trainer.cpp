@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 #include <utility>
 
 #include "common/contract.hpp"
@@ -15,6 +14,7 @@
 #include "worker/strategy/model_agreement.hpp"
 #include "worker/train/evaluate.hpp"
 #include "worker/train/named_tensors.hpp"
+#include "worker/train/save_policy.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -22,8 +22,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto report_interval = 250ms;
-constexpr auto look_interval = 20ms;
-constexpr int looks_for_culprit_max = 100;
 
 /// For log lines: six digits are what a person reads, and JSON has no not-a-number.
 nlohmann::json to_field(double value) {
@@ -38,14 +36,9 @@ nlohmann::json to_field(const observe::MetricValues& values) {
   return object;
 }
 
-bool are_finite(const torch::Tensor& loss, const Module& module) {
-  const torch::NoGradGuard no_grad;
-  // One sum, so that the device is waited for once. Whatever is not finite shows in it.
-  torch::Tensor sum = loss.to(torch::kDouble);
-  for (const auto& [name, parameter] : named_parameters(module)) {
-    if (parameter.is_floating_point()) sum = sum + parameter.sum(torch::kDouble);
-  }
-  return std::isfinite(sum.item<double>());
+/// Whether the loss of this rank's last step is a number. Waits for the device.
+bool is_finite(const torch::Tensor& loss) {
+  return std::isfinite(loss.to(torch::kDouble).item<double>());
 }
 
 void check_loss(const torch::Tensor& loss) {
@@ -64,6 +57,7 @@ Trainer::Trainer(TrainerParts parts)
       speed_{parts_.clock.instant()},
       saved_{parts_.clock.instant()},
       reported_{parts_.clock.instant()} {
+  if (parts_.checkpointer != nullptr) saver_.emplace(*parts_.checkpointer, parts_.link, parts_.clock, speaks());
   parts_.module.set_metric_sink(&metrics_);
   parts_.module.train();
 }
@@ -184,9 +178,7 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
   if (schedule_.is_validation_due(position_)) {
     if (auto validated = validate(); !validated) return validated;
   }
-  if (flags.is_stop_asked || flags.is_checkpoint_asked || schedule_.is_checkpoint_due(position_)) {
-    if (auto saved = save_if_sound(); !saved) return saved;
-  }
+  if (auto done = mind_checkpoints(flags); !done) return done;
   if (flags.is_stop_asked) return tl::unexpected{preempted()};
   if (parts_.clock.instant() - reported_ >= report_interval) report("Training");
   return {};
@@ -198,7 +190,7 @@ OrEnd<void> Trainer::finish() {
   }
   const auto checksum = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator);
   if (!checksum) return lost(Stage::step, checksum.error());
-  if (auto saved = save(/*is_complete=*/true); !saved) return saved;
+  if (auto saved = save_and_wait(/*is_complete=*/true); !saved) return saved;
   report("Done");
   if (speaks()) {
     logging::info("training complete", {{"step", position_.step},
@@ -269,44 +261,61 @@ OrEnd<void> Trainer::validate() {
   return {};
 }
 
-/// A state that is not finite would push the last good checkpoints out of retention, and be what a restart resumes.
-OrEnd<void> Trainer::save_if_sound() {
-  if (parts_.checkpointer == nullptr) return {};
-  const bool is_finite = are_finite(last_loss_, parts_.module);
-  const auto answers = parts_.group.communicator->all_gather(is_finite ? "finite" : "");
-  if (!answers) return lost(Stage::step, answers.error());
-  if (std::ranges::all_of(*answers, [](const std::string& answer) { return !answer.empty(); })) {
-    return save(/*is_complete=*/false);
+OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {
+  if (!saver_) return {};
+  // No rank was saving when the step began: all have the same outcome now, and act on it after the same step.
+  if (!flags.is_saving) {
+    const auto has_ended = saver_->settle();
+    if (!has_ended) return tl::unexpected{has_ended.error()};
+    if (*has_ended) report("Training");
   }
-  saved_ = parts_.clock.instant();
-  if (speaks()) {
-    logging::warn("no checkpoint: loss or parameters are not finite, and the last good state is kept",
-                  {{"step", position_.step}});
+  const SaveAction action = choose_save({.is_due = flags.is_checkpoint_asked || schedule_.is_checkpoint_due(position_),
+                                         .is_stop_asked = flags.is_stop_asked,
+                                         .is_saving = flags.is_saving,
+                                         .when_busy = parts_.when_busy});
+  switch (action) {
+    case SaveAction::none:
+      return {};
+    case SaveAction::leave_out:
+      saver_->leave_out(position_.step);
+      return {};
+    case SaveAction::save_and_wait:
+      return save_and_wait(/*is_complete=*/false);
+    case SaveAction::wait_and_begin:
+      speed_.pause(parts_.clock.instant());
+      report("Saving");
+      if (auto written = saver_->wait(); !written) return written;
+      report("Training");
+      speed_.resume(parts_.clock.instant());
+      [[fallthrough]];
+    case SaveAction::begin:
+      begin_save({});
   }
   return {};
 }
 
-OrEnd<void> Trainer::save(bool is_complete) {
-  if (parts_.checkpointer == nullptr) return {};
-  const Instant start = parts_.clock.instant();
-  speed_.pause(start);
+/// After the save under way, if there is one: nothing ends before its manifest is there.
+OrEnd<void> Trainer::save_and_wait(bool is_complete) {
+  if (!saver_) return {};
+  speed_.pause(parts_.clock.instant());
   report("Saving");
+  if (auto written = saver_->wait(); !written) return written;
+  report("Saving");
+  begin_save({.save = {.is_complete = is_complete}, .must_succeed = true});
+  if (auto written = saver_->wait(); !written) return written;
+  report("Training");
+  speed_.resume(parts_.clock.instant());
+  return {};
+}
+
+void Trainer::begin_save(const Saver::Options& options) {
+  saved_ = parts_.clock.instant();
   random_.read();
   state_.values = to_json({.position = position_, .metrics = validation_});
-  const auto saved = parts_.checkpointer->save(state_, position_.step, is_complete);
-  if (!saved) return lost(Stage::save, saved.error());
-  progress_.checkpoint =
-      launcher::SavedCheckpoint{.step = saved->step, .uri = saved->uri, .time = saved->time, .bytes = saved->bytes};
-  saved_ = parts_.clock.instant();
-  if (speaks()) {
-    const std::chrono::duration<double> took = saved_ - start;
-    logging::info(
-        "checkpoint saved",
-        {{"step", saved->step}, {"uri", saved->uri}, {"bytes", saved->bytes}, {"seconds", to_field(took.count())}});
-  }
-  report("Training");
-  speed_.resume(saved_);
-  return {};
+  Saver::Options checked = options;
+  // A state that is not finite would push the last good checkpoints out of retention, and be what a restart resumes.
+  checked.save.is_sound = last_loss_.defined() && is_finite(last_loss_);
+  saver_->begin(state_, position_.step, checked);
 }
 
 /// Says that another job may now go on from the checkpoints, unless this run failed and is to be repeated.
@@ -326,8 +335,8 @@ launcher::RankEnd Trainer::preempted() const {
     message += "; nothing was saved: checkpoint.uri is not set";
   } else if (!last_loss_.defined()) {
     message += ", before this attempt's first";
-  } else if (progress_.checkpoint && progress_.checkpoint->step == position_.step) {
-    message += ", saved as " + progress_.checkpoint->uri;
+  } else if (saver_->last() && saver_->last()->step == position_.step) {
+    message += ", saved as " + saver_->last()->uri;
   } else {
     message += "; it was not saved because it is not finite: training goes on from the checkpoint before";
   }
@@ -344,19 +353,9 @@ StepFlags Trainer::own_flags() const {
   const auto& every = parts_.checkpoint_every.time;
   const bool is_time =
       parts_.group.rank == 0 && parts_.checkpointer != nullptr && every && parts_.clock.instant() - saved_ >= *every;
-  return {.is_stop_asked = parts_.link.is_stop_requested(), .is_checkpoint_asked = is_time};
-}
-
-tl::unexpected<launcher::RankEnd> Trainer::lost(Stage stage, const Error& error) const {
-  const bool may_be_a_peer = stage == Stage::step || is_transient(error.kind) || error.kind == ErrorKind::cancelled;
-  if (!may_be_a_peer) return end(stage, error);
-  // While saving, a lost peer and a storage that fails look alike until the launchers have told each other who died.
-  const bool is_storage = stage == Stage::checkpoint || stage == Stage::save;
-  for (int look = 0; is_storage && look < looks_for_culprit_max && !parts_.link.group_failure(); ++look) {
-    std::this_thread::sleep_for(look_interval);
-  }
-  if (auto failure = parts_.link.group_failure()) return tl::unexpected{*failure};
-  return end(stage, error);
+  return {.is_stop_asked = parts_.link.is_stop_requested(),
+          .is_checkpoint_asked = is_time,
+          .is_saving = saver_ && saver_->is_saving()};
 }
 
 void Trainer::report(std::string_view phase) {
@@ -369,6 +368,10 @@ void Trainer::report(std::string_view phase) {
   progress_.epoch = std::max<std::int64_t>(1, position_.epoch + (position_.samples > 0 ? 1 : 0));
   if (const auto accuracy = validation_.find("val_accuracy"); accuracy != validation_.end())
     progress_.accuracy = accuracy->second;
+  if (saver_) {
+    progress_.checkpoint = saver_->last();
+    progress_.checkpoint_error = saver_->error();
+  }
   parts_.link.report(progress_);
 }
 

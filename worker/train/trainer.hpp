@@ -16,8 +16,10 @@
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 #include "worker/train/ending.hpp"
+#include "worker/train/lost.hpp"
 #include "worker/train/optimizer.hpp"
 #include "worker/train/sample_record.hpp"
+#include "worker/train/saver.hpp"
 #include "worker/train/schedule.hpp"
 #include "worker/train/step_agreement.hpp"
 #include "worker/train/training_state.hpp"
@@ -28,6 +30,7 @@ namespace trainyard::train {
 struct TrainerParts {
   const resource::TrainingSpec& training;
   resource::Every checkpoint_every;
+  resource::WhenBusy when_busy = resource::WhenBusy::skip;
   Module& module;
   const Dataset& train_data;
   const Dataset* validation_data = nullptr;  ///< nullptr: no validation.
@@ -64,14 +67,17 @@ class Trainer {
   void write_step_lines(const observe::MetricValues& values) const;
   [[nodiscard]] OrEnd<void> log_epoch();
   [[nodiscard]] OrEnd<void> validate();
-  [[nodiscard]] OrEnd<void> save_if_sound();
-  [[nodiscard]] OrEnd<void> save(bool is_complete);
+  [[nodiscard]] OrEnd<void> mind_checkpoints(const StepFlags& flags);
+  [[nodiscard]] OrEnd<void> save_and_wait(bool is_complete);
+  void begin_save(const Saver::Options& options);
   void end_checkpoints(const launcher::RankEnd& ended);
   [[nodiscard]] launcher::RankEnd preempted() const;
   [[nodiscard]] launcher::RankEnd completed() const;
 
   [[nodiscard]] StepFlags own_flags() const;
-  [[nodiscard]] tl::unexpected<launcher::RankEnd> lost(Stage stage, const Error& error) const;
+  [[nodiscard]] tl::unexpected<launcher::RankEnd> lost(Stage stage, const Error& error) const {
+    return train::lost(parts_.link, stage, error);
+  }
   void report(std::string_view phase);
   [[nodiscard]] bool speaks() const { return parts_.group.rank == 0; }
 
@@ -83,11 +89,12 @@ class Trainer {
   StepAgreement agreement_;
   RandomState random_;
   checkpoint::State state_;
+  std::optional<Saver> saver_;  // nothing: nothing is saved
   observe::TrainingMetrics metrics_;
   observe::MetricValues validation_;  // the last
   std::int64_t validated_step_ = -1;
   observe::SpeedMeter speed_;
-  Instant saved_;     // when the last checkpoint was made, or training began
+  Instant saved_;     // when the last checkpoint was begun, or training
   Instant reported_;  // to the launcher
   bool is_first_step_ = true;
   bool is_loss_finite_ = true;

@@ -44,7 +44,10 @@ void RandomState::write() const {
 checkpoint::State make_state(const Module& module, Optimizer& optimizer, const RandomState& random) {
   checkpoint::State state;
   for (const auto& [name, tensor] : named_parameters(module)) {
-    state.entries.push_back({.name = "model." + name, .placement = Placement::replicated, .tensor = tensor.detach()});
+    state.entries.push_back({.name = "model." + name,
+                             .placement = Placement::replicated,
+                             .tensor = tensor.detach(),
+                             .must_be_finite = tensor.is_floating_point()});
   }
   for (const auto& [name, tensor] : named_buffers(module)) {
     state.entries.push_back({.name = "model." + name, .placement = Placement::rank0, .tensor = tensor.detach()});

@@ -18,7 +18,8 @@ using Texts = std::vector<std::string>;
 
 /// Runs `body` on a thread for each rank, with a communicator of its own.
 template <typename Body>
-void run_ranks(std::int64_t world_size, std::chrono::milliseconds deadline, const Body& body) {
+void run_ranks(std::int64_t world_size, std::chrono::milliseconds deadline, const Body& body,
+               UsedBy used_by = UsedBy::training_thread) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::jthread> threads;
   for (std::int64_t rank = 0; rank < world_size; ++rank) {
@@ -28,7 +29,7 @@ void run_ranks(std::int64_t world_size, std::chrono::milliseconds deadline, cons
       auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, static_cast<int>(rank),
                                                               static_cast<int>(world_size), std::move(options));
       FakeRankLink link;
-      const auto communicator = make_gloo_communicator(std::move(gloo), deadline, link);
+      const auto communicator = make_gloo_communicator(std::move(gloo), deadline, link, used_by);
       body(*communicator, link);
     });
   }
@@ -69,6 +70,26 @@ TEST(GlooCommunicator, EndsWithTheGroupAndStaysFailed) {
     }
     is_over.count_down();
   });
+}
+
+TEST(GlooCommunicator, IsASignOfLifeOnlyWhereTheTrainingThreadWaits) {
+  for (const UsedBy used_by : {UsedBy::training_thread, UsedBy::background_thread}) {
+    std::latch has_waited{1};
+    run_ranks(
+        2, 1min,
+        [&](Communicator& communicator, FakeRankLink& link) {
+          if (communicator.rank() == 1) return has_waited.wait();
+          // Nobody else comes: it waits until the group breaks, and looks for that again and again.
+          std::jthread breaks{[&] {
+            link.wait_for_looks(3);
+            link.break_group({.exit_code = 90, .reason = "PeerLost", .message = "rank 1 is lost", .culprit = 1});
+          }};
+          EXPECT_FALSE(communicator.all_gather("here"));
+          EXPECT_EQ(link.beats() > 0, used_by == UsedBy::training_thread);
+          has_waited.count_down();
+        },
+        used_by);
+  }
 }
 
 }  // namespace

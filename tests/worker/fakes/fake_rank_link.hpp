@@ -1,7 +1,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -15,17 +17,27 @@ namespace trainyard::fakes {
 class FakeRankLink final : public launcher::RankLink {
  public:
   void report(const launcher::RankProgress& progress) override {
-    const std::scoped_lock lock{mutex_};
-    reports_.push_back(progress);
+    {
+      const std::scoped_lock lock{mutex_};
+      reports_.push_back(progress);
+    }
+    if (on_report) on_report(progress);
   }
-  void beat() override {}
+  void beat() override { ++beats_; }
   [[nodiscard]] bool is_stop_requested() const override { return is_stop_requested_; }
   [[nodiscard]] std::optional<launcher::RankEnd> group_failure() const override {
+    ++looks_;
+    looks_.notify_all();
     const std::scoped_lock lock{mutex_};
     return group_failure_;
   }
   [[noreturn]] void exit(const launcher::RankEnd& /*end*/) override { std::abort(); }
 
+  [[nodiscard]] std::int64_t beats() const { return beats_; }
+  /// Returns when the group's health was asked for `count` times.
+  void wait_for_looks(std::int64_t count) const {
+    for (std::int64_t looks = looks_; looks < count; looks = looks_) looks_.wait(looks);
+  }
   void request_stop() { is_stop_requested_ = true; }
   void break_group(launcher::RankEnd failure) {
     const std::scoped_lock lock{mutex_};
@@ -36,7 +48,11 @@ class FakeRankLink final : public launcher::RankLink {
     return reports_;
   }
 
+  std::function<void(const launcher::RankProgress&)> on_report;  ///< On the thread that reports.
+
  private:
+  std::atomic<std::int64_t> beats_{0};
+  mutable std::atomic<std::int64_t> looks_{0};
   std::atomic<bool> is_stop_requested_{false};
   mutable std::mutex mutex_;  // guards the two below
   std::vector<launcher::RankProgress> reports_;

@@ -32,8 +32,11 @@ RankProgress a_progress() {
   progress.step = 12;
   progress.total_steps = 900;
   progress.loss = 0.5;
-  progress.checkpoint = SavedCheckpoint{
-      .step = 10, .uri = "file:///c/step-10/g-1", .time = Time{std::chrono::milliseconds{1'000}}, .bytes = 7};
+  progress.checkpoint = SavedCheckpoint{.step = 10,
+                                        .uri = "file:///c/step-10/g-1",
+                                        .time = Time{std::chrono::milliseconds{1'000}},
+                                        .bytes = 7,
+                                        .duration_seconds = 0.5};
   return progress;
 }
 
@@ -46,20 +49,32 @@ TEST(StatusDocument, HoldsWhatIsKnownAndLeavesOutTheRest) {
                   {"worldSize", 2},
                   {"phase", "Rendezvous"},
                   {"waitingFor", "rank 1 of 2 has not come (12 s)"}}));
-  EXPECT_EQ(
-      json::parse(make_status_document(a_group(), {.rank = 0, .progress = a_progress(), .waiting_for = ""})),
-      (json{
-          {"uid", "1a2b"},
-          {"attempt", 3},
-          {"rank", 0},
-          {"worldSize", 2},
-          {"phase", "Training"},
-          {"epoch", 1},
-          {"step", 12},
-          {"totalSteps", 900},
-          {"loss", 0.5},
-          {"checkpoint",
-           {{"step", 10}, {"uri", "file:///c/step-10/g-1"}, {"time", "1970-01-01T00:00:01.000000Z"}, {"bytes", 7}}}}));
+  EXPECT_EQ(json::parse(make_status_document(a_group(), {.rank = 0, .progress = a_progress(), .waiting_for = ""})),
+            (json{{"uid", "1a2b"},
+                  {"attempt", 3},
+                  {"rank", 0},
+                  {"worldSize", 2},
+                  {"phase", "Training"},
+                  {"epoch", 1},
+                  {"step", 12},
+                  {"totalSteps", 900},
+                  {"loss", 0.5},
+                  {"checkpoint",
+                   {{"step", 10},
+                    {"uri", "file:///c/step-10/g-1"},
+                    {"time", "1970-01-01T00:00:01.000000Z"},
+                    {"bytes", 7},
+                    {"durationSeconds", 0.5}}}}));
+}
+
+TEST(StatusDocument, SaysInABoundedSentenceWhyTheLastCheckpointFailed) {
+  RankProgress progress = a_progress();
+  progress.checkpoint_error = "the bucket is away" + std::string(10'000, '!');
+  const json status =
+      json::parse(make_status_document(a_group(), {.rank = 0, .progress = progress, .waiting_for = ""}));
+  const auto said = status.at("checkpointError").get<std::string>();
+  EXPECT_TRUE(said.starts_with("the bucket is away!"));
+  EXPECT_EQ(said.size(), 512U);
 }
 
 TEST(StatusDocument, SaysNullForALossThatIsNotFinite) {
@@ -98,17 +113,20 @@ TEST(TerminationMessage, HoldsWhatTheRankReportedLastAndStillHolds) {
   progress.phase = "Done";
   progress.eta_seconds = 3;
   progress.waiting_for = "nobody";
+  progress.checkpoint_error = "the one before the last failed";
   const RankEnd end{.exit_code = 0, .reason = "Completed", .message = "trained 12 steps", .culprit = {}};
-  EXPECT_EQ(
-      json::parse(make_termination_message(end, 0, progress)).at("progress"),
-      (json{
-          {"phase", "Done"},
-          {"epoch", 1},
-          {"step", 12},
-          {"totalSteps", 900},
-          {"loss", 0.5},
-          {"checkpoint",
-           {{"step", 10}, {"uri", "file:///c/step-10/g-1"}, {"time", "1970-01-01T00:00:01.000000Z"}, {"bytes", 7}}}}));
+  EXPECT_EQ(json::parse(make_termination_message(end, 0, progress)).at("progress"),
+            (json{{"phase", "Done"},
+                  {"epoch", 1},
+                  {"step", 12},
+                  {"totalSteps", 900},
+                  {"loss", 0.5},
+                  {"checkpoint",
+                   {{"step", 10},
+                    {"uri", "file:///c/step-10/g-1"},
+                    {"time", "1970-01-01T00:00:01.000000Z"},
+                    {"bytes", 7},
+                    {"durationSeconds", 0.5}}}}));
   progress.checkpoint->uri = std::string(2'000, 'u');
   EXPECT_FALSE(json::parse(make_termination_message(end, 0, progress)).at("progress").contains("checkpoint"));
 }

@@ -24,7 +24,9 @@ TEST(RankMessages, AreReadBackAsTheyWereSent) {
   progress.checkpoint = SavedCheckpoint{.step = 100,
                                         .uri = "s3://m/step-100/g-1",
                                         .time = Time{std::chrono::milliseconds{1'700'000'000'123}},
-                                        .bytes = 77};
+                                        .bytes = 77,
+                                        .duration_seconds = 1.5};
+  progress.checkpoint_error = "rank 1: putting s3://m/step-110: 503";
   progress.waiting_for = "nobody";
   const std::vector<RankMessage> messages{
       Alive{},

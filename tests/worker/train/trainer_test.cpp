@@ -188,6 +188,7 @@ TEST(Trainer, SavesByTimeWhenRankZerosClockSaysSo) {
   run.training.max_steps = 9;
   run.checkpoint = checkpoints_in(folder);
   run.checkpoint->every.time = 50s;
+  run.checkpoint->when_busy = resource::WhenBusy::wait;
   run.ranks[0].module->on_step = [&run](std::int64_t) { run.clock.advance(20s); };
   run.run();
   std::set<std::int64_t> saved;
@@ -215,6 +216,7 @@ TEST(Trainer, KeepsTheLastGoodCheckpointsWhileTheLossIsNotFinite) {
   run.training.max_steps = 9;
   run.checkpoint = checkpoints_in(folder);
   run.checkpoint->every.steps = 2;
+  run.checkpoint->when_busy = resource::WhenBusy::wait;
   SmallModule& module = *run.ranks[1].module;
   module.on_step = [&module, step = 0](std::int64_t) mutable {
     if (++step == 5) module.loss_factor = std::numeric_limits<double>::quiet_NaN();
@@ -233,6 +235,7 @@ TEST(Trainer, SavesNoParametersThatAreNotFiniteThoughTheLossStillIs) {
   run.training.max_steps = 4;
   run.checkpoint = checkpoints_in(folder);
   run.checkpoint->every.steps = 1;
+  run.checkpoint->when_busy = resource::WhenBusy::wait;
   SmallModule& module = *run.ranks[0].module;
   module.on_step = [&module, step = 0](std::int64_t) mutable {
     // Of a parameter that the loss does not depend on: only the update makes it so.

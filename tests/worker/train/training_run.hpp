@@ -47,6 +47,8 @@ class TrainingRun {
 
   resource::TrainingSpec training;
   std::optional<resource::CheckpointSpec> checkpoint;
+  std::function<std::unique_ptr<storage::Store>(std::int64_t rank)> open_store;  ///< Not set: `checkpoint`'s URI's.
+  std::function<void()> on_end;  ///< On each rank's thread, when its trainer has ended.
   std::optional<std::string> sample_record;
   std::int64_t attempt = 1;
   std::int64_t training_samples = 100;
@@ -62,7 +64,8 @@ class TrainingRun {
                       .world_size = thread.world_size,
                       .store = {},
                       .process_group = thread.process_group,
-                      .communicator = std::move(thread.communicator)};
+                      .communicator = std::move(thread.communicator),
+                      .checkpoint_communicator = std::move(thread.checkpoint_communicator)};
     const strategy::WaitForWork wait = [](const c10::intrusive_ptr<c10d::Work>& work,
                                           std::string_view what) -> Result<void> {
       try {
@@ -76,9 +79,11 @@ class TrainingRun {
     const auto gradients = rank.module->configure_gradient_sync(group, wait);
     std::unique_ptr<checkpoint::Checkpointer> checkpointer;
     if (checkpoint) {
-      auto opened = checkpoint::open_checkpointer(
-          *checkpoint, {.job = "ns/job", .job_uid = "uid", .attempt = attempt, .fingerprint = "same"},
-          *group.communicator, clock);
+      const checkpoint::Identity identity{.job = "ns/job", .job_uid = "uid", .attempt = attempt, .fingerprint = "same"};
+      auto opened = open_store
+                        ? checkpoint::open_checkpointer(open_store(thread.rank), *checkpoint, identity,
+                                                        *group.checkpoint_communicator, clock)
+                        : checkpoint::open_checkpointer(*checkpoint, identity, *group.checkpoint_communicator, clock);
       ASSERT_TRUE(opened.has_value()) << opened.error().message;
       checkpointer = std::move(*opened);
     }
@@ -86,6 +91,7 @@ class TrainingRun {
     if (sample_record) record.emplace(*SampleRecord::open(*sample_record, attempt, thread.rank));
     Trainer trainer{{.training = training,
                      .checkpoint_every = checkpoint ? checkpoint->every : resource::Every{},
+                     .when_busy = checkpoint ? checkpoint->when_busy : resource::WhenBusy::skip,
                      .module = *rank.module,
                      .train_data = train_data,
                      .validation_data = &validation_data,
@@ -102,6 +108,7 @@ class TrainingRun {
     } catch (const std::exception& error) {
       rank.end = {.exit_code = 1, .reason = "Threw", .message = error.what(), .culprit = {}};
     }
+    if (on_end) on_end();
     NamedTensors state = named_parameters(*rank.module);
     for (const auto& buffer : named_buffers(*rank.module)) state.push_back(buffer);
     rank.checksum = strategy::checksum(state);

@@ -26,11 +26,16 @@ Result<nlohmann::json> parse_outcome(const std::string& text) {
               object.value("message", ""));
 }
 
+// Told apart from what the storage says: after this the ranks can agree on nothing any more.
+tl::unexpected<Error> ranks_lost(const Error& error) {
+  return fail(ErrorKind::cancelled, error.message);
+}
+
 }  // namespace
 
 Result<std::vector<nlohmann::json>> gather_all(dist::Communicator& communicator, const Result<nlohmann::json>& mine) {
   const auto texts = communicator.all_gather(to_text(mine));
-  if (!texts) return tl::unexpected(texts.error());
+  if (!texts) return ranks_lost(texts.error());
   std::vector<nlohmann::json> values;
   std::optional<Error> first_error;
   for (std::size_t rank = 0; rank < texts->size(); ++rank) {
@@ -52,7 +57,7 @@ Result<void> agree(dist::Communicator& communicator, const Result<void>& mine) {
 
 Result<nlohmann::json> follow_rank0(dist::Communicator& communicator, const Result<nlohmann::json>& mine) {
   const auto text = communicator.broadcast(communicator.rank() == 0 ? to_text(mine) : std::string{});
-  if (!text) return tl::unexpected(text.error());
+  if (!text) return ranks_lost(text.error());
   return parse_outcome(*text);
 }
 

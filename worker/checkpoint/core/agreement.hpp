@@ -7,7 +7,7 @@
 #include "worker/dist/communicator.hpp"
 
 /// Collective steps that carry success or failure, so that no rank waits for one that has failed. Each returns the same
-/// on every rank, but for a communicator that breaks.
+/// on every rank, but for a communicator that breaks: that is ErrorKind::cancelled, which no storage says.
 namespace trainyard::checkpoint {
 
 /// Every rank's value, in rank order; or, when any rank failed, one of their errors with the rank's number: one that

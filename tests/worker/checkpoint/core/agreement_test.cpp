@@ -43,8 +43,8 @@ TEST(Agree, IsBrokenByARankThatLeaves) {
     if (c.rank() == 2) return {};
     return agree(c, {});
   });
-  EXPECT_EQ(said[0].error().kind, ErrorKind::unavailable);
-  EXPECT_EQ(said[1].error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(said[0].error().kind, ErrorKind::cancelled);
+  EXPECT_EQ(said[1].error().kind, ErrorKind::cancelled);
 }
 
 TEST(FollowRank0, GivesEveryRankItsValueOrError) {

@@ -1,0 +1,48 @@
+#include "worker/train/save_policy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string_view>
+
+namespace trainyard::train {
+namespace {
+
+using resource::WhenBusy;
+
+TEST(ChooseSave, FollowsTheTable) {
+  struct Row {
+    std::string_view name;
+    SaveSituation situation;
+    SaveAction action;
+  };
+  const Row rows[] = {
+      {"nothing is due", {}, SaveAction::none},
+      {"nothing is due while one is written", {.is_saving = true}, SaveAction::none},
+      {"due, and none is written", {.is_due = true}, SaveAction::begin},
+      {"due while one is written", {.is_due = true, .is_saving = true}, SaveAction::leave_out},
+      {"due while one is written, and none may be left out",
+       {.is_due = true, .is_saving = true, .when_busy = WhenBusy::wait},
+       SaveAction::wait_and_begin},
+      {"due with nothing to wait for", {.is_due = true, .when_busy = WhenBusy::wait}, SaveAction::begin},
+      {"asked to stop", {.is_stop_asked = true}, SaveAction::save_and_wait},
+      {"asked to stop while one is written", {.is_stop_asked = true, .is_saving = true}, SaveAction::save_and_wait},
+      {"asked to stop when one is due while one is written",
+       {.is_due = true, .is_stop_asked = true, .is_saving = true},
+       SaveAction::save_and_wait},
+  };
+  for (const Row& row : rows) EXPECT_EQ(choose_save(row.situation), row.action) << row.name;
+}
+
+TEST(MayGoOn, OnlyWhereAnotherSaveMaySucceed) {
+  const std::set<ErrorKind> passing = {ErrorKind::not_found, ErrorKind::gone,      ErrorKind::unauthorized,
+                                       ErrorKind::forbidden, ErrorKind::throttled, ErrorKind::unavailable,
+                                       ErrorKind::timeout,   ErrorKind::corrupt,   ErrorKind::io};
+  for (int kind = 0; kind <= static_cast<int>(ErrorKind::internal); ++kind) {
+    const auto each = static_cast<ErrorKind>(kind);
+    EXPECT_EQ(may_go_on(each), passing.contains(each)) << to_string(each);
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::train

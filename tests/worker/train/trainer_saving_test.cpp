@@ -1,0 +1,283 @@
+// Checkpoints that are written while training goes on.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <set>
+
+#include "common/contract.hpp"
+#include "tests/fakes/faulty_store.hpp"
+#include "tests/fakes/gate.hpp"
+#include "tests/fakes/memory_store.hpp"
+#include "tests/worker/train/training_run.hpp"
+#include "worker/checkpoint/core/claim.hpp"
+#include "worker/checkpoint/core/fence.hpp"
+#include "worker/train/trainer.hpp"
+
+namespace trainyard::train {
+namespace {
+
+using resource::WhenBusy;
+using testing::HasSubstr;
+
+/// A run of `max_steps` steps that saves every second one into memory; states how its stores behave by on_put().
+class SavingRun {
+ public:
+  explicit SavingRun(std::int64_t world_size, std::int64_t max_steps, WhenBusy when_busy = WhenBusy::skip)
+      : run{world_size} {
+    run.training.max_steps = max_steps;
+    run.checkpoint.emplace();
+    run.checkpoint->uri = "memory://";
+    run.checkpoint->every.steps = 2;
+    run.checkpoint->when_busy = when_busy;
+    run.open_store = [this](std::int64_t rank) {
+      return std::make_unique<fakes::FaultyStore>(
+          std::make_unique<fakes::MemoryStore>(objects),
+          [this, rank](std::string_view call, std::string_view key, storage::Pieces) -> std::optional<Error> {
+            return call == "put" && on_put_ ? on_put_(rank, key) : std::nullopt;
+          });
+    };
+  }
+
+  void on_put(std::function<std::optional<Error>(std::int64_t rank, std::string_view key)> hook) {
+    on_put_ = std::move(hook);
+  }
+  /// All ranks' files of step `step` wait at `gate`.
+  void hold_up(std::int64_t step, fakes::Gate& gate) {
+    on_put([&gate, prefix = fmt::format("step-{}/", step)](std::int64_t, std::string_view key) -> std::optional<Error> {
+      if (key.starts_with(prefix)) gate.pass();
+      return std::nullopt;
+    });
+  }
+  /// Opens `gate` once a rank says that it waits at step `step`.
+  void open_when_waiting(fakes::Gate& gate, std::int64_t step) {
+    for (auto& rank : run.ranks) {
+      rank.link->on_report = [&gate, step](const launcher::RankProgress& progress) {
+        if (progress.phase == "Saving" && progress.step == step) gate.open();
+      };
+    }
+  }
+  /// Runs `act` on rank `rank` in the midst of step `step` (from 1).
+  void at_step(std::size_t rank, std::int64_t step, std::function<void()> act) {
+    run.ranks[rank].module->on_step = [step, act = std::move(act), seen = std::int64_t{0}](std::int64_t) mutable {
+      if (++seen == step) act();
+    };
+  }
+  /// The steps whose checkpoints rank `rank` reported.
+  [[nodiscard]] std::set<std::int64_t> saved(std::size_t rank) const {
+    std::set<std::int64_t> steps;
+    for (const auto& report : run.ranks[rank].link->reports()) {
+      if (report.checkpoint) steps.insert(report.checkpoint->step);
+    }
+    return steps;
+  }
+
+  TrainingRun run;
+  fakes::MemoryObjects objects;
+
+ private:
+  std::function<std::optional<Error>(std::int64_t rank, std::string_view key)> on_put_;
+};
+
+using Steps = std::set<std::int64_t>;
+
+TEST(TrainerSaving, TakesStepsWhileACheckpointIsWrittenAndLeavesOutWhatIsDueMeanwhile) {
+  for (const std::int64_t world_size : {1, 2}) {
+    SavingRun saving{world_size, 8};
+    fakes::Gate gate;
+    saving.hold_up(2, gate);
+    saving.at_step(0, 7, [&gate] { gate.open(); });  // Never reached if a step waited for the store.
+    saving.run.run();
+    for (std::size_t rank = 0; rank < saving.run.ranks.size(); ++rank) {
+      EXPECT_EQ(saving.run.ranks[rank].end.reason, "Completed") << saving.run.ranks[rank].end.message;
+      EXPECT_EQ(saving.saved(rank), (Steps{2, 8})) << world_size << " ranks: 4 and 6 came due too early";
+    }
+  }
+}
+
+TEST(TrainerSaving, WaitsForTheOneBeforeWhereNoneMayBeLeftOut) {
+  for (const std::int64_t world_size : {1, 2}) {
+    SavingRun saving{world_size, 5, WhenBusy::wait};
+    fakes::Gate gate;
+    saving.hold_up(2, gate);
+    saving.open_when_waiting(gate, 4);
+    saving.run.run();
+    for (std::size_t rank = 0; rank < saving.run.ranks.size(); ++rank) {
+      EXPECT_EQ(saving.run.ranks[rank].end.reason, "Completed") << saving.run.ranks[rank].end.message;
+      EXPECT_EQ(saving.saved(rank), (Steps{2, 4, 5})) << world_size << " ranks";
+    }
+  }
+}
+
+TEST(TrainerSaving, EndsOnlyWhenTheOneUnderWayAndTheLastAreWritten) {
+  SavingRun saving{2, 3};
+  fakes::Gate gate;
+  saving.hold_up(2, gate);
+  saving.open_when_waiting(gate, 3);
+  saving.run.run();
+  EXPECT_EQ(saving.run.ranks[0].end.reason, "Completed");
+  EXPECT_EQ(saving.saved(0), (Steps{2, 3}));
+  EXPECT_TRUE(saving.objects.objects.contains("step-2/g-1/manifest.json"));
+  EXPECT_TRUE(saving.objects.objects.contains("step-3/g-1/manifest.json"));
+}
+
+TEST(TrainerSaving, SavesWhereItStandsWhenAskedToStopInTheMidstOfASave) {
+  SavingRun saving{2, 100};
+  fakes::Gate gate;
+  saving.hold_up(2, gate);
+  saving.at_step(1, 4, [&saving] { saving.run.ranks[1].link->request_stop(); });
+  saving.open_when_waiting(gate, 5);
+  saving.run.run();
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(saving.run.ranks[rank].end.exit_code, contract::exit_preempted);
+    EXPECT_THAT(saving.run.ranks[rank].end.message, HasSubstr("after step 5, saved as memory://step-5/g-1"));
+    EXPECT_EQ(saving.saved(rank), (Steps{2, 5}));
+  }
+}
+
+TEST(TrainerSaving, WritesTheBytesOfItsStepThoughTrainingHasGoneOn) {
+  const auto files_of_step_2 = [](const fakes::MemoryObjects& objects) {
+    std::map<std::string, std::vector<std::byte>> files;
+    for (const auto& [key, content] : objects.objects) {
+      if (key.starts_with("step-2/") && key.ends_with(".safetensors")) files.emplace(key, content);
+    }
+    return files;
+  };
+  SavingRun oracle{2, 2};  // Its last one: nothing changes any more.
+  oracle.run.run();
+
+  SavingRun saving{2, 7};
+  fakes::Gate gate;
+  saving.hold_up(2, gate);
+  saving.at_step(0, 6, [&gate] { gate.open(); });
+  saving.run.run();
+  EXPECT_EQ(files_of_step_2(oracle.objects).size(), 2U);
+  EXPECT_EQ(files_of_step_2(saving.objects), files_of_step_2(oracle.objects));
+}
+
+struct Trouble {
+  std::string_view name;
+  ErrorKind kind;
+};
+
+class AStorageThatFails : public testing::TestWithParam<Trouble> {};
+
+TEST_P(AStorageThatFails, OnOneRankHoldsUpNobodyAndIsToldUntilASaveSucceeds) {
+  SavingRun whole{2, 9};
+  whole.run.run();
+
+  SavingRun saving{2, 7, WhenBusy::wait};
+  saving.on_put([](std::int64_t rank, std::string_view key) -> std::optional<Error> {
+    const bool is_down = key.starts_with("step-2/") || key.starts_with("step-4/");
+    if (rank == 1 && is_down) return Error{GetParam().kind, "the store is down", std::nullopt};
+    return std::nullopt;
+  });
+  saving.run.run();
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const auto& ended = saving.run.ranks[rank];
+    EXPECT_EQ(ended.end.reason, "Completed") << ended.end.message;
+    EXPECT_EQ(saving.saved(rank), (Steps{6, 7}));
+    Steps failing;
+    for (const auto& report : ended.link->reports()) {
+      if (report.checkpoint_error.empty()) continue;
+      EXPECT_EQ(report.checkpoint_error, "rank 1: the store is down");
+      failing.insert(*report.step);
+    }
+    EXPECT_TRUE(failing.contains(4) && !failing.contains(2));
+    EXPECT_EQ(ended.link->reports().back().checkpoint_error, "");
+  }
+
+  // The checkpoint of step 6 is whole: the run after it ends as one that was never interrupted.
+  saving.objects.objects.erase("step-7/g-1/manifest.json");
+  SavingRun resumed{2, 9};
+  resumed.objects.objects = saving.objects.objects;
+  resumed.run.attempt = 2;
+  resumed.run.run();
+  EXPECT_EQ(resumed.run.ranks[0].end.message, whole.run.ranks[0].end.message);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(resumed.run.ranks[rank].checksum, whole.run.ranks[rank].checksum);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, AStorageThatFails,
+                         testing::Values(Trouble{"away", ErrorKind::unavailable}, Trouble{"slow", ErrorKind::timeout},
+                                         Trouble{"full", ErrorKind::io}, Trouble{"forbidden", ErrorKind::forbidden},
+                                         Trouble{"unauthorized", ErrorKind::unauthorized},
+                                         Trouble{"gone", ErrorKind::not_found}),
+                         [](const auto& info) { return std::string{info.param.name}; });
+
+TEST(TrainerSaving, EndsWhenTheLastSaveFails) {
+  for (const bool is_stopped : {false, true}) {
+    SavingRun saving{2, is_stopped ? 100 : 5};
+    if (is_stopped) saving.at_step(0, 4, [&saving] { saving.run.ranks[0].link->request_stop(); });
+    saving.on_put([](std::int64_t, std::string_view key) -> std::optional<Error> {
+      if (!key.starts_with("step-5/")) return std::nullopt;
+      return Error{ErrorKind::io, "no space left on device", std::nullopt};
+    });
+    saving.run.run();
+    for (const auto& rank : saving.run.ranks) {
+      EXPECT_EQ(rank.end.exit_code, contract::exit_storage);
+      EXPECT_THAT(rank.end.message, HasSubstr("no space left on device"));
+    }
+  }
+}
+
+TEST(TrainerSaving, EndsAllRanksAlikeWhenAnotherRunHasTakenOver) {
+  struct Row {
+    std::string_view name;
+    checkpoint::Identity other;
+    int exit_code;
+  };
+  const Row rows[] = {
+      {"a newer attempt",
+       {.job = "ns/job", .job_uid = "uid", .attempt = 2, .fingerprint = "same"},
+       contract::exit_fenced},
+      {"another job",
+       {.job = "ns/other", .job_uid = "x", .attempt = 1, .fingerprint = "same"},
+       contract::exit_do_not_restart},
+  };
+  for (const Row& row : rows) {
+    SavingRun saving{2, 1000};
+    saving.on_put([&](std::int64_t rank, std::string_view key) -> std::optional<Error> {
+      if (rank != 1 || key != "step-2/g-1/rank-1.safetensors") return std::nullopt;
+      fakes::MemoryStore store{saving.objects};
+      const checkpoint::Claim claim{
+          .generation = 2, .identity = row.other, .resumed_from = {}, .time = {}, .nonce = "theirs"};
+      EXPECT_TRUE(checkpoint::put_claim(store, claim));
+      return std::nullopt;
+    });
+    saving.run.run();
+    for (const auto& rank : saving.run.ranks) EXPECT_EQ(rank.end.exit_code, row.exit_code) << rank.end.message;
+    EXPECT_FALSE(saving.objects.objects.contains("step-2/g-1/manifest.json"));
+  }
+}
+
+TEST(TrainerSaving, WaitsForNoSaveInAGroupThatIsBroken) {
+  SavingRun saving{1, 3};
+  fakes::Gate gate;
+  saving.hold_up(3, gate);
+  const launcher::RankEnd failure{
+      .exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = "rank 1 was killed", .culprit = 1};
+  fakes::FakeRankLink& link = *saving.run.ranks[0].link;
+  link.on_report = [&](const launcher::RankProgress& progress) {
+    if (progress.phase == "Saving") link.break_group(failure);
+  };
+  saving.run.on_end = [&gate] { gate.open(); };  // Only here: the trainer has ended without it.
+  saving.run.run();
+  EXPECT_EQ(saving.run.ranks[0].end, failure);
+}
+
+TEST(TrainerSaving, SaysHowLongASaveTook) {
+  SavingRun saving{1, 4};
+  saving.on_put([&saving](std::int64_t, std::string_view key) -> std::optional<Error> {
+    if (key.ends_with("manifest.json")) saving.run.clock.advance(std::chrono::milliseconds{1500});
+    return std::nullopt;
+  });
+  saving.run.run();
+  EXPECT_EQ(saving.run.ranks[0].link->reports().back().checkpoint->duration_seconds, 1.5);
+}
+
+}  // namespace
+}  // namespace trainyard::train

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/result.hpp"
+#include "worker/checkpoint/checkpointer.hpp"
+#include "worker/checkpoint/core/entry.hpp"
+#include "worker/checkpoint/core/split.hpp"
+
+namespace trainyard::checkpoint {
+
+/// A copy of what this rank writes of a state, which training may change meanwhile. The buffers are kept from copy to
+/// copy: host memory of the size of this rank's share, and no allocation after the first while the state's shapes stay.
+/// Used by one thread at a time.
+class Staging {
+ public:
+  Staging(std::int64_t rank, std::int64_t world_size) : rank_(rank), world_size_(world_size) {}
+
+  /// Copies this rank's share, each byte once. ErrorKind::invalid for sparse or quantized tensors, internal for what
+  /// torch refuses (out of memory, a device that failed); entries() are then not to be used.
+  [[nodiscard]] Result<void> copy(const State& state);
+
+  /// Of the whole state; only the bytes of this rank's share are there.
+  [[nodiscard]] std::span<const HostEntry> entries() const { return entries_; }
+
+  /// Whether the share of what must be finite is so. Throws as torch does.
+  [[nodiscard]] bool is_finite() const;
+
+ private:
+  [[nodiscard]] torch::Tensor rows_of(const torch::Tensor& tensor, const Slice& slice) const;
+  void make_buffers(const State& state, const std::vector<EntryInfo>& infos);
+
+  std::int64_t rank_;
+  std::int64_t world_size_;
+  std::vector<EntryInfo> infos_;        // Of the entries that the buffers are for.
+  std::vector<bool> must_be_finite_;    // By entry.
+  std::vector<Slice> share_;            // This rank's.
+  std::vector<torch::Tensor> buffers_;  // By entry; undefined where nothing is this rank's.
+  std::vector<HostEntry> entries_;      // Their bytes lie in buffers_.
+};
+
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,29 @@
+#include "worker/train/save_policy.hpp"
+
+namespace trainyard::train {
+
+SaveAction choose_save(const SaveSituation& situation) {
+  if (situation.is_stop_asked) return SaveAction::save_and_wait;
+  if (!situation.is_due) return SaveAction::none;
+  if (!situation.is_saving) return SaveAction::begin;
+  return situation.when_busy == resource::WhenBusy::wait ? SaveAction::wait_and_begin : SaveAction::leave_out;
+}
+
+bool may_go_on(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::not_found:  // The bucket: it was there when training began.
+    case ErrorKind::gone:       // An upload in parts that somebody has ended.
+    case ErrorKind::unauthorized:
+    case ErrorKind::forbidden:
+    case ErrorKind::throttled:
+    case ErrorKind::unavailable:
+    case ErrorKind::timeout:
+    case ErrorKind::corrupt:  // On the way there.
+    case ErrorKind::io:       // The disk or the quota is full.
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace trainyard::train

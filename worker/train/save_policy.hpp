@@ -1,0 +1,30 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "operator/resource/training_spec.hpp"
+
+/// What is done about checkpoints after a step. Pure: all ranks decide from the same, and so alike.
+namespace trainyard::train {
+
+struct SaveSituation {
+  bool is_due = false;
+  bool is_stop_asked = false;
+  bool is_saving = false;  ///< The save before was still under way on some rank when the step began.
+  resource::WhenBusy when_busy = resource::WhenBusy::skip;
+};
+
+enum class SaveAction {
+  none,
+  begin,           ///< Training goes on while it is written.
+  leave_out,       ///< The one before is still being written.
+  wait_and_begin,  ///< Once the one before is written.
+  save_and_wait,   ///< The last one of this attempt: after the one before, and training ends with it.
+};
+
+[[nodiscard]] SaveAction choose_save(const SaveSituation& situation);
+
+/// Whether training goes on after a save that failed with `kind`: the storage is away or full or refuses, which it may
+/// not do for ever. Else this run must end: another one has taken over, or the ranks have lost each other.
+[[nodiscard]] bool may_go_on(ErrorKind kind);
+
+}  // namespace trainyard::train

@@ -1,0 +1,96 @@
+#include "worker/train/saver.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+#include "common/logging.hpp"
+#include "worker/train/lost.hpp"
+#include "worker/train/save_policy.hpp"
+
+namespace trainyard::train {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How often the group's health is looked at while a save is waited for. Its end wakes the waiter at once.
+constexpr auto look_interval = 20ms;
+
+/// Six digits are what a person reads.
+double seconds_of(Instant::duration duration) {
+  const double seconds = std::chrono::duration<double>{duration}.count();
+  return std::strtod(fmt::format("{:.6g}", seconds).c_str(), nullptr);
+}
+
+}  // namespace
+
+void Saver::begin(const checkpoint::State& state, std::int64_t step, const Options& options) {
+  const Instant start = clock_.instant();
+  checkpointer_.begin_save(state, step, options.save);
+  must_succeed_ = options.must_succeed;
+  has_left_out_ = false;
+  stall_ = clock_.instant() - start;
+}
+
+OrEnd<bool> Saver::settle() {
+  const auto outcome = checkpointer_.take_outcome();
+  if (!outcome) return false;
+  return act_on(*outcome).map([] { return true; });
+}
+
+OrEnd<void> Saver::wait() {
+  const Instant start = clock_.instant();
+  auto outcome = checkpointer_.take_outcome(look_interval);
+  while (!outcome && checkpointer_.is_saving()) {
+    if (auto failure = link_.group_failure()) return tl::unexpected{*failure};
+    outcome = checkpointer_.take_outcome(look_interval);
+  }
+  // It may have ended between the two questions.
+  if (!outcome) outcome = checkpointer_.take_outcome();
+  stall_ += clock_.instant() - start;
+  return outcome ? act_on(*outcome) : OrEnd<void>{};
+}
+
+void Saver::leave_out(std::int64_t step) {
+  if (std::exchange(has_left_out_, true) || !speaks_) return;
+  logging::warn("no checkpoint at this step: the one before is still being written", {{"step", step}});
+}
+
+OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
+  if (!outcome.saved) {
+    const Error& error = outcome.saved.error();
+    if (must_succeed_ || !may_go_on(error.kind)) return lost(link_, Stage::save, error);
+    error_ = error.message;
+    if (speaks_) {
+      logging::warn("no checkpoint: saving failed; training goes on, and the next one that is due tries again",
+                    {{"step", outcome.step}, {"error", error.message}});
+    }
+    return {};
+  }
+  if (!*outcome.saved) {
+    if (speaks_) {
+      logging::warn("no checkpoint: loss or parameters are not finite, and the last good state is kept",
+                    {{"step", outcome.step}});
+    }
+    return {};
+  }
+  const checkpoint::Saved& saved = **outcome.saved;
+  error_.clear();
+  last_ = launcher::SavedCheckpoint{.step = saved.step,
+                                    .uri = saved.uri,
+                                    .time = saved.time,
+                                    .bytes = saved.bytes,
+                                    .duration_seconds = seconds_of(outcome.duration)};
+  if (speaks_) {
+    logging::info("checkpoint saved", {{"step", saved.step},
+                                       {"uri", saved.uri},
+                                       {"bytes", saved.bytes},
+                                       {"seconds", seconds_of(outcome.duration)},
+                                       {"stallSeconds", seconds_of(stall_)}});
+  }
+  return {};
+}
+
+}  // namespace trainyard::train

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/clock.hpp"
+#include "worker/checkpoint/checkpointer.hpp"
+#include "worker/launcher/rank_link.hpp"
+#include "worker/train/ending.hpp"
+
+namespace trainyard::train {
+
+/// A rank's saves while it trains: begins them, and acts on what comes of them. All ranks' make the same calls after
+/// the same steps, but for is_saving(). Used from the training thread.
+class Saver {
+ public:
+  struct Options {
+    checkpoint::SaveOptions save;
+    bool must_succeed = false;  ///< The rank ends with this one: no later one would make up for its failure.
+  };
+
+  /// `speaks`: whether this rank writes the log lines. References outlive it.
+  Saver(checkpoint::Checkpointer& checkpointer, const launcher::RankLink& link, const Clock& clock, bool speaks)
+      : checkpointer_{checkpointer}, link_{link}, clock_{clock}, speaks_{speaks} {}
+
+  /// Whether a save is still under way on this rank.
+  [[nodiscard]] bool is_saving() const { return checkpointer_.is_saving(); }
+
+  /// Copies the state of `step` and has it written. Needs that settle() or wait() came since the save before.
+  void begin(const checkpoint::State& state, std::int64_t step, const Options& options);
+  /// Acts on the outcome of a save that has ended, if there is one, and says whether there was. The next one may be
+  /// begun then. A storage that fails is no end: training goes on, and the next one that is due tries again. Once no
+  /// rank is saving.
+  [[nodiscard]] OrEnd<bool> settle();
+  /// The same for one that may be under way, which is waited for as long as the group holds together.
+  [[nodiscard]] OrEnd<void> wait();
+  /// Says, once for each save that is under way, that the one of `step` is left out for it.
+  void leave_out(std::int64_t step);
+
+  /// The newest of this attempt.
+  [[nodiscard]] const std::optional<launcher::SavedCheckpoint>& last() const { return last_; }
+  /// Why the last save failed; empty when it did not.
+  [[nodiscard]] const std::string& error() const { return error_; }
+
+ private:
+  [[nodiscard]] OrEnd<void> act_on(const checkpoint::SaveOutcome& outcome);
+
+  checkpoint::Checkpointer& checkpointer_;
+  const launcher::RankLink& link_;
+  const Clock& clock_;
+  bool speaks_;
+  bool must_succeed_ = false;
+  bool has_left_out_ = false;
+  Instant::duration stall_{};  // What the training thread has paid for the save that was begun last.
+  std::optional<launcher::SavedCheckpoint> last_;
+  std::string error_;
+};
+
+}  // namespace trainyard::train
