@@ -15,6 +15,7 @@ inline constexpr std::string_view condition_spec_pending = "SpecPending";
 inline constexpr std::string_view condition_invalid_template = "InvalidTemplate";
 inline constexpr std::string_view condition_name_conflict = "NameConflict";
 inline constexpr std::string_view condition_non_finite_loss = "NonFiniteLoss";
+inline constexpr std::string_view condition_checkpoint_failing = "CheckpointFailing";
 inline constexpr std::string_view condition_progress_unavailable = "ProgressUnavailable";
 
 [[nodiscard]] bool is_condition_true(const resource::TrainingJobStatus& status, std::string_view type);

@@ -24,6 +24,7 @@ void take_checkpoint(resource::TrainingJobStatus& status, const resource::Checkp
     status.attempts_without_progress = 0;
   }
   status.checkpoint = checkpoint;
+  status.checkpoint->duration_seconds = readable(checkpoint.duration_seconds);
 }
 
 void judge_loss(resource::TrainingJobStatus& status, const ProgressReport& report, Time now) {
@@ -33,6 +34,14 @@ void judge_loss(resource::TrainingJobStatus& status, const ProgressReport& repor
   } else if (!is_condition_true(status, condition_non_finite_loss)) {
     raise_condition(status, condition_non_finite_loss, std::isnan(*report.loss) ? "NaN" : "Infinite",
                     fmt::format("the loss was {} at step {}", *report.loss, report.step.value_or(0)), now);
+  }
+}
+
+void judge_saving(resource::TrainingJobStatus& status, const ProgressReport& report, Time now) {
+  if (report.checkpoint_error.empty()) {
+    clear_condition(status, condition_checkpoint_failing, "NoneFailed", now);
+  } else {
+    raise_condition(status, condition_checkpoint_failing, "SaveFailed", report.checkpoint_error, now);
   }
 }
 
@@ -60,6 +69,7 @@ void take_report(resource::TrainingJobStatus& status, const ProgressReport& repo
   }
   if (report.checkpoint) take_checkpoint(status, *report.checkpoint);
   judge_loss(status, report, now);
+  judge_saving(status, report, now);
 }
 
 void judge_training(resource::TrainingJobStatus& status, Time now) {

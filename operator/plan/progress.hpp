@@ -9,8 +9,9 @@
 namespace trainyard::plan {
 
 /// Takes what rank 0 said last in the current attempt into the status, when it was polled and in its termination
-/// message: progress, checkpoint, and the conditions Training, NonFiniteLoss and ProgressUnavailable. A checkpoint
-/// beyond the last one gives back the infrastructure budget, backoff and the attempts without progress.
+/// message: progress, checkpoint, and the conditions Training, NonFiniteLoss, CheckpointFailing and
+/// ProgressUnavailable. A checkpoint beyond the last one gives back the infrastructure budget, backoff and the attempts
+/// without progress.
 void take_reports(resource::TrainingJobStatus& status, const Observed& observed, const std::vector<Member>& members,
                   Time now);
 

@@ -49,6 +49,7 @@ std::optional<resource::CheckpointStatus> checkpoint(const json& object) {
   status.uri = text(*found, "uri");
   if (const auto time = parse_rfc3339(text(*found, "time"))) status.time = *time;
   status.bytes = count(*found, "bytes");
+  status.duration_seconds = number(*found, "durationSeconds");
   return status;
 }
 
@@ -65,6 +66,7 @@ ProgressReport read_progress_report(const json& object, std::int64_t attempt, Ti
   report.samples_per_second = number(object, "samplesPerSecond");
   report.estimated_end = estimated_end(object, now);
   report.checkpoint = checkpoint(object);
+  report.checkpoint_error = text(object, "checkpointError");
   report.waiting_for = text(object, "waitingFor");
   return report;
 }

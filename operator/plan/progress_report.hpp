@@ -22,7 +22,8 @@ struct ProgressReport {
   std::optional<double> samples_per_second;
   std::optional<Time> estimated_end;
   std::optional<resource::CheckpointStatus> checkpoint;
-  std::string waiting_for;  ///< What rank 0 says it waits for before training begins.
+  std::string checkpoint_error;  ///< Why the last save failed while training goes on; empty: it did not.
+  std::string waiting_for;       ///< What rank 0 says it waits for before training begins.
   /// Why rank 0 has not answered for long enough to be told to the user; what stands above is then its last answer.
   /// Empty: it answers.
   std::string unavailable_because;

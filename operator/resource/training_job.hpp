@@ -102,6 +102,7 @@ struct CheckpointStatus {
   std::string uri;
   std::optional<Time> time;
   std::optional<std::int64_t> bytes;
+  std::optional<double> duration_seconds;  ///< From the copy of the state to the end of the save.
   bool operator==(const CheckpointStatus&) const = default;
 };
 

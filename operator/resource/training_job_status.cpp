@@ -88,6 +88,7 @@ CheckpointStatus read_checkpoint(FieldReader& fields) {
   fields.read("uri", checkpoint.uri);
   fields.read("time", checkpoint.time);
   fields.read("bytes", checkpoint.bytes);
+  fields.read("durationSeconds", checkpoint.duration_seconds, any_number);
   return checkpoint;
 }
 
@@ -96,6 +97,7 @@ json to_json(const CheckpointStatus& checkpoint) {
   put(object, "uri", checkpoint.uri);
   put(object, "time", checkpoint.time);
   put(object, "bytes", checkpoint.bytes);
+  put(object, "durationSeconds", checkpoint.duration_seconds);
   return object;
 }
 

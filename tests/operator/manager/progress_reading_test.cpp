@@ -18,7 +18,8 @@ Result<plan::ProgressReport> read(const std::string& fields) {
 TEST(ReadProgress, TakesWhatTheContractNames) {
   const auto report = read(
       R"(,"rank":0,"phase":"Training","epoch":1,"step":512,"totalSteps":900,"loss":0.4,"accuracy":0.9,"samplesPerSecond":2400.5,)"
-      R"("etaSeconds":90,"checkpoint":{"step":400,"uri":"s3://b/c","time":"2026-01-01T00:00:00Z","bytes":7},"waitingFor":"rank 1")");
+      R"("etaSeconds":90,"checkpoint":{"step":400,"uri":"s3://b/c","time":"2026-01-01T00:00:00Z","bytes":7,)"
+      R"("durationSeconds":1.25},"checkpointError":"away","waitingFor":"rank 1")");
   ASSERT_TRUE(report) << report.error().message;
   const plan::ProgressReport expected{
       .attempt = 2,
@@ -29,7 +30,9 @@ TEST(ReadProgress, TakesWhatTheContractNames) {
       .accuracy = 0.9,
       .samples_per_second = 2400.5,
       .estimated_end = now + seconds{90},
-      .checkpoint = resource::CheckpointStatus{.step = 400, .uri = "s3://b/c", .time = now, .bytes = 7},
+      .checkpoint =
+          resource::CheckpointStatus{.step = 400, .uri = "s3://b/c", .time = now, .bytes = 7, .duration_seconds = 1.25},
+      .checkpoint_error = "away",
       .waiting_for = "rank 1",
       .unavailable_because = {}};
   EXPECT_EQ(*report, expected);

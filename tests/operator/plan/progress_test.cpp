@@ -23,7 +23,7 @@ constexpr const char* last_words =
     R"({"reason":"Completed","exitCode":0,"rank":0,"message":"trained 900 steps","progress":)"
     R"({"phase":"Done","epoch":3,"step":900,"totalSteps":900,"loss":0.3123456789,)"
     R"("accuracy":0.9,"samplesPerSecond":2400,"checkpoint":)"
-    R"({"step":900,"uri":"s3://m/step-900/g-1","time":"2026-01-01T00:00:00Z","bytes":7}}})";
+    R"({"step":900,"uri":"s3://m/step-900/g-1","time":"2026-01-01T00:00:00Z","bytes":7,"durationSeconds":1.23456789}}})";
 
 ProgressReport polled(std::int64_t step) {
   return {.attempt = 1, .epoch = 1, .step = step, .total_steps = 900, .loss = 0.5, .estimated_end = later + 60s};
@@ -96,6 +96,18 @@ TEST(TakeReports, SaysOnceThatTheLossIsNotFinite) {
   EXPECT_EQ(status_after(observed).conditions, conditions);
 }
 
+TEST(TakeReports, SaysThatCheckpointsFailUntilOneSucceeds) {
+  Observed observed = an_observed(a_job().checkpoint()).with([](Observed& changed) {
+    changed.progress = polled(512);
+    changed.progress->checkpoint_error = "rank 1: the bucket is away";
+  });
+  observed.job.status = status_after(observed);
+  ASSERT_TRUE(is_condition_true(observed.job.status, condition_checkpoint_failing));
+  EXPECT_EQ(observed.job.status.conditions.back().message, "rank 1: the bucket is away");
+  observed.progress->checkpoint_error.clear();
+  EXPECT_FALSE(is_condition_true(status_after(observed), condition_checkpoint_failing));
+}
+
 TEST(TakeReports, IgnoresAnotherAttemptsReport) {
   const auto status = status_after(an_observed().with([](Observed& observed) {
     observed.progress = polled(512);
@@ -121,6 +133,7 @@ TEST(TakeReports, EndsWithWhatRankZeroWroteLastAndNotWithTheLastPoll) {
   ASSERT_TRUE(status.checkpoint);
   EXPECT_EQ(status.checkpoint->step, 900);
   EXPECT_EQ(status.checkpoint->uri, "s3://m/step-900/g-1");
+  EXPECT_EQ(status.checkpoint->duration_seconds, 1.23457);
 }
 
 TEST(TakeReports, CountsACheckpointThatALostRankZeroWroteOfBeforeItsLossIsCharged) {

@@ -29,7 +29,8 @@ inline TrainingJobStatus a_full_status() {
                              .accuracy = 0.25,
                              .samples_per_second = 1000,
                              .estimated_end = time};
-  status.checkpoint = CheckpointStatus{.step = 400, .uri = "s3://models/a/step-400/g-2", .time = time, .bytes = 12};
+  status.checkpoint = CheckpointStatus{
+      .step = 400, .uri = "s3://models/a/step-400/g-2", .time = time, .bytes = 12, .duration_seconds = 1.5};
   status.restarts = {.application = 1, .infrastructure = 2};
   status.attempts_without_progress = 1;
   status.restart_not_before = time + std::chrono::milliseconds{250};
