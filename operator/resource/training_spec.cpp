@@ -11,6 +11,7 @@ using nlohmann::json;
 constexpr EnumNames<DataFormat, 2> format_names{{{"synthetic", DataFormat::synthetic}, {"idx", DataFormat::idx}}};
 constexpr EnumNames<OptimizerName, 2> optimizer_names{{{"adam", OptimizerName::adam}, {"sgd", OptimizerName::sgd}}};
 constexpr EnumNames<ResumeMode, 2> resume_names{{{"auto", ResumeMode::automatic}, {"none", ResumeMode::none}}};
+constexpr EnumNames<BestMode, 2> best_mode_names{{{"max", BestMode::max}, {"min", BestMode::min}}};
 constexpr EnumNames<WhenBusy, 2> when_busy_names{{{"skip", WhenBusy::skip}, {"wait", WhenBusy::wait}}};
 
 constexpr IntegerRange at_least_one{.min = 1};
@@ -83,6 +84,29 @@ json to_json(const OptimizerSpec& optimizer) {
   return object;
 }
 
+void read_keep(FieldReader& fields, KeepSpec& keep) {
+  fields.read("last", keep.last, IntegerRange{.min = 2});
+  fields.read_object("every", [&](FieldReader& every) { keep.every = read_every(every); });
+  fields.read_object("best", [&](FieldReader& best) {
+    keep.best.emplace();
+    best.require("metric");
+    best.read("metric", keep.best->metric);
+    best.read("mode", keep.best->mode, best_mode_names);
+    best.read("count", keep.best->count, at_least_one);
+  });
+}
+
+json to_json(const KeepSpec& keep) {
+  json object{{"last", keep.last}};
+  if (keep.every != Every{}) object["every"] = to_json(keep.every);
+  if (keep.best) {
+    object["best"] = {{"metric", keep.best->metric},
+                      {"mode", name_of(keep.best->mode, best_mode_names)},
+                      {"count", keep.best->count}};
+  }
+  return object;
+}
+
 }  // namespace
 
 Result<TrainingSpec> parse_training_spec(const json& object) {
@@ -116,7 +140,7 @@ Result<CheckpointSpec> parse_checkpoint_spec(const json& object) {
   fields.read("uri", spec.uri);
   fields.read_object("every", [&](FieldReader& every) { spec.every = read_every(every); });
   fields.read("whenBusy", spec.when_busy, when_busy_names);
-  fields.read_object("keep", [&](FieldReader& keep) { keep.read("last", spec.keep_last, IntegerRange{.min = 2}); });
+  fields.read_object("keep", [&](FieldReader& keep) { read_keep(keep, spec.keep); });
   fields.read("resume", spec.resume, resume_names);
   fields.read("credentialsSecret", spec.credentials_secret);
   fields.read_object("s3", [&](FieldReader& s3) {
@@ -145,7 +169,7 @@ json to_json(const CheckpointSpec& spec) {
   json object{{"uri", spec.uri},
               {"every", to_json(spec.every)},
               {"whenBusy", name_of(spec.when_busy, when_busy_names)},
-              {"keep", {{"last", spec.keep_last}}},
+              {"keep", to_json(spec.keep)},
               {"resume", name_of(spec.resume, resume_names)}};
   if (!spec.credentials_secret.empty()) object["credentialsSecret"] = spec.credentials_secret;
   json s3{{"pathStyle", spec.s3.path_style}};

@@ -78,11 +78,28 @@ enum class WhenBusy {
   wait,  ///< Training waits until the one before is written.
 };
 
+enum class BestMode { max, min };
+
+struct KeepBestSpec {
+  std::string metric;
+  BestMode mode = BestMode::max;
+  std::int64_t count = 1;
+  bool operator==(const KeepBestSpec&) const = default;
+};
+
+/// Which checkpoints are kept: what any part names.
+struct KeepSpec {
+  std::int64_t last = 3;
+  Every every;  ///< Steps or epochs.
+  std::optional<KeepBestSpec> best;
+  bool operator==(const KeepSpec&) const = default;
+};
+
 struct CheckpointSpec {
   std::string uri;  ///< file:///..., s3://bucket/prefix or command:...
   Every every;      ///< Nothing set: each epoch's end. A last one is always made at the end and on SIGTERM.
   WhenBusy when_busy = WhenBusy::skip;
-  std::int64_t keep_last = 3;
+  KeepSpec keep;
   ResumeMode resume = ResumeMode::automatic;
   std::string credentials_secret;  ///< The operator's business; the worker sees the environment that comes of it.
   S3Spec s3;

@@ -13,13 +13,23 @@
 namespace trainyard::checkpoint {
 namespace {
 
+Keep keep_of(const resource::KeepSpec& spec) {
+  Keep keep{.last = spec.last, .every_steps = spec.every.steps, .every_epochs = spec.every.epochs, .best = {}};
+  if (spec.best) {
+    keep.best = KeepBest{.metric = spec.best->metric,
+                         .is_highest = spec.best->mode == resource::BestMode::max,
+                         .count = spec.best->count};
+  }
+  return keep;
+}
+
 RunContext context_of(storage::Store& store, const resource::CheckpointSpec& spec, const Identity& identity,
                       dist::Communicator& communicator, const Clock& clock) {
   return {.store = store,
           .communicator = communicator,
           .clock = clock,
           .identity = identity,
-          .keep_last = spec.keep_last,
+          .keep = keep_of(spec.keep),
           .resumes_others = spec.resume == resource::ResumeMode::automatic};
 }
 

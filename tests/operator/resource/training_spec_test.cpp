@@ -70,14 +70,17 @@ TEST(ParseCheckpointSpec, FillsInTheDefaultsOfTheHeader) {
 TEST(ParseCheckpointSpec, ReadsEveryFieldAndGivesBackWhatWasWrittenFromIt) {
   const auto spec = parse_checkpoint_spec(json::parse(R"({
       "uri": "s3://models/a", "every": {"time": "5m", "steps": 100, "epochs": 1}, "whenBusy": "wait",
-      "keep": {"last": 5}, "resume": "none",
+      "keep": {"last": 5, "every": {"steps": 1000, "epochs": 10}, "best": {"metric": "val_loss", "mode": "min", "count": 2}},
+      "resume": "none",
       "credentialsSecret": "s3", "s3": {"endpoint": "https://s3.example.com", "region": "eu-west-1", "pathStyle": true}})"));
   ASSERT_TRUE(spec) << spec.error().message;
   CheckpointSpec expected;
   expected.uri = "s3://models/a";
   expected.every = {.steps = 100, .epochs = 1, .time = milliseconds{300'000}};
   expected.when_busy = WhenBusy::wait;
-  expected.keep_last = 5;
+  expected.keep = {.last = 5,
+                   .every = {.steps = 1000, .epochs = 10, .time = {}},
+                   .best = KeepBestSpec{.metric = "val_loss", .mode = BestMode::min, .count = 2}};
   expected.resume = ResumeMode::none;
   expected.credentials_secret = "s3";
   expected.s3 = {.endpoint = "https://s3.example.com", .region = "eu-west-1", .path_style = true};
@@ -137,16 +140,17 @@ TEST_P(ParseCheckpointSpecRefuses, AndNamesTheFieldByItsPath) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, ParseCheckpointSpecRefuses,
-    testing::Values(WrongSpec{"{}", "spec.checkpoint.uri: must be given"},
-                    WrongSpec{"7", "spec.checkpoint: must be an object, got 7"},
-                    WrongSpec{R"({"uri": "s3://a", "keep": {"last": 1}})",
-                              "spec.checkpoint.keep.last: must be at least 2, got 1"},
-                    WrongSpec{R"({"uri": "s3://a", "whenBusy": "hope"})",
-                              R"(spec.checkpoint.whenBusy: must be one of skip, wait, got "hope")"},
-                    WrongSpec{R"({"uri": "s3://a", "resume": "never"})",
-                              R"(spec.checkpoint.resume: must be one of auto, none, got "never")"},
-                    WrongSpec{R"({"uri": "s3://a", "s3": {"pathStyle": "yes"}})",
-                              R"(spec.checkpoint.s3.pathStyle: must be true or false, got "yes")"}));
+    testing::Values(
+        WrongSpec{"{}", "spec.checkpoint.uri: must be given"},
+        WrongSpec{"7", "spec.checkpoint: must be an object, got 7"},
+        WrongSpec{R"({"uri": "s3://a", "keep": {"last": 1}})", "spec.checkpoint.keep.last: must be at least 2, got 1"},
+        WrongSpec{R"({"uri": "s3://a", "whenBusy": "hope"})",
+                  R"(spec.checkpoint.whenBusy: must be one of skip, wait, got "hope")"},
+        WrongSpec{R"({"uri": "s3://a", "keep": {"best": {}}})", "spec.checkpoint.keep.best.metric: must be given"},
+        WrongSpec{R"({"uri": "s3://a", "resume": "never"})",
+                  R"(spec.checkpoint.resume: must be one of auto, none, got "never")"},
+        WrongSpec{R"({"uri": "s3://a", "s3": {"pathStyle": "yes"}})",
+                  R"(spec.checkpoint.s3.pathStyle: must be true or false, got "yes")"}));
 
 }  // namespace
 }  // namespace trainyard::resource

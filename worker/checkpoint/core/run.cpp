@@ -17,8 +17,6 @@
 namespace trainyard::checkpoint {
 namespace {
 
-constexpr std::int64_t keep_min = 2;
-
 std::vector<EntryInfo> infos_of(std::span<const HostEntry> entries) {
   std::vector<EntryInfo> infos;
   for (const HostEntry& entry : entries) infos.push_back(entry.info);
@@ -101,6 +99,7 @@ Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json
   }
   if (auto committed = commit(manifest); !committed) return tl::unexpected(committed.error());
   last_saved_ = manifest;
+  facts_[manifest.id] = facts_of(values);
   if (context_.is_rank0()) {
     remove_expired(manifest.id);
     remove_unfinished();
@@ -135,8 +134,9 @@ void Run::remove_expired(const CheckpointId& saved) {
     logging::warn("old checkpoints were not removed", {{"error", error.message}});
   };
   if (!inventory) return warn(inventory.error());
+  learn_facts(inventory->complete);
   for (const CheckpointId& id : expired(inventory->present, inventory->complete, resumption_->claims,
-                                        resumption_->claim, saved, std::max(context_.keep_last, keep_min))) {
+                                        resumption_->claim, saved, context_.keep, facts_)) {
     // The manifest first: what is left of the rest is no checkpoint any more.
     std::vector<std::string> keys = {manifest_key(id)};
     for (const auto& [key, bytes] : inventory->sizes) {
@@ -145,6 +145,16 @@ void Run::remove_expired(const CheckpointId& saved) {
     for (const std::string& key : keys) {
       if (auto removed = context_.store.remove(key); !removed) return warn(removed.error());
     }
+  }
+}
+
+// Each is read once. One that cannot be read is asked for again after the next save, and stays until then.
+void Run::learn_facts(std::span<const CheckpointId> complete) {
+  if (!context_.keep.needs_facts()) return;
+  for (const CheckpointId& id : complete) {
+    if (facts_.contains(id)) continue;
+    const auto manifest = storage::get_text(context_.store, manifest_key(id)).and_then(parse_manifest);
+    if (manifest) facts_.emplace(id, facts_of(manifest->values));
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -45,11 +46,13 @@ class Run {
  private:
   [[nodiscard]] Result<void> commit(Manifest& manifest);
   void remove_expired(const CheckpointId& saved);
+  void learn_facts(std::span<const CheckpointId> complete);
   void remove_unfinished();
 
   RunContext context_;
   std::optional<Resumption> resumption_;  // Once restore() has succeeded.
   std::optional<Manifest> last_saved_;
+  std::map<CheckpointId, Facts> facts_;  // Of complete checkpoints.
   std::int64_t commit_count_ = 0;
   bool has_removed_unfinished_ = false;
 };

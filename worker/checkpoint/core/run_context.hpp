@@ -1,10 +1,9 @@
 #pragma once
 
-#include <cstdint>
-
 #include "common/clock.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/core/identity.hpp"
+#include "worker/checkpoint/core/keep.hpp"
 #include "worker/dist/communicator.hpp"
 
 namespace trainyard::checkpoint {
@@ -15,7 +14,7 @@ struct RunContext {
   dist::Communicator& communicator;
   const Clock& clock;
   Identity identity;
-  std::int64_t keep_last = 3;  ///< At least 2 are kept whatever this says.
+  Keep keep;
   bool resumes_others = true;  ///< false: only what runs of the same job_uid and fingerprint saved is resumed.
 
   [[nodiscard]] bool is_rank0() const { return communicator.rank() == 0; }

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace trainyard::checkpoint {
 namespace {
+
+constexpr std::int64_t keep_last_min = 2;
 
 bool counts(const CheckpointId& id, std::span<const Claim> claims) {
   return std::all_of(claims.begin(), claims.end(), [&](const Claim& claim) {
@@ -27,6 +30,45 @@ std::set<std::int64_t> line_of(std::span<const Claim> claims, const Claim& newes
   return line;
 }
 
+bool is_milestone(const CheckpointId& id, const Keep& keep, const Facts& facts) {
+  return (keep.every_steps && id.step % *keep.every_steps == 0) ||
+         (keep.every_epochs && facts.ended_epoch && *facts.ended_epoch % *keep.every_epochs == 0);
+}
+
+std::vector<CheckpointId> best_of(std::span<const CheckpointId> newest_first, const KeepBest& best,
+                                  const std::map<CheckpointId, Facts>& facts) {
+  std::vector<std::pair<double, CheckpointId>> ranked;
+  for (const CheckpointId& id : newest_first) {
+    const auto known = facts.find(id);
+    if (known == facts.end()) continue;
+    const auto metric = known->second.metrics.find(best.metric);
+    if (metric == known->second.metrics.end()) continue;
+    ranked.emplace_back(best.is_highest ? -metric->second : metric->second, id);
+  }
+  std::sort(ranked.begin(), ranked.end());
+  ranked.resize(std::min(ranked.size(), static_cast<std::size_t>(best.count)));
+  std::vector<CheckpointId> found;
+  for (const auto& [value, id] : ranked) found.push_back(id);
+  return found;
+}
+
+std::set<CheckpointId> kept_of(std::span<const CheckpointId> newest_first, const Keep& keep,
+                               const std::map<CheckpointId, Facts>& facts) {
+  const auto last = static_cast<std::size_t>(std::max(keep.last, keep_last_min));
+  std::set<CheckpointId> kept;
+  for (std::size_t i = 0; i < newest_first.size(); ++i) {
+    const CheckpointId& id = newest_first[i];
+    const auto known = facts.find(id);
+    const bool is_unknown = keep.needs_facts() && known == facts.end();
+    if (i < last || is_unknown || is_milestone(id, keep, known == facts.end() ? Facts{} : known->second))
+      kept.insert(id);
+  }
+  if (keep.best) {
+    for (const CheckpointId& id : best_of(newest_first, *keep.best, facts)) kept.insert(id);
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::vector<CheckpointId> counting(std::span<const CheckpointId> complete, std::span<const Claim> claims) {
@@ -39,14 +81,12 @@ std::vector<CheckpointId> counting(std::span<const CheckpointId> complete, std::
 
 std::vector<CheckpointId> expired(std::span<const CheckpointId> present, std::span<const CheckpointId> complete,
                                   std::span<const Claim> claims, const Claim& newest, const CheckpointId& saved,
-                                  std::int64_t keep_count) {
-  std::vector<CheckpointId> kept = counting(complete, claims);
-  kept.resize(std::min(kept.size(), static_cast<std::size_t>(keep_count)));
+                                  const Keep& keep, const std::map<CheckpointId, Facts>& facts) {
+  const std::set<CheckpointId> kept = kept_of(counting(complete, claims), keep, facts);
   const std::set<std::int64_t> line = line_of(claims, newest);
   std::vector<CheckpointId> gone;
   std::copy_if(present.begin(), present.end(), std::back_inserter(gone), [&](const CheckpointId& id) {
-    const bool is_kept = std::find(kept.begin(), kept.end(), id) != kept.end();
-    return !is_kept && id != saved && line.contains(id.generation);
+    return !kept.contains(id) && id != saved && line.contains(id.generation);
   });
   return gone;
 }

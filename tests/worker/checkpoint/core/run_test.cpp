@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <set>
 
+#include "tests/fakes/faulty_store.hpp"
 #include "tests/worker/checkpoint/core/test_run.hpp"
+#include "worker/checkpoint/core/inventory.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -179,12 +183,59 @@ TEST(Run, RecordsThatTheStepJustSavedWasTheLast) {
 TEST(Run, KeepsTheNewestTwoAndNoTraceOfTheRest) {
   fakes::MemoryObjects objects;
   TestRun run{objects};
-  run.keep_last = 1;  // At least two are kept.
+  run.keep.last = 1;  // At least two are kept.
   ASSERT_TRUE(run.restore());
   for (const std::int64_t step : {10, 20, 30, 40}) ASSERT_TRUE(run.save(step));
   for (const std::string& key : keys_of(objects)) {
     EXPECT_TRUE(key.starts_with("step-30/") || key.starts_with("step-40/") || key.starts_with("generations/")) << key;
   }
+}
+
+TEST(Run, KeepsMilestonesAndTheBestOfEarlierAttemptsToo) {
+  fakes::MemoryObjects objects;
+  const auto values_of = [](std::int64_t step) {
+    // The best is at step 20; each second step ends an epoch.
+    return nlohmann::json{
+        {"epoch", step / 20}, {"samples", step % 20}, {"metrics", {{"val_loss", std::abs(step - 20)}}}};
+  };
+  for (const std::int64_t attempt : {1, 2}) {
+    TestRun run{objects};
+    run.as_attempt(attempt);
+    run.values_of = values_of;
+    run.keep = {
+        .last = 2, .every_steps = 70, .every_epochs = 2, .best = KeepBest{.metric = "val_loss", .is_highest = false}};
+    ASSERT_TRUE(run.restore());
+    const std::int64_t begin = attempt == 1 ? 0 : 60;
+    for (std::int64_t step = begin + 10; step <= begin + 60; step += 10) ASSERT_TRUE(run.save(step));
+  }
+  std::set<std::int64_t> kept;
+  fakes::MemoryStore store{objects};
+  const auto listed = list_checkpoints(store);
+  ASSERT_TRUE(listed);
+  for (const CheckpointId& id : listed->present) kept.insert(id.step);
+  EXPECT_EQ(kept, (std::set<std::int64_t>{20, 40, 70, 80, 110, 120}));
+}
+
+TEST(Run, RemovesNothingThatItCannotJudge) {
+  fakes::MemoryObjects objects;
+  TestRun first{objects};
+  ASSERT_TRUE(first.restore());
+  for (const std::int64_t step : {10, 20}) ASSERT_TRUE(first.save(step));
+  bool is_away = true;
+  TestRun second{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects),
+      [&](std::string_view call, std::string_view key, storage::Pieces) -> std::optional<Error> {
+        if (call != "get" || key != "step-10/g-1/manifest.json" || !is_away) return std::nullopt;
+        return Error{ErrorKind::unavailable, "away", std::nullopt};
+      })};
+  second.keep.best = KeepBest{.metric = "val_loss"};
+  ASSERT_TRUE(second.as_attempt(2).restore());
+  for (const std::int64_t step : {30, 40}) ASSERT_TRUE(second.save(step));
+  EXPECT_TRUE(objects.objects.contains("step-10/g-1/manifest.json"));
+  EXPECT_FALSE(objects.objects.contains("step-20/g-1/manifest.json")) << "known to have no such metric";
+  is_away = false;
+  ASSERT_TRUE(second.save(50));
+  EXPECT_FALSE(objects.objects.contains("step-10/g-1/manifest.json"));
 }
 
 TEST(Run, LetsTheNewerAttemptTakeOverAndFencesTheOlderOne) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 namespace trainyard::checkpoint {
 namespace {
 
@@ -13,6 +15,10 @@ Claim claim(std::int64_t generation, std::optional<CheckpointId> resumed_from, s
   made.identity.job_uid = std::move(uid);
   made.resumed_from = resumed_from;
   return made;
+}
+
+Keep keep_last(std::int64_t count) {
+  return {.last = count, .every_steps = {}, .every_epochs = {}, .best = {}};
 }
 
 TEST(Counting, TakesAGenerationOnlyUpToWhereLaterOnesResumed) {
@@ -103,9 +109,66 @@ TEST(Expired, KeepsTheNewestThatCountAndTouchesOnlyItsOwnLine) {
        {}},
   };
   for (const Row& row : rows) {
-    EXPECT_EQ(expired(row.present, row.complete, row.claims, row.claims.back(), row.saved, 2), row.expected)
+    EXPECT_EQ(expired(row.present, row.complete, row.claims, row.claims.back(), row.saved, keep_last(2)), row.expected)
         << row.name;
   }
+}
+
+TEST(Expired, KeepsMilestonesAndTheBest) {
+  // Steps 10 to 60 of one generation; accuracy rises to step 40 and falls again; 20 and 40 end epochs 1 and 2.
+  const Ids all = {{10, 1}, {20, 1}, {30, 1}, {40, 1}, {50, 1}, {60, 1}};
+  const std::map<CheckpointId, Facts> facts = {
+      {{10, 1}, {.ended_epoch = {}, .metrics = {}}},
+      {{20, 1}, {.ended_epoch = 1, .metrics = {{"accuracy", 0.5}}}},
+      {{30, 1}, {.ended_epoch = {}, .metrics = {{"accuracy", 0.5}}}},
+      {{40, 1}, {.ended_epoch = 2, .metrics = {{"accuracy", 0.75}}}},
+      {{50, 1}, {.ended_epoch = {}, .metrics = {{"accuracy", 0.25}}}},
+      {{60, 1}, {.ended_epoch = {}, .metrics = {{"accuracy", 0.25}}}},
+  };
+  struct Row {
+    std::string_view name;
+    Keep keep;
+    std::map<CheckpointId, Facts> facts;
+    Ids expected;
+  };
+  const auto best = [](std::string metric, bool is_highest, std::int64_t count) {
+    Keep keep = keep_last(2);
+    keep.best = KeepBest{.metric = std::move(metric), .is_highest = is_highest, .count = count};
+    return keep;
+  };
+  const Row rows[] = {
+      {"never fewer than two", keep_last(0), {}, {{10, 1}, {20, 1}, {30, 1}, {40, 1}}},
+      {"each third step",
+       {.last = 2, .every_steps = 30, .every_epochs = {}, .best = {}},
+       {},
+       {{10, 1}, {20, 1}, {40, 1}}},
+      {"each second epoch",
+       {.last = 2, .every_steps = {}, .every_epochs = 2, .best = {}},
+       facts,
+       {{10, 1}, {20, 1}, {30, 1}}},
+      {"the highest", best("accuracy", true, 1), facts, {{10, 1}, {20, 1}, {30, 1}}},
+      {"the two highest, of equal ones the one that was validated",
+       best("accuracy", true, 2),
+       facts,
+       {{10, 1}, {30, 1}}},
+      {"the lowest", best("accuracy", false, 3), facts, {{10, 1}, {30, 1}, {40, 1}}},
+      {"a metric that nobody logs", best("loss", true, 2), facts, {{10, 1}, {20, 1}, {30, 1}, {40, 1}}},
+      {"what is not known stays", best("accuracy", true, 1), {{{20, 1}, {}}}, {{20, 1}}},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(expired(all, all, std::vector{claim(1, {})}, claim(1, {}), {60, 1}, row.keep, row.facts), row.expected)
+        << row.name;
+  }
+}
+
+TEST(FactsOf, ReadsWhatTrainingWritesAndForgivesTheRest) {
+  const auto facts = [](const char* text) { return facts_of(nlohmann::json::parse(text)); };
+  EXPECT_EQ(facts(R"({"epoch": 3, "samples": 0, "metrics": {"a": 0.5, "b": "x"}})"),
+            (Facts{.ended_epoch = 3, .metrics = {{"a", 0.5}}}));
+  EXPECT_EQ(facts(R"({"epoch": 3, "samples": 64})"), Facts{});
+  EXPECT_EQ(facts(R"({"epoch": 0, "samples": 0})"), Facts{}) << "nothing was trained";
+  for (const char* text : {"null", "[]", "{}", R"({"epoch": "x", "samples": 0, "metrics": 7})"})
+    EXPECT_EQ(facts(text), Facts{});
 }
 
 }  // namespace

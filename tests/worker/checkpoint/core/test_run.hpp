@@ -24,8 +24,9 @@ class TestRun {
   explicit TestRun(fakes::MemoryObjects& objects) : store_(std::make_unique<fakes::MemoryStore>(objects)) {}
 
   Identity identity{.job = "team/a", .job_uid = "uid-a", .attempt = 1, .fingerprint = "fashion"};
-  std::int64_t keep_last = 2;
+  Keep keep{.last = 2, .every_steps = {}, .every_epochs = {}, .best = {}};
   bool resumes_others = true;
+  std::function<nlohmann::json(std::int64_t step)> values_of;
   bool has_device_generator = false;
   dist::Communicator* communicator = &single_;
 
@@ -46,14 +47,15 @@ class TestRun {
                             .communicator = *communicator,
                             .clock = clock_,
                             .identity = identity,
-                            .keep_last = keep_last,
+                            .keep = keep,
                             .resumes_others = resumes_others});
     return run_->restore(state.entries());
   }
 
   Result<Saved> save(std::int64_t step, bool is_complete = false) {
     state.set(step);
-    return run_->save(state.entries(), {{"epoch", step / 10}}, step, is_complete);
+    return run_->save(state.entries(), values_of ? values_of(step) : nlohmann::json{{"epoch", step / 10}}, step,
+                      is_complete);
   }
 
   Result<void> end() { return run_->end(); }
