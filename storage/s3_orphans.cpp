@@ -14,7 +14,7 @@ namespace trainyard::storage {
 namespace {
 
 // Each of them a thousand uploads: a list that does not end is a server's fault.
-constexpr int pages_max = 1'000;
+constexpr int upload_pages_max = 1'000;
 
 std::optional<Time> time_of(const std::string& text) {
   const auto time = parse_rfc3339(text);
@@ -41,7 +41,7 @@ Result<S3OpenUploads> parse_uploads(std::string_view body, std::string_view doin
 Result<std::vector<S3OpenUpload>> list_uploads(S3Client& client, const std::string& prefix, const std::string& doing) {
   std::vector<S3OpenUpload> uploads;
   S3OpenUploads page;
-  for (int pages = 0; pages < pages_max; ++pages) {
+  for (int pages = 0; pages < upload_pages_max; ++pages) {
     S3Request request{.method = "GET", .object = {}, .query = {{"uploads", ""}, {"prefix", prefix}}};
     if (!page.next_key.empty()) request.query.emplace_back("key-marker", page.next_key);
     if (!page.next_id.empty()) request.query.emplace_back("upload-id-marker", page.next_id);

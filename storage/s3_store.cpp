@@ -17,7 +17,7 @@ namespace trainyard::storage {
 namespace {
 
 // S3's keys are bytes in order; a list that does not end is a server's fault.
-constexpr int pages_max = 100'000;
+constexpr int object_pages_max = 100'000;
 constexpr long not_found = 404;
 constexpr long not_implemented = 501;
 
@@ -164,7 +164,7 @@ Result<std::vector<ObjectInfo>> S3Store::list(std::string_view prefix) {
   const std::size_t prefix_bytes = object_of("").size();
   std::vector<ObjectInfo> objects;
   std::string token;
-  for (int pages = 0; pages < pages_max; ++pages) {
+  for (int pages = 0; pages < object_pages_max; ++pages) {
     S3Request request{
         .method = "GET",
         .object = {},

@@ -8,8 +8,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto look_interval = 20ms;
-constexpr int looks_max = 100;
+constexpr auto culprit_look_interval = 20ms;
+constexpr int culprit_looks_max = 100;
 
 }  // namespace
 
@@ -18,8 +18,8 @@ tl::unexpected<launcher::RankEnd> lost(const launcher::RankLink& link, Stage sta
   if (!may_be_a_peer) return end(stage, error);
   // While saving, a lost peer and a storage that fails look alike until the launchers have told each other who died.
   const bool is_storage = stage == Stage::checkpoint || stage == Stage::save;
-  for (int look = 0; is_storage && look < looks_max && !link.group_failure(); ++look) {
-    std::this_thread::sleep_for(look_interval);
+  for (int look = 0; is_storage && look < culprit_looks_max && !link.group_failure(); ++look) {
+    std::this_thread::sleep_for(culprit_look_interval);
   }
   if (auto failure = link.group_failure()) return tl::unexpected{*failure};
   return end(stage, error);
