@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "worker/checkpoint/core/file_check.hpp"
 #include "worker/checkpoint/core/manifest.hpp"
 #include "worker/checkpoint/core/sealed_json.hpp"
 #include "worker/checkpoint/core/selection.hpp"
@@ -26,20 +27,6 @@ Result<void> check_may_resume(const RunContext& context, const Manifest& manifes
           "{} was saved by job {} with another model or other data: set checkpoint.resume: none to begin afresh "
           "there, or choose another checkpoint.uri",
           context.store.uri_of(folder_key(manifest.id)), manifest.identity.job));
-}
-
-Result<void> check_files(const Inventory& inventory, const Manifest& manifest, const CheckpointId& id) {
-  if (manifest.id != id) return fail(ErrorKind::corrupt, "its manifest is of another checkpoint");
-  for (const Receipt& receipt : manifest.receipts) {
-    const auto found = inventory.sizes.find(data_key(id, receipt.rank));
-    if (found == inventory.sizes.end())
-      return fail(ErrorKind::corrupt, fmt::format("the file of rank {} is missing", receipt.rank));
-    if (found->second != receipt.bytes) {
-      return fail(ErrorKind::corrupt, fmt::format("the file of rank {} has {} bytes instead of {}", receipt.rank,
-                                                  found->second, receipt.bytes));
-    }
-  }
-  return {};
 }
 
 }  // namespace

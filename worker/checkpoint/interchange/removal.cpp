@@ -1,0 +1,60 @@
+#include "worker/checkpoint/interchange/removal.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "worker/checkpoint/core/layout.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+// Whether a worker writes objects of this key, which is one under the folder of `id`.
+bool is_ours(const std::string& key, const CheckpointId& id) {
+  if (key == manifest_key(id)) return true;
+  const std::string front = folder_key(id) + "/";
+  std::int64_t rank = 0;
+  const std::size_t digits = key.find_first_of("0123456789", front.size());
+  if (digits == std::string::npos) return false;
+  const auto [end, error] = std::from_chars(key.data() + digits, key.data() + key.size(), rank);
+  return error == std::errc{} && (key == data_key(id, rank) || key == receipt_key(id, rank));
+}
+
+}  // namespace
+
+Result<Removal> plan_removal(const Catalogue& catalogue, const Listed& listed, bool is_forced) {
+  const CheckpointId& id = listed.id;
+  const Inventory& inventory = catalogue.inventory;
+  if (!is_forced && catalogue.newest() == &listed) {
+    return fail(ErrorKind::conflict,
+                fmt::format("{} is the newest checkpoint, from which a run would go on: give --force to remove it "
+                            "nevertheless",
+                            folder_key(id)));
+  }
+  const bool may_be_written = listed.standing == Standing::unfinished && id.generation == inventory.generation_max &&
+                              !inventory.ended.contains(id.generation);
+  if (!is_forced && may_be_written) {
+    return fail(ErrorKind::conflict,
+                fmt::format("{} is unfinished, and the run that may be writing it{} has not ended: "
+                            "give --force if that run is dead",
+                            folder_key(id), listed.job.empty() ? "" : ", of " + listed.job + ","));
+  }
+  Removal removal;
+  for (const auto& [key, bytes] : inventory.sizes) {
+    if (parse_checkpoint_key(key) != id) continue;
+    (is_ours(key, id) ? removal.keys : removal.strangers).push_back(key);
+  }
+  std::stable_partition(removal.keys.begin(), removal.keys.end(),
+                        [&](const std::string& key) { return key == manifest_key(id); });
+  return removal;
+}
+
+Result<void> remove_all(storage::Store& store, const Removal& removal) {
+  for (const std::string& key : removal.keys) {
+    if (auto removed = store.remove(key); !removed) return removed;
+  }
+  return {};
+}
+
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/result.hpp"
+#include "storage/store.hpp"
+#include "worker/checkpoint/interchange/catalogue.hpp"
+
+namespace trainyard::checkpoint {
+
+/// What removing a checkpoint would remove.
+struct Removal {
+  std::vector<std::string> keys;       ///< The manifest first: what is left of the rest is no checkpoint any more.
+  std::vector<std::string> strangers;  ///< Objects beside them that no worker writes, and that stay.
+};
+
+/// Pure. ErrorKind::conflict for the newest checkpoint that counts, and for an unfinished one of a run that has not
+/// ended and may be writing it, unless `is_forced`.
+[[nodiscard]] Result<Removal> plan_removal(const Catalogue& catalogue, const Listed& listed, bool is_forced);
+
+/// Does it, in the keys' order, up to the first error.
+[[nodiscard]] Result<void> remove_all(storage::Store& store, const Removal& removal);
+
+}  // namespace trainyard::checkpoint
