@@ -3,12 +3,15 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <optional>
 
+#include "cli/checkpoints/command.hpp"
 #include "cli/failure.hpp"
 #include "cli/logs.hpp"
 #include "cli/render.hpp"
 #include "cli/run.hpp"
 #include "cli/run_command.hpp"
+#include "cli/stop_signals.hpp"
 #include "cli/validate.hpp"
 #include "common/logging.hpp"
 
@@ -164,6 +167,7 @@ int main(int argc, char** argv) {
   const auto separator = std::find(argv, argv + argc, std::string_view{"--"});
   if (separator != argv + argc) arguments.command.command.assign(separator + 1, argv + argc);
 
+  CheckpointsCommand checkpoints;
   CLI::App app{"Distributed training on Kubernetes, and on this machine by the same YAML"};
   app.name("trainyard");
   app.set_version_flag("--version", TRAINYARD_VERSION);
@@ -174,6 +178,7 @@ int main(int argc, char** argv) {
   CLI::App* validate_app = declare_validate(app, arguments);
   CLI::App* render_app = declare_render(app, arguments);
   CLI::App* logs_app = declare_logs(app, arguments);
+  const CLI::App* checkpoints_app = checkpoints.declare(app);
   try {
     app.parse(static_cast<int>(separator - argv), argv);
   } catch (const CLI::ExtrasError&) {
@@ -184,7 +189,13 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (const auto unknown = app.remaining(); app.get_subcommands().empty() && !unknown.empty()) {
       std::cerr << "error: " << unknown.front()
-                << " is not a command of trainyard; there are run, validate, render, logs\n";
+                << " is not a command of trainyard; there are run, validate, render, logs, checkpoints\n";
+      return exit_usage;
+    }
+    if (const auto unknown = app.remaining(true);
+        checkpoints_app->parsed() && checkpoints_app->get_subcommands().empty() && !unknown.empty()) {
+      std::cerr << "error: " << unknown.front()
+                << " is not a command of trainyard checkpoints; there are ls, show, verify, get, export, rm\n";
       return exit_usage;
     }
     // Help and version are "errors" of exit code 0.
@@ -200,6 +211,11 @@ int main(int argc, char** argv) {
   if (validate_app->parsed()) return validate_files(arguments.validated_files, std::cout, std::cerr);
   if (render_app->parsed()) return render_file(arguments.render, std::cout, std::cerr);
   if (logs_app->parsed()) return print_logs(arguments.logs);
+  if (checkpoints_app->parsed()) {
+    std::optional<StopSignals> signals;
+    if (checkpoints.makes_files()) signals.emplace();
+    return checkpoints.run([&] { return signals && signals->count() > 0; });
+  }
   return exit_usage;
 }
 

@@ -109,7 +109,7 @@ class ProgramTest : public testing::Test {
 
 TEST_F(ProgramTest, HelpAndVersionAreNoErrors) {
   EXPECT_EQ(run({"--version"}).exit_code, 0);
-  for (const std::string command : {"run", "validate", "render", "logs"}) {
+  for (const std::string command : {"run", "validate", "render", "logs", "checkpoints"}) {
     const Outcome help = run({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Usage: trainyard " + command));
@@ -119,7 +119,8 @@ TEST_F(ProgramTest, HelpAndVersionAreNoErrors) {
 TEST_F(ProgramTest, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{}, "A subcommand is required"},
-      {{"vaildate", "a.yaml"}, "error: vaildate is not a command of trainyard; there are run, validate, render, logs"},
+      {{"vaildate", "a.yaml"},
+       "error: vaildate is not a command of trainyard; there are run, validate, render, logs, checkpoints"},
       {{"validate", "a.yaml", "--fix"}, "error: what is --fix?"},
       {{"run"}, "error: run needs a FILE, or -- and a command"},
       {{"run", "a.yaml", "--", "true"}, "error: run takes a FILE or -- COMMAND, not both"},

@@ -1,0 +1,224 @@
+#include "cli/checkpoints/actions.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <utility>
+
+#include "cli/checkpoints/choice.hpp"
+#include "cli/checkpoints/listing.hpp"
+#include "cli/checkpoints/stoppable_store.hpp"
+#include "cli/checkpoints/text.hpp"
+#include "storage/uri.hpp"
+#include "worker/checkpoint/interchange/catalogue.hpp"
+#include "worker/checkpoint/interchange/export.hpp"
+#include "worker/checkpoint/interchange/fetch.hpp"
+#include "worker/checkpoint/interchange/place.hpp"
+#include "worker/checkpoint/interchange/removal.hpp"
+#include "worker/checkpoint/interchange/verify.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::Catalogue;
+using checkpoint::folder_key;
+using checkpoint::Listed;
+using checkpoint::Manifest;
+using checkpoint::Standing;
+
+constexpr int exit_good = 0;
+constexpr int exit_failure = 1;
+constexpr int exit_usage = 2;
+constexpr int exit_stopped = 130;  // As a shell says it of Ctrl-C.
+
+/// The prefix that a command works on, and what is there.
+struct Opened {
+  std::unique_ptr<storage::Store> store;
+  Catalogue catalogue;
+  Wish wish;
+};
+
+// A folder that is not there looks empty to a store, which would make it.
+Result<void> check_folder(const std::string& uri) {
+  const auto parsed = storage::parse_uri(uri);
+  if (!parsed || parsed->scheme != storage::Scheme::file) return {};
+  std::error_code error;
+  if (fs::exists(parsed->path, error) || error) return {};
+  return fail(ErrorKind::not_found, fmt::format("there is no folder {}", parsed->path));
+}
+
+Result<Opened> open(const CheckpointsOptions& options) {
+  checkpoint::Place place = checkpoint::parse_place(options.uri);
+  auto store = storage::open_store(place.prefix_uri, options.s3);
+  if (!store) return tl::unexpected(store.error());
+  if (auto there = check_folder(place.prefix_uri); !there) return tl::unexpected(there.error());
+  auto stoppable = std::make_unique<StoppableStore>(std::move(*store), options.is_stopped);
+  auto catalogue = checkpoint::read_catalogue(*stoppable);
+  if (!catalogue) return tl::unexpected(catalogue.error());
+  return Opened{.store = std::move(stoppable),
+                .catalogue = std::move(*catalogue),
+                .wish = {.id = place.id, .step = options.step}};
+}
+
+int report(const Streams& streams, const Error& error) {
+  streams.err << "error: " << printable(error.message) << '\n';
+  return error.kind == ErrorKind::cancelled ? exit_stopped : exit_failure;
+}
+
+int report(const Streams& streams, const CheckpointsOptions& options, const Error& error) {
+  return report(streams, fail(options.uri, error).value());
+}
+
+void print_notes(const Streams& streams, const Choice& choice) {
+  for (const std::string& note : choice.notes) streams.err << "note: " << printable(note) << '\n';
+}
+
+Result<void> write_export(const Opened& opened, const Manifest& manifest, const CheckpointsOptions& options) {
+  const auto plan = plan_export(manifest, {.is_all = options.is_all, .prefix = options.only});
+  if (!plan) return tl::unexpected(plan.error());
+  auto file = checkpoint::NewFile::create(options.target, options.is_forced);
+  if (!file) return tl::unexpected(file.error());
+  checkpoint::DataStream data{*opened.store, manifest};
+  const bool is_safetensors = options.target.ends_with(".safetensors");
+  auto written = is_safetensors ? write_safetensors(data, manifest, *plan, *file) : write_torch(data, *plan, *file);
+  return written.and_then([&] { return file->commit(); });
+}
+
+// The ids that are to be verified; none: there is nothing.
+Result<std::vector<checkpoint::CheckpointId>> ids_to_verify(const Opened& opened, bool is_all) {
+  std::vector<checkpoint::CheckpointId> ids;
+  if (!is_all) {
+    return choose_to_verify(opened.catalogue, opened.wish).map([&](const Choice& choice) {
+      ids.push_back(choice.listed->id);
+      return std::move(ids);
+    });
+  }
+  for (const Listed& listed : opened.catalogue.checkpoints) {
+    if (listed.standing != Standing::unfinished) ids.push_back(listed.id);
+  }
+  if (ids.empty()) return fail(ErrorKind::not_found, "there is no complete checkpoint here");
+  return ids;
+}
+
+std::string question_of(const Listed& listed, const storage::Store& store) {
+  return fmt::format("Remove {} ({}, {})?", store.uri_of(folder_key(listed.id)), human_bytes(listed.bytes),
+                     to_string(listed.standing));
+}
+
+}  // namespace
+
+int list_checkpoints(const CheckpointsOptions& options, const Streams& streams) {
+  auto opened = open(options);
+  if (!opened) return report(streams, opened.error());
+  if (opened->wish.id) {
+    std::erase_if(opened->catalogue.checkpoints, [&](const Listed& listed) { return listed.id != *opened->wish.id; });
+    if (opened->catalogue.checkpoints.empty())
+      return report(streams, options, {ErrorKind::not_found, "there is no such checkpoint", std::nullopt});
+  }
+  if (options.is_json) {
+    streams.out << listing_json(opened->catalogue, *opened->store).dump(2) << '\n';
+  } else if (opened->catalogue.checkpoints.empty()) {
+    streams.err << "note: there are no checkpoints under " << opened->store->uri_of("") << '\n';
+  } else {
+    streams.out << listing_text(opened->catalogue);
+  }
+  return exit_good;
+}
+
+int show_checkpoint(const CheckpointsOptions& options, const Streams& streams) {
+  const auto opened = open(options);
+  if (!opened) return report(streams, opened.error());
+  const auto choice = choose(opened->catalogue, opened->wish);
+  if (!choice) return report(streams, options, choice.error());
+  print_notes(streams, *choice);
+  if (options.is_json) {
+    streams.out << description_json(*choice->listed, *opened->store).dump(2) << '\n';
+  } else {
+    streams.out << description_text(*choice->listed, *opened->store);
+  }
+  return exit_good;
+}
+
+int verify_checkpoints(const CheckpointsOptions& options, const Streams& streams) {
+  const auto opened = open(options);
+  if (!opened) return report(streams, opened.error());
+  const auto ids = ids_to_verify(*opened, options.is_all);
+  if (!ids) return report(streams, options, ids.error());
+  int exit_code = exit_good;
+  for (const auto& id : *ids) {
+    const auto verdict = checkpoint::verify(*opened->store, opened->catalogue.inventory, id);
+    if (!verdict) return report(streams, options, verdict.error());
+    for (const std::string& damage : verdict->damages) streams.out << "damaged: " << printable(damage) << '\n';
+    streams.out << fmt::format("{}: {}, {} read\n", folder_key(id), verdict->damages.empty() ? "whole" : "DAMAGED",
+                               human_bytes(verdict->bytes));
+    if (!verdict->damages.empty()) exit_code = exit_failure;
+  }
+  return exit_code;
+}
+
+int get_checkpoint(const CheckpointsOptions& options, const Streams& streams) {
+  const auto opened = open(options);
+  if (!opened) return report(streams, opened.error());
+  const auto choice = choose_readable(opened->catalogue, opened->wish);
+  if (!choice) return report(streams, options, choice.error());
+  print_notes(streams, *choice);
+  const Listed& listed = *choice->listed;
+  std::string folder = fs::absolute(options.target).lexically_normal().string();
+  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  const auto bytes = fetch(*opened->store, opened->catalogue.inventory, *listed.manifest, folder);
+  if (!bytes) return report(streams, bytes.error());
+  streams.out << fmt::format("step {}, {} of {} ranks: a run goes on from checkpoint.uri: file://{}\n", listed.id.step,
+                             human_bytes(*bytes), listed.manifest->receipts.size(), folder);
+  return exit_good;
+}
+
+int export_checkpoint(const CheckpointsOptions& options, const Streams& streams) {
+  if (!options.target.ends_with(".safetensors") && !options.target.ends_with(".pt")) {
+    streams.err << "error: " << options.target << " says no format: name it FILE.safetensors or FILE.pt\n";
+    return exit_usage;
+  }
+  const auto opened = open(options);
+  if (!opened) return report(streams, opened.error());
+  const auto choice = choose_readable(opened->catalogue, opened->wish);
+  if (!choice) return report(streams, options, choice.error());
+  print_notes(streams, *choice);
+  const auto written = write_export(*opened, *choice->listed->manifest, options);
+  if (!written) return report(streams, written.error());
+  std::error_code ignored;
+  streams.out << fmt::format("step {}: {} ({})\n", choice->listed->id.step, options.target,
+                             human_bytes(fs::file_size(options.target, ignored)));
+  return exit_good;
+}
+
+int remove_checkpoint(const CheckpointsOptions& options, const Streams& streams, const Ask& ask) {
+  const auto opened = open(options);
+  if (!opened) return report(streams, opened.error());
+  const auto choice = choose_to_remove(opened->catalogue, opened->wish);
+  if (!choice) return report(streams, options, choice.error());
+  const Listed& listed = *choice->listed;
+  const auto removal = plan_removal(opened->catalogue, listed, options.is_forced);
+  if (!removal) return report(streams, options, removal.error());
+  if (!options.is_agreed) {
+    const auto answer = ask(question_of(listed, *opened->store));
+    if (!answer) {
+      streams.err << "error: there is no terminal to ask on: give --yes\n";
+      return exit_usage;
+    }
+    if (!*answer) {
+      streams.err << "nothing was removed\n";
+      return exit_failure;
+    }
+  }
+  if (auto removed = remove_all(*opened->store, *removal); !removed) return report(streams, removed.error());
+  for (const std::string& key : removal->strangers)
+    streams.err << "note: " << printable(opened->store->uri_of(key)) << " is no worker's file, and stays\n";
+  streams.out << fmt::format("removed {}: {} objects\n", opened->store->uri_of(folder_key(listed.id)),
+                             removal->keys.size());
+  return exit_good;
+}
+
+}  // namespace trainyard::cli

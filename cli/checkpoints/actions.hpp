@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+#include "storage/store.hpp"
+
+/// The commands of `trainyard checkpoints`, each over a person's options and two streams: results go to `out`, notes
+/// and errors to `err`. Each gives the exit code: 0 done, 1 failed or damage found, 2 wrong usage.
+namespace trainyard::cli {
+
+struct CheckpointsOptions {
+  std::string uri;  ///< A prefix, or a checkpoint's own.
+  storage::S3Options s3;
+  std::optional<std::int64_t> step;
+  bool is_all = false;
+  bool is_json = false;
+  bool is_forced = false;
+  bool is_agreed = false;  ///< --yes
+  std::string target;      ///< get: the folder. export: the file.
+  std::string only;
+  std::function<bool()> is_stopped = [] { return false; };  ///< Asked between the pieces of what is read.
+};
+
+struct Streams {
+  std::ostream& out;
+  std::ostream& err;
+};
+
+/// A question to a person; nothing: there is nobody to ask.
+using Ask = std::function<std::optional<bool>(const std::string& question)>;
+
+[[nodiscard]] int list_checkpoints(const CheckpointsOptions& options, const Streams& streams);
+[[nodiscard]] int show_checkpoint(const CheckpointsOptions& options, const Streams& streams);
+[[nodiscard]] int verify_checkpoints(const CheckpointsOptions& options, const Streams& streams);
+[[nodiscard]] int get_checkpoint(const CheckpointsOptions& options, const Streams& streams);
+[[nodiscard]] int export_checkpoint(const CheckpointsOptions& options, const Streams& streams);
+[[nodiscard]] int remove_checkpoint(const CheckpointsOptions& options, const Streams& streams, const Ask& ask);
+
+}  // namespace trainyard::cli

@@ -1,0 +1,135 @@
+#include "cli/checkpoints/command.hpp"
+
+#include <unistd.h>
+
+#include <iostream>
+#include <string>
+#include <utility>
+
+namespace trainyard::cli {
+namespace {
+
+constexpr const char* exit_codes = "Exit code: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.";
+
+void add_place(CLI::App& command, CheckpointsOptions& options) {
+  command
+      .add_option("URI", options.uri,
+                  "A prefix as in checkpoint.uri (file:///folder, s3://bucket/prefix, ...), or one checkpoint's own: "
+                  ".../step-N/g-G")
+      ->required();
+  command.add_option("--endpoint", options.s3.endpoint,
+                     "Of S3: https://host:port [$AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, AWS's own]");
+  command.add_option("--region", options.s3.region, "Of S3 [$AWS_REGION, $AWS_DEFAULT_REGION, us-east-1]");
+  command.add_flag("--path-style", options.s3.path_style, "S3's bucket in the path, not in the host's name");
+  command.footer(exit_codes);
+}
+
+void add_step(CLI::App& command, CheckpointsOptions& options) {
+  command.add_option("--step", options.step, "Which one, by its step [the newest that counts]")
+      ->check(CLI::NonNegativeNumber);
+}
+
+void add_output(CLI::App& command, CheckpointsOptions& options) {
+  command.add_option("-o,--output", "json: exact numbers, for programs")
+      ->check(CLI::IsMember({"json"}))
+      ->each([&options](const std::string&) { options.is_json = true; });
+}
+
+void declare_ls(CLI::App& app, CheckpointsOptions& options) {
+  CLI::App* ls = app.add_subcommand("ls", "List checkpoints as they were written, the newest last");
+  add_place(*ls, options);
+  add_output(*ls, options);
+  ls->footer(
+      std::string{"STATE: complete; final: its run had ended; does not count: a later run went on from an earlier "
+                  "step;\nunfinished: being written, or its run died; damaged: a restore skips it.\n"} +
+      exit_codes);
+}
+
+void declare_show(CLI::App& app, CheckpointsOptions& options) {
+  CLI::App* show = app.add_subcommand("show", "Say what is in a checkpoint: job, values, every tensor");
+  add_place(*show, options);
+  add_step(*show, options);
+  add_output(*show, options);
+}
+
+void declare_verify(CLI::App& app, CheckpointsOptions& options) {
+  CLI::App* verify = app.add_subcommand("verify", "Read every byte of a checkpoint, and name what is damaged");
+  add_place(*verify, options);
+  add_step(*verify, options);
+  verify->add_flag("--all", options.is_all, "Every one that has a manifest")->excludes("--step");
+  verify->footer("Exit code: 0 all is whole, 1 something is damaged or cannot be read, 2 wrong usage.");
+}
+
+void declare_get(CLI::App& app, CheckpointsOptions& options) {
+  CLI::App* get = app.add_subcommand("get", "Copy a checkpoint into a new local folder that a run can go on from");
+  add_place(*get, options);
+  get->add_option("TO", options.target, "The folder; it is made")->required();
+  add_step(*get, options);
+}
+
+void declare_export(CLI::App& app, CheckpointsOptions& options) {
+  CLI::App* to_file = app.add_subcommand("export", "Write the model's tensors to a file that Python reads");
+  add_place(*to_file, options);
+  to_file->add_option("FILE", options.target, "FILE.safetensors or FILE.pt")->required();
+  add_step(*to_file, options);
+  to_file->add_option("--only", options.only, "Only tensors whose names in the file begin so")->type_name("PREFIX");
+  to_file->add_flag("--all", options.is_all,
+                    "Also the optimizer's and the random generators', all under their full names (model. in front)");
+  to_file->add_flag("--force", options.is_forced, "Replace FILE if it is there");
+  to_file->footer(std::string{"  model.load_state_dict(torch.load(\"FILE.pt\", weights_only=True))\n"
+                              "  model.load_state_dict(safetensors.torch.load_file(\"FILE.safetensors\"))\n\n"} +
+                  exit_codes);
+}
+
+void declare_rm(CLI::App& app, CheckpointsOptions& options) {
+  CLI::App* rm = app.add_subcommand("rm", "Remove a checkpoint");
+  add_place(*rm, options);
+  rm->add_option("--step", options.step, "Which one, by its step")->check(CLI::NonNegativeNumber);
+  rm->add_flag("-y,--yes", options.is_agreed, "Do not ask");
+  rm->add_flag("--force", options.is_forced, "Also the newest that counts, or one that a run may be writing");
+}
+
+std::optional<bool> ask_on_terminal(const std::string& question) {
+  if (::isatty(STDIN_FILENO) == 0) return std::nullopt;
+  std::cerr << question << " [y/N] " << std::flush;
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+}  // namespace
+
+CLI::App* CheckpointsCommand::declare(CLI::App& app) {
+  command_ = app.add_subcommand("checkpoints", "List, verify, copy, export and remove the checkpoints under a URI");
+  command_->require_subcommand(1);
+  declare_ls(*command_, options_);
+  declare_show(*command_, options_);
+  declare_verify(*command_, options_);
+  declare_get(*command_, options_);
+  declare_export(*command_, options_);
+  declare_rm(*command_, options_);
+  command_->footer(
+      "S3's credentials are looked for where the AWS SDKs do: $AWS_ACCESS_KEY_ID and its kin, profiles, roles.\n\n"
+      "  trainyard checkpoints ls s3://models/fashion-mnist\n"
+      "  trainyard checkpoints export s3://models/fashion-mnist fashion.safetensors");
+  return command_;
+}
+
+bool CheckpointsCommand::makes_files() const {
+  const std::string name = command_->get_subcommands().front()->get_name();
+  return name == "get" || name == "export";
+}
+
+int CheckpointsCommand::run(std::function<bool()> is_stopped) {
+  options_.is_stopped = std::move(is_stopped);
+  const Streams streams{.out = std::cout, .err = std::cerr};
+  const std::string name = command_->get_subcommands().front()->get_name();
+  if (name == "ls") return list_checkpoints(options_, streams);
+  if (name == "show") return show_checkpoint(options_, streams);
+  if (name == "verify") return verify_checkpoints(options_, streams);
+  if (name == "get") return get_checkpoint(options_, streams);
+  if (name == "export") return export_checkpoint(options_, streams);
+  return remove_checkpoint(options_, streams, ask_on_terminal);
+}
+
+}  // namespace trainyard::cli

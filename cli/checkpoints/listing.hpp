@@ -1,0 +1,21 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "storage/store.hpp"
+#include "worker/checkpoint/interchange/catalogue.hpp"
+
+/// What `trainyard checkpoints ls` and `show` print. Pure; `store` only names places.
+namespace trainyard::cli {
+
+/// A table, the newest last.
+[[nodiscard]] std::string listing_text(const checkpoint::Catalogue& catalogue);
+/// The same as an array of objects with exact numbers.
+[[nodiscard]] nlohmann::json listing_json(const checkpoint::Catalogue& catalogue, const storage::Store& store);
+
+/// One checkpoint for people: what its manifest says, or why there is none to read.
+[[nodiscard]] std::string description_text(const checkpoint::Listed& listed, const storage::Store& store);
+[[nodiscard]] nlohmann::json description_json(const checkpoint::Listed& listed, const storage::Store& store);
+
+}  // namespace trainyard::cli

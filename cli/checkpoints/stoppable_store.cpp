@@ -1,0 +1,38 @@
+#include "cli/checkpoints/stoppable_store.hpp"
+
+namespace trainyard::cli {
+
+Result<void> StoppableStore::go_on() const {
+  if (is_stopped_()) return fail(ErrorKind::cancelled, "stopped, as asked");
+  return {};
+}
+
+Result<void> StoppableStore::probe() {
+  return go_on().and_then([&] { return store_->probe(); });
+}
+
+Result<void> StoppableStore::put(std::string_view key, storage::Pieces pieces, const storage::PutOptions& options) {
+  return go_on().and_then([&] { return store_->put(key, pieces, options); });
+}
+
+Result<std::vector<std::byte>> StoppableStore::get(std::string_view key) {
+  return go_on().and_then([&] { return store_->get(key); });
+}
+
+Result<void> StoppableStore::get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) {
+  return go_on().and_then([&] { return store_->get_range(key, offset, into); });
+}
+
+Result<std::vector<storage::ObjectInfo>> StoppableStore::list(std::string_view prefix) {
+  return go_on().and_then([&] { return store_->list(prefix); });
+}
+
+Result<void> StoppableStore::remove(std::string_view key) {
+  return go_on().and_then([&] { return store_->remove(key); });
+}
+
+Result<void> StoppableStore::remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) {
+  return go_on().and_then([&] { return store_->remove_unfinished(is_abandoned); });
+}
+
+}  // namespace trainyard::cli

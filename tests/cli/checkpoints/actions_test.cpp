@@ -1,0 +1,226 @@
+#include "cli/checkpoints/actions.hpp"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "storage/file_store.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/worker/checkpoint/interchange/test_prefix.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::data_key;
+using checkpoint::manifest_key;
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+class Actions : public testing::Test {
+ protected:
+  const fakes::TemporaryFolder folder;
+  checkpoint::TestPrefix prefix{std::make_unique<storage::FileStore>(folder.path() + "/run")};
+  CheckpointsOptions options{.uri = folder.uri() + "/run"};
+
+  void SetUp() override {
+    prefix.claim(1);
+    prefix.save({10, 1}, 2);
+    prefix.save({20, 1}, 2);
+  }
+
+  template <typename Action>
+  Outcome run(const Action& action) {
+    std::ostringstream out;
+    std::ostringstream err;
+    const int exit_code = action(options, Streams{.out = out, .err = err});
+    return {.exit_code = exit_code, .out = out.str(), .err = err.str()};
+  }
+  Outcome remove(std::optional<bool> answer) {
+    return run([&](const auto& given, const Streams& streams) {
+      return remove_checkpoint(given, streams, [&](const std::string&) { return answer; });
+    });
+  }
+  [[nodiscard]] fs::path file(const std::string& name) const { return folder.file(name); }
+};
+
+TEST_F(Actions, LsShowsATableAndExactNumbersAsJson) {
+  const Outcome table = run(list_checkpoints);
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, MatchesRegex("STEP   GENERATION   TIME +BYTES   RANKS   JOB +STATE\n"
+                                      "  10 +1   2026-11-21T[0-9:]+Z   1.1 MiB +2   team/a   complete\n"
+                                      "  20 +1   2026-11-21T[0-9:]+Z   1.1 MiB +2   team/a   complete\n"));
+  options.is_json = true;
+  options.uri += "/step-10/g-1/";
+  const auto json = nlohmann::json::parse(run(list_checkpoints).out);
+  ASSERT_EQ(json.size(), 1U);
+  EXPECT_EQ(json[0]["uri"], folder.uri() + "/run/step-10/g-1");
+  EXPECT_EQ(json[0]["worldSize"], 2);
+  EXPECT_EQ(json[0]["state"], "complete");
+  std::uint64_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator{file("run/step-10/g-1")}) bytes += entry.file_size();
+  EXPECT_EQ(json[0]["bytes"], bytes);
+}
+
+TEST_F(Actions, ShowTellsWhatIsInTheNewest) {
+  const Outcome shown = run(show_checkpoint);
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("/run/step-20/g-1\n"), HasSubstr("UID           uid-a\n"),
+                               HasSubstr("Fingerprint   fashion\n"), HasSubstr("metrics.accuracy   0.5\n"),
+                               ContainsRegex("model\\.large +BF16 +\\[1100, 512\\] +replicated +1\\.1 MiB\n")));
+  options.is_json = true;
+  options.step = 10;
+  const auto json = nlohmann::json::parse(run(show_checkpoint).out);
+  EXPECT_EQ(json["step"], 10);
+  EXPECT_EQ(json["entries"].size(), 8U);
+}
+
+TEST_F(Actions, VerifyNamesDamageAndIsExitCode1) {
+  EXPECT_EQ(run(verify_checkpoints).exit_code, 0);
+  prefix.flip(data_key({20, 1}, 1), -1);
+  const Outcome damaged = run(verify_checkpoints);
+  EXPECT_EQ(damaged.exit_code, 1);
+  EXPECT_THAT(damaged.out, AllOf(HasSubstr("damaged: step-20/g-1/rank-1.safetensors: rng.cpu (rows 0 to 31)"),
+                                 HasSubstr("step-20/g-1: DAMAGED")));
+  options.step = 10;
+  EXPECT_THAT(run(verify_checkpoints).out, HasSubstr("step-10/g-1: whole, 1.1 MiB read\n"));
+  options.step.reset();
+  options.is_all = true;
+  const Outcome all = run(verify_checkpoints);
+  EXPECT_EQ(all.exit_code, 1);
+  EXPECT_THAT(all.out, HasSubstr("step-10/g-1: whole"));
+}
+
+TEST_F(Actions, GetMakesAFolderAndNeverAHalfOne) {
+  options.target = folder.path() + "/copy/";
+  prefix.flip(data_key({20, 1}, 1), -1);
+  EXPECT_EQ(run(get_checkpoint).exit_code, 1);
+  EXPECT_FALSE(fs::exists(file("copy")));
+  options.step = 10;
+  const Outcome got = run(get_checkpoint);
+  EXPECT_EQ(got.exit_code, 0) << got.err;
+  EXPECT_THAT(got.out, HasSubstr("goes on from checkpoint.uri: " + folder.uri() + "/copy\n"));
+  EXPECT_THAT(run(get_checkpoint).err, HasSubstr("/copy is already there and is not an empty folder"));
+  options.uri = folder.uri() + "/copy";
+  options.step.reset();
+  EXPECT_THAT(run(list_checkpoints).out, HasSubstr("complete"));
+}
+
+TEST_F(Actions, ExportRefusesAnExistingFileAndAnUnknownFormat) {
+  options.target = file("model.bin").string();
+  EXPECT_EQ(run(export_checkpoint).exit_code, 2);
+  options.target = folder.write("model.pt", "mine").string();
+  const Outcome refused = run(export_checkpoint);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("model.pt is already there: name another file, or give --force"));
+  EXPECT_EQ(fakes::text_of(options.target), "mine");
+  options.is_forced = true;
+  const Outcome replaced = run(export_checkpoint);
+  EXPECT_EQ(replaced.exit_code, 0) << replaced.err;
+  EXPECT_THAT(fakes::text_of(options.target), testing::StartsWith("PK"));
+}
+
+TEST_F(Actions, ExportLeavesNothingOfADamagedCheckpoint) {
+  options.target = file("model.safetensors").string();
+  prefix.damage(data_key({20, 1}, 0),
+                [](std::vector<std::byte>& content) { content[content.size() / 2] ^= std::byte{1}; });
+  const Outcome failed = run(export_checkpoint);
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_THAT(failed.err, HasSubstr("rank-0.safetensors: the checksum of model."));
+  EXPECT_EQ(std::distance(fs::directory_iterator{folder.path()}, {}), 1);  // The prefix alone.
+}
+
+TEST_F(Actions, FallBackToTheOneBeforeWithANoteWhereAFileIsTorn) {
+  prefix.cut(data_key({20, 1}, 0), 1);
+  options.target = file("model.pt").string();
+  const Outcome exported = run(export_checkpoint);
+  EXPECT_EQ(exported.exit_code, 0);
+  EXPECT_THAT(exported.err, HasSubstr("note: step-20/g-1 is skipped: the file of rank 0 has"));
+  EXPECT_THAT(exported.out, HasSubstr("step 10: "));
+}
+
+TEST_F(Actions, RmAsksAndKeepsTheNewest) {
+  EXPECT_EQ(remove(true).exit_code, 1);
+  options.step = 20;
+  EXPECT_THAT(remove(true).err, HasSubstr("step-20/g-1 is the newest checkpoint"));
+  options.step = 10;
+  EXPECT_EQ(remove(false).exit_code, 1);
+  const Outcome nobody = remove(std::nullopt);
+  EXPECT_EQ(nobody.exit_code, 2);
+  EXPECT_THAT(nobody.err, HasSubstr("give --yes"));
+  EXPECT_TRUE(fs::exists(file("run/step-10/g-1/manifest.json")));
+  options.is_agreed = true;
+  folder.write("run/step-10/g-1/notes.txt", "mine");
+  const Outcome removed = remove(std::nullopt);
+  EXPECT_EQ(removed.exit_code, 0) << removed.err;
+  EXPECT_THAT(removed.out, HasSubstr("/run/step-10/g-1: 5 objects"));
+  EXPECT_THAT(removed.err, HasSubstr("notes.txt is no worker's file, and stays"));
+  EXPECT_TRUE(fs::exists(file("run/step-10/g-1/notes.txt")));
+  EXPECT_TRUE(fs::exists(file("run/step-20/g-1/manifest.json")));
+}
+
+TEST_F(Actions, SayWhatIsNotThereOrCannotBeRead) {
+  struct Case {
+    std::string uri;
+    std::string sentence;
+  };
+  const std::vector<Case> cases = {
+      {folder.uri() + "/ran", "there is no folder " + folder.path() + "/ran"},
+      {"/run", "'/run' is not a storage URI: write file:///absolute/folder or s3://bucket/prefix"},
+      {folder.uri() + "/run/step-30/g-1", "there is no"},
+      {"file:///proc/version/run", "there is no folder /proc/version/run"},
+      {folder.uri() + "/loop", "Too many levels of symbolic links"}};
+  fs::create_symlink("loop", file("loop"));
+  for (const auto& [uri, sentence] : cases) {
+    options.uri = uri;
+    for (const auto& action : {list_checkpoints, show_checkpoint, verify_checkpoints}) {
+      const Outcome outcome = run(action);
+      EXPECT_EQ(outcome.exit_code, 1) << uri;
+      EXPECT_THAT(outcome.err, HasSubstr(sentence));
+      EXPECT_THAT(outcome.err, testing::StartsWith("error: "));
+    }
+  }
+}
+
+TEST_F(Actions, GetAndExportThatAreStoppedAnywhereLeaveNothing) {
+  using Action = int (*)(const CheckpointsOptions&, const Streams&);
+  const std::vector<std::pair<Action, std::string>> cases = {{export_checkpoint, "model.pt"}, {get_checkpoint, "copy"}};
+  for (const auto& [action, target] : cases) {
+    options.target = file(target).string();
+    for (int calls_max = 0; !fs::exists(options.target); ++calls_max) {
+      int calls = 0;
+      options.is_stopped = [&] { return calls++ == calls_max; };
+      const Outcome outcome = run(action);
+      if (outcome.exit_code == 0) {
+        EXPECT_GT(calls_max, 5) << target;  // Five read what is there, the others the data.
+        continue;
+      }
+      EXPECT_EQ(outcome.exit_code, 130) << calls_max;
+      EXPECT_THAT(outcome.err, HasSubstr("stopped, as asked"));
+      EXPECT_EQ(std::distance(fs::directory_iterator{folder.path()}, {}), 1) << calls_max;  // The prefix alone.
+    }
+    fs::remove_all(options.target);
+  }
+}
+
+TEST_F(Actions, AMissingManifestIsUnfinished) {
+  ASSERT_TRUE(prefix.store().remove(manifest_key({20, 1})));
+  EXPECT_THAT(run(list_checkpoints).out, HasSubstr("team/a   unfinished\n"));
+  options.step = 20;
+  EXPECT_THAT(run(verify_checkpoints).out, HasSubstr("manifest.json is missing"));
+  options.target = file("model.pt").string();
+  EXPECT_THAT(run(export_checkpoint).err, HasSubstr("step-20/g-1 is unfinished"));
+}
+
+}  // namespace
+}  // namespace trainyard::cli

@@ -1,0 +1,111 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "storage/file_store.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/worker/checkpoint/interchange/test_prefix.hpp"
+
+/// `trainyard checkpoints` as a person meets it.
+namespace trainyard::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using fakes::text_of;
+using testing::HasSubstr;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+class CheckpointsProgram : public testing::Test {
+ protected:
+  const fakes::TemporaryFolder folder;
+
+  /// `line` is a shell's, in the test's folder; $T is the program.
+  Outcome run(const std::string& line) {
+    const std::string command =
+        "cd " + folder.path() + " && T=" TRAINYARD_PROGRAM " && { " + line + "; } < /dev/null > out 2> err";
+    const int status = std::system(command.c_str());
+    return {.exit_code = WEXITSTATUS(status), .out = text_of(folder.file("out")), .err = text_of(folder.file("err"))};
+  }
+  void fill() {
+    checkpoint::TestPrefix prefix{std::make_unique<storage::FileStore>(folder.path() + "/run")};
+    prefix.claim(1);
+    prefix.save({10, 1}, 2);
+    prefix.save({20, 1}, 2);
+  }
+};
+
+TEST_F(CheckpointsProgram, HelpOfEachCommandSaysItsExitCodes) {
+  for (const std::string command : {"ls", "show", "verify", "get", "export", "rm"}) {
+    const Outcome help = run("$T checkpoints " + command + " --help");
+    EXPECT_EQ(help.exit_code, 0) << command;
+    EXPECT_THAT(help.out, HasSubstr("Exit code: 0"));
+    EXPECT_THAT(help.out, HasSubstr("--endpoint"));
+  }
+}
+
+TEST_F(CheckpointsProgram, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"$T checkpoints", "A subcommand is required"},
+      {"$T checkpoints verfy file:///run",
+       "error: verfy is not a command of trainyard checkpoints; there are ls, show, verify, get, export, rm\n"},
+      {"$T checkpoints ls", "URI is required"},
+      {"$T checkpoints get file:///run", "TO is required"},
+      {"$T checkpoints show file:///run --step x", "--step"},
+      {"$T checkpoints show file:///run --step -1", "--step"},
+      {"$T checkpoints verify file:///run --step 1 --all", "--all"},
+      {"$T checkpoints ls file:///run --output yaml", "--output"},
+      {"$T checkpoints export file:///run model.bin", "model.bin says no format: name it FILE.safetensors or FILE.pt"},
+  };
+  for (const auto& [line, sentence] : cases) {
+    const Outcome outcome = run(line);
+    EXPECT_EQ(outcome.exit_code, 2) << line << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(sentence)) << line;
+  }
+}
+
+TEST_F(CheckpointsProgram, ListsVerifiesExportsGetsAndRemoves) {
+  fill();
+  const std::string uri = folder.uri() + "/run";
+  EXPECT_THAT(run("$T checkpoints ls " + uri).out, HasSubstr("team/a   complete"));
+  EXPECT_EQ(run("$T checkpoints verify --all " + uri).exit_code, 0);
+  EXPECT_EQ(run("$T checkpoints export " + uri + " model.safetensors").exit_code, 0);
+  EXPECT_EQ(run("$T checkpoints export " + uri + "/step-10/g-1 all.pt --all --only rng.").exit_code, 0);
+  EXPECT_EQ(run("$T checkpoints get " + uri + " copy --step 10").exit_code, 0);
+  EXPECT_EQ(run("$T checkpoints rm " + uri + " --step 10").exit_code, 2);
+  EXPECT_EQ(run("$T checkpoints rm " + uri + " --step 10 -y").exit_code, 0);
+  EXPECT_EQ(run("$T checkpoints show " + uri + " --step 10").exit_code, 1);
+  EXPECT_EQ(run("$T checkpoints show " + folder.uri() + "/copy -o json").exit_code, 0);
+}
+
+// A file that may not grow is a disk that is full, as far as any user can have one.
+TEST_F(CheckpointsProgram, ADiskThatIsFullIsSaidAndLeavesNothing) {
+  fill();
+  for (const std::string command : {"export file://$PWD/run model.pt", "get file://$PWD/run copy"}) {
+    const Outcome outcome = run("trap '' XFSZ && ulimit -f 8 && $T checkpoints " + command);
+    EXPECT_EQ(outcome.exit_code, 1) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("File too large")) << command;
+    EXPECT_EQ(std::distance(fs::directory_iterator{folder.path()}, {}), 3) << command;  // The prefix, out and err.
+  }
+}
+
+TEST_F(CheckpointsProgram, CredentialsAreAskedForAndNeverShown) {
+  const Outcome missing = run("env -i HOME=$PWD AWS_EC2_METADATA_DISABLED=true $T checkpoints ls s3://models/run");
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("no AWS credentials were found"));
+  const Outcome refused =
+      run("AWS_ACCESS_KEY_ID=hush AWS_SECRET_ACCESS_KEY=hush $T checkpoints ls s3://models/run --endpoint "
+          "http://user:hush@127.0.0.1:1");
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, testing::Not(HasSubstr("hush")));
+}
+
+}  // namespace
+}  // namespace trainyard::cli
