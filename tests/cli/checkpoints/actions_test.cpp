@@ -176,7 +176,7 @@ TEST_F(Actions, SayWhatIsNotThereOrCannotBeRead) {
   };
   const std::vector<Case> cases = {
       {folder.uri() + "/ran", "there is no folder " + folder.path() + "/ran"},
-      {"/run", "'/run' is not a storage URI: write file:///absolute/folder or s3://bucket/prefix"},
+      {"/run", "'/run' is not a storage URI: write file:///absolute/folder, s3://bucket/prefix"},
       {folder.uri() + "/run/step-30/g-1", "there is no"},
       {"file:///proc/version/run", "there is no folder /proc/version/run"},
       {folder.uri() + "/loop", "Too many levels of symbolic links"}};

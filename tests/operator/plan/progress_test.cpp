@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "operator/plan/conditions.hpp"
@@ -103,7 +104,10 @@ TEST(TakeReports, SaysThatCheckpointsFailUntilOneSucceeds) {
   });
   observed.job.status = status_after(observed);
   ASSERT_TRUE(is_condition_true(observed.job.status, condition_checkpoint_failing));
-  EXPECT_EQ(observed.job.status.conditions.back().message, "rank 1: the bucket is away");
+  const auto& conditions = observed.job.status.conditions;
+  const auto failing = std::find_if(conditions.begin(), conditions.end(),
+                                    [](const auto& each) { return each.type == condition_checkpoint_failing; });
+  EXPECT_EQ(failing->message, "rank 1: the bucket is away");
   observed.progress->checkpoint_error.clear();
   EXPECT_FALSE(is_condition_true(status_after(observed), condition_checkpoint_failing));
 }
