@@ -19,7 +19,7 @@ enum class Format {
 };
 enum class Level { debug, info, warn, error };
 
-/// Sets the process's sink (standard error). Called once by main, before threads start; without it lines are text from info on.
+/// Sets the process's sink (standard error). Called once by main, before threads start; else text from info on.
 void set_up(Format format, Level level);
 
 void debug(std::string_view message, Fields fields = {});

@@ -8,22 +8,22 @@
 
 namespace trainyard {
 
-/// What a caller can do about an error, not where it came from. Foreign codes (HTTP, errno, curl) are translated once, at the edge.
+/// What a caller can do about an error, not where it came from. HTTP's, errno's and curl's are translated at the edge.
 enum class ErrorKind {
-  invalid,          ///< The input is wrong; the same call fails again. Tell the user.
-  not_found,        ///< The thing asked for is not there.
-  already_exists,   ///< A create met an object of that name.
-  conflict,         ///< Somebody else wrote first: read again, decide again.
-  gone,             ///< The version asked for is no longer kept: list afresh.
-  unauthorized,     ///< The credentials are missing or wrong.
-  forbidden,        ///< The credentials are good, the action is not allowed (RBAC, quota, bucket policy).
-  throttled,        ///< Told to slow down; `retry_after` says how long, where the server did.
-  unavailable,      ///< The other side cannot be reached or is failing; try again with backoff.
-  timeout,          ///< A deadline of ours passed.
-  corrupt,          ///< Bytes came back other than they were written.
-  io,               ///< The operating system refused (disk full, permission); the message says what.
-  cancelled,        ///< We were asked to stop.
-  internal,         ///< None of the above.
+  invalid,         ///< The input is wrong; the same call fails again. Tell the user.
+  not_found,       ///< The thing asked for is not there.
+  already_exists,  ///< A create met an object of that name.
+  conflict,        ///< Somebody else wrote first: read again, decide again.
+  gone,            ///< The version asked for is no longer kept: list afresh.
+  unauthorized,    ///< The credentials are missing or wrong.
+  forbidden,       ///< The credentials are good, the action is not allowed (RBAC, quota, bucket policy).
+  throttled,       ///< Told to slow down; `retry_after` says how long, where the server did.
+  unavailable,     ///< The other side cannot be reached or is failing; try again with backoff.
+  timeout,         ///< A deadline of ours passed.
+  corrupt,         ///< Bytes came back other than they were written.
+  io,              ///< The operating system refused (disk full, permission); the message says what.
+  cancelled,       ///< We were asked to stop.
+  internal,        ///< None of the above.
 };
 
 struct Error {

@@ -25,7 +25,7 @@ struct DataSpec {
   DataFormat format = DataFormat::synthetic;
   std::string volume_claim;  ///< Empty: `path` is a folder of the image or the machine.
   std::string path;          ///< Relative to the claim, or absolute without one.
-  std::string uri;  ///< file://, s3://, command: or http(s)://, fetched to a cache folder; excludes volume_claim and path.
+  std::string uri;           ///< Where the files are fetched from; excludes volume_claim and path.
   /// synthetic only: size of the training set; a sixth of it again is the validation set.
   std::int64_t samples = 60'000;
   bool operator==(const DataSpec&) const = default;
