@@ -2,12 +2,10 @@
 
 #include <cstdio>
 
+#include "common/exit_codes.hpp"
 #include "common/result.hpp"
 
 namespace trainyard::cli {
-
-/// What a command exits with when it could not do its work.
-inline constexpr int exit_failure = 1;
 
 /// Says the error on standard error, and gives exit_failure for `return`.
 inline int report(const Error& error) {

@@ -13,12 +13,12 @@
 #include "cli/run_command.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/validate.hpp"
+#include "common/exit_codes.hpp"
 #include "common/logging.hpp"
 
 namespace trainyard::cli {
 namespace {
 
-constexpr int exit_usage = 2;
 constexpr const char* of_a_file = "With FILE";
 constexpr const char* of_a_command = "With -- COMMAND";
 
@@ -227,6 +227,6 @@ int main(int argc, char** argv) {
     return trainyard::cli::main(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: this should not happen: %s\n", error.what());
-    return trainyard::cli::exit_failure;
+    return trainyard::exit_failure;
   }
 }

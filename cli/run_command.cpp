@@ -12,6 +12,7 @@
 #include "cli/job_run.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/stream_choice.hpp"
+#include "common/exit_codes.hpp"
 #include "operator/resource/validate.hpp"
 
 namespace trainyard::cli {
@@ -19,8 +20,6 @@ namespace {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
-
-constexpr int exit_usage = 2;
 
 json command_job(const RunCommandOptions& options, const std::string& name) {
   return {

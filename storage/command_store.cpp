@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <random>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -12,17 +11,13 @@
 #include "storage/child_program.hpp"
 #include "storage/key.hpp"
 #include "storage/posix.hpp"
+#include "storage/random_share.hpp"
 
 namespace trainyard::storage {
 namespace {
 
 constexpr int exit_not_found = 3;
 constexpr std::chrono::milliseconds capabilities_deadline{30'000};
-
-double random_share() {
-  thread_local std::mt19937 random{std::random_device{}()};
-  return std::uniform_real_distribution<double>{0.0, 1.0}(random);
-}
 
 Result<std::string> judge(const Result<ProgramEnd>& end, const std::string& program, const std::string& operation) {
   if (!end) return tl::unexpected(end.error());

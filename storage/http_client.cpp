@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "common/check.hpp"
 #include "common/clock.hpp"
 #include "storage/http_transfer.hpp"
+#include "storage/random_share.hpp"
 
 namespace trainyard::storage {
 /// A multi handle, whose connections stay open between calls, and easy handles to use with it. One thread at a time.
@@ -45,11 +45,6 @@ constexpr std::chrono::milliseconds poll_max{1'000};
 void start_libcurl() {
   static const CURLcode code = curl_global_init(CURL_GLOBAL_ALL);
   check(code == CURLE_OK, "libcurl starts");
-}
-
-double random_share() {
-  thread_local std::mt19937 random{std::random_device{}()};
-  return std::uniform_real_distribution<double>{0.0, 1.0}(random);
 }
 
 Instant now() {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "common/http_status.hpp"
+
 namespace trainyard::storage {
 namespace {
 
@@ -14,28 +16,16 @@ constexpr std::chrono::seconds retry_after_max{300};
 
 ErrorKind kind_of_status(long status) {
   switch (status) {
-    case 401:
-      return ErrorKind::unauthorized;
-    case 403:
-      return ErrorKind::forbidden;
-    case 404:
-      return ErrorKind::not_found;
-    case 408:
-      return ErrorKind::timeout;
-    case 409:
-      return ErrorKind::conflict;
     case 412:
       return ErrorKind::already_exists;
     case 416:
       return ErrorKind::corrupt;
-    case 429:
-      return ErrorKind::throttled;
     case 503:
       return ErrorKind::throttled;
     case 507:
       return ErrorKind::io;
     default:
-      return status >= 500 ? ErrorKind::unavailable : ErrorKind::invalid;
+      return kind_of_http_status(status);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "cli/checkpoints/listing.hpp"
 #include "cli/checkpoints/stoppable_store.hpp"
 #include "cli/checkpoints/text.hpp"
+#include "common/exit_codes.hpp"
 #include "storage/uri.hpp"
 #include "worker/checkpoint/interchange/catalogue.hpp"
 #include "worker/checkpoint/interchange/export.hpp"
@@ -29,11 +30,6 @@ using checkpoint::folder_key;
 using checkpoint::Listed;
 using checkpoint::Manifest;
 using checkpoint::Standing;
-
-constexpr int exit_good = 0;
-constexpr int exit_failure = 1;
-constexpr int exit_usage = 2;
-constexpr int exit_stopped = 130;  // As a shell says it of Ctrl-C.
 
 /// The prefix that a command works on, and what is there.
 struct Opened {
@@ -126,7 +122,7 @@ int list_checkpoints(const CheckpointsOptions& options, const Streams& streams) 
   } else {
     streams.out << listing_text(opened->catalogue);
   }
-  return exit_good;
+  return 0;
 }
 
 int show_checkpoint(const CheckpointsOptions& options, const Streams& streams) {
@@ -140,7 +136,7 @@ int show_checkpoint(const CheckpointsOptions& options, const Streams& streams) {
   } else {
     streams.out << description_text(*choice->listed, *opened->store);
   }
-  return exit_good;
+  return 0;
 }
 
 int verify_checkpoints(const CheckpointsOptions& options, const Streams& streams) {
@@ -148,7 +144,7 @@ int verify_checkpoints(const CheckpointsOptions& options, const Streams& streams
   if (!opened) return report(streams, opened.error());
   const auto ids = ids_to_verify(*opened, options.is_all);
   if (!ids) return report(streams, options, ids.error());
-  int exit_code = exit_good;
+  int exit_code = 0;
   for (const auto& id : *ids) {
     const auto verdict = checkpoint::verify(*opened->store, opened->catalogue.inventory, id);
     if (!verdict) return report(streams, options, verdict.error());
@@ -173,7 +169,7 @@ int get_checkpoint(const CheckpointsOptions& options, const Streams& streams) {
   if (!bytes) return report(streams, bytes.error());
   streams.out << fmt::format("step {}, {} of {} ranks: a run goes on from checkpoint.uri: file://{}\n", listed.id.step,
                              human_bytes(*bytes), listed.manifest->receipts.size(), folder);
-  return exit_good;
+  return 0;
 }
 
 int export_checkpoint(const CheckpointsOptions& options, const Streams& streams) {
@@ -191,7 +187,7 @@ int export_checkpoint(const CheckpointsOptions& options, const Streams& streams)
   std::error_code ignored;
   streams.out << fmt::format("step {}: {} ({})\n", choice->listed->id.step, options.target,
                              human_bytes(fs::file_size(options.target, ignored)));
-  return exit_good;
+  return 0;
 }
 
 int remove_checkpoint(const CheckpointsOptions& options, const Streams& streams, const Ask& ask) {
@@ -218,7 +214,7 @@ int remove_checkpoint(const CheckpointsOptions& options, const Streams& streams,
     streams.err << "note: " << printable(opened->store->uri_of(key)) << " is no worker's file, and stays\n";
   streams.out << fmt::format("removed {}: {} objects\n", opened->store->uri_of(folder_key(listed.id)),
                              removal->keys.size());
-  return exit_good;
+  return 0;
 }
 
 }  // namespace trainyard::cli

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "common/http_status.hpp"
+
 namespace trainyard::kube {
 namespace {
 
@@ -16,28 +18,8 @@ constexpr std::size_t foreign_body_chars_max = 200;
 constexpr seconds retry_after_max{60};
 
 ErrorKind kind_of(int http_status, std::string_view reason) {
-  switch (http_status) {
-    case 401:
-      return ErrorKind::unauthorized;
-    case 403:
-      return ErrorKind::forbidden;
-    case 404:
-      return ErrorKind::not_found;
-    case 408:
-    case 504:
-      return ErrorKind::timeout;
-    case 409:
-      return reason == "AlreadyExists" ? ErrorKind::already_exists : ErrorKind::conflict;
-    case 410:
-      return ErrorKind::gone;
-    case 429:
-      return ErrorKind::throttled;
-    default:
-      break;
-  }
-  if (http_status >= 500) return ErrorKind::unavailable;
-  if (http_status >= 400) return ErrorKind::invalid;
-  return ErrorKind::internal;
+  if (http_status < 400) return ErrorKind::internal;  // No server should have sent it as an error.
+  return http_status == 409 && reason == "AlreadyExists" ? ErrorKind::already_exists : kind_of_http_status(http_status);
 }
 
 /// Whether admission said no, and not the schema: a webhook that gives no code answers with 400, a

@@ -56,7 +56,7 @@ TEST(S3Error, SaysWhatTheCallerCanDo) {
       {reply(503, xml_of("SlowDown")), ErrorKind::throttled, "SlowDown"},
       {reply(503, xml_of("ServiceUnavailable")), ErrorKind::unavailable, "503"},
       {reply(500, xml_of("InternalError")), ErrorKind::unavailable, "500"},
-      {reply(504, "gateway"), ErrorKind::unavailable, "504"},
+      {reply(504, "gateway"), ErrorKind::timeout, "504"},
       {reply(507, xml_of("XMinioStorageFull")), ErrorKind::io, "Free space"},
       {reply(416, xml_of("InvalidRange")), ErrorKind::corrupt, "ends before"},
       {reply(501, xml_of("NotImplemented")), ErrorKind::invalid, "lacks"},

@@ -9,8 +9,8 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "common/logging.hpp"
+#include "common/waiting_words.hpp"
 #include "worker/dist/torch_error.hpp"
-#include "worker/dist/waiting_words.hpp"
 #include "worker/launcher/tcp.hpp"
 #include "worker/launcher/waiting_text.hpp"
 

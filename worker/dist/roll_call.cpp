@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "common/logging.hpp"
+#include "common/waiting_words.hpp"
 #include "worker/dist/torch_error.hpp"
-#include "worker/dist/waiting_words.hpp"
 #include "worker/launcher/waiting_text.hpp"
 
 namespace trainyard::dist {

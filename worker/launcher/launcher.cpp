@@ -13,6 +13,7 @@
 
 #include "common/contract.hpp"
 #include "common/logging.hpp"
+#include "common/waiting_words.hpp"
 #include "worker/launcher/oom_counter.hpp"
 #include "worker/launcher/peer_link.hpp"
 #include "worker/launcher/poll_set.hpp"
@@ -30,8 +31,6 @@ using namespace std::chrono_literals;
 constexpr auto look_interval = 100ms;  // The finest that a deadline is kept.
 constexpr auto farewell_to_late_peers = 1s;
 constexpr auto farewell_to_peers = 300ms;  // For the last words to be read by all.
-constexpr auto first_words_after = 2s;     // Most groups are together by then, and nobody need read that they were not.
-constexpr auto words_interval = 5s;
 
 FileDescriptor take_signals() {
   sigset_t signals;

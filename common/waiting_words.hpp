@@ -2,10 +2,10 @@
 
 #include <chrono>
 
-namespace trainyard::dist {
+namespace trainyard {
 
 /// When a wait for other ranks is first told, and how often then. Most groups are together before the first.
 inline constexpr std::chrono::seconds first_words_after{2};
 inline constexpr std::chrono::seconds words_interval{5};
 
-}  // namespace trainyard::dist
+}  // namespace trainyard
