@@ -1,11 +1,12 @@
 """One cluster, one installation and one S3 server for all tests; a namespace for each."""
 
+import fcntl
 import os
 import re
 from pathlib import Path
 
 import pytest
-from harness.cluster import Cluster
+from harness.cluster import Cluster, OwnCluster
 from harness.installation import Installation, build_images
 from harness.kubernetes import Kubernetes
 from harness.s3 import S3Server
@@ -15,21 +16,61 @@ from harness.waiting import eventually
 ONE_PROCESSOR = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "one-processor"}, "spec": {"limits": [
     {"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "10m"}}]}}
 RESULTS = Path(os.environ["TRAINYARD_E2E_RESULTS"])
+FOLDER = "TRAINYARD_E2E_CLUSTER"  # In the environment: the folder of the cluster that runs.
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "disturbs: does to what all share what other tests would suffer from")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session):
+    """Starts what all tests share, in the process that starts those which run them."""
+    if FOLDER in os.environ or session.config.option.collectonly:
+        return
+    session.config.trainyard_cluster = cluster = OwnCluster()  # It starts while the images are built.
+    try:
+        archives = build_images()
+        cluster.wait_until_ready()
+        for archive in archives:
+            cluster.load(archive)
+        S3Server.start(cluster)
+        Installation(cluster).install()
+    except BaseException:
+        cluster.save_logs(RESULTS)
+        raise
+    os.environ[FOLDER] = str(cluster.folder)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session, exitstatus):
+    cluster = getattr(session.config, "trainyard_cluster", None)
+    if cluster is not None and exitstatus != 0:
+        cluster.save_logs(RESULTS)
+
+
+def pytest_unconfigure(config):
+    cluster = getattr(config, "trainyard_cluster", None)
+    if cluster is not None:
+        cluster.stop()
+
+
+def pytest_collection_modifyitems(items):
+    """Those that disturb the others come last: meanwhile the others go on."""
+    items.sort(key=lambda item: item.get_closest_marker("disturbs") is not None)
+
+
+@pytest.fixture(autouse=True)
+def _turn(request, cluster):
+    """Tests that disturb others run alone, all others beside each other."""
+    with open(cluster.folder / "turn", "ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if request.node.get_closest_marker("disturbs") else fcntl.LOCK_SH)
+        yield
 
 
 @pytest.fixture(scope="session", name="cluster")
-def _cluster(request):
-    cluster = Cluster()  # It starts while the images are built.
-    try:
-        cluster.archives = build_images()
-        cluster.wait_until_ready()
-        for archive in cluster.archives:
-            cluster.load(archive)
-        yield cluster
-        if request.session.testsfailed:
-            cluster.save_logs(RESULTS)
-    finally:
-        cluster.stop()
+def _cluster():
+    return Cluster(Path(os.environ[FOLDER]))
 
 
 @pytest.fixture(scope="session", name="admin")
@@ -38,10 +79,8 @@ def _admin(cluster):
 
 
 @pytest.fixture(scope="session", name="installation")
-def _installation(cluster, admin):
-    installation = Installation(cluster, admin)
-    installation.notes = installation.install()
-    return installation
+def _installation(cluster):
+    return Installation(cluster)
 
 
 @pytest.fixture(scope="session", name="s3")
@@ -50,7 +89,7 @@ def _s3(cluster):
 
 
 @pytest.fixture(name="kube")
-def _kube(request, admin, installation, s3):  # pylint: disable=unused-argument
+def _kube(request, admin, s3):
     """The API in a namespace of the test's own, with the S3 server's keys in it. Trainyard is installed."""
     # Cases of one test differ by their ends only, and a namespace takes a while to go.
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")

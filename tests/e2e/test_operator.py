@@ -6,6 +6,8 @@ import pytest
 from harness.jobs import Job, an_actor_job
 from harness.waiting import eventually
 
+pytestmark = pytest.mark.disturbs
+
 # Rank 1 fails once; then both ranks succeed.
 ONE_RESTART = ("when", "TRAINYARD_ATTEMPT=1", "sleep", "4", "when", "TRAINYARD_ATTEMPT=1", "exit", "3", "sleep", "4", "exit", "0")
 

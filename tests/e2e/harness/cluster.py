@@ -1,4 +1,4 @@
-"""The cluster of this run: `scripts/cluster run`, which ends when this process does."""
+"""The cluster of this run: `scripts/cluster run`, which ends when the process does that started it."""
 
 import os
 import select
@@ -17,12 +17,33 @@ END_SECONDS_MAX = 120
 
 
 class Cluster:
-    """`gateway` is the address at which pods reach programs started by `start_inside`."""
+    """A cluster that runs, by its folder. `gateway` is the address at which pods reach programs that run on its node."""
 
     gateway = GATEWAY
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "kubeconfig"
+
+    def run_inside(self, *command: object) -> str:
+        """What a program prints that runs as root on the node, among its processes and in its network."""
+        words = [SCRIPT, "exec", "--dir", str(self.folder), "--", *map(str, command)]
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+    def kill_inside(self, program: str) -> int:
+        """SIGKILL to every process of that name on the node, in whichever container; how many there were."""
+        script = 'n=0; for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = "$0" ] && kill -9 ${p#/proc/} && n=$((n+1)); done; echo $n'
+        return int(self.run_inside("sh", "-c", script, program[:15]))
+
+
+class OwnCluster(Cluster):
+    """The one that this process starts and stops."""
+
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="trainyard-e2e-", dir=_large_temporary_folder()))
+        super().__init__(Path(tempfile.mkdtemp(prefix="trainyard-e2e-", dir=_large_temporary_folder())))
         self.keeper = subprocess.Popen(  # pylint: disable=consider-using-with
             # The chart installs the definitions: that is part of what is tested.
             [SCRIPT, "run", "--dir", str(self.folder), "--definitions", "/nonexistent"],
@@ -34,31 +55,17 @@ class Cluster:
         assert said, f"the cluster did not start within {START_SECONDS_MAX} s"
         assert self.keeper.stdout.readline().strip() == "ready", "the cluster did not start; its reason is above"
 
-    @property
-    def kubeconfig(self) -> Path:
-        return self.folder / "kubeconfig"
-
     def load(self, archive: Path) -> None:
         subprocess.run([SCRIPT, "load", "--dir", str(self.folder), str(archive)], check=True)
 
-    def run_inside(self, *command: object) -> str:
-        """What a program prints that runs as root on the node, among its processes and in its network."""
-        words = [SCRIPT, "exec", "--dir", str(self.folder), "--", *map(str, command)]
-        return subprocess.run(words, check=True, capture_output=True, text=True).stdout
-
     def start_inside(self, *command: object, environment: dict[str, str] | None = None, log: Path) -> subprocess.Popen:
-        """The same for a program that stays until the cluster ends."""
+        """A program that runs as root on the node until the cluster ends."""
         with open(log, "ab") as output:
             process = subprocess.Popen(  # pylint: disable=consider-using-with
                 [SCRIPT, "exec", "--dir", str(self.folder), "--", *map(str, command)],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, env={**os.environ, **(environment or {})})
         self.inside.append(process)
         return process
-
-    def kill_inside(self, program: str) -> int:
-        """SIGKILL to every process of that name on the node, in whichever container; how many there were."""
-        script = 'n=0; for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = "$0" ] && kill -9 ${p#/proc/} && n=$((n+1)); done; echo $n'
-        return int(self.run_inside("sh", "-c", script, program[:15]))
 
     def save_logs(self, target: Path) -> None:
         shutil.copytree(self.folder / "logs", target / "cluster-logs", dirs_exist_ok=True)

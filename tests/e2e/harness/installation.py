@@ -21,9 +21,9 @@ def build_images() -> list[Path]:
 
 
 class Installation:
-    def __init__(self, cluster: Cluster, kube: Kubernetes):
+    def __init__(self, cluster: Cluster):
         self.cluster = cluster
-        self.kube = kube.in_namespace(NAMESPACE)
+        self.kube = Kubernetes(cluster.kubeconfig, NAMESPACE)
 
     def install(self) -> str:
         """What helm prints: the chart's notes are in it."""

@@ -4,7 +4,7 @@ import socket
 import time
 from pathlib import Path
 
-from harness.cluster import TOOLS, Cluster
+from harness.cluster import TOOLS, Cluster, OwnCluster
 
 PORT = 7070
 ACCESS_KEY = "e2e-access-key"
@@ -13,16 +13,20 @@ REGION = "us-east-1"
 
 
 class S3Server:
-    """Buckets are folders under `folder`, and what is in them can be read there."""
+    """The one that runs on the cluster's node. Buckets are folders under `folder`, and what is in them can be read there."""
 
     def __init__(self, cluster: Cluster):
         self.folder = cluster.folder / "s3"
         self.endpoint = f"http://{cluster.gateway}:{PORT}"
-        (self.folder / "models").mkdir(parents=True)
+
+    @classmethod
+    def start(cls, cluster: OwnCluster) -> None:
+        server = cls(cluster)
+        (server.folder / "models").mkdir(parents=True)
         cluster.start_inside(
-            TOOLS / "versitygw", "--port", f"{cluster.gateway}:{PORT}", "--region", REGION, "posix", self.folder,
+            TOOLS / "versitygw", "--port", f"{cluster.gateway}:{PORT}", "--region", REGION, "posix", server.folder,
             environment={"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}, log=cluster.folder / "logs/versitygw.log")
-        self._wait_until_listening(cluster)
+        server._wait_until_listening(cluster)
 
     def secret(self, name: str = "s3-credentials", *, secret_key: str = SECRET_KEY) -> dict:
         """A Secret with the keys, as a job's checkpoint.credentialsSecret names it."""
