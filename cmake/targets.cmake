@@ -77,12 +77,16 @@ endfunction()
 # Everything that the sanitizer builds build and run: all unit tests without torch, and those other tests that ask for it.
 add_custom_target(sanitized_tests)
 
-# trainyard_test(<name> SOURCES <files> LINK <targets> [LABELS unit|integration] [TIMEOUT <seconds>] [TORCH] [SANITIZED])
+# trainyard_test(<name> SOURCES <files> LINK <targets> [LABELS unit|integration] [TIMEOUT <seconds>] [TORCH] [SANITIZED] [ALONE])
 # Every test is an executable of GoogleTest cases, one ctest entry for each executable. TORCH: it links LibTorch. Unit tests without
-# torch run under the sanitizers too; others only when SANITIZED says so.
+# torch run under the sanitizers too; others only when SANITIZED says so. ALONE: no batches, since its files use one name for several things.
 function(trainyard_test name)
-  cmake_parse_arguments(arg "TORCH;SANITIZED" "LABELS;TIMEOUT" "SOURCES;LINK" ${ARGN})
-  add_executable(${name} ${arg_SOURCES})
+  cmake_parse_arguments(arg "TORCH;SANITIZED;ALONE" "LABELS;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  set(sources ${arg_SOURCES})
+  if(NOT arg_ALONE)
+    trainyard_batch(sources ${name} ${arg_SOURCES})
+  endif()
+  add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE trainyard_compiler ${arg_LINK} GTest::gmock GTest::gtest_main)
   if(arg_TORCH)
     target_link_libraries(${name} PRIVATE torch::cpu)

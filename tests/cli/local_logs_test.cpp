@@ -12,7 +12,7 @@
 namespace trainyard::cli {
 namespace {
 
-const Time now{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
+const Time first_day{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
 
 class LocalLogsTest : public testing::Test {
  protected:
@@ -31,7 +31,7 @@ class LocalLogsTest : public testing::Test {
 };
 
 TEST_F(LocalLogsTest, FollowingWaitsForTheFirstRankOfALiveRun) {
-  std::optional run{RunFolder::open(folder_.path(), now)};
+  std::optional run{RunFolder::open(folder_.path(), first_day)};
   auto followed = std::async(std::launch::async, [&] { return print({.job = "job", .is_following = true}); });
   write_log("attempt-1/rank-0.log", "hello\n");
   run.reset();
@@ -39,7 +39,7 @@ TEST_F(LocalLogsTest, FollowingWaitsForTheFirstRankOfALiveRun) {
 }
 
 TEST_F(LocalLogsTest, FollowingAnEndedRunPrintsWhatThereIs) {
-  ASSERT_TRUE(RunFolder::open(folder_.path(), now));
+  ASSERT_TRUE(RunFolder::open(folder_.path(), first_day));
   EXPECT_EQ(print({.job = "job", .is_following = true}), "error: no rank of job has started yet in " + folder_.path());
   write_log("attempt-1/rank-0.stdout.log", "out\n");
   write_log("attempt-1/rank-0.stderr.log", "err\n");
@@ -49,7 +49,7 @@ TEST_F(LocalLogsTest, FollowingAnEndedRunPrintsWhatThereIs) {
 }
 
 TEST_F(LocalLogsTest, AnAttemptIsFollowedUntilTheNextOneBegins) {
-  const auto run = RunFolder::open(folder_.path(), now);
+  const auto run = RunFolder::open(folder_.path(), first_day);
   write_log("attempt-1/rank-0.log", "one\n");
   write_log("attempt-2/rank-0.log", "two\n");
   EXPECT_EQ(print({.job = "job", .attempt = 1, .is_following = true}), "one\n");

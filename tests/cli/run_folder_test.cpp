@@ -11,18 +11,18 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-const Time now{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
+const Time today{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
 
 TEST(RunFolder, GivesEachRunLogsOfItsOwnAndTheNewestAName) {
   const fakes::TemporaryFolder parent;
   const fs::path path = parent.file("a/b");
   {
-    const auto first = RunFolder::open(path, now);
+    const auto first = RunFolder::open(path, today);
     ASSERT_TRUE(first) << first.error().message;
     EXPECT_EQ(first->logs(), path / "logs" / "20260101T000000.000");
     EXPECT_EQ(RunFolder::checkpoints_in(path), path / "checkpoints");
   }
-  const auto second = RunFolder::open(path, now + 1s);
+  const auto second = RunFolder::open(path, today + 1s);
   ASSERT_TRUE(second);
   EXPECT_TRUE(fs::is_directory(path / "logs" / "20260101T000000.000"));
   EXPECT_EQ(fs::read_symlink(path / "logs" / "latest"), "20260101T000001.000");
@@ -33,22 +33,22 @@ TEST(RunFolder, HoldsOneRunAtATime) {
   const fs::path path = parent.file("run");
   EXPECT_FALSE(is_run_in_progress(path));
   {
-    const auto first = RunFolder::open(path, now);
+    const auto first = RunFolder::open(path, today);
     ASSERT_TRUE(first);
     EXPECT_TRUE(is_run_in_progress(path));
-    const auto second = RunFolder::open(path, now);
+    const auto second = RunFolder::open(path, today);
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().kind, ErrorKind::conflict);
     EXPECT_THAT(second.error().message, testing::StartsWith("another `trainyard run` works in " + path.string()));
   }
   EXPECT_FALSE(is_run_in_progress(path));
-  EXPECT_TRUE(RunFolder::open(path, now));
+  EXPECT_TRUE(RunFolder::open(path, today));
 }
 
 TEST(RunFolder, SaysWhyAFolderCannotBeMade) {
   const fakes::TemporaryFolder parent;
   const fs::path file = parent.write("file", "");
-  const auto folder = RunFolder::open(file / "run", now);
+  const auto folder = RunFolder::open(file / "run", today);
   ASSERT_FALSE(folder);
   EXPECT_EQ(folder.error(),
             (Error{ErrorKind::io, "cannot make the folder " + (file / "run").string() + ": Not a directory"}));

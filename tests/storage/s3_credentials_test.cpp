@@ -18,7 +18,7 @@ using fakes::FaultProxy;
 using fakes::ProxiedRequest;
 using testing::HasSubstr;
 
-Fault refuse(int status, const std::string& code) {
+Fault refuse_with(int status, const std::string& code) {
   return {Fault::Kind::reply,
           fakes::http_reply(status, "", fmt::format("<Error><Code>{}</Code><Message>words</Message></Error>", code)),
           0};
@@ -56,7 +56,7 @@ TEST_F(AnS3StoreWithSessions, GoesOnWithNewCredentialsWhenTheOldOnesExpireInMidU
                          new_parts += is_part ? 1 : 0;
                          return Fault{};
                        }
-                       if (old_parts == 2) return refuse(status, "ExpiredToken");
+                       if (old_parts == 2) return refuse_with(status, "ExpiredToken");
                        old_parts += is_part ? 1 : 0;
                        return Fault{};
                      }};
@@ -72,7 +72,7 @@ TEST_F(AnS3StoreWithSessions, GoesOnWithNewCredentialsWhenTheOldOnesExpireInMidU
 }
 
 TEST_F(AnS3StoreWithSessions, AsksForNewCredentialsOnceOnly) {
-  FaultProxy proxy{server().port(), [](const ProxiedRequest&) { return refuse(403, "ExpiredToken"); }};
+  FaultProxy proxy{server().port(), [](const ProxiedRequest&) { return refuse_with(403, "ExpiredToken"); }};
   S3Store store = open_with_sessions(proxy.port());
   const auto put = put_text(store, "a", "x");
   ASSERT_FALSE(put);
@@ -123,7 +123,7 @@ TEST_F(AnS3StoreWithSessions, SignsWithTheServersTimeWhenItsOwnIsWrong) {
 }
 
 TEST_F(AnS3StoreWithSessions, SaysThatTheClockIsWrongWhenTheServerDoesNotSayTheTime) {
-  FaultProxy proxy{server().port(), [](const ProxiedRequest&) { return refuse(403, "RequestTimeTooSkewed"); }};
+  FaultProxy proxy{server().port(), [](const ProxiedRequest&) { return refuse_with(403, "RequestTimeTooSkewed"); }};
   tuning.http.first_patience = std::chrono::milliseconds{50};
   const auto put = put_text(*open(proxy.port()), "a", "x");
   ASSERT_FALSE(put);

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const Uri uri{.scheme = Scheme::s3, .bucket = "models", .path = "run"};
+const Uri bucket_uri{.scheme = Scheme::s3, .bucket = "models", .path = "run"};
 
 TEST(S3Encryption, IsAskedForWhereAnObjectBeginsAndNowhereElse) {
   std::vector<std::string> asked;
@@ -24,8 +24,8 @@ TEST(S3Encryption, IsAskedForWhereAnObjectBeginsAndNowhereElse) {
     response.set_header("ETag", "\"e\"");
     response.set_content("<R><UploadId>u</UploadId></R>", "text/xml");
   }};
-  auto config =
-      make_s3_config(uri, {.endpoint = server.url(), .sse = "aws:kms", .sse_kms_key_id = "key-1"}, environment_of({}));
+  auto config = make_s3_config(bucket_uri, {.endpoint = server.url(), .sse = "aws:kms", .sse_kms_key_id = "key-1"},
+                               environment_of({}));
   ASSERT_TRUE(config) << config.error().message;
   config->credentials = given_credentials({"id", "secret", ""});
   S3Store store{*config, {.part_bytes = 1'000, .connection_count = 1}};
@@ -41,7 +41,7 @@ TEST(S3Encryption, IsAskedForWhereAnObjectBeginsAndNowhereElse) {
 
 TEST(S3Encryption, IsOneThatS3Has) {
   const auto open = [](const std::string& sse, const std::string& key) {
-    return make_s3_config(uri, {.sse = sse, .sse_kms_key_id = key}, environment_of({}));
+    return make_s3_config(bucket_uri, {.sse = sse, .sse_kms_key_id = key}, environment_of({}));
   };
   EXPECT_TRUE(open("", "")->encryption.empty());
   EXPECT_EQ(open("AES256", "")->encryption.size(), 1U);

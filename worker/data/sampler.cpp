@@ -1,6 +1,6 @@
 #include "worker/data/sampler.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "worker/data/synthetic.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "common/check.hpp"
 

@@ -1,6 +1,6 @@
 #include "worker/models/fashion_cnn.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace trainyard::models {
 

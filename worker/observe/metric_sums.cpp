@@ -1,7 +1,8 @@
 #include "worker/observe/metric_sums.hpp"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
 #include <cstdlib>

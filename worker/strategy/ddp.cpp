@@ -1,7 +1,7 @@
 #include "worker/strategy/ddp.hpp"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <exception>
 #include <utility>

@@ -1,6 +1,7 @@
 #include "worker/strategy/packed_tensors.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cstdint>
 #include <utility>

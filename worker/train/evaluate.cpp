@@ -1,6 +1,7 @@
 #include "worker/train/evaluate.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "worker/observe/metric_sinks.hpp"
 

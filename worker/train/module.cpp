@@ -1,6 +1,6 @@
 #include "worker/include/trainyard/module.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <utility>
 

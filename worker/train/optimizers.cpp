@@ -1,6 +1,7 @@
 #include "worker/train/optimizers.hpp"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cstddef>
 #include <utility>

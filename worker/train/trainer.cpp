@@ -1,7 +1,7 @@
 #include "worker/train/trainer.hpp"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

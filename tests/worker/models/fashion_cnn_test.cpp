@@ -1,7 +1,8 @@
 #include "worker/models/fashion_cnn.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "worker/data/image_dataset.hpp"
 #include "worker/data/synthetic.hpp"

@@ -1,7 +1,7 @@
 #include "worker/observe/metric_sums.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <limits>

@@ -1,7 +1,7 @@
 #include "worker/strategy/buckets.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>

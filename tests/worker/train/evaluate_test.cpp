@@ -1,7 +1,7 @@
 #include "worker/train/evaluate.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <vector>
 

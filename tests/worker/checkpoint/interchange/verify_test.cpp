@@ -13,14 +13,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr CheckpointId id{.step = 20, .generation = 1};
+constexpr CheckpointId checked{.step = 20, .generation = 1};
 
 class Verify : public MemoryPrefix {
  protected:
-  Manifest manifest = prefix.claim(1).save(id, 3);
+  Manifest manifest = prefix.claim(1).save(checked, 3);
 
   std::vector<std::string> damages() {
-    const auto verdict = verify(prefix.store(), prefix.inventory(), id);
+    const auto verdict = verify(prefix.store(), prefix.inventory(), checked);
     EXPECT_TRUE(verdict);
     return verdict ? verdict->damages : std::vector<std::string>{"the store failed"};
   }
@@ -32,7 +32,7 @@ class Verify : public MemoryPrefix {
 };
 
 TEST_F(Verify, ReadsEveryByteOfAWholeCheckpointAndFindsNothing) {
-  const auto verdict = verify(prefix.store(), prefix.inventory(), id);
+  const auto verdict = verify(prefix.store(), prefix.inventory(), checked);
   ASSERT_TRUE(verdict);
   EXPECT_THAT(verdict->damages, IsEmpty());
   EXPECT_EQ(verdict->bytes, data_bytes(manifest));
@@ -42,49 +42,51 @@ TEST_F(Verify, NamesTheEntryAndTheFileOfAFlippedByte) {
   for (const auto& [rank, entry] : std::vector<std::pair<std::int64_t, std::string>>{
            {0, "buffer.mean"}, {0, "model.large"}, {1, "model.large"}, {2, "rng.cpu"}}) {
     const auto offset = static_cast<std::int64_t>(chunk_of(rank, entry).offset);
-    prefix.flip(data_key(id, rank), offset);
-    EXPECT_THAT(damages(), ElementsAre(AllOf(HasSubstr(data_key(id, rank)), HasSubstr(entry), HasSubstr("checksum"))));
-    prefix.flip(data_key(id, rank), offset);
+    prefix.flip(data_key(checked, rank), offset);
+    EXPECT_THAT(damages(),
+                ElementsAre(AllOf(HasSubstr(data_key(checked, rank)), HasSubstr(entry), HasSubstr("checksum"))));
+    prefix.flip(data_key(checked, rank), offset);
   }
 }
 
 TEST_F(Verify, FindsAFlippedByteOutsideOfEveryEntry) {
-  prefix.flip(data_key(id, 1), 3);
-  EXPECT_THAT(damages(), ElementsAre(AllOf(HasSubstr(data_key(id, 1)), HasSubstr("the file's checksum"))));
+  prefix.flip(data_key(checked, 1), 3);
+  EXPECT_THAT(damages(), ElementsAre(AllOf(HasSubstr(data_key(checked, 1)), HasSubstr("the file's checksum"))));
 }
 
 TEST_F(Verify, NamesATornFileWithItsEntriesAndAFileOfAnotherSize) {
-  prefix.cut(data_key(id, 2), 1);
+  prefix.cut(data_key(checked, 2), 1);
   EXPECT_THAT(damages(), ElementsAre(AllOf(HasSubstr("the file of rank 2 has"), HasSubstr("instead of"),
                                            HasSubstr("model.large, "), HasSubstr("rng.cpu"))));
-  prefix.damage(data_key(id, 2), [](std::vector<std::byte>& content) { content.resize(content.size() + 9); });
+  prefix.damage(data_key(checked, 2), [](std::vector<std::byte>& content) { content.resize(content.size() + 9); });
   EXPECT_THAT(damages(), ElementsAre(HasSubstr("the file of rank 2 has")));
 }
 
 TEST_F(Verify, NamesAMissingFile) {
-  ASSERT_TRUE(prefix.store().remove(data_key(id, 1)));
+  ASSERT_TRUE(prefix.store().remove(data_key(checked, 1)));
   EXPECT_THAT(damages(), ElementsAre(HasSubstr("the file of rank 1 is missing; in it: model.large")));
 }
 
 TEST_F(Verify, AFileThatVanishesWhileItIsReadIsDamaged) {
   const Inventory before = prefix.inventory();
-  ASSERT_TRUE(prefix.store().remove(data_key(id, 1)));
-  EXPECT_THAT(verify(prefix.store(), before, id)->damages, ElementsAre(HasSubstr("rank-1.safetensors is not there")));
+  ASSERT_TRUE(prefix.store().remove(data_key(checked, 1)));
+  EXPECT_THAT(verify(prefix.store(), before, checked)->damages,
+              ElementsAre(HasSubstr("rank-1.safetensors is not there")));
 }
 
 TEST_F(Verify, NamesAManifestThatIsMissingTornOrAnothers) {
   const auto other = [&](const CheckpointId& of) {
     Manifest wrong = manifest;
     wrong.id = of;
-    EXPECT_TRUE(storage::put_text(prefix.store(), manifest_key(id), to_text(wrong)));
+    EXPECT_TRUE(storage::put_text(prefix.store(), manifest_key(checked), to_text(wrong)));
   };
   other({.step = 21, .generation = 1});
   EXPECT_THAT(damages(), ElementsAre("step-20/g-1/manifest.json: it is of another step"));
   other({.step = 20, .generation = 2});
   EXPECT_THAT(damages(), ElementsAre("step-20/g-1/manifest.json: it is of another generation"));
-  prefix.cut(manifest_key(id), 7);
+  prefix.cut(manifest_key(checked), 7);
   EXPECT_THAT(damages(), ElementsAre(HasSubstr("step-20/g-1/manifest.json: it is no JSON object")));
-  ASSERT_TRUE(prefix.store().remove(manifest_key(id)));
+  ASSERT_TRUE(prefix.store().remove(manifest_key(checked)));
   EXPECT_THAT(damages(), ElementsAre(HasSubstr("manifest.json is missing: the checkpoint was never finished")));
 }
 
@@ -118,7 +120,7 @@ TEST_F(Verify, AStoreThatFailsIsNoDamage) {
                                if (call == "get_range") return Error{ErrorKind::unavailable, "no route", std::nullopt};
                                return std::nullopt;
                              }};
-  EXPECT_EQ(verify(failing, prefix.inventory(), id).error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(verify(failing, prefix.inventory(), checked).error().kind, ErrorKind::unavailable);
 }
 
 }  // namespace
