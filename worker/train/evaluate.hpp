@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "common/result.hpp"
 #include "worker/data/dataset.hpp"
@@ -11,11 +12,20 @@
 
 namespace trainyard::train {
 
+/// What goes on around each round of an evaluation. There are as many rounds on every rank, though in the last one some
+/// may have no samples left.
+struct EvaluationRounds {
+  std::function<void()> begin;
+  std::function<Result<bool>()> finish;  ///< Whether to go on, the same on every rank.
+};
+
 /// What the module's validation_step logs over all of `dataset`: every sample exactly once, shared out over the ranks,
 /// `batch_size` at a time. The module is in training mode before and after; its parameters, buffers and the random
-/// generators stay as they are. `on_batch` is called after each batch. Collective; errors of the communicator.
-[[nodiscard]] Result<observe::MetricValues> evaluate(Module& module, const Dataset& dataset, std::int64_t batch_size,
-                                                     dist::Communicator& communicator,
-                                                     const std::function<void()>& on_batch);
+/// generators stay as they are. Nothing when a round said not to go on. Collective; errors of the communicator and of
+/// the rounds.
+[[nodiscard]] Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Dataset& dataset,
+                                                                    std::int64_t batch_size,
+                                                                    dist::Communicator& communicator,
+                                                                    const EvaluationRounds& rounds);
 
 }  // namespace trainyard::train

@@ -175,18 +175,27 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
     if (auto logged = log_epoch(); !logged) return logged;
   }
   if (is_last) return {};  // finish() validates and saves.
+  StepFlags agreed = flags;
   if (schedule_.is_validation_due(position_)) {
-    if (auto validated = validate(); !validated) return validated;
+    const auto validated = validate();
+    if (!validated) return tl::unexpected{validated.error()};
+    agreed.is_stop_asked = agreed.is_stop_asked || !*validated;
   }
-  if (auto done = mind_checkpoints(flags); !done) return done;
-  if (flags.is_stop_asked) return tl::unexpected{preempted()};
+  if (auto done = mind_checkpoints(agreed); !done) return done;
+  if (agreed.is_stop_asked) return tl::unexpected{preempted()};
   if (parts_.clock.instant() - reported_ >= report_interval) report("Training");
   return {};
 }
 
 OrEnd<void> Trainer::finish() {
   if (validated_step_ != position_.step) {
-    if (auto validated = validate(); !validated) return validated;
+    const auto validated = validate();
+    if (!validated) return tl::unexpected{validated.error()};
+    if (!*validated) {
+      // The next attempt has only this validation left to do.
+      if (auto saved = save_and_wait(/*is_complete=*/false); !saved) return saved;
+      return tl::unexpected{preempted()};
+    }
   }
   const auto checksum = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator);
   if (!checksum) return lost(Stage::step, checksum.error());
@@ -246,19 +255,31 @@ OrEnd<void> Trainer::log_epoch() {
   return {};
 }
 
-OrEnd<void> Trainer::validate() {
+/// Whether it came to its end: a validation may take longer than the time that a stop leaves.
+OrEnd<bool> Trainer::validate() {
   validated_step_ = position_.step;
-  if (parts_.validation_data == nullptr) return {};
+  if (parts_.validation_data == nullptr) return true;
   speed_.pause(parts_.clock.instant());
   report("Validating");
-  const auto values = evaluate(parts_.module, *parts_.validation_data, parts_.training.batch_size,
-                               *parts_.group.communicator, [this] { parts_.link.beat(); });
+  const EvaluationRounds rounds{.begin = [this] { agreement_.begin(own_flags()); },
+                                .finish = [this]() -> Result<bool> {
+                                  parts_.link.beat();
+                                  const auto flags = agreement_.finish();
+                                  if (!flags) return tl::unexpected{flags.error()};
+                                  return !flags->is_stop_asked;
+                                }};
+  const auto values =
+      evaluate(parts_.module, *parts_.validation_data, parts_.training.batch_size, *parts_.group.communicator, rounds);
   if (!values) return lost(Stage::step, values.error());
-  validation_ = *values;
+  if (!*values) {
+    if (speaks()) logging::info("validation left: asked to stop", {{"step", position_.step}});
+    return false;
+  }
+  validation_ = **values;
   if (speaks()) logging::info("validated", {{"step", position_.step}, {"metrics", to_field(validation_)}});
   report("Training");
   speed_.resume(parts_.clock.instant());
-  return {};
+  return true;
 }
 
 OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {

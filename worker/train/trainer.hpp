@@ -66,7 +66,7 @@ class Trainer {
   [[nodiscard]] OrEnd<void> log_steps();
   void write_step_lines(const observe::MetricValues& values) const;
   [[nodiscard]] OrEnd<void> log_epoch();
-  [[nodiscard]] OrEnd<void> validate();
+  [[nodiscard]] OrEnd<bool> validate();
   [[nodiscard]] OrEnd<void> mind_checkpoints(const StepFlags& flags);
   [[nodiscard]] OrEnd<void> save_and_wait(bool is_complete);
   void begin_save(const Saver::Options& options);

@@ -1,5 +1,6 @@
 #include "worker/train/evaluate.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -11,23 +12,27 @@
 namespace trainyard::train {
 namespace {
 
+using testing::ElementsAre;
+
+const EvaluationRounds to_the_end{.begin = [] {}, .finish = [] { return Result<bool>{true}; }};
+
 TEST(Evaluate, GivesTheMeanOverAllSamplesHoweverManyRanksShareThem) {
   const data::ImageDataset dataset = make_small_dataset(33, 1);
   const auto alone = make_small_module(3);
   dist::SingleCommunicator single;
-  const auto expected = evaluate(*alone, dataset, 33, single, [] {});
-  ASSERT_TRUE(expected.has_value());
-  EXPECT_EQ(expected->size(), 2U);
+  const auto expected = evaluate(*alone, dataset, 33, single, to_the_end);
+  ASSERT_TRUE(expected && *expected);
+  EXPECT_EQ((*expected)->size(), 2U);
 
   for (const std::int64_t world_size : {2, 4}) {
     std::vector<std::shared_ptr<SmallModule>> modules;
     for (std::int64_t rank = 0; rank < world_size; ++rank) modules.push_back(make_small_module(3));
     fakes::run_ranks(world_size, [&](fakes::RankThread& rank) {
       const auto values =
-          evaluate(*modules[static_cast<std::size_t>(rank.rank)], dataset, 5, *rank.communicator, [] {});
-      ASSERT_TRUE(values.has_value());
-      EXPECT_DOUBLE_EQ(values->at("val_accuracy"), expected->at("val_accuracy")) << world_size << " ranks";
-      EXPECT_NEAR(values->at("val_loss"), expected->at("val_loss"), 1e-6) << world_size << " ranks";
+          evaluate(*modules[static_cast<std::size_t>(rank.rank)], dataset, 5, *rank.communicator, to_the_end);
+      ASSERT_TRUE(values && *values);
+      EXPECT_DOUBLE_EQ((*values)->at("val_accuracy"), (*expected)->at("val_accuracy")) << world_size << " ranks";
+      EXPECT_NEAR((*values)->at("val_loss"), (*expected)->at("val_loss"), 1e-6) << world_size << " ranks";
     });
   }
 }
@@ -39,9 +44,7 @@ TEST(Evaluate, LeavesTheModuleAndTheRandomGeneratorAsTheyWere) {
   const torch::Tensor mean = module->named_buffers()["norm.running_mean"].clone();
   const torch::Tensor state = at::globalContext().defaultGenerator(torch::kCPU).get_state().clone();
   dist::SingleCommunicator single;
-  int batches = 0;
-  ASSERT_TRUE(evaluate(*module, dataset, 2, single, [&] { ++batches; }).has_value());
-  EXPECT_EQ(batches, 4);
+  ASSERT_TRUE(evaluate(*module, dataset, 2, single, to_the_end).has_value());
   EXPECT_TRUE(module->is_training());
   EXPECT_TRUE(torch::equal(module->named_buffers()["norm.running_mean"], mean));
   EXPECT_TRUE(torch::equal(at::globalContext().defaultGenerator(torch::kCPU).get_state(), state));
@@ -51,10 +54,40 @@ TEST(Evaluate, WorksWithMoreRanksThanSamples) {
   const data::ImageDataset dataset = make_small_dataset(1, 1);
   std::vector<std::shared_ptr<SmallModule>> modules{make_small_module(3), make_small_module(3)};
   fakes::run_ranks(2, [&](fakes::RankThread& rank) {
-    const auto values = evaluate(*modules[static_cast<std::size_t>(rank.rank)], dataset, 5, *rank.communicator, [] {});
-    ASSERT_TRUE(values.has_value());
-    EXPECT_EQ(values->count("val_accuracy"), 1U);
+    const auto values =
+        evaluate(*modules[static_cast<std::size_t>(rank.rank)], dataset, 5, *rank.communicator, to_the_end);
+    ASSERT_TRUE(values && *values);
+    EXPECT_EQ((*values)->count("val_accuracy"), 1U);
   });
+}
+
+TEST(Evaluate, HasAsManyRoundsOnEveryRankAndEndsAfterTheOneThatSaysSo) {
+  const data::ImageDataset dataset =
+      make_small_dataset(9, 1);  // Two ranks, two a batch: the last round is rank 0's alone.
+  std::vector<std::shared_ptr<SmallModule>> modules{make_small_module(3), make_small_module(3)};
+  for (const int rounds_wanted : {3, 2}) {
+    std::vector<int> begun(2);
+    fakes::run_ranks(2, [&](fakes::RankThread& rank) {
+      const auto index = static_cast<std::size_t>(rank.rank);
+      const EvaluationRounds rounds{
+          .begin = [&] { ++begun[index]; },
+          .finish = [&]() -> Result<bool> { return begun[index] < rounds_wanted || rounds_wanted == 3; }};
+      const auto values = evaluate(*modules[index], dataset, 2, *rank.communicator, rounds);
+      ASSERT_TRUE(values.has_value());
+      EXPECT_EQ(values->has_value(), rounds_wanted == 3);
+      EXPECT_TRUE(modules[index]->is_training());
+    });
+    EXPECT_THAT(begun, ElementsAre(rounds_wanted, rounds_wanted));
+  }
+}
+
+TEST(Evaluate, EndsWithTheErrorOfARound) {
+  const data::ImageDataset dataset = make_small_dataset(9, 1);
+  const auto module = make_small_module(3);
+  dist::SingleCommunicator single;
+  const EvaluationRounds rounds{.begin = [] {},
+                                .finish = []() -> Result<bool> { return fail(ErrorKind::unavailable, "gone"); }};
+  EXPECT_EQ(evaluate(*module, dataset, 2, single, rounds).error().message, "gone");
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ class SmallModule final : public Module {
     log("images", static_cast<double>(batch.size()), {.reduce = Reduce::sum, .on_step = false, .on_epoch = true});
     return torch::cross_entropy_loss(forward(batch.inputs), batch.targets) * loss_factor;
   }
-  void validation_step(const Batch& batch, std::int64_t /*batch_index*/) override {
+  void validation_step(const Batch& batch, std::int64_t batch_index) override {
+    if (on_validation) on_validation(batch_index);
     const torch::Tensor logits = forward(batch.inputs);
     log("val_loss", torch::cross_entropy_loss(logits, batch.targets));
     log("val_accuracy", logits.argmax(1).eq(batch.targets).to(torch::kDouble).mean());
@@ -43,6 +44,7 @@ class SmallModule final : public Module {
   void set_uses_batch_norm(bool uses) { uses_batch_norm_ = uses; }
 
   std::function<void(std::int64_t)> on_step;
+  std::function<void(std::int64_t)> on_validation;  ///< As on_step, in each validation step.
   double loss_factor = 1.0;
   torch::Tensor spare = torch::zeros({1});  ///< No loss depends on it.
 

@@ -1,5 +1,6 @@
 #include "worker/train/trainer.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -126,6 +127,40 @@ TEST(Trainer, SavesTheSameStepOnAllRanksWhenOneIsAskedToStop) {
     EXPECT_EQ(rank.end.reason, "Preempted");
     EXPECT_THAT(rank.end.message, HasSubstr("stopped as asked after step 5, saved as file://"));
     EXPECT_EQ(rank.link->reports().back().checkpoint->step, 5);
+  }
+}
+
+TEST(Trainer, LeavesAValidationWhenAskedToStopAndGoesOnToTheBit) {
+  TrainingRun whole;
+  whole.training.epochs = 2;
+  whole.run();
+
+  // Five steps an epoch, and a validation of two rounds after each. The second is the training's last work.
+  for (const int validation : {1, 2}) {
+    const fakes::TemporaryFolder folder;
+    TrainingRun first;
+    first.training.epochs = 2;
+    first.checkpoint = checkpoints_in(folder);
+    TrainingRun::Rank& stopped = first.ranks[1];
+    stopped.module->on_validation = [&stopped, validation, begun = 0](std::int64_t round) mutable {
+      if (round == 0 && ++begun == validation) stopped.link->request_stop();
+    };
+    first.run();
+    for (const auto& rank : first.ranks) {
+      EXPECT_EQ(rank.end.exit_code, contract::exit_preempted) << rank.end.message;
+      EXPECT_THAT(rank.end.message, HasSubstr(fmt::format("after step {}, saved as file://", 5 * validation)));
+    }
+
+    TrainingRun second;
+    second.training.epochs = 2;
+    second.checkpoint = first.checkpoint;
+    second.attempt = 2;
+    second.run();
+    for (std::size_t rank = 0; rank < second.ranks.size(); ++rank) {
+      EXPECT_EQ(second.ranks[rank].end.reason, "Completed") << second.ranks[rank].end.message;
+      EXPECT_EQ(second.ranks[rank].checksum, whole.ranks[rank].checksum) << "validation " << validation;
+      EXPECT_EQ(second.ranks[rank].link->reports().back().accuracy, whole.ranks[rank].link->reports().back().accuracy);
+    }
   }
 }
 
