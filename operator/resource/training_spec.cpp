@@ -147,6 +147,8 @@ Result<CheckpointSpec> parse_checkpoint_spec(const json& object) {
     s3.read("endpoint", spec.s3.endpoint);
     s3.read("region", spec.s3.region);
     s3.read("pathStyle", spec.s3.path_style);
+    s3.read("serverSideEncryption", spec.s3.server_side_encryption);
+    s3.read("kmsKeyId", spec.s3.kms_key_id);
   });
   if (problem) return tl::unexpected{*problem};
   return spec;
@@ -175,6 +177,8 @@ json to_json(const CheckpointSpec& spec) {
   json s3{{"pathStyle", spec.s3.path_style}};
   if (!spec.s3.endpoint.empty()) s3["endpoint"] = spec.s3.endpoint;
   if (!spec.s3.region.empty()) s3["region"] = spec.s3.region;
+  if (!spec.s3.server_side_encryption.empty()) s3["serverSideEncryption"] = spec.s3.server_side_encryption;
+  if (!spec.s3.kms_key_id.empty()) s3["kmsKeyId"] = spec.s3.kms_key_id;
   object["s3"] = std::move(s3);
   return object;
 }

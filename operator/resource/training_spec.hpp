@@ -67,6 +67,8 @@ struct S3Spec {
   std::string endpoint;  ///< Empty: AWS's, by region.
   std::string region;    ///< Empty: the environment's, else us-east-1.
   bool path_style = false;
+  std::string server_side_encryption;  ///< AES256, aws:kms or aws:kms:dsse. Empty: as the bucket says.
+  std::string kms_key_id;              ///< Empty: the account's own.
   bool operator==(const S3Spec&) const = default;
 };
 

@@ -103,8 +103,11 @@ class StoreCheckpointer final : public Checkpointer {
 
 Result<std::unique_ptr<Checkpointer>> open_checkpointer(const resource::CheckpointSpec& spec, const Identity& identity,
                                                         dist::Communicator& communicator, const Clock& clock) {
-  auto store = storage::open_store(
-      spec.uri, {.endpoint = spec.s3.endpoint, .region = spec.s3.region, .path_style = spec.s3.path_style});
+  auto store = storage::open_store(spec.uri, {.endpoint = spec.s3.endpoint,
+                                              .region = spec.s3.region,
+                                              .path_style = spec.s3.path_style,
+                                              .sse = spec.s3.server_side_encryption,
+                                              .sse_kms_key_id = spec.s3.kms_key_id});
   if (auto opened = agree(communicator, store.map([](const auto&) {})); !opened) return tl::unexpected(opened.error());
   return open_checkpointer(std::move(*store), spec, identity, communicator, clock);
 }

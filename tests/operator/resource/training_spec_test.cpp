@@ -72,7 +72,8 @@ TEST(ParseCheckpointSpec, ReadsEveryFieldAndGivesBackWhatWasWrittenFromIt) {
       "uri": "s3://models/a", "every": {"time": "5m", "steps": 100, "epochs": 1}, "whenBusy": "wait",
       "keep": {"last": 5, "every": {"steps": 1000, "epochs": 10}, "best": {"metric": "val_loss", "mode": "min", "count": 2}},
       "resume": "none",
-      "credentialsSecret": "s3", "s3": {"endpoint": "https://s3.example.com", "region": "eu-west-1", "pathStyle": true}})"));
+      "credentialsSecret": "s3", "s3": {"endpoint": "https://s3.example.com", "region": "eu-west-1", "pathStyle": true,
+        "serverSideEncryption": "aws:kms", "kmsKeyId": "alias/models"}})"));
   ASSERT_TRUE(spec) << spec.error().message;
   CheckpointSpec expected;
   expected.uri = "s3://models/a";
@@ -83,7 +84,11 @@ TEST(ParseCheckpointSpec, ReadsEveryFieldAndGivesBackWhatWasWrittenFromIt) {
                    .best = KeepBestSpec{.metric = "val_loss", .mode = BestMode::min, .count = 2}};
   expected.resume = ResumeMode::none;
   expected.credentials_secret = "s3";
-  expected.s3 = {.endpoint = "https://s3.example.com", .region = "eu-west-1", .path_style = true};
+  expected.s3 = {.endpoint = "https://s3.example.com",
+                 .region = "eu-west-1",
+                 .path_style = true,
+                 .server_side_encryption = "aws:kms",
+                 .kms_key_id = "alias/models"};
   EXPECT_EQ(*spec, expected);
   const auto parsed = parse_checkpoint_spec(to_json(*spec));
   ASSERT_TRUE(parsed) << parsed.error().message;

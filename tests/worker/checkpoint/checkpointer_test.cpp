@@ -392,5 +392,16 @@ print(header['scalar'].item(), header['transposed'].shape, header['type.ComplexD
   EXPECT_THAT(said, HasSubstr("torch.Size([6, 4]) torch.Size([3, 5, 16])"));
 }
 
+TEST(OpenCheckpointer, HandsTheEncryptionOfTheSpecToTheStore) {
+  resource::CheckpointSpec spec;
+  spec.uri = "s3://models/a";
+  spec.s3 = {.endpoint = "http://127.0.0.1:9", .server_side_encryption = "AES256", .kms_key_id = "key-1"};
+  dist::SingleCommunicator alone;
+  const fakes::FakeClock clock;
+  const auto opened = open_checkpointer(spec, identity, alone, clock);
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, HasSubstr("a KMS key is named, but not the encryption"));
+}
+
 }  // namespace
 }  // namespace trainyard::checkpoint
