@@ -76,6 +76,8 @@ endfunction()
 
 # Everything that the sanitizer builds build and run: all unit tests without torch, and those other tests that ask for it.
 add_custom_target(sanitized_tests)
+# Everything but those tests: a whole test run does not run again without a sanitizer what runs under one.
+add_custom_target(plain)
 
 # trainyard_test(<name> SOURCES <files> LINK <targets> [LABELS unit|integration] [TIMEOUT <seconds>] [TORCH] [SANITIZED] [ALONE])
 # Every test is an executable of GoogleTest cases, one ctest entry for each executable. TORCH: it links LibTorch. Unit tests without
@@ -112,6 +114,8 @@ function(trainyard_test name)
   if(is_sanitized)
     add_dependencies(sanitized_tests ${name})
     list(APPEND arg_LABELS sanitized)
+  else()
+    add_dependencies(plain ${name})
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})

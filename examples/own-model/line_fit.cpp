@@ -1,8 +1,9 @@
 // A training program of one's own: a model, its data and its metrics. Built against the worker's library, it runs
 // wherever trainyard-worker does; a TrainingJob names it as `training: {model: {name: line_fit}}` and its program as
 // the container's command.
-#include <torch/torch.h>
 #include <trainyard/trainyard.hpp>
+
+#include <torch/torch.h>
 
 namespace {
 
