@@ -120,13 +120,13 @@ TEST(Trainer, SavesTheSameStepOnAllRanksWhenOneIsAskedToStop) {
   TrainingRun run{3};
   run.training.epochs = 100;
   run.checkpoint = checkpoints_in(folder);
-  stop_at_step(run, 2, 4);
+  stop_at_step(run, 2, 2);
   run.run();
   for (const auto& rank : run.ranks) {
     EXPECT_EQ(rank.end.exit_code, contract::exit_preempted) << rank.end.message;
     EXPECT_EQ(rank.end.reason, "Preempted");
-    EXPECT_THAT(rank.end.message, HasSubstr("stopped as asked after step 5, saved as file://"));
-    EXPECT_EQ(rank.link->reports().back().checkpoint->step, 5);
+    EXPECT_THAT(rank.end.message, HasSubstr("stopped as asked after step 3, saved as file://"));
+    EXPECT_EQ(rank.link->reports().back().checkpoint->step, 3);
   }
 }
 
