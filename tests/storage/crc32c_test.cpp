@@ -48,6 +48,28 @@ TEST(Crc32c, GoesOnFromTheCrcOfWhatCameBeforeAtAnyCut) {
   }
 }
 
+TEST(Crc32c, IsJoinedOfTwoPartsOfAnyLengths) {
+  std::mt19937 random{2};
+  std::vector<std::byte> bytes(300);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  const std::uint32_t whole = crc32c_portable(bytes);
+  for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
+    const auto first = std::span{bytes}.first(cut);
+    const auto second = std::span{bytes}.subspan(cut);
+    EXPECT_EQ(crc32c_joined(crc32c_portable(first), crc32c_portable(second), second.size()), whole) << "cut at " << cut;
+  }
+}
+
+TEST(Crc32c, IsTheSameByTableAndByInstructionForEverySizeThatIsTakenInLanes) {
+  std::mt19937 random{3};
+  std::vector<std::byte> bytes(40'000);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  for (std::size_t size : {12'287, 12'288, 12'289, 12'295, 12'311, 12'312, 39'999, 40'000}) {
+    const auto some = std::span{bytes}.first(size);
+    EXPECT_EQ(crc32c(some, 0x1234), crc32c_portable(some, 0x1234)) << size << " bytes";
+  }
+}
+
 TEST(Crc32c, IsWrittenAsEightDigits) {
   EXPECT_EQ(crc32c_text(0x0a), "0000000a");
 }

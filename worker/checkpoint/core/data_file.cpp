@@ -151,11 +151,12 @@ Result<Receipt> write_share(storage::Store& store, const CheckpointId& id, std::
       tensors, {{"format", "pt"}, {"step", std::to_string(id.step)}, {"rank", std::to_string(rank)}});
   pieces.front() = std::as_bytes(std::span{header});
   receipt.bytes = header.size();
+  receipt.crc32c = storage::crc32c(header);
   for (Chunk& chunk : receipt.chunks) {
     chunk.offset = receipt.bytes;
     receipt.bytes += chunk.bytes;
+    receipt.crc32c = storage::crc32c_joined(receipt.crc32c, chunk.crc32c, chunk.bytes);
   }
-  for (const auto& piece : pieces) receipt.crc32c = storage::crc32c(piece, receipt.crc32c);
 
   return store.put(data_key(id, rank), pieces)
       .and_then([&] { return storage::put_text(store, receipt_key(id, rank), seal(to_json(receipt))); })
