@@ -15,9 +15,14 @@ WORLD_SIZE = 2
 BATCH_SIZE = 100
 
 
+def script_folder(name):
+    """One that scripts/lib.sh names."""
+    said = subprocess.run(["bash", "-c", f". scripts/lib.sh && echo ${name}"], cwd=ROOT, check=True, capture_output=True, text=True)
+    return pathlib.Path(said.stdout.strip())
+
+
 def torch_python():
-    home = subprocess.run(["bash", "-c", ". scripts/lib.sh && echo $torch_home"], cwd=ROOT, check=True, capture_output=True, text=True)
-    return home.stdout.strip() + "/bin/python"
+    return str(script_folder("torch_home") / "bin/python")
 
 
 def free_port():
@@ -26,13 +31,13 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def run_ranks(command, variables):
+def run_ranks(command, variables, world_size=WORLD_SIZE):
     """The standard error and output of each rank. Ends this program when a rank fails."""
     port = str(free_port())
     ranks = []
-    for rank in range(WORLD_SIZE):
-        environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(WORLD_SIZE), "RANK": str(rank),
-                       "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(WORLD_SIZE), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1",
+    for rank in range(world_size):
+        environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(world_size), "RANK": str(rank),
+                       "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(world_size), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1",
                        **variables}
         ranks.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     outputs = [rank.communicate() for rank in ranks]

@@ -1,0 +1,49 @@
+"""A real S3 server (versitygw) over a folder in memory, on the loopback address."""
+import contextlib
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "training"))
+import runs
+
+BUCKET = "bench"
+KEYS = {"AWS_ACCESS_KEY_ID": "bench-key", "AWS_SECRET_ACCESS_KEY": "bench-secret-0123456789", "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}
+
+
+def wait_until_listening(server, port):
+    deadline = time.monotonic() + 30
+    while True:
+        if server.poll() is not None:
+            sys.exit(f"error: versitygw ended with {server.returncode}")
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                sys.exit("error: versitygw does not come up")
+            time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def s3_server(folder):
+    """Serves bucket BUCKET out of `folder`; gives the environment that clients find it by."""
+    program = runs.script_folder("tools_home") / "versitygw"
+    if not program.exists():
+        sys.exit("error: versitygw is not installed: run scripts/setup cluster")
+    (folder / "buckets" / BUCKET).mkdir(parents=True)
+    (folder / "metadata").mkdir()
+    port = runs.free_port()
+    server = subprocess.Popen([program, "--port", f"127.0.0.1:{port}", "--access", KEYS["AWS_ACCESS_KEY_ID"], "--secret",
+                               KEYS["AWS_SECRET_ACCESS_KEY"], "--keep-alive", "--quiet", "posix", "--sidecar", folder / "metadata",
+                               folder / "buckets"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until_listening(server, port)
+        yield {**os.environ, **KEYS, "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{port}", "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
+    finally:
+        server.kill()
+        server.wait()

@@ -1,0 +1,273 @@
+// Measures our side of scripts/bench storage: one part in one process or rank, with the libraries that a training rank
+// uses. Prints one JSON object of samples; bench/storage/run makes the table of it.
+#include <ATen/Functions.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/storage/memory_meter.hpp"
+#include "common/clock.hpp"
+#include "common/result.hpp"
+#include "storage/store.hpp"
+#include "worker/checkpoint/checkpointer.hpp"
+#include "worker/dist/group.hpp"
+#include "worker/dist/process_settings.hpp"
+#include "worker/launcher/rank_link.hpp"
+
+namespace trainyard::bench {
+namespace {
+
+using checkpoint::Placement;
+using nlohmann::json;
+
+struct Options {
+  std::string uri;
+  std::int64_t size_mb = 500;
+  std::int64_t rounds = 3;
+  double segment_seconds = 5.0;
+};
+
+class Stopwatch {
+ public:
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+};
+
+[[noreturn]] void give_up(const std::string& why) {
+  std::cerr << "error: " << why << '\n';
+  std::exit(1);
+}
+
+template <typename T>
+T value_or_exit(Result<T> result) {
+  if (!result) give_up(result.error().message);
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+// Parameters and Adam's two moments of square layers, as torch_peers.py has them too: `megabytes`, rounded to whole
+// layers.
+checkpoint::State make_state(std::int64_t megabytes) {
+  constexpr std::int64_t width = 1024;
+  constexpr std::int64_t layer_bytes = 3 * (width * width + width) * 4;
+  checkpoint::State state;
+  for (std::int64_t layer = 0; layer < std::max<std::int64_t>(1, megabytes * 1'000'000 / layer_bytes); ++layer) {
+    for (const char* kind : {"model", "optimizer.exp_avg", "optimizer.exp_avg_sq"}) {
+      const bool is_parameter = std::string_view{kind} == "model";
+      state.entries.push_back(
+          {fmt::format("{}.{}.weight", kind, layer), Placement::replicated, at::rand({width, width}), is_parameter});
+      state.entries.push_back(
+          {fmt::format("{}.{}.bias", kind, layer), Placement::replicated, at::rand({width}), is_parameter});
+    }
+  }
+  return state;
+}
+
+std::int64_t bytes_of(const checkpoint::State& state) {
+  std::int64_t bytes = 0;
+  for (const auto& entry : state.entries) bytes += static_cast<std::int64_t>(entry.tensor.nbytes());
+  return bytes;
+}
+
+// Seconds of one memcpy, into memory that was written before.
+class MemoryCopy {
+ public:
+  explicit MemoryCopy(std::int64_t bytes)
+      : from_{at::full({bytes}, 1, at::kByte)}, to_{at::full({bytes}, 2, at::kByte)} {}
+  [[nodiscard]] double seconds() const {
+    const Stopwatch watch;
+    std::memcpy(to_.data_ptr(), from_.data_ptr(), from_.nbytes());
+    return watch.seconds();
+  }
+
+ private:
+  at::Tensor from_;
+  at::Tensor to_;
+};
+
+// One rank of a job, with a state to save.
+class Rank {
+ public:
+  explicit Rank(const Options& options)
+      : link_{launcher::open_rank_link()},
+        group_{value_or_exit(form_group())},
+        state_{make_state(options.size_mb)},
+        checkpointer_{open(options)} {}
+
+  /// Seconds that it takes to load the newest checkpoint, if there is one.
+  double restore() {
+    wait_for_others();
+    const Stopwatch watch;
+    const auto restored = value_or_exit(checkpointer_->restore(state_));
+    has_restored_ = restored.has_value();
+    return watch.seconds();
+  }
+
+  /// Seconds for which training stands still.
+  double begin_save() {
+    const Stopwatch watch;
+    checkpointer_->begin_save(state_, ++step_, {});
+    return watch.seconds();
+  }
+
+  void finish_save() {
+    const auto outcome = checkpointer_->take_outcome(std::chrono::minutes{10});
+    if (!outcome) give_up("the save does not end");
+    if (!value_or_exit(outcome->saved)) give_up("the state is not finite");
+  }
+
+  void wait_for_others() { value_or_exit(group_.communicator->all_gather("")); }
+
+  [[nodiscard]] bool is_saving() const { return checkpointer_->is_saving(); }
+  [[nodiscard]] bool has_restored() const { return has_restored_; }
+  [[nodiscard]] std::int64_t state_bytes() const { return bytes_of(state_); }
+  [[nodiscard]] std::int64_t world_size() const { return group_.world_size; }
+
+ private:
+  Result<dist::Group> form_group() {
+    auto environment = launcher::parse_group_environment(launcher::process_environment());
+    if (!environment) return tl::unexpected(environment.error());
+    dist::apply_process_settings(*environment);
+    return dist::form_group(*environment, *link_);
+  }
+
+  std::unique_ptr<checkpoint::Checkpointer> open(const Options& options) {
+    resource::CheckpointSpec spec;
+    spec.uri = options.uri;
+    spec.keep.last = options.rounds + 1;  // What removing old ones takes is no part of what the peers do.
+    const checkpoint::Identity identity{
+        .job = "bench/storage", .job_uid = {}, .attempt = 1, .fingerprint = std::to_string(options.size_mb)};
+    return value_or_exit(checkpoint::open_checkpointer(spec, identity, *group_.checkpoint_communicator, clock_));
+  }
+
+  SystemClock clock_;
+  std::unique_ptr<launcher::RankLink> link_;
+  dist::Group group_;
+  checkpoint::State state_;
+  std::unique_ptr<checkpoint::Checkpointer> checkpointer_;
+  std::int64_t step_ = 0;
+  bool has_restored_ = false;
+};
+
+/// Saves one after the other: how long each holds training up, and when each is there for good. The first also gets the
+/// memory that later ones use again.
+json save(const Options& options) {
+  Rank rank{options};
+  const MemoryCopy copy{rank.state_bytes() / rank.world_size()};
+  rank.restore();
+  json samples{{"bytes", rank.state_bytes()}};
+  for (std::int64_t round = 0; round <= options.rounds; ++round) {
+    rank.wait_for_others();
+    const double copy_seconds = copy.seconds();
+    rank.wait_for_others();
+    const Stopwatch watch;
+    const double stall_seconds = rank.begin_save();
+    rank.finish_save();
+    if (round == 0) {
+      samples["first_stall_seconds"] = stall_seconds;
+      continue;
+    }
+    samples["stall_seconds"].push_back(stall_seconds);
+    samples["seconds"].push_back(watch.seconds());
+    samples["copy_seconds"].push_back(copy_seconds);
+  }
+  return samples;
+}
+
+/// A loop of fixed work, without a save and with one that begins with it, in turn.
+json loop(const Options& options) {
+  Rank rank{options};
+  rank.restore();
+  const at::Tensor a = at::rand({1024, 1024});
+  at::Tensor product = at::empty_like(a);
+  const auto work = [&](std::int64_t steps) {
+    const Stopwatch watch;
+    for (std::int64_t step = 0; step < steps; ++step) at::mm_out(product, a, a);
+    return watch.seconds();
+  };
+  constexpr std::int64_t steps_to_measure = 20;
+  work(steps_to_measure);
+  const auto steps =
+      static_cast<std::int64_t>(options.segment_seconds / (work(steps_to_measure) / steps_to_measure)) + 1;
+  json samples{{"bytes", rank.state_bytes()}, {"outlasted", 0}};
+  for (std::int64_t round = 0; round <= options.rounds; ++round) {
+    const double without_seconds = work(steps);
+    const Stopwatch watch;
+    rank.begin_save();
+    work(steps);
+    const double with_seconds = watch.seconds();
+    const bool has_outlasted = rank.is_saving();
+    rank.finish_save();
+    if (round == 0) continue;
+    samples["without_seconds"].push_back(without_seconds);
+    samples["with_seconds"].push_back(with_seconds);
+    samples["outlasted"] = samples["outlasted"].get<int>() + (has_outlasted ? 1 : 0);
+  }
+  return samples;
+}
+
+/// Loads what save() left.
+json restore(const Options& options) {
+  Rank rank{options};
+  const double seconds = rank.restore();
+  if (!rank.has_restored()) give_up("there is no checkpoint in " + options.uri);
+  return {{"bytes", rank.state_bytes()}, {"seconds", seconds}};
+}
+
+/// Puts one object, out of memory that holds it all, as a checkpoint's staged bytes.
+json upload(const Options& options) {
+  const at::Tensor bytes = at::randint(0, 256, {1 << 20}, at::kByte).repeat({options.size_mb});
+  const auto store = value_or_exit(storage::open_store(options.uri));
+  const std::span<const std::byte> piece{static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()};
+  const MemoryMeter memory;
+  const double cpu_seconds_before = cpu_seconds();
+  const Stopwatch watch;
+  value_or_exit(store->put("object", {&piece, 1}));
+  return {{"bytes", bytes.nbytes()},
+          {"seconds", watch.seconds()},
+          {"cpu_seconds", cpu_seconds() - cpu_seconds_before},
+          {"memory_bytes", memory.peak_bytes_above()}};
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  std::optional<json> samples;
+  CLI::App app{"Measures one part of scripts/bench storage and prints a JSON object of samples"};
+  app.require_subcommand(1);
+  const auto add = [&](const char* name, json (*part)(const Options&)) {
+    CLI::App* command = app.add_subcommand(name);
+    command->add_option("--uri", options.uri, "Where to")->required();
+    command->add_option("--size-mb", options.size_mb, "Of the state; of an upload: MiB");
+    command->add_option("--rounds", options.rounds, "Samples, after one that does not count");
+    command->add_option("--segment-seconds", options.segment_seconds, "Of one piece of the loop's work");
+    command->callback([&samples, &options, part] { samples = part(options); });
+  };
+  add("save", save);
+  add("loop", loop);
+  add("restore", restore);
+  add("upload", upload);
+  CLI11_PARSE(app, argc, argv);
+  std::cout << *samples << '\n';
+  return 0;
+}
+
+}  // namespace
+}  // namespace trainyard::bench
+
+int main(int argc, char** argv) {
+  return trainyard::bench::run(argc, argv);
+}
