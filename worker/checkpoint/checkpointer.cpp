@@ -49,7 +49,7 @@ class StoreCheckpointer final : public Checkpointer {
         staging_(communicator.rank(), communicator.world_size()) {}
 
   Result<std::optional<Restored>> restore(State& state) override {
-    const auto host = HostState::copy_of(state);
+    const auto host = HostState::of(state);
     if (auto ready = all_have(communicator_, host); !ready) return tl::unexpected(ready.error());
     auto restored = run_.restore(host->entries());
     if (!restored || !*restored) return restored;

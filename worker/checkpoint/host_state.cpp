@@ -9,19 +9,33 @@
 
 namespace trainyard::checkpoint {
 
-Result<HostState> HostState::copy_of(const State& state) {
+namespace {
+
+bool has_plain_bytes(const torch::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+}
+
+torch::Tensor host_tensor_of(const Entry& entry) {
+  const torch::Tensor tensor = entry.tensor.detach();
+  if (has_plain_bytes(tensor)) return tensor;
+  if (entry.placement != Placement::per_rank)
+    return at::empty(tensor.sizes(), at::TensorOptions{tensor.scalar_type()}.device(torch::kCPU));
+  // Conjugated and negated views are resolved: their bytes alone would say something else.
+  return tensor.resolve_conj().resolve_neg().to(torch::kCPU).contiguous();
+}
+
+}  // namespace
+
+Result<HostState> HostState::of(const State& state) {
   HostState host;
   for (const Entry& entry : state.entries) {
     auto info = info_of(entry);
     if (!info) return tl::unexpected(info.error());
     try {
-      // Conjugated and negated views are resolved: their bytes alone would say something else.
-      const torch::Tensor tensor =
-          entry.tensor.detach().resolve_conj().resolve_neg().to(torch::kCPU, entry.tensor.scalar_type(),
-                                                                /*non_blocking=*/false, /*copy=*/true);
-      host.tensors_.push_back(tensor.contiguous());
+      host.tensors_.push_back(host_tensor_of(entry));
     } catch (const std::exception& error) {
-      return fail(ErrorKind::internal, fmt::format("copying {} to the host: {}", entry.name, dist::message_of(error)));
+      return fail(ErrorKind::internal,
+                  fmt::format("getting host memory for {}: {}", entry.name, dist::message_of(error)));
     }
     auto* bytes = static_cast<std::byte*>(host.tensors_.back().data_ptr());
     const auto size = static_cast<std::size_t>(info->bytes);
@@ -33,6 +47,7 @@ Result<HostState> HostState::copy_of(const State& state) {
 Result<void> HostState::copy_to(State& state) const {
   const torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].is_alias_of(state.entries[i].tensor)) continue;
     try {
       state.entries[i].tensor.copy_(tensors_[i]);
     } catch (const std::exception& error) {
