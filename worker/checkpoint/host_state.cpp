@@ -8,7 +8,6 @@
 #include "worker/dist/torch_error.hpp"
 
 namespace trainyard::checkpoint {
-
 namespace {
 
 bool has_plain_bytes(const torch::Tensor& tensor) {
