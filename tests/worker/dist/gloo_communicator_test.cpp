@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "tests/worker/fakes/fake_rank_link.hpp"
+#include "tests/worker/fakes/threads_as_ranks.hpp"
 
 namespace trainyard::dist {
 namespace {
@@ -20,6 +21,7 @@ using Texts = std::vector<std::string>;
 template <typename Body>
 void run_ranks(std::int64_t world_size, std::chrono::milliseconds deadline, const Body& body,
                UsedBy used_by = UsedBy::training_thread) {
+  fakes::let_threads_be_ranks();
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::jthread> threads;
   for (std::int64_t rank = 0; rank < world_size; ++rank) {

@@ -7,6 +7,7 @@
 
 #include "tests/fakes/free_port.hpp"
 #include "tests/worker/fakes/fake_rank_link.hpp"
+#include "tests/worker/fakes/threads_as_ranks.hpp"
 #include "worker/launcher/tcp.hpp"
 
 namespace trainyard::dist {
@@ -27,6 +28,7 @@ launcher::GroupEnvironment an_environment(std::int64_t world_size, std::int64_t 
 
 TEST(FormGroup, BringsRanksTogetherByAStoreThatRankZeroHosts) {
   const std::uint16_t port = fakes::free_port();
+  fakes::let_threads_be_ranks();
   std::vector<std::jthread> ranks;
   for (std::int64_t rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([=] {

@@ -5,13 +5,13 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "tests/fakes/thread_group.hpp"
+#include "tests/worker/fakes/threads_as_ranks.hpp"
 #include "worker/dist/communicator.hpp"
 
 namespace trainyard::fakes {
@@ -39,9 +39,7 @@ inline c10::intrusive_ptr<c10d::ProcessGroup> make_gloo_group(const c10::intrusi
 
 /// Runs `body` once for each rank, each on a thread of its own, and returns when all have ended.
 inline void run_ranks(std::int64_t world_size, const std::function<void(RankThread&)>& body) {
-  // c10d's flight recorder is one for the process and breaks when ranks are threads of it. Read when the first group is
-  // made.
-  setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // NOLINT(concurrency-mt-unsafe): no rank thread runs yet.
+  let_threads_be_ranks();
   const auto store = c10::make_intrusive<c10d::HashStore>();
   MeetingPlace place{world_size};
   MeetingPlace checkpoint_place{world_size};
