@@ -318,7 +318,8 @@ TEST(Launcher, IsNotDisturbedByStrangersOnItsPort) {
     return reply.error() != httplib::Error::Connection;
   }));
   LauncherProcess one{group, 1, "exec $LINKED_RANK train"};
-  ASSERT_TRUE(eventually([&] { return one.has_printed("linked rank is running"); }));
+  ASSERT_TRUE(eventually(
+      [&] { return zero.has_printed("linked rank is running") && one.has_printed("linked rank is running"); }));
   one.send_signal(SIGTERM);
   zero.send_signal(SIGTERM);
   EXPECT_EQ(one.wait(), 91);
