@@ -9,10 +9,12 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "tests/paths/paths.hpp"
+
 namespace trainyard::chart {
 
 Outcome run(const std::string& command) {
-  std::FILE* pipe = ::popen(fmt::format("cd '{}' && {{ {}; }} 2>&1", TRAINYARD_SOURCE_DIR, command).c_str(), "r");
+  std::FILE* pipe = ::popen(fmt::format("cd '{}' && {{ {}; }} 2>&1", paths::source(""), command).c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("cannot start: " + command);
   Outcome outcome;
   std::array<char, 4096> block{};
@@ -32,7 +34,7 @@ std::string tool(const std::string& name) {
 }
 
 std::filesystem::path source_folder() {
-  return TRAINYARD_SOURCE_DIR;
+  return paths::source("");
 }
 
 std::string read_file(const std::filesystem::path& file) {

@@ -9,6 +9,7 @@
 
 #include "local/process_group.hpp"
 #include "tests/fakes/temporary_folder.hpp"
+#include "tests/paths/paths.hpp"
 
 /// The program `trainyard` as a person meets it.
 namespace trainyard::cli {
@@ -30,12 +31,12 @@ struct Outcome {
 class ProgramTest : public testing::Test {
  protected:
   local::ProcessGroup start(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), TRAINYARD_PROGRAM);
+    arguments.insert(arguments.begin(), paths::program("trainyard"));
     return start_program(arguments);
   }
   /// `script` finds the program in $0.
   local::ProcessGroup start_shell(const std::string& script) {
-    return start_program({"sh", "-c", script, TRAINYARD_PROGRAM});
+    return start_program({"sh", "-c", script, paths::program("trainyard")});
   }
   local::ProcessGroup start_program(const std::vector<std::string>& arguments) {
     ++runs_;
@@ -214,9 +215,10 @@ TEST_F(ProgramTest, ValidateTakesGoodFilesAndNamesUnreadableOnes) {
 }
 
 TEST_F(ProgramTest, RenderPrintsWhatTheOperatorWouldMake) {
-  const Outcome outcome = run({"render", TRAINYARD_GOLDEN "/job.yaml", "--worker-image", "registry.example/worker:1"});
+  const std::string golden = paths::source("tests/cli/golden");
+  const Outcome outcome = run({"render", golden + "/job.yaml", "--worker-image", "registry.example/worker:1"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, text_of(TRAINYARD_GOLDEN "/rendered.yaml"))
+  EXPECT_EQ(outcome.out, text_of(golden + "/rendered.yaml"))
       << "if the change is meant: trainyard render tests/cli/golden/job.yaml --worker-image registry.example/worker:1 "
          ">tests/cli/golden/rendered.yaml";
 }

@@ -13,12 +13,12 @@
 #include <utility>
 
 #include "tests/cluster/child.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace trainyard::cluster {
 namespace {
 
 constexpr int exit_cannot_run_here = 3;  // scripts/cluster's.
-constexpr const char* script = TRAINYARD_SOURCE_DIR "/scripts/cluster";
 
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -44,6 +44,7 @@ Result<void> ControlPlane::launch() {
   if (mkdtemp(folder.data()) == nullptr)
     return fail(ErrorKind::io, fmt::format("making folder {}: {}", folder, std::strerror(errno)));
   folder_ = folder;
+  const std::string script = paths::source("scripts/cluster");
   auto keeper = start_child({script, "run", "--control-plane-only", "--dir", folder});
   if (!keeper) return tl::unexpected(keeper.error());
   keeper_ = keeper->pid;

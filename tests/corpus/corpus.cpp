@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "operator/resource/yaml.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace trainyard::corpus {
 namespace {
@@ -43,7 +44,7 @@ Case read_case(const std::string& file, const json& base, const json& entry) {
 
 std::vector<Case> load() {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator{TRAINYARD_CORPUS_DIR}) {
+  for (const auto& entry : std::filesystem::directory_iterator{paths::source("tests/corpus")}) {
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   }
   std::ranges::sort(files);

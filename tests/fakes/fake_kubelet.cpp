@@ -45,6 +45,17 @@ std::string node_for(const json& pod) {
 void FakeKubelet::hold(PodFilter filter, std::string message) {
   held_ = std::move(filter);
   hold_message_ = std::move(message);
+  idle_version_.clear();
+}
+
+void FakeKubelet::let_go() {
+  held_ = {};
+  idle_version_.clear();
+}
+
+void FakeKubelet::set_stubborn(PodFilter filter) {
+  stubborn_ = std::move(filter);
+  idle_version_.clear();
 }
 
 std::vector<json> FakeKubelet::pods() const {
@@ -54,11 +65,17 @@ std::vector<json> FakeKubelet::pods() const {
 }
 
 bool FakeKubelet::step() {
+  // A list of nothing tells the version.
+  const std::string version = api_.list(kube::pods, {.name_space = "none"})->resource_version;
+  if (version == idle_version_) return false;
   bool has_changed = false;
+  bool has_waiting = false;
   for (const json& pod : pods()) {
     const bool is_deleted = pod.at("metadata").contains("deletionTimestamp");
     has_changed = (is_deleted ? stop(pod) : start(pod)) || has_changed;
+    has_waiting = has_waiting || is_deleted;
   }
+  if (!has_changed && !has_waiting) idle_version_ = version;
   return has_changed;
 }
 

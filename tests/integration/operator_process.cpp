@@ -6,13 +6,15 @@
 #include <csignal>
 #include <fstream>
 
+#include "tests/paths/paths.hpp"
+
 namespace trainyard::integration {
 
 Result<std::unique_ptr<OperatorProcess>> OperatorProcess::start(const std::filesystem::path& kubeconfig,
                                                                 const std::string& election_namespace,
                                                                 const std::vector<std::string>& flags) {
   std::vector<std::string> command{
-      "setpriv",         "--pdeathsig",       "KILL",     "--",          TRAINYARD_OPERATOR,
+      "setpriv",         "--pdeathsig",       "KILL",     "--",          paths::program("trainyard-operator"),
       "--kubeconfig",    kubeconfig.string(), "--listen", "127.0.0.1:0", "--leader-election-namespace",
       election_namespace};
   command.insert(command.end(), flags.begin(), flags.end());

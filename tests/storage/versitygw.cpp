@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "tests/fakes/free_port.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace trainyard::storage {
 namespace {
@@ -24,7 +25,7 @@ namespace {
 const std::string& program() {
   static const std::string path = [] {
     const std::string command = fmt::format(
-        "bash -c 'cd \"{}\" && . scripts/lib.sh && printf %s \"$tools_home/versitygw\"'", TRAINYARD_SOURCE_DIR);
+        "bash -c 'cd \"{}\" && . scripts/lib.sh && printf %s \"$tools_home/versitygw\"'", paths::source(""));
     FILE* pipe = ::popen(command.c_str(), "r");
     std::string said(4096, '\0');
     said.resize(pipe == nullptr ? 0 : ::fread(said.data(), 1, said.size(), pipe));

@@ -7,6 +7,7 @@
 
 #include "storage/file_store.hpp"
 #include "tests/fakes/temporary_folder.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/worker/checkpoint/interchange/test_prefix.hpp"
 
 /// `trainyard checkpoints` as a person meets it.
@@ -30,7 +31,7 @@ class CheckpointsProgram : public testing::Test {
   /// `line` is a shell's, in the test's folder; $T is the program.
   Outcome run(const std::string& line) {
     const std::string command =
-        "cd " + folder.path() + " && T=" TRAINYARD_PROGRAM " && { " + line + "; } < /dev/null > out 2> err";
+        "cd " + folder.path() + " && T=" + paths::program("trainyard") + " && { " + line + "; } < /dev/null > out 2> err";
     const int status = std::system(command.c_str());
     return {.exit_code = WEXITSTATUS(status), .out = text_of(folder.file("out")), .err = text_of(folder.file("err"))};
   }

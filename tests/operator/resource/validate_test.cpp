@@ -19,6 +19,7 @@
 #include "operator/resource/yaml.hpp"
 #include "tests/corpus/corpus.hpp"
 #include "tests/operator/resource/full_status.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace trainyard::resource {
 namespace {
@@ -98,7 +99,7 @@ TEST(ValidateTrainingJob, TellsEverythingThatIsWrongAtOnce) {
 
 TEST(Examples, AreAccepted) {
   std::size_t jobs_count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator{TRAINYARD_EXAMPLES_DIR}) {
+  for (const auto& entry : std::filesystem::directory_iterator{paths::source("examples")}) {
     if (entry.path().extension() != ".yaml") continue;
     std::ifstream stream{entry.path()};
     const std::string text{std::istreambuf_iterator<char>{stream}, {}};

@@ -20,6 +20,7 @@
 #include "tests/fakes/memory_store.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/fakes/thread_group.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -383,7 +384,7 @@ assert 8 + length + end == len(data)
 print(header['scalar'].item(), header['transposed'].shape, header['type.ComplexDouble'].shape, header['large'].double().sum().item())
 )";
   const std::string command =
-      fmt::format("{} {} {}/run/step-10/g-1/rank-0.safetensors", TRAINYARD_TORCH_PYTHON, script, folder.path());
+      fmt::format("{} {} {}/run/step-10/g-1/rank-0.safetensors", paths::torch_python(), script, folder.path());
   FILE* pipe = ::popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string said(4096, '\0');

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "tests/paths/paths.hpp"
 #include "worker/launcher/process.hpp"
 #include "worker/launcher/tcp.hpp"
 
@@ -68,7 +69,7 @@ LauncherProcess::LauncherProcess(const TestGroup& group, std::int64_t rank, cons
   write_script(folder_ + "/store", "exec sleep 1000");
 
   std::map<std::string, std::string> variables{{"PATH", "/usr/bin:/bin"},
-                                               {"LINKED_RANK", TEST_LINKED_RANK},
+                                               {"LINKED_RANK", paths::build("tests/worker/launcher/linked_rank")},
                                                {"RANK", std::to_string(rank)},
                                                {"WORLD_SIZE", std::to_string(group.world_size)},
                                                {"MASTER_ADDR", "127.0.0.1"},
@@ -85,7 +86,7 @@ LauncherProcess::LauncherProcess(const TestGroup& group, std::int64_t rank, cons
   }
 
   const std::string command = fmt::format("exec {0} --rank-program {1}/rank --store-program {1}/store >{1}/output 2>&1",
-                                          TEST_LAUNCHER, folder_);
+                                          paths::program("trainyard-worker"), folder_);
   const auto started =
       start({.path = "/bin/sh", .arguments = {"-c", command}, .environment = environment, .inherited_file = {}});
   if (!started) throw std::runtime_error(started.error().message);

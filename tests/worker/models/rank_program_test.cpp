@@ -11,6 +11,7 @@
 #include "common/contract.hpp"
 #include "tests/fakes/free_port.hpp"
 #include "tests/fakes/temporary_folder.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/worker/fakes/rank_processes.hpp"
 
 /// trainyard-rank as processes, without a launcher: what a rank does about its environment, its group and signals.
@@ -37,7 +38,7 @@ class RankProgramTest : public testing::Test {
   RankProcess start_rank(std::int64_t rank, std::int64_t world_size, const std::string& port,
                          const std::string& training, const std::string& checkpoint = "null",
                          std::int64_t attempt = 1) {
-    RankProcess started{RANK_PROGRAM,
+    RankProcess started{paths::program("trainyard-rank"),
                         {{"RANK", std::to_string(rank)},
                          {"LOCAL_RANK", std::to_string(rank)},
                          {"WORLD_SIZE", std::to_string(world_size)},
@@ -51,7 +52,7 @@ class RankProgramTest : public testing::Test {
                          {"TRAINYARD_LOG_FORMAT", "json"},
                          {"TRAINYARD_SPEC", "{\"training\": {" + training + "}, \"checkpoint\": " + checkpoint + "}"}},
                         log_file(rank)};
-    EXPECT_TRUE(started.is_started()) << RANK_PROGRAM " cannot be started";
+    EXPECT_TRUE(started.is_started()) << "trainyard-rank cannot be started";
     return started;
   }
   [[nodiscard]] std::string log_file(std::int64_t rank) const {
@@ -142,10 +143,10 @@ TEST_F(RankProgramTest, RefusesWhatARestartCannotHelpWithOneSentence) {
 
 TEST_F(RankProgramTest, IsAnyProgramThatGivesItsModelToTrainyardMain) {
   // Started bare it becomes the launcher, which starts it again as a rank.
-  RankProcess program{OWN_PROGRAM,
+  RankProcess program{paths::program("line_fit"),
                       {{"TRAINYARD_SPEC", R"({"training": {"model": {"name": "line_fit"}, "batchSize": 10, "epochs": 3,
                                               "optimizer": {"name": "sgd", "lr": 0.1}}})"},
-                       {"PATH", PROGRAM_FOLDER ":/usr/bin:/bin"},
+                       {"PATH", paths::build("bin") + ":/usr/bin:/bin"},
                        {"CUDA_VISIBLE_DEVICES", "-1"},
                        {"TRAINYARD_STORE_PORT", std::to_string(fakes::free_port())},
                        {"TRAINYARD_TERMINATION_LOG", folder_.path() + "/termination"},

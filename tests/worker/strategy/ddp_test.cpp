@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tests/fakes/temporary_folder.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/strategy/tiny_model.hpp"
 
@@ -136,8 +137,8 @@ TEST(Ddp, LeavesEqualBitsOnAllRanks) {
 TEST(Ddp, TrainsToTheParametersOfPythonsDdp) {
   // numpy comes with the full set of wheels, which `import torch` needs; looking for it is quicker than importing
   // either.
-  if (std::system(TRAINYARD_TORCH_PYTHON
-                  " -c 'import importlib.util as u; exit(u.find_spec(\"numpy\") is None)' 2>/dev/null") != 0) {
+  const std::string finds = " -c 'import importlib.util as u; exit(u.find_spec(\"numpy\") is None)' 2>/dev/null";
+  if (std::system((paths::torch_python() + finds).c_str()) != 0) {
     if (std::getenv("CI") != nullptr) FAIL() << "Python's torch is missing: scripts/setup test installs it";
     GTEST_SKIP() << "Python's torch is missing: scripts/setup test installs it";
   }
@@ -155,8 +156,8 @@ TEST(Ddp, TrainsToTheParametersOfPythonsDdp) {
     write_bytes(std::filesystem::path{folder.path()} / "state.bin", {flat_state(*make_tiny_model(0))});
     write_bytes(std::filesystem::path{folder.path()} / "images.bin", images);
     write_bytes(std::filesystem::path{folder.path()} / "labels.bin", labels);
-    const std::string command = fmt::format("{} {}/ddp_oracle.py {} {} {} {} > {}/log 2>&1", TRAINYARD_TORCH_PYTHON,
-                                            TEST_FOLDER, folder.path(), world_size, steps, lr, folder.path());
+    const std::string command = fmt::format("{} {} {} {} {} {} > {}/log 2>&1", paths::torch_python(),
+                                            paths::source("tests/worker/strategy/ddp_oracle.py"), folder.path(), world_size, steps, lr, folder.path());
     ASSERT_EQ(std::system(command.c_str()), 0) << command;
 
     const torch::Tensor ours = train_by_ddp(world_size, steps)[0];

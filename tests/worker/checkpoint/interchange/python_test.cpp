@@ -12,6 +12,7 @@
 #include "storage/file_store.hpp"
 #include "storage/posix.hpp"
 #include "tests/fakes/temporary_folder.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/worker/checkpoint/interchange/test_prefix.hpp"
 #include "worker/checkpoint/interchange/dtype.hpp"
 #include "worker/checkpoint/interchange/export.hpp"
@@ -52,8 +53,9 @@ class PythonReads : public testing::Test {
 
   void SetUp() override {
     // safetensors comes with the full set of wheels, which `import torch` needs.
-    if (std::system(TRAINYARD_TORCH_PYTHON
-                    " -c 'import importlib.util as u; exit(u.find_spec(\"safetensors\") is None)' 2>/dev/null") != 0) {
+    const std::string finds =
+        " -c 'import importlib.util as u; exit(u.find_spec(\"safetensors\") is None)' 2>/dev/null";
+    if (std::system((paths::torch_python() + finds).c_str()) != 0) {
       if (std::getenv("CI") != nullptr) FAIL() << "Python's safetensors is missing: scripts/setup test installs it";
       GTEST_SKIP() << "Python's safetensors is missing: scripts/setup test installs it";
     }
@@ -106,7 +108,7 @@ class PythonReads : public testing::Test {
   void python(const std::string& arguments) {
     const std::string log = folder.file("log").string();
     const std::string command =
-        fmt::format("{} {}/python_oracle.py {} > {} 2>&1", TRAINYARD_TORCH_PYTHON, TEST_FOLDER, arguments, log);
+        fmt::format("{} {} {} > {} 2>&1", paths::torch_python(), paths::source("tests/worker/checkpoint/interchange/python_oracle.py"), arguments, log);
     EXPECT_EQ(std::system(command.c_str()), 0) << arguments << "\n" << fakes::text_of(log);
   }
 };
