@@ -20,6 +20,10 @@ namespace {
 
 constexpr int exit_cannot_run_here = 3;  // scripts/cluster's.
 
+std::string script() {
+  return paths::source("scripts/cluster");
+}
+
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -44,8 +48,7 @@ Result<void> ControlPlane::launch() {
   if (mkdtemp(folder.data()) == nullptr)
     return fail(ErrorKind::io, fmt::format("making folder {}: {}", folder, std::strerror(errno)));
   folder_ = folder;
-  const std::string script = paths::source("scripts/cluster");
-  auto keeper = start_child({script, "run", "--control-plane-only", "--dir", folder});
+  auto keeper = start_child({script(), "run", "--control-plane-only", "--dir", folder});
   if (!keeper) return tl::unexpected(keeper.error());
   keeper_ = keeper->pid;
   lifeline_ = keeper->stdin_fd;
@@ -58,7 +61,7 @@ Result<void> ControlPlane::launch() {
   const int exit_code = wait_for_exit(std::exchange(keeper_, -1));
   const std::string said = read_whole(keeper->stderr_fd);
   return fail(exit_code == exit_cannot_run_here ? ErrorKind::not_found : ErrorKind::unavailable,
-              fmt::format("starting a control plane with {}: exit {}: {}", script, exit_code, said));
+              fmt::format("starting a control plane with {}: exit {}: {}", script(), exit_code, said));
 }
 
 Result<void> ControlPlane::read_status() {
@@ -76,7 +79,7 @@ ControlPlane::~ControlPlane() {
 }
 
 Result<std::string> ControlPlane::kubectl(const std::vector<std::string>& arguments) const {
-  std::vector<std::string> command{script, "kubectl", "--dir", folder_, "--"};
+  std::vector<std::string> command{script(), "kubectl", "--dir", folder_, "--"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   auto child = start_child(command);
   if (!child) return tl::unexpected(child.error());

@@ -30,8 +30,8 @@ class CheckpointsProgram : public testing::Test {
 
   /// `line` is a shell's, in the test's folder; $T is the program.
   Outcome run(const std::string& line) {
-    const std::string command =
-        "cd " + folder.path() + " && T=" + paths::program("trainyard") + " && { " + line + "; } < /dev/null > out 2> err";
+    const std::string command = "cd " + folder.path() + " && T=" + paths::program("trainyard") + " && { " + line +
+                                "; } < /dev/null > out 2> err";
     const int status = std::system(command.c_str());
     return {.exit_code = WEXITSTATUS(status), .out = text_of(folder.file("out")), .err = text_of(folder.file("err"))};
   }

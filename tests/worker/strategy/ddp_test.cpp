@@ -157,7 +157,8 @@ TEST(Ddp, TrainsToTheParametersOfPythonsDdp) {
     write_bytes(std::filesystem::path{folder.path()} / "images.bin", images);
     write_bytes(std::filesystem::path{folder.path()} / "labels.bin", labels);
     const std::string command = fmt::format("{} {} {} {} {} {} > {}/log 2>&1", paths::torch_python(),
-                                            paths::source("tests/worker/strategy/ddp_oracle.py"), folder.path(), world_size, steps, lr, folder.path());
+                                            paths::source("tests/worker/strategy/ddp_oracle.py"), folder.path(),
+                                            world_size, steps, lr, folder.path());
     ASSERT_EQ(std::system(command.c_str()), 0) << command;
 
     const torch::Tensor ours = train_by_ddp(world_size, steps)[0];

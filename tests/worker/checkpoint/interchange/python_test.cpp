@@ -108,7 +108,8 @@ class PythonReads : public testing::Test {
   void python(const std::string& arguments) {
     const std::string log = folder.file("log").string();
     const std::string command =
-        fmt::format("{} {} {} > {} 2>&1", paths::torch_python(), paths::source("tests/worker/checkpoint/interchange/python_oracle.py"), arguments, log);
+        fmt::format("{} {} {} > {} 2>&1", paths::torch_python(),
+                    paths::source("tests/worker/checkpoint/interchange/python_oracle.py"), arguments, log);
     EXPECT_EQ(std::system(command.c_str()), 0) << arguments << "\n" << fakes::text_of(log);
   }
 };
