@@ -16,22 +16,9 @@ using checkpoint::EntryInfo;
 using checkpoint::folder_key;
 using checkpoint::Listed;
 using checkpoint::Manifest;
-using checkpoint::Placement;
 using nlohmann::json;
 
 constexpr const char* unknown = "-";
-
-std::string_view to_string(Placement placement) {
-  switch (placement) {
-    case Placement::replicated:
-      return "replicated";
-    case Placement::rank0:
-      return "rank0";
-    case Placement::per_rank:
-      return "per_rank";
-  }
-  return "";
-}
 
 std::string or_unknown(const std::string& text) {
   return text.empty() ? unknown : printable(text);

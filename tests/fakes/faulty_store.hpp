@@ -11,8 +11,8 @@
 namespace trainyard::fakes {
 
 /// A store that asks `fault` before each call, and fails the call with what it says. `fault` gets the call's name
-/// ("put", "get", "get_range", "list", "remove", "remove_unfinished", "probe") and the key, and may itself do things to
-/// the store behind.
+/// ("put", "get", "get_range", "list", "remove", "remove_unfinished", "probe"), the key, and the bytes that are put or
+/// the place that is read into, and may itself do things to the store behind.
 class FaultyStore final : public storage::Store {
  public:
   using Fault =
@@ -34,7 +34,8 @@ class FaultyStore final : public storage::Store {
     return store_->get(key);
   }
   Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override {
-    if (auto error = fault_("get_range", key, {})) return tl::unexpected(*error);
+    const std::span<const std::byte> piece{into};
+    if (auto error = fault_("get_range", key, {&piece, 1})) return tl::unexpected(*error);
     return store_->get_range(key, offset, into);
   }
   Result<std::vector<storage::ObjectInfo>> list(std::string_view prefix) override {

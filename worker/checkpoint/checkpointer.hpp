@@ -23,11 +23,18 @@
 
 namespace trainyard::checkpoint {
 
+/// Which rows of a sharded entry a rank's tensor is: as many as it has, from `row_begin` on, of all ranks' `row_count`.
+struct Shard {
+  std::int64_t row_begin = 0;
+  std::int64_t row_count = 0;
+};
+
 struct Entry {
   std::string name;  ///< Unique: "model.conv1.weight", "optimizer.exp_avg.conv1.weight", "rng.cpu"
   Placement placement = Placement::replicated;
   torch::Tensor tensor;  ///< Any dtype and device; restore copies into it in place. Opaque bytes are a uint8 tensor.
   bool must_be_finite = false;  ///< A number in it that is not finite makes the state unsound.
+  std::optional<Shard> shard{};  ///< Of a sharded entry. Nothing: the tensor is all of it.
 };
 
 /// All that training needs to go on exactly: tensors, and small values (step, epoch, position, metrics), which are

@@ -35,15 +35,25 @@ std::string dtype_name(torch::ScalarType type) {
 
 }  // namespace
 
-Result<EntryInfo> info_of(const Entry& entry) {
+Result<HostEntry> describe(const Entry& entry) {
   if (!entry.tensor.defined() || entry.tensor.layout() != torch::kStrided || entry.tensor.is_quantized()) {
     return fail(ErrorKind::invalid, fmt::format("{} cannot be saved: it is no dense tensor", entry.name));
   }
-  return EntryInfo{.name = entry.name,
-                   .placement = entry.placement,
-                   .dtype = dtype_name(entry.tensor.scalar_type()),
-                   .shape = entry.tensor.sizes().vec(),
-                   .bytes = static_cast<std::uint64_t>(entry.tensor.nbytes())};
+  HostEntry described{.info = {.name = entry.name,
+                               .placement = entry.placement,
+                               .dtype = dtype_name(entry.tensor.scalar_type()),
+                               .shape = entry.tensor.sizes().vec(),
+                               .bytes = static_cast<std::uint64_t>(entry.tensor.nbytes())},
+                      .bytes = {}};
+  if (!entry.shard) return described;
+  std::vector<std::int64_t>& shape = described.info.shape;
+  if (shape.empty()) return fail(ErrorKind::invalid, fmt::format("{} cannot be sharded: it is a scalar", entry.name));
+  const auto begin = static_cast<std::uint64_t>(entry.shard->row_begin);
+  described.rows = Rows{.begin = begin, .end = begin + static_cast<std::uint64_t>(shape.front())};
+  shape.front() = entry.shard->row_count;
+  described.info.bytes = static_cast<std::uint64_t>(entry.tensor.element_size());
+  for (const std::int64_t extent : shape) described.info.bytes *= static_cast<std::uint64_t>(extent);
+  return described;
 }
 
 }  // namespace trainyard::checkpoint

@@ -6,8 +6,8 @@
 
 namespace trainyard::checkpoint {
 
-/// What is known of `entry` but its bytes. ErrorKind::invalid for sparse and quantized tensors, which have no plain
-/// bytes.
-[[nodiscard]] Result<EntryInfo> info_of(const Entry& entry);
+/// `entry` as the checkpoint knows it, without bytes. ErrorKind::invalid for sparse and quantized tensors, which have
+/// no plain bytes, and for a shard of a tensor that has no rows.
+[[nodiscard]] Result<HostEntry> describe(const Entry& entry);
 
 }  // namespace trainyard::checkpoint

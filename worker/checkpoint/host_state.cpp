@@ -28,17 +28,17 @@ torch::Tensor host_tensor_of(const Entry& entry) {
 Result<HostState> HostState::of(const State& state) {
   HostState host;
   for (const Entry& entry : state.entries) {
-    auto info = info_of(entry);
-    if (!info) return tl::unexpected(info.error());
+    auto described = describe(entry);
+    if (!described) return tl::unexpected(described.error());
     try {
       host.tensors_.push_back(host_tensor_of(entry));
     } catch (const std::exception& error) {
       return fail(ErrorKind::internal,
                   fmt::format("getting host memory for {}: {}", entry.name, dist::message_of(error)));
     }
-    auto* bytes = static_cast<std::byte*>(host.tensors_.back().data_ptr());
-    const auto size = static_cast<std::size_t>(info->bytes);
-    host.entries_.push_back({.info = std::move(*info), .bytes = {bytes, size}});
+    const torch::Tensor& copy = host.tensors_.back();
+    described->bytes = {static_cast<std::byte*>(copy.data_ptr()), copy.nbytes()};
+    host.entries_.push_back(std::move(*described));
   }
   return host;
 }

@@ -11,7 +11,7 @@
 
 namespace trainyard::checkpoint {
 
-/// A state's entries as contiguous bytes in host memory that a checkpoint is read into: the tensors' own memory where
+/// What this rank holds of a state's entries, as contiguous bytes in host memory that a checkpoint is read into: the tensors' own memory where
 /// they have such, else memory beside them.
 class HostState {
  public:

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -10,23 +11,31 @@
 #include "worker/dist/torch_error.hpp"
 
 namespace trainyard::checkpoint {
+namespace {
+
+// All but the bytes.
+bool is_alike(const HostEntry& a, const HostEntry& b) {
+  return a.info == b.info && a.rows == b.rows;
+}
+
+}  // namespace
 
 Result<void> Staging::copy(const State& state) {
-  std::vector<EntryInfo> infos;
+  std::vector<HostEntry> described;
   for (const Entry& entry : state.entries) {
-    auto info = info_of(entry);
-    if (!info) return tl::unexpected(info.error());
-    infos.push_back(std::move(*info));
+    auto one = describe(entry);
+    if (!one) return tl::unexpected(one.error());
+    described.push_back(std::move(*one));
   }
   const torch::NoGradGuard no_grad;
   try {
-    if (infos != infos_) make_buffers(state, infos);
+    if (!std::ranges::equal(described, entries_, is_alike)) make_buffers(state, std::move(described));
     for (const Slice& slice : share_) {
       // Conjugated and negated views are resolved by this: their bytes alone would say something else.
       rows_of(buffers_[slice.entry], slice).copy_(rows_of(state.entries[slice.entry].tensor, slice));
     }
   } catch (const std::exception& error) {
-    infos_.clear();
+    entries_.clear();
     return fail(ErrorKind::internal, fmt::format("copying the state to the host: {}", dist::message_of(error)));
   }
   return {};
@@ -43,19 +52,19 @@ bool Staging::is_finite() const {
 }
 
 torch::Tensor Staging::rows_of(const torch::Tensor& tensor, const Slice& slice) const {
-  if (slice.row_end - slice.row_begin == row_count(infos_[slice.entry])) return tensor;
-  return tensor.slice(0, static_cast<std::int64_t>(slice.row_begin), static_cast<std::int64_t>(slice.row_end));
+  const Rows held = held_rows(entries_[slice.entry]);
+  if (slice.row_begin == held.begin && slice.row_end == held.end) return tensor;
+  return tensor.slice(0, static_cast<std::int64_t>(slice.row_begin - held.begin),
+                      static_cast<std::int64_t>(slice.row_end - held.begin));
 }
 
 // A tensor that is cut gets a place of its whole size: the rows of other ranks are never touched and take no memory.
-void Staging::make_buffers(const State& state, const std::vector<EntryInfo>& infos) {
-  infos_ = infos;
-  share_ = share_of(rank_, world_size_, infos);
+void Staging::make_buffers(const State& state, std::vector<HostEntry> described) {
+  entries_ = std::move(described);
+  share_ = share_of(rank_, world_size_, entries_);
   must_be_finite_.clear();
-  entries_.clear();
   for (const Entry& entry : state.entries) must_be_finite_.push_back(entry.must_be_finite);
-  for (const EntryInfo& info : infos) entries_.push_back({.info = info, .bytes = {}});
-  buffers_.assign(infos.size(), {});
+  buffers_.assign(entries_.size(), {});
   for (const Slice& slice : share_) {
     const torch::Tensor& tensor = state.entries[slice.entry].tensor;
     torch::Tensor& buffer = buffers_[slice.entry];

@@ -32,15 +32,14 @@ class Staging {
 
  private:
   [[nodiscard]] torch::Tensor rows_of(const torch::Tensor& tensor, const Slice& slice) const;
-  void make_buffers(const State& state, const std::vector<EntryInfo>& infos);
+  void make_buffers(const State& state, std::vector<HostEntry> described);
 
   std::int64_t rank_;
   std::int64_t world_size_;
-  std::vector<EntryInfo> infos_;        // Of the entries that the buffers are for.
   std::vector<bool> must_be_finite_;    // By entry.
   std::vector<Slice> share_;            // This rank's.
   std::vector<torch::Tensor> buffers_;  // By entry; undefined where nothing is this rank's.
-  std::vector<HostEntry> entries_;      // Their bytes lie in buffers_.
+  std::vector<HostEntry> entries_;      // What the buffers are for; their bytes lie in them.
 };
 
 }  // namespace trainyard::checkpoint

@@ -85,6 +85,15 @@ TEST_F(Actions, ShowTellsWhatIsInTheNewest) {
   EXPECT_EQ(json["entries"].size(), 8U);
 }
 
+TEST_F(Actions, ShowAndVerifyTakeWhatIsCutOverTheRanks) {
+  prefix.extend = [](checkpoint::TestState& state, std::int64_t rank, std::int64_t) {
+    state.add_sharded("model.embedding", "F32", {9, 5}, 4, rank == 0 ? checkpoint::Rows{0, 2} : checkpoint::Rows{2, 9});
+  };
+  prefix.save({30, 1}, 2);
+  EXPECT_THAT(run(show_checkpoint).out, ContainsRegex("model\\.embedding +F32 +\\[9, 5\\] +sharded +180 B\n"));
+  EXPECT_EQ(run(verify_checkpoints).exit_code, 0);
+}
+
 TEST_F(Actions, VerifyNamesDamageAndIsExitCode1) {
   EXPECT_EQ(run(verify_checkpoints).exit_code, 0);
   prefix.flip(data_key({20, 1}, 1), -1);

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "storage/crc32c.hpp"
 #include "worker/checkpoint/core/safetensors.hpp"
 #include "worker/checkpoint/core/sealed_json.hpp"
+#include "worker/checkpoint/core/shards.hpp"
 #include "worker/checkpoint/core/split.hpp"
 
 namespace trainyard::checkpoint {
@@ -30,6 +32,24 @@ SafetensorsTensor tensor_of(const EntryInfo& info, const Slice& slice, std::uint
   return tensor;
 }
 
+// What `rank` writes, as it follows each other in its file. Wide elements come first: every tensor lies at a multiple
+// of its element's size, which readers that map the file need.
+std::vector<Slice> file_order(std::int64_t rank, std::int64_t world_size, std::span<const HostEntry> entries,
+                              std::uint64_t chunk_bytes_max) {
+  std::vector<Slice> order;
+  for (const Slice& slice : share_of(rank, world_size, entries)) {
+    const EntryInfo& info = entries[slice.entry].info;
+    const auto pieces = info.placement == Placement::sharded ? cut(slice, info, chunk_bytes_max) : std::vector{slice};
+    order.insert(order.end(), pieces.begin(), pieces.end());
+  }
+  const auto element_bytes = [&](const Slice& slice) {
+    return safetensors_element_bytes(entries[slice.entry].info.dtype).value_or(1);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const Slice& a, const Slice& b) { return element_bytes(a) > element_bytes(b); });
+  return order;
+}
+
 constexpr std::uint64_t read_together_bytes_max = std::uint64_t{32} << 20;
 
 Error damage(storage::Store& store, const Manifest& manifest, std::int64_t rank, std::string_view what) {
@@ -46,11 +66,26 @@ bool is_needed(const EntryInfo& info, std::int64_t file_rank, std::int64_t rank)
   return info.placement != Placement::per_rank || file_rank == rank;
 }
 
-// A chunk and where its bytes belong.
+// A chunk, and where those of its bytes belong that are wanted.
 struct Wanted {
   const Chunk* chunk = nullptr;
+  std::uint64_t skipped_bytes = 0;  // Of the chunk's, before those.
   std::span<std::byte> into;
+
+  [[nodiscard]] bool is_whole() const { return into.size() == chunk->bytes; }
 };
+
+// Nothing where `entry` holds no byte of the chunk. Needs that the chunk's sizes are right.
+std::optional<Wanted> part_of(const Chunk& chunk, const HostEntry& entry) {
+  const Rows held = held_rows(entry);
+  const std::uint64_t begin = std::max(chunk.row_begin, held.begin);
+  const std::uint64_t end = std::min(chunk.row_end, held.end);
+  const std::uint64_t bytes = row_bytes(entry.info);
+  if (begin >= end || bytes == 0) return std::nullopt;
+  return Wanted{.chunk = &chunk,
+                .skipped_bytes = (begin - chunk.row_begin) * bytes,
+                .into = entry.bytes.subspan((begin - held.begin) * bytes, (end - begin) * bytes)};
+}
 
 // The chunks of one file that `rank` needs, each with its place in `entries`.
 Result<std::vector<Wanted>> wanted_of(storage::Store& store, const Manifest& manifest, const Receipt& receipt,
@@ -69,23 +104,9 @@ Result<std::vector<Wanted>> wanted_of(storage::Store& store, const Manifest& man
         chunk.bytes != (chunk.row_end - chunk.row_begin) * row_bytes(info)) {
       return tl::unexpected(damage(store, manifest, receipt.rank, "the manifest's sizes contradict each other"));
     }
-    wanted.push_back(
-        {.chunk = &chunk, .into = found->second->bytes.subspan(chunk.row_begin * row_bytes(info), chunk.bytes)});
+    if (const auto part = part_of(chunk, *found->second)) wanted.push_back(*part);
   }
   return wanted;
-}
-
-// Reads chunks that lie one after the other by one request, straight into place if it is only one.
-Result<void> read_together(storage::Store& store, const std::string& key, std::span<const Wanted> wanted) {
-  if (wanted.size() == 1) return store.get_range(key, wanted.front().chunk->offset, wanted.front().into);
-  const std::uint64_t begin = wanted.front().chunk->offset;
-  std::vector<std::byte> buffer(wanted.back().chunk->offset + wanted.back().chunk->bytes - begin);
-  if (auto read = store.get_range(key, begin, buffer); !read) return read;
-  for (const Wanted& one : wanted) {
-    std::copy_n(buffer.begin() + static_cast<std::ptrdiff_t>(one.chunk->offset - begin), one.into.size(),
-                one.into.begin());
-  }
-  return {};
 }
 
 // How many of `wanted`'s first chunks are read together: neighbours, up to a size at which one more request costs
@@ -101,17 +122,31 @@ std::size_t neighbour_count(std::span<const Wanted> wanted) {
   return count;
 }
 
+// Reads chunks that lie one after the other by one request, verifies each and puts it into place; straight there if it
+// is only one, and all of it is wanted.
+Result<void> read_together(storage::Store& store, const Manifest& manifest, std::int64_t file_rank,
+                           std::span<const Wanted> wanted) {
+  const std::uint64_t begin = wanted.front().chunk->offset;
+  const bool is_direct = wanted.size() == 1 && wanted.front().is_whole();
+  std::vector<std::byte> buffer(is_direct ? 0 : wanted.back().chunk->offset + wanted.back().chunk->bytes - begin);
+  const std::span<std::byte> target = is_direct ? wanted.front().into : std::span{buffer};
+  if (auto read = store.get_range(data_key(manifest.id, file_rank), begin, target); !read) return read;
+  for (const Wanted& one : wanted) {
+    const auto bytes = target.subspan(one.chunk->offset - begin, one.chunk->bytes);
+    if (storage::crc32c(bytes) != one.chunk->crc32c) {
+      return tl::unexpected(
+          damage(store, manifest, file_rank, fmt::format("the checksum of {} does not match", one.chunk->entry)));
+    }
+    if (!is_direct) std::ranges::copy(bytes.subspan(one.skipped_bytes, one.into.size()), one.into.begin());
+  }
+  return {};
+}
+
 Result<void> read_file(storage::Store& store, const Manifest& manifest, std::int64_t file_rank,
                        std::span<const Wanted> wanted) {
   while (!wanted.empty()) {
     const auto group = wanted.first(neighbour_count(wanted));
-    if (auto read = read_together(store, data_key(manifest.id, file_rank), group); !read) return read;
-    for (const Wanted& one : group) {
-      if (storage::crc32c(one.into) != one.chunk->crc32c) {
-        return tl::unexpected(
-            damage(store, manifest, file_rank, fmt::format("the checksum of {} does not match", one.chunk->entry)));
-      }
-    }
+    if (auto read = read_together(store, manifest, file_rank, group); !read) return read;
     wanted = wanted.subspan(group.size());
   }
   return {};
@@ -120,24 +155,18 @@ Result<void> read_file(storage::Store& store, const Manifest& manifest, std::int
 }  // namespace
 
 Result<Receipt> write_share(storage::Store& store, const CheckpointId& id, std::int64_t rank, std::int64_t world_size,
-                            std::span<const HostEntry> entries) {
-  std::vector<EntryInfo> infos;
-  for (const HostEntry& entry : entries) infos.push_back(entry.info);
-  std::vector<Slice> share = share_of(rank, world_size, infos);
-  // Wide elements first: every tensor lies at a multiple of its element's size, which readers that map the file need.
-  const auto element_bytes = [](const EntryInfo& info) { return safetensors_element_bytes(info.dtype).value_or(1); };
-  std::stable_sort(share.begin(), share.end(), [&](const Slice& a, const Slice& b) {
-    return element_bytes(infos[a.entry]) > element_bytes(infos[b.entry]);
-  });
+                            std::span<const HostEntry> entries, std::uint64_t chunk_bytes_max) {
+  const std::vector<Slice> share = file_order(rank, world_size, entries, chunk_bytes_max);
 
   Receipt receipt{.rank = rank, .bytes = 0, .crc32c = 0, .chunks = {}};
   std::vector<SafetensorsTensor> tensors;
   std::vector<std::span<const std::byte>> pieces = {{}};  // The header's place.
   for (const Slice& slice : share) {
-    const EntryInfo& info = infos[slice.entry];
+    const HostEntry& entry = entries[slice.entry];
+    const EntryInfo& info = entry.info;
     const std::uint64_t bytes = (slice.row_end - slice.row_begin) * row_bytes(info);
     const std::span<const std::byte> piece =
-        entries[slice.entry].bytes.subspan(slice.row_begin * row_bytes(info), bytes);
+        entry.bytes.subspan((slice.row_begin - held_rows(entry).begin) * row_bytes(info), bytes);
     tensors.push_back(tensor_of(info, slice, bytes));
     pieces.push_back(piece);
     receipt.chunks.push_back({.entry = info.name,
@@ -174,6 +203,11 @@ Result<void> check_entries(const Manifest& manifest, std::span<const HostEntry> 
     const auto found = saved.find(entry.info.name);
     if (found == saved.end() && entry.info.placement == Placement::per_rank) continue;
     if (found == saved.end()) return differs(entry.info.name, "is not in it");
+    if (auto held = check_held(entry); !held) return held;
+    if (found->second->placement != entry.info.placement) {
+      return differs(entry.info.name, fmt::format("is {} in it, and {} here", to_string(found->second->placement),
+                                                  to_string(entry.info.placement)));
+    }
     if (!(*found->second == entry.info)) {
       return differs(entry.info.name, fmt::format("is {} [{}] in it, and {} [{}] here", found->second->dtype,
                                                   fmt::join(found->second->shape, ", "), entry.info.dtype,
@@ -196,13 +230,13 @@ Result<void> read_state(storage::Store& store, const Manifest& manifest, std::in
     const auto wanted = wanted_of(store, manifest, receipt, rank, by_name);
     if (!wanted) return tl::unexpected(wanted.error());
     if (auto read = read_file(store, manifest, receipt.rank, *wanted); !read) return read;
-    for (const Wanted& one : *wanted) bytes_read[one.chunk->entry] += one.chunk->bytes;
+    for (const Wanted& one : *wanted) bytes_read[one.chunk->entry] += one.into.size();
   }
   const bool has_our_own = rank < static_cast<std::int64_t>(manifest.receipts.size());
   for (const HostEntry& entry : entries) {
     const bool is_absent = entry.info.placement == Placement::per_rank &&
                            !(has_our_own && find_entry(manifest, entry.info.name) != nullptr);
-    if (!is_absent && bytes_read[entry.info.name] != entry.info.bytes) {
+    if (!is_absent && bytes_read[entry.info.name] != entry.bytes.size()) {
       return tl::unexpected(
           damage(store, manifest, 0, fmt::format("the manifest leaves out a part of {}", entry.info.name)));
     }

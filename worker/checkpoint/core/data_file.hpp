@@ -10,19 +10,25 @@
 
 namespace trainyard::checkpoint {
 
+/// Rows that another number of ranks may divide otherwise are written in chunks of no more than this.
+inline constexpr std::uint64_t shard_chunk_bytes_max = std::uint64_t{32} << 20;
+
 /// Puts the share of `entries` (all of the state, in an order that is the same on every rank) that is `rank`'s as one
-/// safetensors file, straight from the entries' memory, then its receipt, which is returned. Safe to repeat.
+/// safetensors file, straight from the entries' memory, then its receipt, which is returned. Sharded rows are cut into
+/// chunks of at most `chunk_bytes_max`, or of one row that is larger. Safe to repeat.
 [[nodiscard]] Result<Receipt> write_share(storage::Store& store, const CheckpointId& id, std::int64_t rank,
-                                          std::int64_t world_size, std::span<const HostEntry> entries);
+                                          std::int64_t world_size, std::span<const HostEntry> entries,
+                                          std::uint64_t chunk_bytes_max = shard_chunk_bytes_max);
 
 /// Success when `entries` are those of the manifest: same names, placements, dtypes and shapes. Per-rank ones may be
 /// missing on either side, since a GPU's random generator is not there on a CPU. ErrorKind::invalid names the first
-/// difference.
+/// difference; internal: check_held().
 [[nodiscard]] Result<void> check_entries(const Manifest& manifest, std::span<const HostEntry> entries);
 
-/// Fills `entries` with `rank`'s state out of a checkpoint, of any number of ranks, and verifies every byte. Per-rank
-/// entries that the checkpoint does not have, for this rank or at all, stay as they are. ErrorKind::corrupt or
-/// not_found for a damaged one. Needs check_entries().
+/// Fills `entries` with `rank`'s state out of a checkpoint, of any number of ranks, and verifies every byte. Of sharded
+/// entries it reads the chunks that meet the rows held here, and needs memory for one chunk besides. Per-rank entries
+/// that the checkpoint does not have, for this rank or at all, stay as they are. ErrorKind::corrupt or not_found for a
+/// damaged one. Needs check_entries().
 [[nodiscard]] Result<void> read_state(storage::Store& store, const Manifest& manifest, std::int64_t rank,
                                       std::span<const HostEntry> entries);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -11,17 +12,19 @@ namespace trainyard::checkpoint {
 namespace {
 
 constexpr std::string_view format_name = "trainyard-checkpoint";
-constexpr std::int64_t format_version = 1;
+constexpr std::int64_t format_version_max = 2;
 
-constexpr std::array<std::pair<Placement, std::string_view>, 3> placements = {
-    {{Placement::replicated, "replicated"}, {Placement::rank0, "rank0"}, {Placement::per_rank, "per_rank"}}};
-
-std::string_view to_string(Placement placement) {
-  for (const auto& [value, name] : placements) {
-    if (value == placement) return name;
-  }
-  return "";
+// What an older program can read stays of the version that it knows.
+std::int64_t format_version_of(const Manifest& manifest) {
+  const bool has_shards = std::any_of(manifest.entries.begin(), manifest.entries.end(),
+                                      [](const EntryInfo& info) { return info.placement == Placement::sharded; });
+  return has_shards ? 2 : 1;
 }
+
+constexpr std::array<std::pair<Placement, std::string_view>, 4> placements = {{{Placement::replicated, "replicated"},
+                                                                               {Placement::rank0, "rank0"},
+                                                                               {Placement::per_rank, "per_rank"},
+                                                                               {Placement::sharded, "sharded"}}};
 
 // Throws nlohmann's own exception, as the accessors beside it do.
 Placement placement_of(const nlohmann::json& name) {
@@ -92,6 +95,13 @@ Manifest read_manifest(const nlohmann::json& object) {
 
 }  // namespace
 
+std::string_view to_string(Placement placement) {
+  for (const auto& [value, name] : placements) {
+    if (value == placement) return name;
+  }
+  return "";
+}
+
 nlohmann::json to_json(const Receipt& receipt) {
   nlohmann::json object = {{"rank", receipt.rank},
                            {"bytes", receipt.bytes},
@@ -107,7 +117,7 @@ Result<Receipt> parse_receipt(const nlohmann::json& object) {
 
 std::string to_text(const Manifest& manifest) {
   nlohmann::json object = {{"format", format_name},
-                           {"version", format_version},
+                           {"version", format_version_of(manifest)},
                            {"step", manifest.id.step},
                            {"generation", manifest.id.generation},
                            {"job", manifest.identity.job},
@@ -131,10 +141,10 @@ Result<Manifest> parse_manifest(std::string_view text) {
       return fail(ErrorKind::corrupt, "it is no manifest");
     const auto version = read_fields("a manifest", [&] { return object.at("version").get<std::int64_t>(); });
     if (!version) return tl::unexpected(version.error());
-    if (*version > format_version) {
+    if (*version > format_version_max) {
       return fail(ErrorKind::invalid,
                   fmt::format("it is of format version {}, and this program knows {} at most: use a newer one",
-                              *version, format_version));
+                              *version, format_version_max));
     }
     return read_fields("a manifest", [&] { return read_manifest(object); });
   });

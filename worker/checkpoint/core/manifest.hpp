@@ -47,6 +47,9 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
+/// As manifests name it: "replicated", "rank0", "per_rank", "sharded".
+[[nodiscard]] std::string_view to_string(Placement placement);
+
 [[nodiscard]] nlohmann::json to_json(const Receipt& receipt);
 /// ErrorKind::corrupt for what to_json() did not write.
 [[nodiscard]] Result<Receipt> parse_receipt(const nlohmann::json& object);

@@ -13,6 +13,7 @@
 #include "worker/checkpoint/core/fence.hpp"
 #include "worker/checkpoint/core/inventory.hpp"
 #include "worker/checkpoint/core/selection.hpp"
+#include "worker/checkpoint/core/shards.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -23,38 +24,53 @@ std::vector<EntryInfo> infos_of(std::span<const HostEntry> entries) {
   return infos;
 }
 
-Result<void> check_names(std::span<const HostEntry> entries) {
+Result<void> check_own(std::span<const HostEntry> entries) {
   std::set<std::string_view> names;
   for (const HostEntry& entry : entries) {
+    if (auto held = check_held(entry); !held) return held;
     if (!names.insert(entry.info.name).second)
       return fail(ErrorKind::internal, fmt::format("two entries are named {}", entry.info.name));
   }
   return {};
 }
 
+nlohmann::json json_of(const std::vector<Rows>& shards) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Rows& rows : shards) list.push_back({rows.begin, rows.end});
+  return list;
+}
+
+std::vector<Rows> read_shards(const nlohmann::json& list) {
+  std::vector<Rows> shards;
+  for (const nlohmann::json& rows : list) shards.push_back({.begin = rows.at(0), .end = rows.at(1)});
+  return shards;
+}
+
 // Ranks that disagree about what is saved would write a checkpoint that is none.
-Result<void> agree_on_state(const RunContext& context, const Manifest& plan) {
+Result<void> agree_on_state(const RunContext& context, const Manifest& plan, std::span<const HostEntry> entries) {
   Manifest comparable = plan;
   comparable.time = {};
-  const Result<nlohmann::json> mine =
-      nlohmann::json{{"step", plan.id.step}, {"digest", storage::crc32c(to_text(comparable))}};
+  const nlohmann::json same = {{"step", plan.id.step}, {"digest", storage::crc32c(to_text(comparable))}};
+  const Result<nlohmann::json> mine = nlohmann::json{{"same", same}, {"shards", json_of(shards_of(entries))}};
   const auto all = gather_all(context.communicator, mine);
   if (!all) return tl::unexpected(all.error());
-  for (std::size_t rank = 1; rank < all->size(); ++rank) {
-    if ((*all)[rank] != all->front()) {
+  std::vector<std::vector<Rows>> shards;
+  for (std::size_t rank = 0; rank < all->size(); ++rank) {
+    if (const auto& first = all->front().at("same"), &other = (*all)[rank].at("same"); other != first) {
       return fail(ErrorKind::internal,
                   fmt::format("rank {} and rank 0 do not save the same entries, values and step: {} and {}", rank,
-                              (*all)[rank].dump(), all->front().dump()));
+                              other.dump(), first.dump()));
     }
+    shards.push_back(read_shards((*all)[rank].at("shards")));
   }
-  return {};
+  return check_shards(plan.entries, shards);
 }
 
 Result<std::vector<Receipt>> write_together(const RunContext& context, const CheckpointId& id,
                                             std::span<const HostEntry> entries) {
-  const auto mine =
-      write_share(context.store, id, context.communicator.rank(), context.communicator.world_size(), entries)
-          .map([](const Receipt& receipt) { return to_json(receipt); });
+  const auto mine = write_share(context.store, id, context.communicator.rank(), context.communicator.world_size(),
+                                entries, context.chunk_bytes_max)
+                        .map([](const Receipt& receipt) { return to_json(receipt); });
   const auto all = gather_all(context.communicator, mine);
   if (!all) return tl::unexpected(all.error());
   std::vector<Receipt> receipts;
@@ -86,8 +102,9 @@ Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json
                     .values = values,
                     .entries = infos_of(entries),
                     .receipts = {}};
-  const auto ready =
-      agree(context_.communicator, check_names(entries)).and_then([&] { return agree_on_state(context_, manifest); });
+  const auto ready = agree(context_.communicator, check_own(entries)).and_then([&] {
+    return agree_on_state(context_, manifest, entries);
+  });
   if (!ready) return tl::unexpected(ready.error());
 
   if (last_saved_ && last_saved_->id == manifest.id) {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
+
 #include "common/clock.hpp"
 #include "storage/store.hpp"
+#include "worker/checkpoint/core/data_file.hpp"
 #include "worker/checkpoint/core/identity.hpp"
 #include "worker/checkpoint/core/keep.hpp"
 #include "worker/dist/communicator.hpp"
@@ -15,6 +18,7 @@ struct RunContext {
   const Clock& clock;
   Identity identity;
   Keep keep;
+  std::uint64_t chunk_bytes_max = shard_chunk_bytes_max;  ///< As write_share() takes it.
   bool resumes_others = true;  ///< false: only what runs of the same job_uid and fingerprint saved is resumed.
 
   [[nodiscard]] bool is_rank0() const { return communicator.rank() == 0; }

@@ -1,5 +1,7 @@
 #include "worker/checkpoint/core/split.hpp"
 
+#include <algorithm>
+
 namespace trainyard::checkpoint {
 namespace {
 
@@ -15,10 +17,10 @@ std::uint64_t row_at(const EntryInfo& info, std::uint64_t begin, std::uint64_t c
 
 }  // namespace
 
-std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size, std::span<const EntryInfo> entries) {
+std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size, std::span<const HostEntry> entries) {
   std::uint64_t total_bytes = 0;
-  for (const EntryInfo& info : entries) {
-    if (info.placement == Placement::replicated) total_bytes += info.bytes;
+  for (const HostEntry& entry : entries) {
+    if (entry.info.placement == Placement::replicated) total_bytes += entry.info.bytes;
   }
   // Divided first: the product of bytes and ranks may not fit.
   const auto ranks = static_cast<std::uint64_t>(world_size);
@@ -29,10 +31,12 @@ std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size, std::spa
   std::vector<Slice> share;
   std::uint64_t begin = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    const EntryInfo& info = entries[i];
+    const EntryInfo& info = entries[i].info;
     const Slice all{.entry = i, .row_begin = 0, .row_end = row_count(info)};
     if (info.placement == Placement::per_rank || (info.placement == Placement::rank0 && rank == 0))
       share.push_back(all);
+    if (const Rows held = held_rows(entries[i]); info.placement == Placement::sharded && held.begin < held.end)
+      share.push_back({.entry = i, .row_begin = held.begin, .row_end = held.end});
     if (info.placement != Placement::replicated) continue;
     if (info.bytes == 0) {
       if (rank == 0) share.push_back(all);
@@ -43,6 +47,17 @@ std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size, std::spa
     begin += info.bytes;
   }
   return share;
+}
+
+std::vector<Slice> cut(const Slice& slice, const EntryInfo& info, std::uint64_t bytes_max) {
+  const std::uint64_t row_bytes_min = std::max<std::uint64_t>(row_bytes(info), 1);
+  const std::uint64_t rows_max = std::max<std::uint64_t>(bytes_max / row_bytes_min, 1);
+  std::vector<Slice> pieces;
+  for (std::uint64_t row = slice.row_begin; row < slice.row_end; row = pieces.back().row_end) {
+    pieces.push_back(
+        {.entry = slice.entry, .row_begin = row, .row_end = row + std::min(rows_max, slice.row_end - row)});
+  }
+  return pieces;
 }
 
 }  // namespace trainyard::checkpoint

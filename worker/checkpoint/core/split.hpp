@@ -18,9 +18,13 @@ struct Slice {
 };
 
 /// What `rank` of `world_size` writes, in the entries' order: its share of the replicated bytes, all of rank0's if it
-/// is rank 0, and its own. The shares of all ranks together hold each replicated row once, and are equal in bytes but
-/// for the rows and the small entries (below 1 MiB) that are not cut.
+/// is rank 0, its own, and the rows that it holds of sharded ones. The shares of all ranks together hold each
+/// replicated row once, and are equal in bytes but for the rows and the small entries (below 1 MiB) that are not cut.
+/// The entries' bytes need not be there.
 [[nodiscard]] std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size,
-                                          std::span<const EntryInfo> entries);
+                                          std::span<const HostEntry> entries);
+
+/// `slice` of an entry in whole rows and in order, each of at most `bytes_max` but for a single row that is larger.
+[[nodiscard]] std::vector<Slice> cut(const Slice& slice, const EntryInfo& info, std::uint64_t bytes_max);
 
 }  // namespace trainyard::checkpoint

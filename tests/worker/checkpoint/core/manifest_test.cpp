@@ -68,10 +68,18 @@ TEST(Manifest, IsCorruptWithFieldsThatAreMissingOrWrong) {
 
 TEST(Manifest, OfANewerFormatIsNotTakenForDamage) {
   nlohmann::json newer = unseal(to_text(a_manifest())).value();
-  newer["version"] = 2;
+  newer["version"] = 3;
   const auto manifest = parse_manifest(seal(newer));
   ASSERT_FALSE(manifest);
   EXPECT_EQ(manifest.error().kind, ErrorKind::invalid);
+}
+
+TEST(Manifest, IsOfANewerFormatOnlyWithWhatOlderProgramsCannotRead) {
+  EXPECT_EQ(unseal(to_text(a_manifest())).value().at("version"), 1);
+  Manifest sharded = a_manifest();
+  sharded.entries.front().placement = Placement::sharded;
+  EXPECT_EQ(unseal(to_text(sharded)).value().at("version"), 2) << "they say: use a newer one";
+  EXPECT_EQ(parse_manifest(to_text(sharded)), sharded);
 }
 
 TEST(Receipt, IsReadBackAsItWasWritten) {

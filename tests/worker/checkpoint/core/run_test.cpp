@@ -30,6 +30,10 @@ void save_steps(fakes::MemoryObjects& objects, const std::vector<std::int64_t>& 
   for (const std::int64_t step : steps) ASSERT_TRUE(run.save(step));
 }
 
+void add_device_generator(TestState& state) {
+  state.add_device_generator();
+}
+
 TEST(Run, FindsNothingUnderAFreshPrefixAndClaimsIt) {
   fakes::MemoryObjects objects;
   TestRun run{objects};
@@ -134,17 +138,17 @@ TEST(Run, MovesBetweenDevicesOfWhichOneHasAGeneratorOfItsOwn) {
   for (const bool has_at_first : {true, false}) {
     fakes::MemoryObjects objects;
     on_every_rank(2, objects, [&](TestRun& run) {
-      run.has_device_generator = has_at_first;
+      if (has_at_first) run.extend = &add_device_generator;
       ASSERT_TRUE(run.restore());
       ASSERT_TRUE(run.save(10));
     });
     on_every_rank(2, objects, [&](TestRun& run) {
-      run.has_device_generator = !has_at_first;
+      if (!has_at_first) run.extend = &add_device_generator;
       const auto restored = run.as_attempt(2).restore();
       ASSERT_TRUE(restored) << restored.error().message;
       TestState expected{run.communicator->rank()};
       expected.set(10);
-      if (run.has_device_generator) {
+      if (!has_at_first) {
         TestState fresh{run.communicator->rank()};
         fresh.add_device_generator();
         const auto& generator = fresh.entries().back().bytes;

@@ -25,9 +25,10 @@ class TestRun {
 
   Identity identity{.job = "team/a", .job_uid = "uid-a", .attempt = 1, .fingerprint = "fashion"};
   Keep keep{.last = 2, .every_steps = {}, .every_epochs = {}, .best = {}};
+  std::uint64_t chunk_bytes_max = shard_chunk_bytes_max;
   bool resumes_others = true;
   std::function<nlohmann::json(std::int64_t step)> values_of;
-  bool has_device_generator = false;
+  std::function<void(TestState&)> extend;  ///< Adds to what the state holds.
   dist::Communicator* communicator = &single_;
 
   /// As attempt `attempt`.
@@ -41,13 +42,13 @@ class TestRun {
   }
 
   Result<std::optional<Restored>> restore() {
-    state = TestState{communicator->rank()};
-    if (has_device_generator) state.add_device_generator();
+    state = make_state(-1);
     run_.emplace(RunContext{.store = *store_,
                             .communicator = *communicator,
                             .clock = clock_,
                             .identity = identity,
                             .keep = keep,
+                            .chunk_bytes_max = chunk_bytes_max,
                             .resumes_others = resumes_others});
     return run_->restore(state.entries());
   }
@@ -61,7 +62,13 @@ class TestRun {
   Result<void> end() { return run_->end(); }
 
   [[nodiscard]] bool holds_state_after(std::int64_t step) const {
-    return state == state_after(step, communicator->rank());
+    return state == make_state(step);
+  }
+  [[nodiscard]] TestState make_state(std::int64_t step) const {
+    TestState made{communicator->rank()};
+    if (extend) extend(made);
+    made.set(step);
+    return made;
   }
   [[nodiscard]] storage::Store& store() { return *store_; }
 

@@ -31,16 +31,27 @@ class TestState {
     set(-1);
   }
 
+  /// `shape` is the whole tensor's, whose bytes are the same however it is cut; this rank holds `rows`.
+  void add_sharded(std::string name, std::string dtype, std::vector<std::int64_t> shape, std::uint64_t element_bytes,
+                   const Rows& rows) {
+    add(std::move(name), Placement::sharded, std::move(dtype), std::move(shape), element_bytes);
+    HostEntry& entry = entries_.back();
+    entry.rows = rows;
+    bytes_.back().resize((rows.end - rows.begin) * row_bytes(entry.info));
+    entry.bytes = bytes_.back();
+    set(-1);
+  }
+
   /// Makes this the state after `step` steps.
   void set(std::int64_t step) {
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
       const bool is_own = entries_[i].info.placement == Placement::per_rank;
       std::uint64_t word =
           1000 * i + 7 * static_cast<std::uint64_t>(step + 1) + (is_own ? 3 + static_cast<std::uint64_t>(rank_) : 1);
-      for (std::byte& byte : bytes_[i]) {
-        word = word * 6364136223846793005U + 1442695040888963407U;
-        byte = static_cast<std::byte>(word >> 56);
-      }
+      const auto next = [&] { return word = word * 6364136223846793005U + 1442695040888963407U; };
+      const std::uint64_t others = held_rows(entries_[i]).begin * row_bytes(entries_[i].info);
+      for (std::uint64_t skipped = 0; skipped < others; ++skipped) next();
+      for (std::byte& byte : bytes_[i]) byte = static_cast<std::byte>(next() >> 56);
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -87,6 +88,27 @@ TEST_F(Export, PutsRowsOfAllRanksTogetherThroughAnyWindow) {
     ASSERT_EQ(large.size(), bytes.size());
     EXPECT_EQ(std::memcmp(large.data(), bytes.data(), bytes.size()), 0) << window_bytes;
   }
+}
+
+TEST_F(Export, PutsTheRanksRowsOfAShardedTensorTogether) {
+  prefix.extend = [](TestState& state, std::int64_t rank, std::int64_t) {
+    constexpr std::array<Rows, 3> shards = {Rows{6, 9}, Rows{0, 0}, Rows{0, 6}};
+    state.add_sharded("model.embedding", "F32", {9, 5}, 4, shards.at(static_cast<std::size_t>(rank)));
+  };
+  manifest = prefix.save({.step = 30, .generation = 1}, 3);
+  const auto plan = plan_export(manifest, {.prefix = "embedding"});
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_THAT(plan->front().shape(), ElementsAre(9, 5));
+  DataStream data{prefix.store(), manifest, 50};
+  MemorySink sink;
+  ASSERT_TRUE(write_safetensors(data, manifest, *plan, sink));
+  TestState expected;
+  expected.add_sharded("model.embedding", "F32", {9, 5}, 4, {0, 9});
+  // The same place in the state: the bytes depend on it.
+  expected.set(30);
+  const auto bytes = expected.entries().back().bytes;
+  EXPECT_EQ(sink.content.substr(sink.content.size() - bytes.size()),
+            (std::string{reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
 }
 
 TEST_F(Export, ToSafetensorsBeginsWithAHeaderAndHoldsNothingBesides) {

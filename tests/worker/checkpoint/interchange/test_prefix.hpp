@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,8 @@ class TestPrefix {
  public:
   explicit TestPrefix(std::unique_ptr<storage::Store> store) : store_(std::move(store)) {}
 
+  /// Adds to what a rank saves.
+  std::function<void(TestState& state, std::int64_t rank, std::int64_t world_size)> extend;
   Identity identity{.job = "team/a", .job_uid = "uid-a", .attempt = 1, .fingerprint = "fashion"};
 
   TestPrefix& claim(std::int64_t generation, std::optional<CheckpointId> resumed_from = std::nullopt) {
@@ -44,7 +47,11 @@ class TestPrefix {
   /// The state after `id.step` steps, as `world_size` ranks save it.
   Manifest save(const CheckpointId& id, std::int64_t world_size = 1, bool is_complete = false) {
     std::vector<TestState> states;
-    for (std::int64_t rank = 0; rank < world_size; ++rank) states.push_back(state_after(id.step, rank));
+    for (std::int64_t rank = 0; rank < world_size; ++rank) {
+      states.push_back(state_after(id.step, rank));
+      if (extend) extend(states.back(), rank, world_size);
+      states.back().set(id.step);
+    }
     Manifest manifest{.id = id,
                       .identity = identity,
                       .time = test_time,

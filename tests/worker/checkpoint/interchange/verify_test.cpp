@@ -9,6 +9,7 @@ namespace trainyard::checkpoint {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -112,6 +113,19 @@ TEST_F(Verify, NamesEntriesThatTheChunksDoNotHoldExactlyOnce) {
   std::vector<Chunk> outside = chunks;
   outside.back().offset += 1;
   EXPECT_THAT(damages_with(outside), ElementsAre(HasSubstr("would lie behind the file's end")));
+}
+
+TEST_F(Verify, ReadsShardedEntriesAndNamesTheirRows) {
+  prefix.extend = [](TestState& state, std::int64_t rank, std::int64_t) {
+    state.add_sharded("model.embedding", "F32", {9, 5}, 4, rank == 0 ? Rows{0, 2} : rank == 1 ? Rows{2, 9} : Rows{});
+  };
+  manifest = prefix.save(checked, 3);
+  EXPECT_THAT(damages(), IsEmpty());
+  prefix.flip(data_key(checked, 1), static_cast<std::int64_t>(chunk_of(1, "model.embedding").offset) + 100);
+  EXPECT_THAT(damages(), ElementsAre(HasSubstr("model.embedding (rows 2 to 9) is damaged")));
+  std::erase_if(manifest.receipts[0].chunks, [](const Chunk& chunk) { return chunk.entry == "model.embedding"; });
+  prefix.put(manifest);
+  EXPECT_THAT(damages(), Contains(HasSubstr("model.embedding: rows 0 to 2 are in no file")));
 }
 
 TEST_F(Verify, AStoreThatFailsIsNoDamage) {
