@@ -14,6 +14,7 @@
 #include "worker/strategy/model_agreement.hpp"
 #include "worker/train/evaluate.hpp"
 #include "worker/train/named_tensors.hpp"
+#include "worker/train/resume.hpp"
 #include "worker/train/save_policy.hpp"
 
 namespace trainyard::train {
@@ -103,18 +104,14 @@ OrEnd<void> Trainer::end_if_stop_asked() {
 }
 
 OrEnd<void> Trainer::resume() {
-  const auto restored = parts_.checkpointer->restore(state_);
-  if (!restored) return lost(Stage::checkpoint, restored.error());
-  if (!*restored) return {};
-  const checkpoint::Restored& found = **restored;
-  const auto values = parse_training_values(found.values);
-  if (!values) return lost(Stage::checkpoint, values.error());
-  position_ = values->position;
-  validation_ = values->metrics;
+  const ResumeOptions options{.training_samples = parts_.train_data.size(), .speaks = speaks()};
+  const auto resumed = train::resume(*parts_.checkpointer, state_, options);
+  if (!resumed) return lost(Stage::checkpoint, resumed.error());
+  if (!*resumed) return {};
+  const auto& [found, values] = **resumed;
+  position_ = values.position;
+  validation_ = values.metrics;
   random_.write();
-  if (speaks()) {
-    for (const std::string& reason : found.skipped) logging::warn("checkpoint skipped", {{"error", reason}});
-  }
   if (found.is_complete && schedule_.is_finished(position_)) {
     report("Done");
     return tl::unexpected{launcher::RankEnd{
@@ -128,7 +125,7 @@ OrEnd<void> Trainer::resume() {
   if (auto equal = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator); !equal) {
     return lost(Stage::step, equal.error());
   }
-  if (speaks()) logging::info("resumed from a checkpoint", {{"step", position_.step}, {"uri", found.uri}});
+  if (speaks()) log_resumed(found, parts_.group.world_size);
   return {};
 }
 

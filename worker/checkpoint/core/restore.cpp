@@ -94,6 +94,7 @@ Result<Loaded> load_newest(const RunContext& context, Result<Search>& search, st
                   .restored = Restored{.step = manifest->id.step,
                                        .uri = context.store.uri_of(folder_key(manifest->id)),
                                        .values = manifest->values,
+                                       .world_size = static_cast<std::int64_t>(manifest->receipts.size()),
                                        .is_complete = manifest->is_complete,
                                        .skipped = std::move(skipped)}};
   }

@@ -18,6 +18,7 @@ struct Restored {
   std::int64_t step = 0;
   std::string uri;
   nlohmann::json values;
+  std::int64_t world_size = 1;       ///< Of the run that wrote it.
   bool is_complete = false;          ///< The run that wrote it had finished: there is nothing left to train.
   std::vector<std::string> skipped;  ///< Newer checkpoints that were damaged, each with the reason.
 };

@@ -1,0 +1,41 @@
+#include "worker/train/resume.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "common/logging.hpp"
+
+namespace trainyard::train {
+
+Result<std::optional<Resumed>> resume(checkpoint::Checkpointer& checkpointer, checkpoint::State& state,
+                                      const ResumeOptions& options) {
+  auto restored = checkpointer.restore(state);
+  if (!restored) return tl::unexpected{restored.error()};
+  if (!*restored) return std::nullopt;
+  auto values = parse_training_values((*restored)->values);
+  if (!values) return tl::unexpected{values.error()};
+  if (const std::int64_t done = values->position.samples; done >= options.training_samples) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} lies {} samples into an epoch, and this training set has {}: it is of other data",
+                            (*restored)->uri, done, options.training_samples));
+  }
+  if (options.speaks) {
+    for (const std::string& reason : (*restored)->skipped) logging::warn("checkpoint skipped", {{"error", reason}});
+  }
+  return Resumed{.from = std::move(**restored), .values = std::move(*values)};
+}
+
+void log_resumed(const checkpoint::Restored& from, std::int64_t world_size) {
+  logging::info("resumed from a checkpoint", {{"step", from.step}, {"uri", from.uri}});
+  if (from.world_size == world_size) return;
+  logging::info("the checkpoint is of another number of ranks: the samples go on in the same order",
+                {{"savedBy", from.world_size}, {"worldSize", world_size}});
+  if (from.world_size < world_size) {
+    logging::info("ranks that the checkpoint does not have draw from generators of the seed and their rank",
+                  {{"firstRank", from.world_size}});
+  }
+}
+
+}  // namespace trainyard::train
