@@ -14,10 +14,10 @@
 #include "cli/checkpoints/text.hpp"
 #include "common/exit_codes.hpp"
 #include "storage/uri.hpp"
+#include "worker/checkpoint/core/place.hpp"
 #include "worker/checkpoint/interchange/catalogue.hpp"
 #include "worker/checkpoint/interchange/export.hpp"
 #include "worker/checkpoint/interchange/fetch.hpp"
-#include "worker/checkpoint/interchange/place.hpp"
 #include "worker/checkpoint/interchange/removal.hpp"
 #include "worker/checkpoint/interchange/verify.hpp"
 

@@ -1,5 +1,9 @@
 #include "operator/resource/training_spec.hpp"
 
+#include <fmt/format.h>
+
+#include <utility>
+
 #include "common/duration.hpp"
 #include "operator/resource/field_reader.hpp"
 
@@ -10,7 +14,8 @@ using nlohmann::json;
 
 constexpr EnumNames<DataFormat, 2> format_names{{{"synthetic", DataFormat::synthetic}, {"idx", DataFormat::idx}}};
 constexpr EnumNames<OptimizerName, 2> optimizer_names{{{"adam", OptimizerName::adam}, {"sgd", OptimizerName::sgd}}};
-constexpr EnumNames<ResumeMode, 2> resume_names{{{"auto", ResumeMode::automatic}, {"none", ResumeMode::none}}};
+constexpr std::string_view resume_automatic = "auto";
+constexpr std::string_view resume_none = "none";
 constexpr EnumNames<BestMode, 2> best_mode_names{{{"max", BestMode::max}, {"min", BestMode::min}}};
 constexpr EnumNames<WhenBusy, 2> when_busy_names{{{"skip", WhenBusy::skip}, {"wait", WhenBusy::wait}}};
 
@@ -107,6 +112,21 @@ json to_json(const KeepSpec& keep) {
   return object;
 }
 
+void read_resume(FieldReader& fields, CheckpointSpec& spec) {
+  std::string text{resume_automatic};
+  fields.read("resume", text);
+  if (text == resume_none) spec.resume = ResumeMode::none;
+  if (text == resume_none || text == resume_automatic) return;
+  if (text.find(':') == std::string::npos)
+    return fields.report("resume", fmt::format("must be auto, none or the URI of checkpoints, got \"{}\"", text));
+  spec.resume_uri = std::move(text);
+}
+
+std::string resume_text(const CheckpointSpec& spec) {
+  if (!spec.resume_uri.empty()) return spec.resume_uri;
+  return std::string{spec.resume == ResumeMode::none ? resume_none : resume_automatic};
+}
+
 }  // namespace
 
 Result<TrainingSpec> parse_training_spec(const json& object) {
@@ -141,7 +161,7 @@ Result<CheckpointSpec> parse_checkpoint_spec(const json& object) {
   fields.read_object("every", [&](FieldReader& every) { spec.every = read_every(every); });
   fields.read("whenBusy", spec.when_busy, when_busy_names);
   fields.read_object("keep", [&](FieldReader& keep) { read_keep(keep, spec.keep); });
-  fields.read("resume", spec.resume, resume_names);
+  read_resume(fields, spec);
   fields.read("credentialsSecret", spec.credentials_secret);
   fields.read_object("s3", [&](FieldReader& s3) {
     s3.read("endpoint", spec.s3.endpoint);
@@ -172,7 +192,7 @@ json to_json(const CheckpointSpec& spec) {
               {"every", to_json(spec.every)},
               {"whenBusy", name_of(spec.when_busy, when_busy_names)},
               {"keep", to_json(spec.keep)},
-              {"resume", name_of(spec.resume, resume_names)}};
+              {"resume", resume_text(spec)}};
   if (!spec.credentials_secret.empty()) object["credentialsSecret"] = spec.credentials_secret;
   json s3{{"pathStyle", spec.s3.path_style}};
   if (!spec.s3.endpoint.empty()) s3["endpoint"] = spec.s3.endpoint;

@@ -103,6 +103,7 @@ struct CheckpointSpec {
   WhenBusy when_busy = WhenBusy::skip;
   KeepSpec keep;
   ResumeMode resume = ResumeMode::automatic;
+  std::string resume_uri;          ///< Where a run begins that finds nothing under `uri`. Empty: afresh.
   std::string credentials_secret;  ///< The operator's business; the worker sees the environment that comes of it.
   S3Spec s3;
   bool operator==(const CheckpointSpec&) const = default;

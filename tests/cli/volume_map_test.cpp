@@ -53,6 +53,16 @@ TEST(WithClaimFolders, FollowsTheInnermostMountAndItsSubPath) {
             "file:///usr/share/datasets/inner");
 }
 
+TEST(WithClaimFolders, FollowsWhereTheJobBeginsFrom) {
+  json given = a_job_on_claims();
+  const auto resume_of = [&](const char* resume) {
+    given["spec"]["checkpoint"]["resume"] = resume;
+    return with_claim_folders(given, two_folders)->at("/spec/checkpoint/resume"_json_pointer);
+  };
+  EXPECT_EQ(resume_of("file:///checkpoints/earlier/step-5/g-1"), "file:///home/me/kept/earlier/step-5/g-1");
+  EXPECT_EQ(resume_of("auto"), "auto");
+}
+
 TEST(WithClaimFolders, FollowsDataUnderAMount) {
   json given = a_job_on_claims();
   given["spec"]["training"]["data"] = {{"format", "idx"}, {"path", "/checkpoints/data"}};

@@ -24,9 +24,9 @@ class MemoryObjects {
 /// A store over `objects`, which several stores may share as several processes share a bucket.
 class MemoryStore final : public storage::Store {
  public:
-  /// `is_conditional`: whether it offers the conditional create.
-  explicit MemoryStore(MemoryObjects& objects, bool is_conditional = true)
-      : objects_(objects), is_conditional_(is_conditional) {}
+  /// `is_conditional`: whether it offers the conditional create. URIs begin with `scheme`.
+  explicit MemoryStore(MemoryObjects& objects, bool is_conditional = true, std::string scheme = "memory://")
+      : objects_(objects), is_conditional_(is_conditional), scheme_(std::move(scheme)) {}
 
   Result<void> probe() override { return {}; }
 
@@ -76,11 +76,12 @@ class MemoryStore final : public storage::Store {
   Result<void> remove_unfinished(const std::function<bool(std::string_view folder)>&) override { return {}; }
 
   [[nodiscard]] bool has_conditional_create() const override { return is_conditional_; }
-  [[nodiscard]] std::string uri_of(std::string_view key) const override { return fmt::format("memory://{}", key); }
+  [[nodiscard]] std::string uri_of(std::string_view key) const override { return fmt::format("{}{}", scheme_, key); }
 
  private:
   MemoryObjects& objects_;
   const bool is_conditional_;
+  const std::string scheme_;
 };
 
 }  // namespace trainyard::fakes

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "worker/checkpoint/core/agreement.hpp"
+#include "worker/checkpoint/core/place.hpp"
 #include "worker/checkpoint/host_state.hpp"
 #include "worker/checkpoint/staging.hpp"
 #include "worker/dist/torch_error.hpp"
@@ -23,14 +24,34 @@ Keep keep_of(const resource::KeepSpec& spec) {
   return keep;
 }
 
-RunContext context_of(storage::Store& store, const resource::CheckpointSpec& spec, const Identity& identity,
-                      dist::Communicator& communicator, const Clock& clock) {
+storage::S3Options options_of(const resource::S3Spec& spec) {
+  return {.endpoint = spec.endpoint,
+          .region = spec.region,
+          .path_style = spec.path_style,
+          .sse = spec.server_side_encryption,
+          .sse_kms_key_id = spec.kms_key_id};
+}
+
+/// nullptr where the spec names none.
+Result<std::unique_ptr<storage::Store>> open_origin(const resource::CheckpointSpec& spec) {
+  if (spec.resume_uri.empty()) return nullptr;
+  return storage::open_store(parse_place(spec.resume_uri).prefix_uri, options_of(spec.s3));
+}
+
+std::optional<Origin> origin_of(storage::Store* store, const resource::CheckpointSpec& spec) {
+  if (store == nullptr) return std::nullopt;
+  return Origin{.store = *store, .id = parse_place(spec.resume_uri).id};
+}
+
+RunContext context_of(storage::Store& store, storage::Store* origin, const resource::CheckpointSpec& spec,
+                      const Identity& identity, dist::Communicator& communicator, const Clock& clock) {
   return {.store = store,
           .communicator = communicator,
           .clock = clock,
           .identity = identity,
           .keep = keep_of(spec.keep),
-          .resumes_others = spec.resume == resource::ResumeMode::automatic};
+          .resumes_others = spec.resume == resource::ResumeMode::automatic,
+          .origin = origin_of(origin, spec)};
 }
 
 // What one rank cannot do with its own tensors must not leave the others waiting in the steps that follow.
@@ -40,12 +61,14 @@ Result<void> all_have(dist::Communicator& communicator, const Result<HostState>&
 
 class StoreCheckpointer final : public Checkpointer {
  public:
-  StoreCheckpointer(std::unique_ptr<storage::Store> store, const resource::CheckpointSpec& spec,
-                    const Identity& identity, dist::Communicator& communicator, const Clock& clock)
+  StoreCheckpointer(std::unique_ptr<storage::Store> store, std::unique_ptr<storage::Store> origin,
+                    const resource::CheckpointSpec& spec, const Identity& identity, dist::Communicator& communicator,
+                    const Clock& clock)
       : store_(std::move(store)),
+        origin_(std::move(origin)),
         communicator_(communicator),
         clock_(clock),
-        run_(context_of(*store_, spec, identity, communicator, clock)),
+        run_(context_of(*store_, origin_.get(), spec, identity, communicator, clock)),
         staging_(communicator.rank(), communicator.world_size()) {}
 
   Result<std::optional<Restored>> restore(State& state) override {
@@ -91,6 +114,7 @@ class StoreCheckpointer final : public Checkpointer {
   }
 
   std::unique_ptr<storage::Store> store_;
+  std::unique_ptr<storage::Store> origin_;  // nullptr: none.
   dist::Communicator& communicator_;
   const Clock& clock_;
   // Of the training thread and of the writer's in turn: while that one is busy they are its own.
@@ -103,11 +127,7 @@ class StoreCheckpointer final : public Checkpointer {
 
 Result<std::unique_ptr<Checkpointer>> open_checkpointer(const resource::CheckpointSpec& spec, const Identity& identity,
                                                         dist::Communicator& communicator, const Clock& clock) {
-  auto store = storage::open_store(spec.uri, {.endpoint = spec.s3.endpoint,
-                                              .region = spec.s3.region,
-                                              .path_style = spec.s3.path_style,
-                                              .sse = spec.s3.server_side_encryption,
-                                              .sse_kms_key_id = spec.s3.kms_key_id});
+  auto store = storage::open_store(spec.uri, options_of(spec.s3));
   if (auto opened = agree(communicator, store.map([](const auto&) {})); !opened) return tl::unexpected(opened.error());
   return open_checkpointer(std::move(*store), spec, identity, communicator, clock);
 }
@@ -115,8 +135,10 @@ Result<std::unique_ptr<Checkpointer>> open_checkpointer(const resource::Checkpoi
 Result<std::unique_ptr<Checkpointer>> open_checkpointer(std::unique_ptr<storage::Store> store,
                                                         const resource::CheckpointSpec& spec, const Identity& identity,
                                                         dist::Communicator& communicator, const Clock& clock) {
-  if (auto probed = agree(communicator, store->probe()); !probed) return tl::unexpected(probed.error());
-  return std::make_unique<StoreCheckpointer>(std::move(store), spec, identity, communicator, clock);
+  auto origin = open_origin(spec);
+  const auto probed = agree(communicator, origin.map([](const auto&) {}).and_then([&] { return store->probe(); }));
+  if (!probed) return tl::unexpected(probed.error());
+  return std::make_unique<StoreCheckpointer>(std::move(store), std::move(*origin), spec, identity, communicator, clock);
 }
 
 }  // namespace trainyard::checkpoint

@@ -33,7 +33,7 @@ struct Entry {
   std::string name;  ///< Unique: "model.conv1.weight", "optimizer.exp_avg.conv1.weight", "rng.cpu"
   Placement placement = Placement::replicated;
   torch::Tensor tensor;  ///< Any dtype and device; restore copies into it in place. Opaque bytes are a uint8 tensor.
-  bool must_be_finite = false;  ///< A number in it that is not finite makes the state unsound.
+  bool must_be_finite = false;   ///< A number in it that is not finite makes the state unsound.
   std::optional<Shard> shard{};  ///< Of a sharded entry. Nothing: the tensor is all of it.
 };
 
@@ -57,8 +57,8 @@ class Checkpointer {
  public:
   virtual ~Checkpointer() = default;
 
-  /// Loads the newest checkpoint that counts into `state`'s tensors, or says that there is none; the tensors stay as
-  /// they are then, and are not to be used after an error. The generation is claimed here, after the choice, so that
+  /// Loads the newest checkpoint that counts into `state`'s tensors, else that of the spec's `resume_uri`, or
+  /// says that there is none; the tensors stay as they are then, and are not to be used after an error. The generation is claimed here, after the choice, so that
   /// the claim records what was resumed from. A checkpoint that is torn or tampered with is skipped for the one before.
   /// Needs host memory beside the state only for what lies on a device or not contiguously. ErrorKind::conflict when a
   /// newer attempt of this job has begun already (`fenced`), invalid when the prefix is that of another job that has

@@ -95,6 +95,15 @@ TEST(ParseCheckpointSpec, ReadsEveryFieldAndGivesBackWhatWasWrittenFromIt) {
   EXPECT_EQ(*parsed, *spec);
 }
 
+TEST(ParseCheckpointSpec, TakesAUriToBeginFrom) {
+  const auto spec =
+      parse_checkpoint_spec(json::parse(R"({"uri": "s3://models/a", "resume": "s3://models/b/step-5/g-1"})"));
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(spec->resume, ResumeMode::automatic);
+  EXPECT_EQ(spec->resume_uri, "s3://models/b/step-5/g-1");
+  EXPECT_EQ(parse_checkpoint_spec(to_json(*spec)), *spec);
+}
+
 struct WrongSpec {
   std::string_view object;
   std::string_view message;
@@ -153,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(
                   R"(spec.checkpoint.whenBusy: must be one of skip, wait, got "hope")"},
         WrongSpec{R"({"uri": "s3://a", "keep": {"best": {}}})", "spec.checkpoint.keep.best.metric: must be given"},
         WrongSpec{R"({"uri": "s3://a", "resume": "never"})",
-                  R"(spec.checkpoint.resume: must be one of auto, none, got "never")"},
+                  R"(spec.checkpoint.resume: must be auto, none or the URI of checkpoints, got "never")"},
         WrongSpec{R"({"uri": "s3://a", "s3": {"pathStyle": "yes"}})",
                   R"(spec.checkpoint.s3.pathStyle: must be true or false, got "yes")"}));
 

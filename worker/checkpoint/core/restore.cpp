@@ -21,7 +21,7 @@ constexpr int claim_tries_max = 16;
 Result<Search::Offer> share_offer(const RunContext& context, Result<Search>& search) {
   Result<nlohmann::json> mine;
   if (context.is_rank0()) {
-    mine = search.and_then([&](Search& s) { return s.next(context); }).map([](const Search::Offer& offer) {
+    mine = search.and_then([](Search& s) { return s.next(); }).map([](const Search::Offer& offer) {
       return nlohmann::json{{"manifest", offer.manifest_text}, {"skipped", offer.skipped}, {"hasLost", offer.has_lost}};
     });
   }
@@ -32,10 +32,10 @@ Result<Search::Offer> share_offer(const RunContext& context, Result<Search>& sea
 }
 
 // Empty when every rank has its state, else the damage that one of them met.
-Result<std::string> load_together(const RunContext& context, const Manifest& manifest,
+Result<std::string> load_together(const RunContext& context, storage::Store& store, const Manifest& manifest,
                                   std::span<const HostEntry> entries) {
   const auto read = check_entries(manifest, entries).and_then([&] {
-    return read_state(context.store, manifest, context.communicator.rank(), entries);
+    return read_state(store, manifest, context.communicator.rank(), entries);
   });
   Result<nlohmann::json> mine = nlohmann::json("");
   if (!read && is_damage(read.error().kind)) mine = nlohmann::json(read.error().message);
@@ -46,58 +46,75 @@ Result<std::string> load_together(const RunContext& context, const Manifest& man
   });
 }
 
-// Where there is nothing to go on from. Who restores one of them says what was skipped; nobody else would here.
-void warn_of_fresh_start(const RunContext& context, const std::vector<std::string>& skipped) {
-  if (!context.is_rank0()) return;
-  for (const std::string& reason : skipped) {
-    logging::warn("no checkpoint was ever finished: training begins afresh", {{"error", reason}});
-  }
-}
-
-tl::unexpected<Error> none_is_whole(const RunContext& context, const std::vector<std::string>& skipped) {
-  return fail(ErrorKind::corrupt,
-              fmt::format("none of the {} checkpoints in {} is whole: mend one, {}choose another checkpoint.uri. The "
-                          "newest: {}",
-                          skipped.size(), context.store.uri_of(""),
-                          context.resumes_others ? "set checkpoint.resume: none to begin afresh, or " : "or ",
-                          skipped.front()));
-}
-
+// What was found in one place; without `restored`: nothing that is whole.
 struct Loaded {
   std::optional<CheckpointId> id;
   std::optional<Restored> restored;
+  std::vector<std::string> skipped;
+  bool has_lost = false;  // Some that was skipped had been complete.
 };
 
-Result<Loaded> load_newest(const RunContext& context, Result<Search>& search, std::span<const HostEntry> entries) {
-  std::vector<std::string> skipped;
-  bool has_lost = false;
+Result<Loaded> load_newest(const RunContext& context, storage::Store& store, Result<Search>& search,
+                           std::span<const HostEntry> entries) {
+  Loaded loaded;
   for (;;) {
     const auto offer = share_offer(context, search);
     if (!offer) return tl::unexpected(offer.error());
-    skipped.insert(skipped.end(), offer->skipped.begin(), offer->skipped.end());
-    has_lost = has_lost || offer->has_lost;
-    if (offer->manifest_text.empty() && has_lost) return none_is_whole(context, skipped);
-    if (offer->manifest_text.empty()) {
-      warn_of_fresh_start(context, skipped);
-      return Loaded{};
-    }
+    loaded.skipped.insert(loaded.skipped.end(), offer->skipped.begin(), offer->skipped.end());
+    loaded.has_lost = loaded.has_lost || offer->has_lost;
+    if (offer->manifest_text.empty()) return loaded;
     const auto manifest = parse_manifest(offer->manifest_text);
     if (!manifest) return tl::unexpected(manifest.error());
-    const auto damage = load_together(context, *manifest, entries);
+    const auto damage = load_together(context, store, *manifest, entries);
     if (!damage) return tl::unexpected(damage.error());
     if (!damage->empty()) {
-      skipped.push_back(*damage);
-      has_lost = true;
+      loaded.skipped.push_back(*damage);
+      loaded.has_lost = true;
       continue;
     }
-    return Loaded{.id = manifest->id,
-                  .restored = Restored{.step = manifest->id.step,
-                                       .uri = context.store.uri_of(folder_key(manifest->id)),
-                                       .values = manifest->values,
-                                       .world_size = static_cast<std::int64_t>(manifest->receipts.size()),
-                                       .is_complete = manifest->is_complete,
-                                       .skipped = std::move(skipped)}};
+    loaded.id = manifest->id;
+    loaded.restored = Restored{.step = manifest->id.step,
+                               .uri = store.uri_of(folder_key(manifest->id)),
+                               .values = manifest->values,
+                               .world_size = static_cast<std::int64_t>(manifest->receipts.size()),
+                               .is_complete = manifest->is_complete,
+                               .skipped = loaded.skipped};
+    return loaded;
   }
+}
+
+Result<Loaded> load_own(const RunContext& context, Result<Search>& search, std::span<const HostEntry> entries) {
+  auto loaded = load_newest(context, context.store, search, entries);
+  if (!loaded || loaded->restored) return loaded;
+  if (loaded->has_lost) {
+    return fail(ErrorKind::corrupt,
+                fmt::format("none of the {} checkpoints in {} is whole: mend one, {}choose another checkpoint.uri. The "
+                            "newest: {}",
+                            loaded->skipped.size(), context.store.uri_of(""),
+                            context.resumes_others ? "set checkpoint.resume: none to begin afresh, or " : "or ",
+                            loaded->skipped.front()));
+  }
+  // Who restores one of them says what was skipped; nobody else would here.
+  for (const std::string& reason : loaded->skipped) {
+    if (context.is_rank0())
+      logging::warn("no checkpoint was ever finished: this run does not go on from one", {{"error", reason}});
+  }
+  return loaded;
+}
+
+Result<std::optional<Restored>> load_origin(const RunContext& context, std::span<const HostEntry> entries) {
+  const Origin& origin = *context.origin;
+  const std::string place = origin.store.uri_of(origin.id ? folder_key(*origin.id) : "");
+  Result<Search> search = fail(ErrorKind::internal, "only rank 0 searches");
+  if (context.is_rank0()) search = Search::begin(origin);
+  auto loaded = load_newest(context, origin.store, search, entries);
+  if (!loaded) return fail(fmt::format("beginning from {}", place), loaded.error());
+  if (loaded->restored) return std::move(loaded->restored);
+  const bool is_there = !loaded->skipped.empty();
+  return fail(is_there ? ErrorKind::corrupt : ErrorKind::not_found,
+              fmt::format("beginning from {}: {}", place,
+                          is_there ? "no checkpoint there is whole. The newest: " + loaded->skipped.front()
+                                   : "there is no complete checkpoint"));
 }
 
 // Each rank looks for the claim itself: a folder that is not shared, or a rank's own missing credentials, show here and
@@ -134,11 +151,14 @@ Result<Claim> claim_together(const RunContext& context, const Result<Search>& se
 Result<Resumption> restore_once(const RunContext& context, std::span<const HostEntry> entries) {
   Result<Search> search = fail(ErrorKind::internal, "only rank 0 searches");
   if (context.is_rank0()) search = Search::begin(context);
-  auto loaded = load_newest(context, search, entries);
-  if (!loaded) return tl::unexpected(loaded.error());
-  const auto claim = claim_together(context, search, loaded->id);
+  const auto own = load_own(context, search, entries);
+  if (!own) return tl::unexpected(own.error());
+  Result<std::optional<Restored>> restored = own->restored;
+  if (!own->restored && context.origin) restored = load_origin(context, entries);
+  if (!restored) return tl::unexpected(restored.error());
+  const auto claim = claim_together(context, search, own->id);
   if (!claim) return tl::unexpected(claim.error());
-  Resumption resumption{.restored = std::move(loaded->restored), .claim = *claim, .claims = {}};
+  Resumption resumption{.restored = std::move(*restored), .claim = *claim, .claims = {}};
   if (context.is_rank0()) {
     resumption.claims = search->inventory().claims;
     resumption.claims.push_back(*claim);

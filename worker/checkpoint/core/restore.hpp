@@ -30,12 +30,13 @@ struct Resumption {
   std::vector<Claim> claims;         ///< All of the prefix's with this run's; on rank 0 only.
 };
 
-/// Fills `entries` from the newest checkpoint that counts and is whole, and claims the next generation. Collective.
+/// Fills `entries` from the newest checkpoint that counts and is whole, else from the context's origin where that is
+/// given, and claims the next generation. Collective.
 /// Damage (corrupt, not_found) moves all ranks to the checkpoint before; anything else, such as a store that cannot be
 /// reached or a disk that fails, is the outcome, so that an outage costs no progress. What `entries` hold after a
 /// failure, or where there was nothing, is not to be used. ErrorKind::conflict: a newer attempt of this job has begun.
 /// invalid: the prefix is another job's, which is named, or the state is of another model. corrupt: there are complete
-/// checkpoints, and none is whole.
+/// checkpoints, and none is whole. not_found: the origin has none.
 [[nodiscard]] Result<Resumption> restore_state(const RunContext& context, std::span<const HostEntry> entries);
 
 }  // namespace trainyard::checkpoint

@@ -1,15 +1,23 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "common/clock.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/core/data_file.hpp"
 #include "worker/checkpoint/core/identity.hpp"
 #include "worker/checkpoint/core/keep.hpp"
+#include "worker/checkpoint/core/layout.hpp"
 #include "worker/dist/communicator.hpp"
 
 namespace trainyard::checkpoint {
+
+/// Where a run may begin from: a place that is only read, and where nothing is claimed.
+struct Origin {
+  storage::Store& store;
+  std::optional<CheckpointId> id;  ///< This one, whether or not it counts there. Nothing: the newest that counts.
+};
 
 /// What saving and restoring work with. The references outlive it.
 struct RunContext {
@@ -20,6 +28,8 @@ struct RunContext {
   Keep keep;
   std::uint64_t chunk_bytes_max = shard_chunk_bytes_max;  ///< As write_share() takes it.
   bool resumes_others = true;  ///< false: only what runs of the same job_uid and fingerprint saved is resumed.
+
+  std::optional<Origin> origin{};  ///< For a run that finds nothing to go on from under its own prefix.
 
   [[nodiscard]] bool is_rank0() const { return communicator.rank() == 0; }
 };

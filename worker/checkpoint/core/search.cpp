@@ -17,16 +17,14 @@ bool is_our_own(const Identity& other, const Identity& ours) {
   return is_same_life(other, ours) && other.fingerprint == ours.fingerprint;
 }
 
-Result<void> check_may_resume(const RunContext& context, const Manifest& manifest) {
-  if (is_same_life(manifest.identity, context.identity) ||
-      manifest.identity.fingerprint == context.identity.fingerprint)
-    return {};
+Result<void> check_may_resume(const storage::Store& store, const Identity& resumer, const Manifest& manifest) {
+  if (is_same_life(manifest.identity, resumer) || manifest.identity.fingerprint == resumer.fingerprint) return {};
   return fail(
       ErrorKind::invalid,
       fmt::format(
           "{} was saved by job {} with another model or other data: set checkpoint.resume: none to begin afresh "
           "there, or choose another checkpoint.uri",
-          context.store.uri_of(folder_key(manifest.id)), manifest.identity.job));
+          store.uri_of(folder_key(manifest.id)), manifest.identity.job));
 }
 
 }  // namespace
@@ -38,7 +36,7 @@ bool is_damage(ErrorKind kind) {
 Result<Search> Search::begin(const RunContext& context) {
   auto inventory = take_inventory(context.store);
   if (!inventory) return tl::unexpected(inventory.error());
-  Search search{std::move(*inventory)};
+  Search search{context.store, context.identity, std::move(*inventory)};
   if (auto may = check_may_follow(search.inventory_, context.identity, context.store); !may)
     return tl::unexpected(may.error());
   std::vector<CheckpointId>& left = search.left_;
@@ -53,20 +51,30 @@ Result<Search> Search::begin(const RunContext& context) {
   return search;
 }
 
-Result<Search::Offer> Search::next(const RunContext& context) {
+Result<Search> Search::begin(const Origin& origin) {
+  auto inventory = take_inventory(origin.store);
+  if (!inventory) return tl::unexpected(inventory.error());
+  Search search{origin.store, std::nullopt, std::move(*inventory)};
+  search.left_ = origin.id ? std::vector{*origin.id} : counting(search.inventory_.complete, search.inventory_.claims);
+  std::reverse(search.left_.begin(), search.left_.end());
+  return search;
+}
+
+Result<Search::Offer> Search::next() {
   Offer offer;
   while (!left_.empty()) {
     const CheckpointId id = left_.back();
     left_.pop_back();
-    const auto text = storage::get_text(context.store, manifest_key(id));
+    const auto text = storage::get_text(*store_, manifest_key(id));
     const auto manifest = text.and_then(parse_manifest);
     const auto whole = manifest.and_then([&](const Manifest& m) { return check_files(inventory_, m, id); });
     if (whole) {
-      if (auto good = check_may_resume(context, *manifest); !good) return tl::unexpected(good.error());
+      const auto may = resumer_ ? check_may_resume(*store_, *resumer_, *manifest) : Result<void>{};
+      if (!may) return tl::unexpected(may.error());
       offer.manifest_text = *text;
       return offer;
     }
-    const std::string uri = context.store.uri_of(folder_key(id));
+    const std::string uri = store_->uri_of(folder_key(id));
     if (!is_damage(whole.error().kind)) return fail(uri, whole.error());
     offer.skipped.push_back(fmt::format("{}: {}", uri, whole.error().message));
     offer.has_lost = offer.has_lost || !text || !is_torn(*text);

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/result.hpp"
+#include "worker/checkpoint/core/identity.hpp"
 #include "worker/checkpoint/core/inventory.hpp"
 #include "worker/checkpoint/core/run_context.hpp"
 
@@ -14,11 +17,13 @@ namespace trainyard::checkpoint {
 /// cannot be used.
 [[nodiscard]] bool is_damage(ErrorKind kind);
 
-/// Rank 0's look through a prefix for what may be resumed, newest first.
+/// Rank 0's look through a prefix for what may be resumed, newest first. The stores outlive it.
 class Search {
  public:
-  /// Errors as of check_may_follow().
+  /// Of the run's own prefix. Errors as of check_may_follow().
   [[nodiscard]] static Result<Search> begin(const RunContext& context);
+  /// Of what any job saved there.
+  [[nodiscard]] static Result<Search> begin(const Origin& origin);
 
   struct Offer {
     std::string manifest_text;         ///< Empty: there is no other.
@@ -26,14 +31,17 @@ class Search {
     bool has_lost = false;             ///< One of these had been complete, and was not merely never finished.
   };
   /// The next manifest whose files are all there in their sizes. ErrorKind::invalid when it is of a job with another
-  /// model or data.
-  [[nodiscard]] Result<Offer> next(const RunContext& context);
+  /// model or data, under the run's own prefix.
+  [[nodiscard]] Result<Offer> next();
 
   [[nodiscard]] const Inventory& inventory() const { return inventory_; }
 
  private:
-  explicit Search(Inventory inventory) : inventory_(std::move(inventory)) {}
+  Search(storage::Store& store, std::optional<Identity> resumer, Inventory inventory)
+      : store_(&store), resumer_(std::move(resumer)), inventory_(std::move(inventory)) {}
 
+  storage::Store* store_;
+  std::optional<Identity> resumer_;  // Nothing: whoever resumes, any job's will do.
   Inventory inventory_;
   std::vector<CheckpointId> left_;  // Oldest first: the next is taken off the end.
 };

@@ -27,6 +27,7 @@ class TestRun {
   Keep keep{.last = 2, .every_steps = {}, .every_epochs = {}, .best = {}};
   std::uint64_t chunk_bytes_max = shard_chunk_bytes_max;
   bool resumes_others = true;
+  std::optional<Origin> origin;
   std::function<nlohmann::json(std::int64_t step)> values_of;
   std::function<void(TestState&)> extend;  ///< Adds to what the state holds.
   dist::Communicator* communicator = &single_;
@@ -49,7 +50,8 @@ class TestRun {
                             .identity = identity,
                             .keep = keep,
                             .chunk_bytes_max = chunk_bytes_max,
-                            .resumes_others = resumes_others});
+                            .resumes_others = resumes_others,
+                            .origin = origin});
     return run_->restore(state.entries());
   }
 

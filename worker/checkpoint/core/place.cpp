@@ -1,4 +1,4 @@
-#include "worker/checkpoint/interchange/place.hpp"
+#include "worker/checkpoint/core/place.hpp"
 
 namespace trainyard::checkpoint {
 
