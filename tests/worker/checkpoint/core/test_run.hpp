@@ -63,9 +63,7 @@ class TestRun {
 
   Result<void> end() { return run_->end(); }
 
-  [[nodiscard]] bool holds_state_after(std::int64_t step) const {
-    return state == make_state(step);
-  }
+  [[nodiscard]] bool holds_state_after(std::int64_t step) const { return state == make_state(step); }
   [[nodiscard]] TestState make_state(std::int64_t step) const {
     TestState made{communicator->rank()};
     if (extend) extend(made);
