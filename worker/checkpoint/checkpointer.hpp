@@ -58,11 +58,12 @@ class Checkpointer {
   virtual ~Checkpointer() = default;
 
   /// Loads the newest checkpoint that counts into `state`'s tensors, else that of the spec's `resume_uri`, or
-  /// says that there is none; the tensors stay as they are then, and are not to be used after an error. The generation is claimed here, after the choice, so that
-  /// the claim records what was resumed from. A checkpoint that is torn or tampered with is skipped for the one before.
-  /// Needs host memory beside the state only for what lies on a device or not contiguously. ErrorKind::conflict when a
-  /// newer attempt of this job has begun already (`fenced`), invalid when the prefix is that of another job that has
-  /// not ended, or of one with another model or data, cancelled when the ranks have lost each other.
+  /// says that there is none; the tensors stay as they are then, and are not to be used after an error. The generation
+  /// is claimed here, after the choice, so that the claim records what was resumed from. A checkpoint that is torn or
+  /// tampered with is skipped for the one before. Needs host memory beside the state only for what lies on a device or
+  /// not contiguously. ErrorKind::conflict when a newer attempt of this job has begun already (`fenced`), invalid when
+  /// the prefix is that of another job that has not ended, or of one with another model or data, cancelled when the
+  /// ranks have lost each other.
   [[nodiscard]] virtual Result<std::optional<Restored>> restore(State& state) = 0;
 
   /// Copies what this rank writes of `state` and returns: `state` may change at once, and a thread of the checkpointer

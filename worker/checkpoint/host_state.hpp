@@ -11,8 +11,8 @@
 
 namespace trainyard::checkpoint {
 
-/// What this rank holds of a state's entries, as contiguous bytes in host memory that a checkpoint is read into: the tensors' own memory where
-/// they have such, else memory beside them.
+/// What this rank holds of a state's entries, as contiguous bytes in host memory that a checkpoint is read into: the
+/// tensors' own memory where they have such, else memory beside them.
 class HostState {
  public:
   /// Of the entries that are kept beside their tensors, only each rank's own hold what the tensors do: a checkpoint may

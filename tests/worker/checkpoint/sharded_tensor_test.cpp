@@ -85,7 +85,7 @@ TEST(ShardedTensors, AreRestoredInPlaceByAnotherNumberOfRanks) {
 TEST(ShardedTensors, AreDescribedWholeAndHeldInPart) {
   const Cut cut{.begin = 2, .end = 5};
   const State state = state_of(rows_of(whole_tensor(), cut), cut);
-  const auto host = HostState::copy_of(state);
+  const auto host = HostState::of(state);
   ASSERT_TRUE(host) << host.error().message;
   Staging staging{1, 3};
   ASSERT_TRUE(staging.copy(state));
@@ -108,7 +108,7 @@ TEST(ShardedTensors, GetNewBuffersWhenTheRanksDivideThemOtherwise) {
 }
 
 TEST(ShardedTensors, HaveRows) {
-  const auto refused = HostState::copy_of(state_of(at::ones({}), {.begin = 0, .end = 1}));
+  const auto refused = HostState::of(state_of(at::ones({}), {.begin = 0, .end = 1}));
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("optimizer.shard cannot be sharded: it is a scalar"));
 }
