@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -28,7 +31,7 @@ class TestState {
   /// As on a device that has a generator of its own.
   void add_device_generator() {
     add("rng.cuda", Placement::per_rank, "U8", {16}, 1);
-    set(-1);
+    fill(entries_.size() - 1, -1);
   }
 
   /// `shape` is the whole tensor's, whose bytes are the same however it is cut; this rank holds `rows`.
@@ -39,20 +42,12 @@ class TestState {
     entry.rows = rows;
     bytes_.back().resize((rows.end - rows.begin) * row_bytes(entry.info));
     entry.bytes = bytes_.back();
-    set(-1);
+    fill(entries_.size() - 1, -1);
   }
 
   /// Makes this the state after `step` steps.
   void set(std::int64_t step) {
-    for (std::size_t i = 0; i < bytes_.size(); ++i) {
-      const bool is_own = entries_[i].info.placement == Placement::per_rank;
-      std::uint64_t word =
-          1000 * i + 7 * static_cast<std::uint64_t>(step + 1) + (is_own ? 3 + static_cast<std::uint64_t>(rank_) : 1);
-      const auto next = [&] { return word = word * 6364136223846793005U + 1442695040888963407U; };
-      const std::uint64_t others = held_rows(entries_[i]).begin * row_bytes(entries_[i].info);
-      for (std::uint64_t skipped = 0; skipped < others; ++skipped) next();
-      for (std::byte& byte : bytes_[i]) byte = static_cast<std::byte>(next() >> 56);
-    }
+    for (std::size_t i = 0; i < bytes_.size(); ++i) fill(i, step);
   }
 
   [[nodiscard]] std::span<const HostEntry> entries() const { return entries_; }
@@ -70,6 +65,35 @@ class TestState {
                                  .shape = std::move(shape),
                                  .bytes = bytes},
                         .bytes = bytes_.back()});
+  }
+
+  // A byte depends on its place in the whole tensor, so that a cut shows the same bytes.
+  void fill(std::size_t i, std::int64_t step) {
+    const bool is_own = entries_[i].info.placement == Placement::per_rank;
+    const std::uint64_t seed =
+        1000 * i + 7 * static_cast<std::uint64_t>(step + 1) + (is_own ? 3 + static_cast<std::uint64_t>(rank_) : 1);
+    std::uint64_t place = 127 * seed + held_rows(entries_[i]).begin * row_bytes(entries_[i].info);
+    for (std::span<std::byte> left{bytes_[i]}; !left.empty();) {
+      const auto piece = std::span{noise()}.subspan(place % noise().size());
+      const std::size_t bytes = std::min(piece.size(), left.size());
+      std::copy_n(piece.begin(), bytes, left.begin());
+      left = left.subspan(bytes);
+      place += bytes;
+    }
+  }
+
+  // Copied, since under a sanitizer most of a test's time would go into making bytes.
+  static const std::array<std::byte, 65521>& noise() {
+    static const auto bytes = [] {
+      std::array<std::byte, 65521> made{};
+      std::uint64_t word = 0;
+      for (std::byte& byte : made) {
+        word = word * 6364136223846793005U + 1442695040888963407U;
+        byte = static_cast<std::byte>(word >> 56);
+      }
+      return made;
+    }();
+    return bytes;
   }
 
   std::int64_t rank_;
