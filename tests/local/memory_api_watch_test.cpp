@@ -14,7 +14,7 @@ using kube::WatchEvent;
 using kube::WatchEventType;
 using namespace std::chrono_literals;
 
-json a_pod(const std::string& name, const json& labels = json::object()) {
+json labelled_pod(const std::string& name, const json& labels = json::object()) {
   return {{"metadata", {{"name", name}, {"labels", labels}}},
           {"spec", {{"containers", json::array({{{"name", "worker"}}})}}}};
 }
@@ -58,8 +58,8 @@ class MemoryApiWatchTest : public testing::Test {
 using Events = std::vector<std::string>;
 
 TEST_F(MemoryApiWatchTest, TellsWhatHappenedAfterAVersionAndEndsWithABookmark) {
-  create(a_pod("a"));
-  create(a_pod("b"));
+  create(labelled_pod("a"));
+  create(labelled_pod("b"));
   label("a", {{"x", "y"}});
   ASSERT_TRUE(api_.remove(kube::pods, "default", "b"));
   EXPECT_EQ(events_after("1"), (Events{"+b", "~a", "-b", "@4"}));
@@ -67,21 +67,21 @@ TEST_F(MemoryApiWatchTest, TellsWhatHappenedAfterAVersionAndEndsWithABookmark) {
 }
 
 TEST_F(MemoryApiWatchTest, WithoutAVersionTellsFirstWhatThereIs) {
-  create(a_pod("a"));
+  create(labelled_pod("a"));
   label("a", {{"x", "y"}});
   EXPECT_EQ(events_after(""), (Events{"+a", "@2"}));
   EXPECT_EQ(events_after("0"), (Events{"+a", "@2"}));
 }
 
 TEST_F(MemoryApiWatchTest, AnObjectThatLeavesTheSelectionIsToldAsDeleted) {
-  create(a_pod("a", {{"team", "vision"}}));
+  create(labelled_pod("a", {{"team", "vision"}}));
   label("a", {{"team", "speech"}});
   label("a", {{"team", "vision"}});
   EXPECT_EQ(events_after("1", "team=vision"), (Events{"-a", "+a", "@3"}));
 }
 
 TEST_F(MemoryApiWatchTest, AVersionBeforeTheKeptHistoryIsGone) {
-  for (const auto* name : {"a", "b", "c", "d", "e", "f"}) create(a_pod(name));
+  for (const auto* name : {"a", "b", "c", "d", "e", "f"}) create(labelled_pod(name));
   const auto ignore = [](const WatchEvent&) {};
   EXPECT_EQ(api_.watch(kube::pods, {.resource_version = "1", .timeout = 0s}, ignore, {}).error().kind, ErrorKind::gone);
   EXPECT_EQ(events_after("2"), (Events{"+c", "+d", "+e", "+f", "@6"}));
@@ -103,7 +103,7 @@ TEST_F(MemoryApiWatchTest, AStopWakesAWatchThatWaits) {
       ended = api_.watch(
           kube::pods, {}, [&](const WatchEvent&) { is_watching.set_value(); }, stop);
     }};
-    create(a_pod("a"));
+    create(labelled_pod("a"));
     is_watching.get_future().wait();
   }
   ASSERT_FALSE(ended);
@@ -148,8 +148,8 @@ TEST_F(MemoryApiWatchTest, ConcurrentWritersAreSeenInOneOrderByEveryWatcher) {
     for (int writer = 0; writer < writers; ++writer) {
       threads.emplace_back([&api, writer] {
         for (int pod = 0; pod < pods_of_each; ++pod) {
-          EXPECT_TRUE(
-              api.create(kube::pods, "default", a_pod("p-" + std::to_string(writer) + "-" + std::to_string(pod))));
+          EXPECT_TRUE(api.create(kube::pods, "default",
+                                 labelled_pod("p-" + std::to_string(writer) + "-" + std::to_string(pod))));
         }
       });
     }

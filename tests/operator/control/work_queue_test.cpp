@@ -15,33 +15,33 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const ObjectKey a{"ns", "a"};
-const ObjectKey b{"ns", "b"};
+const ObjectKey first_key{"ns", "a"};
+const ObjectKey second_key{"ns", "b"};
 
 TEST(WorkQueue, WakesAWorkerForAKey) {
   WorkQueue queue;
   std::stop_source stop;
   auto taken = std::async(std::launch::async, [&] { return queue.take(stop.get_token()); });
-  queue.add(a);
-  EXPECT_EQ(taken.get(), a);
+  queue.add(first_key);
+  EXPECT_EQ(taken.get(), first_key);
 }
 
 TEST(WorkQueue, WakesAWorkerThatWaitsForALaterKey) {
   WorkQueue queue;
   std::stop_source stop;
-  queue.add_after(a, hours{1});
+  queue.add_after(first_key, hours{1});
   auto taken = std::async(std::launch::async, [&] { return queue.take(stop.get_token()); });
-  queue.add(b);
-  EXPECT_EQ(taken.get(), b);
+  queue.add(second_key);
+  EXPECT_EQ(taken.get(), second_key);
 }
 
 TEST(WorkQueue, GivesAKeyAgainAfterItsDelay) {
   WorkQueue queue;
   std::stop_source stop;
-  queue.add(a);
-  ASSERT_EQ(queue.take(stop.get_token()), a);
-  queue.succeed_until(a, milliseconds{1});
-  EXPECT_EQ(queue.take(stop.get_token()), a);
+  queue.add(first_key);
+  ASSERT_EQ(queue.take(stop.get_token()), first_key);
+  queue.succeed_until(first_key, milliseconds{1});
+  EXPECT_EQ(queue.take(stop.get_token()), first_key);
 }
 
 TEST(WorkQueue, WaitsLongerAfterEachFailureAndAsLongAsItWasTold) {
@@ -49,23 +49,23 @@ TEST(WorkQueue, WaitsLongerAfterEachFailureAndAsLongAsItWasTold) {
       {.keys_max = 10, .backoff = {.initial = seconds{1}, .max = hours{1}, .factor = 2.0, .jitter_share = 0.0}}};
   std::stop_source stop;
   const auto fail_once = [&](std::optional<milliseconds> retry_after) {
-    queue.add(a);  // sooner than the backoff, as a watch event is
-    EXPECT_EQ(queue.take(stop.get_token()), a);
-    return queue.fail(a, retry_after);
+    queue.add(first_key);  // sooner than the backoff, as a watch event is
+    EXPECT_EQ(queue.take(stop.get_token()), first_key);
+    return queue.fail(first_key, retry_after);
   };
   EXPECT_EQ(fail_once({}), seconds{1});
   EXPECT_EQ(fail_once({}), seconds{2});
   EXPECT_EQ(fail_once(seconds{30}), seconds{30});
   EXPECT_EQ(fail_once(seconds{1}), seconds{8});
-  queue.add(a);
-  ASSERT_EQ(queue.take(stop.get_token()), a);
-  queue.succeed(a);
+  queue.add(first_key);
+  ASSERT_EQ(queue.take(stop.get_token()), first_key);
+  queue.succeed(first_key);
   EXPECT_EQ(fail_once({}), seconds{1});
 }
 
 TEST(WorkQueue, LetsEveryWorkerGoWhenAskedToStop) {
   WorkQueue queue;
-  queue.add_after(a, hours{1});
+  queue.add_after(first_key, hours{1});
   std::vector<std::jthread> workers;
   for (int worker = 0; worker < 3; ++worker) {
     workers.emplace_back([&](const std::stop_token& stop) { EXPECT_EQ(queue.take(stop), std::nullopt); });
