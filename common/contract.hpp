@@ -45,6 +45,8 @@ inline constexpr std::string_view env_store_port =
 inline constexpr std::string_view env_peer_port =
     "TRAINYARD_PEER_PORT";  ///< Heartbeats between launchers: rank 0's listens, on MASTER_ADDR.
 inline constexpr std::string_view env_status_port = "TRAINYARD_STATUS_PORT";  ///< This pod's /status and /metrics.
+/// Whoever has it may ask this pod for a checkpoint (POST /checkpoint below). A secret.
+inline constexpr std::string_view env_request_token = "TRAINYARD_REQUEST_TOKEN";
 inline constexpr std::string_view env_grace_seconds =
     "TRAINYARD_GRACE_SECONDS";  ///< terminationGracePeriodSeconds of this pod.
 inline constexpr std::string_view env_termination_log =
@@ -80,7 +82,8 @@ inline constexpr int exit_storage = 96;     ///< Storage failed for longer than 
 //    "progress": {"step": 120, ...}}
 // `rank`: the global rank that speaks. `culprit` and `culpritExitCode`: the global rank that it names as the cause,
 // where it knows one, and how that one ended, where its launcher has said so. `progress`: what the pod's first rank
-// reported last, in the words of /status: what happened after the last poll would be lost without it.
+// reported last, in the words of /status: what happened after the last poll would be lost without it. It carries the
+// `checkpointRequest` too.
 inline constexpr std::size_t termination_message_bytes_max = 4096;
 
 // `GET /status` on the status port answers one JSON object; fields that do not apply yet are left out:
@@ -88,6 +91,25 @@ inline constexpr std::size_t termination_message_bytes_max = 4096;
 //   "Done",
 //    "epoch", "epochs", "step", "totalSteps", "loss", "samplesPerSecond", "etaSeconds", "accuracy",
 //    "checkpoint": {"step", "uri", "time", "bytes", "durationSeconds"}, "checkpointError": why the last save failed,
+//    "checkpointRequest": {"id", "then": "continue" | "exit", "state": "Pending" | "Done" | "Failed", "step", "uri",
+//    "message"}: the last one asked for, absent before the first; step and uri once it is Done, message when it Failed,
 //    "waitingFor": "rank 1 of 2 has not come (12 s)"}. A number that is not finite is null: JSON has no other word.
+
+// `POST /checkpoint` on rank 0's status port asks for a checkpoint of the present state, with
+// `Authorization: Bearer <TRAINYARD_REQUEST_TOKEN>` and the body {"id": ..., "then": "continue" | "exit"}; `then` may
+// be left out: continue. All ranks save the same step; with "exit" they end with it as on SIGTERM. One that is asked
+// for before training begins is taken and stays Pending until it does; one that comes while another checkpoint is
+// written waits for that one and gets its own. If rank 0 ends before it has answered, the request is lost with it.
+// Every answer is a JSON object:
+//   202 {"id", "state": "Pending"}   newly taken
+//   200 {"id", "then", "state", ...} the record as in /status: this id is the last one taken. Any number of times
+//   400 {"error"}                    the body is wrong
+//   401 {"error"}                    the token is wrong or missing
+//   403 {"error"}                    TRAINYARD_REQUEST_TOKEN is not set in this pod: nobody may ask
+//   409 {"error", "id"}              the request `id` is still Pending
+//   409 {"error"}                    not rank 0's pod, no checkpoint URI, or training has ended
+inline constexpr std::string_view checkpoint_request_path = "/checkpoint";
+inline constexpr std::string_view checkpoint_request_id_pattern = "[A-Za-z0-9._-]{1,63}";
+inline constexpr std::size_t checkpoint_request_bytes_max = 1024;  ///< Of the body.
 
 }  // namespace trainyard::contract

@@ -2,6 +2,7 @@
 
 #include "common/check.hpp"
 #include "local/admission.hpp"
+#include "operator/manager/request_key.hpp"
 
 namespace trainyard::local {
 namespace {
@@ -15,6 +16,7 @@ manager::ControllerOptions controller_options(LoopbackPorts& ports, const Cluste
   // Never pulled: the kubelet of this machine runs the worker program in its place.
   controller.reconciler.settings.worker_image_cpu = "trainyard-worker";
   controller.reconciler.settings.worker_image_cuda = "trainyard-worker";
+  controller.reconciler.settings.request_key = manager::make_request_key();
   // A person looks on, and the API server is next door.
   controller.reconciler.settings.progress_interval = std::chrono::seconds{1};
   controller.reconciler.instance = "trainyard";

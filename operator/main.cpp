@@ -21,6 +21,7 @@
 #include "operator/manager/controller.hpp"
 #include "operator/manager/health_server.hpp"
 #include "operator/manager/metrics.hpp"
+#include "operator/manager/request_key.hpp"
 
 namespace trainyard {
 namespace {
@@ -80,6 +81,7 @@ manager::ControllerOptions controller_options(const Flags& flags) {
   options.is_watching_nodes = flags.namespaces.empty();
   options.workers = flags.workers;
   options.reconciler.settings = flags.settings;
+  options.reconciler.settings.request_key = manager::make_request_key();
   options.reconciler.instance = host_name();
   return options;
 }

@@ -11,6 +11,7 @@
 #include "operator/plan/node_affinity.hpp"
 #include "operator/plan/owned_object.hpp"
 #include "operator/plan/rank_environment.hpp"
+#include "operator/plan/request_token.hpp"
 #include "operator/plan/security.hpp"
 #include "operator/plan/spec_hash.hpp"
 #include "operator/plan/volumes.hpp"
@@ -82,12 +83,15 @@ void add_default_environment(json& environment, const resource::TrainingJobSpec&
   }
 }
 
-void complete_worker(json& worker, const resource::TrainingJob& job, std::int64_t rank, const ClusterTraits& traits) {
+void complete_worker(json& worker, const resource::TrainingJob& job, std::int64_t rank, const ClusterTraits& traits,
+                     const Settings& settings) {
   const resource::TrainingJobSpec& spec = job.spec;
   if (needs_worker_image(spec)) worker["image"] = job.status.worker_image;
-  worker["env"] =
-      merge_environment(worker.value("env", json::array()),
-                        rank_environment(job, job.status.replicas.desired, rank, grace_seconds(spec), traits));
+  Environment ours = rank_environment(job, job.status.replicas.desired, rank, grace_seconds(spec), traits);
+  if (takes_requests(spec) && !settings.request_key.empty()) {
+    ours.emplace_back(contract::env_request_token, request_token(settings.request_key, job, rank));
+  }
+  worker["env"] = merge_environment(worker.value("env", json::array()), ours);
   add_default_environment(worker["env"], spec);
   if (spec.checkpoint && !spec.checkpoint->credentials_secret.empty()) {
     worker["envFrom"].push_back({{"secretRef", {{"name", spec.checkpoint->credentials_secret}}}});
@@ -111,7 +115,7 @@ json build_pod(const resource::TrainingJob& job, std::int64_t rank, const Cluste
   const resource::TrainingJobSpec& spec = job.spec;
   json pod_spec = spec.pod_template.value("spec", json::object());
   json& worker = choose_worker(pod_spec);
-  complete_worker(worker, job, rank, traits);
+  complete_worker(worker, job, rank, traits, settings);
   add_shared_memory(pod_spec, worker);
   if (spec.training && !spec.training->data.volume_claim.empty()) {
     add_data_claim(pod_spec, worker, spec.training->data.volume_claim);

@@ -11,6 +11,8 @@ struct Settings {
   std::string worker_image_cpu;   ///< For jobs that name no container and use no GPU. Empty: such a job is refused.
   std::string worker_image_cuda;  ///< The same for jobs with GPUs.
   std::vector<std::string> image_pull_secrets;  ///< For pods that run one of these images.
+  /// What pods' tokens are made of (request_token.hpp), a secret of this process. Empty: pods get none.
+  std::string request_key;
   /// A status in which nothing is new but how far the training is, is written no more often than this. News are written
   /// at once.
   std::chrono::milliseconds progress_interval{10'000};

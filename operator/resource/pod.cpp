@@ -1,5 +1,6 @@
 #include "operator/resource/pod.hpp"
 
+#include "common/contract.hpp"
 #include "operator/resource/field_reader.hpp"
 
 namespace trainyard::resource {
@@ -37,6 +38,15 @@ void read_containers(FieldReader& fields, std::string_view name, std::vector<Con
   });
 }
 
+/// Of all that a pod's containers are given only this is kept.
+void read_request_token(FieldReader& container, std::string& token) {
+  container.read_list("env", [&](FieldReader& variable) {
+    std::string name;
+    variable.read("name", name);
+    if (name == contract::env_request_token) variable.read("value", token);
+  });
+}
+
 }  // namespace
 
 Result<Pod> parse_pod(const nlohmann::json& object) {
@@ -48,7 +58,10 @@ Result<Pod> parse_pod(const nlohmann::json& object) {
   }
   std::optional<Error> problem;
   FieldReader fields{object, "", problem};
-  fields.read_object("spec", [&](FieldReader& spec) { spec.read("nodeName", pod.node_name); });
+  fields.read_object("spec", [&](FieldReader& spec) {
+    spec.read("nodeName", pod.node_name);
+    spec.read_list("containers", [&](FieldReader& container) { read_request_token(container, pod.request_token); });
+  });
   fields.read_object("status", [&](FieldReader& status) {
     status.read("phase", pod.phase, phase_names);
     status.read("podIP", pod.pod_ip);

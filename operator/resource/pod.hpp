@@ -46,8 +46,9 @@ struct Pod {
   PodPhase phase = PodPhase::pending;
   std::string node_name;
   std::string pod_ip;
-  std::string reason;   ///< status.reason: "Evicted", "NodeLost", ...
-  std::string message;  ///< status.message
+  std::string request_token;  ///< contract::env_request_token of its worker; empty: it has none.
+  std::string reason;         ///< status.reason: "Evicted", "NodeLost", ...
+  std::string message;        ///< status.message
   std::vector<PodCondition> conditions;
   std::vector<ContainerStatus> containers;
   std::vector<ContainerStatus> init_containers;

@@ -12,7 +12,8 @@ using nlohmann::json;
 TEST(ParsePod, KeepsWhatPlanningReads) {
   const auto pod = parse_pod(json::parse(R"({
       "metadata": {"name": "job-abcd-1-0", "namespace": "ns", "uid": "p0"},
-      "spec": {"nodeName": "node0", "containers": [{"name": "worker"}]},
+      "spec": {"nodeName": "node0", "containers": [{"name": "sidecar", "env": [{"name": "A", "value": "b"}]}, {"name": "worker",
+          "env": [{"name": "FROM", "valueFrom": {"fieldRef": {}}}, {"name": "TRAINYARD_REQUEST_TOKEN", "value": "abc"}]}]},
       "status": {
         "phase": "Failed", "podIP": "10.0.0.1", "reason": "Evicted", "message": "low on memory",
         "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": "m"},
@@ -28,6 +29,7 @@ TEST(ParsePod, KeepsWhatPlanningReads) {
   expected.phase = PodPhase::failed;
   expected.node_name = "node0";
   expected.pod_ip = "10.0.0.1";
+  expected.request_token = "abc";
   expected.reason = "Evicted";
   expected.message = "low on memory";
   expected.conditions = {{"DisruptionTarget", true, "TerminationByKubelet", "m"}, {"Ready", false, "", ""}};
