@@ -6,6 +6,7 @@
 #include "common/contract.hpp"
 #include "common/logging.hpp"
 #include "operator/control/interruptible_wait.hpp"
+#include "operator/plan/checkpoint_request.hpp"
 
 namespace trainyard::manager {
 namespace {
@@ -102,6 +103,8 @@ void Controller::on_job(const resource::TrainingJob& job) {
   const ObjectKey key{job.metadata.name_space, job.metadata.name};
   queue_.add(key);
   poller_.track(key);
+  // Somebody waits for it.
+  if (plan::request_to_send(job.status)) poller_.poll_now(key);
 }
 
 void Controller::on_node(const resource::Node& node) {

@@ -1,8 +1,10 @@
 #include "operator/manager/progress_poller.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "operator/manager/progress_reading.hpp"
+#include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/names.hpp"
 
 namespace trainyard::manager {
@@ -24,7 +26,23 @@ std::optional<resource::Pod> running_rank_0(const reconcile::Caches& caches, con
   return std::nullopt;
 }
 
+/// Whether it is news.
+bool note_answer(plan::ProgressReport& report, const resource::CheckpointRequest& answer) {
+  const auto known = std::ranges::find(report.requests, answer.id, &resource::CheckpointRequest::id);
+  if (known == report.requests.end()) {
+    report.requests.push_back(answer);
+    return true;
+  }
+  if (*known == answer) return false;
+  *known = answer;
+  return true;
+}
+
 }  // namespace
+
+Result<RankReply> post_request(const std::string& url, const RankPost& post, std::chrono::milliseconds deadline) {
+  return exchange_with_rank(url, post, deadline);
+}
 
 ProgressPoller::ProgressPoller(const reconcile::Caches& caches, const Clock& clock, plan::ClusterTraits traits,
                                StatusFetch fetch, OnReport on_report, PollerOptions options)
@@ -86,12 +104,32 @@ ProgressPoller::Outcome ProgressPoller::poll(const ObjectKey& key) {
   const auto answer = fetch_(*url, options_.deadline);
   auto report = answer ? read_progress(*answer, job->metadata.uid, job->status.attempt, clock_.now())
                        : Result<plan::ProgressReport>{tl::unexpected{answer.error()}};
+  const auto asked = ask(*job, *pod, report);
   if (!report) {
-    keep_silence(key, job->metadata.uid, job->status.attempt, report.error());
+    keep_silence(key, *job, asked, report.error());
     return Outcome::silent;
   }
+  if (asked) note_answer(*report, *asked);
   keep_report(key, job->metadata.uid, *std::move(report));
   return Outcome::answered;
+}
+
+std::optional<resource::CheckpointRequest> ProgressPoller::ask(const resource::TrainingJob& job,
+                                                               const resource::Pod& rank_0,
+                                                               const Result<plan::ProgressReport>& report) {
+  const auto id = plan::request_to_send(job.status);
+  const auto url = plan::request_url(traits_, rank_0);
+  if (!id || !url || rank_0.request_token.empty()) return std::nullopt;
+  // The address has changed hands: the token is not for whoever has it now.
+  if (!report && report.error().kind == ErrorKind::conflict) return std::nullopt;
+  const bool is_known =
+      report && std::ranges::find(report->requests, *id, &resource::CheckpointRequest::id) != report->requests.end();
+  if (is_known) return std::nullopt;
+  const nlohmann::json body{{"id", *id}};
+  const auto reply =
+      options_.post_request(*url, {.token = rank_0.request_token, .body = body.dump()}, options_.deadline);
+  // Whoever does not answer is asked again at the next poll.
+  return reply ? read_request_answer(*reply, *id) : std::nullopt;
 }
 
 ProgressPoller::Entry* ProgressPoller::entry_of(const ObjectKey& key, const std::string& job_uid) {
@@ -117,18 +155,23 @@ void ProgressPoller::keep_report(const ObjectKey& key, const std::string& job_ui
   on_report_(key);
 }
 
-void ProgressPoller::keep_silence(const ObjectKey& key, const std::string& job_uid, std::int64_t attempt,
-                                  const Error& error) {
+void ProgressPoller::keep_silence(const ObjectKey& key, const resource::TrainingJob& job,
+                                  const std::optional<resource::CheckpointRequest>& asked, const Error& error) {
   {
     const std::scoped_lock lock{mutex_};
-    Entry* const found = entry_of(key, job_uid);
+    Entry* const found = entry_of(key, job.metadata.uid);
     if (found == nullptr) return;
     Entry& entry = *found;
+    const std::int64_t attempt = job.status.attempt;
     if (entry.report.attempt != attempt) entry = Entry{.report = {.attempt = attempt}, .silent_since = {}};
+    bool is_news = asked && note_answer(entry.report, *asked);
     const Instant now = clock_.instant();
     if (!entry.silent_since) entry.silent_since = now;
-    if (now - *entry.silent_since < options_.silence_max || entry.report.unavailable_because == error.message) return;
-    entry.report.unavailable_because = error.message;
+    if (now - *entry.silent_since >= options_.silence_max && entry.report.unavailable_because != error.message) {
+      entry.report.unavailable_because = error.message;
+      is_news = true;
+    }
+    if (!is_news) return;
   }
   on_report_(key);
 }

@@ -4,7 +4,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +18,14 @@
 
 namespace trainyard::manager {
 
+/// POSTs to a rank. Any thread may call.
+using RequestPost =
+    std::function<Result<RankReply>(const std::string& url, const RankPost& post, std::chrono::milliseconds deadline)>;
+
+/// Over plain HTTP.
+[[nodiscard]] Result<RankReply> post_request(const std::string& url, const RankPost& post,
+                                             std::chrono::milliseconds deadline);
+
 struct PollerOptions {
   std::chrono::milliseconds interval{2'000};
   std::chrono::milliseconds deadline{1'000};      ///< Of one poll.
@@ -25,9 +33,11 @@ struct PollerOptions {
   std::chrono::milliseconds silent_interval_max{
       30'000};      ///< One that stays silent is asked ever more seldom, down to this.
   int workers = 4;  ///< Polls at a time: rank 0s that hang hold up no more than these.
+  RequestPost post_request = manager::post_request;
 };
 
-/// Asks rank 0 of each running job how far it is, and keeps what it answered last. Any thread may call.
+/// Asks rank 0 of each running job how far it is, and for the checkpoint that its status says is to be asked for; keeps
+/// what it answered last. Any thread may call.
 class ProgressPoller final : public reconcile::ProgressSource {
  public:
   using OnReport = std::function<void(const control::ObjectKey&)>;
@@ -43,6 +53,8 @@ class ProgressPoller final : public reconcile::ProgressSource {
 
   /// From now on the job is polled while it is in the cache and not over. Cheap to call again.
   void track(const control::ObjectKey& job);
+  /// The next poll of a job that is tracked is now.
+  void poll_now(const control::ObjectKey& job) { queue_.add(job); }
 
   [[nodiscard]] std::optional<plan::ProgressReport> last_report(std::string_view job_uid) const override;
 
@@ -55,11 +67,14 @@ class ProgressPoller final : public reconcile::ProgressSource {
 
   void run(const std::stop_token& stop);
   Outcome poll(const control::ObjectKey& key);
+  /// What rank 0 makes of the checkpoint that is to be asked for, where it has not said so in its report.
+  std::optional<resource::CheckpointRequest> ask(const resource::TrainingJob& job, const resource::Pod& rank_0,
+                                                 const Result<plan::ProgressReport>& report);
   /// The job's entry, for as long as mutex_ is held; none when it is tracked no more.
   Entry* entry_of(const control::ObjectKey& key, const std::string& job_uid);
   void keep_report(const control::ObjectKey& key, const std::string& job_uid, plan::ProgressReport report);
-  void keep_silence(const control::ObjectKey& key, const std::string& job_uid, std::int64_t attempt,
-                    const Error& error);
+  void keep_silence(const control::ObjectKey& key, const resource::TrainingJob& job,
+                    const std::optional<resource::CheckpointRequest>& asked, const Error& error);
   void forget(const control::ObjectKey& key);
 
   const reconcile::Caches& caches_;

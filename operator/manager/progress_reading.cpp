@@ -6,6 +6,19 @@
 #include <string>
 
 namespace trainyard::manager {
+namespace {
+
+std::string text_of(const nlohmann::json& object, const char* field) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(field);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
+}
+
+resource::CheckpointRequest refused(std::string_view id, std::string message) {
+  return {.id = std::string{id}, .state = resource::RequestState::failed, .message = std::move(message)};
+}
+
+}  // namespace
 
 Result<plan::ProgressReport> read_progress(std::string_view answer, std::string_view job_uid, std::int64_t attempt,
                                            Time now) {
@@ -22,6 +35,33 @@ Result<plan::ProgressReport> read_progress(std::string_view answer, std::string_
                             answering_attempt, answering_uid.substr(0, 64), attempt, job_uid));
   }
   return plan::read_progress_report(object, attempt, now);
+}
+
+std::optional<resource::CheckpointRequest> read_request_answer(const RankReply& reply, std::string_view id) {
+  const auto object = nlohmann::json::parse(reply.body, nullptr, /*allow_exceptions=*/false);
+  switch (reply.status) {
+    case 200:
+    case 202: {
+      auto record = plan::read_request_record(object);
+      return record && record->id == id ? std::move(record) : std::nullopt;
+    }
+    case 404:
+    case 405:
+    case 501:
+      return refused(id, "the container does not take checkpoint requests");
+    case 409:
+      if (!text_of(object, "id").empty()) return std::nullopt;  // Another one comes first.
+      break;
+    case 400:
+    case 401:
+    case 403:
+      break;
+    default:
+      return std::nullopt;
+  }
+  const std::string sentence = text_of(object, "error");
+  return refused(id, sentence.empty() ? fmt::format("rank 0 refused it: HTTP {}", reply.status)
+                                      : fmt::format("rank 0 refused it: {}", sentence));
 }
 
 }  // namespace trainyard::manager

@@ -6,18 +6,9 @@
 #include "operator/plan/names.hpp"
 
 namespace trainyard::plan {
+namespace {
 
-ClusterTraits kubernetes_traits() {
-  return {.address_of = [](const PodPlace& place) {
-    return PodAddress{.host = fmt::format("{}.{}.{}.svc", place.pod, place.service, place.name_space),
-                      .master_port = contract::default_master_port,
-                      .store_port = contract::default_store_port,
-                      .peer_port = contract::default_peer_port,
-                      .status_port = contract::default_status_port};
-  }};
-}
-
-std::optional<std::string> status_url(const ClusterTraits& traits, const resource::Pod& pod) {
+std::optional<std::string> url_of(const ClusterTraits& traits, const resource::Pod& pod, std::string_view path) {
   const std::int64_t attempt = attempt_of(pod);
   const std::int64_t rank = rank_of(pod);
   if (pod.pod_ip.empty() || attempt < 0 || rank < 0) return std::nullopt;
@@ -31,8 +22,28 @@ std::optional<std::string> status_url(const ClusterTraits& traits, const resourc
                        .attempt = attempt,
                        .rank = rank};
   const bool is_ipv6 = pod.pod_ip.find(':') != std::string::npos;
-  return fmt::format(fmt::runtime(is_ipv6 ? "http://[{}]:{}/status" : "http://{}:{}/status"), pod.pod_ip,
-                     traits.address_of(place).status_port);
+  return fmt::format(fmt::runtime(is_ipv6 ? "http://[{}]:{}{}" : "http://{}:{}{}"), pod.pod_ip,
+                     traits.address_of(place).status_port, path);
+}
+
+}  // namespace
+
+ClusterTraits kubernetes_traits() {
+  return {.address_of = [](const PodPlace& place) {
+    return PodAddress{.host = fmt::format("{}.{}.{}.svc", place.pod, place.service, place.name_space),
+                      .master_port = contract::default_master_port,
+                      .store_port = contract::default_store_port,
+                      .peer_port = contract::default_peer_port,
+                      .status_port = contract::default_status_port};
+  }};
+}
+
+std::optional<std::string> status_url(const ClusterTraits& traits, const resource::Pod& pod) {
+  return url_of(traits, pod, "/status");
+}
+
+std::optional<std::string> request_url(const ClusterTraits& traits, const resource::Pod& pod) {
+  return url_of(traits, pod, contract::checkpoint_request_path);
 }
 
 }  // namespace trainyard::plan

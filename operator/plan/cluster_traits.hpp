@@ -41,5 +41,7 @@ struct ClusterTraits {
 /// Where the operator polls the pod: "http://10.0.0.7:29503/status". Empty before the pod has an IP or when it is none
 /// of ours.
 [[nodiscard]] std::optional<std::string> status_url(const ClusterTraits& traits, const resource::Pod& pod);
+/// Where it is asked for a checkpoint: "http://10.0.0.7:29503/checkpoint". The same.
+[[nodiscard]] std::optional<std::string> request_url(const ClusterTraits& traits, const resource::Pod& pod);
 
 }  // namespace trainyard::plan

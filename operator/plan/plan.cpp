@@ -4,9 +4,11 @@
 
 #include "operator/plan/act.hpp"
 #include "operator/plan/attempt.hpp"
+#include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/clean_up.hpp"
 #include "operator/plan/decide.hpp"
 #include "operator/plan/draft.hpp"
+#include "operator/plan/member.hpp"
 #include "operator/plan/names.hpp"
 #include "operator/plan/progress.hpp"
 #include "operator/plan/refresh.hpp"
@@ -22,6 +24,7 @@ void plan_finished(const Observed& observed, Time now, Draft& draft) {
     return;
   }
   draft.look_again_in(left);
+  take_checkpoint_request(draft.status, observed, members_of(observed), now);
   draft.act(clean_up_finished(observed));
 }
 
@@ -30,6 +33,7 @@ void plan_unfinished(const Observed& observed, Time now, Draft& draft) {
   draft.status.observed_generation = observed.job.metadata.generation;
   const std::vector<Member> members = members_of(observed);
   take_reports(draft.status, observed, members, now);
+  take_checkpoint_request(draft.status, observed, members, now);
   if (draft.status.attempt > 0) count_members(members, draft.status);
   if (decide(observed, members, now, draft)) return draft.look_again_in(std::chrono::milliseconds{0});
   refresh_status(observed, members, now, draft);

@@ -68,7 +68,28 @@ ProgressReport read_progress_report(const json& object, std::int64_t attempt, Ti
   report.checkpoint = checkpoint(object);
   report.checkpoint_error = text(object, "checkpointError");
   report.waiting_for = text(object, "waitingFor");
+  if (const auto record = object.find("checkpointRequest"); record != object.end()) {
+    if (auto request = read_request_record(*record)) report.requests.push_back(*std::move(request));
+  }
   return report;
+}
+
+std::optional<resource::CheckpointRequest> read_request_record(const json& record) {
+  using resource::RequestState;
+  if (!record.is_object()) return std::nullopt;
+  const std::string id = text(record, "id");
+  const std::string name = text(record, "state");
+  if (id.empty()) return std::nullopt;
+  for (const RequestState state : {RequestState::pending, RequestState::done, RequestState::failed}) {
+    if (name != resource::to_string(state)) continue;
+    return resource::CheckpointRequest{.id = id,
+                                       .state = state,
+                                       .step = count(record, "step"),
+                                       .uri = text(record, "uri"),
+                                       .time = {},
+                                       .message = text(record, "message")};
+  }
+  return std::nullopt;
 }
 
 }  // namespace trainyard::plan

@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/clock.hpp"
 #include "operator/resource/training_job.hpp"
@@ -24,6 +25,8 @@ struct ProgressReport {
   std::optional<resource::CheckpointStatus> checkpoint;
   std::string checkpoint_error;  ///< Why the last save failed while training goes on; empty: it did not.
   std::string waiting_for;       ///< What rank 0 says it waits for before training begins.
+  /// What is known of checkpoints that were asked for: rank 0's own record, and its answer when it was asked last.
+  std::vector<resource::CheckpointRequest> requests;
   /// Why rank 0 has not answered for long enough to be told to the user; what stands above is then its last answer.
   /// Empty: it answers.
   std::string unavailable_because;
@@ -33,5 +36,8 @@ struct ProgressReport {
 /// The report in an object of the contract's words, as it was at `now`. Null is a number that is not finite; fields of
 /// another type than the contract's count as absent.
 [[nodiscard]] ProgressReport read_progress_report(const nlohmann::json& object, std::int64_t attempt, Time now);
+
+/// A `checkpointRequest` in the contract's words; empty where it is none.
+[[nodiscard]] std::optional<resource::CheckpointRequest> read_request_record(const nlohmann::json& record);
 
 }  // namespace trainyard::plan

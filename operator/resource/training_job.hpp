@@ -106,6 +106,19 @@ struct CheckpointStatus {
   bool operator==(const CheckpointStatus&) const = default;
 };
 
+enum class RequestState { pending, done, failed };
+
+/// What became of a checkpoint that was asked for.
+struct CheckpointRequest {
+  std::string id;
+  RequestState state = RequestState::pending;
+  std::optional<std::int64_t> step;
+  std::string uri;
+  std::optional<Time> time;  ///< When it was asked for; of one that is answered, when that was.
+  std::string message;
+  bool operator==(const CheckpointRequest&) const = default;
+};
+
 struct RestartCounts {
   std::int64_t application = 0;
   std::int64_t infrastructure = 0;
@@ -129,6 +142,7 @@ struct TrainingJobStatus {
   ReplicaCounts replicas;
   std::optional<Progress> progress;
   std::optional<CheckpointStatus> checkpoint;
+  std::optional<CheckpointRequest> checkpoint_request;  ///< The newest that a user asked for.
   RestartCounts restarts;  ///< Charged to the budgets; `infrastructure` goes back to 0 with a new checkpoint.
   std::int64_t attempts_without_progress = 0;
   std::optional<Time> restart_not_before;  ///< Backoff.
@@ -158,5 +172,6 @@ struct TrainingJob {
 
 [[nodiscard]] std::string_view to_string(Phase phase);
 [[nodiscard]] std::string_view to_string(Cause cause);
+[[nodiscard]] std::string_view to_string(RequestState state);
 
 }  // namespace trainyard::resource

@@ -25,6 +25,9 @@ constexpr EnumNames<Cause, 5> cause_names{{{"Application", Cause::application},
                                            {"Suspended", Cause::suspended},
                                            {"SpecChanged", Cause::spec_changed}}};
 
+constexpr EnumNames<RequestState, 3> request_state_names{
+    {{"Pending", RequestState::pending}, {"Done", RequestState::done}, {"Failed", RequestState::failed}}};
+
 constexpr NumberRange any_number{.min = -1e300};
 
 void put(json& object, std::string_view name, const std::string& value) {
@@ -99,6 +102,38 @@ json to_json(const CheckpointStatus& checkpoint) {
   put(object, "bytes", checkpoint.bytes);
   put(object, "durationSeconds", checkpoint.duration_seconds);
   return object;
+}
+
+CheckpointRequest read_request(FieldReader& fields) {
+  CheckpointRequest request;
+  fields.read("id", request.id);
+  fields.read("state", request.state, request_state_names);
+  fields.read("step", request.step);
+  fields.read("uri", request.uri);
+  fields.read("time", request.time);
+  fields.read("message", request.message);
+  return request;
+}
+
+json to_json(const CheckpointRequest& request) {
+  json object{{"id", request.id}, {"state", to_string(request.state)}};
+  put(object, "step", request.step);
+  put(object, "uri", request.uri);
+  put(object, "time", request.time);
+  put(object, "message", request.message);
+  return object;
+}
+
+/// What was asked for stands beside what there is.
+json checkpoint_json(const TrainingJobStatus& status) {
+  json object = status.checkpoint ? to_json(*status.checkpoint) : json::object();
+  if (status.checkpoint_request) object["request"] = to_json(*status.checkpoint_request);
+  return object;
+}
+
+void read_checkpoints(FieldReader& fields, TrainingJobStatus& status) {
+  if (fields.find("step") != nullptr) status.checkpoint = read_checkpoint(fields);
+  fields.read_object("request", [&](FieldReader& request) { status.checkpoint_request = read_request(request); });
 }
 
 AttemptRecord read_attempt(FieldReader& fields) {
@@ -179,7 +214,7 @@ Result<TrainingJobStatus> parse_status(const json& object) {
   fields.read("selector", status.selector);
   fields.read_object("replicas", [&](FieldReader& counts) { status.replicas = read_replicas(counts); });
   fields.read_object("progress", [&](FieldReader& progress) { status.progress = read_progress(progress); });
-  fields.read_object("checkpoint", [&](FieldReader& checkpoint) { status.checkpoint = read_checkpoint(checkpoint); });
+  fields.read_object("checkpoint", [&](FieldReader& checkpoint) { read_checkpoints(checkpoint, status); });
   fields.read_object("restarts", [&](FieldReader& restarts) {
     restarts.read("application", status.restarts.application);
     restarts.read("infrastructure", status.restarts.infrastructure);
@@ -214,7 +249,7 @@ json to_json(const TrainingJobStatus& status) {
   put(object, "stepText", status.step_text);
   put(object, "selector", status.selector);
   if (status.progress) object["progress"] = to_json(*status.progress);
-  if (status.checkpoint) object["checkpoint"] = to_json(*status.checkpoint);
+  if (json checkpoint = checkpoint_json(status); !checkpoint.empty()) object["checkpoint"] = std::move(checkpoint);
   // Backoff may be shorter than a second, so this one time keeps its fraction.
   if (status.restart_not_before) object["restartNotBefore"] = format_rfc3339_micro(*status.restart_not_before);
   if (!status.avoided_nodes.empty()) object["avoidedNodes"] = status.avoided_nodes;
@@ -228,6 +263,10 @@ json to_json(const TrainingJobStatus& status) {
 
 std::string_view to_string(Phase phase) {
   return std::ranges::find(phase_names, phase, &EnumName<Phase>::second)->first;
+}
+
+std::string_view to_string(RequestState state) {
+  return std::ranges::find(request_state_names, state, &EnumName<RequestState>::second)->first;
 }
 
 std::string_view to_string(Cause cause) {

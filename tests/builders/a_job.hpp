@@ -8,6 +8,8 @@ namespace trainyard::builders {
 
 /// When the tests' stories begin.
 inline constexpr Time start{std::chrono::sys_days{std::chrono::year{2026} / 11 / 21} + std::chrono::hours{10}};
+/// When things are decided in most of them.
+inline constexpr Time later = start + std::chrono::seconds{10};
 
 /// A valid job as the API server would give it, in ten words: two CPU pods of synthetic training, never looked at
 /// before.

@@ -67,5 +67,52 @@ TEST(ReadProgress, RefusesWhatIsNoObject) {
     EXPECT_EQ(read_progress(answer, "u", 2, now).error().kind, ErrorKind::corrupt);
 }
 
+TEST(ReadProgress, TakesTheRecordOfARequest) {
+  using resource::CheckpointRequest;
+  using resource::RequestState;
+  const auto requests = [](const std::string& record) { return read(R"(,"checkpointRequest":)" + record)->requests; };
+  using Requests = std::vector<CheckpointRequest>;
+  EXPECT_EQ(requests(R"({"id":"a","then":"continue","state":"Pending"})"), Requests{CheckpointRequest{.id = "a"}});
+  EXPECT_EQ(
+      requests(R"({"id":"a","state":"Done","step":7,"uri":"s3://b/step-7/g-1"})"),
+      (Requests{CheckpointRequest{.id = "a", .state = RequestState::done, .step = 7, .uri = "s3://b/step-7/g-1"}}));
+  EXPECT_EQ(requests(R"({"id":"a","state":"Failed","message":"no space"})"),
+            (Requests{CheckpointRequest{.id = "a", .state = RequestState::failed, .message = "no space"}}));
+  for (const char* wrong : {"7", "null", "[]", R"({"state":"Done"})", R"({"id":"a","state":"Soon"})", R"({"id":7})"})
+    EXPECT_EQ(requests(wrong), Requests{}) << wrong;
+}
+
+TEST(ReadRequestAnswer, TellsTakenFromRefusedFromLater) {
+  using resource::CheckpointRequest;
+  using resource::RequestState;
+  struct Row {
+    RankReply reply;
+    std::optional<CheckpointRequest> answer;
+  };
+  const auto refused = [](std::string message) {
+    return CheckpointRequest{.id = "a", .state = RequestState::failed, .message = std::move(message)};
+  };
+  const std::vector<Row> rows{
+      {{202, R"({"id":"a","state":"Pending"})"}, CheckpointRequest{.id = "a"}},
+      {{200, R"({"id":"a","then":"exit","state":"Done","step":7,"uri":"u"})"},
+       CheckpointRequest{.id = "a", .state = RequestState::done, .step = 7, .uri = "u"}},
+      {{200, R"({"id":"b","state":"Done"})"}, {}},
+      {{200, "a page of somebody else"}, {}},
+      {{409, R"({"error":"b is pending","id":"b"})"}, {}},
+      {{409, R"({"error":"training has ended"})"}, refused("rank 0 refused it: training has ended")},
+      {{400, R"({"error":"the body is wrong"})"}, refused("rank 0 refused it: the body is wrong")},
+      {{401, R"({"error":"wrong token"})"}, refused("rank 0 refused it: wrong token")},
+      {{403, ""}, refused("rank 0 refused it: HTTP 403")},
+      {{404, "not found"}, refused("the container does not take checkpoint requests")},
+      {{405, ""}, refused("the container does not take checkpoint requests")},
+      {{501, ""}, refused("the container does not take checkpoint requests")},
+      {{500, R"({"error":"oops"})"}, {}},
+      {{503, ""}, {}},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(read_request_answer(row.reply, "a"), row.answer) << row.reply.status << " " << row.reply.body;
+  }
+}
+
 }  // namespace
 }  // namespace trainyard::manager

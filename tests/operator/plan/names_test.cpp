@@ -29,6 +29,7 @@ TEST(StatusUrl, IsThePodsAddressAndStatusPort) {
   EXPECT_EQ(status_url(kubernetes_traits(), pod), "http://10.0.0.1:29503/status");
   pod.pod_ip = "fd00::7";
   EXPECT_EQ(status_url(kubernetes_traits(), pod), "http://[fd00::7]:29503/status");
+  EXPECT_EQ(request_url(kubernetes_traits(), pod), "http://[fd00::7]:29503/checkpoint");
   pod.pod_ip.clear();
   EXPECT_EQ(status_url(kubernetes_traits(), pod), std::nullopt);
 }

@@ -13,11 +13,10 @@ namespace {
 using builders::a_job;
 using builders::an_observed;
 using builders::first_sight;
+using builders::later;
 using builders::start;
 using resource::Phase;
 using namespace std::chrono_literals;
-
-const Time later = start + 10s;
 
 /// "create pod 0", "delete smoke-c0de-1-1", ...
 std::vector<std::string> words_of(const std::vector<Action>& actions) {

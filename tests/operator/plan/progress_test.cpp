@@ -14,11 +14,10 @@ namespace {
 
 using builders::a_job;
 using builders::an_observed;
+using builders::later;
 using builders::start;
 using resource::Phase;
 using namespace std::chrono_literals;
-
-const Time later = start + 10s;
 
 constexpr const char* last_words =
     R"({"reason":"Completed","exitCode":0,"rank":0,"message":"trained 900 steps","progress":)"

@@ -31,6 +31,12 @@ inline TrainingJobStatus a_full_status() {
                              .estimated_end = time};
   status.checkpoint = CheckpointStatus{
       .step = 400, .uri = "s3://models/a/step-400/g-2", .time = time, .bytes = 12, .duration_seconds = 1.5};
+  status.checkpoint_request = CheckpointRequest{.id = "before-lunch",
+                                                .state = RequestState::done,
+                                                .step = 401,
+                                                .uri = "s3://models/a/step-401/g-2",
+                                                .time = time,
+                                                .message = "m"};
   status.restarts = {.application = 1, .infrastructure = 2};
   status.attempts_without_progress = 1;
   status.restart_not_before = time + std::chrono::milliseconds{250};

@@ -18,6 +18,15 @@ TEST(ParseStatus, GivesBackWhatWasWrittenFromIt) {
   }
 }
 
+TEST(ParseStatus, TakesARequestWithoutACheckpointForNone) {
+  TrainingJobStatus status;
+  status.checkpoint_request = CheckpointRequest{.id = "a", .message = "not yet"};
+  const json object = to_json(status);
+  EXPECT_EQ(object.at("checkpoint"),
+            json::parse(R"({"request": {"id": "a", "state": "Pending", "message": "not yet"}})"));
+  EXPECT_EQ(parse_status(object), status);
+}
+
 TEST(ParseStatus, ReadsEveryPhaseAndCauseByItsName) {
   for (int value = 0; value <= static_cast<int>(Phase::failed); ++value) {
     const auto phase = static_cast<Phase>(value);

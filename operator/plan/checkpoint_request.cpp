@@ -1,0 +1,133 @@
+#include "operator/plan/checkpoint_request.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/contract.hpp"
+#include "operator/plan/attempt.hpp"
+#include "operator/plan/bounded_text.hpp"
+#include "operator/plan/request_token.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+using resource::CheckpointRequest;
+using resource::RequestState;
+
+constexpr std::size_t id_bytes_max = 63;
+
+bool is_id_character(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+
+/// What the annotation says; empty: no checkpoint is asked for.
+std::string wanted_id(const resource::TrainingJob& job) {
+  const auto found = job.metadata.annotations.find(std::string{checkpoint_request_annotation});
+  return found == job.metadata.annotations.end() ? std::string{} : found->second;
+}
+
+/// An id as the status can hold it. What is made of a wrong one is no id itself, so that no right one equals it.
+std::string shown_id(std::string id) {
+  if (is_request_id(id)) return id;
+  std::ranges::replace_if(
+      id, [](char c) { return !is_id_character(c); }, '?');
+  if (id.size() > id_bytes_max) id.replace(id_bytes_max - 1, std::string::npos, "?");
+  return id;
+}
+
+bool is_pending(const std::optional<CheckpointRequest>& request) {
+  return request && request->state == RequestState::pending;
+}
+
+void refuse(CheckpointRequest& request, std::string message, Time now) {
+  request.state = RequestState::failed;
+  request.message = std::move(message);
+  request.time = now;
+}
+
+/// Why the job can never do it; empty: it can.
+std::string fault_of(const resource::TrainingJob& job) {
+  if (!is_request_id(wanted_id(job))) {
+    return fmt::format("the annotation's value must match {}", contract::checkpoint_request_id_pattern);
+  }
+  if (is_finished(job.status)) return "the job has ended: nothing trains any more";
+  if (!job.spec.training) return "a container of your own does not take checkpoint requests";
+  if (!takes_requests(job.spec)) return "spec.checkpoint is not set: there is nowhere to save to";
+  return {};
+}
+
+bool is_rank_0_running(const std::vector<Member>& members) {
+  return !members.empty() && members.front().state == MemberState::running && !members.front().is_leaving;
+}
+
+/// Whether rank 0 is being asked.
+bool is_asked(const resource::TrainingJobStatus& status, const std::vector<Member>& members) {
+  return is_active(status) && is_rank_0_running(members) && !members.front().pod->request_token.empty();
+}
+
+std::string waiting_words(const resource::TrainingJobStatus& status, const std::vector<Member>& members) {
+  if (is_asked(status, members)) return "rank 0 is asked";
+  if (!is_active(status)) return "the job does not run: it is asked when it trains again";
+  if (!is_rank_0_running(members)) return "rank 0 does not run yet: it is asked when it does";
+  return "the pods of this attempt take no requests: the next attempt is asked";
+}
+
+/// The polled one first: last words came after it.
+std::vector<CheckpointRequest> reports_of(const resource::TrainingJobStatus& status, const Observed& observed,
+                                          const std::vector<Member>& members) {
+  std::vector<CheckpointRequest> reports;
+  const auto add = [&](const ProgressReport& report) {
+    if (report.attempt == status.attempt) {
+      reports.insert(reports.end(), report.requests.begin(), report.requests.end());
+    }
+  };
+  if (observed.progress) add(*observed.progress);
+  if (!members.empty() && members.front().ending && members.front().ending->progress) {
+    add(*members.front().ending->progress);
+  }
+  return reports;
+}
+
+void follow(CheckpointRequest& request, const std::vector<CheckpointRequest>& reports, std::string waiting, Time now) {
+  request.message = std::move(waiting);
+  for (const CheckpointRequest& report : reports) {
+    if (report.id != request.id) continue;
+    const auto asked_at = request.time;
+    request = report;
+    request.message = bounded_text(report.message);
+    request.time = report.state == RequestState::pending ? asked_at : now;
+    if (report.state == RequestState::pending && request.message.empty()) request.message = "rank 0 saves it";
+  }
+}
+
+}  // namespace
+
+bool is_request_id(std::string_view id) {
+  return !id.empty() && id.size() <= id_bytes_max && std::ranges::all_of(id, is_id_character);
+}
+
+std::optional<std::string> request_to_send(const resource::TrainingJobStatus& status) {
+  if (!is_active(status) || !is_pending(status.checkpoint_request)) return std::nullopt;
+  return status.checkpoint_request->id;
+}
+
+void take_checkpoint_request(resource::TrainingJobStatus& status, const Observed& observed,
+                             const std::vector<Member>& members, Time now) {
+  std::optional<CheckpointRequest>& request = status.checkpoint_request;
+  if (is_pending(request)) follow(*request, reports_of(status, observed, members), waiting_words(status, members), now);
+  if (is_pending(request) && is_finished(status)) refuse(*request, "the job ended before it was saved", now);
+  const std::string wanted = wanted_id(observed.job);
+  if (wanted.empty()) {
+    if (is_pending(request)) refuse(*request, "the annotation was taken away before there was an answer", now);
+    return;
+  }
+  const std::string id = shown_id(wanted);
+  if (request && request->id == id) return;
+  // Rank 0 takes one after the other.
+  if (is_pending(request) && is_asked(status, members)) return;
+  request = CheckpointRequest{.id = id, .time = now, .message = waiting_words(status, members)};
+  if (std::string fault = fault_of(observed.job); !fault.empty()) refuse(*request, std::move(fault), now);
+}
+
+}  // namespace trainyard::plan
