@@ -3,12 +3,15 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 #include "cli/checkpoint_folder.hpp"
 #include "cli/job_watch.hpp"
 #include "cli/progress_text.hpp"
+#include "cli/request_box.hpp"
 #include "local/cluster.hpp"
+#include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/names.hpp"
 
 namespace trainyard::cli {
@@ -36,10 +39,12 @@ class JobRun {
         options_(std::move(options)),
         consoles_(consoles),
         signals_(signals),
+        requests_(folder.path()),
         follower_(folder.logs(), options_.shown_logs) {}
 
   int run() {
     const Instant began = clock_.instant();
+    requests_.clear();
     local::Cluster cluster{clock_, {.kubelet = options_.kubelet}};
     if (const auto created = cluster.api().create(kube::training_jobs, name_space_, object_); !created) {
       consoles_.words.print("error: " + created.error().message);
@@ -55,6 +60,7 @@ class JobRun {
       watch.wait(look_interval);
       const auto job = watch.latest();
       if (job) tell(*job);
+      if (job) pass_request_on(*job, api);
       if (signals_.count() >= 2) {
         consoles_.words.print("Killed. The last complete checkpoint is where the next run goes on.");
         return 128 + signals_.first();
@@ -72,11 +78,48 @@ class JobRun {
     const std::filesystem::path shown_log_folder = options_.kubelet.has_separate_streams ? "" : folder_.logs();
     if (const std::string line = ended_attempt_line(told_, job.status, shown_log_folder); !line.empty())
       print_news(line);
+    if (const std::string line = request_line(told_, job.status); !line.empty()) print_news(line);
     if (const std::string line = phase_line(told_, job.status); !line.empty() && !options_.is_quiet) print_news(line);
     told_ = job.status;
     if (options_.is_quiet) return;
     const auto epochs = job.spec.training ? job.spec.training->epochs : std::nullopt;
     if (!is_over(job.status)) consoles_.words.show(progress_line(job.status, epochs, clock_.now()), clock_.instant());
+  }
+
+  /// What another process asks this run for becomes the job's annotation, as kubectl annotate would make it.
+  void pass_request_on(const TrainingJob& job, kube::Api& api) {
+    const auto id = requests_.next();
+    if (!id) return;
+    const auto& request = job.status.checkpoint_request;
+    if (request && request->id == *id) {
+      if (request->state != resource::RequestState::pending) answer(*request);
+      return;
+    }
+    if (std::exchange(annotated_, *id) == *id) return;
+    const nlohmann::json annotation{{std::string{plan::checkpoint_request_annotation}, *id}};
+    const auto patched = api.patch(kube::training_jobs, name_space_, name_, kube::PatchType::merge,
+                                   {{"metadata", {{"annotations", annotation}}}});
+    if (!patched) refuse(*id, patched.error().message);
+  }
+
+  void refuse(const std::string& id, const std::string& sentence) {
+    answer({.id = id, .state = resource::RequestState::failed, .message = sentence});
+  }
+
+  void refuse_the_rest() {
+    std::optional<std::string> refused;
+    // A folder that cannot be written any more keeps what is in it.
+    for (auto id = requests_.next(); id && id != refused; id = requests_.next()) {
+      refuse(*id, "the run ended before it was saved");
+      refused = id;
+    }
+  }
+
+  void answer(const resource::CheckpointRequest& answer) {
+    if (const auto written = requests_.answer(answer); !written) {
+      consoles_.words.print("error: " + written.error().message);
+      requests_.withdraw(answer.id);
+    }
   }
 
   void show(const RankOutput& news) {
@@ -93,6 +136,7 @@ class JobRun {
   }
 
   int finish(TrainingJob job, kube::Api& api, Instant began) {
+    refuse_the_rest();
     // What came after the last report.
     if (const auto newest = job.spec.checkpoint ? newest_checkpoint(job.spec.checkpoint->uri) : std::nullopt;
         newest && (!job.status.checkpoint || newest->step > job.status.checkpoint->step)) {
@@ -136,6 +180,8 @@ class JobRun {
   const JobRunOptions options_;
   const RunConsoles consoles_;
   const StopSignals& signals_;
+  const RequestBox requests_;
+  std::string annotated_;  // the request that was passed on last
   const SystemClock clock_;
   OutputFollower follower_;
   TrainingJobStatus told_;

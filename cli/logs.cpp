@@ -14,7 +14,6 @@
 #include "cli/run_folder.hpp"
 #include "common/contract.hpp"
 #include "operator/kube/http_api.hpp"
-#include "operator/kube/kubeconfig.hpp"
 #include "operator/plan/containers.hpp"
 #include "operator/plan/names.hpp"
 
@@ -91,28 +90,20 @@ int print_attempts(kube::HttpApi& api, const LogsOptions& options, const std::st
 }
 
 int print_from_cluster(const LogsOptions& options) {
-  const fs::path file = options.kubeconfig.empty() ? kube::default_kubeconfig() : fs::path{options.kubeconfig};
-  auto config = kube::load_kubeconfig(file, options.context);
-  if (!config) {
-    return report(
-        {.message = fmt::format("there is no run of {} on this machine ({}), and no cluster to ask: {}", options.job,
-                                default_run_folder(options.job).string(), config.error().message)});
-  }
-  auto api = kube::HttpApi::make(*std::move(config));
-  if (!api) return report(api.error());
-  const std::string name_space = options.name_space.empty() ? (*api)->default_namespace() : options.name_space;
-  return print_attempts(**api, options, name_space);
+  const auto cluster = open_cluster(
+      options.cluster,
+      fmt::format("there is no run of {} on this machine ({})", options.job, default_run_folder(options.job).string()));
+  if (!cluster) return report(cluster.error());
+  return print_attempts(*cluster->api, options, cluster->name_space);
 }
 
 }  // namespace
 
 int print_logs(const LogsOptions& options) {
   ::signal(SIGPIPE, SIG_DFL);  // `trainyard logs job | head` ends like any filter.
-  const bool is_cluster_asked_for =
-      !options.name_space.empty() || !options.kubeconfig.empty() || !options.context.empty();
   const fs::path folder = options.folder.empty() ? default_run_folder(options.job) : fs::path{options.folder};
   std::error_code error;
-  if (!is_cluster_asked_for && (!options.folder.empty() || fs::is_directory(folder / "logs", error))) {
+  if (!options.cluster.is_named() && (!options.folder.empty() || fs::is_directory(folder / "logs", error))) {
     const auto printed = print_local_logs(options, folder, write_out);
     return printed ? 0 : report(printed.error());
   }

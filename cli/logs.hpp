@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "cli/cluster_access.hpp"
+
 namespace trainyard::cli {
 
 struct LogsOptions {
@@ -11,10 +13,8 @@ struct LogsOptions {
   std::int64_t rank = 0;
   std::optional<std::int64_t> attempt;  ///< Absent: the newest.
   bool is_following = false;
-  std::string folder;      ///< Of a run on this machine; empty: trainyard-runs/<job>, where that exists.
-  std::string name_space;  ///< Given, or with `kubeconfig` or `context`: the job is in a cluster.
-  std::string kubeconfig;
-  std::string context;
+  std::string folder;  ///< Of a run on this machine; empty: trainyard-runs/<job>, where that exists.
+  ClusterChoice cluster;
 };
 
 /// `trainyard logs JOB`: what a rank wrote, on standard output. A run of this machine comes first, then the cluster

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <optional>
 
+#include "cli/checkpoint_request.hpp"
 #include "cli/checkpoints/command.hpp"
 #include "cli/failure.hpp"
 #include "cli/logs.hpp"
@@ -13,6 +14,7 @@
 #include "cli/run_command.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/validate.hpp"
+#include "common/duration.hpp"
 #include "common/exit_codes.hpp"
 #include "common/logging.hpp"
 
@@ -29,7 +31,15 @@ struct Arguments {
   std::vector<std::string> validated_files;
   RenderOptions render;
   LogsOptions logs;
+  CheckpointRequestOptions checkpoint;
 };
+
+void add_cluster_options(CLI::App& command, ClusterChoice& cluster) {
+  command.add_option("-n,--namespace", cluster.name_space, "The job is in this namespace of a cluster");
+  command.add_option("--kubeconfig", cluster.kubeconfig,
+                     "How to reach the cluster [as kubectl: $KUBECONFIG, ~/.kube/config]");
+  command.add_option("--context", cluster.context, "Which context of the kubeconfig [its current one]");
+}
 
 CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
   CLI::App* run = app.add_subcommand("run", "Run TrainingJobs on this machine, without Kubernetes");
@@ -110,12 +120,33 @@ CLI::App* declare_logs(CLI::App& app, Arguments& arguments) {
   logs->add_flag("-f,--follow", options.is_following,
                  "Go on until the job ends, or the attempt that is named; wait for what is not there yet");
   logs->add_option("--dir", options.folder, "The folder of a run on this machine [trainyard-runs/JOB]");
-  logs->add_option("-n,--namespace", options.name_space, "The job is in this namespace of a cluster");
-  logs->add_option("--kubeconfig", options.kubeconfig,
-                   "How to reach the cluster [as kubectl: $KUBECONFIG, ~/.kube/config]");
-  logs->add_option("--context", options.context, "Which context of the kubeconfig [its current one]");
+  add_cluster_options(*logs, options.cluster);
   logs->footer("Without -n, --kubeconfig or --context a run in this folder comes first.");
   return logs;
+}
+
+CLI::App* declare_checkpoint(CLI::App& app, Arguments& arguments) {
+  CheckpointRequestOptions& options = arguments.checkpoint;
+  CLI::App* checkpoint =
+      app.add_subcommand("checkpoint", "Ask a job that trains for a checkpoint now, here or in a cluster");
+  checkpoint->add_option("JOB", options.job, "The job's name")->required();
+  checkpoint
+      ->add_option_function<std::string>(
+          "--timeout",
+          [&options](const std::string& text) {
+            const auto timeout = parse_duration(text);
+            if (!timeout) throw CLI::ValidationError("--timeout", timeout.error().message);
+            options.timeout = *timeout;
+          },
+          "How long the answer is waited for, such as 90s [5m]")
+      ->type_name("DURATION");
+  checkpoint->add_flag("--no-wait", options.is_sent_only, "Only send the request; it stands in the job's status");
+  checkpoint->add_option("--dir", options.folder, "The folder of a run on this machine [trainyard-runs/JOB]");
+  add_cluster_options(*checkpoint, options.cluster);
+  checkpoint->footer(
+      "Training goes on while it is written. Without -n, --kubeconfig or --context a run in progress in this folder "
+      "comes first.\nExit code: 0 saved (or sent), 1 no checkpoint was made, 2 wrong usage.");
+  return checkpoint;
 }
 
 int usage_error(const std::string& sentence) {
@@ -178,6 +209,7 @@ int main(int argc, char** argv) {
   CLI::App* validate_app = declare_validate(app, arguments);
   CLI::App* render_app = declare_render(app, arguments);
   CLI::App* logs_app = declare_logs(app, arguments);
+  CLI::App* checkpoint_app = declare_checkpoint(app, arguments);
   const CLI::App* checkpoints_app = checkpoints.declare(app);
   try {
     app.parse(static_cast<int>(separator - argv), argv);
@@ -189,7 +221,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (const auto unknown = app.remaining(); app.get_subcommands().empty() && !unknown.empty()) {
       std::cerr << "error: " << unknown.front()
-                << " is not a command of trainyard; there are run, validate, render, logs, checkpoints\n";
+                << " is not a command of trainyard; there are run, validate, render, logs, checkpoint, checkpoints\n";
       return exit_usage;
     }
     if (const auto unknown = app.remaining(true);
@@ -211,6 +243,7 @@ int main(int argc, char** argv) {
   if (validate_app->parsed()) return validate_files(arguments.validated_files, std::cout, std::cerr);
   if (render_app->parsed()) return render_file(arguments.render, std::cout, std::cerr);
   if (logs_app->parsed()) return print_logs(arguments.logs);
+  if (checkpoint_app->parsed()) return request_checkpoint(arguments.checkpoint);
   if (checkpoints_app->parsed()) {
     std::optional<StopSignals> signals;
     if (checkpoints.makes_files()) signals.emplace();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/request_news.hpp"
 #include "local/log_files.hpp"
 #include "operator/plan/progress.hpp"
 
@@ -94,6 +95,14 @@ std::string phase_line(const TrainingJobStatus& before, const TrainingJobStatus&
       return is_new_phase ? fmt::format("Restarting as attempt {}", after.attempt) : "";
   }
   return "";
+}
+
+std::string request_line(const TrainingJobStatus& before, const TrainingJobStatus& after) {
+  const auto& request = after.checkpoint_request;
+  if (!request || request == before.checkpoint_request) return "";
+  const RequestNews news = request_news(*request);
+  if (news.state == RequestNews::State::waiting) return "";
+  return fmt::format("Checkpoint on request: {}", one_line(news.sentence));
 }
 
 std::string progress_line(const TrainingJobStatus& status, std::optional<std::int64_t> epochs, Time now) {

@@ -24,6 +24,10 @@ namespace trainyard::cli {
 [[nodiscard]] std::string phase_line(const resource::TrainingJobStatus& before,
                                      const resource::TrainingJobStatus& after);
 
+/// What became of the checkpoint that was asked for, once that is known. Else empty.
+[[nodiscard]] std::string request_line(const resource::TrainingJobStatus& before,
+                                       const resource::TrainingJobStatus& after);
+
 /// "epoch 2/3  step 512/900  loss 0.4120  2,310 samples/s  ETA 41s  checkpoint 400"; empty before the first step.
 [[nodiscard]] std::string progress_line(const resource::TrainingJobStatus& status, std::optional<std::int64_t> epochs,
                                         Time now);

@@ -1,17 +1,11 @@
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
 
-#include <chrono>
 #include <fstream>
-#include <functional>
 
-#include "local/process_group.hpp"
-#include "tests/fakes/temporary_folder.hpp"
+#include "tests/cli/program_fixture.hpp"
 #include "tests/paths/paths.hpp"
 
-/// The program `trainyard` as a person meets it.
 namespace trainyard::cli {
 namespace {
 
@@ -19,98 +13,11 @@ using namespace std::chrono_literals;
 using fakes::text_of;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-constexpr auto patience = 90s;  // Only a broken program takes that long.
-
-struct Outcome {
-  int exit_code = -1;
-  std::string out;
-  std::string err;
-};
-
-class ProgramTest : public testing::Test {
- protected:
-  local::ProcessGroup start(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), paths::program("trainyard"));
-    return start_program(arguments);
-  }
-  /// `script` finds the program in $0.
-  local::ProcessGroup start_shell(const std::string& script) {
-    return start_program({"sh", "-c", script, paths::program("trainyard")});
-  }
-  local::ProcessGroup start_program(const std::vector<std::string>& arguments) {
-    ++runs_;
-    local::ProcessSpec spec{.arguments = arguments,
-                            .environment = {"PATH=/usr/bin:/bin", "HOME=" + folder_.path(), "FOLDER=" + folder_.path()},
-                            .working_directory = folder_.path(),
-                            .output_path = folder_.file("out" + std::to_string(runs_)).string(),
-                            .error_path = folder_.file("err" + std::to_string(runs_)).string()};
-    auto group = local::ProcessGroup::start(spec);
-    EXPECT_TRUE(group) << group.error().message;
-    return *std::move(group);
-  }
-  Outcome end_of(local::ProcessGroup& group) {
-    while (true) {
-      pollfd readable{.fd = group.event_fd(), .events = POLLIN, .revents = 0};
-      if (::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds{patience}.count())) != 1) break;
-      const auto event = group.next_event();
-      if (event && std::holds_alternative<local::ProcessStarted>(*event))
-        pid_ = std::get<local::ProcessStarted>(*event).pid;
-      if (event && std::holds_alternative<local::ProcessEnded>(*event)) {
-        return {.exit_code = std::get<local::ProcessEnded>(*event).exit_code, .out = out(), .err = err()};
-      }
-    }
-    ADD_FAILURE() << "it did not end";
-    return {};
-  }
-  Outcome run(const std::vector<std::string>& arguments) {
-    auto group = start(arguments);
-    return end_of(group);
-  }
-  std::string out() const { return text_of(folder_.file("out" + std::to_string(runs_))); }
-  std::string err() const { return text_of(folder_.file("err" + std::to_string(runs_))); }
-  /// The program's own pid.
-  static pid_t pid_of(local::ProcessGroup& group) {
-    pollfd readable{.fd = group.event_fd(), .events = POLLIN, .revents = 0};
-    ::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds{patience}.count()));
-    const auto event = group.next_event();
-    return event && std::holds_alternative<local::ProcessStarted>(*event) ? std::get<local::ProcessStarted>(*event).pid
-                                                                          : -1;
-  }
-  static bool comes_true(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    while (!condition() && std::chrono::steady_clock::now() < deadline) ::poll(nullptr, 0, 5);
-    return condition();
-  }
-  bool appears(const std::string& file) const {
-    return comes_true([&] { return std::filesystem::exists(folder_.file(file)); });
-  }
-  /// The program that was started last, on its standard output.
-  bool says(const std::string& words) const {
-    return comes_true([&] { return out().find(words) != std::string::npos; });
-  }
-
-  /// A file with a job of `replicas` shells.
-  std::string shell_job(const std::string& script, int replicas = 1) {
-    return folder_
-        .write("job.yaml",
-               "apiVersion: trainyard.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: job}\nspec:\n  replicas: " +
-                   std::to_string(replicas) +
-                   "\n  gpusPerPod: 0\n  restart: {application: {max: 1}, backoff: {initial: 10ms, max: 10ms}}\n"
-                   "  template: {spec: {terminationGracePeriodSeconds: 20, containers: [{name: worker, image: none, "
-                   "command: [sh, -c, \"" +
-                   script + "\"]}]}}\n")
-        .string();
-  }
-
-  const fakes::TemporaryFolder folder_;
-  int runs_ = 0;
-  pid_t pid_ = -1;
-};
+using Outcome = ProgramOutcome;
 
 TEST_F(ProgramTest, HelpAndVersionAreNoErrors) {
   EXPECT_EQ(run({"--version"}).exit_code, 0);
-  for (const std::string command : {"run", "validate", "render", "logs", "checkpoints"}) {
+  for (const std::string command : {"run", "validate", "render", "logs", "checkpoint", "checkpoints"}) {
     const Outcome help = run({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Usage: trainyard " + command));
@@ -121,7 +28,7 @@ TEST_F(ProgramTest, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{}, "A subcommand is required"},
       {{"vaildate", "a.yaml"},
-       "error: vaildate is not a command of trainyard; there are run, validate, render, logs, checkpoints"},
+       "error: vaildate is not a command of trainyard; there are run, validate, render, logs, checkpoint, checkpoints"},
       {{"validate", "a.yaml", "--fix"}, "error: what is --fix?"},
       {{"run"}, "error: run needs a FILE, or -- and a command"},
       {{"run", "a.yaml", "--", "true"}, "error: run takes a FILE or -- COMMAND, not both"},
@@ -137,6 +44,7 @@ TEST_F(ProgramTest, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
       {{"validate"}, "FILE is required"},
       {{"validate", "a.yaml", "--", "true"}, "error: only `trainyard run` takes a command behind --"},
       {{"logs"}, "JOB is required"},
+      {{"checkpoint", "job", "--timeout", "soon"}, "--timeout: "},
   };
   for (const auto& [arguments, sentence] : cases) {
     const Outcome outcome = run(arguments);

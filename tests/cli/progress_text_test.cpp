@@ -56,6 +56,21 @@ TEST(PhaseLine, TellsEachPhaseOnceAndLeavesEndsToTheSummary) {
   for (const auto& [before, after, line] : cases) EXPECT_EQ(phase_line(before, after), line);
 }
 
+TEST(RequestLine, TellsTheAnswerOnce) {
+  using resource::CheckpointRequest;
+  using resource::RequestState;
+  const TrainingJobStatus before = status_in(Phase::running);
+  TrainingJobStatus after = before;
+  after.checkpoint_request = CheckpointRequest{.id = "a", .message = "rank 0 is asked"};
+  EXPECT_EQ(request_line(before, after), "");
+  after.checkpoint_request = CheckpointRequest{.id = "a", .state = RequestState::done, .step = 7, .uri = "s3://m/s"};
+  EXPECT_EQ(request_line(before, after), "Checkpoint on request: step 7 saved: s3://m/s");
+  EXPECT_EQ(request_line(after, after), "");
+  TrainingJobStatus refused = before;
+  refused.checkpoint_request = CheckpointRequest{.id = "b", .state = RequestState::failed, .message = "no space"};
+  EXPECT_EQ(request_line(after, refused), "Checkpoint on request: no space");
+}
+
 TEST(EndedAttemptLine, NamesTheCulpritTheCauseAndTheLog) {
   TrainingJobStatus after = status_in(Phase::restarting, 2);
   after.attempts = {{.number = 1,

@@ -1,0 +1,26 @@
+#include "cli/cluster_access.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "operator/kube/kubeconfig.hpp"
+
+namespace trainyard::cli {
+
+Result<ClusterAccess> open_cluster(const ClusterChoice& choice, const std::string& nothing_here) {
+  const std::filesystem::path file =
+      choice.kubeconfig.empty() ? kube::default_kubeconfig() : std::filesystem::path{choice.kubeconfig};
+  auto config = kube::load_kubeconfig(file, choice.context);
+  if (!config) {
+    return fail(config.error().kind,
+                fmt::format("{}, and no cluster to ask: {}", nothing_here, config.error().message));
+  }
+  auto api = kube::HttpApi::make(*std::move(config));
+  if (!api) return tl::unexpected{api.error()};
+  std::string name_space = choice.name_space.empty() ? (*api)->default_namespace() : choice.name_space;
+  return ClusterAccess{.api = *std::move(api), .name_space = std::move(name_space)};
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,82 @@
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include "tests/cli/program_fixture.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+using testing::HasSubstr;
+using Outcome = ProgramOutcome;
+
+class ProgramCheckpointTest : public ProgramTest {
+ protected:
+  /// A training job, and a worker for it that saves whatever it is asked for at step 7.
+  std::pair<std::string, std::string> saving_job() const {
+    const std::string worker = folder_
+                                   .write("worker", R"(#!/usr/bin/python3
+import http.server, json, os
+record = {}
+class Handler(http.server.BaseHTTPRequestHandler):
+    def answer(self, code, document):
+        body = json.dumps(document).encode()
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def do_GET(self):
+        status = {"uid": os.environ["TRAINYARD_JOB_UID"], "attempt": int(os.environ["TRAINYARD_ATTEMPT"]), "step": 7}
+        self.answer(200, status | ({"checkpointRequest": record} if record else {}))
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.headers["Authorization"] != "Bearer " + os.environ["TRAINYARD_REQUEST_TOKEN"]:
+            return self.answer(401, {"error": "wrong token"})
+        record.update(id=request["id"], state="Done", step=7, uri="file:///saved/step-7/g-1")
+        self.answer(202, {"id": request["id"], "state": "Pending"})
+    def log_message(self, *_):
+        pass
+http.server.HTTPServer(("127.0.0.1", int(os.environ["TRAINYARD_STATUS_PORT"])), Handler).serve_forever()
+)")
+                                   .string();
+    std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+    const std::string job = folder_
+                                .write("saving.yaml", R"(apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: saving}
+spec: {gpusPerPod: 0, training: {model: {name: fashion_cnn}, data: {format: synthetic}}}
+)")
+                                .string();
+    return {job, worker};
+  }
+};
+
+TEST_F(ProgramCheckpointTest, CheckpointAsksARunOfThisMachineWhileItTrains) {
+  const auto [job, worker] = saving_job();
+  auto group = start({"run", "--worker", worker, job});
+  const pid_t pid = pid_of(group);
+  ASSERT_TRUE(says("step 7"));
+  const Outcome asked = run({"checkpoint", "saving"});
+  EXPECT_EQ(asked.exit_code, 0) << asked.err;
+  EXPECT_EQ(asked.out, "step 7 saved: file:///saved/step-7/g-1\n");
+  EXPECT_EQ(run({"checkpoint", "saving", "--dir", "trainyard-runs/saving"}).exit_code, 0) << "and again";
+  ::kill(pid, SIGINT);
+  EXPECT_EQ(end_of(group).exit_code, 130);
+}
+
+TEST_F(ProgramCheckpointTest, CheckpointSaysWhyThereIsNone) {
+  auto group = start({"run", shell_job("touch $FOLDER/up; while ! [ -e $FOLDER/go ]; do sleep 0.05; done")});
+  ASSERT_TRUE(appears("up"));
+  const Outcome asked = run({"checkpoint", "job"});
+  EXPECT_EQ(asked.exit_code, 1);
+  EXPECT_EQ(asked.err, "error: no checkpoint was made: a container of your own does not take checkpoint requests\n");
+  folder_.write("go", "");
+  EXPECT_EQ(end_of(group).exit_code, 0);
+  EXPECT_EQ(run({"checkpoint", "job", "--dir", "trainyard-runs/job"}).err,
+            "error: no run is in progress in trainyard-runs/job\n");
+  EXPECT_THAT(run({"checkpoint", "nobody"}).err,
+              HasSubstr("no run of nobody is in progress on this machine (trainyard-runs/nobody), and no cluster to "
+                        "ask: "));
+}
+
+}  // namespace
+}  // namespace trainyard::cli
