@@ -117,19 +117,19 @@ ProgressPoller::Outcome ProgressPoller::poll(const ObjectKey& key) {
 std::optional<resource::CheckpointRequest> ProgressPoller::ask(const resource::TrainingJob& job,
                                                                const resource::Pod& rank_0,
                                                                const Result<plan::ProgressReport>& report) {
-  const auto id = plan::request_to_send(job.status);
+  const auto wanted = plan::request_to_send(job.status);
   const auto url = plan::request_url(traits_, rank_0);
-  if (!id || !url || rank_0.request_token.empty()) return std::nullopt;
+  if (!wanted || !url || rank_0.request_token.empty()) return std::nullopt;
   // The address has changed hands: the token is not for whoever has it now.
   if (!report && report.error().kind == ErrorKind::conflict) return std::nullopt;
-  const bool is_known =
-      report && std::ranges::find(report->requests, *id, &resource::CheckpointRequest::id) != report->requests.end();
+  const bool is_known = report && std::ranges::find(report->requests, wanted->id, &resource::CheckpointRequest::id) !=
+                                      report->requests.end();
   if (is_known) return std::nullopt;
-  const nlohmann::json body{{"id", *id}};
+  const nlohmann::json body{{"id", wanted->id}, {"then", wanted->is_last ? "exit" : "continue"}};
   const auto reply =
       options_.post_request(*url, {.token = rank_0.request_token, .body = body.dump()}, options_.deadline);
   // Whoever does not answer is asked again at the next poll.
-  return reply ? read_request_answer(*reply, *id) : std::nullopt;
+  return reply ? read_request_answer(*reply, wanted->id) : std::nullopt;
 }
 
 ProgressPoller::Entry* ProgressPoller::entry_of(const ObjectKey& key, const std::string& job_uid) {

@@ -5,6 +5,7 @@
 #include "operator/plan/clean_up.hpp"
 #include "operator/plan/pod.hpp"
 #include "operator/plan/service.hpp"
+#include "operator/plan/suspension.hpp"
 
 namespace trainyard::plan {
 namespace {
@@ -45,7 +46,10 @@ void create_missing(const Observed& observed, const std::vector<Member>& members
 void plan_actions(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
   const resource::TrainingJobStatus& status = observed.job.status;
   if (status.phase == resource::Phase::suspending || status.phase == resource::Phase::suspended) {
-    return draft.act(delete_live_pods(observed));
+    const milliseconds left = time_left_to_save(observed, members, now);
+    if (left.count() == 0) return draft.act(delete_live_pods(observed));
+    draft.act(clean_up_older_attempts(observed));
+    return draft.look_again_in(left);
   }
   if (is_active(status)) draft.act(clean_up_older_attempts(observed));
   if (const milliseconds wait = time_until_creation(observed, now); wait.count() > 0) return draft.look_again_in(wait);

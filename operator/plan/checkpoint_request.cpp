@@ -16,6 +16,7 @@ using resource::CheckpointRequest;
 using resource::RequestState;
 
 constexpr std::size_t id_bytes_max = 63;
+constexpr std::string_view operators_prefix = "suspend-";
 
 bool is_id_character(char c) {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
@@ -40,16 +41,13 @@ bool is_pending(const std::optional<CheckpointRequest>& request) {
   return request && request->state == RequestState::pending;
 }
 
-void refuse(CheckpointRequest& request, std::string message, Time now) {
-  request.state = RequestState::failed;
-  request.message = std::move(message);
-  request.time = now;
-}
-
 /// Why the job can never do it; empty: it can.
 std::string fault_of(const resource::TrainingJob& job) {
   if (!is_request_id(wanted_id(job))) {
     return fmt::format("the annotation's value must match {}", contract::checkpoint_request_id_pattern);
+  }
+  if (wanted_id(job).starts_with(operators_prefix)) {
+    return fmt::format("ids that begin with {} are the operator's own", operators_prefix);
   }
   if (is_finished(job.status)) return "the job has ended: nothing trains any more";
   if (!job.spec.training) return "a container of your own does not take checkpoint requests";
@@ -63,7 +61,7 @@ bool is_rank_0_running(const std::vector<Member>& members) {
 
 /// Whether rank 0 is being asked.
 bool is_asked(const resource::TrainingJobStatus& status, const std::vector<Member>& members) {
-  return is_active(status) && is_rank_0_running(members) && !members.front().pod->request_token.empty();
+  return is_active(status) && can_be_asked(members);
 }
 
 std::string waiting_words(const resource::TrainingJobStatus& status, const std::vector<Member>& members) {
@@ -101,33 +99,66 @@ void follow(CheckpointRequest& request, const std::vector<CheckpointRequest>& re
   }
 }
 
+/// What the annotation asks for.
+void take_annotation(resource::TrainingJobStatus& status, const Observed& observed, const std::vector<Member>& members,
+                     Time now) {
+  std::optional<CheckpointRequest>& request = status.checkpoint_request;
+  const std::string wanted = wanted_id(observed.job);
+  if (wanted.empty()) return abandon(request, "the annotation was taken away before there was an answer", now);
+  const std::string id = shown_id(wanted);
+  if (request && request->id == id) return;
+  // Rank 0 takes one after the other.
+  if (is_pending(request) && is_asked(status, members)) return;
+  request = CheckpointRequest{.id = id, .time = now, .message = waiting_words(status, members)};
+  abandon(request, fault_of(observed.job), now);
+}
+
 }  // namespace
 
 bool is_request_id(std::string_view id) {
   return !id.empty() && id.size() <= id_bytes_max && std::ranges::all_of(id, is_id_character);
 }
 
-std::optional<std::string> request_to_send(const resource::TrainingJobStatus& status) {
-  if (!is_active(status) || !is_pending(status.checkpoint_request)) return std::nullopt;
-  return status.checkpoint_request->id;
+std::string suspend_request_id(std::int64_t generation) {
+  return fmt::format("{}{}", operators_prefix, generation);
 }
 
-void take_checkpoint_request(resource::TrainingJobStatus& status, const Observed& observed,
-                             const std::vector<Member>& members, Time now) {
-  std::optional<CheckpointRequest>& request = status.checkpoint_request;
-  if (is_pending(request)) follow(*request, reports_of(status, observed, members), waiting_words(status, members), now);
-  if (is_pending(request) && is_finished(status)) refuse(*request, "the job ended before it was saved", now);
-  const std::string wanted = wanted_id(observed.job);
-  if (wanted.empty()) {
-    if (is_pending(request)) refuse(*request, "the annotation was taken away before there was an answer", now);
-    return;
+std::optional<RequestToSend> request_to_send(const resource::TrainingJobStatus& status) {
+  const bool is_suspending = status.phase == resource::Phase::suspending;
+  const auto& request = is_suspending ? status.suspend_request : status.checkpoint_request;
+  if (!is_pending(request) || !(is_suspending || is_active(status))) return std::nullopt;
+  return RequestToSend{.id = request->id, .is_last = is_suspending};
+}
+
+bool can_be_asked(const std::vector<Member>& members) {
+  return is_rank_0_running(members) && !members.front().pod->request_token.empty();
+}
+
+bool is_taken(const Observed& observed, const std::string& id) {
+  const auto& report = observed.progress;
+  return report && report->attempt == observed.job.status.attempt &&
+         std::ranges::find(report->requests, id, &CheckpointRequest::id) != report->requests.end();
+}
+
+void abandon(std::optional<CheckpointRequest>& request, std::string_view why, Time now) {
+  if (!is_pending(request) || why.empty()) return;
+  request->state = RequestState::failed;
+  request->message = why;
+  request->time = now;
+}
+
+void take_checkpoint_requests(resource::TrainingJobStatus& status, const Observed& observed,
+                              const std::vector<Member>& members, Time now) {
+  const auto reports = reports_of(status, observed, members);
+  if (is_pending(status.checkpoint_request)) {
+    follow(*status.checkpoint_request, reports, waiting_words(status, members), now);
   }
-  const std::string id = shown_id(wanted);
-  if (request && request->id == id) return;
-  // Rank 0 takes one after the other.
-  if (is_pending(request) && is_asked(status, members)) return;
-  request = CheckpointRequest{.id = id, .time = now, .message = waiting_words(status, members)};
-  if (std::string fault = fault_of(observed.job); !fault.empty()) refuse(*request, std::move(fault), now);
+  if (is_pending(status.suspend_request)) follow(*status.suspend_request, reports, "rank 0 is asked", now);
+  if (is_finished(status)) {
+    abandon(status.checkpoint_request, "the job ended before it was saved", now);
+    abandon(status.suspend_request, "the job ended before it was saved", now);
+  }
+  take_annotation(status, observed, members, now);
 }
 
 }  // namespace trainyard::plan

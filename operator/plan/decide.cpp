@@ -93,7 +93,7 @@ bool decide_first_attempt(const Observed& observed, Time now, Draft& draft) {
 }  // namespace
 
 bool decide(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
-  return decide_success(members, now, draft) || decide_suspension(observed, now, draft) ||
+  return decide_success(members, now, draft) || decide_suspension(observed, members, now, draft) ||
          decide_deadline(observed, now, draft) || decide_invalid_template(observed, now, draft) ||
          decide_loss(observed, members, now, draft) || decide_edit(observed, now, draft) ||
          decide_forgiveness(observed, now, draft) || decide_first_attempt(observed, now, draft);

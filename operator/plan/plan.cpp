@@ -24,7 +24,7 @@ void plan_finished(const Observed& observed, Time now, Draft& draft) {
     return;
   }
   draft.look_again_in(left);
-  take_checkpoint_request(draft.status, observed, members_of(observed), now);
+  take_checkpoint_requests(draft.status, observed, members_of(observed), now);
   draft.act(clean_up_finished(observed));
 }
 
@@ -33,7 +33,7 @@ void plan_unfinished(const Observed& observed, Time now, Draft& draft) {
   draft.status.observed_generation = observed.job.metadata.generation;
   const std::vector<Member> members = members_of(observed);
   take_reports(draft.status, observed, members, now);
-  take_checkpoint_request(draft.status, observed, members, now);
+  take_checkpoint_requests(draft.status, observed, members, now);
   if (draft.status.attempt > 0) count_members(members, draft.status);
   if (decide(observed, members, now, draft)) return draft.look_again_in(std::chrono::milliseconds{0});
   refresh_status(observed, members, now, draft);

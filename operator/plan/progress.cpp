@@ -92,6 +92,9 @@ void judge_availability(resource::TrainingJobStatus& status, const Observed& obs
 void take_reports(resource::TrainingJobStatus& status, const Observed& observed, const std::vector<Member>& members,
                   Time now) {
   const bool is_current = observed.progress && observed.progress->attempt == status.attempt;
+  const bool is_suspending = status.phase == resource::Phase::suspending;
+  // What it says when it has been asked for a checkpoint before its pod goes.
+  if (is_current && is_suspending) take_report(status, *observed.progress, observed.settings.progress_interval, now);
   if (is_current && is_active(status)) {
     take_report(status, *observed.progress, observed.settings.progress_interval, now);
     if (observed.progress->step) judge_training(status, now);
@@ -99,7 +102,7 @@ void take_reports(resource::TrainingJobStatus& status, const Observed& observed,
   }
   // Its last words came after every poll.
   const bool has_last_words = !members.empty() && members.front().ending && members.front().ending->progress;
-  if (has_last_words && (is_active(status) || status.phase == resource::Phase::suspending)) {
+  if (has_last_words && (is_active(status) || is_suspending)) {
     take_report(status, *members.front().ending->progress, observed.settings.progress_interval, now);
   }
 }

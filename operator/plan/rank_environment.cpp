@@ -23,11 +23,17 @@ std::string worker_spec(const resource::TrainingJobSpec& spec) {
     }
     parts["training"] = resource::to_json(training);
   }
-  if (spec.checkpoint) parts["checkpoint"] = resource::to_json(*spec.checkpoint);
+  if (spec.checkpoint) parts["checkpoint"] = worker_checkpoint(*spec.checkpoint);
   return parts.dump();
 }
 
 }  // namespace
+
+nlohmann::json worker_checkpoint(const resource::CheckpointSpec& spec) {
+  nlohmann::json parts = resource::to_json(spec);
+  parts.erase("onSuspend");
+  return parts;
+}
 
 Environment rank_environment(const resource::TrainingJob& job, std::int64_t replicas, std::int64_t rank,
                              std::int64_t grace_seconds, const ClusterTraits& traits) {

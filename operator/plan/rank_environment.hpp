@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,9 @@
 namespace trainyard::plan {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
+
+/// spec.checkpoint without what is the operator's own business: an edit of that reaches no pod.
+[[nodiscard]] nlohmann::json worker_checkpoint(const resource::CheckpointSpec& spec);
 
 /// What the pod of `rank` must know to join its group: torch.distributed's and torchrun's variables, and ours
 /// (common/contract.hpp). `replicas` is the size of this attempt's group in pods. `grace_seconds` is the pod's

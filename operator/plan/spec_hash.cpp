@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "operator/plan/rank_environment.hpp"
+
 namespace trainyard::plan {
 namespace {
 
@@ -22,7 +24,7 @@ std::uint64_t fnv1a(std::string_view text) {
 std::string spec_hash(const resource::TrainingJobSpec& spec) {
   nlohmann::json parts{{"replicas", spec.replicas}, {"gpusPerPod", spec.gpus_per_pod}, {"template", spec.pod_template}};
   if (spec.training) parts["training"] = resource::to_json(*spec.training);
-  if (spec.checkpoint) parts["checkpoint"] = resource::to_json(*spec.checkpoint);
+  if (spec.checkpoint) parts["checkpoint"] = worker_checkpoint(*spec.checkpoint);
   return fmt::format("{:016x}", fnv1a(parts.dump()));
 }
 

@@ -1,10 +1,15 @@
 #include "operator/plan/suspension.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 
 #include "operator/plan/attempt.hpp"
+#include "operator/plan/bounded_text.hpp"
+#include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/conditions.hpp"
-#include "operator/plan/member.hpp"
+#include "operator/plan/pod.hpp"
 #include "operator/plan/transition.hpp"
 
 namespace trainyard::plan {
@@ -12,8 +17,32 @@ namespace {
 
 using resource::Cause;
 using resource::Phase;
+using resource::RequestState;
+using std::chrono::milliseconds;
+
+bool is_asked_first(const Observed& observed, const std::vector<Member>& members) {
+  const auto& checkpoint = observed.job.spec.checkpoint;
+  return checkpoint && checkpoint->on_suspend == resource::OnSuspend::request &&
+         is_condition_true(observed.job.status, condition_training) && can_be_asked(members);
+}
+
+std::string suspending_words(const std::optional<resource::CheckpointRequest>& request, bool is_waited_for) {
+  const char* by_signal = "spec.suspend is true: pods are asked to save and stop";
+  if (!request) return by_signal;
+  switch (request->state) {
+    case RequestState::pending:
+      return is_waited_for ? "spec.suspend is true: the ranks are asked for a checkpoint before their pods go"
+                           : by_signal;
+    case RequestState::done:
+      return fmt::format("spec.suspend is true: step {} is saved, the pods go", request->step.value_or(0));
+    case RequestState::failed:
+      break;
+  }
+  return fmt::format("{}, since no checkpoint was made on request: {}", by_signal, request->message);
+}
 
 void set_suspended(Draft& draft, Time now) {
+  abandon(draft.status.suspend_request, "the pods ended without an answer", now);
   set_phase(draft.status, Phase::suspended, "Suspended", "spec.suspend is true");
   // The deadline's clock stands still; resuming starts it anew.
   draft.status.start_time.reset();
@@ -23,11 +52,12 @@ void set_suspended(Draft& draft, Time now) {
 
 }  // namespace
 
-bool decide_suspension(const Observed& observed, Time now, Draft& draft) {
+bool decide_suspension(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
   resource::TrainingJobStatus& status = draft.status;
   const bool is_wanted = observed.job.spec.is_suspended;
   if (status.phase == Phase::suspending) {
     if (!is_wanted) {
+      abandon(status.suspend_request, "the job was resumed before there was an answer", now);
       status.start_time.reset();
       begin_attempt(status, observed, now);
       set_phase(status, Phase::starting);
@@ -36,7 +66,11 @@ bool decide_suspension(const Observed& observed, Time now, Draft& draft) {
     // A pod on a lost node stays until somebody removes the node; its end is not waited for.
     const bool any_runs = std::ranges::any_of(
         observed.pods, [&](const resource::Pod& pod) { return is_live(pod) && !is_on_lost_node(observed, pod); });
-    if (any_runs) return false;
+    if (any_runs) {
+      const bool is_waited_for = time_left_to_save(observed, members, now).count() > 0;
+      status.message = bounded_text(suspending_words(status.suspend_request, is_waited_for));
+      return false;
+    }
     set_suspended(draft, now);
     return true;
   }
@@ -52,11 +86,27 @@ bool decide_suspension(const Observed& observed, Time now, Draft& draft) {
     set_suspended(draft, now);
     return true;
   }
+  // Recorded before anybody is asked: whoever leads by then goes on with it.
+  status.suspend_request.reset();
+  if (is_asked_first(observed, members)) {
+    status.suspend_request =
+        resource::CheckpointRequest{.id = suspend_request_id(observed.job.metadata.generation), .time = now};
+  }
   end_attempt(status, Loss{.cause = Cause::suspended, .message = "spec.suspend is true"}, now);
-  set_phase(status, Phase::suspending, "Suspended", "spec.suspend is true: pods are asked to save and stop");
+  set_phase(status, Phase::suspending, "Suspended", suspending_words(status.suspend_request, true));
   status.restart_not_before.reset();
   clear_condition(status, condition_training, "Suspended", now);
   return true;
+}
+
+milliseconds time_left_to_save(const Observed& observed, const std::vector<Member>& members, Time now) {
+  const auto& request = observed.job.status.suspend_request;
+  if (!request || !request->time || request->state == RequestState::failed || !can_be_asked(members)) return {};
+  // One that is done ends by itself.
+  const bool is_heard = request->state == RequestState::done || is_taken(observed, request->id);
+  const std::chrono::seconds limit =
+      is_heard ? std::chrono::seconds{grace_seconds(observed.job.spec)} : suspend_answer_max;
+  return std::max(milliseconds{0}, *request->time + limit - now);
 }
 
 }  // namespace trainyard::plan

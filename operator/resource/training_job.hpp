@@ -143,6 +143,8 @@ struct TrainingJobStatus {
   std::optional<Progress> progress;
   std::optional<CheckpointStatus> checkpoint;
   std::optional<CheckpointRequest> checkpoint_request;  ///< The newest that a user asked for.
+  /// The one that the operator asked for before it ended the pods of the last suspension.
+  std::optional<CheckpointRequest> suspend_request;
   RestartCounts restarts;  ///< Charged to the budgets; `infrastructure` goes back to 0 with a new checkpoint.
   std::int64_t attempts_without_progress = 0;
   std::optional<Time> restart_not_before;  ///< Backoff.

@@ -128,12 +128,14 @@ json to_json(const CheckpointRequest& request) {
 json checkpoint_json(const TrainingJobStatus& status) {
   json object = status.checkpoint ? to_json(*status.checkpoint) : json::object();
   if (status.checkpoint_request) object["request"] = to_json(*status.checkpoint_request);
+  if (status.suspend_request) object["beforeSuspend"] = to_json(*status.suspend_request);
   return object;
 }
 
 void read_checkpoints(FieldReader& fields, TrainingJobStatus& status) {
   if (fields.find("step") != nullptr) status.checkpoint = read_checkpoint(fields);
   fields.read_object("request", [&](FieldReader& request) { status.checkpoint_request = read_request(request); });
+  fields.read_object("beforeSuspend", [&](FieldReader& request) { status.suspend_request = read_request(request); });
 }
 
 AttemptRecord read_attempt(FieldReader& fields) {

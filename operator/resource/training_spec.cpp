@@ -19,6 +19,8 @@ constexpr std::string_view resume_none = "none";
 constexpr EnumNames<BestMode, 2> best_mode_names{{{"max", BestMode::max}, {"min", BestMode::min}}};
 constexpr EnumNames<WhenBusy, 2> when_busy_names{{{"skip", WhenBusy::skip}, {"wait", WhenBusy::wait}}};
 
+constexpr EnumNames<OnSuspend, 2> on_suspend_names{{{"request", OnSuspend::request}, {"signal", OnSuspend::signal}}};
+
 constexpr IntegerRange at_least_one{.min = 1};
 
 template <typename Enum, std::size_t count>
@@ -170,6 +172,7 @@ Result<CheckpointSpec> parse_checkpoint_spec(const json& object) {
     s3.read("serverSideEncryption", spec.s3.server_side_encryption);
     s3.read("kmsKeyId", spec.s3.kms_key_id);
   });
+  fields.read("onSuspend", spec.on_suspend, on_suspend_names);
   if (problem) return tl::unexpected{*problem};
   return spec;
 }
@@ -192,7 +195,8 @@ json to_json(const CheckpointSpec& spec) {
               {"every", to_json(spec.every)},
               {"whenBusy", name_of(spec.when_busy, when_busy_names)},
               {"keep", to_json(spec.keep)},
-              {"resume", resume_text(spec)}};
+              {"resume", resume_text(spec)},
+              {"onSuspend", name_of(spec.on_suspend, on_suspend_names)}};
   if (!spec.credentials_secret.empty()) object["credentialsSecret"] = spec.credentials_secret;
   json s3{{"pathStyle", spec.s3.path_style}};
   if (!spec.s3.endpoint.empty()) s3["endpoint"] = spec.s3.endpoint;

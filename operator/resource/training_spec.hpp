@@ -80,6 +80,12 @@ enum class WhenBusy {
   wait,  ///< Training waits until the one before is written.
 };
 
+/// How the ranks of a job that is being suspended are told.
+enum class OnSuspend {
+  request,  ///< They are asked for a checkpoint, and their pods end when it is there.
+  signal,   ///< By the SIGTERM of their pods' deletion.
+};
+
 enum class BestMode { max, min };
 
 struct KeepBestSpec {
@@ -106,6 +112,7 @@ struct CheckpointSpec {
   std::string resume_uri;          ///< Where a run begins that finds nothing under `uri`. Empty: afresh.
   std::string credentials_secret;  ///< The operator's business; the worker sees the environment that comes of it.
   S3Spec s3;
+  OnSuspend on_suspend = OnSuspend::request;  ///< The operator's business.
   bool operator==(const CheckpointSpec&) const = default;
 };
 

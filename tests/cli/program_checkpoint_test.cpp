@@ -33,6 +33,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(401, {"error": "wrong token"})
         record.update(id=request["id"], state="Done", step=7, uri="file:///saved/step-7/g-1")
         self.answer(202, {"id": request["id"], "state": "Pending"})
+        if request["then"] == "exit":
+            message = {"reason": "Preempted", "exitCode": 91, "progress": {"step": 7, "checkpointRequest": record}}
+            open(os.environ["TRAINYARD_TERMINATION_LOG"], "w").write(json.dumps(message))
+            open(os.path.join(os.environ["FOLDER"], "ended-on-request"), "w").close()
+            os._exit(91)
     def log_message(self, *_):
         pass
 http.server.HTTPServer(("127.0.0.1", int(os.environ["TRAINYARD_STATUS_PORT"])), Handler).serve_forever()
@@ -61,6 +66,7 @@ TEST_F(ProgramCheckpointTest, CheckpointAsksARunOfThisMachineWhileItTrains) {
   EXPECT_EQ(run({"checkpoint", "saving", "--dir", "trainyard-runs/saving"}).exit_code, 0) << "and again";
   ::kill(pid, SIGINT);
   EXPECT_EQ(end_of(group).exit_code, 130);
+  EXPECT_TRUE(std::filesystem::exists(folder_.file("ended-on-request"))) << "asked before its pods were to go";
 }
 
 TEST_F(ProgramCheckpointTest, CheckpointSaysWhyThereIsNone) {

@@ -75,7 +75,7 @@ void Feed<T>::follow() {
 struct Simulation::Process {
   explicit Process(Simulation& world)
       : reconciler{world.faulty, world.clock, caches, world.progress_,
-                   reconcile::ReconcilerOptions{.settings = {.worker_image_cpu = "worker:cpu"},
+                   reconcile::ReconcilerOptions{.settings = {.worker_image_cpu = "worker:cpu", .request_key = "key"},
                                                 .creates_at_once_max = world.options_.creates_at_once_max}},
         jobs{world.api,
              kube::training_jobs,
@@ -142,6 +142,15 @@ void Simulation::edit(const json& spec) {
   check(
       api.patch(kube::training_jobs, key_.name_space, key_.name, kube::PatchType::merge, {{"spec", spec}}).has_value(),
       "a job can be edited");
+}
+
+void Simulation::annotate(const std::string& name, const std::string& value) {
+  json annotations;
+  annotations[name] = value;
+  check(api.patch(kube::training_jobs, key_.name_space, key_.name, kube::PatchType::merge,
+                  {{"metadata", {{"annotations", annotations}}}})
+            .has_value(),
+        "a job can be annotated");
 }
 
 void Simulation::delete_job() {

@@ -78,6 +78,7 @@ class Simulation {
   void apply(const json& manifest);
   /// Changes fields of the spec by a merge patch.
   void edit(const json& spec);
+  void annotate(const std::string& name, const std::string& value);
   void delete_job();
   void delete_pod(std::int64_t attempt, std::int64_t rank);
 

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <ostream>
 
+#include "operator/plan/checkpoint_request.hpp"
+#include "operator/plan/conditions.hpp"
+
 namespace trainyard::simulation {
 namespace {
 
@@ -36,6 +39,20 @@ void finish(Simulation& simulation, std::int64_t attempt) {
 void start(Simulation& simulation, const builders::JobBuilder& job) {
   simulation.apply(job.manifest());
   expect_running(simulation, 1);
+}
+
+/// A job that can save, and has done its first step.
+void start_training(Simulation& simulation) {
+  start(simulation, a_job().checkpoint());
+  simulation.report({.attempt = 1, .step = 12});
+  ASSERT_TRUE(
+      simulation.run_until([&] { return plan::is_condition_true(simulation.status(), plan::condition_training); }));
+}
+
+void resume_and_finish(Simulation& simulation) {
+  simulation.edit({{"suspend", false}});
+  expect_running(simulation, 2);
+  finish(simulation, 2);
 }
 
 Story loses(std::string name, std::function<void(Simulation&)> loss) {
@@ -73,6 +90,45 @@ std::vector<Story> all_stories() {
          simulation.edit({{"suspend", false}});
          expect_running(simulation, 2);
          finish(simulation, 2);
+       }},
+      {"suspend with a checkpoint first",
+       [](Simulation& simulation) {
+         simulation.kubelet.set_stubborn([](const json&) { return true; });
+         start_training(simulation);
+         simulation.edit({{"suspend", true}});
+         expect_phase(simulation, Phase::suspending);
+         simulation.report({.attempt = 1, .step = 12, .requests = {resource::CheckpointRequest{.id = "suspend-2"}}});
+         simulation.pass(std::chrono::seconds{10});
+         EXPECT_EQ(simulation.live_pods().size(), 2U) << "the ranks save";
+         simulation.end(1, 0, 91, R"({"exitCode": 91, "reason": "Preempted", "progress": {"step": 13,
+             "checkpointRequest": {"id": "suspend-2", "state": "Done", "step": 13, "uri": "s3://models/smoke/step-13/g-1"}}})");
+         simulation.end(1, 1, 91, R"({"exitCode": 91, "reason": "Preempted"})");
+         expect_phase(simulation, Phase::suspended);
+         resume_and_finish(simulation);
+       }},
+      {"suspend ranks that do not answer",
+       [](Simulation& simulation) {
+         start_training(simulation);
+         simulation.edit({{"suspend", true}});
+         expect_phase(simulation, Phase::suspended);
+         EXPECT_EQ(simulation.live_pods(), std::vector<std::string>{});
+         resume_and_finish(simulation);
+       }},
+      {"ask for a checkpoint",
+       [](Simulation& simulation) {
+         start_training(simulation);
+         simulation.annotate(std::string{plan::checkpoint_request_annotation}, "lunch");
+         const auto state_of_request = [&] {
+           const auto request = simulation.status().checkpoint_request;
+           return request ? resource::to_string(request->state) : "";
+         };
+         ASSERT_TRUE(simulation.run_until([&] { return state_of_request() == "Pending"; }));
+         simulation.report({.attempt = 1,
+                            .step = 13,
+                            .requests = {resource::CheckpointRequest{
+                                .id = "lunch", .state = resource::RequestState::done, .step = 13, .uri = "s3://m"}}});
+         ASSERT_TRUE(simulation.run_until([&] { return state_of_request() == "Done"; }));
+         finish(simulation, 1);
        }},
       {"fail for good",
        [](Simulation& simulation) {
@@ -130,6 +186,11 @@ Outcome outcome_of(Simulation& simulation) {
     if (condition.is_true) outcome.conditions.push_back(condition.type);
   }
   std::ranges::sort(outcome.conditions);
+  for (const auto& request : {status.checkpoint_request, status.suspend_request}) {
+    if (!request) continue;
+    outcome.requests.push_back(
+        fmt::format("{} {} {}", request->id, to_string(request->state), request->step.value_or(0)));
+  }
   return outcome;
 }
 
@@ -140,10 +201,10 @@ void PrintTo(const Story& story, std::ostream* stream) {
 void PrintTo(const Outcome& outcome, std::ostream* stream) {
   *stream << fmt::format(
       "{} ({}), attempt {}, {} restarts ({} application, {} infrastructure), records [{}], conditions [{}], "
-      "pods [{}], {} services",
+      "requests [{}], pods [{}], {} services",
       to_string(outcome.phase), outcome.reason, outcome.attempt, outcome.restart_count, outcome.restarts.application,
       outcome.restarts.infrastructure, fmt::join(outcome.records, "; "), fmt::join(outcome.conditions, ", "),
-      fmt::join(outcome.pods, ", "), outcome.services);
+      fmt::join(outcome.requests, ", "), fmt::join(outcome.pods, ", "), outcome.services);
 }
 
 }  // namespace trainyard::simulation

@@ -14,7 +14,7 @@ struct Story {
   std::function<void(Simulation&)> tell;
 };
 
-/// Create, restart by each kind of loss, suspend and resume, failure, deletion, edit.
+/// Create, restart by each kind of loss, suspend and resume, failure, deletion, edit, checkpoints on request.
 [[nodiscard]] std::vector<Story> all_stories();
 
 void PrintTo(const Story& story, std::ostream* stream);
@@ -28,6 +28,7 @@ struct Outcome {
   resource::RestartCounts restarts;
   std::vector<std::string> records;     ///< "1 Application rank 1 exit 1"
   std::vector<std::string> conditions;  ///< Those that are true.
+  std::vector<std::string> requests;    ///< "suspend-2 Done 12"
   std::vector<std::string> pods;
   std::size_t services = 0;
   bool operator==(const Outcome&) const = default;

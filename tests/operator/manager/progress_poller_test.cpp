@@ -323,7 +323,7 @@ class AskedForACheckpoint : public testing::Test {
 TEST_F(AskedForACheckpoint, AsksUntilRank0SpeaksOfItAndTellsWhatBecomesOfIt) {
   start();
   ASSERT_TRUE(rank_0_.is_asked(2)) << "at each poll";
-  EXPECT_EQ(rank_0_.asked().front(), R"(Bearer abc {"id":"r1"})");
+  EXPECT_EQ(rank_0_.asked().front(), R"(Bearer abc {"id":"r1","then":"continue"})");
   EXPECT_EQ(known(resource::RequestState::pending), resource::CheckpointRequest{.id = "r1"});
   rank_0_.answer_status(200, "job-uid", R"(,"checkpointRequest":{"id":"r1","state":"Done","step":7,"uri":"u"})");
   EXPECT_EQ(known(resource::RequestState::done),
@@ -331,6 +331,23 @@ TEST_F(AskedForACheckpoint, AsksUntilRank0SpeaksOfItAndTellsWhatBecomesOfIt) {
   const std::size_t asked = rank_0_.asked().size();
   for (int poll = 0; poll < 20; ++poll) ASSERT_TRUE(known(resource::RequestState::done));
   EXPECT_LE(rank_0_.asked().size(), asked + 1);
+}
+
+TEST_F(AskedForACheckpoint, AsksTheRanksOfAJobThatIsBeingSuspendedToEndWithIt) {
+  start();
+  resource::TrainingJob suspending = running_job();
+  suspending.metadata.resource_version = "2";
+  suspending.status.phase = Phase::suspending;
+  suspending.status.suspend_request = resource::CheckpointRequest{.id = "suspend-3"};
+  caches_.jobs.put(suspending);
+  const std::string expected = R"(Bearer abc {"id":"suspend-3","then":"exit"})";
+  const auto deadline = std::chrono::steady_clock::now() + seconds{60};
+  const auto is_asked = [&] {
+    const auto asked = rank_0_.asked();
+    return !asked.empty() && asked.back() == expected;
+  };
+  while (!is_asked() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  EXPECT_EQ(rank_0_.asked().back(), expected);
 }
 
 TEST_F(AskedForACheckpoint, TellsThatAContainerKnowsNothingOfIt) {

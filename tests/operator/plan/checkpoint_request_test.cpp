@@ -68,7 +68,7 @@ CheckpointRequest asked_now(CheckpointRequest request) {
   return request;
 }
 
-TEST(TakeCheckpointRequest, FollowsTheAnnotationAndRank0) {
+TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
   const std::string form = "the annotation's value must match [A-Za-z0-9._-]{1,63}";
   const std::string last_words =
       R"({"exitCode": 1, "progress": {"checkpointRequest": {"id": "a", "state": "Done", "step": 1200, "uri": "s3://m/step-1200/g-1"}}})";
@@ -120,6 +120,10 @@ TEST(TakeCheckpointRequest, FollowsTheAnnotationAndRank0) {
        asked_for("a", a_job()),
        {},
        failed("a", "spec.checkpoint is not set: there is nowhere to save to")},
+      {"an id of the operator's own",
+       asked_for("suspend-3"),
+       {},
+       failed("suspend-3", "ids that begin with suspend- are the operator's own")},
       {"an id of another form", asked_for("a b/c"), {}, failed("a?b?c", form)},
       {"is refused once", asked_for("a b/c"), failed("a?b?c", form), failed("a?b?c", form)},
       {"an id that is too long", asked_for(std::string(64, 'x')), {}, failed(std::string(62, 'x') + "?", form)},
@@ -128,7 +132,7 @@ TEST(TakeCheckpointRequest, FollowsTheAnnotationAndRank0) {
     Observed observed = row.observed;
     observed.job.status.checkpoint_request = row.stored;
     resource::TrainingJobStatus status = observed.job.status;
-    take_checkpoint_request(status, observed, members_of(observed), later);
+    take_checkpoint_requests(status, observed, members_of(observed), later);
     EXPECT_EQ(status.checkpoint_request, row.expected)
         << row.sentence << ": "
         << (status.checkpoint_request
@@ -137,7 +141,7 @@ TEST(TakeCheckpointRequest, FollowsTheAnnotationAndRank0) {
                 : "nothing");
     // The same again changes nothing.
     observed.job.status = status;
-    take_checkpoint_request(status, observed, members_of(observed), later + 1h);
+    take_checkpoint_requests(status, observed, members_of(observed), later + 1h);
     EXPECT_EQ(status, observed.job.status) << row.sentence;
   }
 }
@@ -146,13 +150,20 @@ TEST(RequestToSend, IsThePendingOneOfAJobWhoseAttemptStands) {
   resource::TrainingJobStatus status = asked_for("a").build().job.status;
   EXPECT_EQ(request_to_send(status), std::nullopt);
   status.checkpoint_request = pending("a");
-  EXPECT_EQ(request_to_send(status), "a");
+  EXPECT_EQ(request_to_send(status), (RequestToSend{.id = "a", .is_last = false}));
   for (const CheckpointRequest& answered : {done("a"), failed("a", "no space")}) {
     status.checkpoint_request = answered;
     EXPECT_EQ(request_to_send(status), std::nullopt);
   }
   status.checkpoint_request = pending("a");
-  status.phase = Phase::suspended;
+  for (const Phase phase : {Phase::suspended, Phase::suspending, Phase::succeeded, Phase::failed}) {
+    status.phase = phase;
+    EXPECT_EQ(request_to_send(status), std::nullopt);
+  }
+  status.phase = Phase::suspending;
+  status.suspend_request = pending("suspend-3");
+  EXPECT_EQ(request_to_send(status), (RequestToSend{.id = "suspend-3", .is_last = true}));
+  status.suspend_request = done("suspend-3");
   EXPECT_EQ(request_to_send(status), std::nullopt);
 }
 

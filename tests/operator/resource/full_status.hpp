@@ -37,6 +37,8 @@ inline TrainingJobStatus a_full_status() {
                                                 .uri = "s3://models/a/step-401/g-2",
                                                 .time = time,
                                                 .message = "m"};
+  status.suspend_request =
+      CheckpointRequest{.id = "suspend-3", .state = RequestState::failed, .time = time, .message = "no space"};
   status.restarts = {.application = 1, .infrastructure = 2};
   status.attempts_without_progress = 1;
   status.restart_not_before = time + std::chrono::milliseconds{250};

@@ -71,7 +71,7 @@ TEST(ParseCheckpointSpec, ReadsEveryFieldAndGivesBackWhatWasWrittenFromIt) {
   const auto spec = parse_checkpoint_spec(json::parse(R"({
       "uri": "s3://models/a", "every": {"time": "5m", "steps": 100, "epochs": 1}, "whenBusy": "wait",
       "keep": {"last": 5, "every": {"steps": 1000, "epochs": 10}, "best": {"metric": "val_loss", "mode": "min", "count": 2}},
-      "resume": "none",
+      "resume": "none", "onSuspend": "signal",
       "credentialsSecret": "s3", "s3": {"endpoint": "https://s3.example.com", "region": "eu-west-1", "pathStyle": true,
         "serverSideEncryption": "aws:kms", "kmsKeyId": "alias/models"}})"));
   ASSERT_TRUE(spec) << spec.error().message;
@@ -83,6 +83,7 @@ TEST(ParseCheckpointSpec, ReadsEveryFieldAndGivesBackWhatWasWrittenFromIt) {
                    .every = {.steps = 1000, .epochs = 10, .time = {}},
                    .best = KeepBestSpec{.metric = "val_loss", .mode = BestMode::min, .count = 2}};
   expected.resume = ResumeMode::none;
+  expected.on_suspend = OnSuspend::signal;
   expected.credentials_secret = "s3";
   expected.s3 = {.endpoint = "https://s3.example.com",
                  .region = "eu-west-1",
@@ -160,6 +161,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongSpec{R"({"uri": "s3://a", "keep": {"last": 1}})", "spec.checkpoint.keep.last: must be at least 2, got 1"},
         WrongSpec{R"({"uri": "s3://a", "whenBusy": "hope"})",
                   R"(spec.checkpoint.whenBusy: must be one of skip, wait, got "hope")"},
+        WrongSpec{R"({"uri": "s3://a", "onSuspend": "wait"})",
+                  R"(spec.checkpoint.onSuspend: must be one of request, signal, got "wait")"},
         WrongSpec{R"({"uri": "s3://a", "keep": {"best": {}}})", "spec.checkpoint.keep.best.metric: must be given"},
         WrongSpec{R"({"uri": "s3://a", "resume": "never"})",
                   R"(spec.checkpoint.resume: must be auto, none or the URI of checkpoints, got "never")"},
