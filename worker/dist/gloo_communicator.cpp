@@ -38,6 +38,9 @@ class SilentLink final : public launcher::RankLink {
   void report(const launcher::RankProgress& /*progress*/) override {}
   void beat() override {}
   [[nodiscard]] bool is_stop_requested() const override { return link_.is_stop_requested(); }
+  [[nodiscard]] std::optional<launcher::CheckpointRequest> checkpoint_request() const override {
+    return link_.checkpoint_request();
+  }
   [[nodiscard]] std::optional<launcher::RankEnd> group_failure() const override { return link_.group_failure(); }
   [[noreturn]] void exit(const launcher::RankEnd& end) override {
     link_.exit(end);

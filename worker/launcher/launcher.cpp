@@ -69,7 +69,12 @@ class Launcher {
   }
 
   [[nodiscard]] std::int64_t speaker() const { return supervisor_.speaker(); }
-  [[nodiscard]] const std::optional<RankProgress>& progress() const { return supervisor_.progress(0); }
+  /// The last report of the first rank, with the request that it may not have answered.
+  [[nodiscard]] std::optional<RankProgress> progress() const {
+    auto progress = supervisor_.progress(0);
+    if (progress && status_) progress->checkpoint_request = status_->checkpoint_record();
+    return progress;
+  }
 
  private:
   static Instant now() { return SystemClock{}.instant(); }
@@ -96,8 +101,9 @@ class Launcher {
 
   Result<void> start_status_server() {
     if (!options_.group.status_port) return {};
-    auto server = StatusServer::start(options_.group, reach(), *options_.group.status_port,
-                                      {.rank = options_.ranks.first_rank, .progress = {}, .waiting_for = {}});
+    auto server =
+        StatusServer::start(options_.group, reach(), *options_.group.status_port, options_.checkpoint_requests,
+                            {.rank = options_.ranks.first_rank, .progress = {}, .waiting_for = {}});
     if (!server) return tl::make_unexpected(server.error());
     status_ = std::move(*server);
     return {};
@@ -135,6 +141,7 @@ class Launcher {
     // What settling reported goes out at once, not with the next look.
     link_->run(PollSet{}, time);
     show_progress(time);
+    pass_checkpoint_request_on();
   }
 
   void hear_ranks(Instant time) {
@@ -227,9 +234,11 @@ class Launcher {
 
   void show_progress(Instant time) {
     const std::string waiting_for = link_->group().waiting_for(time);
-    if (status_)
+    if (status_) {
       status_->update(
-          {.rank = options_.ranks.first_rank, .progress = supervisor_.progress(0), .waiting_for = waiting_for});
+          {.rank = options_.ranks.first_rank, .progress = supervisor_.progress(0), .waiting_for = waiting_for},
+          supervisor_.is_training_over(0));
+    }
     if (is_verdict_told_) return;
     if (waiting_for.empty()) {
       if (!is_together_ && options_.ranks.rank_count < options_.group.world_size) {
@@ -241,6 +250,14 @@ class Launcher {
       next_words_ = time + words_interval;
       logging::info("waiting for the group", {{"rank", options_.ranks.first_rank}, {"waitingFor", waiting_for}});
     }
+  }
+
+  void pass_checkpoint_request_on() {
+    if (!status_) return;
+    const auto request = status_->take_checkpoint_request();
+    if (!request) return;
+    logging::info("checkpoint asked for", {{"id", request->id}, {"then", to_string(request->then)}});
+    ranks_.front().tell(*request);
   }
 
   /// Ranks that need no others may be done before all have come. Who came to find us gone would wait for us in vain.

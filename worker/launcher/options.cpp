@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "common/contract.hpp"
 #include "worker/launcher/number.hpp"
@@ -79,6 +80,13 @@ void place(Options& options) {
                         .rank_count = options.ranks.rank_count};
 }
 
+/// Whether the job is one that saves. What is wrong with the rest of its spec the ranks will say.
+bool has_checkpoint_uri(const Environment& environment) {
+  const auto spec = nlohmann::json::parse(environment(contract::env_spec).value_or(""), nullptr, false);
+  const nlohmann::json::json_pointer uri{"/checkpoint/uri"};
+  return spec.contains(uri) && spec.at(uri).is_string() && !spec.at(uri).get<std::string>().empty();
+}
+
 }  // namespace
 
 std::string usage() {
@@ -99,7 +107,9 @@ std::string usage() {
          "rank in a debugger\n"
          "  TRAINYARD_HANG_SECONDS          after which a rank that trains or validates without progress is killed "
          "(600)\n"
-         "  TRAINYARD_GRACE_SECONDS         from SIGTERM until the pod is killed (30)\n";
+         "  TRAINYARD_GRACE_SECONDS         from SIGTERM until the pod is killed (30)\n"
+         "  TRAINYARD_REQUEST_TOKEN         with which rank 0 is asked for a checkpoint: POST /checkpoint, beside "
+         "/status\n";
 }
 
 Result<Options> parse_options(const std::vector<std::string>& arguments, const Environment& environment,
@@ -114,6 +124,9 @@ Result<Options> parse_options(const std::vector<std::string>& arguments, const E
   options.group = std::move(*group);
   if (auto read = read_deadlines(environment, options); !read) return tl::make_unexpected(read.error());
   place(options);
+  options.checkpoint_requests = {.token = environment(contract::env_request_token),
+                                 .is_rank_zero = options.ranks.first_rank == 0,
+                                 .has_checkpoint_uri = has_checkpoint_uri(environment)};
   return options;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/result.hpp"
+#include "worker/launcher/checkpoint_desk.hpp"
 #include "worker/launcher/environment.hpp"
 #include "worker/launcher/group_environment.hpp"
 #include "worker/launcher/peer_settings.hpp"
@@ -17,6 +18,7 @@ struct Options {
   GroupEnvironment group;
   PeerSettings peers;
   SupervisorSettings ranks;
+  CheckpointDeskSettings checkpoint_requests;
   std::string rank_program;
   std::vector<std::string> rank_arguments;
   std::string store_program;

@@ -11,8 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t error_bytes_max = 512;
-
 template <typename T>
 void put(json& object, const char* key, const std::optional<T>& value) {
   if (value) object[key] = *value;
@@ -60,9 +58,9 @@ json to_json(const RankProgress& progress) {
   put(object, "etaSeconds", progress.eta_seconds);
   put(object, "accuracy", progress.accuracy);
   if (progress.checkpoint) object["checkpoint"] = to_json(*progress.checkpoint);
-  // The whole of it is in the log.
   if (!progress.checkpoint_error.empty())
     object["checkpointError"] = truncate(progress.checkpoint_error, error_bytes_max);
+  if (progress.checkpoint_request) object["checkpointRequest"] = to_json(*progress.checkpoint_request);
   if (!progress.waiting_for.empty()) object["waitingFor"] = progress.waiting_for;
   return object;
 }
@@ -81,6 +79,8 @@ RankProgress progress_from(const json& object) {
   if (const auto saved = object.find("checkpoint"); saved != object.end())
     progress.checkpoint = checkpoint_from(*saved);
   progress.checkpoint_error = object.value("checkpointError", "");
+  if (const auto record = object.find("checkpointRequest"); record != object.end())
+    progress.checkpoint_request = checkpoint_record_from(*record);
   progress.waiting_for = object.value("waitingFor", "");
   return progress;
 }

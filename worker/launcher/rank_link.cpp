@@ -49,6 +49,7 @@ class UnlinkedRank final : public RankLink {
   void report(const RankProgress& /*progress*/) override {}
   void beat() override {}
   [[nodiscard]] bool is_stop_requested() const override { return stop_requested; }
+  [[nodiscard]] std::optional<CheckpointRequest> checkpoint_request() const override { return std::nullopt; }
   [[nodiscard]] std::optional<RankEnd> group_failure() const override { return std::nullopt; }
   [[noreturn]] void exit(const RankEnd& end) override { exit_at_once(end.exit_code); }
 };
@@ -78,6 +79,12 @@ class LinkedRank final : public RankLink {
   }
 
   [[nodiscard]] bool is_stop_requested() const override { return stop_requested; }
+
+  [[nodiscard]] std::optional<CheckpointRequest> checkpoint_request() const override {
+    if (!is_checkpoint_requested_) return std::nullopt;
+    const std::scoped_lock lock{mutex_};
+    return checkpoint_request_;
+  }
 
   [[nodiscard]] std::optional<RankEnd> group_failure() const override {
     if (!is_group_broken_) return std::nullopt;
@@ -123,7 +130,9 @@ class LinkedRank final : public RankLink {
     }
     packet.resize(static_cast<std::size_t>(size));
     const auto message = decode_rank_message(packet);
-    if (message && std::holds_alternative<RankEnd>(*message)) set_group_failure(std::get<RankEnd>(*message));
+    if (!message) return true;
+    if (const auto* end = std::get_if<RankEnd>(&*message)) set_group_failure(*end);
+    if (const auto* request = std::get_if<CheckpointRequest>(&*message)) set_checkpoint_request(*request);
     return true;
   }
 
@@ -133,12 +142,21 @@ class LinkedRank final : public RankLink {
     is_group_broken_ = true;
   }
 
+  void set_checkpoint_request(const CheckpointRequest& request) {
+    const std::scoped_lock lock{mutex_};
+    checkpoint_request_ = request;
+    is_checkpoint_requested_ = true;
+  }
+
   FileDescriptor socket_;
   FileDescriptor wake_;
   std::atomic<Instant::rep> beat_sent_{0};
+  // Asked at every step, and so without the lock where nothing has come.
   std::atomic<bool> is_group_broken_{false};
-  mutable std::mutex mutex_;  // guards group_failure_
+  std::atomic<bool> is_checkpoint_requested_{false};
+  mutable std::mutex mutex_;  // guards the two below
   std::optional<RankEnd> group_failure_;
+  std::optional<CheckpointRequest> checkpoint_request_;
   std::jthread thread_;
 };
 

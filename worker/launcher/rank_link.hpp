@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/clock.hpp"
+#include "worker/launcher/checkpoint_request.hpp"
 
 /// The rank process's end of the pipe to its launcher. No torch here: both sides include it.
 namespace trainyard::launcher {
@@ -32,6 +33,7 @@ struct RankProgress {
   std::optional<double> accuracy;  ///< Of the last validation, in [0, 1].
   std::optional<SavedCheckpoint> checkpoint;
   std::string checkpoint_error;  ///< Why the last save failed while training goes on; empty when it did not.
+  std::optional<CheckpointRecord> checkpoint_request;  ///< What came of the last request that has been answered.
   std::string waiting_for;
   bool operator==(const RankProgress&) const = default;
 };
@@ -57,6 +59,9 @@ class RankLink {
   virtual void beat() = 0;
   /// SIGTERM has arrived: save and stop at the next step boundary that all ranks agree on.
   [[nodiscard]] virtual bool is_stop_requested() const = 0;
+  /// The checkpoint that this rank was asked for last, answered or not. What comes of it is reported. Only rank 0 is
+  /// asked.
+  [[nodiscard]] virtual std::optional<CheckpointRequest> checkpoint_request() const = 0;
   /// The launcher learnt that the group is broken (a peer died or hung): collectives will not complete any more. Set
   /// from any time on.
   [[nodiscard]] virtual std::optional<RankEnd> group_failure() const = 0;

@@ -32,6 +32,12 @@ json packet_of(const RankEnd& end) {
   return object;
 }
 
+json packet_of(const CheckpointRequest& request) {
+  json object = to_json(request);
+  object["type"] = "checkpoint";
+  return object;
+}
+
 RankEnd end_from(const json& object) {
   RankEnd end;
   end.exit_code = object.at("exitCode").get<int>();
@@ -58,6 +64,7 @@ Result<RankMessage> decode_rank_message(std::string_view packet) {
     if (type == "beat") return Beat{};
     if (type == "progress") return progress_from(object);
     if (type == "end") return end_from(object);
+    if (type == "checkpoint") return checkpoint_request_from(object);
     return fail(ErrorKind::invalid, "a rank's message has the unknown type '" + type + "'");
   } catch (const json::exception& error) {
     return fail(ErrorKind::invalid, std::string{"a rank's message is malformed: "} + error.what());

@@ -21,8 +21,9 @@ struct Alive {  ///< The process runs: sent by a thread of its own, once a secon
 struct Beat {  ///< Training gets on.
   bool operator==(const Beat&) const = default;
 };
-/// From the rank: what it reports, or why it is about to end. From the launcher: a RankEnd, for a group that is broken.
-using RankMessage = std::variant<Alive, Beat, RankProgress, RankEnd>;
+/// From the rank: what it reports, or why it is about to end. From the launcher: a RankEnd, for a group that is broken,
+/// or a CheckpointRequest, for rank 0.
+using RankMessage = std::variant<Alive, Beat, RankProgress, RankEnd, CheckpointRequest>;
 
 [[nodiscard]] std::string encode(const RankMessage& message);
 /// ErrorKind::invalid for what is no such message.

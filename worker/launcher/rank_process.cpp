@@ -40,6 +40,10 @@ std::vector<std::string> rank_environment(std::vector<std::string> base, const O
   set(contract::env_group_rank, group.node_rank);
   set(contract::env_master_addr, group.master_address);
   set(contract::env_master_port, group.master_port);
+  // A program that prints its environment prints no secret.
+  std::erase_if(base, [prefix = fmt::format("{}=", contract::env_request_token)](const std::string& entry) {
+    return entry.starts_with(prefix);
+  });
   set(env_has_launcher, 1);
   set(env_rank_link, link);
   return base;
@@ -83,8 +87,8 @@ std::vector<RankMessage> RankProcess::receive() {
   return messages;
 }
 
-void RankProcess::tell(const RankEnd& end) const {
-  const std::string packet = encode(RankMessage{end});
+void RankProcess::tell(const RankMessage& message) const {
+  const std::string packet = encode(message);
   if (socket_) send(socket_.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

@@ -25,7 +25,7 @@ class RankProcess {
   /// What the rank has said since the last call. What is no message is logged and left out.
   [[nodiscard]] std::vector<RankMessage> receive();
   /// Never blocks; a rank that reads nothing is killed soon anyway.
-  void tell(const RankEnd& end) const;
+  void tell(const RankMessage& message) const;
   /// SIGKILL goes to the children that it left in its process group as well; other signals to the rank alone.
   void send_signal(int signal) const;
 

@@ -57,6 +57,8 @@ std::string make_status_document(const GroupEnvironment& environment, const Stat
               {"phase", "Rendezvous"}};
   if (status.progress) object.update(to_json(*status.progress));
   if (!status.waiting_for.empty()) object["waitingFor"] = status.waiting_for;
+  // The rank's own word of it may be of the one before.
+  if (status.checkpoint_request) object["checkpointRequest"] = to_json(*status.checkpoint_request);
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

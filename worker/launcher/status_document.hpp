@@ -12,8 +12,9 @@ namespace trainyard::launcher {
 /// What is known of a rank, for those who ask over HTTP.
 struct Status {
   std::int64_t rank = 0;
-  std::optional<RankProgress> progress;  ///< The rank's last report.
-  std::string waiting_for;               ///< The launcher's own: which launchers have not come.
+  std::optional<RankProgress> progress;                ///< The rank's last report.
+  std::string waiting_for;                             ///< The launcher's own: which launchers have not come.
+  std::optional<CheckpointRecord> checkpoint_request;  ///< The launcher's own: the one that was taken last.
 };
 
 /// contract.hpp's `/status`. A loss that is not finite is null.

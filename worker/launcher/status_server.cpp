@@ -3,20 +3,43 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
+#include <utility>
+
+#include "common/contract.hpp"
+
 namespace trainyard::launcher {
 namespace {
 
 constexpr std::size_t threads = 4;
 constexpr time_t silence_seconds_max = 1;  // A client that says nothing must not keep a thread from the operator.
+// Of a body that is too long, so that whoever sends it reads the answer and not a connection that is reset.
+constexpr std::size_t skipped_bytes_max = 65'536;
+
+/// The body, or its beginning where it is longer than any request. The library itself would keep all of it.
+std::string read_body(const httplib::Request& request, const httplib::ContentReader& content) {
+  std::string body;
+  if (request.is_multipart_form_data()) return body;  // Which the library hands out otherwise: it is no request.
+  std::size_t size = 0;
+  content([&](const char* bytes, std::size_t count) {
+    size += count;
+    if (body.size() <= contract::checkpoint_request_bytes_max) body.append(bytes, count);
+    return size <= skipped_bytes_max;
+  });
+  return body;
+}
 
 }  // namespace
 
-StatusServer::StatusServer(const GroupEnvironment& environment, Status first)
-    : environment_{environment}, status_{std::move(first)}, server_{std::make_unique<httplib::Server>()} {}
+StatusServer::StatusServer(const GroupEnvironment& environment, const CheckpointDeskSettings& requests, Status first)
+    : environment_{environment},
+      status_{std::move(first)},
+      desk_{requests},
+      server_{std::make_unique<httplib::Server>()} {}
 
 Result<std::unique_ptr<StatusServer>> StatusServer::start(const GroupEnvironment& environment, Reach reach,
-                                                          std::uint16_t port, Status first) {
-  std::unique_ptr<StatusServer> server{new StatusServer{environment, std::move(first)}};
+                                                          std::uint16_t port, const CheckpointDeskSettings& requests,
+                                                          Status first) {
+  std::unique_ptr<StatusServer> server{new StatusServer{environment, requests, std::move(first)}};
   httplib::Server& http = *server->server_;
   http.new_task_queue = [] { return new httplib::ThreadPool{threads}; };
   http.set_keep_alive_max_count(1);
@@ -27,12 +50,7 @@ Result<std::unique_ptr<StatusServer>> StatusServer::start(const GroupEnvironment
     const int on = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   });
-  http.Get("/status", [raw = server.get()](const httplib::Request& /*request*/, httplib::Response& response) {
-    response.set_content(make_status_document(raw->environment_, raw->status()), "application/json");
-  });
-  http.Get("/metrics", [raw = server.get()](const httplib::Request& /*request*/, httplib::Response& response) {
-    response.set_content(make_metrics_document(raw->environment_, raw->status()), "text/plain; version=0.0.4");
-  });
+  server->add_handlers();
   const bool is_bound = reach == Reach::loopback ? http.bind_to_port("127.0.0.1", port)
                                                  : http.bind_to_port("::", port) || http.bind_to_port("0.0.0.0", port);
   if (!is_bound) {
@@ -46,18 +64,63 @@ Result<std::unique_ptr<StatusServer>> StatusServer::start(const GroupEnvironment
   return server;
 }
 
+void StatusServer::add_handlers() {
+  // The library reads the body of any POST into memory, however long, before it looks whether anybody takes it.
+  server_->set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
+    const bool is_read = request.method == "GET" || request.method == "HEAD";
+    if (is_read || (request.method == "POST" && request.path == contract::checkpoint_request_path))
+      return httplib::Server::HandlerResponse::Unhandled;
+    response.status = 404;
+    return httplib::Server::HandlerResponse::Handled;
+  });
+  server_->Get("/status", [this](const httplib::Request& /*request*/, httplib::Response& response) {
+    response.set_content(make_status_document(environment_, status()), "application/json");
+  });
+  server_->Get("/metrics", [this](const httplib::Request& /*request*/, httplib::Response& response) {
+    response.set_content(make_metrics_document(environment_, status()), "text/plain; version=0.0.4");
+  });
+  server_->Post(
+      std::string{contract::checkpoint_request_path},
+      [this](const httplib::Request& request, httplib::Response& response, const httplib::ContentReader& content) {
+        const std::string body = read_body(request, content);
+        const CheckpointAnswer answer = post(request.get_header_value("Authorization"), body);
+        response.status = answer.http_status;
+        if (answer.http_status == 401) response.set_header("WWW-Authenticate", "Bearer");
+        response.set_content(answer.body, "application/json");
+      });
+}
+
 StatusServer::~StatusServer() {
   server_->stop();
 }
 
-void StatusServer::update(Status status) {
+void StatusServer::update(Status status, bool is_training_over) {
   const std::scoped_lock lock{mutex_};
+  if (status.progress) desk_.hear(status.progress->checkpoint_request);
+  if (is_training_over) desk_.close();
   status_ = std::move(status);
+}
+
+std::optional<CheckpointRequest> StatusServer::take_checkpoint_request() {
+  const std::scoped_lock lock{mutex_};
+  return desk_.take_request();
+}
+
+std::optional<CheckpointRecord> StatusServer::checkpoint_record() const {
+  const std::scoped_lock lock{mutex_};
+  return desk_.record();
 }
 
 Status StatusServer::status() const {
   const std::scoped_lock lock{mutex_};
-  return status_;
+  Status status = status_;
+  status.checkpoint_request = desk_.record();
+  return status;
+}
+
+CheckpointAnswer StatusServer::post(std::string_view authorization, std::string_view body) {
+  const std::scoped_lock lock{mutex_};
+  return desk_.post(authorization, body);
 }
 
 }  // namespace trainyard::launcher

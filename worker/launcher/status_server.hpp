@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string_view>
 #include <thread>
 
 #include "common/result.hpp"
+#include "worker/launcher/checkpoint_desk.hpp"
 #include "worker/launcher/group_environment.hpp"
 #include "worker/launcher/status_document.hpp"
 #include "worker/launcher/tcp.hpp"
@@ -16,23 +19,34 @@ class Server;
 
 namespace trainyard::launcher {
 
-/// Serves /status and /metrics on threads of its own. One thread updates; it never waits for those who ask.
+/// Serves /status and /metrics, and takes requests at /checkpoint, on threads of its own. One thread updates and takes;
+/// it never waits for those who ask.
 class StatusServer {
  public:
   /// Listens from now on. ErrorKind::already_exists when the port is in use.
   [[nodiscard]] static Result<std::unique_ptr<StatusServer>> start(const GroupEnvironment& environment, Reach reach,
-                                                                   std::uint16_t port, Status first);
+                                                                   std::uint16_t port,
+                                                                   const CheckpointDeskSettings& requests,
+                                                                   Status first);
   ~StatusServer();
 
-  void update(Status status);
+  /// `status` without its request, which is this server's to know; `is_training_over`: no other is taken any more.
+  void update(Status status, bool is_training_over);
+  /// The request that was taken last, once.
+  [[nodiscard]] std::optional<CheckpointRequest> take_checkpoint_request();
+  /// What has come of it.
+  [[nodiscard]] std::optional<CheckpointRecord> checkpoint_record() const;
 
  private:
-  StatusServer(const GroupEnvironment& environment, Status first);
+  StatusServer(const GroupEnvironment& environment, const CheckpointDeskSettings& requests, Status first);
+  void add_handlers();
   [[nodiscard]] Status status() const;
+  [[nodiscard]] CheckpointAnswer post(std::string_view authorization, std::string_view body);
 
   GroupEnvironment environment_;
-  mutable std::mutex mutex_;  // guards status_
+  mutable std::mutex mutex_;  // guards the two below
   Status status_;
+  CheckpointDesk desk_;
   std::unique_ptr<httplib::Server> server_;
   std::jthread thread_;
 };

@@ -176,6 +176,12 @@ bool Supervisor::have_all_ended() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.death.has_value(); });
 }
 
+bool Supervisor::is_training_over(std::int64_t local_rank) const {
+  const Rank& rank = ranks_.at(static_cast<std::size_t>(local_rank));
+  const bool is_done = rank.progress && rank.progress->phase == "Done";
+  return is_done || rank.said || rank.death || verdict_;
+}
+
 std::optional<RankEnd> Supervisor::end() const {
   if (!have_all_ended()) return std::nullopt;
   if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.has_ended_as_meant; })) {

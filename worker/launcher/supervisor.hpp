@@ -54,6 +54,8 @@ class Supervisor {
   /// The first failure of a rank of ours, to be told to the others. Fixed once it is there.
   [[nodiscard]] const std::optional<GroupFailure>& own_failure() const { return own_failure_; }
   [[nodiscard]] bool have_all_ended() const;
+  /// The rank makes no step any more, or the group's are of no use.
+  [[nodiscard]] bool is_training_over(std::int64_t local_rank) const;
   /// How this launcher ends: known when all its ranks have ended, and, unless they ended as meant, the verdict is
   /// there.
   [[nodiscard]] std::optional<RankEnd> end() const;

@@ -29,6 +29,7 @@ nlohmann::json last_progress(RankProgress progress) {
   progress.checkpoint_error.clear();
   // The sentence needs the room more than a URI of a thousand characters does.
   if (progress.checkpoint && progress.checkpoint->uri.size() > uri_bytes_max) progress.checkpoint.reset();
+  if (auto& record = progress.checkpoint_request; record && record->uri.size() > uri_bytes_max) record->uri.clear();
   return to_json(progress);
 }
 

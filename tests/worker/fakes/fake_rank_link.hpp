@@ -25,6 +25,10 @@ class FakeRankLink final : public launcher::RankLink {
   }
   void beat() override { ++beats_; }
   [[nodiscard]] bool is_stop_requested() const override { return is_stop_requested_; }
+  [[nodiscard]] std::optional<launcher::CheckpointRequest> checkpoint_request() const override {
+    const std::scoped_lock lock{mutex_};
+    return checkpoint_request_;
+  }
   [[nodiscard]] std::optional<launcher::RankEnd> group_failure() const override {
     ++looks_;
     looks_.notify_all();
@@ -39,6 +43,10 @@ class FakeRankLink final : public launcher::RankLink {
     for (std::int64_t looks = looks_; looks < count; looks = looks_) looks_.wait(looks);
   }
   void request_stop() { is_stop_requested_ = true; }
+  void ask_for_checkpoint(launcher::CheckpointRequest request) {
+    const std::scoped_lock lock{mutex_};
+    checkpoint_request_ = std::move(request);
+  }
   void break_group(launcher::RankEnd failure) {
     const std::scoped_lock lock{mutex_};
     group_failure_ = std::move(failure);
@@ -54,8 +62,9 @@ class FakeRankLink final : public launcher::RankLink {
   std::atomic<std::int64_t> beats_{0};
   mutable std::atomic<std::int64_t> looks_{0};
   std::atomic<bool> is_stop_requested_{false};
-  mutable std::mutex mutex_;  // guards the two below
+  mutable std::mutex mutex_;  // guards the three below
   std::vector<launcher::RankProgress> reports_;
+  std::optional<launcher::CheckpointRequest> checkpoint_request_;
   std::optional<launcher::RankEnd> group_failure_;
 };
 

@@ -77,6 +77,21 @@ TEST(StatusDocument, SaysInABoundedSentenceWhyTheLastCheckpointFailed) {
   EXPECT_EQ(said.size(), 512U);
 }
 
+TEST(StatusDocument, ShowsTheRequestThatWasTakenLastThoughTheRankKnowsOnlyOfTheOneBefore) {
+  RankProgress progress = a_progress();
+  progress.checkpoint_request =
+      CheckpointRecord{.request = {.id = "a"}, .state = RequestState::done, .step = 10, .uri = "file:///c/step-10/g-1"};
+  const json answered{
+      {"id", "a"}, {"then", "continue"}, {"state", "Done"}, {"step", 10}, {"uri", "file:///c/step-10/g-1"}};
+  EXPECT_EQ(json::parse(make_status_document(a_group(), {.progress = progress})).at("checkpointRequest"), answered);
+  const CheckpointRecord taken{.request = {.id = "b", .then = Then::exit}};
+  const json pending{{"id", "b"}, {"then", "exit"}, {"state", "Pending"}};
+  for (const auto& reported : {std::optional{progress}, std::optional<RankProgress>{}}) {
+    const Status status{.progress = reported, .checkpoint_request = taken};
+    EXPECT_EQ(json::parse(make_status_document(a_group(), status)).at("checkpointRequest"), pending);
+  }
+}
+
 TEST(StatusDocument, SaysNullForALossThatIsNotFinite) {
   RankProgress progress = a_progress();
   progress.loss = INFINITY;
@@ -129,6 +144,24 @@ TEST(TerminationMessage, HoldsWhatTheRankReportedLastAndStillHolds) {
                     {"durationSeconds", 0.5}}}}));
   progress.checkpoint->uri = std::string(2'000, 'u');
   EXPECT_FALSE(json::parse(make_termination_message(end, 0, progress)).at("progress").contains("checkpoint"));
+}
+
+TEST(TerminationMessage, HoldsWhatCameOfARequest) {
+  const RankEnd end{.exit_code = 91, .reason = "Preempted", .message = "stopped as asked", .culprit = {}};
+  const auto request_in = [&](const CheckpointRecord& record) {
+    RankProgress progress = a_progress();
+    progress.checkpoint_request = record;
+    return json::parse(make_termination_message(end, 0, progress)).at("progress").at("checkpointRequest");
+  };
+  CheckpointRecord done{
+      .request = {.id = "a", .then = Then::exit}, .state = RequestState::done, .step = 12, .uri = "s3://m/step-12/g-1"};
+  EXPECT_EQ(request_in(done),
+            (json{{"id", "a"}, {"then", "exit"}, {"state", "Done"}, {"step", 12}, {"uri", "s3://m/step-12/g-1"}}));
+  done.uri = std::string(2'000, 'u');
+  EXPECT_EQ(request_in(done), (json{{"id", "a"}, {"then", "exit"}, {"state", "Done"}, {"step", 12}}));
+  EXPECT_EQ(request_in({.request = {.id = "b"}, .state = RequestState::failed, .message = std::string(2'000, 'x')}),
+            (json{{"id", "b"}, {"then", "continue"}, {"state", "Failed"}, {"message", std::string(509, 'x') + "..."}}));
+  EXPECT_EQ(request_in({.request = {.id = "c"}}), (json{{"id", "c"}, {"then", "continue"}, {"state", "Pending"}}));
 }
 
 TEST(TerminationMessage, StaysWithinItsBoundWhateverTheTextHolds) {

@@ -1,5 +1,7 @@
 // A rank process that trains nothing but uses its link as one that trains: what the first argument says.
-//   train          reports a step every 20 ms; ends preempted on SIGTERM, and as told when the group is broken
+//   train          reports a step every 20 ms; ends preempted on SIGTERM, and as told when the group is broken; answers
+//   a
+//                  request for a checkpoint with the step that it is at, and ends preempted where it says so
 //   no-progress    reports one step, then only lives
 //   deaf           as train, but minds neither SIGTERM nor the group
 //   fail           ends by exit_do_not_restart with words of its own
@@ -33,7 +35,15 @@ int main(int argc, char** argv) {
     std::this_thread::sleep_for(std::chrono::milliseconds{20});
     if (mode == "deaf") continue;
     if (const auto failure = link->group_failure()) link->exit(*failure);
-    if (link->is_stop_requested()) {
+    const auto request = link->checkpoint_request();
+    if (request && (!progress.checkpoint_request || progress.checkpoint_request->request != *request)) {
+      progress.checkpoint_request = launcher::CheckpointRecord{.request = *request,
+                                                               .state = launcher::RequestState::done,
+                                                               .step = step,
+                                                               .uri = "memory://step-" + std::to_string(step)};
+      link->report(progress);
+    }
+    if (link->is_stop_requested() || (request && request->then == launcher::Then::exit)) {
       link->exit({.exit_code = contract::exit_preempted,
                   .reason = "Preempted",
                   .message = "saved and stopped",

@@ -27,12 +27,20 @@ TEST(RankMessages, AreReadBackAsTheyWereSent) {
                                         .bytes = 77,
                                         .duration_seconds = 1.5};
   progress.checkpoint_error = "rank 1: putting s3://m/step-110: 503";
+  progress.checkpoint_request =
+      CheckpointRecord{.request = {.id = "a"}, .state = RequestState::done, .step = 100, .uri = "s3://m/step-100/g-1"};
   progress.waiting_for = "nobody";
+  RankProgress failing{.phase = "Training"};
+  failing.checkpoint_request = CheckpointRecord{
+      .request = {.id = "a", .then = Then::exit}, .state = RequestState::failed, .message = "the disk is full"};
   const std::vector<RankMessage> messages{
       Alive{},
       Beat{},
       progress,
+      failing,
       RankProgress{.phase = "Loading"},
+      CheckpointRequest{.id = "suspend-3", .then = Then::exit},
+      CheckpointRequest{.id = "a"},
       RankEnd{
           .exit_code = 90, .reason = "PeerLost", .message = "rank 1 is gone", .culprit = 1, .culprit_exit_code = 137},
       RankEnd{.exit_code = 0, .reason = "Completed", .message = "", .culprit = {}}};
@@ -61,8 +69,8 @@ TEST(RankMessages, FitIntoAPacketWhateverTheirText) {
 }
 
 TEST(RankMessages, ThatAreNoneAreRefused) {
-  for (const std::string packet :
-       {"", "{}", "[]", R"({"type":"dance"})", R"({"type":"end"})", R"({"type":"progress","phase":3})", "\xff"}) {
+  for (const std::string packet : {"", "{}", "[]", R"({"type":"dance"})", R"({"type":"end"})",
+                                   R"({"type":"progress","phase":3})", R"({"type":"checkpoint"})", "\xff"}) {
     const auto read = decode_rank_message(packet);
     ASSERT_FALSE(read) << packet;
     EXPECT_EQ(read.error().kind, ErrorKind::invalid);

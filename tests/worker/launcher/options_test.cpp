@@ -65,6 +65,30 @@ TEST(ParseOptions, PlacesALauncherOfOneRankAndOneOfSeveral) {
             (Hello{.job = "local", .job_uid = "", .attempt = 1, .world_size = 8, .first_rank = 4, .rank_count = 4}));
 }
 
+TEST(ParseOptions, SaysWhetherCheckpointsMayBeAskedFor) {
+  struct Row {
+    std::string spec;
+    bool has_checkpoint_uri;
+  };
+  for (const Row& row : {Row{R"({"training": {}, "checkpoint": {"uri": "s3://m"}})", true},
+                         Row{R"({"training": {}, "checkpoint": {"uri": ""}})", false},
+                         Row{R"({"training": {}, "checkpoint": {"uri": 7}})", false},
+                         Row{R"({"training": {}, "checkpoint": null})", false}, Row{R"({"training": {}})", false},
+                         Row{"[]", false}, Row{"{", false}, Row{"", false}}) {
+    const auto options = parse_options({}, environment_of({{"TRAINYARD_SPEC", row.spec}}), "/b");
+    ASSERT_TRUE(options) << options.error().message;
+    EXPECT_EQ(options->checkpoint_requests.has_checkpoint_uri, row.has_checkpoint_uri) << row.spec;
+    EXPECT_EQ(options->checkpoint_requests.token, std::nullopt);
+    EXPECT_TRUE(options->checkpoint_requests.is_rank_zero);
+  }
+  const auto other = parse_options(
+      {}, environment_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "m"}, {"TRAINYARD_REQUEST_TOKEN", "t"}}),
+      "/b");
+  ASSERT_TRUE(other) << other.error().message;
+  EXPECT_EQ(other->checkpoint_requests.token, "t");
+  EXPECT_FALSE(other->checkpoint_requests.is_rank_zero);
+}
+
 TEST(StopDeadline, LeavesTheLauncherTimeToEnd) {
   EXPECT_EQ(stop_deadline(120s), 115s);
   EXPECT_EQ(stop_deadline(30s), 25s);

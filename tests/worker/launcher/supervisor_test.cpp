@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <functional>
 
 #include "common/contract.hpp"
 
@@ -213,6 +214,32 @@ TEST(Supervisor, KillsWhatHasNotStoppedWithinTheGracePeriod) {
                           .exit_code = 143,
                           .reason = "GraceExpired",
                           .message = "rank 3 was asked to stop, had not ended 25 s later, and was killed"}));
+}
+
+TEST(Supervisor, KnowsWhenARankMakesNoStepAnyMore) {
+  struct Row {
+    std::string_view name;
+    std::function<void(Supervisor&)> happen;
+    bool is_over;
+  };
+  const Row rows[] = {
+      {"nothing was heard", [](Supervisor&) {}, false},
+      {"it trains", [](Supervisor& supervisor) { supervisor.on_message(0, at_step(1), start); }, false},
+      {"it is asked to stop", [](Supervisor& supervisor) { supervisor.on_stop(start); }, false},
+      {"the other rank is done", [](Supervisor& supervisor) { supervisor.on_death(1, {.exit_code = 0}, start); },
+       false},
+      {"it is done", [](Supervisor& supervisor) { supervisor.on_message(0, RankProgress{.phase = "Done"}, start); },
+       true},
+      {"it has said its last words",
+       [](Supervisor& supervisor) { supervisor.on_message(0, RankEnd{.exit_code = 91}, start); }, true},
+      {"it has died", [](Supervisor& supervisor) { supervisor.on_death(0, {.signal = SIGKILL}, start); }, true},
+      {"the group is broken", [](Supervisor& supervisor) { supervisor.on_verdict(killed(7), start); }, true},
+  };
+  for (const Row& row : rows) {
+    Supervisor supervisor{settings(0, 2), start};
+    row.happen(supervisor);
+    EXPECT_EQ(supervisor.is_training_over(0), row.is_over) << row.name;
+  }
 }
 
 TEST(Supervisor, KillsAtOnceWhenAskedToStopTwice) {

@@ -1,0 +1,111 @@
+#include "worker/launcher/status_server.hpp"
+
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/fakes/free_port.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+using nlohmann::json;
+
+class StatusServerTest : public testing::Test {
+ protected:
+  StatusServerTest() {
+    // Another program may take the port first.
+    for (int tries = 0; tries < 20 && !server_; ++tries) {
+      port_ = fakes::free_port();
+      auto server =
+          StatusServer::start({}, Reach::loopback, port_, {.token = "5ecret", .has_checkpoint_uri = true}, {});
+      if (server) server_ = std::move(*server);
+    }
+  }
+
+  [[nodiscard]] httplib::Client client() const { return httplib::Client{"127.0.0.1", port_}; }
+  [[nodiscard]] httplib::Result post(const std::string& body, const std::string& token = "5ecret") const {
+    return client().Post("/checkpoint", httplib::Headers{{"Authorization", "Bearer " + token}}, body,
+                         "application/json");
+  }
+  [[nodiscard]] json status() const { return json::parse(client().Get("/status")->body); }
+
+  std::uint16_t port_ = 0;
+  std::unique_ptr<StatusServer> server_;
+};
+
+TEST_F(StatusServerTest, TakesARequestAndShowsWhatComesOfIt) {
+  ASSERT_TRUE(server_);
+  EXPECT_FALSE(status().contains("checkpointRequest"));
+  const auto taken = post(R"({"id": "a"})");
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->status, 202);
+  EXPECT_EQ(taken->get_header_value("Content-Type"), "application/json");
+  EXPECT_EQ(json::parse(taken->body), (json{{"id", "a"}, {"state", "Pending"}}));
+  EXPECT_EQ(status().at("checkpointRequest"), (json{{"id", "a"}, {"then", "continue"}, {"state", "Pending"}}));
+  EXPECT_EQ(server_->take_checkpoint_request(), (CheckpointRequest{.id = "a"}));
+
+  const CheckpointRecord done{
+      .request = {.id = "a"}, .state = RequestState::done, .step = 7, .uri = "s3://m/step-7/g-1"};
+  server_->update({.progress = RankProgress{.phase = "Training", .checkpoint_request = done}}, false);
+  EXPECT_EQ(server_->checkpoint_record(), done);
+  const json shown{{"id", "a"}, {"then", "continue"}, {"state", "Done"}, {"step", 7}, {"uri", "s3://m/step-7/g-1"}};
+  EXPECT_EQ(status().at("checkpointRequest"), shown);
+  EXPECT_EQ(json::parse(post(R"({"id": "a"})")->body), shown);
+
+  server_->update({}, true);
+  EXPECT_EQ(post(R"({"id": "b"})")->status, 409);
+}
+
+TEST_F(StatusServerTest, AsksForTheToken) {
+  ASSERT_TRUE(server_);
+  const httplib::Result replies[] = {post(R"({"id": "a"})", "guess"),
+                                     client().Post("/checkpoint", "{}", "application/json")};
+  for (const httplib::Result& reply : replies) {
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->status, 401);
+    EXPECT_EQ(reply->get_header_value("WWW-Authenticate"), "Bearer");
+    EXPECT_TRUE(json::parse(reply->body).contains("error"));
+  }
+  EXPECT_EQ(server_->take_checkpoint_request(), std::nullopt);
+}
+
+TEST_F(StatusServerTest, KeepsNoBodyThatIsTooLong) {
+  ASSERT_TRUE(server_);
+  const auto reply = post(std::string(30'000, ' '));
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->status, 400);
+  EXPECT_EQ(json::parse(reply->body), (json{{"error", "the body is longer than 1024 bytes"}}));
+
+  // In pieces, without a length that says so before.
+  std::size_t sent = 0;
+  const auto endless = [&sent](std::size_t /*offset*/, httplib::DataSink& sink) {
+    const std::string piece(4'096, ' ');
+    sent += piece.size();
+    return sink.write(piece.data(), piece.size());
+  };
+  const auto broken_off =
+      client().Post("/checkpoint", httplib::Headers{{"Authorization", "Bearer 5ecret"}}, endless, "application/json");
+  if (broken_off) {
+    EXPECT_EQ(broken_off->status, 400);
+  }
+  EXPECT_LT(sent, 100'000'000U) << "only as much as the sockets hold";
+}
+
+TEST_F(StatusServerTest, RefusesFormsAndKnowsNoOtherPlaceToPostTo) {
+  ASSERT_TRUE(server_);
+  const httplib::MultipartFormDataItems form{{"id", "a", "", ""}};
+  const auto answered = client().Post("/checkpoint", httplib::Headers{{"Authorization", "Bearer 5ecret"}}, form);
+  if (answered) {
+    EXPECT_EQ(answered->status, 400);  // It may find the connection closed: the form is not read.
+  }
+  const auto status_of = [](const httplib::Result& reply) { return reply ? reply->status : 0; };
+  EXPECT_EQ(status_of(client().Post("/status", "{}", "application/json")), 404);
+  EXPECT_EQ(status_of(client().Put("/checkpoint", "{}", "application/json")), 404);
+  EXPECT_EQ(status_of(client().Get("/checkpoint")), 404);
+  EXPECT_EQ(status_of(client().Get("/metrics")), 200);
+}
+
+}  // namespace
+}  // namespace trainyard::launcher

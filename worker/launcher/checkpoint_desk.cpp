@@ -1,0 +1,67 @@
+#include "worker/launcher/checkpoint_desk.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/contract.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+using nlohmann::json;
+
+CheckpointAnswer answer(int http_status, const json& object) {
+  // A storage's error text need not be UTF-8.
+  return {.http_status = http_status, .body = object.dump(-1, ' ', false, json::error_handler_t::replace)};
+}
+
+CheckpointAnswer refuse(int http_status, std::string_view why) {
+  return answer(http_status, {{"error", why}});
+}
+
+/// Takes as long for every `given` of one length: how much of it is right does not show in the time.
+bool is_secret(std::string_view given, std::string_view secret) {
+  volatile unsigned difference = given.size() == secret.size() ? 0U : 1U;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const unsigned expected = static_cast<unsigned char>(secret[i % secret.size()]);
+    difference = difference | (static_cast<unsigned char>(given[i]) ^ expected);
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+CheckpointAnswer CheckpointDesk::post(std::string_view authorization, std::string_view body) {
+  if (!settings_.token) {
+    return refuse(403, fmt::format("nobody may ask for checkpoints here: {} is not set in this pod",
+                                   contract::env_request_token));
+  }
+  if (!is_secret(authorization, "Bearer " + *settings_.token))
+    return refuse(401, "the token is wrong or missing: send the header Authorization: Bearer TOKEN");
+  const auto request = parse_checkpoint_request(body);
+  if (!request) return refuse(400, request.error().message);
+  if (!settings_.is_rank_zero) return refuse(409, "this is not rank 0's pod: rank 0 takes requests for checkpoints");
+  if (record_ && record_->request.id == request->id) return answer(200, to_json(*record_));
+  if (record_ && record_->state == RequestState::pending) {
+    const std::string& pending = record_->request.id;
+    return answer(409, {{"error", fmt::format("the request {} is still pending", pending)}, {"id", pending}});
+  }
+  if (!settings_.has_checkpoint_uri) return refuse(409, "the job saves no checkpoints: checkpoint.uri is not set");
+  if (is_closed_) return refuse(409, "training has ended: no other checkpoint is saved");
+  record_ = CheckpointRecord{.request = *request};
+  untold_ = *request;
+  return answer(202, {{"id", request->id}, {"state", "Pending"}});
+}
+
+std::optional<CheckpointRequest> CheckpointDesk::take_request() {
+  return std::exchange(untold_, std::nullopt);
+}
+
+void CheckpointDesk::hear(const std::optional<CheckpointRecord>& answered) {
+  // Until it has answered the last one, the rank reports what came of the one before.
+  if (answered && record_ && answered->request.id == record_->request.id) record_ = answered;
+}
+
+}  // namespace trainyard::launcher
