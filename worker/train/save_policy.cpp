@@ -4,8 +4,10 @@ namespace trainyard::train {
 
 SaveAction choose_save(const SaveSituation& situation) {
   if (situation.is_stop_asked) return SaveAction::save_and_wait;
-  if (!situation.is_due) return SaveAction::none;
+  if (!situation.is_due && !situation.is_asked) return SaveAction::none;
   if (!situation.is_saving) return SaveAction::begin;
+  // Who asks is not left out: there is a step after which none is being written.
+  if (!situation.is_due) return SaveAction::none;
   return situation.when_busy == resource::WhenBusy::wait ? SaveAction::wait_and_begin : SaveAction::leave_out;
 }
 

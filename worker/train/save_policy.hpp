@@ -8,6 +8,7 @@ namespace trainyard::train {
 
 struct SaveSituation {
   bool is_due = false;
+  bool is_asked = false;  ///< Somebody waits for one.
   bool is_stop_asked = false;
   bool is_saving = false;  ///< The save before was still under way on some rank when the step began.
   resource::WhenBusy when_busy = resource::WhenBusy::skip;

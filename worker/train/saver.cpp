@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "common/contract.hpp"
 #include "common/logging.hpp"
 #include "worker/train/lost.hpp"
 #include "worker/train/save_policy.hpp"
@@ -28,6 +29,7 @@ double seconds_of(Instant::duration duration) {
 
 void Saver::begin(const checkpoint::State& state, std::int64_t step, const Options& options) {
   const Instant start = clock_.instant();
+  requests_.begin_save();
   checkpointer_.begin_save(state, step, options.save);
   must_succeed_ = options.must_succeed;
   has_left_out_ = false;
@@ -58,11 +60,27 @@ void Saver::leave_out(std::int64_t step) {
   logging::warn("no checkpoint at this step: the one before is still being written", {{"step", step}});
 }
 
+void Saver::end(std::int64_t step, const launcher::RankEnd& ended) {
+  std::optional<SavedState> state;
+  if (last_ && last_->step == step) {
+    state = {.step = step, .uri = last_->uri};
+  } else if (resumed_ && resumed_->step == step) {
+    state = resumed_;
+  }
+  requests_.end(state, ended.message);
+}
+
 OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
   if (!outcome.saved) {
     const Error& error = outcome.saved.error();
-    if (must_succeed_ || !may_go_on(error.kind)) return lost(link_, Stage::save, error);
+    if (must_succeed_ || !may_go_on(error.kind)) {
+      auto ended = lost(link_, Stage::save, error);
+      // In a broken group nothing was answered: the next attempt may be asked again.
+      if (ended.value().exit_code != contract::exit_peer_lost) requests_.failed(error.message);
+      return ended;
+    }
     error_ = error.message;
+    requests_.failed(error.message);
     if (speaks_) {
       logging::warn("no checkpoint: saving failed; training goes on, and the next one that is due tries again",
                     {{"step", outcome.step}, {"error", error.message}});
@@ -74,6 +92,7 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
       logging::warn("no checkpoint: loss or parameters are not finite, and the last good state is kept",
                     {{"step", outcome.step}});
     }
+    requests_.failed(fmt::format("loss or parameters are not finite after step {}: nothing was saved", outcome.step));
     return {};
   }
   const checkpoint::Saved& saved = **outcome.saved;
@@ -83,6 +102,7 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
                                     .time = saved.time,
                                     .bytes = saved.bytes,
                                     .duration_seconds = seconds_of(outcome.duration)};
+  requests_.saved({.step = saved.step, .uri = saved.uri});
   if (speaks_) {
     logging::info("checkpoint saved", {{"step", saved.step},
                                        {"uri", saved.uri},

@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "common/clock.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/launcher/rank_link.hpp"
+#include "worker/train/checkpoint_requests.hpp"
 #include "worker/train/ending.hpp"
 
 namespace trainyard::train {
@@ -22,11 +24,13 @@ class Saver {
 
   /// `speaks`: whether this rank writes the log lines. References outlive it.
   Saver(checkpoint::Checkpointer& checkpointer, const launcher::RankLink& link, const Clock& clock, bool speaks)
-      : checkpointer_{checkpointer}, link_{link}, clock_{clock}, speaks_{speaks} {}
+      : checkpointer_{checkpointer}, link_{link}, clock_{clock}, speaks_{speaks}, requests_{link} {}
 
   /// Whether a save is still under way on this rank.
   [[nodiscard]] bool is_saving() const { return checkpointer_.is_saving(); }
 
+  /// Training goes on from `state`, which is there already.
+  void resume_from(SavedState state) { resumed_ = std::move(state); }
   /// Copies the state of `step` and has it written. Needs that settle() or wait() came since the save before.
   void begin(const checkpoint::State& state, std::int64_t step, const Options& options);
   /// Acts on the outcome of a save that has ended, if there is one, and says whether there was. The next one may be
@@ -37,11 +41,15 @@ class Saver {
   [[nodiscard]] OrEnd<void> wait();
   /// Says, once for each save that is under way, that the one of `step` is left out for it.
   void leave_out(std::int64_t step);
+  /// Training ends in order after `step`, with no save under way.
+  void end(std::int64_t step, const launcher::RankEnd& ended);
 
   /// The newest of this attempt.
   [[nodiscard]] const std::optional<launcher::SavedCheckpoint>& last() const { return last_; }
   /// Why the last save failed; empty when it did not.
   [[nodiscard]] const std::string& error() const { return error_; }
+  /// The checkpoints that somebody asks for.
+  [[nodiscard]] const CheckpointRequests& requests() const { return requests_; }
 
  private:
   [[nodiscard]] OrEnd<void> act_on(const checkpoint::SaveOutcome& outcome);
@@ -55,6 +63,8 @@ class Saver {
   Instant::duration stall_{};  // What the training thread has paid for the save that was begun last.
   std::optional<launcher::SavedCheckpoint> last_;
   std::string error_;
+  std::optional<SavedState> resumed_;
+  CheckpointRequests requests_;
 };
 
 }  // namespace trainyard::train

@@ -10,13 +10,14 @@
 namespace trainyard::train {
 
 StepAgreement::StepAgreement(c10::intrusive_ptr<c10d::ProcessGroup> process_group, strategy::WaitForWork wait)
-    : process_group_{std::move(process_group)}, wait_{std::move(wait)}, flags_{torch::zeros({3}, torch::kInt32)} {}
+    : process_group_{std::move(process_group)}, wait_{std::move(wait)}, flags_{torch::zeros({4}, torch::kInt32)} {}
 
 void StepAgreement::begin(const StepFlags& mine) {
   auto* flags = flags_.data_ptr<std::int32_t>();
   flags[0] = mine.is_stop_asked ? 1 : 0;
-  flags[1] = mine.is_checkpoint_asked ? 1 : 0;
-  flags[2] = mine.is_saving ? 1 : 0;
+  flags[1] = mine.is_checkpoint_due ? 1 : 0;
+  flags[2] = mine.is_checkpoint_asked ? 1 : 0;
+  flags[3] = mine.is_saving ? 1 : 0;
   if (process_group_->getSize() == 1) return;
   try {
     std::vector<torch::Tensor> message{flags_};
@@ -36,7 +37,10 @@ Result<StepFlags> StepAgreement::finish() {
     under_way_.reset();
   }
   const auto* flags = flags_.data_ptr<std::int32_t>();
-  return StepFlags{.is_stop_asked = flags[0] != 0, .is_checkpoint_asked = flags[1] != 0, .is_saving = flags[2] != 0};
+  return StepFlags{.is_stop_asked = flags[0] != 0,
+                   .is_checkpoint_due = flags[1] != 0,
+                   .is_checkpoint_asked = flags[2] != 0,
+                   .is_saving = flags[3] != 0};
 }
 
 }  // namespace trainyard::train

@@ -11,7 +11,8 @@ namespace trainyard::train {
 /// What every rank must know after the same step, as it was on any rank when the step began.
 struct StepFlags {
   bool is_stop_asked = false;
-  bool is_checkpoint_asked = false;
+  bool is_checkpoint_due = false;    ///< By rank 0's clock.
+  bool is_checkpoint_asked = false;  ///< Of rank 0, which no save under way will answer.
   /// The save before is still under way. Where it is not, no rank's is at the step's end either: only the training
   /// thread begins saves.
   bool is_saving = false;
@@ -31,7 +32,7 @@ class StepAgreement {
  private:
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
   strategy::WaitForWork wait_;
-  torch::Tensor flags_;  // int32 [3], on the CPU: reading it never waits for a device
+  torch::Tensor flags_;  // int32 [4], on the CPU: reading it never waits for a device
   c10::intrusive_ptr<c10d::Work> under_way_;
   std::string send_error_;
 };

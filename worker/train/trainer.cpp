@@ -13,6 +13,7 @@
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/strategy/model_agreement.hpp"
 #include "worker/train/evaluate.hpp"
+#include "worker/train/log_fields.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/resume.hpp"
 #include "worker/train/save_policy.hpp"
@@ -23,19 +24,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto report_interval = 250ms;
-
-/// For log lines: six digits are what a person reads, and JSON has no not-a-number.
-nlohmann::json to_field(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
-}
-
-nlohmann::json to_field(const observe::MetricValues& values) {
-  nlohmann::json object = nlohmann::json::object();
-  for (const auto& [name, value] : values) object[name] = to_field(value);
-  return object;
-}
 
 /// Whether the loss of this rank's last step is a number. Waits for the device.
 bool is_finite(const torch::Tensor& loss) {
@@ -112,6 +100,7 @@ OrEnd<void> Trainer::resume() {
   position_ = values.position;
   validation_ = values.metrics;
   random_.write();
+  saver_->resume_from({.step = position_.step, .uri = found.uri});
   if (found.is_complete && schedule_.is_finished(position_)) {
     report("Done");
     return tl::unexpected{launcher::RankEnd{
@@ -287,7 +276,8 @@ OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {
     if (!has_ended) return tl::unexpected{has_ended.error()};
     if (*has_ended) report("Training");
   }
-  const SaveAction action = choose_save({.is_due = flags.is_checkpoint_asked || schedule_.is_checkpoint_due(position_),
+  const SaveAction action = choose_save({.is_due = flags.is_checkpoint_due || schedule_.is_checkpoint_due(position_),
+                                         .is_asked = flags.is_checkpoint_asked,
                                          .is_stop_asked = flags.is_stop_asked,
                                          .is_saving = flags.is_saving,
                                          .when_busy = parts_.when_busy});
@@ -336,11 +326,15 @@ void Trainer::begin_save(const Saver::Options& options) {
   saver_->begin(state_, position_.step, checked);
 }
 
-/// Says that another job may now go on from the checkpoints, unless this run failed and is to be repeated.
+/// Who waits for a checkpoint hears of the end, and another job may now go on from what is there, unless this run
+/// failed and is to be repeated.
 void Trainer::end_checkpoints(const launcher::RankEnd& ended) {
+  if (!saver_) return;
   const bool is_in_order = ended.exit_code == contract::exit_success || ended.exit_code == contract::exit_preempted ||
                            ended.exit_code == contract::exit_do_not_restart;
-  if (parts_.checkpointer == nullptr || !is_in_order) return;
+  if (is_in_order) saver_->end(position_.step, ended);
+  if (saver_->requests().record() != progress_.checkpoint_request) report(std::string{progress_.phase});
+  if (!is_in_order) return;
   if (auto done = parts_.checkpointer->end(); !done) {
     logging::warn("the end of this run was not recorded: no other job can go on from its checkpoints",
                   {{"error", done.error().message}});
@@ -371,8 +365,9 @@ StepFlags Trainer::own_flags() const {
   const auto& every = parts_.checkpoint_every.time;
   const bool is_time =
       parts_.group.rank == 0 && parts_.checkpointer != nullptr && every && parts_.clock.instant() - saved_ >= *every;
-  return {.is_stop_asked = parts_.link.is_stop_requested(),
-          .is_checkpoint_asked = is_time,
+  return {.is_stop_asked = parts_.link.is_stop_requested() || (saver_ && saver_->requests().is_exit_asked()),
+          .is_checkpoint_due = is_time,
+          .is_checkpoint_asked = saver_ && saver_->requests().is_save_asked(),
           .is_saving = saver_ && saver_->is_saving()};
 }
 
@@ -389,6 +384,7 @@ void Trainer::report(std::string_view phase) {
   if (saver_) {
     progress_.checkpoint = saver_->last();
     progress_.checkpoint_error = saver_->error();
+    progress_.checkpoint_request = saver_->requests().record();
   }
   parts_.link.report(progress_);
 }

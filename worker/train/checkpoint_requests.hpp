@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "worker/launcher/rank_link.hpp"
+
+namespace trainyard::train {
+
+/// A state that is in the store.
+struct SavedState {
+  std::int64_t step = 0;
+  std::string uri;
+};
+
+/// The checkpoints that this rank is asked for, one after the other, and what came of the last one. Nobody asks another
+/// rank than 0. Used from the training thread.
+class CheckpointRequests {
+ public:
+  explicit CheckpointRequests(const launcher::RankLink& link) : link_{link} {}
+
+  /// A save is to be begun for one that waits: none of those under way will answer it.
+  [[nodiscard]] bool is_save_asked() const { return !answering_ && pending(); }
+  /// Training is to end with it.
+  [[nodiscard]] bool is_exit_asked() const;
+
+  /// A save of the present state begins: it will answer the one that waits.
+  void begin_save() { answering_ = pending(); }
+  /// How that save ended.
+  void saved(const SavedState& state);
+  void failed(const std::string& why);
+  /// Training ends in order. Who still waits gets `state`, where that is the last one, or hears that it ended.
+  void end(const std::optional<SavedState>& state, const std::string& how_it_ended);
+
+  /// The last request that was answered, and how.
+  [[nodiscard]] const std::optional<launcher::CheckpointRecord>& record() const { return record_; }
+
+ private:
+  [[nodiscard]] std::optional<launcher::CheckpointRequest> pending() const;
+  void answer(launcher::CheckpointRecord record);
+
+  const launcher::RankLink& link_;
+  std::optional<launcher::CheckpointRequest> answering_;  // By the save under way.
+  std::optional<launcher::CheckpointRecord> record_;
+};
+
+}  // namespace trainyard::train
