@@ -3,6 +3,11 @@
 #include "worker/checkpoint/core/sealed_json.hpp"
 
 namespace trainyard::checkpoint {
+namespace {
+
+constexpr const char* open_text = "open";
+
+}  // namespace
 
 std::string to_text(const Claim& claim) {
   nlohmann::json object = {{"generation", claim.generation},
@@ -13,7 +18,9 @@ std::string to_text(const Claim& claim) {
                            {"resumedFrom", nullptr},
                            {"timeMilliseconds", claim.time.time_since_epoch().count()},
                            {"nonce", claim.nonce}};
-  if (claim.resumed_from) {
+  if (claim.is_open) {
+    object["resumedFrom"] = open_text;
+  } else if (claim.resumed_from) {
     object["resumedFrom"] = {{"step", claim.resumed_from->step}, {"generation", claim.resumed_from->generation}};
   }
   return seal(std::move(object));
@@ -28,7 +35,9 @@ Result<Claim> parse_claim(std::string_view text) {
                         .job_uid = object.at("jobUid").get<std::string>(),
                         .attempt = object.at("attempt").get<std::int64_t>(),
                         .fingerprint = object.at("fingerprint").get<std::string>()};
-      if (const auto& from = object.at("resumedFrom"); !from.is_null()) {
+      const auto& from = object.at("resumedFrom");
+      claim.is_open = from == open_text;
+      if (!claim.is_open && !from.is_null()) {
         claim.resumed_from = CheckpointId{.step = from.at("step").get<std::int64_t>(),
                                           .generation = from.at("generation").get<std::int64_t>()};
       }

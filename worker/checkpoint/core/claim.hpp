@@ -17,9 +17,10 @@ namespace trainyard::checkpoint {
 struct Claim {
   std::int64_t generation = 0;  ///< From 1.
   Identity identity;
-  std::optional<CheckpointId> resumed_from;  ///< Nothing: it began afresh.
+  std::optional<CheckpointId> resumed_from;  ///< Nothing: it began afresh, or is open.
   Time time;
-  std::string nonce;  ///< Tells our own claim from another's of the same number.
+  std::string nonce;     ///< Tells our own claim from another's of the same number.
+  bool is_open = false;  ///< What it resumes from is not settled: it fences, and takes the count of nothing yet.
   bool operator==(const Claim&) const = default;
 };
 

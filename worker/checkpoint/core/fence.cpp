@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <random>
 
 #include "common/logging.hpp"
@@ -60,10 +59,16 @@ Result<void> put_claim(storage::Store& store, const Claim& claim) {
   return {};
 }
 
+Result<void> close_claim(storage::Store& store, const Claim& claim) {
+  return check_newest(store, claim).and_then([&] {
+    return storage::put_text(store, claim_key(claim.generation), to_text(claim));
+  });
+}
+
 Result<void> check_newest(storage::Store& store, const Claim& ours) {
-  const auto highest = highest_generation(store);
+  const auto highest = highest_generation(store, ours.generation);
   if (!highest) return tl::unexpected(highest.error());
-  const auto newest = storage::get_text(store, claim_key(std::max(*highest, ours.generation))).and_then(parse_claim);
+  const auto newest = storage::get_text(store, claim_key(*highest)).and_then(parse_claim);
   if (newest) return newest->nonce == ours.nonce ? Result<void>{} : fenced_by(store, ours, *newest);
   if (newest.error().kind == ErrorKind::corrupt || newest.error().kind == ErrorKind::not_found) {
     return fail(ErrorKind::conflict, fmt::format("this run's claim on {} is gone or unreadable: {}", store.uri_of(""),

@@ -15,6 +15,9 @@ namespace trainyard::checkpoint {
 /// Makes `claim` the claim of its generation. already_exists when another has it.
 [[nodiscard]] Result<void> put_claim(storage::Store& store, const Claim& claim);
 
+/// Settles what the run of `claim`, which it has put open, resumes from. Errors of check_newest().
+[[nodiscard]] Result<void> close_claim(storage::Store& store, const Claim& claim);
+
 /// Success while nobody has claimed a higher generation than `ours`. Else conflict for a run of the same job, or
 /// invalid, which names the other job.
 [[nodiscard]] Result<void> check_newest(storage::Store& store, const Claim& ours);

@@ -30,7 +30,10 @@ struct Inventory {
 /// left out with a warning: who wrote it never got to write anything else.
 [[nodiscard]] Result<Inventory> take_inventory(storage::Store& store);
 
-/// The highest generation claimed; 0: none.
-[[nodiscard]] Result<std::int64_t> highest_generation(storage::Store& store);
+/// Adds the claims that a store whose lists lag behind does not list yet. Of a prefix that runs write to.
+[[nodiscard]] Result<void> add_unlisted_claims(storage::Store& store, Inventory& inventory);
+
+/// The highest generation claimed, listed or not, where `known` is one.
+[[nodiscard]] Result<std::int64_t> highest_generation(storage::Store& store, std::int64_t known);
 
 }  // namespace trainyard::checkpoint

@@ -17,6 +17,8 @@ namespace {
 
 // Runs that start at the same time meet at most once for each other one.
 constexpr int claim_tries_max = 16;
+// A run that is fenced finishes at most the save that it is in.
+constexpr int later_looks_max = 4;
 
 Result<Search::Offer> share_offer(const RunContext& context, Result<Search>& search) {
   Result<nlohmann::json> mine;
@@ -130,15 +132,15 @@ Result<void> see_claim(const RunContext& context, const Claim& claim) {
           context.store.uri_of(claim_key(claim.generation))));
 }
 
-Result<Claim> claim_together(const RunContext& context, const Result<Search>& search,
-                             const std::optional<CheckpointId>& resumed_from) {
+Result<Claim> claim_together(const RunContext& context, const Result<Search>& search) {
   Result<nlohmann::json> mine;
   if (context.is_rank0()) {
     const Claim claim{.generation = search->inventory().generation_max + 1,
                       .identity = context.identity,
-                      .resumed_from = resumed_from,
+                      .resumed_from = std::nullopt,
                       .time = context.clock.now(),
-                      .nonce = make_nonce()};
+                      .nonce = make_nonce(),
+                      .is_open = true};
     mine = put_claim(context.store, claim).map([&] { return nlohmann::json(to_text(claim)); });
   }
   return follow_rank0(context.communicator, mine)
@@ -148,17 +150,51 @@ Result<Claim> claim_together(const RunContext& context, const Result<Search>& se
       });
 }
 
+// The run before saves until the claim stops it, also while this one loads, and may have removed what was loaded.
+Result<Loaded> load_later(const RunContext& context, Result<Search>& search, Loaded loaded,
+                          std::span<const HostEntry> entries) {
+  for (int looks = 0; looks < later_looks_max; ++looks) {
+    Result<nlohmann::json> mine;
+    if (context.is_rank0()) {
+      mine = search.and_then([](Search& s) { return s.look_again(); }).map([](bool is_more) {
+        return nlohmann::json(is_more);
+      });
+    }
+    const auto is_more = follow_rank0(context.communicator, mine);
+    if (!is_more) return tl::unexpected(is_more.error());
+    if (!is_more->get<bool>()) break;
+    auto later = load_own(context, search, entries);
+    if (!later) return later;
+    if (!later->restored) break;
+    loaded = std::move(*later);
+  }
+  return loaded;
+}
+
+Result<Claim> close_together(const RunContext& context, Claim claim, const std::optional<CheckpointId>& resumed_from) {
+  claim.resumed_from = resumed_from;
+  claim.is_open = false;
+  Result<nlohmann::json> mine;
+  if (context.is_rank0()) mine = close_claim(context.store, claim).map([] { return nlohmann::json(true); });
+  return follow_rank0(context.communicator, mine).map([&](const nlohmann::json&) { return claim; });
+}
+
 Result<Resumption> restore_once(const RunContext& context, std::span<const HostEntry> entries) {
   Result<Search> search = fail(ErrorKind::internal, "only rank 0 searches");
   if (context.is_rank0()) search = Search::begin(context);
-  const auto own = load_own(context, search, entries);
+  auto own = load_own(context, search, entries);
   if (!own) return tl::unexpected(own.error());
-  Result<std::optional<Restored>> restored = own->restored;
-  if (!own->restored && context.origin) restored = load_origin(context, entries);
-  if (!restored) return tl::unexpected(restored.error());
-  const auto claim = claim_together(context, search, own->id);
+  Result<std::optional<Restored>> from_origin;
+  if (!own->restored && context.origin) from_origin = load_origin(context, entries);
+  if (!from_origin) return tl::unexpected(from_origin.error());
+  const auto open = claim_together(context, search);
+  if (!open) return tl::unexpected(open.error());
+  own = load_later(context, search, std::move(*own), entries);
+  if (!own) return tl::unexpected(own.error());
+  const auto claim = close_together(context, *open, own->id);
   if (!claim) return tl::unexpected(claim.error());
-  Resumption resumption{.restored = std::move(*restored), .claim = *claim, .claims = {}};
+  Resumption resumption{
+      .restored = own->restored ? std::move(own->restored) : std::move(*from_origin), .claim = *claim, .claims = {}};
   if (context.is_rank0()) {
     resumption.claims = search->inventory().claims;
     resumption.claims.push_back(*claim);

@@ -31,7 +31,8 @@ struct Resumption {
 };
 
 /// Fills `entries` from the newest checkpoint that counts and is whole, else from the context's origin where that is
-/// given, and claims the next generation. Collective.
+/// given, and claims the next generation. The claim stays open until all is loaded: what the run before completed
+/// until the claim stopped it is loaded instead. Collective.
 /// Damage (corrupt, not_found) moves all ranks to the checkpoint before; anything else, such as a store that cannot be
 /// reached or a disk that fails, is the outcome, so that an outage costs no progress. What `entries` hold after a
 /// failure, or where there was nothing, is not to be used. ErrorKind::conflict: a newer attempt of this job has begun.

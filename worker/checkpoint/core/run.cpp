@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "common/check.hpp"
@@ -11,7 +12,6 @@
 #include "worker/checkpoint/core/agreement.hpp"
 #include "worker/checkpoint/core/data_file.hpp"
 #include "worker/checkpoint/core/fence.hpp"
-#include "worker/checkpoint/core/inventory.hpp"
 #include "worker/checkpoint/core/selection.hpp"
 #include "worker/checkpoint/core/shards.hpp"
 
@@ -88,6 +88,7 @@ Result<std::optional<Restored>> Run::restore(std::span<const HostEntry> entries)
   auto resumption = restore_state(context_, entries);
   if (!resumption) return tl::unexpected(resumption.error());
   resumption_ = std::move(*resumption);
+  if (resumption_->claim.resumed_from) complete_.insert(*resumption_->claim.resumed_from);
   return resumption_->restored;
 }
 
@@ -114,11 +115,13 @@ Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json
     if (!receipts) return tl::unexpected(receipts.error());
     manifest.receipts = std::move(*receipts);
   }
-  if (auto committed = commit(manifest); !committed) return tl::unexpected(committed.error());
+  Result<Inventory> listed = fail(ErrorKind::internal, "only rank 0 lists");
+  if (auto committed = commit(manifest, listed); !committed) return tl::unexpected(committed.error());
   last_saved_ = manifest;
   facts_[manifest.id] = facts_of(values);
+  complete_.insert(manifest.id);
   if (context_.is_rank0()) {
-    remove_expired(manifest.id);
+    remove_expired(manifest.id, listed);
     remove_unfinished();
   }
   return Saved{.step = step,
@@ -132,11 +135,17 @@ Result<void> Run::end() {
   return put_end(context_.store, resumption_->claim);
 }
 
-Result<void> Run::commit(Manifest& manifest) {
+Result<void> Run::commit(Manifest& manifest, Result<Inventory>& listed) {
   Result<nlohmann::json> mine;
   if (context_.is_rank0()) {
     mine = check_newest(context_.store, resumption_->claim)
                .and_then([&] { return put_manifest(context_.store, manifest, resumption_->claim); })
+               .and_then([&] {
+                 // A run that claimed meanwhile may have looked before the manifest was there. If nobody has, this
+                 // checkpoint counts, and what is listed is this run's to judge.
+                 listed = list_checkpoints(context_.store);
+                 return check_newest(context_.store, resumption_->claim);
+               })
                .map([&] { return nlohmann::json(manifest.time.time_since_epoch().count()); });
   }
   return follow_rank0(context_.communicator, mine).map([&](const nlohmann::json& time) {
@@ -145,23 +154,28 @@ Result<void> Run::commit(Manifest& manifest) {
 }
 
 // Only tidies up: what cannot be removed now is tried again after the next save.
-void Run::remove_expired(const CheckpointId& saved) {
-  const auto inventory = list_checkpoints(context_.store);
+void Run::remove_expired(const CheckpointId& saved, const Result<Inventory>& listed) {
   const auto warn = [](const Error& error) {
     logging::warn("old checkpoints were not removed", {{"error", error.message}});
   };
-  if (!inventory) return warn(inventory.error());
-  learn_facts(inventory->complete);
-  for (const CheckpointId& id : expired(inventory->present, inventory->complete, resumption_->claims,
-                                        resumption_->claim, saved, context_.keep, facts_)) {
+  if (!listed) return warn(listed.error());
+  // What seems to have no manifest may have one that is not listed yet.
+  std::vector<CheckpointId> complete = listed->complete;
+  std::copy_if(listed->present.begin(), listed->present.end(), std::back_inserter(complete), [&](const auto& id) {
+    return complete_.contains(id) && std::ranges::find(listed->complete, id) == listed->complete.end();
+  });
+  learn_facts(complete);
+  for (const CheckpointId& id :
+       expired(listed->present, complete, resumption_->claims, resumption_->claim, saved, context_.keep, facts_)) {
     // The manifest first: what is left of the rest is no checkpoint any more.
     std::vector<std::string> keys = {manifest_key(id)};
-    for (const auto& [key, bytes] : inventory->sizes) {
+    for (const auto& [key, bytes] : listed->sizes) {
       if (parse_checkpoint_key(key) == id && key != keys.front()) keys.push_back(key);
     }
     for (const std::string& key : keys) {
       if (auto removed = context_.store.remove(key); !removed) return warn(removed.error());
     }
+    complete_.erase(id);
   }
 }
 

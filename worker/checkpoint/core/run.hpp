@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "common/result.hpp"
 #include "worker/checkpoint/core/claim.hpp"
 #include "worker/checkpoint/core/entry.hpp"
+#include "worker/checkpoint/core/inventory.hpp"
 #include "worker/checkpoint/core/manifest.hpp"
 #include "worker/checkpoint/core/restore.hpp"
 #include "worker/checkpoint/core/run_context.hpp"
@@ -44,8 +46,9 @@ class Run {
   [[nodiscard]] Result<void> end();
 
  private:
-  [[nodiscard]] Result<void> commit(Manifest& manifest);
-  void remove_expired(const CheckpointId& saved);
+  /// Lists the checkpoints too, on rank 0.
+  [[nodiscard]] Result<void> commit(Manifest& manifest, Result<Inventory>& listed);
+  void remove_expired(const CheckpointId& saved, const Result<Inventory>& listed);
   void learn_facts(std::span<const CheckpointId> complete);
   void remove_unfinished();
 
@@ -53,6 +56,7 @@ class Run {
   std::optional<Resumption> resumption_;  // Once restore() has succeeded.
   std::optional<Manifest> last_saved_;
   std::map<CheckpointId, Facts> facts_;  // Of complete checkpoints.
+  std::set<CheckpointId> complete_;      // Saved by this run or resumed from, and not removed: lists may lag behind.
   std::int64_t commit_count_ = 0;
   bool has_removed_unfinished_ = false;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "worker/checkpoint/core/file_check.hpp"
 #include "worker/checkpoint/core/manifest.hpp"
@@ -36,28 +37,44 @@ bool is_damage(ErrorKind kind) {
 Result<Search> Search::begin(const RunContext& context) {
   auto inventory = take_inventory(context.store);
   if (!inventory) return tl::unexpected(inventory.error());
-  Search search{context.store, context.identity, std::move(*inventory)};
+  if (auto added = add_unlisted_claims(context.store, *inventory); !added) return tl::unexpected(added.error());
+  Search search{context.store, context.identity, context.resumes_others, std::move(*inventory)};
   if (auto may = check_may_follow(search.inventory_, context.identity, context.store); !may)
     return tl::unexpected(may.error());
-  std::vector<CheckpointId>& left = search.left_;
-  left = counting(search.inventory_.complete, search.inventory_.claims);
-  std::reverse(left.begin(), left.end());
-  if (context.resumes_others) return search;
-  std::erase_if(left, [&](const CheckpointId& id) {
-    return std::none_of(search.inventory_.claims.begin(), search.inventory_.claims.end(), [&](const Claim& claim) {
-      return claim.generation == id.generation && is_our_own(claim.identity, context.identity);
-    });
-  });
+  search.line_up();
   return search;
 }
 
 Result<Search> Search::begin(const Origin& origin) {
   auto inventory = take_inventory(origin.store);
   if (!inventory) return tl::unexpected(inventory.error());
-  Search search{origin.store, std::nullopt, std::move(*inventory)};
-  search.left_ = origin.id ? std::vector{*origin.id} : counting(search.inventory_.complete, search.inventory_.claims);
-  std::reverse(search.left_.begin(), search.left_.end());
+  Search search{origin.store, std::nullopt, /*resumes_others=*/true, std::move(*inventory)};
+  search.line_up();
+  if (origin.id) search.left_ = {*origin.id};
   return search;
+}
+
+void Search::line_up() {
+  left_ = counting(inventory_.complete, inventory_.claims);
+  std::reverse(left_.begin(), left_.end());
+  if (resumes_others_) return;
+  std::erase_if(left_, [&](const CheckpointId& id) {
+    return std::none_of(inventory_.claims.begin(), inventory_.claims.end(), [&](const Claim& claim) {
+      return claim.generation == id.generation && is_our_own(claim.identity, *resumer_);
+    });
+  });
+}
+
+Result<bool> Search::look_again() {
+  auto listed = list_checkpoints(*store_);
+  if (!listed) return tl::unexpected(listed.error());
+  const std::vector<CheckpointId> before = std::exchange(inventory_.complete, std::move(listed->complete));
+  inventory_.present = std::move(listed->present);
+  inventory_.sizes = std::move(listed->sizes);
+  line_up();
+  return std::any_of(left_.begin(), left_.end(), [&](const CheckpointId& id) {
+    return std::find(before.begin(), before.end(), id) == before.end();
+  });
 }
 
 Result<Search::Offer> Search::next() {

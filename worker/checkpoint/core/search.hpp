@@ -30,6 +30,10 @@ class Search {
     std::vector<std::string> skipped;  ///< What was found damaged on the way.
     bool has_lost = false;             ///< One of these had been complete, and was not merely never finished.
   };
+  /// Looks at the prefix again, and says whether there is something to resume that was not there before; then next()
+  /// begins with the newest again. Claims that were made meanwhile are not heeded.
+  [[nodiscard]] Result<bool> look_again();
+
   /// The next manifest whose files are all there in their sizes. ErrorKind::invalid when it is of a job with another
   /// model or data, under the run's own prefix.
   [[nodiscard]] Result<Offer> next();
@@ -37,11 +41,16 @@ class Search {
   [[nodiscard]] const Inventory& inventory() const { return inventory_; }
 
  private:
-  Search(storage::Store& store, std::optional<Identity> resumer, Inventory inventory)
-      : store_(&store), resumer_(std::move(resumer)), inventory_(std::move(inventory)) {}
+  Search(storage::Store& store, std::optional<Identity> resumer, bool resumes_others, Inventory inventory)
+      : store_(&store),
+        resumer_(std::move(resumer)),
+        resumes_others_(resumes_others),
+        inventory_(std::move(inventory)) {}
+  void line_up();
 
   storage::Store* store_;
   std::optional<Identity> resumer_;  // Nothing: whoever resumes, any job's will do.
+  bool resumes_others_;
   Inventory inventory_;
   std::vector<CheckpointId> left_;  // Oldest first: the next is taken off the end.
 };

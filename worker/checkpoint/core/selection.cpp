@@ -11,7 +11,8 @@ constexpr std::int64_t keep_last_min = 2;
 
 bool counts(const CheckpointId& id, std::span<const Claim> claims) {
   return std::all_of(claims.begin(), claims.end(), [&](const Claim& claim) {
-    return claim.generation <= id.generation || (claim.resumed_from && id.step <= claim.resumed_from->step);
+    return claim.is_open || claim.generation <= id.generation ||
+           (claim.resumed_from && id.step <= claim.resumed_from->step);
   });
 }
 

@@ -12,7 +12,8 @@
 namespace trainyard::checkpoint {
 
 /// The complete checkpoints that a restore may pick, newest first. One of generation G counts only up to the step from
-/// which each later generation resumed: what a fenced writer still finished beyond it never does.
+/// which each later generation resumed: what a fenced writer still finished beyond it never does. An open claim takes
+/// the count of nothing.
 [[nodiscard]] std::vector<CheckpointId> counting(std::span<const CheckpointId> complete, std::span<const Claim> claims);
 
 /// The checkpoints, complete or not, that `newest` (the newest generation) may delete once `saved` of it is complete:

@@ -93,6 +93,8 @@ TEST(Claim, IsReadBackAsItWasWritten) {
   EXPECT_EQ(parse_claim(to_text(claim)), claim);
   claim.resumed_from = std::nullopt;
   EXPECT_EQ(parse_claim(to_text(claim)), claim);
+  claim.is_open = true;
+  EXPECT_EQ(parse_claim(to_text(claim)), claim);
   EXPECT_EQ(parse_claim("{}").error().kind, ErrorKind::corrupt);
   EXPECT_EQ(parse_claim(seal({{"generation", 1}})).error().kind, ErrorKind::corrupt);
 }

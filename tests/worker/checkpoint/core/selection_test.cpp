@@ -17,6 +17,12 @@ Claim claim(std::int64_t generation, std::optional<CheckpointId> resumed_from, s
   return made;
 }
 
+Claim open_claim(std::int64_t generation) {
+  Claim made = claim(generation, {});
+  made.is_open = true;
+  return made;
+}
+
 Keep keep_last(std::int64_t count) {
   return {.last = count, .every_steps = {}, .every_epochs = {}, .best = {}};
 }
@@ -41,6 +47,10 @@ TEST(Counting, TakesAGenerationOnlyUpToWhereLaterOnesResumed) {
        {claim(1, {}), claim(2, CheckpointId{10, 1})},
        {{20, 2}, {10, 1}}},
       {"a run that began afresh fences all before it", {{10, 1}, {5, 2}}, {claim(1, {}), claim(2, {})}, {{5, 2}}},
+      {"one that has not settled what it resumes from takes the count of nothing",
+       {{10, 1}, {20, 1}},
+       {claim(1, {}), open_claim(2)},
+       {{20, 1}, {10, 1}}},
       {"a fence holds for good",
        {{10, 1}, {30, 1}, {15, 2}, {20, 3}},
        {claim(1, {}), claim(2, CheckpointId{10, 1}), claim(3, CheckpointId{15, 2})},

@@ -25,6 +25,7 @@ class TestRun {
 
   Identity identity{.job = "team/a", .job_uid = "uid-a", .attempt = 1, .fingerprint = "fashion"};
   Keep keep{.last = 2, .every_steps = {}, .every_epochs = {}, .best = {}};
+  std::int64_t large_rows = 1100;  ///< TestState's.
   std::uint64_t chunk_bytes_max = shard_chunk_bytes_max;
   bool resumes_others = true;
   std::optional<Origin> origin;
@@ -65,14 +66,14 @@ class TestRun {
 
   [[nodiscard]] bool holds_state_after(std::int64_t step) const { return state == make_state(step); }
   [[nodiscard]] TestState make_state(std::int64_t step) const {
-    TestState made{communicator->rank()};
+    TestState made{communicator->rank(), large_rows};
     if (extend) extend(made);
     made.set(step);
     return made;
   }
   [[nodiscard]] storage::Store& store() { return *store_; }
 
-  TestState state;
+  TestState state{0, /*large_rows=*/0};
 
  private:
   dist::SingleCommunicator single_;

@@ -16,9 +16,10 @@ namespace trainyard::checkpoint {
 /// A small training state in memory, with entries of every placement, whose bytes say which step and rank they are of.
 class TestState {
  public:
-  explicit TestState(std::int64_t rank = 0) : rank_(rank) {
+  /// `large_rows`: of 1 KiB each, of the largest entry, which ranks share when it has more than 1 MiB.
+  explicit TestState(std::int64_t rank = 0, std::int64_t large_rows = 1100) : rank_(rank) {
     add("model.weight", Placement::replicated, "F32", {64, 7}, 4);
-    add("model.large", Placement::replicated, "BF16", {1100, 512}, 2);
+    add("model.large", Placement::replicated, "BF16", {large_rows, 512}, 2);
     add("model.steps", Placement::replicated, "I64", {}, 8);
     add("model.odd", Placement::replicated, "U8", {13}, 1);
     add("model.empty", Placement::replicated, "F64", {0, 4}, 8);

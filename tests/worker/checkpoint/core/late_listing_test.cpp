@@ -1,0 +1,78 @@
+// Runs over a store whose lists lag behind what was written: only what is asked for by name is up to date.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "tests/fakes/late_listing_store.hpp"
+#include "tests/worker/checkpoint/core/test_run.hpp"
+#include "worker/checkpoint/core/inventory.hpp"
+#include "worker/checkpoint/core/selection.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+// A save is three writes, and three more once there is something to remove.
+class AStoreThatListsLate : public testing::TestWithParam<std::size_t> {
+ protected:
+  std::unique_ptr<TestRun> open(std::int64_t attempt) {
+    auto run = std::make_unique<TestRun>(std::make_unique<fakes::LateListingStore>(late));
+    run->large_rows = 1;
+    run->as_attempt(attempt);
+    return run;
+  }
+  // Of the newest checkpoint that counts among those that a list shows.
+  std::int64_t listed_step() {
+    fakes::LateListingStore store{late};
+    Inventory inventory = take_inventory(store).value();
+    EXPECT_TRUE(add_unlisted_claims(store, inventory));
+    return counting(inventory.complete, inventory.claims).front().step;
+  }
+
+  fakes::LateObjects late{GetParam()};
+};
+
+TEST_P(AStoreThatListsLate, GivesBackWhatItListsAndFencesAtOnce) {
+  const auto older = open(1);
+  ASSERT_TRUE(older->restore());
+  for (std::int64_t step = 10; step <= 60; step += 10) ASSERT_TRUE(older->save(step));
+
+  const std::int64_t listed = listed_step();
+  const auto newer = open(2);
+  const auto restored = newer->restore();
+  ASSERT_TRUE(restored && *restored) << restored.error().message;
+  const std::int64_t base = (*restored)->step;
+  EXPECT_GE(base, listed);
+  EXPECT_TRUE(newer->holds_state_after(base));
+
+  const auto late_save = older->save(70);
+  ASSERT_FALSE(late_save);
+  EXPECT_EQ(late_save.error().kind, ErrorKind::conflict);
+  for (const std::int64_t step : {base + 5, base + 15}) ASSERT_TRUE(newer->save(step));
+
+  // A third one right afterwards, whose lists may not show the second's claim.
+  const std::int64_t listed_now = listed_step();
+  const auto third = open(3);
+  const auto found = third->restore();
+  ASSERT_TRUE(found && *found) << found.error().message;
+  EXPECT_GE((*found)->step, listed_now);
+  EXPECT_LE((*found)->step, base + 15) << "what the fenced one wrote";
+  EXPECT_TRUE(third->holds_state_after((*found)->step));
+}
+
+TEST_P(AStoreThatListsLate, KeepsTheNewestTwo) {
+  const auto run = open(1);
+  ASSERT_TRUE(run->restore());
+  for (std::int64_t step = 10; step <= 90; step += 10) {
+    ASSERT_TRUE(run->save(step));
+    for (const std::int64_t kept : {step - 10, step}) {
+      if (kept > 0) {
+        EXPECT_TRUE(late.objects.objects.contains(manifest_key({.step = kept, .generation = 1})));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Writes, AStoreThatListsLate, testing::Range(std::size_t{0}, std::size_t{9}));
+
+}  // namespace
+}  // namespace trainyard::checkpoint
