@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/worker/checkpoint/core/test_run.hpp"
 #include "worker/checkpoint/core/run.hpp"
@@ -13,102 +11,6 @@ namespace trainyard::checkpoint {
 namespace {
 
 using testing::HasSubstr;
-
-const Error dead{ErrorKind::unavailable, "the process is dead", std::nullopt};
-
-enum class Death {
-  before,  ///< The fatal write never reaches the store.
-  torn,    ///< Half of its object does: a store that does not keep objects whole.
-  after,   ///< It is done, and nobody hears of it.
-};
-
-// A store whose process dies at its write number `fatal` (from 1; puts and removes): nothing reaches the store from
-// then on.
-std::unique_ptr<storage::Store> dying_store(fakes::MemoryObjects& objects, std::atomic<int>& writes, int fatal,
-                                            Death death) {
-  return std::make_unique<fakes::FaultyStore>(
-      std::make_unique<fakes::MemoryStore>(objects),
-      [&objects, &writes, fatal, death](std::string_view call, std::string_view key,
-                                        storage::Pieces pieces) -> std::optional<Error> {
-        const bool is_write = call == "put" || call == "remove";
-        const int write = is_write ? ++writes : writes.load();
-        if (write < fatal) return std::nullopt;
-        if (is_write && write == fatal) {
-          fakes::MemoryStore store{objects};
-          std::vector<std::byte> content;
-          for (const auto& piece : pieces) content.insert(content.end(), piece.begin(), piece.end());
-          const std::span<const std::byte> half = std::span{content}.first(content.size() / 2);
-          Result<void> done;
-          if (call == "put" && death == Death::torn) done = store.put(key, {&half, 1}, {});
-          if (call == "put" && death == Death::after) done = store.put(key, pieces, {});
-          if (call == "remove" && death == Death::after) done = store.remove(key);
-          EXPECT_TRUE(done);
-        }
-        return dead;
-      });
-}
-
-// A claim that is torn is none: its run never got to write anything else.
-bool is_whole(fakes::MemoryObjects& objects, const std::string& claim) {
-  fakes::MemoryStore store{objects};
-  return storage::get_text(store, claim).and_then(parse_claim).has_value();
-}
-
-// On a copy: what the job itself finds afterwards is as the death left it.
-void expect_another_job_goes_on_only_after_the_end(fakes::MemoryObjects& objects, int fatal) {
-  fakes::MemoryObjects copy;
-  copy.objects = objects.objects;
-  const bool may = copy.objects.contains("generations/1.end") || !is_whole(copy, "generations/1.json");
-  TestRun other{copy};
-  const auto restored = other.as_job("b").restore();
-  ASSERT_EQ(restored.has_value(), may) << "died at write " << fatal;
-  if (!may) {
-    EXPECT_THAT(restored.error().message, HasSubstr("in use by job team/a"));
-  }
-}
-
-class RunThatDies : public testing::TestWithParam<std::tuple<std::int64_t, Death>> {};
-
-TEST_P(RunThatDies, LeavesTheNewestCompleteCheckpointWhicheverWriteItDiesAt) {
-  const auto [world_size, death] = GetParam();
-  const std::vector<std::int64_t> steps = {10, 20, 30, 40};
-  bool has_died = true;
-  int fatal = 0;
-  for (fatal = 1; has_died; ++fatal) {
-    fakes::MemoryObjects objects;
-    std::atomic<int> writes = 0;
-    std::atomic<std::int64_t> saved_step = 0;
-    fakes::ThreadGroup group{world_size};
-    group.run([&](dist::Communicator& communicator) {
-      TestRun run{dying_store(objects, writes, fatal, death)};
-      run.communicator = &communicator;
-      if (!run.restore()) return;
-      for (const std::int64_t step : steps) {
-        if (!run.save(step)) return;
-        saved_step = step;
-      }
-      static_cast<void>(run.end());
-    });
-    has_died = writes >= fatal;
-    expect_another_job_goes_on_only_after_the_end(objects, fatal);
-
-    on_every_rank(world_size, objects, [&](TestRun& run) {
-      const auto restored = run.as_attempt(2).restore();
-      ASSERT_TRUE(restored) << restored.error().message;
-      // Complete but unheard of is as good.
-      const std::int64_t step = *restored ? (*restored)->step : 0;
-      ASSERT_GE(step, saved_step.load()) << "died at write " << fatal;
-      ASSERT_LE(step, saved_step.load() + 10) << "died at write " << fatal;
-      ASSERT_TRUE(step == 0 || run.holds_state_after(step)) << "died at write " << fatal;
-      ASSERT_TRUE(run.save(100)) << "died at write " << fatal;
-    });
-  }
-  EXPECT_GT(fatal, 15);
-}
-
-INSTANTIATE_TEST_SUITE_P(AtEveryWrite, RunThatDies,
-                         testing::Combine(testing::Values(1, 2),
-                                          testing::Values(Death::before, Death::torn, Death::after)));
 
 TEST(ARunThatIsNotKilled, LeavesItsEnd) {
   fakes::MemoryObjects objects;
@@ -333,38 +235,6 @@ TEST(RunsThatStartTogether, GetAGenerationEachAndTheLastOneWrites) {
   const auto saved = run.save(20);
   ASSERT_TRUE(saved) << saved.error().message;
   EXPECT_EQ(saved->uri, "memory://step-20/g-2");
-}
-
-TEST(AFencedRun, NeverWritesWhatARestorePicksWheneverItIsOvertaken) {
-  // Before one after the other of the older run's calls, the newer one takes over and saves.
-  for (int wake = 1; wake < 40; ++wake) {
-    fakes::MemoryObjects objects;
-    int calls = 0;
-    std::optional<TestRun> newer;
-    std::int64_t newer_step = 0;
-    const auto overtake = [&](std::string_view, std::string_view, auto) -> std::optional<Error> {
-      if (++calls != wake) return {};
-      newer.emplace(objects);
-      const auto restored = newer->as_attempt(2).restore();
-      EXPECT_TRUE(restored);
-      newer_step = (*restored ? (*restored)->step : 0) + 5;
-      EXPECT_TRUE(newer->save(newer_step));
-      return {};
-    };
-    TestRun older{std::make_unique<fakes::FaultyStore>(std::make_unique<fakes::MemoryStore>(objects), overtake)};
-    bool is_fenced = !older.restore().has_value();
-    for (std::int64_t step = 10; step <= 60 && !is_fenced; step += 10) {
-      const auto saved = older.save(step);
-      is_fenced = !saved.has_value();
-      EXPECT_TRUE(saved || saved.error().kind == ErrorKind::conflict) << saved.error().message;
-    }
-    ASSERT_TRUE(newer && is_fenced) << "overtaken before call " << wake;
-    TestRun third{objects};
-    const auto restored = third.as_attempt(3).restore();
-    ASSERT_TRUE(restored && *restored) << "overtaken before call " << wake;
-    EXPECT_EQ((*restored)->step, newer_step) << "overtaken before call " << wake;
-    EXPECT_TRUE(third.holds_state_after(newer_step)) << "overtaken before call " << wake;
-  }
 }
 
 }  // namespace
