@@ -16,6 +16,8 @@ constexpr std::chrono::seconds retry_after_max{300};
 
 ErrorKind kind_of_status(long status) {
   switch (status) {
+    case 409:  // A fault of the server's: where another writer is meant, it says so by a code.
+      return ErrorKind::unavailable;
     case 412:
       return ErrorKind::already_exists;
     case 416:

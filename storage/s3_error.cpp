@@ -40,7 +40,7 @@ constexpr Meaning meanings[] = {
     {"NotImplemented", ErrorKind::invalid, "This server lacks what is needed of it"},
     {"PreconditionFailed", ErrorKind::already_exists, ""},
     {"ConditionalRequestConflict", ErrorKind::conflict, ""},
-    {"OperationAborted", ErrorKind::conflict, ""},
+    {"OperationAborted", ErrorKind::unavailable, ""},  // Such as a bucket that is being deleted or made.
     {"InvalidRange", ErrorKind::corrupt, "The object ends before the bytes that were asked for"},
     {"BadDigest", ErrorKind::corrupt, ""},
     {"XAmzContentChecksumMismatch", ErrorKind::corrupt, ""},

@@ -94,6 +94,8 @@ Result<void> S3Store::put(std::string_view key, Pieces pieces, const PutOptions&
                                                              .connection_count = tuning_.connection_count,
                                                              .completion_deadline = tuning_.completion_deadline},
                                                             pieces);
+  // Others' puts came in between each time: nothing is known to be there, and a later try may pass.
+  if (!done && done.error().kind == ErrorKind::conflict) done.error().kind = ErrorKind::unavailable;
   return done;
 }
 

@@ -31,7 +31,8 @@ using Pieces = std::span<const std::span<const std::byte>>;
 /// A flat space of objects under one prefix of a bucket or a folder. Keys are relative, with '/' between parts, no
 /// "..". An object is there whole or not at all, whatever happens to the writer. Any thread may call; calls block until
 /// done, and retry what is transient within their own deadline. Errors: not_found (key, and bucket: the message tells
-/// which), already_exists, unauthorized, forbidden, invalid, unavailable, timeout, corrupt, io.
+/// which), already_exists, unauthorized, forbidden, invalid, throttled, unavailable, timeout, corrupt, io, and gone for
+/// an upload that somebody else has ended. Never conflict: that is what a run says of another one.
 class Store {
  public:
   virtual ~Store() = default;

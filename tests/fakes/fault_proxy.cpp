@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 #include <set>
@@ -21,6 +23,8 @@ namespace trainyard::fakes {
 namespace {
 
 constexpr std::size_t head_bytes_max = 64U << 10;
+constexpr std::size_t read_bytes = 64U << 10;
+constexpr std::chrono::milliseconds drip_interval{100};
 
 sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in address{};
@@ -39,9 +43,9 @@ bool send_all(int fd, std::string_view bytes) {
   return true;
 }
 
-// Appends what comes next; false at the end.
-bool receive(int fd, std::string& into) {
-  std::string buffer(64U << 10, '\0');
+// Appends what comes next, no more than `bytes_max`; false at the end.
+bool receive(int fd, std::string& into, std::size_t bytes_max = read_bytes) {
+  std::string buffer(bytes_max, '\0');
   const ssize_t got = ::recv(fd, buffer.data(), buffer.size(), 0);
   if (got <= 0) return false;
   into.append(buffer, 0, static_cast<std::size_t>(got));
@@ -81,6 +85,7 @@ class FaultProxy::Impl {
     {
       const std::scoped_lock lock{mutex_};
       is_stopping_ = true;
+      stopping_.notify_all();
       // Wakes whoever reads, writes or accepts.
       for (const int fd : open_) ::shutdown(fd, SHUT_RDWR);
       ::shutdown(listener_, SHUT_RDWR);
@@ -136,10 +141,20 @@ class FaultProxy::Impl {
     const Fault fault = ask(head);
     const std::size_t length = content_length(head);
     const std::size_t wanted = fault.kind == Fault::Kind::reset_request ? std::min(fault.bytes, length) : length;
+    // Some of the body may have come with the head.
+    for (std::size_t taken = 0; fault.kind == Fault::Kind::drip_request && taken < wanted; ++taken) {
+      if (!pause() || (taken >= body.size() && !receive(client, body, 1))) return;
+    }
     while (body.size() < wanted) {
       if (!receive(client, body)) return;
     }
     act(client, fault, head, body);
+  }
+
+  // Between two drops; false once the proxy stops.
+  bool pause() {
+    std::unique_lock lock{mutex_};
+    return !stopping_.wait_for(lock, drip_interval, [this] { return is_stopping_; });
   }
 
   Fault ask(const std::string& head) {
@@ -171,7 +186,13 @@ class FaultProxy::Impl {
     if (fault.kind == Kind::corrupt_reply && middle < reply.size())
       reply[middle] = static_cast<char>(reply[middle] ^ 1);
     if (fault.kind == Kind::half_reply) reply.resize(middle);
-    send_all(client, reply);
+    if (fault.kind == Kind::drip_reply) {
+      for (std::size_t i = 0; i < reply.size(); ++i) {
+        if (!pause() || !send_all(client, std::string_view{reply}.substr(i, 1))) return;
+      }
+    } else {
+      send_all(client, reply);
+    }
     ::shutdown(client, SHUT_WR);
   }
 
@@ -196,6 +217,7 @@ class FaultProxy::Impl {
   int listener_ = -1;
   std::uint16_t port_ = 0;
   mutable std::mutex mutex_;  // guards open_, request_count_, is_stopping_, and calls of decide_
+  std::condition_variable stopping_;
   std::set<int> open_;
   int request_count_ = 0;
   bool is_stopping_ = false;

@@ -18,6 +18,8 @@ struct Fault {
     half_reply,     ///< The server does it; half of the reply's body comes, and then the connection's end.
     corrupt_reply,  ///< The server does it; one bit of the reply's body changes.
     stall,          ///< Takes the request and stays silent.
+    drip_request,   ///< Takes the request's body a byte each tenth of a second; then as none.
+    drip_reply,     ///< The server does it; the reply comes a byte each tenth of a second.
   };
   Kind kind = Kind::none;
   std::string reply;  ///< The whole text, from "HTTP/1.1" on.

@@ -7,6 +7,7 @@
 #include "storage/s3_store.hpp"
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/fakes/fault_proxy.hpp"
+#include "tests/storage/s3_faults.hpp"
 #include "tests/storage/s3_fixture.hpp"
 #include "tests/storage/store_contract.hpp"
 
@@ -17,12 +18,6 @@ using fakes::Fault;
 using fakes::FaultProxy;
 using fakes::ProxiedRequest;
 using testing::HasSubstr;
-
-Fault refuse_with(int status, const std::string& code) {
-  return {Fault::Kind::reply,
-          fakes::http_reply(status, "", fmt::format("<Error><Code>{}</Code><Message>words</Message></Error>", code)),
-          0};
-}
 
 bool is_of_the_first(const ProxiedRequest& request) {
   return request.head.find(fmt::format("Credential={}/", Versitygw::access_key_id)) != std::string::npos;
@@ -56,7 +51,7 @@ TEST_F(AnS3StoreWithSessions, GoesOnWithNewCredentialsWhenTheOldOnesExpireInMidU
                          new_parts += is_part ? 1 : 0;
                          return Fault{};
                        }
-                       if (old_parts == 2) return refuse_with(status, "ExpiredToken");
+                       if (old_parts == 2) return refuse(status, "ExpiredToken");
                        old_parts += is_part ? 1 : 0;
                        return Fault{};
                      }};
@@ -72,7 +67,7 @@ TEST_F(AnS3StoreWithSessions, GoesOnWithNewCredentialsWhenTheOldOnesExpireInMidU
 }
 
 TEST_F(AnS3StoreWithSessions, AsksForNewCredentialsOnceOnly) {
-  FaultProxy proxy{server().port(), [](const ProxiedRequest&) { return refuse_with(403, "ExpiredToken"); }};
+  FaultProxy proxy{server().port(), [](const ProxiedRequest&) { return refuse(403, "ExpiredToken"); }};
   S3Store store = open_with_sessions(proxy.port());
   const auto put = put_text(store, "a", "x");
   ASSERT_FALSE(put);
@@ -123,7 +118,7 @@ TEST_F(AnS3StoreWithSessions, SignsWithTheServersTimeWhenItsOwnIsWrong) {
 }
 
 TEST_F(AnS3StoreWithSessions, SaysThatTheClockIsWrongWhenTheServerDoesNotSayTheTime) {
-  FaultProxy proxy{server().port(), [](const ProxiedRequest&) { return refuse_with(403, "RequestTimeTooSkewed"); }};
+  FaultProxy proxy{server().port(), [](const ProxiedRequest&) { return refuse(403, "RequestTimeTooSkewed"); }};
   tuning.http.first_patience = std::chrono::milliseconds{50};
   const auto put = put_text(*open(proxy.port()), "a", "x");
   ASSERT_FALSE(put);

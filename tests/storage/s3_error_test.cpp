@@ -52,6 +52,8 @@ TEST(S3Error, SaysWhatTheCallerCanDo) {
        ErrorKind::invalid, "the bucket is in eu-west-1"},
       {reply(412, xml_of("PreconditionFailed")), ErrorKind::already_exists, "412"},
       {reply(409, xml_of("ConditionalRequestConflict")), ErrorKind::conflict, "409"},
+      {reply(409, xml_of("OperationAborted")), ErrorKind::unavailable, "409"},
+      {reply(409, xml_of("SomethingElse")), ErrorKind::unavailable, "409"},
       {reply(429, ""), ErrorKind::throttled, "429"},
       {reply(503, xml_of("SlowDown")), ErrorKind::throttled, "SlowDown"},
       {reply(503, xml_of("ServiceUnavailable")), ErrorKind::unavailable, "503"},

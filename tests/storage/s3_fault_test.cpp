@@ -6,6 +6,7 @@
 
 #include "storage/s3_store.hpp"
 #include "tests/fakes/fault_proxy.hpp"
+#include "tests/storage/s3_faults.hpp"
 #include "tests/storage/s3_fixture.hpp"
 #include "tests/storage/store_contract.hpp"
 
@@ -18,15 +19,6 @@ using fakes::http_reply;
 using fakes::ProxiedRequest;
 using Kind = fakes::Fault::Kind;
 using testing::HasSubstr;
-
-std::string s3_refusal(int status, const std::string& code, const std::string& headers = "") {
-  return http_reply(status, headers,
-                    fmt::format("<?xml version=\"1.0\"?><Error><Code>{}</Code><Message>words</Message></Error>", code));
-}
-
-Fault refuse(int status, const std::string& code, const std::string& headers = "") {
-  return {Kind::reply, s3_refusal(status, code, headers), 0};
-}
 
 struct FaultRow {
   std::string name;
@@ -50,20 +42,11 @@ const std::vector<FaultRow>& passing_faults() {
   return rows;
 }
 
-class AnS3StoreBehindAFaultyNetwork : public S3Fixture {
- protected:
-  // The first `count` requests of `method` suffer `fault`.
-  static FaultProxy::Decide first(int count, std::string method, Fault fault) {
-    return
-        [count, method = std::move(method), fault = std::move(fault), seen = 0](const ProxiedRequest& request) mutable {
-          return request.method == method && ++seen <= count ? fault : Fault{};
-        };
-  }
-};
+class AnS3StoreBehindAFaultyNetwork : public S3Fixture {};
 
 TEST_F(AnS3StoreBehindAFaultyNetwork, PutsASmallObjectAfterAll) {
   for (const FaultRow& row : passing_faults()) {
-    FaultProxy proxy{server().port(), first(2, "PUT", row.fault)};
+    FaultProxy proxy{server().port(), fail_first(2, "PUT", row.fault)};
     const auto store = open(proxy.port());
     const std::vector<std::byte> content = contract::some_bytes(10'000);
     const std::span<const std::byte> piece{content};
@@ -78,7 +61,7 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, PutsALargeObjectAfterAll) {
   const std::span<const std::byte> piece{content};
   for (const char* method : {"POST", "PUT"}) {
     for (const FaultRow& row : passing_faults()) {
-      FaultProxy proxy{server().port(), first(2, method, row.fault)};
+      FaultProxy proxy{server().port(), fail_first(2, method, row.fault)};
       const auto store = open(proxy.port());
       const auto put = static_cast<Store&>(*store).put("large", {&piece, 1});
       ASSERT_TRUE(put) << method << " " << row.name << ": " << put.error().message;
@@ -94,11 +77,11 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, ReadsAfterAll) {
   std::vector<FaultRow> rows = passing_faults();
   rows.push_back({"half a reply", {Kind::half_reply, "", 0}});
   for (const FaultRow& row : rows) {
-    FaultProxy proxy{server().port(), first(2, "GET", row.fault)};
+    FaultProxy proxy{server().port(), fail_first(2, "GET", row.fault)};
     const auto store = open(proxy.port());
     EXPECT_EQ(store->list("").value().size(), 1U) << row.name;
     EXPECT_EQ(store->get("large"), content) << row.name;
-    FaultProxy second{server().port(), first(2, "GET", row.fault)};
+    FaultProxy second{server().port(), fail_first(2, "GET", row.fault)};
     std::vector<std::byte> range(content.size() - 1);
     const auto read = open(second.port())->get_range("large", 1, range);
     ASSERT_TRUE(read) << row.name << ": " << read.error().message;
@@ -108,7 +91,7 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, ReadsAfterAll) {
 
 TEST_F(AnS3StoreBehindAFaultyNetwork, TriesAStalledTransferAgain) {
   tuning.http.stall_timeout = std::chrono::seconds{1};
-  FaultProxy proxy{server().port(), first(1, "PUT", {Kind::stall, "", 0})};
+  FaultProxy proxy{server().port(), fail_first(1, "PUT", {Kind::stall, "", 0})};
   const auto store = open(proxy.port());
   const auto put = put_text(*store, "a", "x");
   EXPECT_TRUE(put) << put.error().message;
@@ -118,7 +101,7 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, TriesAStalledTransferAgain) {
 TEST_F(AnS3StoreBehindAFaultyNetwork, TriesAgainWhatTookLongerThanItsPatience) {
   // A stall is given up after one second at the soonest.
   tuning.http.patience = tuning.http.first_patience = std::chrono::milliseconds{300};
-  FaultProxy proxy{server().port(), first(1, "PUT", {Kind::stall, "", 0})};
+  FaultProxy proxy{server().port(), fail_first(1, "PUT", {Kind::stall, "", 0})};
   const auto put = put_text(*open(proxy.port()), "a", "x");
   EXPECT_TRUE(put) << put.error().message;
 }
@@ -167,7 +150,7 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, FindsWhatACompletionDidWhoseReplyWasLostAn
 
 TEST_F(AnS3StoreBehindAFaultyNetwork, TellsAListThatBreaksOffFromOneThatEnds) {
   const std::string page = "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>";
-  FaultProxy proxy{server().port(), first(1'000, "GET", {Kind::reply, http_reply(200, "", page), 0})};
+  FaultProxy proxy{server().port(), fail_all("GET", {Kind::reply, http_reply(200, "", page), 0})};
   const auto listed = open(proxy.port())->list("");
   ASSERT_FALSE(listed);
   EXPECT_EQ(listed.error().kind, ErrorKind::unavailable);
@@ -190,9 +173,9 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, DoesNotTryForLongToForgetAnUpload) {
 
 TEST_F(AnS3StoreBehindAFaultyNetwork, NoticesAReplyThatChangedOnItsWay) {
   ASSERT_TRUE(put_text(*open(server().port()), "a", "the right words"));
-  FaultProxy once{server().port(), first(1, "GET", {Kind::corrupt_reply, "", 0})};
+  FaultProxy once{server().port(), fail_first(1, "GET", {Kind::corrupt_reply, "", 0})};
   EXPECT_EQ(get_text(*open(once.port()), "a"), "the right words");
-  FaultProxy always{server().port(), first(1'000, "GET", {Kind::corrupt_reply, "", 0})};
+  FaultProxy always{server().port(), fail_all("GET", {Kind::corrupt_reply, "", 0})};
   const auto got = get_text(*open(always.port()), "a");
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().kind, ErrorKind::corrupt);
@@ -267,7 +250,7 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, StartsTheUploadAnewWhenTheServerForgotIt) 
 }
 
 TEST_F(AnS3StoreBehindAFaultyNetwork, CreatesOnceThoughRepliesAreLost) {
-  FaultProxy proxy{server().port(), first(1, "PUT", {Kind::lose_reply, "", 0})};
+  FaultProxy proxy{server().port(), fail_first(1, "PUT", {Kind::lose_reply, "", 0})};
   const auto store = open(proxy.port());
   const auto put = put_text(*store, "claim", "mine", {.if_absent = true});
   // It is there, and only its owner can tell whose it is.
@@ -277,7 +260,7 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, CreatesOnceThoughRepliesAreLost) {
 }
 
 TEST_F(AnS3StoreBehindAFaultyNetwork, LearnsThatAServerHasNoConditionalCreate) {
-  FaultProxy proxy{server().port(), first(1, "PUT", refuse(501, "NotImplemented"))};
+  FaultProxy proxy{server().port(), fail_first(1, "PUT", refuse(501, "NotImplemented"))};
   const auto store = open(proxy.port());
   EXPECT_TRUE(store->has_conditional_create());
   EXPECT_EQ(put_text(*store, "a", "x", {.if_absent = true}).error().kind, ErrorKind::invalid);
@@ -287,7 +270,7 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, LearnsThatAServerHasNoConditionalCreate) {
 
 TEST_F(AnS3StoreBehindAFaultyNetwork, GivesUpWhenItsPatienceEnds) {
   tuning.http.first_patience = std::chrono::milliseconds{100};
-  FaultProxy proxy{server().port(), first(1'000'000, "PUT", refuse(503, "SlowDown"))};
+  FaultProxy proxy{server().port(), fail_all("PUT", refuse(503, "SlowDown"))};
   const auto put = put_text(*open(proxy.port()), "a", "x");
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().kind, ErrorKind::throttled);
@@ -296,7 +279,7 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, GivesUpWhenItsPatienceEnds) {
 
 TEST_F(AnS3StoreBehindAFaultyNetwork, DoesNotWaitLongerThanItsPatienceWhenToldTo) {
   tuning.http.first_patience = std::chrono::seconds{5};
-  FaultProxy proxy{server().port(), first(1'000, "PUT", refuse(503, "SlowDown", "Retry-After: 3600\r\n"))};
+  FaultProxy proxy{server().port(), fail_all("PUT", refuse(503, "SlowDown", "Retry-After: 3600\r\n"))};
   EXPECT_EQ(put_text(*open(proxy.port()), "a", "x").error().kind, ErrorKind::throttled);
   EXPECT_EQ(proxy.request_count(), 1);
 }
@@ -305,7 +288,7 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, DoesNotRepeatWhatCannotPass) {
   for (const auto& [status, code] :
        {std::pair{403, "AccessDenied"}, std::pair{403, "SignatureDoesNotMatch"}, std::pair{404, "NoSuchBucket"},
         std::pair{403, "InvalidAccessKeyId"}, std::pair{301, "PermanentRedirect"}}) {
-    FaultProxy proxy{server().port(), first(1'000, "PUT", refuse(status, code))};
+    FaultProxy proxy{server().port(), fail_all("PUT", refuse(status, code))};
     EXPECT_FALSE(put_text(*open(proxy.port()), "a", "x"));
     EXPECT_EQ(proxy.request_count(), 1) << code;
   }

@@ -98,6 +98,14 @@ void Versitygw::make_bucket(const std::string& name) {
   std::filesystem::create_directories(folder_.path() + "/buckets/" + name);
 }
 
+void Versitygw::remove_bucket(const std::string& name) {
+  const std::filesystem::path bucket = folder_.path() + "/buckets/" + name;
+  std::error_code error;
+  // The server may put a file in while the folder goes.
+  for (int tries = 0; tries < 100 && std::filesystem::exists(bucket); ++tries)
+    std::filesystem::remove_all(bucket, error);
+}
+
 bool Versitygw::comes_up() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes{1};
   while (std::chrono::steady_clock::now() < deadline) {

@@ -35,6 +35,8 @@ class Versitygw {
   /// "http://127.0.0.1:12345", for AWS_ENDPOINT_URL_S3.
   [[nodiscard]] std::string endpoint() const;
   void make_bucket(const std::string& name);
+  /// With all that is in it, whatever the server does just then.
+  void remove_bucket(const std::string& name);
 
  private:
   Versitygw(std::uint16_t port, const std::vector<std::string>& options);
