@@ -60,6 +60,7 @@ Result<Credentials> CredentialChain::take(Result<Credentials> found) {
   const Time now = clock_->now();
   last_error_.reset();
   if (found) {
+    if (current_ && current_ != *found) former_ = *current_;
     current_ = *found;
     is_refused_ = false;
     has_warned_ = false;
@@ -107,6 +108,11 @@ void CredentialChain::refuse(const Credentials& credentials) {
 Credentials CredentialChain::last() const {
   const std::scoped_lock lock{mutex_};
   return current_.value_or(Credentials{});
+}
+
+std::array<Credentials, 2> CredentialChain::recent() const {
+  const std::scoped_lock lock{mutex_};
+  return {current_.value_or(Credentials{}), former_};
 }
 
 }  // namespace trainyard::storage

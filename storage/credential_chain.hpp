@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -42,6 +43,8 @@ class CredentialChain {
 
   /// What get() gave last; empty before. Never asks a source.
   [[nodiscard]] Credentials last() const;
+  /// The same, and what it gave before that: requests that were signed with it may still be on their way.
+  [[nodiscard]] std::array<Credentials, 2> recent() const;
 
  private:
   [[nodiscard]] Result<Credentials> look(const CredentialSource* chosen, const CredentialSource*& found) const;
@@ -54,6 +57,7 @@ class CredentialChain {
   std::condition_variable looked_;
   const CredentialSource* chosen_ = nullptr;
   std::optional<Credentials> current_;
+  Credentials former_;
   bool is_refused_ = false;  // By the server.
   bool is_looking_ = false;
   bool has_warned_ = false;

@@ -56,8 +56,9 @@ constexpr Meaning meanings[] = {
 };
 
 std::string quoted(std::string text, const S3Config& config) {
-  const Credentials credentials = config.credentials->last();
-  return server_words(std::move(text), {credentials.secret_access_key, credentials.session_token});
+  const auto [last, former] = config.credentials->recent();
+  return server_words(std::move(text),
+                      {last.secret_access_key, last.session_token, former.secret_access_key, former.session_token});
 }
 
 // The region where the server says that the bucket is.

@@ -1,6 +1,8 @@
 #include "storage/server_words.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <cstddef>
 
 namespace trainyard::storage {
 namespace {
@@ -14,10 +16,29 @@ void redact(std::string& text, std::string_view secret) {
     text.replace(at, secret.size(), stars);
 }
 
+// A signature, or a key's digest: some servers repeat the whole header that they refuse.
+constexpr std::size_t digest_digits = 64;
+
+void redact_digests(std::string& text) {
+  const auto is_digit = [](unsigned char c) { return std::isxdigit(c) != 0; };
+  for (auto begin = text.begin(); begin != text.end();) {
+    const auto first = std::find_if(begin, text.end(), is_digit);
+    const auto last = std::find_if_not(first, text.end(), is_digit);
+    const auto at = first - text.begin();
+    if (static_cast<std::size_t>(last - first) >= digest_digits) {
+      text.replace(first, last, stars);
+      begin = text.begin() + at + static_cast<std::ptrdiff_t>(stars.size());
+    } else {
+      begin = last;
+    }
+  }
+}
+
 }  // namespace
 
 std::string server_words(std::string text, std::initializer_list<std::string_view> secrets) {
   for (const std::string_view secret : secrets) redact(text, secret);
+  redact_digests(text);
   if (text.size() > bytes_max) text.resize(bytes_max);
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');

@@ -78,6 +78,29 @@ TEST(S3Error, NeverRepeatsASecret) {
   EXPECT_THAT(error.message, Not(HasSubstr("the-token")));
 }
 
+TEST(S3Error, NeverRepeatsTheCredentialsThatWereJustRenewed) {
+  S3Config config = a_config();
+  int asked = 0;
+  config.credentials =
+      std::make_shared<CredentialChain>(std::vector<CredentialSource>{{"the test", [&]() -> Result<Credentials> {
+                                                                         if (++asked == 1)
+                                                                           return Credentials{"id", "old-s", "old-t"};
+                                                                         return Credentials{"id", "new-s", "new-t"};
+                                                                       }}});
+  config.credentials->refuse(config.credentials->get().value());
+  ASSERT_EQ(config.credentials->get().value().session_token, "new-t");
+  const Error error = s3_error(reply(403, xml_of("ExpiredToken", "old-s old-t new-s new-t")), "put", config);
+  EXPECT_THAT(error.message, HasSubstr("(*** *** *** ***)"));
+}
+
+TEST(S3Error, NeverRepeatsASignature) {
+  const std::string signature(64, 'a');
+  const Error error =
+      s3_error(reply(403, xml_of("SignatureDoesNotMatch", "AWS4-HMAC-SHA256 Signature=" + signature + " is not right")),
+               "put", a_config());
+  EXPECT_THAT(error.message, HasSubstr("(AWS4-HMAC-SHA256 Signature=*** is not right)"));
+}
+
 TEST(S3Error, KeepsAServersWordsShortAndOnOneLine) {
   const Error error =
       s3_error(reply(403, xml_of("AccessDenied", "line\none\t" + std::string(10'000, 'x'))), "put", a_config());
