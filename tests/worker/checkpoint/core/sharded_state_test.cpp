@@ -46,6 +46,7 @@ constexpr std::array<Split, 4> splits = {even, uneven, all_on_the_last, backward
 
 void shard(TestRun& run, Split split) {
   run.chunk_bytes_max = chunk_bytes_max;
+  run.large_rows = 1;
   const auto rank = static_cast<std::uint64_t>(run.communicator->rank());
   const auto world_size = static_cast<std::uint64_t>(run.communicator->world_size());
   run.extend = [=](TestState& state) {
@@ -210,6 +211,7 @@ TEST(ShardedState, DoesNotFitAStateThatHoldsItWhole) {
   fakes::MemoryObjects objects;
   save(objects, 2, even);
   TestRun run{objects};
+  run.large_rows = 1;
   run.extend = [](TestState& state) { state.add_sharded("optimizer.matrix", "F32", {37, 7}, 4, {0, 37}); };
   const auto restored = run.as_attempt(2).restore();
   ASSERT_FALSE(restored);

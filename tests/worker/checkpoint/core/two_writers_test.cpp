@@ -37,8 +37,9 @@ TEST_F(InMemory, TheOlderWriterIsFencedAndHarmsNothingWhereverItStoodStill) {
 }
 
 TEST_F(InMemory, TheOlderWriterIsFencedAndHarmsNothingWhereverItWakesUp) {
+  // Steps of the newer one that a neighbour leaves out; all pairs would take a sanitizer an hour.
   for (int older = 0; older <= older_steps; ++older) {
-    for (int newer = older % 2; newer <= newer_steps; newer += 2) {
+    for (int newer = older * 3 % 8; newer <= newer_steps; newer += 8) {
       SCOPED_TRACE(testing::Message() << "stood still after step " << older << " until the newer one's step " << newer);
       expect_well({older, newer});
       if (HasFailure()) return;
@@ -48,9 +49,9 @@ TEST_F(InMemory, TheOlderWriterIsFencedAndHarmsNothingWhereverItWakesUp) {
 
 TEST_F(InMemory, TheOlderWriterIsFencedAndHarmsNothingWhenItWakesUpForAMomentOnly) {
   // In the midst of its third save, for part of it.
-  for (int older = 30; older <= 50; ++older) {
-    for (int newer = 1; newer <= newer_steps; newer += 6) {
-      for (int awake = 1; awake <= 13; awake += 4) {
+  for (int older = 30; older <= 50; older += 4) {
+    for (int newer = 1; newer <= newer_steps; newer += 8) {
+      for (int awake = 1; awake <= 13; awake += 6) {
         SCOPED_TRACE(testing::Message() << "after step " << older << " until the newer one's step " << newer
                                         << ", and again after " << awake << " more");
         expect_well({older, newer, awake});
