@@ -118,5 +118,6 @@ function(trainyard_test name)
     add_dependencies(plain ${name})
   endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+  # COST: those that may take long begin first, so that none of them is left alone at the end.
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT})
 endfunction()

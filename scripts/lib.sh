@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034
 cache_home="${TRAINYARD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/trainyard}"
 # Named after what the tools are built from; Python's wheels are no part of that.
-tools_home="$cache_home/tools-$({ sed '/^# Beside torch/d; /^WHEELS_/d' "${BASH_SOURCE[0]%/*}/versions.env"; cat "${BASH_SOURCE[0]%/*}"/../tests/cluster/*/go.mod; } | cksum | cut -d' ' -f1)"
+tools_home="$cache_home/tools-$({ sed '/^# Beside torch/d; /^WHEELS_/d' "${BASH_SOURCE[0]%/*}/versions.env"; cat "${BASH_SOURCE[0]%/*}"/../tests/cluster/tools/{go.mod,coredns/main.go}; } | cksum | cut -d' ' -f1)"
 torch_home="$cache_home/torch-$(. "${BASH_SOURCE[0]%/*}/versions.env" && echo "$TORCH_VERSION")"
 bench_home="$cache_home/bench-$(. "${BASH_SOURCE[0]%/*}/versions.env" && cksum <<<"$WHEELS_BENCH" | cut -d' ' -f1)"
 
