@@ -19,14 +19,24 @@ class CollectTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        self.library = self.folder / "libpart.so"
-        self.program = self.folder / "program"
+        self.library = self.build_library(self.folder / "libpart.so")
+        self.program = self.build_program(self.library)
+
+    def build_library(self, path: pathlib.Path) -> pathlib.Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
         (self.folder / "part.c").write_text("int part(void) { return 0; }\n")
+        self.compile("-shared", "-fPIC", f"-Wl,-soname,{path.name}", "-o", path, self.folder / "part.c")
+        return path
+
+    def build_program(self, library: pathlib.Path) -> pathlib.Path:
+        program = self.folder / "program"
         (self.folder / "program.c").write_text("int part(void);\nint main(void) { return part(); }\n")
-        for arguments in (["-shared", "-fPIC", "-Wl,-soname,libpart.so", "-o", self.library, self.folder / "part.c"],
-                          ["-o", self.program, self.folder / "program.c", self.library, f"-Wl,-rpath,{self.folder}"]):
-            done = run("cc", *arguments)
-            self.assertEqual(done.returncode, 0, done.stderr)
+        self.compile("-o", program, self.folder / "program.c", library, f"-Wl,-rpath,{library.parent}")
+        return program
+
+    def compile(self, *arguments: object) -> None:
+        done = run("cc", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_programs_and_the_libraries_that_the_base_lacks_are_laid_out(self) -> None:
         out = self.folder / "out"
@@ -44,6 +54,20 @@ class CollectTest(unittest.TestCase):
             self.assertIn(f"error: {self.program} lacks these libraries", done.stderr)
             self.assertEqual(done.stdout, "")
         self.assertFalse((self.folder / "out").exists())
+
+    def test_cuda_adds_what_its_libraries_open_by_name(self) -> None:
+        wheels = self.folder / "nvidia"
+        opened = self.build_library(wheels / "cudnn/lib/libcudnn_ops.so.9")
+        program = self.build_program(self.build_library(wheels / "cu13/lib/libcudart.so.13"))
+        # Many programs: more comes from ldd after libcudart was seen.
+        done = run(SOURCE / "docker/collect", "--variant", "cuda", "--list", *[program] * 20)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(str(opened), done.stdout.splitlines())
+
+    def test_cuda_without_its_runtime_is_an_error(self) -> None:
+        done = run(SOURCE / "docker/collect", "--variant", "cuda", "--list", self.program)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(f"error: none of {self.program} loads libcudart", done.stderr)
 
 
 class ProgramsTest(unittest.TestCase):
