@@ -141,6 +141,7 @@ Result<json> with_claim_folders(json job, const ClaimFolders& folders) {
       follow_uri(spec, "/checkpoint/uri"_json_pointer, mounts);
       follow_uri(spec, "/checkpoint/resume"_json_pointer, mounts);
       follow_uri(spec, "/training/data/uri"_json_pointer, mounts);
+      follow_uri(spec, "/training/model/weights"_json_pointer, mounts);
       if (const std::string path = is_data_mounted ? spec.at(data).value("path", "") : ""; path.starts_with('/'))
         spec.at(data)["path"] = follow(normal(path), mounts);
     }

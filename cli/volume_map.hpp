@@ -19,8 +19,8 @@ using ClaimFolders = std::map<std::string, std::string>;
 
 /// A TrainingJob as it runs without Kubernetes, where nothing can be mounted: data on a claim becomes data in the
 /// claim's folder; where spec.training is given, the training container's volumeMounts of a claim have its folder for a
-/// mountPath, and data and file:// checkpoints under such a mount follow it. Other containers' mounts stay as they
-/// are: their programs know the paths (local::resolve_container refuses those that lead elsewhere here).
+/// mountPath, and data, weights and file:// checkpoints under such a mount follow it. Other containers' mounts stay as
+/// they are: their programs know the paths (local::resolve_container refuses those that lead elsewhere here).
 /// ErrorKind::not_found names the claim that no folder stands for.
 [[nodiscard]] Result<nlohmann::json> with_claim_folders(nlohmann::json job, const ClaimFolders& folders);
 

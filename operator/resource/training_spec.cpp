@@ -47,6 +47,12 @@ json to_json(const Every& every) {
   return object;
 }
 
+json to_json(const ModelSpec& model) {
+  json object{{"name", model.name}};
+  if (!model.weights.empty()) object["weights"] = model.weights;
+  return object;
+}
+
 void read_data(FieldReader& fields, DataSpec& data) {
   fields.read("format", data.format, format_names);
   fields.read("volumeClaim", data.volume_claim);
@@ -139,6 +145,7 @@ Result<TrainingSpec> parse_training_spec(const json& object) {
   fields.read_object("model", [&](FieldReader& model) {
     model.require("name");
     model.read("name", spec.model.name);
+    model.read("weights", spec.model.weights);
   });
   fields.read_object("data", [&](FieldReader& data) { read_data(data, spec.data); });
   fields.read("batchSize", spec.batch_size, at_least_one);
@@ -178,7 +185,7 @@ Result<CheckpointSpec> parse_checkpoint_spec(const json& object) {
 }
 
 json to_json(const TrainingSpec& spec) {
-  json object{{"model", {{"name", spec.model.name}}},
+  json object{{"model", to_json(spec.model)},
               {"data", to_json(spec.data)},
               {"batchSize", spec.batch_size},
               {"optimizer", to_json(spec.optimizer)},

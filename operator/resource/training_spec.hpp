@@ -18,6 +18,7 @@ enum class OptimizerName { adam, sgd };
 
 struct ModelSpec {
   std::string name;
+  std::string weights;  ///< URI of what a run begins with that has no checkpoint to go on from. Empty: the model's own.
   bool operator==(const ModelSpec&) const = default;
 };
 

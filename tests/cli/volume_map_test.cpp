@@ -63,6 +63,13 @@ TEST(WithClaimFolders, FollowsWhereTheJobBeginsFrom) {
   EXPECT_EQ(resume_of("auto"), "auto");
 }
 
+TEST(WithClaimFolders, FollowsTheWeightsThatTheTrainingBeginsWith) {
+  json given = a_job_on_claims();
+  given["spec"]["training"]["model"]["weights"] = "file:///checkpoints/resnet50.safetensors";
+  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/training/model/weights"_json_pointer),
+            "file:///home/me/kept/resnet50.safetensors");
+}
+
 TEST(WithClaimFolders, FollowsDataUnderAMount) {
   json given = a_job_on_claims();
   given["spec"]["training"]["data"] = {{"format", "idx"}, {"path", "/checkpoints/data"}};

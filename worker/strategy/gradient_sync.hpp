@@ -13,8 +13,8 @@ class GradientSync {
  public:
   virtual ~GradientSync() = default;
 
-  /// Makes every rank's parameters and buffers rank 0's. Once, before the first step. invalid when the ranks' models
-  /// differ in a parameter's name, shape or type; the message names the first.
+  /// Makes every rank's parameters and buffers rank 0's. Before the first step, and again where rank 0's were replaced
+  /// since. invalid when the ranks' models differ in a parameter's name, shape or type; the message names the first.
   [[nodiscard]] virtual Result<void> synchronize_model() = 0;
   virtual void zero_gradients() = 0;
   virtual void begin_backward() = 0;

@@ -17,6 +17,16 @@ NamedTensors without_repeats(const Items& items) {
   return found;
 }
 
+template <typename Items>
+void add_repeats(const Items& items, std::vector<std::string>& names) {
+  const NamedTensors once = without_repeats(items);
+  for (const auto& item : items) {
+    const bool is_first =
+        std::any_of(once.begin(), once.end(), [&](const auto& known) { return known.first == item.key(); });
+    if (!is_first) names.push_back(item.key());
+  }
+}
+
 }  // namespace
 
 NamedTensors named_parameters(const torch::nn::Module& module) {
@@ -25,6 +35,13 @@ NamedTensors named_parameters(const torch::nn::Module& module) {
 
 NamedTensors named_buffers(const torch::nn::Module& module) {
   return without_repeats(module.named_buffers());
+}
+
+std::vector<std::string> further_names(const torch::nn::Module& module) {
+  std::vector<std::string> names;
+  add_repeats(module.named_parameters(), names);
+  add_repeats(module.named_buffers(), names);
+  return names;
 }
 
 }  // namespace trainyard::train

@@ -16,4 +16,7 @@ using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 [[nodiscard]] NamedTensors named_parameters(const torch::nn::Module& module);
 [[nodiscard]] NamedTensors named_buffers(const torch::nn::Module& module);
 
+/// The other names of those that have several, such as tied weights.
+[[nodiscard]] std::vector<std::string> further_names(const torch::nn::Module& module);
+
 }  // namespace trainyard::train

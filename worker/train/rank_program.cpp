@@ -57,15 +57,19 @@ OrEnd<torch::Device> choose_device(const launcher::Environment& environment, con
   return torch::Device{torch::kCUDA, static_cast<c10::DeviceIndex>(group.local_rank)};
 }
 
+/// How S3 is reached for what is only read.
+storage::S3Options read_options(const Job& job) {
+  const resource::S3Spec s3 = job.checkpoint ? job.checkpoint->s3 : resource::S3Spec{};
+  return {.endpoint = s3.endpoint, .region = s3.region, .path_style = s3.path_style};
+}
+
 /// The folder that the data's files are in, fetched from their URI where that is given.
 OrEnd<std::string> find_data(const Job& job, RankLink& link) {
   const resource::DataSpec& data = job.training.data;
   if (data.uri.empty()) return data.path;
   constexpr std::string_view file_scheme = "file://";
   if (data.uri.starts_with(file_scheme)) return data.uri.substr(file_scheme.size());
-  const resource::S3Spec s3 = job.checkpoint ? job.checkpoint->s3 : resource::S3Spec{};
-  const auto store =
-      storage::open_store(data.uri, {.endpoint = s3.endpoint, .region = s3.region, .path_style = s3.path_style});
+  const auto store = storage::open_store(data.uri, read_options(job));
   if (!store) return end(Stage::data, store.error());
   const auto folder = data::cache_folder(job.cache_folder, data.uri);
   const auto fetched = data::fetch(**store, folder, [&link] {
@@ -223,6 +227,7 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const launcher::Environment& e
       TrainerParts{.training = training,
                    .checkpoint_every = run.job.checkpoint ? run.job.checkpoint->every : resource::Every{},
                    .when_busy = run.job.checkpoint ? run.job.checkpoint->when_busy : resource::WhenBusy::skip,
+                   .weights_s3 = read_options(run.job),
                    .module = *run.module,
                    .train_data = *run.datasets.train,
                    .validation_data = run.datasets.validation.get(),

@@ -13,10 +13,12 @@
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/strategy/model_agreement.hpp"
 #include "worker/train/evaluate.hpp"
+#include "worker/train/initial_weights.hpp"
 #include "worker/train/log_fields.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/resume.hpp"
 #include "worker/train/save_policy.hpp"
+#include "worker/train/step_log.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -71,11 +73,14 @@ launcher::RankEnd Trainer::train() {
 OrEnd<void> Trainer::begin() {
   report("Loading");
   if (auto done = parts_.gradients.synchronize_model(); !done) return lost(Stage::step, done.error());
+  OrEnd<bool> has_resumed = false;
   if (parts_.checkpointer != nullptr) {
     // The late pod of a deleted job must not take the place of the one that was applied after it.
     if (auto wanted = end_if_stop_asked(); !wanted) return wanted;
-    if (auto resumed = resume(); !resumed) return resumed;
+    has_resumed = resume();
+    if (!has_resumed) return tl::unexpected{has_resumed.error()};
   }
+  if (auto loaded = load_weights(*has_resumed); !loaded) return loaded;
   saved_ = parts_.clock.instant();
   speed_ = observe::SpeedMeter{saved_};
   report("Training");
@@ -91,11 +96,12 @@ OrEnd<void> Trainer::end_if_stop_asked() {
   return {};
 }
 
-OrEnd<void> Trainer::resume() {
+/// Whether there was a checkpoint to go on from.
+OrEnd<bool> Trainer::resume() {
   const ResumeOptions options{.training_samples = parts_.train_data.size(), .speaks = speaks()};
   const auto resumed = train::resume(*parts_.checkpointer, state_, options);
   if (!resumed) return lost(Stage::checkpoint, resumed.error());
-  if (!*resumed) return {};
+  if (!*resumed) return false;
   const auto& [found, values] = **resumed;
   position_ = values.position;
   validation_ = values.metrics;
@@ -115,6 +121,19 @@ OrEnd<void> Trainer::resume() {
     return lost(Stage::step, equal.error());
   }
   if (speaks()) log_resumed(found, parts_.group.world_size);
+  return true;
+}
+
+OrEnd<void> Trainer::load_weights(bool has_resumed) {
+  const std::string& uri = parts_.training.model.weights;
+  if (uri.empty()) return {};
+  if (has_resumed) {
+    if (speaks()) logging::info("training.model.weights is not read: a checkpoint goes before it", {{"uri", uri}});
+    return {};
+  }
+  const auto loaded = load_initial_weights(uri, parts_.weights_s3, parts_.module, state_, *parts_.group.communicator);
+  if (!loaded) return lost(loaded.error().kind == ErrorKind::cancelled ? Stage::step : Stage::data, loaded.error());
+  if (auto done = parts_.gradients.synchronize_model(); !done) return lost(Stage::step, done.error());
   return {};
 }
 
@@ -209,28 +228,10 @@ OrEnd<void> Trainer::log_steps() {
     progress_.eta_seconds = left ? std::optional{left->count()} : std::nullopt;
   }
   report("Training");
-  if (speaks()) write_step_lines(*values);
+  if (speaks()) log_step(progress_, *values, {.is_first_step = is_first_step_, .was_loss_finite = is_loss_finite_});
   is_loss_finite_ = std::isfinite(loss);
   is_first_step_ = false;
   return {};
-}
-
-void Trainer::write_step_lines(const observe::MetricValues& values) const {
-  const double loss = values.at("loss");
-  if (is_first_step_) {
-    logging::info("first step done",
-                  {{"step", position_.step}, {"totalSteps", *progress_.total_steps}, {"loss", to_field(loss)}});
-  } else {
-    logging::info("progress", {{"epoch", *progress_.epoch},
-                               {"step", position_.step},
-                               {"totalSteps", *progress_.total_steps},
-                               {"loss", to_field(loss)},
-                               {"samplesPerSecond", std::round(progress_.samples_per_second.value_or(0.0))}});
-  }
-  if (!std::isfinite(loss) && is_loss_finite_) {
-    logging::warn("the loss is not finite; training goes on", {{"step", position_.step}, {"loss", to_field(loss)}});
-  }
-  if (values.size() > 1) logging::info("metrics", {{"step", position_.step}, {"metrics", to_field(values)}});
 }
 
 OrEnd<void> Trainer::log_epoch() {

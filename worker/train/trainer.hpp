@@ -6,6 +6,7 @@
 
 #include "common/clock.hpp"
 #include "operator/resource/training_spec.hpp"
+#include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/data/dataset.hpp"
 #include "worker/dist/group.hpp"
@@ -31,6 +32,7 @@ struct TrainerParts {
   const resource::TrainingSpec& training;
   resource::Every checkpoint_every;
   resource::WhenBusy when_busy = resource::WhenBusy::skip;
+  storage::S3Options weights_s3;  ///< How training.model.weights is reached.
   Module& module;
   const Dataset& train_data;
   const Dataset* validation_data = nullptr;  ///< nullptr: no validation.
@@ -59,12 +61,12 @@ class Trainer {
   [[nodiscard]] launcher::RankEnd train();
   [[nodiscard]] OrEnd<void> begin();
   [[nodiscard]] OrEnd<void> end_if_stop_asked();
-  [[nodiscard]] OrEnd<void> resume();
+  [[nodiscard]] OrEnd<bool> resume();
+  [[nodiscard]] OrEnd<void> load_weights(bool has_resumed);
   [[nodiscard]] OrEnd<StepFlags> take_step();
   [[nodiscard]] OrEnd<void> after_step(const StepFlags& flags);
   [[nodiscard]] OrEnd<void> finish();
   [[nodiscard]] OrEnd<void> log_steps();
-  void write_step_lines(const observe::MetricValues& values) const;
   [[nodiscard]] OrEnd<void> log_epoch();
   [[nodiscard]] OrEnd<bool> validate();
   [[nodiscard]] OrEnd<void> mind_checkpoints(const StepFlags& flags);

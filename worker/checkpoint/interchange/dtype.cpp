@@ -28,12 +28,29 @@ constexpr std::array dtypes = {Dtype{"F64", 8, "F64", "float64", "DoubleStorage"
                                Dtype{"Float8_e4m3fnuz", 1, "F8_E4M3FNUZ", "float8_e4m3fnuz", ""},
                                Dtype{"Float8_e8m0fnu", 1, "F8_E8M0", "float8_e8m0fnu", ""}};
 
+std::optional<Dtype> find_by(std::string_view Dtype::*field, std::string_view name) {
+  const auto* found =
+      std::find_if(dtypes.begin(), dtypes.end(), [&](const Dtype& known) { return known.*field == name; });
+  // Types that a format lacks have an empty name there.
+  return found == dtypes.end() || name.empty() ? std::nullopt : std::optional{*found};
+}
+
 }  // namespace
 
 std::optional<Dtype> find_dtype(std::string_view name) {
-  const auto* found =
-      std::find_if(dtypes.begin(), dtypes.end(), [&](const Dtype& known) { return known.name == name; });
-  return found == dtypes.end() ? std::nullopt : std::optional{*found};
+  return find_by(&Dtype::name, name);
+}
+
+std::optional<Dtype> find_safetensors_dtype(std::string_view name) {
+  return find_by(&Dtype::safetensors, name);
+}
+
+std::optional<Dtype> find_torch_dtype(std::string_view name) {
+  return find_by(&Dtype::torch, name);
+}
+
+std::optional<Dtype> find_storage_dtype(std::string_view name) {
+  return find_by(&Dtype::storage, name);
 }
 
 }  // namespace trainyard::checkpoint

@@ -15,7 +15,13 @@ struct Dtype {
   std::string_view storage;  ///< torch.<this>: the class of its storages; empty for the newer types, which have none.
 };
 
-/// Nothing for a type that is not known here.
+/// By the manifest's name. Nothing for a type that is not known here.
 [[nodiscard]] std::optional<Dtype> find_dtype(std::string_view name);
+/// By safetensors' name ("C64").
+[[nodiscard]] std::optional<Dtype> find_safetensors_dtype(std::string_view name);
+/// By Python's name, without "torch." in front.
+[[nodiscard]] std::optional<Dtype> find_torch_dtype(std::string_view name);
+/// By the name of its storages' class, without "torch." in front.
+[[nodiscard]] std::optional<Dtype> find_storage_dtype(std::string_view name);
 
 }  // namespace trainyard::checkpoint

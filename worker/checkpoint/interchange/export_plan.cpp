@@ -7,10 +7,10 @@
 #include <set>
 #include <string_view>
 
+#include "worker/checkpoint/interchange/entry_names.hpp"
+
 namespace trainyard::checkpoint {
 namespace {
-
-constexpr std::string_view model_prefix = "model.";
 
 std::optional<std::string> exported_name(const StoredTensor& tensor, const ExportChoice& choice) {
   std::string name = tensor.name();

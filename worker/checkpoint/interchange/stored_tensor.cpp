@@ -9,21 +9,13 @@
 #include <unordered_map>
 
 #include "worker/checkpoint/interchange/dtype.hpp"
+#include "worker/checkpoint/interchange/shape.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
 
-// Elements of the shape; nothing where it has a negative extent, or more than can be counted.
-std::optional<std::uint64_t> element_count(const EntryInfo& info) {
-  std::uint64_t count = 1;
-  for (const std::int64_t extent : info.shape) {
-    if (extent < 0 || __builtin_mul_overflow(count, static_cast<std::uint64_t>(extent), &count)) return std::nullopt;
-  }
-  return count;
-}
-
 std::string fault_of_sizes(const EntryInfo& info) {
-  const auto elements = element_count(info);
+  const auto elements = element_count(info.shape);
   const auto dtype = find_dtype(info.dtype);
   const std::uint64_t per_element = dtype ? dtype->element_bytes : 1;
   std::uint64_t expected = 0;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/fakes/temporary_folder.hpp"
+#include "tests/worker/checkpoint/interchange/memory_sink.hpp"
 #include "tests/worker/checkpoint/interchange/test_prefix.hpp"
 
 // What Python reads of the files is tested by python_test.cpp.
@@ -18,25 +19,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr CheckpointId id{.step = 20, .generation = 1};
-
-// In memory, of bounded size.
-class MemorySink final : public Sink {
- public:
-  explicit MemorySink(std::size_t bytes_max = 1U << 30) : bytes_max_(bytes_max) {}
-  Result<void> write(std::span<const std::byte> bytes) override {
-    if (content.size() + bytes.size() > bytes_max_) return fail(ErrorKind::io, "No space left on device");
-    content.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return {};
-  }
-  Result<void> patch(std::uint64_t offset, std::span<const std::byte> bytes) override {
-    std::memcpy(content.data() + offset, bytes.data(), bytes.size());
-    return {};
-  }
-  std::string content;
-
- private:
-  std::size_t bytes_max_;
-};
 
 class Export : public MemoryPrefix {
  protected:

@@ -1,16 +1,22 @@
 // A prefix of a real S3 server.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "storage/file_store.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/storage/s3_fixture.hpp"
+#include "tests/worker/checkpoint/interchange/memory_sink.hpp"
 #include "tests/worker/checkpoint/interchange/test_prefix.hpp"
 #include "worker/checkpoint/interchange/catalogue.hpp"
 #include "worker/checkpoint/interchange/data_stream.hpp"
+#include "worker/checkpoint/interchange/entry_names.hpp"
+#include "worker/checkpoint/interchange/export.hpp"
 #include "worker/checkpoint/interchange/export_plan.hpp"
 #include "worker/checkpoint/interchange/fetch.hpp"
 #include "worker/checkpoint/interchange/removal.hpp"
 #include "worker/checkpoint/interchange/verify.hpp"
+#include "worker/checkpoint/interchange/weights.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -58,6 +64,27 @@ TEST_F(InS3, ACheckpointIsVerifiedReadCopiedAndRemovedAsInAFolder) {
   ASSERT_TRUE(remove_all(prefix->store(), *plan_removal(*catalogue, *catalogue->find({10, 1}), false)));
   catalogue = read_catalogue(prefix->store());
   EXPECT_EQ(catalogue->checkpoints.size(), 1U);
+}
+
+TEST_F(InS3, WeightsAreTakenFromCheckpointsAndFromAFile) {
+  const auto manifest = storage::get_text(prefix->store(), manifest_key({20, 1})).and_then(parse_manifest);
+  ASSERT_TRUE(manifest);
+  DataStream data{prefix->store(), *manifest};
+  MemorySink sink;
+  ASSERT_TRUE(write_safetensors(data, *manifest, *plan_export(*manifest, {}), sink));
+  ASSERT_TRUE(storage::put_text(prefix->store(), "w.safetensors", sink.content));
+  const TestState expected = state_after(20);
+  for (const std::string file : {"", "w.safetensors"}) {
+    TestState state;
+    std::vector<HostEntry> model;
+    for (const HostEntry& entry : state.entries()) {
+      if (entry.info.name.starts_with(model_prefix)) model.push_back(entry);
+    }
+    const auto loaded = load_weights(prefix->store(), {.prefix_uri = "", .file = file, .id = {}}, model);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    for (std::size_t i = 0; i < model.size(); ++i)
+      EXPECT_TRUE(std::ranges::equal(model[i].bytes, expected.entries()[i].bytes)) << model[i].info.name;
+  }
 }
 
 TEST_F(InS3, DamageIsFoundAndAMissingBucketIsNone) {

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace trainyard::checkpoint {
+
+/// Elements of a tensor of `shape`; nothing where it has a negative extent, or more than can be counted.
+[[nodiscard]] inline std::optional<std::uint64_t> element_count(std::span<const std::int64_t> shape) {
+  std::uint64_t count = 1;
+  for (const std::int64_t extent : shape) {
+    if (extent < 0 || __builtin_mul_overflow(count, static_cast<std::uint64_t>(extent), &count)) return std::nullopt;
+  }
+  return count;
+}
+
+/// Their bytes, each element being of `element_bytes`.
+[[nodiscard]] inline std::optional<std::uint64_t> byte_count(std::span<const std::int64_t> shape,
+                                                             std::uint64_t element_bytes) {
+  auto count = element_count(shape);
+  if (count && __builtin_mul_overflow(*count, element_bytes, &*count)) return std::nullopt;
+  return count;
+}
+
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,46 @@
+#include "worker/train/initial_weights.hpp"
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "common/logging.hpp"
+#include "worker/checkpoint/core/agreement.hpp"
+#include "worker/checkpoint/host_state.hpp"
+#include "worker/checkpoint/interchange/entry_names.hpp"
+#include "worker/checkpoint/interchange/weights.hpp"
+#include "worker/train/named_tensors.hpp"
+
+namespace trainyard::train {
+namespace {
+
+Result<nlohmann::json> load_here(const std::string& uri, const storage::S3Options& s3, const Module& module,
+                                 const checkpoint::State& state) {
+  checkpoint::State model;
+  std::ranges::copy_if(state.entries, std::back_inserter(model.entries),
+                       [](const checkpoint::Entry& entry) { return entry.name.starts_with(checkpoint::model_prefix); });
+  std::set<std::string> aliases;
+  for (const std::string& name : further_names(module)) aliases.insert(std::string{checkpoint::model_prefix} + name);
+  const auto host = checkpoint::HostState::of(model);
+  if (!host) return tl::unexpected{host.error()};
+  const auto loaded = checkpoint::load_weights(uri, s3, host->entries(), aliases);
+  if (!loaded) return fail("training.model.weights", loaded.error());
+  if (auto copied = host->copy_to(model); !copied) return tl::unexpected{copied.error()};
+  for (const std::string& reason : loaded->skipped) logging::warn("checkpoint skipped", {{"error", reason}});
+  logging::info("weights loaded; optimizer and data begin afresh", {{"uri", loaded->uri}});
+  return nlohmann::json(loaded->uri);
+}
+
+}  // namespace
+
+Result<void> load_initial_weights(const std::string& uri, const storage::S3Options& s3, const Module& module,
+                                  const checkpoint::State& state, dist::Communicator& communicator) {
+  Result<nlohmann::json> mine;
+  if (communicator.rank() == 0) mine = load_here(uri, s3, module, state);
+  return checkpoint::follow_rank0(communicator, mine).map([](const nlohmann::json&) {});
+}
+
+}  // namespace trainyard::train
