@@ -36,6 +36,7 @@ Every read_every(FieldReader& fields) {
   fields.read("steps", every.steps, at_least_one);
   fields.read("epochs", every.epochs, at_least_one);
   fields.read("time", every.time);
+  fields.read("best", every.best);
   return every;
 }
 
@@ -44,6 +45,7 @@ json to_json(const Every& every) {
   if (every.steps) object["steps"] = *every.steps;
   if (every.epochs) object["epochs"] = *every.epochs;
   if (every.time) object["time"] = format_duration(*every.time);
+  if (every.best) object["best"] = true;
   return object;
 }
 
@@ -170,6 +172,8 @@ Result<CheckpointSpec> parse_checkpoint_spec(const json& object) {
   fields.read_object("every", [&](FieldReader& every) { spec.every = read_every(every); });
   fields.read("whenBusy", spec.when_busy, when_busy_names);
   fields.read_object("keep", [&](FieldReader& keep) { read_keep(keep, spec.keep); });
+  if (spec.every.best && !spec.keep.best)
+    fields.report("every.best", "needs keep.best, which says by which metric a checkpoint is the best");
   read_resume(fields, spec);
   fields.read("credentialsSecret", spec.credentials_secret);
   fields.read_object("s3", [&](FieldReader& s3) {

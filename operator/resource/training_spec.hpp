@@ -48,6 +48,7 @@ struct Every {
   std::optional<std::int64_t> steps;
   std::optional<std::int64_t> epochs;
   std::optional<std::chrono::milliseconds> time;  ///< checkpoint.every only.
+  bool best = false;  ///< checkpoint.every only: after each validation that keep.best finds better than all before.
   bool operator==(const Every&) const = default;
 };
 

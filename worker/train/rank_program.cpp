@@ -63,6 +63,10 @@ storage::S3Options read_options(const Job& job) {
   return {.endpoint = s3.endpoint, .region = s3.region, .path_style = s3.path_style};
 }
 
+std::optional<resource::KeepBestSpec> save_at_best(const Job& job) {
+  return job.checkpoint && job.checkpoint->every.best ? job.checkpoint->keep.best : std::nullopt;
+}
+
 /// The folder that the data's files are in, fetched from their URI where that is given.
 OrEnd<std::string> find_data(const Job& job, RankLink& link) {
   const resource::DataSpec& data = job.training.data;
@@ -227,6 +231,7 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const launcher::Environment& e
       TrainerParts{.training = training,
                    .checkpoint_every = run.job.checkpoint ? run.job.checkpoint->every : resource::Every{},
                    .when_busy = run.job.checkpoint ? run.job.checkpoint->when_busy : resource::WhenBusy::skip,
+                   .save_at_best = save_at_best(run.job),
                    .weights_s3 = read_options(run.job),
                    .module = *run.module,
                    .train_data = *run.datasets.train,

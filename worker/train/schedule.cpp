@@ -15,7 +15,7 @@ bool is_multiple(std::int64_t value, const std::optional<std::int64_t>& of) {
 }
 
 bool is_unset(const resource::Every& every) {
-  return !every.steps && !every.epochs && !every.time;
+  return !every.steps && !every.epochs && !every.time && !every.best;
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ class Schedule {
   [[nodiscard]] bool is_epoch_end(const Position& position) const { return position.step > 0 && position.samples == 0; }
   [[nodiscard]] bool is_log_due(const Position& position) const;
   [[nodiscard]] bool is_validation_due(const Position& position) const;
-  /// By steps and epochs; `checkpoint.every.time` is the trainer's.
+  /// By steps and epochs; `checkpoint.every.time` and `best` are the trainer's.
   [[nodiscard]] bool is_checkpoint_due(const Position& position) const;
 
  private:

@@ -105,6 +105,7 @@ OrEnd<bool> Trainer::resume() {
   const auto& [found, values] = **resumed;
   position_ = values.position;
   validation_ = values.metrics;
+  best_ = values.best;
   random_.write();
   saver_->resume_from({.step = position_.step, .uri = found.uri});
   if (found.is_complete && schedule_.is_finished(position_)) {
@@ -263,6 +264,9 @@ OrEnd<bool> Trainer::validate() {
     return false;
   }
   validation_ = **values;
+  const auto better = parts_.save_at_best ? better_value(*parts_.save_at_best, validation_, best_) : std::nullopt;
+  is_best_ = better.has_value();
+  if (is_best_) best_ = better;
   if (speaks()) logging::info("validated", {{"step", position_.step}, {"metrics", to_field(validation_)}});
   report("Training");
   speed_.resume(parts_.clock.instant());
@@ -277,7 +281,10 @@ OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {
     if (!has_ended) return tl::unexpected{has_ended.error()};
     if (*has_ended) report("Training");
   }
-  const SaveAction action = choose_save({.is_due = flags.is_checkpoint_due || schedule_.is_checkpoint_due(position_),
+  // All ranks have the same metrics, and so find the same one the best.
+  const bool is_due =
+      std::exchange(is_best_, false) || flags.is_checkpoint_due || schedule_.is_checkpoint_due(position_);
+  const SaveAction action = choose_save({.is_due = is_due,
                                          .is_asked = flags.is_checkpoint_asked,
                                          .is_stop_asked = flags.is_stop_asked,
                                          .is_saving = flags.is_saving,
@@ -320,7 +327,7 @@ OrEnd<void> Trainer::save_and_wait(bool is_complete) {
 void Trainer::begin_save(const Saver::Options& options) {
   saved_ = parts_.clock.instant();
   random_.read();
-  state_.values = to_json({.position = position_, .metrics = validation_});
+  state_.values = to_json({.position = position_, .metrics = validation_, .best = best_});
   Saver::Options checked = options;
   // A state that is not finite would push the last good checkpoints out of retention, and be what a restart resumes.
   checked.save.is_sound = last_loss_.defined() && is_finite(last_loss_);

@@ -16,6 +16,7 @@
 #include "worker/observe/speed_meter.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/wait_for_work.hpp"
+#include "worker/train/best_metric.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/lost.hpp"
 #include "worker/train/optimizer.hpp"
@@ -32,6 +33,8 @@ struct TrainerParts {
   const resource::TrainingSpec& training;
   resource::Every checkpoint_every;
   resource::WhenBusy when_busy = resource::WhenBusy::skip;
+  /// Given: a checkpoint is due after each validation in which this metric is better than in all before.
+  std::optional<resource::KeepBestSpec> save_at_best;
   storage::S3Options weights_s3;  ///< How training.model.weights is reached.
   Module& module;
   const Dataset& train_data;
@@ -95,6 +98,8 @@ class Trainer {
   observe::TrainingMetrics metrics_;
   observe::MetricValues validation_;  // the last
   std::int64_t validated_step_ = -1;
+  std::optional<BestValue> best_;  // of all validations
+  bool is_best_ = false;           // the last one was that, and this was not acted upon yet
   observe::SpeedMeter speed_;
   Instant saved_;     // when the last checkpoint was begun, or training
   Instant reported_;  // to the launcher

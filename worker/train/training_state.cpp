@@ -65,10 +65,16 @@ nlohmann::json to_json(const TrainingValues& values) {
   for (const auto& [name, value] : values.metrics) {
     if (std::isfinite(value)) metrics[name] = value;  // JSON has no not-a-number.
   }
-  return {{"step", values.position.step},
-          {"epoch", values.position.epoch},
-          {"samples", values.position.samples},
-          {"metrics", std::move(metrics)}};
+  nlohmann::json object = {{"step", values.position.step},
+                           {"epoch", values.position.epoch},
+                           {"samples", values.position.samples},
+                           {"metrics", std::move(metrics)}};
+  if (values.best) {
+    object["best"] = {{"metric", values.best->metric},
+                      {"isHighest", values.best->mode == resource::BestMode::max},
+                      {"value", values.best->value}};
+  }
+  return object;
 }
 
 Result<TrainingValues> parse_training_values(const nlohmann::json& object) {
@@ -78,6 +84,12 @@ Result<TrainingValues> parse_training_values(const nlohmann::json& object) {
                                        .samples = object.at("samples").get<std::int64_t>()},
                           .metrics = {}};
     for (const auto& [name, value] : object.at("metrics").items()) values.metrics[name] = value.get<double>();
+    if (const auto best = object.find("best"); best != object.end()) {
+      values.best =
+          BestValue{.metric = best->at("metric").get<std::string>(),
+                    .mode = best->at("isHighest").get<bool>() ? resource::BestMode::max : resource::BestMode::min,
+                    .value = best->at("value").get<double>()};
+    }
     return values;
   } catch (const nlohmann::json::exception& error) {
     return fail(ErrorKind::corrupt,

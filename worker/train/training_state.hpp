@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "common/result.hpp"
@@ -7,6 +8,7 @@
 #include "worker/data/dataset.hpp"
 #include "worker/include/trainyard/module.hpp"
 #include "worker/observe/metric_sums.hpp"
+#include "worker/train/best_metric.hpp"
 #include "worker/train/optimizer.hpp"
 #include "worker/train/schedule.hpp"
 
@@ -35,7 +37,8 @@ class RandomState {
 /// The small values of a checkpoint.
 struct TrainingValues {
   Position position;
-  observe::MetricValues metrics;  ///< Of the last validation.
+  observe::MetricValues metrics;    ///< Of the last validation.
+  std::optional<BestValue> best{};  ///< Of all validations, where checkpoint.every.best looks for it.
 };
 
 [[nodiscard]] nlohmann::json to_json(const TrainingValues& values);

@@ -70,7 +70,7 @@ TEST(ParseCheckpointSpec, FillsInTheDefaultsOfTheHeader) {
 
 TEST(ParseCheckpointSpec, ReadsEveryFieldAndGivesBackWhatWasWrittenFromIt) {
   const auto spec = parse_checkpoint_spec(json::parse(R"({
-      "uri": "s3://models/a", "every": {"time": "5m", "steps": 100, "epochs": 1}, "whenBusy": "wait",
+      "uri": "s3://models/a", "every": {"time": "5m", "steps": 100, "epochs": 1, "best": true}, "whenBusy": "wait",
       "keep": {"last": 5, "every": {"steps": 1000, "epochs": 10}, "best": {"metric": "val_loss", "mode": "min", "count": 2}},
       "resume": "none", "onSuspend": "signal",
       "credentialsSecret": "s3", "s3": {"endpoint": "https://s3.example.com", "region": "eu-west-1", "pathStyle": true,
@@ -78,7 +78,7 @@ TEST(ParseCheckpointSpec, ReadsEveryFieldAndGivesBackWhatWasWrittenFromIt) {
   ASSERT_TRUE(spec) << spec.error().message;
   CheckpointSpec expected;
   expected.uri = "s3://models/a";
-  expected.every = {.steps = 100, .epochs = 1, .time = milliseconds{300'000}};
+  expected.every = {.steps = 100, .epochs = 1, .time = milliseconds{300'000}, .best = true};
   expected.when_busy = WhenBusy::wait;
   expected.keep = {.last = 5,
                    .every = {.steps = 1000, .epochs = 10, .time = {}},
@@ -164,6 +164,8 @@ INSTANTIATE_TEST_SUITE_P(
                   R"(spec.checkpoint.whenBusy: must be one of skip, wait, got "hope")"},
         WrongSpec{R"({"uri": "s3://a", "onSuspend": "wait"})",
                   R"(spec.checkpoint.onSuspend: must be one of request, signal, got "wait")"},
+        WrongSpec{R"({"uri": "s3://a", "every": {"best": true}})",
+                  "spec.checkpoint.every.best: needs keep.best, which says by which metric a checkpoint is the best"},
         WrongSpec{R"({"uri": "s3://a", "keep": {"best": {}}})", "spec.checkpoint.keep.best.metric: must be given"},
         WrongSpec{R"({"uri": "s3://a", "resume": "never"})",
                   R"(spec.checkpoint.resume: must be auto, none or the URI of checkpoints, got "never")"},

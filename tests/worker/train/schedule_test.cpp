@@ -93,11 +93,12 @@ TEST(Schedule, ValidatesAndSavesAfterEachEpochWhereNothingIsSet) {
   EXPECT_FALSE(schedule.is_checkpoint_due(after_steps(schedule, 4)));
 }
 
-TEST(Schedule, LeavesCheckpointsByTimeToTheTrainer) {
-  const Schedule schedule =
-      make_schedule(training(2, {}), {.steps = {}, .epochs = {}, .time = std::chrono::minutes{5}});
-  for (std::int64_t step = 0; step <= 10; ++step)
-    EXPECT_FALSE(schedule.is_checkpoint_due(after_steps(schedule, step))) << step;
+TEST(Schedule, LeavesCheckpointsByTimeAndAtABestToTheTrainer) {
+  for (const Every& every : {Every{.time = std::chrono::minutes{5}}, Every{.best = true}}) {
+    const Schedule schedule = make_schedule(training(2, {}), every);
+    for (std::int64_t step = 0; step <= 10; ++step)
+      EXPECT_FALSE(schedule.is_checkpoint_due(after_steps(schedule, step))) << step;
+  }
 }
 
 TEST(Schedule, KeepsTheEpochsLeftWhenTheNumberOfRanksHasChanged) {

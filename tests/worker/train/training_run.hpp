@@ -52,6 +52,7 @@ class TrainingRun {
   std::optional<std::string> sample_record;
   std::int64_t attempt = 1;
   std::int64_t training_samples = 100;
+  std::int64_t validation_samples = 33;
   std::vector<Rank> ranks;
   fakes::FakeClock clock;
 
@@ -59,7 +60,7 @@ class TrainingRun {
   void run_rank(fakes::RankThread& thread) {
     Rank& rank = ranks[static_cast<std::size_t>(thread.rank)];
     const auto train_data = make_small_dataset(training_samples, 0);
-    const auto validation_data = make_small_dataset(33, 1);
+    const auto validation_data = make_small_dataset(validation_samples, 1);
     dist::Group group{.rank = thread.rank,
                       .world_size = thread.world_size,
                       .store = {},
@@ -92,6 +93,7 @@ class TrainingRun {
     Trainer trainer{{.training = training,
                      .checkpoint_every = checkpoint ? checkpoint->every : resource::Every{},
                      .when_busy = checkpoint ? checkpoint->when_busy : resource::WhenBusy::skip,
+                     .save_at_best = checkpoint && checkpoint->every.best ? checkpoint->keep.best : std::nullopt,
                      .module = *rank.module,
                      .train_data = train_data,
                      .validation_data = &validation_data,

@@ -44,11 +44,15 @@ TEST(MakeState, SharesMemoryWithTheModule) {
 }
 
 TEST(TrainingValues, ComeBackFromJson) {
-  const TrainingValues values{.position = {.step = 7, .epoch = 1, .samples = 40}, .metrics = {{"val_accuracy", 0.1}}};
+  const TrainingValues values{
+      .position = {.step = 7, .epoch = 1, .samples = 40},
+      .metrics = {{"val_accuracy", 0.1}},
+      .best = BestValue{.metric = "val_loss", .mode = resource::BestMode::min, .value = 0.1 + 0.2}};
   const auto parsed = parse_training_values(nlohmann::json::parse(to_json(values).dump()));
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   EXPECT_EQ(parsed->position, values.position);
   EXPECT_EQ(parsed->metrics, values.metrics);
+  EXPECT_EQ(parsed->best, values.best);
 }
 
 TEST(TrainingValues, LeaveOutWhatJsonCannotHold) {
@@ -56,7 +60,8 @@ TEST(TrainingValues, LeaveOutWhatJsonCannotHold) {
 }
 
 TEST(TrainingValues, AreCorruptWithoutTheirPosition) {
-  for (const char* text : {"{}", "[]", R"({"step": "seven", "epoch": 1, "samples": 0, "metrics": {}})"}) {
+  for (const char* text : {"{}", "[]", R"({"step": 1, "epoch": 1, "samples": 0, "metrics": {}, "best": 5})",
+                           R"({"step": "seven", "epoch": 1, "samples": 0, "metrics": {}})"}) {
     const auto parsed = parse_training_values(nlohmann::json::parse(text));
     ASSERT_FALSE(parsed.has_value()) << text;
     EXPECT_EQ(parsed.error().kind, ErrorKind::corrupt);
