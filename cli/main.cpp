@@ -227,7 +227,7 @@ int main(int argc, char** argv) {
     if (const auto unknown = app.remaining(true);
         checkpoints_app->parsed() && checkpoints_app->get_subcommands().empty() && !unknown.empty()) {
       std::cerr << "error: " << unknown.front()
-                << " is not a command of trainyard checkpoints; there are ls, show, verify, get, export, rm\n";
+                << " is not a command of trainyard checkpoints; there are ls, show, verify, get, export, import, rm\n";
       return exit_usage;
     }
     // Help and version are "errors" of exit code 0.

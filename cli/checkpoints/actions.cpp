@@ -12,13 +12,16 @@
 #include "cli/checkpoints/listing.hpp"
 #include "cli/checkpoints/stoppable_store.hpp"
 #include "cli/checkpoints/text.hpp"
+#include "common/clock.hpp"
 #include "common/exit_codes.hpp"
 #include "storage/uri.hpp"
 #include "worker/checkpoint/core/place.hpp"
 #include "worker/checkpoint/interchange/catalogue.hpp"
 #include "worker/checkpoint/interchange/export.hpp"
 #include "worker/checkpoint/interchange/fetch.hpp"
+#include "worker/checkpoint/interchange/import.hpp"
 #include "worker/checkpoint/interchange/removal.hpp"
+#include "worker/checkpoint/interchange/tensor_file.hpp"
 #include "worker/checkpoint/interchange/verify.hpp"
 
 namespace trainyard::cli {
@@ -98,6 +101,30 @@ Result<std::vector<checkpoint::CheckpointId>> ids_to_verify(const Opened& opened
   }
   if (ids.empty()) return fail(ErrorKind::not_found, "there is no complete checkpoint here");
   return ids;
+}
+
+// The place that is imported to, whose folder need not be there yet.
+Result<std::unique_ptr<storage::Store>> open_to_import(const CheckpointsOptions& options) {
+  if (checkpoint::parse_place(options.uri).id)
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("{} is one checkpoint's own: name the folder or prefix that it is to lie under", options.uri));
+  const auto parsed = storage::parse_uri(options.uri);
+  if (parsed && parsed->scheme == storage::Scheme::web)
+    return fail(ErrorKind::invalid,
+                fmt::format("{} can only be read: name an s3:// or file:// folder to write to", options.uri));
+  auto store = storage::open_store(options.uri, options.s3);
+  if (!store) return store;
+  return std::make_unique<StoppableStore>(std::move(*store), options.is_stopped);
+}
+
+Result<checkpoint::Imported> import_file(const CheckpointsOptions& options) {
+  const auto file = checkpoint::TensorFile::open(options.source);
+  if (!file) return tl::unexpected(file.error());
+  return open_to_import(options).and_then([&](const std::unique_ptr<storage::Store>& store) {
+    return checkpoint::import_tensors(*store, file->tensors(), fs::path{options.source}.filename().string(),
+                                      SystemClock{}.now());
+  });
 }
 
 std::string question_of(const Listed& listed, const storage::Store& store) {
@@ -187,6 +214,23 @@ int export_checkpoint(const CheckpointsOptions& options, const Streams& streams)
   std::error_code ignored;
   streams.out << fmt::format("step {}: {} ({})\n", choice->listed->id.step, options.target,
                              human_bytes(fs::file_size(options.target, ignored)));
+  return 0;
+}
+
+int import_checkpoint(const CheckpointsOptions& options, const Streams& streams) {
+  if (!checkpoint::TensorFile::is_known(options.source)) {
+    streams.err << "error: " << printable(options.source)
+                << " says no format: it must be a FILE.safetensors or FILE.pt (or .pth, .bin)\n";
+    return exit_usage;
+  }
+  const auto imported = import_file(options);
+  if (!imported) return report(streams, imported.error());
+  if (!imported->left_out.empty()) {
+    streams.err << fmt::format("note: {} tensors that are no model's are left out, such as {}\n",
+                               imported->left_out.size(), printable(imported->left_out.front()));
+  }
+  streams.out << fmt::format("{} tensors, {}: a training begins with them by training.model.weights: {}\n",
+                             imported->tensors, human_bytes(imported->bytes), options.uri);
   return 0;
 }
 

@@ -13,7 +13,7 @@
 namespace trainyard::cli {
 
 struct CheckpointsOptions {
-  std::string uri;  ///< A prefix, or a checkpoint's own.
+  std::string uri;  ///< A prefix, or a checkpoint's own. import: a prefix.
   storage::S3Options s3;
   std::optional<std::int64_t> step;
   bool is_all = false;
@@ -21,8 +21,9 @@ struct CheckpointsOptions {
   bool is_forced = false;
   bool is_agreed = false;  ///< --yes
   std::string target;      ///< get: the folder. export: the file.
+  std::string source;      ///< import: the file.
   std::string only;
-  std::function<bool()> is_stopped = [] { return false; };  ///< Asked between the pieces of what is read.
+  std::function<bool()> is_stopped = [] { return false; };  ///< Asked between the pieces of what is read or written.
 };
 
 struct Streams {
@@ -38,6 +39,7 @@ using Ask = std::function<std::optional<bool>(const std::string& question)>;
 [[nodiscard]] int verify_checkpoints(const CheckpointsOptions& options, const Streams& streams);
 [[nodiscard]] int get_checkpoint(const CheckpointsOptions& options, const Streams& streams);
 [[nodiscard]] int export_checkpoint(const CheckpointsOptions& options, const Streams& streams);
+[[nodiscard]] int import_checkpoint(const CheckpointsOptions& options, const Streams& streams);
 [[nodiscard]] int remove_checkpoint(const CheckpointsOptions& options, const Streams& streams, const Ask& ask);
 
 }  // namespace trainyard::cli

@@ -11,17 +11,21 @@ namespace {
 
 constexpr const char* exit_codes = "Exit code: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.";
 
+void add_s3(CLI::App& command, CheckpointsOptions& options) {
+  command.add_option("--endpoint", options.s3.endpoint,
+                     "Of S3: https://host:port [$AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, AWS's own]");
+  command.add_option("--region", options.s3.region, "Of S3 [$AWS_REGION, $AWS_DEFAULT_REGION, us-east-1]");
+  command.add_flag("--path-style", options.s3.path_style, "S3's bucket in the path, not in the host's name");
+  command.footer(exit_codes);
+}
+
 void add_place(CLI::App& command, CheckpointsOptions& options) {
   command
       .add_option("URI", options.uri,
                   "A prefix as in checkpoint.uri (file:///folder, s3://bucket/prefix, ...), or one checkpoint's own: "
                   ".../step-N/g-G")
       ->required();
-  command.add_option("--endpoint", options.s3.endpoint,
-                     "Of S3: https://host:port [$AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, AWS's own]");
-  command.add_option("--region", options.s3.region, "Of S3 [$AWS_REGION, $AWS_DEFAULT_REGION, us-east-1]");
-  command.add_flag("--path-style", options.s3.path_style, "S3's bucket in the path, not in the host's name");
-  command.footer(exit_codes);
+  add_s3(command, options);
 }
 
 void add_step(CLI::App& command, CheckpointsOptions& options) {
@@ -81,6 +85,19 @@ void declare_export(CLI::App& app, CheckpointsOptions& options) {
                   exit_codes);
 }
 
+void declare_import(CLI::App& app, CheckpointsOptions& options) {
+  CLI::App* from_file =
+      app.add_subcommand("import", "Make a checkpoint of a file of weights, to begin a training with");
+  from_file->add_option("FILE", options.source, "FILE.safetensors, or FILE.pt of torch.save(model.state_dict(), FILE)")
+      ->required();
+  from_file->add_option("URI", options.uri, "A prefix of its own: file:///folder, s3://bucket/prefix, ...")->required();
+  add_s3(*from_file, options);
+  from_file->footer(
+      std::string{"A job begins with it by training.model.weights: URI\n"
+                  "Nothing in a .pt file is executed: what is no dict of tensors is refused by name.\n\n"} +
+      exit_codes);
+}
+
 void declare_rm(CLI::App& app, CheckpointsOptions& options) {
   CLI::App* rm = app.add_subcommand("rm", "Remove a checkpoint");
   add_place(*rm, options);
@@ -100,18 +117,21 @@ std::optional<bool> ask_on_terminal(const std::string& question) {
 }  // namespace
 
 CLI::App* CheckpointsCommand::declare(CLI::App& app) {
-  command_ = app.add_subcommand("checkpoints", "List, verify, copy, export and remove the checkpoints under a URI");
+  command_ =
+      app.add_subcommand("checkpoints", "List, verify, copy, export, import and remove the checkpoints under a URI");
   command_->require_subcommand(1);
   declare_ls(*command_, options_);
   declare_show(*command_, options_);
   declare_verify(*command_, options_);
   declare_get(*command_, options_);
   declare_export(*command_, options_);
+  declare_import(*command_, options_);
   declare_rm(*command_, options_);
   command_->footer(
       "S3's credentials are looked for where the AWS SDKs do: $AWS_ACCESS_KEY_ID and its kin, profiles, roles.\n\n"
       "  trainyard checkpoints ls s3://models/fashion-mnist\n"
-      "  trainyard checkpoints export s3://models/fashion-mnist fashion.safetensors");
+      "  trainyard checkpoints export s3://models/fashion-mnist fashion.safetensors\n"
+      "  trainyard checkpoints import resnet50.pt s3://models/resnet50");
   return command_;
 }
 
@@ -129,6 +149,7 @@ int CheckpointsCommand::run(std::function<bool()> is_stopped) {
   if (name == "verify") return verify_checkpoints(options_, streams);
   if (name == "get") return get_checkpoint(options_, streams);
   if (name == "export") return export_checkpoint(options_, streams);
+  if (name == "import") return import_checkpoint(options_, streams);
   return remove_checkpoint(options_, streams, ask_on_terminal);
 }
 

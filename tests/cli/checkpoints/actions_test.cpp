@@ -222,6 +222,40 @@ TEST_F(Actions, GetAndExportThatAreStoppedAnywhereLeaveNothing) {
   }
 }
 
+TEST_F(Actions, ImportNeedsAPlaceThatCanBeWrittenTo) {
+  options.target = file("model.pt").string();
+  ASSERT_EQ(run(export_checkpoint).exit_code, 0);
+  options.source = options.target;
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {folder.uri() + "/new/step-0/g-1", "/new/step-0/g-1 is one checkpoint's own: name the folder or prefix"},
+      {"https://models.example.com/new", "https://models.example.com/new can only be read: name an s3:// or file://"},
+      {folder.uri() + "/run", "there are checkpoints under " + folder.uri() + "/run"}};
+  for (const auto& [uri, sentence] : cases) {
+    options.uri = uri;
+    const Outcome outcome = run(import_checkpoint);
+    EXPECT_EQ(outcome.exit_code, 1) << uri;
+    EXPECT_THAT(outcome.err, HasSubstr(sentence));
+  }
+}
+
+TEST_F(Actions, ImportThatIsStoppedAnywhereSaysSo) {
+  options.target = options.source = file("model.pt").string();
+  ASSERT_EQ(run(export_checkpoint).exit_code, 0);
+  options.uri = folder.uri() + "/imported";
+  Outcome outcome;
+  for (int calls_max = 0; outcome.exit_code != 0; ++calls_max) {
+    int calls = 0;
+    options.is_stopped = [&] { return calls++ >= calls_max; };
+    fs::remove_all(file("imported"));
+    outcome = run(import_checkpoint);
+    if (outcome.exit_code == 0) {
+      EXPECT_GT(calls_max, 5) << "each call to the store is a place to stop at";
+    } else {
+      ASSERT_EQ(outcome.exit_code, 130) << outcome.err;
+    }
+  }
+}
+
 TEST_F(Actions, AMissingManifestIsUnfinished) {
   ASSERT_TRUE(prefix.store().remove(manifest_key({20, 1})));
   EXPECT_THAT(run(list_checkpoints).out, HasSubstr("team/a   unfinished\n"));

@@ -44,7 +44,7 @@ class CheckpointsProgram : public testing::Test {
 };
 
 TEST_F(CheckpointsProgram, HelpOfEachCommandSaysItsExitCodes) {
-  for (const std::string command : {"ls", "show", "verify", "get", "export", "rm"}) {
+  for (const std::string command : {"ls", "show", "verify", "get", "export", "import", "rm"}) {
     const Outcome help = run("$T checkpoints " + command + " --help");
     EXPECT_EQ(help.exit_code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Exit code: 0"));
@@ -56,9 +56,11 @@ TEST_F(CheckpointsProgram, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"$T checkpoints", "A subcommand is required"},
       {"$T checkpoints verfy file:///run",
-       "error: verfy is not a command of trainyard checkpoints; there are ls, show, verify, get, export, rm\n"},
+       "error: verfy is not a command of trainyard checkpoints; there are ls, show, verify, get, export, import, rm\n"},
       {"$T checkpoints ls", "URI is required"},
       {"$T checkpoints get file:///run", "TO is required"},
+      {"$T checkpoints import model.pt", "URI is required"},
+      {"$T checkpoints import model.ckpt file:///run", "model.ckpt says no format: it must be a FILE.safetensors or"},
       {"$T checkpoints show file:///run --step x", "--step"},
       {"$T checkpoints show file:///run --step -1", "--step"},
       {"$T checkpoints verify file:///run --step 1 --all", "--all"},
@@ -79,6 +81,10 @@ TEST_F(CheckpointsProgram, ListsVerifiesExportsGetsAndRemoves) {
   EXPECT_EQ(run("$T checkpoints verify --all " + uri).exit_code, 0);
   EXPECT_EQ(run("$T checkpoints export " + uri + " model.safetensors").exit_code, 0);
   EXPECT_EQ(run("$T checkpoints export " + uri + "/step-10/g-1 all.pt --all --only rng.").exit_code, 0);
+  const Outcome imported = run("$T checkpoints import model.safetensors file://$PWD/imported");
+  EXPECT_EQ(imported.exit_code, 0) << imported.err;
+  EXPECT_THAT(imported.out, HasSubstr("5 tensors, 1.1 MiB: a training begins with them by training.model.weights: "));
+  EXPECT_EQ(run("$T checkpoints verify file://$PWD/imported").exit_code, 0);
   EXPECT_EQ(run("$T checkpoints get " + uri + " copy --step 10").exit_code, 0);
   EXPECT_EQ(run("$T checkpoints rm " + uri + " --step 10").exit_code, 2);
   EXPECT_EQ(run("$T checkpoints rm " + uri + " --step 10 -y").exit_code, 0);
