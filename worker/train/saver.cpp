@@ -19,6 +19,8 @@ using namespace std::chrono_literals;
 /// How often the group's health is looked at while a save is waited for. Its end wakes the waiter at once.
 constexpr auto look_interval = 20ms;
 
+constexpr auto say_interval = 1min;
+
 /// Six digits are what a person reads.
 double seconds_of(Instant::duration duration) {
   const double seconds = std::chrono::duration<double>{duration}.count();
@@ -79,12 +81,8 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
       if (ended.value().exit_code != contract::exit_peer_lost) requests_.failed(error.message);
       return ended;
     }
-    error_ = error.message;
     requests_.failed(error.message);
-    if (speaks_) {
-      logging::warn("no checkpoint: saving failed; training goes on, and the next one that is due tries again",
-                    {{"step", outcome.step}, {"error", error.message}});
-    }
+    note_failure(outcome.step, error);
     return {};
   }
   if (!*outcome.saved) {
@@ -96,7 +94,7 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
     return {};
   }
   const checkpoint::Saved& saved = **outcome.saved;
-  error_.clear();
+  note_success(saved.step);
   last_ = launcher::SavedCheckpoint{.step = saved.step,
                                     .uri = saved.uri,
                                     .time = saved.time,
@@ -111,6 +109,31 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
                                        {"stallSeconds", seconds_of(stall_)}});
   }
   return {};
+}
+
+void Saver::note_failure(std::int64_t step, const Error& error) {
+  const Instant now = clock_.instant();
+  error_ = error.message;
+  const bool is_first = !outage_;
+  if (is_first) outage_ = Outage{.since = now, .said = now};
+  ++outage_->failed_saves;
+  if (!is_first && now - outage_->said < say_interval) return;
+  outage_->said = now;
+  if (!speaks_) return;
+  logging::warn("no checkpoint: saving failed; training goes on, and the next one that is due tries again",
+                {{"step", step},
+                 {"error", error.message},
+                 {"failedSaves", outage_->failed_saves},
+                 {"seconds", seconds_of(now - outage_->since)}});
+}
+
+void Saver::note_success(std::int64_t step) {
+  error_.clear();
+  const auto outage = std::exchange(outage_, std::nullopt);
+  if (!outage || !speaks_) return;
+  logging::info("checkpoints are saved again", {{"step", step},
+                                                {"failedSaves", outage->failed_saves},
+                                                {"seconds", seconds_of(clock_.instant() - outage->since)}});
 }
 
 }  // namespace trainyard::train

@@ -34,8 +34,8 @@ class Saver {
   /// Copies the state of `step` and has it written. Needs that settle() or wait() came since the save before.
   void begin(const checkpoint::State& state, std::int64_t step, const Options& options);
   /// Acts on the outcome of a save that has ended, if there is one, and says whether there was. The next one may be
-  /// begun then. A storage that fails is no end: training goes on, and the next one that is due tries again. Once no
-  /// rank is saving.
+  /// begun then. A storage that fails is no end: training goes on, the next one that is due tries again, and the log
+  /// says so at once, once a minute while it lasts, and when it is over. Once no rank is saving.
   [[nodiscard]] OrEnd<bool> settle();
   /// The same for one that may be under way, which is waited for as long as the group holds together.
   [[nodiscard]] OrEnd<void> wait();
@@ -52,7 +52,16 @@ class Saver {
   [[nodiscard]] const CheckpointRequests& requests() const { return requests_; }
 
  private:
+  /// Saves that have failed since the last that succeeded.
+  struct Outage {
+    Instant since;
+    Instant said;  // When the log told of it last.
+    std::int64_t failed_saves = 0;
+  };
+
   [[nodiscard]] OrEnd<void> act_on(const checkpoint::SaveOutcome& outcome);
+  void note_failure(std::int64_t step, const Error& error);
+  void note_success(std::int64_t step);
 
   checkpoint::Checkpointer& checkpointer_;
   const launcher::RankLink& link_;
@@ -64,6 +73,7 @@ class Saver {
   std::optional<launcher::SavedCheckpoint> last_;
   std::string error_;
   std::optional<SavedState> resumed_;
+  std::optional<Outage> outage_;
   CheckpointRequests requests_;
 };
 

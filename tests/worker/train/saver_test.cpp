@@ -1,0 +1,124 @@
+// What a training does about its checkpoints while the storage is away for long.
+#include "worker/train/saver.hpp"
+
+#include <ATen/Functions.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/fakes/fake_clock.hpp"
+#include "tests/fakes/faulty_store.hpp"
+#include "tests/fakes/memory_store.hpp"
+#include "tests/worker/fakes/fake_rank_link.hpp"
+
+namespace trainyard::train {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+std::vector<std::string> lines_with(const std::string& text, const std::string& words) {
+  std::vector<std::string> found;
+  std::istringstream lines{text};
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(words) != std::string::npos) found.push_back(line);
+  }
+  return found;
+}
+
+/// A run that takes a step in ten seconds and saves each third one, into a store that is away when it is told.
+class ALongRun : public testing::Test {
+ protected:
+  void SetUp() override {
+    state.entries.push_back({"weight", checkpoint::Placement::replicated, torch::zeros({256, 64})});
+    checkpointer = open(1);
+    ASSERT_TRUE(checkpointer && checkpointer->restore(state));
+    saver.emplace(*checkpointer, link, clock, /*speaks=*/true);
+  }
+
+  std::unique_ptr<checkpoint::Checkpointer> open(std::int64_t attempt) {
+    resource::CheckpointSpec spec;
+    spec.uri = "memory://";
+    auto store = std::make_unique<fakes::FaultyStore>(
+        std::make_unique<fakes::MemoryStore>(objects),
+        [this](std::string_view call, std::string_view, storage::Pieces pieces) -> std::optional<Error> {
+          for (const auto& piece : pieces) {
+            if (call == "put" && piece.size() >= 65'536) staged_at.insert(piece.data());
+          }
+          if (is_away) return Error{ErrorKind::unavailable, "the store is away", std::nullopt};
+          return std::nullopt;
+        });
+    auto opened = checkpoint::open_checkpointer(
+        std::move(store), spec, {.job = "ns/job", .job_uid = "uid", .attempt = attempt, .fingerprint = "same"}, single,
+        clock);
+    return opened ? std::move(*opened) : nullptr;
+  }
+
+  void train_for(std::chrono::minutes time) {
+    const Instant end = clock.instant() + time;
+    while (clock.instant() < end) {
+      clock.advance(10s);
+      ++step;
+      state.entries.front().tensor.fill_(static_cast<double>(step));
+      if (step % 3 != 0) continue;
+      saver->begin(state, step, {});
+      ASSERT_TRUE(saver->wait()) << "training goes on";
+    }
+  }
+
+  fakes::MemoryObjects objects;
+  fakes::FakeClock clock;
+  fakes::FakeRankLink link;
+  dist::SingleCommunicator single;
+  bool is_away = false;
+  std::set<const std::byte*> staged_at;
+  checkpoint::State state;
+  std::unique_ptr<checkpoint::Checkpointer> checkpointer;
+  std::optional<Saver> saver;
+  std::int64_t step = 0;
+};
+
+TEST_F(ALongRun, GoesOnWhileTheStorageIsAwayForAnHourSaysSoAndCatchesUp) {
+  testing::internal::CaptureStderr();
+  train_for(10min);
+  const auto before = saver->last();
+  ASSERT_TRUE(before && before->step == step);
+
+  is_away = true;
+  train_for(60min);
+  EXPECT_EQ(step, 420);
+  EXPECT_THAT(saver->error(), HasSubstr("the store is away"));
+  EXPECT_EQ(saver->last(), before);
+
+  is_away = false;
+  train_for(1min);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(saver->error(), "");
+  EXPECT_EQ(saver->last()->step, step);
+
+  const auto failures = lines_with(log, "saving failed; training goes on");
+  ASSERT_EQ(failures.size(), 60U) << "one a minute";
+  EXPECT_THAT(failures.front(), HasSubstr("the store is away  failedSaves=1  seconds=0"));
+  EXPECT_THAT(failures.back(), HasSubstr("failedSaves=119  seconds=3540"));
+  const auto ends = lines_with(log, "checkpoints are saved again");
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_THAT(ends.front(), HasSubstr("failedSaves=120  seconds=3600"));
+  EXPECT_EQ(staged_at.size(), 1U) << "one copy of the state, in the same memory each time";
+
+  checkpoint::State restored = state;
+  restored.entries.front().tensor = torch::zeros({256, 64});
+  const auto found = open(2)->restore(restored);
+  ASSERT_TRUE(found && *found);
+  EXPECT_EQ((*found)->step, step);
+  EXPECT_TRUE(torch::equal(restored.entries.front().tensor, state.entries.front().tensor));
+}
+
+}  // namespace
+}  // namespace trainyard::train
