@@ -79,15 +79,12 @@ add_custom_target(sanitized_tests)
 # Everything but those tests: a whole test run does not run again without a sanitizer what runs under one.
 add_custom_target(plain)
 
-# trainyard_test(<name> SOURCES <files> LINK <targets> [LABELS unit|integration] [TIMEOUT <seconds>] [TORCH] [SANITIZED] [ALONE])
+# trainyard_test(<name> SOURCES <files> LINK <targets> [LABELS unit|integration] [TIMEOUT <seconds>] [TORCH] [SANITIZED])
 # Every test is an executable of GoogleTest cases, one ctest entry for each executable. TORCH: it links LibTorch. Unit tests without
-# torch run under the sanitizers too; others only when SANITIZED says so. ALONE: no batches, since its files use one name for several things.
+# torch run under the sanitizers too; others only when SANITIZED says so. Files of one test share a batch, and so their anonymous names.
 function(trainyard_test name)
-  cmake_parse_arguments(arg "TORCH;SANITIZED;ALONE" "LABELS;TIMEOUT" "SOURCES;LINK" ${ARGN})
-  set(sources ${arg_SOURCES})
-  if(NOT arg_ALONE)
-    trainyard_batch(sources ${name} ${arg_SOURCES})
-  endif()
+  cmake_parse_arguments(arg "TORCH;SANITIZED" "LABELS;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  trainyard_batch(sources ${name} ${arg_SOURCES})
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE trainyard_compiler ${arg_LINK} GTest::gmock GTest::gtest_main)
   if(arg_TORCH)

@@ -11,7 +11,7 @@ using nlohmann::json;
 
 constexpr std::string_view bearer = "Bearer 5ecret";
 
-CheckpointDeskSettings settings() {
+CheckpointDeskSettings desk_settings() {
   return {.token = "5ecret", .is_rank_zero = true, .has_checkpoint_uri = true};
 }
 
@@ -26,7 +26,7 @@ std::pair<int, json> refusal(int http_status, std::string_view why) {
 }
 
 TEST(CheckpointDesk, TakesARequestAndPassesItOnOnce) {
-  CheckpointDesk desk{settings()};
+  CheckpointDesk desk{desk_settings()};
   EXPECT_EQ(desk.take_request(), std::nullopt);
   EXPECT_EQ(post(desk, R"({"id": "a", "then": "exit"})"), (std::pair{202, json{{"id", "a"}, {"state", "Pending"}}}));
   EXPECT_EQ(desk.take_request(), (CheckpointRequest{.id = "a", .then = Then::exit}));
@@ -34,7 +34,7 @@ TEST(CheckpointDesk, TakesARequestAndPassesItOnOnce) {
 }
 
 TEST(CheckpointDesk, AnswersTheSameIdWithItsRecordHoweverOften) {
-  CheckpointDesk desk{settings()};
+  CheckpointDesk desk{desk_settings()};
   const std::string body = R"({"id": "a"})";
   EXPECT_EQ(post(desk, body).first, 202);
   const json pending{{"id", "a"}, {"then", "continue"}, {"state", "Pending"}};
@@ -57,7 +57,7 @@ TEST(CheckpointDesk, RefusesWithOneSentence) {
     std::string_view authorization;
     std::pair<int, json> answer;
   };
-  CheckpointDeskSettings without_token = settings(), other_rank = settings(), without_uri = settings();
+  CheckpointDeskSettings without_token = desk_settings(), other_rank = desk_settings(), without_uri = desk_settings();
   without_token.token.reset();
   other_rank.is_rank_zero = false;
   without_uri.has_checkpoint_uri = false;
@@ -65,13 +65,13 @@ TEST(CheckpointDesk, RefusesWithOneSentence) {
   const Row rows[] = {
       {"no token in the pod", without_token, bearer,
        refusal(403, "nobody may ask for checkpoints here: TRAINYARD_REQUEST_TOKEN is not set in this pod")},
-      {"no token", settings(), "", wrong_token},
-      {"another token", settings(), "Bearer 5ecreT", wrong_token},
-      {"its beginning", settings(), "Bearer 5ecre", wrong_token},
-      {"more than it", settings(), "Bearer 5ecret5", wrong_token},
-      {"it twice", settings(), "Bearer 5ecretBearer 5ecret", wrong_token},
-      {"another scheme", settings(), "Basic 5ecret", wrong_token},
-      {"the token alone", settings(), "5ecret", wrong_token},
+      {"no token", desk_settings(), "", wrong_token},
+      {"another token", desk_settings(), "Bearer 5ecreT", wrong_token},
+      {"its beginning", desk_settings(), "Bearer 5ecre", wrong_token},
+      {"more than it", desk_settings(), "Bearer 5ecret5", wrong_token},
+      {"it twice", desk_settings(), "Bearer 5ecretBearer 5ecret", wrong_token},
+      {"another scheme", desk_settings(), "Basic 5ecret", wrong_token},
+      {"the token alone", desk_settings(), "5ecret", wrong_token},
       {"another rank", other_rank, bearer,
        refusal(409, "this is not rank 0's pod: rank 0 takes requests for checkpoints")},
       {"no checkpoint URI", without_uri, bearer,
@@ -106,7 +106,7 @@ TEST(CheckpointDesk, SaysWhatIsWrongWithABody) {
       {R"({"id": "a"})" + std::string(1024, ' '), "the body is longer than 1024 bytes"},
   };
   for (const auto& [body, why] : rows) {
-    CheckpointDesk desk{settings()};
+    CheckpointDesk desk{desk_settings()};
     EXPECT_EQ(post(desk, body), refusal(400, why)) << body;
     EXPECT_EQ(desk.take_request(), std::nullopt) << body;
   }
@@ -115,14 +115,14 @@ TEST(CheckpointDesk, SaysWhatIsWrongWithABody) {
 TEST(CheckpointDesk, TakesEveryIdThatItAllows) {
   for (const std::string& id :
        {std::string{"0"}, std::string{"suspend-4"}, std::string{"A.b_c-9"}, std::string(63, 'z')}) {
-    CheckpointDesk desk{settings()};
+    CheckpointDesk desk{desk_settings()};
     EXPECT_EQ(post(desk, json{{"id", id}, {"then", "continue"}, {"more", 1}}.dump()).first, 202) << id;
     EXPECT_EQ(desk.take_request(), (CheckpointRequest{.id = id}));
   }
 }
 
 TEST(CheckpointDesk, TakesTheNextOneOnlyOnceTheOneBeforeIsAnswered) {
-  CheckpointDesk desk{settings()};
+  CheckpointDesk desk{desk_settings()};
   EXPECT_EQ(post(desk, R"({"id": "a"})").first, 202);
   EXPECT_EQ(post(desk, R"({"id": "b"})"),
             (std::pair{409, json{{"error", "the request a is still pending"}, {"id", "a"}}}));
@@ -138,7 +138,7 @@ TEST(CheckpointDesk, TakesTheNextOneOnlyOnceTheOneBeforeIsAnswered) {
 }
 
 TEST(CheckpointDesk, TakesNothingNewOnceTrainingHasEnded) {
-  CheckpointDesk desk{settings()};
+  CheckpointDesk desk{desk_settings()};
   desk.close();
   EXPECT_EQ(post(desk, R"({"id": "a"})"), refusal(409, "training has ended: no other checkpoint is saved"));
 }

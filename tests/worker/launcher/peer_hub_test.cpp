@@ -3,31 +3,19 @@
 #include <gtest/gtest.h>
 
 #include "common/contract.hpp"
+#include "tests/worker/launcher/a_group.hpp"
 
 namespace trainyard::launcher {
 namespace {
 
 using namespace std::chrono_literals;
-using Actions = std::vector<PeerHub::Action>;
-using Send = PeerHub::Send;
-using Close = PeerHub::Close;
-
-constexpr Instant start{};
-
-Hello hello(std::int64_t first_rank, std::int64_t world_size = 3) {
-  return {.job = "mnist",
-          .job_uid = "u",
-          .attempt = 2,
-          .world_size = world_size,
-          .first_rank = first_rank,
-          .rank_count = 1};
-}
+using HubActions = std::vector<PeerHub::Action>;
 
 PeerHub a_hub(std::int64_t world_size = 3) {
-  return PeerHub{PeerSettings{.self = hello(0, world_size)}, start};
+  return PeerHub{PeerSettings{.self = hello(0, world_size)}, group_start};
 }
 
-void come(PeerHub& hub, PeerHub::ConnectionId id, const Hello& who, Instant now = start) {
+void come(PeerHub& hub, PeerHub::ConnectionId id, const Hello& who, Instant now = group_start) {
   hub.on_open(id, "10.0.0." + std::to_string(id), now);
   hub.on_message(id, who, now);
 }
@@ -40,29 +28,26 @@ PeerHub a_full_hub() {
   return hub;
 }
 
-GroupFailure a_failure(std::int64_t culprit) {
-  return {.culprit = culprit, .exit_code = 1, .reason = "Error", .message = "it broke"};
-}
-
 TEST(PeerHub, SaysWhoHasNotComeUntilAllHave) {
   PeerHub hub = a_hub();
-  EXPECT_EQ(hub.waiting_for(start + 12s), "ranks 1 and 2 of 3 have not come (12 s)");
+  EXPECT_EQ(hub.waiting_for(group_start + 12s), "ranks 1 and 2 of 3 have not come (12 s)");
   come(hub, 1, hello(2));
-  EXPECT_EQ(hub.waiting_for(start + 13s), "rank 1 of 3 has not come (13 s)");
-  EXPECT_EQ(hub.take_actions(), (Actions{Send{1, Welcome{}}, Send{1, PeerBeat{{1}}}}));
+  EXPECT_EQ(hub.waiting_for(group_start + 13s), "rank 1 of 3 has not come (13 s)");
+  EXPECT_EQ(hub.take_actions(), (HubActions{PeerHub::Send{1, Welcome{}}, PeerHub::Send{1, PeerBeat{{1}}}}));
   come(hub, 2, hello(1));
-  EXPECT_EQ(hub.waiting_for(start + 14s), "");
-  EXPECT_EQ(hub.take_actions(), (Actions{Send{2, Welcome{}}, Send{2, PeerBeat{}}, Send{1, PeerBeat{}}}));
+  EXPECT_EQ(hub.waiting_for(group_start + 14s), "");
+  EXPECT_EQ(hub.take_actions(),
+            (HubActions{PeerHub::Send{2, Welcome{}}, PeerHub::Send{2, PeerBeat{}}, PeerHub::Send{1, PeerBeat{}}}));
 }
 
 TEST(PeerHub, CountsEveryRankOfAPodThatHasSeveral) {
   Hello self = hello(0, 6);
   self.rank_count = 2;
-  PeerHub hub{PeerSettings{.self = self}, start};
+  PeerHub hub{PeerSettings{.self = self}, group_start};
   Hello other = self;
   other.first_rank = 4;
   come(hub, 1, other);
-  EXPECT_EQ(hub.waiting_for(start), "ranks 2 and 3 of 6 have not come (0 s)");
+  EXPECT_EQ(hub.waiting_for(group_start), "ranks 2 and 3 of 6 have not come (0 s)");
 }
 
 TEST(PeerHub, RefusesStrangersByName) {
@@ -91,49 +76,51 @@ TEST(PeerHub, RefusesStrangersByName) {
     come(hub, 1, hello(2));
     std::ignore = hub.take_actions();
     come(hub, 9, stranger);
-    EXPECT_EQ(hub.take_actions(),
-              (Actions{Send{9, Refusal{.job_uid = "u", .attempt = 2, .message = sentence}}, Close{9}}));
-    hub.on_close(9, "closed", start);
+    EXPECT_EQ(
+        hub.take_actions(),
+        (HubActions{PeerHub::Send{9, Refusal{.job_uid = "u", .attempt = 2, .message = sentence}}, PeerHub::Close{9}}));
+    hub.on_close(9, "closed", group_start);
     EXPECT_EQ(hub.verdict(), std::nullopt) << "a stranger's end is no loss";
   }
 }
 
 TEST(PeerHub, RefusesWhoDoesNotGreetFirst) {
   PeerHub hub = a_hub();
-  hub.on_open(1, "10.0.0.1", start);
-  hub.on_message(1, FailureReport{a_failure(1)}, start);
+  hub.on_open(1, "10.0.0.1", group_start);
+  hub.on_message(1, FailureReport{a_failure(1)}, group_start);
   EXPECT_EQ(hub.verdict(), std::nullopt);
   EXPECT_EQ(hub.take_actions().size(), 2U);
 }
 
 TEST(PeerHub, DropsAConnectionThatNeverSaysAnything) {
   PeerHub hub = a_hub();
-  hub.on_open(1, "10.0.0.1", start);
-  for (Instant now = start; now <= start + 10s; now += 1s) hub.on_time(now);
-  EXPECT_EQ(hub.take_actions(), (Actions{Close{1}}));
+  hub.on_open(1, "10.0.0.1", group_start);
+  for (Instant now = group_start; now <= group_start + 10s; now += 1s) hub.on_time(now);
+  EXPECT_EQ(hub.take_actions(), (HubActions{PeerHub::Close{1}}));
   EXPECT_EQ(hub.verdict(), std::nullopt);
 }
 
 TEST(PeerHub, TellsEverybodyTheFirstFailureAndNoOther) {
   PeerHub hub = a_full_hub();
-  hub.on_message(2, FailureReport{a_failure(2)}, start);
-  hub.on_message(1, FailureReport{a_failure(1)}, start);
-  hub.report_failure(a_failure(0), start);
-  EXPECT_EQ(hub.take_actions(), (Actions{Send{1, FailureReport{a_failure(2)}}, Send{2, FailureReport{a_failure(2)}}}));
+  hub.on_message(2, FailureReport{a_failure(2)}, group_start);
+  hub.on_message(1, FailureReport{a_failure(1)}, group_start);
+  hub.report_failure(a_failure(0), group_start);
+  EXPECT_EQ(hub.take_actions(),
+            (HubActions{PeerHub::Send{1, FailureReport{a_failure(2)}}, PeerHub::Send{2, FailureReport{a_failure(2)}}}));
   EXPECT_EQ(hub.verdict(), a_failure(2));
 }
 
 TEST(PeerHub, TellsTheFailureToThoseWhoComeAfterIt) {
   PeerHub hub = a_hub();
-  hub.report_failure(a_failure(0), start);
+  hub.report_failure(a_failure(0), group_start);
   come(hub, 1, hello(1));
-  EXPECT_EQ(hub.take_actions(),
-            (Actions{Send{1, Welcome{}}, Send{1, PeerBeat{{2}}}, Send{1, FailureReport{a_failure(0)}}}));
+  EXPECT_EQ(hub.take_actions(), (HubActions{PeerHub::Send{1, Welcome{}}, PeerHub::Send{1, PeerBeat{{2}}},
+                                            PeerHub::Send{1, FailureReport{a_failure(0)}}}));
 }
 
 TEST(PeerHub, TakesAConnectionThatEndsWithoutAWordForALoss) {
   PeerHub hub = a_full_hub();
-  hub.on_close(2, "Connection reset by peer", start);
+  hub.on_close(2, "Connection reset by peer", group_start);
   EXPECT_EQ(hub.verdict(), (GroupFailure{.culprit = 2,
                                          .exit_code = contract::exit_peer_lost,
                                          .reason = "PeerLost",
@@ -143,12 +130,12 @@ TEST(PeerHub, TakesAConnectionThatEndsWithoutAWordForALoss) {
 
 TEST(PeerHub, TakesSilenceForALossOnceTheDeadlineHasPassed) {
   PeerHub hub = a_full_hub();
-  for (Instant now = start; now < start + 10s; now += 500ms) {
+  for (Instant now = group_start; now < group_start + 10s; now += 500ms) {
     hub.on_message(1, PeerBeat{}, now);
     hub.on_time(now);
   }
   EXPECT_EQ(hub.verdict(), std::nullopt);
-  hub.on_time(start + 10s);
+  hub.on_time(group_start + 10s);
   ASSERT_TRUE(hub.verdict());
   EXPECT_EQ(hub.verdict()->culprit, 2);
   EXPECT_EQ(hub.verdict()->message, "rank 2 is lost: nothing was heard from its launcher at 10.0.0.2 for 10 s");
@@ -156,19 +143,19 @@ TEST(PeerHub, TakesSilenceForALossOnceTheDeadlineHasPassed) {
 
 TEST(PeerHub, BlamesNobodyForTheTimeInWhichItSleptItself) {
   PeerHub hub = a_full_hub();
-  hub.on_time(start + 3600s);
+  hub.on_time(group_start + 3600s);
   EXPECT_EQ(hub.verdict(), std::nullopt);
 }
 
 TEST(PeerHub, LetsThoseGoWhoseRanksHaveEndedAsMeant) {
   PeerHub hub = a_full_hub();
-  hub.on_message(1, Done{}, start);
-  hub.on_close(1, "closed by the other side", start);
+  hub.on_message(1, Done{}, group_start);
+  hub.on_close(1, "closed by the other side", group_start);
   EXPECT_EQ(hub.verdict(), std::nullopt);
-  EXPECT_EQ(hub.waiting_for(start), "") << "who has ended has come";
-  hub.report_done(start);
-  EXPECT_EQ(hub.take_actions(), (Actions{Send{2, Done{}}}));
-  hub.on_close(2, "closed by the other side", start);
+  EXPECT_EQ(hub.waiting_for(group_start), "") << "who has ended has come";
+  hub.report_done(group_start);
+  EXPECT_EQ(hub.take_actions(), (HubActions{PeerHub::Send{2, Done{}}}));
+  hub.on_close(2, "closed by the other side", group_start);
   EXPECT_EQ(hub.verdict(), std::nullopt);
 }
 
@@ -176,21 +163,21 @@ TEST(PeerHub, BeatsOnceASecondWithTheRanksThatAreMissing) {
   PeerHub hub = a_hub();
   come(hub, 1, hello(1));
   std::ignore = hub.take_actions();
-  hub.on_time(start + 900ms);
-  EXPECT_EQ(hub.take_actions(), Actions{});
-  hub.on_time(start + 1s);
-  EXPECT_EQ(hub.take_actions(), (Actions{Send{1, PeerBeat{{2}}}}));
+  hub.on_time(group_start + 900ms);
+  EXPECT_EQ(hub.take_actions(), HubActions{});
+  hub.on_time(group_start + 1s);
+  EXPECT_EQ(hub.take_actions(), (HubActions{PeerHub::Send{1, PeerBeat{{2}}}}));
 }
 
 TEST(PeerHub, GivesUpWhenSomeHaveNotComeBeforeTheDeadline) {
   PeerHub hub = a_hub();
   come(hub, 1, hello(1));
-  for (Instant now = start; now < start + 600s; now += 1s) {
+  for (Instant now = group_start; now < group_start + 600s; now += 1s) {
     hub.on_message(1, PeerBeat{}, now);
     hub.on_time(now);
     ASSERT_EQ(hub.verdict(), std::nullopt);
   }
-  hub.on_time(start + 600s);
+  hub.on_time(group_start + 600s);
   EXPECT_EQ(hub.verdict(),
             (GroupFailure{
                 .culprit = {},

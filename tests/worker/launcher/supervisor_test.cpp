@@ -6,18 +6,17 @@
 #include <functional>
 
 #include "common/contract.hpp"
+#include "tests/worker/launcher/a_group.hpp"
 
 namespace trainyard::launcher {
 namespace {
 
 using namespace std::chrono_literals;
-using Actions = std::vector<Supervisor::Action>;
+using SupervisorActions = std::vector<Supervisor::Action>;
 using SendSignal = Supervisor::SendSignal;
 using TellRank = Supervisor::TellRank;
 
-constexpr Instant start{};
-
-SupervisorSettings settings(std::int64_t first_rank, std::int64_t rank_count) {
+SupervisorSettings supervisor_settings(std::int64_t first_rank, std::int64_t rank_count) {
   return {.first_rank = first_rank, .rank_count = rank_count};
 }
 
@@ -38,31 +37,31 @@ void pass(Supervisor& supervisor, Instant from, Instant to) {
 }
 
 TEST(Supervisor, EndsWellWhenAllItsRanksDo) {
-  Supervisor supervisor{settings(4, 2), start};
-  supervisor.on_death(0, {.exit_code = 0}, start + 1s);
+  Supervisor supervisor{supervisor_settings(4, 2), group_start};
+  supervisor.on_death(0, {.exit_code = 0}, group_start + 1s);
   EXPECT_EQ(supervisor.end(), std::nullopt);
-  supervisor.on_death(1, {.exit_code = 0}, start + 2s);
+  supervisor.on_death(1, {.exit_code = 0}, group_start + 2s);
   EXPECT_EQ(supervisor.end(), (RankEnd{.exit_code = 0, .reason = "Completed", .message = "", .culprit = {}}));
   EXPECT_EQ(supervisor.own_failure(), std::nullopt);
 }
 
 TEST(Supervisor, ReportsTheFirstFailureAndEndsOnceTheGroupHasItsVerdict) {
-  Supervisor supervisor{settings(0, 1), start};
+  Supervisor supervisor{supervisor_settings(0, 1), group_start};
   supervisor.on_message(0, RankEnd{.exit_code = 93, .reason = "InvalidData", .message = "no data", .culprit = {}},
-                        start);
-  supervisor.on_death(0, {.exit_code = 93}, start + 1s);
+                        group_start);
+  supervisor.on_death(0, {.exit_code = 93}, group_start + 1s);
   EXPECT_EQ(supervisor.end(), std::nullopt);
   ASSERT_TRUE(supervisor.own_failure());
-  supervisor.on_verdict(*supervisor.own_failure(), start + 1s);
+  supervisor.on_verdict(*supervisor.own_failure(), group_start + 1s);
   EXPECT_EQ(supervisor.end(),
             (RankEnd{.exit_code = 93, .reason = "InvalidData", .message = "rank 0: no data", .culprit = {}}));
   EXPECT_EQ(supervisor.speaker(), 0);
 }
 
 TEST(Supervisor, EndsAsPeerLostWhenTheVerdictNamesAnother) {
-  Supervisor supervisor{settings(1, 1), start};
-  supervisor.on_death(0, {.exit_code = 1}, start + 1s);  // A script that fell over the broken connection.
-  supervisor.on_verdict(killed(0), start + 1s);
+  Supervisor supervisor{supervisor_settings(1, 1), group_start};
+  supervisor.on_death(0, {.exit_code = 1}, group_start + 1s);  // A script that fell over the broken connection.
+  supervisor.on_verdict(killed(0), group_start + 1s);
   EXPECT_EQ(supervisor.end(), (RankEnd{.exit_code = contract::exit_peer_lost,
                                        .reason = "PeerLost",
                                        .message = "rank 0 was killed by signal 9 (SIGKILL)",
@@ -71,53 +70,54 @@ TEST(Supervisor, EndsAsPeerLostWhenTheVerdictNamesAnother) {
 }
 
 TEST(Supervisor, TellsItsRanksOfTheVerdictThenKillsThem) {
-  Supervisor supervisor{settings(0, 3), start};
-  supervisor.on_message(0, Alive{}, start);
-  supervisor.on_death(1, {.exit_code = 0}, start);
-  supervisor.on_verdict(killed(7), start);
+  Supervisor supervisor{supervisor_settings(0, 3), group_start};
+  supervisor.on_message(0, Alive{}, group_start);
+  supervisor.on_death(1, {.exit_code = 0}, group_start);
+  supervisor.on_verdict(killed(7), group_start);
   // Rank 2 has never used its link: SIGTERM is all that reaches it.
-  EXPECT_EQ(supervisor.take_actions(), (Actions{TellRank{0, end_of_others(killed(7))}, SendSignal{2, SIGTERM}}));
-  pass(supervisor, start, start + 900ms);
-  EXPECT_EQ(supervisor.take_actions(), Actions{});
-  pass(supervisor, start + 1s, start + 5s);
-  EXPECT_EQ(supervisor.take_actions(), (Actions{SendSignal{0, SIGKILL}, SendSignal{2, SIGKILL}}));
+  EXPECT_EQ(supervisor.take_actions(),
+            (SupervisorActions{TellRank{0, end_of_others(killed(7))}, SendSignal{2, SIGTERM}}));
+  pass(supervisor, group_start, group_start + 900ms);
+  EXPECT_EQ(supervisor.take_actions(), SupervisorActions{});
+  pass(supervisor, group_start + 1s, group_start + 5s);
+  EXPECT_EQ(supervisor.take_actions(), (SupervisorActions{SendSignal{0, SIGKILL}, SendSignal{2, SIGKILL}}));
 }
 
 TEST(Supervisor, DoesNotTakeTheStopThatItSentItselfForAWishOfTheUser) {
-  Supervisor supervisor{settings(1, 1), start};
-  supervisor.on_verdict(killed(0), start);
-  EXPECT_EQ(supervisor.take_actions(), (Actions{SendSignal{0, SIGTERM}}));
-  supervisor.on_death(0, {.exit_code = contract::exit_preempted}, start);
+  Supervisor supervisor{supervisor_settings(1, 1), group_start};
+  supervisor.on_verdict(killed(0), group_start);
+  EXPECT_EQ(supervisor.take_actions(), (SupervisorActions{SendSignal{0, SIGTERM}}));
+  supervisor.on_death(0, {.exit_code = contract::exit_preempted}, group_start);
   EXPECT_EQ(supervisor.end()->exit_code, contract::exit_peer_lost);
 }
 
 TEST(Supervisor, EndsTheOtherRanksOfThePodWithTheOneThatFailed) {
-  Supervisor supervisor{settings(0, 2), start};
-  supervisor.on_message(1, Alive{}, start);
-  supervisor.on_death(0, {.signal = SIGSEGV}, start);
-  supervisor.on_verdict(*supervisor.own_failure(), start);
-  EXPECT_EQ(supervisor.take_actions(), (Actions{TellRank{1, end_of_others(*supervisor.own_failure())}}));
-  supervisor.on_death(1, {.exit_code = contract::exit_peer_lost}, start + 10ms);
+  Supervisor supervisor{supervisor_settings(0, 2), group_start};
+  supervisor.on_message(1, Alive{}, group_start);
+  supervisor.on_death(0, {.signal = SIGSEGV}, group_start);
+  supervisor.on_verdict(*supervisor.own_failure(), group_start);
+  EXPECT_EQ(supervisor.take_actions(), (SupervisorActions{TellRank{1, end_of_others(*supervisor.own_failure())}}));
+  supervisor.on_death(1, {.exit_code = contract::exit_peer_lost}, group_start + 10ms);
   ASSERT_TRUE(supervisor.end());
   EXPECT_EQ(supervisor.end()->exit_code, 139);
   EXPECT_EQ(supervisor.end()->reason, "Crashed");
 }
 
 TEST(Supervisor, WaitsForTheCauseWhenARankOnlyLostAPeer) {
-  Supervisor supervisor{settings(1, 1), start};
-  supervisor.on_death(0, {.exit_code = contract::exit_peer_lost}, start);
-  pass(supervisor, start, start + 1400ms);
+  Supervisor supervisor{supervisor_settings(1, 1), group_start};
+  supervisor.on_death(0, {.exit_code = contract::exit_peer_lost}, group_start);
+  pass(supervisor, group_start, group_start + 1400ms);
   EXPECT_EQ(supervisor.own_failure(), std::nullopt);
-  supervisor.on_verdict(killed(0), start + 1400ms);
+  supervisor.on_verdict(killed(0), group_start + 1400ms);
   EXPECT_EQ(supervisor.end()->culprit, 0);
 }
 
 TEST(Supervisor, ReportsPeerLostItselfWhenNobodyKnowsTheCause) {
-  Supervisor supervisor{settings(1, 1), start};
+  Supervisor supervisor{supervisor_settings(1, 1), group_start};
   supervisor.on_message(0, RankEnd{.exit_code = 90, .reason = "PeerLost", .message = "connection reset", .culprit = {}},
-                        start);
-  supervisor.on_death(0, {.exit_code = contract::exit_peer_lost}, start);
-  pass(supervisor, start, start + 2s);
+                        group_start);
+  supervisor.on_death(0, {.exit_code = contract::exit_peer_lost}, group_start);
+  pass(supervisor, group_start, group_start + 2s);
   EXPECT_EQ(supervisor.own_failure(),
             (GroupFailure{.culprit = {},
                           .exit_code = contract::exit_peer_lost,
@@ -126,12 +126,12 @@ TEST(Supervisor, ReportsPeerLostItselfWhenNobodyKnowsTheCause) {
 }
 
 TEST(Supervisor, KillsARankWhoseProcessFallsSilent) {
-  Supervisor supervisor{settings(2, 1), start};
-  supervisor.on_message(0, at_step(120), start);
-  pass(supervisor, start, start + 9'900ms);
+  Supervisor supervisor{supervisor_settings(2, 1), group_start};
+  supervisor.on_message(0, at_step(120), group_start);
+  pass(supervisor, group_start, group_start + 9'900ms);
   EXPECT_EQ(supervisor.own_failure(), std::nullopt);
-  pass(supervisor, start + 9'900ms, start + 10s);
-  EXPECT_EQ(supervisor.take_actions(), (Actions{SendSignal{0, SIGKILL}}));
+  pass(supervisor, group_start + 9'900ms, group_start + 10s);
+  EXPECT_EQ(supervisor.take_actions(), (SupervisorActions{SendSignal{0, SIGKILL}}));
   EXPECT_EQ(supervisor.own_failure(),
             (GroupFailure{
                 .culprit = 2,
@@ -140,31 +140,31 @@ TEST(Supervisor, KillsARankWhoseProcessFallsSilent) {
                 .message = "rank 2 has not been heard from for 10 s: its process is stopped or gets no processor; last "
                            "seen in phase Training, after step 120"}));
   // The death that follows is ours, not news.
-  supervisor.on_death(0, {.signal = SIGKILL}, start + 11s);
+  supervisor.on_death(0, {.signal = SIGKILL}, group_start + 11s);
   EXPECT_EQ(supervisor.own_failure()->exit_code, contract::exit_hang);
 }
 
 TEST(Supervisor, KillsARankThatLivesButMakesNoProgress) {
-  Supervisor supervisor{settings(0, 1), start};
-  supervisor.on_message(0, Beat{}, start);
-  for (Instant now = start; now < start + 600s; now += 1s) {
+  Supervisor supervisor{supervisor_settings(0, 1), group_start};
+  supervisor.on_message(0, Beat{}, group_start);
+  for (Instant now = group_start; now < group_start + 600s; now += 1s) {
     supervisor.on_message(0, Alive{}, now);
     supervisor.on_time(now);
     ASSERT_EQ(supervisor.own_failure(), std::nullopt);
   }
-  supervisor.on_message(0, Alive{}, start + 600s);
-  supervisor.on_time(start + 600s);
+  supervisor.on_message(0, Alive{}, group_start + 600s);
+  supervisor.on_time(group_start + 600s);
   ASSERT_TRUE(supervisor.own_failure());
   EXPECT_EQ(supervisor.own_failure()->message, "rank 0 made no progress for 600 s; last seen before its first report");
 }
 
 TEST(Supervisor, GivesTheTimeItTakesToWhatMovesDataOrWaitsForOthers) {
   for (const char* phase : {"Rendezvous", "Loading", "Saving"}) {
-    Supervisor supervisor{settings(0, 1), start};
+    Supervisor supervisor{supervisor_settings(0, 1), group_start};
     RankProgress progress;
     progress.phase = phase;
-    supervisor.on_message(0, progress, start);
-    for (Instant now = start; now <= start + 3600s; now += 4s) {
+    supervisor.on_message(0, progress, group_start);
+    for (Instant now = group_start; now <= group_start + 3600s; now += 4s) {
       supervisor.on_message(0, Alive{}, now);
       supervisor.on_time(now);
     }
@@ -173,42 +173,42 @@ TEST(Supervisor, GivesTheTimeItTakesToWhatMovesDataOrWaitsForOthers) {
 }
 
 TEST(Supervisor, LeavesAloneAProgramThatHasNeverUsedItsLink) {
-  Supervisor supervisor{settings(0, 1), start};
-  for (Instant now = start; now < start + 3600s; now += 4s) supervisor.on_time(now);
-  EXPECT_EQ(supervisor.take_actions(), Actions{});
+  Supervisor supervisor{supervisor_settings(0, 1), group_start};
+  for (Instant now = group_start; now < group_start + 3600s; now += 4s) supervisor.on_time(now);
+  EXPECT_EQ(supervisor.take_actions(), SupervisorActions{});
 }
 
 TEST(Supervisor, BlamesNobodyForTheTimeInWhichItSleptItself) {
-  Supervisor supervisor{settings(0, 1), start};
-  supervisor.on_message(0, Alive{}, start);
-  supervisor.on_time(start);
-  supervisor.on_time(start + 3600s);
+  Supervisor supervisor{supervisor_settings(0, 1), group_start};
+  supervisor.on_message(0, Alive{}, group_start);
+  supervisor.on_time(group_start);
+  supervisor.on_time(group_start + 3600s);
   EXPECT_EQ(supervisor.own_failure(), std::nullopt);
-  pass(supervisor, start + 3600s, start + 3611s);
+  pass(supervisor, group_start + 3600s, group_start + 3611s);
   EXPECT_TRUE(supervisor.own_failure());
 }
 
 TEST(Supervisor, ForwardsAStopAndEndsPreempted) {
-  Supervisor supervisor{settings(0, 2), start};
-  supervisor.on_stop(start);
-  EXPECT_EQ(supervisor.take_actions(), (Actions{SendSignal{0, SIGTERM}, SendSignal{1, SIGTERM}}));
+  Supervisor supervisor{supervisor_settings(0, 2), group_start};
+  supervisor.on_stop(group_start);
+  EXPECT_EQ(supervisor.take_actions(), (SupervisorActions{SendSignal{0, SIGTERM}, SendSignal{1, SIGTERM}}));
   const RankEnd said{
       .exit_code = contract::exit_preempted, .reason = "Preempted", .message = "saved step 12", .culprit = {}};
-  supervisor.on_message(1, said, start + 1s);
-  supervisor.on_death(1, {.exit_code = contract::exit_preempted}, start + 1s);
-  supervisor.on_death(0, {.exit_code = contract::exit_success}, start + 2s);
+  supervisor.on_message(1, said, group_start + 1s);
+  supervisor.on_death(1, {.exit_code = contract::exit_preempted}, group_start + 1s);
+  supervisor.on_death(0, {.exit_code = contract::exit_success}, group_start + 2s);
   EXPECT_EQ(supervisor.end(), said);
 }
 
 TEST(Supervisor, KillsWhatHasNotStoppedWithinTheGracePeriod) {
-  Supervisor supervisor{settings(3, 1), start};
-  supervisor.on_stop(start);
-  EXPECT_EQ(supervisor.take_actions(), (Actions{SendSignal{0, SIGTERM}}));
-  pass(supervisor, start, start + 24'900ms);
-  EXPECT_EQ(supervisor.take_actions(), Actions{});
-  pass(supervisor, start + 25s, start + 30s);
-  EXPECT_EQ(supervisor.take_actions(), (Actions{SendSignal{0, SIGKILL}}));
-  supervisor.on_death(0, {.signal = SIGKILL}, start + 25s);
+  Supervisor supervisor{supervisor_settings(3, 1), group_start};
+  supervisor.on_stop(group_start);
+  EXPECT_EQ(supervisor.take_actions(), (SupervisorActions{SendSignal{0, SIGTERM}}));
+  pass(supervisor, group_start, group_start + 24'900ms);
+  EXPECT_EQ(supervisor.take_actions(), SupervisorActions{});
+  pass(supervisor, group_start + 25s, group_start + 30s);
+  EXPECT_EQ(supervisor.take_actions(), (SupervisorActions{SendSignal{0, SIGKILL}}));
+  supervisor.on_death(0, {.signal = SIGKILL}, group_start + 25s);
   EXPECT_EQ(supervisor.own_failure(),
             (GroupFailure{.culprit = 3,
                           .exit_code = 143,
@@ -224,35 +224,35 @@ TEST(Supervisor, KnowsWhenARankMakesNoStepAnyMore) {
   };
   const Row rows[] = {
       {"nothing was heard", [](Supervisor&) {}, false},
-      {"it trains", [](Supervisor& supervisor) { supervisor.on_message(0, at_step(1), start); }, false},
-      {"it is asked to stop", [](Supervisor& supervisor) { supervisor.on_stop(start); }, false},
-      {"the other rank is done", [](Supervisor& supervisor) { supervisor.on_death(1, {.exit_code = 0}, start); },
+      {"it trains", [](Supervisor& supervisor) { supervisor.on_message(0, at_step(1), group_start); }, false},
+      {"it is asked to stop", [](Supervisor& supervisor) { supervisor.on_stop(group_start); }, false},
+      {"the other rank is done", [](Supervisor& supervisor) { supervisor.on_death(1, {.exit_code = 0}, group_start); },
        false},
-      {"it is done", [](Supervisor& supervisor) { supervisor.on_message(0, RankProgress{.phase = "Done"}, start); },
-       true},
+      {"it is done",
+       [](Supervisor& supervisor) { supervisor.on_message(0, RankProgress{.phase = "Done"}, group_start); }, true},
       {"it has said its last words",
-       [](Supervisor& supervisor) { supervisor.on_message(0, RankEnd{.exit_code = 91}, start); }, true},
-      {"it has died", [](Supervisor& supervisor) { supervisor.on_death(0, {.signal = SIGKILL}, start); }, true},
-      {"the group is broken", [](Supervisor& supervisor) { supervisor.on_verdict(killed(7), start); }, true},
+       [](Supervisor& supervisor) { supervisor.on_message(0, RankEnd{.exit_code = 91}, group_start); }, true},
+      {"it has died", [](Supervisor& supervisor) { supervisor.on_death(0, {.signal = SIGKILL}, group_start); }, true},
+      {"the group is broken", [](Supervisor& supervisor) { supervisor.on_verdict(killed(7), group_start); }, true},
   };
   for (const Row& row : rows) {
-    Supervisor supervisor{settings(0, 2), start};
+    Supervisor supervisor{supervisor_settings(0, 2), group_start};
     row.happen(supervisor);
     EXPECT_EQ(supervisor.is_training_over(0), row.is_over) << row.name;
   }
 }
 
 TEST(Supervisor, KillsAtOnceWhenAskedToStopTwice) {
-  Supervisor supervisor{settings(0, 1), start};
-  supervisor.on_stop(start);
-  supervisor.on_stop(start + 1s);
-  EXPECT_EQ(supervisor.take_actions(), (Actions{SendSignal{0, SIGTERM}, SendSignal{0, SIGKILL}}));
+  Supervisor supervisor{supervisor_settings(0, 1), group_start};
+  supervisor.on_stop(group_start);
+  supervisor.on_stop(group_start + 1s);
+  EXPECT_EQ(supervisor.take_actions(), (SupervisorActions{SendSignal{0, SIGTERM}, SendSignal{0, SIGKILL}}));
 }
 
 TEST(Supervisor, SaysThatAProgramEndedByTheStopWithoutSaving) {
-  Supervisor supervisor{settings(0, 1), start};
-  supervisor.on_stop(start);
-  supervisor.on_death(0, {.signal = SIGTERM}, start);
+  Supervisor supervisor{supervisor_settings(0, 1), group_start};
+  supervisor.on_stop(group_start);
+  supervisor.on_death(0, {.signal = SIGTERM}, group_start);
   EXPECT_EQ(supervisor.own_failure()->reason, "Terminated");
   EXPECT_EQ(supervisor.own_failure()->exit_code, 143);
 }

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+#include "common/clock.hpp"
+#include "worker/launcher/group_failure.hpp"
+#include "worker/launcher/peer_message.hpp"
+
+/// A group of launchers, for tests of those that decide: they are told what happens and when.
+namespace trainyard::launcher {
+
+inline constexpr Instant group_start{};
+
+/// Of a launcher of one rank of attempt 2 of the job mnist.
+inline Hello hello(std::int64_t first_rank, std::int64_t world_size = 3) {
+  return {.job = "mnist",
+          .job_uid = "u",
+          .attempt = 2,
+          .world_size = world_size,
+          .first_rank = first_rank,
+          .rank_count = 1};
+}
+
+inline GroupFailure a_failure(std::int64_t culprit) {
+  return {.culprit = culprit, .exit_code = 1, .reason = "Error", .message = "it broke"};
+}
+
+}  // namespace trainyard::launcher
