@@ -94,6 +94,7 @@ inline constexpr std::size_t termination_message_bytes_max = 4096;
 //    "checkpointRequest": {"id", "then": "continue" | "exit", "state": "Pending" | "Done" | "Failed", "step", "uri",
 //    "message"}: the last one asked for, absent before the first; step and uri once it is Done, message when it Failed,
 //    "waitingFor": "rank 1 of 2 has not come (12 s)"}. A number that is not finite is null: JSON has no other word.
+inline constexpr std::string_view status_path = "/status";
 
 // `POST /checkpoint` on rank 0's status port asks for a checkpoint of the present state, with
 // `Authorization: Bearer <TRAINYARD_REQUEST_TOKEN>` and the body {"id": ..., "then": "continue" | "exit"}; `then` may
@@ -110,6 +111,7 @@ inline constexpr std::size_t termination_message_bytes_max = 4096;
 //   409 {"error"}                    not rank 0's pod, no checkpoint URI, or training has ended
 inline constexpr std::string_view checkpoint_request_path = "/checkpoint";
 inline constexpr std::string_view checkpoint_request_id_pattern = "[A-Za-z0-9._-]{1,63}";
-inline constexpr std::size_t checkpoint_request_bytes_max = 1024;  ///< Of the body.
+inline constexpr std::size_t checkpoint_request_id_bytes_max = 63;  ///< The pattern's.
+inline constexpr std::size_t checkpoint_request_bytes_max = 1024;   ///< Of the body.
 
 }  // namespace trainyard::contract

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/contract.hpp"
+#include "common/request_id.hpp"
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/bounded_text.hpp"
 #include "operator/plan/request_token.hpp"
@@ -15,12 +16,7 @@ namespace {
 using resource::CheckpointRequest;
 using resource::RequestState;
 
-constexpr std::size_t id_bytes_max = 63;
 constexpr std::string_view operators_prefix = "suspend-";
-
-bool is_id_character(char c) {
-  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-}
 
 /// What the annotation says; empty: no checkpoint is asked for.
 std::string wanted_id(const resource::TrainingJob& job) {
@@ -30,10 +26,11 @@ std::string wanted_id(const resource::TrainingJob& job) {
 
 /// An id as the status can hold it. What is made of a wrong one is no id itself, so that no right one equals it.
 std::string shown_id(std::string id) {
-  if (is_request_id(id)) return id;
+  if (contract::is_request_id(id)) return id;
   std::ranges::replace_if(
-      id, [](char c) { return !is_id_character(c); }, '?');
-  if (id.size() > id_bytes_max) id.replace(id_bytes_max - 1, std::string::npos, "?");
+      id, [](char c) { return !contract::is_request_id_character(c); }, '?');
+  constexpr std::size_t bytes_max = contract::checkpoint_request_id_bytes_max;
+  if (id.size() > bytes_max) id.replace(bytes_max - 1, std::string::npos, "?");
   return id;
 }
 
@@ -43,7 +40,7 @@ bool is_pending(const std::optional<CheckpointRequest>& request) {
 
 /// Why the job can never do it; empty: it can.
 std::string fault_of(const resource::TrainingJob& job) {
-  if (!is_request_id(wanted_id(job))) {
+  if (!contract::is_request_id(wanted_id(job))) {
     return fmt::format("the annotation's value must match {}", contract::checkpoint_request_id_pattern);
   }
   if (wanted_id(job).starts_with(operators_prefix)) {
@@ -114,10 +111,6 @@ void take_annotation(resource::TrainingJobStatus& status, const Observed& observ
 }
 
 }  // namespace
-
-bool is_request_id(std::string_view id) {
-  return !id.empty() && id.size() <= id_bytes_max && std::ranges::all_of(id, is_id_character);
-}
 
 std::string suspend_request_id(std::int64_t generation) {
   return fmt::format("{}{}", operators_prefix, generation);

@@ -13,9 +13,6 @@ namespace trainyard::plan {
 /// Annotation of a TrainingJob by which a checkpoint is asked for: an id of the asker's own.
 inline constexpr std::string_view checkpoint_request_annotation = "trainyard.dev/checkpoint-request";
 
-/// Whether `id` has the form of contract::checkpoint_request_id_pattern.
-[[nodiscard]] bool is_request_id(std::string_view id);
-
 struct RequestToSend {
   std::string id;
   bool is_last = false;  ///< The ranks end once it is saved.

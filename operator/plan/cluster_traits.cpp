@@ -39,7 +39,7 @@ ClusterTraits kubernetes_traits() {
 }
 
 std::optional<std::string> status_url(const ClusterTraits& traits, const resource::Pod& pod) {
-  return url_of(traits, pod, "/status");
+  return url_of(traits, pod, contract::status_path);
 }
 
 std::optional<std::string> request_url(const ClusterTraits& traits, const resource::Pod& pod) {

@@ -75,21 +75,16 @@ ProgressReport read_progress_report(const json& object, std::int64_t attempt, Ti
 }
 
 std::optional<resource::CheckpointRequest> read_request_record(const json& record) {
-  using resource::RequestState;
   if (!record.is_object()) return std::nullopt;
   const std::string id = text(record, "id");
-  const std::string name = text(record, "state");
-  if (id.empty()) return std::nullopt;
-  for (const RequestState state : {RequestState::pending, RequestState::done, RequestState::failed}) {
-    if (name != resource::to_string(state)) continue;
-    return resource::CheckpointRequest{.id = id,
-                                       .state = state,
-                                       .step = count(record, "step"),
-                                       .uri = text(record, "uri"),
-                                       .time = {},
-                                       .message = text(record, "message")};
-  }
-  return std::nullopt;
+  const auto state = contract::request_state_from(text(record, "state"));
+  if (id.empty() || !state) return std::nullopt;
+  return resource::CheckpointRequest{.id = id,
+                                     .state = *state,
+                                     .step = count(record, "step"),
+                                     .uri = text(record, "uri"),
+                                     .time = {},
+                                     .message = text(record, "message")};
 }
 
 }  // namespace trainyard::plan

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/request_state.hpp"
 #include "operator/resource/metadata.hpp"
 #include "operator/resource/training_spec.hpp"
 
@@ -106,7 +107,7 @@ struct CheckpointStatus {
   bool operator==(const CheckpointStatus&) const = default;
 };
 
-enum class RequestState { pending, done, failed };
+using contract::RequestState;
 
 /// What became of a checkpoint that was asked for.
 struct CheckpointRequest {
@@ -174,6 +175,5 @@ struct TrainingJob {
 
 [[nodiscard]] std::string_view to_string(Phase phase);
 [[nodiscard]] std::string_view to_string(Cause cause);
-[[nodiscard]] std::string_view to_string(RequestState state);
 
 }  // namespace trainyard::resource

@@ -25,9 +25,6 @@ constexpr EnumNames<Cause, 5> cause_names{{{"Application", Cause::application},
                                            {"Suspended", Cause::suspended},
                                            {"SpecChanged", Cause::spec_changed}}};
 
-constexpr EnumNames<RequestState, 3> request_state_names{
-    {{"Pending", RequestState::pending}, {"Done", RequestState::done}, {"Failed", RequestState::failed}}};
-
 constexpr NumberRange any_number{.min = -1e300};
 
 void put(json& object, std::string_view name, const std::string& value) {
@@ -107,7 +104,7 @@ json to_json(const CheckpointStatus& checkpoint) {
 CheckpointRequest read_request(FieldReader& fields) {
   CheckpointRequest request;
   fields.read("id", request.id);
-  fields.read("state", request.state, request_state_names);
+  fields.read("state", request.state, contract::request_state_words);
   fields.read("step", request.step);
   fields.read("uri", request.uri);
   fields.read("time", request.time);
@@ -265,10 +262,6 @@ json to_json(const TrainingJobStatus& status) {
 
 std::string_view to_string(Phase phase) {
   return std::ranges::find(phase_names, phase, &EnumName<Phase>::second)->first;
-}
-
-std::string_view to_string(RequestState state) {
-  return std::ranges::find(request_state_names, state, &EnumName<RequestState>::second)->first;
 }
 
 std::string_view to_string(Cause cause) {

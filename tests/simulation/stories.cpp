@@ -120,7 +120,7 @@ std::vector<Story> all_stories() {
          simulation.annotate(std::string{plan::checkpoint_request_annotation}, "lunch");
          const auto state_of_request = [&] {
            const auto request = simulation.status().checkpoint_request;
-           return request ? resource::to_string(request->state) : "";
+           return request ? to_string(request->state) : "";
          };
          ASSERT_TRUE(simulation.run_until([&] { return state_of_request() == "Pending"; }));
          simulation.report({.attempt = 1,

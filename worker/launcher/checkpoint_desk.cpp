@@ -52,7 +52,7 @@ CheckpointAnswer CheckpointDesk::post(std::string_view authorization, std::strin
   if (is_closed_) return refuse(409, "training has ended: no other checkpoint is saved");
   record_ = CheckpointRecord{.request = *request};
   untold_ = *request;
-  return answer(202, {{"id", request->id}, {"state", "Pending"}});
+  return answer(202, {{"id", request->id}, {"state", to_string(RequestState::pending)}});
 }
 
 std::optional<CheckpointRequest> CheckpointDesk::take_request() {

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "common/contract.hpp"
+#include "common/request_id.hpp"
 #include "worker/launcher/truncate.hpp"
 
 namespace trainyard::launcher {
@@ -13,33 +13,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t id_length_max = 63;
-
-/// contract::checkpoint_request_id_pattern.
-bool is_request_id(std::string_view text) {
-  const auto is_allowed = [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-';
-  };
-  return !text.empty() && text.size() <= id_length_max && std::all_of(text.begin(), text.end(), is_allowed);
-}
-
 std::optional<Then> then_from(std::string_view word) {
   if (word == "continue") return Then::go_on;
   if (word == "exit") return Then::exit;
   return std::nullopt;
-}
-
-std::string_view state_word(RequestState state) {
-  switch (state) {
-    case RequestState::pending:
-      return "Pending";
-    case RequestState::done:
-      return "Done";
-    case RequestState::failed:
-      return "Failed";
-  }
-  return "";
 }
 
 }  // namespace
@@ -57,7 +34,7 @@ Result<CheckpointRequest> parse_checkpoint_request(std::string_view body) {
   if (!object.is_object())
     return fail(ErrorKind::invalid, R"(the body is not a JSON object like {"id": "...", "then": "continue"})");
   const auto id = object.find("id");
-  if (id == object.end() || !id->is_string() || !is_request_id(id->get<std::string>())) {
+  if (id == object.end() || !id->is_string() || !contract::is_request_id(id->get<std::string>())) {
     return fail(ErrorKind::invalid,
                 fmt::format("id is not a string that matches {}", contract::checkpoint_request_id_pattern));
   }
@@ -76,7 +53,7 @@ json to_json(const CheckpointRequest& request) {
 
 json to_json(const CheckpointRecord& record) {
   json object = to_json(record.request);
-  object["state"] = state_word(record.state);
+  object["state"] = to_string(record.state);
   if (record.step) object["step"] = *record.step;
   if (!record.uri.empty()) object["uri"] = record.uri;
   if (!record.message.empty()) object["message"] = truncate(record.message, error_bytes_max);
@@ -90,9 +67,7 @@ CheckpointRequest checkpoint_request_from(const json& object) {
 
 CheckpointRecord checkpoint_record_from(const json& object) {
   CheckpointRecord record{.request = checkpoint_request_from(object)};
-  const auto state = object.at("state").get<std::string>();
-  if (state == state_word(RequestState::done)) record.state = RequestState::done;
-  if (state == state_word(RequestState::failed)) record.state = RequestState::failed;
+  record.state = contract::request_state_from(object.at("state").get<std::string>()).value_or(RequestState::pending);
   if (const auto step = object.find("step"); step != object.end()) record.step = step->get<std::int64_t>();
   record.uri = object.value("uri", "");
   record.message = object.value("message", "");

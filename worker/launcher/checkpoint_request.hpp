@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/request_state.hpp"
 #include "common/result.hpp"
 
 /// A checkpoint that somebody asks for while training runs, in the words of contract.hpp's POST /checkpoint.
@@ -23,7 +24,7 @@ struct CheckpointRequest {
   bool operator==(const CheckpointRequest&) const = default;
 };
 
-enum class RequestState { pending, done, failed };
+using contract::RequestState;
 
 /// What has come of a request.
 struct CheckpointRecord {

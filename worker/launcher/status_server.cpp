@@ -73,9 +73,10 @@ void StatusServer::add_handlers() {
     response.status = 404;
     return httplib::Server::HandlerResponse::Handled;
   });
-  server_->Get("/status", [this](const httplib::Request& /*request*/, httplib::Response& response) {
-    response.set_content(make_status_document(environment_, status()), "application/json");
-  });
+  server_->Get(std::string{contract::status_path},
+               [this](const httplib::Request& /*request*/, httplib::Response& response) {
+                 response.set_content(make_status_document(environment_, status()), "application/json");
+               });
   server_->Get("/metrics", [this](const httplib::Request& /*request*/, httplib::Response& response) {
     response.set_content(make_metrics_document(environment_, status()), "text/plain; version=0.0.4");
   });

@@ -136,8 +136,8 @@ TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
     EXPECT_EQ(status.checkpoint_request, row.expected)
         << row.sentence << ": "
         << (status.checkpoint_request
-                ? fmt::format("{} {} {}", status.checkpoint_request->id,
-                              resource::to_string(status.checkpoint_request->state), status.checkpoint_request->message)
+                ? fmt::format("{} {} {}", status.checkpoint_request->id, to_string(status.checkpoint_request->state),
+                              status.checkpoint_request->message)
                 : "nothing");
     // The same again changes nothing.
     observed.job.status = status;

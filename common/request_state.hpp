@@ -1,0 +1,27 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace trainyard::contract {
+
+/// How a checkpoint that was asked for stands: in the worker's /status, and in the job's status.
+enum class RequestState { pending, done, failed };
+
+using RequestStateWord = std::pair<std::string_view, RequestState>;
+inline constexpr std::array<RequestStateWord, 3> request_state_words{
+    {{"Pending", RequestState::pending}, {"Done", RequestState::done}, {"Failed", RequestState::failed}}};
+
+[[nodiscard]] constexpr std::string_view to_string(RequestState state) {
+  return std::ranges::find(request_state_words, state, &RequestStateWord::second)->first;
+}
+/// What `word` says, where it is one of the three.
+[[nodiscard]] constexpr std::optional<RequestState> request_state_from(std::string_view word) {
+  const auto* const found = std::ranges::find(request_state_words, word, &RequestStateWord::first);
+  return found == request_state_words.end() ? std::nullopt : std::optional{found->second};
+}
+
+}  // namespace trainyard::contract
