@@ -91,18 +91,17 @@ void judge_availability(resource::TrainingJobStatus& status, const Observed& obs
 
 void take_reports(resource::TrainingJobStatus& status, const Observed& observed, const std::vector<Member>& members,
                   Time now) {
-  const bool is_current = observed.progress && observed.progress->attempt == status.attempt;
-  const bool is_suspending = status.phase == resource::Phase::suspending;
-  // What it says when it has been asked for a checkpoint before its pod goes.
-  if (is_current && is_suspending) take_report(status, *observed.progress, observed.settings.progress_interval, now);
-  if (is_current && is_active(status)) {
+  // One that is being suspended may be asked for a checkpoint before its pods go.
+  if (!is_active(status) && status.phase != resource::Phase::suspending) return;
+  if (observed.progress && observed.progress->attempt == status.attempt) {
     take_report(status, *observed.progress, observed.settings.progress_interval, now);
-    if (observed.progress->step) judge_training(status, now);
-    judge_availability(status, observed, now);
+    if (is_active(status)) {
+      if (observed.progress->step) judge_training(status, now);
+      judge_availability(status, observed, now);
+    }
   }
   // Its last words came after every poll.
-  const bool has_last_words = !members.empty() && members.front().ending && members.front().ending->progress;
-  if (has_last_words && (is_active(status) || is_suspending)) {
+  if (!members.empty() && members.front().ending && members.front().ending->progress) {
     take_report(status, *members.front().ending->progress, observed.settings.progress_interval, now);
   }
 }
