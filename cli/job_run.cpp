@@ -9,9 +9,9 @@
 #include "cli/checkpoint_folder.hpp"
 #include "cli/job_watch.hpp"
 #include "cli/progress_text.hpp"
+#include "cli/request_annotation.hpp"
 #include "cli/request_box.hpp"
 #include "local/cluster.hpp"
-#include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/names.hpp"
 
 namespace trainyard::cli {
@@ -44,7 +44,7 @@ class JobRun {
 
   int run() {
     const Instant began = clock_.instant();
-    requests_.clear();
+    if (const auto cleared = requests_.clear(); !cleared) close_box(cleared.error());
     local::Cluster cluster{clock_, {.kubelet = options_.kubelet}};
     if (const auto created = cluster.api().create(kube::training_jobs, name_space_, object_); !created) {
       consoles_.words.print("error: " + created.error().message);
@@ -88,7 +88,7 @@ class JobRun {
 
   /// What another process asks this run for becomes the job's annotation, as kubectl annotate would make it.
   void pass_request_on(const TrainingJob& job, kube::Api& api) {
-    const auto id = requests_.next();
+    const auto id = next_request();
     if (!id) return;
     const auto& request = job.status.checkpoint_request;
     if (request && request->id == *id) {
@@ -96,10 +96,22 @@ class JobRun {
       return;
     }
     if (std::exchange(annotated_, *id) == *id) return;
-    const nlohmann::json annotation{{std::string{plan::checkpoint_request_annotation}, *id}};
-    const auto patched = api.patch(kube::training_jobs, name_space_, name_, kube::PatchType::merge,
-                                   {{"metadata", {{"annotations", annotation}}}});
-    if (!patched) refuse(*id, patched.error().message);
+    if (const auto annotated = annotate_request(api, name_space_, name_, *id); !annotated)
+      refuse(*id, annotated.error().message);
+  }
+
+  std::optional<std::string> next_request() {
+    if (is_box_closed_) return std::nullopt;
+    auto id = requests_.next();
+    if (id) return *std::move(id);
+    close_box(id.error());
+    return std::nullopt;
+  }
+
+  /// What cannot be read or taken out of the box would be met again at every look.
+  void close_box(const Error& error) {
+    is_box_closed_ = true;
+    consoles_.words.print(fmt::format("error: {}; this run takes no more requests for checkpoints", error.message));
   }
 
   void refuse(const std::string& id, const std::string& sentence) {
@@ -107,19 +119,11 @@ class JobRun {
   }
 
   void refuse_the_rest() {
-    std::optional<std::string> refused;
-    // A folder that cannot be written any more keeps what is in it.
-    for (auto id = requests_.next(); id && id != refused; id = requests_.next()) {
-      refuse(*id, "the run ended before it was saved");
-      refused = id;
-    }
+    while (const auto id = next_request()) refuse(*id, "the run ended before it was saved");
   }
 
   void answer(const resource::CheckpointRequest& answer) {
-    if (const auto written = requests_.answer(answer); !written) {
-      consoles_.words.print("error: " + written.error().message);
-      requests_.withdraw(answer.id);
-    }
+    if (const auto written = requests_.answer(answer); !written) close_box(written.error());
   }
 
   void show(const RankOutput& news) {
@@ -180,7 +184,8 @@ class JobRun {
   const JobRunOptions options_;
   const RunConsoles consoles_;
   const StopSignals& signals_;
-  const RequestBox requests_;
+  RequestBox requests_;
+  bool is_box_closed_ = false;
   std::string annotated_;  // the request that was passed on last
   const SystemClock clock_;
   OutputFollower follower_;

@@ -2,84 +2,78 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <tuple>
 
-#include "operator/plan/checkpoint_request.hpp"
+#include "common/request_id.hpp"
+#include "storage/posix.hpp"
 
 namespace trainyard::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* request_suffix = ".request";
-constexpr const char* answer_suffix = ".answer";
+constexpr std::string_view request_suffix = ".request";
 
-Result<void> write_whole(const fs::path& file, const std::string& text) {
-  std::error_code error;
-  fs::create_directories(file.parent_path(), error);
-  const fs::path fresh = file.string() + ".new";
-  {
-    std::ofstream stream{fresh, std::ios::binary | std::ios::trunc};
-    stream << text;
-    stream.flush();
-    if (!stream) return fail(ErrorKind::io, fmt::format("cannot write {}: {}", fresh.string(), std::strerror(errno)));
-  }
-  fs::rename(fresh, file, error);
-  if (error) return fail(ErrorKind::io, fmt::format("cannot write {}: {}", file.string(), error.message()));
-  return {};
+std::string request_key(const std::string& id) {
+  return fmt::format("{}{}", id, request_suffix);
+}
+
+std::string answer_key(const std::string& id) {
+  return id + ".answer";
 }
 
 }  // namespace
 
-Result<void> RequestBox::put(const std::string& id) const {
-  return write_whole(folder_ / (id + request_suffix), "");
+RequestBox::RequestBox(const fs::path& run_folder)
+    : folder_{fs::absolute(run_folder / ".requests").lexically_normal().string()}, files_{folder_} {}
+
+Result<void> RequestBox::put(const std::string& id) {
+  return storage::put_text(files_, request_key(id), "");
 }
 
-void RequestBox::withdraw(const std::string& id) const {
-  std::error_code error;
-  fs::remove(folder_ / (id + request_suffix), error);
-  fs::remove(folder_ / (id + answer_suffix), error);
+Result<void> RequestBox::withdraw(const std::string& id) {
+  // Nobody asks by this id again: an answer that stays is thrown away when the next run begins.
+  std::ignore = files_.remove(answer_key(id));
+  return files_.remove(request_key(id));
 }
 
-std::optional<resource::CheckpointRequest> RequestBox::take_answer(const std::string& id) const {
-  const fs::path file = folder_ / (id + answer_suffix);
-  std::ifstream stream{file, std::ios::binary};
-  if (!stream) return std::nullopt;
-  const auto object = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+Result<std::optional<resource::CheckpointRequest>> RequestBox::take_answer(const std::string& id) {
+  const auto text = storage::get_text(files_, answer_key(id));
+  if (!text && text.error().kind == ErrorKind::not_found) return std::nullopt;
+  if (!text) return tl::unexpected{text.error()};
+  // The run has taken its request away itself.
+  std::ignore = withdraw(id);
+  const auto object = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   const auto status = resource::parse_status(object.is_object() ? object : nlohmann::json::object());
-  withdraw(id);
   if (status && status->checkpoint_request) return status->checkpoint_request;
-  return resource::CheckpointRequest{
-      .id = id, .state = resource::RequestState::failed, .message = fmt::format("{} is damaged", file.string())};
+  return fail(ErrorKind::corrupt, fmt::format("{} is damaged", files_.path_of(answer_key(id))));
 }
 
-void RequestBox::clear() const {
+Result<void> RequestBox::clear() {
   std::error_code error;
   fs::remove_all(folder_, error);
+  if (error) return tl::unexpected{storage::posix::error_of(error.value(), fmt::format("removing {}", folder_))};
+  return {};
 }
 
-std::optional<std::string> RequestBox::next() const {
+Result<std::optional<std::string>> RequestBox::next() {
+  const auto files = files_.list("");
+  if (!files) return tl::unexpected{files.error()};
   std::optional<std::string> first;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator{folder_, error}) {
-    std::string id = entry.path().stem();
-    if (entry.path().extension() != request_suffix || !plan::is_request_id(id)) continue;
-    if (!first || id < *first) first = std::move(id);
+  for (const auto& [key, bytes] : *files) {
+    if (!key.ends_with(request_suffix)) continue;
+    std::string id = key.substr(0, key.size() - request_suffix.size());
+    if (contract::is_request_id(id) && (!first || id < *first)) first = std::move(id);
   }
   return first;
 }
 
-Result<void> RequestBox::answer(const resource::CheckpointRequest& answer) const {
+Result<void> RequestBox::answer(const resource::CheckpointRequest& answer) {
   resource::TrainingJobStatus status;
   status.checkpoint_request = answer;
-  if (auto written = write_whole(folder_ / (answer.id + answer_suffix), resource::to_json(status).dump()); !written) {
-    return written;
-  }
-  std::error_code error;
-  fs::remove(folder_ / (answer.id + request_suffix), error);
-  return {};
+  return storage::put_text(files_, answer_key(answer.id), resource::to_json(status).dump()).and_then([&] {
+    return files_.remove(request_key(answer.id));
+  });
 }
 
 }  // namespace trainyard::cli

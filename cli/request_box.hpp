@@ -6,31 +6,34 @@
 
 #include "common/result.hpp"
 #include "operator/resource/training_job.hpp"
+#include "storage/file_store.hpp"
 
 namespace trainyard::cli {
 
 /// How one process asks a `trainyard run` of another for a checkpoint: files in the run's folder, each there whole or
-/// not at all. The answer's file takes the place of the request's.
+/// not at all. The answer's file takes the place of the request's. Errors are those of storage::FileStore.
 class RequestBox {
  public:
-  explicit RequestBox(const std::filesystem::path& run_folder) : folder_{run_folder / ".requests"} {}
+  explicit RequestBox(const std::filesystem::path& run_folder);
 
   // ---- Whoever asks
-  /// ErrorKind::io when it cannot be written.
-  [[nodiscard]] Result<void> put(const std::string& id) const;
-  void withdraw(const std::string& id) const;
-  /// The answer, which is then gone from the box.
-  [[nodiscard]] std::optional<resource::CheckpointRequest> take_answer(const std::string& id) const;
+  [[nodiscard]] Result<void> put(const std::string& id);
+  /// After an error the run may still take the request up.
+  [[nodiscard]] Result<void> withdraw(const std::string& id);
+  /// The answer, where there is one, which is then gone from the box.
+  [[nodiscard]] Result<std::optional<resource::CheckpointRequest>> take_answer(const std::string& id);
 
   // ---- The run
   /// Throws away what was meant for an earlier run.
-  void clear() const;
+  [[nodiscard]] Result<void> clear();
   /// The first of the ids that wait, in their order as texts.
-  [[nodiscard]] std::optional<std::string> next() const;
-  [[nodiscard]] Result<void> answer(const resource::CheckpointRequest& answer) const;
+  [[nodiscard]] Result<std::optional<std::string>> next();
+  /// After an error next() may give the request again.
+  [[nodiscard]] Result<void> answer(const resource::CheckpointRequest& answer);
 
  private:
-  std::filesystem::path folder_;
+  std::string folder_;
+  storage::FileStore files_;
 };
 
 }  // namespace trainyard::cli

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "common/rfc3339.hpp"
+#include "cli/compact_time.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -16,13 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* lock_name = ".lock";
-
-/// "20261121T100000.123": sorts by time and needs no quoting in a shell.
-std::string folder_name(Time now) {
-  std::string text = format_rfc3339_micro(now).substr(0, 23);
-  std::erase_if(text, [](char c) { return c == '-' || c == ':'; });
-  return text;
-}
 
 Result<void> make_folder(const fs::path& folder) {
   std::error_code error;
@@ -46,7 +39,7 @@ Result<RunFolder> RunFolder::open(const fs::path& folder, Time now) {
                             "folder by --dir (of a command --log-dir)",
                             path.string()));
   }
-  const std::string name = folder_name(now);
+  const std::string name = compact_time(now);
   if (auto made = make_folder(path / "logs" / name); !made) return tl::unexpected(made.error());
   // Renamed over the old link, so that there is one at every moment.
   std::error_code error;

@@ -84,5 +84,18 @@ TEST_F(ProgramCheckpointTest, CheckpointSaysWhyThereIsNone) {
                         "ask: "));
 }
 
+TEST_F(ProgramCheckpointTest, ARunWhoseRequestsCannotBeReadSaysSoOnceAndGoesOn) {
+  auto group = start({"run", shell_job("touch $FOLDER/up; while ! [ -e $FOLDER/go ]; do sleep 0.05; done")});
+  ASSERT_TRUE(appears("up"));
+  const std::string requests = folder_.write("trainyard-runs/job/.requests", "");
+  const std::string said = "error: listing " + requests + ": Not a directory";
+  ASSERT_TRUE(says(said));
+  folder_.write("go", "");
+  const Outcome ended = end_of(group);
+  EXPECT_EQ(ended.exit_code, 0);
+  EXPECT_EQ(ended.out.find(said), ended.out.rfind(said)) << ended.out;
+  EXPECT_THAT(ended.out, HasSubstr("this run takes no more requests for checkpoints"));
+}
+
 }  // namespace
 }  // namespace trainyard::cli
