@@ -9,11 +9,11 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <utility>
 
 #include "tests/cluster/child.hpp"
 #include "tests/paths/paths.hpp"
+#include "tests/skips.hpp"
 
 namespace trainyard::cluster {
 namespace {
@@ -117,10 +117,8 @@ Result<void> ControlPlane::kill_api_server() const {
 void ControlPlaneTest::SetUp() {
   const auto& shared = shared_control_plane();
   if (shared) return;
-  const char* ci = std::getenv("CI");
-  const bool is_missing = shared.error().kind == ErrorKind::not_found;
-  if (is_missing && (ci == nullptr || std::string_view(ci) != "true")) GTEST_SKIP() << shared.error().message;
-  GTEST_FAIL() << shared.error().message;
+  if (shared.error().kind == ErrorKind::not_found) return tests::cannot_run(shared.error().message);
+  FAIL() << shared.error().message;
 }
 
 ControlPlane& ControlPlaneTest::control_plane() {

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "storage/s3_store.hpp"
+#include "tests/skips.hpp"
 #include "tests/storage/given_credentials.hpp"
 #include "tests/storage/versitygw.hpp"
 
@@ -24,11 +24,8 @@ class S3Fixture : public testing::Test {
   static void TearDownTestSuite() { server_.reset(); }
 
   void SetUp() override {
-    if (!server_) {
-      if (std::getenv("CI") != nullptr)
-        FAIL() << "versitygw is not installed or does not start: run scripts/setup cluster";
-      GTEST_SKIP() << "versitygw is not installed: run scripts/setup cluster";
-    }
+    if (!Versitygw::is_installed()) return tests::cannot_run("versitygw is not installed: run scripts/setup cluster");
+    ASSERT_TRUE(server_) << "versitygw does not start";
     bucket = fmt::format("bucket-{}", ++bucket_count_);
     server_->make_bucket(bucket);
   }

@@ -116,6 +116,11 @@ class Layout(unittest.TestCase):
             count = len((SOURCE / path).read_text().splitlines())
             self.assertLessEqual(count, LINES_MAX, f"{path} has {count} lines: is it one concept?")
 
+    def test_no_test_is_skipped_in_ci(self):
+        for path in tracked("tests/*.cpp", "tests/*.hpp"):
+            if path.as_posix() != "tests/skips.hpp":
+                self.assertNotRegex((SOURCE / path).read_text(), r"\b(GTEST_SKIP|DISABLED_)", f"{path}: use tests/skips.hpp")
+
     def test_nothing_is_left_open(self):
         for path in tracked("*.cpp", "*.hpp", "*.py", "*.sh", "*.yaml", "*.cmake", "*CMakeLists.txt"):
             if path.name != "tidy_test.py":

@@ -20,6 +20,7 @@
 
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
+#include "tests/skips.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/strategy/tiny_model.hpp"
 
@@ -138,10 +139,8 @@ TEST(Ddp, TrainsToTheParametersOfPythonsDdp) {
   // numpy comes with the full set of wheels, which `import torch` needs; looking for it is quicker than importing
   // either.
   const std::string finds = " -c 'import importlib.util as u; exit(u.find_spec(\"numpy\") is None)' 2>/dev/null";
-  if (std::system((paths::torch_python() + finds).c_str()) != 0) {
-    if (std::getenv("CI") != nullptr) FAIL() << "Python's torch is missing: scripts/setup test installs it";
-    GTEST_SKIP() << "Python's torch is missing: scripts/setup test installs it";
-  }
+  if (std::system((paths::torch_python() + finds).c_str()) != 0)
+    return tests::cannot_run("Python's torch is missing: scripts/setup test installs it");
   constexpr std::int64_t steps = 8;
   for (const std::int64_t world_size : {2, 4}) {
     const fakes::TemporaryFolder folder;
