@@ -27,6 +27,9 @@ constexpr EnumNames<Cause, 5> cause_names{{{"Application", Cause::application},
 
 constexpr NumberRange any_number{.min = -1e300};
 
+void put(json& object, std::string_view name, std::int64_t value) {
+  object[std::string{name}] = value;
+}
 void put(json& object, std::string_view name, const std::string& value) {
   if (!value.empty()) object[std::string{name}] = value;
 }
@@ -42,82 +45,93 @@ void put(json& object, std::string_view name, const std::optional<Integer>& valu
   if (value) object[std::string{name}] = *value;
 }
 
-ReplicaCounts read_replicas(FieldReader& fields) {
-  ReplicaCounts counts;
-  fields.read("desired", counts.desired);
-  fields.read("ready", counts.ready);
-  fields.read("pending", counts.pending);
-  fields.read("succeeded", counts.succeeded);
-  fields.read("failed", counts.failed);
-  return counts;
+// The fields of the status' parts, once for both ways: `visit` reads each, or writes it.
+template <typename Visit>
+void list_fields(ReplicaCounts& counts, const Visit& visit) {
+  visit("desired", counts.desired);
+  visit("ready", counts.ready);
+  visit("pending", counts.pending);
+  visit("succeeded", counts.succeeded);
+  visit("failed", counts.failed);
+}
+template <typename Visit>
+void list_fields(RestartCounts& restarts, const Visit& visit) {
+  visit("application", restarts.application);
+  visit("infrastructure", restarts.infrastructure);
+}
+template <typename Visit>
+void list_fields(Progress& progress, const Visit& visit) {
+  visit("epoch", progress.epoch);
+  visit("step", progress.step);
+  visit("totalSteps", progress.total_steps);
+  visit("loss", progress.loss);
+  visit("accuracy", progress.accuracy);
+  visit("samplesPerSecond", progress.samples_per_second);
+  visit("estimatedEnd", progress.estimated_end);
+}
+template <typename Visit>
+void list_fields(CheckpointStatus& checkpoint, const Visit& visit) {
+  visit("step", checkpoint.step);
+  visit("uri", checkpoint.uri);
+  visit("time", checkpoint.time);
+  visit("bytes", checkpoint.bytes);
+  visit("durationSeconds", checkpoint.duration_seconds);
+}
+template <typename Visit>
+void list_fields(CheckpointRequest& request, const Visit& visit) {
+  visit("id", request.id);
+  visit("state", request.state, contract::request_state_words);
+  visit("step", request.step);
+  visit("uri", request.uri);
+  visit("time", request.time);
+  visit("message", request.message);
+}
+template <typename Visit>
+void list_fields(AttemptRecord& attempt, const Visit& visit) {
+  visit("number", attempt.number);
+  visit("start", attempt.start);
+  visit("end", attempt.end);
+  visit("cause", attempt.cause, cause_names);
+  visit("rank", attempt.rank);
+  visit("pod", attempt.pod);
+  visit("node", attempt.node);
+  visit("exitCode", attempt.exit_code);
+  visit("message", attempt.message);
 }
 
-json to_json(const ReplicaCounts& counts) {
-  return {{"desired", counts.desired},
-          {"ready", counts.ready},
-          {"pending", counts.pending},
-          {"succeeded", counts.succeeded},
-          {"failed", counts.failed}};
+struct ReadField {
+  FieldReader& fields;
+  template <typename T, typename... Names>
+  void operator()(std::string_view name, T& value, const Names&... names) const {
+    fields.read(name, value, names...);
+  }
+  void operator()(std::string_view name, std::optional<double>& value) const { fields.read(name, value, any_number); }
+};
+
+struct WriteField {
+  json& object;
+  void operator()(std::string_view name, const auto& value) const { put(object, name, value); }
+  template <typename Enum>
+  void operator()(std::string_view name, const std::optional<Enum>& value, const auto& names) const {
+    if (value) (*this)(name, *value, names);
+  }
+  template <typename Enum, std::size_t count>
+  void operator()(std::string_view name, const Enum& value, const EnumNames<Enum, count>& names) const {
+    object[std::string{name}] = std::ranges::find(names, value, &EnumName<Enum>::second)->first;
+  }
+};
+
+template <typename T>
+T read(FieldReader& fields) {
+  T value;
+  list_fields(value, ReadField{fields});
+  return value;
 }
 
-Progress read_progress(FieldReader& fields) {
-  Progress progress;
-  fields.read("epoch", progress.epoch);
-  fields.read("step", progress.step);
-  fields.read("totalSteps", progress.total_steps);
-  fields.read("loss", progress.loss, any_number);
-  fields.read("accuracy", progress.accuracy, any_number);
-  fields.read("samplesPerSecond", progress.samples_per_second, any_number);
-  fields.read("estimatedEnd", progress.estimated_end);
-  return progress;
-}
-
-json to_json(const Progress& progress) {
-  json object{{"epoch", progress.epoch}, {"step", progress.step}};
-  put(object, "totalSteps", progress.total_steps);
-  put(object, "loss", progress.loss);
-  put(object, "accuracy", progress.accuracy);
-  put(object, "samplesPerSecond", progress.samples_per_second);
-  put(object, "estimatedEnd", progress.estimated_end);
-  return object;
-}
-
-CheckpointStatus read_checkpoint(FieldReader& fields) {
-  CheckpointStatus checkpoint;
-  fields.read("step", checkpoint.step);
-  fields.read("uri", checkpoint.uri);
-  fields.read("time", checkpoint.time);
-  fields.read("bytes", checkpoint.bytes);
-  fields.read("durationSeconds", checkpoint.duration_seconds, any_number);
-  return checkpoint;
-}
-
-json to_json(const CheckpointStatus& checkpoint) {
-  json object{{"step", checkpoint.step}};
-  put(object, "uri", checkpoint.uri);
-  put(object, "time", checkpoint.time);
-  put(object, "bytes", checkpoint.bytes);
-  put(object, "durationSeconds", checkpoint.duration_seconds);
-  return object;
-}
-
-CheckpointRequest read_request(FieldReader& fields) {
-  CheckpointRequest request;
-  fields.read("id", request.id);
-  fields.read("state", request.state, contract::request_state_words);
-  fields.read("step", request.step);
-  fields.read("uri", request.uri);
-  fields.read("time", request.time);
-  fields.read("message", request.message);
-  return request;
-}
-
-json to_json(const CheckpointRequest& request) {
-  json object{{"id", request.id}, {"state", to_string(request.state)}};
-  put(object, "step", request.step);
-  put(object, "uri", request.uri);
-  put(object, "time", request.time);
-  put(object, "message", request.message);
+template <typename T>
+json to_json(T value) {
+  json object = json::object();
+  list_fields(value, WriteField{object});
   return object;
 }
 
@@ -130,36 +144,11 @@ json checkpoint_json(const TrainingJobStatus& status) {
 }
 
 void read_checkpoints(FieldReader& fields, TrainingJobStatus& status) {
-  if (fields.find("step") != nullptr) status.checkpoint = read_checkpoint(fields);
-  fields.read_object("request", [&](FieldReader& request) { status.checkpoint_request = read_request(request); });
-  fields.read_object("beforeSuspend", [&](FieldReader& request) { status.suspend_request = read_request(request); });
-}
-
-AttemptRecord read_attempt(FieldReader& fields) {
-  AttemptRecord attempt;
-  fields.read("number", attempt.number);
-  fields.read("start", attempt.start);
-  fields.read("end", attempt.end);
-  fields.read("cause", attempt.cause, cause_names);
-  fields.read("rank", attempt.rank);
-  fields.read("pod", attempt.pod);
-  fields.read("node", attempt.node);
-  fields.read("exitCode", attempt.exit_code);
-  fields.read("message", attempt.message);
-  return attempt;
-}
-
-json to_json(const AttemptRecord& attempt) {
-  json object{{"number", attempt.number}};
-  put(object, "start", attempt.start);
-  put(object, "end", attempt.end);
-  if (attempt.cause) object["cause"] = to_string(*attempt.cause);
-  put(object, "rank", attempt.rank);
-  put(object, "pod", attempt.pod);
-  put(object, "node", attempt.node);
-  put(object, "exitCode", attempt.exit_code);
-  put(object, "message", attempt.message);
-  return object;
+  if (fields.find("step") != nullptr) status.checkpoint = read<CheckpointStatus>(fields);
+  fields.read_object("request",
+                     [&](FieldReader& request) { status.checkpoint_request = read<CheckpointRequest>(request); });
+  fields.read_object("beforeSuspend",
+                     [&](FieldReader& request) { status.suspend_request = read<CheckpointRequest>(request); });
 }
 
 Condition read_condition(FieldReader& fields) {
@@ -211,35 +200,31 @@ Result<TrainingJobStatus> parse_status(const json& object) {
   fields.read("stepText", status.step_text);
   fields.read("restartCount", status.restart_count);
   fields.read("selector", status.selector);
-  fields.read_object("replicas", [&](FieldReader& counts) { status.replicas = read_replicas(counts); });
-  fields.read_object("progress", [&](FieldReader& progress) { status.progress = read_progress(progress); });
+  fields.read_object("replicas", [&](FieldReader& counts) { status.replicas = read<ReplicaCounts>(counts); });
+  fields.read_object("progress", [&](FieldReader& progress) { status.progress = read<Progress>(progress); });
   fields.read_object("checkpoint", [&](FieldReader& checkpoint) { read_checkpoints(checkpoint, status); });
-  fields.read_object("restarts", [&](FieldReader& restarts) {
-    restarts.read("application", status.restarts.application);
-    restarts.read("infrastructure", status.restarts.infrastructure);
-  });
+  fields.read_object("restarts", [&](FieldReader& restarts) { status.restarts = read<RestartCounts>(restarts); });
   fields.read("attemptsWithoutProgress", status.attempts_without_progress);
   fields.read("restartNotBefore", status.restart_not_before);
   fields.read("avoidedNodes", status.avoided_nodes);
   fields.read("workerImage", status.worker_image);
   fields.read("startTime", status.start_time);
   fields.read("completionTime", status.completion_time);
-  fields.read_list("attempts", [&](FieldReader& item) { status.attempts.push_back(read_attempt(item)); });
+  fields.read_list("attempts", [&](FieldReader& item) { status.attempts.push_back(read<AttemptRecord>(item)); });
   fields.read_list("conditions", [&](FieldReader& item) { status.conditions.push_back(read_condition(item)); });
   if (problem) return tl::unexpected{*problem};
   return status;
 }
 
 json to_json(const TrainingJobStatus& status) {
-  json object{
-      {"attempt", status.attempt},
-      {"attemptGeneration", status.attempt_generation},
-      {"formed", status.is_formed},
-      {"observedGeneration", status.observed_generation},
-      {"restartCount", status.restart_count},
-      {"replicas", to_json(status.replicas)},
-      {"restarts", {{"application", status.restarts.application}, {"infrastructure", status.restarts.infrastructure}}},
-      {"attemptsWithoutProgress", status.attempts_without_progress}};
+  json object{{"attempt", status.attempt},
+              {"attemptGeneration", status.attempt_generation},
+              {"formed", status.is_formed},
+              {"observedGeneration", status.observed_generation},
+              {"restartCount", status.restart_count},
+              {"replicas", to_json(status.replicas)},
+              {"restarts", to_json(status.restarts)},
+              {"attemptsWithoutProgress", status.attempts_without_progress}};
   if (status.phase != Phase::none) object["phase"] = to_string(status.phase);
   put(object, "reason", status.reason);
   put(object, "message", status.message);
