@@ -14,9 +14,6 @@
 namespace trainyard::storage {
 namespace {
 
-using fakes::Fault;
-using fakes::FaultProxy;
-using fakes::ProxiedRequest;
 using testing::HasSubstr;
 
 bool is_of_the_first(const ProxiedRequest& request) {

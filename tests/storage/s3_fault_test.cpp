@@ -13,11 +13,8 @@
 namespace trainyard::storage {
 namespace {
 
-using fakes::Fault;
-using fakes::FaultProxy;
 using fakes::http_reply;
-using fakes::ProxiedRequest;
-using Kind = fakes::Fault::Kind;
+using Kind = Fault::Kind;
 using testing::HasSubstr;
 
 struct FaultRow {

@@ -9,6 +9,10 @@
 
 namespace trainyard::storage {
 
+using fakes::Fault;
+using fakes::FaultProxy;
+using fakes::ProxiedRequest;
+
 /// An S3 server's refusal, as it comes over the wire.
 inline std::string s3_refusal(int status, const std::string& code, const std::string& headers = "") {
   return fakes::http_reply(
@@ -16,20 +20,20 @@ inline std::string s3_refusal(int status, const std::string& code, const std::st
       fmt::format("<?xml version=\"1.0\"?><Error><Code>{}</Code><Message>words</Message></Error>", code));
 }
 
-inline fakes::Fault refuse(int status, const std::string& code, const std::string& headers = "") {
-  return {fakes::Fault::Kind::reply, s3_refusal(status, code, headers), 0};
+inline Fault refuse(int status, const std::string& code, const std::string& headers = "") {
+  return {Fault::Kind::reply, s3_refusal(status, code, headers), 0};
 }
 
 /// The first `count` requests of `method` suffer `fault`.
-inline fakes::FaultProxy::Decide fail_first(int count, std::string method, fakes::Fault fault) {
-  return [count, method = std::move(method), fault = std::move(fault),
-          seen = 0](const fakes::ProxiedRequest& request) mutable {
-    return request.method == method && ++seen <= count ? fault : fakes::Fault{};
-  };
+inline FaultProxy::Decide fail_first(int count, std::string method, Fault fault) {
+  return
+      [count, method = std::move(method), fault = std::move(fault), seen = 0](const ProxiedRequest& request) mutable {
+        return request.method == method && ++seen <= count ? fault : Fault{};
+      };
 }
 
 /// All requests of `method` do.
-inline fakes::FaultProxy::Decide fail_all(std::string method, const fakes::Fault& fault) {
+inline FaultProxy::Decide fail_all(std::string method, const Fault& fault) {
   return fail_first(1'000'000, std::move(method), fault);
 }
 

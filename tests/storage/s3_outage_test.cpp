@@ -20,11 +20,8 @@
 namespace trainyard::storage {
 namespace {
 
-using fakes::Fault;
-using fakes::FaultProxy;
-using fakes::ProxiedRequest;
 using testing::HasSubstr;
-using Kind = fakes::Fault::Kind;
+using Kind = Fault::Kind;
 using std::chrono::steady_clock;
 
 class AnS3StoreInAnOutage : public S3Fixture {
