@@ -5,21 +5,16 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <random>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/clock.hpp"
-#include "local/selector.hpp"
+#include "local/object_table.hpp"
 #include "operator/kube/api.hpp"
 
 namespace trainyard::local {
-
-using nlohmann::json;
 
 /// What the server does to an object before it is stored: defaults and validation. Gets the object and the stored one
 /// that it replaces (null: it is created); gives the object to store, or ErrorKind::invalid with a sentence for the
@@ -67,48 +62,22 @@ class MemoryApi final : public kube::Api {
   void compact();
 
  private:
-  using Key = std::pair<std::string, std::string>;  // namespace, name
-  using Object = std::shared_ptr<const json>;
-  struct Change {
-    std::uint64_t version = 0;
-    Object before;  // null: created
-    Object after;   // null: deleted
-  };
-  struct Collection {
-    kube::ResourceType type;
-    std::map<Key, Object> objects;
-    std::deque<Change> history;
-    std::uint64_t forgotten_version = 0;  // Changes up to it are not in `history`.
-  };
   struct OpenList {
     std::deque<json> rest;
     std::string version;
   };
-  struct WatchCursor;
 
-  // All below need mutex_.
-  Collection& collection_of(const kube::ResourceType& type);
-  Result<Object> find(Collection& collection, const Key& key);
-  Result<json> replace(Collection& collection, std::string_view verb, const Key& key, const json& object);
-  Object store(Collection& collection, const Key& key, json object);
-  void erase(Collection& collection, const Key& key);
-  void record(Collection& collection, Change change);
-  void index_owners(const Collection& collection, const Key& key, const json& object, bool is_present);
-  void remove_gracefully(Collection& collection, const Key& key, std::optional<std::int64_t> grace_seconds);
-  void collect_dependents_of(const std::string& uid);
-  bool is_orphaned(const json& object) const;
-  Result<std::vector<kube::WatchEvent>> next_events(WatchCursor& cursor);
+  // Both need mutex_.
+  Result<json> replace(ObjectTable::Collection& collection, std::string_view verb, const ObjectTable::Key& key,
+                       const json& object);
   std::string make_uid();
 
   const Clock& clock_;
   const MemoryApiOptions options_;
   std::mutex mutex_;  // guards everything below
   std::condition_variable_any changed_;
-  std::map<std::string, Collection> collections_;  // by group/plural; never erased, so references stay good
-  std::map<std::string, OpenList> open_lists_;     // by continue token
-  std::map<std::string, std::set<std::pair<std::string, Key>>> dependents_;  // owner's UID -> collection and key
-  std::set<std::string> dead_owners_;  // UIDs of objects that went: what names one as its owner is collected on arrival
-  std::uint64_t version_ = 0;
+  ObjectTable objects_;
+  std::map<std::string, OpenList> open_lists_;  // by continue token
   std::uint64_t last_list_ = 0;
   std::mt19937_64 random_;
 };

@@ -22,6 +22,10 @@ std::string resource_name(const kube::ResourceType& type) {
   return type.group.empty() ? std::string{type.plural} : fmt::format("{}.{}", type.plural, type.group);
 }
 
+std::string api_version_of(const kube::ResourceType& type) {
+  return type.group.empty() ? std::string{type.version} : fmt::format("{}/{}", type.group, type.version);
+}
+
 bool has_status(const kube::ResourceType& type) {
   return type == kube::training_jobs || type == kube::pods || type == kube::services || type == kube::claims ||
          type == kube::nodes;

@@ -16,6 +16,8 @@ namespace trainyard::local {
 
 /// "trainingjobs.trainyard.dev", "pods": as the server names a kind in its sentences.
 [[nodiscard]] std::string resource_name(const kube::ResourceType& type);
+/// "trainyard.dev/v1alpha1", or "v1" of the core's kinds.
+[[nodiscard]] std::string api_version_of(const kube::ResourceType& type);
 
 /// Whether status is a subresource, which create and update then leave alone.
 [[nodiscard]] bool has_status(const kube::ResourceType& type);

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/clock.hpp"
+#include "operator/kube/api.hpp"
+
+namespace trainyard::local {
+
+using nlohmann::json;
+
+/// The objects of an API server in this process under one increasing version, what has become of them lately, and who
+/// owns whom: those whose last owner goes are removed with it. Used by one thread at a time.
+class ObjectTable {
+ public:
+  using Key = std::pair<std::string, std::string>;  ///< Namespace, name.
+  using Object = std::shared_ptr<const json>;
+  struct Change {
+    std::uint64_t version = 0;
+    Object before;  ///< Null: created.
+    Object after;   ///< Null: deleted.
+  };
+  struct Collection {
+    kube::ResourceType type;
+    std::map<Key, Object> objects;
+    std::deque<Change> history;
+    std::uint64_t forgotten_version = 0;  ///< Changes up to it are not in `history`.
+  };
+
+  /// `history_events_max`: of each collection. `on_change` is called for each change, and when history is forgotten.
+  ObjectTable(const Clock& clock, std::size_t history_events_max, std::function<void()> on_change)
+      : clock_{clock}, history_events_max_{history_events_max}, on_change_{std::move(on_change)} {}
+
+  /// Of the last change.
+  [[nodiscard]] std::uint64_t version() const { return version_; }
+  /// The reference stays good for as long as the table.
+  [[nodiscard]] Collection& collection_of(const kube::ResourceType& type);
+  [[nodiscard]] static Result<Object> find(const Collection& collection, const Key& key);
+
+  /// `object` as it is stored: with the next version.
+  Object store(Collection& collection, const Key& key, json object);
+  void erase(Collection& collection, const Key& key);
+  /// Marks the object as deleted; it goes at once where nothing holds it.
+  void remove_gracefully(Collection& collection, const Key& key, std::optional<std::int64_t> grace_seconds);
+  /// Whether it has owners, and all of them are gone.
+  [[nodiscard]] bool is_orphaned(const json& object) const;
+  void forget_history();
+
+ private:
+  void record(Collection& collection, Change change);
+  void index_owners(const Collection& collection, const Key& key, const json& object, bool is_present);
+  void collect_dependents_of(const std::string& uid);
+
+  const Clock& clock_;
+  const std::size_t history_events_max_;
+  const std::function<void()> on_change_;
+  std::map<std::string, Collection> collections_;  // by group/plural; never erased, so references stay good
+  std::map<std::string, std::set<std::pair<std::string, Key>>> dependents_;  // owner's UID -> collection and key
+  std::set<std::string> dead_owners_;  // UIDs of objects that went: what names one as its owner is collected on arrival
+  std::uint64_t version_ = 0;
+};
+
+}  // namespace trainyard::local
