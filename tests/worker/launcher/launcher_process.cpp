@@ -153,4 +153,9 @@ std::map<pid_t, char> LauncherProcess::children() const {
   return found;
 }
 
+nlohmann::json without_progress(nlohmann::json message) {
+  message.erase("progress");
+  return message;
+}
+
 }  // namespace trainyard::launcher

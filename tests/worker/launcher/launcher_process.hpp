@@ -64,4 +64,7 @@ class LauncherProcess {
   std::optional<int> exit_code_;
 };
 
+/// A termination message but for what the first rank reported last.
+[[nodiscard]] nlohmann::json without_progress(nlohmann::json message);
+
 }  // namespace trainyard::launcher

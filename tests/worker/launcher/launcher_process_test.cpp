@@ -42,11 +42,6 @@ json peer_lost(std::int64_t rank, std::int64_t culprit, int culprit_exit_code, c
           {"culprit", culprit},   {"message", message}, {"culpritExitCode", culprit_exit_code}};
 }
 
-json without_progress(json message) {
-  message.erase("progress");
-  return message;
-}
-
 TEST(Launcher, EndsWithItsRanksAndSaysSo) {
   const TestGroup group;
   LauncherProcess zero{group, 0, "echo rank $RANK of $WORLD_SIZE here"};
@@ -55,22 +50,6 @@ TEST(Launcher, EndsWithItsRanksAndSaysSo) {
   EXPECT_EQ(one.wait(), 0);
   EXPECT_TRUE(one.has_printed("rank 1 of 2 here"));
   EXPECT_EQ(one.termination_message(), (json{{"reason", "Completed"}, {"exitCode", 0}, {"rank", 1}, {"message", ""}}));
-}
-
-TEST(Launcher, WaitsForTheOthersToComeBeforeItLeaves) {
-  for (const std::int64_t first : {0, 1}) {
-    const TestGroup group;
-    LauncherProcess early{group, first, "echo done"};
-    ASSERT_TRUE(eventually([&] { return early.has_printed("rank ended"); }));
-    LauncherProcess late{group, 1 - first, "echo done"};
-    EXPECT_EQ(early.wait(), 0);
-    EXPECT_EQ(late.wait(), 0);
-  }
-  const TestGroup group;
-  LauncherProcess alone{group, 0, "echo done"};
-  ASSERT_TRUE(eventually([&] { return alone.has_printed("rank ended"); }));
-  alone.send_signal(SIGTERM);
-  EXPECT_EQ(alone.wait(), 0) << "asked to stop, it waits for nobody";
 }
 
 TEST(Launcher, GivesEachRankOfAPodItsPlace) {
@@ -126,17 +105,6 @@ TEST(Launcher, EndsTheGroupWhenARankIsKilled) {
               (json{{"reason", "Killed"}, {"exitCode", 137}, {"rank", victim}, {"message", message}}));
     EXPECT_EQ(without_progress(other.termination_message()), peer_lost(1 - victim, victim, 137, message));
   }
-}
-
-TEST(Launcher, TellsThoseWhoAreStillComingWhatBrokeTheGroup) {
-  const TestGroup group;
-  LauncherProcess zero{group, 0, "exit 3"};
-  ASSERT_TRUE(eventually([&] { return zero.has_printed("group failed"); }));
-  LauncherProcess one{group, 1, "exec $LINKED_RANK train", {{"TRAINYARD_RENDEZVOUS_SECONDS", "3"}}};
-  EXPECT_EQ(zero.wait(), 3);
-  // On a starved machine it comes too late to be told, and gives up at its own deadline.
-  const int exit_code = one.wait();
-  EXPECT_TRUE(exit_code == 90 || exit_code == 94) << exit_code;
 }
 
 TEST(Launcher, KillsProgramsThatKnowNothingOfItWithTheGroup) {
@@ -258,74 +226,6 @@ TEST(Launcher, ReapsOrphansAndLeavesNoChildBehind) {
   for (const auto& [pid, state] : children) EXPECT_TRUE(eventually([&, pid = pid] { return !is_running(pid); })) << pid;
 }
 
-TEST(Launcher, SaysWhoHasNotComeAndGivesUpAtTheDeadline) {
-  const TestGroup group{.world_size = 3, .variables = {{"TRAINYARD_RENDEZVOUS_SECONDS", "4"}}};
-  LauncherProcess zero{group, 0, "exec $LINKED_RANK train"};
-  LauncherProcess two{group, 2, "exec $LINKED_RANK train"};
-  EXPECT_EQ(zero.wait(), 94);
-  EXPECT_EQ(two.wait(), 94);
-  EXPECT_TRUE(zero.has_printed("waiting for the group  rank=0  waitingFor=rank 1 of 3 has not come ("))
-      << zero.output();
-  EXPECT_TRUE(two.has_printed("waiting for the group  rank=2  waitingFor=rank 1 of 3 has not come (")) << two.output();
-  const json message = without_progress(zero.termination_message());
-  EXPECT_EQ(message.at("reason"), "Rendezvous");
-  EXPECT_EQ(message.at("message"),
-            "the group did not come together in time: waiting for rank 1 of 3 has not come (4 s)");
-}
-
-TEST(Launcher, SaysAtOnceThatRank0IsNotThere) {
-  const TestGroup group{.world_size = 2, .variables = {{"TRAINYARD_RENDEZVOUS_SECONDS", "3"}}};
-  LauncherProcess refused{group, 1, "exec $LINKED_RANK train"};
-  LauncherProcess unresolved{group, 1, "exec $LINKED_RANK train", {{"MASTER_ADDR", "no-such-host.invalid"}}};
-  EXPECT_EQ(refused.wait(), 94);
-  EXPECT_TRUE(refused.has_printed("Connection refused")) << refused.output();
-  EXPECT_EQ(unresolved.wait(), 94);
-  EXPECT_TRUE(unresolved.has_printed("the name no-such-host.invalid does not resolve (")) << unresolved.output();
-  EXPECT_EQ(unresolved.termination_message().at("reason"), "Rendezvous");
-}
-
-TEST(Launcher, RefusesAnOlderAttemptByName) {
-  TestGroup group;
-  group.variables = {{"TRAINYARD_JOB_UID", "u"}, {"TRAINYARD_ATTEMPT", "2"}, {"TRAINYARD_STATUS_PORT", ""}};
-  const auto own_status = [] {
-    return std::map<std::string, std::string>{{"TRAINYARD_STATUS_PORT", std::to_string(free_port())}};
-  };
-  LauncherProcess zero{group, 0, "exec $LINKED_RANK train", own_status()};
-  auto old = own_status();
-  old["TRAINYARD_ATTEMPT"] = "1";
-  LauncherProcess stray{group, 1, "exec $LINKED_RANK train", old};
-  EXPECT_EQ(stray.wait(), 92);
-  EXPECT_EQ(
-      without_progress(stray.termination_message()).at("message"),
-      "this is attempt 1, but attempt 2 of the same job is running at 127.0.0.1:" + std::to_string(group.peer_port));
-  EXPECT_TRUE(
-      zero.has_printed("peer refused  error=rank 1 of job test (u), attempt 1 has come to job test (u), attempt 2"));
-  LauncherProcess one{group, 1, "exec $LINKED_RANK train", own_status()};
-  EXPECT_TRUE(eventually(
-      [&] { return zero.has_printed("linked rank is running") && one.has_printed("linked rank is running"); }));
-  one.send_signal(SIGTERM);
-  zero.send_signal(SIGTERM);
-  EXPECT_EQ(one.wait(), 91);
-  EXPECT_EQ(zero.wait(), 91);
-}
-
-TEST(Launcher, IsNotDisturbedByStrangersOnItsPort) {
-  const TestGroup group;
-  LauncherProcess zero{group, 0, "exec $LINKED_RANK train"};
-  httplib::Client stranger{"127.0.0.1", group.peer_port};
-  ASSERT_TRUE(eventually([&] {
-    const auto reply = stranger.Get("/");
-    return reply.error() != httplib::Error::Connection;
-  }));
-  LauncherProcess one{group, 1, "exec $LINKED_RANK train"};
-  ASSERT_TRUE(eventually(
-      [&] { return zero.has_printed("linked rank is running") && one.has_printed("linked rank is running"); }));
-  one.send_signal(SIGTERM);
-  zero.send_signal(SIGTERM);
-  EXPECT_EQ(one.wait(), 91);
-  EXPECT_EQ(zero.wait(), 91);
-}
-
 TEST(Launcher, SaysWhichPortIsInUse) {
   TestGroup group;
   const std::uint16_t status_port = free_port();
@@ -371,17 +271,6 @@ TEST(Launcher, ServesStatusAndMetricsOfItsFirstRank) {
   EXPECT_EQ(client.Get("/other")->status, 404);
   launcher.send_signal(SIGTERM);
   EXPECT_EQ(launcher.wait(), 91);
-}
-
-TEST(Launcher, SaysWhomItWaitsForInItsStatus) {
-  TestGroup group;
-  const std::uint16_t port = free_port();
-  LauncherProcess zero{group, 0, "exec $LINKED_RANK train", {{"TRAINYARD_STATUS_PORT", std::to_string(port)}}};
-  httplib::Client client{"127.0.0.1", port};
-  EXPECT_TRUE(eventually([&] {
-    const auto reply = client.Get("/status");
-    return reply && json::parse(reply->body).value("waitingFor", "").find("rank 1 of 2 has not come") == 0;
-  }));
 }
 
 TEST(Launcher, EndsWithOneSentenceWhenItCannotStart) {
