@@ -109,10 +109,12 @@ void Supervisor::on_verdict(const GroupFailure& verdict, Instant now) {
 
 void Supervisor::on_time(Instant now) {
   // Having slept ourselves (stopped, starved, suspended) we cannot tell who else did: everybody's silence starts
-  // afresh.
-  if (now - looked_ > settings_.alive_deadline / 2) {
+  // afresh, and the time counts for nobody's lack of progress.
+  const auto slept = now - looked_;
+  if (slept > settings_.alive_deadline / 2) {
     for (Rank& rank : ranks_) {
       if (rank.alive) rank.alive = now;
+      if (rank.beat) rank.beat = std::min(now, *rank.beat + slept);
     }
   }
   looked_ = now;

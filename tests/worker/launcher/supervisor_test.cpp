@@ -188,6 +188,23 @@ TEST(Supervisor, BlamesNobodyForTheTimeInWhichItSleptItself) {
   EXPECT_TRUE(supervisor.own_failure());
 }
 
+TEST(Supervisor, DoesNotCountTheTimeInWhichItSleptItselfAsTimeWithoutProgress) {
+  Supervisor supervisor{supervisor_settings(0, 1), group_start};
+  supervisor.on_message(0, at_step(120), group_start);
+  const auto live = [&](Instant from, Instant to) {
+    for (Instant now = from; now < to; now += 1s) {
+      supervisor.on_message(0, Alive{}, now);
+      supervisor.on_time(now);
+    }
+  };
+  live(group_start, group_start + 300s);
+  live(group_start + 3900s, group_start + 4199s);
+  EXPECT_EQ(supervisor.own_failure(), std::nullopt) << "not yet 600 s of its own have passed";
+  live(group_start + 4199s, group_start + 4203s);
+  ASSERT_TRUE(supervisor.own_failure());
+  EXPECT_EQ(supervisor.own_failure()->reason, "Hang");
+}
+
 TEST(Supervisor, ForwardsAStopAndEndsPreempted) {
   Supervisor supervisor{supervisor_settings(0, 2), group_start};
   supervisor.on_stop(group_start);
