@@ -67,7 +67,11 @@ std::optional<GroupFailure> Supervisor::failure_of_death(std::int64_t local_rank
   if (!rank.death) return std::nullopt;
   GroupFailure failure = failure_of(global(local_rank), *rank.death, rank.said);
   constexpr int terminated = 128 + SIGTERM;
-  if (has_grace_ended_) {
+  if (is_stop_urgent_) {
+    failure.exit_code = terminated;
+    failure.reason = "Terminated";
+    failure.message = fmt::format("rank {} was asked to stop twice, and was killed", global(local_rank));
+  } else if (has_grace_ended_) {
     failure.exit_code = terminated;
     failure.reason = "GraceExpired";
     failure.message = fmt::format("rank {} was asked to stop, had not ended {} later, and was killed",
@@ -81,7 +85,7 @@ std::optional<GroupFailure> Supervisor::failure_of_death(std::int64_t local_rank
 
 void Supervisor::on_stop(Instant now) {
   if (stop_asked_) {
-    has_grace_ended_ = true;
+    is_stop_urgent_ = true;
     kill_running();
     return;
   }

@@ -84,6 +84,7 @@ class Supervisor {
   std::vector<Action> actions_;
   Instant looked_;
   std::optional<Instant> stop_asked_;
+  bool is_stop_urgent_ = false;  ///< It was asked for twice.
   bool has_grace_ended_ = false;
   std::optional<Instant> lost_a_peer_;  ///< When a rank of ours first ended by peer_lost.
   std::optional<GroupFailure> own_failure_;

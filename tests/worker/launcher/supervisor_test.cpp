@@ -264,6 +264,11 @@ TEST(Supervisor, KillsAtOnceWhenAskedToStopTwice) {
   supervisor.on_stop(group_start);
   supervisor.on_stop(group_start + 1s);
   EXPECT_EQ(supervisor.take_actions(), (SupervisorActions{SendSignal{0, SIGTERM}, SendSignal{0, SIGKILL}}));
+  supervisor.on_death(0, {.signal = SIGKILL}, group_start + 1s);
+  EXPECT_EQ(supervisor.own_failure(), (GroupFailure{.culprit = 0,
+                                                    .exit_code = 143,
+                                                    .reason = "Terminated",
+                                                    .message = "rank 0 was asked to stop twice, and was killed"}));
 }
 
 TEST(Supervisor, SaysThatAProgramEndedByTheStopWithoutSaving) {
