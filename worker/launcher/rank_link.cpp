@@ -120,8 +120,9 @@ class LinkedRank final : public RankLink {
   bool receive() {
     std::string packet(rank_message_bytes_max, '\0');
     const ssize_t size = recv(socket_.get(), packet.data(), packet.size(), MSG_DONTWAIT);
-    if (size < 0) return errno == EAGAIN || errno == EINTR;
-    if (size == 0) {
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    // A launcher that ends with words of ours unread resets the connection.
+    if (size <= 0) {
       set_group_failure({.exit_code = contract::exit_failure,
                          .reason = "LauncherLost",
                          .message = "the launcher of this rank has ended",
