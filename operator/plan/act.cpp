@@ -46,7 +46,7 @@ void create_missing(const Observed& observed, const std::vector<Member>& members
 void plan_actions(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
   const resource::TrainingJobStatus& status = observed.job.status;
   if (status.phase == resource::Phase::suspending || status.phase == resource::Phase::suspended) {
-    const milliseconds left = time_left_to_save(observed, members, now);
+    const milliseconds left = time_left_to_save(draft.status, observed, members, now);
     if (left.count() == 0) return draft.act(delete_live_pods(observed));
     draft.act(clean_up_older_attempts(observed));
     return draft.look_again_in(left);

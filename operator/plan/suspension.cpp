@@ -67,7 +67,7 @@ bool decide_suspension(const Observed& observed, const std::vector<Member>& memb
     const bool any_runs = std::ranges::any_of(
         observed.pods, [&](const resource::Pod& pod) { return is_live(pod) && !is_on_lost_node(observed, pod); });
     if (any_runs) {
-      const bool is_waited_for = time_left_to_save(observed, members, now).count() > 0;
+      const bool is_waited_for = time_left_to_save(status, observed, members, now).count() > 0;
       status.message = bounded_text(suspending_words(status.suspend_request, is_waited_for));
       return false;
     }
@@ -99,11 +99,15 @@ bool decide_suspension(const Observed& observed, const std::vector<Member>& memb
   return true;
 }
 
-milliseconds time_left_to_save(const Observed& observed, const std::vector<Member>& members, Time now) {
-  const auto& request = observed.job.status.suspend_request;
-  if (!request || !request->time || request->state == RequestState::failed || !can_be_asked(members)) return {};
-  // One that is done ends by itself.
-  const bool is_heard = request->state == RequestState::done || is_taken(observed, request->id);
+milliseconds time_left_to_save(const resource::TrainingJobStatus& status, const Observed& observed,
+                               const std::vector<Member>& members, Time now) {
+  const auto& request = status.suspend_request;
+  if (status.phase != Phase::suspending || !request || !request->time || request->state == RequestState::failed)
+    return {};
+  // Who has saved ends by itself. Rank 0 may be seen to have ended before the others.
+  const bool is_done = request->state == RequestState::done;
+  if (!is_done && !can_be_asked(members)) return {};
+  const bool is_heard = is_done || is_taken(observed, request->id);
   const std::chrono::seconds limit =
       is_heard ? std::chrono::seconds{grace_seconds(observed.job.spec)} : suspend_answer_max;
   return std::max(milliseconds{0}, *request->time + limit - now);

@@ -117,11 +117,15 @@ class SavesBeforeItIsSuspended : public JobLife {
     return static_cast<std::size_t>(std::ranges::count_if(
         world.kubelet.pods(), [](const json& pod) { return pod.at("metadata").contains("deletionTimestamp"); }));
   }
-  void end_preempted() {
+  void end_rank_0_preempted() {
     world.end(1, 0, 91, R"({"exitCode": 91, "reason": "Preempted", "progress": {"step": 13,
         "checkpoint": {"step": 13, "uri": "s3://models/smoke/step-13/g-1"},
         "checkpointRequest": {"id": "suspend-2", "state": "Done", "step": 13, "uri": "s3://models/smoke/step-13/g-1"}}})");
-    world.end(1, 1, 91, R"({"exitCode": 91, "reason": "Preempted"})");
+  }
+  void end_rank_1_preempted() { world.end(1, 1, 91, R"({"exitCode": 91, "reason": "Preempted"})"); }
+  void end_preempted() {
+    end_rank_0_preempted();
+    end_rank_1_preempted();
   }
 };
 
@@ -149,6 +153,30 @@ TEST_F(SavesBeforeItIsSuspended, AndIsChargedNothingForTheRanksEnd) {
   world.edit({{"suspend", false}});
   ASSERT_TRUE(runs(2));
   EXPECT_EQ(world.status().restart_count, 0);
+}
+
+TEST_F(SavesBeforeItIsSuspended, AndLeavesTheOtherRanksToEndByThemselvesAfterRank0) {
+  train();
+  suspend();
+  report_request({.id = "suspend-2"});
+  world.pass(1s);
+  end_rank_0_preempted();
+  world.pass(5s);
+  EXPECT_EQ(leaving(), 0U);
+  end_rank_1_preempted();
+  ASSERT_TRUE(reaches(Phase::suspended));
+  EXPECT_EQ(leaving(), 0U);
+}
+
+TEST_F(SavesBeforeItIsSuspended, AndDeletesAPodThatDoesNotEndAfterRank0) {
+  train();
+  suspend();
+  report_request({.id = "suspend-2"});
+  end_rank_0_preempted();
+  world.pass(115s);
+  EXPECT_EQ(leaving(), 0U);
+  world.pass(10s);
+  EXPECT_EQ(leaving(), 1U);
 }
 
 TEST_F(SavesBeforeItIsSuspended, UnlessItIsToldBySignal) {
