@@ -1,20 +1,12 @@
 """Checkpoints on request: from the CLI or an annotation to the store, and before a job is suspended."""
 
 import json
-import os
 import re
-import subprocess
 
-from harness.cluster import REPOSITORY
 from harness.jobs import Job, a_job, an_actor_job, synthetic_training
+from harness.program import trainyard
 
-PROGRAM = REPOSITORY / "build" / os.environ.get("TRAINYARD_E2E_PRESET", "release") / "bin/trainyard"
 ANNOTATION = "trainyard.dev/checkpoint-request"
-
-
-def checkpoint(kube, *arguments: object) -> subprocess.CompletedProcess:
-    words = [str(PROGRAM), "checkpoint", *map(str, arguments), "-n", kube.namespace, "--kubeconfig", str(kube.kubeconfig)]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=180)
 
 
 def a_long_job(kube, s3, name: str) -> Job:
@@ -26,7 +18,7 @@ def a_long_job(kube, s3, name: str) -> Job:
 
 def test_a_checkpoint_is_saved_when_it_is_asked_for_and_training_goes_on(kube, s3):
     job = a_long_job(kube, s3, "asked")
-    asked = checkpoint(kube, "asked", "--timeout", "2m")
+    asked = trainyard(kube, "checkpoint", "asked", "--timeout", "2m", within=180)
     assert asked.returncode == 0, asked.stderr
     said = re.fullmatch(r"step (\d+) saved: s3://models/asked/step-\1/g-1\n", asked.stdout)
     assert said, asked.stdout
@@ -40,9 +32,9 @@ def test_a_checkpoint_is_saved_when_it_is_asked_for_and_training_goes_on(kube, s
 
 def test_a_request_that_cannot_be_met_is_refused_with_a_sentence(kube):
     Job.apply(kube, an_actor_job("own", "wait")).wait_for_phase("Running")
-    refused = checkpoint(kube, "own", "--timeout", "1m")
+    refused = trainyard(kube, "checkpoint", "own", "--timeout", "1m")
     assert (refused.returncode, refused.stderr) == (1, "error: no checkpoint was made: a container of your own does not take checkpoint requests\n")
-    unknown = checkpoint(kube, "nobody")
+    unknown = trainyard(kube, "checkpoint", "nobody")
     assert (unknown.returncode, unknown.stderr) == (1, f"error: there is no TrainingJob nobody in the namespace {kube.namespace}\n")
 
 
