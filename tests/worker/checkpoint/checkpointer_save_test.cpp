@@ -1,0 +1,168 @@
+// What a save does while training goes on, and when it cannot.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <latch>
+#include <memory>
+
+#include "tests/fakes/faulty_store.hpp"
+#include "tests/fakes/gate.hpp"
+#include "tests/fakes/memory_store.hpp"
+#include "tests/fakes/thread_group.hpp"
+#include "tests/worker/checkpoint/a_checkpointer.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+using testing::HasSubstr;
+
+// A store whose checkpoints' files wait at `gate`.
+std::unique_ptr<storage::Store> held_up(fakes::MemoryObjects& objects, fakes::Gate& gate) {
+  return std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects),
+      [&gate](std::string_view call, std::string_view key, storage::Pieces) -> std::optional<Error> {
+        if (call == "put" && key.starts_with(checkpoints_prefix)) gate.pass();
+        return std::nullopt;
+      });
+}
+
+TEST_F(ACheckpointer, RefusesOnAllRanksWhatOneRankCannotSave) {
+  fakes::ThreadGroup group{2};
+  group.run([&](dist::Communicator& communicator) {
+    State state = a_state(1);
+    const auto checkpointer = open(communicator);
+    ASSERT_TRUE(checkpointer->restore(state));
+    if (communicator.rank() == 1) state.entries[3].tensor = torch::eye(3).to_sparse();
+    const auto done = save(*checkpointer, state, 10);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().kind, ErrorKind::invalid);
+    EXPECT_THAT(done.error().message, HasSubstr("rank 1: type.BFloat16 cannot be saved"));
+  });
+}
+
+TEST_F(ACheckpointer, WritesTheStateAsItWasWhenTheSaveWasBegun) {
+  fakes::MemoryObjects objects;
+  for (const std::int64_t world_size : {1, 2}) {
+    objects.objects.clear();
+    fakes::Gate gate;
+    std::latch have_changed{world_size};
+    fakes::ThreadGroup group{world_size};
+    group.run([&](dist::Communicator& communicator) {
+      const auto checkpointer = open(held_up(objects, gate), communicator);
+      State state = a_state(1);
+      ASSERT_TRUE(checkpointer->restore(state));
+      checkpointer->begin_save(state, 10, {});
+      gate.wait_for_arrival();
+      EXPECT_TRUE(checkpointer->is_saving());
+      EXPECT_FALSE(checkpointer->take_outcome());
+      for (const Entry& entry : state.entries) entry.tensor.zero_();
+      have_changed.arrive_and_wait();
+      gate.open();
+      const auto outcome = checkpointer->take_outcome(std::chrono::minutes{1});
+      ASSERT_TRUE(outcome && outcome->saved && *outcome->saved);
+      EXPECT_EQ(outcome->step, 10);
+      EXPECT_FALSE(checkpointer->is_saving());
+      EXPECT_FALSE(checkpointer->take_outcome()) << "it is told once";
+    });
+    fakes::ThreadGroup again{world_size};
+    again.run([&](dist::Communicator& communicator) {
+      State state = a_state(2);
+      const auto found = open(std::make_unique<fakes::MemoryStore>(objects), communicator, 2)->restore(state);
+      ASSERT_TRUE(found) << found.error().message;
+      expect_equal(state, a_state(1));
+    });
+  }
+}
+
+TEST_F(ACheckpointer, FollowsAStateWhoseShapesChange) {
+  State state = a_state(1);
+  const auto first = open(single);
+  ASSERT_TRUE(first->restore(state));
+  std::int64_t step = 0;
+  for (const std::int64_t rows : {5056, 20, 1024}) {
+    state.entries.back().tensor = torch::randint(0, 256, {rows}, torch::kUInt8);
+    ASSERT_TRUE(save(*first, state, ++step));
+  }
+  State restored = a_state(2);
+  restored.entries.back().tensor = torch::zeros({1024}, torch::kUInt8);
+  ASSERT_TRUE(open(single, 2)->restore(restored));
+  expect_equal(restored, state);
+}
+
+TEST_F(ACheckpointer, LeavesOutAStateThatIsNotSoundOnAnyRankUnlessItIsTheLast) {
+  struct Row {
+    std::string_view name;
+    bool is_loss_finite;  // On rank 1.
+    bool is_weight_finite;
+    bool is_complete;
+    bool is_saved;
+  };
+  const Row rows[] = {
+      {"all is finite", true, true, false, true},
+      {"one rank's loss is not", false, true, false, false},
+      {"a weight is not", true, false, false, false},
+      {"nothing is, at the training's end", false, false, true, true},
+  };
+  for (const Row& row : rows) {
+    fakes::MemoryObjects objects;
+    fakes::ThreadGroup group{2};
+    group.run([&](dist::Communicator& communicator) {
+      const auto checkpointer = open(std::make_unique<fakes::MemoryStore>(objects), communicator);
+      State state;
+      // The last row of the large one is rank 1's to write, and to look at.
+      state.entries.push_back({"model.w", Placement::replicated, torch::ones({1024, 700}), true});
+      state.entries.push_back({"optimizer.w", Placement::replicated, torch::full({3}, INFINITY), false});
+      if (!row.is_weight_finite) state.entries[0].tensor[1023][699] = std::nan("");
+      ASSERT_TRUE(checkpointer->restore(state));
+      checkpointer->begin_save(
+          state, 10, {.is_complete = row.is_complete, .is_sound = row.is_loss_finite || communicator.rank() == 0});
+      const auto outcome = checkpointer->take_outcome(std::chrono::minutes{1});
+      ASSERT_TRUE(outcome && outcome->saved) << row.name;
+      EXPECT_EQ(outcome->saved->has_value(), row.is_saved) << row.name;
+    });
+  }
+}
+
+TEST_F(ACheckpointer, FailsOnAllRanksWhenOneCannotWriteAndSavesTheNext) {
+  fakes::MemoryObjects objects;
+  fakes::ThreadGroup group{2};
+  group.run([&](dist::Communicator& communicator) {
+    int failures_left = communicator.rank() == 1 ? 2 : 0;
+    const auto checkpointer =
+        open(std::make_unique<fakes::FaultyStore>(
+                 std::make_unique<fakes::MemoryStore>(objects),
+                 [&](std::string_view call, std::string_view, storage::Pieces) -> std::optional<Error> {
+                   if (call != "put" || failures_left == 0) return std::nullopt;
+                   --failures_left;
+                   return Error{ErrorKind::io, "no space left on device", std::nullopt};
+                 }),
+             communicator);
+    State state = a_state(1);
+    ASSERT_TRUE(checkpointer->restore(state));
+    for (const std::int64_t step : {10, 20}) {
+      const auto failed = save(*checkpointer, state, step);
+      ASSERT_FALSE(failed);
+      EXPECT_EQ(failed.error(), (Error{ErrorKind::io, "rank 1: no space left on device", std::nullopt}));
+    }
+    EXPECT_TRUE(save(*checkpointer, state, 30));
+  });
+}
+
+TEST_F(ACheckpointer, SaysThatTheRanksHaveLostEachOtherAndNotThatTheStorageFails) {
+  fakes::MemoryObjects objects;
+  fakes::ThreadGroup group{2};
+  group.run([&](dist::Communicator& communicator) {
+    const auto checkpointer = open(std::make_unique<fakes::MemoryStore>(objects), communicator);
+    State state = a_state(1);
+    ASSERT_TRUE(checkpointer->restore(state));
+    if (communicator.rank() == 1) return;
+    const auto failed = save(*checkpointer, state, 10);
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().kind, ErrorKind::cancelled);
+  });
+}
+
+}  // namespace
+}  // namespace trainyard::checkpoint
