@@ -9,6 +9,7 @@
 #include "storage/file_store.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
+#include "tests/worker/checkpoint/interchange/python.hpp"
 #include "worker/checkpoint/interchange/catalogue.hpp"
 #include "worker/checkpoint/interchange/export.hpp"
 #include "worker/checkpoint/interchange/import.hpp"
@@ -21,13 +22,8 @@ class PythonWrites : public testing::Test {
   const fakes::TemporaryFolder folder;
 
   void SetUp() override {
-    const std::string finds =
-        " -c 'import importlib.util as u; exit(u.find_spec(\"safetensors\") is None)' 2>/dev/null";
-    if (std::system((paths::torch_python() + finds).c_str()) != 0) {
-      if (std::getenv("CI") != nullptr) FAIL() << "Python's safetensors is missing: scripts/setup test installs it";
-      GTEST_SKIP() << "Python's safetensors is missing: scripts/setup test installs it";
-    }
-    run_python("import_oracle.py", folder.path());
+    need_safetensors();
+    if (!IsSkipped() && !HasFailure()) run_python("import_oracle.py", folder.path());
   }
 
   void run_python(const std::string& program, const std::string& arguments) {

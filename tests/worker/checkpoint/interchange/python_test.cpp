@@ -13,7 +13,7 @@
 #include "storage/posix.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
-#include "tests/skips.hpp"
+#include "tests/worker/checkpoint/interchange/python.hpp"
 #include "tests/worker/checkpoint/interchange/test_prefix.hpp"
 #include "worker/checkpoint/interchange/dtype.hpp"
 #include "worker/checkpoint/interchange/export.hpp"
@@ -52,13 +52,7 @@ class PythonReads : public testing::Test {
  protected:
   const fakes::TemporaryFolder folder;
 
-  void SetUp() override {
-    // safetensors comes with the full set of wheels, which `import torch` needs.
-    const std::string finds =
-        " -c 'import importlib.util as u; exit(u.find_spec(\"safetensors\") is None)' 2>/dev/null";
-    if (std::system((paths::torch_python() + finds).c_str()) != 0)
-      tests::cannot_run("Python's safetensors is missing: scripts/setup test installs it");
-  }
+  void SetUp() override { need_safetensors(); }
 
   /// The checkpoint of `state`, as `world_size` ranks save it; each rank's own are equal here.
   Manifest save(storage::Store& store, std::vector<Made>& state, std::int64_t world_size) {
