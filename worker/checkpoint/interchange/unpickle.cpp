@@ -29,7 +29,7 @@ constexpr std::size_t name_bytes_max = 1024;
 constexpr std::size_t dimensions_max = 64;
 constexpr std::size_t record_bytes_max = 64;
 constexpr std::size_t tensors_max = 300'000;
-constexpr std::size_t dicts_max = 1'000'000;
+constexpr std::size_t dicts_max = 100'000;
 
 // "torch.FloatStorage" and "torch.storage.FloatStorage" without what is in front.
 std::string_view class_of(std::string_view global) {

@@ -139,7 +139,7 @@ std::vector<WrongPickle> wrong_pickles() {
       {"strides_of_another_tensor", named(tensor({.strides = {1}})), corrupt, "w reaches beyond"},
       {"nesting", deep, invalid, "more than 32 deep"},
       {"a_circle", "}q\x01" + text("x") + "h\x01s", invalid, "more than 32 deep"},
-      {"very_many_dicts", wide, invalid, "more than 1000000 dicts"},
+      {"very_many_dicts", wide, invalid, "more than 100000 dicts"},
       {"an_item_without_a_dict", text("x") + text("y") + text("z") + "s", corrupt, "holds nothing of that kind"},
       {"a_key_without_a_value", "}(" + text("x") + "u", corrupt, "a key has no value"},
       {"an_empty_stack", "", corrupt, "takes what is not there"},
