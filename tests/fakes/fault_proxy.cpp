@@ -59,6 +59,16 @@ std::size_t content_length(std::string_view head) {
   return found == head.end() ? 0 : std::strtoull(&*found + name.size(), nullptr, 10);
 }
 
+// Whether the client waits to be told to send its body; the server is not asked about it.
+bool take_expectation(std::string& head) {
+  constexpr std::string_view line = "\r\nexpect: 100-continue";
+  const auto found = std::search(head.begin(), head.end(), line.begin(), line.end(),
+                                 [](unsigned char a, unsigned char b) { return std::tolower(a) == b; });
+  if (found == head.end()) return false;
+  head.erase(found, found + static_cast<std::ptrdiff_t>(line.size()));
+  return true;
+}
+
 }  // namespace
 
 std::string http_reply(int status, const std::string& headers, const std::string& body) {
@@ -136,8 +146,9 @@ class FaultProxy::Impl {
       if (text.size() > head_bytes_max || !receive(client, text)) return;
     }
     const std::size_t head_end = text.find("\r\n\r\n") + 4;
-    const std::string head = text.substr(0, head_end);
+    std::string head = text.substr(0, head_end);
     std::string body = text.substr(head_end);
+    if (take_expectation(head)) send_all(client, "HTTP/1.1 100 Continue\r\n\r\n");
     const Fault fault = ask(head);
     const std::size_t length = content_length(head);
     const std::size_t wanted = fault.kind == Fault::Kind::reset_request ? std::min(fault.bytes, length) : length;

@@ -1,18 +1,16 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/fakes/temporary_folder.hpp"
+#include "tests/storage/server_process.hpp"
 
 namespace trainyard::storage {
 
-/// A real S3 server (versitygw over a temporary folder) of a test's own, on a free port of the loopback address. It
-/// ends with the test, however that ends.
+/// A real S3 server, versitygw over a temporary folder, of a test's own.
 class Versitygw {
  public:
   static constexpr const char* access_key_id = "test-key";
@@ -27,11 +25,7 @@ class Versitygw {
   /// Nothing when it does not come up. `options`: more of the program's own, such as --cert.
   [[nodiscard]] static std::unique_ptr<Versitygw> start(const std::vector<std::string>& options = {});
 
-  Versitygw(const Versitygw&) = delete;
-  Versitygw& operator=(const Versitygw&) = delete;
-  ~Versitygw();
-
-  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] std::uint16_t port() const { return process_->port(); }
   /// "http://127.0.0.1:12345", for AWS_ENDPOINT_URL_S3.
   [[nodiscard]] std::string endpoint() const;
   void make_bucket(const std::string& name);
@@ -39,13 +33,10 @@ class Versitygw {
   void remove_bucket(const std::string& name);
 
  private:
-  Versitygw(std::uint16_t port, const std::vector<std::string>& options);
-  [[nodiscard]] bool comes_up();
-  [[nodiscard]] bool accepts() const;
+  explicit Versitygw(const std::vector<std::string>& options);
 
   fakes::TemporaryFolder folder_;
-  std::uint16_t port_;
-  pid_t pid_ = -1;
+  std::unique_ptr<ServerProcess> process_;  // Nothing when it did not come up.
 };
 
 }  // namespace trainyard::storage
