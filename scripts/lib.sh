@@ -1,10 +1,12 @@
 # Shared by the scripts of this folder: where things are kept, and how they speak.
 # shellcheck shell=bash disable=SC2034
 cache_home="${TRAINYARD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/trainyard}"
-# Named after what the tools are built from; Python's wheels are no part of that.
-tools_home="$cache_home/tools-$({ sed '/^# Beside torch/d; /^WHEELS_/d' "${BASH_SOURCE[0]%/*}/versions.env"; cat "${BASH_SOURCE[0]%/*}"/../tests/cluster/tools/{go.mod,coredns/main.go}; } | cksum | cut -d' ' -f1)"
+# Named after what the tools are built from; what PyPI and npm offer is no part of that.
+tools_home="$cache_home/tools-$({ sed '/^# Beside torch/d; /^WHEELS_/d; /^NPM_/d' "${BASH_SOURCE[0]%/*}/versions.env"; cat "${BASH_SOURCE[0]%/*}"/../tests/cluster/tools/{go.mod,coredns/main.go}; } | cksum | cut -d' ' -f1)"
 torch_home="$cache_home/torch-$(. "${BASH_SOURCE[0]%/*}/versions.env" && echo "$TORCH_VERSION")"
 bench_home="$cache_home/bench-$(. "${BASH_SOURCE[0]%/*}/versions.env" && cksum <<<"$WHEELS_BENCH" | cut -d' ' -f1)"
+arrow_home="$cache_home/arrow-$(. "${BASH_SOURCE[0]%/*}/versions.env" && echo "${WHEELS_ARROW##*=}")"
+azurite_home="$cache_home/azurite-$(. "${BASH_SOURCE[0]%/*}/versions.env" && cksum <<<"$NPM_AZURITE" | cut -d' ' -f1)"
 
 say() { printf '\033[1m== %s\033[0m\n' "$*" >&2; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }

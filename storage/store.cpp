@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "storage/arrow_module.hpp"
 #include "storage/command_store.hpp"
 #include "storage/environment.hpp"
 #include "storage/file_store.hpp"
@@ -21,6 +22,13 @@ Result<std::unique_ptr<Store>> open_store(std::string_view text, const S3Options
     WebTuning tuning;
     tuning.http.ca_bundle = first_of(process_environment(), {"AWS_CA_BUNDLE"});
     return std::make_unique<WebStore>(std::move(*uri), std::move(tuning));
+  }
+  if (uri->scheme == Scheme::gs || uri->scheme == Scheme::az) {
+    auto store = load_arrow_module(program_folder()).and_then([&](const ArrowModule* module) {
+      return module->open(*uri, process_environment(), {});
+    });
+    if (!store) return fail(to_string(*uri), store.error());
+    return store;
   }
   return make_s3_config(*uri, s3, process_environment()).map([](S3Config config) -> std::unique_ptr<Store> {
     S3Tuning tuning;

@@ -71,9 +71,10 @@ struct S3Options {
   std::string sse_kms_key_id;  ///< With aws:kms and aws:kms:dsse. Empty: the account's own.
 };
 
-/// A store for `uri`: file:///folder, s3://bucket/prefix, command:/program?folder=/folder, or https://host/folder to
-/// read only. Nothing is contacted yet. Credentials are looked for where the AWS SDKs do, at the first request.
-/// ErrorKind::invalid for another scheme or a relative path, naming what would have been right.
+/// A store for `uri`: file:///folder, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix,
+/// command:/program?folder=/folder, or https://host/folder to read only. Nothing is contacted yet. Credentials are
+/// looked for where each cloud's own clients do, at the first request. ErrorKind::invalid for another scheme or a
+/// relative path, naming what would have been right, and for gs and az where the module that knows them is missing.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store(std::string_view uri, const S3Options& s3 = {});
 
 /// put() of one text.

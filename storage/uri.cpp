@@ -11,8 +11,15 @@ namespace trainyard::storage {
 namespace {
 
 constexpr std::string_view file_scheme = "file://";
-constexpr std::string_view s3_scheme = "s3://";
 constexpr std::string_view command_scheme = "command:";
+
+struct BucketScheme {
+  std::string_view begin;
+  Scheme scheme;
+  std::string_view place;  // What the cloud calls it.
+};
+constexpr BucketScheme bucket_schemes[] = {
+    {"s3://", Scheme::s3, "bucket"}, {"gs://", Scheme::gs, "bucket"}, {"az://", Scheme::az, "container"}};
 
 std::string_view without_slashes(std::string_view text) {
   while (text.starts_with('/')) text.remove_prefix(1);
@@ -43,19 +50,20 @@ Result<Uri> parse_file_uri(std::string_view text) {
   return Uri{.scheme = Scheme::file, .bucket = {}, .path = fmt::format("/{}", folder)};
 }
 
-Result<Uri> parse_s3_uri(std::string_view text) {
-  const std::string_view rest = text.substr(s3_scheme.size());
+Result<Uri> parse_bucket_uri(std::string_view text, const BucketScheme& kind) {
+  const std::string_view rest = text.substr(kind.begin.size());
   const std::size_t slash = rest.find('/');
   const std::string_view bucket = rest.substr(0, slash);
   if (!is_bucket_name(bucket)) {
-    return fail(ErrorKind::invalid, fmt::format("{} names no bucket: write s3://bucket/prefix", text));
+    return fail(ErrorKind::invalid,
+                fmt::format("{} names no {}: write {}{}/prefix", text, kind.place, kind.begin, kind.place));
   }
   const std::string_view prefix =
       slash == std::string_view::npos ? std::string_view{} : without_slashes(rest.substr(slash));
   if (!prefix.empty()) {
     if (auto good = check_key(prefix); !good) return fail(text, good.error());
   }
-  return Uri{.scheme = Scheme::s3, .bucket = std::string{bucket}, .path = std::string{prefix}};
+  return Uri{.scheme = kind.scheme, .bucket = std::string{bucket}, .path = std::string{prefix}};
 }
 
 Result<Uri> parse_web_uri(std::string_view text) {
@@ -105,19 +113,25 @@ Result<Uri> parse_command_uri(std::string_view text) {
 
 Result<Uri> parse_uri(std::string_view text) {
   if (text.starts_with(file_scheme)) return parse_file_uri(text);
-  if (text.starts_with(s3_scheme)) return parse_s3_uri(text);
+  for (const BucketScheme& kind : bucket_schemes) {
+    if (text.starts_with(kind.begin)) return parse_bucket_uri(text, kind);
+  }
   if (text.starts_with("https://") || text.starts_with("http://")) return parse_web_uri(text);
   if (text.starts_with(command_scheme)) return parse_command_uri(text);
   return fail(ErrorKind::invalid, fmt::format("'{}' is not a storage URI: write file:///absolute/folder, "
-                                              "s3://bucket/prefix, command:/program?folder=/absolute/folder, or "
-                                              "https://host/folder to read only",
+                                              "s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, "
+                                              "command:/program?folder=/absolute/folder, or https://host/folder to "
+                                              "read only",
                                               text));
 }
 
 std::string to_string(const Uri& uri) {
   if (uri.scheme == Scheme::file) return fmt::format("file://{}", uri.path);
   if (uri.scheme == Scheme::command) return fmt::format("command:{}?folder={}", uri.program, uri.path);
-  const std::string place = uri.scheme == Scheme::web ? uri.origin : fmt::format("s3://{}", uri.bucket);
+  std::string place = uri.origin;
+  for (const BucketScheme& kind : bucket_schemes) {
+    if (uri.scheme == kind.scheme) place = fmt::format("{}{}", kind.begin, uri.bucket);
+  }
   return uri.path.empty() ? place : fmt::format("{}/{}", place, uri.path);
 }
 

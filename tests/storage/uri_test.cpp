@@ -14,6 +14,8 @@ TEST(ParseUri, ReadsFoldersAndBuckets) {
             (Uri{.scheme = Scheme::file, .bucket = "", .path = "/home/me/.cache/x"}));
   EXPECT_EQ(parse_uri("s3://models"), (Uri{.scheme = Scheme::s3, .bucket = "models", .path = ""}));
   EXPECT_EQ(parse_uri("s3://models/a/b/"), (Uri{.scheme = Scheme::s3, .bucket = "models", .path = "a/b"}));
+  EXPECT_EQ(parse_uri("gs://models/a/b/"), (Uri{.scheme = Scheme::gs, .bucket = "models", .path = "a/b"}));
+  EXPECT_EQ(parse_uri("az://models/a"), (Uri{.scheme = Scheme::az, .bucket = "models", .path = "a"}));
   EXPECT_EQ(parse_uri("command:/opt/send?folder=/mnt/run 1/"),
             (Uri{.scheme = Scheme::command, .bucket = "", .path = "/mnt/run 1", .origin = "", .program = "/opt/send"}));
   EXPECT_EQ(parse_uri("command:///opt/send?folder=/mnt/x"), parse_uri("command:/opt/send?folder=/mnt/x"));
@@ -24,8 +26,8 @@ TEST(ParseUri, ReadsFoldersAndBuckets) {
 }
 
 TEST(ParseUri, GivesBackWhatToStringWrote) {
-  for (const char* text :
-       {"file:///a/b", "s3://bucket", "s3://bucket/a/b", "https://a/b", "http://a:1", "command:/a/b?folder=/c/d"}) {
+  for (const char* text : {"file:///a/b", "s3://bucket", "s3://bucket/a/b", "gs://bucket/a", "az://container/a",
+                           "https://a/b", "http://a:1", "command:/a/b?folder=/c/d"}) {
     EXPECT_EQ(to_string(parse_uri(text).value()), text);
   }
 }
@@ -38,7 +40,10 @@ TEST(ParseUri, RefusesTheRestAndSaysWhatWouldBeRight) {
   const Row rows[] = {
       {"", "command:/program?folder=/absolute/folder, or https://host/folder"},
       {"/tmp/x", "command:/program?folder=/absolute/folder, or https://host/folder"},
-      {"gs://bucket/x", "command:/program?folder=/absolute/folder, or https://host/folder"},
+      {"abfs://container/x", "s3://bucket/prefix, gs://bucket/prefix, az://container/prefix"},
+      {"gs://", "gs://bucket/prefix"},
+      {"az:///x", "az://container/prefix"},
+      {"az://container@account.blob.core.windows.net/x", "az://container/prefix"},
       {"file://relative/folder", "with three slashes"},
       {"file:///", "the root folder"},
       {"file:///a/../../etc", "'..'"},

@@ -114,5 +114,13 @@ TEST_F(CheckpointsProgram, CredentialsAreAskedForAndNeverShown) {
   EXPECT_THAT(refused.err, testing::Not(HasSubstr("hush")));
 }
 
+// A copy of the program alone has no module beside it.
+TEST_F(CheckpointsProgram, AUriThatNeedsTheMissingModuleSaysSo) {
+  const Outcome missing = run("cp $T alone && ./alone checkpoints ls gs://models/run");
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err,
+              HasSubstr("gs://models/run: gs:// and az:// need libtrainyard_arrow.so, which is neither in"));
+}
+
 }  // namespace
 }  // namespace trainyard::cli

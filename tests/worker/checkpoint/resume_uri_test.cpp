@@ -56,7 +56,7 @@ TEST_F(ResumeUri, NamesAFolderOfCheckpointsOrOneOfThem) {
 }
 
 TEST_F(ResumeUri, IsTriedAsTheCheckpointsPlaceIs) {
-  const auto opened = open("job", "gs://models/x");
+  const auto opened = open("job", "abfs://models/x");
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().kind, ErrorKind::invalid);
   State state = state_of(0);
