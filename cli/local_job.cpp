@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -47,6 +48,22 @@ Result<void> fit_gpus(json& spec, const std::vector<std::string>& gpus, std::vec
   return {};
 }
 
+/// Google's clients want a file, which a Secret becomes only where there are mounts.
+void use_own_google_credentials(json& spec, std::vector<std::string>& notes) {
+  const auto secret = "/checkpoint/credentialsSecret"_json_pointer;
+  const json::json_pointer uris[] = {"/checkpoint/uri"_json_pointer, "/checkpoint/resume"_json_pointer,
+                                     "/training/data/uri"_json_pointer, "/training/model/weights"_json_pointer};
+  const bool is_googles = std::ranges::any_of(uris, [&](const json::json_pointer& uri) {
+    return spec.contains(uri) && spec[uri].get<std::string>().starts_with("gs://");
+  });
+  if (!spec.contains(secret) || !is_googles) return;
+  notes.push_back(
+      fmt::format("The Secret {} (spec.checkpoint.credentialsSecret) is not used here: gs:// is reached with "
+                  "this machine's own credentials, such as the file GOOGLE_APPLICATION_CREDENTIALS.",
+                  spec[secret].get<std::string>()));
+  spec["checkpoint"].erase("credentialsSecret");
+}
+
 }  // namespace
 
 Result<LocalJob> adapt_to_machine(json job, const ClaimFolders& folders, const std::vector<std::string>& gpus,
@@ -60,6 +77,7 @@ Result<LocalJob> adapt_to_machine(json job, const ClaimFolders& folders, const s
     adapted.notes.emplace_back("The job is suspended (spec.suspend) and runs here all the same.");
     spec["suspend"] = false;
   }
+  use_own_google_credentials(spec, adapted.notes);
   if (spec.contains("training") && !spec.contains("checkpoint")) {
     adapted.object = with_checkpoint_folder(std::move(adapted.object), checkpoint_folder);
   }

@@ -52,9 +52,12 @@ inline constexpr std::string_view env_grace_seconds =
 inline constexpr std::string_view env_termination_log =
     "TRAINYARD_TERMINATION_LOG";  ///< Where the termination message goes; default below.
 
-// Credentials and S3 settings reach the worker as the AWS SDKs' standard variables (AWS_ACCESS_KEY_ID,
-// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL_S3), from `checkpoint.credentialsSecret` by
-// envFrom.
+// Credentials and S3 settings reach the worker as the clouds' own standard variables (AWS_ACCESS_KEY_ID,
+// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL_S3; AZURE_STORAGE_...), from
+// `checkpoint.credentialsSecret` by envFrom. Google's clients want a file: with a gs:// URI the Secret is mounted.
+inline constexpr std::string_view google_credentials_folder = "/var/run/secrets/trainyard/google";
+inline constexpr std::string_view google_credentials_variable = "GOOGLE_APPLICATION_CREDENTIALS";
+inline constexpr std::string_view google_credentials_file = "credentials.json";  ///< The Secret's key.
 
 inline constexpr std::uint16_t default_master_port = 29500;
 inline constexpr std::uint16_t default_store_port = 29501;

@@ -1,8 +1,12 @@
 #include "operator/plan/pod.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
+#include <vector>
 
 #include "common/contract.hpp"
 #include "operator/plan/containers.hpp"
@@ -69,6 +73,28 @@ json merge_environment(const json& user, const Environment& ours) {
   return environment;
 }
 
+bool has_uri_of(const resource::TrainingJobSpec& spec, std::string_view scheme) {
+  std::vector<std::string_view> uris;
+  if (spec.checkpoint) uris = {spec.checkpoint->uri, spec.checkpoint->resume_uri};
+  if (spec.training) uris.insert(uris.end(), {spec.training->data.uri, spec.training->model.weights});
+  return std::ranges::any_of(uris, [&](std::string_view uri) { return uri.starts_with(scheme); });
+}
+
+std::string credentials_secret(const resource::TrainingJobSpec& spec) {
+  return spec.checkpoint ? spec.checkpoint->credentials_secret : "";
+}
+
+/// The Secret where Google's clients need it, which take credentials from a file only; else empty.
+std::string google_credentials_secret(const resource::TrainingJobSpec& spec) {
+  return has_uri_of(spec, "gs://") ? credentials_secret(spec) : "";
+}
+
+/// The Secret where its keys become variables; else empty.
+std::string variables_secret(const resource::TrainingJobSpec& spec) {
+  const bool is_googles_alone = has_uri_of(spec, "gs://") && !has_uri_of(spec, "s3://") && !has_uri_of(spec, "az://");
+  return is_googles_alone ? "" : credentials_secret(spec);
+}
+
 /// What a user may override.
 void add_default_environment(json& environment, const resource::TrainingJobSpec& spec) {
   const auto add = [&](const char* name, const std::string& value) {
@@ -80,6 +106,10 @@ void add_default_environment(json& environment, const resource::TrainingJobSpec&
   if (spec.checkpoint) {
     add("AWS_REGION", spec.checkpoint->s3.region);
     add("AWS_ENDPOINT_URL_S3", spec.checkpoint->s3.endpoint);
+  }
+  if (!google_credentials_secret(spec).empty()) {
+    add(contract::google_credentials_variable.data(),
+        fmt::format("{}/{}", contract::google_credentials_folder, contract::google_credentials_file));
   }
 }
 
@@ -93,8 +123,8 @@ void complete_worker(json& worker, const resource::TrainingJob& job, std::int64_
   }
   worker["env"] = merge_environment(worker.value("env", json::array()), ours);
   add_default_environment(worker["env"], spec);
-  if (spec.checkpoint && !spec.checkpoint->credentials_secret.empty()) {
-    worker["envFrom"].push_back({{"secretRef", {{"name", spec.checkpoint->credentials_secret}}}});
+  if (const std::string secret = variables_secret(spec); !secret.empty()) {
+    worker["envFrom"].push_back({{"secretRef", {{"name", secret}}}});
   }
   set_default(worker, "terminationMessagePolicy", "FallbackToLogsOnError");
   add_devices(worker, spec.gpus_per_pod);
@@ -119,6 +149,9 @@ json build_pod(const resource::TrainingJob& job, std::int64_t rank, const Cluste
   add_shared_memory(pod_spec, worker);
   if (spec.training && !spec.training->data.volume_claim.empty()) {
     add_data_claim(pod_spec, worker, spec.training->data.volume_claim);
+  }
+  if (const std::string secret = google_credentials_secret(spec); !secret.empty()) {
+    add_google_credentials(pod_spec, worker, secret);
   }
   if (needs_worker_image(spec)) {
     for (const std::string& secret : settings.image_pull_secrets) {

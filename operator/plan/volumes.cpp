@@ -34,4 +34,11 @@ void add_data_claim(json& pod_spec, json& worker, const std::string& claim) {
       {{"name", "trainyard-data"}, {"mountPath", contract::data_mount_path}, {"readOnly", true}});
 }
 
+void add_google_credentials(json& pod_spec, json& worker, const std::string& secret) {
+  if (has_mount_at(worker, contract::google_credentials_folder)) return;
+  pod_spec["volumes"].push_back({{"name", "trainyard-credentials"}, {"secret", {{"secretName", secret}}}});
+  worker["volumeMounts"].push_back(
+      {{"name", "trainyard-credentials"}, {"mountPath", contract::google_credentials_folder}, {"readOnly", true}});
+}
+
 }  // namespace trainyard::plan

@@ -12,4 +12,7 @@ void add_shared_memory(nlohmann::json& pod_spec, nlohmann::json& worker);
 /// Mounts the claim read-only at contract::data_mount_path.
 void add_data_claim(nlohmann::json& pod_spec, nlohmann::json& worker, const std::string& claim);
 
+/// Mounts the Secret's keys as files at contract::google_credentials_folder.
+void add_google_credentials(nlohmann::json& pod_spec, nlohmann::json& worker, const std::string& secret);
+
 }  // namespace trainyard::plan

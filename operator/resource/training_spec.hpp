@@ -106,7 +106,7 @@ struct KeepSpec {
 };
 
 struct CheckpointSpec {
-  std::string uri;  ///< file:///..., s3://bucket/prefix or command:...
+  std::string uri;  ///< file:///..., s3://bucket/prefix (or gs, or az) or command:...
   Every every;      ///< Nothing set: each epoch's end. A last one is always made at the end and on SIGTERM.
   WhenBusy when_busy = WhenBusy::skip;
   KeepSpec keep;

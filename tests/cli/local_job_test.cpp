@@ -68,6 +68,22 @@ TEST(AdaptToMachine, RunsASuspendedJobAndSaysSo) {
   EXPECT_THAT(adapted->notes, testing::ElementsAre("The job is suspended (spec.suspend) and runs here all the same."));
 }
 
+TEST(AdaptToMachine, ReachesGooglesStorageWithTheMachinesOwnCredentials) {
+  json job = a_job(training);
+  job["spec"]["gpusPerPod"] = 0;
+  job["spec"]["checkpoint"] = {{"uri", "gs://b/p"}, {"credentialsSecret", "gcs"}};
+  const auto adapted = adapt_to_machine(job, {}, {}, "/c");
+  EXPECT_EQ(adapted->object["spec"]["checkpoint"], (json{{"uri", "gs://b/p"}}));
+  EXPECT_THAT(adapted->notes, testing::ElementsAre(HasSubstr("The Secret gcs")));
+  EXPECT_TRUE(check_can_run(adapted->object, {.worker_program = "/bin/true"}));
+
+  job["spec"]["checkpoint"] = {{"uri", "s3://b/p"}, {"resume", "gs://b/p"}, {"credentialsSecret", "both"}};
+  EXPECT_THAT(adapt_to_machine(job, {}, {}, "/c")->notes, testing::ElementsAre(HasSubstr("The Secret both")));
+
+  job["spec"]["checkpoint"] = {{"uri", "az://b/p"}, {"credentialsSecret", "gcs"}};
+  EXPECT_EQ(adapt_to_machine(job, {}, {}, "/c")->object["spec"]["checkpoint"]["credentialsSecret"], "gcs");
+}
+
 TEST(CheckCanRun, NamesTheSecretAndTheFlagThatGivesIt) {
   json job = a_job(training);
   job["spec"]["checkpoint"] = {{"uri", "s3://b/p"}, {"credentialsSecret", "s3-credentials"}};

@@ -209,6 +209,44 @@ TEST(BuildPod, PassesCredentialsAndS3SettingsAsTheSdksExpectThem) {
   const auto environment = environment_of(worker);
   EXPECT_EQ(environment.at("AWS_REGION"), "eu-north-1");
   EXPECT_EQ(environment.at("AWS_ENDPOINT_URL_S3"), "https://s3.example.com");
+
+  const json azure = worker_of(pod_of(a_job().checkpoint("az://models/x"), 0, [](resource::TrainingJob& job) {
+    job.spec.checkpoint->credentials_secret = "azure-credentials";
+  }));
+  EXPECT_EQ(azure.at("envFrom"), json::parse(R"([{"secretRef": {"name": "azure-credentials"}}])"));
+}
+
+TEST(BuildPod, MountsTheSecretWhereGooglesClientsWantAFile) {
+  const json pod = pod_of(a_job().checkpoint("gs://models/x"), 0, [](resource::TrainingJob& job) {
+    job.spec.checkpoint->credentials_secret = "gcs-credentials";
+  });
+  EXPECT_FALSE(worker_of(pod).contains("envFrom"));
+  EXPECT_EQ(pod.at("spec").at("volumes").back(),
+            json::parse(R"({"name": "trainyard-credentials", "secret": {"secretName": "gcs-credentials"}})"));
+  EXPECT_EQ(worker_of(pod).at("volumeMounts").back(),
+            json::parse(R"({"name": "trainyard-credentials", "mountPath": "/var/run/secrets/trainyard/google",
+                            "readOnly": true})"));
+  EXPECT_EQ(environment_of(worker_of(pod)).at("GOOGLE_APPLICATION_CREDENTIALS"),
+            "/var/run/secrets/trainyard/google/credentials.json");
+
+  // Of two clouds in one job each gets the Secret as its clients want it.
+  const json both = pod_of(a_job().checkpoint("s3://models/x"), 0, [](resource::TrainingJob& job) {
+    job.spec.checkpoint->resume_uri = "gs://models/earlier";
+    job.spec.checkpoint->credentials_secret = "two-clouds";
+  });
+  EXPECT_EQ(worker_of(both).at("envFrom"), json::parse(R"([{"secretRef": {"name": "two-clouds"}}])"));
+  EXPECT_EQ(both.at("spec").at("volumes").back().at("secret"), json::parse(R"({"secretName": "two-clouds"})"));
+
+  const json data = pod_of(a_job().checkpoint("file:///checkpoints"), 0, [](resource::TrainingJob& job) {
+    job.spec.training.emplace().model.weights = "gs://models/resnet50.safetensors";
+    job.spec.checkpoint->credentials_secret = "gcs-credentials";
+  });
+  EXPECT_FALSE(worker_of(data).contains("envFrom"));
+  EXPECT_TRUE(environment_of(worker_of(data)).contains("GOOGLE_APPLICATION_CREDENTIALS"));
+
+  const json without = pod_of(a_job().checkpoint("gs://models/x"));
+  EXPECT_FALSE(environment_of(worker_of(without)).contains("GOOGLE_APPLICATION_CREDENTIALS"));
+  EXPECT_EQ(without.at("spec").at("volumes").size(), 1);
 }
 
 TEST(BuildPod, KeepsOffLostNodesInEveryTermOfTheUsersAffinity) {
