@@ -72,11 +72,18 @@ class CollectTest(unittest.TestCase):
 
 class ProgramsTest(unittest.TestCase):
     def test_every_image_has_a_list(self) -> None:
-        for words, names in ((["operator"], ["trainyard-operator"]),
-                             (["worker"], ["trainyard-worker", "trainyard-rank", "trainyard-store"]),
-                             (["worker", "cuda"],
-                              ["trainyard-worker", "trainyard-rank", "trainyard-store", "libtrainyard_cuda.so"])):
-            self.assertEqual(run(SOURCE / "docker/programs", *words).stdout.split(), names)
+        worker = ["trainyard-worker", "trainyard-rank", "trainyard-store"]
+        with tempfile.TemporaryDirectory() as cache:
+            def listed(*words: str) -> list[str]:
+                return run("env", f"TRAINYARD_CACHE={cache}", SOURCE / "docker/programs", *words).stdout.split()
+
+            self.assertEqual(listed("operator"), ["trainyard-operator"])
+            self.assertEqual(listed("worker"), worker)
+            self.assertEqual(listed("worker", "cuda"), [*worker, "libtrainyard_cuda.so"])
+            home = run("bash", "-c", f"TRAINYARD_CACHE={cache}; . {SOURCE}/scripts/lib.sh; echo $arrow_home").stdout.strip()
+            pathlib.Path(home).mkdir()
+            (pathlib.Path(home) / ".installed").touch()
+            self.assertEqual(listed("worker"), [*worker, "libtrainyard_arrow.so"])
         self.assertEqual(run(SOURCE / "docker/programs", "operator", "cuda").returncode, 2)
 
 
