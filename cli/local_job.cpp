@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "cli/uri_fields.hpp"
 #include "operator/plan/containers.hpp"
 #include "operator/plan/pod.hpp"
 #include "operator/resource/training_job.hpp"
@@ -51,10 +52,8 @@ Result<void> fit_gpus(json& spec, const std::vector<std::string>& gpus, std::vec
 /// Google's clients want a file, which a Secret becomes only where there are mounts.
 void use_own_google_credentials(json& spec, std::vector<std::string>& notes) {
   const auto secret = "/checkpoint/credentialsSecret"_json_pointer;
-  const json::json_pointer uris[] = {"/checkpoint/uri"_json_pointer, "/checkpoint/resume"_json_pointer,
-                                     "/training/data/uri"_json_pointer, "/training/model/weights"_json_pointer};
-  const bool is_googles = std::ranges::any_of(uris, [&](const json::json_pointer& uri) {
-    return spec.contains(uri) && spec[uri].get<std::string>().starts_with("gs://");
+  const bool is_googles = std::ranges::any_of(uri_fields, [&](std::string_view field) {
+    return spec.value(json::json_pointer{std::string{field}}, "").starts_with("gs://");
   });
   if (!spec.contains(secret) || !is_googles) return;
   notes.push_back(

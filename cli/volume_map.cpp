@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/uri_fields.hpp"
 #include "common/contract.hpp"
 
 namespace trainyard::cli {
@@ -138,10 +139,7 @@ Result<json> with_claim_folders(json job, const ClaimFolders& folders) {
     for (json& container : spec.at(containers)) {
       if (spec.at(containers).size() > 1 && container.value("name", "") != contract::worker_container) continue;
       const auto mounts = move_mounts(container, *by_volume);
-      follow_uri(spec, "/checkpoint/uri"_json_pointer, mounts);
-      follow_uri(spec, "/checkpoint/resume"_json_pointer, mounts);
-      follow_uri(spec, "/training/data/uri"_json_pointer, mounts);
-      follow_uri(spec, "/training/model/weights"_json_pointer, mounts);
+      for (const std::string_view field : uri_fields) follow_uri(spec, json::json_pointer{std::string{field}}, mounts);
       if (const std::string path = is_data_mounted ? spec.at(data).value("path", "") : ""; path.starts_with('/'))
         spec.at(data)["path"] = follow(normal(path), mounts);
     }

@@ -151,7 +151,7 @@ Result<std::vector<ObjectInfo>> parse_listing(std::string_view text) {
     object.key = line.substr(digits + 1);
     objects.push_back(std::move(object));
   }
-  std::sort(objects.begin(), objects.end(), [](const ObjectInfo& a, const ObjectInfo& b) { return a.key < b.key; });
+  std::ranges::sort(objects, {}, &ObjectInfo::key);
   return objects;
 }
 

@@ -156,7 +156,7 @@ Result<std::vector<ObjectInfo>> FileStore::list(std::string_view prefix) {
   if (auto added = add_files_below(folder_, folder, below); !added) return tl::unexpected(added.error());
   std::vector<ObjectInfo>& found = below.objects;
   std::erase_if(found, [&](const ObjectInfo& object) { return !object.key.starts_with(prefix); });
-  std::sort(found.begin(), found.end(), [](const ObjectInfo& a, const ObjectInfo& b) { return a.key < b.key; });
+  std::ranges::sort(found, {}, &ObjectInfo::key);
   return std::move(found);
 }
 

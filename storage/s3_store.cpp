@@ -183,7 +183,7 @@ Result<std::vector<ObjectInfo>> S3Store::list(std::string_view prefix) {
                   fmt::format("{}: the server says that there are more objects, and not how to ask for them", doing));
     }
     if (page->is_last) {
-      std::sort(objects.begin(), objects.end(), [](const ObjectInfo& a, const ObjectInfo& b) { return a.key < b.key; });
+      std::ranges::sort(objects, {}, &ObjectInfo::key);
       return objects;
     }
   }

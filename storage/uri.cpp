@@ -135,4 +135,8 @@ std::string to_string(const Uri& uri) {
   return uri.path.empty() ? place : fmt::format("{}/{}", place, uri.path);
 }
 
+Error read_only(std::string_view uri) {
+  return {ErrorKind::invalid, fmt::format("{} can only be read: name an s3:// or file:// folder to write to", uri), {}};
+}
+
 }  // namespace trainyard::storage

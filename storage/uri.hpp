@@ -28,4 +28,7 @@ struct Uri {
 /// The text that parse_uri() reads back.
 [[nodiscard]] std::string to_string(const Uri& uri);
 
+/// Whoever would write to `uri`, of Scheme::web, gets this.
+[[nodiscard]] Error read_only(std::string_view uri);
+
 }  // namespace trainyard::storage

@@ -58,22 +58,16 @@ HttpRequest WebStore::request(std::string method, std::string_view key) const {
           .follows_redirects = true};
 }
 
-Error WebStore::read_only() const {
-  return {ErrorKind::invalid,
-          fmt::format("{} can only be read: name an s3:// or file:// folder to write to", uri_of("")),
-          {}};
-}
-
 Result<void> WebStore::probe() {
   return read_index("").map([](const auto&) {});
 }
 
 Result<void> WebStore::put(std::string_view, Pieces, const PutOptions&) {
-  return tl::unexpected(read_only());
+  return tl::unexpected(read_only(uri_of("")));
 }
 
 Result<void> WebStore::remove(std::string_view) {
-  return tl::unexpected(read_only());
+  return tl::unexpected(read_only(uri_of("")));
 }
 
 Result<std::vector<std::byte>> WebStore::get(std::string_view key) {
@@ -153,8 +147,7 @@ Result<std::vector<ObjectInfo>> parse_index(std::string_view text) {
     if (auto good = check_key(line); !good) return tl::unexpected(good.error());
     objects.push_back({.key = std::string{line}, .bytes = 0});
   }
-  const auto by_key = [](const ObjectInfo& a, const ObjectInfo& b) { return a.key < b.key; };
-  std::sort(objects.begin(), objects.end(), by_key);
+  std::ranges::sort(objects, {}, &ObjectInfo::key);
   objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
   return objects;
 }

@@ -42,7 +42,6 @@ class WebStore final : public Store {
  private:
   [[nodiscard]] Result<std::vector<ObjectInfo>> read_index(std::string_view prefix);
   [[nodiscard]] HttpRequest request(std::string method, std::string_view key) const;
-  [[nodiscard]] Error read_only() const;
 
   const Uri uri_;
   const WebTuning tuning_;

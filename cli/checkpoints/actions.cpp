@@ -21,6 +21,7 @@
 #include "worker/checkpoint/interchange/fetch.hpp"
 #include "worker/checkpoint/interchange/import.hpp"
 #include "worker/checkpoint/interchange/removal.hpp"
+#include "worker/checkpoint/interchange/safetensors_file.hpp"
 #include "worker/checkpoint/interchange/tensor_file.hpp"
 #include "worker/checkpoint/interchange/verify.hpp"
 
@@ -82,7 +83,7 @@ Result<void> write_export(const Opened& opened, const Manifest& manifest, const 
   auto file = checkpoint::NewFile::create(options.target, options.is_forced);
   if (!file) return tl::unexpected(file.error());
   checkpoint::DataStream data{*opened.store, manifest};
-  const bool is_safetensors = options.target.ends_with(".safetensors");
+  const bool is_safetensors = options.target.ends_with(checkpoint::safetensors_ending);
   auto written = is_safetensors ? write_safetensors(data, manifest, *plan, *file) : write_torch(data, *plan, *file);
   return written.and_then([&] { return file->commit(); });
 }
@@ -110,9 +111,7 @@ Result<std::unique_ptr<storage::Store>> open_to_import(const CheckpointsOptions&
         ErrorKind::invalid,
         fmt::format("{} is one checkpoint's own: name the folder or prefix that it is to lie under", options.uri));
   const auto parsed = storage::parse_uri(options.uri);
-  if (parsed && parsed->scheme == storage::Scheme::web)
-    return fail(ErrorKind::invalid,
-                fmt::format("{} can only be read: name an s3:// or file:// folder to write to", options.uri));
+  if (parsed && parsed->scheme == storage::Scheme::web) return tl::unexpected(storage::read_only(options.uri));
   auto store = storage::open_store(options.uri, options.s3);
   if (!store) return store;
   return std::make_unique<StoppableStore>(std::move(*store), options.is_stopped);
@@ -200,7 +199,7 @@ int get_checkpoint(const CheckpointsOptions& options, const Streams& streams) {
 }
 
 int export_checkpoint(const CheckpointsOptions& options, const Streams& streams) {
-  if (!options.target.ends_with(".safetensors") && !options.target.ends_with(".pt")) {
+  if (!options.target.ends_with(checkpoint::safetensors_ending) && !options.target.ends_with(".pt")) {
     streams.err << "error: " << options.target << " says no format: name it FILE.safetensors or FILE.pt\n";
     return exit_usage;
   }

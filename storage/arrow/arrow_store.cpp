@@ -42,10 +42,6 @@ HttpTuning knocking(const ArrowTuning& tuning, std::string ca_bundle) {
           .ca_bundle = std::move(ca_bundle)};
 }
 
-bool by_key(const ObjectInfo& a, const ObjectInfo& b) {
-  return a.key < b.key;
-}
-
 }  // namespace
 
 ArrowStore::ArrowStore(Uri uri, ArrowCloud cloud, ArrowTuning tuning)
@@ -255,7 +251,7 @@ Result<std::vector<ObjectInfo>> ArrowStore::files_below(const std::string& doing
       ObjectInfo object{.key = file.path().substr(root_bytes), .bytes = static_cast<std::uint64_t>(file.size())};
       if (object.key.starts_with(prefix)) objects.push_back(std::move(object));
     }
-    std::sort(objects.begin(), objects.end(), by_key);
+    std::ranges::sort(objects, {}, &ObjectInfo::key);
     return objects;
   });
 }

@@ -198,6 +198,21 @@ void PrintTo(const Story& story, std::ostream* stream) {
   *stream << story.name;
 }
 
+void expect_sound(Simulation& simulation) {
+  EXPECT_EQ(simulation.twins(), std::vector<std::string>{}) << "a pod was made twice in one attempt";
+  EXPECT_EQ(simulation.live_pods(), std::vector<std::string>{}) << "a pod was left behind";
+  EXPECT_LE(simulation.events().size(), 6U);
+  EXPECT_TRUE(simulation.is_at_rest()) << "the plan's actions do not run out";
+}
+
+Outcome outcome_undisturbed(const Story& story, std::int64_t* calls) {
+  Simulation simulation;
+  story.tell(simulation);
+  expect_sound(simulation);
+  if (calls != nullptr) *calls = simulation.faulty.calls();
+  return outcome_of(simulation);
+}
+
 void PrintTo(const Outcome& outcome, std::ostream* stream) {
   *stream << fmt::format(
       "{} ({}), attempt {}, {} restarts ({} application, {} infrastructure), records [{}], conditions [{}], "

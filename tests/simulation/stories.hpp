@@ -35,6 +35,10 @@ struct Outcome {
 };
 
 [[nodiscard]] Outcome outcome_of(Simulation& simulation);
+/// What must hold of every story, however it was disturbed.
+void expect_sound(Simulation& simulation);
+/// Tells `story` once; `calls` gets the number of API calls that this took.
+[[nodiscard]] Outcome outcome_undisturbed(const Story& story, std::int64_t* calls = nullptr);
 void PrintTo(const Outcome& outcome, std::ostream* stream);
 
 }  // namespace trainyard::simulation

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "worker/checkpoint/core/entry.hpp"
 #include "worker/strategy/model_agreement.hpp"
 #include "worker/train/named_tensors.hpp"
 
@@ -20,9 +21,10 @@ RandomState::RandomState(torch::Device device) {
   generators_.push_back(at::globalContext().defaultGenerator(torch::kCPU));
   if (device.is_cuda()) generators_.push_back(at::globalContext().defaultGenerator(device));
   for (const at::Generator& generator : generators_) {
-    entries_.push_back({.name = fmt::format("rng.{}", generator.device().is_cpu() ? "cpu" : "cuda"),
-                        .placement = Placement::per_rank,
-                        .tensor = generator.get_state().clone()});
+    entries_.push_back(
+        {.name = fmt::format("{}{}", checkpoint::random_prefix, generator.device().is_cpu() ? "cpu" : "cuda"),
+         .placement = Placement::per_rank,
+         .tensor = generator.get_state().clone()});
   }
 }
 
@@ -44,17 +46,20 @@ void RandomState::write() const {
 checkpoint::State make_state(const Module& module, Optimizer& optimizer, const RandomState& random) {
   checkpoint::State state;
   for (const auto& [name, tensor] : named_parameters(module)) {
-    state.entries.push_back({.name = "model." + name,
+    state.entries.push_back({.name = fmt::format("{}{}", checkpoint::model_prefix, name),
                              .placement = Placement::replicated,
                              .tensor = tensor.detach(),
                              .must_be_finite = tensor.is_floating_point()});
   }
   for (const auto& [name, tensor] : named_buffers(module)) {
-    state.entries.push_back({.name = "model." + name, .placement = Placement::rank0, .tensor = tensor.detach()});
+    state.entries.push_back({.name = fmt::format("{}{}", checkpoint::model_prefix, name),
+                             .placement = Placement::rank0,
+                             .tensor = tensor.detach()});
   }
   for (const auto& [name, tensor] : optimizer.state()) {
-    state.entries.push_back(
-        {.name = "optimizer." + name, .placement = Placement::replicated, .tensor = tensor.detach()});
+    state.entries.push_back({.name = fmt::format("{}{}", checkpoint::optimizer_prefix, name),
+                             .placement = Placement::replicated,
+                             .tensor = tensor.detach()});
   }
   state.entries.insert(state.entries.end(), random.entries().begin(), random.entries().end());
   return state;

@@ -5,9 +5,15 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trainyard::checkpoint {
+
+// What the names of a training's entries begin with. Behind model_prefix stands the tensor's name in a state dict.
+inline constexpr std::string_view model_prefix = "model.";
+inline constexpr std::string_view optimizer_prefix = "optimizer.";
+inline constexpr std::string_view random_prefix = "rng.";
 
 /// Where an entry's bytes live, which decides who writes them and who reads them.
 enum class Placement {

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
+
+#include "worker/checkpoint/core/entry.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
 
-// As the trainer names all that it saves.
-constexpr std::array entry_prefixes = {model_prefix, std::string_view{"optimizer."}, std::string_view{"rng."}};
+constexpr std::array entry_prefixes = {model_prefix, optimizer_prefix, random_prefix};
 
 bool has_entry_prefix(const std::string& name) {
   return std::any_of(entry_prefixes.begin(), entry_prefixes.end(),

@@ -3,13 +3,9 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace trainyard::checkpoint {
-
-/// What the entries of a model's own tensors begin with: its name in a state dict stands behind.
-inline constexpr std::string_view model_prefix = "model.";
 
 /// The entries that tensors of these names in a file are; nothing for those that are no model's. Names of a state dict
 /// get model_prefix in front. Where all names have it, or stand beside those of optimizers and random generators, as

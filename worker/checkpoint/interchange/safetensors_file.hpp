@@ -11,6 +11,9 @@
 /// Reading of safetensors files that others wrote. Source: https://huggingface.co/docs/safetensors (format).
 namespace trainyard::checkpoint {
 
+/// How the files are named.
+inline constexpr std::string_view safetensors_ending = ".safetensors";
+
 /// The file begins with a number of this many bytes, which is that of the header behind it.
 inline constexpr std::uint64_t safetensors_length_bytes = 8;
 

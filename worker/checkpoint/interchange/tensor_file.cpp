@@ -11,7 +11,6 @@
 namespace trainyard::checkpoint {
 namespace {
 
-constexpr std::string_view safetensors_ending = ".safetensors";
 // All of these are torch.save's.
 constexpr std::array torch_endings = {std::string_view{".pt"}, std::string_view{".pth"}, std::string_view{".bin"}};
 

@@ -18,7 +18,6 @@
 namespace trainyard::checkpoint {
 namespace {
 
-constexpr std::string_view weights_file_ending = ".safetensors";
 constexpr std::size_t differences_max = 5;
 // Neighbours up to this are read together, since one more request costs more than their bytes.
 constexpr std::uint64_t weights_read_bytes_max = std::uint64_t{32} << 20;
@@ -185,7 +184,7 @@ Result<LoadedWeights> load_from_file(storage::Store& store, const WeightsPlace& 
 
 WeightsPlace parse_weights_place(std::string_view uri) {
   const std::size_t slash = uri.rfind('/');
-  if (uri.ends_with(weights_file_ending) && slash != std::string_view::npos) {
+  if (uri.ends_with(safetensors_ending) && slash != std::string_view::npos) {
     return {.prefix_uri = std::string{uri.substr(0, slash)},
             .file = std::string{uri.substr(slash + 1)},
             .id = std::nullopt};
