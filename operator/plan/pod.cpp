@@ -1,171 +1,55 @@
 #include "operator/plan/pod.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <string_view>
-#include <vector>
 
 #include "common/contract.hpp"
-#include "operator/plan/containers.hpp"
 #include "operator/plan/devices.hpp"
 #include "operator/plan/names.hpp"
-#include "operator/plan/node_affinity.hpp"
-#include "operator/plan/owned_object.hpp"
 #include "operator/plan/rank_environment.hpp"
 #include "operator/plan/request_token.hpp"
-#include "operator/plan/security.hpp"
 #include "operator/plan/spec_hash.hpp"
 #include "operator/plan/volumes.hpp"
+#include "operator/plan/worker_pod.hpp"
 
 namespace trainyard::plan {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kubernetes_grace_seconds = 30;
-
-/// Keeps what is there.
-void set_default(json& object, const char* field, json value) {
-  if (!object.contains(field)) object[field] = std::move(value);
-}
-
 json build_metadata(const resource::TrainingJob& job, std::int64_t rank) {
-  const json user = job.spec.pod_template.value("metadata", json::object());
-  json metadata = owned_metadata(job, pod_name(job, job.status.attempt, rank));
-  json labels = user.value("labels", json::object());
-  labels.update(metadata.at("labels"));
-  labels[std::string{contract::label_attempt}] = std::to_string(job.status.attempt);
-  labels[std::string{contract::label_rank}] = std::to_string(rank);
-  metadata["labels"] = std::move(labels);
-  json annotations = user.value("annotations", json::object());
-  annotations[std::string{spec_hash_annotation}] = spec_hash(job.spec);
-  // A mesh's proxy breaks the ranks' own protocols and outlives the worker.
-  set_default(annotations, "sidecar.istio.io/inject", "false");
-  metadata["annotations"] = std::move(annotations);
+  json metadata = worker_metadata(job, pod_name(job, job.status.attempt, rank));
+  metadata["labels"][std::string{contract::label_attempt}] = std::to_string(job.status.attempt);
+  metadata["labels"][std::string{contract::label_rank}] = std::to_string(rank);
+  metadata["annotations"][std::string{spec_hash_annotation}] = spec_hash(job.spec);
   return metadata;
 }
 
-json& choose_worker(json& pod_spec) {
-  json& containers = pod_spec["containers"];
-  if (!containers.is_array() || containers.empty()) {
-    containers = json::array({{{"name", contract::worker_container}}});
-  }
-  const auto named = std::ranges::find_if(
-      containers, [](const json& container) { return container.value("name", "") == contract::worker_container; });
-  return named != containers.end() ? *named : containers.front();
-}
-
-/// Ours come first, so that `$(RANK)` in the user's own variables finds them; a user's variable of one of our names is
-/// dropped, because the last of two equal names would win.
-json merge_environment(const json& user, const Environment& ours) {
-  json environment = json::array();
-  std::set<std::string> names;
-  for (const auto& [name, value] : ours) {
-    environment.push_back({{"name", name}, {"value", value}});
-    names.insert(name);
-  }
-  for (const json& variable : user) {
-    if (names.insert(variable.value("name", "")).second) environment.push_back(variable);
-  }
-  return environment;
-}
-
-bool has_uri_of(const resource::TrainingJobSpec& spec, std::string_view scheme) {
-  std::vector<std::string_view> uris;
-  if (spec.checkpoint) uris = {spec.checkpoint->uri, spec.checkpoint->resume_uri};
-  if (spec.training) uris.insert(uris.end(), {spec.training->data.uri, spec.training->model.weights});
-  return std::ranges::any_of(uris, [&](std::string_view uri) { return uri.starts_with(scheme); });
-}
-
-std::string credentials_secret(const resource::TrainingJobSpec& spec) {
-  return spec.checkpoint ? spec.checkpoint->credentials_secret : "";
-}
-
-/// The Secret where Google's clients need it, which take credentials from a file only; else empty.
-std::string google_credentials_secret(const resource::TrainingJobSpec& spec) {
-  return has_uri_of(spec, "gs://") ? credentials_secret(spec) : "";
-}
-
-/// The Secret where its keys become variables; else empty.
-std::string variables_secret(const resource::TrainingJobSpec& spec) {
-  const bool is_googles_alone = has_uri_of(spec, "gs://") && !has_uri_of(spec, "s3://") && !has_uri_of(spec, "az://");
-  return is_googles_alone ? "" : credentials_secret(spec);
-}
-
-/// What a user may override.
-void add_default_environment(json& environment, const resource::TrainingJobSpec& spec) {
-  const auto add = [&](const char* name, const std::string& value) {
-    const bool is_set =
-        std::ranges::any_of(environment, [&](const json& set) { return set.value("name", "") == name; });
-    if (!is_set && !value.empty()) environment.push_back({{"name", name}, {"value", value}});
-  };
-  add("PYTHONUNBUFFERED", "1");  // Otherwise the last lines of a killed Python process are lost.
-  if (spec.checkpoint) {
-    add("AWS_REGION", spec.checkpoint->s3.region);
-    add("AWS_ENDPOINT_URL_S3", spec.checkpoint->s3.endpoint);
-  }
-  if (!google_credentials_secret(spec).empty()) {
-    add(contract::google_credentials_variable.data(),
-        fmt::format("{}/{}", contract::google_credentials_folder, contract::google_credentials_file));
-  }
-}
-
-void complete_worker(json& worker, const resource::TrainingJob& job, std::int64_t rank, const ClusterTraits& traits,
-                     const Settings& settings) {
-  const resource::TrainingJobSpec& spec = job.spec;
-  if (needs_worker_image(spec)) worker["image"] = job.status.worker_image;
-  Environment ours = rank_environment(job, job.status.replicas.desired, rank, grace_seconds(spec), traits);
-  if (takes_requests(spec) && !settings.request_key.empty()) {
+Environment environment_of(const resource::TrainingJob& job, std::int64_t rank, const ClusterTraits& traits,
+                           const Settings& settings) {
+  Environment ours = rank_environment(job, job.status.replicas.desired, rank, grace_seconds(job.spec), traits);
+  if (takes_requests(job.spec) && !settings.request_key.empty()) {
     ours.emplace_back(contract::env_request_token, request_token(settings.request_key, job, rank));
   }
-  worker["env"] = merge_environment(worker.value("env", json::array()), ours);
-  add_default_environment(worker["env"], spec);
-  if (const std::string secret = variables_secret(spec); !secret.empty()) {
-    worker["envFrom"].push_back({{"secretRef", {{"name", secret}}}});
-  }
-  set_default(worker, "terminationMessagePolicy", "FallbackToLogsOnError");
-  add_devices(worker, spec.gpus_per_pod);
+  return ours;
 }
 
 }  // namespace
-
-std::int64_t grace_seconds(const resource::TrainingJobSpec& spec) {
-  const json pod_spec = spec.pod_template.value("spec", json::object());
-  if (pod_spec.contains("terminationGracePeriodSeconds")) {
-    return pod_spec.at("terminationGracePeriodSeconds").get<std::int64_t>();
-  }
-  return spec.checkpoint ? contract::grace_seconds_with_checkpoint : kubernetes_grace_seconds;
-}
 
 json build_pod(const resource::TrainingJob& job, std::int64_t rank, const ClusterTraits& traits,
                const Settings& settings) {
   const resource::TrainingJobSpec& spec = job.spec;
   json pod_spec = spec.pod_template.value("spec", json::object());
   json& worker = choose_worker(pod_spec);
-  complete_worker(worker, job, rank, traits, settings);
+  complete_worker(worker, spec, job.status.worker_image, environment_of(job, rank, traits, settings));
+  add_devices(worker, spec.gpus_per_pod);
   add_shared_memory(pod_spec, worker);
   if (spec.training && !spec.training->data.volume_claim.empty()) {
     add_data_claim(pod_spec, worker, spec.training->data.volume_claim);
   }
-  if (const std::string secret = google_credentials_secret(spec); !secret.empty()) {
-    add_google_credentials(pod_spec, worker, secret);
-  }
-  if (needs_worker_image(spec)) {
-    for (const std::string& secret : settings.image_pull_secrets) {
-      pod_spec["imagePullSecrets"].push_back({{"name", secret}});
-    }
-  }
-  pod_spec["restartPolicy"] = "Never";
+  add_credentials(pod_spec, worker, spec);
   pod_spec["hostname"] = pod_name(job, job.status.attempt, rank);
   pod_spec["subdomain"] = service_name(job);
-  pod_spec["terminationGracePeriodSeconds"] = grace_seconds(spec);
-  set_default(pod_spec, "enableServiceLinks", false);
-  add_security_defaults(pod_spec);
-  add_node_loss_tolerations(pod_spec);
-  avoid_nodes(pod_spec, job.status.avoided_nodes);
+  complete_pod(pod_spec, job, settings);
   return {
       {"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", build_metadata(job, rank)}, {"spec", std::move(pod_spec)}};
 }

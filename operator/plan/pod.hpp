@@ -9,10 +9,6 @@
 
 namespace trainyard::plan {
 
-/// terminationGracePeriodSeconds of the job's pods: the template's, else 120 where there is a checkpoint to save,
-/// else 30.
-[[nodiscard]] std::int64_t grace_seconds(const resource::TrainingJobSpec& spec);
-
 /// The pod of `rank` in the attempt that `job.status` records: the template, and what a member of the group needs
 /// besides. The template must be without fault (containers.hpp).
 [[nodiscard]] nlohmann::json build_pod(const resource::TrainingJob& job, std::int64_t rank, const ClusterTraits& traits,

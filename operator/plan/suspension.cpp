@@ -9,8 +9,8 @@
 #include "operator/plan/bounded_text.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/conditions.hpp"
-#include "operator/plan/pod.hpp"
 #include "operator/plan/transition.hpp"
+#include "operator/plan/worker_pod.hpp"
 
 namespace trainyard::plan {
 namespace {
