@@ -59,6 +59,13 @@ inline constexpr std::string_view google_credentials_folder = "/var/run/secrets/
 inline constexpr std::string_view google_credentials_variable = "GOOGLE_APPLICATION_CREDENTIALS";
 inline constexpr std::string_view google_credentials_file = "credentials.json";  ///< The Secret's key.
 
+// A pod that removes a deleted job's checkpoints runs this program with this one argument. Of the variables above it
+// has TRAINYARD_JOB, TRAINYARD_NAMESPACE, TRAINYARD_JOB_UID, TRAINYARD_SPEC (with "checkpoint" alone) and
+// TRAINYARD_ATTEMPT: one more than the job's last attempt, so that it fences what may still run of that one. It ends
+// with 0 when nothing of the job is left, and with 93 when another try cannot help.
+inline constexpr std::string_view worker_program = "trainyard-worker";
+inline constexpr std::string_view clean_up_command = "clean-up";
+
 inline constexpr std::uint16_t default_master_port = 29500;
 inline constexpr std::uint16_t default_store_port = 29501;
 inline constexpr std::uint16_t default_peer_port = 29502;

@@ -72,7 +72,7 @@ class CollectTest(unittest.TestCase):
 
 class ProgramsTest(unittest.TestCase):
     def test_every_image_has_a_list(self) -> None:
-        worker = ["trainyard-worker", "trainyard-rank", "trainyard-store"]
+        worker = ["trainyard-worker", "trainyard-rank", "trainyard-store", "trainyard-clean-up"]
         with tempfile.TemporaryDirectory() as cache:
             def listed(*words: str) -> list[str]:
                 return run("env", f"TRAINYARD_CACHE={cache}", SOURCE / "docker/programs", *words).stdout.split()

@@ -7,6 +7,7 @@
 
 #include "worker/checkpoint/core/agreement.hpp"
 #include "worker/checkpoint/core/place.hpp"
+#include "worker/checkpoint/core/store_options.hpp"
 #include "worker/checkpoint/host_state.hpp"
 #include "worker/checkpoint/staging.hpp"
 #include "worker/dist/torch_error.hpp"
@@ -22,14 +23,6 @@ Keep keep_of(const resource::KeepSpec& spec) {
                          .count = spec.best->count};
   }
   return keep;
-}
-
-storage::S3Options options_of(const resource::S3Spec& spec) {
-  return {.endpoint = spec.endpoint,
-          .region = spec.region,
-          .path_style = spec.path_style,
-          .sse = spec.server_side_encryption,
-          .sse_kms_key_id = spec.kms_key_id};
 }
 
 /// nullptr where the spec names none.

@@ -1,5 +1,5 @@
 // trainyard-worker: PID 1 of a worker pod. Starts the rank processes and ends when they do, with their exit code and
-// reason.
+// reason. With the argument clean-up it removes a deleted job's checkpoints instead.
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,24 +18,21 @@ namespace {
 
 using namespace trainyard;
 
-int refuse(const Error& error, const launcher::Environment& environment) {
-  const launcher::RankEnd end{.exit_code = contract::exit_do_not_restart,
-                              .reason = "InvalidEnvironment",
-                              .message = error.message,
-                              .culprit = {}};
+int refuse(const Error& error, const launcher::Environment& environment,
+           const std::string& reason = "InvalidEnvironment") {
+  const launcher::RankEnd end{
+      .exit_code = contract::exit_do_not_restart, .reason = reason, .message = error.message, .culprit = {}};
   say_end(end, {}, {}, environment);
   return end.exit_code;
 }
 
-/// torchrun supervises its processes itself: there the rank takes our place.
-int become_rank(const launcher::Options& options) {
-  std::vector<char*> arguments{const_cast<char*>(options.rank_program.c_str())};
-  for (const std::string& argument : options.rank_arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
+/// Another program in place of this one. Comes back, with why, only where it cannot be started.
+Error become(const std::string& program, const std::vector<std::string>& given) {
+  std::vector<char*> arguments{const_cast<char*>(program.c_str())};
+  for (const std::string& argument : given) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
-  execv(options.rank_program.c_str(), arguments.data());
-  logging::error("ended",
-                 {{"error", "starting the rank program " + options.rank_program + ": " + std::strerror(errno)}});
-  return contract::exit_do_not_restart;
+  execv(program.c_str(), arguments.data());
+  return {.kind = ErrorKind::io, .message = "starting " + program + ": " + std::strerror(errno), .retry_after = {}};
 }
 
 }  // namespace
@@ -45,12 +42,18 @@ int main(int argc, char** argv) {
   const bool is_json = environment("TRAINYARD_LOG_FORMAT") == "json";
   logging::set_up(is_json ? logging::Format::json : logging::Format::text, logging::Level::info);
   const std::string folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  if (argc == 2 && argv[1] == contract::clean_up_command) {
+    return refuse(become(folder + "/trainyard-clean-up", {}), environment, "CannotStart");
+  }
   const auto options = launcher::parse_options(std::vector<std::string>(argv + 1, argv + argc), environment, folder);
   if (!options) return refuse(options.error(), environment);
   if (options->asks_for_help) {
     std::fputs(launcher::usage().c_str(), stdout);
     return 0;
   }
-  if (options->group.uses_agent_store) return become_rank(*options);
+  // torchrun supervises its processes itself: there the rank takes our place.
+  if (options->group.uses_agent_store) {
+    return refuse(become(options->rank_program, options->rank_arguments), environment, "CannotStart");
+  }
   launcher::launch(*options, environment);
 }

@@ -91,6 +91,7 @@ bool has_checkpoint_uri(const Environment& environment) {
 
 std::string usage() {
   return "usage: trainyard-worker [--rank-program PATH] [--store-program PATH] [-- ARGUMENTS...]\n"
+         "       trainyard-worker clean-up\n"
          "\n"
          "Starts this pod's ranks of a distributed training, watches over them, and ends them together with the "
          "group's others.\n"
@@ -109,7 +110,11 @@ std::string usage() {
          "(600)\n"
          "  TRAINYARD_GRACE_SECONDS         from SIGTERM until the pod is killed (30)\n"
          "  TRAINYARD_REQUEST_TOKEN         with which rank 0 is asked for a checkpoint: POST /checkpoint, beside "
-         "/status\n";
+         "/status\n"
+         "\n"
+         "With clean-up it removes what the job of TRAINYARD_NAMESPACE, TRAINYARD_JOB and TRAINYARD_JOB_UID has saved "
+         "under TRAINYARD_SPEC's\n"
+         "checkpoint.uri, as the operator has it do when such a job is deleted (checkpoint.onDelete: Delete).\n";
 }
 
 Result<Options> parse_options(const std::vector<std::string>& arguments, const Environment& environment,

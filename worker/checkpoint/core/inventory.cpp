@@ -26,6 +26,7 @@ Result<Generations> list_generations(storage::Store& store) {
 }
 
 void add_claim(storage::Store& store, std::int64_t generation, const std::string& text, Inventory& inventory) {
+  inventory.claimed.insert(generation);
   inventory.generation_max = std::max(inventory.generation_max, generation);
   auto claim = parse_claim(text);
   if (claim && claim->generation == generation) {

@@ -16,6 +16,7 @@ namespace trainyard::checkpoint {
 /// What is under a prefix.
 struct Inventory {
   std::vector<Claim> claims;                   ///< Those that could be read, by generation.
+  std::set<std::int64_t> claimed;              ///< The generations that have a claim, be it one that cannot be read.
   std::int64_t generation_max = 0;             ///< Highest claimed, also by a claim that cannot be read; 0: none.
   std::set<std::int64_t> ended;                ///< The generations whose runs have ended in order.
   std::vector<CheckpointId> present;           ///< Complete or not, in order.

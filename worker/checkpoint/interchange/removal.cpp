@@ -23,6 +23,18 @@ bool is_ours(const std::string& key, const CheckpointId& id) {
 
 }  // namespace
 
+Removal removal_of(const Inventory& inventory, const CheckpointId& id) {
+  Removal removal;
+  for (auto object = inventory.sizes.lower_bound(folder_key(id) + "/"); object != inventory.sizes.end(); ++object) {
+    const std::string& key = object->first;
+    if (parse_checkpoint_key(key) != id) break;
+    (is_ours(key, id) ? removal.keys : removal.strangers).push_back(key);
+  }
+  std::stable_partition(removal.keys.begin(), removal.keys.end(),
+                        [&](const std::string& key) { return key == manifest_key(id); });
+  return removal;
+}
+
 Result<Removal> plan_removal(const Catalogue& catalogue, const Listed& listed, bool is_forced) {
   const CheckpointId& id = listed.id;
   const Inventory& inventory = catalogue.inventory;
@@ -40,14 +52,7 @@ Result<Removal> plan_removal(const Catalogue& catalogue, const Listed& listed, b
                             "give --force if that run is dead",
                             folder_key(id), listed.job.empty() ? "" : ", of " + listed.job + ","));
   }
-  Removal removal;
-  for (const auto& [key, bytes] : inventory.sizes) {
-    if (parse_checkpoint_key(key) != id) continue;
-    (is_ours(key, id) ? removal.keys : removal.strangers).push_back(key);
-  }
-  std::stable_partition(removal.keys.begin(), removal.keys.end(),
-                        [&](const std::string& key) { return key == manifest_key(id); });
-  return removal;
+  return removal_of(inventory, id);
 }
 
 Result<void> remove_all(storage::Store& store, const Removal& removal) {

@@ -15,8 +15,11 @@ struct Removal {
   std::vector<std::string> strangers;  ///< Objects beside them that no worker writes, and that stay.
 };
 
-/// Pure. ErrorKind::conflict for the newest checkpoint that counts, and for an unfinished one of a run that has not
-/// ended and may be writing it, unless `is_forced`.
+/// Pure. Of the checkpoint `id`, whatever it is.
+[[nodiscard]] Removal removal_of(const Inventory& inventory, const CheckpointId& id);
+
+/// Pure. The same of a checkpoint that a person names. ErrorKind::conflict for the newest checkpoint that counts, and
+/// for an unfinished one of a run that has not ended and may be writing it, unless `is_forced`.
 [[nodiscard]] Result<Removal> plan_removal(const Catalogue& catalogue, const Listed& listed, bool is_forced);
 
 /// Does it, in the keys' order, up to the first error.

@@ -1,0 +1,125 @@
+#include "worker/checkpoint/interchange/clean_up.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "worker/checkpoint/core/fence.hpp"
+#include "worker/checkpoint/core/inventory.hpp"
+#include "worker/checkpoint/core/manifest.hpp"
+#include "worker/checkpoint/core/search.hpp"
+#include "worker/checkpoint/interchange/removal.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+tl::unexpected<Error> not_alone(const storage::Store& store, const std::string& what) {
+  return fail(ErrorKind::invalid, fmt::format("{} also holds {}: nothing is removed", store.uri_of(""), what));
+}
+
+std::string name_of(const Identity& other) {
+  return other.job_uid.empty() ? fmt::format("job {}", other.job)
+                               : fmt::format("job {} (UID {})", other.job, other.job_uid);
+}
+
+bool has_claim_of(const Inventory& inventory, const Identity& ours) {
+  return std::any_of(inventory.claims.begin(), inventory.claims.end(),
+                     [&](const Claim& claim) { return is_same_life(claim.identity, ours); });
+}
+
+Result<void> check_claims(const storage::Store& store, const Inventory& inventory, const Identity& ours) {
+  for (const Claim& claim : inventory.claims) {
+    if (!is_same_life(claim.identity, ours))
+      return not_alone(store, fmt::format("generation {} of {}", claim.generation, name_of(claim.identity)));
+    if (claim.identity.attempt > ours.attempt) {
+      return not_alone(store, fmt::format("generation {} of attempt {} of this job, which is newer than the clean-up",
+                                          claim.generation, claim.identity.attempt));
+    }
+  }
+  if (inventory.claims.size() == inventory.claimed.size()) return {};
+  return not_alone(store, "a claim that cannot be read, so that nobody knows whose it is");
+}
+
+// A manifest that cannot be read is of the generation's owner.
+Result<void> check_checkpoints(storage::Store& store, const Inventory& inventory, const Identity& ours) {
+  for (const CheckpointId& id : inventory.present) {
+    // What people have put there is no checkpoint, and still there when its generation's claim has gone.
+    if (removal_of(inventory, id).keys.empty()) continue;
+    if (!inventory.claimed.contains(id.generation))
+      return not_alone(store, fmt::format("{}, of a generation that nobody has claimed", folder_key(id)));
+    if (!inventory.sizes.contains(manifest_key(id))) continue;
+    const auto manifest = storage::get_text(store, manifest_key(id)).and_then(parse_manifest);
+    if (manifest && !is_same_life(manifest->identity, ours))
+      return not_alone(store, fmt::format("{}, of {}", folder_key(id), name_of(manifest->identity)));
+    const bool is_unreadable =
+        !manifest && (is_damage(manifest.error().kind) || manifest.error().kind == ErrorKind::invalid);
+    if (!manifest && !is_unreadable) return tl::unexpected(manifest.error());
+  }
+  return {};
+}
+
+Result<Inventory> look(storage::Store& store) {
+  auto inventory = take_inventory(store);
+  if (!inventory) return inventory;
+  return add_unlisted_claims(store, *inventory).map([&] { return std::move(*inventory); });
+}
+
+Result<void> check_alone(storage::Store& store, const Inventory& inventory, const Identity& ours) {
+  return check_claims(store, inventory, ours).and_then([&] { return check_checkpoints(store, inventory, ours); });
+}
+
+// Open: until it is removed too, it takes the count of nothing that may have to stay after all.
+Result<void> fence_ranks(storage::Store& store, const Inventory& inventory, const Identity& ours, const Clock& clock) {
+  return put_claim(store, {.generation = inventory.generation_max + 1,
+                           .identity = ours,
+                           .resumed_from = std::nullopt,
+                           .time = clock.now(),
+                           .nonce = make_nonce(),
+                           .is_open = true});
+}
+
+Result<CleanedUp> remove_checkpoints(storage::Store& store, const Inventory& inventory) {
+  CleanedUp cleaned;
+  for (const CheckpointId& id : inventory.present) {
+    const Removal removal = removal_of(inventory, id);
+    if (auto removed = remove_all(store, removal); !removed) return tl::unexpected(removed.error());
+    cleaned.strangers += removal.strangers.size();
+    if (!removal.keys.empty()) ++cleaned.checkpoints;
+  }
+  const auto tidied = store.remove_unfinished([&](std::string_view folder) {
+    const auto id = parse_folder_key(folder);
+    return id && inventory.claimed.contains(id->generation);
+  });
+  if (!tidied) return tl::unexpected(tidied.error());
+  return cleaned;
+}
+
+// By them the next call knows what is the job's, so they go last, the one that fences the last of all. An end without
+// its claim would be taken for that of a later run of the same number.
+Result<void> remove_claims(storage::Store& store, const Inventory& inventory) {
+  for (const std::int64_t generation : inventory.claimed) {
+    if (auto removed = store.remove(end_key(generation)); !removed) return removed;
+    if (auto removed = store.remove(claim_key(generation)); !removed) return removed;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<CleanedUp> clean_up(storage::Store& store, const Identity& ours, const Clock& clock) {
+  const auto first = look(store);
+  if (!first) return tl::unexpected(first.error());
+  if (!has_claim_of(*first, ours)) return CleanedUp{};
+  if (auto alone = check_alone(store, *first, ours); !alone) return tl::unexpected(alone.error());
+  if (auto fenced = fence_ranks(store, *first, ours, clock); !fenced) return tl::unexpected(fenced.error());
+  // What was written before the fence stood is there now.
+  const auto last = look(store);
+  if (!last) return tl::unexpected(last.error());
+  if (auto alone = check_alone(store, *last, ours); !alone) return tl::unexpected(alone.error());
+  auto cleaned = remove_checkpoints(store, *last);
+  if (!cleaned) return cleaned;
+  return remove_claims(store, *last).map([&] { return *cleaned; });
+}
+
+}  // namespace trainyard::checkpoint

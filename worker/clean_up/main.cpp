@@ -1,0 +1,41 @@
+// trainyard-clean-up: removes what a deleted job has saved. `trainyard-worker clean-up` becomes it, as PID 1 of a pod.
+#include <unistd.h>
+
+#include <csignal>
+
+#include "common/contract.hpp"
+#include "common/logging.hpp"
+#include "storage/store.hpp"
+#include "worker/checkpoint/core/store_options.hpp"
+#include "worker/clean_up/task.hpp"
+#include "worker/launcher/termination_message.hpp"
+
+namespace {
+
+using namespace trainyard;
+
+void say_end(const launcher::RankEnd& end, const launcher::Environment& environment) {
+  if (end.exit_code == contract::exit_success) {
+    logging::info("cleaned up", {{"summary", end.message}});
+  } else {
+    logging::error("ended", {{"reason", end.reason}, {"exitCode", end.exit_code}, {"error", end.message}});
+  }
+  const auto written =
+      launcher::write_termination_message(environment, launcher::make_termination_message(end, {}, {}));
+  if (!written) logging::warn("termination message not written", {{"error", written.error().message}});
+}
+
+}  // namespace
+
+int main() {
+  // As PID 1 it would not hear of a signal otherwise. There is nothing to tidy up: the next one goes on.
+  std::signal(SIGTERM, [](int) { _exit(contract::exit_preempted); });
+  const launcher::Environment environment = launcher::process_environment();
+  const bool is_json = environment("TRAINYARD_LOG_FORMAT") == "json";
+  logging::set_up(is_json ? logging::Format::json : logging::Format::text, logging::Level::info);
+  const launcher::RankEnd end = clean_up::run(environment, SystemClock{}, [](const resource::CheckpointSpec& spec) {
+    return storage::open_store(spec.uri, checkpoint::options_of(spec.s3));
+  });
+  say_end(end, environment);
+  return end.exit_code;
+}
