@@ -71,6 +71,11 @@ Result<LocalJob> adapt_to_machine(json job, const ClaimFolders& folders, const s
   if (!mapped) return tl::unexpected(mapped.error());
   LocalJob adapted{.object = *std::move(mapped), .notes = {}};
   json& spec = adapted.object.at("spec");
+  if (spec.value("/checkpoint/onDelete"_json_pointer, "") == "Delete") {
+    return fail(ErrorKind::invalid,
+                "spec.checkpoint.onDelete: Delete is for a cluster; nobody deletes a job of this machine. Leave it out "
+                "here, and remove checkpoints with `trainyard checkpoints rm`");
+  }
   if (auto fits = fit_gpus(spec, gpus, adapted.notes); !fits) return tl::unexpected(fits.error());
   if (spec.value("suspend", false)) {
     adapted.notes.emplace_back("The job is suspended (spec.suspend) and runs here all the same.");

@@ -20,7 +20,8 @@ struct LocalJob {
 
 /// `job` (valid, defaults filled in) with folders for claims, no GPUs where there are none, and checkpoints below
 /// `checkpoint_folder` where training would otherwise keep none.
-/// ErrorKind::not_found names a claim without a folder; invalid says that there are fewer GPUs than the job asks for.
+/// ErrorKind::not_found names a claim without a folder; invalid says that there are fewer GPUs than the job asks for,
+/// or which field has no meaning here.
 [[nodiscard]] Result<LocalJob> adapt_to_machine(nlohmann::json job, const ClaimFolders& folders,
                                                 const std::vector<std::string>& gpus,
                                                 const std::string& checkpoint_folder);

@@ -5,7 +5,7 @@ namespace trainyard::cli {
 using resource::Phase;
 
 bool is_at_rest(Phase phase) {
-  return phase == Phase::succeeded || phase == Phase::failed || phase == Phase::suspended;
+  return phase == Phase::succeeded || phase == Phase::failed || phase == Phase::suspended || phase == Phase::deleting;
 }
 
 LogStep next_log_step(const resource::TrainingJobStatus& status, std::optional<std::int64_t> wanted,

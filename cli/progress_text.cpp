@@ -84,6 +84,7 @@ std::string phase_line(const TrainingJobStatus& before, const TrainingJobStatus&
     case Phase::failed:
     case Phase::suspending:  // Said when it was asked for.
     case Phase::suspended:
+    case Phase::deleting:  // Nobody deletes a job of this machine.
       return "";
     case Phase::pending:
       return after.reason.empty() ? "" : with_reason("Pending", after);

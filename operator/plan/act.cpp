@@ -1,8 +1,8 @@
 #include "operator/plan/act.hpp"
 
-#include "common/backoff.hpp"
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/clean_up.hpp"
+#include "operator/plan/creation_wait.hpp"
 #include "operator/plan/pod.hpp"
 #include "operator/plan/service.hpp"
 #include "operator/plan/suspension.hpp"
@@ -11,19 +11,6 @@ namespace trainyard::plan {
 namespace {
 
 using std::chrono::milliseconds;
-
-/// A quota or an admission rule may change at any time, and nothing tells us when it does.
-constexpr Backoff refusal_backoff{.initial = milliseconds{1'000}, .max = milliseconds{30'000}};
-
-/// How long nothing may be created yet; 0: go ahead.
-milliseconds time_until_creation(const Observed& observed, Time now) {
-  Time earliest = observed.job.status.restart_not_before.value_or(now);
-  if (observed.refusal) {
-    earliest =
-        std::max(earliest, observed.refusal->last + backoff_delay(refusal_backoff, observed.refusal->count, 0.5));
-  }
-  return std::max(milliseconds{0}, earliest - now);
-}
 
 void check_template(const Observed& observed, Time now, Draft& draft) {
   resource::TrainingJob job = observed.job;
@@ -53,10 +40,10 @@ void plan_actions(const Observed& observed, const std::vector<Member>& members, 
   }
   if (is_active(status)) draft.act(clean_up_older_attempts(observed));
   if (const milliseconds wait = time_until_creation(observed, now); wait.count() > 0) return draft.look_again_in(wait);
-  if (status.attempt == 0) {
-    check_template(observed, now, draft);
-  } else {
+  if (status.attempt > 0) {
     create_missing(observed, members, draft);
+  } else if (!observed.is_template_accepted) {
+    check_template(observed, now, draft);
   }
 }
 

@@ -29,6 +29,11 @@ bool is_condition_true(const resource::TrainingJobStatus& status, std::string_vi
   return found != status.conditions.end() && found->is_true;
 }
 
+std::optional<Time> condition_since(const resource::TrainingJobStatus& status, std::string_view type) {
+  const auto found = std::ranges::find(status.conditions, type, &resource::Condition::type);
+  return found == status.conditions.end() ? std::nullopt : found->last_transition;
+}
+
 void raise_condition(resource::TrainingJobStatus& status, std::string_view type, std::string reason,
                      std::string message, Time now) {
   set_condition(status,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,8 +18,12 @@ inline constexpr std::string_view condition_name_conflict = "NameConflict";
 inline constexpr std::string_view condition_non_finite_loss = "NonFiniteLoss";
 inline constexpr std::string_view condition_checkpoint_failing = "CheckpointFailing";
 inline constexpr std::string_view condition_progress_unavailable = "ProgressUnavailable";
+inline constexpr std::string_view condition_cleaning_up = "CleaningUp";
 
 [[nodiscard]] bool is_condition_true(const resource::TrainingJobStatus& status, std::string_view type);
+
+/// Since when the condition is what it is; empty: it was never raised.
+[[nodiscard]] std::optional<Time> condition_since(const resource::TrainingJobStatus& status, std::string_view type);
 
 /// Sets the condition to True.
 void raise_condition(resource::TrainingJobStatus& status, std::string_view type, std::string reason,

@@ -8,6 +8,7 @@
 #include "operator/plan/containers.hpp"
 #include "operator/plan/deadline.hpp"
 #include "operator/plan/edit.hpp"
+#include "operator/plan/finalizer.hpp"
 #include "operator/plan/loss.hpp"
 #include "operator/plan/node_avoidance.hpp"
 #include "operator/plan/suspension.hpp"
@@ -85,6 +86,8 @@ bool decide_forgiveness(const Observed& observed, Time now, Draft& draft) {
 
 bool decide_first_attempt(const Observed& observed, Time now, Draft& draft) {
   if (observed.job.status.attempt > 0 || observed.job.spec.is_suspended || !observed.is_template_accepted) return false;
+  // From the first attempt on there may be something to clean up.
+  if (!is_held_as_wanted(observed.job)) return false;
   begin_attempt(draft.status, observed, now);
   set_phase(draft.status, Phase::starting);
   return true;

@@ -99,9 +99,10 @@ Ending ending_of_pod(const resource::Pod& pod) {
   return {.reason = pod.reason, .message = pod.message};
 }
 
-void judge_pod(const Observed& observed, const resource::Pod& pod, Member& member) {
-  member.pod = &pod;
-  member.is_leaving = pod.metadata.deletion_time.has_value();
+}  // namespace
+
+Member judge_pod(const Observed& observed, const resource::Pod& pod) {
+  Member member{.rank = rank_of(pod), .pod = &pod, .is_leaving = pod.metadata.deletion_time.has_value()};
   std::vector<std::string> names;
   for (const auto& container : pod.containers) names.push_back(container.name);
   const resource::ContainerStatus* worker = find_status(pod.containers, deciding_container(observed.job.spec, names));
@@ -116,9 +117,8 @@ void judge_pod(const Observed& observed, const resource::Pod& pod, Member& membe
   } else {
     member.state = worker != nullptr && worker->is_running ? MemberState::running : MemberState::waiting;
   }
+  return member;
 }
-
-}  // namespace
 
 std::vector<Member> members_of(const Observed& observed) {
   const resource::TrainingJobStatus& status = observed.job.status;
@@ -127,7 +127,7 @@ std::vector<Member> members_of(const Observed& observed) {
   for (const resource::Pod& pod : observed.pods) {
     const std::int64_t rank = rank_of(pod);
     if (attempt_of(pod) != status.attempt || rank < 0 || rank >= status.replicas.desired) continue;
-    judge_pod(observed, pod, members[static_cast<std::size_t>(rank)]);
+    members[static_cast<std::size_t>(rank)] = judge_pod(observed, pod);
   }
   for (const std::int64_t rank : status.succeeded_ranks) {
     if (rank >= 0 && rank < status.replicas.desired)

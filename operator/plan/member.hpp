@@ -40,6 +40,9 @@ struct Member {
 /// The members of the attempt that the status records, by rank: as many as it was formed with.
 [[nodiscard]] std::vector<Member> members_of(const Observed& observed);
 
+/// How `pod` stands, whichever place in the group its name gives it.
+[[nodiscard]] Member judge_pod(const Observed& observed, const resource::Pod& pod);
+
 /// A pod that still holds resources: neither it nor all of its containers have ended.
 [[nodiscard]] bool is_live(const resource::Pod& pod);
 

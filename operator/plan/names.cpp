@@ -44,6 +44,10 @@ std::string pod_name(const resource::TrainingJob& job, std::int64_t attempt, std
   return fmt::format("{}-{}-{}", owned_name(job), attempt, rank);
 }
 
+std::string clean_up_pod_name(const resource::TrainingJob& job) {
+  return fmt::format("{}-cleanup", owned_name(job));
+}
+
 PodPlace place_of(const resource::TrainingJob& job, std::int64_t attempt, std::int64_t rank) {
   return {.name_space = job.metadata.name_space,
           .service = service_name(job),

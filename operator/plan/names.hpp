@@ -15,6 +15,8 @@ namespace trainyard::plan {
 [[nodiscard]] std::string service_name(const resource::TrainingJob& job);
 /// `<job>-<uid4>-<attempt>-<rank>`.
 [[nodiscard]] std::string pod_name(const resource::TrainingJob& job, std::int64_t attempt, std::int64_t rank);
+/// `<job>-<uid4>-cleanup`: of the pod that removes a deleted job's checkpoints. It is in no attempt.
+[[nodiscard]] std::string clean_up_pod_name(const resource::TrainingJob& job);
 [[nodiscard]] PodPlace place_of(const resource::TrainingJob& job, std::int64_t attempt, std::int64_t rank);
 
 [[nodiscard]] std::string job_selector(const resource::TrainingJob& job);

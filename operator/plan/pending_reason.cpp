@@ -73,7 +73,9 @@ std::optional<PendingReason> creation_reason(const Observed& observed, const res
                   pod.metadata.name)};
 }
 
-std::optional<PendingReason> pod_reason(const Observed& observed, const resource::Pod& pod, Time now) {
+}  // namespace
+
+std::optional<PendingReason> pending_reason_of(const Observed& observed, const resource::Pod& pod, Time now) {
   if (auto reason = scheduling_reason(pod)) return reason;
   for (const auto* containers : {&pod.init_containers, &pod.containers}) {
     for (const resource::ContainerStatus& container : *containers) {
@@ -83,15 +85,13 @@ std::optional<PendingReason> pod_reason(const Observed& observed, const resource
   return creation_reason(observed, pod, now);
 }
 
-}  // namespace
-
 std::optional<PendingReason> find_pending_reason(const Observed& observed, const std::vector<Member>& members,
                                                  Time now) {
   std::optional<PendingReason> first;
   std::int64_t others = 0;
   for (const Member& member : members) {
     if (member.state != MemberState::waiting) continue;
-    auto reason = pod_reason(observed, *member.pod, now);
+    auto reason = pending_reason_of(observed, *member.pod, now);
     if (!reason) continue;
     if (first) {
       ++others;

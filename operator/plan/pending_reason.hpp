@@ -20,6 +20,10 @@ struct PendingReason {
   bool operator==(const PendingReason&) const = default;
 };
 
+/// What holds up a pod whose worker has not started; empty where it starts as it should.
+[[nodiscard]] std::optional<PendingReason> pending_reason_of(const Observed& observed, const resource::Pod& pod,
+                                                             Time now);
+
 /// Of the lowest rank that is held up by something; empty where all start as they should. A container that has been
 /// creating for less than 30 s is starting.
 [[nodiscard]] std::optional<PendingReason> find_pending_reason(const Observed& observed,

@@ -7,7 +7,9 @@
 #include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/clean_up.hpp"
 #include "operator/plan/decide.hpp"
+#include "operator/plan/deletion.hpp"
 #include "operator/plan/draft.hpp"
+#include "operator/plan/finalizer.hpp"
 #include "operator/plan/member.hpp"
 #include "operator/plan/names.hpp"
 #include "operator/plan/progress.hpp"
@@ -26,6 +28,7 @@ void plan_finished(const Observed& observed, Time now, Draft& draft) {
   draft.look_again_in(left);
   take_checkpoint_requests(draft.status, observed, members_of(observed), now);
   draft.act(clean_up_finished(observed));
+  plan_finalizer(observed, now, draft);
 }
 
 void plan_unfinished(const Observed& observed, Time now, Draft& draft) {
@@ -38,6 +41,7 @@ void plan_unfinished(const Observed& observed, Time now, Draft& draft) {
   if (decide(observed, members, now, draft)) return draft.look_again_in(std::chrono::milliseconds{0});
   refresh_status(observed, members, now, draft);
   plan_actions(observed, members, now, draft);
+  plan_finalizer(observed, now, draft);
 }
 
 /// How long a status that only shows some more progress is kept back; 0: it holds news, or it is time.
@@ -56,12 +60,14 @@ std::chrono::milliseconds time_until_write(const Observed& observed, const resou
 Plan make_plan(const Observed& observed, Time now) {
   const resource::TrainingJob& job = observed.job;
   // Owned objects go with their owner.
-  if (job.metadata.deletion_time) return {};
+  if (job.metadata.deletion_time && !is_held(job)) return {};
   const bool is_stale = std::ranges::any_of(
       observed.pods, [&](const resource::Pod& pod) { return attempt_of(pod) > job.status.attempt; });
   if (is_stale) return {.is_stale = true};
   Draft draft{.status = job.status};
-  if (is_finished(job.status)) {
+  if (job.metadata.deletion_time) {
+    plan_deletion(observed, now, draft);
+  } else if (is_finished(job.status)) {
     plan_finished(observed, now, draft);
   } else {
     plan_unfinished(observed, now, draft);

@@ -21,7 +21,7 @@ struct CreateService {
   nlohmann::json service;
 };
 struct CreatePod {
-  std::int64_t rank = 0;
+  std::int64_t rank = 0;  ///< -1: a pod of no attempt, which cleans up.
   nlohmann::json pod;
 };
 struct DeletePod {
@@ -36,8 +36,13 @@ struct DeleteService {
 struct DeleteJob {
   std::string uid;
 };
+/// Sets clean_up_finalizer (finalizer.hpp) on the job, whatever others have set.
+struct AddFinalizer {};
+/// Takes it off again.
+struct RemoveFinalizer {};
 /// Each may be repeated without harm: creates have fixed names, deletes name the UID.
-using Action = std::variant<CheckPod, CreateService, CreatePod, DeletePod, DeleteService, DeleteJob>;
+using Action = std::variant<CheckPod, CreateService, CreatePod, DeletePod, DeleteService, DeleteJob, AddFinalizer,
+                            RemoveFinalizer>;
 
 /// Told to the user once the status that it tells of is stored. A job has one event of each reason, and so at most six.
 struct Event {

@@ -32,6 +32,7 @@ std::string worker_spec(const resource::TrainingJobSpec& spec) {
 nlohmann::json worker_checkpoint(const resource::CheckpointSpec& spec) {
   nlohmann::json parts = resource::to_json(spec);
   parts.erase("onSuspend");
+  parts.erase("onDelete");
   return parts;
 }
 

@@ -19,14 +19,18 @@ void set_phase(resource::TrainingJobStatus& status, Phase phase, std::string rea
 
 void set_end(resource::TrainingJobStatus& status, Time now) {
   status.completion_time = now;
+  set_over(status, "JobEnded", now);
+}
+
+void set_over(resource::TrainingJobStatus& status, const std::string& reason, Time now) {
   status.restart_not_before.reset();
   if (status.progress) status.progress->estimated_end.reset();
   status.replicas.ready = 0;
   status.replicas.pending = 0;
   status.ready = fmt::format("0/{}", status.replicas.desired);
-  clear_condition(status, condition_training, "JobEnded", now);
-  clear_condition(status, condition_spec_pending, "JobEnded", now);
-  clear_condition(status, condition_progress_unavailable, "JobEnded", now);
+  clear_condition(status, condition_training, reason, now);
+  clear_condition(status, condition_spec_pending, reason, now);
+  clear_condition(status, condition_progress_unavailable, reason, now);
 }
 
 void fail_job(Draft& draft, const std::string& reason, const std::string& message, Time now) {

@@ -10,7 +10,10 @@ namespace trainyard::plan {
 void set_phase(resource::TrainingJobStatus& status, resource::Phase phase, std::string reason = {},
                const std::string& message = {});
 
-/// What both ends of a job have in common. Pods that still run are not counted any more: they are on their way out.
+/// Nothing of the job trains any more, or will. Pods that still run are not counted: they are on their way out.
+void set_over(resource::TrainingJobStatus& status, const std::string& reason, Time now);
+
+/// What both ends of a job have in common.
 void set_end(resource::TrainingJobStatus& status, Time now);
 
 /// The job ends as Failed, and says why.

@@ -10,6 +10,7 @@
 
 #include "common/contract.hpp"
 #include "common/logging.hpp"
+#include "operator/plan/finalizer.hpp"
 #include "operator/reconcile/events.hpp"
 
 namespace trainyard::reconcile {
@@ -104,9 +105,12 @@ Result<void> Executor::reread(const resource::TrainingJob& job) {
 
 Result<void> Executor::act(const resource::TrainingJob& job, const std::vector<plan::Action>& actions) {
   std::vector<const plan::CreatePod*> pods;
+  bool is_to_be_held = false;
   for (const plan::Action& action : actions) {
     if (const auto* pod = std::get_if<plan::CreatePod>(&action)) {
       pods.push_back(pod);
+    } else if (std::holds_alternative<plan::AddFinalizer>(action)) {
+      is_to_be_held = true;
     } else if (const auto* check = std::get_if<plan::CheckPod>(&action)) {
       if (auto checked = check_pod(job, *check); !checked) return note_failure(job, checked.error());
     } else if (const auto* service = std::get_if<plan::CreateService>(&action)) {
@@ -117,6 +121,9 @@ Result<void> Executor::act(const resource::TrainingJob& job, const std::vector<p
     }
   }
   if (auto created = create_pods(job, pods); !created) return note_failure(job, created.error());
+  if (is_to_be_held) {
+    if (auto held = add_finalizer(job); !held) return note_failure(job, held.error());
+  }
   memory_.note_no_failure(key_of(job.metadata), job.metadata.uid);
   return {};
 }
@@ -203,6 +210,7 @@ Result<void> Executor::remove_unlabelled(const resource::TrainingJob& job, const
 Result<void> Executor::remove_one(const resource::TrainingJob& job, const plan::Action& action) {
   if (const auto* pod = std::get_if<plan::DeletePod>(&action)) return remove_pod(job, *pod);
   if (const auto* service = std::get_if<plan::DeleteService>(&action)) return remove_service(job, *service);
+  if (std::holds_alternative<plan::RemoveFinalizer>(action)) return set_finalizer(job, false);
   return remove_job(job, std::get<plan::DeleteJob>(action));
 }
 
@@ -244,8 +252,46 @@ Result<void> Executor::remove_job(const resource::TrainingJob& job, const plan::
   if (const auto removed = remove(kube::training_jobs, key, action.uid); !removed) {
     return tl::unexpected(removed.error());
   }
+  if (!job.metadata.finalizers.empty()) {
+    // It stays for a while, as one that is being deleted.
+    const auto marked = reread(job);
+    return marked || marked.error().kind == ErrorKind::not_found ? Result<void>{} : marked;
+  }
   caches_.jobs.erase(key, action.uid);
   return {};
+}
+
+Result<void> Executor::set_finalizer(const resource::TrainingJob& job, bool is_wanted) {
+  // The status may just have been written, and with it the version has changed.
+  const auto current = caches_.jobs.find(key_of(job.metadata));
+  if (!current || current->metadata.uid != job.metadata.uid) return {};
+  std::vector<std::string> finalizers = current->metadata.finalizers;
+  std::erase(finalizers, plan::clean_up_finalizer);
+  if (is_wanted) finalizers.emplace_back(plan::clean_up_finalizer);
+  const auto reply = api_.patch(kube::training_jobs, job.metadata.name_space, job.metadata.name, kube::PatchType::merge,
+                                {{"metadata",
+                                  {{"uid", job.metadata.uid},
+                                   {"resourceVersion", current->metadata.resource_version},
+                                   {"finalizers", finalizers}}}});
+  if (!reply) {
+    const ErrorKind kind = reply.error().kind;
+    const bool is_outdated = kind == ErrorKind::conflict || kind == ErrorKind::not_found || kind == ErrorKind::invalid;
+    if (!is_outdated) return tl::unexpected(reply.error());
+    // Invalid: the job is being deleted meanwhile, and takes no new finalizer.
+    if (auto reread_job = reread(job); !reread_job && reread_job.error().kind != ErrorKind::not_found) {
+      return reread_job;
+    }
+    return kind == ErrorKind::invalid ? fail(ErrorKind::conflict, reply.error().message) : Result<void>{};
+  }
+  auto stored = resource::parse_training_job(*reply);
+  if (!stored) return tl::unexpected(stored.error());
+  memory_.note_version(key_of(job.metadata), job.metadata.uid, stored->metadata.resource_version);
+  caches_.jobs.put(std::move(*stored));
+  return {};
+}
+
+Result<void> Executor::add_finalizer(const resource::TrainingJob& job) {
+  return set_finalizer(job, true).map([&] { memory_.note_creation(key_of(job.metadata), job.metadata.uid); });
 }
 
 Result<void> Executor::note_failure(const resource::TrainingJob& job, const Error& error) {

@@ -27,7 +27,8 @@ class Executor {
   /// conflict: somebody wrote first; the cache then holds what they wrote. not_found: the job is gone.
   [[nodiscard]] Result<void> write_status(const resource::TrainingJob& job, const resource::TrainingJobStatus& status);
 
-  /// Does all of `actions` in order, pods after rank 0's concurrently. A refusal to create (quota, admission, a wrong
+  /// Does all of `actions` in order, but for pods, which are created after the others (those after the first
+  /// concurrently), and a finalizer, which is set last. A refusal to create (quota, admission, a wrong
   /// template, a taken name) is remembered for the next plan and is no error; it ends the creating.
   [[nodiscard]] Result<void> act(const resource::TrainingJob& job, const std::vector<plan::Action>& actions);
 
@@ -54,6 +55,9 @@ class Executor {
   Result<void> remove_pod(const resource::TrainingJob& job, const plan::DeletePod& action);
   Result<void> remove_service(const resource::TrainingJob& job, const plan::DeleteService& action);
   Result<void> remove_job(const resource::TrainingJob& job, const plan::DeleteJob& action);
+  /// Of what others have set nothing is lost: the patch is under the version that it was made from.
+  Result<void> set_finalizer(const resource::TrainingJob& job, bool is_wanted);
+  Result<void> add_finalizer(const resource::TrainingJob& job);
   /// Remembers, once a round, why nothing more was created. Success where it was a refusal.
   Result<void> note_failure(const resource::TrainingJob& job, const Error& error);
 

@@ -40,6 +40,11 @@ void Memory::note_acceptance(const control::ObjectKey& key, const std::string& u
   job.refusal.reset();
 }
 
+void Memory::note_version(const control::ObjectKey& key, const std::string& uid, const std::string& version) {
+  const std::scoped_lock lock{mutex_};
+  entry(key, uid).written_version = version;
+}
+
 void Memory::note_write(const control::ObjectKey& key, const std::string& uid, const std::string& version, Time now) {
   const std::scoped_lock lock{mutex_};
   JobMemory& job = entry(key, uid);

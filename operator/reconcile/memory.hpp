@@ -19,8 +19,8 @@ struct JobMemory {
   std::optional<plan::Refusal> refusal;
   std::optional<plan::CreateFailure> create_failure;
   std::int64_t accepted_generation = -1;  ///< For which a dry run of the template succeeded.
-  std::string written_version;            ///< resourceVersion of our own last write of the status.
-  std::optional<Time> written;            ///< When that was.
+  std::string written_version;            ///< resourceVersion of our own last write.
+  std::optional<Time> written;            ///< When we last wrote the status.
 };
 
 /// Any thread may call.
@@ -34,6 +34,9 @@ class Memory {
   void note_no_failure(const control::ObjectKey& key, const std::string& uid);
   void note_creation(const control::ObjectKey& key, const std::string& uid);
   void note_acceptance(const control::ObjectKey& key, const std::string& uid, std::int64_t generation);
+  /// The job as our own write has left it: what is older is not planned for.
+  void note_version(const control::ObjectKey& key, const std::string& uid, const std::string& version);
+  /// The same of its status.
   void note_write(const control::ObjectKey& key, const std::string& uid, const std::string& version, Time now);
   void forget(const control::ObjectKey& key);
 

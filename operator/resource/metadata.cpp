@@ -21,6 +21,7 @@ Result<Metadata> parse_metadata(const nlohmann::json& object) {
     read.read("annotations", metadata.annotations);
     read.read("creationTimestamp", metadata.creation_time);
     read.read("deletionTimestamp", metadata.deletion_time);
+    read.read("finalizers", metadata.finalizers);
     std::int64_t grace_seconds = 0;
     read.read("deletionGracePeriodSeconds", grace_seconds);
     metadata.deletion_grace = std::chrono::seconds{grace_seconds};

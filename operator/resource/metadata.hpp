@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/clock.hpp"
 #include "common/result.hpp"
@@ -31,6 +32,7 @@ struct Metadata {
   std::optional<Time> creation_time;
   std::optional<Time> deletion_time;       ///< Set: the object is being deleted, and should be gone by then.
   std::chrono::seconds deletion_grace{0};  ///< How long before that it was asked for.
+  std::vector<std::string> finalizers;     ///< While there is one, an object that is being deleted stays.
   std::optional<OwnerReference> controller;
   bool operator==(const Metadata&) const = default;
 };

@@ -51,7 +51,7 @@ struct TrainingJobSpec {
   bool operator==(const TrainingJobSpec&) const = default;
 };
 
-enum class Phase { none, pending, starting, running, restarting, suspending, suspended, succeeded, failed };
+enum class Phase { none, pending, starting, running, restarting, suspending, suspended, succeeded, failed, deleting };
 enum class Cause { application, infrastructure, deleted, suspended, spec_changed };
 
 struct Condition {

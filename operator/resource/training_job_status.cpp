@@ -10,15 +10,16 @@ namespace {
 
 using nlohmann::json;
 
-constexpr EnumNames<Phase, 9> phase_names{{{"", Phase::none},
-                                           {"Pending", Phase::pending},
-                                           {"Starting", Phase::starting},
-                                           {"Running", Phase::running},
-                                           {"Restarting", Phase::restarting},
-                                           {"Suspending", Phase::suspending},
-                                           {"Suspended", Phase::suspended},
-                                           {"Succeeded", Phase::succeeded},
-                                           {"Failed", Phase::failed}}};
+constexpr EnumNames<Phase, 10> phase_names{{{"", Phase::none},
+                                            {"Pending", Phase::pending},
+                                            {"Starting", Phase::starting},
+                                            {"Running", Phase::running},
+                                            {"Restarting", Phase::restarting},
+                                            {"Suspending", Phase::suspending},
+                                            {"Suspended", Phase::suspended},
+                                            {"Succeeded", Phase::succeeded},
+                                            {"Failed", Phase::failed},
+                                            {"Deleting", Phase::deleting}}};
 constexpr EnumNames<Cause, 5> cause_names{{{"Application", Cause::application},
                                            {"Infrastructure", Cause::infrastructure},
                                            {"Deleted", Cause::deleted},

@@ -20,6 +20,7 @@ constexpr EnumNames<BestMode, 2> best_mode_names{{{"max", BestMode::max}, {"min"
 constexpr EnumNames<WhenBusy, 2> when_busy_names{{{"skip", WhenBusy::skip}, {"wait", WhenBusy::wait}}};
 
 constexpr EnumNames<OnSuspend, 2> on_suspend_names{{{"request", OnSuspend::request}, {"signal", OnSuspend::signal}}};
+constexpr EnumNames<OnDelete, 2> on_delete_names{{{"Retain", OnDelete::retain}, {"Delete", OnDelete::remove}}};
 
 constexpr IntegerRange at_least_one{.min = 1};
 
@@ -184,6 +185,7 @@ Result<CheckpointSpec> parse_checkpoint_spec(const json& object) {
     s3.read("kmsKeyId", spec.s3.kms_key_id);
   });
   fields.read("onSuspend", spec.on_suspend, on_suspend_names);
+  fields.read("onDelete", spec.on_delete, on_delete_names);
   if (problem) return tl::unexpected{*problem};
   return spec;
 }
@@ -207,7 +209,8 @@ json to_json(const CheckpointSpec& spec) {
               {"whenBusy", name_of(spec.when_busy, when_busy_names)},
               {"keep", to_json(spec.keep)},
               {"resume", resume_text(spec)},
-              {"onSuspend", name_of(spec.on_suspend, on_suspend_names)}};
+              {"onSuspend", name_of(spec.on_suspend, on_suspend_names)},
+              {"onDelete", name_of(spec.on_delete, on_delete_names)}};
   if (!spec.credentials_secret.empty()) object["credentialsSecret"] = spec.credentials_secret;
   json s3{{"pathStyle", spec.s3.path_style}};
   if (!spec.s3.endpoint.empty()) s3["endpoint"] = spec.s3.endpoint;

@@ -88,6 +88,12 @@ enum class OnSuspend {
   signal,   ///< By the SIGTERM of their pods' deletion.
 };
 
+/// What becomes of what a job has saved when the job is deleted.
+enum class OnDelete {
+  retain,
+  remove,  ///< It goes with the job.
+};
+
 enum class BestMode { max, min };
 
 struct KeepBestSpec {
@@ -114,7 +120,8 @@ struct CheckpointSpec {
   std::string resume_uri;          ///< Where a run begins that finds nothing under `uri`. Empty: afresh.
   std::string credentials_secret;  ///< The operator's business; the worker sees the environment that comes of it.
   S3Spec s3;
-  OnSuspend on_suspend = OnSuspend::request;  ///< The operator's business.
+  OnSuspend on_suspend = OnSuspend::request;  ///< The operator's business, as is the next one.
+  OnDelete on_delete = OnDelete::retain;
   bool operator==(const CheckpointSpec&) const = default;
 };
 

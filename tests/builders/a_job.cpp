@@ -39,6 +39,11 @@ JobBuilder& JobBuilder::checkpoint(std::string uri) {
   job_.spec.checkpoint = resource::CheckpointSpec{.uri = std::move(uri)};
   return *this;
 }
+JobBuilder& JobBuilder::on_delete(resource::OnDelete policy) {
+  if (!job_.spec.checkpoint) checkpoint();
+  job_.spec.checkpoint->on_delete = policy;
+  return *this;
+}
 JobBuilder& JobBuilder::without_training() {
   job_.spec.training.reset();
   return *this;

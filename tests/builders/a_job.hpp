@@ -22,6 +22,8 @@ class JobBuilder {
   JobBuilder& replicas(std::int64_t count);
   JobBuilder& gpus_per_pod(std::int64_t count);
   JobBuilder& checkpoint(std::string uri = "s3://models/smoke");
+  /// Its checkpoints go with it.
+  JobBuilder& on_delete(resource::OnDelete policy = resource::OnDelete::remove);
   JobBuilder& without_training();
   /// The template's JSON; a syntax error ends the test.
   JobBuilder& pod_template(std::string_view text);

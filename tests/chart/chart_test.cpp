@@ -141,7 +141,7 @@ TEST_F(Chart, TellsTheOperatorWhatTheValuesSay) {
 
 TEST_F(Chart, GrantsTheOperatorWhatItUsesAndNoMore) {
   const json of_jobs = json::parse(R"([
-      {"apiGroups": ["trainyard.dev"], "resources": ["trainingjobs"], "verbs": ["get", "list", "watch", "delete"]},
+      {"apiGroups": ["trainyard.dev"], "resources": ["trainingjobs"], "verbs": ["get", "list", "watch", "patch", "delete"]},
       {"apiGroups": ["trainyard.dev"], "resources": ["trainingjobs/status"], "verbs": ["update"]},
       {"apiGroups": [""], "resources": ["pods", "services"], "verbs": ["get", "list", "watch", "create", "delete"]},
       {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},

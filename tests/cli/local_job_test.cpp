@@ -84,6 +84,17 @@ TEST(AdaptToMachine, ReachesGooglesStorageWithTheMachinesOwnCredentials) {
   EXPECT_EQ(adapt_to_machine(job, {}, {}, "/c")->object["spec"]["checkpoint"]["credentialsSecret"], "gcs");
 }
 
+TEST(AdaptToMachine, RefusesCheckpointsThatGoWithTheJob) {
+  json job = a_job(training);
+  job["spec"]["checkpoint"] = {{"uri", "s3://b/p"}, {"onDelete", "Delete"}};
+  const auto refused = adapt_to_machine(job, {}, {}, "/c");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(refused.error().message, HasSubstr("spec.checkpoint.onDelete: Delete is for a cluster"));
+  job["spec"]["checkpoint"]["onDelete"] = "Retain";
+  EXPECT_TRUE(adapt_to_machine(job, {}, {}, "/c"));
+}
+
 TEST(CheckCanRun, NamesTheSecretAndTheFlagThatGivesIt) {
   json job = a_job(training);
   job["spec"]["checkpoint"] = {{"uri", "s3://b/p"}, {"credentialsSecret", "s3-credentials"}};

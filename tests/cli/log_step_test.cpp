@@ -31,6 +31,7 @@ TEST(NextLogStep, FollowsAJobAcrossItsAttemptsToItsRest) {
       {"restarted", Phase::restarting, 3, {}, 2, true, LogStep::print},
       {"over, with an attempt that came meanwhile", Phase::failed, 3, {}, 2, true, LogStep::print},
       {"over", Phase::succeeded, 3, {}, 3, true, LogStep::end},
+      {"its checkpoints go with it", Phase::deleting, 3, {}, 3, true, LogStep::end},
       {"suspended", Phase::suspended, 3, {}, 3, true, LogStep::end},
       {"an attempt of its own", Phase::running, 3, 1, 0, true, LogStep::print},
       {"an attempt of its own, printed", Phase::running, 3, 1, 1, true, LogStep::end},

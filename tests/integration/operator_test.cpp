@@ -22,8 +22,8 @@ class OperatorTest : public ApiTest {
     return *std::move(started);
   }
 
-  void apply(const builders::JobBuilder& job) {
-    json manifest = job.manifest();
+  void apply(const builders::JobBuilder& job) { apply(job.manifest()); }
+  void apply(json manifest) {
     manifest["metadata"]["namespace"] = name_space_;
     const auto created = api_->create(kube::training_jobs, name_space_, manifest, {.is_strict = true});
     ASSERT_TRUE(created) << created.error().message;
@@ -92,6 +92,39 @@ TEST_F(OperatorTest, LeavesNothingBehindWhenItsJobIsDeleted) {
     const auto services = api_->list(kube::services, {.name_space = name_space_});
     return services && services->items.empty();
   }));
+}
+
+TEST_F(OperatorTest, KeepsADeletedJobUntilItsCheckpointsAreRemoved) {
+  const auto trainyard_operator = start_operator();
+  HandKubelet kubelet{*api_, name_space_};
+  json manifest = builders::a_job().named("trial").container().manifest();
+  manifest["metadata"]["finalizers"] = json::array({"example.com/other"});
+  manifest["spec"]["checkpoint"] = {{"uri", "s3://models/trial"}, {"onDelete", "Delete"}};
+  apply(manifest);
+  ASSERT_TRUE(eventually([&] { return is_phase("trial", "Running"); })) << status("trial") << trainyard_operator->log();
+  const auto finalizers = [&] {
+    const auto job = api_->get(kube::training_jobs, name_space_, "trial");
+    return job ? job->at("metadata").value("finalizers", json::array()) : json();
+  };
+  EXPECT_EQ(finalizers(), (json::array({"example.com/other", "trainyard.dev/checkpoint-clean-up"})));
+
+  ASSERT_TRUE(api_->remove(kube::training_jobs, name_space_, "trial"));
+  std::string pod;
+  ASSERT_TRUE(eventually([&] {
+    for (const json& each : kubelet.pods()) {
+      const std::string name = each["metadata"]["name"];
+      if (name.ends_with("-cleanup") && each["status"].value("phase", "") == "Running") pod = name;
+    }
+    return !pod.empty();
+  })) << status("trial")
+      << trainyard_operator->log();
+  EXPECT_EQ(kubelet.pods().size(), 1U) << "the ranks are gone by then";
+  EXPECT_TRUE(is_phase("trial", "Deleting"));
+  ASSERT_TRUE(kubelet.end(pod, 0, R"({"reason": "Completed", "exitCode": 0})"));
+  ASSERT_TRUE(eventually([&] { return finalizers() == json::array({"example.com/other"}); })) << finalizers();
+  ASSERT_TRUE(api_->patch(kube::training_jobs, name_space_, "trial", kube::PatchType::merge,
+                          {{"metadata", {{"finalizers", nullptr}}}}));
+  EXPECT_TRUE(eventually([&] { return kubelet.pods().empty(); }));
 }
 
 TEST_F(OperatorTest, ReplacesTheGroupOfAPodWhoseLabelIsTakenOffAndTellsOfTheNewestLoss) {

@@ -172,6 +172,10 @@ void Simulation::finish(std::int64_t attempt) {
   for (std::int64_t rank = 0; rank < replicas; ++rank) end(attempt, rank, 0);
 }
 
+void Simulation::end_clean_up(int exit_code, const std::string& message) {
+  kubelet.end(key_.name_space, clean_up_pod_name(), exit_code, message);
+}
+
 void Simulation::vanish(std::int64_t attempt, std::int64_t rank) {
   kubelet.vanish(key_.name_space, pod_name(attempt, rank));
 }
@@ -305,6 +309,14 @@ std::string Simulation::pod_name(std::int64_t attempt, std::int64_t rank) {
   return plan::pod_name({.metadata = {.name = key_.name, .uid = uid_}}, attempt, rank);
 }
 
+std::string Simulation::clean_up_pod_name() const {
+  return plan::clean_up_pod_name({.metadata = {.name = key_.name, .uid = uid_}});
+}
+
+bool Simulation::is_cleaning_up() {
+  return std::ranges::count(pods(), clean_up_pod_name() + " Running") == 1;
+}
+
 std::vector<std::string> Simulation::events() {
   const auto page = api.list(kube::core_events, {});
   check(page.has_value(), "events can be listed");
@@ -317,7 +329,8 @@ std::vector<std::string> Simulation::events() {
 std::vector<std::string> Simulation::twins() const {
   std::map<std::string, int> created;
   for (const fakes::ApiCall& call : faulty.done()) {
-    if (call.verb == "create" && call.plural == "pods") ++created[call.name];
+    const bool is_pod = call.verb == "create" && call.plural == "pods";
+    if (is_pod && call.name != clean_up_pod_name()) ++created[call.name];
   }
   std::vector<std::string> twins;
   for (const auto& [name, count] : created) {

@@ -84,6 +84,7 @@ class Simulation {
 
   // ---- What happens in the cluster
   void end(std::int64_t attempt, std::int64_t rank, int exit_code, const std::string& message = {});
+  void end_clean_up(int exit_code, const std::string& message = {});
   /// Every pod of the attempt ends with 0.
   void finish(std::int64_t attempt);
   void vanish(std::int64_t attempt, std::int64_t rank);
@@ -108,9 +109,12 @@ class Simulation {
   [[nodiscard]] std::vector<std::string> pods();
   [[nodiscard]] std::vector<std::string> live_pods();
   [[nodiscard]] std::string pod_name(std::int64_t attempt, std::int64_t rank);
+  /// Of the pod that removes a deleted job's checkpoints.
+  [[nodiscard]] std::string clean_up_pod_name() const;
+  [[nodiscard]] bool is_cleaning_up();
   /// Reasons of the job's events, sorted.
   [[nodiscard]] std::vector<std::string> events();
-  /// Pods that were created twice under one name: there must be none.
+  /// Pods of an attempt that were created twice under one name: there must be none.
   [[nodiscard]] std::vector<std::string> twins() const;
   /// Whether the last instant ended with nothing left to do in it.
   [[nodiscard]] bool is_at_rest() const { return is_at_rest_; }

@@ -55,6 +55,17 @@ void resume_and_finish(Simulation& simulation) {
   finish(simulation, 2);
 }
 
+void delete_until_cleaned_up(Simulation& simulation) {
+  simulation.delete_job();
+  ASSERT_TRUE(simulation.run_until([&] { return simulation.is_cleaning_up(); }))
+      << "still " << simulation.status().message;
+}
+
+void expect_gone(Simulation& simulation) {
+  ASSERT_TRUE(simulation.run_until([&] { return !simulation.job(); })) << "still " << simulation.status().message;
+  simulation.settle();
+}
+
 Story loses(std::string name, std::function<void(Simulation&)> loss) {
   return {std::move(name), [loss = std::move(loss)](Simulation& simulation) {
             start(simulation, a_job().replicas(3));
@@ -154,6 +165,32 @@ std::vector<Story> all_stories() {
          simulation.finish(1);
          ASSERT_TRUE(simulation.run_until([&] { return !simulation.job(); }));
          simulation.settle();
+       }},
+      {"delete with its checkpoints",
+       [](Simulation& simulation) {
+         simulation.kubelet.set_stubborn(
+             [&](const json& pod) { return pod.at("metadata").at("name") == simulation.pod_name(1, 0); });
+         start(simulation, a_job().on_delete());
+         delete_until_cleaned_up(simulation);
+         simulation.end_clean_up(0, R"({"reason": "Completed"})");
+         expect_gone(simulation);
+       }},
+      {"delete with its checkpoints at the second try",
+       [](Simulation& simulation) {
+         start(simulation, a_job().on_delete());
+         finish(simulation, 1);
+         delete_until_cleaned_up(simulation);
+         simulation.end_clean_up(96, R"({"exitCode": 96, "message": "no route to s3"})");
+         ASSERT_TRUE(simulation.run_until([&] { return simulation.is_cleaning_up(); }));
+         simulation.end_clean_up(0, R"({"reason": "Completed"})");
+         expect_gone(simulation);
+       }},
+      {"delete and leave its checkpoints",
+       [](Simulation& simulation) {
+         start(simulation, a_job().on_delete());
+         delete_until_cleaned_up(simulation);
+         simulation.end_clean_up(93, R"({"exitCode": 93, "message": "s3://models/smoke/ also holds another's"})");
+         expect_gone(simulation);
        }},
       {"deadline",
        [](Simulation& simulation) {

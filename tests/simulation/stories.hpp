@@ -14,7 +14,8 @@ struct Story {
   std::function<void(Simulation&)> tell;
 };
 
-/// Create, restart by each kind of loss, suspend and resume, failure, deletion, edit, checkpoints on request.
+/// Create, restart by each kind of loss, suspend and resume, failure, deletion with and without checkpoints, edit,
+/// checkpoints on request.
 [[nodiscard]] std::vector<Story> all_stories();
 
 void PrintTo(const Story& story, std::ostream* stream);

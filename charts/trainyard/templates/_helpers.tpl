@@ -24,8 +24,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "trainyard.jobRules" -}}
 - apiGroups: [trainyard.dev]
   resources: [trainingjobs]
-  # delete: for ttlSecondsAfterFinished
-  verbs: [get, list, watch, delete]
+  # delete: for ttlSecondsAfterFinished; patch: the finalizer of checkpoint.onDelete
+  verbs: [get, list, watch, patch, delete]
 - apiGroups: [trainyard.dev]
   resources: [trainingjobs/status]
   verbs: [update]

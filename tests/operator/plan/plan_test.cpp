@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "operator/plan/conditions.hpp"
+#include "operator/plan/finalizer.hpp"
+#include "tests/builders/action_words.hpp"
 #include "tests/builders/an_observed.hpp"
 
 namespace trainyard::plan {
@@ -15,22 +17,9 @@ using builders::an_observed;
 using builders::first_sight;
 using builders::later;
 using builders::start;
+using builders::words_of;
 using resource::Phase;
 using namespace std::chrono_literals;
-
-/// "create pod 0", "delete smoke-c0de-1-1", ...
-std::vector<std::string> words_of(const std::vector<Action>& actions) {
-  std::vector<std::string> words;
-  for (const Action& action : actions) {
-    if (std::holds_alternative<CheckPod>(action)) words.emplace_back("check pod");
-    if (std::holds_alternative<CreateService>(action)) words.emplace_back("create service");
-    if (const auto* pod = std::get_if<CreatePod>(&action)) words.push_back("create pod " + std::to_string(pod->rank));
-    if (const auto* pod = std::get_if<DeletePod>(&action)) words.push_back("delete " + pod->name);
-    if (std::holds_alternative<DeleteService>(action)) words.emplace_back("delete service");
-    if (std::holds_alternative<DeleteJob>(action)) words.emplace_back("delete job");
-  }
-  return words;
-}
 
 using Words = std::vector<std::string>;
 
@@ -172,6 +161,41 @@ TEST(MakePlan, LeavesAJobThatIsBeingDeletedAlone) {
       an_observed().missing(1).with([](Observed& observed) { observed.job.metadata.deletion_time = start; }), later);
   EXPECT_FALSE(plan.status);
   EXPECT_TRUE(plan.actions.empty());
+}
+
+TEST(MakePlan, HoldsAJobWhoseCheckpointsGoWithItBeforeItsFirstAttempt) {
+  Observed observed = first_sight(a_job().on_delete());
+  EXPECT_EQ(words_of(make_plan(observed, later).actions), (Words{"check pod", "add finalizer"}));
+  observed.is_template_accepted = true;
+  const Plan unheld = make_plan(observed, later);
+  EXPECT_EQ(words_of(unheld.actions), Words{"add finalizer"});
+  EXPECT_EQ(unheld.status->attempt, 0);
+  observed.job.metadata.finalizers = {"other/finalizer", std::string{clean_up_finalizer}};
+  EXPECT_EQ(make_plan(observed, later).status->attempt, 1);
+}
+
+TEST(MakePlan, FollowsOnDeleteAtAnyTime) {
+  for (const Phase phase : {Phase::running, Phase::succeeded, Phase::suspended}) {
+    const bool is_suspended = phase == Phase::suspended;
+    Observed observed = an_observed(a_job().on_delete().suspended(is_suspended)).phase(phase);
+    if (phase != Phase::running) observed.pods.clear();
+    observed.service.reset();
+    EXPECT_EQ(words_of(make_plan(observed, later).actions).back(), "add finalizer") << to_string(phase);
+    observed.job.metadata.finalizers = {std::string{clean_up_finalizer}};
+    EXPECT_NE(words_of(make_plan(observed, later).actions), Words{"add finalizer"}) << to_string(phase);
+    observed.job.spec.checkpoint->on_delete = resource::OnDelete::retain;
+    EXPECT_EQ(words_of(make_plan(observed, later).actions).back(), "remove finalizer") << to_string(phase);
+  }
+}
+
+TEST(MakePlan, AsksForTheFinalizerWithBackoffWhereThatIsRefused) {
+  Observed observed = first_sight(a_job().on_delete());
+  observed.is_template_accepted = true;
+  observed.refusal = Refusal{.kind = ErrorKind::forbidden, .message = "cannot patch", .count = 3, .last = later};
+  const Plan plan = make_plan(observed, later);
+  EXPECT_EQ(words_of(plan.actions), Words{});
+  EXPECT_EQ(plan.requeue_after, 4s);
+  EXPECT_EQ(plan.status->message, "cannot patch");
 }
 
 TEST(MakePlan, NamesThePodsThatItsDecisionTakesForGone) {

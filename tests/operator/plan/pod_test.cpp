@@ -294,6 +294,7 @@ TEST(SpecHash, ChangesWithWhatReachesPodsAndWithNothingElse) {
   resource::TrainingJobSpec by_signal = a_job().checkpoint().build().spec;
   by_signal.checkpoint->on_suspend = resource::OnSuspend::signal;
   EXPECT_EQ(spec_hash(by_signal), spec_hash(a_job().checkpoint().build().spec)) << "the operator's business";
+  EXPECT_EQ(spec_hash(a_job().on_delete().build().spec), spec_hash(a_job().checkpoint().build().spec));
 }
 
 }  // namespace

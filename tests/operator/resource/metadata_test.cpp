@@ -14,7 +14,7 @@ TEST(ParseMetadata, KeepsWhatWeReadAndDropsTheRest) {
       "name": "a", "namespace": "ns", "uid": "u1", "resourceVersion": "12", "generation": 3,
       "labels": {"x": "y"}, "annotations": {"k": "v"}, "managedFields": [{}],
       "creationTimestamp": "2026-11-21T10:00:00Z",
-      "deletionTimestamp": "2026-11-21T10:00:05Z", "deletionGracePeriodSeconds": 5,
+      "deletionTimestamp": "2026-11-21T10:00:05Z", "deletionGracePeriodSeconds": 5, "finalizers": ["a/b", "c/d"],
       "ownerReferences": [{"uid": "other"}, {"uid": "owner", "name": "job", "controller": true}]}})"));
   ASSERT_TRUE(metadata) << metadata.error().message;
   EXPECT_EQ(*metadata, (Metadata{.name = "a",
@@ -27,6 +27,7 @@ TEST(ParseMetadata, KeepsWhatWeReadAndDropsTheRest) {
                                  .creation_time = *parse_rfc3339("2026-11-21T10:00:00Z"),
                                  .deletion_time = *parse_rfc3339("2026-11-21T10:00:05Z"),
                                  .deletion_grace = std::chrono::seconds{5},
+                                 .finalizers = {"a/b", "c/d"},
                                  .controller = OwnerReference{"owner", true, "job"}}));
 }
 

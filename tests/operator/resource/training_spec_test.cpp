@@ -72,7 +72,7 @@ TEST(ParseCheckpointSpec, ReadsEveryFieldAndGivesBackWhatWasWrittenFromIt) {
   const auto spec = parse_checkpoint_spec(json::parse(R"({
       "uri": "s3://models/a", "every": {"time": "5m", "steps": 100, "epochs": 1, "best": true}, "whenBusy": "wait",
       "keep": {"last": 5, "every": {"steps": 1000, "epochs": 10}, "best": {"metric": "val_loss", "mode": "min", "count": 2}},
-      "resume": "none", "onSuspend": "signal",
+      "resume": "none", "onSuspend": "signal", "onDelete": "Delete",
       "credentialsSecret": "s3", "s3": {"endpoint": "https://s3.example.com", "region": "eu-west-1", "pathStyle": true,
         "serverSideEncryption": "aws:kms", "kmsKeyId": "alias/models"}})"));
   ASSERT_TRUE(spec) << spec.error().message;
@@ -85,6 +85,7 @@ TEST(ParseCheckpointSpec, ReadsEveryFieldAndGivesBackWhatWasWrittenFromIt) {
                    .best = KeepBestSpec{.metric = "val_loss", .mode = BestMode::min, .count = 2}};
   expected.resume = ResumeMode::none;
   expected.on_suspend = OnSuspend::signal;
+  expected.on_delete = OnDelete::remove;
   expected.credentials_secret = "s3";
   expected.s3 = {.endpoint = "https://s3.example.com",
                  .region = "eu-west-1",

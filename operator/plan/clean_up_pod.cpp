@@ -1,0 +1,62 @@
+#include "operator/plan/clean_up_pod.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "common/contract.hpp"
+#include "operator/plan/containers.hpp"
+#include "operator/plan/names.hpp"
+#include "operator/plan/rank_environment.hpp"
+#include "operator/plan/worker_pod.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+using nlohmann::json;
+
+Environment clean_up_environment(const resource::TrainingJob& job) {
+  const json spec{{"checkpoint", worker_checkpoint(*job.spec.checkpoint)}};
+  return {{std::string{contract::env_job}, job.metadata.name},
+          {std::string{contract::env_namespace}, job.metadata.name_space},
+          {std::string{contract::env_job_uid}, job.metadata.uid},
+          {std::string{contract::env_attempt}, std::to_string(job.status.attempt + 1)},
+          {std::string{contract::env_spec}, spec.dump()}};
+}
+
+/// What the training asks for may take long to find room again. Both are given, since a quota may demand it.
+json small_resources() {
+  return {{"requests", {{"cpu", "100m"}, {"memory", "128Mi"}}}, {"limits", {{"cpu", "1"}, {"memory", "1Gi"}}}};
+}
+
+json build_container(const resource::TrainingJob& job, const Settings& settings, json worker) {
+  for (const char* of_training :
+       {"args", "ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resizePolicy"}) {
+    worker.erase(of_training);
+  }
+  worker["command"] = {contract::worker_program, contract::clean_up_command};
+  worker["resources"] = small_resources();
+  // The image of this release, which knows how to clean up, whichever the job's attempts have run.
+  complete_worker(worker, job.spec, worker_image(job.spec, settings), clean_up_environment(job));
+  return worker;
+}
+
+}  // namespace
+
+json build_clean_up_pod(const resource::TrainingJob& job, const Settings& settings) {
+  json pod_spec = job.spec.pod_template.value("spec", json::object());
+  json worker = build_container(job, settings, choose_worker(pod_spec));
+  add_credentials(pod_spec, worker, job.spec);
+  pod_spec["containers"] = json::array({std::move(worker)});
+  // Init containers bring data, and would be waited for; a pod's own resources and claims are the training's.
+  for (const char* of_training : {"initContainers", "resources", "resourceClaims"}) pod_spec.erase(of_training);
+  complete_pod(pod_spec, job, settings);
+  return {{"apiVersion", "v1"},
+          {"kind", "Pod"},
+          {"metadata", worker_metadata(job, clean_up_pod_name(job))},
+          {"spec", std::move(pod_spec)}};
+}
+
+}  // namespace trainyard::plan

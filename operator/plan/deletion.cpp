@@ -1,0 +1,206 @@
+#include "operator/plan/deletion.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/contract.hpp"
+#include "operator/plan/attempt.hpp"
+#include "operator/plan/bounded_text.hpp"
+#include "operator/plan/checkpoint_request.hpp"
+#include "operator/plan/clean_up_pod.hpp"
+#include "operator/plan/conditions.hpp"
+#include "operator/plan/containers.hpp"
+#include "operator/plan/creation_wait.hpp"
+#include "operator/plan/finalizer.hpp"
+#include "operator/plan/member.hpp"
+#include "operator/plan/names.hpp"
+#include "operator/plan/pending_reason.hpp"
+#include "operator/plan/transition.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+using resource::Phase;
+using std::chrono::milliseconds;
+
+constexpr const char* reason_cleaning = "CleaningUp";
+constexpr const char* reason_left = "CheckpointsLeft";
+
+constexpr milliseconds pause_min{5'000};
+constexpr milliseconds pause_max{60'000};
+
+/// Between two pods: half as long as it was tried so far, which is a backoff that needs no count.
+milliseconds pause_after(milliseconds tried_for) {
+  return std::clamp(tried_for / 2, pause_min, pause_max);
+}
+
+void say(Draft& draft, std::string_view message) {
+  draft.status.message = bounded_text(message);
+}
+
+void begin(const Observed& observed, Time now, Draft& draft) {
+  resource::TrainingJobStatus& status = draft.status;
+  const std::string message =
+      fmt::format("the checkpoints under {} go with the job", observed.job.spec.checkpoint->uri);
+  end_attempt(status, "the job was deleted", now);
+  set_phase(status, Phase::deleting, reason_cleaning, message);
+  set_over(status, "JobDeleted", now);
+  abandon(status.checkpoint_request, "the job was deleted before it was saved", now);
+  abandon(status.suspend_request, "the job was deleted before it was saved", now);
+  raise_condition(status, condition_cleaning_up, "JobDeleted", message, now);
+}
+
+/// Recorded, and told, before the finalizer goes: afterwards there is nobody left to tell.
+void give_up(const Observed& observed, std::string_view why, Time now, Draft& draft) {
+  set_phase(draft.status, Phase::deleting, reason_left,
+            fmt::format("what the job has saved under {} stays there: {}", observed.job.spec.checkpoint->uri, why));
+  draft.status.restart_not_before.reset();
+  clear_condition(draft.status, condition_cleaning_up, reason_left, now);
+  draft.events.push_back(
+      {.reason = "Failed", .is_warning = true, .note = fmt::format("{}: {}", reason_left, draft.status.message)});
+}
+
+/// The pods that may still save, or that are not yet asked to end; what hangs is not waited for.
+std::vector<const resource::Pod*> ending_pods(const Observed& observed, Time now) {
+  std::vector<const resource::Pod*> ending;
+  for (const resource::Pod& pod : observed.pods) {
+    if (pod.metadata.name == clean_up_pod_name(observed.job) || !is_live(pod)) continue;
+    const bool hangs = pod.metadata.deletion_time &&
+                       (is_on_lost_node(observed, pod) || now >= *pod.metadata.deletion_time + hung_pod_wait);
+    if (!hangs) ending.push_back(&pod);
+  }
+  return ending;
+}
+
+void end_pods(const std::vector<const resource::Pod*>& ending, Time now, Draft& draft) {
+  for (const resource::Pod* pod : ending) {
+    if (pod->metadata.deletion_time) {
+      draft.look_again_in(*pod->metadata.deletion_time + hung_pod_wait - now);
+    } else {
+      draft.actions.emplace_back(DeletePod{.name = pod->metadata.name, .uid = pod->metadata.uid});
+    }
+  }
+  say(draft, fmt::format("{} of the job's pods are still ending, and may save until then", ending.size()));
+}
+
+/// What the pod, or else its kubelet, said last.
+const std::string& last_words(const Ending& ending) {
+  return ending.message.empty() ? ending.reason : ending.message;
+}
+
+/// Why no pod can be made now; empty: nothing is known to be in the way.
+std::string obstacle(const Observed& observed) {
+  if (std::string fault = template_fault(observed.job.spec, observed.settings); !fault.empty()) return fault;
+  if (observed.refusal) return observed.refusal->message;
+  return observed.create_failure ? observed.create_failure->message : std::string{};
+}
+
+void make_pod(const Observed& observed, Time begun, Time now, Draft& draft) {
+  const resource::TrainingJob& job = observed.job;
+  if (const std::string why = obstacle(observed); !why.empty()) {
+    say(draft, fmt::format("the pod that removes the checkpoints cannot be made: {}", why));
+  }
+  if (!template_fault(job.spec, observed.settings).empty()) return;
+  if (const auto wait = time_until_creation(observed, now); wait.count() > 0) return draft.look_again_in(wait);
+  // Recorded before the pod is made, so that one that vanishes at once is no reason for the next.
+  draft.status.restart_not_before = now + pause_after(now - begun);
+  draft.actions.emplace_back(CreatePod{.rank = -1, .pod = build_clean_up_pod(job, observed.settings)});
+}
+
+void try_again(const Member& member, Time now, Draft& draft) {
+  const Ending& ending = *member.ending;
+  say(draft, fmt::format("removing the checkpoints failed, and is tried again: {}{}",
+                         ending.exit_code ? fmt::format("exit code {}: ", *ending.exit_code) : std::string{},
+                         last_words(ending)));
+  const Time next = draft.status.restart_not_before.value_or(now);
+  if (next > now) return draft.look_again_in(next - now);
+  // One name for all of them: the next is made when this one, and its log, are gone.
+  if (!member.is_leaving) {
+    draft.actions.emplace_back(DeletePod{.name = member.pod->metadata.name, .uid = member.pod->metadata.uid});
+  }
+}
+
+void wait_for_start(const Observed& observed, const Member& member, Time now, Draft& draft) {
+  draft.look_again_in(time_until_pending({member}, now));
+  const auto why = pending_reason_of(observed, *member.pod, now);
+  say(draft, fmt::format("pod {}, which removes the checkpoints, {}", member.pod->metadata.name,
+                         why ? fmt::format("does not start: {}: {}", why->reason, why->message) : "starts"));
+}
+
+/// Whether it is over.
+bool follow_pod(const Observed& observed, const Member& member, Time now, Draft& draft) {
+  switch (member.state) {
+    case MemberState::succeeded:
+      draft.actions.emplace_back(RemoveFinalizer{});
+      return true;
+    case MemberState::failed:
+      if (member.ending->exit_code == contract::exit_do_not_restart) {
+        give_up(observed, last_words(*member.ending), now, draft);
+        return true;
+      }
+      try_again(member, now, draft);
+      return false;
+    case MemberState::waiting:
+    case MemberState::missing:
+      wait_for_start(observed, member, now, draft);
+      return false;
+    case MemberState::running:
+      break;
+  }
+  say(draft, fmt::format("pod {} removes the checkpoints", member.pod->metadata.name));
+  return false;
+}
+
+/// In a namespace that is being deleted nothing can be made any more.
+bool is_namespace_ending(const Observed& observed) {
+  return observed.refusal && observed.refusal->kind == ErrorKind::forbidden &&
+         observed.refusal->message.find("because it is being terminated") != std::string::npos;
+}
+
+/// Whether it is over, for good or ill.
+bool clean_up(const Observed& observed, Time begun, Time now, Draft& draft) {
+  if (is_namespace_ending(observed)) {
+    give_up(observed, "the namespace is being deleted, in which no pod can be made that would remove it", now, draft);
+    return true;
+  }
+  if (const auto ending = ending_pods(observed, now); !ending.empty()) {
+    end_pods(ending, now, draft);
+    return false;
+  }
+  const auto pod = std::ranges::find(observed.pods, clean_up_pod_name(observed.job),
+                                     [](const resource::Pod& each) { return each.metadata.name; });
+  if (pod != observed.pods.end()) return follow_pod(observed, judge_pod(observed, *pod), now, draft);
+  make_pod(observed, begun, now, draft);
+  return false;
+}
+
+}  // namespace
+
+void plan_deletion(const Observed& observed, Time now, Draft& draft) {
+  const resource::TrainingJob& job = observed.job;
+  draft.status.observed_generation = job.metadata.generation;
+  const bool has_given_up = job.status.phase == Phase::deleting && job.status.reason == reason_left;
+  // Before the first attempt nothing was saved.
+  if (!wants_clean_up(job.spec) || job.status.attempt == 0 || has_given_up) {
+    draft.actions.emplace_back(RemoveFinalizer{});
+    return;
+  }
+  const auto begun = condition_since(job.status, condition_cleaning_up);
+  if (job.status.phase != Phase::deleting || !begun) {
+    begin(observed, now, draft);
+    return draft.look_again_in(milliseconds{0});
+  }
+  if (clean_up(observed, *begun, now, draft)) return;
+  const auto left = *begun + clean_up_deadline - now;
+  if (left.count() > 0) return draft.look_again_in(left);
+  draft.actions.clear();
+  give_up(observed,
+          fmt::format("it could not be removed within {} minutes: {}", clean_up_deadline.count(), draft.status.message),
+          now, draft);
+}
+
+}  // namespace trainyard::plan
