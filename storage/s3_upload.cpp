@@ -1,13 +1,13 @@
 #include "storage/s3_upload.hpp"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <utility>
 
+#include "common/base64.hpp"
 #include "common/logging.hpp"
 #include "storage/crc32c.hpp"
 #include "storage/s3_error.hpp"
@@ -30,9 +30,7 @@ CrcBytes big_endian(std::uint32_t crc) {
 }
 
 std::string base64(const CrcBytes& bytes) {
-  std::array<unsigned char, 9> text{};
-  const int length = EVP_EncodeBlock(text.data(), bytes.data(), static_cast<int>(bytes.size()));
-  return {reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(length)};
+  return encode_base64({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 std::uint32_t crc_of(Pieces pieces) {

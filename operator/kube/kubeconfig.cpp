@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "operator/kube/base64.hpp"
+#include "common/base64.hpp"
 
 namespace trainyard::kube {
 namespace {
