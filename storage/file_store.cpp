@@ -60,21 +60,28 @@ struct Found {
   std::vector<std::string> temporaries;  // Keys.
 };
 
-// Adds what is there now: files and folders that vanish meanwhile are left out, and nothing else is.
-Result<void> add_files_below(const std::string& root, const fs::path& folder, Found& found) {
+// Whether what is at `key` or below it may begin with `prefix`.
+bool may_lead_to(std::string_view key, std::string_view prefix) {
+  return key.starts_with(prefix) || (prefix.starts_with(key) && prefix[key.size()] == '/');
+}
+
+// Adds what is there now of keys that begin with `prefix`: files and folders that vanish meanwhile are left out, and
+// nothing else is. Whatever else lies in the folder, however much it is, is not looked into.
+Result<void> add_files_below(const std::string& root, const fs::path& folder, std::string_view prefix, Found& found) {
   std::error_code error;
   fs::directory_iterator entry{folder, error};
   for (; !error && entry != fs::directory_iterator{}; entry.increment(error)) {
     const std::string name = entry->path().filename().native();
-    if (name.starts_with(temporary_prefix)) found.temporaries.push_back(entry->path().native().substr(root.size() + 1));
+    std::string key = entry->path().native().substr(root.size() + 1);
+    if (!may_lead_to(key, prefix)) continue;
+    if (name.starts_with(temporary_prefix)) found.temporaries.push_back(key);
     if (name.starts_with('.')) continue;
     std::error_code failed;
-    const fs::file_status status = entry->status(failed);
-    if (fs::is_directory(status)) {
-      if (auto added = add_files_below(root, entry->path(), found); !added) return added;
-    } else if (fs::is_regular_file(status)) {
+    if (entry->is_directory(failed)) {
+      if (auto added = add_files_below(root, entry->path(), prefix, found); !added) return added;
+    } else if (entry->is_regular_file(failed)) {
       const std::uint64_t bytes = entry->file_size(failed);
-      if (!failed) found.objects.push_back({.key = entry->path().native().substr(root.size() + 1), .bytes = bytes});
+      if (!failed) found.objects.push_back({.key = std::move(key), .bytes = bytes});
     }
     if (is_failure(failed))
       return tl::unexpected(posix::error_of(failed.value(), fmt::format("looking at {}", entry->path().native())));
@@ -146,16 +153,15 @@ Result<void> FileStore::get_range(std::string_view key, std::uint64_t offset, st
 }
 
 Result<std::vector<ObjectInfo>> FileStore::list(std::string_view prefix) {
-  // Only the folder that the prefix ends in is walked.
+  // Only the folder that the prefix ends in is walked, and what in it leads to the prefix.
   const std::size_t slash = prefix.rfind('/');
   const std::string folder = slash == std::string_view::npos ? folder_ : path_of(prefix.substr(0, slash));
   if (slash != std::string_view::npos) {
     if (auto good = check_key(prefix.substr(0, slash)); !good) return tl::unexpected(good.error());
   }
   Found below;
-  if (auto added = add_files_below(folder_, folder, below); !added) return tl::unexpected(added.error());
+  if (auto added = add_files_below(folder_, folder, prefix, below); !added) return tl::unexpected(added.error());
   std::vector<ObjectInfo>& found = below.objects;
-  std::erase_if(found, [&](const ObjectInfo& object) { return !object.key.starts_with(prefix); });
   std::ranges::sort(found, {}, &ObjectInfo::key);
   return std::move(found);
 }
@@ -167,7 +173,7 @@ Result<void> FileStore::remove(std::string_view key) {
 
 Result<void> FileStore::remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) {
   Found below;
-  if (auto added = add_files_below(folder_, folder_, below); !added) return added;
+  if (auto added = add_files_below(folder_, folder_, "", below); !added) return added;
   for (const std::string& key : below.temporaries) {
     const std::size_t slash = key.rfind('/');
     if (slash == std::string::npos || !is_abandoned(std::string_view{key}.substr(0, slash))) continue;

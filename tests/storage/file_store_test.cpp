@@ -87,6 +87,22 @@ TEST_F(AFileStore, TellsAListThatCannotBeWholeFromAnEmptyOne) {
   EXPECT_THAT(listed.error().message, HasSubstr("step-1/loop"));
 }
 
+TEST_F(AFileStore, LooksOnlyIntoWhatLeadsToThePrefix) {
+  for (const char* key : {"step-1/g-1/a", "step-10/b", "snapshots/g-1/step-1.json"}) {
+    ASSERT_TRUE(put_text(store, key, "x"));
+  }
+  // Whoever looks at one of these fails, as the test before shows.
+  const std::filesystem::path root{folder.path() + "/made/when/needed"};
+  for (const char* place : {"snapshots/loop", "snapshots/g-1/loop", "ste", "step-10/loop"}) {
+    std::filesystem::create_symlink(std::filesystem::path{place}.filename(), root / place);
+  }
+  EXPECT_EQ(contract::keys_of(store.list("step-1/").value()), std::vector<std::string>{"step-1/g-1/a"});
+  EXPECT_FALSE(store.list("step-"));
+  std::filesystem::remove(root / "step-10/loop");
+  EXPECT_EQ(contract::keys_of(store.list("step-").value()), (std::vector<std::string>{"step-1/g-1/a", "step-10/b"}));
+  EXPECT_EQ(contract::keys_of(store.list("step-10/b").value()), std::vector<std::string>{"step-10/b"});
+}
+
 TEST_F(AFileStore, LeavesNoEmptyFoldersAndKeepsItsOwn) {
   ASSERT_TRUE(put_text(store, "step-1/g-1/a", "x"));
   ASSERT_TRUE(put_text(store, "step-1/b", "x"));
