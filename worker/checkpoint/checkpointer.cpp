@@ -73,6 +73,8 @@ class StoreCheckpointer final : public Checkpointer {
     return restored;
   }
 
+  [[nodiscard]] std::int64_t generation() const override { return run_.generation(); }
+
   void begin_save(const State& state, std::int64_t step, const SaveOptions& options) override {
     const Instant begun = clock_.instant();
     auto staged = staging_.copy(state);
@@ -118,9 +120,13 @@ class StoreCheckpointer final : public Checkpointer {
 
 }  // namespace
 
+Result<std::unique_ptr<storage::Store>> open_place(const resource::CheckpointSpec& spec) {
+  return storage::open_store(spec.uri, options_of(spec.s3));
+}
+
 Result<std::unique_ptr<Checkpointer>> open_checkpointer(const resource::CheckpointSpec& spec, const Identity& identity,
                                                         dist::Communicator& communicator, const Clock& clock) {
-  auto store = storage::open_store(spec.uri, options_of(spec.s3));
+  auto store = open_place(spec);
   if (auto opened = agree(communicator, store.map([](const auto&) {})); !opened) return tl::unexpected(opened.error());
   return open_checkpointer(std::move(*store), spec, identity, communicator, clock);
 }

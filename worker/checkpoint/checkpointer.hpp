@@ -50,9 +50,9 @@ struct SaveOptions {
 };
 
 /// Saves and restores one run's state under one prefix. All calls are from the training thread; every one but
-/// is_saving(), take_outcome() and end() is made by all ranks alike. Errors of open_checkpointer(): invalid (file://
-/// that cannot be), not_found (bucket), unauthorized, forbidden. Destruction waits for the save under way: where the
-/// group is broken the rank ends by RankLink::exit instead.
+/// generation(), is_saving(), take_outcome() and end() is made by all ranks alike. Errors of open_checkpointer():
+/// invalid (file:// that cannot be), not_found (bucket), unauthorized, forbidden. Destruction waits for the save under
+/// way: where the group is broken the rank ends by RankLink::exit instead.
 class Checkpointer {
  public:
   virtual ~Checkpointer() = default;
@@ -65,6 +65,10 @@ class Checkpointer {
   /// the prefix is that of another job that has not ended, or of one with another model or data, cancelled when the
   /// ranks have lost each other.
   [[nodiscard]] virtual Result<std::optional<Restored>> restore(State& state) = 0;
+
+  /// The generation that restore() has claimed: what else a run writes under its prefix is named after it. Not
+  /// collective.
+  [[nodiscard]] virtual std::int64_t generation() const = 0;
 
   /// Copies what this rank writes of `state` and returns: `state` may change at once, and a thread of the checkpointer
   /// writes the copy. Talks to no other rank and fails in the outcome only. Needs restore() before, and that the
@@ -84,6 +88,9 @@ class Checkpointer {
   /// save under way; not collective: rank 0's counts, and does nothing before restore() has succeeded.
   [[nodiscard]] virtual Result<void> end() = 0;
 };
+
+/// The store of `spec`'s place, as open_checkpointer() opens it: for what lies beside the checkpoints.
+[[nodiscard]] Result<std::unique_ptr<storage::Store>> open_place(const resource::CheckpointSpec& spec);
 
 /// Collective. The store's credentials and place are tried here, so that what is wrong with them shows within seconds.
 /// `communicator` is the checkpointer's alone from here on: it is used from a thread of its own.

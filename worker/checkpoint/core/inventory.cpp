@@ -93,6 +93,11 @@ Result<Inventory> take_inventory(storage::Store& store) {
   return read_claims(store, *inventory).map([&] { return std::move(*inventory); });
 }
 
+Result<std::vector<Claim>> list_claims(storage::Store& store) {
+  Inventory inventory;
+  return read_claims(store, inventory).map([&] { return std::move(inventory.claims); });
+}
+
 Result<void> add_unlisted_claims(storage::Store& store, Inventory& inventory) {
   return find_unlisted(store, inventory.generation_max, [&](std::int64_t generation, const std::string& text) {
     add_claim(store, generation, text, inventory);

@@ -31,6 +31,9 @@ struct Inventory {
 /// left out with a warning: who wrote it never got to write anything else.
 [[nodiscard]] Result<Inventory> take_inventory(storage::Store& store);
 
+/// The claims alone, by generation, as take_inventory() reads them.
+[[nodiscard]] Result<std::vector<Claim>> list_claims(storage::Store& store);
+
 /// Adds the claims that a store whose lists lag behind does not list yet. Of a prefix that runs write to.
 [[nodiscard]] Result<void> add_unlisted_claims(storage::Store& store, Inventory& inventory);
 

@@ -35,6 +35,11 @@ std::optional<CheckpointId> take_folder(std::string_view& key) {
   return CheckpointId{.step = *step, .generation = *generation};
 }
 
+std::optional<std::int64_t> take_snapshot_folder(std::string_view& key) {
+  if (!take(key, snapshots_prefix) || !take(key, "g-")) return std::nullopt;
+  return take_number(key);
+}
+
 constexpr std::string_view claim_suffix = ".json";
 constexpr std::string_view end_suffix = ".end";
 
@@ -70,6 +75,10 @@ std::string manifest_key(const CheckpointId& id) {
   return fmt::format("{}/manifest.json", folder_key(id));
 }
 
+std::string snapshot_key(const CheckpointId& id) {
+  return fmt::format("{}g-{}/step-{}.json", snapshots_prefix, id.generation, id.step);
+}
+
 std::optional<std::int64_t> parse_claim_key(std::string_view key) {
   return parse_generation_key(key, claim_suffix);
 }
@@ -86,6 +95,19 @@ std::optional<CheckpointId> parse_checkpoint_key(std::string_view key) {
 std::optional<CheckpointId> parse_folder_key(std::string_view key) {
   const auto id = take_folder(key);
   return key.empty() ? id : std::nullopt;
+}
+
+std::optional<CheckpointId> parse_snapshot_key(std::string_view key) {
+  const auto generation = take_snapshot_folder(key);
+  if (!generation || !take(key, "/step-")) return std::nullopt;
+  const auto step = take_number(key);
+  if (!step || key != ".json") return std::nullopt;
+  return CheckpointId{.step = *step, .generation = *generation};
+}
+
+std::optional<std::int64_t> parse_snapshot_folder(std::string_view key) {
+  const auto generation = take_snapshot_folder(key);
+  return key.empty() ? generation : std::nullopt;
 }
 
 }  // namespace trainyard::checkpoint

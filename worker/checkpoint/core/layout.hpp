@@ -12,6 +12,7 @@
 ///   step-N/g-G/rank-R.safetensors            rank R's share of the state after N optimizer steps
 ///   step-N/g-G/receipt-R.json                what rank R wrote, with sizes and checksums
 ///   step-N/g-G/manifest.json                 written last: with it the checkpoint is complete
+///   snapshots/g-G/step-N.json                what rank 0 showed until step N; no part of any checkpoint
 namespace trainyard::checkpoint {
 
 /// One checkpoint: the state after `step` optimizer steps, as generation `generation` wrote it.
@@ -23,6 +24,7 @@ struct CheckpointId {
 
 inline constexpr std::string_view claims_prefix = "generations/";
 inline constexpr std::string_view checkpoints_prefix = "step-";
+inline constexpr std::string_view snapshots_prefix = "snapshots/";
 
 [[nodiscard]] std::string claim_key(std::int64_t generation);
 [[nodiscard]] std::string end_key(std::int64_t generation);
@@ -30,6 +32,8 @@ inline constexpr std::string_view checkpoints_prefix = "step-";
 [[nodiscard]] std::string data_key(const CheckpointId& id, std::int64_t rank);
 [[nodiscard]] std::string receipt_key(const CheckpointId& id, std::int64_t rank);
 [[nodiscard]] std::string manifest_key(const CheckpointId& id);
+/// `id`: of the snapshot.
+[[nodiscard]] std::string snapshot_key(const CheckpointId& id);
 
 /// The generation whose claim `key` is; nothing for other keys.
 [[nodiscard]] std::optional<std::int64_t> parse_claim_key(std::string_view key);
@@ -39,5 +43,9 @@ inline constexpr std::string_view checkpoints_prefix = "step-";
 [[nodiscard]] std::optional<CheckpointId> parse_checkpoint_key(std::string_view key);
 /// The checkpoint whose folder_key() `key` is; nothing for other keys.
 [[nodiscard]] std::optional<CheckpointId> parse_folder_key(std::string_view key);
+/// Which snapshot `key` is; nothing for other keys.
+[[nodiscard]] std::optional<CheckpointId> parse_snapshot_key(std::string_view key);
+/// The generation whose snapshots' folder `key` is (without a slash at the end); nothing for other keys.
+[[nodiscard]] std::optional<std::int64_t> parse_snapshot_folder(std::string_view key);
 
 }  // namespace trainyard::checkpoint

@@ -195,7 +195,8 @@ void Run::remove_unfinished() {
   const std::int64_t ours = resumption_->claim.generation;
   const auto removed = context_.store.remove_unfinished([&](std::string_view folder) {
     const auto id = parse_folder_key(folder);
-    return id && id->generation < ours;
+    const auto generation = id ? std::optional{id->generation} : parse_snapshot_folder(folder);
+    return generation && *generation < ours;
   });
   has_removed_unfinished_ = removed.has_value();
   if (!removed) logging::warn("what killed runs left behind was not removed", {{"error", removed.error().message}});

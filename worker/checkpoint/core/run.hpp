@@ -41,6 +41,9 @@ class Run {
   [[nodiscard]] Result<Saved> save(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
                                    bool is_complete);
 
+  /// That this run has claimed. Not collective; needs restore() before.
+  [[nodiscard]] std::int64_t generation() const { return resumption_->claim.generation; }
+
   /// Records that this run has ended in order, so that another job may go on from what it saved. Not collective: only
   /// rank 0's call does anything, and only after restore().
   [[nodiscard]] Result<void> end();

@@ -1,6 +1,7 @@
 #include "worker/checkpoint/core/selection.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -8,13 +9,6 @@ namespace trainyard::checkpoint {
 namespace {
 
 constexpr std::int64_t keep_last_min = 2;
-
-bool counts(const CheckpointId& id, std::span<const Claim> claims) {
-  return std::all_of(claims.begin(), claims.end(), [&](const Claim& claim) {
-    return claim.is_open || claim.generation <= id.generation ||
-           (claim.resumed_from && id.step <= claim.resumed_from->step);
-  });
-}
 
 std::set<std::int64_t> line_of(std::span<const Claim> claims, const Claim& newest) {
   std::set<std::int64_t> line = {newest.generation};
@@ -72,10 +66,19 @@ std::set<CheckpointId> kept_of(std::span<const CheckpointId> newest_first, const
 
 }  // namespace
 
+std::int64_t last_counting_step(std::int64_t generation, std::span<const Claim> claims) {
+  std::int64_t last = std::numeric_limits<std::int64_t>::max();
+  for (const Claim& claim : claims) {
+    if (claim.is_open || claim.generation <= generation) continue;
+    last = std::min(last, claim.resumed_from ? claim.resumed_from->step : -1);
+  }
+  return last;
+}
+
 std::vector<CheckpointId> counting(std::span<const CheckpointId> complete, std::span<const Claim> claims) {
   std::vector<CheckpointId> found;
   std::copy_if(complete.begin(), complete.end(), std::back_inserter(found),
-               [&](const CheckpointId& id) { return counts(id, claims); });
+               [&](const CheckpointId& id) { return id.step <= last_counting_step(id.generation, claims); });
   std::sort(found.begin(), found.end(), std::greater<>{});
   return found;
 }

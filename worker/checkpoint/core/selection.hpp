@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <span>
 #include <vector>
@@ -11,9 +12,13 @@
 /// Which checkpoints count, and which may go. Pure.
 namespace trainyard::checkpoint {
 
-/// The complete checkpoints that a restore may pick, newest first. One of generation G counts only up to the step from
-/// which each later generation resumed: what a fenced writer still finished beyond it never does. An open claim takes
-/// the count of nothing.
+/// The last step of which counts what generation `generation` writes, checkpoints and snapshots alike: the lowest from
+/// which a later generation resumed. An open claim takes the count of nothing. The highest number there is where no
+/// later one takes any, and -1 where one that began afresh takes all.
+[[nodiscard]] std::int64_t last_counting_step(std::int64_t generation, std::span<const Claim> claims);
+
+/// The complete checkpoints that a restore may pick, newest first. One counts up to its generation's
+/// last_counting_step(): what a fenced writer still finished beyond it never does.
 [[nodiscard]] std::vector<CheckpointId> counting(std::span<const CheckpointId> complete, std::span<const Claim> claims);
 
 /// The checkpoints, complete or not, that `newest` (the newest generation) may delete once `saved` of it is complete:

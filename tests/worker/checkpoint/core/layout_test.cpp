@@ -13,6 +13,7 @@ TEST(Layout, PutsEachCheckpointInAFolderOfItsStepAndGeneration) {
   EXPECT_EQ(data_key(id, 7), "step-120/g-3/rank-7.safetensors");
   EXPECT_EQ(receipt_key(id, 7), "step-120/g-3/receipt-7.json");
   EXPECT_EQ(manifest_key(id), "step-120/g-3/manifest.json");
+  EXPECT_EQ(snapshot_key(id), "snapshots/g-3/step-120.json");
 }
 
 TEST(Layout, FindsItsOwnObjectsAndNoOthers) {
@@ -34,6 +35,16 @@ TEST(Layout, FindsItsOwnObjectsAndNoOthers) {
   EXPECT_EQ(parse_folder_key("step-0/g-1"), id);
   for (const char* other : {"step-0/g-1/", "step-0/g-1/a", "step-0", "step-0/g-", "generations"}) {
     EXPECT_EQ(parse_folder_key(other), std::nullopt) << other;
+  }
+  EXPECT_EQ(parse_snapshot_key("snapshots/g-1/step-0.json"), id);
+  for (const char* other : {"snapshots/g-1/step-0.json.bak", "snapshots/g-1/step-.json", "snapshots/g-01/step-0.json",
+                            "snapshots/step-0.json", "snapshots/g-1/step-0", "step-0/g-1/step-0.json"}) {
+    EXPECT_EQ(parse_snapshot_key(other), std::nullopt) << other;
+  }
+  EXPECT_EQ(parse_checkpoint_key("snapshots/g-1/step-0.json"), std::nullopt);
+  EXPECT_EQ(parse_snapshot_folder("snapshots/g-12"), 12);
+  for (const char* other : {"snapshots/g-12/", "snapshots/g-12/a", "snapshots/g-", "snapshots", "step-0/g-12"}) {
+    EXPECT_EQ(parse_snapshot_folder(other), std::nullopt) << other;
   }
 }
 

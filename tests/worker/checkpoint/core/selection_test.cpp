@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace trainyard::checkpoint {
@@ -25,6 +26,29 @@ Claim open_claim(std::int64_t generation) {
 
 Keep keep_last(std::int64_t count) {
   return {.last = count, .every_steps = {}, .every_epochs = {}, .best = {}};
+}
+
+TEST(LastCountingStep, IsTheLowestFromWhichALaterGenerationResumed) {
+  constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
+  struct Row {
+    std::string_view name;
+    std::int64_t generation;
+    std::vector<Claim> claims;
+    std::int64_t expected;
+  };
+  const std::vector<Claim> chain = {claim(1, {}), claim(2, CheckpointId{20, 1}), claim(3, CheckpointId{30, 2})};
+  const Row rows[] = {
+      {"no claims: all counts", 1, {}, all},
+      {"its own claim takes nothing", 1, {claim(1, {})}, all},
+      {"the newest of several", 3, chain, all},
+      {"the one before", 2, chain, 30},
+      {"the first, which two went on from", 1, chain, 20},
+      {"a later one went back further", 1, {claim(2, CheckpointId{20, 1}), claim(3, CheckpointId{10, 1})}, 10},
+      {"one that began afresh takes all, step 0 too", 1, {claim(1, {}), claim(2, {})}, -1},
+      {"an open claim takes nothing", 1, {claim(1, {}), open_claim(2)}, all},
+      {"in any order", 1, {claim(3, CheckpointId{30, 2}), claim(2, CheckpointId{20, 1}), claim(1, {})}, 20},
+  };
+  for (const Row& row : rows) EXPECT_EQ(last_counting_step(row.generation, row.claims), row.expected) << row.name;
 }
 
 TEST(Counting, TakesAGenerationOnlyUpToWhereLaterOnesResumed) {
