@@ -105,7 +105,7 @@ function(trainyard_test name)
   endif()
   # ThreadSanitizer is for the folders that have threads.
   if(TRAINYARD_SANITIZE MATCHES "thread"
-     AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/(common|local|storage|fakes|operator/(control|manager)|worker/(launcher|checkpoint/core))")
+     AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/(common|local|storage|fakes|operator/(control|manager)|worker/(launcher|checkpoint/core|snapshot))")
     set(is_sanitized OFF)
   endif()
   if(is_sanitized)

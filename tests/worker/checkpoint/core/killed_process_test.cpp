@@ -13,14 +13,14 @@
 
 #include "storage/file_store.hpp"
 #include "tests/fakes/file_calls.hpp"
+#include "tests/fakes/kill_points.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/checkpoint/core/test_run.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
 
-using fakes::FileCall;
-using fakes::FileFate;
+using fakes::killing_at;
 
 constexpr std::int64_t world_size = 2;
 
@@ -42,21 +42,6 @@ class Report {
  private:
   std::atomic<std::int64_t>* step_;  // Shared with the process.
 };
-
-// Kills at point `fatal` (from 1). A call is one, and a write of bytes is three: none, half and all of them are
-// written.
-std::function<FileFate(const FileCall&)> killing_at(int fatal) {
-  return [fatal, next = std::make_shared<std::atomic<int>>(1)](const FileCall& call) -> FileFate {
-    // What is not synced outlives a process, but no machine.
-    if (call.name == "fsync") return {.kind = FileFate::Kind::skip};
-    const int point_count = call.name == "writev" ? 3 : 1;
-    const int first = next->fetch_add(point_count);
-    if (fatal < first || fatal >= first + point_count) return {};
-    return {.kind = FileFate::Kind::kill,
-            .error_number = 0,
-            .bytes = call.bytes * static_cast<std::size_t>(fatal - first) / 2};
-  };
-}
 
 class AFolderOfCheckpoints : public testing::Test {
  protected:

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+/// Images as bytes. Pure.
+namespace trainyard::snapshot {
+
+/// One image, or several of one size, in the order of torch's tensors [image, channel, row, column].
+struct Planes {
+  std::int64_t images = 1;
+  std::int64_t channels = 1;  ///< 1: gray. 3: red, green, blue.
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::vector<std::uint8_t> bytes;  ///< images x channels x height x width of them.
+  bool operator==(const Planes&) const = default;
+};
+
+/// What is seen: row by row, the channels of a pixel side by side.
+struct Picture {
+  std::int64_t channels = 1;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::vector<std::uint8_t> pixels;  ///< height x width x channels of them.
+  bool operator==(const Picture&) const = default;
+};
+
+/// The images of `planes` in order, eight side by side in a row, with two black pixels between.
+[[nodiscard]] Picture lay_out(const Planes& planes);
+
+}  // namespace trainyard::snapshot
