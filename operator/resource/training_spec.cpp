@@ -160,6 +160,10 @@ Result<TrainingSpec> parse_training_spec(const json& object) {
   fields.read_object("log", [&](FieldReader& log) {
     log.read_object("every", [&](FieldReader& every) { spec.log_every = read_every(every); });
   });
+  fields.read_object("snapshots", [&](FieldReader& snapshots) {
+    spec.snapshots.emplace();
+    snapshots.read_object("every", [&](FieldReader& every) { spec.snapshots->every = read_every(every); });
+  });
   if (problem) return tl::unexpected{*problem};
   return spec;
 }
@@ -200,6 +204,7 @@ json to_json(const TrainingSpec& spec) {
   if (spec.epochs) object["epochs"] = *spec.epochs;
   if (spec.max_steps) object["maxSteps"] = *spec.max_steps;
   if (spec.validate_every) object["validateEvery"] = to_json(*spec.validate_every);
+  if (spec.snapshots) object["snapshots"] = {{"every", to_json(spec.snapshots->every)}};
   return object;
 }
 

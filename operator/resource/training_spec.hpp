@@ -52,6 +52,11 @@ struct Every {
   bool operator==(const Every&) const = default;
 };
 
+struct SnapshotsSpec {
+  Every every{.steps = 500, .epochs = {}, .time = {}};  ///< Steps or epochs.
+  bool operator==(const SnapshotsSpec&) const = default;
+};
+
 struct TrainingSpec {
   ModelSpec model;
   DataSpec data;
@@ -62,6 +67,7 @@ struct TrainingSpec {
   std::int64_t seed = 0;
   std::optional<Every> validate_every;  ///< Absent: after every epoch. Steps or epochs.
   Every log_every{.steps = 50, .epochs = {}, .time = {}};
+  std::optional<SnapshotsSpec> snapshots;  ///< Absent: none are made. They lie under the checkpoints' URI.
   bool operator==(const TrainingSpec&) const = default;
 };
 

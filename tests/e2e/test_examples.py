@@ -24,6 +24,7 @@ def test_the_fashion_mnist_example_trains_on_one_claim_and_keeps_checkpoints_on_
     status = Job(kube, "fashion-mnist").wait_for_phase("Succeeded", within=400)
     assert status["progress"]["epoch"] == 3
     assert list(checkpoints.glob("fashion-mnist/step-*/*/manifest.json"))
+    assert list(checkpoints.glob("fashion-mnist/snapshots/g-1/step-*.json"))
 
 
 def test_the_s3_example_trains_from_one_bucket_and_keeps_checkpoints_in_another(kube, s3):

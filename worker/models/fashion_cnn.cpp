@@ -2,9 +2,34 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
+
 namespace trainyard::models {
 
 namespace nn = torch::nn;
+
+namespace {
+
+constexpr std::int64_t shown_images_max = 16;
+constexpr std::int64_t frame_pixels = 2;
+
+/// The first of `images` ([B, 1, H, W]) in a frame each: green where the class is found (`is_right`, bool [B]), red
+/// where it is not.
+torch::Tensor framed(const torch::Tensor& images, const torch::Tensor& is_right) {
+  const std::int64_t count = std::min(images.size(0), shown_images_max);
+  const torch::Tensor shown = images.slice(0, 0, count);
+  const torch::Tensor right = is_right.slice(0, 0, count).to(shown.scalar_type());
+  const torch::Tensor colors = torch::stack({1 - right, right, torch::zeros_like(right)}, 1);
+  torch::Tensor frames = colors.view({count, 3, 1, 1})
+                             .expand({count, 3, shown.size(2) + 2 * frame_pixels, shown.size(3) + 2 * frame_pixels})
+                             .clone();
+  frames.slice(2, frame_pixels, frame_pixels + shown.size(2))
+      .slice(3, frame_pixels, frame_pixels + shown.size(3))
+      .copy_(shown.expand({count, 3, shown.size(2), shown.size(3)}));
+  return frames;
+}
+
+}  // namespace
 
 FashionCNN::FashionCNN()
     : layer1_{nn::Conv2d{nn::Conv2dOptions(1, 32, 3).padding(1)}, nn::BatchNorm2d{32}, nn::ReLU{}, nn::MaxPool2d{2}},
@@ -30,10 +55,12 @@ StepOutput FashionCNN::training_step(const Batch& batch, std::int64_t /*batch_in
   return torch::cross_entropy_loss(forward(batch.inputs), batch.targets);
 }
 
-void FashionCNN::validation_step(const Batch& batch, std::int64_t /*batch_index*/) {
+void FashionCNN::validation_step(const Batch& batch, std::int64_t batch_index) {
   const torch::Tensor logits = forward(batch.inputs);
+  const torch::Tensor is_right = logits.argmax(1).eq(batch.targets);
   log("val_loss", torch::cross_entropy_loss(logits, batch.targets));
-  log("val_accuracy", logits.argmax(1).eq(batch.targets).to(torch::kDouble).mean());
+  log("val_accuracy", is_right.to(torch::kDouble).mean());
+  if (batch_index == 0) log_image("validation", framed(batch.inputs, is_right));
 }
 
 }  // namespace trainyard::models

@@ -33,6 +33,11 @@ Result<Job> read_job(const launcher::Environment& environment) {
     if (!checkpoint) return fail(contract::env_spec, checkpoint.error());
     job.checkpoint = std::move(*checkpoint);
   }
+  if (job.training.snapshots && !job.checkpoint) {
+    return fail(ErrorKind::invalid, fmt::format("{}: training.snapshots are kept under checkpoint.uri: give it, or "
+                                                "leave them out",
+                                                contract::env_spec));
+  }
   job.cache_folder = environment("TRAINYARD_DATA_CACHE")
                          .value_or((std::filesystem::temp_directory_path() / "trainyard-data").string());
   job.sample_record_file = environment("TRAINYARD_RECORD_SAMPLES");

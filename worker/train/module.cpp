@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <stdexcept>
 #include <utility>
 
 #include "worker/data/open_data.hpp"
@@ -48,6 +49,12 @@ void Module::log(std::string_view name, const torch::Tensor& value, const LogOpt
 
 void Module::log(std::string_view name, double value, const LogOptions& options) {
   log(name, torch::scalar_tensor(value, torch::kDouble), options);
+}
+
+void Module::log_image(std::string_view name, const torch::Tensor& image) {
+  if (const auto checked = observe::check_image(name, image); !checked)
+    throw std::invalid_argument{checked.error().message};
+  if (image_sink_ != nullptr) image_sink_->log_image(name, image.detach());
 }
 
 }  // namespace trainyard

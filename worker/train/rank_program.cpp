@@ -6,6 +6,7 @@
 #include <torch/utils.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -26,6 +27,7 @@
 #include "worker/launcher/number.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/job.hpp"
+#include "worker/train/snapshot_taker.hpp"
 #include "worker/train/trainer.hpp"
 
 namespace trainyard::train {
@@ -152,6 +154,14 @@ void log_end(const RankEnd& ended) {
   is_failure ? logging::error("rank ends", fields) : logging::warn("rank ends", fields);
 }
 
+/// How long the last snapshot is waited for: a run that failed is to be repeated soon, and who was told to stop has
+/// spent most of the time that it was given on its checkpoint.
+std::chrono::milliseconds snapshot_patience(int exit_code) {
+  using namespace std::chrono_literals;
+  if (exit_code == contract::exit_success) return 10s;
+  return exit_code == contract::exit_preempted ? 2s : 1s;
+}
+
 /// All that a run is made of, in the order of need. It outlives the run's failure: nothing is destroyed before the
 /// process ends, as in a group that others have left a destructor could wait for ever.
 struct Run {
@@ -163,6 +173,7 @@ struct Run {
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<strategy::GradientSync> gradients;
   std::unique_ptr<checkpoint::Checkpointer> checkpointer;
+  std::unique_ptr<SnapshotTaker> snapshots;
   std::optional<Trainer> trainer;
 };
 
@@ -179,6 +190,20 @@ OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run
       checkpoint::open_checkpointer(*run.job.checkpoint, identity, *run.group.checkpoint_communicator, run.clock);
   if (!opened) return end(Stage::checkpoint, opened.error());
   return std::move(*opened);
+}
+
+/// nullptr where none are to be made, and on other ranks than 0.
+OrEnd<std::unique_ptr<SnapshotTaker>> open_snapshots(const Run& run, std::int64_t attempt) {
+  if (!run.job.training.snapshots || run.group.rank != 0) return nullptr;
+  auto store = checkpoint::open_place(*run.job.checkpoint);
+  if (!store) return end(Stage::checkpoint, store.error());
+  return std::make_unique<SnapshotTaker>(std::move(*store), run.clock, attempt);
+}
+
+/// What is under way, however the run ends: mostly it is long there, as it was begun before the last checkpoint was.
+void finish_snapshots(const Run& run, const RankEnd& ended) {
+  if (run.snapshots == nullptr || run.snapshots->finish(snapshot_patience(ended.exit_code))) return;
+  logging::warn("the last snapshot was not saved: the time is up", {});
 }
 
 void log_beginning(const Run& run, torch::Device device) {
@@ -223,6 +248,9 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const launcher::Environment& e
   auto checkpointer = open_checkpoints(run, *group);
   if (!checkpointer) return tl::unexpected{checkpointer.error()};
   run.checkpointer = std::move(*checkpointer);
+  auto snapshots = open_snapshots(run, group->attempt);
+  if (!snapshots) return tl::unexpected{snapshots.error()};
+  run.snapshots = std::move(*snapshots);
   auto record = open_record(run.job, *group);
   if (!record) return tl::unexpected{record.error()};
   seed_for_training(training.seed, run.group.rank);
@@ -242,6 +270,7 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const launcher::Environment& e
                    .link = link,
                    .wait = wait,
                    .checkpointer = run.checkpointer.get(),
+                   .snapshots = run.snapshots.get(),
                    .sample_record = std::move(*record),
                    .device = *device,
                    .clock = run.clock});
@@ -264,6 +293,7 @@ void run_rank(const ModelRegistry& models) {
     ended =
         link->group_failure().value_or(RankEnd{contract::exit_failure, "TrainingFailed", dist::message_of(error), {}});
   }
+  finish_snapshots(run, ended);
   log_end(ended);
   link->exit(ended);
   std::abort();  // g++ 12 forgets [[noreturn]] when it devirtualises the call.

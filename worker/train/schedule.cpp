@@ -25,6 +25,7 @@ Schedule::Schedule(const resource::TrainingSpec& training, const resource::Every
     : log_every_{training.log_every},
       validate_every_{training.validate_every.value_or(each_epoch)},
       checkpoint_every_{is_unset(checkpoint_every) ? each_epoch : checkpoint_every},
+      snapshots_every_{training.snapshots ? training.snapshots->every : resource::Every{}},
       samples_{samples},
       samples_per_step_{training.batch_size * world_size},
       epochs_{training.epochs},
@@ -79,6 +80,10 @@ bool Schedule::is_validation_due(const Position& position) const {
 
 bool Schedule::is_checkpoint_due(const Position& position) const {
   return is_due(checkpoint_every_, position);
+}
+
+bool Schedule::is_snapshot_due(const Position& position) const {
+  return is_due(snapshots_every_, position);
 }
 
 bool Schedule::is_due(const resource::Every& every, const Position& position) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -40,12 +41,18 @@ class Schedule {
     return position.samples / samples_per_step_;
   }
 
+  /// The epoch that the step which led to `position` belongs to, from 1.
+  [[nodiscard]] static std::int64_t epoch_of(const Position& position) {
+    return std::max<std::int64_t>(1, position.epoch + (position.samples > 0 ? 1 : 0));
+  }
+
   // Whether the step that led to `position` is followed by ...
   [[nodiscard]] bool is_epoch_end(const Position& position) const { return position.step > 0 && position.samples == 0; }
   [[nodiscard]] bool is_log_due(const Position& position) const;
   [[nodiscard]] bool is_validation_due(const Position& position) const;
   /// By steps and epochs; `checkpoint.every.time` and `best` are the trainer's.
   [[nodiscard]] bool is_checkpoint_due(const Position& position) const;
+  [[nodiscard]] bool is_snapshot_due(const Position& position) const;
 
  private:
   [[nodiscard]] bool is_due(const resource::Every& every, const Position& position) const;
@@ -53,6 +60,7 @@ class Schedule {
   resource::Every log_every_;
   resource::Every validate_every_;
   resource::Every checkpoint_every_;
+  resource::Every snapshots_every_;  // Nothing set: none.
   std::int64_t samples_;
   std::int64_t samples_per_step_;
   std::optional<std::int64_t> epochs_;

@@ -50,6 +50,7 @@ Trainer::Trainer(TrainerParts parts)
       reported_{parts_.clock.instant()} {
   if (parts_.checkpointer != nullptr) saver_.emplace(*parts_.checkpointer, parts_.link, parts_.clock, speaks());
   parts_.module.set_metric_sink(&metrics_);
+  parts_.module.set_image_sink(parts_.snapshots);
   parts_.module.train();
 }
 
@@ -79,6 +80,7 @@ OrEnd<void> Trainer::begin() {
     if (auto wanted = end_if_stop_asked(); !wanted) return wanted;
     has_resumed = resume();
     if (!has_resumed) return tl::unexpected{has_resumed.error()};
+    if (parts_.snapshots != nullptr) parts_.snapshots->begin(parts_.checkpointer->generation(), position_.step);
   }
   if (auto loaded = load_weights(*has_resumed); !loaded) return loaded;
   saved_ = parts_.clock.instant();
@@ -147,6 +149,7 @@ OrEnd<StepFlags> Trainer::take_step() {
   const Batch batch =
       parts_.train_data.gather(data::step_samples(order_, position_.samples, parts_.training.batch_size, share));
   metrics_.set_batch_size(batch.size());
+  if (parts_.snapshots != nullptr) parts_.snapshots->set_step(position_.step + 1);
 
   agreement_.begin(own_flags());
   parts_.gradients.zero_gradients();
@@ -187,6 +190,8 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
     if (!validated) return tl::unexpected{validated.error()};
     agreed.is_stop_asked = agreed.is_stop_asked || !*validated;
   }
+  if (schedule_.is_snapshot_due(position_) || (parts_.snapshots != nullptr && parts_.snapshots->is_full()))
+    take_snapshot();
   if (auto done = mind_checkpoints(agreed); !done) return done;
   if (agreed.is_stop_asked) return tl::unexpected{preempted()};
   if (parts_.clock.instant() - reported_ >= report_interval) report("Training");
@@ -230,6 +235,9 @@ OrEnd<void> Trainer::log_steps() {
   }
   report("Training");
   if (speaks()) log_step(progress_, *values, {.is_first_step = is_first_step_, .was_loss_finite = is_loss_finite_});
+  show(*values, snapshot::Over::steps);
+  if (!is_first_step_ && progress_.samples_per_second)
+    show({{"samplesPerSecond", *progress_.samples_per_second}}, snapshot::Over::steps);
   is_loss_finite_ = std::isfinite(loss);
   is_first_step_ = false;
   return {};
@@ -240,6 +248,7 @@ OrEnd<void> Trainer::log_epoch() {
   if (!values) return lost(Stage::step, values.error());
   if (speaks())
     logging::info("epoch done", {{"epoch", position_.epoch}, {"step", position_.step}, {"metrics", to_field(*values)}});
+  show(*values, snapshot::Over::epoch);
   return {};
 }
 
@@ -268,6 +277,7 @@ OrEnd<bool> Trainer::validate() {
   is_best_ = better.has_value();
   if (is_best_) best_ = better;
   if (speaks()) logging::info("validated", {{"step", position_.step}, {"metrics", to_field(validation_)}});
+  show(validation_, snapshot::Over::validation);
   report("Training");
   speed_.resume(parts_.clock.instant());
   return true;
@@ -325,6 +335,8 @@ OrEnd<void> Trainer::save_and_wait(bool is_complete) {
 }
 
 void Trainer::begin_save(const Saver::Options& options) {
+  // Whoever goes on from this checkpoint has the history up to it.
+  take_snapshot();
   saved_ = parts_.clock.instant();
   random_.read();
   state_.values = to_json({.position = position_, .metrics = validation_, .best = best_});
@@ -385,8 +397,7 @@ void Trainer::report(std::string_view phase) {
   progress_.step = position_.step;
   progress_.total_steps = schedule_.total_steps(position_);
   progress_.epochs = schedule_.epochs(position_);
-  // The epoch that the last step belongs to.
-  progress_.epoch = std::max<std::int64_t>(1, position_.epoch + (position_.samples > 0 ? 1 : 0));
+  progress_.epoch = Schedule::epoch_of(position_);
   if (const auto accuracy = validation_.find("val_accuracy"); accuracy != validation_.end())
     progress_.accuracy = accuracy->second;
   if (saver_) {

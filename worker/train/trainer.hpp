@@ -23,6 +23,7 @@
 #include "worker/train/sample_record.hpp"
 #include "worker/train/saver.hpp"
 #include "worker/train/schedule.hpp"
+#include "worker/train/snapshot_taker.hpp"
 #include "worker/train/step_agreement.hpp"
 #include "worker/train/training_state.hpp"
 
@@ -45,6 +46,7 @@ struct TrainerParts {
   launcher::RankLink& link;
   strategy::WaitForWork wait;
   checkpoint::Checkpointer* checkpointer = nullptr;  ///< nullptr: nothing is saved.
+  SnapshotTaker* snapshots = nullptr;  ///< nullptr: none are made, or another rank's. Needs a checkpointer.
   std::optional<SampleRecord> sample_record;
   torch::Device device = torch::kCPU;
   const Clock& clock;
@@ -84,6 +86,12 @@ class Trainer {
     return train::lost(parts_.link, stage, error);
   }
   void report(std::string_view phase);
+  void show(const observe::MetricValues& values, snapshot::Over over) {
+    if (parts_.snapshots != nullptr) parts_.snapshots->add(values, over);
+  }
+  void take_snapshot() {
+    if (parts_.snapshots != nullptr) parts_.snapshots->take(Schedule::epoch_of(position_));
+  }
   [[nodiscard]] bool speaks() const { return parts_.group.rank == 0; }
 
   TrainerParts parts_;

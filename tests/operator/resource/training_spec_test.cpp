@@ -20,7 +20,7 @@ TEST(ParseTrainingSpec, ReadsEveryField) {
   const auto spec = parse_training_spec(json::parse(R"({
       "model": {"name": "m", "weights": "s3://models/m.safetensors"}, "data": {"format": "idx", "volumeClaim": "datasets", "path": "fashion-mnist"},
       "batchSize": 100, "epochs": 3, "maxSteps": 900, "seed": 7, "validateEvery": {"steps": 10}, "log": {"every": {"epochs": 1}},
-      "optimizer": {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weightDecay": 0.0001}})"));
+      "snapshots": {"every": {"steps": 500}}, "optimizer": {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weightDecay": 0.0001}})"));
   ASSERT_TRUE(spec) << spec.error().message;
   TrainingSpec expected;
   expected.model = {.name = "m", .weights = "s3://models/m.safetensors"};
@@ -31,8 +31,16 @@ TEST(ParseTrainingSpec, ReadsEveryField) {
   expected.seed = 7;
   expected.validate_every = Every{.steps = 10, .epochs = {}, .time = {}};
   expected.log_every = Every{.steps = {}, .epochs = 1, .time = {}};
+  expected.snapshots = SnapshotsSpec{.every = {.steps = 500, .epochs = {}, .time = {}}};
   expected.optimizer = {.name = OptimizerName::sgd, .lr = 0.1, .momentum = 0.9, .weight_decay = 0.0001};
   EXPECT_EQ(*spec, expected);
+}
+
+TEST(ParseTrainingSpec, TakesSnapshotsWithNothingElseAsEvery500Steps) {
+  const auto spec = parse_training_spec(json::parse(R"({"model": {"name": "m"}, "snapshots": {}})"));
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(spec->snapshots, SnapshotsSpec{});
+  EXPECT_EQ(spec->snapshots->every.steps, 500);
 }
 
 TEST(ParseTrainingSpec, TakesAWholeNumberWithAFractionPointAsAnInteger) {
@@ -53,6 +61,7 @@ TEST(ParseTrainingSpec, GivesBackWhatWasWrittenFromIt) {
   sgd.max_steps = 10;
   sgd.model.weights = "file:///shared/earlier";
   sgd.validate_every = Every{.steps = {}, .epochs = 2, .time = {}};
+  sgd.snapshots = SnapshotsSpec{.every = {.steps = {}, .epochs = 1, .time = {}}};
   for (const TrainingSpec& spec : {adam, sgd}) {
     const auto parsed = parse_training_spec(to_json(spec));
     ASSERT_TRUE(parsed) << parsed.error().message;
@@ -145,6 +154,8 @@ INSTANTIATE_TEST_SUITE_P(
                               "spec.training.optimizer.weightDecay: must be at least 0, got -0.5"},
                     WrongSpec{R"({"log": {"every": {"time": "soon"}}})",
                               "spec.training.log.every.time: 'soon' is no duration; write it like 90s, 5m or 1h30m"},
+                    WrongSpec{R"({"snapshots": {"every": {"steps": 0}}})",
+                              "spec.training.snapshots.every.steps: must be at least 1, got 0"},
                     WrongSpec{R"({"log": []})", "spec.training.log: must be an object, got []"}));
 
 class ParseCheckpointSpecRefuses : public testing::TestWithParam<WrongSpec> {};

@@ -4,6 +4,10 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "worker/data/image_dataset.hpp"
 #include "worker/data/synthetic.hpp"
 
@@ -22,6 +26,49 @@ TEST(FashionCNN, HasTheCoursesParameters) {
 TEST(FashionCNN, GivesTenLogitsAnImage) {
   FashionCNN model;
   EXPECT_EQ(model.forward(torch::rand({3, 1, 28, 28})).sizes(), (torch::IntArrayRef{3, 10}));
+}
+
+class ImageShelf final : public ImageSink {
+ public:
+  void log_image(std::string_view name, const torch::Tensor& image) override {
+    names.emplace_back(name);
+    last = image;
+  }
+  std::vector<std::string> names;
+  torch::Tensor last;
+};
+
+TEST(FashionCNN, FramesTheFirstValidationImagesByWhetherTheirClassIsFound) {
+  torch::manual_seed(0);
+  FashionCNN model;
+  model.eval();
+  ImageShelf shelf;
+  model.set_image_sink(&shelf);
+  const auto images = data::make_synthetic_images(20, 0, 1);
+  const Batch batch = data::ImageDataset{images.images, images.labels}.gather(torch::arange(20));
+  const torch::NoGradGuard no_grad;
+  model.validation_step(batch, 0);
+  model.validation_step(batch, 1);
+  ASSERT_EQ(shelf.names, std::vector<std::string>{"validation"});
+  ASSERT_EQ(shelf.last.sizes(), (torch::IntArrayRef{16, 3, 32, 32}));
+  const torch::Tensor inner = shelf.last.slice(2, 2, 30).slice(3, 2, 30);
+  for (std::int64_t channel = 0; channel < 3; ++channel) {
+    EXPECT_TRUE(inner.select(1, channel).equal(batch.inputs.slice(0, 0, 16).select(1, 0)));
+  }
+  const torch::Tensor is_right = model.forward(batch.inputs).argmax(1).eq(batch.targets);
+  for (std::int64_t i = 0; i < 16; ++i) {
+    const bool right = is_right[i].item<bool>();
+    for (const auto& [y, x] : {std::pair{0, 0}, std::pair{1, 17}, std::pair{31, 31}, std::pair{16, 30}}) {
+      EXPECT_EQ(shelf.last[i][0][y][x].item<float>(), right ? 0 : 1) << i;
+      EXPECT_EQ(shelf.last[i][1][y][x].item<float>(), right ? 1 : 0) << i;
+      EXPECT_EQ(shelf.last[i][2][y][x].item<float>(), 0) << i;
+    }
+  }
+  Batch small = batch;
+  small.inputs = batch.inputs.slice(0, 0, 3);
+  small.targets = batch.targets.slice(0, 0, 3);
+  model.validation_step(small, 0);
+  EXPECT_EQ(shelf.last.size(0), 3);
 }
 
 TEST(FashionCNN, LearnsAFewImagesByHeart) {

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -102,6 +105,33 @@ TEST_F(RankProgramTest, TrainsTwoRanksAndResumesToTheBitAfterSigterm) {
   auto third = start(2, synthetic + R"(, "maxSteps": 40)", checkpoint_in_folder(), 3);
   EXPECT_EQ(wait(third), (std::vector<int>{0, 0}));
   EXPECT_THAT(third[1].log(), HasSubstr("already complete"));
+}
+
+TEST_F(RankProgramTest, ShowsItsMetricsAndImagesOfBothAttemptsBesideTheCheckpoints) {
+  const std::string training =
+      synthetic + R"(, "maxSteps": 20, "log": {"every": {"steps": 1}}, "snapshots": {"every": {"steps": 6}})";
+  auto first = start(2, training, checkpoint_in_folder());
+  wait_for_log(first[0], "\"step\":3,");
+  first[0].send(SIGTERM);
+  const std::vector<int> codes = wait(first);
+  auto second = start(2, training, checkpoint_in_folder(), 2);
+  EXPECT_EQ(wait(second), (std::vector<int>{0, 0})) << second[0].log();
+
+  std::set<std::int64_t> loss_steps;
+  std::vector<std::string> images;
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator{folder_.path() + "/checkpoints/snapshots"}) {
+    if (entry.is_directory()) continue;
+    const auto snapshot = nlohmann::json::parse(fakes::text_of(entry.path()));
+    ++count;
+    for (const auto& point : snapshot.at("metrics")) {
+      if (point.at("name") == "loss" && point.at("over") == "steps") loss_steps.insert(point.at("step").get<int>());
+    }
+    for (const auto& image : snapshot.at("images")) images.push_back(image.at("name"));
+  }
+  EXPECT_GE(count, codes[0] == contract::exit_preempted ? 2U : 1U);
+  EXPECT_EQ(loss_steps.size(), 20U) << "every step was logged, by the one attempt or the other";
+  EXPECT_THAT(images, testing::Contains("validation"));
 }
 
 TEST_F(RankProgramTest, EndsAsPeerLostWhenAnotherRankIsKilled) {

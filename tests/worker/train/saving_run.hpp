@@ -42,6 +42,13 @@ class SavingRun {
   void on_put(std::function<std::optional<Error>(std::int64_t rank, std::string_view key)> hook) {
     on_put_ = std::move(hook);
   }
+  /// Snapshots every `steps` steps, with images.
+  void make_snapshots(std::int64_t steps) {
+    run.training.snapshots.emplace();
+    run.training.snapshots->every = {.steps = steps, .epochs = {}, .time = {}};
+    for (auto& rank : run.ranks) rank.module->shows_images = true;
+    run.open_snapshots = [this] { return run.open_store(0); };
+  }
   /// All ranks' files of step `step` wait at `gate`.
   void hold_up(std::int64_t step, fakes::Gate& gate) {
     on_put([&gate, prefix = fmt::format("step-{}/", step)](std::int64_t, std::string_view key) -> std::optional<Error> {

@@ -55,6 +55,31 @@ TEST(Schedule, EndsByEpochsOrStepsWhicheverComesFirst) {
   }
 }
 
+TEST(Schedule, MakesSnapshotsAtEachMultipleAndOnlyWhereTheyAreAskedFor) {
+  TrainingSpec spec = training(2, {});
+  const auto due_steps = [&] {
+    const Schedule schedule = make_schedule(spec);
+    std::vector<std::int64_t> steps;
+    for (std::int64_t step = 0; step <= 10; ++step) {
+      if (schedule.is_snapshot_due(after_steps(schedule, step))) steps.push_back(step);
+    }
+    return steps;
+  };
+  EXPECT_TRUE(due_steps().empty());
+  spec.snapshots.emplace();
+  EXPECT_TRUE(due_steps().empty()) << "every 500";
+  spec.snapshots->every = {.steps = 4, .epochs = 1, .time = {}};
+  EXPECT_EQ(due_steps(), (std::vector<std::int64_t>{4, 5, 8, 10}));
+}
+
+TEST(Schedule, KnowsTheEpochOfAStep) {
+  const Schedule schedule = make_schedule(training(2, {}));
+  const std::vector<std::pair<std::int64_t, std::int64_t>> step_and_epoch = {{0, 1}, {1, 1}, {5, 1}, {6, 2}, {10, 2}};
+  for (const auto& [step, epoch] : step_and_epoch) {
+    EXPECT_EQ(Schedule::epoch_of(after_steps(schedule, step)), epoch) << step;
+  }
+}
+
 TEST(Schedule, CountsAShortLastStepOfAnEpoch) {
   TrainingSpec spec = training(2, {});
   spec.batch_size = 30;

@@ -32,11 +32,13 @@ class SmallModule final : public Module {
   [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index) override {
     if (on_step) on_step(batch_index);
     log("images", static_cast<double>(batch.size()), {.reduce = Reduce::sum, .on_step = false, .on_epoch = true});
+    if (shows_images) log_image("inputs", batch.inputs.slice(0, 0, 4));
     return torch::cross_entropy_loss(forward(batch.inputs), batch.targets) * loss_factor;
   }
   void validation_step(const Batch& batch, std::int64_t batch_index) override {
     if (on_validation) on_validation(batch_index);
     const torch::Tensor logits = forward(batch.inputs);
+    if (shows_images && batch_index == 0) log_image("validation", batch.inputs[0]);
     log("val_loss", torch::cross_entropy_loss(logits, batch.targets));
     log("val_accuracy", logits.argmax(1).eq(batch.targets).to(torch::kDouble).mean());
   }
@@ -46,6 +48,7 @@ class SmallModule final : public Module {
   std::function<void(std::int64_t)> on_step;
   std::function<void(std::int64_t)> on_validation;  ///< As on_step, in each validation step.
   double loss_factor = 1.0;
+  bool shows_images = false;
   torch::Tensor spare = torch::zeros({1});  ///< No loss depends on it.
 
  private:

@@ -48,6 +48,8 @@ class TrainingRun {
   resource::TrainingSpec training;
   std::optional<resource::CheckpointSpec> checkpoint;
   std::function<std::unique_ptr<storage::Store>(std::int64_t rank)> open_store;  ///< Not set: `checkpoint`'s URI's.
+  /// The store of rank 0's snapshots. Not set: none are made.
+  std::function<std::unique_ptr<storage::Store>()> open_snapshots;
   std::function<void()> on_end;  ///< On each rank's thread, when its trainer has ended.
   std::optional<std::string> sample_record;
   std::int64_t attempt = 1;
@@ -88,6 +90,8 @@ class TrainingRun {
       ASSERT_TRUE(opened.has_value()) << opened.error().message;
       checkpointer = std::move(*opened);
     }
+    std::optional<SnapshotTaker> snapshots;
+    if (open_snapshots && thread.rank == 0) snapshots.emplace(open_snapshots(), clock, attempt);
     std::optional<SampleRecord> record;
     if (sample_record) record.emplace(*SampleRecord::open(*sample_record, attempt, thread.rank));
     Trainer trainer{{.training = training,
@@ -103,6 +107,7 @@ class TrainingRun {
                      .link = *rank.link,
                      .wait = wait,
                      .checkpointer = checkpointer.get(),
+                     .snapshots = snapshots ? &*snapshots : nullptr,
                      .sample_record = std::move(record),
                      .clock = clock}};
     try {

@@ -13,6 +13,7 @@
 #include "worker/data/data_source.hpp"
 #include "worker/data/dataset.hpp"
 #include "worker/dist/group.hpp"
+#include "worker/observe/images.hpp"
 #include "worker/observe/metrics.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/wait_for_work.hpp"
@@ -63,6 +64,8 @@ class Module : public torch::nn::Module {
   /// Where log() goes; nullptr: nowhere. The worker's business.
   void set_metric_sink(MetricSink* sink) { metric_sink_ = sink; }
   [[nodiscard]] MetricSink* metric_sink() const { return metric_sink_; }
+  /// Where log_image() goes; nullptr: nowhere.
+  void set_image_sink(ImageSink* sink) { image_sink_ = sink; }
 
  protected:
   /// Adds `value` (a scalar, without waiting for the device) to the metric `name`. From training_step,
@@ -70,8 +73,17 @@ class Module : public torch::nn::Module {
   void log(std::string_view name, const torch::Tensor& value, const LogOptions& options = {});
   void log(std::string_view name, double value, const LogOptions& options = {});
 
+  /// Shows `image` as `name` in the job's snapshots (training.snapshots): the last of each name since the snapshot
+  /// before, of rank 0 alone; of up to 32 names and 8 MiB together, as a warning tells. [C, H, W], or [N, C, H, W] for
+  /// up to 256 images side by side, with 1 (gray) or 3 channels and sides up to 8192, on any device: uint8, or floats
+  /// in [0, 1], of which what is outside is cut off. The tensor may be changed afterwards. Does not wait for the
+  /// device. Throws std::invalid_argument, which names the image, for another shape or type, whether or not there are
+  /// snapshots. From training_step, training_step_end, validation_step.
+  void log_image(std::string_view name, const torch::Tensor& image);
+
  private:
   MetricSink* metric_sink_ = nullptr;
+  ImageSink* image_sink_ = nullptr;
 };
 
 }  // namespace trainyard
