@@ -12,6 +12,7 @@
 #include "cli/render.hpp"
 #include "cli/run.hpp"
 #include "cli/run_command.hpp"
+#include "cli/snapshots/command.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/validate.hpp"
 #include "common/duration.hpp"
@@ -171,6 +172,15 @@ std::string command_hint(const Arguments& arguments, const std::vector<std::stri
          std::to_string(arguments.command.processes) + " -- " + command;
 }
 
+/// `word` stands where one of the commands of `group` should.
+int unknown_command(const std::string& word, const CLI::App& group) {
+  std::string names;
+  for (const CLI::App* command : group.get_subcommands({})) names += (names.empty() ? "" : ", ") + command->get_name();
+  std::cerr << "error: " << word << " is not a command of trainyard " << group.get_name() << "; there are " << names
+            << '\n';
+  return exit_usage;
+}
+
 int run(const CLI::App& app, const Arguments& arguments) {
   const std::string& file = arguments.run.file;
   const bool is_program = file.ends_with(".py") || file.ends_with(".sh");
@@ -199,6 +209,7 @@ int main(int argc, char** argv) {
   if (separator != argv + argc) arguments.command.command.assign(separator + 1, argv + argc);
 
   CheckpointsCommand checkpoints;
+  SnapshotsCommand snapshots;
   CLI::App app{"Distributed training on Kubernetes, and on this machine by the same YAML"};
   app.name("trainyard");
   app.set_version_flag("--version", TRAINYARD_VERSION);
@@ -211,6 +222,7 @@ int main(int argc, char** argv) {
   CLI::App* logs_app = declare_logs(app, arguments);
   CLI::App* checkpoint_app = declare_checkpoint(app, arguments);
   const CLI::App* checkpoints_app = checkpoints.declare(app);
+  const CLI::App* snapshots_app = snapshots.declare(app);
   try {
     app.parse(static_cast<int>(separator - argv), argv);
   } catch (const CLI::ExtrasError&) {
@@ -221,14 +233,15 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (const auto unknown = app.remaining(); app.get_subcommands().empty() && !unknown.empty()) {
       std::cerr << "error: " << unknown.front()
-                << " is not a command of trainyard; there are run, validate, render, logs, checkpoint, checkpoints\n";
+                << " is not a command of trainyard; there are run, validate, render, logs, checkpoint, checkpoints, "
+                   "snapshots\n";
       return exit_usage;
     }
-    if (const auto unknown = app.remaining(true);
-        checkpoints_app->parsed() && checkpoints_app->get_subcommands().empty() && !unknown.empty()) {
-      std::cerr << "error: " << unknown.front()
-                << " is not a command of trainyard checkpoints; there are ls, show, verify, get, export, import, rm\n";
-      return exit_usage;
+    if (const auto unknown = app.remaining(true); !unknown.empty()) {
+      if (checkpoints_app->parsed() && checkpoints_app->get_subcommands().empty())
+        return unknown_command(unknown.front(), *checkpoints_app);
+      if (snapshots_app->parsed() && snapshots_app->get_subcommands().empty())
+        return unknown_command(unknown.front(), *snapshots_app);
     }
     // Help and version are "errors" of exit code 0.
     return app.exit(error) == 0 ? 0 : exit_usage;
@@ -244,10 +257,15 @@ int main(int argc, char** argv) {
   if (render_app->parsed()) return render_file(arguments.render, std::cout, std::cerr);
   if (logs_app->parsed()) return print_logs(arguments.logs);
   if (checkpoint_app->parsed()) return request_checkpoint(arguments.checkpoint);
+  std::optional<StopSignals> signals;
+  const auto is_stopped = [&] { return signals && signals->count() > 0; };
   if (checkpoints_app->parsed()) {
-    std::optional<StopSignals> signals;
     if (checkpoints.makes_files()) signals.emplace();
-    return checkpoints.run([&] { return signals && signals->count() > 0; });
+    return checkpoints.run(is_stopped);
+  }
+  if (snapshots_app->parsed()) {
+    if (snapshots.makes_files()) signals.emplace();
+    return snapshots.run(is_stopped);
   }
   return exit_usage;
 }

@@ -42,31 +42,14 @@ struct Opened {
   Wish wish;
 };
 
-// A folder that is not there looks empty to a store, which would make it.
-Result<void> check_folder(const std::string& uri) {
-  const auto parsed = storage::parse_uri(uri);
-  if (!parsed || parsed->scheme != storage::Scheme::file) return {};
-  std::error_code error;
-  if (fs::exists(parsed->path, error) || error) return {};
-  return fail(ErrorKind::not_found, fmt::format("there is no folder {}", parsed->path));
-}
-
 Result<Opened> open(const CheckpointsOptions& options) {
   checkpoint::Place place = checkpoint::parse_place(options.uri);
-  auto store = storage::open_store(place.prefix_uri, options.s3);
+  auto store = open_for_reading(place.prefix_uri, options.s3, options.is_stopped);
   if (!store) return tl::unexpected(store.error());
-  if (auto there = check_folder(place.prefix_uri); !there) return tl::unexpected(there.error());
-  auto stoppable = std::make_unique<StoppableStore>(std::move(*store), options.is_stopped);
-  auto catalogue = checkpoint::read_catalogue(*stoppable);
+  auto catalogue = checkpoint::read_catalogue(**store);
   if (!catalogue) return tl::unexpected(catalogue.error());
-  return Opened{.store = std::move(stoppable),
-                .catalogue = std::move(*catalogue),
-                .wish = {.id = place.id, .step = options.step}};
-}
-
-int report(const Streams& streams, const Error& error) {
-  streams.err << "error: " << printable(error.message) << '\n';
-  return error.kind == ErrorKind::cancelled ? exit_stopped : exit_failure;
+  return Opened{
+      .store = std::move(*store), .catalogue = std::move(*catalogue), .wish = {.id = place.id, .step = options.step}};
 }
 
 int report(const Streams& streams, const CheckpointsOptions& options, const Error& error) {

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <iosfwd>
 #include <optional>
 #include <string>
 
+#include "cli/checkpoints/reading.hpp"
 #include "storage/store.hpp"
 
 /// The commands of `trainyard checkpoints`, each over a person's options and two streams: results go to `out`, notes
@@ -24,11 +24,6 @@ struct CheckpointsOptions {
   std::string source;      ///< import: the file.
   std::string only;
   std::function<bool()> is_stopped = [] { return false; };  ///< Asked between the pieces of what is read or written.
-};
-
-struct Streams {
-  std::ostream& out;
-  std::ostream& err;
 };
 
 /// A question to a person; nothing: there is nobody to ask.

@@ -11,21 +11,14 @@ namespace {
 
 constexpr const char* exit_codes = "Exit code: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.";
 
-void add_s3(CLI::App& command, CheckpointsOptions& options) {
-  command.add_option("--endpoint", options.s3.endpoint,
-                     "Of S3: https://host:port [$AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, AWS's own]");
-  command.add_option("--region", options.s3.region, "Of S3 [$AWS_REGION, $AWS_DEFAULT_REGION, us-east-1]");
-  command.add_flag("--path-style", options.s3.path_style, "S3's bucket in the path, not in the host's name");
-  command.footer(exit_codes);
-}
-
 void add_place(CLI::App& command, CheckpointsOptions& options) {
   command
       .add_option("URI", options.uri,
                   "A prefix as in checkpoint.uri (file:///folder, s3://bucket/prefix, ...), or one checkpoint's own: "
                   ".../step-N/g-G")
       ->required();
-  add_s3(command, options);
+  add_s3(command, options.s3);
+  command.footer(exit_codes);
 }
 
 void add_step(CLI::App& command, CheckpointsOptions& options) {
@@ -91,7 +84,7 @@ void declare_import(CLI::App& app, CheckpointsOptions& options) {
   from_file->add_option("FILE", options.source, "FILE.safetensors, or FILE.pt of torch.save(model.state_dict(), FILE)")
       ->required();
   from_file->add_option("URI", options.uri, "A prefix of its own: file:///folder, s3://bucket/prefix, ...")->required();
-  add_s3(*from_file, options);
+  add_s3(*from_file, options.s3);
   from_file->footer(
       std::string{"A job begins with it by training.model.weights: URI\n"
                   "Nothing in a .pt file is executed: what is no dict of tensors is refused by name.\n\n"} +

@@ -17,7 +17,7 @@ using Outcome = ProgramOutcome;
 
 TEST_F(ProgramTest, HelpAndVersionAreNoErrors) {
   EXPECT_EQ(run({"--version"}).exit_code, 0);
-  for (const std::string command : {"run", "validate", "render", "logs", "checkpoint", "checkpoints"}) {
+  for (const std::string command : {"run", "validate", "render", "logs", "checkpoint", "checkpoints", "snapshots"}) {
     const Outcome help = run({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Usage: trainyard " + command));
@@ -28,7 +28,8 @@ TEST_F(ProgramTest, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{}, "A subcommand is required"},
       {{"vaildate", "a.yaml"},
-       "error: vaildate is not a command of trainyard; there are run, validate, render, logs, checkpoint, checkpoints"},
+       "error: vaildate is not a command of trainyard; there are run, validate, render, logs, checkpoint, "
+       "checkpoints, snapshots\n"},
       {{"validate", "a.yaml", "--fix"}, "error: what is --fix?"},
       {{"run"}, "error: run needs a FILE, or -- and a command"},
       {{"run", "a.yaml", "--", "true"}, "error: run takes a FILE or -- COMMAND, not both"},

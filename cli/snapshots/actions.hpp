@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "cli/checkpoints/reading.hpp"
+#include "storage/store.hpp"
+
+/// The commands of `trainyard snapshots`, each over a person's options and two streams. Each gives the exit code: 0
+/// done, 1 failed or something is damaged, 2 wrong usage.
+namespace trainyard::cli {
+
+struct SnapshotsOptions {
+  std::string uri;  ///< A prefix, as in checkpoint.uri.
+  storage::S3Options s3;
+  std::int64_t step = 0;                                    ///< get
+  bool is_json = false;                                     ///< ls
+  std::string target;                                       ///< get: the folder. Empty: snapshot-STEP.
+  std::function<bool()> is_stopped = [] { return false; };  ///< Asked before each object that is read.
+};
+
+[[nodiscard]] int list_snapshots(const SnapshotsOptions& options, const Streams& streams);
+[[nodiscard]] int get_snapshot(const SnapshotsOptions& options, const Streams& streams);
+[[nodiscard]] int print_history(const SnapshotsOptions& options, const Streams& streams);
+
+}  // namespace trainyard::cli

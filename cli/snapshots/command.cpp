@@ -1,0 +1,74 @@
+#include "cli/snapshots/command.hpp"
+
+#include <iostream>
+#include <string>
+#include <utility>
+
+namespace trainyard::cli {
+namespace {
+
+constexpr const char* exit_codes = "Exit code: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.";
+
+void add_place(CLI::App& command, SnapshotsOptions& options) {
+  command.add_option("URI", options.uri, "A prefix as in checkpoint.uri (file:///folder, s3://bucket/prefix, ...)")
+      ->required();
+  add_s3(command, options.s3);
+  command.footer(exit_codes);
+}
+
+void declare_ls(CLI::App& app, SnapshotsOptions& options) {
+  CLI::App* ls = app.add_subcommand("ls", "List snapshots as they were written, the newest last");
+  add_place(*ls, options);
+  ls->add_option("-o,--output", "json: exact numbers, for programs")
+      ->check(CLI::IsMember({"json"}))
+      ->each([&options](const std::string&) { options.is_json = true; });
+  ls->footer(std::string{"STATE: counts; counts up to step N: a later run went on from there; does not count: it went "
+                         "on from an\nearlier step.\n"} +
+             exit_codes);
+}
+
+void declare_get(CLI::App& app, SnapshotsOptions& options) {
+  CLI::App* get = app.add_subcommand("get", "Write a snapshot's images (PNG) and metrics.csv into a new folder");
+  add_place(*get, options);
+  get->add_option("STEP", options.step, "Which one, by its step")->required()->check(CLI::NonNegativeNumber);
+  get->add_option("-o,--output", options.target, "The folder; it is made [snapshot-STEP]")->type_name("FOLDER");
+}
+
+void declare_history(CLI::App& app, SnapshotsOptions& options) {
+  CLI::App* history = app.add_subcommand("history", "Print every value of every metric that counts, as CSV");
+  add_place(*history, options);
+  history->footer(std::string{"Columns: step, name, over (steps: since the value before; epoch; validation), value "
+                              "(over all ranks), generation.\nReads every snapshot. What is damaged is left out and "
+                              "named, and the exit code is 1.\n"} +
+                  exit_codes);
+}
+
+}  // namespace
+
+CLI::App* SnapshotsCommand::declare(CLI::App& app) {
+  command_ = app.add_subcommand("snapshots", "Read what a training has shown: its metrics and images under a URI");
+  command_->require_subcommand(1);
+  declare_ls(*command_, options_);
+  declare_get(*command_, options_);
+  declare_history(*command_, options_);
+  command_->footer(
+      "They are made where a job says so: training: {snapshots: {every: {steps: 500}}}\n\n"
+      "  trainyard snapshots history s3://models/fashion-mnist > metrics.csv\n"
+      "  trainyard snapshots get s3://models/fashion-mnist 500 -o step-500");
+  return command_;
+}
+
+bool SnapshotsCommand::makes_files() const {
+  return command_->get_subcommands().front()->get_name() == "get";
+}
+
+int SnapshotsCommand::run(std::function<bool()> is_stopped) {
+  options_.is_stopped = std::move(is_stopped);
+  const Streams streams{.out = std::cout, .err = std::cerr};
+  const std::string name = command_->get_subcommands().front()->get_name();
+  if (name == "ls") return list_snapshots(options_, streams);
+  if (name == "get") return get_snapshot(options_, streams);
+  return print_history(options_, streams);
+}
+
+}  // namespace trainyard::cli

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "worker/snapshot/history.hpp"
+#include "worker/snapshot/snapshot.hpp"
+
+/// What `trainyard snapshots` writes into files. Pure.
+namespace trainyard::cli {
+
+/// "step,name,over,value" and a line for each point (RFC 4180, lines end in \n). Numbers are exact, or nan, inf, -inf;
+/// control characters in names become '?'.
+[[nodiscard]] std::string points_csv(std::span<const snapshot::Point> points);
+/// The same with the generation behind.
+[[nodiscard]] std::string history_csv(std::span<const snapshot::History::Entry> entries);
+
+/// A file's name for each of `images`, all different: its name where it is letters, digits, '.', '-' and '_', others
+/// become '_'; and ".png".
+[[nodiscard]] std::vector<std::string> file_names(std::span<const snapshot::Image> images);
+
+}  // namespace trainyard::cli

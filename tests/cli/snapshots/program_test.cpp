@@ -1,0 +1,70 @@
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+
+#include "tests/cli/snapshots/shelf_folder.hpp"
+#include "tests/paths/paths.hpp"
+
+/// `trainyard snapshots` as a person meets it.
+namespace trainyard::cli {
+namespace {
+
+using testing::HasSubstr;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+class SnapshotsProgram : public ShelfFolder {
+ protected:
+  /// `line` is a shell's, in the test's folder; $T is the program.
+  Outcome run(const std::string& line) {
+    const std::string command = "cd " + folder.path() + " && T=" + paths::program("trainyard") + " && { " + line +
+                                "; } < /dev/null > out 2> err";
+    const int status = std::system(command.c_str());
+    return {.exit_code = WEXITSTATUS(status),
+            .out = fakes::text_of(folder.file("out")),
+            .err = fakes::text_of(folder.file("err"))};
+  }
+};
+
+TEST_F(SnapshotsProgram, HelpOfEachCommandSaysItsExitCodes) {
+  for (const std::string command : {"ls", "get", "history"}) {
+    const Outcome help = run("$T snapshots " + command + " --help");
+    EXPECT_EQ(help.exit_code, 0) << command;
+    EXPECT_THAT(help.out, HasSubstr("Exit code: 0"));
+    EXPECT_THAT(help.out, HasSubstr("--endpoint"));
+  }
+}
+
+TEST_F(SnapshotsProgram, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"$T snapshots", "A subcommand is required"},
+      {"$T snapshots list file:///run",
+       "error: list is not a command of trainyard snapshots; there are ls, get, history\n"},
+      {"$T snapshots ls", "URI is required"},
+      {"$T snapshots get file:///run", "STEP is required"},
+      {"$T snapshots get file:///run x", "STEP"},
+      {"$T snapshots ls file:///run -o yaml", "--output"},
+  };
+  for (const auto& [line, sentence] : cases) {
+    const Outcome outcome = run(line);
+    EXPECT_EQ(outcome.exit_code, 2) << line << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(sentence)) << line;
+  }
+}
+
+TEST_F(SnapshotsProgram, ListsGetsAndTellsHistory) {
+  EXPECT_THAT(run("$T snapshots ls " + uri()).out, HasSubstr("does not count"));
+  EXPECT_EQ(run("$T snapshots get " + uri() + " 20").exit_code, 0);
+  EXPECT_THAT(fakes::text_of(folder.file("snapshot-20/metrics.csv")), HasSubstr("20,loss,steps,1\n"));
+  EXPECT_EQ(run("$T snapshots get " + uri() + " 10 -o ten").exit_code, 0);
+  EXPECT_THAT(fakes::text_of(folder.file("ten/val_a.png")), testing::StartsWith("\x89PNG"));
+  EXPECT_THAT(run("$T snapshots history " + uri()).out, HasSubstr("\n30,loss,steps,2,2\n"));
+}
+
+}  // namespace
+}  // namespace trainyard::cli

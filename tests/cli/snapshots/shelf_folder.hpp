@@ -1,0 +1,40 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+#include "storage/file_store.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/worker/checkpoint/interchange/test_prefix.hpp"
+#include "tests/worker/snapshot/drafts.hpp"
+
+namespace trainyard::cli {
+
+/// A folder in which two runs have left checkpoints and snapshots: the second went on from step 20 of the first.
+class ShelfFolder : public testing::Test {
+ protected:
+  const fakes::TemporaryFolder folder;
+  checkpoint::TestPrefix prefix{std::make_unique<storage::FileStore>(folder.path() + "/run")};
+
+  void SetUp() override {
+    prefix.claim(1);
+    prefix.save({20, 1});
+    for (const std::int64_t step : {10, 20, 30}) put({step, 1});
+    prefix.claim(2, checkpoint::CheckpointId{20, 1});
+    put({30, 2});
+  }
+
+  /// One with a loss of its step and an image.
+  void put(const snapshot::SnapshotId& id) {
+    snapshot::Draft draft = snapshot::a_draft(id.step, id.generation);
+    draft.points.front().value = static_cast<double>(id.generation);
+    draft.images = {snapshot::an_image("val/a", id.step)};
+    ASSERT_TRUE(storage::put_text(prefix.store(), checkpoint::snapshot_key(id),
+                                  snapshot::to_text(snapshot::encode(draft).snapshot)));
+  }
+  [[nodiscard]] std::string uri() const { return folder.uri() + "/run"; }
+};
+
+}  // namespace trainyard::cli
