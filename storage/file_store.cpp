@@ -56,6 +56,7 @@ bool is_failure(const std::error_code& error) {
 }
 
 struct Found {
+  bool has_objects = true;  // Else nothing is asked of the file system for each of them, and they are left out.
   std::vector<ObjectInfo> objects;
   std::vector<std::string> temporaries;  // Keys.
 };
@@ -79,7 +80,7 @@ Result<void> add_files_below(const std::string& root, const fs::path& folder, st
     std::error_code failed;
     if (entry->is_directory(failed)) {
       if (auto added = add_files_below(root, entry->path(), prefix, found); !added) return added;
-    } else if (entry->is_regular_file(failed)) {
+    } else if (found.has_objects && entry->is_regular_file(failed)) {
       const std::uint64_t bytes = entry->file_size(failed);
       if (!failed) found.objects.push_back({.key = std::move(key), .bytes = bytes});
     }
@@ -172,7 +173,7 @@ Result<void> FileStore::remove(std::string_view key) {
 }
 
 Result<void> FileStore::remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) {
-  Found below;
+  Found below{.has_objects = false};
   if (auto added = add_files_below(folder_, folder_, "", below); !added) return added;
   for (const std::string& key : below.temporaries) {
     const std::size_t slash = key.rfind('/');
