@@ -1,5 +1,7 @@
 #include "worker/snapshot/recorder.hpp"
 
+#include <fmt/format.h>
+
 #include <exception>
 #include <utility>
 
@@ -8,14 +10,18 @@
 namespace trainyard::snapshot {
 namespace {
 
-// A generation's keys are its own run's: what is there already is this very object, whose reply was lost.
 Result<void> put_once(storage::Store& store, const std::string& key, const std::string& text) {
   const bool is_conditional = store.has_conditional_create();
   auto put = storage::put_text(store, key, text, {.if_absent = is_conditional});
-  if (!put && put.error().kind == ErrorKind::already_exists) return {};
   // It has only said now that it has no such thing.
-  if (!put && is_conditional && !store.has_conditional_create()) put = storage::put_text(store, key, text);
-  return put;
+  if (!put && is_conditional && !store.has_conditional_create()) return storage::put_text(store, key, text);
+  if (put || put.error().kind != ErrorKind::already_exists) return put;
+  const auto there = storage::get_text(store, key);
+  if (!there) return tl::unexpected(there.error());
+  // This very object, when the reply to an earlier try was lost.
+  if (*there == text) return {};
+  return fail(ErrorKind::conflict,
+              fmt::format("{} is there already, of a run whose claim is gone: remove what it left", store.uri_of(key)));
 }
 
 }  // namespace

@@ -123,13 +123,24 @@ TEST_F(ARecorder, TriesWhatFailedLastOnceMoreAtTheEnd) {
   EXPECT_EQ(losses_in(10), (Steps{10}));
 }
 
-TEST_F(ARecorder, TakesAnObjectOfItsOwnWhoseReplyWasLostForWritten) {
+TEST_F(ARecorder, TakesAnObjectWhoseReplyWasLostForWritten) {
+  fakes::MemoryStore store{objects};
+  ASSERT_TRUE(storage::put_text(store, "snapshots/g-1/step-10.json", to_text(encode(a_draft(10)).snapshot)));
   const auto recorder = open();
-  ASSERT_TRUE(storage::put_text(*std::make_unique<fakes::MemoryStore>(objects), "snapshots/g-1/step-10.json", "first"));
   recorder->record(a_draft(10));
   EXPECT_TRUE(recorder->finish(patience));
-  EXPECT_EQ(storage::get_text(*std::make_unique<fakes::MemoryStore>(objects), "snapshots/g-1/step-10.json"), "first")
-      << "what is there is never overwritten";
+}
+
+TEST_F(ARecorder, OverwritesNothingThatSomebodyElseLeftAndLosesNothingOverIt) {
+  fakes::MemoryStore store{objects};
+  ASSERT_TRUE(storage::put_text(store, "snapshots/g-1/step-10.json", "another run's"));
+  const auto recorder = open();
+  recorder->record(a_draft(10));
+  EXPECT_FALSE(recorder->finish(patience));
+  EXPECT_EQ(storage::get_text(store, "snapshots/g-1/step-10.json"), "another run's");
+  recorder->record(a_draft(20));
+  EXPECT_TRUE(recorder->finish(patience));
+  EXPECT_EQ(losses_in(20), (Steps{10, 20}));
 }
 
 TEST_F(ARecorder, NeedsNoConditionalCreate) {
