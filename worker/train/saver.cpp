@@ -19,8 +19,6 @@ using namespace std::chrono_literals;
 /// How often the group's health is looked at while a save is waited for. Its end wakes the waiter at once.
 constexpr auto look_interval = 20ms;
 
-constexpr auto say_interval = 1min;
-
 /// Six digits are what a person reads.
 double seconds_of(Instant::duration duration) {
   const double seconds = std::chrono::duration<double>{duration}.count();
@@ -114,17 +112,13 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
 void Saver::note_failure(std::int64_t step, const Error& error) {
   const Instant now = clock_.instant();
   error_ = error.message;
-  const bool is_first = !outage_;
-  if (is_first) outage_ = Outage{.since = now, .said = now};
-  ++outage_->failed_saves;
-  if (!is_first && now - outage_->said < say_interval) return;
-  outage_->said = now;
-  if (!speaks_) return;
+  if (!outage_) outage_.emplace();
+  if (!outage_->add_failure(now) || !speaks_) return;
   logging::warn("no checkpoint: saving failed; training goes on, and the next one that is due tries again",
                 {{"step", step},
                  {"error", error.message},
-                 {"failedSaves", outage_->failed_saves},
-                 {"seconds", seconds_of(now - outage_->since)}});
+                 {"failedSaves", outage_->failures()},
+                 {"seconds", seconds_of(outage_->duration(now))}});
 }
 
 void Saver::note_success(std::int64_t step) {
@@ -132,8 +126,8 @@ void Saver::note_success(std::int64_t step) {
   const auto outage = std::exchange(outage_, std::nullopt);
   if (!outage || !speaks_) return;
   logging::info("checkpoints are saved again", {{"step", step},
-                                                {"failedSaves", outage->failed_saves},
-                                                {"seconds", seconds_of(clock_.instant() - outage->since)}});
+                                                {"failedSaves", outage->failures()},
+                                                {"seconds", seconds_of(outage->duration(clock_.instant()))}});
 }
 
 }  // namespace trainyard::train

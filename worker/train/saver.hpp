@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/clock.hpp"
+#include "common/outage.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/launcher/rank_link.hpp"
 #include "worker/train/checkpoint_requests.hpp"
@@ -52,13 +53,6 @@ class Saver {
   [[nodiscard]] const CheckpointRequests& requests() const { return requests_; }
 
  private:
-  /// Saves that have failed since the last that succeeded.
-  struct Outage {
-    Instant since;
-    Instant said;  // When the log told of it last.
-    std::int64_t failed_saves = 0;
-  };
-
   [[nodiscard]] OrEnd<void> act_on(const checkpoint::SaveOutcome& outcome);
   void note_failure(std::int64_t step, const Error& error);
   void note_success(std::int64_t step);
@@ -73,7 +67,7 @@ class Saver {
   std::optional<launcher::SavedCheckpoint> last_;
   std::string error_;
   std::optional<SavedState> resumed_;
-  std::optional<Outage> outage_;
+  std::optional<Outage> outage_;  // Saves that have failed since the last that succeeded.
   CheckpointRequests requests_;
 };
 
