@@ -1,5 +1,7 @@
 #include "worker/train/ending.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "common/contract.hpp"
@@ -63,6 +65,26 @@ launcher::RankEnd end_of(Stage stage, const Error& error) {
   const Meaning meaning = meaning_of(stage, error.kind);
   return {
       .exit_code = meaning.exit_code, .reason = std::string{meaning.reason}, .message = error.message, .culprit = {}};
+}
+
+launcher::RankEnd preempted(const Stop& stop) {
+  std::string message = fmt::format("stopped as asked after step {}", stop.step);
+  if (!stop.is_saving) {
+    message += "; nothing was saved: checkpoint.uri is not set";
+  } else if (!stop.has_trained) {
+    message += ", before this attempt's first";
+  } else if (!stop.saved_as.empty()) {
+    message += ", saved as " + stop.saved_as;
+  } else {
+    message += "; it was not saved because it is not finite: training goes on from the checkpoint before";
+  }
+  return {.exit_code = contract::exit_preempted, .reason = "Preempted", .message = message, .culprit = {}};
+}
+
+launcher::RankEnd completed(std::int64_t step, const std::map<std::string, double>& validation) {
+  std::string message = fmt::format("trained {} steps", step);
+  for (const auto& [name, value] : validation) message += fmt::format(", {} {:.4g}", name, value);
+  return {.exit_code = contract::exit_success, .reason = "Completed", .message = message, .culprit = {}};
 }
 
 tl::unexpected<launcher::RankEnd> end(Stage stage, const Error& error) {

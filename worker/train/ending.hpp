@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -27,6 +29,20 @@ enum class Stage {
 /// answer with exit_storage. Pure. The group's own failure takes precedence and is for the caller to look at
 /// (RankLink::group_failure).
 [[nodiscard]] launcher::RankEnd end_of(Stage stage, const Error& error);
+
+/// Where training stands that is left because a rank was asked to stop.
+struct Stop {
+  std::int64_t step = 0;
+  bool has_trained = false;  ///< A step of this attempt.
+  bool is_saving = false;    ///< Checkpoints are made.
+  std::string saved_as;      ///< The checkpoint of `step`; empty: there is none.
+};
+
+/// The end of a rank that was asked to stop. Pure.
+[[nodiscard]] launcher::RankEnd preempted(const Stop& stop);
+
+/// The end of a rank that has trained to the end, with the metrics of the last validation. Pure.
+[[nodiscard]] launcher::RankEnd completed(std::int64_t step, const std::map<std::string, double>& validation);
 
 /// end_of() for `return`.
 [[nodiscard]] tl::unexpected<launcher::RankEnd> end(Stage stage, const Error& error);

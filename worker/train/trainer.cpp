@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <torch/types.h>
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -68,7 +67,7 @@ launcher::RankEnd Trainer::train() {
     if (auto done = after_step(*flags); !done) return done.error();
   }
   if (auto finished = finish(); !finished) return finished.error();
-  return completed();
+  return completed(position_.step, validation_);
 }
 
 OrEnd<void> Trainer::begin() {
@@ -362,23 +361,11 @@ void Trainer::end_checkpoints(const launcher::RankEnd& ended) {
 }
 
 launcher::RankEnd Trainer::preempted() const {
-  std::string message = fmt::format("stopped as asked after step {}", position_.step);
-  if (parts_.checkpointer == nullptr) {
-    message += "; nothing was saved: checkpoint.uri is not set";
-  } else if (!last_loss_.defined()) {
-    message += ", before this attempt's first";
-  } else if (saver_->last() && saver_->last()->step == position_.step) {
-    message += ", saved as " + saver_->last()->uri;
-  } else {
-    message += "; it was not saved because it is not finite: training goes on from the checkpoint before";
-  }
-  return {.exit_code = contract::exit_preempted, .reason = "Preempted", .message = message, .culprit = {}};
-}
-
-launcher::RankEnd Trainer::completed() const {
-  std::string message = fmt::format("trained {} steps", position_.step);
-  for (const auto& [name, value] : validation_) message += fmt::format(", {} {:.4g}", name, value);
-  return {.exit_code = contract::exit_success, .reason = "Completed", .message = message, .culprit = {}};
+  const bool is_saved = saver_ && saver_->last() && saver_->last()->step == position_.step;
+  return train::preempted({.step = position_.step,
+                           .has_trained = last_loss_.defined(),
+                           .is_saving = saver_.has_value(),
+                           .saved_as = is_saved ? saver_->last()->uri : std::string{}});
 }
 
 StepFlags Trainer::own_flags() const {

@@ -79,7 +79,6 @@ class Trainer {
   void begin_save(const Saver::Options& options);
   void end_checkpoints(const launcher::RankEnd& ended);
   [[nodiscard]] launcher::RankEnd preempted() const;
-  [[nodiscard]] launcher::RankEnd completed() const;
 
   [[nodiscard]] StepFlags own_flags() const;
   [[nodiscard]] tl::unexpected<launcher::RankEnd> lost(Stage stage, const Error& error) const {

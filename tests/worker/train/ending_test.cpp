@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/contract.hpp"
@@ -51,6 +52,30 @@ TEST(EndOf, TellsTheOperatorWhetherARestartCanHelp) {
     EXPECT_EQ(end_of(c.stage, {.kind = c.kind, .message = "what came back", .retry_after = {}}), expected)
         << "stage " << static_cast<int>(c.stage) << ", " << to_string(c.kind);
   }
+}
+
+TEST(Preempted, SaysWhereTheStateIs) {
+  const std::vector<std::pair<Stop, std::string>> cases{
+      {{.step = 7}, "stopped as asked after step 7; nothing was saved: checkpoint.uri is not set"},
+      {{.step = 7, .has_trained = true}, "stopped as asked after step 7; nothing was saved: checkpoint.uri is not set"},
+      {{.step = 7, .is_saving = true}, "stopped as asked after step 7, before this attempt's first"},
+      {{.step = 7, .has_trained = true, .is_saving = true, .saved_as = "s3://models/x/step-7/g-1"},
+       "stopped as asked after step 7, saved as s3://models/x/step-7/g-1"},
+      {{.step = 7, .has_trained = true, .is_saving = true},
+       "stopped as asked after step 7; it was not saved because it is not finite: training goes on from the checkpoint "
+       "before"}};
+  for (const auto& [stop, message] : cases) {
+    const launcher::RankEnd expected{
+        .exit_code = contract::exit_preempted, .reason = "Preempted", .message = message, .culprit = {}};
+    EXPECT_EQ(preempted(stop), expected);
+  }
+}
+
+TEST(Completed, TellsTheLastValidation) {
+  const launcher::RankEnd ended = completed(900, {{"val_accuracy", 0.89123}, {"val_loss", 0.3}});
+  EXPECT_EQ(ended.exit_code, contract::exit_success);
+  EXPECT_EQ(ended.reason, "Completed");
+  EXPECT_EQ(ended.message, "trained 900 steps, val_accuracy 0.8912, val_loss 0.3");
 }
 
 }  // namespace
