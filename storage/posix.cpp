@@ -126,6 +126,7 @@ Result<void> write_durably(const FileDescriptor& file, std::span<const std::span
                            std::string_view path) {
   std::size_t piece = 0;
   std::size_t done_in_piece = 0;
+  off_t offset = 0;
   while (piece < pieces.size()) {
     std::array<iovec, vectors_per_write> vectors{};
     std::size_t vector_count = 0;
@@ -143,6 +144,9 @@ Result<void> write_durably(const FileDescriptor& file, std::span<const std::span
       if (errno == EINTR) continue;
       return failed("writing", path);
     }
+    // The medium begins at once, not only when fsync() asks for it. A hint: what it cannot write, fsync() tells.
+    ::sync_file_range(file.get(), offset, written, SYNC_FILE_RANGE_WRITE);
+    offset += written;
     done_in_piece += static_cast<std::size_t>(written);
     while (piece < pieces.size() && done_in_piece >= pieces[piece].size()) done_in_piece -= pieces[piece++].size();
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -58,6 +59,8 @@ class Store {
   /// Whether put({.if_absent = true}) is atomic here. A store without it has a single writer at a time. May turn false
   /// once a server has refused such a put.
   [[nodiscard]] virtual bool has_conditional_create() const = 0;
+  /// How many reads at a time get the most out of the store: a server far away answers several as quickly as one.
+  [[nodiscard]] virtual std::size_t reads_at_a_time() const { return 8; }
   /// The URI of `key`, without any secret.
   [[nodiscard]] virtual std::string uri_of(std::string_view key) const = 0;
 };

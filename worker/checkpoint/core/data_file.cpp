@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <deque>
+#include <future>
+#include <iterator>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "storage/crc32c.hpp"
@@ -50,7 +55,15 @@ std::vector<Slice> file_order(std::int64_t rank, std::int64_t world_size, std::s
   return order;
 }
 
-constexpr std::uint64_t read_together_bytes_max = std::uint64_t{32} << 20;
+std::vector<std::uint32_t> checksums_of(storage::Pieces pieces) {
+  std::vector<std::uint32_t> checksums;
+  for (const auto& piece : pieces) checksums.push_back(storage::crc32c(piece));
+  return checksums;
+}
+
+// Neighbours up to this are read by one request, and a chunk from the half of it on is no neighbour: it is read
+// straight into its place.
+constexpr std::uint64_t read_together_bytes_max = std::uint64_t{8} << 20;
 
 Error damage(storage::Store& store, const Manifest& manifest, std::int64_t rank, std::string_view what) {
   return {ErrorKind::corrupt, fmt::format("{}: {}", store.uri_of(data_key(manifest.id, rank)), what), std::nullopt};
@@ -109,47 +122,76 @@ Result<std::vector<Wanted>> wanted_of(storage::Store& store, const Manifest& man
   return wanted;
 }
 
-// How many of `wanted`'s first chunks are read together: neighbours, up to a size at which one more request costs
-// nothing.
-std::size_t neighbour_count(std::span<const Wanted> wanted) {
-  std::uint64_t bytes = wanted.front().chunk->bytes;
-  std::size_t count = 1;
-  while (count < wanted.size() &&
-         wanted[count].chunk->offset == wanted[count - 1].chunk->offset + wanted[count - 1].chunk->bytes &&
-         bytes + wanted[count].chunk->bytes <= read_together_bytes_max) {
-    bytes += wanted[count++].chunk->bytes;
+// Chunks that lie one after the other in one file, to be read together.
+struct Reading {
+  std::int64_t file_rank = 0;
+  std::span<const Wanted> wanted;
+
+  [[nodiscard]] std::uint64_t begin() const { return wanted.front().chunk->offset; }
+  [[nodiscard]] std::uint64_t bytes() const {
+    return wanted.back().chunk->offset + wanted.back().chunk->bytes - begin();
   }
-  return count;
+};
+
+std::vector<Reading> readings_of(std::int64_t file_rank, std::span<const Wanted> wanted) {
+  std::vector<Reading> readings;
+  while (!wanted.empty()) {
+    std::size_t count = 1;
+    std::uint64_t bytes = wanted.front().chunk->bytes;
+    const auto joins = [&](const Chunk& before, const Chunk& chunk) {
+      return chunk.offset == before.offset + before.bytes && chunk.bytes < read_together_bytes_max / 2 &&
+             bytes + chunk.bytes <= read_together_bytes_max;
+    };
+    while (bytes < read_together_bytes_max / 2 && count < wanted.size() &&
+           joins(*wanted[count - 1].chunk, *wanted[count].chunk)) {
+      bytes += wanted[count++].chunk->bytes;
+    }
+    readings.push_back({.file_rank = file_rank, .wanted = wanted.first(count)});
+    wanted = wanted.subspan(count);
+  }
+  return readings;
 }
 
-// Reads chunks that lie one after the other by one request, verifies each and puts it into place; straight there if it
-// is only one, and all of it is wanted.
-Result<void> read_together(storage::Store& store, const Manifest& manifest, std::int64_t file_rank,
-                           std::span<const Wanted> wanted) {
-  const std::uint64_t begin = wanted.front().chunk->offset;
-  const bool is_direct = wanted.size() == 1 && wanted.front().is_whole();
-  std::vector<std::byte> buffer(is_direct ? 0 : wanted.back().chunk->offset + wanted.back().chunk->bytes - begin);
-  const std::span<std::byte> target = is_direct ? wanted.front().into : std::span{buffer};
-  if (auto read = store.get_range(data_key(manifest.id, file_rank), begin, target); !read) return read;
-  for (const Wanted& one : wanted) {
-    const auto bytes = target.subspan(one.chunk->offset - begin, one.chunk->bytes);
+// Reads chunks by one request, verifies each and puts it into place; straight there if it is only one, and all of it is
+// wanted. `buffer` is kept from one call to the next.
+Result<void> read_together(storage::Store& store, const Manifest& manifest, const Reading& reading,
+                           std::vector<std::byte>& buffer) {
+  const Wanted& first = reading.wanted.front();
+  const bool is_direct = reading.wanted.size() == 1 && first.is_whole();
+  if (!is_direct) buffer.resize(std::max<std::uint64_t>(buffer.size(), reading.bytes()));
+  const std::span<std::byte> target = is_direct ? first.into : std::span{buffer}.first(reading.bytes());
+  if (auto read = store.get_range(data_key(manifest.id, reading.file_rank), reading.begin(), target); !read)
+    return read;
+  for (const Wanted& one : reading.wanted) {
+    const auto bytes = target.subspan(one.chunk->offset - reading.begin(), one.chunk->bytes);
     if (storage::crc32c(bytes) != one.chunk->crc32c) {
-      return tl::unexpected(
-          damage(store, manifest, file_rank, fmt::format("the checksum of {} does not match", one.chunk->entry)));
+      return tl::unexpected(damage(store, manifest, reading.file_rank,
+                                   fmt::format("the checksum of {} does not match", one.chunk->entry)));
     }
     if (!is_direct) std::ranges::copy(bytes.subspan(one.skipped_bytes, one.into.size()), one.into.begin());
   }
   return {};
 }
 
-Result<void> read_file(storage::Store& store, const Manifest& manifest, std::int64_t file_rank,
-                       std::span<const Wanted> wanted) {
-  while (!wanted.empty()) {
-    const auto group = wanted.first(neighbour_count(wanted));
-    if (auto read = read_together(store, manifest, file_rank, group); !read) return read;
-    wanted = wanted.subspan(group.size());
+// All of them, several at a time. The error is that of the first in their order that failed; none is begun after it.
+Result<void> read_all(storage::Store& store, const Manifest& manifest, std::span<const Reading> readings) {
+  std::atomic<std::size_t> next{0};
+  std::vector<Result<void>> ends(readings.size());
+  const auto read_some = [&] {
+    std::vector<std::byte> buffer;
+    for (std::size_t i = next++; i < readings.size(); i = next++) {
+      ends[i] = read_together(store, manifest, readings[i], buffer);
+      if (!ends[i]) next = readings.size();
+    }
+  };
+  {
+    std::vector<std::future<void>> others;
+    while (others.size() + 1 < std::min(readings.size(), store.reads_at_a_time()))
+      others.push_back(std::async(read_some));
+    read_some();
   }
-  return {};
+  const auto failed = std::ranges::find_if(ends, [](const Result<void>& end) { return !end; });
+  return failed == ends.end() ? Result<void>{} : *failed;
 }
 
 }  // namespace
@@ -174,22 +216,29 @@ Result<Receipt> write_share(storage::Store& store, const CheckpointId& id, std::
                               .row_end = slice.row_end,
                               .offset = 0,
                               .bytes = bytes,
-                              .crc32c = storage::crc32c(piece)});
+                              .crc32c = 0});
   }
   const std::string header = safetensors_header(
       tensors, {{"format", "pt"}, {"step", std::to_string(id.step)}, {"rank", std::to_string(rank)}});
   pieces.front() = std::as_bytes(std::span{header});
+  // Only the receipt needs the checksums: they are made while the store writes, where a thread can be had.
+  auto checksums = std::async([&] { return checksums_of(std::span{pieces}.subspan(1)); });
+  const auto put = store.put(data_key(id, rank), pieces);
+  const std::vector<std::uint32_t> chunk_checksums = checksums.get();
+  if (!put) return tl::unexpected(put.error());
+
   receipt.bytes = header.size();
   receipt.crc32c = storage::crc32c(header);
-  for (Chunk& chunk : receipt.chunks) {
+  for (std::size_t i = 0; i < receipt.chunks.size(); ++i) {
+    Chunk& chunk = receipt.chunks[i];
+    chunk.crc32c = chunk_checksums[i];
     chunk.offset = receipt.bytes;
     receipt.bytes += chunk.bytes;
     receipt.crc32c = storage::crc32c_joined(receipt.crc32c, chunk.crc32c, chunk.bytes);
   }
-
-  return store.put(data_key(id, rank), pieces)
-      .and_then([&] { return storage::put_text(store, receipt_key(id, rank), seal(to_json(receipt))); })
-      .map([&] { return std::move(receipt); });
+  return storage::put_text(store, receipt_key(id, rank), seal(to_json(receipt))).map([&] {
+    return std::move(receipt);
+  });
 }
 
 Result<void> check_entries(const Manifest& manifest, std::span<const HostEntry> entries) {
@@ -226,11 +275,14 @@ Result<void> read_state(storage::Store& store, const Manifest& manifest, std::in
   std::unordered_map<std::string_view, const HostEntry*> by_name;
   for (const HostEntry& entry : entries) by_name.emplace(entry.info.name, &entry);
   std::unordered_map<std::string_view, std::uint64_t> bytes_read;
+  std::deque<std::vector<Wanted>> wanted_by_file;
+  std::vector<Reading> readings;
   for (const Receipt& receipt : manifest.receipts) {
-    const auto wanted = wanted_of(store, manifest, receipt, rank, by_name);
+    auto wanted = wanted_of(store, manifest, receipt, rank, by_name);
     if (!wanted) return tl::unexpected(wanted.error());
-    if (auto read = read_file(store, manifest, receipt.rank, *wanted); !read) return read;
     for (const Wanted& one : *wanted) bytes_read[one.chunk->entry] += one.into.size();
+    std::ranges::copy(readings_of(receipt.rank, wanted_by_file.emplace_back(std::move(*wanted))),
+                      std::back_inserter(readings));
   }
   const bool has_our_own = rank < static_cast<std::int64_t>(manifest.receipts.size());
   for (const HostEntry& entry : entries) {
@@ -241,7 +293,7 @@ Result<void> read_state(storage::Store& store, const Manifest& manifest, std::in
           damage(store, manifest, 0, fmt::format("the manifest leaves out a part of {}", entry.info.name)));
     }
   }
-  return {};
+  return read_all(store, manifest, readings);
 }
 
 }  // namespace trainyard::checkpoint

@@ -26,9 +26,9 @@ inline constexpr std::uint64_t shard_chunk_bytes_max = std::uint64_t{32} << 20;
 [[nodiscard]] Result<void> check_entries(const Manifest& manifest, std::span<const HostEntry> entries);
 
 /// Fills `entries` with `rank`'s state out of a checkpoint, of any number of ranks, and verifies every byte. Of sharded
-/// entries it reads the chunks that meet the rows held here, and needs memory for one chunk besides. Per-rank entries
-/// that the checkpoint does not have, for this rank or at all, stay as they are. ErrorKind::corrupt or not_found for a
-/// damaged one. Needs check_entries().
+/// entries it reads the chunks that meet the rows held here. Several requests are under way at a time, for as many
+/// chunks of which memory is needed besides. Per-rank entries that the checkpoint does not have, for this rank or at
+/// all, stay as they are. ErrorKind::corrupt or not_found for a damaged one. Needs check_entries().
 [[nodiscard]] Result<void> read_state(storage::Store& store, const Manifest& manifest, std::int64_t rank,
                                       std::span<const HostEntry> entries);
 
