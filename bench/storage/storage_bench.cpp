@@ -36,6 +36,7 @@ struct Options {
   std::int64_t size_mb = 500;
   std::int64_t rounds = 3;
   double segment_seconds = 5.0;
+  double step_seconds = 0.25;
 };
 
 class Stopwatch {
@@ -68,10 +69,13 @@ checkpoint::State make_state(std::int64_t megabytes) {
   for (std::int64_t layer = 0; layer < std::max<std::int64_t>(1, megabytes * 1'000'000 / layer_bytes); ++layer) {
     for (const char* kind : {"model", "optimizer.exp_avg", "optimizer.exp_avg_sq"}) {
       const bool is_parameter = std::string_view{kind} == "model";
-      state.entries.push_back(
-          {fmt::format("{}.{}.weight", kind, layer), Placement::replicated, at::rand({width, width}), is_parameter});
-      state.entries.push_back(
-          {fmt::format("{}.{}.bias", kind, layer), Placement::replicated, at::rand({width}), is_parameter});
+      for (const auto& [name, tensor] : {std::pair{"weight", at::rand({width, width})}, {"bias", at::rand({width})}}) {
+        state.entries.push_back({.name = fmt::format("{}.{}.{}", kind, layer, name),
+                                 .placement = Placement::replicated,
+                                 .tensor = tensor,
+                                 .must_be_finite = is_parameter,
+                                 .is_steady = true});
+      }
     }
   }
   return state;
@@ -123,6 +127,12 @@ class Rank {
     checkpointer_->begin_save(state_, ++step_, {});
     return watch.seconds();
   }
+  /// Seconds for which an optimizer's step waits.
+  double finish_copy() {
+    const Stopwatch watch;
+    checkpointer_->finish_copy();
+    return watch.seconds();
+  }
 
   void finish_save() {
     const auto outcome = checkpointer_->take_outcome(std::chrono::minutes{10});
@@ -163,26 +173,69 @@ class Rank {
   bool has_restored_ = false;
 };
 
-/// Saves one after the other: how long each holds training up, and when each is there for good. The first also gets the
-/// memory that later ones use again.
+/// Training's own work, which needs the processors as a forward and a backward do.
+class Work {
+ public:
+  /// Steps of `seconds`.
+  explicit Work(double seconds) {
+    constexpr std::int64_t products_to_measure = 20;
+    multiply(products_to_measure);
+    products_ = static_cast<std::int64_t>(seconds / (multiply(products_to_measure) / products_to_measure)) + 1;
+  }
+  /// The seconds that one step takes.
+  double step() { return multiply(products_); }
+
+ private:
+  double multiply(std::int64_t products) {
+    const Stopwatch watch;
+    for (std::int64_t i = 0; i < products; ++i) at::mm_out(product_, a_, a_);
+    return watch.seconds();
+  }
+
+  at::Tensor a_ = at::rand({1024, 1024});
+  at::Tensor product_ = at::empty_like(a_);
+  std::int64_t products_ = 0;
+};
+
+/// Saves one after the other: when each is there for good. The first also gets the memory that later ones use again.
 json save(const Options& options) {
   Rank rank{options};
+  rank.restore();
+  json samples{{"bytes", rank.state_bytes()}};
+  for (std::int64_t round = 0; round <= options.rounds; ++round) {
+    rank.wait_for_others();
+    const Stopwatch watch;
+    rank.begin_save();
+    rank.finish_save();
+    if (round > 0) samples["seconds"].push_back(watch.seconds());
+  }
+  return samples;
+}
+
+/// Begins a save before a step's forward and backward and lets its optimizer's step wait for the copy: how long
+/// training stands still for both.
+json stall(const Options& options) {
+  Rank rank{options};
   const MemoryCopy copy{rank.state_bytes() / rank.world_size()};
+  Work work{options.step_seconds};
   rank.restore();
   json samples{{"bytes", rank.state_bytes()}};
   for (std::int64_t round = 0; round <= options.rounds; ++round) {
     rank.wait_for_others();
     const double copy_seconds = copy.seconds();
     rank.wait_for_others();
-    const Stopwatch watch;
-    const double stall_seconds = rank.begin_save();
+    const double step_seconds = work.step();
+    rank.wait_for_others();
+    const double begin_seconds = rank.begin_save();
+    const double slow_step_seconds = work.step();
+    const double stall_seconds = begin_seconds + rank.finish_copy();
     rank.finish_save();
     if (round == 0) {
       samples["first_stall_seconds"] = stall_seconds;
       continue;
     }
     samples["stall_seconds"].push_back(stall_seconds);
-    samples["seconds"].push_back(watch.seconds());
+    samples["slowed_seconds"].push_back(slow_step_seconds - step_seconds);
     samples["copy_seconds"].push_back(copy_seconds);
   }
   return samples;
@@ -192,23 +245,13 @@ json save(const Options& options) {
 json loop(const Options& options) {
   Rank rank{options};
   rank.restore();
-  const at::Tensor a = at::rand({1024, 1024});
-  at::Tensor product = at::empty_like(a);
-  const auto work = [&](std::int64_t steps) {
-    const Stopwatch watch;
-    for (std::int64_t step = 0; step < steps; ++step) at::mm_out(product, a, a);
-    return watch.seconds();
-  };
-  constexpr std::int64_t steps_to_measure = 20;
-  work(steps_to_measure);
-  const auto steps =
-      static_cast<std::int64_t>(options.segment_seconds / (work(steps_to_measure) / steps_to_measure)) + 1;
+  Work work{options.segment_seconds};
   json samples{{"bytes", rank.state_bytes()}, {"outlasted", 0}};
   for (std::int64_t round = 0; round <= options.rounds; ++round) {
-    const double without_seconds = work(steps);
+    const double without_seconds = work.step();
     const Stopwatch watch;
     rank.begin_save();
-    work(steps);
+    work.step();
     const double with_seconds = watch.seconds();
     const bool has_outlasted = rank.is_saving();
     rank.finish_save();
@@ -254,8 +297,10 @@ int run(int argc, char** argv) {
     command->add_option("--size-mb", options.size_mb, "Of the state; of an upload: MiB");
     command->add_option("--rounds", options.rounds, "Samples, after one that does not count");
     command->add_option("--segment-seconds", options.segment_seconds, "Of one piece of the loop's work");
+    command->add_option("--step-seconds", options.step_seconds, "Of the stall's forward and backward");
     command->callback([&samples, &options, part] { samples = part(options); });
   };
+  add("stall", stall);
   add("save", save);
   add("loop", loop);
   add("restore", restore);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 #include "worker/checkpoint/core/agreement.hpp"
@@ -77,11 +78,20 @@ class StoreCheckpointer final : public Checkpointer {
 
   void begin_save(const State& state, std::int64_t step, const SaveOptions& options) override {
     const Instant begun = clock_.instant();
-    auto staged = staging_.copy(state);
-    writer_.start([this, begun, step, options, values = state.values, staged = std::move(staged)] {
-      auto saved = write(staged, values, step, options);
-      return SaveOutcome{.step = step, .saved = std::move(saved), .duration = clock_.instant() - begun};
+    const auto staged = staging_.copy(state);
+    auto copied = std::make_shared<std::promise<void>>();
+    copied_ = copied->get_future();
+    writer_.start([this, begun, step, options, values = state.values, staged, copied] {
+      const auto is_whole = staged.and_then([this] { return staging_.copy_steady(); });
+      copied->set_value();
+      SaveOutcome outcome = write(is_whole, values, step, options);
+      outcome.duration = clock_.instant() - begun;
+      return outcome;
     });
+  }
+
+  void finish_copy() override {
+    if (copied_.valid()) copied_.get();
   }
 
   [[nodiscard]] bool is_saving() const override { return writer_.is_busy(); }
@@ -94,18 +104,34 @@ class StoreCheckpointer final : public Checkpointer {
 
  private:
   // On the writer's thread.
-  Result<std::optional<Saved>> write(const Result<void>& staged, const nlohmann::json& values, std::int64_t step,
-                                     const SaveOptions& options) {
+  SaveOutcome write(const Result<bool>& is_whole, const nlohmann::json& values, std::int64_t step,
+                    const SaveOptions& options) {
+    SaveOutcome outcome{.step = step, .saved = std::nullopt, .left_out = {}};
     try {
-      const Result<nlohmann::json> mine =
-          staged.map([&] { return nlohmann::json(options.is_complete || (options.is_sound && staging_.is_finite())); });
-      const auto are_sound = gather_all(communicator_, mine);
-      if (!are_sound) return tl::unexpected(are_sound.error());
-      if (std::ranges::find(*are_sound, nlohmann::json(false)) != are_sound->end()) return std::nullopt;
-      return run_.save(staging_.entries(), values, step, options.is_complete);
+      const auto objections = gather_all(communicator_, objection(is_whole, options));
+      if (!objections) {
+        outcome.saved = tl::unexpected(objections.error());
+        return outcome;
+      }
+      const auto first = std::ranges::find_if(*objections, [](const nlohmann::json& one) { return one != ""; });
+      if (first != objections->end()) {
+        outcome.left_out = *first;
+      } else {
+        outcome.saved = run_.save(staging_.entries(), values, step, options.is_complete);
+      }
     } catch (const std::exception& error) {
-      return fail(ErrorKind::internal, fmt::format("saving step {}: {}", step, dist::message_of(error)));
+      outcome.saved = fail(ErrorKind::internal, fmt::format("saving step {}: {}", step, dist::message_of(error)));
     }
+    return outcome;
+  }
+
+  // What this rank has against saving what is staged; empty when nothing.
+  [[nodiscard]] Result<nlohmann::json> objection(const Result<bool>& is_whole, const SaveOptions& options) const {
+    return is_whole.map([&](bool is_as_it_was) -> nlohmann::json {
+      if (!is_as_it_was) return "parameters or optimizer state were changed outside the optimizer's step";
+      if (options.is_complete || (options.is_sound && staging_.is_finite())) return "";
+      return "loss or parameters are not finite";
+    });
   }
 
   std::unique_ptr<storage::Store> store_;
@@ -115,7 +141,8 @@ class StoreCheckpointer final : public Checkpointer {
   // Of the training thread and of the writer's in turn: while that one is busy they are its own.
   Run run_;
   Staging staging_;
-  Writer writer_;  // The last: its thread ends before what it uses.
+  std::future<void> copied_;  // Of the save that was begun last, until that was waited for.
+  Writer writer_;             // The last: its thread ends before what it uses.
 };
 
 }  // namespace

@@ -35,6 +35,7 @@ struct Entry {
   torch::Tensor tensor;  ///< Any dtype and device; restore copies into it in place. Opaque bytes are a uint8 tensor.
   bool must_be_finite = false;   ///< A number in it that is not finite makes the state unsound.
   std::optional<Shard> shard{};  ///< Of a sharded entry. Nothing: the tensor is all of it.
+  bool is_steady = false;        ///< Only the optimizer's step changes it, so that it may be copied until the next one.
 };
 
 /// All that training needs to go on exactly: tensors, and small values (step, epoch, position, metrics), which are
@@ -50,9 +51,9 @@ struct SaveOptions {
 };
 
 /// Saves and restores one run's state under one prefix. All calls are from the training thread; every one but
-/// generation(), is_saving(), take_outcome() and end() is made by all ranks alike. Errors of open_checkpointer():
-/// invalid (file:// that cannot be), not_found (bucket), unauthorized, forbidden. Destruction waits for the save under
-/// way: where the group is broken the rank ends by RankLink::exit instead.
+/// generation(), finish_copy(), is_saving(), take_outcome() and end() is made by all ranks alike. Errors of
+/// open_checkpointer(): invalid (file:// that cannot be), not_found (bucket), unauthorized, forbidden. Destruction
+/// waits for the save under way: where the group is broken the rank ends by RankLink::exit instead.
 class Checkpointer {
  public:
   virtual ~Checkpointer() = default;
@@ -70,12 +71,15 @@ class Checkpointer {
   /// collective.
   [[nodiscard]] virtual std::int64_t generation() const = 0;
 
-  /// Copies what this rank writes of `state` and returns: `state` may change at once, and a thread of the checkpointer
-  /// writes the copy. Talks to no other rank and fails in the outcome only. Needs restore() before, and that the
-  /// outcome of the save before was taken. A state that is not sound on some rank is left out, unless it is complete.
-  /// A second save of the same step records `values` and `is_complete` only. Keeps host memory of the size of this
-  /// rank's share of the state.
+  /// Copies what this rank writes of `state`, but for steady entries, and returns; a thread of the checkpointer copies
+  /// those, which must not change before finish_copy(), and writes the copy. Talks to no other rank and fails in the
+  /// outcome only. Needs restore() before, and that the outcome of the save before was taken. A state that is not sound
+  /// on some rank is left out, unless it is complete, and so is one whose steady entries were changed in place while
+  /// they were copied. A second save of the same step records `values` and `is_complete` only. Keeps host memory of the
+  /// size of this rank's share of the state.
   virtual void begin_save(const State& state, std::int64_t step, const SaveOptions& options) = 0;
+  /// Returns once all of the state of the save that was begun last is copied: it may change now. Not collective.
+  virtual void finish_copy() = 0;
   /// Whether the save that was begun last is still under way here. Other ranks may be done earlier or later.
   [[nodiscard]] virtual bool is_saving() const = 0;
   /// The outcome of the save that has ended, once; it is the same on every rank. One under way is waited for, no longer

@@ -56,4 +56,8 @@ Result<HostEntry> describe(const Entry& entry) {
   return described;
 }
 
+bool has_plain_bytes(const torch::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+}
+
 }  // namespace trainyard::checkpoint

@@ -10,10 +10,6 @@
 namespace trainyard::checkpoint {
 namespace {
 
-bool has_plain_bytes(const torch::Tensor& tensor) {
-  return tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
-}
-
 torch::Tensor host_tensor_of(const Entry& entry) {
   const torch::Tensor tensor = entry.tensor.detach();
   if (has_plain_bytes(tensor)) return tensor;

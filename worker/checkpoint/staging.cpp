@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "worker/checkpoint/entry_info.hpp"
@@ -16,6 +17,14 @@ namespace {
 // All but the bytes.
 bool is_alike(const HostEntry& a, const HostEntry& b) {
   return a.info == b.info && a.rows == b.rows;
+}
+
+std::uint32_t version_of(const torch::Tensor& tensor) {
+  return static_cast<std::uint32_t>(tensor._version());
+}
+
+tl::unexpected<Error> cannot_copy(const std::exception& error) {
+  return fail(ErrorKind::internal, fmt::format("copying the state to the host: {}", dist::message_of(error)));
 }
 
 }  // namespace
@@ -30,15 +39,35 @@ Result<void> Staging::copy(const State& state) {
   const torch::NoGradGuard no_grad;
   try {
     if (!std::ranges::equal(described, entries_, is_alike)) make_buffers(state, std::move(described));
+    steady_.clear();
     for (const Slice& slice : share_) {
-      // Conjugated and negated views are resolved by this: their bytes alone would say something else.
-      rows_of(buffers_[slice.entry], slice).copy_(rows_of(state.entries[slice.entry].tensor, slice));
+      const Entry& entry = state.entries[slice.entry];
+      if (entry.is_steady && !copies_all_at_once_) {
+        steady_.push_back({.slice = slice, .tensor = entry.tensor, .version = version_of(entry.tensor)});
+      } else {
+        copy_rows(entry.tensor, slice);
+      }
     }
   } catch (const std::exception& error) {
     entries_.clear();
-    return fail(ErrorKind::internal, fmt::format("copying the state to the host: {}", dist::message_of(error)));
+    return cannot_copy(error);
   }
   return {};
+}
+
+Result<bool> Staging::copy_steady() {
+  const torch::NoGradGuard no_grad;
+  const std::vector<Steady> steady = std::exchange(steady_, {});
+  try {
+    for (const Steady& one : steady) copy_rows(one.tensor, one.slice);
+  } catch (const std::exception& error) {
+    entries_.clear();
+    return cannot_copy(error);
+  }
+  const bool is_whole =
+      std::ranges::all_of(steady, [](const Steady& one) { return version_of(one.tensor) == one.version; });
+  copies_all_at_once_ = copies_all_at_once_ || !is_whole;
+  return is_whole;
 }
 
 bool Staging::is_finite() const {
@@ -56,6 +85,18 @@ torch::Tensor Staging::rows_of(const torch::Tensor& tensor, const Slice& slice) 
   if (slice.row_begin == held.begin && slice.row_end == held.end) return tensor;
   return tensor.slice(0, static_cast<std::int64_t>(slice.row_begin - held.begin),
                       static_cast<std::int64_t>(slice.row_end - held.begin));
+}
+
+void Staging::copy_rows(const torch::Tensor& tensor, const Slice& slice) {
+  const torch::Tensor from = rows_of(tensor, slice);
+  const torch::Tensor to = rows_of(buffers_[slice.entry], slice);
+  if (has_plain_bytes(from)) {
+    // Not by torch, whose threads would take the processors from those of the step that runs beside this.
+    std::memcpy(to.data_ptr(), from.const_data_ptr(), from.nbytes());
+  } else {
+    // Conjugated and negated views are resolved by this: their bytes alone would say something else.
+    to.copy_(from);
+  }
 }
 
 // A tensor that is cut gets a place of its whole size: the rows of other ranks are never touched and take no memory.

@@ -15,14 +15,18 @@ namespace trainyard::checkpoint {
 
 /// A copy of what this rank writes of a state, which training may change meanwhile. The buffers are kept from copy to
 /// copy: host memory of the size of this rank's share, and no allocation after the first while the state's shapes stay.
-/// Used by one thread at a time.
+/// Used by one thread at a time. Both copies fail with ErrorKind::internal for what torch refuses (out of memory, a
+/// device that failed); entries() are then not to be used.
 class Staging {
  public:
   Staging(std::int64_t rank, std::int64_t world_size) : rank_(rank), world_size_(world_size) {}
 
-  /// Copies this rank's share, each byte once. ErrorKind::invalid for sparse or quantized tensors, internal for what
-  /// torch refuses (out of memory, a device that failed); entries() are then not to be used.
+  /// Copies this rank's share of what is not steady, each byte once. ErrorKind::invalid for sparse or quantized
+  /// tensors.
   [[nodiscard]] Result<void> copy(const State& state);
+  /// Copies the rest of that state, and says whether it is as it was at copy(). If it is not, the copy is worth
+  /// nothing, and copy() takes all from now on.
+  [[nodiscard]] Result<bool> copy_steady();
 
   /// Of the whole state; only the bytes of this rank's share are there.
   [[nodiscard]] std::span<const HostEntry> entries() const { return entries_; }
@@ -31,7 +35,15 @@ class Staging {
   [[nodiscard]] bool is_finite() const;
 
  private:
+  // What copy() left to copy_steady().
+  struct Steady {
+    Slice slice;
+    torch::Tensor tensor;
+    std::uint32_t version = 0;  // As torch counts the changes in place of a tensor and of its views.
+  };
+
   [[nodiscard]] torch::Tensor rows_of(const torch::Tensor& tensor, const Slice& slice) const;
+  void copy_rows(const torch::Tensor& tensor, const Slice& slice);
   void make_buffers(const State& state, std::vector<HostEntry> described);
 
   std::int64_t rank_;
@@ -40,6 +52,8 @@ class Staging {
   std::vector<Slice> share_;            // This rank's.
   std::vector<torch::Tensor> buffers_;  // By entry; undefined where nothing is this rank's.
   std::vector<HostEntry> entries_;      // What the buffers are for; their bytes lie in them.
+  std::vector<Steady> steady_;          // Still to be copied.
+  bool copies_all_at_once_ = false;
 };
 
 }  // namespace trainyard::checkpoint

@@ -36,6 +36,13 @@ void Saver::begin(const checkpoint::State& state, std::int64_t step, const Optio
   stall_ = clock_.instant() - start;
 }
 
+void Saver::finish_copy() {
+  if (!is_saving()) return;
+  const Instant start = clock_.instant();
+  checkpointer_.finish_copy();
+  stall_ += clock_.instant() - start;
+}
+
 OrEnd<bool> Saver::settle() {
   const auto outcome = checkpointer_.take_outcome();
   if (!outcome) return false;
@@ -85,10 +92,10 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
   }
   if (!*outcome.saved) {
     if (speaks_) {
-      logging::warn("no checkpoint: loss or parameters are not finite, and the last good state is kept",
+      logging::warn(fmt::format("no checkpoint: {}, and the last good state is kept", outcome.left_out),
                     {{"step", outcome.step}});
     }
-    requests_.failed(fmt::format("loss or parameters are not finite after step {}: nothing was saved", outcome.step));
+    requests_.failed(fmt::format("{} after step {}: nothing was saved", outcome.left_out, outcome.step));
     return {};
   }
   const checkpoint::Saved& saved = **outcome.saved;

@@ -32,8 +32,10 @@ class Saver {
 
   /// Training goes on from `state`, which is there already.
   void resume_from(SavedState state) { resumed_ = std::move(state); }
-  /// Copies the state of `step` and has it written. Needs that settle() or wait() came since the save before.
+  /// Has the state of `step` copied and written. Needs that settle() or wait() came since the save before.
   void begin(const checkpoint::State& state, std::int64_t step, const Options& options);
+  /// Waits until it is copied. Before the optimizer's step.
+  void finish_copy();
   /// Acts on the outcome of a save that has ended, if there is one, and says whether there was. The next one may be
   /// begun then. A storage that fails is no end: training goes on, the next one that is due tries again, and the log
   /// says so at once, once a minute while it lasts, and when it is over. Once no rank is saving.

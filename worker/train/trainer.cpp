@@ -160,6 +160,7 @@ OrEnd<StepFlags> Trainer::take_step() {
   if (auto done = parts_.gradients.finish_gradients(); !done) return lost(Stage::step, done.error());
   const auto flags = agreement_.finish();
   if (!flags) return lost(Stage::step, flags.error());
+  if (saver_) saver_->finish_copy();
   parts_.optimizer.step();
 
   const Position before = std::exchange(position_, schedule_.next(position_));

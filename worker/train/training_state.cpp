@@ -49,7 +49,8 @@ checkpoint::State make_state(const Module& module, Optimizer& optimizer, const R
     state.entries.push_back({.name = fmt::format("{}{}", checkpoint::model_prefix, name),
                              .placement = Placement::replicated,
                              .tensor = tensor.detach(),
-                             .must_be_finite = tensor.is_floating_point()});
+                             .must_be_finite = tensor.is_floating_point(),
+                             .is_steady = true});
   }
   for (const auto& [name, tensor] : named_buffers(module)) {
     state.entries.push_back({.name = fmt::format("{}{}", checkpoint::model_prefix, name),
@@ -59,7 +60,8 @@ checkpoint::State make_state(const Module& module, Optimizer& optimizer, const R
   for (const auto& [name, tensor] : optimizer.state()) {
     state.entries.push_back({.name = fmt::format("{}{}", checkpoint::optimizer_prefix, name),
                              .placement = Placement::replicated,
-                             .tensor = tensor.detach()});
+                             .tensor = tensor.detach(),
+                             .is_steady = true});
   }
   state.entries.insert(state.entries.end(), random.entries().begin(), random.entries().end());
   return state;

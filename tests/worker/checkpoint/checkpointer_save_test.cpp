@@ -76,6 +76,27 @@ TEST_F(ACheckpointer, WritesTheStateAsItWasWhenTheSaveWasBegun) {
   }
 }
 
+TEST_F(ACheckpointer, HasCopiedWhatIsSteadyOnceTheCopyIsFinished) {
+  fakes::MemoryObjects objects;
+  fakes::Gate gate;
+  State state = a_state(1);
+  for (Entry& entry : state.entries) entry.is_steady = true;
+  const auto checkpointer = open(held_up(objects, gate), single);
+  ASSERT_TRUE(checkpointer->restore(state));
+  checkpointer->finish_copy();  // None was begun.
+  checkpointer->begin_save(state, 10, {});
+  checkpointer->finish_copy();
+  checkpointer->finish_copy();
+  EXPECT_TRUE(checkpointer->is_saving()) << "it waits for the copy only";
+  for (const Entry& entry : state.entries) entry.tensor.zero_();
+  gate.open();
+  const auto outcome = checkpointer->take_outcome(std::chrono::minutes{1});
+  ASSERT_TRUE(outcome && outcome->saved && *outcome->saved);
+  State restored = a_state(2);
+  ASSERT_TRUE(open(std::make_unique<fakes::MemoryStore>(objects), single, 2)->restore(restored));
+  expect_equal(restored, a_state(1));
+}
+
 TEST_F(ACheckpointer, FollowsAStateWhoseShapesChange) {
   State state = a_state(1);
   const auto first = open(single);
@@ -121,6 +142,7 @@ TEST_F(ACheckpointer, LeavesOutAStateThatIsNotSoundOnAnyRankUnlessItIsTheLast) {
       const auto outcome = checkpointer->take_outcome(std::chrono::minutes{1});
       ASSERT_TRUE(outcome && outcome->saved) << row.name;
       EXPECT_EQ(outcome->saved->has_value(), row.is_saved) << row.name;
+      EXPECT_EQ(outcome->left_out, row.is_saved ? "" : "loss or parameters are not finite") << row.name;
     });
   }
 }

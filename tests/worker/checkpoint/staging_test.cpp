@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
 
 namespace trainyard::checkpoint {
@@ -25,6 +26,11 @@ std::vector<const std::byte*> places_of(const Staging& staging) {
   return places;
 }
 
+bool has_ones(std::span<const std::byte> bytes) {
+  const at::Tensor ones = at::ones({static_cast<std::int64_t>(bytes.size() / sizeof(float))});
+  return std::ranges::equal(bytes, std::span{static_cast<const std::byte*>(ones.const_data_ptr()), ones.nbytes()});
+}
+
 TEST(Staging, KeepsItsBuffersFromCopyToCopy) {
   Staging staging{0, 2};
   const State state = a_state();
@@ -42,12 +48,33 @@ TEST(Staging, HoldsOnlyWhatItsRankWrites) {
   EXPECT_TRUE(staging.entries()[1].bytes.empty()) << "rank 0's";
   EXPECT_EQ(staging.entries()[1].info.bytes, 28U) << "known all the same";
   const auto large = staging.entries()[0].bytes;
-  const std::vector<std::byte> ones = [] {
-    const at::Tensor tensor = at::ones({512, 512});
-    const auto* begin = static_cast<const std::byte*>(tensor.const_data_ptr());
-    return std::vector<std::byte>{begin, begin + tensor.nbytes()};
-  }();
-  EXPECT_TRUE(std::ranges::equal(large.last(large.size() / 2), ones)) << "the second half is rank 1's";
+  EXPECT_TRUE(has_ones(large.last(large.size() / 2))) << "the second half is rank 1's";
+}
+
+TEST(Staging, LeavesWhatIsSteadyToTheSecondCopy) {
+  Staging staging{0, 1};
+  State state = a_state();
+  state.entries[0].is_steady = true;
+  ASSERT_TRUE(staging.copy(state));
+  state.entries[2].tensor.fill_(7);
+  EXPECT_EQ(staging.copy_steady(), true) << "what is not steady may have changed";
+  EXPECT_TRUE(has_ones(staging.entries()[0].bytes));
+  EXPECT_EQ(staging.entries()[2].bytes[8], std::byte{1});
+}
+
+TEST(Staging, NoticesThatWhatShouldBeSteadyChangedAndThenCopiesAllAtOnce) {
+  Staging staging{0, 1};
+  State state = a_state();
+  state.entries[0].is_steady = true;
+  ASSERT_TRUE(staging.copy(state));
+  state.entries[0].tensor.detach()[1023][0] = 5;  // By another tensor of the same memory, as a user's clipping would.
+  EXPECT_EQ(staging.copy_steady(), false);
+
+  state.entries[0].tensor.fill_(1);
+  ASSERT_TRUE(staging.copy(state));
+  state.entries[0].tensor.zero_();
+  EXPECT_EQ(staging.copy_steady(), true);
+  EXPECT_TRUE(has_ones(staging.entries()[0].bytes));
 }
 
 TEST(Staging, LooksForWhatIsNotFiniteOnlyWhereThatMatters) {

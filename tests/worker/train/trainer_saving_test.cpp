@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "common/contract.hpp"
 #include "tests/fakes/gate.hpp"
@@ -91,6 +94,57 @@ TEST(TrainerSaving, WritesTheBytesOfItsStepThoughTrainingHasGoneOn) {
   saving.run.run();
   EXPECT_EQ(files_of_step_2(oracle.objects).size(), 2U);
   EXPECT_EQ(files_of_step_2(saving.objects), files_of_step_2(oracle.objects));
+}
+
+/// Counts the changes that parameters and optimizer state have seen when the copy of them is finished.
+class CopyWatch final : public checkpoint::Checkpointer {
+ public:
+  CopyWatch(std::unique_ptr<checkpoint::Checkpointer> watched, std::vector<std::int64_t>& changes)
+      : watched_{std::move(watched)}, changes_{changes} {}
+
+  Result<std::optional<checkpoint::Restored>> restore(checkpoint::State& state) override {
+    return watched_->restore(state);
+  }
+  [[nodiscard]] std::int64_t generation() const override { return watched_->generation(); }
+  void begin_save(const checkpoint::State& state, std::int64_t step, const checkpoint::SaveOptions& options) override {
+    state_ = &state;
+    version_ = version();
+    watched_->begin_save(state, step, options);
+  }
+  void finish_copy() override {
+    watched_->finish_copy();
+    if (std::exchange(is_first_, false)) changes_.push_back(version() - version_);
+  }
+  [[nodiscard]] bool is_saving() const override { return watched_->is_saving(); }
+  std::optional<checkpoint::SaveOutcome> take_outcome(std::chrono::milliseconds patience) override {
+    return watched_->take_outcome(patience);
+  }
+  Result<void> end() override { return watched_->end(); }
+
+ private:
+  [[nodiscard]] std::int64_t version() const {
+    std::int64_t sum = 0;
+    for (const checkpoint::Entry& entry : state_->entries) sum += entry.is_steady ? entry.tensor._version() : 0;
+    return sum;
+  }
+
+  std::unique_ptr<checkpoint::Checkpointer> watched_;
+  std::vector<std::int64_t>& changes_;
+  const checkpoint::State* state_ = nullptr;
+  std::int64_t version_ = 0;
+  bool is_first_ = true;  // While the first save is under way, every step asks.
+};
+
+TEST(TrainerSaving, FinishesTheCopyBeforeTheOptimizersNextStep) {
+  SavingRun saving{1, 5};
+  fakes::Gate gate;
+  saving.hold_up(2, gate);
+  saving.at_step(0, 4, [&gate] { gate.open(); });
+  std::vector<std::int64_t> changes;
+  saving.run.watch = [&](auto checkpointer) { return std::make_unique<CopyWatch>(std::move(checkpointer), changes); };
+  saving.run.run();
+  EXPECT_EQ(saving.run.ranks[0].end.reason, "Completed");
+  EXPECT_EQ(changes, std::vector<std::int64_t>{0});
 }
 
 struct Trouble {

@@ -48,6 +48,8 @@ class TrainingRun {
   resource::TrainingSpec training;
   std::optional<resource::CheckpointSpec> checkpoint;
   std::function<std::unique_ptr<storage::Store>(std::int64_t rank)> open_store;  ///< Not set: `checkpoint`'s URI's.
+  /// What the trainer sees of a rank's checkpointer. Not set: itself.
+  std::function<std::unique_ptr<checkpoint::Checkpointer>(std::unique_ptr<checkpoint::Checkpointer>)> watch;
   /// The store of rank 0's snapshots. Not set: none are made.
   std::function<std::unique_ptr<storage::Store>()> open_snapshots;
   std::function<void()> on_end;  ///< On each rank's thread, when its trainer has ended.
@@ -88,7 +90,7 @@ class TrainingRun {
                                                         *group.checkpoint_communicator, clock)
                         : checkpoint::open_checkpointer(*checkpoint, identity, *group.checkpoint_communicator, clock);
       ASSERT_TRUE(opened.has_value()) << opened.error().message;
-      checkpointer = std::move(*opened);
+      checkpointer = watch ? watch(std::move(*opened)) : std::move(*opened);
     }
     std::optional<SnapshotTaker> snapshots;
     if (open_snapshots && thread.rank == 0) snapshots.emplace(open_snapshots(), clock, attempt);

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <thread>
 
 #include "common/clock.hpp"
@@ -20,6 +21,7 @@ namespace trainyard::checkpoint {
 struct SaveOutcome {
   std::int64_t step = 0;
   Result<std::optional<Saved>> saved;  ///< Nothing: some rank's state was not sound, and was left out.
+  std::string left_out;                ///< Then why: "loss or parameters are not finite".
   Instant::duration duration{};        ///< From the beginning of the staging to the end of all that belongs to it.
 };
 
