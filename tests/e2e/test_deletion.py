@@ -7,10 +7,11 @@ CLEAN_UP_SECONDS = 90  # A bar for a loaded machine: two pods end, one starts.
 
 
 def test_checkpoints_go_with_a_job_that_wants_it_so(kube, s3):
-    job = Job.apply(kube, a_job("trial", training=synthetic_training(max_steps=100_000),
+    job = Job.apply(kube, a_job("trial", training=synthetic_training(max_steps=100_000, snapshots={"every": {"steps": 5}}),
                                 checkpoint=s3.checkpoint("trial", every={"steps": 5}, onDelete="Delete")))
     job.wait_for_checkpoint(10)
     assert job.read()["metadata"]["finalizers"] == ["trainyard.dev/checkpoint-clean-up"]
+    eventually("there are snapshots", lambda: s3.keys("trial"), lambda keys: any("/snapshots/g-1/step-" in key for key in keys))
     note = s3.folder / "models/trial/notes.txt"
     note.write_text("a person's own")
     job.delete("--wait=false")

@@ -24,8 +24,8 @@ RankEnd failed(const Error& error) {
 }
 
 RankEnd done(const checkpoint::CleanedUp& cleaned, const storage::Store& store) {
-  std::string message = fmt::format("nothing of the job is left in {}: {} checkpoints were removed", store.uri_of(""),
-                                    cleaned.checkpoints);
+  std::string message = fmt::format("nothing of the job is left in {}: {} checkpoints and {} snapshots were removed",
+                                    store.uri_of(""), cleaned.checkpoints, cleaned.snapshots);
   if (cleaned.strangers > 0) message += fmt::format("; {} objects that no worker writes stay", cleaned.strangers);
   return {.exit_code = contract::exit_success, .reason = "Completed", .message = std::move(message), .culprit = {}};
 }

@@ -114,7 +114,8 @@ std::string usage() {
          "\n"
          "With clean-up it removes what the job of TRAINYARD_NAMESPACE, TRAINYARD_JOB and TRAINYARD_JOB_UID has saved "
          "under TRAINYARD_SPEC's\n"
-         "checkpoint.uri, as the operator has it do when such a job is deleted (checkpoint.onDelete: Delete).\n";
+         "checkpoint.uri, snapshots too, as the operator has it do when such a job is deleted (checkpoint.onDelete: "
+         "Delete).\n";
 }
 
 Result<Options> parse_options(const std::vector<std::string>& arguments, const Environment& environment,

@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -32,9 +33,12 @@ class CleanUpProgram : public testing::Test {
         .time = {},
         .nonce = "n"};
     ASSERT_TRUE(storage::put_text(*store, checkpoint::claim_key(1), to_text(claim)));
-    for (const char* key : {"step-10/g-1/manifest.json", "step-10/g-1/rank-0.safetensors", "notes.txt"}) {
+    for (const char* key :
+         {"step-10/g-1/manifest.json", "step-10/g-1/rank-0.safetensors", "snapshots/g-1/step-10.json", "notes.txt"}) {
       ASSERT_TRUE(storage::put_text(*store, key, "x"));
     }
+    for (const char* of_a_dead_writer : {"step-10/g-1/.tmp-0123456789abcdef", "snapshots/g-1/.tmp-fedcba9876543210"})
+      std::ofstream{folder.file(std::string{"checkpoints/"} + of_a_dead_writer)} << "half";
   }
   [[nodiscard]] std::string uri() const { return folder.uri() + "/checkpoints"; }
 
@@ -70,19 +74,20 @@ TEST_F(CleanUpProgram, RemovesTheJobsCheckpointsAndSaysSoInItsLastWords) {
   EXPECT_EQ(run("uid-a"), 0);
   EXPECT_EQ(keys(), std::vector<std::string>{"notes.txt"});
   EXPECT_FALSE(fs::exists(folder.file("checkpoints/step-10")));
+  EXPECT_FALSE(fs::exists(folder.file("checkpoints/snapshots")));
   EXPECT_EQ(last_words().at("reason"), "Completed");
   EXPECT_EQ(run("uid-a"), 0) << "once more";
 }
 
 TEST_F(CleanUpProgram, LeavesAnothersCheckpointsAlone) {
   EXPECT_EQ(run("uid-b"), 0);
-  EXPECT_EQ(keys().size(), 4U);
+  EXPECT_EQ(keys().size(), 5U);
 }
 
 TEST_F(CleanUpProgram, EndsWithASentenceWhereItIsCalledWrongly) {
   EXPECT_EQ(run(""), 93);
   EXPECT_THAT(last_words().at("message").get<std::string>(), HasSubstr("TRAINYARD_JOB_UID is not set"));
-  EXPECT_EQ(keys().size(), 4U);
+  EXPECT_EQ(keys().size(), 5U);
 }
 
 }  // namespace

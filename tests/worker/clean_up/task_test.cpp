@@ -78,7 +78,8 @@ TEST(Run, SaysWhetherAnotherTryMayHelp) {
     const launcher::RankEnd end = end_with(call, kind);
     EXPECT_EQ(end.exit_code, exit_code) << call << " " << to_string(kind);
     EXPECT_EQ(end.reason, reason);
-    EXPECT_THAT(end.message, HasSubstr(exit_code == 0 ? "0 checkpoints were removed" : "the store says no"));
+    EXPECT_THAT(end.message,
+                HasSubstr(exit_code == 0 ? "0 checkpoints and 0 snapshots were removed" : "the store says no"));
   }
 }
 

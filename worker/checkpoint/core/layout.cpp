@@ -110,4 +110,9 @@ std::optional<std::int64_t> parse_snapshot_folder(std::string_view key) {
   return key.empty() ? generation : std::nullopt;
 }
 
+std::optional<std::int64_t> generation_of_folder(std::string_view key) {
+  const auto id = parse_folder_key(key);
+  return id ? std::optional{id->generation} : parse_snapshot_folder(key);
+}
+
 }  // namespace trainyard::checkpoint

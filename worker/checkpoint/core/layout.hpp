@@ -47,5 +47,7 @@ inline constexpr std::string_view snapshots_prefix = "snapshots/";
 [[nodiscard]] std::optional<CheckpointId> parse_snapshot_key(std::string_view key);
 /// The generation whose snapshots' folder `key` is (without a slash at the end); nothing for other keys.
 [[nodiscard]] std::optional<std::int64_t> parse_snapshot_folder(std::string_view key);
+/// The generation that writes into the folder `key`, of a checkpoint or of snapshots; nothing for other keys.
+[[nodiscard]] std::optional<std::int64_t> generation_of_folder(std::string_view key);
 
 }  // namespace trainyard::checkpoint

@@ -194,8 +194,7 @@ void Run::remove_unfinished() {
   if (has_removed_unfinished_) return;
   const std::int64_t ours = resumption_->claim.generation;
   const auto removed = context_.store.remove_unfinished([&](std::string_view folder) {
-    const auto id = parse_folder_key(folder);
-    const auto generation = id ? std::optional{id->generation} : parse_snapshot_folder(folder);
+    const auto generation = generation_of_folder(folder);
     return generation && *generation < ours;
   });
   has_removed_unfinished_ = removed.has_value();

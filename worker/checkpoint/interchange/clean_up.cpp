@@ -4,15 +4,29 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "worker/checkpoint/core/fence.hpp"
 #include "worker/checkpoint/core/inventory.hpp"
+#include "worker/checkpoint/core/layout.hpp"
 #include "worker/checkpoint/core/manifest.hpp"
 #include "worker/checkpoint/core/search.hpp"
 #include "worker/checkpoint/interchange/removal.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
+
+struct Snapshots {
+  std::vector<CheckpointId> present;
+  std::size_t strangers = 0;  // Other objects in their folders.
+};
+
+struct Place {
+  Inventory inventory;
+  Snapshots snapshots;
+};
 
 tl::unexpected<Error> not_alone(const storage::Store& store, const std::string& what) {
   return fail(ErrorKind::invalid, fmt::format("{} also holds {}: nothing is removed", store.uri_of(""), what));
@@ -59,14 +73,45 @@ Result<void> check_checkpoints(storage::Store& store, const Inventory& inventory
   return {};
 }
 
-Result<Inventory> look(storage::Store& store) {
-  auto inventory = take_inventory(store);
-  if (!inventory) return inventory;
-  return add_unlisted_claims(store, *inventory).map([&] { return std::move(*inventory); });
+// A snapshot does not say whose it is: it is its generation's owner's.
+Result<void> check_snapshots(const storage::Store& store, const Place& place) {
+  for (const CheckpointId& id : place.snapshots.present) {
+    if (!place.inventory.claimed.contains(id.generation))
+      return not_alone(store, fmt::format("{}, of a generation that nobody has claimed", snapshot_key(id)));
+  }
+  return {};
 }
 
-Result<void> check_alone(storage::Store& store, const Inventory& inventory, const Identity& ours) {
-  return check_claims(store, inventory, ours).and_then([&] { return check_checkpoints(store, inventory, ours); });
+Result<Snapshots> list_snapshots(storage::Store& store) {
+  return store.list(snapshots_prefix).map([](const std::vector<storage::ObjectInfo>& objects) {
+    Snapshots snapshots;
+    for (const storage::ObjectInfo& object : objects) {
+      const std::string_view folder = std::string_view{object.key}.substr(0, object.key.rfind('/'));
+      if (const auto id = parse_snapshot_key(object.key)) {
+        snapshots.present.push_back(*id);
+      } else if (parse_snapshot_folder(folder)) {
+        ++snapshots.strangers;
+      }
+    }
+    return snapshots;
+  });
+}
+
+// Claims last: one that was made before the listings ended is seen.
+Result<Place> look(storage::Store& store) {
+  auto snapshots = list_snapshots(store);
+  if (!snapshots) return tl::unexpected(snapshots.error());
+  auto inventory = take_inventory(store);
+  if (!inventory) return tl::unexpected(inventory.error());
+  return add_unlisted_claims(store, *inventory).map([&] {
+    return Place{.inventory = std::move(*inventory), .snapshots = std::move(*snapshots)};
+  });
+}
+
+Result<void> check_alone(storage::Store& store, const Place& place, const Identity& ours) {
+  return check_claims(store, place.inventory, ours)
+      .and_then([&] { return check_checkpoints(store, place.inventory, ours); })
+      .and_then([&] { return check_snapshots(store, place); });
 }
 
 // Open: until it is removed too, it takes the count of nothing that may have to stay after all.
@@ -79,20 +124,30 @@ Result<void> fence_ranks(storage::Store& store, const Inventory& inventory, cons
                            .is_open = true});
 }
 
-Result<CleanedUp> remove_checkpoints(storage::Store& store, const Inventory& inventory) {
-  CleanedUp cleaned;
+Result<void> remove_checkpoints(storage::Store& store, const Inventory& inventory, CleanedUp& cleaned) {
   for (const CheckpointId& id : inventory.present) {
     const Removal removal = removal_of(inventory, id);
-    if (auto removed = remove_all(store, removal); !removed) return tl::unexpected(removed.error());
+    if (auto removed = remove_all(store, removal); !removed) return removed;
     cleaned.strangers += removal.strangers.size();
     if (!removal.keys.empty()) ++cleaned.checkpoints;
   }
-  const auto tidied = store.remove_unfinished([&](std::string_view folder) {
-    const auto id = parse_folder_key(folder);
-    return id && inventory.claimed.contains(id->generation);
+  return {};
+}
+
+Result<void> remove_snapshots(storage::Store& store, const Snapshots& snapshots, CleanedUp& cleaned) {
+  for (const CheckpointId& id : snapshots.present) {
+    if (auto removed = store.remove(snapshot_key(id)); !removed) return removed;
+  }
+  cleaned.snapshots = snapshots.present.size();
+  cleaned.strangers += snapshots.strangers;
+  return {};
+}
+
+Result<void> remove_unfinished(storage::Store& store, const Inventory& inventory) {
+  return store.remove_unfinished([&](std::string_view folder) {
+    const auto generation = generation_of_folder(folder);
+    return generation && inventory.claimed.contains(*generation);
   });
-  if (!tidied) return tl::unexpected(tidied.error());
-  return cleaned;
 }
 
 // By them the next call knows what is the job's, so they go last, the one that fences the last of all. An end without
@@ -110,16 +165,19 @@ Result<void> remove_claims(storage::Store& store, const Inventory& inventory) {
 Result<CleanedUp> clean_up(storage::Store& store, const Identity& ours, const Clock& clock) {
   const auto first = look(store);
   if (!first) return tl::unexpected(first.error());
-  if (!has_claim_of(*first, ours)) return CleanedUp{};
+  if (!has_claim_of(first->inventory, ours)) return CleanedUp{};
   if (auto alone = check_alone(store, *first, ours); !alone) return tl::unexpected(alone.error());
-  if (auto fenced = fence_ranks(store, *first, ours, clock); !fenced) return tl::unexpected(fenced.error());
+  if (auto fenced = fence_ranks(store, first->inventory, ours, clock); !fenced) return tl::unexpected(fenced.error());
   // What was written before the fence stood is there now.
   const auto last = look(store);
   if (!last) return tl::unexpected(last.error());
-  if (auto alone = check_alone(store, *last, ours); !alone) return tl::unexpected(alone.error());
-  auto cleaned = remove_checkpoints(store, *last);
-  if (!cleaned) return cleaned;
-  return remove_claims(store, *last).map([&] { return *cleaned; });
+  CleanedUp cleaned;
+  return check_alone(store, *last, ours)
+      .and_then([&] { return remove_checkpoints(store, last->inventory, cleaned); })
+      .and_then([&] { return remove_snapshots(store, last->snapshots, cleaned); })
+      .and_then([&] { return remove_unfinished(store, last->inventory); })
+      .and_then([&] { return remove_claims(store, last->inventory); })
+      .map([&] { return cleaned; });
 }
 
 }  // namespace trainyard::checkpoint

@@ -46,6 +46,9 @@ TEST(Layout, FindsItsOwnObjectsAndNoOthers) {
   for (const char* other : {"snapshots/g-12/", "snapshots/g-12/a", "snapshots/g-", "snapshots", "step-0/g-12"}) {
     EXPECT_EQ(parse_snapshot_folder(other), std::nullopt) << other;
   }
+  EXPECT_EQ(generation_of_folder("snapshots/g-12"), 12);
+  EXPECT_EQ(generation_of_folder("step-3/g-12"), 12);
+  EXPECT_EQ(generation_of_folder("generations"), std::nullopt);
 }
 
 }  // namespace

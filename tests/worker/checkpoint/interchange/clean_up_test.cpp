@@ -23,7 +23,8 @@ using Keys = std::vector<std::string>;
 
 class ACleanUp : public MemoryPrefix {
  protected:
-  /// Two generations of attempts 1 and 2, one of them unfinished, and what people have put beside them.
+  /// Two generations of attempts 1 and 2, one of them unfinished, their snapshots, and what people have put beside
+  /// them.
   void fill() {
     prefix.claim(1);
     prefix.save({10, 1}, 2);
@@ -32,7 +33,11 @@ class ACleanUp : public MemoryPrefix {
     prefix.save({20, 2});
     prefix.save({30, 2});
     ASSERT_TRUE(prefix.store().remove(manifest_key({30, 2})));
+    for (const CheckpointId& id : {CheckpointId{5, 1}, CheckpointId{10, 1}, CheckpointId{15, 2}}) put_snapshot(id);
     for (const std::string& key : strangers) ASSERT_TRUE(storage::put_text(prefix.store(), key, "mine"));
+  }
+  void put_snapshot(const CheckpointId& id) {
+    ASSERT_TRUE(storage::put_text(prefix.store(), snapshot_key(id), "shown"));
   }
   Result<CleanedUp> clean(storage::Store& store) { return clean_up(store, ours, clock); }
   Result<CleanedUp> clean() { return clean(prefix.store()); }
@@ -49,7 +54,8 @@ class ACleanUp : public MemoryPrefix {
   }
 
   const Identity ours{.job = "team/a", .job_uid = "uid-a", .attempt = 3, .fingerprint = {}};
-  const Keys strangers{"readme", "step-10/g-1/notes.txt", "step-10/readme"};
+  const Keys strangers{"readme", "snapshots/g-1/plot.png", "snapshots/readme", "step-10/g-1/notes.txt",
+                       "step-10/readme"};
   fakes::FakeClock clock;
 };
 
@@ -58,11 +64,12 @@ TEST_F(ACleanUp, RemovesAllThatTheJobWroteAndNothingElse) {
   const auto cleaned = clean();
   ASSERT_TRUE(cleaned) << cleaned.error().message;
   EXPECT_EQ(cleaned->checkpoints, 3U);
-  EXPECT_EQ(cleaned->strangers, 1U);
+  EXPECT_EQ(cleaned->snapshots, 3U);
+  EXPECT_EQ(cleaned->strangers, 2U);
   EXPECT_EQ(keys(), strangers);
 }
 
-TEST_F(ACleanUp, TakesManifestsFirstOldestFirstAndClaimsLast) {
+TEST_F(ACleanUp, TakesManifestsFirstOldestFirstThenSnapshotsAndClaimsLast) {
   fill();
   Keys removed;
   fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
@@ -75,7 +82,8 @@ TEST_F(ACleanUp, TakesManifestsFirstOldestFirstAndClaimsLast) {
               ElementsAre("step-10/g-1/manifest.json", "step-10/g-1/rank-0.safetensors",
                           "step-10/g-1/rank-1.safetensors", "step-10/g-1/receipt-0.json", "step-10/g-1/receipt-1.json",
                           "step-20/g-2/manifest.json", "step-20/g-2/rank-0.safetensors", "step-20/g-2/receipt-0.json",
-                          "step-30/g-2/rank-0.safetensors", "step-30/g-2/receipt-0.json", "generations/1.end",
+                          "step-30/g-2/rank-0.safetensors", "step-30/g-2/receipt-0.json", "snapshots/g-1/step-10.json",
+                          "snapshots/g-1/step-5.json", "snapshots/g-2/step-15.json", "generations/1.end",
                           "generations/1.json", "generations/2.json", "generations/3.json"));
 }
 
@@ -202,7 +210,13 @@ TEST_F(ACleanUp, RemovesNothingWhereSomebodyElseHasWrittenAsWell) {
                                    fill();
                                    other("uid-b").save({40, 2});
                                  },
-                                 "also holds step-40/g-2, of job team/b (UID uid-b)"}};
+                                 "also holds step-40/g-2, of job team/b (UID uid-b)"},
+                                {"a snapshot of an older run whose claim was removed by hand",
+                                 [this] {
+                                   fill();
+                                   put_snapshot({500, 7});
+                                 },
+                                 "also holds snapshots/g-7/step-500.json, of a generation that nobody has claimed"}};
   for (const Case& each : cases) {
     objects.objects.clear();
     each.change();
@@ -240,6 +254,19 @@ TEST_F(ACleanUp, TakesNothingFromARunThatClaimsAtTheSameMoment) {
   EXPECT_EQ(late.error().kind, ErrorKind::already_exists) << "worth another look";
   EXPECT_EQ(keys().size(), before.size() + 1);
   EXPECT_EQ(clean().error().kind, ErrorKind::invalid);
+}
+
+TEST_F(ACleanUp, RemovesASnapshotThatWasWrittenWhileItBegan) {
+  fill();
+  fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
+                           [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
+                             if (call == "put") put_snapshot({20, 2});
+                             return std::nullopt;
+                           }};
+  const auto cleaned = clean(store);
+  ASSERT_TRUE(cleaned) << cleaned.error().message;
+  EXPECT_EQ(cleaned->snapshots, 4U);
+  EXPECT_EQ(keys(), strangers);
 }
 
 TEST_F(ACleanUp, FencesARankThatStillSaves) {
