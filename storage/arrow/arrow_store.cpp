@@ -244,16 +244,30 @@ Result<std::vector<ObjectInfo>> ArrowStore::files_below(const std::string& doing
   const std::size_t slash = prefix.rfind('/');
   const std::string folder = path_of(slash == std::string_view::npos ? "" : prefix.substr(0, slash));
   const std::size_t root_bytes = path_of("").size() + 1;
-  return look(doing, folder, true).map([&](const arrow::fs::FileInfoVector& files) {
-    std::vector<ObjectInfo> objects;
+  std::vector<ObjectInfo> objects;
+  const auto key_of = [&](const arrow::fs::FileInfo& file) {
+    return file.path().size() > root_bytes ? file.path().substr(root_bytes) : std::string{};
+  };
+  const auto add = [&](const arrow::fs::FileInfoVector& files) {
     for (const arrow::fs::FileInfo& file : files) {
-      if (!file.IsFile() || file.path().size() <= root_bytes) continue;
-      ObjectInfo object{.key = file.path().substr(root_bytes), .bytes = static_cast<std::uint64_t>(file.size())};
-      if (object.key.starts_with(prefix)) objects.push_back(std::move(object));
+      ObjectInfo object{.key = key_of(file), .bytes = static_cast<std::uint64_t>(file.size())};
+      if (file.IsFile() && !object.key.empty() && object.key.starts_with(prefix)) objects.push_back(std::move(object));
     }
-    std::ranges::sort(objects, {}, &ObjectInfo::key);
-    return objects;
-  });
+  };
+  // Azure's file system asks for each folder by itself: here only for those that lead to the prefix. Google's asks for
+  // all names below a folder at once, and by itself shows no folders.
+  const bool is_all = uri_.scheme == Scheme::gs || prefix.empty() || prefix.ends_with('/');
+  const auto files = look(doing, folder, is_all);
+  if (!files) return tl::unexpected(files.error());
+  add(*files);
+  for (const arrow::fs::FileInfo& file : *files) {
+    if (is_all || !file.IsDirectory() || !key_of(file).starts_with(prefix)) continue;
+    const auto below = look(doing, file.path(), true);
+    if (!below) return tl::unexpected(below.error());
+    add(*below);
+  }
+  std::ranges::sort(objects, {}, &ObjectInfo::key);
+  return objects;
 }
 
 Result<std::vector<ObjectInfo>> ArrowStore::list(std::string_view prefix) {

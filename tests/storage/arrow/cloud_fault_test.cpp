@@ -21,6 +21,7 @@ using fakes::FaultProxy;
 using fakes::http_reply;
 using fakes::ProxiedRequest;
 using Kind = fakes::Fault::Kind;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 class ACloudStoreBehindAFaultyNetwork : public CloudFixture {
@@ -144,6 +145,31 @@ TEST_P(ACloudStoreBehindAFaultyNetwork, SaysSoonThatAServerIsSilent) {
 
 class Azure : public CloudFixture {};
 INSTANTIATE_TEST_SUITE_P(Clouds, Azure, testing::Values("az"), cloud_name);
+
+TEST_P(Azure, IsAskedOnlyForFoldersThatLeadToThePrefix) {
+  const auto store = open();
+  for (const char* key : {"step-1/g-1/a", "step-2/g-1/a", "step-2/g-2/a", "step-3", "snapshots/g-1/step-1.json",
+                          "snapshots/g-2/step-2.json", "generations/1.json"}) {
+    ASSERT_TRUE(put_text(*store, key, key));
+  }
+  std::vector<std::string> asked;
+  FaultProxy proxy{
+      server().port(), [&](const ProxiedRequest& request) {
+        const std::size_t folder = request.target.find("prefix=");
+        if (folder != std::string::npos)
+          asked.push_back(request.target.substr(folder + 7, request.target.find('&', folder) - folder - 7));
+        return Fault{};
+      }};
+  const auto reader = open(proxy.port());
+  EXPECT_EQ(contract::keys_of(reader->list("step-").value()),
+            (std::vector<std::string>{"step-1/g-1/a", "step-2/g-1/a", "step-2/g-2/a", "step-3"}));
+  EXPECT_THAT(asked, ElementsAre("run/", "run/step-1/", "run/step-1/g-1/", "run/step-2/", "run/step-2/g-1/",
+                                 "run/step-2/g-2/"));
+  asked.clear();
+  EXPECT_EQ(contract::keys_of(reader->list("snapshots/g-1/").value()),
+            std::vector<std::string>{"snapshots/g-1/step-1.json"});
+  EXPECT_THAT(asked, ElementsAre("run/snapshots/g-1/"));
+}
 
 TEST_P(Azure, RefusesAWrongKeyAndDoesNotShowIt) {
   const std::string wrong = "d3Jvbmcta2V5LXdyb25nLWtleS13cm9uZw==";
