@@ -7,7 +7,7 @@
 
 #include "common/contract.hpp"
 #include "worker/checkpoint/interchange/clean_up.hpp"
-#include "worker/launcher/group_environment.hpp"
+#include "worker/launcher/number.hpp"
 
 namespace trainyard::clean_up {
 namespace {
@@ -23,6 +23,24 @@ RankEnd failed(const Error& error) {
   return {.exit_code = contract::exit_storage, .reason = "StorageFailed", .message = error.message, .culprit = {}};
 }
 
+// Not by parse_group_environment(): where no rank runs, what a template says of ranks says nothing.
+Result<checkpoint::Identity> read_identity(const launcher::Environment& environment) {
+  checkpoint::Identity identity{.job = fmt::format("{}/{}", environment(contract::env_namespace).value_or(""),
+                                                   environment(contract::env_job).value_or("")),
+                                .job_uid = environment(contract::env_job_uid).value_or(""),
+                                .attempt = 1,
+                                .fingerprint = {}};
+  if (identity.job_uid.empty()) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} is not set: it says whose checkpoints are to be removed; the operator sets it",
+                            contract::env_job_uid));
+  }
+  return launcher::number_or(environment, contract::env_attempt, {.min = 1}, 1).map([&](std::int64_t attempt) {
+    identity.attempt = attempt;
+    return std::move(identity);
+  });
+}
+
 RankEnd done(const checkpoint::CleanedUp& cleaned, const storage::Store& store) {
   std::string message = fmt::format("nothing of the job is left in {}: {} checkpoints and {} snapshots were removed",
                                     store.uri_of(""), cleaned.checkpoints, cleaned.snapshots);
@@ -33,13 +51,8 @@ RankEnd done(const checkpoint::CleanedUp& cleaned, const storage::Store& store) 
 }  // namespace
 
 Result<Task> read_task(const launcher::Environment& environment) {
-  const auto group = launcher::parse_group_environment(environment);
-  if (!group) return tl::unexpected(group.error());
-  if (group->job_uid.empty()) {
-    return fail(ErrorKind::invalid,
-                fmt::format("{} is not set: it says whose checkpoints are to be removed; the operator sets it",
-                            contract::env_job_uid));
-  }
+  auto identity = read_identity(environment);
+  if (!identity) return tl::unexpected(identity.error());
   const auto spec = nlohmann::json::parse(environment(contract::env_spec).value_or(""), nullptr, false);
   if (!spec.is_object() || !spec.contains("checkpoint")) {
     return fail(ErrorKind::invalid,
@@ -47,11 +60,7 @@ Result<Task> read_task(const launcher::Environment& environment) {
   }
   auto checkpoint = resource::parse_checkpoint_spec(spec["checkpoint"]);
   if (!checkpoint) return fail(contract::env_spec, checkpoint.error());
-  return Task{.checkpoint = std::move(*checkpoint),
-              .identity = {.job = fmt::format("{}/{}", group->job_namespace, group->job),
-                           .job_uid = group->job_uid,
-                           .attempt = group->attempt,
-                           .fingerprint = {}}};
+  return Task{.checkpoint = std::move(*checkpoint), .identity = std::move(*identity)};
 }
 
 RankEnd run(const launcher::Environment& environment, const Clock& clock, const OpenStore& open) {

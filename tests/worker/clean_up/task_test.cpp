@@ -38,6 +38,21 @@ TEST(ReadTask, KnowsWhoseCheckpointsAreMeantAndWhereTheyAre) {
             (checkpoint::Identity{.job = "research/smoke", .job_uid = "uid-a", .attempt = 3, .fingerprint = {}}));
 }
 
+TEST(ReadTask, HeedsNothingThatATemplateSaysOfRanks) {
+  const std::vector<Variables> of_ranks{{{"WORLD_SIZE", "4"}},
+                                        {{"RANK", "3"}, {"WORLD_SIZE", "2"}},
+                                        {{"NODE_RANK", "first"}},
+                                        {{"MASTER_PORT", "0"}},
+                                        {{"LOCAL_WORLD_SIZE", "8"}}};
+  for (Variables variables : of_ranks) {
+    const std::string name = variables.begin()->first;
+    variables.insert(good.begin(), good.end());
+    const auto task = read_task(environment_of(variables));
+    ASSERT_TRUE(task) << name << ": " << task.error().message;
+    EXPECT_EQ(task->identity.attempt, 3) << name;
+  }
+}
+
 TEST(ReadTask, NamesWhatIsMissing) {
   const std::vector<std::tuple<std::string, std::string, std::string>> cases{
       {"TRAINYARD_JOB_UID", "", "TRAINYARD_JOB_UID is not set"},
