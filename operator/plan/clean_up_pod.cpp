@@ -8,6 +8,7 @@
 
 #include "common/contract.hpp"
 #include "operator/plan/containers.hpp"
+#include "operator/plan/devices.hpp"
 #include "operator/plan/names.hpp"
 #include "operator/plan/rank_environment.hpp"
 #include "operator/plan/worker_pod.hpp"
@@ -31,6 +32,16 @@ json small_resources() {
   return {{"requests", {{"cpu", "100m"}, {"memory", "128Mi"}}}, {"limits", {{"cpu", "1"}, {"memory", "1Gi"}}}};
 }
 
+/// Where the nodes of a device are tainted with its name, some clusters let in by themselves whoever asks for the
+/// device (admission plugin ExtendedResourceToleration), which this pod does not. The template may allow no other
+/// nodes.
+void tolerate_devices(json& pod_spec, json rank_worker, std::int64_t gpus_per_pod) {
+  add_devices(rank_worker, gpus_per_pod);
+  for (const std::string& device : devices_of(rank_worker)) {
+    pod_spec["tolerations"].push_back({{"key", device}, {"operator", "Exists"}, {"effect", "NoSchedule"}});
+  }
+}
+
 json build_container(const resource::TrainingJob& job, const Settings& settings, json worker) {
   for (const char* of_training :
        {"args", "ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resizePolicy"}) {
@@ -47,7 +58,9 @@ json build_container(const resource::TrainingJob& job, const Settings& settings,
 
 json build_clean_up_pod(const resource::TrainingJob& job, const Settings& settings) {
   json pod_spec = job.spec.pod_template.value("spec", json::object());
-  json worker = build_container(job, settings, choose_worker(pod_spec));
+  const json rank_worker = choose_worker(pod_spec);
+  tolerate_devices(pod_spec, rank_worker, job.spec.gpus_per_pod);
+  json worker = build_container(job, settings, rank_worker);
   add_credentials(pod_spec, worker, job.spec);
   pod_spec["containers"] = json::array({std::move(worker)});
   // Init containers bring data, and would be waited for; a pod's own resources and claims are the training's.

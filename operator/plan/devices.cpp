@@ -21,19 +21,27 @@ bool is_device(const std::string& resource) {
 
 bool asks_for_device(const json& container) {
   const json resources = container.value("resources", json::object());
-  if (!resources.is_object()) return false;
-  if (resources.contains("claims")) return true;
-  return std::ranges::any_of(std::initializer_list<const char*>{"limits", "requests"}, [&](const char* kind) {
-    const json amounts = resources.value(kind, json::object());
-    if (!amounts.is_object()) return false;
-    return std::ranges::any_of(amounts.items(), [](const auto& item) { return is_device(item.key()); });
-  });
+  return (resources.is_object() && resources.contains("claims")) || !devices_of(container).empty();
 }
 
 }  // namespace
 
 std::int64_t ranks_per_pod(std::int64_t gpus_per_pod) {
   return std::max<std::int64_t>(1, gpus_per_pod);
+}
+
+std::set<std::string> devices_of(const json& container) {
+  std::set<std::string> devices;
+  const json resources = container.value("resources", json::object());
+  if (!resources.is_object()) return devices;
+  for (const char* kind : {"limits", "requests"}) {
+    const json amounts = resources.value(kind, json::object());
+    if (!amounts.is_object()) continue;
+    for (const auto& item : amounts.items()) {
+      if (is_device(item.key())) devices.insert(item.key());
+    }
+  }
+  return devices;
 }
 
 std::string device_fault(const json& container, std::int64_t gpus_per_pod) {

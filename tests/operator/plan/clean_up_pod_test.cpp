@@ -115,6 +115,28 @@ TEST(BuildCleanUpPod, HasTheFileThatGooglesClientsWant) {
   EXPECT_EQ(container_of(pod).at("volumeMounts").size(), 1U);
 }
 
+TEST(BuildCleanUpPod, MayGoToNodesThatAreTaintedWithTheirDevicesNames) {
+  struct Case {
+    JobBuilder job;
+    std::set<std::string> expected;
+  };
+  const std::vector<Case> cases{
+      {a_deleted_job(), {}},
+      {a_deleted_job().gpus_per_pod(2), {"nvidia.com/gpu"}},
+      {a_deleted_job().gpus_per_pod(1).pod_template(R"({"spec": {"containers": [{"name": "worker", "resources": {
+           "limits": {"cpu": "4", "amd.com/gpu": 1}, "requests": {"rdma/hca": 1}}}]}})"),
+       {"amd.com/gpu", "rdma/hca"}}};
+  for (const auto& [job, expected] : cases) {
+    const json pod = clean_up_pod_of(job);
+    std::set<std::string> tolerated;
+    for (const json& toleration : pod.at("spec").at("tolerations")) {
+      if (toleration.at("effect") == "NoSchedule" && toleration.at("operator") == "Exists")
+        tolerated.insert(toleration.at("key").get<std::string>());
+    }
+    EXPECT_EQ(tolerated, expected);
+  }
+}
+
 TEST(BuildCleanUpPod, BringsNothingOfTheTraining) {
   const json spec = clean_up_pod_of(a_deleted_job().gpus_per_pod(2).pod_template(R"({"spec": {
       "initContainers": [{"name": "fetch", "image": "f"}], "resourceClaims": [{"name": "gpus"}],
