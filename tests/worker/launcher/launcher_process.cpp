@@ -124,6 +124,13 @@ std::string LauncherProcess::output() const {
   return read_file(folder_ + "/output");
 }
 
+bool LauncherProcess::has_printed(const std::string& text, int times) const {
+  const std::string printed = output();
+  std::size_t place = printed.find(text);
+  while (--times > 0 && place != std::string::npos) place = printed.find(text, place + text.size());
+  return place != std::string::npos;
+}
+
 nlohmann::json LauncherProcess::termination_message() const {
   return nlohmann::json::parse(read_file(folder_ + "/termination-log"), nullptr, false);
 }

@@ -53,7 +53,7 @@ class LauncherProcess {
   [[nodiscard]] int wait();
   /// All that launcher and ranks have printed.
   [[nodiscard]] std::string output() const;
-  [[nodiscard]] bool has_printed(const std::string& text) const { return output().find(text) != std::string::npos; }
+  [[nodiscard]] bool has_printed(const std::string& text, int times = 1) const;
   [[nodiscard]] nlohmann::json termination_message() const;
   /// Of all descendants, living and dead-but-not-reaped, with their state letter.
   [[nodiscard]] std::map<pid_t, char> children() const;

@@ -109,6 +109,8 @@ TEST(LauncherOnRequest, AsksRank0OfAPodOfSeveral) {
   group.variables.insert({{"RANK", ""}, {"NODE_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}});
   // Rank 1 would end by it too.
   AskedLauncher asked{group, 0, "exec $LINKED_RANK train"};
+  // One that is asked to stop before it listens for that ends without saving.
+  ASSERT_TRUE(eventually([&] { return asked.launcher.has_printed("linked rank is running", 2); }));
   EXPECT_EQ(asked.ask({{"id", "bye"}, {"then", "exit"}}).first, 202);
   EXPECT_TRUE(asked.is_done("bye"));
   ASSERT_TRUE(eventually([&] { return asked.launcher.has_printed("rank ended"); }));

@@ -94,7 +94,7 @@ void expect_resharded(std::int64_t from, Split saved_as, std::int64_t to, Split 
   save(objects, from, saved_as);
   fakes::ThreadGroup group{to};
   group.run([&](dist::Communicator& communicator) {
-    std::uint64_t bytes_read = 0;
+    std::atomic<std::uint64_t> bytes_read{0};  // By several threads.
     TestRun run{std::make_unique<fakes::FaultyStore>(
         std::make_unique<fakes::MemoryStore>(objects),
         [&](std::string_view call, std::string_view, storage::Pieces pieces) -> std::optional<Error> {
