@@ -79,11 +79,11 @@ add_custom_target(sanitized_tests)
 # Everything but those tests: a whole test run does not run again without a sanitizer what runs under one.
 add_custom_target(plain)
 
-# trainyard_test(<name> SOURCES <files> LINK <targets> [LABELS unit|integration] [TIMEOUT <seconds>] [TORCH] [SANITIZED])
+# trainyard_test(<name> SOURCES <files> LINK <targets> [LABELS unit|integration] [TIMEOUT <seconds>] [TORCH] [SANITIZED] [PLAIN])
 # Every test is an executable of GoogleTest cases, one ctest entry for each executable. TORCH: it links LibTorch. Unit tests without
-# torch run under the sanitizers too; others only when SANITIZED says so. Files of one test share a batch, and so their anonymous names.
+# torch run under the sanitizers too; others only when SANITIZED says so. PLAIN: without one as well, since it does less under one. Files of one test share a batch, and so their anonymous names.
 function(trainyard_test name)
-  cmake_parse_arguments(arg "TORCH;SANITIZED" "LABELS;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;SANITIZED;PLAIN" "LABELS;TIMEOUT" "SOURCES;LINK" ${ARGN})
   trainyard_batch(sources ${name} ${arg_SOURCES})
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE trainyard_compiler ${arg_LINK} GTest::gmock GTest::gtest_main)
@@ -106,6 +106,9 @@ function(trainyard_test name)
   # ThreadSanitizer is for the folders that have threads.
   if(TRAINYARD_SANITIZE MATCHES "thread"
      AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/(common|local|storage|fakes|operator/(control|manager)|worker/(launcher|checkpoint/core|snapshot))")
+    set(is_sanitized OFF)
+  endif()
+  if(arg_PLAIN AND NOT TRAINYARD_SANITIZE)
     set(is_sanitized OFF)
   endif()
   if(is_sanitized)

@@ -11,6 +11,18 @@ namespace {
 using fakes::ApiCall;
 using fakes::Fault;
 
+// A story is told once for each of its calls and each fault: under a sanitizer, where that takes ten times as long, for
+// some of the calls, which are others in each story.
+#ifdef __SANITIZE_ADDRESS__
+constexpr std::int64_t stride = 5;
+#else
+constexpr std::int64_t stride = 1;
+#endif
+
+std::int64_t first_call(const Story& story) {
+  return 1 + static_cast<std::int64_t>(story.name.size()) % stride;
+}
+
 class EveryStory : public testing::TestWithParam<Story> {};
 
 TEST_P(EveryStory, EndsTheSameWhenTheOperatorIsKilledAtAnyCall) {
@@ -18,7 +30,7 @@ TEST_P(EveryStory, EndsTheSameWhenTheOperatorIsKilledAtAnyCall) {
   const Outcome expected = outcome_undisturbed(GetParam(), &calls);
   ASSERT_GT(calls, 5);
   for (const Fault::Kind kind : {Fault::Kind::dies_before, Fault::Kind::dies_after}) {
-    for (std::int64_t number = 1; number <= calls; ++number) {
+    for (std::int64_t number = first_call(GetParam()); number <= calls; number += stride) {
       SCOPED_TRACE(
           fmt::format("killed {} call {} of {}", kind == Fault::Kind::dies_before ? "before" : "after", number, calls));
       Simulation simulation;
@@ -36,7 +48,7 @@ TEST_P(EveryStory, EndsTheSameWhenTheOperatorIsKilledAtAnyCall) {
 TEST_P(EveryStory, EndsTheSameWhenTheReplyOfAnyCallIsLost) {
   std::int64_t calls = 0;
   const Outcome expected = outcome_undisturbed(GetParam(), &calls);
-  for (std::int64_t number = 1; number <= calls; ++number) {
+  for (std::int64_t number = first_call(GetParam()); number <= calls; number += stride) {
     SCOPED_TRACE(fmt::format("reply {} of {} lost", number, calls));
     Simulation simulation;
     simulation.faulty.set_schedule([&](const ApiCall& call) {
@@ -54,7 +66,7 @@ TEST_P(EveryStory, EndsTheSameWhenAnyCallIsRefusedOnce) {
   std::int64_t calls = 0;
   const Outcome expected = outcome_undisturbed(GetParam(), &calls);
   for (const ErrorKind kind : {ErrorKind::unavailable, ErrorKind::conflict, ErrorKind::forbidden}) {
-    for (std::int64_t number = 1; number <= calls; ++number) {
+    for (std::int64_t number = first_call(GetParam()); number <= calls; number += stride) {
       SCOPED_TRACE(fmt::format("call {} of {} refused ({})", number, calls, to_string(kind)));
       Simulation simulation;
       simulation.faulty.set_schedule([&](const ApiCall& call) {
