@@ -55,10 +55,14 @@ Result<void> agree(dist::Communicator& communicator, const Result<void>& mine) {
   return gather_all(communicator, outcome).map([](const auto&) {});
 }
 
-Result<nlohmann::json> follow_rank0(dist::Communicator& communicator, const Result<nlohmann::json>& mine) {
-  const auto text = communicator.broadcast(communicator.rank() == 0 ? to_text(mine) : std::string{});
+Result<nlohmann::json> follow(dist::Communicator& communicator, std::int64_t root, const Result<nlohmann::json>& mine) {
+  const auto text = communicator.broadcast(communicator.rank() == root ? to_text(mine) : std::string{}, root);
   if (!text) return ranks_lost(text.error());
   return parse_outcome(*text);
+}
+
+Result<nlohmann::json> follow_rank0(dist::Communicator& communicator, const Result<nlohmann::json>& mine) {
+  return follow(communicator, 0, mine);
 }
 
 }  // namespace trainyard::checkpoint

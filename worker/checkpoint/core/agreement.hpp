@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -18,7 +19,10 @@ namespace trainyard::checkpoint {
 /// Success when all ranks succeeded.
 [[nodiscard]] Result<void> agree(dist::Communicator& communicator, const Result<void>& mine);
 
-/// What rank 0 has, value or error, on every rank. The others' `mine` is ignored.
+/// What rank `root` has, value or error, on every rank. The others' `mine` is ignored.
+[[nodiscard]] Result<nlohmann::json> follow(dist::Communicator& communicator, std::int64_t root,
+                                            const Result<nlohmann::json>& mine);
+/// The same of rank 0.
 [[nodiscard]] Result<nlohmann::json> follow_rank0(dist::Communicator& communicator, const Result<nlohmann::json>& mine);
 
 }  // namespace trainyard::checkpoint

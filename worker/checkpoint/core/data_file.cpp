@@ -194,16 +194,12 @@ Result<void> read_all(storage::Store& store, const Manifest& manifest, std::span
   return failed == ends.end() ? Result<void>{} : *failed;
 }
 
-}  // namespace
-
-Result<Receipt> write_share(storage::Store& store, const CheckpointId& id, std::int64_t rank, std::int64_t world_size,
-                            std::span<const HostEntry> entries, std::uint64_t chunk_bytes_max) {
-  const std::vector<Slice> share = file_order(rank, world_size, entries, chunk_bytes_max);
-
+Result<Receipt> put_data(storage::Store& store, const CheckpointId& id, std::int64_t rank,
+                         std::span<const Slice> slices, std::span<const HostEntry> entries) {
   Receipt receipt{.rank = rank, .bytes = 0, .crc32c = 0, .chunks = {}};
   std::vector<SafetensorsTensor> tensors;
   std::vector<std::span<const std::byte>> pieces = {{}};  // The header's place.
-  for (const Slice& slice : share) {
+  for (const Slice& slice : slices) {
     const HostEntry& entry = entries[slice.entry];
     const EntryInfo& info = entry.info;
     const std::uint64_t bytes = (slice.row_end - slice.row_begin) * row_bytes(info);
@@ -236,9 +232,39 @@ Result<Receipt> write_share(storage::Store& store, const CheckpointId& id, std::
     receipt.bytes += chunk.bytes;
     receipt.crc32c = storage::crc32c_joined(receipt.crc32c, chunk.crc32c, chunk.bytes);
   }
-  return storage::put_text(store, receipt_key(id, rank), seal(to_json(receipt))).map([&] {
-    return std::move(receipt);
+  return receipt;
+}
+
+}  // namespace
+
+Result<Receipt> write_share(storage::Store& store, const CheckpointId& id, std::int64_t rank, std::int64_t world_size,
+                            std::span<const HostEntry> entries, std::uint64_t chunk_bytes_max) {
+  auto receipt = put_data(store, id, rank, file_order(rank, world_size, entries, chunk_bytes_max), entries);
+  if (!receipt) return receipt;
+  return storage::put_text(store, receipt_key(id, rank), seal(to_json(*receipt))).map([&] {
+    return std::move(*receipt);
   });
+}
+
+Result<Receipt> write_all(storage::Store& store, const CheckpointId& id, std::int64_t rank,
+                          std::span<const HostEntry> entries) {
+  // All is the share of a group of one.
+  return put_data(store, id, rank, file_order(0, 1, entries, shard_chunk_bytes_max), entries);
+}
+
+Result<void> check_bytes(storage::Store& store, const Manifest& manifest) {
+  std::vector<std::byte> buffer;
+  for (const Receipt& receipt : manifest.receipts) {
+    std::uint32_t checksum = 0;
+    for (std::uint64_t offset = 0; offset < receipt.bytes; offset += buffer.size()) {
+      buffer.resize(std::min(receipt.bytes - offset, read_together_bytes_max));
+      if (auto read = store.get_range(data_key(manifest.id, receipt.rank), offset, buffer); !read) return read;
+      checksum = storage::crc32c(buffer, checksum);
+    }
+    if (checksum != receipt.crc32c)
+      return tl::unexpected(damage(store, manifest, receipt.rank, "its checksum does not match"));
+  }
+  return {};
 }
 
 Result<void> check_entries(const Manifest& manifest, std::span<const HostEntry> entries) {

@@ -20,6 +20,14 @@ inline constexpr std::uint64_t shard_chunk_bytes_max = std::uint64_t{32} << 20;
                                           std::int64_t world_size, std::span<const HostEntry> entries,
                                           std::uint64_t chunk_bytes_max = shard_chunk_bytes_max);
 
+/// Puts `entries`, every byte of which is there, as `rank`'s data file, without a receipt beside it. Safe to repeat.
+[[nodiscard]] Result<Receipt> write_all(storage::Store& store, const CheckpointId& id, std::int64_t rank,
+                                        std::span<const HostEntry> entries);
+
+/// Reads the data files and compares sizes and checksums with the manifest's, in little memory. ErrorKind::corrupt for
+/// one that is damaged, and the store's errors.
+[[nodiscard]] Result<void> check_bytes(storage::Store& store, const Manifest& manifest);
+
 /// Success when `entries` are those of the manifest: same names, placements, dtypes and shapes. Per-rank ones may be
 /// missing on either side, since a GPU's random generator is not there on a CPU. ErrorKind::invalid names the first
 /// difference; internal: check_held().

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/logging.hpp"
 #include "worker/checkpoint/core/agreement.hpp"
 #include "worker/checkpoint/core/data_file.hpp"
 #include "worker/checkpoint/core/fence.hpp"
+#include "worker/checkpoint/core/local_tier.hpp"
 #include "worker/checkpoint/core/manifest.hpp"
 #include "worker/checkpoint/core/search.hpp"
 
@@ -20,17 +22,49 @@ constexpr int claim_tries_max = 16;
 // A run that is fenced finishes at most the save that it is in.
 constexpr int later_looks_max = 4;
 
+nlohmann::json offer_json(const Search::Offer& offer) {
+  nlohmann::json object{{"manifest", offer.manifest_text}, {"skipped", offer.skipped}, {"hasLost", offer.has_lost}};
+  if (offer.local) {
+    object["local"] = {{"step", offer.local->id.step},
+                       {"generation", offer.local->id.generation},
+                       {"nonce", offer.local->nonce},
+                       {"keepers", offer.local->keepers}};
+  }
+  return object;
+}
+
+Search::Offer read_offer(const nlohmann::json& object) {
+  Search::Offer offer{.local = {},
+                      .manifest_text = object.at("manifest"),
+                      .skipped = object.at("skipped"),
+                      .has_lost = object.at("hasLost")};
+  if (const auto local = object.find("local"); local != object.end()) {
+    offer.local = Candidate{.id = {.step = local->at("step"), .generation = local->at("generation")},
+                            .nonce = local->at("nonce"),
+                            .keepers = local->at("keepers")};
+  }
+  return offer;
+}
+
 Result<Search::Offer> share_offer(const RunContext& context, Result<Search>& search) {
   Result<nlohmann::json> mine;
-  if (context.is_rank0()) {
-    mine = search.and_then([](Search& s) { return s.next(); }).map([](const Search::Offer& offer) {
-      return nlohmann::json{{"manifest", offer.manifest_text}, {"skipped", offer.skipped}, {"hasLost", offer.has_lost}};
-    });
-  }
-  return follow_rank0(context.communicator, mine).map([](const nlohmann::json& offer) {
-    return Search::Offer{
-        .manifest_text = offer.at("manifest"), .skipped = offer.at("skipped"), .has_lost = offer.at("hasLost")};
-  });
+  if (context.is_rank0()) mine = search.and_then([](Search& s) { return s.next(); }).map(offer_json);
+  return follow_rank0(context.communicator, mine).map(read_offer);
+}
+
+constexpr std::size_t told_max = 8;
+
+// What is wrong with the nodes' folders is said once, in one line.
+void warn_of_copies(std::vector<std::string> reasons) {
+  if (reasons.empty()) return;
+  const std::size_t count = reasons.size();
+  reasons.resize(std::min(count, told_max));
+  logging::warn("local checkpoints are not used",
+                {{"count", count}, {"error", fmt::format("{}", fmt::join(reasons, "; "))}});
+}
+
+Result<LocalView> look_at_copies(const RunContext& context) {
+  return context.local == nullptr ? LocalView{} : context.local->look();
 }
 
 // Empty when every rank has its state, else the damage that one of them met.
@@ -56,6 +90,32 @@ struct Loaded {
   bool has_lost = false;  // Some that was skipped had been complete.
 };
 
+Restored restored_of(const Manifest& manifest, std::string uri, bool is_local, std::vector<std::string> skipped) {
+  return {.step = manifest.id.step,
+          .uri = std::move(uri),
+          .values = manifest.values,
+          .is_local = is_local,
+          .world_size = static_cast<std::int64_t>(manifest.receipts.size()),
+          .is_complete = manifest.is_complete,
+          .skipped = std::move(skipped)};
+}
+
+// Whether `loaded` holds it now. Copies that are damaged lead to the next candidate, which may be the same on others.
+Result<bool> load_copy(const RunContext& context, Result<Search>& search, const Candidate& candidate,
+                       std::span<const HostEntry> entries, Loaded& loaded) {
+  auto load = context.local->load(candidate, entries);
+  if (!load) return tl::unexpected(load.error());
+  const std::string uri = context.local->uri_of(candidate.id);
+  if (load->manifest) {
+    loaded.id = candidate.id;
+    loaded.restored = restored_of(*load->manifest, uri, /*is_local=*/true, loaded.skipped);
+    return true;
+  }
+  loaded.skipped.push_back(fmt::format("{}: {}", uri, load->reason));
+  if (search) search->leave_out(candidate, load->damaged);
+  return false;
+}
+
 Result<Loaded> load_newest(const RunContext& context, storage::Store& store, Result<Search>& search,
                            std::span<const HostEntry> entries) {
   Loaded loaded;
@@ -64,6 +124,12 @@ Result<Loaded> load_newest(const RunContext& context, storage::Store& store, Res
     if (!offer) return tl::unexpected(offer.error());
     loaded.skipped.insert(loaded.skipped.end(), offer->skipped.begin(), offer->skipped.end());
     loaded.has_lost = loaded.has_lost || offer->has_lost;
+    if (offer->local) {
+      const auto is_loaded = load_copy(context, search, *offer->local, entries, loaded);
+      if (!is_loaded) return tl::unexpected(is_loaded.error());
+      if (*is_loaded) return loaded;
+      continue;
+    }
     if (offer->manifest_text.empty()) return loaded;
     const auto manifest = parse_manifest(offer->manifest_text);
     if (!manifest) return tl::unexpected(manifest.error());
@@ -75,12 +141,8 @@ Result<Loaded> load_newest(const RunContext& context, storage::Store& store, Res
       continue;
     }
     loaded.id = manifest->id;
-    loaded.restored = Restored{.step = manifest->id.step,
-                               .uri = store.uri_of(folder_key(manifest->id)),
-                               .values = manifest->values,
-                               .world_size = static_cast<std::int64_t>(manifest->receipts.size()),
-                               .is_complete = manifest->is_complete,
-                               .skipped = loaded.skipped};
+    loaded.restored =
+        restored_of(*manifest, store.uri_of(folder_key(manifest->id)), /*is_local=*/false, loaded.skipped);
     return loaded;
   }
 }
@@ -99,7 +161,7 @@ Result<Loaded> load_own(const RunContext& context, Result<Search>& search, std::
   // Who restores one of them says what was skipped; nobody else would here.
   for (const std::string& reason : loaded->skipped) {
     if (context.is_rank0())
-      logging::warn("no checkpoint was ever finished: this run does not go on from one", {{"error", reason}});
+      logging::warn("no checkpoint is whole: this run does not go on from one", {{"error", reason}});
   }
   return loaded;
 }
@@ -154,9 +216,11 @@ Result<Claim> claim_together(const RunContext& context, const Result<Search>& se
 Result<Loaded> load_later(const RunContext& context, Result<Search>& search, Loaded loaded,
                           std::span<const HostEntry> entries) {
   for (int looks = 0; looks < later_looks_max; ++looks) {
+    auto view = look_at_copies(context);
+    if (!view) return tl::unexpected(view.error());
     Result<nlohmann::json> mine;
     if (context.is_rank0()) {
-      mine = search.and_then([](Search& s) { return s.look_again(); }).map([](bool is_more) {
+      mine = search.and_then([&](Search& s) { return s.look_again(std::move(view->copies)); }).map([](bool is_more) {
         return nlohmann::json(is_more);
       });
     }
@@ -180,8 +244,14 @@ Result<Claim> close_together(const RunContext& context, Claim claim, const std::
 }
 
 Result<Resumption> restore_once(const RunContext& context, std::span<const HostEntry> entries) {
+  auto view = look_at_copies(context);
+  if (!view) return tl::unexpected(view.error());
   Result<Search> search = fail(ErrorKind::internal, "only rank 0 searches");
-  if (context.is_rank0()) search = Search::begin(context);
+  if (context.is_rank0()) {
+    search = Search::begin(context, std::move(view->copies));
+    if (search) std::ranges::move(search->refusals(), std::back_inserter(view->damaged));
+    warn_of_copies(std::move(view->damaged));
+  }
   auto own = load_own(context, search, entries);
   if (!own) return tl::unexpected(own.error());
   Result<std::optional<Restored>> from_origin;

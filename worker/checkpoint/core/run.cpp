@@ -12,6 +12,8 @@
 #include "worker/checkpoint/core/agreement.hpp"
 #include "worker/checkpoint/core/data_file.hpp"
 #include "worker/checkpoint/core/fence.hpp"
+#include "worker/checkpoint/core/local_tier.hpp"
+#include "worker/checkpoint/core/own_bytes.hpp"
 #include "worker/checkpoint/core/selection.hpp"
 #include "worker/checkpoint/core/shards.hpp"
 
@@ -47,7 +49,7 @@ std::vector<Rows> read_shards(const nlohmann::json& list) {
 }
 
 // Ranks that disagree about what is saved would write a checkpoint that is none.
-Result<void> agree_on_state(const RunContext& context, const Manifest& plan, std::span<const HostEntry> entries) {
+Result<void> agree_on_plan(const RunContext& context, const Manifest& plan, std::span<const HostEntry> entries) {
   Manifest comparable = plan;
   comparable.time = {};
   const nlohmann::json same = {{"step", plan.id.step}, {"digest", storage::crc32c(to_text(comparable))}};
@@ -64,6 +66,12 @@ Result<void> agree_on_state(const RunContext& context, const Manifest& plan, std
     shards.push_back(read_shards((*all)[rank].at("shards")));
   }
   return check_shards(plan.entries, shards);
+}
+
+Result<void> agree_on_state(const RunContext& context, const Manifest& plan, std::span<const HostEntry> entries) {
+  return agree(context.communicator, check_own(entries)).and_then([&] {
+    return agree_on_plan(context, plan, entries);
+  });
 }
 
 Result<std::vector<Receipt>> write_together(const RunContext& context, const CheckpointId& id,
@@ -85,29 +93,23 @@ Result<std::vector<Receipt>> write_together(const RunContext& context, const Che
 }  // namespace
 
 Result<std::optional<Restored>> Run::restore(std::span<const HostEntry> entries) {
+  if (context_.local != nullptr) {
+    if (auto fits = agree(context_.communicator, check_fits_copies(entries)); !fits)
+      return tl::unexpected(fits.error());
+  }
   auto resumption = restore_state(context_, entries);
   if (!resumption) return tl::unexpected(resumption.error());
   resumption_ = std::move(*resumption);
-  if (resumption_->claim.resumed_from) complete_.insert(*resumption_->claim.resumed_from);
+  const auto& resumed_from = resumption_->claim.resumed_from;
+  if (resumed_from && !resumption_->restored->is_local) complete_.insert(*resumed_from);
+  if (context_.local != nullptr) context_.local->settle(generation(), resumed_from);
   return resumption_->restored;
 }
 
 Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
                         bool is_complete) {
-  check(resumption_.has_value(), "restore() has succeeded before save()");
-  Manifest manifest{.id = {.step = step, .generation = resumption_->claim.generation},
-                    .identity = context_.identity,
-                    .time = context_.clock.now(),
-                    .is_complete = is_complete,
-                    .nonce = fmt::format("{}-{}", resumption_->claim.nonce, ++commit_count_),
-                    .values = values,
-                    .entries = infos_of(entries),
-                    .receipts = {}};
-  const auto ready = agree(context_.communicator, check_own(entries)).and_then([&] {
-    return agree_on_state(context_, manifest, entries);
-  });
-  if (!ready) return tl::unexpected(ready.error());
-
+  Manifest manifest = plan_of(entries, values, step, is_complete);
+  if (auto ready = agree_on_state(context_, manifest, entries); !ready) return tl::unexpected(ready.error());
   if (last_saved_ && last_saved_->id == manifest.id) {
     manifest.receipts = last_saved_->receipts;
   } else {
@@ -128,6 +130,26 @@ Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json
                .uri = context_.store.uri_of(folder_key(manifest.id)),
                .time = manifest.time,
                .bytes = static_cast<std::int64_t>(data_bytes(manifest))};
+}
+
+Result<std::string> Run::save_copies(std::span<const HostEntry> entries, const nlohmann::json& values,
+                                     std::int64_t step) {
+  const Manifest plan = plan_of(entries, values, step, /*is_complete=*/false);
+  if (auto ready = agree_on_state(context_, plan, entries); !ready) return tl::unexpected(ready.error());
+  return context_.local->save(plan, entries);
+}
+
+Manifest Run::plan_of(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
+                      bool is_complete) {
+  check(resumption_.has_value(), "restore() has succeeded before save()");
+  return {.id = {.step = step, .generation = resumption_->claim.generation},
+          .identity = context_.identity,
+          .time = context_.clock.now(),
+          .is_complete = is_complete,
+          .nonce = fmt::format("{}-{}", resumption_->claim.nonce, ++commit_count_),
+          .values = values,
+          .entries = infos_of(entries),
+          .receipts = {}};
 }
 
 Result<void> Run::end() {

@@ -41,6 +41,11 @@ class Run {
   [[nodiscard]] Result<Saved> save(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
                                    bool is_complete);
 
+  /// Writes a copy of the state to each node; needs restore() before, and a local tier. What failed there, and on which
+  /// rank's node: it stops nothing. Empty: every node has its copy. Errors as of save() but for the storage's.
+  [[nodiscard]] Result<std::string> save_copies(std::span<const HostEntry> entries, const nlohmann::json& values,
+                                                std::int64_t step);
+
   /// That this run has claimed. Not collective; needs restore() before.
   [[nodiscard]] std::int64_t generation() const { return resumption_->claim.generation; }
 
@@ -49,6 +54,9 @@ class Run {
   [[nodiscard]] Result<void> end();
 
  private:
+  /// But for the receipts.
+  [[nodiscard]] Manifest plan_of(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
+                                 bool is_complete);
   /// Lists the checkpoints too, on rank 0.
   [[nodiscard]] Result<void> commit(Manifest& manifest, Result<Inventory>& listed);
   void remove_expired(const CheckpointId& saved, const Result<Inventory>& listed);

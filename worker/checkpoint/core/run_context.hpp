@@ -13,6 +13,8 @@
 
 namespace trainyard::checkpoint {
 
+class LocalTier;
+
 /// Where a run may begin from: a place that is only read, and where nothing is claimed.
 struct Origin {
   storage::Store& store;
@@ -30,6 +32,7 @@ struct RunContext {
   bool resumes_others = true;  ///< false: only what runs of the same job_uid and fingerprint saved is resumed.
 
   std::optional<Origin> origin{};  ///< For a run that finds nothing to go on from under its own prefix.
+  LocalTier* local = nullptr;      ///< Copies on the nodes. nullptr: none.
 
   [[nodiscard]] bool is_rank0() const { return communicator.rank() == 0; }
 };

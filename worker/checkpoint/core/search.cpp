@@ -34,11 +34,11 @@ bool is_damage(ErrorKind kind) {
   return kind == ErrorKind::corrupt || kind == ErrorKind::not_found;
 }
 
-Result<Search> Search::begin(const RunContext& context) {
+Result<Search> Search::begin(const RunContext& context, CopiesByKeeper copies) {
   auto inventory = take_inventory(context.store);
   if (!inventory) return tl::unexpected(inventory.error());
   if (auto added = add_unlisted_claims(context.store, *inventory); !added) return tl::unexpected(added.error());
-  Search search{context.store, context.identity, context.resumes_others, std::move(*inventory)};
+  Search search{context.store, context.identity, context.resumes_others, std::move(*inventory), std::move(copies)};
   if (auto may = check_may_follow(search.inventory_, context.identity, context.store); !may)
     return tl::unexpected(may.error());
   search.line_up();
@@ -48,40 +48,70 @@ Result<Search> Search::begin(const RunContext& context) {
 Result<Search> Search::begin(const Origin& origin) {
   auto inventory = take_inventory(origin.store);
   if (!inventory) return tl::unexpected(inventory.error());
-  Search search{origin.store, std::nullopt, /*resumes_others=*/true, std::move(*inventory)};
+  Search search{origin.store, std::nullopt, /*resumes_others=*/true, std::move(*inventory), {}};
   search.line_up();
-  if (origin.id) search.left_ = {*origin.id};
+  if (origin.id) search.left_ = {{.id = *origin.id, .nonce = {}, .keepers = {}}};
   return search;
 }
 
 void Search::line_up() {
-  left_ = counting(inventory_.complete, inventory_.claims);
-  std::reverse(left_.begin(), left_.end());
-  if (resumes_others_) return;
-  std::erase_if(left_, [&](const CheckpointId& id) {
-    return std::none_of(inventory_.claims.begin(), inventory_.claims.end(), [&](const Claim& claim) {
-      return claim.generation == id.generation && is_our_own(claim.identity, *resumer_);
+  std::vector<CheckpointId> remote = counting(inventory_.complete, inventory_.claims);
+  if (!resumes_others_) {
+    std::erase_if(remote, [&](const CheckpointId& id) {
+      return std::none_of(inventory_.claims.begin(), inventory_.claims.end(), [&](const Claim& claim) {
+        return claim.generation == id.generation && is_our_own(claim.identity, *resumer_);
+      });
     });
-  });
+  }
+  left_ = checkpoint::line_up(remote, copies_, inventory_.claims, resumer_.value_or(Identity{}));
 }
 
-Result<bool> Search::look_again() {
+Result<bool> Search::look_again(CopiesByKeeper copies) {
   auto listed = list_checkpoints(*store_);
   if (!listed) return tl::unexpected(listed.error());
   const std::vector<CheckpointId> before = std::exchange(inventory_.complete, std::move(listed->complete));
+  const CopiesByKeeper copies_before = std::exchange(copies_, std::move(copies));
   inventory_.present = std::move(listed->present);
   inventory_.sizes = std::move(listed->sizes);
   line_up();
-  return std::any_of(left_.begin(), left_.end(), [&](const CheckpointId& id) {
-    return std::find(before.begin(), before.end(), id) == before.end();
+  const auto was_copied = [&](const Candidate& candidate) {
+    return std::ranges::any_of(copies_before, [&](const auto& held) {
+      return std::ranges::any_of(
+          held.second, [&](const Copy& copy) { return copy.id == candidate.id && copy.nonce == candidate.nonce; });
+    });
+  };
+  return std::ranges::any_of(left_, [&](const Candidate& candidate) {
+    return candidate.is_local() ? !was_copied(candidate) : std::ranges::find(before, candidate.id) == before.end();
   });
+}
+
+void Search::leave_out(Candidate local, const std::vector<std::int64_t>& keepers) {
+  std::erase_if(local.keepers,
+                [&](std::int64_t keeper) { return std::ranges::find(keepers, keeper) != keepers.end(); });
+  if (!local.keepers.empty()) left_.push_back(std::move(local));
+}
+
+std::vector<std::string> Search::refusals() const {
+  std::vector<std::string> found;
+  for (const auto& [keeper, held] : copies_) {
+    for (const Copy& copy : held) {
+      const std::string refusal = refusal_of(copy, inventory_.claims, *resumer_);
+      if (!refusal.empty()) found.push_back(fmt::format("rank {}: {}: {}", keeper, folder_key(copy.id), refusal));
+    }
+  }
+  return found;
 }
 
 Result<Search::Offer> Search::next() {
   Offer offer;
   while (!left_.empty()) {
-    const CheckpointId id = left_.back();
+    const Candidate candidate = std::move(left_.back());
     left_.pop_back();
+    if (candidate.is_local()) {
+      offer.local = candidate;
+      return offer;
+    }
+    const CheckpointId& id = candidate.id;
     const auto text = storage::get_text(*store_, manifest_key(id));
     const auto manifest = text.and_then(parse_manifest);
     const auto whole = manifest.and_then([&](const Manifest& m) { return check_files(inventory_, m, id); });

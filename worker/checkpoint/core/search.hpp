@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/result.hpp"
+#include "worker/checkpoint/core/candidates.hpp"
 #include "worker/checkpoint/core/identity.hpp"
 #include "worker/checkpoint/core/inventory.hpp"
 #include "worker/checkpoint/core/run_context.hpp"
@@ -20,19 +21,26 @@ namespace trainyard::checkpoint {
 /// Rank 0's look through a prefix for what may be resumed, newest first. The stores outlive it.
 class Search {
  public:
-  /// Of the run's own prefix. Errors as of check_may_follow().
-  [[nodiscard]] static Result<Search> begin(const RunContext& context);
+  /// Of the run's own prefix, and of `copies` of it on the nodes. Errors as of check_may_follow().
+  [[nodiscard]] static Result<Search> begin(const RunContext& context, CopiesByKeeper copies = {});
   /// Of what any job saved there.
   [[nodiscard]] static Result<Search> begin(const Origin& origin);
 
   struct Offer {
-    std::string manifest_text;         ///< Empty: there is no other.
+    std::optional<Candidate> local;    ///< A copy on nodes, of which only they know more.
+    std::string manifest_text;         ///< Else of a remote one. Empty: there is no other.
     std::vector<std::string> skipped;  ///< What was found damaged on the way.
     bool has_lost = false;             ///< One of these had been complete, and was not merely never finished.
   };
-  /// Looks at the prefix again, and says whether there is something to resume that was not there before; then next()
-  /// begins with the newest again. Claims that were made meanwhile are not heeded.
-  [[nodiscard]] Result<bool> look_again();
+  /// Looks at the prefix again, and says whether there is something to resume, there or among `copies`, that was not
+  /// there before; then next() begins with the newest again. Claims that were made meanwhile are not heeded.
+  [[nodiscard]] Result<bool> look_again(CopiesByKeeper copies = {});
+
+  /// Offers the copies of `local` again, but those that these keepers have.
+  void leave_out(Candidate local, const std::vector<std::int64_t>& keepers);
+
+  /// Why copies on the nodes are not offered: one sentence each, of those that were looked at last.
+  [[nodiscard]] std::vector<std::string> refusals() const;
 
   /// The next manifest whose files are all there in their sizes. ErrorKind::invalid when it is of a job with another
   /// model or data, under the run's own prefix.
@@ -41,18 +49,21 @@ class Search {
   [[nodiscard]] const Inventory& inventory() const { return inventory_; }
 
  private:
-  Search(storage::Store& store, std::optional<Identity> resumer, bool resumes_others, Inventory inventory)
+  Search(storage::Store& store, std::optional<Identity> resumer, bool resumes_others, Inventory inventory,
+         CopiesByKeeper copies)
       : store_(&store),
         resumer_(std::move(resumer)),
         resumes_others_(resumes_others),
-        inventory_(std::move(inventory)) {}
+        inventory_(std::move(inventory)),
+        copies_(std::move(copies)) {}
   void line_up();
 
   storage::Store* store_;
   std::optional<Identity> resumer_;  // Nothing: whoever resumes, any job's will do.
   bool resumes_others_;
   Inventory inventory_;
-  std::vector<CheckpointId> left_;  // Oldest first: the next is taken off the end.
+  CopiesByKeeper copies_;
+  std::vector<Candidate> left_;  // The best last: the next is taken off the end.
 };
 
 }  // namespace trainyard::checkpoint

@@ -49,6 +49,16 @@ std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size, std::spa
   return share;
 }
 
+std::vector<Slice> whole_of(std::int64_t rank, std::span<const HostEntry> entries) {
+  std::vector<Slice> whole;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Rows held = held_rows(entries[i]);
+    const bool is_here = entries[i].info.placement != Placement::rank0 || rank == 0;
+    if (is_here) whole.push_back({.entry = i, .row_begin = held.begin, .row_end = held.end});
+  }
+  return whole;
+}
+
 std::vector<Slice> cut(const Slice& slice, const EntryInfo& info, std::uint64_t bytes_max) {
   const std::uint64_t row_bytes_min = std::max<std::uint64_t>(row_bytes(info), 1);
   const std::uint64_t rows_max = std::max<std::uint64_t>(bytes_max / row_bytes_min, 1);

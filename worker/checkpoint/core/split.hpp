@@ -24,6 +24,10 @@ struct Slice {
 [[nodiscard]] std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size,
                                           std::span<const HostEntry> entries);
 
+/// What `rank` has of the whole state: all replicated bytes, all of rank0's if it is rank 0, its own, and the rows that
+/// it holds of sharded ones.
+[[nodiscard]] std::vector<Slice> whole_of(std::int64_t rank, std::span<const HostEntry> entries);
+
 /// `slice` of an entry in whole rows and in order, each of at most `bytes_max` but for a single row that is larger.
 [[nodiscard]] std::vector<Slice> cut(const Slice& slice, const EntryInfo& info, std::uint64_t bytes_max);
 

@@ -17,12 +17,21 @@
 
 namespace trainyard::checkpoint {
 
+/// What became of the copies on the nodes.
+struct CopiesOutcome {
+  std::string error;             ///< What failed, and on which rank's node. Empty: every node has its copy.
+  Instant::duration duration{};  ///< From the beginning of the staging.
+};
+
 /// How a save ended.
 struct SaveOutcome {
   std::int64_t step = 0;
-  Result<std::optional<Saved>> saved;  ///< Nothing: some rank's state was not sound, and was left out.
-  std::string left_out;                ///< Then why: "loss or parameters are not finite".
-  Instant::duration duration{};        ///< From the beginning of the staging to the end of all that belongs to it.
+  /// Nothing: some rank's state was not sound, and was left out; or only copies were to be made.
+  Result<std::optional<Saved>> saved;
+  std::string left_out;  ///< Why it was left out: "loss or parameters are not finite". Empty: it was not.
+  std::optional<CopiesOutcome> copies{};  ///< Nothing: none were to be made, or it was left out, or the group broke.
+  bool is_copies_only = false;
+  Instant::duration duration{};  ///< From the beginning of the staging to the end of all that belongs to it.
 };
 
 /// Does one piece of work at a time on a thread of its own and keeps its outcome until that is taken. One thread calls.

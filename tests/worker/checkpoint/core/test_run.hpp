@@ -29,6 +29,7 @@ class TestRun {
   std::uint64_t chunk_bytes_max = shard_chunk_bytes_max;
   bool resumes_others = true;
   std::optional<Origin> origin;
+  LocalTier* local = nullptr;
   std::function<nlohmann::json(std::int64_t step)> values_of;
   std::function<void(TestState&)> extend;  ///< Adds to what the state holds.
   dist::Communicator* communicator = &single_;
@@ -52,7 +53,8 @@ class TestRun {
                             .keep = keep,
                             .chunk_bytes_max = chunk_bytes_max,
                             .resumes_others = resumes_others,
-                            .origin = origin});
+                            .origin = origin,
+                            .local = local});
     return run_->restore(state.entries());
   }
 
@@ -60,6 +62,11 @@ class TestRun {
     state.set(step);
     return run_->save(state.entries(), values_of ? values_of(step) : nlohmann::json{{"epoch", step / 10}}, step,
                       is_complete);
+  }
+
+  Result<std::string> save_copies(std::int64_t step) {
+    state.set(step);
+    return run_->save_copies(state.entries(), values_of ? values_of(step) : nlohmann::json{{"epoch", step / 10}}, step);
   }
 
   Result<void> end() { return run_->end(); }
