@@ -16,6 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view file_scheme = "file://";
+const json::json_pointer local_path{"/checkpoint/local/path"};
 
 Result<std::string> folder_of(const std::string& claim, const std::string& field, const ClaimFolders& folders) {
   const auto found = folders.find(claim);
@@ -140,6 +141,7 @@ Result<json> with_claim_folders(json job, const ClaimFolders& folders) {
       if (spec.at(containers).size() > 1 && container.value("name", "") != contract::worker_container) continue;
       const auto mounts = move_mounts(container, *by_volume);
       for (const std::string_view field : uri_fields) follow_uri(spec, json::json_pointer{std::string{field}}, mounts);
+      if (spec.contains(local_path)) spec[local_path] = follow(normal(spec[local_path].get<std::string>()), mounts);
       if (const std::string path = is_data_mounted ? spec.at(data).value("path", "") : ""; path.starts_with('/'))
         spec.at(data)["path"] = follow(normal(path), mounts);
     }
@@ -152,12 +154,13 @@ Result<std::vector<std::string>> missing_folders(const json& job, const json& ad
   for (const json& volume : job.at("spec").value("/template/spec/volumes"_json_pointer, json::array()))
     claims.insert(volume.value("/persistentVolumeClaim/claimName"_json_pointer, ""));
   const std::string checkpoints = file_path(adapted.at("spec").value("/checkpoint/uri"_json_pointer, ""));
+  const std::string copies = adapted.at("spec").value(local_path, "");
   std::vector<std::string> missing;
   for (const auto& claim : claims) {
     const auto folder = folders.find(claim);
     std::error_code error;
     if (folder == folders.end() || std::filesystem::is_directory(folder->second, error)) continue;
-    if (!rest_under(checkpoints, folder->second)) {
+    if (!rest_under(checkpoints, folder->second) && !rest_under(copies, folder->second)) {
       return fail(ErrorKind::not_found, fmt::format("--volume {}={}: there is no such folder", claim, folder->second));
     }
     missing.push_back(folder->second);

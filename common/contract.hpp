@@ -49,6 +49,8 @@ inline constexpr std::string_view env_status_port = "TRAINYARD_STATUS_PORT";  //
 inline constexpr std::string_view env_request_token = "TRAINYARD_REQUEST_TOKEN";
 inline constexpr std::string_view env_grace_seconds =
     "TRAINYARD_GRACE_SECONDS";  ///< terminationGracePeriodSeconds of this pod.
+/// The node's name, where checkpoint.local is set: ranks with one name share its folder. Else the host's name is taken.
+inline constexpr std::string_view env_node_name = "TRAINYARD_NODE_NAME";
 inline constexpr std::string_view env_termination_log =
     "TRAINYARD_TERMINATION_LOG";  ///< Where the termination message goes; default below.
 

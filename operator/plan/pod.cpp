@@ -1,6 +1,7 @@
 #include "operator/plan/pod.hpp"
 
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "common/contract.hpp"
 #include "operator/plan/devices.hpp"
@@ -33,6 +34,15 @@ Environment environment_of(const resource::TrainingJob& job, std::int64_t rank, 
   return ours;
 }
 
+/// Which node it will be is known only in the pod.
+void add_node_name(json& worker) {
+  json& environment = worker["env"];
+  std::erase_if(environment.get_ref<json::array_t&>(),
+                [](const json& variable) { return variable.value("name", "") == contract::env_node_name; });
+  environment.push_back(
+      {{"name", contract::env_node_name}, {"valueFrom", {{"fieldRef", {{"fieldPath", "spec.nodeName"}}}}}});
+}
+
 }  // namespace
 
 json build_pod(const resource::TrainingJob& job, std::int64_t rank, const ClusterTraits& traits,
@@ -41,6 +51,7 @@ json build_pod(const resource::TrainingJob& job, std::int64_t rank, const Cluste
   json pod_spec = spec.pod_template.value("spec", json::object());
   json& worker = choose_worker(pod_spec);
   complete_worker(worker, spec, job.status.worker_image, environment_of(job, rank, traits, settings));
+  if (spec.checkpoint && spec.checkpoint->local) add_node_name(worker);
   add_devices(worker, spec.gpus_per_pod);
   add_shared_memory(pod_spec, worker);
   if (spec.training && !spec.training->data.volume_claim.empty()) {

@@ -123,6 +123,22 @@ json to_json(const KeepSpec& keep) {
   return object;
 }
 
+void read_local(FieldReader& fields, LocalSpec& local) {
+  fields.require("path");
+  fields.read("path", local.path);
+  if (!local.path.starts_with('/'))
+    fields.report("path", fmt::format("must be an absolute path, such as /local/checkpoints, got \"{}\"", local.path));
+  fields.require("every");
+  fields.read_object("every", [&](FieldReader& every) { local.every = read_every(every); });
+  if (!local.every.steps && !local.every.time)
+    fields.report("every", "is empty; give steps or time, such as {time: 30s}");
+  fields.read("keep", local.keep, at_least_one);
+}
+
+json to_json(const LocalSpec& local) {
+  return {{"path", local.path}, {"every", to_json(local.every)}, {"keep", local.keep}};
+}
+
 void read_resume(FieldReader& fields, CheckpointSpec& spec) {
   std::string text{resume_automatic};
   fields.read("resume", text);
@@ -188,6 +204,7 @@ Result<CheckpointSpec> parse_checkpoint_spec(const json& object) {
     s3.read("serverSideEncryption", spec.s3.server_side_encryption);
     s3.read("kmsKeyId", spec.s3.kms_key_id);
   });
+  fields.read_object("local", [&](FieldReader& local) { read_local(local, spec.local.emplace()); });
   fields.read("onSuspend", spec.on_suspend, on_suspend_names);
   fields.read("onDelete", spec.on_delete, on_delete_names);
   if (problem) return tl::unexpected{*problem};
@@ -223,6 +240,7 @@ json to_json(const CheckpointSpec& spec) {
   if (!spec.s3.server_side_encryption.empty()) s3["serverSideEncryption"] = spec.s3.server_side_encryption;
   if (!spec.s3.kms_key_id.empty()) s3["kmsKeyId"] = spec.s3.kms_key_id;
   object["s3"] = std::move(s3);
+  if (spec.local) object["local"] = to_json(*spec.local);
   return object;
 }
 

@@ -47,7 +47,7 @@ struct OptimizerSpec {
 struct Every {
   std::optional<std::int64_t> steps;
   std::optional<std::int64_t> epochs;
-  std::optional<std::chrono::milliseconds> time;  ///< checkpoint.every only.
+  std::optional<std::chrono::milliseconds> time;  ///< Of checkpoints only.
   bool best = false;  ///< checkpoint.every only: after each validation that keep.best finds better than all before.
   bool operator==(const Every&) const = default;
 };
@@ -117,6 +117,14 @@ struct KeepSpec {
   bool operator==(const KeepSpec&) const = default;
 };
 
+/// Copies of the checkpoint on the nodes.
+struct LocalSpec {
+  std::string path;  ///< A folder of the worker container.
+  Every every;       ///< Steps or time.
+  std::int64_t keep = 1;
+  bool operator==(const LocalSpec&) const = default;
+};
+
 struct CheckpointSpec {
   std::string uri;  ///< file:///..., s3://bucket/prefix (or gs, or az) or command:...
   Every every;      ///< Nothing set: each epoch's end. A last one is always made at the end and on SIGTERM.
@@ -126,6 +134,7 @@ struct CheckpointSpec {
   std::string resume_uri;          ///< Where a run begins that finds nothing under `uri`. Empty: afresh.
   std::string credentials_secret;  ///< The operator's business; the worker sees the environment that comes of it.
   S3Spec s3;
+  std::optional<LocalSpec> local;             ///< Absent: none.
   OnSuspend on_suspend = OnSuspend::request;  ///< The operator's business, as is the next one.
   OnDelete on_delete = OnDelete::retain;
   bool operator==(const CheckpointSpec&) const = default;

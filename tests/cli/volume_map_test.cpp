@@ -53,6 +53,19 @@ TEST(WithClaimFolders, FollowsTheInnermostMountAndItsSubPath) {
             "file:///usr/share/datasets/inner");
 }
 
+TEST(WithClaimFolders, FollowsWhereLocalCheckpointsLie) {
+  json given = a_job_on_claims();
+  given["spec"]["checkpoint"]["uri"] = "s3://models/job";
+  given["spec"]["checkpoint"]["local"] = {{"path", "/checkpoints/local/"}, {"every", {{"time", "30s"}}}};
+  const auto job = with_claim_folders(given, two_folders);
+  EXPECT_EQ(job->at("/spec/checkpoint/local/path"_json_pointer), "/home/me/kept/local");
+  const fakes::TemporaryFolder machine;
+  const ClaimFolders folders{{"datasets", machine.path()}, {"checkpoints", machine.path() + "/kept"}};
+  EXPECT_EQ(missing_folders(given, *with_claim_folders(given, folders), folders),
+            (std::vector<std::string>{machine.path() + "/kept"}))
+      << "it is made";
+}
+
 TEST(WithClaimFolders, FollowsWhereTheJobBeginsFrom) {
   json given = a_job_on_claims();
   const auto resume_of = [&](const char* resume) {

@@ -83,7 +83,8 @@ TEST(ParseCheckpointSpec, ReadsEveryFieldAndGivesBackWhatWasWrittenFromIt) {
       "keep": {"last": 5, "every": {"steps": 1000, "epochs": 10}, "best": {"metric": "val_loss", "mode": "min", "count": 2}},
       "resume": "none", "onSuspend": "signal", "onDelete": "Delete",
       "credentialsSecret": "s3", "s3": {"endpoint": "https://s3.example.com", "region": "eu-west-1", "pathStyle": true,
-        "serverSideEncryption": "aws:kms", "kmsKeyId": "alias/models"}})"));
+        "serverSideEncryption": "aws:kms", "kmsKeyId": "alias/models"},
+      "local": {"path": "/local", "every": {"time": "30s", "steps": 10}, "keep": 2}})"));
   ASSERT_TRUE(spec) << spec.error().message;
   CheckpointSpec expected;
   expected.uri = "s3://models/a";
@@ -101,6 +102,8 @@ TEST(ParseCheckpointSpec, ReadsEveryFieldAndGivesBackWhatWasWrittenFromIt) {
                  .path_style = true,
                  .server_side_encryption = "aws:kms",
                  .kms_key_id = "alias/models"};
+  expected.local =
+      LocalSpec{.path = "/local", .every = {.steps = 10, .epochs = {}, .time = milliseconds{30'000}}, .keep = 2};
   EXPECT_EQ(*spec, expected);
   const auto parsed = parse_checkpoint_spec(to_json(*spec));
   ASSERT_TRUE(parsed) << parsed.error().message;
@@ -170,6 +173,12 @@ INSTANTIATE_TEST_SUITE_P(
     Table, ParseCheckpointSpecRefuses,
     testing::Values(
         WrongSpec{"{}", "spec.checkpoint.uri: must be given"},
+        WrongSpec{R"({"uri": "s3://a", "local": {"every": {"steps": 1}}})",
+                  "spec.checkpoint.local.path: must be given"},
+        WrongSpec{R"({"uri": "s3://a", "local": {"path": "x", "every": {"steps": 1}}})",
+                  R"(spec.checkpoint.local.path: must be an absolute path, such as /local/checkpoints, got "x")"},
+        WrongSpec{R"({"uri": "s3://a", "local": {"path": "/x", "every": {}}})",
+                  "spec.checkpoint.local.every: is empty; give steps or time, such as {time: 30s}"},
         WrongSpec{"7", "spec.checkpoint: must be an object, got 7"},
         WrongSpec{R"({"uri": "s3://a", "keep": {"last": 1}})", "spec.checkpoint.keep.last: must be at least 2, got 1"},
         WrongSpec{R"({"uri": "s3://a", "whenBusy": "hope"})",
