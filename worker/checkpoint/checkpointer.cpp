@@ -6,7 +6,11 @@
 #include <future>
 #include <utility>
 
+#include "common/logging.hpp"
+#include "storage/file_store.hpp"
 #include "worker/checkpoint/core/agreement.hpp"
+#include "worker/checkpoint/core/local_folder.hpp"
+#include "worker/checkpoint/core/local_tier.hpp"
 #include "worker/checkpoint/core/place.hpp"
 #include "worker/checkpoint/core/store_options.hpp"
 #include "worker/checkpoint/host_state.hpp"
@@ -37,16 +41,63 @@ std::optional<Origin> origin_of(storage::Store* store, const resource::Checkpoin
   return Origin{.store = *store, .id = parse_place(spec.resume_uri).id};
 }
 
-RunContext context_of(storage::Store& store, storage::Store* origin, const resource::CheckpointSpec& spec,
-                      const Identity& identity, dist::Communicator& communicator, const Clock& clock) {
+RunContext context_of(storage::Store& store, storage::Store* origin, LocalTier* local,
+                      const resource::CheckpointSpec& spec, const Identity& identity, dist::Communicator& communicator,
+                      const Clock& clock) {
   return {.store = store,
           .communicator = communicator,
           .clock = clock,
           .identity = identity,
           .keep = keep_of(spec.keep),
           .resumes_others = spec.resume == resource::ResumeMode::automatic,
-          .origin = origin_of(origin, spec)};
+          .origin = origin_of(origin, spec),
+          .local = local};
 }
+
+/// The nodes' folders of one job's copies.
+class LocalCopies {
+ public:
+  /// Collective; nullptr where the spec has none.
+  static Result<std::unique_ptr<LocalCopies>> open(const resource::CheckpointSpec& spec, const Identity& identity,
+                                                   dist::Communicator& communicator, const Clock& clock,
+                                                   const std::string& node) {
+    if (!spec.local) return nullptr;
+    const auto folder = local_folder(spec.local->path, identity);
+    if (!folder) return tl::unexpected(folder.error());
+    auto tier = LocalTier::join(communicator, std::make_unique<storage::FileStore>(*folder), node, spec.local->keep);
+    if (!tier) return tl::unexpected(tier.error());
+    auto copies = std::make_unique<LocalCopies>(std::move(*tier), spec.local->path, identity);
+    if (!copies->tier.is_keeper()) return copies;
+    remove_old_local_folders(spec.local->path, identity, clock.now());
+    if (auto marked = copies->mark(); !marked) {
+      logging::warn("the folder of local checkpoints cannot be written; each save tries again",
+                    {{"rank", communicator.rank()}, {"error", marked.error().message}});
+    }
+    return copies;
+  }
+
+  LocalCopies(LocalTier joined, std::string path, Identity identity)
+      : tier(std::move(joined)), path_(std::move(path)), identity_(std::move(identity)) {}
+
+  /// Says whose the folder is, until that has succeeded once.
+  Result<void> mark() {
+    if (!tier.is_keeper() || is_marked_) return {};
+    auto marked = mark_local_folder(path_, identity_);
+    is_marked_ = marked.has_value();
+    return marked;
+  }
+
+  void remove() {
+    if (tier.is_keeper()) remove_local_folder(path_, identity_);
+  }
+
+  LocalTier tier;
+
+ private:
+  std::string path_;
+  Identity identity_;
+  bool is_marked_ = false;
+};
 
 // What one rank cannot do with its own tensors must not leave the others waiting in the steps that follow.
 Result<void> all_have(dist::Communicator& communicator, const Result<HostState>& host) {
@@ -56,14 +107,16 @@ Result<void> all_have(dist::Communicator& communicator, const Result<HostState>&
 class StoreCheckpointer final : public Checkpointer {
  public:
   StoreCheckpointer(std::unique_ptr<storage::Store> store, std::unique_ptr<storage::Store> origin,
-                    const resource::CheckpointSpec& spec, const Identity& identity, dist::Communicator& communicator,
+                    std::unique_ptr<LocalCopies> copies, const resource::CheckpointSpec& spec, const Identity& identity, dist::Communicator& communicator,
                     const Clock& clock)
       : store_(std::move(store)),
         origin_(std::move(origin)),
+        copies_(std::move(copies)),
         communicator_(communicator),
         clock_(clock),
-        run_(context_of(*store_, origin_.get(), spec, identity, communicator, clock)),
-        staging_(communicator.rank(), communicator.world_size()) {}
+        run_(context_of(*store_, origin_.get(), copies_ ? &copies_->tier : nullptr, spec, identity, communicator, clock)),
+        staging_(communicator.rank(), communicator.world_size(),
+                 copies_ && copies_->tier.is_keeper() ? StagedPart::whole : StagedPart::share) {}
 
   Result<std::optional<Restored>> restore(State& state) override {
     const auto host = HostState::of(state);
@@ -84,7 +137,8 @@ class StoreCheckpointer final : public Checkpointer {
     writer_.start([this, begun, step, options, values = state.values, staged, copied] {
       const auto is_whole = staged.and_then([this] { return staging_.copy_steady(); });
       copied->set_value();
-      SaveOutcome outcome = write(is_whole, values, step, options);
+      SaveOutcome outcome{.step = step, .saved = std::nullopt, .is_copies_only = options.is_copies_only};
+      write(is_whole, values, options, begun, outcome);
       outcome.duration = clock_.instant() - begun;
       return outcome;
     });
@@ -102,27 +156,45 @@ class StoreCheckpointer final : public Checkpointer {
 
   Result<void> end() override { return run_.end(); }
 
+  void remove_copies() override {
+    if (copies_) copies_->remove();
+  }
+
  private:
   // On the writer's thread.
-  SaveOutcome write(const Result<bool>& is_whole, const nlohmann::json& values, std::int64_t step,
-                    const SaveOptions& options) {
-    SaveOutcome outcome{.step = step, .saved = std::nullopt, .left_out = {}};
+  void write(const Result<bool>& is_whole, const nlohmann::json& values, const SaveOptions& options, Instant begun,
+             SaveOutcome& outcome) {
     try {
       const auto objections = gather_all(communicator_, objection(is_whole, options));
       if (!objections) {
         outcome.saved = tl::unexpected(objections.error());
-        return outcome;
+        return;
       }
       const auto first = std::ranges::find_if(*objections, [](const nlohmann::json& one) { return one != ""; });
       if (first != objections->end()) {
         outcome.left_out = *first;
-      } else {
-        outcome.saved = run_.save(staging_.entries(), values, step, options.is_complete);
+        return;
       }
+      // The copies first: they are quick, and what ends the run meanwhile leaves them.
+      if (copies_ && !options.is_complete) {
+        const auto failures = make_copies(values, outcome.step);
+        if (!failures) {
+          outcome.saved = tl::unexpected(failures.error());
+          return;
+        }
+        outcome.copies = CopiesOutcome{.error = *failures, .duration = clock_.instant() - begun};
+      }
+      if (!options.is_copies_only)
+        outcome.saved = run_.save(staging_.entries(), values, outcome.step, options.is_complete);
     } catch (const std::exception& error) {
-      outcome.saved = fail(ErrorKind::internal, fmt::format("saving step {}: {}", step, dist::message_of(error)));
+      outcome.saved =
+          fail(ErrorKind::internal, fmt::format("saving step {}: {}", outcome.step, dist::message_of(error)));
     }
-    return outcome;
+  }
+
+  Result<std::string> make_copies(const nlohmann::json& values, std::int64_t step) {
+    static_cast<void>(copies_->mark());  // Where this fails the copy does too, and says why.
+    return run_.save_copies(staging_.entries(), values, step);
   }
 
   // What this rank has against saving what is staged; empty when nothing.
@@ -136,6 +208,7 @@ class StoreCheckpointer final : public Checkpointer {
 
   std::unique_ptr<storage::Store> store_;
   std::unique_ptr<storage::Store> origin_;  // nullptr: none.
+  std::unique_ptr<LocalCopies> copies_;     // nullptr: none.
   dist::Communicator& communicator_;
   const Clock& clock_;
   // Of the training thread and of the writer's in turn: while that one is busy they are its own.
@@ -152,19 +225,24 @@ Result<std::unique_ptr<storage::Store>> open_place(const resource::CheckpointSpe
 }
 
 Result<std::unique_ptr<Checkpointer>> open_checkpointer(const resource::CheckpointSpec& spec, const Identity& identity,
-                                                        dist::Communicator& communicator, const Clock& clock) {
+                                                        dist::Communicator& communicator, const Clock& clock,
+                                                        const std::string& node) {
   auto store = open_place(spec);
   if (auto opened = agree(communicator, store.map([](const auto&) {})); !opened) return tl::unexpected(opened.error());
-  return open_checkpointer(std::move(*store), spec, identity, communicator, clock);
+  return open_checkpointer(std::move(*store), spec, identity, communicator, clock, node);
 }
 
 Result<std::unique_ptr<Checkpointer>> open_checkpointer(std::unique_ptr<storage::Store> store,
                                                         const resource::CheckpointSpec& spec, const Identity& identity,
-                                                        dist::Communicator& communicator, const Clock& clock) {
+                                                        dist::Communicator& communicator, const Clock& clock,
+                                                        const std::string& node) {
   auto origin = open_origin(spec);
   const auto probed = agree(communicator, origin.map([](const auto&) {}).and_then([&] { return store->probe(); }));
   if (!probed) return tl::unexpected(probed.error());
-  return std::make_unique<StoreCheckpointer>(std::move(store), std::move(*origin), spec, identity, communicator, clock);
+  auto copies = LocalCopies::open(spec, identity, communicator, clock, node);
+  if (!copies) return tl::unexpected(copies.error());
+  return std::make_unique<StoreCheckpointer>(std::move(store), std::move(*origin), std::move(*copies), spec, identity,
+                                             communicator, clock);
 }
 
 }  // namespace trainyard::checkpoint

@@ -46,6 +46,7 @@ struct State {
 };
 
 struct SaveOptions {
+  bool is_copies_only = false;  ///< Only the nodes get it, where the spec has a local tier.
   bool is_complete = false;  ///< The run ends with this state: it is saved as it is.
   bool is_sound = true;      ///< What this rank knows of that besides the entries: its loss is finite.
 };
@@ -72,11 +73,12 @@ class Checkpointer {
   [[nodiscard]] virtual std::int64_t generation() const = 0;
 
   /// Copies what this rank writes of `state`, but for steady entries, and returns; a thread of the checkpointer copies
-  /// those, which must not change before finish_copy(), and writes the copy. Talks to no other rank and fails in the
+  /// those, which must not change before finish_copy(), and writes the copy: first to the nodes where the spec has a
+  /// local tier, unless the run is complete. Talks to no other rank and fails in the
   /// outcome only. Needs restore() before, and that the outcome of the save before was taken. A state that is not sound
   /// on some rank is left out, unless it is complete, and so is one whose steady entries were changed in place while
   /// they were copied. A second save of the same step records `values` and `is_complete` only. Keeps host memory of the
-  /// size of this rank's share of the state.
+  /// size of this rank's share of the state; the node's keeper of copies, of all of it.
   virtual void begin_save(const State& state, std::int64_t step, const SaveOptions& options) = 0;
   /// Returns once all of the state of the save that was begun last is copied: it may change now. Not collective.
   virtual void finish_copy() = 0;
@@ -88,26 +90,31 @@ class Checkpointer {
   /// have lost each other, the storage's otherwise: after those another save may be begun.
   [[nodiscard]] virtual std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds patience = {}) = 0;
 
-  /// Records that this run has ended in order, so that another job may go on from what it saved. The last call, with no
-  /// save under way; not collective: rank 0's counts, and does nothing before restore() has succeeded.
+  /// Records that this run has ended in order, so that another job may go on from what it saved. The last call but
+  /// remove_copies(), with no save under way; not collective: rank 0's counts, and does nothing before restore() has
+  /// succeeded.
   [[nodiscard]] virtual Result<void> end() = 0;
+
+  /// Removes the copies on this rank's node, which nobody needs once the job has succeeded. Not collective.
+  virtual void remove_copies() = 0;
 };
 
 /// The store of `spec`'s place, as open_checkpointer() opens it: for what lies beside the checkpoints.
 [[nodiscard]] Result<std::unique_ptr<storage::Store>> open_place(const resource::CheckpointSpec& spec);
 
 /// Collective. The store's credentials and place are tried here, so that what is wrong with them shows within seconds.
+/// `node`: the name of the node that this rank is on, where the spec has a local tier.
 /// `communicator` is the checkpointer's alone from here on: it is used from a thread of its own.
 [[nodiscard]] Result<std::unique_ptr<Checkpointer>> open_checkpointer(const resource::CheckpointSpec& spec,
                                                                       const Identity& identity,
                                                                       dist::Communicator& communicator,
-                                                                      const Clock& clock);
+                                                                      const Clock& clock, const std::string& node = {});
 
 /// The same on a store that is already open, for tests.
 [[nodiscard]] Result<std::unique_ptr<Checkpointer>> open_checkpointer(std::unique_ptr<storage::Store> store,
                                                                       const resource::CheckpointSpec& spec,
                                                                       const Identity& identity,
                                                                       dist::Communicator& communicator,
-                                                                      const Clock& clock);
+                                                                      const Clock& clock, const std::string& node = {});
 
 }  // namespace trainyard::checkpoint

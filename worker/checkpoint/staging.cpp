@@ -40,7 +40,7 @@ Result<void> Staging::copy(const State& state) {
   try {
     if (!std::ranges::equal(described, entries_, is_alike)) make_buffers(state, std::move(described));
     steady_.clear();
-    for (const Slice& slice : share_) {
+    for (const Slice& slice : slices_) {
       const Entry& entry = state.entries[slice.entry];
       if (entry.is_steady && !copies_all_at_once_) {
         steady_.push_back({.slice = slice, .tensor = entry.tensor, .version = version_of(entry.tensor)});
@@ -72,7 +72,7 @@ Result<bool> Staging::copy_steady() {
 
 bool Staging::is_finite() const {
   const torch::NoGradGuard no_grad;
-  for (const Slice& slice : share_) {
+  for (const Slice& slice : slices_) {
     if (!must_be_finite_[slice.entry]) continue;
     // Whatever is not finite shows in the sum.
     if (!std::isfinite(rows_of(buffers_[slice.entry], slice).sum(torch::kDouble).item<double>())) return false;
@@ -102,11 +102,11 @@ void Staging::copy_rows(const torch::Tensor& tensor, const Slice& slice) {
 // A tensor that is cut gets a place of its whole size: the rows of other ranks are never touched and take no memory.
 void Staging::make_buffers(const State& state, std::vector<HostEntry> described) {
   entries_ = std::move(described);
-  share_ = share_of(rank_, world_size_, entries_);
+  slices_ = part_ == StagedPart::whole ? whole_of(rank_, entries_) : share_of(rank_, world_size_, entries_);
   must_be_finite_.clear();
   for (const Entry& entry : state.entries) must_be_finite_.push_back(entry.must_be_finite);
   buffers_.assign(entries_.size(), {});
-  for (const Slice& slice : share_) {
+  for (const Slice& slice : slices_) {
     const torch::Tensor& tensor = state.entries[slice.entry].tensor;
     torch::Tensor& buffer = buffers_[slice.entry];
     buffer = at::empty(tensor.sizes(), at::TensorOptions{}.dtype(tensor.scalar_type()).device(at::kCPU));

@@ -13,25 +13,32 @@
 
 namespace trainyard::checkpoint {
 
+/// Which bytes of a state a rank needs a copy of.
+enum class StagedPart {
+  share,  ///< Its share of the replicated bytes, and what only it has.
+  whole,  ///< All replicated bytes, and what only it has.
+};
+
 /// A copy of what this rank writes of a state, which training may change meanwhile. The buffers are kept from copy to
-/// copy: host memory of the size of this rank's share, and no allocation after the first while the state's shapes stay.
+/// copy: host memory of the size of the part, and no allocation after the first while the state's shapes stay.
 /// Used by one thread at a time. Both copies fail with ErrorKind::internal for what torch refuses (out of memory, a
 /// device that failed); entries() are then not to be used.
 class Staging {
  public:
-  Staging(std::int64_t rank, std::int64_t world_size) : rank_(rank), world_size_(world_size) {}
+  Staging(std::int64_t rank, std::int64_t world_size, StagedPart part = StagedPart::share)
+      : rank_(rank), world_size_(world_size), part_(part) {}
 
-  /// Copies this rank's share of what is not steady, each byte once. ErrorKind::invalid for sparse or quantized
+  /// Copies this rank's part of what is not steady, each byte once. ErrorKind::invalid for sparse or quantized
   /// tensors.
   [[nodiscard]] Result<void> copy(const State& state);
   /// Copies the rest of that state, and says whether it is as it was at copy(). If it is not, the copy is worth
   /// nothing, and copy() takes all from now on.
   [[nodiscard]] Result<bool> copy_steady();
 
-  /// Of the whole state; only the bytes of this rank's share are there.
+  /// Of the whole state; only the bytes of this rank's part are there.
   [[nodiscard]] std::span<const HostEntry> entries() const { return entries_; }
 
-  /// Whether the share of what must be finite is so. Throws as torch does.
+  /// Whether the part of what must be finite is so. Throws as torch does.
   [[nodiscard]] bool is_finite() const;
 
  private:
@@ -48,8 +55,9 @@ class Staging {
 
   std::int64_t rank_;
   std::int64_t world_size_;
+  StagedPart part_;
   std::vector<bool> must_be_finite_;    // By entry.
-  std::vector<Slice> share_;            // This rank's.
+  std::vector<Slice> slices_;           // Of this rank's part.
   std::vector<torch::Tensor> buffers_;  // By entry; undefined where nothing is this rank's.
   std::vector<HostEntry> entries_;      // What the buffers are for; their bytes lie in them.
   std::vector<Steady> steady_;          // Still to be copied.

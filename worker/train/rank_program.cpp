@@ -6,6 +6,7 @@
 #include <torch/utils.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -67,6 +68,10 @@ storage::S3Options read_options(const Job& job) {
 
 std::optional<resource::KeepBestSpec> save_at_best(const Job& job) {
   return job.checkpoint && job.checkpoint->every.best ? job.checkpoint->keep.best : std::nullopt;
+}
+
+resource::Every copies_every(const Job& job) {
+  return job.checkpoint && job.checkpoint->local ? job.checkpoint->local->every : resource::Every{};
 }
 
 /// The folder that the data's files are in, fetched from their URI where that is given.
@@ -177,9 +182,17 @@ struct Run {
   std::optional<Trainer> trainer;
 };
 
+/// Ranks of one node share its folder of local checkpoints.
+std::string node_name(const launcher::Environment& environment) {
+  if (const auto name = environment(contract::env_node_name); name && !name->empty()) return *name;
+  std::array<char, 256> host{};
+  return gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
+}
+
 /// nullptr where nothing is to be saved.
 OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run,
-                                                                  const launcher::GroupEnvironment& group) {
+                                                                  const launcher::GroupEnvironment& group,
+                                                                  const std::string& node) {
   if (!run.job.checkpoint) return nullptr;
   const checkpoint::Identity identity{
       .job = group.job_namespace.empty() ? group.job : group.job_namespace + "/" + group.job,
@@ -187,7 +200,7 @@ OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run
       .attempt = group.attempt,
       .fingerprint = fingerprint(run.job.training.model.name, *run.module, *run.datasets.train)};
   auto opened =
-      checkpoint::open_checkpointer(*run.job.checkpoint, identity, *run.group.checkpoint_communicator, run.clock);
+      checkpoint::open_checkpointer(*run.job.checkpoint, identity, *run.group.checkpoint_communicator, run.clock, node);
   if (!opened) return end(Stage::checkpoint, opened.error());
   return std::move(*opened);
 }
@@ -245,7 +258,7 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const launcher::Environment& e
   };
   run.optimizer = run.module->configure_optimizers(training.optimizer);
   run.gradients = run.module->configure_gradient_sync(run.group, wait);
-  auto checkpointer = open_checkpoints(run, *group);
+  auto checkpointer = open_checkpoints(run, *group, node_name(environment));
   if (!checkpointer) return tl::unexpected{checkpointer.error()};
   run.checkpointer = std::move(*checkpointer);
   auto snapshots = open_snapshots(run, group->attempt);
@@ -258,6 +271,7 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const launcher::Environment& e
   run.trainer.emplace(
       TrainerParts{.training = training,
                    .checkpoint_every = run.job.checkpoint ? run.job.checkpoint->every : resource::Every{},
+                   .copies_every = copies_every(run.job),
                    .when_busy = run.job.checkpoint ? run.job.checkpoint->when_busy : resource::WhenBusy::skip,
                    .save_at_best = save_at_best(run.job),
                    .weights_s3 = read_options(run.job),

@@ -28,7 +28,7 @@ Result<std::optional<Resumed>> resume(checkpoint::Checkpointer& checkpointer, ch
 }
 
 void log_resumed(const checkpoint::Restored& from, std::int64_t world_size) {
-  logging::info("resumed from a checkpoint", {{"step", from.step}, {"uri", from.uri}});
+  logging::info("resumed from a checkpoint", {{"step", from.step}, {"uri", from.uri}, {"local", from.is_local}});
   if (from.world_size == world_size) return;
   logging::info("the checkpoint is of another number of ranks: the samples go on in the same order",
                 {{"savedBy", from.world_size}, {"worldSize", world_size}});

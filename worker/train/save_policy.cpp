@@ -4,11 +4,15 @@ namespace trainyard::train {
 
 SaveAction choose_save(const SaveSituation& situation) {
   if (situation.is_stop_asked) return SaveAction::save_and_wait;
-  if (!situation.is_due && !situation.is_asked) return SaveAction::none;
+  if (!situation.is_due && !situation.is_asked) {
+    // Copies are frequent and quick: one more would not be worth a wait.
+    return situation.is_copy_due && !situation.is_saving ? SaveAction::begin_copies : SaveAction::none;
+  }
   if (!situation.is_saving) return SaveAction::begin;
   // Who asks is not left out: there is a step after which none is being written.
   if (!situation.is_due) return SaveAction::none;
-  return situation.when_busy == resource::WhenBusy::wait ? SaveAction::wait_and_begin : SaveAction::leave_out;
+  if (situation.when_busy == resource::WhenBusy::wait) return SaveAction::wait_and_begin;
+  return situation.is_saving_copies ? SaveAction::postpone : SaveAction::leave_out;
 }
 
 bool may_go_on(ErrorKind kind) {

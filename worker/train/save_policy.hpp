@@ -8,15 +8,19 @@ namespace trainyard::train {
 
 struct SaveSituation {
   bool is_due = false;
-  bool is_asked = false;  ///< Somebody waits for one.
+  bool is_copy_due = false;  ///< On the nodes alone.
+  bool is_asked = false;     ///< Somebody waits for one.
   bool is_stop_asked = false;
-  bool is_saving = false;  ///< The save before was still under way on some rank when the step began.
+  bool is_saving = false;         ///< The save before was still under way on some rank when the step began.
+  bool is_saving_copies = false;  ///< That save only makes copies on the nodes.
   resource::WhenBusy when_busy = resource::WhenBusy::skip;
 };
 
 enum class SaveAction {
   none,
   begin,           ///< Training goes on while it is written.
+  begin_copies,    ///< The same, on the nodes alone.
+  postpone,        ///< It is begun after the first step at which no copies are being written.
   leave_out,       ///< The one before is still being written.
   wait_and_begin,  ///< Once the one before is written.
   save_and_wait,   ///< The last one of this attempt: after the one before, and training ends with it.

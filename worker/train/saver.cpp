@@ -29,9 +29,10 @@ double seconds_of(Instant::duration duration) {
 
 void Saver::begin(const checkpoint::State& state, std::int64_t step, const Options& options) {
   const Instant start = clock_.instant();
-  requests_.begin_save();
+  if (!options.save.is_copies_only) requests_.begin_save();
   checkpointer_.begin_save(state, step, options.save);
   must_succeed_ = options.must_succeed;
+  is_copies_only_ = options.save.is_copies_only;
   has_left_out_ = false;
   stall_ = clock_.instant() - start;
 }
@@ -78,6 +79,8 @@ void Saver::end(std::int64_t step, const launcher::RankEnd& ended) {
 }
 
 OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
+  tell_of_copies(outcome);
+  if (outcome.is_copies_only && outcome.saved) return {};
   if (!outcome.saved) {
     const Error& error = outcome.saved.error();
     if (must_succeed_ || !may_go_on(error.kind)) {
@@ -114,6 +117,19 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
                                        {"stallSeconds", seconds_of(stall_)}});
   }
   return {};
+}
+
+void Saver::tell_of_copies(const checkpoint::SaveOutcome& outcome) {
+  const Instant now = clock_.instant();
+  if (outcome.copies && outcome.copies->error.empty()) {
+    copies_log_.saved(
+        outcome.step,
+        {.now = now, .seconds = seconds_of(outcome.copies->duration), .stall_seconds = seconds_of(stall_)});
+  } else if (outcome.copies) {
+    copies_log_.failed(outcome.step, outcome.copies->error, now);
+  } else if (outcome.is_copies_only && outcome.saved) {
+    copies_log_.failed(outcome.step, outcome.left_out, now);
+  }
 }
 
 void Saver::note_failure(std::int64_t step, const Error& error) {

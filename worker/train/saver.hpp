@@ -10,6 +10,7 @@
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/launcher/rank_link.hpp"
 #include "worker/train/checkpoint_requests.hpp"
+#include "worker/train/copies_log.hpp"
 #include "worker/train/ending.hpp"
 
 namespace trainyard::train {
@@ -25,10 +26,17 @@ class Saver {
 
   /// `speaks`: whether this rank writes the log lines. References outlive it.
   Saver(checkpoint::Checkpointer& checkpointer, const launcher::RankLink& link, const Clock& clock, bool speaks)
-      : checkpointer_{checkpointer}, link_{link}, clock_{clock}, speaks_{speaks}, requests_{link} {}
+      : checkpointer_{checkpointer},
+        link_{link},
+        clock_{clock},
+        speaks_{speaks},
+        requests_{link},
+        copies_log_{speaks} {}
 
   /// Whether a save is still under way on this rank.
   [[nodiscard]] bool is_saving() const { return checkpointer_.is_saving(); }
+  /// Whether the save that was begun last only makes copies on the nodes.
+  [[nodiscard]] bool is_copies_only() const { return is_copies_only_; }
 
   /// Training goes on from `state`, which is there already.
   void resume_from(SavedState state) { resumed_ = std::move(state); }
@@ -56,6 +64,7 @@ class Saver {
 
  private:
   [[nodiscard]] OrEnd<void> act_on(const checkpoint::SaveOutcome& outcome);
+  void tell_of_copies(const checkpoint::SaveOutcome& outcome);
   void note_failure(std::int64_t step, const Error& error);
   void note_success(std::int64_t step);
 
@@ -64,6 +73,7 @@ class Saver {
   const Clock& clock_;
   bool speaks_;
   bool must_succeed_ = false;
+  bool is_copies_only_ = false;
   bool has_left_out_ = false;
   Instant::duration stall_{};  // What the training thread has paid for the save that was begun last.
   std::optional<launcher::SavedCheckpoint> last_;
@@ -71,6 +81,7 @@ class Saver {
   std::optional<SavedState> resumed_;
   std::optional<Outage> outage_;  // Saves that have failed since the last that succeeded.
   CheckpointRequests requests_;
+  CopiesLog copies_log_;
 };
 
 }  // namespace trainyard::train

@@ -21,10 +21,11 @@ bool is_unset(const resource::Every& every) {
 }  // namespace
 
 Schedule::Schedule(const resource::TrainingSpec& training, const resource::Every& checkpoint_every,
-                   std::int64_t samples, std::int64_t world_size)
+                   std::int64_t samples, std::int64_t world_size, const resource::Every& copies_every)
     : log_every_{training.log_every},
       validate_every_{training.validate_every.value_or(each_epoch)},
       checkpoint_every_{is_unset(checkpoint_every) ? each_epoch : checkpoint_every},
+      copies_every_{copies_every},
       snapshots_every_{training.snapshots ? training.snapshots->every : resource::Every{}},
       samples_{samples},
       samples_per_step_{training.batch_size * world_size},
@@ -80,6 +81,10 @@ bool Schedule::is_validation_due(const Position& position) const {
 
 bool Schedule::is_checkpoint_due(const Position& position) const {
   return is_due(checkpoint_every_, position);
+}
+
+bool Schedule::is_copy_due(const Position& position) const {
+  return is_due(copies_every_, position);
 }
 
 bool Schedule::is_snapshot_due(const Position& position) const {

@@ -21,7 +21,7 @@ class Schedule {
  public:
   /// `samples`: size of the training set, at least 1.
   Schedule(const resource::TrainingSpec& training, const resource::Every& checkpoint_every, std::int64_t samples,
-           std::int64_t world_size);
+           std::int64_t world_size, const resource::Every& copies_every = {});
 
   [[nodiscard]] bool is_finished(const Position& position) const;
   /// After one more step.
@@ -52,6 +52,8 @@ class Schedule {
   [[nodiscard]] bool is_validation_due(const Position& position) const;
   /// By steps and epochs; `checkpoint.every.time` and `best` are the trainer's.
   [[nodiscard]] bool is_checkpoint_due(const Position& position) const;
+  /// By steps; `checkpoint.local.every.time` is the trainer's.
+  [[nodiscard]] bool is_copy_due(const Position& position) const;
   [[nodiscard]] bool is_snapshot_due(const Position& position) const;
 
  private:
@@ -60,6 +62,7 @@ class Schedule {
   resource::Every log_every_;
   resource::Every validate_every_;
   resource::Every checkpoint_every_;
+  resource::Every copies_every_;     // Nothing set: none.
   resource::Every snapshots_every_;  // Nothing set: none.
   std::int64_t samples_;
   std::int64_t samples_per_step_;

@@ -12,6 +12,7 @@ namespace trainyard::train {
 struct StepFlags {
   bool is_stop_asked = false;
   bool is_checkpoint_due = false;    ///< By rank 0's clock.
+  bool is_copy_due = false;          ///< On the nodes, by rank 0's clock.
   bool is_checkpoint_asked = false;  ///< Of rank 0, which no save under way will answer.
   /// The save before is still under way. Where it is not, no rank's is at the step's end either: only the training
   /// thread begins saves.
@@ -32,7 +33,7 @@ class StepAgreement {
  private:
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
   strategy::WaitForWork wait_;
-  torch::Tensor flags_;  // int32 [4], on the CPU: reading it never waits for a device
+  torch::Tensor flags_;  // int32 [5], on the CPU: reading it never waits for a device
   c10::intrusive_ptr<c10d::Work> under_way_;
   std::string send_error_;
 };

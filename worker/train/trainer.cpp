@@ -16,7 +16,6 @@
 #include "worker/train/log_fields.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/resume.hpp"
-#include "worker/train/save_policy.hpp"
 #include "worker/train/step_log.hpp"
 
 namespace trainyard::train {
@@ -25,11 +24,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto report_interval = 250ms;
-
-/// Whether the loss of this rank's last step is a number. Waits for the device.
-bool is_finite(const torch::Tensor& loss) {
-  return std::isfinite(loss.to(torch::kDouble).item<double>());
-}
 
 void check_loss(const torch::Tensor& loss) {
   TORCH_CHECK(loss.defined() && loss.numel() == 1,
@@ -40,12 +34,14 @@ void check_loss(const torch::Tensor& loss) {
 
 Trainer::Trainer(TrainerParts parts)
     : parts_{std::move(parts)},
-      schedule_{parts_.training, parts_.checkpoint_every, parts_.train_data.size(), parts_.group.world_size},
+      schedule_{parts_.training, parts_.checkpoint_every, parts_.train_data.size(), parts_.group.world_size,
+                parts_.copies_every},
       agreement_{parts_.group.process_group, parts_.wait},
       random_{parts_.device},
       state_{make_state(parts_.module, parts_.optimizer, random_)},
       speed_{parts_.clock.instant()},
       saved_{parts_.clock.instant()},
+      copied_{saved_},
       reported_{parts_.clock.instant()} {
   if (parts_.checkpointer != nullptr) saver_.emplace(*parts_.checkpointer, parts_.link, parts_.clock, speaks());
   parts_.module.set_metric_sink(&metrics_);
@@ -82,7 +78,7 @@ OrEnd<void> Trainer::begin() {
     if (parts_.snapshots != nullptr) parts_.snapshots->begin(parts_.checkpointer->generation(), position_.step);
   }
   if (auto loaded = load_weights(*has_resumed); !loaded) return loaded;
-  saved_ = parts_.clock.instant();
+  saved_ = copied_ = parts_.clock.instant();
   speed_ = observe::SpeedMeter{saved_};
   report("Training");
   // Who was asked to stop while it loaded makes no step for it.
@@ -108,7 +104,8 @@ OrEnd<bool> Trainer::resume() {
   validation_ = values.metrics;
   best_ = values.best;
   random_.write();
-  saver_->resume_from({.step = position_.step, .uri = found.uri});
+  // Who asks for a checkpoint wants one that outlives the nodes.
+  if (!found.is_local) saver_->resume_from({.step = position_.step, .uri = found.uri});
   if (found.is_complete && schedule_.is_finished(position_)) {
     report("Done");
     return tl::unexpected{launcher::RankEnd{
@@ -283,84 +280,6 @@ OrEnd<bool> Trainer::validate() {
   return true;
 }
 
-OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {
-  if (!saver_) return {};
-  // No rank was saving when the step began: all have the same outcome now, and act on it after the same step.
-  if (!flags.is_saving) {
-    const auto has_ended = saver_->settle();
-    if (!has_ended) return tl::unexpected{has_ended.error()};
-    if (*has_ended) report("Training");
-  }
-  // All ranks have the same metrics, and so find the same one the best.
-  const bool is_due =
-      std::exchange(is_best_, false) || flags.is_checkpoint_due || schedule_.is_checkpoint_due(position_);
-  const SaveAction action = choose_save({.is_due = is_due,
-                                         .is_asked = flags.is_checkpoint_asked,
-                                         .is_stop_asked = flags.is_stop_asked,
-                                         .is_saving = flags.is_saving,
-                                         .when_busy = parts_.when_busy});
-  switch (action) {
-    case SaveAction::none:
-      return {};
-    case SaveAction::leave_out:
-      saver_->leave_out(position_.step);
-      return {};
-    case SaveAction::save_and_wait:
-      return save_and_wait(/*is_complete=*/false);
-    case SaveAction::wait_and_begin:
-      speed_.pause(parts_.clock.instant());
-      report("Saving");
-      if (auto written = saver_->wait(); !written) return written;
-      report("Training");
-      speed_.resume(parts_.clock.instant());
-      [[fallthrough]];
-    case SaveAction::begin:
-      begin_save({});
-  }
-  return {};
-}
-
-/// After the save under way, if there is one: nothing ends before its manifest is there.
-OrEnd<void> Trainer::save_and_wait(bool is_complete) {
-  if (!saver_) return {};
-  speed_.pause(parts_.clock.instant());
-  report("Saving");
-  if (auto written = saver_->wait(); !written) return written;
-  report("Saving");
-  begin_save({.save = {.is_complete = is_complete}, .must_succeed = true});
-  if (auto written = saver_->wait(); !written) return written;
-  report("Training");
-  speed_.resume(parts_.clock.instant());
-  return {};
-}
-
-void Trainer::begin_save(const Saver::Options& options) {
-  // Whoever goes on from this checkpoint has the history up to it.
-  take_snapshot();
-  saved_ = parts_.clock.instant();
-  random_.read();
-  state_.values = to_json({.position = position_, .metrics = validation_, .best = best_});
-  Saver::Options checked = options;
-  // A state that is not finite would push the last good checkpoints out of retention, and be what a restart resumes.
-  checked.save.is_sound = last_loss_.defined() && is_finite(last_loss_);
-  saver_->begin(state_, position_.step, checked);
-}
-
-/// Who waits for a checkpoint hears of the end, and another job may now go on from what is there, unless this run
-/// failed and is to be repeated.
-void Trainer::end_checkpoints(const launcher::RankEnd& ended) {
-  if (!saver_) return;
-  const bool is_in_order = ended.exit_code == contract::exit_success || ended.exit_code == contract::exit_preempted ||
-                           ended.exit_code == contract::exit_do_not_restart;
-  if (is_in_order) saver_->end(position_.step, ended);
-  if (saver_->requests().record() != progress_.checkpoint_request) report(std::string{progress_.phase});
-  if (!is_in_order) return;
-  if (auto done = parts_.checkpointer->end(); !done) {
-    logging::warn("the end of this run was not recorded: no other job can go on from its checkpoints",
-                  {{"error", done.error().message}});
-  }
-}
-
 launcher::RankEnd Trainer::preempted() const {
   const bool is_saved = saver_ && saver_->last() && saver_->last()->step == position_.step;
   return train::preempted({.step = position_.step,
@@ -370,11 +289,12 @@ launcher::RankEnd Trainer::preempted() const {
 }
 
 StepFlags Trainer::own_flags() const {
-  const auto& every = parts_.checkpoint_every.time;
-  const bool is_time =
-      parts_.group.rank == 0 && parts_.checkpointer != nullptr && every && parts_.clock.instant() - saved_ >= *every;
+  const auto is_time = [&](const std::optional<std::chrono::milliseconds>& every, Instant last) {
+    return speaks() && parts_.checkpointer != nullptr && every && parts_.clock.instant() - last >= *every;
+  };
   return {.is_stop_asked = parts_.link.is_stop_requested() || (saver_ && saver_->requests().is_exit_asked()),
-          .is_checkpoint_due = is_time,
+          .is_checkpoint_due = is_time(parts_.checkpoint_every.time, saved_),
+          .is_copy_due = is_time(parts_.copies_every.time, copied_),
           .is_checkpoint_asked = saver_ && saver_->requests().is_save_asked(),
           .is_saving = saver_ && saver_->is_saving()};
 }

@@ -33,6 +33,7 @@ namespace trainyard::train {
 struct TrainerParts {
   const resource::TrainingSpec& training;
   resource::Every checkpoint_every;
+  resource::Every copies_every;  ///< Of copies on the nodes. Nothing set: none but with checkpoints.
   resource::WhenBusy when_busy = resource::WhenBusy::skip;
   /// Given: a checkpoint is due after each validation in which this metric is better than in all before.
   std::optional<resource::KeepBestSpec> save_at_best;
@@ -108,8 +109,10 @@ class Trainer {
   std::optional<BestValue> best_;  // of all validations
   bool is_best_ = false;           // the last one was that, and this was not acted upon yet
   observe::SpeedMeter speed_;
-  Instant saved_;     // when the last checkpoint was begun, or training
-  Instant reported_;  // to the launcher
+  bool is_postponed_ = false;  // a checkpoint is due that copies are in the way of
+  Instant saved_;              // when the last checkpoint was begun, or training
+  Instant copied_;             // when the last save of any kind was
+  Instant reported_;           // to the launcher
   bool is_first_step_ = true;
   bool is_loss_finite_ = true;
   torch::Tensor last_loss_;  // of this rank, on its device
