@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view file_scheme = "file://";
-const json::json_pointer local_path{"/checkpoint/local/path"};
+constexpr std::string_view local_path_field = "/checkpoint/local/path";
 
 Result<std::string> folder_of(const std::string& claim, const std::string& field, const ClaimFolders& folders) {
   const auto found = folders.find(claim);
@@ -126,6 +126,7 @@ Result<void> add_claim_folder(std::string_view flag, ClaimFolders& folders) {
 
 Result<json> with_claim_folders(json job, const ClaimFolders& folders) {
   json& spec = job.at("spec");
+  const json::json_pointer local_path{std::string{local_path_field}};
   const auto data = "/training/data"_json_pointer;
   const bool is_data_mounted = spec.contains(data) && spec.at(data).value("volumeClaim", "").empty();
   if (spec.contains(data)) {
@@ -154,7 +155,7 @@ Result<std::vector<std::string>> missing_folders(const json& job, const json& ad
   for (const json& volume : job.at("spec").value("/template/spec/volumes"_json_pointer, json::array()))
     claims.insert(volume.value("/persistentVolumeClaim/claimName"_json_pointer, ""));
   const std::string checkpoints = file_path(adapted.at("spec").value("/checkpoint/uri"_json_pointer, ""));
-  const std::string copies = adapted.at("spec").value(local_path, "");
+  const std::string copies = adapted.at("spec").value(json::json_pointer{std::string{local_path_field}}, "");
   std::vector<std::string> missing;
   for (const auto& claim : claims) {
     const auto folder = folders.find(claim);

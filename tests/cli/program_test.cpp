@@ -54,6 +54,35 @@ TEST_F(ProgramTest, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
   }
 }
 
+TEST_F(ProgramTest, RunTellsTheWorkerItsNodeAndWhereLocalCheckpointsLie) {
+  const std::string worker = folder_
+                                 .write("worker", R"(#!/bin/sh
+echo "$TRAINYARD_NODE_NAME $TRAINYARD_SPEC" >"$FOLDER/told"
+)")
+                                 .string();
+  std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+  const std::string job = folder_
+                              .write("copied.yaml", R"(apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: copied}
+spec:
+  gpusPerPod: 0
+  training: {model: {name: fashion_cnn}, data: {format: synthetic}}
+  checkpoint: {uri: "s3://models/copied", local: {path: /local/copies, every: {time: 30s}}}
+  template:
+    spec:
+      containers: [{name: worker, volumeMounts: [{name: l, mountPath: /local}]}]
+      volumes: [{name: l, persistentVolumeClaim: {claimName: disks}}]
+)")
+                              .string();
+  const Outcome outcome = run({"run", "--worker", worker, "--volume", "disks=" + folder_.path() + "/disks", job});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string told = text_of(folder_.file("told"));
+  EXPECT_THAT(told, testing::Not(StartsWith(" "))) << "a node has a name";
+  EXPECT_THAT(
+      told, HasSubstr(R"("local":{"every":{"time":"30s"},"keep":1,"path":")" + folder_.path() + R"(/disks/copies"})"));
+}
+
 TEST_F(ProgramTest, ValidateSaysEveryViolationWithItsPlace) {
   const std::string bad = folder_
                               .write("bad.yaml", R"(apiVersion: trainyard.dev/v1alpha1

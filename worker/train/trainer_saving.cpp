@@ -28,8 +28,9 @@ OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {
     if (*has_ended) report("Training");
   }
   // All ranks have the same metrics, and so find the same one the best.
-  const bool is_due = std::exchange(is_best_, false) || std::exchange(is_postponed_, false) ||
-                      flags.is_checkpoint_due || schedule_.is_checkpoint_due(position_);
+  const bool was_postponed = std::exchange(is_postponed_, false);
+  const bool is_due = std::exchange(is_best_, false) || was_postponed || flags.is_checkpoint_due ||
+                      schedule_.is_checkpoint_due(position_);
   const SaveAction action = choose_save({.is_due = is_due,
                                          .is_copy_due = flags.is_copy_due || schedule_.is_copy_due(position_),
                                          .is_asked = flags.is_checkpoint_asked,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -214,6 +215,24 @@ TEST(BuildPod, PassesCredentialsAndS3SettingsAsTheSdksExpectThem) {
     job.spec.checkpoint->credentials_secret = "azure-credentials";
   }));
   EXPECT_EQ(azure.at("envFrom"), json::parse(R"([{"secretRef": {"name": "azure-credentials"}}])"));
+}
+
+TEST(BuildPod, NamesTheNodeWhereItKeepsLocalCheckpoints) {
+  const auto is_node_name = [](const json& variable) { return variable.at("name") == "TRAINYARD_NODE_NAME"; };
+  const json without = worker_of(pod_of(a_job().checkpoint())).at("env");
+  EXPECT_TRUE(std::ranges::none_of(without, is_node_name));
+  JobBuilder job = a_job().checkpoint().pod_template(R"json({"spec": {"containers": [{"name": "worker",
+      "env": [{"name": "TRAINYARD_NODE_NAME", "value": "mine"}]}]}})json");
+  const json with = worker_of(pod_of(job, 0, [](resource::TrainingJob& given) {
+                      given.spec.checkpoint->local = resource::LocalSpec{.path = "/local", .every = {.steps = 5}};
+                    })).at("env");
+  EXPECT_EQ(std::ranges::count_if(with, is_node_name), 1);
+  EXPECT_EQ(
+      *std::ranges::find_if(with, is_node_name),
+      json::parse(R"({"name": "TRAINYARD_NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}})"));
+  const auto spec = std::ranges::find_if(with, [](const json& v) { return v.at("name") == "TRAINYARD_SPEC"; });
+  EXPECT_EQ(json::parse(spec->at("value").get<std::string>()).at("checkpoint").at("local"),
+            json::parse(R"({"path": "/local", "every": {"steps": 5}, "keep": 1})"));
 }
 
 TEST(BuildPod, MountsTheSecretWhereGooglesClientsWantAFile) {

@@ -195,5 +195,25 @@ TEST_F(RankProgramTest, TrainsOnTheRealFashionMnist) {
   EXPECT_THAT(ranks[0].log(), HasSubstr("val_accuracy"));
 }
 
+TEST_F(RankProgramTest, GoesOnFromTheCopyOnItsNodeWhenAllRanksAreKilledBetweenRemoteCheckpoints) {
+  const std::string training = synthetic + R"(, "maxSteps": 200)";
+  auto whole = start(2, training);
+  ASSERT_EQ(wait(whole), (std::vector<int>{0, 0})) << whole[0].log();
+  const std::string checksum = checksum_in(whole[0].log());
+
+  const std::string checkpoint = R"({"uri": ")" + folder_.uri() + R"(/checkpoints", "every": {"steps": 1000},
+      "local": {"path": ")" + folder_.path() +
+                                 R"(/local", "every": {"steps": 5}}})";
+  auto first = start(2, training, checkpoint);
+  wait_for_log(first[0], "local checkpoint saved");
+  for (RankProcess& rank : first) rank.send(SIGKILL);
+  wait(first);
+  auto second = start(2, training, checkpoint, 2);
+  ASSERT_EQ(wait(second), (std::vector<int>{0, 0})) << second[0].log();
+  EXPECT_THAT(second[0].log(), HasSubstr("file://" + folder_.path() + "/local/uid/step-"));
+  EXPECT_EQ(checksum_in(second[0].log()), checksum);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/local/uid")) << "the job has succeeded";
+}
+
 }  // namespace
 }  // namespace trainyard

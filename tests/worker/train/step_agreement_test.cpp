@@ -27,6 +27,7 @@ TEST(StepAgreement, TellsAllRanksWhatOneAsksFor) {
     EXPECT_EQ(agree({.is_stop_asked = rank.rank == 1}), (StepFlags{.is_stop_asked = true}));
     EXPECT_EQ(agree({.is_checkpoint_due = rank.rank == 0}), (StepFlags{.is_checkpoint_due = true}));
     EXPECT_EQ(agree({.is_checkpoint_asked = rank.rank == 0}), (StepFlags{.is_checkpoint_asked = true}));
+    EXPECT_EQ(agree({.is_copy_due = rank.rank == 0}), (StepFlags{.is_copy_due = true}));
     EXPECT_EQ(agree({.is_saving = rank.rank == 2}), (StepFlags{.is_saving = true}));
     EXPECT_EQ(agree({}), StepFlags{});
   });

@@ -120,6 +120,7 @@ class CopyWatch final : public checkpoint::Checkpointer {
     return watched_->take_outcome(patience);
   }
   Result<void> end() override { return watched_->end(); }
+  void remove_copies() override { watched_->remove_copies(); }
 
  private:
   [[nodiscard]] std::int64_t version() const {

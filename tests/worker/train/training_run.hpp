@@ -52,7 +52,8 @@ class TrainingRun {
   std::function<std::unique_ptr<checkpoint::Checkpointer>(std::unique_ptr<checkpoint::Checkpointer>)> watch;
   /// The store of rank 0's snapshots. Not set: none are made.
   std::function<std::unique_ptr<storage::Store>()> open_snapshots;
-  std::function<void()> on_end;  ///< On each rank's thread, when its trainer has ended.
+  std::function<std::string(std::int64_t rank)> node_of;  ///< Not set: all are on one node.
+  std::function<void()> on_end;                           ///< On each rank's thread, when its trainer has ended.
   std::optional<std::string> sample_record;
   std::int64_t attempt = 1;
   std::int64_t training_samples = 100;
@@ -85,10 +86,11 @@ class TrainingRun {
     std::unique_ptr<checkpoint::Checkpointer> checkpointer;
     if (checkpoint) {
       const checkpoint::Identity identity{.job = "ns/job", .job_uid = "uid", .attempt = attempt, .fingerprint = "same"};
-      auto opened = open_store
-                        ? checkpoint::open_checkpointer(open_store(thread.rank), *checkpoint, identity,
-                                                        *group.checkpoint_communicator, clock)
-                        : checkpoint::open_checkpointer(*checkpoint, identity, *group.checkpoint_communicator, clock);
+      const std::string node = node_of ? node_of(thread.rank) : "the node";
+      auto opened = open_store ? checkpoint::open_checkpointer(open_store(thread.rank), *checkpoint, identity,
+                                                               *group.checkpoint_communicator, clock, node)
+                               : checkpoint::open_checkpointer(*checkpoint, identity, *group.checkpoint_communicator,
+                                                               clock, node);
       ASSERT_TRUE(opened.has_value()) << opened.error().message;
       checkpointer = watch ? watch(std::move(*opened)) : std::move(*opened);
     }
@@ -98,6 +100,7 @@ class TrainingRun {
     if (sample_record) record.emplace(*SampleRecord::open(*sample_record, attempt, thread.rank));
     Trainer trainer{{.training = training,
                      .checkpoint_every = checkpoint ? checkpoint->every : resource::Every{},
+                     .copies_every = checkpoint && checkpoint->local ? checkpoint->local->every : resource::Every{},
                      .when_busy = checkpoint ? checkpoint->when_busy : resource::WhenBusy::skip,
                      .save_at_best = checkpoint && checkpoint->every.best ? checkpoint->keep.best : std::nullopt,
                      .module = *rank.module,
