@@ -17,7 +17,7 @@ def test_a_pod_killed_between_two_remote_checkpoints_resumes_at_the_local_step(k
     folder = record.folder / "local" / eventually("the job", job.read)["metadata"]["uid"]
     eventually("a copy on the node", lambda: list(folder.glob("step-*/g-1/manifest.json")))
     assert not any(key.endswith("manifest.json") for key in s3.keys("copied"))
-    kube.kubectl("exec", job.pod_name(1, 1), "--", "sh", "-c", "kill -9 $(pidof trainyard-rank)")
+    job.end_pod(1, 1, "sh", "-c", "kill -9 $(pidof trainyard-rank)")
 
     status = job.wait_for_phase("Succeeded", within=240)
     assert status["attempt"] == 2

@@ -24,11 +24,11 @@ def lose_by_deletion(kube, job: Job) -> None:
 
 
 def lose_by_sigkill(kube, job: Job) -> None:
-    kube.kubectl("exec", job.pod_name(1, 1), "--", "sh", "-c", "kill -9 $(pidof trainyard-rank)")
+    job.end_pod(1, 1, "sh", "-c", "kill -9 $(pidof trainyard-rank)")
 
 
 def lose_by_exit_1(kube, job: Job) -> None:
-    kube.kubectl("exec", job.pod_name(1, 1), "--", "touch", "/tmp/fail")
+    job.end_pod(1, 1, "touch", "/tmp/fail")
 
 
 # how -> (what is done, cause, exit code). A deleted pod's rank is asked to stop, and all ranks save first.

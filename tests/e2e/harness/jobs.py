@@ -72,6 +72,11 @@ class Job:
         uid = self.read()["metadata"]["uid"]
         return f"{self.name}-{uid[:4]}-{attempt}-{rank}"
 
+    def end_pod(self, attempt: int, rank: int, *command: str) -> None:
+        """Runs a command in a pod that the pod ends by. The end may reach the command before its exit code is out."""
+        done = self.kube.try_kubectl("exec", self.pod_name(attempt, rank), "--", *command)
+        assert done.returncode in (0, 137), f"{command}: {done.stderr.strip()}"
+
     def services(self) -> list[dict]:
         return self.kube.list("services", f"trainyard.dev/job={self.name}")
 
