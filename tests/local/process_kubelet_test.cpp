@@ -34,13 +34,14 @@ class ProcessKubeletTest : public testing::Test {
     const auto created = api_.create(kube::pods, "default", pod);
     ASSERT_TRUE(created) << created.error().message;
   }
-  /// The pod as soon as `condition` holds for it; null when it does not within the time that only a broken kubelet
-  /// takes.
-  json await(const std::function<bool(const json&)>& condition, const std::string& name = "p-0") {
+  /// The pod as soon as `condition` holds for it, as it is or was after version `since`; null when it does not within
+  /// the time that only a broken kubelet takes.
+  json await(const std::function<bool(const json&)>& condition, const std::string& name = "p-0",
+             const std::string& since = {}) {
     std::optional<json> found;
     std::stop_source stop;
     const auto ended = api_.watch(
-        kube::pods, {.timeout = 60s},
+        kube::pods, {.resource_version = since, .timeout = 60s},
         [&](const kube::WatchEvent& event) {
           if (event.type == kube::WatchEventType::bookmark || event.object["metadata"]["name"] != name || found) return;
           if (!condition(event.type == kube::WatchEventType::deleted ? json{} : event.object)) return;
@@ -160,9 +161,11 @@ TEST_F(ProcessKubeletTest, ADeletedPodGetsSigtermAndGoesWhenItHasEnded) {
   await_phase("Running");
   // The shell's trap stands once its first line is out.
   ASSERT_TRUE(comes_true([&] { return !text_of(folder_.file("logs") / "p-0.log").empty(); }));
+  const std::string version = api_.list(kube::pods, {})->resource_version;
   ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0"));
-  const json last =
-      await([](const json& pod) { return pod.is_object() && pod["status"].value("phase", "") == "Failed"; });
+  // From before the deletion: the pod may have ended and gone by the time that a watch begins.
+  const auto has_failed = [](const json& pod) { return pod.is_object() && pod["status"].value("phase", "") == "Failed"; };
+  const json last = await(has_failed, "p-0", version);
   EXPECT_EQ(terminated(last)["exitCode"], 91);
   await_deletion();
   EXPECT_THAT(text_of(folder_.file("logs") / "p-0.log"), testing::EndsWith("asked\n"));
