@@ -46,7 +46,7 @@ class CommandStore final : public Store {
       const std::function<bool(std::string_view folder)>& is_abandoned) override;
   [[nodiscard]] bool has_conditional_create() const override { return false; }
   /// The first read of a file gets all of it, once.
-  [[nodiscard]] std::size_t reads_at_a_time() const override { return 1; }
+  [[nodiscard]] std::size_t calls_at_a_time() const override { return 1; }
   [[nodiscard]] std::string uri_of(std::string_view key) const override;
 
  private:

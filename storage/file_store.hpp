@@ -23,8 +23,9 @@ class FileStore final : public Store {
   [[nodiscard]] Result<void> remove_unfinished(
       const std::function<bool(std::string_view folder)>& is_abandoned) override;
   [[nodiscard]] bool has_conditional_create() const override { return true; }
+  [[nodiscard]] bool is_near() const override { return true; }
   /// One waits for the medium while what came is verified. More of them make a disk seek.
-  [[nodiscard]] std::size_t reads_at_a_time() const override { return 2; }
+  [[nodiscard]] std::size_t calls_at_a_time() const override { return 2; }
   [[nodiscard]] std::string uri_of(std::string_view key) const override;
 
   /// Where the object's file is, or would be.

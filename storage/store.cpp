@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/parallel.hpp"
 #include "storage/arrow_module.hpp"
 #include "storage/command_store.hpp"
 #include "storage/environment.hpp"
@@ -45,6 +46,15 @@ Result<void> put_text(Store& store, std::string_view key, std::string_view text,
 Result<std::string> get_text(Store& store, std::string_view key) {
   return store.get(key).map([](const std::vector<std::byte>& bytes) {
     return std::string{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  });
+}
+
+Result<void> remove_all(Store& store, std::span<const std::string> keys) {
+  const auto runs = runs_of(keys, store.calls_at_a_time(), [](const std::string&) { return std::uint64_t{1}; });
+  return do_beside_each_other(std::span{runs}, [&](std::span<const std::string> run, const std::atomic<bool>& failed) {
+    Result<void> removed;
+    for (auto key = run.begin(); key != run.end() && removed && !failed; ++key) removed = store.remove(*key);
+    return removed;
   });
 }
 

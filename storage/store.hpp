@@ -59,8 +59,10 @@ class Store {
   /// Whether put({.if_absent = true}) is atomic here. A store without it has a single writer at a time. May turn false
   /// once a server has refused such a put.
   [[nodiscard]] virtual bool has_conditional_create() const = 0;
-  /// How many reads at a time get the most out of the store: a server far away answers several as quickly as one.
-  [[nodiscard]] virtual std::size_t reads_at_a_time() const { return 8; }
+  /// Whether what one process of a machine has read the next one there has out of memory, as with files.
+  [[nodiscard]] virtual bool is_near() const { return false; }
+  /// How many calls at a time get the most out of the store: a server far away answers several as quickly as one.
+  [[nodiscard]] virtual std::size_t calls_at_a_time() const { return 8; }
   /// The URI of `key`, without any secret.
   [[nodiscard]] virtual std::string uri_of(std::string_view key) const = 0;
 };
@@ -84,5 +86,7 @@ struct S3Options {
 [[nodiscard]] Result<void> put_text(Store& store, std::string_view key, std::string_view text,
                                     const PutOptions& options = {});
 [[nodiscard]] Result<std::string> get_text(Store& store, std::string_view key);
+/// Removes them all, several at a time and so in no order, up to the first error.
+[[nodiscard]] Result<void> remove_all(Store& store, std::span<const std::string> keys);
 
 }  // namespace trainyard::storage

@@ -107,14 +107,15 @@ Result<void> all_have(dist::Communicator& communicator, const Result<HostState>&
 class StoreCheckpointer final : public Checkpointer {
  public:
   StoreCheckpointer(std::unique_ptr<storage::Store> store, std::unique_ptr<storage::Store> origin,
-                    std::unique_ptr<LocalCopies> copies, const resource::CheckpointSpec& spec, const Identity& identity, dist::Communicator& communicator,
-                    const Clock& clock)
+                    std::unique_ptr<LocalCopies> copies, const resource::CheckpointSpec& spec, const Identity& identity,
+                    dist::Communicator& communicator, const Clock& clock)
       : store_(std::move(store)),
         origin_(std::move(origin)),
         copies_(std::move(copies)),
         communicator_(communicator),
         clock_(clock),
-        run_(context_of(*store_, origin_.get(), copies_ ? &copies_->tier : nullptr, spec, identity, communicator, clock)),
+        run_(context_of(*store_, origin_.get(), copies_ ? &copies_->tier : nullptr, spec, identity, communicator,
+                        clock)),
         staging_(communicator.rank(), communicator.world_size(),
                  copies_ && copies_->tier.is_keeper() ? StagedPart::whole : StagedPart::share) {}
 

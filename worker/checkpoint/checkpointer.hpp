@@ -47,8 +47,8 @@ struct State {
 
 struct SaveOptions {
   bool is_copies_only = false;  ///< Only the nodes get it, where the spec has a local tier.
-  bool is_complete = false;  ///< The run ends with this state: it is saved as it is.
-  bool is_sound = true;      ///< What this rank knows of that besides the entries: its loss is finite.
+  bool is_complete = false;     ///< The run ends with this state: it is saved as it is.
+  bool is_sound = true;         ///< What this rank knows of that besides the entries: its loss is finite.
 };
 
 /// Saves and restores one run's state under one prefix. All calls are from the training thread; every one but

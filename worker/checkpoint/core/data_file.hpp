@@ -24,20 +24,4 @@ inline constexpr std::uint64_t shard_chunk_bytes_max = std::uint64_t{32} << 20;
 [[nodiscard]] Result<Receipt> write_all(storage::Store& store, const CheckpointId& id, std::int64_t rank,
                                         std::span<const HostEntry> entries);
 
-/// Reads the data files and compares sizes and checksums with the manifest's, in little memory. ErrorKind::corrupt for
-/// one that is damaged, and the store's errors.
-[[nodiscard]] Result<void> check_bytes(storage::Store& store, const Manifest& manifest);
-
-/// Success when `entries` are those of the manifest: same names, placements, dtypes and shapes. Per-rank ones may be
-/// missing on either side, since a GPU's random generator is not there on a CPU. ErrorKind::invalid names the first
-/// difference; internal: check_held().
-[[nodiscard]] Result<void> check_entries(const Manifest& manifest, std::span<const HostEntry> entries);
-
-/// Fills `entries` with `rank`'s state out of a checkpoint, of any number of ranks, and verifies every byte. Of sharded
-/// entries it reads the chunks that meet the rows held here. Several requests are under way at a time, for as many
-/// chunks of which memory is needed besides. Per-rank entries that the checkpoint does not have, for this rank or at
-/// all, stay as they are. ErrorKind::corrupt or not_found for a damaged one. Needs check_entries().
-[[nodiscard]] Result<void> read_state(storage::Store& store, const Manifest& manifest, std::int64_t rank,
-                                      std::span<const HostEntry> entries);
-
 }  // namespace trainyard::checkpoint

@@ -14,6 +14,7 @@
 #include "worker/checkpoint/core/inventory.hpp"
 #include "worker/checkpoint/core/nodes.hpp"
 #include "worker/checkpoint/core/own_bytes.hpp"
+#include "worker/checkpoint/core/state_reading.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -166,13 +167,17 @@ Result<void> LocalTier::read_for_all(std::int64_t root, const Manifest& manifest
   Result<void> read;
   if (rank() == root) read = read_state(*store_, manifest, rank(), entries);
   if (auto agreed = agree(*communicator_, read); !agreed) return agreed;
-  if (auto done = spread(*communicator_, root, entries); !done) return done;
-
+  std::vector<std::span<std::byte>> common;
   std::vector<const HostEntry*> own;
   for (const HostEntry& entry : entries) {
     const bool is_saved = std::ranges::find(manifest.entries, entry.info) != manifest.entries.end();
-    if (entry.info.placement == Placement::per_rank && is_saved) own.push_back(&entry);
+    if (entry.info.placement != Placement::per_rank) {
+      common.push_back(entry.bytes);
+    } else if (is_saved) {
+      own.push_back(&entry);
+    }
   }
+  if (auto done = spread(*communicator_, root, common); !done) return done;
   const auto ranks = std::min(communicator_->world_size(), static_cast<std::int64_t>(manifest.receipts.size()));
   for (std::int64_t other = 0; other < ranks; ++other) {
     std::string text;
@@ -219,8 +224,8 @@ Result<std::string> LocalTier::save(const Manifest& plan, std::span<const HostEn
   if (!all) return tl::unexpected(all.error());
   std::string failures;
   for (std::size_t i = 0; i < all->size(); ++i) {
-    if ((*all)[i] == "") continue;
-    if (failures.empty()) failures = fmt::format("rank {}: {}", i, (*all)[i].get<std::string>());
+    const std::string failure = (*all)[i];
+    if (failures.empty() && !failure.empty()) failures = fmt::format("rank {}: {}", i, failure);
   }
   return failures;
 }

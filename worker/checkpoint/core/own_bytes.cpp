@@ -7,7 +7,8 @@
 namespace trainyard::checkpoint {
 namespace {
 
-constexpr std::uint64_t message_bytes_max = std::uint64_t{32} << 20;
+// Larger ones are slower: their buffers are fresh memory each time, whose pages must be cleared.
+constexpr std::uint64_t message_bytes_max = std::uint64_t{2} << 20;
 
 bool is_one_ranks(const HostEntry& entry, std::int64_t rank) {
   return entry.info.placement == Placement::per_rank || (entry.info.placement == Placement::rank0 && rank == 0);
@@ -71,14 +72,9 @@ std::vector<HostEntry> entries_of_file(std::span<const HostEntry> entries, std::
   return found;
 }
 
-Result<void> spread(dist::Communicator& communicator, std::int64_t root, std::span<const HostEntry> entries) {
-  std::vector<std::span<std::byte>> spans;
+Result<void> spread(dist::Communicator& communicator, std::int64_t root, std::span<const std::span<std::byte>> spans) {
   std::uint64_t total = 0;
-  for (const HostEntry& entry : entries) {
-    if (entry.info.placement == Placement::per_rank) continue;
-    spans.push_back(entry.bytes);
-    total += entry.bytes.size();
-  }
+  for (const std::span<std::byte>& span : spans) total += span.size();
   const bool is_root = communicator.rank() == root;
   for (std::uint64_t begin = 0; begin < total; begin += message_bytes_max) {
     const std::uint64_t end = std::min(total, begin + message_bytes_max);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -29,8 +30,8 @@ inline constexpr std::uint64_t own_entry_bytes_max = std::uint64_t{1} << 20;
 [[nodiscard]] std::vector<HostEntry> entries_of_file(std::span<const HostEntry> entries, std::int64_t rank,
                                                      std::string& own);
 
-/// Fills every rank's `entries` but each rank's own with what `root` holds.
+/// Fills `spans`, of the same sizes on every rank, with what `root` holds in them.
 [[nodiscard]] Result<void> spread(dist::Communicator& communicator, std::int64_t root,
-                                  std::span<const HostEntry> entries);
+                                  std::span<const std::span<std::byte>> spans);
 
 }  // namespace trainyard::checkpoint

@@ -135,9 +135,10 @@ Result<void> remove_checkpoints(storage::Store& store, const Inventory& inventor
 }
 
 Result<void> remove_snapshots(storage::Store& store, const Snapshots& snapshots, CleanedUp& cleaned) {
-  for (const CheckpointId& id : snapshots.present) {
-    if (auto removed = store.remove(snapshot_key(id)); !removed) return removed;
-  }
+  std::vector<std::string> keys;
+  for (const CheckpointId& id : snapshots.present) keys.push_back(snapshot_key(id));
+  // There may be tens of thousands.
+  if (auto removed = storage::remove_all(store, keys); !removed) return removed;
   cleaned.snapshots = snapshots.present.size();
   cleaned.strangers += snapshots.strangers;
   return {};

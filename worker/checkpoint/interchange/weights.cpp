@@ -8,10 +8,10 @@
 #include <memory>
 #include <utility>
 
-#include "worker/checkpoint/core/data_file.hpp"
 #include "worker/checkpoint/core/manifest.hpp"
 #include "worker/checkpoint/core/place.hpp"
 #include "worker/checkpoint/core/search.hpp"
+#include "worker/checkpoint/core/state_reading.hpp"
 #include "worker/checkpoint/interchange/entry_names.hpp"
 #include "worker/checkpoint/interchange/safetensors_file.hpp"
 

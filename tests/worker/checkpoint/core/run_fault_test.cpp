@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/worker/checkpoint/core/test_run.hpp"
 #include "worker/checkpoint/core/run.hpp"
@@ -151,11 +153,11 @@ TEST(ARestore, LooksAgainWhenAnOlderRunWasJustRemovingWhatItChose) {
   TestRun older{objects};
   ASSERT_TRUE(older.restore());
   for (const std::int64_t step : {10, 20}) ASSERT_TRUE(older.save(step));
-  bool has_met = false;
+  std::atomic<bool> has_met = false;
   TestRun newer{
       std::make_unique<fakes::FaultyStore>(std::make_unique<fakes::MemoryStore>(objects),
                                            [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
-                                             if (call == "get_range" && !std::exchange(has_met, true)) {
+                                             if (call == "get_range" && !has_met.exchange(true)) {
                                                for (const std::int64_t step : {30, 40}) EXPECT_TRUE(older.save(step));
                                              }
                                              return {};

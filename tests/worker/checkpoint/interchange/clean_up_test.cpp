@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <optional>
 #include <set>
 
@@ -71,13 +75,18 @@ TEST_F(ACleanUp, RemovesAllThatTheJobWroteAndNothingElse) {
 
 TEST_F(ACleanUp, TakesManifestsFirstOldestFirstThenSnapshotsAndClaimsLast) {
   fill();
+  std::mutex mutex;  // guards removed
   Keys removed;
   fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
                            [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+                             const std::scoped_lock lock{mutex, objects.mutex};
                              if (call == "remove" && objects.objects.contains(key)) removed.emplace_back(key);
                              return std::nullopt;
                            }};
   ASSERT_TRUE(clean(store));
+  const auto is_snapshot = [](const std::string& key) { return key.starts_with("snapshots/"); };
+  const auto snapshots = std::ranges::find_if(removed, is_snapshot);
+  std::sort(snapshots, std::find_if_not(snapshots, removed.end(), is_snapshot));  // They go several at a time.
   EXPECT_THAT(removed,
               ElementsAre("step-10/g-1/manifest.json", "step-10/g-1/rank-0.safetensors",
                           "step-10/g-1/rank-1.safetensors", "step-10/g-1/receipt-0.json", "step-10/g-1/receipt-1.json",
@@ -87,12 +96,34 @@ TEST_F(ACleanUp, TakesManifestsFirstOldestFirstThenSnapshotsAndClaimsLast) {
                           "generations/1.json", "generations/2.json", "generations/3.json"));
 }
 
+TEST_F(ACleanUp, RemovesSnapshotsSeveralAtATime) {
+  prefix.claim(1);
+  for (std::int64_t step = 1; step <= 40; ++step) put_snapshot({step, 1});
+  std::mutex mutex;  // guards under_way
+  std::condition_variable changed;
+  int under_way = 0;
+  fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
+                           [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+                             if (call != "remove" || !key.starts_with("snapshots/")) return std::nullopt;
+                             std::unique_lock lock{mutex};
+                             ++under_way;
+                             changed.notify_all();
+                             const bool is_met =
+                                 changed.wait_for(lock, std::chrono::minutes{1}, [&] { return under_way >= 8; });
+                             return is_met ? std::nullopt : std::optional{Error{ErrorKind::timeout, "alone", {}}};
+                           }};
+  const auto cleaned = clean(store);
+  ASSERT_TRUE(cleaned) << cleaned.error().message;
+  EXPECT_EQ(cleaned->snapshots, 40U);
+  EXPECT_THAT(keys(), IsEmpty());
+}
+
 TEST_F(ACleanUp, GoesOnWhereverTheOneBeforeWasKilled) {
   for (int calls_max = 1;; ++calls_max) {
     SCOPED_TRACE(calls_max);
     objects.objects.clear();
     fill();
-    int calls = 0;
+    std::atomic<int> calls = 0;
     fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
                              [&](std::string_view, std::string_view, auto) -> std::optional<Error> {
                                if (++calls <= calls_max) return std::nullopt;
@@ -117,7 +148,7 @@ TEST_F(ACleanUp, FailsWithTheStoresErrorAtAnyCallThatFailsAndSucceedsAtTheNext) 
     SCOPED_TRACE(number);
     objects.objects.clear();
     fill();
-    int calls = 0;
+    std::atomic<int> calls = 0;
     fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
                              [&](std::string_view, std::string_view, auto) -> std::optional<Error> {
                                if (++calls != number) return std::nullopt;

@@ -1,15 +1,20 @@
-#include "worker/checkpoint/core/data_file.hpp"
+#include "worker/checkpoint/core/state_reading.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 
+#include "storage/file_store.hpp"
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/fakes/memory_store.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/worker/checkpoint/core/test_run.hpp"
+#include "worker/checkpoint/core/data_file.hpp"
 #include "worker/checkpoint/core/layout.hpp"
 
 namespace trainyard::checkpoint {
@@ -63,7 +68,7 @@ class SavedEntries {
   Manifest manifest_;
 };
 
-TEST(DataFile, IsReadByRequestsThatAreNeitherTinyNorHoldMuchBesides) {
+TEST(StateReading, IsReadByRequestsThatAreNeitherTinyNorHoldMuchBesides) {
   struct Row {
     std::string_view name;
     std::vector<std::uint64_t> kibibytes;
@@ -91,7 +96,7 @@ TEST(DataFile, IsReadByRequestsThatAreNeitherTinyNorHoldMuchBesides) {
   }
 }
 
-TEST(DataFile, IsReadBySeveralRequestsAtATime) {
+TEST(StateReading, IsReadBySeveralRequestsAtATime) {
   std::mutex mutex;  // guards under_way
   std::condition_variable changed;
   int under_way = 0;
@@ -106,9 +111,9 @@ TEST(DataFile, IsReadBySeveralRequestsAtATime) {
   EXPECT_TRUE(read) << read.error().message;
 }
 
-TEST(DataFile, TellsWhatFailsHoweverManyDo) {
+TEST(StateReading, TellsWhatFailsHoweverManyDo) {
   SavedEntries saved{{5000, 1, 5000, 5000, 1, 5000}};
-  for (const std::size_t entry : {5, 4, 1}) {
+  for (const std::size_t entry : {5U, 4U, 1U}) {
     saved.damage(entry);
     const auto read = saved.read([](auto, auto, auto) { return std::nullopt; });
     ASSERT_FALSE(read);
@@ -118,6 +123,83 @@ TEST(DataFile, TellsWhatFailsHoweverManyDo) {
   const auto refused = saved.read([](auto, auto, auto) { return Error{ErrorKind::forbidden, "no", std::nullopt}; });
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::forbidden);
+}
+
+// Runs `rank_main` as every rank of a group, each with a store of its own that `open` makes and that asks `fault`.
+void on_every_rank_over(std::int64_t world_size, const std::function<std::unique_ptr<storage::Store>()>& open,
+                        const fakes::FaultyStore::Fault& fault, const std::function<void(TestRun&)>& rank_main) {
+  fakes::ThreadGroup group{world_size};
+  group.run([&](dist::Communicator& communicator) {
+    TestRun run{std::make_unique<fakes::FaultyStore>(open(), fault)};
+    run.communicator = &communicator;
+    rank_main(run);
+  });
+}
+
+TEST(StateReading, FetchesWhatAllRanksNeedOnceForTheGroupFromAStoreFarAway) {
+  struct Row {
+    std::int64_t saved_by = 0;
+    std::int64_t restored_by = 0;
+    bool is_near = false;
+  };
+  constexpr std::int64_t large_rows = 9000;  // Shares that go over in several messages.
+  const Row rows[] = {{1, 1}, {1, 3}, {2, 2}, {3, 2}, {2, 5}, {1, 3, true}, {2, 2, true}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(fmt::format("saved by {}, restored by {}, near: {}", row.saved_by, row.restored_by, row.is_near));
+    fakes::MemoryObjects objects;
+    const fakes::TemporaryFolder folder;
+    const auto open = [&]() -> std::unique_ptr<storage::Store> {
+      if (row.is_near) return std::make_unique<storage::FileStore>(folder.path());
+      return std::make_unique<fakes::MemoryStore>(objects);
+    };
+    std::atomic<std::uint64_t> fetched_bytes{0};
+    const auto count = [&](std::string_view call, std::string_view, storage::Pieces into) -> std::optional<Error> {
+      if (call == "get_range") fetched_bytes += into.front().size();
+      return std::nullopt;
+    };
+    on_every_rank_over(row.saved_by, open, count, [](TestRun& run) {
+      run.large_rows = large_rows;
+      ASSERT_TRUE(run.restore());
+      ASSERT_TRUE(run.save(10));
+    });
+    on_every_rank_over(row.restored_by, open, count, [&](TestRun& run) {
+      run.large_rows = large_rows;
+      const auto restored = run.as_attempt(2).restore();
+      ASSERT_TRUE(restored) << restored.error().message;
+      EXPECT_TRUE(run.communicator->rank() >= row.saved_by || run.holds_state_after(10));
+    });
+    std::uint64_t common_bytes = 0;
+    std::uint64_t own_bytes = 0;
+    const TestState state{0, large_rows};
+    for (const HostEntry& entry : state.entries())
+      (entry.info.placement == Placement::per_rank ? own_bytes : common_bytes) += entry.bytes.size();
+    const auto readers = static_cast<std::uint64_t>(row.is_near ? row.restored_by : 1);
+    const auto owners = static_cast<std::uint64_t>(std::min(row.saved_by, row.restored_by));
+    EXPECT_EQ(fetched_bytes, readers * common_bytes + owners * own_bytes);
+  }
+}
+
+TEST(StateReading, OfAGroupThatLosesARankWhileItExchangesWhatItReadEndsAsTheGroupDoes) {
+  fakes::MemoryObjects objects;
+  on_every_rank(2, objects, [](TestRun& run) {
+    ASSERT_TRUE(run.restore());
+    ASSERT_TRUE(run.save(10));
+  });
+  TestRun reader{objects};
+  const auto manifest = parse_manifest(*storage::get_text(reader.store(), manifest_key({.step = 10, .generation = 1})));
+  ASSERT_TRUE(manifest);
+  fakes::ThreadGroup group{2};
+  group.run([&](dist::Communicator& communicator) {
+    if (communicator.rank() == 1) return;
+    fakes::MemoryStore store{objects};
+    const TestState state{0};
+    const auto reading = plan_reading(store, *manifest, 0, state.entries());
+    ASSERT_TRUE(reading);
+    ASSERT_TRUE(read_share(store, *manifest, 0, 2, *reading));
+    const auto exchanged = exchange_shares(communicator, *reading);
+    ASSERT_FALSE(exchanged);
+    EXPECT_EQ(exchanged.error().kind, ErrorKind::cancelled);
+  });
 }
 
 }  // namespace

@@ -1,0 +1,97 @@
+#include "common/parallel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace trainyard {
+namespace {
+
+using Numbers = std::vector<std::uint64_t>;
+
+std::uint64_t itself(std::uint64_t number) {
+  return number;
+}
+
+TEST(RunsOf, AreNeighboursOfAboutEqualWeight) {
+  struct Row {
+    std::string_view name;
+    Numbers all;
+    std::size_t count;
+    std::vector<Numbers> runs;
+  };
+  const Row rows[] = {
+      {"nothing", {}, 3, {}},
+      {"one for all", {1, 2, 3}, 1, {{1, 2, 3}}},
+      {"as many as there are", {1, 1, 1}, 3, {{1}, {1}, {1}}},
+      {"fewer than asked for", {5, 5}, 4, {{5}, {5}}},
+      {"a heavy one in front", {9, 1, 1, 1}, 2, {{9}, {1, 1, 1}}},
+      {"a heavy one at the end", {1, 1, 1, 9}, 2, {{1, 1, 1, 9}}},
+      {"equal ones", {2, 2, 2, 2, 2, 2}, 3, {{2, 2}, {2, 2}, {2, 2}}},
+      {"without weight at the end", {3, 3, 0, 0}, 2, {{3}, {3, 0, 0}}},
+      {"without any weight", {0, 0, 0}, 2, {{0}, {0, 0}}},
+  };
+  for (const Row& row : rows) {
+    std::vector<Numbers> runs;
+    for (const auto& run : runs_of(std::span<const std::uint64_t>{row.all}, row.count, itself))
+      runs.emplace_back(run.begin(), run.end());
+    EXPECT_EQ(runs, row.runs) << row.name;
+  }
+}
+
+TEST(DoBesideEachOther, DoesAllAndTellsTheFirstFailureInTheRunsOrder) {
+  struct Row {
+    std::string_view name;
+    std::vector<Numbers> runs;
+    std::uint64_t fails_from;
+    std::string error;
+  };
+  const Row rows[] = {
+      {"nothing", {}, 100, ""},
+      {"one run", {{1, 2, 3}}, 100, ""},
+      {"several", {{1, 2}, {3}, {4, 5}}, 100, ""},
+      {"one that fails", {{1, 2}, {3}, {4, 5}}, 5, "5"},
+      {"several that fail", {{1}, {3, 4}, {5}}, 3, "3"},
+  };
+  for (const Row& row : rows) {
+    std::vector<std::span<const std::uint64_t>> runs(row.runs.begin(), row.runs.end());
+    std::mutex mutex;  // guards sum
+    std::uint64_t sum = 0;
+    const auto done =
+        do_beside_each_other(std::span<const std::span<const std::uint64_t>>{runs},
+                             [&](std::span<const std::uint64_t> run, const std::atomic<bool>&) -> Result<void> {
+                               for (const std::uint64_t number : run) {
+                                 if (number >= row.fails_from) return fail(ErrorKind::io, std::to_string(number));
+                                 const std::scoped_lock lock{mutex};
+                                 sum += number;
+                               }
+                               return {};
+                             });
+    EXPECT_EQ(done ? "" : done.error().message, row.error) << row.name;
+    std::uint64_t expected = 0;
+    for (const Numbers& run : row.runs) {
+      for (const std::uint64_t number : run) {
+        if (number >= row.fails_from) break;
+        expected += number;
+      }
+    }
+    EXPECT_EQ(sum, expected) << row.name;
+  }
+}
+
+TEST(DoBesideEachOther, LetsARunSeeThatAnotherHasFailed) {
+  const Numbers numbers{1, 2};
+  const auto runs = runs_of(std::span<const std::uint64_t>{numbers}, 2, itself);
+  const auto done = do_beside_each_other(
+      std::span{runs}, [](std::span<const std::uint64_t> run, const std::atomic<bool>& has_failed) -> Result<void> {
+        if (run.front() == 1) return fail(ErrorKind::io, "the first");
+        while (!has_failed) std::this_thread::yield();
+        return {};
+      });
+  EXPECT_EQ(done ? "" : done.error().message, "the first");
+}
+
+}  // namespace
+}  // namespace trainyard
