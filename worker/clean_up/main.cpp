@@ -31,7 +31,7 @@ int main() {
   // As PID 1 it would not hear of a signal otherwise. There is nothing to tidy up: the next one goes on.
   std::signal(SIGTERM, [](int) { _exit(contract::exit_preempted); });
   const launcher::Environment environment = launcher::process_environment();
-  const bool is_json = environment("TRAINYARD_LOG_FORMAT") == "json";
+  const bool is_json = environment(launcher::env_log_format) == "json";
   logging::set_up(is_json ? logging::Format::json : logging::Format::text, logging::Level::info);
   const launcher::RankEnd end = clean_up::run(environment, SystemClock{}, [](const resource::CheckpointSpec& spec) {
     return storage::open_store(spec.uri, checkpoint::options_of(spec.s3));

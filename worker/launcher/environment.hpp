@@ -12,6 +12,9 @@ namespace trainyard::launcher {
 /// one.
 using Environment = std::function<std::optional<std::string>(std::string_view name)>;
 
+/// How a program's own log is written, "text" or "json"; each has its default.
+inline constexpr std::string_view env_log_format = "TRAINYARD_LOG_FORMAT";
+
 /// The environment of this process. Not to be called while another thread sets variables.
 [[nodiscard]] Environment process_environment();
 

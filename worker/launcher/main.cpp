@@ -39,7 +39,7 @@ Error become(const std::string& program, const std::vector<std::string>& given) 
 
 int main(int argc, char** argv) {
   const launcher::Environment environment = launcher::process_environment();
-  const bool is_json = environment("TRAINYARD_LOG_FORMAT") == "json";
+  const bool is_json = environment(launcher::env_log_format) == "json";
   logging::set_up(is_json ? logging::Format::json : logging::Format::text, logging::Level::info);
   const std::string folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   if (argc == 2 && argv[1] == contract::clean_up_command) {

@@ -1,18 +1,11 @@
 #include "worker/train/copies_log.hpp"
 
-#include <chrono>
 #include <utility>
 
 #include "common/logging.hpp"
+#include "worker/train/log_fields.hpp"
 
 namespace trainyard::train {
-namespace {
-
-double seconds_of(std::chrono::nanoseconds duration) {
-  return std::chrono::duration<double>{duration}.count();
-}
-
-}  // namespace
 
 void CopiesLog::saved(std::int64_t step, const Times& times) {
   const auto outage = std::exchange(outage_, std::nullopt);
@@ -20,7 +13,7 @@ void CopiesLog::saved(std::int64_t step, const Times& times) {
   if (outage) {
     logging::info(
         "local checkpoints are saved again",
-        {{"step", step}, {"failedSaves", outage->failures()}, {"seconds", seconds_of(outage->duration(times.now))}});
+        {{"step", step}, {"failedSaves", outage->failures()}, {"seconds", to_seconds(outage->duration(times.now))}});
   }
   logging::info("local checkpoint saved",
                 {{"step", step}, {"seconds", times.seconds}, {"stallSeconds", times.stall_seconds}});
@@ -33,7 +26,7 @@ void CopiesLog::failed(std::int64_t step, const std::string& error, Instant now)
                 {{"step", step},
                  {"error", error},
                  {"failedSaves", outage_->failures()},
-                 {"seconds", seconds_of(outage_->duration(now))}});
+                 {"seconds", to_seconds(outage_->duration(now))}});
 }
 
 }  // namespace trainyard::train

@@ -71,12 +71,13 @@ launcher::RankEnd preempted(const Stop& stop) {
   std::string message = fmt::format("stopped as asked after step {}", stop.step);
   if (!stop.is_saving) {
     message += "; nothing was saved: checkpoint.uri is not set";
-  } else if (!stop.has_trained) {
-    message += ", before this attempt's first";
-  } else if (!stop.saved_as.empty()) {
-    message += ", saved as " + stop.saved_as;
   } else {
-    message += "; it was not saved because it is not finite: training goes on from the checkpoint before";
+    if (!stop.has_trained) message += ", before this attempt's first";
+    if (!stop.saved_as.empty()) {
+      message += ", saved as " + stop.saved_as;
+    } else if (stop.has_trained) {
+      message += "; it was not saved because it is not finite: training goes on from the checkpoint before";
+    }
   }
   return {.exit_code = contract::exit_preempted, .reason = "Preempted", .message = message, .culprit = {}};
 }

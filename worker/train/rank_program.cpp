@@ -38,7 +38,7 @@ using launcher::RankEnd;
 using launcher::RankLink;
 
 void set_up_logging(const launcher::Environment& environment) {
-  const auto asked = environment("TRAINYARD_LOG_FORMAT");
+  const auto asked = environment(launcher::env_log_format);
   const bool is_text = asked ? *asked == "text" : isatty(STDERR_FILENO) != 0;
   logging::set_up(is_text ? logging::Format::text : logging::Format::json, logging::Level::info);
 }

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <utility>
 
 #include "common/contract.hpp"
 #include "common/logging.hpp"
+#include "worker/train/log_fields.hpp"
 #include "worker/train/lost.hpp"
 #include "worker/train/save_policy.hpp"
 
@@ -18,12 +18,6 @@ using namespace std::chrono_literals;
 
 /// How often the group's health is looked at while a save is waited for. Its end wakes the waiter at once.
 constexpr auto look_interval = 20ms;
-
-/// Six digits are what a person reads.
-double seconds_of(Instant::duration duration) {
-  const double seconds = std::chrono::duration<double>{duration}.count();
-  return std::strtod(fmt::format("{:.6g}", seconds).c_str(), nullptr);
-}
 
 }  // namespace
 
@@ -107,14 +101,14 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
                                     .uri = saved.uri,
                                     .time = saved.time,
                                     .bytes = saved.bytes,
-                                    .duration_seconds = seconds_of(outcome.duration)};
+                                    .duration_seconds = to_seconds(outcome.duration)};
   requests_.saved({.step = saved.step, .uri = saved.uri});
   if (speaks_) {
     logging::info("checkpoint saved", {{"step", saved.step},
                                        {"uri", saved.uri},
                                        {"bytes", saved.bytes},
-                                       {"seconds", seconds_of(outcome.duration)},
-                                       {"stallSeconds", seconds_of(stall_)}});
+                                       {"seconds", to_seconds(outcome.duration)},
+                                       {"stallSeconds", to_seconds(stall_)}});
   }
   return {};
 }
@@ -124,7 +118,7 @@ void Saver::tell_of_copies(const checkpoint::SaveOutcome& outcome) {
   if (outcome.copies && outcome.copies->error.empty()) {
     copies_log_.saved(
         outcome.step,
-        {.now = now, .seconds = seconds_of(outcome.copies->duration), .stall_seconds = seconds_of(stall_)});
+        {.now = now, .seconds = to_seconds(outcome.copies->duration), .stall_seconds = to_seconds(stall_)});
   } else if (outcome.copies) {
     copies_log_.failed(outcome.step, outcome.copies->error, now);
   } else if (outcome.is_copies_only && outcome.saved) {
@@ -141,7 +135,7 @@ void Saver::note_failure(std::int64_t step, const Error& error) {
                 {{"step", step},
                  {"error", error.message},
                  {"failedSaves", outage_->failures()},
-                 {"seconds", seconds_of(outage_->duration(now))}});
+                 {"seconds", to_seconds(outage_->duration(now))}});
 }
 
 void Saver::note_success(std::int64_t step) {
@@ -150,7 +144,7 @@ void Saver::note_success(std::int64_t step) {
   if (!outage || !speaks_) return;
   logging::info("checkpoints are saved again", {{"step", step},
                                                 {"failedSaves", outage->failures()},
-                                                {"seconds", seconds_of(outage->duration(clock_.instant()))}});
+                                                {"seconds", to_seconds(outage->duration(clock_.instant()))}});
 }
 
 }  // namespace trainyard::train

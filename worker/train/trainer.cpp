@@ -72,7 +72,9 @@ OrEnd<void> Trainer::begin() {
   OrEnd<bool> has_resumed = false;
   if (parts_.checkpointer != nullptr) {
     // The late pod of a deleted job must not take the place of the one that was applied after it.
-    if (auto wanted = end_if_stop_asked(); !wanted) return wanted;
+    const auto is_stopped = is_stop_asked();
+    if (!is_stopped) return tl::unexpected{is_stopped.error()};
+    if (*is_stopped) return tl::unexpected{preempted()};
     has_resumed = resume();
     if (!has_resumed) return tl::unexpected{has_resumed.error()};
     if (parts_.snapshots != nullptr) parts_.snapshots->begin(parts_.checkpointer->generation(), position_.step);
@@ -81,16 +83,22 @@ OrEnd<void> Trainer::begin() {
   saved_ = copied_ = parts_.clock.instant();
   speed_ = observe::SpeedMeter{saved_};
   report("Training");
-  // Who was asked to stop while it loaded makes no step for it.
-  return end_if_stop_asked();
+  // Who was asked to stop while it loaded makes no step for it, and saves what only the nodes have.
+  const auto is_stopped = is_stop_asked();
+  if (!is_stopped) return tl::unexpected{is_stopped.error()};
+  if (!*is_stopped) return {};
+  if (is_from_copies_) {
+    if (auto saved = save_and_wait(/*is_complete=*/false); !saved) return saved;
+  }
+  return tl::unexpected{preempted()};
 }
 
-OrEnd<void> Trainer::end_if_stop_asked() {
+/// Of any rank.
+OrEnd<bool> Trainer::is_stop_asked() {
   agreement_.begin(own_flags());
   const auto flags = agreement_.finish();
   if (!flags) return lost(Stage::step, flags.error());
-  if (flags->is_stop_asked) return tl::unexpected{preempted()};
-  return {};
+  return flags->is_stop_asked;
 }
 
 /// Whether there was a checkpoint to go on from.
@@ -105,7 +113,8 @@ OrEnd<bool> Trainer::resume() {
   best_ = values.best;
   random_.write();
   // Who asks for a checkpoint wants one that outlives the nodes.
-  if (!found.is_local) saver_->resume_from({.step = position_.step, .uri = found.uri});
+  is_from_copies_ = found.is_local;
+  if (!is_from_copies_) saver_->resume_from({.step = position_.step, .uri = found.uri});
   if (found.is_complete && schedule_.is_finished(position_)) {
     report("Done");
     return tl::unexpected{launcher::RankEnd{

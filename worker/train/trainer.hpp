@@ -66,7 +66,7 @@ class Trainer {
  private:
   [[nodiscard]] launcher::RankEnd train();
   [[nodiscard]] OrEnd<void> begin();
-  [[nodiscard]] OrEnd<void> end_if_stop_asked();
+  [[nodiscard]] OrEnd<bool> is_stop_asked();
   [[nodiscard]] OrEnd<bool> resume();
   [[nodiscard]] OrEnd<void> load_weights(bool has_resumed);
   [[nodiscard]] OrEnd<StepFlags> take_step();
@@ -108,6 +108,7 @@ class Trainer {
   std::int64_t validated_step_ = -1;
   std::optional<BestValue> best_;  // of all validations
   bool is_best_ = false;           // the last one was that, and this was not acted upon yet
+  bool is_from_copies_ = false;    // this attempt goes on from what the remote store does not have
   observe::SpeedMeter speed_;
   bool is_postponed_ = false;  // a checkpoint is due that copies are in the way of
   Instant saved_;              // when the last checkpoint was begun, or training

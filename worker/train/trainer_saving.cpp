@@ -90,7 +90,8 @@ void Trainer::begin_save(const Saver::Options& options) {
   state_.values = to_json({.position = position_, .metrics = validation_, .best = best_});
   Saver::Options checked = options;
   // A state that is not finite would push the last good checkpoints out of retention, and be what a restart resumes.
-  checked.save.is_sound = last_loss_.defined() && is_finite(last_loss_);
+  // What was resumed and not trained yet was sound when it was saved.
+  checked.save.is_sound = !last_loss_.defined() || is_finite(last_loss_);
   saver_->begin(state_, position_.step, checked);
 }
 

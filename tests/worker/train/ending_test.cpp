@@ -59,6 +59,8 @@ TEST(Preempted, SaysWhereTheStateIs) {
       {{.step = 7}, "stopped as asked after step 7; nothing was saved: checkpoint.uri is not set"},
       {{.step = 7, .has_trained = true}, "stopped as asked after step 7; nothing was saved: checkpoint.uri is not set"},
       {{.step = 7, .is_saving = true}, "stopped as asked after step 7, before this attempt's first"},
+      {{.step = 7, .is_saving = true, .saved_as = "s3://models/x/step-7/g-1"},
+       "stopped as asked after step 7, before this attempt's first, saved as s3://models/x/step-7/g-1"},
       {{.step = 7, .has_trained = true, .is_saving = true, .saved_as = "s3://models/x/step-7/g-1"},
        "stopped as asked after step 7, saved as s3://models/x/step-7/g-1"},
       {{.step = 7, .has_trained = true, .is_saving = true},

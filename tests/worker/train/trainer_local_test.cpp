@@ -134,6 +134,33 @@ TEST_F(LocalTierOfATraining, ComesFirstAndTheRemoteCheckpointAfterItWhenItIsAske
   EXPECT_THAT(saving->run.ranks[0].end.message, HasSubstr("saved as memory://step-8/g-1"));
 }
 
+TEST_F(LocalTierOfATraining, IsSavedRemotelyByARunThatGoesOnFromItAndIsStoppedBeforeItsFirstStep) {
+  const auto first = attempt(1, 100);
+  fail_once_copied(*first);
+  end(*first);
+  const std::int64_t step = newest_copy();
+  ASSERT_GT(step, 0);
+
+  const auto second = attempt(2, 100);
+  second->on_put([&](std::int64_t, std::string_view key) -> std::optional<Error> {
+    if (key == "generations/2.json") second->run.ranks[1].link->request_stop();
+    return std::nullopt;
+  });
+  end(*second);
+  for (const auto& rank : second->run.ranks) {
+    EXPECT_EQ(rank.end.exit_code, contract::exit_preempted);
+    EXPECT_EQ(rank.end.message, fmt::format("stopped as asked after step {0}, before this attempt's first, saved as "
+                                            "memory://step-{0}/g-2",
+                                            step));
+  }
+
+  fs::remove_all(path());
+  const auto third = attempt(3, 100);
+  testing::internal::CaptureStderr();
+  end(*third);
+  EXPECT_TRUE(is_resumed_from(testing::internal::GetCapturedStderr(), step, "memory://"));
+}
+
 TEST_F(LocalTierOfATraining, MakesNoCopyWhileACheckpointIsWritten) {
   const auto saving = attempt(1, 20);
   saving->run.checkpoint->every.steps = 4;
