@@ -64,7 +64,7 @@ TEST(Crc32c, IsTheSameByTableAndByInstructionForEverySizeThatIsTakenInLanes) {
   std::mt19937 random{3};
   std::vector<std::byte> bytes(40'000);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-  for (std::size_t size : {12'287, 12'288, 12'289, 12'295, 12'311, 12'312, 39'999, 40'000}) {
+  for (std::size_t size : {12'287U, 12'288U, 12'289U, 12'295U, 12'311U, 12'312U, 39'999U, 40'000U}) {
     const auto some = std::span{bytes}.first(size);
     EXPECT_EQ(crc32c(some, 0x1234), crc32c_portable(some, 0x1234)) << size << " bytes";
   }

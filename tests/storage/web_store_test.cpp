@@ -74,7 +74,7 @@ TEST_F(WebStoreTest, RefusesAServerThatKnowsNoRangesInsteadOfTakingTheWrongBytes
                      return Fault{Fault::Kind::reply, fakes::http_reply(200, "", "0123456789"), 0};
                    }};
   WebStore store = open(proxy.port());
-  for (const std::uint64_t offset : {0, 3}) {
+  for (const std::uint64_t offset : {0U, 3U}) {
     std::vector<std::byte> into(4);
     const auto read = store.get_range("labels", offset, into);
     ASSERT_FALSE(read);

@@ -45,7 +45,8 @@ Result<Shelf> list_snapshots(storage::Store& store) {
   }
   // Claims second: one that was made before the listing ended is seen.
   return checkpoint::list_claims(store).map([&](std::vector<checkpoint::Claim> claims) {
-    return Shelf{.snapshots = judge(std::move(listed), claims), .claims = std::move(claims)};
+    std::vector<Listed> judged = judge(std::move(listed), claims);
+    return Shelf{.snapshots = std::move(judged), .claims = std::move(claims)};
   });
 }
 

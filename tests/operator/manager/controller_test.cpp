@@ -43,7 +43,7 @@ class ControllerTest : public testing::Test {
     return std::make_unique<Controller>(api_, clock_, std::move(options), counters_);
   }
 
-  const SystemClock clock_;
+  const SystemClock clock_{};
   local::MemoryApi api_{clock_};
   Counters counters_;
 };

@@ -45,17 +45,21 @@ TEST(FindPendingReason, NamesTheRankTheMessageAndHowManyMore) {
 }
 
 TEST(FindPendingReason, SaysAtOnceWhatTheKubeletSaysOfVolumesThatDoNotMount) {
-  const std::vector<std::pair<std::string, std::string>> cases{
+  struct Case {
+    std::string message;
+    std::string reason;
+  };
+  const std::vector<Case> cases{
       {R"(MountVolume.SetUp failed for volume "keys" : secret "not-yet" not found)", "SecretMissing"},
       {R"(MountVolume.SetUp failed for volume "settings" : configmap "not-yet" not found)", "ConfigMapMissing"},
       {R"(MountVolume.SetUp failed for volume "nfs" : mount failed: exit status 32)", "VolumeMount"}};
-  for (const auto& [message, reason] : cases) {
+  for (const Case& one : cases) {
     const auto waiting = an_observed().waiting(1, "ContainerCreating").with([&](Observed& observed) {
-      observed.mount_failures["smoke-c0de-1-1"] = message;
+      observed.mount_failures["smoke-c0de-1-1"] = one.message;
     });
-    EXPECT_EQ(reason_of(waiting), (PendingReason{reason, "rank 1: " + message}));
+    EXPECT_EQ(reason_of(waiting), (PendingReason{one.reason, "rank 1: " + one.message}));
     const auto running =
-        an_observed().with([&](Observed& observed) { observed.mount_failures["smoke-c0de-1-1"] = message; });
+        an_observed().with([&](Observed& observed) { observed.mount_failures["smoke-c0de-1-1"] = one.message; });
     EXPECT_EQ(reason_of(running), std::nullopt) << "it was mounted in the end";
   }
 }

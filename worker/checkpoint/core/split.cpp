@@ -11,7 +11,9 @@ constexpr std::uint64_t cut_bytes_min = std::uint64_t{1} << 20;
 std::uint64_t row_at(const EntryInfo& info, std::uint64_t begin, std::uint64_t cut) {
   if (cut <= begin) return 0;
   if (cut >= begin + info.bytes) return row_count(info);
-  if (info.bytes < cut_bytes_min) return (cut - begin) * 2 >= info.bytes ? row_count(info) : 0;
+  // Rows of less than a byte cannot be told apart.
+  const bool is_one_piece = info.bytes < cut_bytes_min || row_bytes(info) == 0;
+  if (is_one_piece) return (cut - begin) * 2 >= info.bytes ? row_count(info) : 0;
   return (cut - begin) / row_bytes(info);
 }
 

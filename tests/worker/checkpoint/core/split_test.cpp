@@ -37,6 +37,14 @@ TEST(ShareOf, CutsLargeEntriesBetweenRowsAndLeavesSmallOnesWhole) {
   EXPECT_EQ(share_of(1, 2, entries), (std::vector<Slice>{{0, 512, 1024}, {1, 0, 64}, {2, 0, 1}}));
 }
 
+TEST(ShareOf, LeavesEntriesWholeWhoseRowsAreLessThanAByte) {
+  HostEntry packed = entry("packed", {8 << 20});
+  packed.info.bytes = 4 * mebibyte;
+  const std::vector<HostEntry> entries = {packed};
+  EXPECT_EQ(share_of(0, 2, entries), (std::vector<Slice>{{0, 0, 8 << 20}}));
+  EXPECT_EQ(share_of(1, 2, entries), std::vector<Slice>{});
+}
+
 TEST(ShareOf, GivesEmptyEntriesToRank0) {
   const std::vector<HostEntry> entries = {entry("empty", {0, 3})};
   EXPECT_EQ(share_of(0, 2, entries), (std::vector<Slice>{{0, 0, 0}}));
