@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "worker/checkpoint/entry_info.hpp"
@@ -23,10 +24,6 @@ std::uint32_t version_of(const torch::Tensor& tensor) {
   return static_cast<std::uint32_t>(tensor._version());
 }
 
-tl::unexpected<Error> cannot_copy(const std::exception& error) {
-  return fail(ErrorKind::internal, fmt::format("copying the state to the host: {}", dist::message_of(error)));
-}
-
 }  // namespace
 
 Result<void> Staging::copy(const State& state) {
@@ -42,16 +39,20 @@ Result<void> Staging::copy(const State& state) {
     steady_.clear();
     for (const Slice& slice : slices_) {
       const Entry& entry = state.entries[slice.entry];
-      if (entry.is_steady && !copies_all_at_once_) {
-        steady_.push_back({.slice = slice, .tensor = entry.tensor, .version = version_of(entry.tensor)});
-      } else {
-        copy_rows(entry.tensor, slice);
+      torch::Tensor rows = rows_of(entry.tensor, slice);
+      if (rows.is_cpu() && (copies_all_at_once_ || !entry.is_steady)) {
+        copy_rows(rows, slice);
+        continue;
       }
+      if (!copies_all_at_once_ && !entry.is_steady) rows = rows.clone();
+      const std::uint32_t version = version_of(rows);
+      steady_.push_back({.slice = slice, .rows = std::move(rows), .version = version});
     }
+    mark_devices();
   } catch (const std::exception& error) {
-    entries_.clear();
-    return cannot_copy(error);
+    return give_up(error);
   }
+  if (copies_all_at_once_) return copy_steady().map([](bool) {});
   return {};
 }
 
@@ -59,13 +60,13 @@ Result<bool> Staging::copy_steady() {
   const torch::NoGradGuard no_grad;
   const std::vector<Steady> steady = std::exchange(steady_, {});
   try {
-    for (const Steady& one : steady) copy_rows(one.tensor, one.slice);
+    for (const Steady& one : steady) copy_rows(one.rows, one.slice);
+    device_reader_.finish();
   } catch (const std::exception& error) {
-    entries_.clear();
-    return cannot_copy(error);
+    return give_up(error);
   }
   const bool is_whole =
-      std::ranges::all_of(steady, [](const Steady& one) { return version_of(one.tensor) == one.version; });
+      std::ranges::all_of(steady, [](const Steady& one) { return version_of(one.rows) == one.version; });
   copies_all_at_once_ = copies_all_at_once_ || !is_whole;
   return is_whole;
 }
@@ -87,15 +88,32 @@ torch::Tensor Staging::rows_of(const torch::Tensor& tensor, const Slice& slice) 
                       static_cast<std::int64_t>(slice.row_end - held.begin));
 }
 
-void Staging::copy_rows(const torch::Tensor& tensor, const Slice& slice) {
-  const torch::Tensor from = rows_of(tensor, slice);
+tl::unexpected<Error> Staging::give_up(const std::exception& error) {
+  entries_.clear();
+  steady_.clear();
+  device_reader_ = DeviceReader{};
+  return fail(ErrorKind::internal, fmt::format("copying the state to the host: {}", dist::message_of(error)));
+}
+
+// The reader then has what is queued on the devices now, and nothing that comes later.
+void Staging::mark_devices() {
+  std::set<c10::DeviceIndex> marked;
+  for (const Steady& one : steady_) {
+    const torch::Device device = one.rows.device();
+    if (!device.is_cpu() && marked.insert(device.index()).second) device_reader_.mark(device);
+  }
+}
+
+void Staging::copy_rows(const torch::Tensor& rows, const Slice& slice) {
   const torch::Tensor to = rows_of(buffers_[slice.entry], slice);
-  if (has_plain_bytes(from)) {
+  if (!rows.is_cpu()) {
+    device_reader_.read(rows, {static_cast<std::byte*>(to.data_ptr()), to.nbytes()});
+  } else if (has_plain_bytes(rows)) {
     // Not by torch, whose threads would take the processors from those of the step that runs beside this.
-    std::memcpy(to.data_ptr(), from.const_data_ptr(), from.nbytes());
+    std::memcpy(to.data_ptr(), rows.const_data_ptr(), rows.nbytes());
   } else {
     // Conjugated and negated views are resolved by this: their bytes alone would say something else.
-    to.copy_(from);
+    to.copy_(rows);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/checkpoint/core/entry.hpp"
 #include "worker/checkpoint/core/split.hpp"
+#include "worker/checkpoint/device_reader.hpp"
 
 namespace trainyard::checkpoint {
 
@@ -20,16 +22,17 @@ enum class StagedPart {
 };
 
 /// A copy of what this rank writes of a state, which training may change meanwhile. The buffers are kept from copy to
-/// copy: host memory of the size of the part, and no allocation after the first while the state's shapes stay.
-/// Used by one thread at a time. Both copies fail with ErrorKind::internal for what torch refuses (out of memory, a
-/// device that failed); entries() are then not to be used.
+/// copy: host memory of the size of the part, and no allocation after the first while the state's shapes stay. What is
+/// on a device is as the calling thread's current stream leaves it, which copy() does not wait for, unless what should
+/// have been steady was not. Used by one thread at a time. Both copies fail with ErrorKind::internal for what torch
+/// refuses (out of memory, a device that failed); entries() are then not to be used.
 class Staging {
  public:
   Staging(std::int64_t rank, std::int64_t world_size, StagedPart part = StagedPart::share)
       : rank_(rank), world_size_(world_size), part_(part) {}
 
-  /// Copies this rank's part of what is not steady, each byte once. ErrorKind::invalid for sparse or quantized
-  /// tensors.
+  /// Copies this rank's part of what is not steady, each byte once; what of it is on a device is copied there, and goes
+  /// to the host with the rest. ErrorKind::invalid for sparse or quantized tensors.
   [[nodiscard]] Result<void> copy(const State& state);
   /// Copies the rest of that state, and says whether it is as it was at copy(). If it is not, the copy is worth
   /// nothing, and copy() takes all from now on.
@@ -45,12 +48,14 @@ class Staging {
   // What copy() left to copy_steady().
   struct Steady {
     Slice slice;
-    torch::Tensor tensor;
+    torch::Tensor rows;         // The slice's.
     std::uint32_t version = 0;  // As torch counts the changes in place of a tensor and of its views.
   };
 
   [[nodiscard]] torch::Tensor rows_of(const torch::Tensor& tensor, const Slice& slice) const;
-  void copy_rows(const torch::Tensor& tensor, const Slice& slice);
+  [[nodiscard]] tl::unexpected<Error> give_up(const std::exception& error);
+  void mark_devices();
+  void copy_rows(const torch::Tensor& rows, const Slice& slice);
   void make_buffers(const State& state, std::vector<HostEntry> described);
 
   std::int64_t rank_;
@@ -61,6 +66,7 @@ class Staging {
   std::vector<torch::Tensor> buffers_;  // By entry; undefined where nothing is this rank's.
   std::vector<HostEntry> entries_;      // What the buffers are for; their bytes lie in them.
   std::vector<Steady> steady_;          // Still to be copied.
+  DeviceReader device_reader_;
   bool copies_all_at_once_ = false;
 };
 

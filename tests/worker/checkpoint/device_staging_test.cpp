@@ -1,0 +1,146 @@
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <latch>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "tests/worker/fakes/late_device.hpp"
+#include "worker/checkpoint/device_reader.hpp"
+#include "worker/checkpoint/staging.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+namespace late_device = fakes::late_device;
+
+// Of 2 MiB and of 28 bytes, all ones.
+State a_state() {
+  State state;
+  state.entries.push_back({.name = "parameter",
+                           .placement = Placement::replicated,
+                           .tensor = at::ones({1024, 512}).to(late_device::device()),
+                           .is_steady = true});
+  state.entries.push_back(
+      {.name = "buffer", .placement = Placement::rank0, .tensor = at::ones({7}).to(late_device::device())});
+  return state;
+}
+
+bool is_filled_with(std::span<const std::byte> bytes, float value) {
+  const std::span numbers{reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+  return std::ranges::all_of(numbers, [&](float number) { return number == value; });
+}
+
+TEST(DeviceStaging, HasWhatIsQueuedOnTheDeviceAndDoesNotWaitForIt) {
+  Staging staging{0, 1};
+  const State state = a_state();
+  std::latch may_run{1};
+  late_device::queue([&] { may_run.wait(); });
+  for (const Entry& entry : state.entries) late_device::queue_fill(entry.tensor, 5);
+  ASSERT_TRUE(staging.copy(state)) << "and returns, though the device has done nothing yet";
+  // Goes on once copies to the host were asked for, which must not come before what was queued earlier.
+  const std::jthread device_goes_on{[&, before = late_device::copies()] {
+    while (late_device::copies() == before) std::this_thread::yield();
+    may_run.count_down();
+  }};
+  EXPECT_EQ(staging.copy_steady(), true);
+  EXPECT_TRUE(is_filled_with(staging.entries()[0].bytes, 5));
+  EXPECT_TRUE(is_filled_with(staging.entries()[1].bytes, 5));
+}
+
+TEST(DeviceStaging, HasWhatIsNotSteadyAsItWas) {
+  Staging staging{0, 1};
+  const State state = a_state();
+  for (const float value : {2.F, 3.F}) {
+    late_device::queue_fill(state.entries[1].tensor, value);
+    ASSERT_TRUE(staging.copy(state));
+    late_device::queue_fill(state.entries[1].tensor, 9);
+    late_device::wait();
+    EXPECT_EQ(staging.copy_steady(), true);
+    EXPECT_TRUE(is_filled_with(staging.entries()[1].bytes, value));
+  }
+}
+
+TEST(DeviceStaging, HoldsOnlyTheRowsThatItsRankWrites) {
+  Staging staging{1, 2};
+  const State state = a_state();
+  ASSERT_TRUE(staging.copy(state));
+  EXPECT_EQ(staging.copy_steady(), true);
+  const auto parameter = staging.entries()[0].bytes;
+  EXPECT_TRUE(is_filled_with(parameter.last(parameter.size() / 2), 1)) << "the second half is rank 1's";
+  EXPECT_TRUE(staging.entries()[1].bytes.empty()) << "rank 0's";
+}
+
+TEST(DeviceStaging, CopiesAllBeforeItReturnsOnceWhatShouldBeSteadyHasChanged) {
+  Staging staging{0, 1};
+  const State state = a_state();
+  ASSERT_TRUE(staging.copy(state));
+  state.entries[0].tensor.detach()[3].copy_(at::zeros({512}));
+  EXPECT_EQ(staging.copy_steady(), false);
+
+  late_device::queue_fill(state.entries[0].tensor, 6);
+  ASSERT_TRUE(staging.copy(state));
+  late_device::queue_fill(state.entries[0].tensor, 7);
+  late_device::wait();
+  EXPECT_EQ(staging.copy_steady(), true);
+  EXPECT_TRUE(is_filled_with(staging.entries()[0].bytes, 6));
+}
+
+TEST(DeviceStaging, SaysThatTheDeviceFailedAndGoesOnWithTheNext) {
+  const State state = a_state();
+  struct Row {
+    int copies = 0;  // That succeed: one of the buffer's on the device, then those to the host.
+    bool copies_first = false;
+  };
+  for (const Row& row : {Row{0, false}, Row{1, true}, Row{2, true}}) {
+    Staging staging{0, 1};
+    late_device::fail_copy_after(row.copies);
+    const auto first = staging.copy(state);
+    ASSERT_EQ(first.has_value(), row.copies_first);
+    const Error error = first ? staging.copy_steady().error() : first.error();
+    late_device::fail_copy_after(-1);
+    EXPECT_EQ(error.kind, ErrorKind::internal);
+    EXPECT_EQ(error.message, "copying the state to the host: the device has failed");
+
+    ASSERT_TRUE(staging.copy(state));
+    EXPECT_EQ(staging.copy_steady(), true);
+    EXPECT_TRUE(is_filled_with(staging.entries()[0].bytes, 1));
+  }
+}
+
+TEST(DeviceReader, CopiesTensorsOfAnySizeAndLayoutThroughTwoSmallBuffers) {
+  constexpr std::uint64_t buffer_bytes = 1000;
+  const std::size_t pinned_before = late_device::pinned_bytes();
+  DeviceReader reader{buffer_bytes};
+  const std::vector<at::Tensor> wanted{
+      at::rand({0}),
+      at::tensor(7.0),
+      at::randint(256, {999}, at::kByte),
+      at::randint(256, {1}, at::kByte),
+      at::randint(256, {1001}, at::kByte),
+      at::randint(256, {1000}, at::kByte),
+      at::rand({40, 37}).t(),
+      at::rand({2500}).to(at::kBFloat16),
+      at::rand({30}) > 0.5,
+      at::rand({20, 9}).slice(1, 2, 5),
+      at::complex(at::rand({11}), at::rand({11})).conj(),
+  };
+  for (int round = 0; round < 2; ++round) {
+    reader.mark(late_device::device());
+    std::vector<at::Tensor> on_device;
+    std::vector<at::Tensor> copies;
+    for (const at::Tensor& tensor : wanted) {
+      on_device.push_back(tensor.to(late_device::device()));
+      at::Tensor& copy = copies.emplace_back(at::empty(tensor.sizes(), tensor.options()));
+      reader.read(on_device.back(), {static_cast<std::byte*>(copy.data_ptr()), copy.nbytes()});
+    }
+    reader.finish();
+    for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::equal(copies[i], wanted[i])) << "tensor " << i;
+  }
+  EXPECT_EQ(late_device::pinned_bytes() - pinned_before, 2 * buffer_bytes);
+}
+
+}  // namespace
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,296 @@
+#include "tests/worker/fakes/late_device.hpp"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/Functions.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/native/CPUFallback.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/library.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace trainyard::fakes::late_device {
+namespace {
+
+const c10::Device the_device{c10::DeviceType::PrivateUse1, 0};
+constexpr std::size_t stream_count = 4;
+
+/// Something that happens once.
+class Flag {
+ public:
+  void raise() {
+    const std::scoped_lock lock{mutex_};
+    is_raised_ = true;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [this] { return is_raised_; });
+  }
+  [[nodiscard]] bool is_raised() {
+    const std::scoped_lock lock{mutex_};
+    return is_raised_;
+  }
+
+ private:
+  std::mutex mutex_;  // guards is_raised_
+  std::condition_variable changed_;
+  bool is_raised_ = false;
+};
+
+class StreamThread {
+ public:
+  void queue(std::function<void()> work) {
+    const std::scoped_lock lock{mutex_};
+    work_.push_back(std::move(work));
+    changed_.notify_all();
+  }
+  [[nodiscard]] std::shared_ptr<Flag> queue_flag() {
+    auto flag = std::make_shared<Flag>();
+    queue([flag] { flag->raise(); });
+    return flag;
+  }
+
+ private:
+  void run(const std::stop_token& stop) {
+    std::unique_lock lock{mutex_};
+    while (changed_.wait(lock, stop, [this] { return !work_.empty(); })) {
+      const auto work = std::move(work_.front());
+      work_.pop_front();
+      lock.unlock();
+      work();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;  // guards work_
+  std::condition_variable_any changed_;
+  std::deque<std::function<void()>> work_;
+  std::jthread thread_{[this](const std::stop_token& stop) { run(stop); }};
+};
+
+std::array<StreamThread, stream_count>& streams() {
+  static std::array<StreamThread, stream_count> all;
+  return all;
+}
+
+thread_local c10::StreamId current_stream = 0;
+
+StreamThread& stream_of(c10::StreamId id) {
+  return streams().at(static_cast<std::size_t>(id));
+}
+
+struct RecordedEvent {
+  std::shared_ptr<Flag> flag;
+};
+
+class Guard final : public c10::impl::DeviceGuardImplInterface {
+ public:
+  [[nodiscard]] c10::DeviceType type() const override { return the_device.type(); }
+  [[nodiscard]] c10::Device exchangeDevice(c10::Device /*device*/) const override { return the_device; }
+  [[nodiscard]] c10::Device getDevice() const override { return the_device; }
+  void setDevice(c10::Device /*device*/) const override {}
+  void uncheckedSetDevice(c10::Device /*device*/) const noexcept override {}
+  [[nodiscard]] c10::Stream getStream(c10::Device /*device*/) const override { return stream(current_stream); }
+  [[nodiscard]] c10::Stream getDefaultStream(c10::Device /*device*/) const override { return stream(0); }
+  [[nodiscard]] c10::Stream getStreamFromGlobalPool(c10::Device /*device*/, bool /*is_urgent*/) const override {
+    static std::atomic<c10::StreamId> last{0};
+    return stream(1 + last++ % static_cast<c10::StreamId>(stream_count - 1));
+  }
+  [[nodiscard]] c10::Stream exchangeStream(c10::Stream next) const override {
+    return stream(std::exchange(current_stream, next.id()));
+  }
+  [[nodiscard]] c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+
+  void record(void** event, const c10::Stream& stream, c10::DeviceIndex /*index*/,
+              c10::EventFlag /*flag*/) const override {
+    if (*event == nullptr) *event = new RecordedEvent;
+    static_cast<RecordedEvent*>(*event)->flag = stream_of(stream.id()).queue_flag();
+  }
+  void block(void* event, const c10::Stream& stream) const override {
+    if (event == nullptr) return;
+    stream_of(stream.id()).queue([flag = static_cast<RecordedEvent*>(event)->flag] { flag->wait(); });
+  }
+  [[nodiscard]] bool queryEvent(void* event) const override {
+    return event == nullptr || static_cast<RecordedEvent*>(event)->flag->is_raised();
+  }
+  void synchronizeEvent(void* event) const override {
+    if (event != nullptr) static_cast<RecordedEvent*>(event)->flag->wait();
+  }
+  void destroyEvent(void* event, c10::DeviceIndex /*index*/) const noexcept override {
+    delete static_cast<RecordedEvent*>(event);
+  }
+
+ private:
+  static c10::Stream stream(c10::StreamId id) { return c10::Stream{c10::Stream::UNSAFE, the_device, id}; }
+};
+C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
+
+void free_memory(void* memory) {
+  std::free(memory);
+}
+
+c10::DataPtr get_memory(std::size_t bytes, c10::DeleterFnPtr give_back, c10::Device on) {
+  void* const memory = bytes == 0 ? nullptr : std::malloc(bytes);
+  return {memory, memory, give_back, on};
+}
+
+class DeviceAllocator final : public c10::Allocator {
+ public:
+  [[nodiscard]] c10::DataPtr allocate(std::size_t bytes) override { return get_memory(bytes, free_memory, the_device); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+};
+
+std::mutex pinned_mutex;  // guards pinned
+std::map<const std::byte*, std::size_t> pinned;
+
+void free_pinned(void* memory) {
+  const std::scoped_lock lock{pinned_mutex};
+  pinned.erase(static_cast<const std::byte*>(memory));
+  std::free(memory);
+}
+
+bool is_pinned(const void* memory) {
+  const std::scoped_lock lock{pinned_mutex};
+  const auto* place = static_cast<const std::byte*>(memory);
+  const auto after = pinned.upper_bound(place);
+  return after != pinned.begin() && place < std::prev(after)->first + std::prev(after)->second;
+}
+
+class PinnedAllocator final : public c10::Allocator {
+ public:
+  [[nodiscard]] c10::DataPtr allocate(std::size_t bytes) override {
+    c10::DataPtr memory = get_memory(bytes, free_pinned, c10::Device{c10::DeviceType::CPU});
+    const std::scoped_lock lock{pinned_mutex};
+    pinned.emplace(static_cast<const std::byte*>(memory.get()), bytes);
+    return memory;
+  }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+};
+
+class Hooks final : public at::PrivateUse1HooksInterface {
+ public:
+  [[nodiscard]] bool isBuilt() const override { return true; }
+  [[nodiscard]] bool isAvailable() const override { return true; }
+  [[nodiscard]] bool hasPrimaryContext(c10::DeviceIndex /*index*/) const override { return true; }
+  [[nodiscard]] c10::DeviceIndex deviceCount() const override { return 1; }
+  [[nodiscard]] c10::DeviceIndex getCurrentDevice() const override { return 0; }
+  [[nodiscard]] bool isPinnedPtr(const void* memory) const override { return is_pinned(memory); }
+  [[nodiscard]] c10::Allocator* getPinnedMemoryAllocator() const override {
+    static PinnedAllocator allocator;
+    return &allocator;
+  }
+};
+
+// The same bytes as a tensor of the host's.
+at::Tensor on_host(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return tensor;
+  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
+                       at::TensorOptions{}.dtype(tensor.scalar_type()));
+}
+
+std::atomic<int> copies_queued{0};
+std::atomic<int> copies_before_failure{-1};
+
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool is_non_blocking) {
+  if (copies_before_failure >= 0) TORCH_CHECK(copies_before_failure-- != 0, "the device has failed");
+  queue([from, to] { on_host(to).copy_(on_host(from)); });
+  ++copies_queued;
+  const auto must_wait = [&](const at::Tensor& tensor) {
+    return tensor.is_cpu() && !(is_non_blocking && is_pinned(tensor.const_data_ptr()));
+  };
+  if (must_wait(from) || must_wait(to)) wait();
+  return to;
+}
+
+DeviceAllocator& device_allocator() {
+  static DeviceAllocator allocator;
+  return allocator;
+}
+
+at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> /*layout*/,
+                 std::optional<at::Device> /*device*/, std::optional<bool> /*pin_memory*/,
+                 std::optional<at::MemoryFormat> format) {
+  return at::detail::empty_generic(size, &device_allocator(), c10::DispatchKeySet{c10::DispatchKey::PrivateUse1},
+                                   c10::dtype_or_default(dtype), format);
+}
+
+at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
+                         std::optional<at::Layout> /*layout*/, std::optional<at::Device> /*device*/,
+                         std::optional<bool> /*pin_memory*/) {
+  return at::detail::empty_strided_generic(size, stride, &device_allocator(),
+                                           c10::DispatchKeySet{c10::DispatchKey::PrivateUse1},
+                                           c10::dtype_or_default(dtype));
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("empty.memory_format", empty);
+  library.impl("empty_strided", empty_strided);
+  library.impl("as_strided", at::native::as_strided_tensorimpl);
+  library.impl("view", at::native::view);
+  library.impl("_copy_from", copy_from);
+}
+
+void compute_on_host(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
+  at::native::cpu_fallback(operation, stack);
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&compute_on_host>());
+}
+
+}  // namespace
+
+torch::Device device() {
+  static const bool is_known = [] {
+    static Hooks hooks;
+    at::RegisterPrivateUse1HooksInterface(&hooks);
+    c10::register_privateuse1_backend("late");
+    return true;
+  }();
+  static_cast<void>(is_known);
+  return the_device;
+}
+
+void queue(std::function<void()> work) {
+  stream_of(current_stream).queue(std::move(work));
+}
+
+void queue_fill(const torch::Tensor& tensor, double value) {
+  queue([tensor, value] { on_host(tensor).fill_(value); });
+}
+
+void wait() {
+  stream_of(current_stream).queue_flag()->wait();
+}
+
+int copies() {
+  return copies_queued;
+}
+
+std::size_t pinned_bytes() {
+  const std::scoped_lock lock{pinned_mutex};
+  std::size_t bytes = 0;
+  for (const auto& [place, size] : pinned) bytes += size;
+  return bytes;
+}
+
+void fail_copy_after(int copies) {
+  copies_before_failure = copies;
+}
+
+}  // namespace trainyard::fakes::late_device

@@ -1,0 +1,89 @@
+#include "worker/checkpoint/device_reader.hpp"
+
+#include <ATen/Functions.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace trainyard::checkpoint {
+namespace {
+
+// Conjugated and negated views are resolved: their bytes alone would say something else.
+torch::Tensor plain_bytes_of(const torch::Tensor& tensor) {
+  return tensor.resolve_conj().resolve_neg().contiguous().view({-1}).view(torch::kByte);
+}
+
+}  // namespace
+
+void DeviceReader::mark(torch::Device device) {
+  Lane& lane = lane_of(device);
+  lane.marked.record(c10::impl::VirtualGuardImpl{device.type()}.getStream(device));
+  lane.marked.block(lane.stream);
+}
+
+void DeviceReader::read(const torch::Tensor& tensor, std::span<std::byte> to) {
+  if (to.empty()) return;
+  Lane& lane = lane_of(tensor.device());
+  const c10::StreamGuard guard{lane.stream};
+  const torch::Tensor bytes = plain_bytes_of(tensor);
+  for (std::uint64_t done = 0; done < to.size();) {
+    Buffer* buffer = &lane.buffers[lane.current];
+    if (buffer->used_bytes == buffer_bytes_) {
+      turn(lane);
+      buffer = &lane.buffers[lane.current];
+    }
+    const std::uint64_t count = std::min(to.size() - done, buffer_bytes_ - buffer->used_bytes);
+    const auto length = static_cast<std::int64_t>(count);
+    buffer->bytes.narrow(0, static_cast<std::int64_t>(buffer->used_bytes), length)
+        .copy_(bytes.narrow(0, static_cast<std::int64_t>(done), length), /*non_blocking=*/true);
+    buffer->targets.push_back(to.subspan(done, count));
+    buffer->used_bytes += count;
+    done += count;
+  }
+}
+
+void DeviceReader::finish() {
+  for (auto& [index, lane] : lanes_) {
+    turn(lane);
+    turn(lane);
+  }
+}
+
+DeviceReader::Lane& DeviceReader::lane_of(torch::Device device) {
+  if (const auto found = lanes_.find(device.index()); found != lanes_.end()) return found->second;
+  const auto make_buffer = [&] {
+    const auto options = at::TensorOptions{}.dtype(torch::kByte).device(torch::kCPU).pinned_memory(true);
+    return Buffer{.bytes = at::empty({static_cast<std::int64_t>(buffer_bytes_)}, options),
+                  .targets = {},
+                  .copied = c10::Event{device.type()}};
+  };
+  Lane lane{.stream = c10::impl::VirtualGuardImpl{device.type()}.getStreamFromGlobalPool(device),
+            .marked = c10::Event{device.type()},
+            .buffers = {make_buffer(), make_buffer()}};
+  return lanes_.emplace(device.index(), std::move(lane)).first->second;
+}
+
+// Leaves the current buffer to the device, and goes on with the other one once what is in that has come.
+void DeviceReader::turn(Lane& lane) {
+  lane.buffers[lane.current].copied.record(lane.stream);
+  lane.current = 1 - lane.current;
+  empty(lane.buffers[lane.current]);
+}
+
+void DeviceReader::empty(Buffer& buffer) {
+  if (buffer.targets.empty()) return;
+  buffer.copied.synchronize();
+  const auto* from = static_cast<const std::byte*>(buffer.bytes.const_data_ptr());
+  for (const std::span<std::byte>& target : buffer.targets) {
+    // Not by torch, whose threads would take the processors from those of the step that runs beside this.
+    std::memcpy(target.data(), from, target.size());
+    from += target.size();
+  }
+  buffer.targets.clear();
+  buffer.used_bytes = 0;
+}
+
+}  // namespace trainyard::checkpoint
