@@ -31,16 +31,18 @@ def bytes_of(state):
 
 
 class TorchSave:
-    """Holds training up until the file is durable."""
+    """By rank 0, as DistributedDataParallel is checkpointed; holds training up until the file is durable."""
 
     def __init__(self, folder):
         self.folder = folder
 
     def begin(self, state, number):
-        path = self.folder / f"{number}.pt"
-        torch.save(state, path)
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())
+        if dist.get_rank() == 0:
+            path = self.folder / f"{number}.pt"
+            torch.save(state, path)
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+        dist.barrier()
 
     def is_saving(self):
         return False
