@@ -70,8 +70,21 @@ class ThreadCommunicator final : public dist::Communicator {
   [[nodiscard]] Result<std::vector<std::string>> all_gather(std::string_view text) override {
     return place_.exchange(rank_, text);
   }
+  [[nodiscard]] Result<void> spread(std::span<const dist::Part> parts) override {
+    for (const dist::Message& message : dist::messages_of(parts, spread_bytes_max)) {
+      const dist::Part& part = parts[message.part];
+      std::string text(message.bytes(), '\0');
+      dist::copy_out(part, message, std::as_writable_bytes(std::span{text}));
+      const auto heard = broadcast(text, part.root);
+      if (!heard) return tl::unexpected(heard.error());
+      if (rank_ != part.root) dist::copy_in(part, message, std::as_bytes(std::span{*heard}));
+    }
+    return {};
+  }
 
  private:
+  static constexpr std::uint64_t spread_bytes_max = std::uint64_t{1} << 20;
+
   std::int64_t rank_;
   MeetingPlace& place_;
 };

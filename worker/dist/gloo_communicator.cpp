@@ -15,7 +15,24 @@
 namespace trainyard::dist {
 namespace {
 
-using Start = std::function<c10::intrusive_ptr<c10d::Work>()>;
+using Work = c10::intrusive_ptr<c10d::Work>;
+using Start = std::function<Work()>;
+
+constexpr std::string_view spreading = "the spreading of state";
+// Large enough that what a message costs besides does not count, small enough that memory for it is found warm. The
+// group's two threads are kept at work while this one copies.
+constexpr std::uint64_t message_bytes_max = std::uint64_t{2} << 20;
+constexpr std::size_t messages_at_a_time = 4;
+
+c10d::BroadcastOptions from_root(std::int64_t root) {
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
+  return options;
+}
+
+std::span<std::byte> bytes_of(const at::Tensor& buffer, std::uint64_t count) {
+  return {static_cast<std::byte*>(buffer.mutable_data_ptr()), count};
+}
 
 at::Tensor length_tensor(std::size_t length) {
   return at::full({1}, static_cast<std::int64_t>(length), at::kLong);
@@ -62,12 +79,8 @@ class GlooCommunicator final : public Communicator {
 
   [[nodiscard]] Result<std::string> broadcast(std::string_view text, std::int64_t root) override {
     const bool is_root = rank() == root;
+    const c10d::BroadcastOptions options = from_root(root);
     std::vector<at::Tensor> length{length_tensor(is_root ? text.size() : 0)};
-    const auto options = [&] {
-      c10d::BroadcastOptions broadcast;
-      broadcast.rootRank = root;
-      return broadcast;
-    }();
     if (auto sent = run([&] { return group_->broadcast(length, options); }, "an agreement's broadcast"); !sent) {
       return tl::make_unexpected(sent.error());
     }
@@ -93,7 +106,41 @@ class GlooCommunicator final : public Communicator {
     return texts;
   }
 
+  [[nodiscard]] Result<void> spread(std::span<const Part> parts) override {
+    const std::vector<Message> messages = messages_of(parts, message_bytes_max);
+    // Each is used by every so many-th message: fresh memory would have to be cleared for each. What is given up on
+    // holds on to its own, and so may still be written to.
+    std::vector<at::Tensor> buffers;
+    for (std::size_t i = 0; i < std::min(messages_at_a_time, messages.size()); ++i)
+      buffers.push_back(at::empty({static_cast<std::int64_t>(message_bytes_max)}, at::kByte));
+    std::vector<Work> works(buffers.size());
+    for (std::size_t i = 0; i < messages.size() + buffers.size(); ++i) {
+      const std::size_t slot = i % buffers.size();
+      if (i >= buffers.size()) {
+        if (auto done = finish(works[slot], spreading); !done) return done;
+        take(parts, messages[i - buffers.size()], buffers[slot]);
+      }
+      if (i >= messages.size()) continue;
+      auto work = begin([&] { return send(parts, messages[i], buffers[slot]); }, spreading);
+      if (!work) return tl::make_unexpected(work.error());
+      works[slot] = *std::move(work);
+    }
+    return {};
+  }
+
  private:
+  Work send(std::span<const Part> parts, const Message& message, const at::Tensor& buffer) {
+    const Part& part = parts[message.part];
+    if (part.root == rank()) copy_out(part, message, bytes_of(buffer, message.bytes()));
+    std::vector<at::Tensor> bytes{buffer.narrow(0, 0, static_cast<std::int64_t>(message.bytes()))};
+    return group_->broadcast(bytes, from_root(part.root));
+  }
+
+  void take(std::span<const Part> parts, const Message& message, const at::Tensor& buffer) {
+    const Part& part = parts[message.part];
+    if (part.root != rank()) copy_in(part, message, bytes_of(buffer, message.bytes()));
+  }
+
   Result<std::vector<at::Tensor>> gather(const at::Tensor& own) {
     std::vector<std::vector<at::Tensor>> gathered(1);
     for (std::int64_t i = 0; i < world_size(); ++i) gathered.front().push_back(at::empty_like(own));
@@ -105,14 +152,22 @@ class GlooCommunicator final : public Communicator {
   }
 
   Result<void> run(const Start& start, std::string_view what) {
+    return begin(start, what).and_then([&](const Work& work) { return finish(work, what); });
+  }
+
+  Result<Work> begin(const Start& start, std::string_view what) {
     if (failure_) return tl::make_unexpected(*failure_);
-    Result<void> done;
     try {
-      launcher::RankLink& link = used_by_ == UsedBy::training_thread ? link_ : silent_link_;
-      done = wait_or_fail(start(), link, deadline_, what);
+      return start();
     } catch (const std::exception& error) {
-      done = fail(ErrorKind::unavailable, std::string{what} + " could not start: " + message_of(error));
+      failure_ = fail(ErrorKind::unavailable, std::string{what} + " could not start: " + message_of(error)).value();
+      return tl::make_unexpected(*failure_);
     }
+  }
+
+  Result<void> finish(const Work& work, std::string_view what) {
+    launcher::RankLink& link = used_by_ == UsedBy::training_thread ? link_ : silent_link_;
+    auto done = wait_or_fail(work, link, deadline_, what);
     if (!done) failure_ = done.error();
     return done;
   }

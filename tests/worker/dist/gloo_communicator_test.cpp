@@ -59,6 +59,52 @@ TEST(GlooCommunicator, GathersTextsOfUnequalLengthsInRankOrder) {
   });
 }
 
+TEST(GlooCommunicator, SpreadsTheBytesOfSeveralRootsInPartsOfAnySize) {
+  constexpr std::size_t large = std::size_t{20} << 20;  // Many messages, more than are under way at a time.
+  const std::vector<std::vector<std::size_t>> sizes{{large + 3, 0, 1}, {}, {5, large / 3}, {1, 1, 1}};
+  const std::vector<std::int64_t> roots{2, 0, 0, 1};
+  run_ranks(3, 1min, [&](Communicator& communicator, FakeRankLink& /*link*/) {
+    std::vector<std::vector<std::string>> texts;
+    std::vector<Part> parts;
+    const auto text_of = [](std::size_t part, std::size_t size) {
+      std::string text(size, '\0');
+      for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>('a' + (i * 7 + i / 1000 + part) % 26);
+      return text;
+    };
+    for (std::size_t part = 0; part < sizes.size(); ++part) {
+      auto& own = texts.emplace_back();
+      for (const std::size_t size : sizes[part])
+        own.push_back(communicator.rank() == roots[part] ? text_of(part, size) : std::string(size, '\0'));
+      auto& spans = parts.emplace_back(Part{.root = roots[part], .spans = {}}).spans;
+      for (std::string& text : own) spans.push_back(std::as_writable_bytes(std::span{text}));
+    }
+    const auto spread = communicator.spread(parts);
+    ASSERT_TRUE(spread) << spread.error().message;
+    for (std::size_t part = 0; part < sizes.size(); ++part) {
+      for (std::size_t i = 0; i < sizes[part].size(); ++i)
+        EXPECT_TRUE(texts[part][i] == text_of(part, sizes[part][i])) << "part " << part << ", span " << i;
+    }
+    EXPECT_TRUE(communicator.spread({}));
+  });
+}
+
+TEST(GlooCommunicator, SpreadsNothingMoreOnceTheGroupIsBroken) {
+  std::latch is_over{1};
+  run_ranks(2, 1min, [&](Communicator& communicator, FakeRankLink& link) {
+    if (communicator.rank() == 1) return is_over.wait();  // It is there, and takes no part.
+    link.break_group({.exit_code = 90, .reason = "PeerLost", .message = "rank 1 is lost", .culprit = 1});
+    std::string text(std::size_t{20} << 20, 'x');
+    const std::vector<Part> parts{{.root = 1, .spans = {std::as_writable_bytes(std::span{text})}}};
+    for (int call = 0; call < 2; ++call) {
+      const auto spread = communicator.spread(parts);
+      EXPECT_FALSE(spread);
+      if (spread) continue;
+      EXPECT_EQ(spread.error().kind, ErrorKind::cancelled) << spread.error().message;
+    }
+    is_over.count_down();
+  });
+}
+
 TEST(GlooCommunicator, EndsWithTheGroupAndStaysFailed) {
   std::latch is_over{1};
   run_ranks(2, 1min, [&](Communicator& communicator, FakeRankLink& link) {

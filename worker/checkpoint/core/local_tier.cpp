@@ -167,17 +167,17 @@ Result<void> LocalTier::read_for_all(std::int64_t root, const Manifest& manifest
   Result<void> read;
   if (rank() == root) read = read_state(*store_, manifest, rank(), entries);
   if (auto agreed = agree(*communicator_, read); !agreed) return agreed;
-  std::vector<std::span<std::byte>> common;
+  dist::Part common{.root = root, .spans = {}};
   std::vector<const HostEntry*> own;
   for (const HostEntry& entry : entries) {
     const bool is_saved = std::ranges::find(manifest.entries, entry.info) != manifest.entries.end();
     if (entry.info.placement != Placement::per_rank) {
-      common.push_back(entry.bytes);
+      common.spans.push_back(entry.bytes);
     } else if (is_saved) {
       own.push_back(&entry);
     }
   }
-  if (auto done = spread(*communicator_, root, common); !done) return done;
+  if (auto done = spread(*communicator_, std::span{&common, 1}); !done) return done;
   const auto ranks = std::min(communicator_->world_size(), static_cast<std::int64_t>(manifest.receipts.size()));
   for (std::int64_t other = 0; other < ranks; ++other) {
     std::string text;

@@ -7,24 +7,8 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// Larger ones are slower: their buffers are fresh memory each time, whose pages must be cleared.
-constexpr std::uint64_t message_bytes_max = std::uint64_t{2} << 20;
-
 bool is_one_ranks(const HostEntry& entry, std::int64_t rank) {
   return entry.info.placement == Placement::per_rank || (entry.info.placement == Placement::rank0 && rank == 0);
-}
-
-// Calls `visit` with the parts of `spans` that lie in bytes [begin, end) of all of them together, in order.
-template <typename Visit>
-void visit_range(std::span<const std::span<std::byte>> spans, std::uint64_t begin, std::uint64_t end,
-                 const Visit& visit) {
-  std::uint64_t at = 0;
-  for (const std::span<std::byte>& span : spans) {
-    const std::uint64_t from = std::max(begin, at);
-    const std::uint64_t to = std::min(end, at + span.size());
-    if (from < to) visit(span.subspan(from - at, to - from));
-    at += span.size();
-  }
 }
 
 }  // namespace
@@ -72,28 +56,9 @@ std::vector<HostEntry> entries_of_file(std::span<const HostEntry> entries, std::
   return found;
 }
 
-Result<void> spread(dist::Communicator& communicator, std::int64_t root, std::span<const std::span<std::byte>> spans) {
-  std::uint64_t total = 0;
-  for (const std::span<std::byte>& span : spans) total += span.size();
-  const bool is_root = communicator.rank() == root;
-  for (std::uint64_t begin = 0; begin < total; begin += message_bytes_max) {
-    const std::uint64_t end = std::min(total, begin + message_bytes_max);
-    std::string text;
-    if (is_root) {
-      text.reserve(end - begin);
-      visit_range(spans, begin, end, [&](std::span<std::byte> part) {
-        text.append(reinterpret_cast<const char*>(part.data()), part.size());
-      });
-    }
-    const auto message = communicator.broadcast(text, root);
-    if (!message) return fail(ErrorKind::cancelled, message.error().message);
-    if (is_root) continue;
-    auto left = std::as_bytes(std::span{*message});
-    visit_range(spans, begin, end, [&](std::span<std::byte> part) {
-      std::ranges::copy(left.first(part.size()), part.begin());
-      left = left.subspan(part.size());
-    });
-  }
+Result<void> spread(dist::Communicator& communicator, std::span<const dist::Part> parts) {
+  const auto spread_out = communicator.spread(parts);
+  if (!spread_out) return fail(ErrorKind::cancelled, spread_out.error().message);
   return {};
 }
 

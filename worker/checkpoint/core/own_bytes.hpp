@@ -30,8 +30,7 @@ inline constexpr std::uint64_t own_entry_bytes_max = std::uint64_t{1} << 20;
 [[nodiscard]] std::vector<HostEntry> entries_of_file(std::span<const HostEntry> entries, std::int64_t rank,
                                                      std::string& own);
 
-/// Fills `spans`, of the same sizes on every rank, with what `root` holds in them.
-[[nodiscard]] Result<void> spread(dist::Communicator& communicator, std::int64_t root,
-                                  std::span<const std::span<std::byte>> spans);
+/// Fills `parts`, of the same roots and sizes on every rank, with what their roots have in them.
+[[nodiscard]] Result<void> spread(dist::Communicator& communicator, std::span<const dist::Part> parts);
 
 }  // namespace trainyard::checkpoint

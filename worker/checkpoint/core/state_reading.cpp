@@ -227,12 +227,12 @@ Result<void> read_share(storage::Store& store, const Manifest& manifest, std::in
 
 Result<void> exchange_shares(dist::Communicator& communicator, const StateReading& reading) {
   const auto shares = shares_of(reading, communicator.world_size());
-  for (std::size_t root = 0; root < shares.size(); ++root) {
-    std::vector<std::span<std::byte>> spans;
-    for (const WantedChunk& wanted : shares[root]) spans.push_back(wanted.into);
-    if (auto spread_out = spread(communicator, static_cast<std::int64_t>(root), spans); !spread_out) return spread_out;
+  std::vector<dist::Part> parts;
+  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+    dist::Part& part = parts.emplace_back(dist::Part{.root = static_cast<std::int64_t>(rank), .spans = {}});
+    for (const WantedChunk& wanted : shares[rank]) part.spans.push_back(wanted.into);
   }
-  return {};
+  return spread(communicator, parts);
 }
 
 Result<void> read_state(storage::Store& store, const Manifest& manifest, std::int64_t rank,
