@@ -164,7 +164,9 @@ TEST_F(ProcessKubeletTest, ADeletedPodGetsSigtermAndGoesWhenItHasEnded) {
   const std::string version = api_.list(kube::pods, {})->resource_version;
   ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0"));
   // From before the deletion: the pod may have ended and gone by the time that a watch begins.
-  const auto has_failed = [](const json& pod) { return pod.is_object() && pod["status"].value("phase", "") == "Failed"; };
+  const auto has_failed = [](const json& pod) {
+    return pod.is_object() && pod["status"].value("phase", "") == "Failed";
+  };
   const json last = await(has_failed, "p-0", version);
   EXPECT_EQ(terminated(last)["exitCode"], 91);
   await_deletion();
