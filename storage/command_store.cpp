@@ -8,10 +8,11 @@
 #include <thread>
 #include <utility>
 
-#include "storage/child_program.hpp"
+#include "common/child_program.hpp"
 #include "storage/key.hpp"
 #include "storage/posix.hpp"
 #include "storage/random_share.hpp"
+#include "storage/server_words.hpp"
 
 namespace trainyard::storage {
 namespace {
@@ -25,8 +26,9 @@ Result<std::string> judge(const Result<ProgramEnd>& end, const std::string& prog
   // Why it failed is not known: it may pass.
   const bool is_not_there = end->exit_code == exit_not_found && (operation == "get" || operation == "remove");
   const ErrorKind kind = is_not_there ? ErrorKind::not_found : ErrorKind::unavailable;
-  return fail(kind, fmt::format("{} ended with exit code {}{}{}", program, end->exit_code,
-                                end->words.empty() ? "" : ": ", end->words));
+  const std::string words = server_words(end->words, {});
+  return fail(kind,
+              fmt::format("{} ended with exit code {}{}{}", program, end->exit_code, words.empty() ? "" : ": ", words));
 }
 
 }  // namespace

@@ -109,6 +109,14 @@ echo x >> "$(dirname "$0")/tries"
   EXPECT_EQ(fakes::text_of(local_.file("run/b")), "y");
 }
 
+TEST_F(CommandStoreTest, RepeatsNoSignatureOfTheProgram) {
+  tuning.tries_max = 1;
+  CommandStore store = open("#!/bin/sh\necho 'refused: ?sv=1&sig=c2VjcmV0&se=2.' >&2; exit 1\n");
+  const auto put = put_text(store, "a", "x");
+  ASSERT_FALSE(put);
+  EXPECT_THAT(put.error().message, testing::EndsWith("exit code 1: refused: ?sv=1&sig=***&se=2"));
+}
+
 TEST_F(CommandStoreTest, EndsAProgramThatHangs) {
   tuning.deadline = 100ms;
   tuning.tries_max = 2;

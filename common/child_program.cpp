@@ -1,4 +1,4 @@
-#include "storage/child_program.hpp"
+#include "common/child_program.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,21 +13,20 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "common/file_descriptor.hpp"
-#include "storage/server_words.hpp"
 
 extern char** environ;
 
-namespace trainyard::storage {
+namespace trainyard {
 namespace {
 
 using std::chrono::steady_clock;
 
 constexpr std::size_t output_bytes_max = std::size_t{64} << 20;
-constexpr std::size_t words_bytes_max = 280;  // As many as server_words() takes.
+constexpr std::size_t words_bytes_max = 280;
 
 struct Pipe {
   FileDescriptor read;
@@ -41,15 +40,16 @@ Result<Pipe> make_pipe() {
   return Pipe{FileDescriptor{ends[0]}, FileDescriptor{ends[1]}};
 }
 
-/// A child process in a process group of its own, which ends with this object.
+/// A child process, which ends with this object, and so does its process group where it has one of its own.
 class Child {
  public:
-  explicit Child(pid_t pid) : pid_(pid), descriptor_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
+  Child(pid_t pid, bool has_own_group)
+      : pid_(pid), has_own_group_(has_own_group), descriptor_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child() {
     if (is_over_) return;
-    ::kill(-pid_, SIGKILL);
+    ::kill(has_own_group_ ? -pid_ : pid_, SIGKILL);
     wait();
   }
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }
@@ -63,16 +63,39 @@ class Child {
 
  private:
   pid_t pid_;
+  bool has_own_group_;
   FileDescriptor descriptor_;
   bool is_over_ = false;
 };
 
-Result<pid_t> start(const std::vector<std::string>& arguments, const Pipe& output, const Pipe& words) {
+/// This process's NAME=VALUE with `added` in them.
+std::vector<std::string> environment_with(const std::map<std::string, std::string>& added) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    const std::string_view text{*variable};
+    if (!added.contains(std::string{text.substr(0, text.find('='))})) variables.emplace_back(text);
+  }
+  for (const auto& [name, value] : added) variables.push_back(fmt::format("{}={}", name, value));
+  return variables;
+}
+
+/// For execve(2), which changes none of them. Good for as long as `texts` are.
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+Result<pid_t> start(const std::vector<std::string>& arguments, const Pipe& output, const Pipe& words,
+                    const ProgramOptions& options) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, output.write.get(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, words.write.get(), STDERR_FILENO);
+  if (!options.is_sharing_terminal) {
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, words.write.get(), STDERR_FILENO);
+  }
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none;
@@ -81,12 +104,12 @@ Result<pid_t> start(const std::vector<std::string>& arguments, const Pipe& outpu
   sigfillset(&all);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::vector<char*> pointers;
-  for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
-  pointers.push_back(nullptr);
+  const int group = options.is_sharing_terminal ? 0 : POSIX_SPAWN_SETPGROUP;
+  posix_spawnattr_setflags(&attributes, static_cast<short>(group | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+  const std::vector<std::string> variables = environment_with(options.environment);
   pid_t pid = -1;
-  const int failed = ::posix_spawn(&pid, pointers.front(), &actions, &attributes, pointers.data(), environ);
+  const int failed = ::posix_spawn(&pid, arguments.front().c_str(), &actions, &attributes,
+                                   pointers_to(arguments).data(), pointers_to(variables).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (failed == 0) return pid;
@@ -108,16 +131,24 @@ bool take(int descriptor, std::string& into, std::size_t bytes_max, bool keeps_t
   }
 }
 
+std::string on_one_line(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  while (text.ends_with(' ')) text.pop_back();
+  return text;
+}
+
 }  // namespace
 
-Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::chrono::milliseconds deadline) {
+Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::chrono::milliseconds deadline,
+                               const ProgramOptions& options) {
   auto output = make_pipe();
   if (!output) return tl::unexpected(output.error());
   auto words = make_pipe();
   if (!words) return tl::unexpected(words.error());
-  const auto pid = start(arguments, *output, *words);
+  const auto pid = start(arguments, *output, *words, options);
   if (!pid) return fail(fmt::format("running {}", arguments.front()), pid.error());
-  Child child{*pid};
+  Child child{*pid, !options.is_sharing_terminal};
   output->write.reset();
   words->write.reset();
   if (child.descriptor() < 0)
@@ -140,8 +171,8 @@ Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::c
   end.exit_code = child.wait();
   take(output->read.get(), end.output, output_bytes_max, false);
   take(words->read.get(), end.words, words_bytes_max, true);
-  end.words = server_words(std::move(end.words), {});
+  end.words = on_one_line(std::move(end.words));
   return end;
 }
 
-}  // namespace trainyard::storage
+}  // namespace trainyard

@@ -1,0 +1,154 @@
+#include "common/child_program.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "common/file_descriptor.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+
+namespace trainyard {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+Result<ProgramEnd> run_shell(const std::string& script, std::chrono::milliseconds deadline = 60s) {
+  return run_program({"/bin/sh", "-c", script}, deadline);
+}
+
+TEST(RunProgram, GivesWhatItWroteAndHowItEnded) {
+  const auto end = run_shell("echo out; echo words >&2; exit 7");
+  ASSERT_TRUE(end) << end.error().message;
+  EXPECT_EQ(end->exit_code, 7);
+  EXPECT_EQ(end->output, "out\n");
+  EXPECT_EQ(end->words, "words");
+  EXPECT_EQ(run_shell("kill -9 $$")->exit_code, 137);
+}
+
+TEST(RunProgram, PassesArgumentsAsTheyAreAndNoInput) {
+  const auto end = run_program({"/bin/sh", "-c", "cat; printf '%s|' \"$@\"", "x", "a b", "$HOME;*", ""}, 60s);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->output, "a b|$HOME;*||");
+}
+
+TEST(RunProgram, TakesMuchOutputAndKeepsTheEndOfTheWords) {
+  const auto end = run_shell("head -c 1000000 /dev/zero; yes early 2>/dev/null | head -n 100000 >&2; echo late >&2");
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->output.size(), 1'000'000U);
+  EXPECT_THAT(end->words, testing::EndsWith("late"));
+  EXPECT_LE(end->words.size(), 300U);
+}
+
+TEST(RunProgram, EndsItWithAllThatItStartedAtTheDeadline) {
+  const fakes::TemporaryFolder folder;
+  const std::string fifo = folder.file("fifo").string();
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const FileDescriptor reader{::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+  const auto end = run_shell("(exec 3>" + fifo + "; echo x >&3; sleep 1000) & wait", 1s);
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().kind, ErrorKind::timeout);
+  EXPECT_THAT(end.error().message, HasSubstr("/bin/sh did not end within 1 seconds"));
+  // Ends only when nobody holds the other end any more.
+  ::fcntl(reader.get(), F_SETFL, 0);
+  char byte = 0;
+  while (::read(reader.get(), &byte, 1) > 0) {
+  }
+}
+
+TEST(RunProgram, KeepsTheWordsOnOneLine) {
+  const auto end = run_shell(R"(printf 'a\tb\r\nsig=c.\033[1m\n\n' >&2)");
+  ASSERT_TRUE(end) << end.error().message;
+  EXPECT_EQ(end->words, "a b  sig=c. [1m");
+}
+
+TEST(RunProgram, AddsToTheEnvironment) {
+  ::setenv("TRAINYARD_TEST_KEPT", "ours", 1);
+  ::setenv("TRAINYARD_TEST_CHANGED", "ours", 1);
+  const auto end =
+      run_program({"/bin/sh", "-c", "env | grep ^TRAINYARD_TEST_ | sort"}, 60s,
+                  {.environment = {{"TRAINYARD_TEST_CHANGED", "theirs"}, {"TRAINYARD_TEST_NEW", "a=b c"}}});
+  ASSERT_TRUE(end) << end.error().message;
+  EXPECT_EQ(end->output, "TRAINYARD_TEST_CHANGED=theirs\nTRAINYARD_TEST_KEPT=ours\nTRAINYARD_TEST_NEW=a=b c\n");
+  EXPECT_STREQ(std::getenv("TRAINYARD_TEST_CHANGED"), "ours");
+}
+
+/// Puts `file` in the place of one of this process's standard descriptors.
+class Redirection {
+ public:
+  Redirection(int standard, const std::filesystem::path& file, int flags)
+      : standard_(standard), former_(::dup(standard)) {
+    const FileDescriptor opened{::open(file.c_str(), flags | O_CREAT | O_CLOEXEC, 0600)};
+    ::dup2(opened.get(), standard_);
+  }
+  Redirection(const Redirection&) = delete;
+  Redirection& operator=(const Redirection&) = delete;
+  ~Redirection() { ::dup2(former_.get(), standard_); }
+
+ private:
+  int standard_;
+  FileDescriptor former_;
+};
+
+// The fifth field of its stat, for a program's name without blanks.
+constexpr const char* group_and_input = "cut -d ' ' -f 5 < /proc/$$/stat; cat; echo words >&2";
+
+TEST(RunProgram, SharesTheTerminalAndTheProcessGroupWhenAsked) {
+  const fakes::TemporaryFolder folder;
+  const auto errors = folder.file("errors");
+  Result<ProgramEnd> end;
+  {
+    const Redirection input{STDIN_FILENO, folder.write("input", "typed"), O_RDONLY};
+    const Redirection error{STDERR_FILENO, errors, O_WRONLY};
+    end = run_program({"/bin/sh", "-c", group_and_input}, 60s, {.is_sharing_terminal = true});
+  }
+  ASSERT_TRUE(end) << end.error().message;
+  EXPECT_EQ(end->output, std::to_string(::getpgrp()) + "\ntyped");
+  EXPECT_EQ(end->words, "");
+  EXPECT_EQ(fakes::text_of(errors), "words\n");
+}
+
+TEST(RunProgram, SharesNeitherWhenNotAsked) {
+  const fakes::TemporaryFolder folder;
+  const auto errors = folder.file("errors");
+  Result<ProgramEnd> end;
+  {
+    const Redirection input{STDIN_FILENO, folder.write("input", "typed"), O_RDONLY};
+    const Redirection error{STDERR_FILENO, errors, O_WRONLY};
+    end = run_shell(group_and_input);
+  }
+  ASSERT_TRUE(end) << end.error().message;
+  EXPECT_NE(end->output, std::to_string(::getpgrp()) + "\n");
+  EXPECT_THAT(end->output, testing::Not(HasSubstr("typed")));
+  EXPECT_EQ(end->words, "words");
+  EXPECT_EQ(fakes::text_of(errors), "");
+}
+
+TEST(RunProgram, EndsOneThatSharesTheTerminalAndNotItsOwnGroup) {
+  const auto end = run_program({"/bin/sh", "-c", "exec sleep 1000"}, 100ms, {.is_sharing_terminal = true});
+  ASSERT_FALSE(end) << "and this process is still there";
+  EXPECT_EQ(end.error().kind, ErrorKind::timeout);
+}
+
+TEST(RunProgram, DoesNotWaitForWhatItLeftRunning) {
+  const auto end = run_shell("sleep 20 & echo started");
+  ASSERT_TRUE(end) << end.error().message;
+  EXPECT_EQ(end->output, "started\n");
+}
+
+TEST(RunProgram, SaysThatThereIsNoSuchProgram) {
+  const fakes::TemporaryFolder folder;
+  for (const std::string& path : {folder.file("none").string(), folder.write("plain", "text").string()}) {
+    const auto end = run_program({path}, 60s);
+    ASSERT_FALSE(end);
+    EXPECT_EQ(end.error().kind, ErrorKind::invalid);
+    EXPECT_THAT(end.error().message, HasSubstr("running " + path));
+  }
+}
+
+}  // namespace
+}  // namespace trainyard
