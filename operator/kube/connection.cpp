@@ -67,10 +67,8 @@ bool Connection::is_reused() const {
   return client_->is_socket_open() != 0;
 }
 
-Result<httplib::Request> Connection::prepare(const HttpRequest& request) {
+httplib::Request Connection::prepare(const HttpRequest& request, const std::string& token) {
   verdict_.refusal.clear();
-  const auto token = config_.token.token();
-  if (!token) return tl::unexpected{token.error()};
   httplib::Request made;
   made.method = request.method;
   made.path = config_.path_prefix + request.target;
@@ -81,26 +79,39 @@ Result<httplib::Request> Connection::prepare(const HttpRequest& request) {
   made.set_header("Accept", "application/json");
   made.set_header("User-Agent", "trainyard");
   if (!request.content_type.empty()) made.set_header("Content-Type", request.content_type);
-  if (!token->empty()) made.set_header("Authorization", "Bearer " + *token);
+  if (!token.empty()) made.set_header("Authorization", "Bearer " + token);
   return made;
 }
 
+Result<HttpReply> Connection::with_token(const std::function<Result<HttpReply>(const std::string& token)>& send) {
+  const auto token = config_.token.token();
+  if (!token) return tl::unexpected{token.error()};
+  auto reply = send(*token);
+  if (!reply || reply->status != 401 || !config_.token.refuse(*token)) return reply;
+  const auto renewed = config_.token.token();
+  if (!renewed) return tl::unexpected{renewed.error()};
+  // The server does nothing for whom it does not know, so that a write too may be sent again.
+  return *renewed == *token ? reply : send(*renewed);
+}
+
 Result<HttpReply> Connection::exchange(const HttpRequest& request, milliseconds deadline) {
-  auto made = prepare(request);
-  if (!made) return tl::unexpected{made.error()};
+  return with_token([&](const std::string& token) { return exchange_once(prepare(request, token), deadline); });
+}
+
+Result<HttpReply> Connection::exchange_once(httplib::Request request, milliseconds deadline) {
   const auto start = steady_clock::now();
   client_->set_connection_timeout(std::min<milliseconds>(deadline, connect_deadline_max));
   client_->set_read_timeout(deadline);
   client_->set_write_timeout(deadline);
   std::string body;
   bool is_too_long = false;
-  made->content_receiver = [&](const char* bytes, std::size_t count, std::uint64_t, std::uint64_t) {
+  request.content_receiver = [&](const char* bytes, std::size_t count, std::uint64_t, std::uint64_t) {
     is_too_long = body.size() + count > body_bytes_max;
     if (is_too_long || since(start) > deadline) return false;
     body.append(bytes, count);
     return true;
   };
-  const httplib::Result result = client_->send(*made);
+  const httplib::Result result = client_->send(request);
   if (is_too_long) return fail(ErrorKind::corrupt, fmt::format("the reply is longer than {} bytes", body_bytes_max));
   if (!result) return tl::unexpected{transport_error(static_cast<int>(result.error()), deadline, since(start))};
   return to_reply(*result, std::move(body));
@@ -109,8 +120,13 @@ Result<HttpReply> Connection::exchange(const HttpRequest& request, milliseconds 
 Result<HttpReply> Connection::stream(const HttpRequest& request, milliseconds silence_max,
                                      const std::function<bool(std::string_view)>& on_bytes,
                                      const std::stop_token& stop) {
-  auto made = prepare(request);
-  if (!made) return tl::unexpected{made.error()};
+  return with_token(
+      [&](const std::string& token) { return stream_once(prepare(request, token), silence_max, on_bytes, stop); });
+}
+
+Result<HttpReply> Connection::stream_once(httplib::Request request, milliseconds silence_max,
+                                          const std::function<bool(std::string_view)>& on_bytes,
+                                          const std::stop_token& stop) {
   const Error stopped{ErrorKind::cancelled, "stopped", {}};
   client_->set_connection_timeout(connect_deadline_max);
   client_->set_read_timeout(silence_max);
@@ -119,11 +135,11 @@ Result<HttpReply> Connection::stream(const HttpRequest& request, milliseconds si
   std::string refusal;
   int status = 0;
   bool is_refused_by_caller = false;
-  made->response_handler = [&](const httplib::Response& response) {
+  request.response_handler = [&](const httplib::Response& response) {
     status = response.status;
     return !stop.stop_requested();
   };
-  made->content_receiver = [&](const char* bytes, std::size_t count, std::uint64_t, std::uint64_t) {
+  request.content_receiver = [&](const char* bytes, std::size_t count, std::uint64_t, std::uint64_t) {
     heard_at = steady_clock::now();
     if (stop.stop_requested()) return false;
     const std::string_view text{bytes, count};
@@ -135,7 +151,7 @@ Result<HttpReply> Connection::stream(const HttpRequest& request, milliseconds si
   // see it then.
   const std::stop_callback wake{stop, [&] { client_->stop(); }};
   if (stop.stop_requested()) return tl::unexpected{stopped};
-  const httplib::Result result = client_->send(*made);
+  const httplib::Result result = client_->send(request);
   if (is_refused_by_caller || stop.stop_requested()) return tl::unexpected{stopped};
   if (!result) return tl::unexpected{transport_error(static_cast<int>(result.error()), silence_max, since(heard_at))};
   return to_reply(*result, std::move(refusal));

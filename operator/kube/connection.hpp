@@ -43,7 +43,8 @@ class Connection {
 
   /// Any reply, whatever its status. ErrorKind::unavailable: no connection, a refused certificate, or it broke;
   /// timeout: no whole reply within `deadline`; unauthorized: the token cannot be read; corrupt: the body is longer
-  /// than any that an API server sends.
+  /// than any that an API server sends. What the server answers with 401 is sent once more where the token's source
+  /// then has another one; a credential plugin runs beside `deadline`, within its own.
   [[nodiscard]] Result<HttpReply> exchange(const HttpRequest& request, std::chrono::milliseconds deadline);
 
   /// As `exchange`, but the body of a 200 goes to `on_bytes` as it comes, until that returns false (cancelled), `stop`
@@ -58,7 +59,13 @@ class Connection {
 
  private:
   explicit Connection(const ClientConfig& config);
-  [[nodiscard]] Result<httplib::Request> prepare(const HttpRequest& request);
+  [[nodiscard]] httplib::Request prepare(const HttpRequest& request, const std::string& token);
+  /// What `send` gives for our token.
+  [[nodiscard]] Result<HttpReply> with_token(const std::function<Result<HttpReply>(const std::string& token)>& send);
+  [[nodiscard]] Result<HttpReply> exchange_once(httplib::Request request, std::chrono::milliseconds deadline);
+  [[nodiscard]] Result<HttpReply> stream_once(httplib::Request request, std::chrono::milliseconds silence_max,
+                                              const std::function<bool(std::string_view)>& on_bytes,
+                                              const std::stop_token& stop);
   [[nodiscard]] Error transport_error(int httplib_error, std::chrono::milliseconds limit,
                                       std::chrono::milliseconds silent_for) const;
 

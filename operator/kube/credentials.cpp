@@ -6,6 +6,9 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <utility>
+
+#include "operator/kube/exec_plugin.hpp"
 
 namespace trainyard::kube {
 
@@ -21,7 +24,20 @@ TokenSource TokenSource::of_file(std::filesystem::path file) {
   return source;
 }
 
+TokenSource TokenSource::of_plugin(std::shared_ptr<ExecPlugin> plugin) {
+  TokenSource source;
+  source.plugin_ = std::move(plugin);
+  return source;
+}
+
 Result<std::string> TokenSource::token() const {
+  if (plugin_) {
+    auto credential = plugin_->credential();
+    if (!credential) return tl::unexpected{credential.error()};
+    if (credential->token.empty())
+      return fail(ErrorKind::unauthorized, "the exec plugin gave a token at first and now gives none; log in anew");
+    return std::move(credential->token);
+  }
   if (file_.empty()) return text_;
   auto token = read_file("the bearer token", file_);
   if (!token) return fail(ErrorKind::unauthorized, token.error().message);
@@ -29,6 +45,11 @@ Result<std::string> TokenSource::token() const {
   if (token->empty())
     return fail(ErrorKind::unauthorized, fmt::format("reading the bearer token from {}: it is empty", file_.string()));
   return token;
+}
+
+bool TokenSource::refuse(std::string_view token) const {
+  if (plugin_) plugin_->refuse(token);
+  return plugin_ != nullptr;
 }
 
 Result<std::string> read_file(std::string_view what, const std::filesystem::path& file) {

@@ -2,27 +2,38 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <string_view>
 
 #include "common/result.hpp"
 
 namespace trainyard::kube {
 
-/// A bearer token: none, a fixed one, or a file that somebody else renews (the kubelet, for service accounts). Any
-/// thread may call.
+class ExecPlugin;
+
+/// A bearer token: none, a fixed one, a file that somebody else renews (the kubelet, for service accounts), or what a
+/// credential plugin gives. Copies share the plugin. Any thread may call.
 class TokenSource {
  public:
   TokenSource() = default;
   [[nodiscard]] static TokenSource of_text(std::string token);
   [[nodiscard]] static TokenSource of_file(std::filesystem::path file);
+  [[nodiscard]] static TokenSource of_plugin(std::shared_ptr<ExecPlugin> plugin);
 
   /// Empty: none. A file is read at every call, so that a renewed token is used at once: it is a kilobyte of page cache
-  /// a request. ErrorKind::unauthorized when it cannot be read or is empty.
+  /// a request. A plugin is run when what it gave has expired, which may take as long as its deadline.
+  /// ErrorKind::unauthorized when the file cannot be read or is empty, or the plugin gives no token; timeout and
+  /// unavailable when the plugin may give one later.
   [[nodiscard]] Result<std::string> token() const;
+
+  /// The server did not take `token`. Whether token() may now give another: only a plugin is asked anew for that.
+  [[nodiscard]] bool refuse(std::string_view token) const;
 
  private:
   std::string text_;
   std::filesystem::path file_;
+  std::shared_ptr<ExecPlugin> plugin_;
 };
 
 /// Where an API server is, how it proves who it is, and how we prove who we are.

@@ -5,9 +5,14 @@
 
 #include <array>
 #include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "common/base64.hpp"
+#include "operator/kube/exec_plugin.hpp"
+#include "operator/resource/yaml.hpp"
 
 namespace trainyard::kube {
 namespace {
@@ -53,11 +58,45 @@ Result<void> refuse_unsupported(const YAML::Node& cluster, const YAML::Node& use
   for (const char* field : {"proxy-url", "tls-server-name"}) {
     if (cluster[field]) return fail(ErrorKind::invalid, fmt::format("the cluster's {} is not supported", field));
   }
-  for (const char* field : {"exec", "auth-provider", "username", "password", "as", "as-uid", "as-groups"}) {
+  for (const char* field : {"auth-provider", "username", "password", "as", "as-uid", "as-groups"}) {
     if (user[field]) {
-      return fail(ErrorKind::invalid,
-                  fmt::format("the user's {} is not supported; a client certificate, token or tokenFile is", field));
+      return fail(
+          ErrorKind::invalid,
+          fmt::format("the user's {} is not supported; a client certificate, token, tokenFile or exec is", field));
     }
+  }
+  return {};
+}
+
+/// What `cluster` has for the plugins of its users alone; null: nothing.
+Result<nlohmann::json> plugin_settings(const YAML::Node& cluster) {
+  const YAML::Node extensions = cluster["extensions"];
+  if (extensions && extensions.IsSequence()) {
+    for (const YAML::Node& candidate : extensions) {
+      if (candidate.IsMap() && text_of(candidate, "name") == "client.authentication.k8s.io/exec")
+        return candidate["extension"] ? resource::json_of(candidate["extension"]) : nlohmann::json{};
+    }
+  }
+  return nlohmann::json{};
+}
+
+/// Runs the user's plugin once, to see whether it gives a token, a client certificate or both.
+Result<void> ask_plugin(ClientConfig& config, const YAML::Node& user, const YAML::Node& cluster,
+                        const fs::path& folder) {
+  auto entry = resource::json_of(user["exec"]).and_then([&](const nlohmann::json& exec) {
+    return parse_exec_entry(exec, folder);
+  });
+  if (!entry) return tl::unexpected{entry.error()};
+  auto settings = plugin_settings(cluster);
+  if (!settings) return fail("the cluster's extensions", settings.error());
+  ExecCluster told{.server = text_of(cluster, "server"), .ca_pem = config.ca_pem, .config = *std::move(settings)};
+  const auto plugin = std::make_shared<ExecPlugin>(*std::move(entry), std::move(told));
+  auto credential = plugin->credential();
+  if (!credential) return tl::unexpected{credential.error()};
+  if (!credential->token.empty()) config.token = TokenSource::of_plugin(plugin);
+  if (config.certificate_pem.empty()) {
+    config.certificate_pem = std::move(credential->certificate_pem);
+    config.key_pem = std::move(credential->key_pem);
   }
   return {};
 }
@@ -93,11 +132,14 @@ Result<ClientConfig> read_entries(const YAML::Node& root, std::string context_na
   if (config.certificate_pem.empty() != config.key_pem.empty()) {
     return fail(ErrorKind::invalid, "client-certificate and client-key are given only together");
   }
-  // As kubectl does: the file, which may be renewed, before the text.
+  // As kubectl does: the file, which may be renewed, before the text, and that before the plugin.
+  const std::string token = text_of(*user, "token");
   if (const std::string file = text_of(*user, "tokenFile"); !file.empty()) {
     config.token = TokenSource::of_file(folder / file);
-  } else {
-    config.token = TokenSource::of_text(text_of(*user, "token"));
+  } else if (!token.empty()) {
+    config.token = TokenSource::of_text(token);
+  } else if (const YAML::Node exec = (*user)["exec"]; exec && !exec.IsNull()) {
+    if (auto asked = ask_plugin(config, *user, *cluster, folder); !asked) return tl::unexpected{asked.error()};
   }
   return config;
 }

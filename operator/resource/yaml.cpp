@@ -203,22 +203,34 @@ tl::unexpected<Error> refused(YAML::Mark mark, std::string_view sentence) {
               fmt::format("YAML, line {}, column {}: {}", mark.line + 1, mark.column + 1, sentence));
 }
 
+/// What `read` gives, or the error that it throws.
+template <typename Read>
+auto without_exceptions(const Read& read) -> Result<decltype(read())> {
+  try {
+    return read();
+  } catch (const Refused& error) {
+    return refused(error.mark, error.sentence);
+  } catch (const YAML::Exception& error) {
+    return refused(error.mark, error.msg);
+  }
+}
+
 }  // namespace
 
 Result<std::vector<json>> parse_yaml(std::string_view text) {
   if (const YAML::Mark wrong = first_wrong_byte(text); !wrong.is_null()) return refused(wrong, "this is no UTF-8 text");
-  try {
+  return without_exceptions([&] {
     std::vector<json> documents;
     for (const YAML::Node& node : YAML::LoadAll(std::string{text})) {
       json document = Converter{}.convert(node);
       if (!document.is_null()) documents.push_back(std::move(document));
     }
     return documents;
-  } catch (const Refused& error) {
-    return refused(error.mark, error.sentence);
-  } catch (const YAML::Exception& error) {
-    return refused(error.mark, error.msg);
-  }
+  });
+}
+
+Result<json> json_of(const YAML::Node& node) {
+  return without_exceptions([&] { return Converter{}.convert(node); });
 }
 
 }  // namespace trainyard::resource

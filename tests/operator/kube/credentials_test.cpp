@@ -31,6 +31,12 @@ TEST(TokenSource, IsEmptyWithoutAToken) {
   EXPECT_EQ(TokenSource{}.token(), "");
 }
 
+TEST(TokenSource, HasNoOtherTokenForARefusedOneUnlessAPluginGivesIt) {
+  EXPECT_FALSE(TokenSource{}.refuse(""));
+  EXPECT_FALSE(TokenSource::of_text("t").refuse("t"));
+  EXPECT_FALSE(TokenSource::of_file("token").refuse("t"));
+}
+
 TEST(SetServer, TakesHostPortAndPrefixApart) {
   struct Row {
     const char* url;

@@ -7,8 +7,12 @@
 
 #include <atomic>
 
+#include "common/base64.hpp"
+#include "operator/kube/exec_plugin.hpp"
+#include "operator/kube/kubeconfig.hpp"
 #include "tests/fakes/scripted_api_server.hpp"
 #include "tests/fakes/temporary_folder.hpp"
+#include "tests/operator/kube/plugin_program.hpp"
 
 namespace trainyard::kube {
 namespace {
@@ -238,6 +242,131 @@ TEST(HttpApi, UsesARenewedTokenForTheNextCall) {
   const auto got = (*api)->get(pods, "a", "b");
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().kind, ErrorKind::unauthorized);
+}
+
+/// An API for whoever `program` says, and a server that knows the bearer of `known_token` alone.
+class HttpApiWithPluginTest : public testing::Test {
+ protected:
+  std::unique_ptr<HttpApi> api_with(const PluginProgram& program) {
+    ClientConfig config = server_.config();
+    config.token = TokenSource::of_plugin(std::make_shared<ExecPlugin>(program.entry(), ExecCluster{}));
+    auto api = HttpApi::make(std::move(config));
+    EXPECT_TRUE(api) << api.error().message;
+    return *std::move(api);
+  }
+  /// The tokens that came, in their order.
+  [[nodiscard]] std::vector<std::string> seen_tokens() const {
+    std::vector<std::string> tokens;
+    for (const auto& request : server_.seen()) tokens.push_back(request.authorization);
+    return tokens;
+  }
+
+  std::string known_token_ = "token-1";
+  ScriptedApiServer server_{[this](const httplib::Request& request, httplib::Response& response) {
+    if (request.get_header_value("Authorization") != "Bearer " + known_token_)
+      return answer_status(response, 401, "Unauthorized", "Unauthorized");
+    answer_json(response, R"({"metadata":{"name":"b"}})");
+  }};
+};
+
+TEST_F(HttpApiWithPluginTest, ShowsItsToken) {
+  const PluginProgram program{"token token-$n"};
+  const auto api = api_with(program);
+  EXPECT_TRUE(api->get(pods, "a", "b"));
+  EXPECT_TRUE(api->get(pods, "a", "b"));
+  EXPECT_EQ(seen_tokens(), (std::vector<std::string>{"Bearer token-1", "Bearer token-1"}));
+}
+
+TEST_F(HttpApiWithPluginTest, AsksItAgainWhenTheServerRefusesTheToken) {
+  const PluginProgram program{"token token-$n"};
+  const auto api = api_with(program);
+  EXPECT_TRUE(api->get(pods, "a", "b"));
+  known_token_ = "token-2";
+  const auto created = api->create(pods, "a", {{"metadata", {{"name", "b"}}}});
+  EXPECT_TRUE(created) << created.error().message;
+  const auto seen = server_.seen();
+  ASSERT_EQ(seen.size(), 3U);
+  EXPECT_EQ(seen[1].authorization, "Bearer token-1");
+  EXPECT_EQ(seen[2].authorization, "Bearer token-2");
+  EXPECT_EQ(seen[2].method, "POST");
+  EXPECT_EQ(seen[2].body, seen[1].body);
+}
+
+TEST_F(HttpApiWithPluginTest, AsksItAgainForAStream) {
+  known_token_ = "token-2";
+  const PluginProgram program{"token token-$n"};
+  std::string log;
+  std::stop_source stop;
+  const auto ended = api_with(program)->stream_log(
+      "a", "p", {}, [&](std::string_view bytes) { log += bytes; }, stop.get_token());
+  EXPECT_TRUE(ended) << ended.error().message;
+  EXPECT_EQ(log, R"({"metadata":{"name":"b"}})");
+  EXPECT_EQ(program.run_count(), 2);
+}
+
+TEST_F(HttpApiWithPluginTest, AsksItAgainNoMoreThanOnceForARequest) {
+  known_token_ = "another";
+  const PluginProgram program{"token token-$n"};
+  const auto got = api_with(program)->get(pods, "a", "b");
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().kind, ErrorKind::unauthorized);
+  EXPECT_EQ(seen_tokens(), (std::vector<std::string>{"Bearer token-1", "Bearer token-2"}));
+}
+
+TEST_F(HttpApiWithPluginTest, DoesNotShowAgainATokenThatWasRefused) {
+  known_token_ = "another";
+  const PluginProgram program{"token same"};
+  const auto got = api_with(program)->get(pods, "a", "b");
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().kind, ErrorKind::unauthorized);
+  EXPECT_EQ(got.error().message, "get pods a/b: Unauthorized (HTTP 401 Unauthorized)");
+  EXPECT_EQ(seen_tokens(), std::vector<std::string>{"Bearer same"});
+  EXPECT_EQ(program.run_count(), 2);
+}
+
+TEST_F(HttpApiWithPluginTest, SaysThatItGaveNoOtherToken) {
+  known_token_ = "token-2";
+  const PluginProgram program{"[ $n -eq 1 ] || { echo 'log in first' >&2; exit 1; }; token token-$n"};
+  const auto got = api_with(program)->get(pods, "a", "b");
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().kind, ErrorKind::unauthorized);
+  EXPECT_NE(got.error().message.find("get pods a/b: the exec plugin"), std::string::npos) << got.error().message;
+  EXPECT_NE(got.error().message.find("log in first"), std::string::npos) << got.error().message;
+  EXPECT_EQ(got.error().message.find("token-1"), std::string::npos) << got.error().message;
+}
+
+TEST(HttpApi, ShowsTheCertificateThatAPluginGave) {
+  ScriptedApiServer server{[](const auto&, auto& response) { answer_json(response, "{}"); },
+                           {.is_asking_for_client_certificate = true}};
+  const fakes::Certificate own = server.authority().issue("alice");
+  const json status{{"clientCertificateData", own.certificate_pem}, {"clientKeyData", own.key_pem}};
+  const PluginProgram program{"cat reply"};
+  program.folder().write(
+      "reply",
+      json{{"apiVersion", "client.authentication.k8s.io/v1"}, {"kind", "ExecCredential"}, {"status", status}}.dump());
+  const json kubeconfig{{"current-context", "c"},
+                        {"contexts", {{{"name", "c"}, {"context", {{"cluster", "c"}, {"user", "u"}}}}}},
+                        {"clusters",
+                         {{{"name", "c"},
+                           {"cluster",
+                            {{"server", "https://127.0.0.1:" + std::to_string(server.port())},
+                             {"certificate-authority-data", encode_base64(server.authority().pem())}}}}}},
+                        {"users",
+                         {{{"name", "u"},
+                           {"user",
+                            {{"exec",
+                              {{"apiVersion", "client.authentication.k8s.io/v1"},
+                               {"interactiveMode", "Never"},
+                               {"command", "./plugin"}}}}}}}}};
+  auto config = load_kubeconfig(program.folder().write("config", kubeconfig.dump()));
+  ASSERT_TRUE(config) << config.error().message;
+  const auto api = HttpApi::make(*std::move(config));
+  ASSERT_TRUE(api) << api.error().message;
+  const auto got = (*api)->get(pods, "a", "b");
+  EXPECT_TRUE(got) << got.error().message;
+  ASSERT_EQ(server.seen().size(), 1U);
+  EXPECT_EQ(server.seen()[0].client_name, "alice");
+  EXPECT_EQ(server.seen()[0].authorization, "");
 }
 
 TEST(HttpApi, StreamsALogToItsEnd) {

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/fakes/temporary_folder.hpp"
+#include "tests/operator/kube/plugin_program.hpp"
 
 namespace trainyard::kube {
 namespace {
@@ -68,7 +71,10 @@ TEST(LoadKubeconfig, SaysWhatItDoesNotTake) {
        {Row{"insecure-skip-tls-verify: true", "token: t", "the server's certificate is always verified"},
         Row{"tls-server-name: x", "token: t", "tls-server-name is not supported"},
         Row{"proxy-url: x", "token: t", "proxy-url is not supported"},
-        Row{"x: y", "exec: {command: aws}", "exec is not supported"},
+        Row{"x: y", "exec: aws", "the user's exec: must be an object"},
+        Row{"x: y", "exec: {command: aws}", "the user's exec.apiVersion: must be given"},
+        Row{"x: y", "exec: {command: aws, command: gke}", "command is given twice"},
+        Row{"x: y", "auth-provider: {name: gcp}, exec: {command: aws}", "auth-provider is not supported"},
         Row{"x: y", "username: a, password: b", "username is not supported"},
         Row{"x: y", "client-certificate-data: Y2E=", "are given only together"},
         Row{"certificate-authority-data: '?'", "token: t", "certificate-authority-data: it is not base64"},
@@ -80,6 +86,83 @@ TEST(LoadKubeconfig, SaysWhatItDoesNotTake) {
         << config.error().message;
   }
   EXPECT_TRUE(load(folder, "insecure-skip-tls-verify: false", "token: t"));
+}
+
+constexpr const char* exec_v1beta1 = "apiVersion: client.authentication.k8s.io/v1beta1, interactiveMode: Never";
+
+TEST(LoadKubeconfig, RunsThePluginBesideIt) {
+  const PluginProgram program{
+      R"(echo "$1" > argument; echo "$KUBERNETES_EXEC_INFO" > info; token "$T-$n" | sed 's|/v1"|/v1beta1"|')"};
+  const auto config = load(program.folder(),
+                           "certificate-authority-data: Y2E=, extensions: [{name: other, extension: {a: 1}}, "
+                           "{name: client.authentication.k8s.io/exec, extension: {audience: '5', count: 5}}]",
+                           fmt::format("exec: {{{}, command: ./plugin, args: ['5'], env: [{{name: T, value: given}}], "
+                                       "provideClusterInfo: true}}",
+                                       exec_v1beta1));
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->token.token(), "given-1") << "the run that tells what it gives is the first one's";
+  EXPECT_EQ(config->certificate_pem, "");
+  EXPECT_EQ(program.text("argument"), "5\n");
+  EXPECT_EQ(nlohmann::json::parse(program.text("info")),
+            nlohmann::json::parse(
+                R"({"apiVersion": "client.authentication.k8s.io/v1beta1", "kind": "ExecCredential",
+                    "spec": {"interactive": false,
+                             "cluster": {"server": "https://10.0.0.1:6443", "certificate-authority-data": "Y2E=",
+                                         "config": {"audience": "5", "count": 5}}}})"));
+}
+
+constexpr const char* exec_v1 =
+    "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, "
+    "command: ./plugin}";
+
+TEST(LoadKubeconfig, TakesAPluginsCertificateOnce) {
+  const PluginProgram program{R"(give '"clientCertificateData": "cert\nchain", "clientKeyData": "key"')"};
+  const auto config = load(program.folder(), "", exec_v1);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->certificate_pem, "cert\nchain");
+  EXPECT_EQ(config->key_pem, "key");
+  EXPECT_EQ(config->token.token(), "");
+  EXPECT_EQ(program.run_count(), 1);
+}
+
+TEST(LoadKubeconfig, TakesWhatTheUserHasBeforeWhatAPluginGives) {
+  const PluginProgram program{R"(give '"token": "t", "clientCertificateData": "cert", "clientKeyData": "key"')"};
+  const std::string exec = std::string{", "} + exec_v1;
+  program.folder().write("token", "from file");
+  EXPECT_EQ(load(program.folder(), "", "token: own" + exec)->token.token(), "own");
+  EXPECT_EQ(load(program.folder(), "", "tokenFile: token" + exec)->token.token(), "from file");
+  EXPECT_EQ(program.run_count(), 0);
+  const auto config = load(program.folder(), "", "client-certificate-data: Y2VydDI=, client-key-data: a2V5Mg==" + exec);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->certificate_pem, "cert2");
+  EXPECT_EQ(config->key_pem, "key2");
+  EXPECT_EQ(config->token.token(), "t");
+}
+
+TEST(LoadKubeconfig, PassesOverAnExecThatIsNull) {
+  const fakes::TemporaryFolder folder;
+  EXPECT_EQ(load(folder, "", "exec: null")->token.token(), "");
+}
+
+TEST(LoadKubeconfig, SaysWhyThePluginGaveNothing) {
+  const PluginProgram program{"echo 'log in first' >&2; exit 1"};
+  const auto config = load(program.folder(), "", exec_v1);
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().kind, ErrorKind::unauthorized);
+  EXPECT_NE(config.error().message.find("the kubeconfig " + program.folder().path()), std::string::npos)
+      << config.error().message;
+  EXPECT_NE(config.error().message.find("plugin\": it ended with exit code 1: log in first;"), std::string::npos)
+      << config.error().message;
+}
+
+TEST(LoadKubeconfig, NamesAPluginSettingThatIsNoJson) {
+  const PluginProgram program{"token t"};
+  const auto config = load(program.folder(),
+                           "extensions: [{name: client.authentication.k8s.io/exec, extension: {a: 1, a: 2}}]", exec_v1);
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().kind, ErrorKind::invalid);
+  EXPECT_NE(config.error().message.find("the cluster's extensions: YAML, line"), std::string::npos)
+      << config.error().message;
 }
 
 TEST(LoadKubeconfig, NamesTheEntryThatIsMissing) {

@@ -1,6 +1,7 @@
 #include "operator/resource/yaml.hpp"
 
 #include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
 
 #include <string>
 
@@ -94,6 +95,17 @@ TEST(ParseYaml, TakesEveryCharacterAndAHundredLevels) {
   EXPECT_EQ(parse_yaml("a: x\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80\n")->at(0).at("a"),
             "x\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80");
   EXPECT_TRUE(parse_yaml(std::string(100, '[') + std::string(100, ']')));
+}
+
+TEST(JsonOf, TypesOneValueOfADocumentAsTheWholeIsTyped) {
+  const YAML::Node document = YAML::Load("x: &x {k: 010}\nuser: {args: ['5', 5, yes, \"no\"], same: *x}\n");
+  EXPECT_EQ(json_of(document["user"]), json::parse(R"({"args": ["5", 5, true, "no"], "same": {"k": 8}})"));
+}
+
+TEST(JsonOf, SaysWhereItIsWrong) {
+  const auto value = json_of(YAML::Load("user:\n  a: 1\n  a: 2\n")["user"]);
+  ASSERT_FALSE(value);
+  EXPECT_EQ(value.error().message, "YAML, line 3, column 3: a is given twice");
 }
 
 TEST(ParseYaml, RefusesAliasesThatGrowWithoutBound) {

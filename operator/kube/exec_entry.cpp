@@ -1,0 +1,65 @@
+#include "operator/kube/exec_entry.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "operator/resource/field_reader.hpp"
+
+namespace trainyard::kube {
+namespace {
+
+constexpr std::string_view exec_v1 = "client.authentication.k8s.io/v1";
+constexpr resource::EnumNames<std::string_view, 2> api_versions{
+    {{exec_v1, exec_v1}, {"client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1beta1"}}};
+constexpr resource::EnumNames<InteractiveMode, 3> interactive_modes{{{"Never", InteractiveMode::never},
+                                                                     {"IfAvailable", InteractiveMode::if_available},
+                                                                     {"Always", InteractiveMode::always}}};
+
+void read_environment(resource::FieldReader& reader, std::map<std::string, std::string>& environment) {
+  reader.read_list("env", [&](resource::FieldReader& variable) {
+    std::string name;
+    variable.require("name");
+    variable.read("name", name);
+    if (name.find('=') != std::string::npos) variable.report("name", "must be without =");
+    variable.read("value", environment[name]);
+  });
+}
+
+/// Hints are written for a terminal: with line ends, and often with a URL.
+std::string on_one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const bool is_gap = static_cast<unsigned char>(c) <= 0x20 || c == 0x7f;
+    if (!is_gap) line += c;
+    if (is_gap && !line.empty() && line.back() != ' ') line += ' ';
+  }
+  while (line.ends_with(' ') || line.ends_with('.')) line.pop_back();
+  return line;
+}
+
+}  // namespace
+
+Result<ExecEntry> parse_exec_entry(const nlohmann::json& exec, const std::filesystem::path& folder) {
+  std::optional<Error> problem;
+  resource::FieldReader reader{exec, "the user's exec", problem};
+  ExecEntry entry;
+  reader.require("apiVersion");
+  reader.read("apiVersion", entry.api_version, api_versions);
+  reader.require("command");
+  reader.read("command", entry.command);
+  reader.read("args", entry.arguments);
+  read_environment(reader, entry.environment);
+  reader.read("installHint", entry.install_hint);
+  entry.install_hint = on_one_line(entry.install_hint);
+  // As kubectl does: v1beta1 is older than the field.
+  if (entry.api_version == exec_v1 && reader.find("interactiveMode") == nullptr)
+    reader.report("interactiveMode", "must be given with apiVersion v1: Never, IfAvailable or Always");
+  reader.read("interactiveMode", entry.interactive_mode, interactive_modes);
+  reader.read("provideClusterInfo", entry.is_cluster_wanted);
+  if (problem) return tl::unexpected{*problem};
+  if (entry.command.find('/') != std::string::npos) entry.command = (folder / entry.command).string();
+  return entry;
+}
+
+}  // namespace trainyard::kube
