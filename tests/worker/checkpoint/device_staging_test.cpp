@@ -112,6 +112,7 @@ TEST(DeviceStaging, SaysThatTheDeviceFailedAndGoesOnWithTheNext) {
 
 TEST(DeviceReader, CopiesTensorsOfAnySizeAndLayoutThroughTwoSmallBuffers) {
   constexpr std::uint64_t buffer_bytes = 1000;
+  late_device::wait_for_all();
   const std::size_t pinned_before = late_device::pinned_bytes();
   DeviceReader reader{buffer_bytes};
   const std::vector<at::Tensor> wanted{

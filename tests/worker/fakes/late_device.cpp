@@ -278,6 +278,10 @@ void wait() {
   stream_of(current_stream).queue_flag()->wait();
 }
 
+void wait_for_all() {
+  for (StreamThread& stream : streams()) stream.queue_flag()->wait();
+}
+
 int copies() {
   return copies_queued;
 }

@@ -17,6 +17,8 @@ void queue(std::function<void()> work);
 void queue_fill(const torch::Tensor& tensor, double value);
 /// Until all that is queued there is done.
 void wait();
+/// Until all streams have done what is queued on them, and so hold on to no memory for it.
+void wait_for_all();
 
 /// How many copies were ever queued.
 [[nodiscard]] int copies();
