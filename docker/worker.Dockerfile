@@ -9,6 +9,8 @@ ARG STAGE=source
 
 FROM ${BASE} AS source
 ARG VARIANT=cpu
+# The certificates to believe for Python's packages, where they are not the usual ones.
+ARG PIP_CERT
 COPY . /src
 WORKDIR /src
 RUN if [ "$VARIANT" = cuda ]; then scripts/setup test; else scripts/setup clouds; fi \
