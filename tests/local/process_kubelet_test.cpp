@@ -15,7 +15,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using fakes::text_of;
-using testing::HasSubstr;
 
 class ProcessKubeletTest : public testing::Test {
  protected:
@@ -81,7 +80,7 @@ TEST_F(ProcessKubeletTest, RunsAPodToItsEndAndWritesEachPhase) {
   EXPECT_EQ(running["spec"]["nodeName"], "local");
   EXPECT_EQ(running["status"]["podIP"], "127.0.0.1");
   EXPECT_EQ(running["status"]["containerStatuses"][0]["ready"], true);
-  std::ofstream{folder_.file("go")};
+  folder_.write("go", "");
   const json ended = await_phase("Failed");
   EXPECT_EQ(terminated(ended)["exitCode"], 7);
   EXPECT_EQ(terminated(ended)["reason"], "Error");
@@ -240,7 +239,7 @@ TEST_F(ProcessKubeletTest, GpusAreGivenOutUntilThereAreNone) {
   const json condition = await(has_condition, "second")["status"]["conditions"][0];
   EXPECT_EQ(condition["reason"], "Unschedulable");
   EXPECT_EQ(condition["message"], "0/1 nodes are available: 1 Insufficient nvidia.com/gpu (2 wanted, 1 free)");
-  std::ofstream{folder_.file("go")};
+  folder_.write("go", "");
   await_phase("Succeeded", "first");
   await_phase("Succeeded", "second");
   EXPECT_EQ(text_of(folder_.file("logs") / "first.log"), "0,1\n");
