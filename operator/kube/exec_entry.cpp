@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "operator/kube/one_line.hpp"
 #include "operator/resource/field_reader.hpp"
 
 namespace trainyard::kube {
@@ -26,18 +27,6 @@ void read_environment(resource::FieldReader& reader, std::map<std::string, std::
   });
 }
 
-/// Hints are written for a terminal: with line ends, and often with a URL.
-std::string on_one_line(std::string_view text) {
-  std::string line;
-  for (const char c : text) {
-    const bool is_gap = static_cast<unsigned char>(c) <= 0x20 || c == 0x7f;
-    if (!is_gap) line += c;
-    if (is_gap && !line.empty() && line.back() != ' ') line += ' ';
-  }
-  while (line.ends_with(' ') || line.ends_with('.')) line.pop_back();
-  return line;
-}
-
 }  // namespace
 
 Result<ExecEntry> parse_exec_entry(const nlohmann::json& exec, const std::filesystem::path& folder) {
@@ -51,7 +40,7 @@ Result<ExecEntry> parse_exec_entry(const nlohmann::json& exec, const std::filesy
   reader.read("args", entry.arguments);
   read_environment(reader, entry.environment);
   reader.read("installHint", entry.install_hint);
-  entry.install_hint = on_one_line(entry.install_hint);
+  entry.install_hint = on_one_line(entry.install_hint);  // Hints are written for a terminal, with line ends.
   // As kubectl does: v1beta1 is older than the field.
   if (entry.api_version == exec_v1 && reader.find("interactiveMode") == nullptr)
     reader.report("interactiveMode", "must be given with apiVersion v1: Never, IfAvailable or Always");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/child_program.hpp"
+#include "operator/kube/one_line.hpp"
 
 namespace trainyard::kube {
 namespace {
@@ -20,18 +21,8 @@ bool is_program(const fs::path& path) {
   return fs::is_regular_file(path, unused) && ::access(path.c_str(), X_OK) == 0;
 }
 
-/// A program's last words, fit for a sentence of ours. Long ones are left out: some programs repeat what they were
-/// given, and no token is as short as a word.
-std::string without_secrets(const std::string& words) {
-  constexpr std::size_t word_bytes_max = 100;
-  std::istringstream text{words};
-  std::string sentence;
-  for (std::string word; text >> word;) {
-    sentence += fmt::format("{}{}", sentence.empty() ? "" : " ", word.size() > word_bytes_max ? "..." : word);
-  }
-  while (sentence.ends_with('.')) sentence.pop_back();
-  return sentence;
-}
+// Some programs repeat what they were given, and no token is as short as a word.
+constexpr std::size_t word_bytes_max = 100;
 
 Error not_found(const ExecEntry& entry) {
   const bool is_path = entry.command.find('/') != std::string::npos;
@@ -49,7 +40,7 @@ Error could_not_run(Error error) {
 }
 
 Error failed(const ProgramEnd& end) {
-  const std::string words = without_secrets(end.words);
+  const std::string words = on_one_line(end.words, word_bytes_max);
   return {ErrorKind::unauthorized,
           fmt::format("it ended with exit code {}{}{}; log in anew, or run it by hand", end.exit_code,
                       words.empty() ? "" : ": ", words),

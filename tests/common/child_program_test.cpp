@@ -86,38 +86,41 @@ TEST(RunProgram, AddsToTheEnvironment) {
   EXPECT_STREQ(std::getenv("TRAINYARD_TEST_CHANGED"), "ours");
 }
 
-// The fifth field of its stat, for a program's name without blanks.
-constexpr const char* group_and_input = "cut -d ' ' -f 5 < /proc/$$/stat; cat; echo words >&2";
-
-TEST(RunProgram, SharesTheTerminalAndTheProcessGroupWhenAsked) {
-  const fakes::TemporaryFolder folder;
-  const auto errors = folder.file("errors");
+struct Seen {
   Result<ProgramEnd> end;
+  std::string errors;  // What came to this process's standard error.
+};
+
+// A program that prints its process group and its input, and says a word, where this process's input is a text.
+Seen run_beside_input(bool is_sharing_terminal) {
+  // The fifth field of its stat, for a program's name without blanks.
+  const std::string script = "cut -d ' ' -f 5 < /proc/$$/stat; cat; echo words >&2";
+  const fakes::TemporaryFolder folder;
+  Seen seen;
   {
     const fakes::Redirection input{STDIN_FILENO, folder.write("input", "typed"), O_RDONLY};
-    const fakes::Redirection error{STDERR_FILENO, errors, O_WRONLY};
-    end = run_program({"/bin/sh", "-c", group_and_input}, 60s, {.is_sharing_terminal = true});
+    const fakes::Redirection error{STDERR_FILENO, folder.file("errors"), O_WRONLY};
+    seen.end = run_program({"/bin/sh", "-c", script}, 60s, {.is_sharing_terminal = is_sharing_terminal});
   }
-  ASSERT_TRUE(end) << end.error().message;
-  EXPECT_EQ(end->output, std::to_string(::getpgrp()) + "\ntyped");
-  EXPECT_EQ(end->words, "");
-  EXPECT_EQ(fakes::text_of(errors), "words\n");
+  seen.errors = fakes::text_of(folder.file("errors"));
+  return seen;
+}
+
+TEST(RunProgram, SharesTheTerminalAndTheProcessGroupWhenAsked) {
+  const Seen seen = run_beside_input(true);
+  ASSERT_TRUE(seen.end) << seen.end.error().message;
+  EXPECT_EQ(seen.end->output, std::to_string(::getpgrp()) + "\ntyped");
+  EXPECT_EQ(seen.end->words, "");
+  EXPECT_EQ(seen.errors, "words\n");
 }
 
 TEST(RunProgram, SharesNeitherWhenNotAsked) {
-  const fakes::TemporaryFolder folder;
-  const auto errors = folder.file("errors");
-  Result<ProgramEnd> end;
-  {
-    const fakes::Redirection input{STDIN_FILENO, folder.write("input", "typed"), O_RDONLY};
-    const fakes::Redirection error{STDERR_FILENO, errors, O_WRONLY};
-    end = run_shell(group_and_input);
-  }
-  ASSERT_TRUE(end) << end.error().message;
-  EXPECT_NE(end->output, std::to_string(::getpgrp()) + "\n");
-  EXPECT_THAT(end->output, testing::Not(HasSubstr("typed")));
-  EXPECT_EQ(end->words, "words");
-  EXPECT_EQ(fakes::text_of(errors), "");
+  const Seen seen = run_beside_input(false);
+  ASSERT_TRUE(seen.end) << seen.end.error().message;
+  EXPECT_NE(seen.end->output, std::to_string(::getpgrp()) + "\n");
+  EXPECT_THAT(seen.end->output, testing::Not(HasSubstr("typed")));
+  EXPECT_EQ(seen.end->words, "words");
+  EXPECT_EQ(seen.errors, "");
 }
 
 TEST(RunProgram, EndsOneThatSharesTheTerminalAndNotItsOwnGroup) {

@@ -78,7 +78,8 @@ class Checkpointer {
   /// outcome only. Needs restore() before, and that the outcome of the save before was taken. A state that is not sound
   /// on some rank is left out, unless it is complete, and so is one whose steady entries were changed in place while
   /// they were copied. A second save of the same step records `values` and `is_complete` only. Keeps host memory of the
-  /// size of this rank's share of the state; the node's keeper of copies, of all of it.
+  /// size of this rank's share of the state; the node's keeper of copies, of all of it; 16 MiB more, pinned, for what
+  /// is on a device.
   virtual void begin_save(const State& state, std::int64_t step, const SaveOptions& options) = 0;
   /// Returns once all of the state of the save that was begun last is copied: it may change now. Not collective.
   virtual void finish_copy() = 0;

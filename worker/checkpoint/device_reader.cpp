@@ -19,9 +19,9 @@ torch::Tensor plain_bytes_of(const torch::Tensor& tensor) {
 }  // namespace
 
 void DeviceReader::mark(torch::Device device) {
-  Lane& lane = lane_of(device);
-  lane.marked.record(c10::impl::VirtualGuardImpl{device.type()}.getStream(device));
-  lane.marked.block(lane.stream);
+  c10::Event queued{device.type()};
+  queued.record(c10::impl::VirtualGuardImpl{device.type()}.getStream(device));
+  queued.block(lane_of(device).stream);
 }
 
 void DeviceReader::read(const torch::Tensor& tensor, std::span<std::byte> to) {
@@ -61,7 +61,6 @@ DeviceReader::Lane& DeviceReader::lane_of(torch::Device device) {
                   .copied = c10::Event{device.type()}};
   };
   Lane lane{.stream = c10::impl::VirtualGuardImpl{device.type()}.getStreamFromGlobalPool(device),
-            .marked = c10::Event{device.type()},
             .buffers = {make_buffer(), make_buffer()}};
   return lanes_.emplace(device.index(), std::move(lane)).first->second;
 }

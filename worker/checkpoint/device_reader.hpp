@@ -32,17 +32,14 @@ class DeviceReader {
   void finish();
 
  private:
-  // Where bytes of a buffer belong, from its beginning on.
-  using Targets = std::vector<std::span<std::byte>>;
   struct Buffer {
     torch::Tensor bytes;
     std::uint64_t used_bytes = 0;
-    Targets targets;
-    c10::Event copied;  // off the device
+    std::vector<std::span<std::byte>> targets;  // Where the bytes belong, from the first on.
+    c10::Event copied;                          // off the device
   };
   struct Lane {
     c10::Stream stream;
-    c10::Event marked;
     std::array<Buffer, 2> buffers;
     std::size_t current = 0;  // The buffer that is being filled.
   };

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <fstream>
@@ -218,9 +219,12 @@ std::vector<Result<ExecCredential>> ask_at_once(const PluginProgram& program) {
         given[index] = plugin.credential();
       });
     }
-    for (const auto& thread : threads) {
-      while (thread == 0 || !is_asleep(thread)) std::this_thread::yield();
-    }
+    while (program.run_count() == 0) std::this_thread::yield();
+    const auto are_asleep = [&] {
+      return std::ranges::all_of(threads, [](const auto& thread) { return thread != 0 && is_asleep(thread); });
+    };
+    // Twice: who only waits for the plugin's lock is awake by then, and has yet to find that the program runs.
+    while (!are_asleep() || !are_asleep()) std::this_thread::yield();
     const FileDescriptor opened{::open(gate.c_str(), O_WRONLY | O_CLOEXEC)};
   }
   return given;

@@ -40,9 +40,10 @@ TEST(DeviceStaging, HasWhatIsQueuedOnTheDeviceAndDoesNotWaitForIt) {
   late_device::queue([&] { may_run.wait(); });
   for (const Entry& entry : state.entries) late_device::queue_fill(entry.tensor, 5);
   ASSERT_TRUE(staging.copy(state)) << "and returns, though the device has done nothing yet";
-  // Goes on once copies to the host were asked for, which must not come before what was queued earlier.
-  const std::jthread device_goes_on{[&, before = late_device::copies()] {
-    while (late_device::copies() == before) std::this_thread::yield();
+  // Goes on once copies to the host were asked for, and have been made if they wait for nothing.
+  const std::jthread device_goes_on{[&, before = late_device::copies()](const std::stop_token& stop) {
+    while (late_device::copies() == before && !stop.stop_requested()) std::this_thread::yield();
+    late_device::wait_until_settled();
     may_run.count_down();
   }};
   EXPECT_EQ(staging.copy_steady(), true);

@@ -10,12 +10,14 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -59,6 +61,17 @@ class StreamThread {
     work_.push_back(std::move(work));
     changed_.notify_all();
   }
+  void queue_wait(std::shared_ptr<Flag> flag) {
+    queue([this, flag = std::move(flag)] {
+      is_waiting_ = true;
+      flag->wait();
+      is_waiting_ = false;
+    });
+  }
+  [[nodiscard]] bool is_settled() {
+    const std::scoped_lock lock{mutex_};
+    return is_waiting_ || (work_.empty() && !is_working_);
+  }
   [[nodiscard]] std::shared_ptr<Flag> queue_flag() {
     auto flag = std::make_shared<Flag>();
     queue([flag] { flag->raise(); });
@@ -71,15 +84,19 @@ class StreamThread {
     while (changed_.wait(lock, stop, [this] { return !work_.empty(); })) {
       const auto work = std::move(work_.front());
       work_.pop_front();
+      is_working_ = true;
       lock.unlock();
       work();
       lock.lock();
+      is_working_ = false;
     }
   }
 
-  std::mutex mutex_;  // guards work_
+  std::mutex mutex_;  // guards work_ and is_working_
   std::condition_variable_any changed_;
   std::deque<std::function<void()>> work_;
+  bool is_working_ = false;
+  std::atomic<bool> is_waiting_{false};
   std::jthread thread_{[this](const std::stop_token& stop) { run(stop); }};
 };
 
@@ -123,7 +140,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event == nullptr) return;
-    stream_of(stream.id()).queue([flag = static_cast<RecordedEvent*>(event)->flag] { flag->wait(); });
+    stream_of(stream.id()).queue_wait(static_cast<RecordedEvent*>(event)->flag);
   }
   [[nodiscard]] bool queryEvent(void* event) const override {
     return event == nullptr || static_cast<RecordedEvent*>(event)->flag->is_raised();
@@ -280,6 +297,11 @@ void wait() {
 
 void wait_for_all() {
   for (StreamThread& stream : streams()) stream.queue_flag()->wait();
+}
+
+void wait_until_settled() {
+  const auto is_settled = [](StreamThread& stream) { return stream.is_settled(); };
+  while (!std::all_of(std::next(streams().begin()), streams().end(), is_settled)) std::this_thread::yield();
 }
 
 int copies() {

@@ -20,6 +20,8 @@ void wait();
 /// Until all streams have done what is queued on them, and so hold on to no memory for it.
 void wait_for_all();
 
+/// Until each stream but the default one has done what is queued on it, or waits for another stream.
+void wait_until_settled();
 /// How many copies were ever queued.
 [[nodiscard]] int copies();
 /// How much pinned memory there is.
