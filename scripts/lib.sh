@@ -5,7 +5,6 @@ cache_home="${TRAINYARD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/trainyard}"
 tools_home="$cache_home/tools-$({ sed '/^# Beside torch/d; /^WHEELS_/d; /^NPM_/d' "${BASH_SOURCE[0]%/*}/versions.env"; cat "${BASH_SOURCE[0]%/*}"/../tests/cluster/tools/{go.mod,coredns/main.go}; } | cksum | cut -d' ' -f1)"
 torch_home="$cache_home/torch-$(. "${BASH_SOURCE[0]%/*}/versions.env" && echo "$TORCH_VERSION")"
 bench_home="$cache_home/bench-$(. "${BASH_SOURCE[0]%/*}/versions.env" && cksum <<<"$WHEELS_BENCH" | cut -d' ' -f1)"
-arrow_home="$cache_home/arrow-$(. "${BASH_SOURCE[0]%/*}/versions.env" && echo "${WHEELS_ARROW##*=}")"
 azurite_home="$cache_home/azurite-$(. "${BASH_SOURCE[0]%/*}/versions.env" && cksum <<<"$NPM_AZURITE" | cut -d' ' -f1)"
 
 say() { printf '\033[1m== %s\033[0m\n' "$*" >&2; }

@@ -100,7 +100,6 @@ class Layout(unittest.TestCase):
         built = {pathlib.Path(command["file"]).resolve() for command in commands}
         batches = {path for path in built if "_batch_" in path.name}
         built |= {SOURCE / name for path in batches for name, _ in includes(path)}
-        with_arrow = SOURCE / "storage/arrow/module_entry.cpp" in built
         with_worker = any(path.is_relative_to(SOURCE / "worker/headers") for path in built)
         for path in tracked("*.cpp"):
             if path.parts[0] in ("docker", "examples"):
@@ -108,8 +107,8 @@ class Layout(unittest.TestCase):
             needs_worker = "worker" in path.parts and "launcher" not in path.parts or path.is_relative_to("bench/storage")
             if needs_worker and not with_worker:
                 continue
-            if path.parent.name == "cuda" or path.is_relative_to("storage/arrow") and not with_arrow:
-                continue  # Built only where the CUDA headers are, or Arrow.
+            if path.parent.name == "cuda":
+                continue  # Built only where the CUDA headers are.
             self.assertIn(SOURCE / path, built, f"no target builds {path}")
 
     def test_files_stay_small(self):
