@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -17,7 +18,7 @@ inline constexpr std::string_view label_attempt = "trainyard.dev/attempt";
 inline constexpr std::string_view label_rank = "trainyard.dev/rank";  ///< The pod's index in the group (NODE_RANK).
 
 // The rank environment, process level, in the words of torch.distributed and torchrun. Pods of several ranks
-// (gpusPerPod > 1) get no RANK and no LOCAL_RANK: the launcher in the pod sets them for each rank process.
+// (gpusPerPod > 1) get no RANK, LOCAL_RANK and ROLE_RANK: the launcher in the pod sets them for each rank process.
 inline constexpr std::string_view env_master_addr = "MASTER_ADDR";
 inline constexpr std::string_view env_master_port = "MASTER_PORT";
 inline constexpr std::string_view env_rank = "RANK";
@@ -26,6 +27,18 @@ inline constexpr std::string_view env_world_size = "WORLD_SIZE";
 inline constexpr std::string_view env_local_world_size = "LOCAL_WORLD_SIZE";
 inline constexpr std::string_view env_node_rank = "NODE_RANK";
 inline constexpr std::string_view env_group_rank = "GROUP_RANK";
+inline constexpr std::string_view env_group_world_size = "GROUP_WORLD_SIZE";  ///< Pods of the group.
+inline constexpr std::string_view env_role_name = "ROLE_NAME";
+inline constexpr std::string_view env_role_rank = "ROLE_RANK";  ///< RANK: there is one role.
+inline constexpr std::string_view env_role_world_size = "ROLE_WORLD_SIZE";
+inline constexpr std::string_view env_elastic_run_id = "TORCHELASTIC_RUN_ID";  ///< One for all attempts of a job.
+/// Attempts of this job before this one.
+inline constexpr std::string_view env_elastic_restart_count = "TORCHELASTIC_RESTART_COUNT";
+/// spec.restart.application.max. More restarts than that may come, after losses of infrastructure.
+inline constexpr std::string_view env_elastic_max_restarts = "TORCHELASTIC_MAX_RESTARTS";
+/// "False": rank 0's process hosts the store on MASTER_PORT. Only torchrun's own agent says "True".
+inline constexpr std::string_view env_elastic_use_agent_store = "TORCHELASTIC_USE_AGENT_STORE";
+inline constexpr std::string_view env_nccl_async_error_handling = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
 inline constexpr std::string_view env_pet_nnodes = "PET_NNODES";
 inline constexpr std::string_view env_pet_nproc_per_node = "PET_NPROC_PER_NODE";
 inline constexpr std::string_view env_pet_node_rank = "PET_NODE_RANK";
@@ -49,7 +62,14 @@ inline constexpr std::string_view env_status_port = "TRAINYARD_STATUS_PORT";  //
 inline constexpr std::string_view env_request_token = "TRAINYARD_REQUEST_TOKEN";
 inline constexpr std::string_view env_grace_seconds =
     "TRAINYARD_GRACE_SECONDS";  ///< terminationGracePeriodSeconds of this pod.
-/// The node's name, where checkpoint.local is set: ranks with one name share its folder. Else the host's name is taken.
+/// The GPUs that each rank's pod was promised: spec.gpusPerPod. A rank that sees fewer ends with exit_device; with 0 it
+/// trains on the CPU, whatever it sees. Absent or empty: nothing was promised, and what the driver shows decides.
+inline constexpr std::string_view env_gpus_per_pod = "TRAINYARD_GPUS_PER_POD";
+/// The container's CPU request in thousandths of a processor, where the template gives one: ranks that share a node
+/// share its processors by it.
+inline constexpr std::string_view env_cpu_millicores = "TRAINYARD_CPU_MILLICORES";
+/// The node's name, where checkpoint.local is set or GPUs are promised: ranks with one name share its folder of copies.
+/// Else the host's name is taken.
 inline constexpr std::string_view env_node_name = "TRAINYARD_NODE_NAME";
 inline constexpr std::string_view env_termination_log =
     "TRAINYARD_TERMINATION_LOG";  ///< Where the termination message goes; default below.
@@ -66,7 +86,14 @@ inline constexpr std::string_view google_credentials_file = "credentials.json"; 
 // TRAINYARD_ATTEMPT: one more than the job's last attempt, so that it fences what may still run of that one. It ends
 // with 0 when nothing of the job is left, and with 93 when another try cannot help.
 inline constexpr std::string_view worker_program = "trainyard-worker";
+/// What training.model.name may be with the worker's own image. Images of users' own may know others.
+inline constexpr std::array<std::string_view, 1> built_in_models{"fashion_cnn"};
 inline constexpr std::string_view clean_up_command = "clean-up";
+
+inline constexpr std::string_view default_role = "default";            ///< torchrun's name for the one role.
+inline constexpr std::string_view torch_false = "False";               ///< As Python writes it.
+inline constexpr std::string_view torch_true = "True";                 ///< As Python writes it.
+inline constexpr std::string_view default_async_error_handling = "1";  ///< torchrun's.
 
 inline constexpr std::uint16_t default_master_port = 29500;
 inline constexpr std::uint16_t default_store_port = 29501;
@@ -88,6 +115,7 @@ inline constexpr int exit_do_not_restart =
 inline constexpr int exit_rendezvous = 94;  ///< The group did not come together before the deadline.
 inline constexpr int exit_hang = 95;        ///< The rank made no progress and was killed by its launcher.
 inline constexpr int exit_storage = 96;     ///< Storage failed for longer than it is retried.
+inline constexpr int exit_device = 97;      ///< The node did not give a GPU that was promised. Another node may.
 
 // The termination message of a pod of ours is one JSON object, at most 4096 bytes:
 //   {"reason": "PeerLost", "exitCode": 90, "rank": 1, "message": "...", "culprit": 0, "culpritExitCode": 93,

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace trainyard {
+
+/// The word of `words` that was probably meant by `word`, which is none of them: at most a third of its letters, and no
+/// more than `changes_max`, are missing, added, changed or swapped with their neighbours. Empty: no word is that near.
+[[nodiscard]] std::string nearest_word(std::string_view word, std::span<const std::string> words,
+                                       std::size_t changes_max = std::string_view::npos);
+
+}  // namespace trainyard
