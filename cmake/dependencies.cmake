@@ -22,8 +22,6 @@ add_library(httplib INTERFACE IMPORTED)
 target_link_libraries(httplib INTERFACE ${HTTPLIB_LIBRARY} OpenSSL::SSL OpenSSL::Crypto Threads::Threads)
 target_compile_definitions(httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT CPPHTTPLIB_BROTLI_SUPPORT)
 
-set(TRAINYARD_HAS_ARROW OFF)
 if(BUILD_WORKER)
   include(torch)
-  include(arrow)
 endif()

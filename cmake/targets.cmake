@@ -118,6 +118,7 @@ function(trainyard_test name)
     add_dependencies(plain ${name})
   endif()
   add_test(NAME ${name} COMMAND ${name})
+  # gtest: scripts/test_results.py expects a report of its cases from it.
   # COST: those that may take long begin first, so that none of them is left alone at the end.
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS};gtest" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT})
 endfunction()

@@ -11,11 +11,6 @@
 namespace trainyard::storage {
 namespace {
 
-// Ways to get credentials that other programs have.
-constexpr const char* foreign_ways[] = {"role_arn",           "source_profile",          "credential_source",
-                                        "credential_process", "web_identity_token_file", "sso_session",
-                                        "sso_start_url"};
-
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
@@ -43,7 +38,7 @@ std::string_view profile_of(std::string_view line, bool is_config) {
   if (end == std::string_view::npos) return {};
   const std::string_view title = trimmed(line.substr(1, end - 1));
   constexpr std::string_view word = "profile";
-  if (!is_config || title == "default") return title;
+  if (!is_config || title == "default" || title.starts_with("sso-session ")) return title;
   const bool is_profile = title.size() > word.size() && title.starts_with(word) &&
                           std::isspace(static_cast<unsigned char>(title[word.size()])) != 0;
   return is_profile ? trimmed(title.substr(word.size())) : std::string_view{};
@@ -96,10 +91,15 @@ std::optional<std::map<std::string, std::string>> parse_profile(std::string_view
 }
 
 AwsProfile read_profile(const Environment& environment) {
-  AwsProfile profile;
-  profile.name = first_of(environment, {"AWS_PROFILE", "AWS_DEFAULT_PROFILE"});
-  profile.is_named = !profile.name.empty();
-  if (!profile.is_named) profile.name = "default";
+  const std::string name = first_of(environment, {"AWS_PROFILE", "AWS_DEFAULT_PROFILE"});
+  if (!name.empty()) return read_profile(environment, name);
+  AwsProfile profile = read_profile(environment, "default");
+  profile.is_named = false;
+  return profile;
+}
+
+AwsProfile read_profile(const Environment& environment, const std::string& name) {
+  AwsProfile profile{.name = name, .files = {}, .is_named = true};
   const std::string config = path_of(environment, "AWS_CONFIG_FILE", "config");
   const std::string credentials = path_of(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials");
   profile.files = fmt::format("{} and {}", credentials, config);
@@ -108,30 +108,15 @@ AwsProfile read_profile(const Environment& environment) {
   return profile;
 }
 
-Result<Credentials> profile_credentials(const AwsProfile& profile) {
-  const auto refuse = [&](ErrorKind kind, std::string_view why) {
-    return fail(kind, fmt::format("the profile '{}' of {} {}", profile.name, profile.files, why));
-  };
-  if (!profile.is_there)
-    return refuse(profile.is_named ? ErrorKind::invalid : ErrorKind::not_found,
-                  profile.is_named ? "is not there, though AWS_PROFILE names it" : "is not there");
+Result<Credentials> profile_key(const AwsProfile& profile) {
   Credentials credentials{.access_key_id = profile.value("aws_access_key_id"),
                           .secret_access_key = profile.value("aws_secret_access_key"),
                           .session_token = profile.value("aws_session_token")};
-  const bool has_id = !credentials.access_key_id.empty();
-  const bool has_secret = !credentials.secret_access_key.empty();
-  // What names a role wants that role's rights and not the key's own.
-  for (const char* way : foreign_ways) {
-    if (profile.value(way).empty()) continue;
-    return refuse(ErrorKind::invalid,
-                  fmt::format("says {}, which is not offered here: give it a key (aws_access_key_id, "
-                              "aws_secret_access_key, aws_session_token), or set AWS_ROLE_ARN and "
-                              "AWS_WEB_IDENTITY_TOKEN_FILE",
-                              way));
+  for (const char* half : {"aws_access_key_id", "aws_secret_access_key"}) {
+    if (profile.value(half).empty())
+      return fail(ErrorKind::invalid,
+                  fmt::format("the profile '{}' of {} has no {}", profile.name, profile.files, half));
   }
-  if (!has_id && !has_secret) return refuse(ErrorKind::not_found, "has no aws_access_key_id");
-  if (!has_id || !has_secret)
-    return refuse(ErrorKind::invalid, has_id ? "has no aws_secret_access_key" : "has no aws_access_key_id");
   return credentials;
 }
 

@@ -25,7 +25,8 @@ struct AwsProfile {
 };
 
 /// The values of the profile `name` in a file's text. Sections are "[name]" in the credentials file and, but for the
-/// one called default, "[profile name]" in the config file. Nested values are left out. Pure.
+/// one called default, "[profile name]" in the config file; there the name "sso-session x" means the section
+/// "[sso-session x]". Nested values are left out. Pure.
 [[nodiscard]] std::optional<std::map<std::string, std::string>> parse_profile(std::string_view text,
                                                                               std::string_view name, bool is_config);
 
@@ -33,9 +34,10 @@ struct AwsProfile {
 /// AWS_PROFILE. A file that is not there, or may not be read, is as good as empty.
 [[nodiscard]] AwsProfile read_profile(const Environment& environment);
 
-/// The profile's key. not_found when it has none; invalid when it is asked for and is not there, when half of a key is
-/// there, or when it says to get credentials in a way that is not offered here (a role of another profile, a login, a
-/// program).
-[[nodiscard]] Result<Credentials> profile_credentials(const AwsProfile& profile);
+/// Reads the two files for the profile `name`, which counts as asked for.
+[[nodiscard]] AwsProfile read_profile(const Environment& environment, const std::string& name);
+
+/// The profile's key; invalid when half of it is missing.
+[[nodiscard]] Result<Credentials> profile_key(const AwsProfile& profile);
 
 }  // namespace trainyard::storage

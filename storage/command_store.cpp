@@ -10,7 +10,6 @@
 
 #include "common/child_program.hpp"
 #include "storage/key.hpp"
-#include "storage/posix.hpp"
 #include "storage/random_share.hpp"
 #include "storage/server_words.hpp"
 
@@ -87,9 +86,8 @@ Result<void> CommandStore::fetch(std::string_view key) {
   if (auto good = check_key(key); !good) return good;
   const auto temporary = folder_.temporary_path(key);
   if (!temporary) return tl::unexpected(temporary.error());
-  auto fetched = run("get", *temporary, key).and_then([&](const std::string&) {
-    return posix::replace(*temporary, folder_.path_of(key));
-  });
+  auto fetched =
+      run("get", *temporary, key).and_then([&](const std::string&) { return folder_.take_in(*temporary, key); });
   if (!fetched) ::unlink(temporary->c_str());
   return fetched;
 }

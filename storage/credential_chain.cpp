@@ -87,17 +87,20 @@ Result<Credentials> CredentialChain::look(const CredentialSource* chosen, const 
   found = chosen;
   if (chosen != nullptr) return chosen->get();
   std::string tried;
+  // A guess that fails in a way that may pass may have some yet.
+  ErrorKind kind = ErrorKind::unauthorized;
   for (const CredentialSource& source : sources_) {
     auto credentials = source.get();
     found = &source;
     if (credentials) return credentials;
     if (credentials.error().kind != ErrorKind::not_found && !source.is_a_guess)
       return fail(source.name, credentials.error());
+    if (is_transient(credentials.error().kind)) kind = ErrorKind::unavailable;
     tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", source.name, credentials.error().message);
   }
-  return fail(ErrorKind::unauthorized, fmt::format("no AWS credentials were found. {}. Name a Secret with a key in "
-                                                   "checkpoint.credentialsSecret, or give the pod one of the others",
-                                                   tried));
+  return fail(kind, fmt::format("no AWS credentials were found. {}. Name a Secret with a key in "
+                                "checkpoint.credentialsSecret, or give the pod one of the others",
+                                tried));
 }
 
 void CredentialChain::refuse(const Credentials& credentials) {

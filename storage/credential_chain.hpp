@@ -35,7 +35,8 @@ class CredentialChain {
 
   /// Credentials to sign with now. Which source has some is found once: a later failure of that one is its own error,
   /// so that a process never changes who it is. A source that is set up and fails ends the search. unauthorized when
-  /// no source has any: the message says what each of them lacks. Never not_found, which a store says of objects.
+  /// no source has any, unavailable when a guess may have some yet: the message says what each of them lacks. Never
+  /// not_found, which a store says of objects.
   [[nodiscard]] Result<Credentials> get();
 
   /// The server says that these are expired, whatever their expiry: get() asks the source again.

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "common/rfc3339.hpp"
+#include "storage/http_status.hpp"
 #include "storage/server_words.hpp"
 #include "storage/xml.hpp"
 
@@ -36,19 +39,31 @@ Refusal words_of(const HttpReply& reply) {
   return said;
 }
 
-ErrorKind kind_of(long status, std::string_view code) {
-  // STS says it of an identity provider that it does not reach.
-  if (status == 429 || code == "Throttling" || code == "ThrottlingException") return ErrorKind::throttled;
-  if (status >= 500 || code == "IDPCommunicationError") return ErrorKind::unavailable;
-  return status >= 400 ? ErrorKind::unauthorized : ErrorKind::invalid;
+bool is_one_of(std::string_view code, std::initializer_list<std::string_view> codes) {
+  return std::find(codes.begin(), codes.end(), code) != codes.end();
+}
+
+ErrorKind kind_of_refusal(long status, std::string_view code) {
+  if (status == 429 || is_one_of(code, {"Throttling", "ThrottlingException", "TooManyRequestsException",
+                                        "RequestLimitExceeded", "SlowDown"}))
+    return ErrorKind::throttled;
+  // IDPCommunicationError: STS does not reach the identity provider.
+  if (status >= 500 || status == 408 || code == "IDPCommunicationError") return ErrorKind::unavailable;
+  if (status < 400) return ErrorKind::invalid;
+  // A role, a policy or a pod's association that is seconds old is not yet known everywhere. What no waiting mends is
+  // what was sent.
+  const bool is_wrong = is_one_of(code, {"ExpiredToken", "ExpiredTokenException", "InvalidIdentityToken",
+                                         "InvalidClientTokenId", "SignatureDoesNotMatch", "UnrecognizedClientException",
+                                         "IncompleteSignature", "MissingAuthenticationToken"});
+  return status == 403 && !is_wrong ? ErrorKind::unavailable : ErrorKind::unauthorized;
 }
 
 Result<Credentials> complete(Credentials credentials, std::string_view expiry) {
   if (credentials.access_key_id.empty() || credentials.secret_access_key.empty())
-    return fail(ErrorKind::invalid, "the reply holds no key");
+    return fail(ErrorKind::invalid, "it holds no key");
   if (expiry.empty()) return credentials;
   const auto time = parse_rfc3339(expiry);
-  if (!time) return fail(ErrorKind::invalid, "the reply's expiry is no time");
+  if (!time) return fail(ErrorKind::invalid, "its expiry is no time");
   credentials.expiry = *time;
   return credentials;
 }
@@ -57,7 +72,8 @@ Result<Credentials> complete(Credentials credentials, std::string_view expiry) {
 
 Error refusal_of(const HttpReply& reply, std::string_view secret) {
   const Refusal said = words_of(reply);
-  Error error{kind_of(reply.status, said.code), fmt::format("it answered {}", reply.status), {}};
+  Error error{kind_of_refusal(reply.status, said.code), fmt::format("it answered {}", reply.status),
+              retry_after_of(reply)};
   if (!said.code.empty()) error.message += fmt::format(" {}", server_words(said.code, {secret}));
   if (!said.words.empty()) error.message += fmt::format(" ({})", server_words(said.words, {secret}));
   return error;
@@ -86,6 +102,38 @@ Result<Credentials> parse_json_reply(const HttpReply& reply, std::string_view se
   return complete({.access_key_id = text_in(object, "AccessKeyId"),
                    .secret_access_key = text_in(object, "SecretAccessKey"),
                    .session_token = text_in(object, "Token")},
+                  text_in(object, "Expiration"));
+}
+
+Result<Credentials> parse_sso_reply(const HttpReply& reply, std::string_view token) {
+  if (reply.status / 100 != 2) {
+    Error error = refusal_of(reply, token);
+    if (reply.status == 401 || reply.status == 403) {
+      error.kind = ErrorKind::unauthorized;
+      error.message += ": run aws sso login, and check sso_account_id and sso_role_name";
+    }
+    return tl::unexpected(error);
+  }
+  const json object = json::parse(reply.body, nullptr, false);
+  if (!object.is_object() || !object.contains("roleCredentials") || !object["roleCredentials"].is_object())
+    return fail(ErrorKind::invalid, "the reply holds no roleCredentials");
+  const json& given = object["roleCredentials"];
+  auto credentials = complete({.access_key_id = text_in(given, "accessKeyId"),
+                               .secret_access_key = text_in(given, "secretAccessKey"),
+                               .session_token = text_in(given, "sessionToken")},
+                              "");
+  if (credentials && given.contains("expiration") && given["expiration"].is_number_integer())
+    credentials->expiry = Time{std::chrono::milliseconds{given["expiration"].get<std::int64_t>()}};
+  return credentials;
+}
+
+Result<Credentials> parse_process_output(std::string_view text) {
+  const json object = json::parse(text, nullptr, false);
+  if (!object.is_object() || object.value("Version", json{}) != 1)
+    return fail(ErrorKind::invalid, "its output is no JSON object with \"Version\": 1");
+  return complete({.access_key_id = text_in(object, "AccessKeyId"),
+                   .secret_access_key = text_in(object, "SecretAccessKey"),
+                   .session_token = text_in(object, "SessionToken")},
                   text_in(object, "Expiration"));
 }
 

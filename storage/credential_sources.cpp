@@ -10,36 +10,20 @@
 #include <utility>
 
 #include "storage/credential_reply.hpp"
-#include "storage/http_client.hpp"
+#include "storage/credential_service.hpp"
+#include "storage/profile_credentials.hpp"
 #include "storage/sigv4.hpp"
 
 namespace trainyard::storage {
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr auto deadline = 5s;
-constexpr auto metadata_deadline = 1s;  // On a machine that has none, it is all lost time.
 constexpr std::string_view container_host = "http://169.254.170.2";
 
-/// One request whose reply of any status `parse` judges.
-template <typename T, typename Parse>
-Result<T> ask(HttpClient& http, const std::string& doing, const HttpRequest& request, const Parse& parse) {
-  Result<T> answer;
-  const HttpCall call{.doing = doing,
-                      .make = [&] { return request; },
-                      .accept = [&](const HttpReply& reply) -> Result<void> {
-                        answer = parse(reply);
-                        return answer ? Result<void>{} : fail(doing, answer.error());
-                      }};
-  if (auto asked = http.perform({&call, 1}, 1); !asked) return tl::unexpected(asked.error());
-  return answer;
-}
-
-HttpTuning tuning_of(std::chrono::milliseconds limit, const Environment& environment) {
-  return {.connect_timeout = limit,
-          .patience = limit,
-          .first_patience = limit,
+HttpTuning http_tuning(std::chrono::milliseconds connect_timeout, const CredentialTuning& tuning,
+                       const Environment& environment) {
+  return {.connect_timeout = connect_timeout,
+          .patience = tuning.patience,
+          .first_patience = tuning.patience,
           .ca_bundle = first_of(environment, {"AWS_CA_BUNDLE"})};
 }
 
@@ -66,13 +50,8 @@ Result<Credentials> environment_credentials(const Environment& environment) {
                                                    has_id ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID"));
 }
 
-Result<Credentials> web_identity_credentials(HttpClient& http, const Environment& environment,
-                                             const std::string& region) {
-  const std::string file = first_of(environment, {"AWS_WEB_IDENTITY_TOKEN_FILE"});
-  const std::string role = first_of(environment, {"AWS_ROLE_ARN"});
-  if (file.empty()) return fail(ErrorKind::not_found, "AWS_WEB_IDENTITY_TOKEN_FILE is not set");
-  if (role.empty())
-    return fail(ErrorKind::unauthorized, "AWS_ROLE_ARN is not set, though AWS_WEB_IDENTITY_TOKEN_FILE is");
+Result<Credentials> role_of_token(CredentialService& service, const Environment& environment, const std::string& region,
+                                  const std::string& role, const std::string& file) {
   const auto token = read_token(file);
   if (!token) return tl::unexpected(token.error());
   std::string session = first_of(environment, {"AWS_ROLE_SESSION_NAME"});
@@ -83,13 +62,22 @@ Result<Credentials> web_identity_credentials(HttpClient& http, const Environment
                                             {"RoleSessionName", session},
                                             {"WebIdentityToken", *token}});
   const std::string url = sts_url(environment, region);
-  return ask<Credentials>(http, fmt::format("taking on the role {} at {}", role, url),
-                          {.method = "POST",
-                           .url = url + "/",
-                           .headers = {{"content-type", "application/x-www-form-urlencoded"}},
-                           .body = {std::as_bytes(std::span{form})},
-                           .deadline = deadline},
-                          [&](const HttpReply& reply) { return parse_sts_reply(reply, *token); });
+  return service.ask<Credentials>(fmt::format("taking on the role {} at {}", role, url),
+                                  {.method = "POST",
+                                   .url = url + "/",
+                                   .headers = {{"content-type", "application/x-www-form-urlencoded"}},
+                                   .body = {std::as_bytes(std::span{form})}},
+                                  [&](const HttpReply& reply) { return parse_sts_reply(reply, *token); });
+}
+
+Result<Credentials> web_identity_credentials(CredentialService& service, const Environment& environment,
+                                             const std::string& region) {
+  const std::string file = first_of(environment, {"AWS_WEB_IDENTITY_TOKEN_FILE"});
+  const std::string role = first_of(environment, {"AWS_ROLE_ARN"});
+  if (file.empty()) return fail(ErrorKind::not_found, "AWS_WEB_IDENTITY_TOKEN_FILE is not set");
+  if (role.empty())
+    return fail(ErrorKind::unauthorized, "AWS_ROLE_ARN is not set, though AWS_WEB_IDENTITY_TOKEN_FILE is");
+  return role_of_token(service, environment, region, role, file);
 }
 
 // Without a path, which could hold a secret.
@@ -98,7 +86,7 @@ std::string host_of(const std::string& url) {
   return url.substr(0, url.find('/', begin == std::string::npos ? 0 : begin + 3));
 }
 
-Result<Credentials> container_credentials(HttpClient& http, const Environment& environment) {
+Result<Credentials> container_credentials(CredentialService& service, const Environment& environment) {
   const auto url = container_url(environment);
   if (!url) return tl::unexpected(url.error());
   std::string token = first_of(environment, {"AWS_CONTAINER_AUTHORIZATION_TOKEN"});
@@ -109,40 +97,71 @@ Result<Credentials> container_credentials(HttpClient& http, const Environment& e
   }
   if (token.find_first_of("\r\n") != std::string::npos)
     return fail(ErrorKind::invalid, "the container agent's token holds more than one line");
-  HttpRequest request{.method = "GET", .url = *url, .deadline = deadline, .is_direct = true};
+  HttpRequest request{.method = "GET", .url = *url, .is_direct = true};
   if (!token.empty()) request.headers["authorization"] = token;
-  return ask<Credentials>(http, fmt::format("asking {}", host_of(*url)), request,
-                          [&](const HttpReply& reply) { return parse_json_reply(reply, token); });
+  return service.ask<Credentials>(fmt::format("asking {}", host_of(*url)), request,
+                                  [&](const HttpReply& reply) { return parse_json_reply(reply, token); });
 }
 
-Result<Credentials> metadata_credentials(HttpClient& http, const Environment& environment) {
+Result<Credentials> metadata_credentials(CredentialService& service, const Environment& environment) {
+  constexpr long unauthorized = 401;
+  constexpr long forbidden = 403;
   const auto url = metadata_url(environment);
   if (!url) return tl::unexpected(url.error());
   const std::string doing = fmt::format("asking {}", *url);
-  const auto text_of = [](const HttpReply& reply) -> Result<std::string> {
-    if (reply.status / 100 != 2) return tl::unexpected(refusal_of(reply, {}));
-    return reply.body.substr(0, reply.body.find_first_of("\r\n"));
+  bool is_answered = false;
+  const auto text_of = [&](const HttpReply& reply) -> Result<std::string> {
+    is_answered = true;
+    if (reply.status / 100 == 2) return reply.body.substr(0, reply.body.find_first_of("\r\n"));
+    Error error = refusal_of(reply, {});
+    if (reply.status == unauthorized) error.kind = ErrorKind::unavailable;  // The session has ended: begin anew.
+    return tl::unexpected(error);
   };
-  const auto token = ask<std::string>(http, doing,
-                                      {.method = "PUT",
-                                       .url = *url + "/latest/api/token",
-                                       .headers = {{"x-aws-ec2-metadata-token-ttl-seconds", "21600"}},
-                                       .deadline = metadata_deadline,
-                                       .is_direct = true},
-                                      text_of);
+  const auto token = service.ask<std::string>(doing,
+                                              {.method = "PUT",
+                                               .url = *url + "/latest/api/token",
+                                               .headers = {{"x-aws-ec2-metadata-token-ttl-seconds", "21600"}},
+                                               .is_direct = true},
+                                              [&](const HttpReply& reply) -> Result<std::string> {
+                                                if (reply.status == forbidden)
+                                                  return fail(ErrorKind::not_found, "it is switched off");
+                                                return text_of(reply);
+                                              });
+  // Nobody is there. A time-out may also be a server that has too much to do.
+  if (!token && !is_answered && token.error().kind == ErrorKind::unavailable)
+    return fail(ErrorKind::not_found, token.error().message);
   if (!token) return tl::unexpected(token.error());
   const auto get = [&](const std::string& path) -> HttpRequest {
     return {.method = "GET",
             .url = fmt::format("{}/latest/meta-data/iam/security-credentials/{}", *url, path),
             .headers = {{"x-aws-ec2-metadata-token", *token}},
-            .deadline = metadata_deadline,
             .is_direct = true};
   };
-  const auto role = ask<std::string>(http, doing + " for the instance's role", get(""), text_of);
+  const auto role = service.ask<std::string>(doing + " for the instance's role", get(""), text_of);
   if (!role) return tl::unexpected(role.error());
   if (role->empty()) return fail(ErrorKind::unauthorized, doing + ": the instance has no role");
-  return ask<Credentials>(http, fmt::format("{} for the role {}", doing, *role), get(percent_encoded(*role, false)),
-                          [&](const HttpReply& reply) { return parse_json_reply(reply, *token); });
+  return service.ask<Credentials>(fmt::format("{} for the role {}", doing, *role), get(percent_encoded(*role, false)),
+                                  [&](const HttpReply& reply) { return parse_json_reply(reply, *token); });
+}
+
+ProfileWorld profile_world(const Environment& environment, const std::string& region,
+                           const std::shared_ptr<CredentialService>& service,
+                           const std::shared_ptr<CredentialService>& metadata_service) {
+  return {.environment = environment,
+          .region = region,
+          .service = service,
+          .of_source = [=](const std::string& source) -> Result<Credentials> {
+            if (source == "Environment") return environment_credentials(environment);
+            if (source == "EcsContainer") return container_credentials(*service, environment);
+            if (source == "Ec2InstanceMetadata") return metadata_credentials(*metadata_service, environment);
+            return fail(ErrorKind::invalid,
+                        fmt::format("credential_source is '{}': write Environment, EcsContainer or Ec2InstanceMetadata",
+                                    source));
+          },
+          .of_web_identity =
+              [=](const std::string& role, const std::string& token_file) {
+                return role_of_token(*service, environment, region, role, token_file);
+              }};
 }
 
 }  // namespace
@@ -193,16 +212,24 @@ Result<std::string> metadata_url(const Environment& environment) {
   return low("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE") == "ipv6" ? "http://[fd00:ec2::254]" : "http://169.254.169.254";
 }
 
-std::vector<CredentialSource> credential_sources(const Environment& environment, const std::string& region) {
-  const auto http = std::make_shared<HttpClient>(tuning_of(deadline, environment));
-  const auto metadata_http = std::make_shared<HttpClient>(tuning_of(metadata_deadline, environment));
-  return {
-      {"the environment", [environment] { return environment_credentials(environment); }},
-      {"web identity", [environment, http, region] { return web_identity_credentials(*http, environment, region); }},
-      {"the AWS tools' files", [environment] { return profile_credentials(read_profile(environment)); }},
-      {"the container's agent", [environment, http] { return container_credentials(*http, environment); }},
-      {"the instance's metadata",
-       [environment, metadata_http] { return metadata_credentials(*metadata_http, environment); }, true}};
+std::vector<CredentialSource> credential_sources(const Environment& environment, const std::string& region,
+                                                 const CredentialTuning& tuning) {
+  const auto service_of = [&](std::chrono::milliseconds connect_timeout) {
+    return std::shared_ptr<CredentialService>{new CredentialService{
+        .http = HttpClient{http_tuning(connect_timeout, tuning, environment)}, .deadline = tuning.deadline}};
+  };
+  const auto service = service_of(tuning.deadline);
+  const auto metadata_service = service_of(tuning.metadata_connect_timeout);
+  return {{"the environment", [environment] { return environment_credentials(environment); }},
+          {"web identity",
+           [environment, service, region] { return web_identity_credentials(*service, environment, region); }},
+          {"the AWS tools' files",
+           [world = profile_world(environment, region, service, metadata_service)] {
+             return credentials_of_profile(read_profile(world.environment), world);
+           }},
+          {"the container's agent", [environment, service] { return container_credentials(*service, environment); }},
+          {"the instance's metadata",
+           [environment, metadata_service] { return metadata_credentials(*metadata_service, environment); }, true}};
 }
 
 }  // namespace trainyard::storage

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -10,11 +11,20 @@
 
 namespace trainyard::storage {
 
+/// For how long the servers that give credentials are asked.
+struct CredentialTuning {
+  std::chrono::milliseconds deadline{5'000};  ///< Of one request: a thousand ranks may ask at once.
+  std::chrono::milliseconds patience{5'000};  ///< For further requests after one that may pass.
+  /// To the instance's metadata: on a machine that has none it is all lost time.
+  std::chrono::milliseconds metadata_connect_timeout{2'000};
+};
+
 /// All places where the AWS SDKs look for credentials, in their order: the environment's key, its web identity, the
 /// profile's key, the container agent (ECS, EKS pod identity), the instance's metadata. Nothing is asked yet. `region`:
 /// whose STS is asked. Files, tokens among them, are read anew each time.
 [[nodiscard]] std::vector<CredentialSource> credential_sources(const Environment& environment,
-                                                               const std::string& region);
+                                                               const std::string& region,
+                                                               const CredentialTuning& tuning = {});
 
 /// The URL of the container agent; not_found when none is said, invalid when it would send the token over a network
 /// without TLS: http:// is for loopback addresses and the agents' own. Pure.

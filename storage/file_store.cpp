@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <filesystem>
 #include <random>
 #include <utility>
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 constexpr int put_tries_max = 100;
 
 constexpr std::string_view temporary_prefix = ".tmp-";
+constexpr const char* mode_variable = "TRAINYARD_FILE_MODE";
 
 std::string temporary_name() {
   thread_local std::mt19937_64 random{std::random_device{}()};
@@ -31,32 +33,36 @@ std::string folder_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
 }
 
-Result<void> write_once(const std::string& path, Pieces pieces, const PutOptions& options) {
-  const std::string folder = folder_of(path);
-  const auto changed = posix::make_directories(folder);
-  if (!changed) return tl::unexpected(changed.error());
-  const std::string temporary = fmt::format("{}/{}", folder, temporary_name());
-  const auto file = posix::create_file(temporary);
-  if (!file) return tl::unexpected(file.error());
-  auto written = posix::write_durably(*file, pieces, temporary);
-  // Only now that the temporary file keeps them from being removed again: a sync is slow.
-  for (const std::string& parent : *changed) {
-    if (written) written = posix::sync_directory(parent);
-  }
-  if (written) written = options.if_absent ? posix::publish(temporary, path) : posix::replace(temporary, path);
-  if (!written) {
-    ::unlink(temporary.c_str());
-    return written;
-  }
-  return posix::sync_directory(folder);
+std::string name_of(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
 }
 
-bool is_failure(const std::error_code& error) {
-  return error && error != std::errc::no_such_file_or_directory;
+// Makes the folder `path`, which is not there, and its parents where they are missing.
+Result<posix::OpenFolder> make_folder(const std::string& path, mode_t mode) {
+  const std::string above = folder_of(path).empty() ? "/" : folder_of(path);
+  auto parent = posix::open_folder(above);
+  if (!parent && parent.error().kind == ErrorKind::not_found && above != "/") parent = make_folder(above, mode);
+  if (!parent) return parent;
+  const auto made = posix::make_folder_in(*parent, name_of(path), mode);
+  if (!made) return tl::unexpected(made.error());
+  if (*made) {
+    if (auto synced = posix::sync_folder(*parent); !synced) return tl::unexpected(synced.error());
+  }
+  return posix::open_folder_in(*parent, name_of(path));
+}
+
+std::vector<std::string> parts_of(std::string_view key) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= key.size();) {
+    const std::size_t end = std::min(key.find('/', begin), key.size());
+    parts.emplace_back(key.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
 }
 
 struct Found {
-  bool has_objects = true;  // Else nothing is asked of the file system for each of them, and they are left out.
+  bool has_objects = true;  // Else the file system is asked nothing about them, and they are left out.
   std::vector<ObjectInfo> objects;
   std::vector<std::string> temporaries;  // Keys.
 };
@@ -66,44 +72,162 @@ bool may_lead_to(std::string_view key, std::string_view prefix) {
   return key.starts_with(prefix) || (prefix.starts_with(key) && prefix[key.size()] == '/');
 }
 
-// Adds what is there now of keys that begin with `prefix`: files and folders that vanish meanwhile are left out, and
-// nothing else is. Whatever else lies in the folder, however much it is, is not looked into.
-Result<void> add_files_below(const std::string& root, const fs::path& folder, std::string_view prefix, Found& found) {
-  std::error_code error;
-  fs::directory_iterator entry{folder, error};
-  for (; !error && entry != fs::directory_iterator{}; entry.increment(error)) {
-    const std::string name = entry->path().filename().native();
-    std::string key = entry->path().native().substr(root.size() + 1);
-    if (!may_lead_to(key, prefix)) continue;
+// What vanished, or became something else, since it was listed.
+bool is_no_entry(const Error& error) {
+  return error.kind == ErrorKind::not_found || error.kind == ErrorKind::invalid;
+}
+
+// Adds what is there now of keys that begin with `prefix`. `key_of_folder` ends with '/', or is empty for the store's
+// own folder. Whatever else lies in the folder, however much it is, is not looked into.
+Result<void> add_files_below(const posix::OpenFolder& folder, const std::string& key_of_folder, std::string_view prefix,
+                             Found& found) {
+  const auto entries = posix::entries_of(folder, [&](const std::string& name) {
+    const std::string key = key_of_folder + name;
+    if (!may_lead_to(key, prefix)) return false;
     if (name.starts_with(temporary_prefix)) found.temporaries.push_back(key);
-    if (name.starts_with('.')) continue;
-    std::error_code failed;
-    if (entry->is_directory(failed)) {
-      if (auto added = add_files_below(root, entry->path(), prefix, found); !added) return added;
-    } else if (found.has_objects && entry->is_regular_file(failed)) {
-      const std::uint64_t bytes = entry->file_size(failed);
-      if (!failed) found.objects.push_back({.key = std::move(key), .bytes = bytes});
+    return check_key(key).has_value();
+  });
+  if (!entries) return tl::unexpected(entries.error());
+  for (const posix::FolderEntry& entry : *entries) {
+    const std::string key = key_of_folder + entry.name;
+    if (entry.is_folder) {
+      const auto below = posix::open_folder_in(folder, entry.name);
+      if (!below && is_no_entry(below.error())) continue;
+      if (!below) return tl::unexpected(below.error());
+      if (auto added = add_files_below(*below, key + "/", prefix, found); !added && !is_no_entry(added.error()))
+        return added;
+    } else if (found.has_objects) {
+      const auto bytes = posix::file_bytes_in(folder, entry.name);
+      if (!bytes && !is_no_entry(bytes.error())) return tl::unexpected(bytes.error());
+      if (bytes) found.objects.push_back({.key = key, .bytes = *bytes});
     }
-    if (is_failure(failed))
-      return tl::unexpected(posix::error_of(failed.value(), fmt::format("looking at {}", entry->path().native())));
   }
-  if (is_failure(error))
-    return tl::unexpected(posix::error_of(error.value(), fmt::format("listing {}", folder.native())));
   return {};
+}
+
+// A reader wants to know which object is not there, not which of its folders.
+Error at_key(std::string_view key, Error error) {
+  if (error.kind == ErrorKind::not_found) error.message = fmt::format("reading {}: {}", key, error.message);
+  return error;
 }
 
 }  // namespace
 
-FileStore::FileStore(std::string folder) : folder_(std::move(folder)) {}
+Result<posix::Modes> file_modes(const Environment& environment) {
+  const std::string text = first_of(environment, {mode_variable});
+  if (text.empty()) return posix::Modes{};
+  unsigned int mode = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
+  const bool is_octal = error == std::errc{} && end == text.data() + text.size();
+  if (!is_octal || (mode & ~0666U) != 0 || (mode & 0600U) != 0600U) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} is '{}': write the permissions of files in octal, from 0600 (the owner alone) to 0666 "
+                            "(everybody), such as 0660 for a group",
+                            mode_variable, text));
+  }
+  return posix::Modes{.file = mode, .folder = mode | ((mode & 0444U) >> 2U)};
+}
+
+FileStore::FileStore(std::string folder, FileStoreOptions options) : folder_(std::move(folder)), options_(options) {}
+
+FileStore::FileStore(std::string folder, FileSystemOf file_system) : FileStore(std::move(folder)) {
+  file_system_ = std::move(file_system);
+}
+
+bool FileStore::is_near() const {
+  const auto magic = file_system_(folder_);
+  return !magic || !is_network_file_system(*magic);
+}
 
 std::string FileStore::path_of(std::string_view key) const {
   return fmt::format("{}/{}", folder_, key);
 }
 
+Result<posix::OpenFolder> FileStore::open_root() const {
+  if (options_.may_be_link) return posix::open_folder(folder_);
+  const std::string above = folder_of(folder_);
+  return posix::open_folder(above.empty() ? "/" : above).and_then([&](const posix::OpenFolder& parent) {
+    return posix::open_folder_in(parent, name_of(folder_));
+  });
+}
+
+Result<posix::OpenFolder> FileStore::make_root() const {
+  auto root = open_root();
+  if (root || root.error().kind != ErrorKind::not_found) return root;
+  return make_folder(folder_, options_.modes.folder);
+}
+
+Result<FileStore::Way> FileStore::begin_way(Result<posix::OpenFolder> root, std::string_view key) {
+  if (!root) return tl::unexpected(root.error());
+  Way way;
+  way.folders.push_back(std::move(*root));
+  way.names = parts_of(key);
+  way.name = std::move(way.names.back());
+  way.names.pop_back();
+  return way;
+}
+
+Result<FileStore::Way> FileStore::find_way(std::string_view key) const {
+  auto way = begin_way(open_root(), key);
+  for (std::size_t i = 0; way && i < way->names.size(); ++i) {
+    auto folder = posix::open_folder_in(way->last(), way->names[i]);
+    if (!folder) return tl::unexpected(folder.error());
+    way->folders.push_back(std::move(*folder));
+  }
+  return way;
+}
+
+Result<FileStore::Way> FileStore::make_way(std::string_view key, std::vector<std::size_t>& changed) const {
+  auto way = begin_way(make_root(), key);
+  for (std::size_t i = 0; way && i < way->names.size(); ++i) {
+    const auto made = posix::make_folder_in(way->last(), way->names[i], options_.modes.folder);
+    if (!made) return tl::unexpected(made.error());
+    if (*made) changed.push_back(i);
+    auto folder = posix::open_folder_in(way->last(), way->names[i]);
+    if (!folder) return tl::unexpected(folder.error());
+    way->folders.push_back(std::move(*folder));
+  }
+  return way;
+}
+
+Result<void> FileStore::write_once(std::string_view key, Pieces pieces, const PutOptions& options) const {
+  std::vector<std::size_t> changed;
+  const auto way = make_way(key, changed);
+  if (!way) return tl::unexpected(way.error());
+  const posix::OpenFolder& folder = way->last();
+  const std::string temporary = temporary_name();
+  const auto file = posix::create_file_in(folder, temporary, options_.modes.file);
+  if (!file) return tl::unexpected(file.error());
+  auto written = posix::write_durably(*file, pieces, fmt::format("{}/{}", folder.path, temporary));
+  // Only now that the temporary file keeps them from being removed again: a sync is slow.
+  for (const std::size_t parent : changed) {
+    if (written) written = posix::sync_folder(way->folders[parent]);
+  }
+  if (written) {
+    written = options.if_absent ? posix::publish_in(folder, temporary, way->name)
+                                : posix::replace_in(folder, temporary, way->name);
+  }
+  if (!written) {
+    // The error that stands is the first one; a temporary file that stays is only hidden clutter.
+    static_cast<void>(posix::remove_file_in(folder, temporary));
+    return written;
+  }
+  return posix::sync_folder(folder);
+}
+
 Result<std::string> FileStore::temporary_path(std::string_view key) const {
-  const std::string folder = folder_of(path_of(key));
-  return posix::make_directories(folder).map(
-      [&](const auto&) { return fmt::format("{}/{}", folder, temporary_name()); });
+  std::vector<std::size_t> changed;
+  return make_way(key, changed).map([](const Way& way) {
+    return fmt::format("{}/{}", way.last().path, temporary_name());
+  });
+}
+
+Result<void> FileStore::take_in(const std::string& temporary, std::string_view key) const {
+  return find_way(key).and_then([&](const Way& way) {
+    return posix::set_mode_in(way.last(), name_of(temporary), options_.modes.file).and_then([&] {
+      return posix::replace_in(way.last(), name_of(temporary), way.name);
+    });
+  });
 }
 
 std::string FileStore::uri_of(std::string_view key) const {
@@ -128,7 +252,7 @@ Result<void> FileStore::probe() {
 Result<void> FileStore::put(std::string_view key, Pieces pieces, const PutOptions& options) {
   if (auto good = check_key(key); !good) return good;
   for (int tries = 1;; ++tries) {
-    auto written = write_once(path_of(key), pieces, options);
+    auto written = write_once(key, pieces, options);
     if (!written && written.error().kind == ErrorKind::not_found && tries < put_tries_max) continue;
     return written;
   }
@@ -136,9 +260,11 @@ Result<void> FileStore::put(std::string_view key, Pieces pieces, const PutOption
 
 Result<std::vector<std::byte>> FileStore::get(std::string_view key) {
   if (auto good = check_key(key); !good) return tl::unexpected(good.error());
-  const std::string path = path_of(key);
-  const auto file = posix::open_for_reading(path);
+  const auto way = find_way(key);
+  if (!way) return tl::unexpected(at_key(key, way.error()));
+  const auto file = posix::open_file_in(way->last(), way->name);
   if (!file) return tl::unexpected(file.error());
+  const std::string path = path_of(key);
   const auto bytes = posix::file_bytes(*file, path);
   if (!bytes) return tl::unexpected(bytes.error());
   std::vector<std::byte> content(*bytes);
@@ -147,50 +273,61 @@ Result<std::vector<std::byte>> FileStore::get(std::string_view key) {
 
 Result<void> FileStore::get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) {
   if (auto good = check_key(key); !good) return good;
-  const std::string path = path_of(key);
-  const auto file = posix::open_for_reading(path);
+  const auto way = find_way(key);
+  if (!way) return tl::unexpected(at_key(key, way.error()));
+  const auto file = posix::open_file_in(way->last(), way->name);
   if (!file) return tl::unexpected(file.error());
-  return posix::read_at(*file, offset, into, path);
+  return posix::read_at(*file, offset, into, path_of(key));
 }
 
 Result<std::vector<ObjectInfo>> FileStore::list(std::string_view prefix) {
   // Only the folder that the prefix ends in is walked, and what in it leads to the prefix.
   const std::size_t slash = prefix.rfind('/');
-  const std::string folder = slash == std::string_view::npos ? folder_ : path_of(prefix.substr(0, slash));
+  const std::string key_of_folder{slash == std::string_view::npos ? std::string_view{} : prefix.substr(0, slash + 1)};
   if (slash != std::string_view::npos) {
     if (auto good = check_key(prefix.substr(0, slash)); !good) return tl::unexpected(good.error());
   }
-  Found below;
-  if (auto added = add_files_below(folder_, folder, prefix, below); !added) return tl::unexpected(added.error());
-  std::vector<ObjectInfo>& found = below.objects;
-  std::ranges::sort(found, {}, &ObjectInfo::key);
-  return std::move(found);
+  const auto root = open_root();
+  if (!root && root.error().kind == ErrorKind::not_found) return std::vector<ObjectInfo>{};
+  if (!root) return tl::unexpected(root.error());
+  const auto way = find_way(key_of_folder);
+  if (!way && is_no_entry(way.error())) return std::vector<ObjectInfo>{};
+  if (!way) return tl::unexpected(way.error());
+  Found found;
+  if (auto added = add_files_below(way->last(), key_of_folder, prefix, found); !added)
+    return tl::unexpected(added.error());
+  std::ranges::sort(found.objects, {}, &ObjectInfo::key);
+  return std::move(found.objects);
 }
 
 Result<void> FileStore::remove(std::string_view key) {
   if (auto good = check_key(key); !good) return good;
-  return remove_path(path_of(key));
+  return remove_file(key);
 }
 
 Result<void> FileStore::remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) {
+  const auto root = open_root();
+  if (!root && root.error().kind == ErrorKind::not_found) return {};
+  if (!root) return tl::unexpected(root.error());
   Found below{.has_objects = false};
-  if (auto added = add_files_below(folder_, folder_, "", below); !added) return added;
+  if (auto added = add_files_below(*root, "", "", below); !added) return added;
   for (const std::string& key : below.temporaries) {
     const std::size_t slash = key.rfind('/');
     if (slash == std::string::npos || !is_abandoned(std::string_view{key}.substr(0, slash))) continue;
-    if (auto removed = remove_path(path_of(key)); !removed) return removed;
+    if (auto removed = remove_file(key); !removed) return removed;
   }
   return {};
 }
 
-Result<void> FileStore::remove_path(const std::string& path) const {
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-    return tl::unexpected(posix::error_of(errno, fmt::format("removing {}", path)));
-  }
+Result<void> FileStore::remove_file(std::string_view key) const {
+  const auto way = find_way(key);
+  if (!way && way.error().kind == ErrorKind::not_found) return {};
+  if (!way) return tl::unexpected(way.error());
+  if (auto removed = posix::remove_file_in(way->last(), way->name); !removed) return removed;
   // Folders are no objects: those that this leaves empty go too. One that is not empty stays, which is all that can
   // fail here.
-  for (std::string folder = folder_of(path); folder.size() > folder_.size(); folder = folder_of(folder)) {
-    if (::rmdir(folder.c_str()) != 0) break;
+  for (std::size_t i = way->names.size(); i > 0; --i) {
+    if (!posix::remove_folder_in(way->folders[i - 1], way->names[i - 1])) break;
   }
   return {};
 }

@@ -1,8 +1,10 @@
 #include "storage/http_client.hpp"
 
 #include <curl/curl.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -55,8 +57,11 @@ Instant now() {
 class Batch {
  public:
   Batch(std::span<const HttpCall> calls, const HttpTuning& tuning, HttpConnections& connections,
-        std::atomic<bool>& has_succeeded)
-      : tuning_(tuning), connections_(connections), has_succeeded_(has_succeeded) {
+        std::atomic<bool>& has_succeeded, std::function<void(std::string)> set_trouble)
+      : tuning_(tuning),
+        connections_(connections),
+        has_succeeded_(has_succeeded),
+        set_trouble_(std::move(set_trouble)) {
     for (const HttpCall& call : calls) progress_.push_back({.call = &call});
   }
   Batch(const Batch&) = delete;
@@ -67,8 +72,10 @@ class Batch {
     }
   }
 
-  Result<void> run(std::size_t connection_count) {
+  Result<void> run(std::size_t connection_count, const std::stop_token& stop) {
     while (done_count_ < progress_.size()) {
+      if (stop.stop_requested())
+        return fail(ErrorKind::cancelled, fmt::format("{}: it was given up", progress_.front().call->doing));
       if (auto started = start_what_is_due(connection_count); !started) return started;
       if (auto moved = move(); !moved) return moved;
       if (done_count_ < progress_.size()) wait(connection_count);
@@ -76,9 +83,9 @@ class Batch {
     return {};
   }
 
-  // Lets what is on its way end, whatever comes of it.
-  void drain() {
-    while (running_count_ > 0) {
+  // Lets what is on its way end, whatever comes of it, as long as nobody asks to stop.
+  void drain(const std::stop_token& stop) {
+    while (running_count_ > 0 && !stop.stop_requested()) {
       if (move() && running_count_ > 0) wait(running_count_);
     }
   }
@@ -134,6 +141,7 @@ class Batch {
         one.is_done = true;
         ++done_count_;
         has_succeeded_ = true;
+        if (failing_since_) set_trouble_("");
         failing_since_.reset();
         last_success_ = now();
       } else if (auto again = plan_another_try(one, outcome.error()); !again) {
@@ -162,15 +170,26 @@ class Batch {
     if (!failing_since_) failing_since_ = std::max(one.started, last_success_);
     // Over a slow link one try may take longer than the patience.
     const Instant since = one.failures == 1 ? now() : *failing_since_;
-    std::chrono::milliseconds delay = backoff_delay(tuning_.backoff, one.failures, random_share());
-    if (error.retry_after) delay = std::max(delay, *error.retry_after);
+    // A server that says when to come again is there: it is no configuration that is wrong.
+    const Instant end = since + (error.retry_after ? full_patience(*one.call) : patience(*one.call));
+    if (now() >= end) return tl::unexpected(error);
+    const auto delay = backoff_delay(tuning_.backoff, one.failures, random_share());
     one.due = now() + delay;
-    if (one.due > since + patience(*one.call)) return tl::unexpected(error);
+    if (error.retry_after) {
+      // Asked to stay away for longer than there is patience, the call comes a last time at its end.
+      one.due = std::min(now() + std::max(delay, *error.retry_after), end);
+    } else if (one.due > end) {
+      return tl::unexpected(error);
+    }
+    set_trouble_(error.message);
     return {};
   }
 
+  [[nodiscard]] std::chrono::milliseconds full_patience(const HttpCall& call) const {
+    return call.patience.value_or(tuning_.patience);
+  }
   [[nodiscard]] std::chrono::milliseconds patience(const HttpCall& call) const {
-    return call.patience.value_or(has_succeeded_ ? tuning_.patience : tuning_.first_patience);
+    return has_succeeded_ ? full_patience(call) : call.patience.value_or(tuning_.first_patience);
   }
 
   // A server that takes a connection and says nothing must not use up more than the patience.
@@ -192,6 +211,7 @@ class Batch {
   const HttpTuning& tuning_;
   HttpConnections& connections_;
   std::atomic<bool>& has_succeeded_;
+  std::function<void(std::string)> set_trouble_;
   std::vector<Progress> progress_;
   std::size_t running_count_ = 0;
   std::size_t done_count_ = 0;
@@ -207,7 +227,8 @@ HttpClient::HttpClient(HttpTuning tuning) : tuning_(std::move(tuning)) {
 
 HttpClient::~HttpClient() = default;
 
-Result<void> HttpClient::perform(std::span<const HttpCall> calls, std::size_t connection_count, OnError on_error) {
+Result<void> HttpClient::perform(std::span<const HttpCall> calls, std::size_t connection_count, OnError on_error,
+                                 const std::stop_token& stop) {
   std::unique_ptr<HttpConnections> connections;
   {
     const std::scoped_lock lock{mutex_};
@@ -219,13 +240,27 @@ Result<void> HttpClient::perform(std::span<const HttpCall> calls, std::size_t co
   if (!connections) connections = std::make_unique<HttpConnections>();
   Result<void> outcome;
   {
-    Batch batch{calls, tuning_, *connections, has_succeeded_};
-    outcome = batch.run(connection_count);
-    if (!outcome && on_error == OnError::drain) batch.drain();
+    Batch batch{calls, tuning_, *connections, has_succeeded_,
+                [this](std::string error) { set_trouble(std::move(error)); }};
+    const std::stop_callback wake{stop, [&] { curl_multi_wakeup(connections->multi()); }};
+    outcome = batch.run(connection_count, stop);
+    if (!outcome && on_error == OnError::drain) batch.drain(stop);
   }
+  // Who called hears of an error that was final.
+  if (!outcome) set_trouble("");
   const std::scoped_lock lock{mutex_};
   idle_.push_back(std::move(connections));
   return outcome;
+}
+
+std::string HttpClient::trouble() const {
+  const std::scoped_lock lock{mutex_};
+  return trouble_;
+}
+
+void HttpClient::set_trouble(std::string error) {
+  const std::scoped_lock lock{mutex_};
+  trouble_ = std::move(error);
 }
 
 }  // namespace trainyard::storage

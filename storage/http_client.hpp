@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,8 @@ struct HttpTuning {
   std::chrono::seconds stall_timeout{
       30};  ///< A transfer that moves less than 1 KiB/s for as long is given up and tried again.
   /// How long calls are tried again while none succeeds, and at least once each. Before the first success of all it is
-  /// `first_patience`: then it is most likely the configuration that is wrong.
+  /// `first_patience`, unless the server says when to come again: then it is most likely the configuration that is
+  /// wrong.
   std::chrono::milliseconds patience{90'000};
   std::chrono::milliseconds first_patience{10'000};
   Backoff backoff{.initial = std::chrono::milliseconds{100}, .max = std::chrono::milliseconds{5'000}};
@@ -60,15 +62,21 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   /// Does all `calls`, in any order and up to `connection_count` at a time. The first error that is final ends all of
-  /// them.
+  /// them; so does a stop that is requested, at once and with `cancelled`.
   [[nodiscard]] Result<void> perform(std::span<const HttpCall> calls, std::size_t connection_count,
-                                     OnError on_error = OnError::cut);
+                                     OnError on_error = OnError::cut, const std::stop_token& stop = {});
+
+  /// The error for which calls under way are tried again; empty while none is.
+  [[nodiscard]] std::string trouble() const;
 
  private:
+  void set_trouble(std::string error);
+
   const HttpTuning tuning_;
   std::atomic<bool> has_succeeded_ = false;
-  std::mutex mutex_;  // guards idle_
+  mutable std::mutex mutex_;  // guards idle_ and trouble_
   std::vector<std::unique_ptr<HttpConnections>> idle_;
+  std::string trouble_;
 };
 
 }  // namespace trainyard::storage

@@ -25,7 +25,7 @@ struct HttpRequest {
 
 struct HttpReply {
   long status = 0;
-  std::map<std::string, std::string> headers;  ///< Names in lower case.
+  std::map<std::string, std::string> headers;  ///< Names in lower case; values of one name joined by ", ".
   std::string body;                            ///< Empty for a 2xx reply to a request with `into`.
   std::uint64_t into_bytes = 0;                ///< How much of `into` was filled.
 

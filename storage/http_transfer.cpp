@@ -14,35 +14,11 @@ namespace trainyard::storage {
 namespace {
 
 constexpr std::size_t reply_bytes_max = std::size_t{1} << 30;  // For replies into memory of their own.
+constexpr std::size_t refusal_bytes_max = std::size_t{256} << 10;
 constexpr long slow_bytes_per_second = 1024;
 constexpr long buffer_bytes = 512L << 10;
 constexpr long redirects_max = 5;
 constexpr long ok = 200;
-
-ErrorKind kind_of(CURLcode code) {
-  switch (code) {
-    case CURLE_OPERATION_TIMEDOUT:
-      return ErrorKind::timeout;
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_RESOLVE_PROXY:
-    case CURLE_COULDNT_CONNECT:
-    case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
-    case CURLE_GOT_NOTHING:
-    case CURLE_PARTIAL_FILE:
-    case CURLE_WEIRD_SERVER_REPLY:
-    case CURLE_SSL_CONNECT_ERROR:
-      return ErrorKind::unavailable;
-    case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL:
-    case CURLE_TOO_MANY_REDIRECTS:
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CACERT_BADFILE:
-      return ErrorKind::invalid;
-    default:
-      return ErrorKind::internal;
-  }
-}
 
 std::string_view advice_for(CURLcode code) {
   switch (code) {
@@ -60,6 +36,43 @@ std::string_view advice_for(CURLcode code) {
 }
 
 }  // namespace
+
+ErrorKind kind_of_transfer(CURLcode code) {
+  switch (code) {
+    case CURLE_OPERATION_TIMEDOUT:
+      return ErrorKind::timeout;
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_TOO_MANY_REDIRECTS:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_CRL_BADFILE:
+    case CURLE_SSL_INVALIDCERTSTATUS:
+    case CURLE_SSL_PINNEDPUBKEYNOTMATCH:
+    case CURLE_INTERFACE_FAILED:
+      return ErrorKind::invalid;
+    // Misuse of libcurl, or a libcurl that lacks something: the same call fails again.
+    case CURLE_FAILED_INIT:
+    case CURLE_NOT_BUILT_IN:
+    case CURLE_FUNCTION_NOT_FOUND:
+    case CURLE_BAD_FUNCTION_ARGUMENT:
+    case CURLE_UNKNOWN_OPTION:
+    case CURLE_SSL_ENGINE_NOTFOUND:
+    case CURLE_SSL_ENGINE_SETFAILED:
+    case CURLE_SSL_ENGINE_INITFAILED:
+    case CURLE_RECURSIVE_API_CALL:
+    case CURLE_ABORTED_BY_CALLBACK:
+    case CURLE_READ_ERROR:
+    case CURLE_WRITE_ERROR:
+      return ErrorKind::internal;
+    // All the others are of the network, of TLS or of what the other side sent, also those that libcurl will add.
+    default:
+      return ErrorKind::unavailable;
+  }
+}
 
 HttpTransfer::HttpTransfer(CURL* handle, HttpRequest request, const HttpTuning& tuning,
                            std::chrono::seconds stall_timeout)
@@ -132,9 +145,9 @@ Result<HttpReply> HttpTransfer::finish(CURLcode code) {
   if (is_too_long_ && status() == ok && request_.headers.contains("range"))
     return fail(ErrorKind::invalid, "the server sends all of it when it is asked for a part: it must know Range");
   if (is_too_long_) return fail(ErrorKind::corrupt, "the reply is longer than what was asked for");
-  if (code != CURLE_OK) {
+  if (code != CURLE_OK && !is_cut_) {
     const std::string_view text = error_text_.front() != '\0' ? error_text_.data() : curl_easy_strerror(code);
-    return fail(kind_of(code), fmt::format("{}{}", text, advice_for(code)));
+    return fail(kind_of_transfer(code), fmt::format("{}{}", text, advice_for(code)));
   }
   reply_.status = status();
   return std::move(reply_);
@@ -180,7 +193,8 @@ std::size_t HttpTransfer::take_header(char* line, std::size_t size, std::size_t 
   std::string_view value = text.substr(colon + 1);
   while (!value.empty() && std::isspace(static_cast<unsigned char>(value.front())) != 0) value.remove_prefix(1);
   while (!value.empty() && std::isspace(static_cast<unsigned char>(value.back())) != 0) value.remove_suffix(1);
-  headers[name] = value;
+  std::string& known = headers[name];
+  known += known.empty() ? value : fmt::format(", {}", value);
   return text.size();
 }
 
@@ -188,9 +202,15 @@ std::size_t HttpTransfer::take_body(char* bytes, std::size_t size, std::size_t c
   auto& transfer = *static_cast<HttpTransfer*>(self);
   const std::size_t length = size * count;
   const std::span<std::byte> into = transfer.request_.into;
-  const bool is_into = !into.empty() && transfer.status() / 100 == 2;
+  const bool is_success = transfer.status() / 100 == 2;
+  const bool is_into = !into.empty() && is_success;
   const std::size_t room =
       is_into ? into.size() - transfer.reply_.into_bytes : reply_bytes_max - transfer.reply_.body.size();
+  if (!is_success && transfer.reply_.body.size() + length > refusal_bytes_max) {
+    transfer.reply_.body.append(bytes, refusal_bytes_max - transfer.reply_.body.size());
+    transfer.is_cut_ = true;
+    return 0;  // Ends the transfer: a refusal's first words say enough.
+  }
   if (length > room) {
     transfer.is_too_long_ = true;
     return 0;  // Ends the transfer.

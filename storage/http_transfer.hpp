@@ -13,6 +13,10 @@ namespace trainyard::storage {
 
 struct HttpTuning;
 
+/// What a transfer that libcurl ended with `code` means: unavailable and timeout for what a later try may do better,
+/// invalid for a URL, a proxy or certificates that are wrong. internal for what no transfer of ours can end with. Pure.
+[[nodiscard]] ErrorKind kind_of_transfer(CURLcode code);
+
 /// One request on its way, as libcurl's callbacks see it. Stays where it is, since they hold its address.
 class HttpTransfer {
  public:
@@ -44,6 +48,7 @@ class HttpTransfer {
   std::size_t piece_ = 0;  // Of request_.body: where reading goes on.
   std::size_t sent_of_piece_ = 0;
   bool is_too_long_ = false;
+  bool is_cut_ = false;  // A refusal of which enough has come.
   std::array<char, CURL_ERROR_SIZE> error_text_{};
 };
 

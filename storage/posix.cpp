@@ -80,13 +80,13 @@ Error error_of(int error_number, std::string_view doing) {
 
 Result<std::vector<std::string>> make_directories(const std::string& folder) {
   std::vector<std::string> changed;
-  if (::mkdir(folder.c_str(), 0755) != 0) {
+  if (::mkdir(folder.c_str(), 0777) != 0) {
     if (errno == EEXIST) return changed;
     if (errno != ENOENT || folder == "/") return failed("making the folder", folder);
     auto above = make_directories(parent_of(folder));
     if (!above) return above;
     changed = std::move(*above);
-    if (::mkdir(folder.c_str(), 0755) != 0) {
+    if (::mkdir(folder.c_str(), 0777) != 0) {
       if (errno == EEXIST) return changed;
       return failed("making the folder", folder);
     }
@@ -104,7 +104,7 @@ Result<void> sync_directory(const std::string& folder) {
 }
 
 Result<FileDescriptor> create_file(const std::string& path) {
-  FileDescriptor file{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)};
+  FileDescriptor file{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
   if (!file) return failed("creating", path);
   return file;
 }

@@ -18,14 +18,14 @@ namespace trainyard::storage::posix {
 /// rest, such as a full disk, is io.
 [[nodiscard]] Error error_of(int error_number, std::string_view doing);
 
-/// Makes `folder` with its parents where they are missing. The folders that got a new name in them, which
-/// sync_directory() makes durable.
+/// Makes `folder` with its parents where they are missing, for all whom the umask lets in. Returns the folders that got
+/// a new name in them, which sync_directory() makes durable.
 [[nodiscard]] Result<std::vector<std::string>> make_directories(const std::string& folder);
 
 /// Makes what happened to the names in `folder` durable.
 [[nodiscard]] Result<void> sync_directory(const std::string& folder);
 
-/// A new file of mode 0644 at `path`; already_exists when there is one.
+/// A new file at `path` for all whom the umask lets in; already_exists when there is one.
 [[nodiscard]] Result<FileDescriptor> create_file(const std::string& path);
 [[nodiscard]] Result<FileDescriptor> open_for_reading(const std::string& path);
 [[nodiscard]] Result<std::uint64_t> file_bytes(const FileDescriptor& file, std::string_view path);

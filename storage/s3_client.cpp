@@ -22,7 +22,8 @@ std::optional<Time> parse_date(const std::string& text) {
 
 }  // namespace
 
-S3Client::S3Client(S3Config config, HttpTuning tuning) : config_(std::move(config)), http_(std::move(tuning)) {}
+S3Client::S3Client(S3Config config, HttpTuning tuning)
+    : config_(std::move(config)), has_checksums_(config_.checksums != S3Checksums::off), http_(std::move(tuning)) {}
 
 Result<HttpRequest> S3Client::sign(S3Request request, Remedies& remedies) const {
   auto credentials = config_.credentials->get();
@@ -33,6 +34,8 @@ Result<HttpRequest> S3Client::sign(S3Request request, Remedies& remedies) const 
   std::string path = "/";
   if (config_.path_style) path += percent_encoded(config_.bucket, false) + (request.object.empty() ? "" : "/");
   path += percent_encoded(request.object, true);
+  remedies.has_checksums = has_checksums_ && !remedies.is_without_checksums && !request.checksums.empty();
+  if (remedies.has_checksums) request.headers.insert(request.checksums.begin(), request.checksums.end());
   request.headers["host"] = config_.host;
   request.headers["x-amz-date"] = date;
   request.headers["x-amz-content-sha256"] = request.payload_hash;
@@ -68,10 +71,21 @@ bool S3Client::remedy(const HttpReply& reply, Remedies& remedies) {
                   {{"seconds", std::chrono::duration_cast<std::chrono::seconds>(clock_error_.load()).count()}});
     return true;
   }
+  if (remedies.has_checksums && config_.checksums == S3Checksums::automatic && may_refuse_checksums(reply)) {
+    remedies.is_without_checksums = true;
+    return true;
+  }
   return false;
 }
 
-Result<void> S3Client::perform(std::span<const S3Call> calls, std::size_t connection_count, OnError on_error) {
+void S3Client::learn_that_checksums_are_refused() {
+  if (!has_checksums_.exchange(false)) return;
+  logging::warn("this S3 server takes no checksums; only TLS guards what is sent to it",
+                {{"endpoint", config_.endpoint()}});
+}
+
+Result<void> S3Client::perform(std::span<const S3Call> calls, std::size_t connection_count, OnError on_error,
+                               const std::stop_token& stop) {
   std::vector<HttpCall> http_calls;
   std::vector<Remedies> remedies(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -79,7 +93,10 @@ Result<void> S3Client::perform(std::span<const S3Call> calls, std::size_t connec
     http_calls.push_back({.doing = fmt::format("{} at {}", call.doing, config_.endpoint()),
                           .make = [this, &call, &done = remedies[i]] { return sign(call.make(), done); },
                           .accept = [this, &call, &done = remedies[i]](const HttpReply& reply) -> Result<void> {
-                            if (reply.status / 100 == 2) return call.accept(reply);
+                            if (reply.status / 100 == 2) {
+                              if (done.is_without_checksums) learn_that_checksums_are_refused();
+                              return call.accept(reply);
+                            }
                             const Error error = s3_error(reply, call.doing, config_);
                             if (remedy(reply, done)) return fail(ErrorKind::unavailable, error.message);
                             return call.refuse ? call.refuse(reply, error) : tl::unexpected(error);
@@ -87,7 +104,7 @@ Result<void> S3Client::perform(std::span<const S3Call> calls, std::size_t connec
                           .retries_conflict = call.retries_conflict,
                           .patience = call.patience});
   }
-  return http_.perform(http_calls, connection_count, on_error);
+  return http_.perform(http_calls, connection_count, on_error, stop);
 }
 
 Result<HttpReply> S3Client::send(std::string doing, S3Request request,

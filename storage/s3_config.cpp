@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "storage/aws_profile.hpp"
@@ -54,10 +55,27 @@ Result<std::map<std::string, std::string>> encryption_headers(const S3Options& o
   return headers;
 }
 
+bool is_of_aws(std::string_view authority) {
+  const std::string_view host = authority.substr(0, authority.find(':'));
+  return host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn");
+}
+
 bool is_bare_host(std::string_view authority) {
   const std::string_view host = authority.substr(0, authority.find(':'));
   const bool is_address = authority.starts_with('[') || host.find_first_not_of("0123456789.") == std::string_view::npos;
   return is_address || host.find('.') == std::string_view::npos;
+}
+
+Result<S3Checksums> read_checksums(const Environment& environment, const AwsProfile& profile) {
+  std::string word = first_of(environment, {"AWS_REQUEST_CHECKSUM_CALCULATION"});
+  if (word.empty()) word = profile.value("request_checksum_calculation");
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (word.empty()) return S3Checksums::automatic;
+  if (word == "when_supported") return S3Checksums::required;
+  if (word == "when_required") return S3Checksums::off;
+  return fail(ErrorKind::invalid,
+              fmt::format("AWS_REQUEST_CHECKSUM_CALCULATION is '{}': write when_supported or when_required", word));
 }
 
 bool fits_in_front_of_a_host(std::string_view bucket) {
@@ -75,7 +93,7 @@ Result<S3Config> make_s3_config(const Uri& uri, const S3Options& options, const 
       .region = options.region.empty() ? first_of(environment, {"AWS_REGION", "AWS_DEFAULT_REGION"}) : options.region,
       .scheme = "https",
       .host = {},
-      .path_style = options.path_style,
+      .path_style = false,
       .credentials = nullptr,
       .ca_bundle = first_of(environment, {"AWS_CA_BUNDLE"})};
   if (config.region.empty()) config.region = profile.value("region");
@@ -94,7 +112,11 @@ Result<S3Config> make_s3_config(const Uri& uri, const S3Options& options, const 
   if (!encryption) return fail(to_string(uri), encryption.error());
   config.encryption = std::move(*encryption);
   config.scheme = endpoint->scheme;
-  config.path_style = config.path_style || is_bare_host(endpoint->authority) || !fits_in_front_of_a_host(config.bucket);
+  auto checksums = read_checksums(environment, profile);
+  if (!checksums) return fail(to_string(uri), checksums.error());
+  config.checksums = *checksums;
+  config.path_style = options.path_style.value_or(!is_of_aws(endpoint->authority)) ||
+                      is_bare_host(endpoint->authority) || !fits_in_front_of_a_host(config.bucket);
   config.host = config.path_style ? endpoint->authority : fmt::format("{}.{}", config.bucket, endpoint->authority);
   return config;
 }

@@ -14,6 +14,13 @@
 
 namespace trainyard::storage {
 
+/// Whether requests carry checksums (CRC-32C), which some servers do not know.
+enum class S3Checksums {
+  automatic,  ///< Until the server refuses a request with them and takes it without them.
+  required,
+  off,
+};
+
 /// All that an S3 store must know of its place and its user.
 struct S3Config {
   std::string bucket;
@@ -26,15 +33,17 @@ struct S3Config {
   std::shared_ptr<CredentialChain> credentials;
   std::string ca_bundle;                               ///< A file; empty: the system's.
   std::map<std::string, std::string> encryption = {};  ///< Headers of every request that begins an object.
+  S3Checksums checksums = S3Checksums::automatic;
   std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>();
 
   [[nodiscard]] std::string endpoint() const { return scheme + "://" + host; }
 };
 
 /// Completes what `uri` and `options` say from what the AWS SDKs read: AWS_REGION, AWS_DEFAULT_REGION,
-/// AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_CA_BUNDLE, and the profile's region and endpoint_url. Credentials are
-/// those of credential_sources(), and not looked for yet. ErrorKind::invalid for an endpoint that is no URL, or
-/// an encryption that is none.
+/// AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_CA_BUNDLE, AWS_REQUEST_CHECKSUM_CALCULATION (when_supported: required,
+/// when_required: off), and the profile's region, endpoint_url and request_checksum_calculation. Credentials are those
+/// of credential_sources(), and not looked for yet. ErrorKind::invalid for an endpoint that is no URL, an encryption
+/// that is none, or another word about checksums.
 [[nodiscard]] Result<S3Config> make_s3_config(const Uri& uri, const S3Options& options, const Environment& environment);
 
 }  // namespace trainyard::storage

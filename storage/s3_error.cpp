@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <string>
 #include <utility>
 
@@ -89,6 +90,19 @@ Error s3_error(const HttpReply& reply, std::string_view doing, const S3Config& c
     error.message += fmt::format(": the bucket is in {}, not in {}", region, config.region);
   }
   return error;
+}
+
+bool may_refuse_checksums(const HttpReply& reply) {
+  constexpr long bad_request = 400;
+  constexpr long not_implemented = 501;
+  const std::string code = xml::text_of(reply.body, "Code");
+  if (code == "BadDigest" || code == "InvalidDigest" || code == "XAmzContentChecksumMismatch") return false;
+  std::string words = xml::text_of(reply.body, "Message") + " " + xml::text_of(reply.body, "Header");
+  std::transform(words.begin(), words.end(), words.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (reply.status != bad_request && reply.status != not_implemented) return false;
+  if (words.find("checksum") != std::string::npos) return true;
+  return reply.status == not_implemented && words.find("if-none-match") == std::string::npos;
 }
 
 }  // namespace trainyard::storage

@@ -12,4 +12,8 @@ namespace trainyard::storage {
 /// code and words, and advice where there is any. Never a secret, even if the server repeats one. Pure.
 [[nodiscard]] Error s3_error(const HttpReply& reply, std::string_view doing, const S3Config& config);
 
+/// True when `reply` to a request with checksum headers may mean that the server does not know them: it says so, or it
+/// answers 501 without naming another header. False for a checksum that does not match. Pure.
+[[nodiscard]] bool may_refuse_checksums(const HttpReply& reply);
+
 }  // namespace trainyard::storage

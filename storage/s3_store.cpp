@@ -10,6 +10,7 @@
 #include "common/logging.hpp"
 #include "storage/key.hpp"
 #include "storage/s3_orphans.hpp"
+#include "storage/s3_removal.hpp"
 #include "storage/s3_upload.hpp"
 #include "storage/xml.hpp"
 
@@ -99,12 +100,18 @@ Result<void> S3Store::put(std::string_view key, Pieces pieces, const PutOptions&
   return done;
 }
 
+std::map<std::string, std::string> S3Store::checksums_of(Pieces pieces) const {
+  if (!client_.has_checksums()) return {};
+  return {{"x-amz-checksum-crc32c", checksum_text(pieces)}};
+}
+
 Result<void> S3Store::put_whole(std::string_view key, Pieces pieces, const PutOptions& options) {
   const S3Call call{.make = [&]() -> S3Request {
                       S3Request request{.method = "PUT",
                                         .object = object_of(key),
                                         .query = {},
-                                        .headers = {{"x-amz-checksum-crc32c", checksum_text(pieces)}},
+                                        .headers = {},
+                                        .checksums = checksums_of(pieces),
                                         .body = {pieces.begin(), pieces.end()}};
                       request.headers.insert(client_.config().encryption.begin(), client_.config().encryption.end());
                       if (options.if_absent) request.headers["if-none-match"] = "*";
@@ -123,17 +130,19 @@ Result<std::vector<std::byte>> S3Store::get(std::string_view key) {
   if (auto good = check_key(key); !good) return tl::unexpected(good.error());
   const std::string doing = fmt::format("get {}", uri_of(key));
   std::vector<std::byte> content;
-  const S3Call call{
-      .make = [&]() -> S3Request {
-        return {
-            .method = "GET", .object = object_of(key), .query = {}, .headers = {{"x-amz-checksum-mode", "ENABLED"}}};
-      },
-      .accept = [&](const HttpReply& reply) -> Result<void> {
-        const auto bytes = std::as_bytes(std::span{reply.body});
-        content.assign(bytes.begin(), bytes.end());
-        return check_checksum(reply, {&bytes, 1}, doing);
-      },
-      .doing = doing};
+  const S3Call call{.make = [&]() -> S3Request {
+                      return {.method = "GET",
+                              .object = object_of(key),
+                              .query = {},
+                              .headers = {},
+                              .checksums = {{"x-amz-checksum-mode", "ENABLED"}}};
+                    },
+                    .accept = [&](const HttpReply& reply) -> Result<void> {
+                      const auto bytes = std::as_bytes(std::span{reply.body});
+                      content.assign(bytes.begin(), bytes.end());
+                      return check_checksum(reply, {&bytes, 1}, doing);
+                    },
+                    .doing = doing};
   return client_.perform({&call, 1}, 1).map([&] { return std::move(content); });
 }
 
@@ -201,6 +210,52 @@ Result<void> S3Store::remove(std::string_view key) {
                       return tl::unexpected(error);
                     }};
   return client_.perform({&call, 1}, 1);
+}
+
+Result<void> S3Store::remove_all(std::span<const std::string> keys, std::stop_token stop) {
+  for (const std::string& key : keys) {
+    if (auto good = check_key(key); !good) return good;
+  }
+  if (has_bulk_removal_ && keys.size() > 1) {
+    const auto removed = remove_by_request(keys, stop);
+    if (!removed) return tl::unexpected(removed.error());
+    if (*removed) return {};
+    has_bulk_removal_ = false;
+  }
+  return Store::remove_all(keys, std::move(stop));
+}
+
+Result<bool> S3Store::remove_by_request(std::span<const std::string> keys, const std::stop_token& stop) {
+  std::vector<std::string> bodies;
+  for (std::size_t begin = 0; begin < keys.size(); begin += removed_keys_max) {
+    std::vector<std::string> objects;
+    for (const std::string& key : keys.subspan(begin, std::min(removed_keys_max, keys.size() - begin)))
+      objects.push_back(object_of(key));
+    bodies.push_back(removal_text(objects));
+  }
+  if (!content_md5("")) return false;
+  bool is_known = true;
+  std::vector<S3Call> calls;
+  const std::string doing = fmt::format("remove {} objects under {}", keys.size(), uri_of(""));
+  for (const std::string& body : bodies) {
+    calls.push_back({.make = [&body]() -> S3Request {
+                       return {.method = "POST",
+                               .object = {},
+                               .query = {{"delete", ""}},
+                               .headers = {{"content-md5", content_md5(body).value()}},
+                               .body = {std::as_bytes(std::span{body})},
+                               .payload_hash = sha256_text(body)};
+                     },
+                     .accept = [&](const HttpReply& reply) { return check_removal(reply, doing, client_.config()); },
+                     .doing = doing,
+                     .refuse = [&](const HttpReply& reply, const Error& error) -> Result<void> {
+                       if (is_without_removal(reply)) is_known = false;
+                       return tl::unexpected(error);
+                     }});
+  }
+  const auto done = client_.perform(calls, tuning_.connection_count, OnError::drain, stop);
+  if (!done && !is_known) return false;
+  return done.map([] { return true; });
 }
 
 Result<void> S3Store::remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) {

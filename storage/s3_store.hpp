@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "storage/s3_client.hpp"
@@ -33,20 +34,27 @@ class S3Store final : public Store {
   [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
   [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
   [[nodiscard]] Result<void> remove(std::string_view key) override;
+  /// By DeleteObjects, a thousand keys a request; one by one where the server has no such request.
+  [[nodiscard]] Result<void> remove_all(std::span<const std::string> keys, std::stop_token stop) override;
   /// Takes uploads that began long ago and were never completed. Where the key may not list them, or the server does
   /// not, they are left to the bucket's lifecycle rules, and it is logged.
   [[nodiscard]] Result<void> remove_unfinished(
       const std::function<bool(std::string_view folder)>& is_abandoned) override;
   [[nodiscard]] bool has_conditional_create() const override { return has_conditional_create_; }
+  [[nodiscard]] std::string trouble() const override { return client_.trouble(); }
   [[nodiscard]] std::string uri_of(std::string_view key) const override;
 
  private:
   [[nodiscard]] std::string object_of(std::string_view key) const;
+  [[nodiscard]] std::map<std::string, std::string> checksums_of(Pieces pieces) const;
+  /// False where the server has no DeleteObjects: the objects are still there.
+  [[nodiscard]] Result<bool> remove_by_request(std::span<const std::string> keys, const std::stop_token& stop);
   [[nodiscard]] Result<void> put_whole(std::string_view key, Pieces pieces, const PutOptions& options);
 
   S3Client client_;
   const S3Tuning tuning_;
   std::atomic<bool> has_conditional_create_ = true;
+  std::atomic<bool> has_bulk_removal_ = true;
 };
 
 }  // namespace trainyard::storage

@@ -57,11 +57,11 @@ std::vector<Part> cut(Pieces pieces, std::uint64_t part_bytes_min) {
 }
 
 Result<std::string> create_upload(S3Client& client, const S3Upload& upload) {
-  std::map<std::string, std::string> headers = client.config().encryption;
-  headers["x-amz-checksum-algorithm"] = "CRC32C";
-  const auto reply = client.send(
-      upload.doing,
-      {.method = "POST", .object = upload.object, .query = {{"uploads", ""}}, .headers = std::move(headers)});
+  const auto reply = client.send(upload.doing, {.method = "POST",
+                                                .object = upload.object,
+                                                .query = {{"uploads", ""}},
+                                                .headers = client.config().encryption,
+                                                .checksums = {{"x-amz-checksum-algorithm", "CRC32C"}}});
   if (!reply) return tl::unexpected(reply.error());
   std::string id = xml::text_of(reply->body, "UploadId");
   if (id.empty())
@@ -74,13 +74,17 @@ Result<void> send_parts(S3Client& client, const S3Upload& upload, const std::str
   std::vector<S3Call> calls;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     Part& part = parts[i];
-    calls.push_back({.make = [&upload, &id, &part, i]() -> S3Request {
+    calls.push_back({.make = [&client, &upload, &id, &part, i]() -> S3Request {
+                       S3Request request{.method = "PUT",
+                                         .object = upload.object,
+                                         .query = {{"partNumber", std::to_string(i + 1)}, {"uploadId", id}},
+                                         .headers = {},
+                                         .checksums = {},
+                                         .body = part.body};
+                       if (!client.has_checksums()) return request;
                        part.crc = crc_of(part.body);
-                       return {.method = "PUT",
-                               .object = upload.object,
-                               .query = {{"partNumber", std::to_string(i + 1)}, {"uploadId", id}},
-                               .headers = {{"x-amz-checksum-crc32c", base64(big_endian(part.crc))}},
-                               .body = part.body};
+                       request.checksums["x-amz-checksum-crc32c"] = base64(big_endian(part.crc));
+                       return request;
                      },
                      .accept = [&upload, &part](const HttpReply& reply) -> Result<void> {
                        part.etag = reply.header("etag");
@@ -94,11 +98,12 @@ Result<void> send_parts(S3Client& client, const S3Upload& upload, const std::str
   return client.perform(calls, upload.connection_count, OnError::drain);
 }
 
-std::string completion_text(const std::vector<Part>& parts) {
+std::string completion_text(const std::vector<Part>& parts, bool has_checksums) {
   std::string text = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    text += fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag><ChecksumCRC32C>{}</ChecksumCRC32C></Part>",
-                        i + 1, xml::escaped(parts[i].etag), base64(big_endian(parts[i].crc)));
+    text += fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag>", i + 1, xml::escaped(parts[i].etag));
+    if (has_checksums) text += fmt::format("<ChecksumCRC32C>{}</ChecksumCRC32C>", base64(big_endian(parts[i].crc)));
+    text += "</Part>";
   }
   return text + "</CompleteMultipartUpload>";
 }
@@ -113,24 +118,32 @@ std::string composite_checksum(const std::vector<Part>& parts) {
   return fmt::format("{}-{}", base64(big_endian(crc)), parts.size());
 }
 
+// A checksum without a '-' is of the whole object, which is not known here.
+bool is_other_composite(const std::string& checksum, const std::vector<Part>& parts) {
+  return checksum.find('-') != std::string::npos && checksum != composite_checksum(parts);
+}
+
 // Whether the object is what `parts` make, as far as the server tells.
 bool is_complete(S3Client& client, const S3Upload& upload, const std::vector<Part>& parts) {
-  const auto reply = client.send(
-      fmt::format("look for {}", upload.object),
-      {.method = "HEAD", .object = upload.object, .query = {}, .headers = {{"x-amz-checksum-mode", "ENABLED"}}});
+  const auto reply =
+      client.send(fmt::format("look for {}", upload.object), {.method = "HEAD",
+                                                              .object = upload.object,
+                                                              .query = {},
+                                                              .headers = {},
+                                                              .checksums = {{"x-amz-checksum-mode", "ENABLED"}}});
   if (!reply) return false;
   std::size_t bytes = 0;
   for (const Part& part : parts) {
     for (const auto& piece : part.body) bytes += piece.size();
   }
   const std::string checksum = reply->header("x-amz-checksum-crc32c");
-  const bool has_other_checksum = checksum.find('-') != std::string::npos && checksum != composite_checksum(parts);
+  const bool has_other_checksum = client.has_checksums() && is_other_composite(checksum, parts);
   return reply->header("content-length") == std::to_string(bytes) && !has_other_checksum;
 }
 
 Result<void> complete_upload(S3Client& client, const S3Upload& upload, const std::string& id,
                              const std::vector<Part>& parts) {
-  const std::string text = completion_text(parts);
+  const std::string text = completion_text(parts, client.has_checksums());
   int tries = 0;
   const auto accept = [&](const HttpReply& reply) -> Result<void> {
     // A server that needs long answers 200 first and may find an error afterwards.
@@ -140,7 +153,7 @@ Result<void> complete_upload(S3Client& client, const S3Upload& upload, const std
       return tl::unexpected(s3_error(late, upload.doing, client.config()));
     }
     const std::string checksum = xml::text_of(reply.body, "ChecksumCRC32C");
-    if (checksum.find('-') != std::string::npos && checksum != composite_checksum(parts)) {
+    if (client.has_checksums() && is_other_composite(checksum, parts)) {
       return fail(ErrorKind::corrupt, fmt::format("{}: the server holds other bytes than were sent", upload.doing));
     }
     return {};
@@ -195,6 +208,9 @@ void abort_upload(S3Client& client, const std::string& object, const std::string
     if (!reply && !is_forgotten(reply.error())) break;
     reply = client.send(fmt::format("look for an aborted upload: {}", doing), look, abort_patience);
     if (!reply && is_forgotten(reply.error())) return;
+    // The abort was taken. Whoever may not look takes it for done.
+    if (!reply && reply.error().kind == ErrorKind::forbidden) return;
+    if (!reply) break;
   }
   logging::warn("parts of an unfinished upload may be left on the server",
                 {{"object", object}, {"error", reply ? "they came back after each abort" : reply.error().message}});

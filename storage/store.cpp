@@ -1,36 +1,57 @@
 #include "storage/store.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "common/parallel.hpp"
-#include "storage/arrow_module.hpp"
+#include "storage/azure_store.hpp"
 #include "storage/command_store.hpp"
 #include "storage/environment.hpp"
 #include "storage/file_store.hpp"
+#include "storage/gcs_store.hpp"
 #include "storage/s3_config.hpp"
 #include "storage/s3_store.hpp"
 #include "storage/uri.hpp"
 #include "storage/web_store.hpp"
 
 namespace trainyard::storage {
+namespace {
+
+Result<std::unique_ptr<Store>> open_gcs(const Uri& uri) {
+  auto settings = make_gcs_settings(uri, process_environment());
+  if (!settings) return fail(to_string(uri), settings.error());
+  GcsTuning tuning;
+  tuning.http.ca_bundle = settings->ca_bundle;
+  return std::make_unique<GcsStore>(std::move(*settings), std::move(tuning));
+}
+
+Result<std::unique_ptr<Store>> open_azure(const Uri& uri) {
+  auto place = make_azure_place(uri, process_environment());
+  if (!place) return fail(to_string(uri), place.error());
+  AzureTuning tuning;
+  tuning.http.ca_bundle = place->ca_bundle;
+  return std::make_unique<AzureStore>(std::move(*place), std::move(tuning));
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Store>> open_store(std::string_view text, const S3Options& s3) {
   auto uri = parse_uri(text);
   if (!uri) return tl::unexpected(uri.error());
-  if (uri->scheme == Scheme::file) return std::make_unique<FileStore>(uri->path);
+  if (uri->scheme == Scheme::file) {
+    return file_modes(process_environment()).map([&](const posix::Modes& modes) -> std::unique_ptr<Store> {
+      return std::make_unique<FileStore>(uri->path, FileStoreOptions{.modes = modes});
+    });
+  }
   if (uri->scheme == Scheme::command) return std::make_unique<CommandStore>(std::move(*uri), CommandTuning{});
   if (uri->scheme == Scheme::web) {
     WebTuning tuning;
     tuning.http.ca_bundle = first_of(process_environment(), {"AWS_CA_BUNDLE"});
     return std::make_unique<WebStore>(std::move(*uri), std::move(tuning));
   }
-  if (uri->scheme == Scheme::gs || uri->scheme == Scheme::az) {
-    auto store = load_arrow_module(program_folder()).and_then([&](const ArrowModule* module) {
-      return module->open(*uri, process_environment(), {});
-    });
-    if (!store) return fail(to_string(*uri), store.error());
-    return store;
-  }
+  if (uri->scheme == Scheme::gs) return open_gcs(*uri);
+  if (uri->scheme == Scheme::az) return open_azure(*uri);
   return make_s3_config(*uri, s3, process_environment()).map([](S3Config config) -> std::unique_ptr<Store> {
     S3Tuning tuning;
     tuning.http.ca_bundle = config.ca_bundle;
@@ -49,13 +70,18 @@ Result<std::string> get_text(Store& store, std::string_view key) {
   });
 }
 
-Result<void> remove_all(Store& store, std::span<const std::string> keys) {
-  const auto runs = runs_of(keys, store.calls_at_a_time(), [](const std::string&) { return std::uint64_t{1}; });
-  return do_beside_each_other(std::span{runs}, [&](std::span<const std::string> run, const std::atomic<bool>& failed) {
-    Result<void> removed;
-    for (auto key = run.begin(); key != run.end() && removed && !failed; ++key) removed = store.remove(*key);
-    return removed;
-  });
+Result<void> Store::remove_all(std::span<const std::string> keys, std::stop_token stop) {
+  const auto runs = runs_of(keys, calls_at_a_time(), [](const std::string&) { return std::uint64_t{1}; });
+  return do_beside_each_other(
+      std::span{runs}, [&](std::span<const std::string> run, const std::atomic<bool>& failed) -> Result<void> {
+        for (const std::string& key : run) {
+          if (failed) return {};
+          if (stop.stop_requested())
+            return fail(ErrorKind::cancelled, fmt::format("removing {}: the removal was given up", uri_of(key)));
+          if (auto removed = remove(key); !removed) return removed;
+        }
+        return {};
+      });
 }
 
 }  // namespace trainyard::storage

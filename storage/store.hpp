@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +53,10 @@ class Store {
   [[nodiscard]] virtual Result<std::vector<ObjectInfo>> list(std::string_view prefix) = 0;
   /// Success also when the key is not there.
   [[nodiscard]] virtual Result<void> remove(std::string_view key) = 0;
+  /// Removes the objects of all `keys`, in no order: several at a time, or many by one request where the server knows
+  /// how. Success also for keys that are not there. The first error that is final ends the removal, and its message
+  /// names the key; `cancelled` soon after a stop is requested. After an error some of the objects are still there.
+  [[nodiscard]] virtual Result<void> remove_all(std::span<const std::string> keys, std::stop_token stop = {});
   /// Removes what writers that died in the midst of a put() left in folders of which `is_abandoned` is true: it takes
   /// the folder's key, without a slash at the end. No object is touched.
   [[nodiscard]] virtual Result<void> remove_unfinished(
@@ -63,6 +69,8 @@ class Store {
   [[nodiscard]] virtual bool is_near() const { return false; }
   /// How many calls at a time get the most out of the store: a server far away answers several as quickly as one.
   [[nodiscard]] virtual std::size_t calls_at_a_time() const { return 8; }
+  /// The error for which calls under way are tried again; empty while none is, and for a store that cannot tell.
+  [[nodiscard]] virtual std::string trouble() const { return {}; }
   /// The URI of `key`, without any secret.
   [[nodiscard]] virtual std::string uri_of(std::string_view key) const = 0;
 };
@@ -70,23 +78,22 @@ class Store {
 struct S3Options {
   std::string endpoint;  ///< "https://host:port". Empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else AWS's, by region.
   std::string region;    ///< Empty: AWS_REGION, AWS_DEFAULT_REGION, the profile's, else us-east-1.
-  bool path_style =
-      false;        ///< Endpoints without a dotted name (localhost, addresses, service names) always get path style.
-  std::string sse;  ///< How the server encrypts: AES256, aws:kms or aws:kms:dsse. Empty: as the bucket says.
+  /// Whether the bucket stands in the path. Nothing: for every endpoint but AWS's own. Endpoints without a dotted name
+  /// (localhost, addresses, service names) always get it.
+  std::optional<bool> path_style = {};
+  std::string sse;             ///< How the server encrypts: AES256, aws:kms or aws:kms:dsse. Empty: as the bucket says.
   std::string sse_kms_key_id;  ///< With aws:kms and aws:kms:dsse. Empty: the account's own.
 };
 
 /// A store for `uri`: file:///folder, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix,
 /// command:/program?folder=/folder, or https://host/folder to read only. Nothing is contacted yet. Credentials are
 /// looked for where each cloud's own clients do, at the first request. ErrorKind::invalid for another scheme or a
-/// relative path, naming what would have been right, and for gs and az where the module that knows them is missing.
+/// relative path, naming what would have been right, and for a variable that is wrong.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store(std::string_view uri, const S3Options& s3 = {});
 
 /// put() of one text.
 [[nodiscard]] Result<void> put_text(Store& store, std::string_view key, std::string_view text,
                                     const PutOptions& options = {});
 [[nodiscard]] Result<std::string> get_text(Store& store, std::string_view key);
-/// Removes them all, several at a time and so in no order, up to the first error.
-[[nodiscard]] Result<void> remove_all(Store& store, std::span<const std::string> keys);
 
 }  // namespace trainyard::storage

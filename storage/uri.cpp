@@ -27,12 +27,16 @@ std::string_view without_slashes(std::string_view text) {
   return text;
 }
 
-bool is_bucket_name(std::string_view name) {
-  // S3's own rule for new buckets, but for '_' and capitals, which old buckets and other servers have.
-  return name.size() >= 3 && name.size() <= 255 && std::all_of(name.begin(), name.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
-                  c == '_';
-         });
+/// What is wrong with a bucket's name; empty: nothing. S3's own rule for new buckets, but for '_' and capitals, which
+/// old buckets and other servers have.
+std::string bucket_fault(std::string_view name, std::string_view place) {
+  if (name.size() < 3) return fmt::format("'{}' is too short for a {}: at least 3 characters", name, place);
+  if (name.size() > 255) return fmt::format("it is too long for a {}: at most 255 characters", place);
+  const bool is_good = std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+           c == '_';
+  });
+  return is_good ? "" : fmt::format("'{}' is no {}: only letters, digits, '-', '.' and '_'", name, place);
 }
 
 Result<Uri> parse_file_uri(std::string_view text) {
@@ -54,10 +58,12 @@ Result<Uri> parse_bucket_uri(std::string_view text, const BucketScheme& kind) {
   const std::string_view rest = text.substr(kind.begin.size());
   const std::size_t slash = rest.find('/');
   const std::string_view bucket = rest.substr(0, slash);
-  if (!is_bucket_name(bucket)) {
+  if (bucket.empty()) {
     return fail(ErrorKind::invalid,
                 fmt::format("{} names no {}: write {}{}/prefix", text, kind.place, kind.begin, kind.place));
   }
+  if (const std::string fault = bucket_fault(bucket, kind.place); !fault.empty())
+    return fail(ErrorKind::invalid, fmt::format("{}: {}; write {}{}/prefix", text, fault, kind.begin, kind.place));
   const std::string_view prefix =
       slash == std::string_view::npos ? std::string_view{} : without_slashes(rest.substr(slash));
   if (!prefix.empty()) {
@@ -118,6 +124,9 @@ Result<Uri> parse_uri(std::string_view text) {
   }
   if (text.starts_with("https://") || text.starts_with("http://")) return parse_web_uri(text);
   if (text.starts_with(command_scheme)) return parse_command_uri(text);
+  if (text.starts_with('/')) {
+    return fail(ErrorKind::invalid, fmt::format("'{}' is a folder and not a URI: write file://{}", text, text));
+  }
   return fail(ErrorKind::invalid, fmt::format("'{}' is not a storage URI: write file:///absolute/folder, "
                                               "s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, "
                                               "command:/program?folder=/absolute/folder, or https://host/folder to "

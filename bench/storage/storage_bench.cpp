@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -151,7 +152,7 @@ class Rank {
   Result<dist::Group> form_group() {
     auto environment = launcher::parse_group_environment(launcher::process_environment());
     if (!environment) return tl::unexpected(environment.error());
-    dist::apply_process_settings(*environment);
+    std::ignore = dist::apply_process_settings(*environment);  // Its ranks are the only ones of this node.
     return dist::form_group(*environment, *link_);
   }
 

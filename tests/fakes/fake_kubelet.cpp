@@ -1,5 +1,7 @@
 #include "tests/fakes/fake_kubelet.hpp"
 
+#include <algorithm>
+
 #include "common/check.hpp"
 #include "common/contract.hpp"
 #include "common/rfc3339.hpp"
@@ -33,8 +35,11 @@ std::string node_for(const json& pod) {
       "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms"_json_pointer,
       json::array());
   for (const json& term : terms) {
-    for (const json& field : term.value("matchFields", json::array())) {
-      if (field.at("operator") == "NotIn" && field.at("values").at(0) == node) return "spare-" + rank;
+    for (const json& label : term.value("matchExpressions", json::array())) {
+      const json& values = label.at("values");
+      const bool is_meant = std::ranges::find(values, json(node)) != values.end();
+      if (label.at("key") == "kubernetes.io/hostname" && label.at("operator") == "NotIn" && is_meant)
+        return "spare-" + rank;
     }
   }
   return node;
@@ -106,6 +111,9 @@ bool FakeKubelet::start(const json& pod) {
 bool FakeKubelet::stop(const json& pod) {
   const auto until = parse_rfc3339(text_at(pod, "/metadata/deletionTimestamp"));
   check(until.has_value(), "a deletion timestamp is a time");
+  const json& metadata = pod.at("metadata");
+  const bool has_ended = metadata.value("deletionGracePeriodSeconds", std::int64_t{1}) == 0;
+  if (has_ended && metadata.contains("finalizers")) return false;
   if (stubborn_ && stubborn_(pod) && clock_.now() < *until) return false;
   vanish(pod.at("metadata").at("namespace"), pod.at("metadata").at("name"));
   return true;

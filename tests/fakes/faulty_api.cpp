@@ -61,14 +61,19 @@ Result<T> FaultyApi::pass(ApiCall call, Send send) {
   if (fault && (fault->kind == Fault::Kind::refused || fault->kind == Fault::Kind::dies_before)) {
     return tl::unexpected(fault->error);
   }
+  const bool is_delayed = fault && fault->kind == Fault::Kind::delayed;
+  if (is_delayed) fault->gate->pass();
   Result<T> reply = send();
   if (reply) note_done(call);
-  if (fault) return tl::unexpected(fault->error);
+  if (fault && !is_delayed) return tl::unexpected(fault->error);
   return reply;
 }
 
 Result<json> FaultyApi::get(const kube::ResourceType& type, std::string_view name_space, std::string_view name) {
-  return pass<json>({.verb = "get", .plural = std::string{type.plural}, .name = std::string{name}},
+  return pass<json>({.verb = "get",
+                     .plural = std::string{type.plural},
+                     .name = std::string{name},
+                     .name_space = std::string{name_space}},
                     [&] { return api_.get(type, name_space, name); });
 }
 
@@ -87,30 +92,43 @@ Result<json> FaultyApi::create(const kube::ResourceType& type, std::string_view 
   return pass<json>({.verb = "create",
                      .plural = std::string{type.plural},
                      .name = name_of(object),
+                     .name_space = std::string{name_space},
                      .is_dry_run = options.is_dry_run,
                      .is_strict = options.is_strict},
                     [&] { return api_.create(type, name_space, object, options); });
 }
 
 Result<json> FaultyApi::update(const kube::ResourceType& type, std::string_view name_space, const json& object) {
-  return pass<json>({.verb = "update", .plural = std::string{type.plural}, .name = name_of(object)},
+  return pass<json>({.verb = "update",
+                     .plural = std::string{type.plural},
+                     .name = name_of(object),
+                     .name_space = std::string{name_space}},
                     [&] { return api_.update(type, name_space, object); });
 }
 
 Result<json> FaultyApi::update_status(const kube::ResourceType& type, std::string_view name_space, const json& object) {
-  return pass<json>({.verb = "update status", .plural = std::string{type.plural}, .name = name_of(object)},
+  return pass<json>({.verb = "update status",
+                     .plural = std::string{type.plural},
+                     .name = name_of(object),
+                     .name_space = std::string{name_space}},
                     [&] { return api_.update_status(type, name_space, object); });
 }
 
 Result<json> FaultyApi::patch(const kube::ResourceType& type, std::string_view name_space, std::string_view name,
                               kube::PatchType patch_type, const json& patch) {
-  return pass<json>({.verb = "patch", .plural = std::string{type.plural}, .name = std::string{name}},
+  return pass<json>({.verb = "patch",
+                     .plural = std::string{type.plural},
+                     .name = std::string{name},
+                     .name_space = std::string{name_space}},
                     [&] { return api_.patch(type, name_space, name, patch_type, patch); });
 }
 
 Result<void> FaultyApi::remove(const kube::ResourceType& type, std::string_view name_space, std::string_view name,
                                const kube::DeleteOptions& options) {
-  return pass<void>({.verb = "delete", .plural = std::string{type.plural}, .name = std::string{name}},
+  return pass<void>({.verb = "delete",
+                     .plural = std::string{type.plural},
+                     .name = std::string{name},
+                     .name_space = std::string{name_space}},
                     [&] { return api_.remove(type, name_space, name, options); });
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "operator/kube/api.hpp"
+#include "tests/fakes/gate.hpp"
 
 namespace trainyard::fakes {
 
@@ -21,6 +22,7 @@ struct ApiCall {
   std::string verb;         ///< "get", "list", "create", "update", "update status", "patch", "delete"
   std::string plural;
   std::string name;
+  std::string name_space;
   bool is_dry_run = false;
   bool is_strict = false;
 };
@@ -32,9 +34,11 @@ struct Fault {
     reply_lost,   ///< The server does it; the caller gets `error`.
     dies_before,  ///< The caller is killed before it is sent. From here on every call is cancelled without effect.
     dies_after,   ///< The caller is killed when the server has done it.
+    delayed,      ///< It waits at `gate`, and then the server does it.
   };
   Kind kind = Kind::refused;
   Error error{.kind = ErrorKind::unavailable, .message = "the connection was reset"};
+  Gate* gate = nullptr;  ///< Outlives the call.
 };
 
 /// Another kube::Api with faults on the way. Any thread may call.

@@ -52,7 +52,10 @@ class FaultyStore final : public storage::Store {
   }
   [[nodiscard]] bool has_conditional_create() const override { return store_->has_conditional_create(); }
   [[nodiscard]] bool is_near() const override { return store_->is_near(); }
+  [[nodiscard]] std::string trouble() const override { return trouble_of ? trouble_of() : store_->trouble(); }
   [[nodiscard]] std::string uri_of(std::string_view key) const override { return store_->uri_of(key); }
+
+  std::function<std::string()> trouble_of;  ///< What trouble() says, from any thread. Not set: the store's own.
 
  private:
   std::unique_ptr<storage::Store> store_;

@@ -1,6 +1,7 @@
 #include "tests/fakes/file_calls.hpp"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -22,14 +23,28 @@ std::function<FileFate(const FileCall&)>& decision() {
   return decide;
 }
 
-FileFate fate_of(const FileCall& call) {
-  return decision() ? decision()(call) : FileFate{};
+// What an open descriptor is of.
+std::string path_of(int file) {
+  std::string path(PATH_MAX, '\0');
+  const ssize_t bytes = ::readlink(("/proc/self/fd/" + std::to_string(file)).c_str(), path.data(), path.size());
+  path.resize(static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+  return path;
+}
+
+std::string path_in(int folder, const char* path) {
+  return folder == AT_FDCWD || *path == '/' ? path : path_of(folder) + "/" + path;
+}
+
+// `path` is called only where a test wants to know.
+template <typename Path>
+FileFate fate_of(std::string_view name, std::size_t bytes, const Path& path) {
+  return decision() ? decision()({.name = name, .bytes = bytes, .path = path()}) : FileFate{};
 }
 
 // The call itself, unless its fate is another.
-template <typename Call>
-int do_or_not(std::string_view name, const Call& call) {
-  const FileFate fate = fate_of({.name = name, .bytes = 0});
+template <typename Path, typename Call>
+int do_or_not(std::string_view name, const Path& path, const Call& call) {
+  const FileFate fate = fate_of(name, 0, path);
   if (fate.kind == Kind::kill) ::kill(::getpid(), SIGKILL);
   if (fate.kind == Kind::skip) return 0;
   if (fate.kind == Kind::fail) {
@@ -49,11 +64,13 @@ void decide_file_calls(std::function<FileFate(const FileCall&)> decide) {
 
 using trainyard::fakes::do_or_not;
 using trainyard::fakes::FileFate;
+using trainyard::fakes::path_in;
+using trainyard::fakes::path_of;
 
 extern "C" ssize_t writev(int file, const iovec* vectors, int count) {
   std::size_t bytes = 0;
   for (int i = 0; i < count; ++i) bytes += vectors[i].iov_len;
-  const FileFate fate = trainyard::fakes::fate_of({.name = "writev", .bytes = bytes});
+  const FileFate fate = trainyard::fakes::fate_of("writev", bytes, [&] { return path_of(file); });
   if (fate.kind == FileFate::Kind::kill) {
     std::size_t left = fate.bytes;
     for (int i = 0; i < count && left > 0; ++i) {
@@ -72,25 +89,54 @@ extern "C" ssize_t writev(int file, const iovec* vectors, int count) {
 }
 
 extern "C" int fsync(int file) {
-  return do_or_not("fsync", [&] { return ::syscall(SYS_fsync, file); });
+  return do_or_not(
+      "fsync", [&] { return path_of(file); }, [&] { return ::syscall(SYS_fsync, file); });
+}
+
+extern "C" int mkdirat(int folder, const char* path, mode_t mode) noexcept {
+  return do_or_not(
+      "mkdir", [&] { return path_in(folder, path); }, [&] { return ::syscall(SYS_mkdirat, folder, path, mode); });
 }
 
 extern "C" int mkdir(const char* path, mode_t mode) noexcept {
-  return do_or_not("mkdir", [&] { return ::syscall(SYS_mkdirat, AT_FDCWD, path, mode); });
+  return ::mkdirat(AT_FDCWD, path, mode);
+}
+
+extern "C" int unlinkat(int folder, const char* path, int flags) noexcept {
+  return do_or_not((flags & AT_REMOVEDIR) != 0 ? "rmdir" : "unlink", [&] { return path_in(folder, path); },
+                   [&] { return ::syscall(SYS_unlinkat, folder, path, flags); });
 }
 
 extern "C" int rmdir(const char* path) noexcept {
-  return do_or_not("rmdir", [&] { return ::syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR); });
+  return ::unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
 }
 
 extern "C" int unlink(const char* path) noexcept {
-  return do_or_not("unlink", [&] { return ::syscall(SYS_unlinkat, AT_FDCWD, path, 0); });
+  return ::unlinkat(AT_FDCWD, path, 0);
+}
+
+extern "C" int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
+  return do_or_not(
+      "rename", [&] { return path_in(to_folder, to); },
+      [&] { return ::syscall(SYS_renameat2, from_folder, from, to_folder, to, 0); });
 }
 
 extern "C" int rename(const char* from, const char* to) noexcept {
-  return do_or_not("rename", [&] { return ::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0); });
+  return ::renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+extern "C" int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) noexcept {
+  return do_or_not(
+      "link", [&] { return path_in(to_folder, to); },
+      [&] { return ::syscall(SYS_linkat, from_folder, from, to_folder, to, flags); });
 }
 
 extern "C" int link(const char* from, const char* to) noexcept {
-  return do_or_not("link", [&] { return ::syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0); });
+  return ::linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+extern "C" int fstatat(int folder, const char* path, struct stat* status, int flags) noexcept {
+  return do_or_not(
+      "fstatat", [&] { return path_in(folder, path); },
+      [&] { return ::syscall(SYS_newfstatat, folder, path, status, flags); });
 }

@@ -2,15 +2,19 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <string_view>
 
-/// The calls by which this program changes files (writev, fsync, mkdir, rmdir, rename, link, unlink), for tests that
-/// let one of them fail or be the program's last. file_calls.cpp's functions stand in for libc's wherever it is linked.
+/// The calls by which this program changes files (writev, fsync, mkdir, rmdir, rename, link, unlink), and fstatat, by
+/// which it looks at them, for tests that record them or let one of them fail or be the program's last. A call and its
+/// form that takes a folder's descriptor have one name. file_calls.cpp's functions stand in for libc's wherever it is
+/// linked.
 namespace trainyard::fakes {
 
 struct FileCall {
   std::string_view name;
   std::size_t bytes = 0;  ///< That a writev is to write.
+  std::string path = {};  ///< The file or folder; of a rename or a link: its new name.
 };
 
 /// What becomes of a call.

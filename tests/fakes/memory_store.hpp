@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,15 +18,18 @@ namespace trainyard::fakes {
 /// Objects in memory that outlive the stores which show them. Any thread may call.
 class MemoryObjects {
  public:
-  std::mutex mutex;  // guards objects
+  std::mutex mutex;  // guards all below
   std::map<std::string, std::vector<std::byte>, std::less<>> objects;
+  std::set<std::string, std::less<>> unlisted;  ///< Keys that no list shows, whether or not they are there.
+  bool is_conditional = true;  ///< Whether stores that are not told otherwise have the conditional create.
 };
 
 /// A store over `objects`, which several stores may share as several processes share a bucket.
 class MemoryStore final : public storage::Store {
  public:
+  explicit MemoryStore(MemoryObjects& objects) : MemoryStore(objects, objects.is_conditional) {}
   /// `is_conditional`: whether it offers the conditional create. URIs begin with `scheme`.
-  explicit MemoryStore(MemoryObjects& objects, bool is_conditional = true, std::string scheme = "memory://")
+  MemoryStore(MemoryObjects& objects, bool is_conditional, std::string scheme = "memory://")
       : objects_(objects), is_conditional_(is_conditional), scheme_(std::move(scheme)) {}
 
   Result<void> probe() override { return {}; }
@@ -64,7 +68,8 @@ class MemoryStore final : public storage::Store {
     const std::scoped_lock lock{objects_.mutex};
     std::vector<storage::ObjectInfo> found;
     for (const auto& [key, content] : objects_.objects) {
-      if (key.starts_with(prefix)) found.push_back({.key = key, .bytes = content.size()});
+      if (key.starts_with(prefix) && !objects_.unlisted.contains(key))
+        found.push_back({.key = key, .bytes = content.size()});
     }
     return found;
   }

@@ -74,7 +74,7 @@ kube::ClientConfig ScriptedApiServer::config() const {
   kube::ClientConfig config;
   config.host = "127.0.0.1";
   config.port = static_cast<std::uint16_t>(port_);
-  config.ca_pem = authority_.pem();
+  config.authorities = kube::AuthoritySource::of_text(authority_.pem());
   config.token = kube::TokenSource::of_text("secret");
   return config;
 }

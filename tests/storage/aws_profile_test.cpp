@@ -10,7 +10,6 @@ namespace trainyard::storage {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 using Values = std::map<std::string, std::string>;
 
 TEST(ParseProfile, ReadsWhatTheAwsToolsWrite) {
@@ -55,10 +54,10 @@ TEST_F(ProfileFilesTest, GivesTheProfilesKeyAndRegion) {
                 "[default]\naws_access_key_id = id\naws_secret_access_key = secret\n"
                 "[work]\naws_access_key_id = id-2\naws_secret_access_key = secret-2\naws_session_token = token-2\n");
   EXPECT_EQ(read().value("region"), "eu-west-1");
-  EXPECT_EQ(profile_credentials(read()), (Credentials{"id", "secret", ""}));
+  EXPECT_EQ(profile_key(read()), (Credentials{"id", "secret", ""}));
   const AwsProfile work = read({{"AWS_PROFILE", "work"}});
   EXPECT_EQ(work.value("region"), "eu-west-2");
-  EXPECT_EQ(profile_credentials(work), (Credentials{"id-2", "secret-2", "token-2"}));
+  EXPECT_EQ(profile_key(work), (Credentials{"id-2", "secret-2", "token-2"}));
 }
 
 TEST_F(ProfileFilesTest, LooksBelowHome) {
@@ -66,35 +65,27 @@ TEST_F(ProfileFilesTest, LooksBelowHome) {
   folder_.write(".aws/credentials", "[default]\naws_access_key_id = id\naws_secret_access_key = secret\n");
   folder_.write("mine", "[default]\nregion = x\n");
   const AwsProfile profile = read_profile(environment_of({{"HOME", folder_.path()}, {"AWS_CONFIG_FILE", "~/mine"}}));
-  EXPECT_EQ(profile_credentials(profile), (Credentials{"id", "secret", ""}));
+  EXPECT_EQ(profile_key(profile), (Credentials{"id", "secret", ""}));
   EXPECT_EQ(profile.value("region"), "x");
 }
 
 TEST_F(ProfileFilesTest, SaysWhatIsMissing) {
-  const auto empty = profile_credentials(read());
-  EXPECT_EQ(empty.error().kind, ErrorKind::not_found);
-  EXPECT_THAT(empty.error().message, HasSubstr("the profile 'default' of " + folder_.path()));
-  const auto named = profile_credentials(read({{"AWS_PROFILE", "work"}}));
-  EXPECT_EQ(named.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(named.error().message, HasSubstr("AWS_PROFILE"));
-  folder_.write("config", "[default]\nregion = x\n");
-  EXPECT_EQ(profile_credentials(read()).error().kind, ErrorKind::not_found);
+  EXPECT_FALSE(read().is_there);
+  EXPECT_THAT(read().files, HasSubstr(folder_.path()));
+  const AwsProfile named = read({{"AWS_PROFILE", "work"}});
+  EXPECT_TRUE(named.is_named && !named.is_there);
   folder_.write("credentials", "[default]\naws_access_key_id = id\n");
-  const auto half = profile_credentials(read());
+  const auto half = profile_key(read());
+  ASSERT_FALSE(half);
   EXPECT_EQ(half.error().kind, ErrorKind::invalid);
   EXPECT_THAT(half.error().message, HasSubstr("aws_secret_access_key"));
 }
 
-TEST_F(ProfileFilesTest, NamesAWayThatIsNotOfferedInsteadOfUsingTheWrongKey) {
-  for (const char* way : {"role_arn", "source_profile", "credential_process", "sso_session"}) {
-    folder_.write("config",
-                  std::string{"[default]\n"} + way + " = x\naws_access_key_id = id\naws_secret_access_key = hush\n");
-    const auto found = profile_credentials(read());
-    ASSERT_FALSE(found) << way;
-    EXPECT_EQ(found.error().kind, ErrorKind::invalid);
-    EXPECT_THAT(found.error().message, HasSubstr(way));
-    EXPECT_THAT(found.error().message, Not(HasSubstr("hush")));
-  }
+TEST_F(ProfileFilesTest, ReadsTheSectionOfALogin) {
+  folder_.write("config", "[sso-session corp]\nsso_region = eu-west-1\n[profile corp]\nregion = x\n");
+  const Environment environment = environment_of({{"AWS_CONFIG_FILE", folder_.file("config").string()}});
+  EXPECT_EQ(read_profile(environment, "sso-session corp").value("sso_region"), "eu-west-1");
+  EXPECT_EQ(read_profile(environment, "corp").values, (std::map<std::string, std::string>{{"region", "x"}}));
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST_F(CredentialChainTest, TakesTheFirstSourceThatHasSomeAndAsksItOnce) {
 
 TEST_F(CredentialChainTest, SaysOfEachSourceWhatItLacks) {
   CredentialChain chain{{a_failing_source("one", ErrorKind::not_found), a_failing_source("two", ErrorKind::not_found),
-                         a_failing_source("guess", ErrorKind::timeout, true)},
+                         a_failing_source("guess", ErrorKind::unauthorized, true)},
                         clock};
   const auto found = chain.get();
   ASSERT_FALSE(found);
@@ -59,6 +59,26 @@ TEST_F(CredentialChainTest, SaysOfEachSourceWhatItLacks) {
   EXPECT_THAT(found.error().message,
               HasSubstr("no AWS credentials were found. one: words of one; two: words of two; guess: words of guess."));
   EXPECT_THAT(found.error().message, HasSubstr("credentialsSecret"));
+}
+
+TEST_F(CredentialChainTest, GivesUpForGoodOnlyWhereNoWaitingHelps) {
+  struct Row {
+    ErrorKind of_guess;
+    ErrorKind found;
+  };
+  for (const Row& row : {Row{ErrorKind::not_found, ErrorKind::unauthorized},
+                         {ErrorKind::unauthorized, ErrorKind::unauthorized},
+                         {ErrorKind::invalid, ErrorKind::unauthorized},
+                         {ErrorKind::timeout, ErrorKind::unavailable},
+                         {ErrorKind::throttled, ErrorKind::unavailable},
+                         {ErrorKind::unavailable, ErrorKind::unavailable}}) {
+    CredentialChain chain{
+        {a_failing_source("one", ErrorKind::not_found), a_failing_source("guess", row.of_guess, true)}, clock};
+    const auto found = chain.get();
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().kind, row.found) << to_string(row.of_guess);
+    EXPECT_THAT(found.error().message, HasSubstr("one: words of one; guess: words of guess"));
+  }
 }
 
 TEST_F(CredentialChainTest, EndsAtASourceThatIsSetUpAndFails) {

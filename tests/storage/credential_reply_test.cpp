@@ -44,7 +44,7 @@ TEST(CredentialReplies, SayWhatTheCallerCanDo) {
   const std::string denied =
       "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no hush-hush</Message></Error></ErrorResponse>";
   const Row rows[] = {
-      {parse_sts_reply(reply(403, denied), "hush"), ErrorKind::unauthorized, "403 AccessDenied (no ***-***)"},
+      {parse_sts_reply(reply(403, denied), "hush"), ErrorKind::unavailable, "403 AccessDenied (no ***-***)"},
       {parse_sts_reply(reply(400, "<Error><Code>ExpiredTokenException</Code></Error>"), "hush"),
        ErrorKind::unauthorized, "400 ExpiredTokenException"},
       {parse_sts_reply(reply(400, "<Error><Code>IDPCommunicationError</Code></Error>"), "hush"), ErrorKind::unavailable,
@@ -73,6 +73,44 @@ TEST(CredentialReplies, SayWhatTheCallerCanDo) {
     EXPECT_THAT(row.found.error().message, HasSubstr(row.says));
     EXPECT_THAT(row.found.error().message, Not(HasSubstr("hush")));
   }
+}
+
+TEST(CredentialRefusals, ArePassingUnlessWhatWasSentIsWrong) {
+  struct Row {
+    long status;
+    std::string code;
+    ErrorKind kind;
+  };
+  const Row rows[] = {
+      {429, "", ErrorKind::throttled},
+      {400, "Throttling", ErrorKind::throttled},
+      {400, "TooManyRequestsException", ErrorKind::throttled},
+      {408, "", ErrorKind::unavailable},
+      {500, "InternalFailure", ErrorKind::unavailable},
+      {502, "", ErrorKind::unavailable},
+      {503, "ServiceUnavailable", ErrorKind::unavailable},
+      {400, "IDPCommunicationError", ErrorKind::unavailable},
+      // A role, a policy or an association that is seconds old.
+      {403, "AccessDenied", ErrorKind::unavailable},
+      {403, "AccessDeniedException", ErrorKind::unavailable},
+      {403, "", ErrorKind::unavailable},
+      {403, "ExpiredToken", ErrorKind::unauthorized},
+      {403, "InvalidClientTokenId", ErrorKind::unauthorized},
+      {403, "SignatureDoesNotMatch", ErrorKind::unauthorized},
+      {400, "ExpiredTokenException", ErrorKind::unauthorized},
+      {400, "InvalidIdentityToken", ErrorKind::unauthorized},
+      {400, "ValidationError", ErrorKind::unauthorized},
+      {401, "", ErrorKind::unauthorized},
+      {404, "", ErrorKind::unauthorized},
+      {302, "", ErrorKind::invalid},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(refusal_of(reply(row.status, "<Error><Code>" + row.code + "</Code></Error>"), "").kind, row.kind)
+        << row.status << " " << row.code;
+  }
+  HttpReply busy = reply(429, "");
+  busy.headers["retry-after"] = "3";
+  EXPECT_EQ(refusal_of(busy, "").retry_after, std::chrono::seconds{3});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/rfc3339.hpp"
+#include "tests/fakes/fault_proxy.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/storage/environment_table.hpp"
 #include "tests/storage/loopback_server.hpp"
@@ -34,8 +35,9 @@ class CredentialSourcesTest : public testing::Test {
     variables.emplace("AWS_SHARED_CREDENTIALS_FILE", folder_.file("credentials").string());
     variables.emplace("AWS_CONFIG_FILE", folder_.file("config").string());
     variables.emplace("AWS_EC2_METADATA_DISABLED", "true");
-    return CredentialChain{credential_sources(environment_of(std::move(variables)), "eu-west-1")}.get();
+    return CredentialChain{credential_sources(environment_of(std::move(variables)), "eu-west-1", tuning)}.get();
   }
+  CredentialTuning tuning{.patience = std::chrono::seconds{30}};
   fakes::TemporaryFolder folder_;
 };
 
@@ -115,13 +117,13 @@ TEST_F(CredentialSourcesTest, SayWhyAWebIdentityIsRefusedWithoutItsToken) {
   const Variables variables = {{"AWS_WEB_IDENTITY_TOKEN_FILE", folder_.write("token", "hush")},
                                {"AWS_ROLE_ARN", "arn:aws:iam::1:role/r"},
                                {"AWS_ENDPOINT_URL_STS", sts.url()}};
+  tuning.patience = std::chrono::milliseconds{0};
   const auto found = find(variables);
   ASSERT_FALSE(found);
-  EXPECT_EQ(found.error().kind, ErrorKind::unauthorized);
+  EXPECT_EQ(found.error().kind, ErrorKind::unavailable) << "the role may be seconds old";
   EXPECT_THAT(found.error().message, AllOf(HasSubstr("web identity: taking on the role arn:aws:iam::1:role/r at " +
                                                      sts.url() + ": it answered 403 AccessDenied (Not with ***)"),
                                            Not(HasSubstr("hush"))));
-  EXPECT_EQ(sts.request_count(), 1);
   std::filesystem::remove(folder_.file("token"));
   EXPECT_THAT(find(variables).error().message, HasSubstr("holds no token"));
 }
@@ -217,10 +219,99 @@ TEST_F(CredentialSourcesTest, SayWhatTheInstancesMetadataLack) {
   EXPECT_THAT(found.error().message, AllOf(HasSubstr("the instance's role: it answered 404"),
                                            HasSubstr("AWS_ACCESS_KEY_ID is not set"), Not(HasSubstr("hush"))));
   // Nobody listens, as on a machine that is no instance: the rest is still said.
+  tuning.patience = std::chrono::milliseconds{20};
   const std::string nowhere = [] { return LoopbackServer{[](const auto&, auto&) {}}.url(); }();
   EXPECT_THAT(
       find({{"AWS_EC2_METADATA_DISABLED", "false"}, {"AWS_EC2_METADATA_SERVICE_ENDPOINT", nowhere}}).error().message,
       AllOf(HasSubstr("no AWS credentials were found"), HasSubstr("asking " + nowhere)));
+}
+
+/// Each of the three services, with what stands in its way.
+class CredentialServicesTest : public CredentialSourcesTest {
+ protected:
+  struct Service {
+    std::string name;
+    Variables variables;
+  };
+  std::vector<Service> services_at(std::uint16_t port) {
+    const std::string url = fmt::format("http://127.0.0.1:{}", port);
+    return {{"web identity",
+             {{"AWS_WEB_IDENTITY_TOKEN_FILE", folder_.write("token", "hush")},
+              {"AWS_ROLE_ARN", "arn:aws:iam::1:role/r"},
+              {"AWS_ENDPOINT_URL_STS", url}}},
+            {"the container's agent", {{"AWS_CONTAINER_CREDENTIALS_FULL_URI", url + "/v1"}}},
+            {"the instance's metadata",
+             {{"AWS_EC2_METADATA_DISABLED", "false"}, {"AWS_EC2_METADATA_SERVICE_ENDPOINT", url}}}};
+  }
+  LoopbackServer server_{[](const httplib::Request& request, httplib::Response& response) {
+    const bool is_role = request.target.ends_with("/security-credentials/");
+    response.set_content(request.method == "POST"  ? given_as_xml
+                         : request.method == "PUT" ? "hush-session"
+                         : is_role                 ? "the-role"
+                                                   : given_as_json,
+                         "text/plain");
+  }};
+};
+
+TEST_F(CredentialServicesTest, AreAskedAgainAfterWhatPasses) {
+  using fakes::Fault;
+  const std::pair<const char*, Fault> rows[] = {
+      {"429", {Fault::Kind::reply, fakes::http_reply(429, "Retry-After: 0\r\n", ""), 0}},
+      {"500", {Fault::Kind::reply, fakes::http_reply(500, "", ""), 0}},
+      {"503", {Fault::Kind::reply, fakes::http_reply(503, "", ""), 0}},
+      {"half a reply", {Fault::Kind::half_reply, "", 0}},
+      {"silence", {Fault::Kind::stall, "", 0}},
+  };
+  // Short, but each later request has the patience's time to try again in.
+  tuning.deadline = std::chrono::milliseconds{500};
+  for (const auto& [name, fault] : rows) {
+    for (std::size_t i = 0; i < services_at(0).size(); ++i) {
+      fakes::FaultProxy proxy{static_cast<std::uint16_t>(server_.port()),
+                              [&fault = fault](const auto& request) { return request.number == 1 ? fault : Fault{}; }};
+      const Service service = services_at(proxy.port())[i];
+      EXPECT_EQ(find(service.variables), given) << name << " of " << service.name;
+      EXPECT_GE(proxy.request_count(), 2) << name << " of " << service.name;
+    }
+  }
+}
+
+TEST_F(CredentialServicesTest, ThatGoOnFailingAreUnavailableAndThatRefuseAreNot) {
+  using fakes::Fault;
+  struct Row {
+    int status;
+    bool may_pass;
+  };
+  tuning.patience = std::chrono::milliseconds{20};
+  for (const Row& row : {Row{429, true}, {500, true}, {503, true}, {403, true}, {400, false}, {404, false}}) {
+    for (std::size_t i = 0; i < services_at(0).size(); ++i) {
+      fakes::FaultProxy proxy{static_cast<std::uint16_t>(server_.port()), [&](const auto& request) {
+                                // Metadata that refuse a session are switched off; the role is what is asked for next.
+                                if (request.method == "PUT") return Fault{};
+                                return Fault{Fault::Kind::reply, fakes::http_reply(row.status, "", ""), 0};
+                              }};
+      const Service service = services_at(proxy.port())[i];
+      const auto found = find(service.variables);
+      ASSERT_FALSE(found);
+      EXPECT_EQ(is_transient(found.error().kind), row.may_pass) << row.status << " of " << service.name;
+      if (!row.may_pass) {
+        EXPECT_EQ(found.error().kind, ErrorKind::unauthorized) << row.status << " of " << service.name;
+      }
+      EXPECT_THAT(found.error().message, HasSubstr(fmt::format("it answered {}", row.status)));
+    }
+  }
+}
+
+TEST_F(CredentialServicesTest, ThatAreSilentAreUnavailable) {
+  tuning.deadline = std::chrono::milliseconds{30};
+  tuning.patience = std::chrono::milliseconds{30};
+  fakes::FaultProxy silent{static_cast<std::uint16_t>(server_.port()), [](const auto&) {
+                             return fakes::Fault{fakes::Fault::Kind::stall, "", 0};
+                           }};
+  for (const Service& service : services_at(silent.port())) {
+    const auto found = find(service.variables);
+    ASSERT_FALSE(found);
+    EXPECT_TRUE(is_transient(found.error().kind)) << service.name << ": " << found.error().message;
+  }
 }
 
 TEST(MetadataUrl, IsTheOneThatTheSdksAsk) {

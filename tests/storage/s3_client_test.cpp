@@ -35,5 +35,31 @@ TEST(S3Client, SignsTheSessionTokenOfTheCredentialsThatItSignsWith) {
                                             "AWS4-HMAC-SHA256 Credential=two with token"}));
 }
 
+TEST(S3Client, SaysForWhatItTriesAgainWhileItDoes) {
+  const S3Client* asked = nullptr;
+  std::vector<std::string> troubles;
+  LoopbackServer server{[&](const httplib::Request&, httplib::Response& reply) {
+    troubles.push_back(asked->trouble());
+    if (troubles.size() < 3) reply.status = 503;
+  }};
+  auto config = make_s3_config({.scheme = Scheme::s3, .bucket = "models", .path = "run"}, {.endpoint = server.url()},
+                               environment_of({}));
+  ASSERT_TRUE(config);
+  config->credentials =
+      std::make_shared<CredentialChain>(std::vector<CredentialSource>{{"the test", []() -> Result<Credentials> {
+                                                                         return Credentials{"id", "secret", ""};
+                                                                       }}});
+  HttpTuning tuning;
+  tuning.backoff.initial = std::chrono::milliseconds{1};
+  S3Client client{*config, tuning};
+  asked = &client;
+  ASSERT_TRUE(client.send("get it", {.method = "GET", .object = "run/a"}));
+  ASSERT_EQ(troubles.size(), 3U);
+  EXPECT_EQ(troubles[0], "");
+  EXPECT_THAT(troubles[1], testing::HasSubstr("503"));
+  EXPECT_EQ(troubles[2], troubles[1]);
+  EXPECT_EQ(client.trouble(), "");
+}
+
 }  // namespace
 }  // namespace trainyard::storage

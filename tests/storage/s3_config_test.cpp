@@ -48,8 +48,38 @@ TEST(MakeS3Config, FindsTheEndpointAsTheAwsToolsDo) {
       {"an endpoint",
        {.endpoint = "https://s3.example.com/"},
        environment_of({}),
-       "https://models.s3.example.com",
+       "https://s3.example.com",
+       true,
+       "us-east-1"},
+      {"a service's dotted name",
+       {.endpoint = "http://minio.minio.svc:9000"},
+       environment_of({}),
+       "http://minio.minio.svc:9000",
+       true,
+       "us-east-1"},
+      {"an endpoint that wants the bucket in front",
+       {.endpoint = "https://oss.example.com", .region = {}, .path_style = false},
+       environment_of({}),
+       "https://models.oss.example.com",
        false,
+       "us-east-1"},
+      {"AWS's own that is given",
+       {.endpoint = "https://s3.dualstack.eu-west-1.amazonaws.com"},
+       environment_of({}),
+       "https://models.s3.dualstack.eu-west-1.amazonaws.com",
+       false,
+       "us-east-1"},
+      {"AWS's own in China",
+       {.endpoint = {}, .region = "cn-north-1"},
+       environment_of({}),
+       "https://models.s3.cn-north-1.amazonaws.com.cn",
+       false,
+       "cn-north-1"},
+      {"path style at AWS",
+       {.endpoint = {}, .region = {}, .path_style = true},
+       environment_of({}),
+       "https://s3.us-east-1.amazonaws.com",
+       true,
        "us-east-1"},
       {"path style",
        {.endpoint = "https://s3.example.com:9000", .region = {}, .path_style = true},
@@ -102,6 +132,19 @@ TEST(MakeS3Config, FindsTheEndpointAsTheAwsToolsDo) {
     EXPECT_EQ(config->path_style, row.path_style) << row.name;
     EXPECT_EQ(config->region, row.region) << row.name;
   }
+}
+
+TEST(MakeS3Config, SwitchesChecksumsAsTheAwsToolsDo) {
+  for (const auto& [word, checksums] :
+       {std::pair{"", S3Checksums::automatic}, std::pair{"when_supported", S3Checksums::required},
+        std::pair{"WHEN_REQUIRED", S3Checksums::off}}) {
+    const auto config = make_s3_config(uri, {}, environment_of({{"AWS_REQUEST_CHECKSUM_CALCULATION", word}}));
+    ASSERT_TRUE(config) << word;
+    EXPECT_EQ(config->checksums, checksums) << word;
+  }
+  const auto config = make_s3_config(uri, {}, environment_of({{"AWS_REQUEST_CHECKSUM_CALCULATION", "never"}}));
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message, HasSubstr("write when_supported or when_required"));
 }
 
 TEST(MakeS3Config, PutsABucketThatIsNoHostNameIntoThePath) {

@@ -117,5 +117,28 @@ TEST(S3Error, HearsHowLongToWait) {
   }
 }
 
+TEST(MayRefuseChecksums, TellsServersThatDoNotKnowThem) {
+  struct Row {
+    long status;
+    std::string code;
+    std::string message;
+    bool may;
+  };
+  const Row rows[] = {
+      {400, "InvalidArgument", "Unsupported header 'x-amz-checksum-crc32c' received for this API call.", true},
+      {400, "InvalidRequest", "Unsupported header x-amz-checksum-mode", true},
+      {501, "NotImplemented", "Header 'x-amz-checksum-algorithm' with value 'CRC32C' not implemented", true},
+      {501, "NotImplemented", "A header you provided implies functionality that is not implemented", true},
+      {501, "NotImplemented", "Header 'If-None-Match' is not implemented", false},
+      {400, "BadDigest", "The CRC32C you specified did not match the calculated checksum.", false},
+      {400, "XAmzContentChecksumMismatch", "The provided 'x-amz-checksum' header does not match", false},
+      {400, "InvalidArgument", "no such thing", false},
+      {403, "AccessDenied", "x-amz-checksum-crc32c was not signed", false},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(may_refuse_checksums(reply(row.status, xml_of(row.code, row.message))), row.may) << row.message;
+  }
+}
+
 }  // namespace
 }  // namespace trainyard::storage

@@ -45,6 +45,9 @@ TEST_F(AnS3Store, ListsByPrefixInOrder) {
 TEST_F(AnS3Store, CreatesAnObjectForOneWriterOnly) {
   contract::creates_an_object_for_one_writer_only(store());
 }
+TEST_F(AnS3Store, RemovesMany) {
+  contract::removes_many(store());
+}
 TEST_F(AnS3Store, RefusesKeysThatLeadElsewhere) {
   contract::refuses_keys_that_lead_elsewhere(store());
 }

@@ -103,6 +103,25 @@ inline void creates_an_object_for_one_writer_only(Store& store) {
   EXPECT_EQ(get_text(store, "generations/1.json"), std::to_string(winner));
 }
 
+inline void removes_many(Store& store) {
+  std::vector<std::string> keys;
+  for (int i = 0; i < 20; ++i) keys.push_back("step-1/rank-" + std::to_string(i));
+  for (const std::string& key : keys) ASSERT_TRUE(put_text(store, key, key));
+  ASSERT_TRUE(put_text(store, "step-2/rank-0", "x"));
+  keys.emplace_back("no/such");
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_EQ(store.remove_all(keys, stopped.get_token()).error().kind, ErrorKind::cancelled);
+  EXPECT_EQ(store.list("").value().size(), 21U);
+  const auto removed = store.remove_all(keys);
+  ASSERT_TRUE(removed) << removed.error().message;
+  EXPECT_EQ(keys_of(store.list("").value()), (std::vector<std::string>{"step-2/rank-0"}));
+  EXPECT_TRUE(store.remove_all({}));
+  const std::vector<std::string> bad = {"step-2/rank-0", "../x"};
+  EXPECT_EQ(store.remove_all(bad).error().kind, ErrorKind::invalid);
+  EXPECT_TRUE(store.remove("step-2/rank-0"));
+}
+
 inline void refuses_keys_that_lead_elsewhere(Store& store) {
   EXPECT_EQ(put_text(store, "../x", "").error().kind, ErrorKind::invalid);
   EXPECT_EQ(store.get("../x").error().kind, ErrorKind::invalid);

@@ -39,9 +39,11 @@ TEST(ParseUri, RefusesTheRestAndSaysWhatWouldBeRight) {
   };
   const Row rows[] = {
       {"", "command:/program?folder=/absolute/folder, or https://host/folder"},
-      {"/tmp/x", "command:/program?folder=/absolute/folder, or https://host/folder"},
       {"abfs://container/x", "s3://bucket/prefix, gs://bucket/prefix, az://container/prefix"},
-      {"gs://", "gs://bucket/prefix"},
+      {"gs://", "gs:// names no bucket: write gs://bucket/prefix"},
+      {"gs://x/y", "gs://x/y: 'x' is too short for a bucket: at least 3 characters; write gs://bucket/prefix"},
+      {"az://a b/c", "'a b' is no container: only letters, digits, '-', '.' and '_'; write az://container/prefix"},
+      {"/tmp/x", "'/tmp/x' is a folder and not a URI: write file:///tmp/x"},
       {"az:///x", "az://container/prefix"},
       {"az://container@account.blob.core.windows.net/x", "az://container/prefix"},
       {"file://relative/folder", "with three slashes"},

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "common/clock.hpp"
+#include "common/result.hpp"
+
+namespace trainyard::storage {
+
+/// A bearer token of OAuth 2.
+struct AccessToken {
+  std::string text;
+  std::optional<Time> expiry;  ///< Nothing when the issuer did not say.
+  bool operator==(const AccessToken&) const = default;
+};
+
+/// One identity's access token, renewed before it expires. Any thread may call; one of them at a time asks the issuer,
+/// and the others go on with a token that is still valid.
+class AccessTokens {
+ public:
+  using Fetch = std::function<Result<AccessToken>()>;
+
+  explicit AccessTokens(Fetch fetch, std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>());
+
+  /// A token to send now. A transient error of the issuer stays transient. While renewal fails, the old token is given
+  /// as long as it is valid. Never not_found, which a store says of objects.
+  [[nodiscard]] Result<std::string> get();
+
+  /// The server refuses `token`, whatever its expiry: get() asks the issuer again.
+  void refuse(const std::string& token);
+
+  /// The last token and the one before: requests that carry it may still be on their way. Never asks the issuer.
+  [[nodiscard]] std::array<std::string, 2> recent() const;
+
+ private:
+  [[nodiscard]] bool is_valid(Time now) const;
+  [[nodiscard]] Result<std::string> take(Result<AccessToken> fetched);
+
+  const Fetch fetch_;
+  const std::shared_ptr<const Clock> clock_;
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable fetched_;
+  std::optional<AccessToken> current_;
+  std::string former_;
+  Time renew_at_{};
+  bool is_refused_ = false;
+  bool is_fetching_ = false;
+  bool has_warned_ = false;
+  std::uint64_t fetch_count_ = 0;
+  std::optional<Error> last_error_;  // The last fetch's, if it failed.
+};
+
+}  // namespace trainyard::storage

@@ -1,0 +1,174 @@
+#include "storage/azure_credentials.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "common/child_program.hpp"
+#include "storage/oauth.hpp"
+#include "storage/server_words.hpp"
+#include "storage/sigv4.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+constexpr auto azure_issuer_deadline = 5s;
+constexpr auto az_tool_deadline = 30s;  // It is slow to start.
+constexpr const char* storage_resource = "https://storage.azure.com";
+
+/// A client of Entra ID, as the variables name it.
+struct EntraClient {
+  std::string authority;
+  std::string tenant;
+  std::string client;
+};
+
+Result<EntraClient> entra_client(const Environment& environment, std::string_view beside) {
+  EntraClient client{.authority = first_of(environment, {"AZURE_AUTHORITY_HOST"}),
+                     .tenant = first_of(environment, {"AZURE_TENANT_ID"}),
+                     .client = first_of(environment, {"AZURE_CLIENT_ID"})};
+  for (const auto& [name, value] :
+       {std::pair{"AZURE_TENANT_ID", &client.tenant}, {"AZURE_CLIENT_ID", &client.client}}) {
+    if (value->empty()) return fail(ErrorKind::unauthorized, fmt::format("{} is not set, though {} is", name, beside));
+  }
+  if (client.authority.empty()) client.authority = "https://login.microsoftonline.com";
+  while (client.authority.ends_with('/')) client.authority.pop_back();
+  if (!keeps_secrets(client.authority))
+    return fail(ErrorKind::unauthorized,
+                "AZURE_AUTHORITY_HOST is refused: a secret goes there, so it must be https://");
+  return client;
+}
+
+Result<AccessToken> ask_entra(HttpClient& http, const EntraClient& client,
+                              std::vector<std::pair<std::string, std::string>> form, const std::string& secret,
+                              Time now) {
+  const std::string doing =
+      fmt::format("getting a token for the client {} at {}", client.client, origin_of(client.authority));
+  form.insert(form.end(), {{"client_id", client.client},
+                           {"grant_type", "client_credentials"},
+                           {"scope", fmt::format("{}/.default", storage_resource)}});
+  const std::string body = canonical_query(form);
+  const auto reply = ask_issuer(
+      http, doing,
+      {.method = "POST",
+       .url = fmt::format("{}/{}/oauth2/v2.0/token", client.authority, percent_encoded(client.tenant, false)),
+       .headers = {{"content-type", "application/x-www-form-urlencoded"}},
+       .body = {std::as_bytes(std::span{body})},
+       .deadline = azure_issuer_deadline});
+  if (!reply) return tl::unexpected(reply.error());
+  auto token = parse_token_reply(*reply, now, {secret});
+  if (!token) return fail(doing, token.error());
+  return token;
+}
+
+Result<AccessToken> by_client_secret(HttpClient& http, const Environment& environment, Time now) {
+  const std::string secret = first_of(environment, {"AZURE_CLIENT_SECRET"});
+  return entra_client(environment, "AZURE_CLIENT_SECRET").and_then([&](const EntraClient& client) {
+    return ask_entra(http, client, {{"client_secret", secret}}, secret, now);
+  });
+}
+
+Result<AccessToken> by_workload_identity(HttpClient& http, const Environment& environment, Time now) {
+  const auto assertion = read_secret_file(first_of(environment, {"AZURE_FEDERATED_TOKEN_FILE"}));
+  if (!assertion) return fail("reading AZURE_FEDERATED_TOKEN_FILE", assertion.error());
+  return entra_client(environment, "AZURE_FEDERATED_TOKEN_FILE").and_then([&](const EntraClient& client) {
+    return ask_entra(http, client,
+                     {{"client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+                      {"client_assertion", *assertion}},
+                     *assertion, now);
+  });
+}
+
+// Empty where there is none.
+std::string az_tool(const Environment& environment) {
+  const std::string path = first_of(environment, {"PATH"});
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    const std::filesystem::path program = std::filesystem::path{path.substr(begin, end - begin)} / "az";
+    std::error_code error;
+    if (program.is_absolute() && std::filesystem::exists(program, error)) return program.string();
+    begin = end + 1;
+  }
+  return {};
+}
+
+/// not_found when there is no az tool, or nobody is logged in.
+Result<AccessToken> by_az_tool(const Environment& environment, Time now) {
+  const std::string program = az_tool(environment);
+  if (program.empty()) return fail(ErrorKind::not_found, "the az tool is not in PATH");
+  const auto end = run_program(
+      {program, "account", "get-access-token", "--resource", storage_resource, "--output", "json"}, az_tool_deadline);
+  if (!end) return fail("asking the az tool", end.error());
+  if (end->exit_code != 0)
+    return fail(ErrorKind::not_found, fmt::format("the az tool gives no token: {}", server_words(end->words, {})));
+  // Its names are its own, and `expiresOn` is local time.
+  json object = json::parse(end->output, nullptr, false);
+  if (object.is_object() && object.contains("accessToken")) object["access_token"] = object["accessToken"];
+  auto token = parse_token_reply({.status = 200, .headers = {}, .body = object.dump()}, now, {});
+  if (!token) return fail("asking the az tool", token.error());
+  return token;
+}
+
+Result<AccessToken> by_managed_identity(HttpClient& http, const Environment& environment, const std::string& lacking,
+                                        Time now) {
+  std::string url = first_of(environment, {"IDENTITY_ENDPOINT"});
+  const std::string secret = first_of(environment, {"IDENTITY_HEADER"});
+  std::vector<std::pair<std::string, std::string>> query = {{"resource", storage_resource}};
+  std::map<std::string, std::string> headers;
+  if (!url.empty() && !secret.empty()) {  // App Service and Container Apps.
+    query.emplace_back("api-version", "2019-08-01");
+    headers["x-identity-header"] = secret;
+  } else {
+    url = first_of(environment, {"AZURE_POD_IDENTITY_AUTHORITY_HOST"});
+    if (url.empty()) url = "http://169.254.169.254";
+    while (url.ends_with('/')) url.pop_back();
+    url += "/metadata/identity/oauth2/token";
+    query.emplace_back("api-version", "2018-02-01");
+    headers["metadata"] = "true";
+  }
+  const std::string client = first_of(environment, {"AZURE_CLIENT_ID"});
+  if (!client.empty()) query.emplace_back("client_id", client);
+  const std::string doing = fmt::format("asking {} for a managed identity's token", origin_of(url));
+  const auto reply = ask_issuer(http, doing,
+                                {.method = "GET",
+                                 .url = fmt::format("{}?{}", url, canonical_query(query)),
+                                 .headers = headers,
+                                 .deadline = azure_issuer_deadline,
+                                 .is_direct = true});
+  if (!reply) {
+    Error error = reply.error();
+    error.message = fmt::format(
+        "no Azure credentials were found: neither AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN nor "
+        "AZURE_STORAGE_CONNECTION_STRING is set, nor AZURE_CLIENT_SECRET or AZURE_FEDERATED_TOKEN_FILE; {}; and {}. "
+        "Name a Secret with one of them in checkpoint.credentialsSecret, or give the pod an identity of Azure's",
+        lacking, error.message);
+    return tl::unexpected(error);
+  }
+  auto token = parse_token_reply(*reply, now, {secret});
+  // While an identity is being set up, the server knows none.
+  const bool may_pass = !token && reply->status == 404;
+  if (may_pass) return fail(ErrorKind::unavailable, fmt::format("{}: {}", doing, token.error().message));
+  if (!token) return fail(doing, token.error());
+  return token;
+}
+
+}  // namespace
+
+Result<AccessToken> fetch_azure_token(HttpClient& http, const Environment& environment, Time now) {
+  if (!first_of(environment, {"AZURE_CLIENT_SECRET"}).empty()) return by_client_secret(http, environment, now);
+  if (!first_of(environment, {"AZURE_FEDERATED_TOKEN_FILE"}).empty())
+    return by_workload_identity(http, environment, now);
+  auto token = by_az_tool(environment, now);
+  if (token || token.error().kind != ErrorKind::not_found) return token;
+  return by_managed_identity(http, environment, token.error().message, now);
+}
+
+}  // namespace trainyard::storage

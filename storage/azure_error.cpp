@@ -1,0 +1,89 @@
+#include "storage/azure_error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "storage/http_status.hpp"
+#include "storage/server_words.hpp"
+#include "storage/xml.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+struct AzureMeaning {
+  std::string_view code;
+  ErrorKind kind;
+  std::string_view advice;
+};
+
+constexpr std::string_view azure_access =
+    "Allow this identity to list the container and to read, write and delete blobs in it (Storage Blob Data "
+    "Contributor)";
+constexpr std::string_view azure_identity =
+    "Check AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, and this machine's "
+    "clock; without any of them the pod needs an identity of Azure's";
+
+// Source: https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes. What is not here goes by the
+// status.
+constexpr AzureMeaning azure_meanings[] = {
+    {"ContainerNotFound", ErrorKind::not_found, "Create the container, or correct its name in the URI"},
+    {"BlobNotFound", ErrorKind::not_found, ""},
+    {"ContainerBeingDeleted", ErrorKind::unavailable, ""},
+    {"AuthenticationFailed", ErrorKind::unauthorized, azure_identity},
+    {"InvalidAuthenticationInfo", ErrorKind::unauthorized, azure_identity},
+    {"NoAuthenticationInformation", ErrorKind::unauthorized, azure_identity},
+    {"AuthorizationFailure", ErrorKind::forbidden, azure_access},
+    {"AuthorizationPermissionMismatch", ErrorKind::forbidden, azure_access},
+    {"AuthorizationResourceTypeMismatch", ErrorKind::forbidden, azure_access},
+    {"AuthorizationServiceMismatch", ErrorKind::forbidden, azure_access},
+    {"InsufficientAccountPermissions", ErrorKind::forbidden, azure_access},
+    {"UnauthorizedBlobOverwrite", ErrorKind::forbidden, azure_access},
+    {"BlobAlreadyExists", ErrorKind::already_exists, ""},
+    {"ConditionNotMet", ErrorKind::already_exists, ""},
+    // Both are answered with 412 or 409 too, and say nothing of whether the blob was there.
+    {"LeaseIdMissing", ErrorKind::forbidden, "Break the lease that somebody holds on it"},
+    {"BlobImmutableDueToPolicy", ErrorKind::forbidden, "The container's immutability policy forbids it"},
+    // The blocks of an upload are dropped when somebody else writes the blob.
+    {"InvalidBlockList", ErrorKind::gone, ""},
+    {"InvalidBlobOrBlock", ErrorKind::gone, ""},
+    {"ServerBusy", ErrorKind::throttled, ""},
+    {"OperationTimedOut", ErrorKind::timeout, ""},
+    {"InvalidRange", ErrorKind::corrupt, "The object ends before the bytes that were asked for"},
+    {"Md5Mismatch", ErrorKind::corrupt, ""},
+    {"Crc64Mismatch", ErrorKind::corrupt, ""},
+    {"InvalidMd5", ErrorKind::corrupt, ""},
+};
+
+}  // namespace
+
+std::string azure_code(const HttpReply& reply) {
+  const std::string code = reply.header("x-ms-error-code");
+  return code.empty() ? xml::text_of(reply.body, "Code") : code;
+}
+
+Error azure_error(const HttpReply& reply, std::string_view doing, std::string_view endpoint,
+                  const std::vector<std::string>& secrets) {
+  const std::string code = azure_code(reply);
+  const auto* meaning = std::find_if(std::begin(azure_meanings), std::end(azure_meanings),
+                                     [&](const AzureMeaning& known) { return known.code == code; });
+  const bool is_known = meaning != std::end(azure_meanings);
+  const auto quoted_words = [&](std::string text) {
+    for (const std::string& secret : secrets) text = server_words(std::move(text), {secret});
+    return server_words(std::move(text), {});
+  };
+  Error error{is_known ? meaning->kind : kind_of_status(reply.status),
+              fmt::format("{}: {} answered {}", doing, endpoint, reply.status), retry_after_of(reply)};
+  if (!code.empty()) error.message += fmt::format(" {}", quoted_words(code));
+  // Its words end with the request's number and the time, a line each.
+  const std::string words = xml::text_of(reply.body, "Message");
+  if (!words.empty()) error.message += fmt::format(" ({})", quoted_words(words.substr(0, words.find('\n'))));
+  const bool has_words = !code.empty() || reply.status == 404 || reply.status == 412;
+  if (!has_words && reply.status >= 400 && reply.status < 500)
+    error.message += " without Azure's words for it. Check that the endpoint is Azure Blob Storage";
+  if (is_known && !meaning->advice.empty()) error.message += fmt::format(". {}", meaning->advice);
+  return error;
+}
+
+}  // namespace trainyard::storage

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/clock.hpp"
+
+/// Azure Storage's Shared Key authorisation. Pure but for the cryptography.
+/// Source: https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
+namespace trainyard::storage {
+
+/// A request as it is signed.
+struct AzureSignedParts {
+  std::string method;
+  std::string path;                                        ///< Percent-encoded as it is sent.
+  std::vector<std::pair<std::string, std::string>> query;  ///< Not encoded.
+  std::map<std::string, std::string> headers;              ///< Names in lower case; must hold x-ms-date.
+  std::uint64_t body_bytes = 0;
+};
+
+[[nodiscard]] std::string azure_string_to_sign(const AzureSignedParts& request, std::string_view account);
+
+/// The value of the Authorization header. `key`: the account's, decoded.
+[[nodiscard]] std::string azure_authorization(const AzureSignedParts& request, std::string_view account,
+                                              std::string_view key);
+
+/// "Fri, 26 Jun 2015 23:39:12 GMT"
+[[nodiscard]] std::string azure_date(Time time);
+
+}  // namespace trainyard::storage

@@ -1,0 +1,231 @@
+#include "storage/azure_store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "common/base64.hpp"
+#include "storage/azure_credentials.hpp"
+#include "storage/azure_error.hpp"
+#include "storage/azure_signature.hpp"
+#include "storage/azure_upload.hpp"
+#include "storage/content_md5.hpp"
+#include "storage/key.hpp"
+#include "storage/oauth.hpp"
+#include "storage/sigv4.hpp"
+#include "storage/xml.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+constexpr const char* azure_version = "2021-12-02";
+constexpr std::chrono::seconds azure_issuer_patience{5};
+// A list that does not end is a server's fault.
+constexpr int blob_pages_max = 100'000;
+
+struct BlobPage {
+  std::vector<ObjectInfo> objects;
+  std::string next_marker;  // How to ask for the next page; empty: this is the last one.
+};
+
+// Accounts with folders list those as blobs, and so do clients that make marks of folders.
+bool is_folder(std::string_view blob, std::string_view name) {
+  return xml::text_of(blob, "ResourceType") == "directory" || xml::text_of(blob, "hdi_isfolder") == "true" ||
+         name.ends_with('/');
+}
+
+Result<BlobPage> parse_blob_page(const std::string& body, std::string_view doing, std::size_t prefix_bytes) {
+  const auto result = xml::element(body, "EnumerationResults");
+  const auto blobs = result ? xml::element(*result, "Blobs") : std::nullopt;
+  if (!result)
+    return fail(ErrorKind::invalid,
+                fmt::format("{}: the reply is no list of blobs: is this Azure Blob Storage?", doing));
+  BlobPage page;
+  for (const std::string_view blob : xml::elements(blobs.value_or(""), "Blob")) {
+    const std::string name = xml::text_of(blob, "Name");
+    const std::string size = xml::text_of(blob, "Content-Length");
+    std::uint64_t bytes = 0;
+    const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), bytes);
+    if (error != std::errc{} || end != size.data() + size.size())
+      return fail(ErrorKind::invalid, fmt::format("{}: the server does not tell the size of {}", doing, name));
+    if (name.size() <= prefix_bytes || is_folder(blob, name)) continue;
+    page.objects.push_back({.key = name.substr(prefix_bytes), .bytes = bytes});
+  }
+  page.next_marker = xml::text_of(*result, "NextMarker");
+  return page;
+}
+
+CloudService azure_service(const AzurePlace& place) {
+  const AzureSettings& settings = place.settings;
+  return {.endpoint = settings.endpoint(),
+          .tokens = place.tokens,
+          .query_token = settings.sas_token,
+          .sign = [&place, &settings](CloudRequest& request) -> Result<void> {
+            request.headers["x-ms-version"] = azure_version;
+            request.headers["x-ms-date"] = azure_date(place.clock->now());
+            if (settings.account_key.empty()) return {};
+            const auto key = decode_base64(settings.account_key);
+            if (!key) return fail(ErrorKind::unauthorized, "the storage account's key is no base64");
+            AzureSignedParts parts{
+                .method = request.method, .path = request.path, .query = request.query, .headers = request.headers};
+            for (const auto& piece : request.body) parts.body_bytes += piece.size();
+            request.headers["authorization"] = azure_authorization(parts, settings.account, *key);
+            return {};
+          },
+          .error_of =
+              [&place, &settings](const HttpReply& reply, std::string_view doing) {
+                std::vector<std::string> secrets = {settings.account_key, settings.sas_token};
+                if (place.tokens) {
+                  for (const std::string& token : place.tokens->recent()) secrets.push_back(token);
+                }
+                return azure_error(reply, doing, settings.endpoint(), secrets);
+              }};
+}
+
+}  // namespace
+
+Result<AzurePlace> make_azure_place(const Uri& uri, const Environment& environment) {
+  auto settings = azure_settings(environment);
+  if (!settings) return tl::unexpected(settings.error());
+  AzurePlace place{.container = uri.bucket,
+                   .prefix = uri.path,
+                   .settings = std::move(*settings),
+                   .tokens = nullptr,
+                   .ca_bundle = first_of(environment, {"SSL_CERT_FILE", "AWS_CA_BUNDLE"})};
+  if (!place.settings.account_key.empty() || !place.settings.sas_token.empty()) return place;
+  const auto http = std::make_shared<HttpClient>(issuer_tuning(azure_issuer_patience, environment));
+  place.tokens = std::make_shared<AccessTokens>(
+      [environment, http, clock = place.clock] { return fetch_azure_token(*http, environment, clock->now()); });
+  return place;
+}
+
+AzureStore::AzureStore(AzurePlace place, AzureTuning tuning)
+    : place_(std::move(place)), tuning_(std::move(tuning)), client_(azure_service(place_), tuning_.http) {}
+
+std::string AzureStore::blob_of(std::string_view key) const {
+  return place_.prefix.empty() ? std::string{key} : fmt::format("{}/{}", place_.prefix, key);
+}
+
+std::string AzureStore::path_of(std::string_view blob) const {
+  std::string path = place_.settings.has_account_path ? fmt::format("/{}", place_.settings.account) : std::string{};
+  path += fmt::format("/{}", percent_encoded(place_.container, false));
+  return blob.empty() ? path : fmt::format("{}/{}", path, percent_encoded(blob, true));
+}
+
+std::string AzureStore::uri_of(std::string_view key) const {
+  return fmt::format("az://{}/{}", place_.container, blob_of(key));
+}
+
+CloudRequest AzureStore::list_request(std::string_view prefix, std::int64_t blobs_max) const {
+  return {.method = "GET",
+          .path = path_of(""),
+          .query = {{"restype", "container"},
+                    {"comp", "list"},
+                    {"include", "metadata"},
+                    {"maxresults", std::to_string(blobs_max)},
+                    {"prefix", blob_of(prefix)}}};
+}
+
+Result<void> AzureStore::probe() {
+  const std::string doing = fmt::format("look into {}", uri_of(""));
+  return client_.send(doing, list_request("", 1))
+      .and_then([&](const HttpReply& reply) { return parse_blob_page(reply.body, doing, 0); })
+      .map([](const BlobPage&) {});
+}
+
+Result<void> AzureStore::put(std::string_view key, Pieces pieces, const PutOptions& options) {
+  if (auto good = check_key(key); !good) return good;
+  std::uint64_t bytes = 0;
+  for (const auto& piece : pieces) bytes += piece.size();
+  if (bytes <= tuning_.part_bytes) return put_whole(key, pieces, options);
+  return upload_in_blocks(client_,
+                          {.path = path_of(blob_of(key)),
+                           .doing = fmt::format("put {}", uri_of(key)),
+                           .options = options,
+                           .part_bytes = tuning_.part_bytes,
+                           .connection_count = tuning_.connection_count,
+                           .commit_deadline = tuning_.commit_deadline},
+                          pieces);
+}
+
+Result<void> AzureStore::put_whole(std::string_view key, Pieces pieces, const PutOptions& options) {
+  const std::string checksum = content_md5(pieces);
+  const CloudCall call{.make = [&]() -> CloudRequest {
+                         CloudRequest request{.method = "PUT",
+                                              .path = path_of(blob_of(key)),
+                                              .headers = {{"x-ms-blob-type", "BlockBlob"},
+                                                          {"content-md5", checksum},
+                                                          {"content-type", "application/octet-stream"}},
+                                              .body = {pieces.begin(), pieces.end()}};
+                         if (options.if_absent) request.headers["if-none-match"] = "*";
+                         return request;
+                       },
+                       .accept = [](const HttpReply&) -> Result<void> { return {}; },
+                       .doing = fmt::format("put {}", uri_of(key))};
+  return client_.perform({&call, 1}, 1);
+}
+
+Result<std::vector<std::byte>> AzureStore::get(std::string_view key) {
+  if (auto good = check_key(key); !good) return tl::unexpected(good.error());
+  const std::string doing = fmt::format("get {}", uri_of(key));
+  std::vector<std::byte> content;
+  const CloudCall call{.make = [&]() -> CloudRequest { return {.method = "GET", .path = path_of(blob_of(key))}; },
+                       .accept = [&](const HttpReply& reply) -> Result<void> {
+                         const auto bytes = std::as_bytes(std::span{reply.body});
+                         const std::string told = reply.header("content-md5");
+                         if (!told.empty() && told != content_md5({&bytes, 1}))
+                           return fail(ErrorKind::corrupt, fmt::format("{}: its checksum does not match", doing));
+                         content.assign(bytes.begin(), bytes.end());
+                         return {};
+                       },
+                       .doing = doing};
+  return client_.perform({&call, 1}, 1).map([&] { return std::move(content); });
+}
+
+Result<void> AzureStore::get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) {
+  if (auto good = check_key(key); !good) return good;
+  return client_.read_range(fmt::format("get {}", uri_of(key)), {.method = "GET", .path = path_of(blob_of(key))},
+                            offset, into, tuning_.part_bytes, tuning_.connection_count);
+}
+
+Result<std::vector<ObjectInfo>> AzureStore::list(std::string_view prefix) {
+  const std::string doing = fmt::format("list {}", uri_of(prefix));
+  const std::size_t prefix_bytes = blob_of("").size();
+  std::vector<ObjectInfo> objects;
+  std::string marker;
+  for (int pages = 0; pages < blob_pages_max; ++pages) {
+    CloudRequest request = list_request(prefix, tuning_.page_blobs);
+    if (!marker.empty()) request.query.emplace_back("marker", marker);
+    auto page = client_.send(doing, std::move(request)).and_then([&](const HttpReply& reply) {
+      return parse_blob_page(reply.body, doing, prefix_bytes);
+    });
+    if (!page) return tl::unexpected(page.error());
+    std::move(page->objects.begin(), page->objects.end(), std::back_inserter(objects));
+    marker = page->next_marker;
+    if (marker.empty()) {
+      std::ranges::sort(objects, {}, &ObjectInfo::key);
+      return objects;
+    }
+  }
+  return fail(ErrorKind::unavailable, fmt::format("{}: the list does not end", doing));
+}
+
+Result<void> AzureStore::remove(std::string_view key) {
+  if (auto good = check_key(key); !good) return good;
+  const CloudCall call{
+      .make = [&]() -> CloudRequest {
+        return {.method = "DELETE", .path = path_of(blob_of(key)), .headers = {{"x-ms-delete-snapshots", "include"}}};
+      },
+      .accept = [](const HttpReply&) -> Result<void> { return {}; },
+      .doing = fmt::format("remove {}", uri_of(key)),
+      .refuse = [](const HttpReply& reply, const Error& error) -> Result<void> {
+        // Not there is as good as removed, unless it is the container.
+        if (reply.status == 404 && azure_code(reply) == "BlobNotFound") return {};
+        return tl::unexpected(error);
+      }};
+  return client_.perform({&call, 1}, 1);
+}
+
+}  // namespace trainyard::storage

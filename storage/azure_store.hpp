@@ -1,0 +1,72 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "storage/azure_settings.hpp"
+#include "storage/cloud_client.hpp"
+#include "storage/environment.hpp"
+#include "storage/store.hpp"
+#include "storage/uri.hpp"
+
+namespace trainyard::storage {
+
+/// How an Azure store cuts its work up.
+struct AzureTuning {
+  HttpTuning http;
+  std::uint64_t part_bytes = std::uint64_t{16} << 20;  ///< Also the size up to which a blob goes up in one piece.
+  std::size_t connection_count = 4;
+  std::int64_t page_blobs = 5000;  ///< Length of a list's page; the server gives 5000 at most.
+  /// Limit of one try to make a blob of its blocks, which may take the server minutes.
+  std::chrono::milliseconds commit_deadline{600'000};
+};
+
+/// Where an AzureStore is, and how its requests are authorised.
+struct AzurePlace {
+  std::string container;
+  std::string prefix;  ///< Without '/' at either end; may be empty.
+  AzureSettings settings;
+  std::shared_ptr<AccessTokens> tokens;  ///< With neither a key nor a SAS token in `settings`; else nullptr.
+  std::string ca_bundle;                 ///< A file; empty: the system's.
+  std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>();
+};
+
+/// Completes what `uri` says by azure_settings(); without a key or a SAS token, tokens are those of
+/// fetch_azure_token(), asked for at the first request. ErrorKind::invalid names the variable that is missing or wrong.
+[[nodiscard]] Result<AzurePlace> make_azure_place(const Uri& uri, const Environment& environment);
+
+/// Blobs under a prefix of a container of Azure Blob Storage. Large ones go up in blocks over several connections.
+/// Everything that is sent carries its MD5, which the server checks; get() checks what it brings back where the server
+/// keeps one, as it does for what went up in one piece.
+class AzureStore final : public Store {
+ public:
+  AzureStore(AzurePlace place, AzureTuning tuning);
+
+  [[nodiscard]] Result<void> probe() override;
+  [[nodiscard]] Result<void> put(std::string_view key, Pieces pieces, const PutOptions& options) override;
+  [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key) override;
+  [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
+  [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
+  [[nodiscard]] Result<void> remove(std::string_view key) override;
+  /// Does nothing: the server drops blocks that no blob was made of after a week.
+  [[nodiscard]] Result<void> remove_unfinished(const std::function<bool(std::string_view folder)>&) override {
+    return {};
+  }
+  [[nodiscard]] bool has_conditional_create() const override { return true; }
+  [[nodiscard]] std::string uri_of(std::string_view key) const override;
+
+ private:
+  [[nodiscard]] std::string blob_of(std::string_view key) const;
+  [[nodiscard]] std::string path_of(std::string_view blob) const;
+  [[nodiscard]] CloudRequest list_request(std::string_view prefix, std::int64_t blobs_max) const;
+  [[nodiscard]] Result<void> put_whole(std::string_view key, Pieces pieces, const PutOptions& options);
+
+  const AzurePlace place_;
+  const AzureTuning tuning_;
+  CloudClient client_;
+};
+
+}  // namespace trainyard::storage

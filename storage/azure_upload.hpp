@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "common/result.hpp"
+#include "storage/cloud_client.hpp"
+#include "storage/store.hpp"
+
+namespace trainyard::storage {
+
+/// How a large blob goes up in blocks.
+struct AzureUpload {
+  std::string path;   ///< The blob's, percent-encoded.
+  std::string doing;  ///< "put az://container/key"
+  PutOptions options;
+  std::uint64_t part_bytes = 0;  ///< At least; more where a blob would have more than 50,000 blocks.
+  std::size_t connection_count = 4;
+  std::chrono::milliseconds commit_deadline{};  ///< Limit of one try to commit.
+};
+
+/// Sends `pieces` as blocks, straight from their memory, and makes the blob of them. Nobody sees it before. Blocks of
+/// an upload that fails are dropped by the server after a week.
+[[nodiscard]] Result<void> upload_in_blocks(CloudClient& client, const AzureUpload& upload, Pieces pieces);
+
+}  // namespace trainyard::storage

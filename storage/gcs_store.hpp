@@ -1,0 +1,61 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "storage/cloud_client.hpp"
+#include "storage/gcs_settings.hpp"
+#include "storage/store.hpp"
+
+namespace trainyard::storage {
+
+/// How a GCS store cuts its work up.
+struct GcsTuning {
+  HttpTuning http;
+  std::uint64_t part_bytes = std::uint64_t{16} << 20;  ///< Also the size up to which an object goes up in one stream.
+  std::size_t connection_count = 4;
+  std::int64_t page_objects = 1000;  ///< Length of a list's page; the server gives 1000 at most.
+  /// Limit of one try to put the parts of a large object together, which may take a server minutes.
+  std::chrono::milliseconds completion_deadline{600'000};
+  /// Younger uploads that nobody completed are left alone, whoever's they are.
+  std::chrono::milliseconds orphan_age_min{std::chrono::hours{1}};
+};
+
+/// Objects under a prefix of a bucket of Google Cloud Storage, by its JSON API; large ones go up by multipart uploads
+/// of its XML API. Everything that is sent carries its CRC-32C, which the server checks, and whose own answer is
+/// compared; what get() brings back is checked too. Google has no condition for multipart uploads: a large object that
+/// must not exist goes up in one stream.
+class GcsStore final : public Store {
+ public:
+  GcsStore(GcsSettings settings, GcsTuning tuning);
+
+  [[nodiscard]] Result<void> probe() override;
+  [[nodiscard]] Result<void> put(std::string_view key, Pieces pieces, const PutOptions& options) override;
+  [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key) override;
+  [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
+  [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
+  [[nodiscard]] Result<void> remove(std::string_view key) override;
+  /// Takes multipart uploads that began long ago and were never completed. Where the account may not list them, they
+  /// are left to the bucket's lifecycle rules, and it is logged.
+  [[nodiscard]] Result<void> remove_unfinished(
+      const std::function<bool(std::string_view folder)>& is_abandoned) override;
+  [[nodiscard]] bool has_conditional_create() const override { return true; }
+  [[nodiscard]] std::string uri_of(std::string_view key) const override;
+
+ private:
+  [[nodiscard]] std::string object_of(std::string_view key) const;
+  [[nodiscard]] std::string json_path(std::string_view object) const;
+  [[nodiscard]] std::string xml_path(std::string_view object) const;
+  [[nodiscard]] Result<void> put_in_one_stream(std::string_view key, Pieces pieces, const PutOptions& options);
+  [[nodiscard]] Result<void> put_in_parts(std::string_view key, Pieces pieces);
+
+  const GcsSettings settings_;
+  const GcsTuning tuning_;
+  CloudClient client_;
+  std::atomic<bool> takes_parts_ = true;  // Until the server or the account's role has refused.
+};
+
+}  // namespace trainyard::storage

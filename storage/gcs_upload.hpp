@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "common/result.hpp"
+#include "storage/cloud_client.hpp"
+#include "storage/store.hpp"
+
+/// Multipart uploads of Google Cloud Storage's XML API.
+/// Source: https://cloud.google.com/storage/docs/multipart-uploads
+namespace trainyard::storage {
+
+struct GcsUpload {
+  std::string xml_path;          ///< "/bucket/object", encoded.
+  std::string json_path;         ///< Where the JSON API has the object.
+  std::string doing;             ///< "put gs://bucket/key"
+  std::uint64_t part_bytes = 0;  ///< At least; more where an object would have more than 10,000 parts.
+  std::size_t connection_count = 4;
+  std::chrono::milliseconds completion_deadline{};  ///< Limit of one try to complete.
+};
+
+/// Begins an upload; its id. A server or a role that knows no multipart uploads refuses with an error that is not
+/// transient.
+[[nodiscard]] Result<std::string> begin_gcs_upload(CloudClient& client, const GcsUpload& upload);
+
+/// Sends `pieces` as the parts of the upload `id`, straight from their memory, and puts them together. On every failure
+/// the server is told to forget the parts. ErrorKind::gone when the server no longer knows the upload.
+[[nodiscard]] Result<void> finish_gcs_upload(CloudClient& client, const GcsUpload& upload, const std::string& id,
+                                             Pieces pieces);
+
+/// Makes the server forget the upload `id` and its parts. Tried for a few seconds; what is left is logged.
+void abort_gcs_upload(CloudClient& client, const std::string& xml_path, const std::string& id,
+                      const std::string& doing);
+
+/// The value of x-goog-hash for `pieces`: "crc32c=AAAAAA==".
+[[nodiscard]] std::string gcs_hash(Pieces pieces);
+
+/// True unless `reply` tells a CRC-32C in x-goog-hash that is another than `hash`, of gcs_hash().
+[[nodiscard]] bool matches_gcs_hash(const HttpReply& reply, const std::string& hash);
+
+}  // namespace trainyard::storage

@@ -1,0 +1,120 @@
+#include "storage/oauth.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "storage/http_status.hpp"
+#include "storage/server_words.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+using nlohmann::json;
+
+std::string member_text(const json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end()) return {};
+  if (found->is_string()) return found->get<std::string>();
+  return found->is_number_integer() ? std::to_string(found->get<std::int64_t>()) : std::string{};
+}
+
+std::optional<std::int64_t> member_number(const json& object, const char* name) {
+  const std::string text = member_text(object, name);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+ErrorKind issuer_error_kind(long status, std::string_view code) {
+  if (status == 429 || code == "slow_down") return ErrorKind::throttled;
+  if (status >= 500 || status == 408 || status == 410 || code == "temporarily_unavailable" || code == "server_error")
+    return ErrorKind::unavailable;
+  return status >= 400 ? ErrorKind::unauthorized : ErrorKind::invalid;
+}
+
+}  // namespace
+
+HttpTuning issuer_tuning(std::chrono::milliseconds limit, const Environment& environment) {
+  return {.connect_timeout = limit,
+          .patience = limit,
+          .first_patience = limit,
+          .ca_bundle = first_of(environment, {"SSL_CERT_FILE", "AWS_CA_BUNDLE"})};
+}
+
+Result<HttpReply> ask_issuer(HttpClient& http, const std::string& doing, const HttpRequest& request) {
+  HttpReply reply;
+  const HttpCall call{.doing = doing,
+                      .make = [&]() -> Result<HttpRequest> { return request; },
+                      .accept = [&](const HttpReply& came) -> Result<void> {
+                        reply = came;
+                        return {};
+                      },
+                      .patience = std::nullopt};
+  return http.perform({&call, 1}, 1).map([&] { return std::move(reply); });
+}
+
+Result<AccessToken> parse_token_reply(const HttpReply& reply, Time now,
+                                      std::initializer_list<std::string_view> secrets) {
+  if (reply.status / 100 != 2) return tl::unexpected(issuer_error(reply, secrets));
+  const json object = json::parse(reply.body, nullptr, false);
+  if (!object.is_object()) return fail(ErrorKind::invalid, "the reply is no JSON object");
+  AccessToken token{.text = member_text(object, "access_token"), .expiry = std::nullopt};
+  if (token.text.empty() || token.text.find_first_of("\r\n") != std::string::npos)
+    return fail(ErrorKind::invalid, "the reply holds no access token");
+  if (const auto seconds = member_number(object, "expires_in")) token.expiry = now + std::chrono::seconds{*seconds};
+  if (const auto seconds = member_number(object, "expires_on")) token.expiry = Time{std::chrono::seconds{*seconds}};
+  return token;
+}
+
+Error issuer_error(const HttpReply& reply, std::initializer_list<std::string_view> secrets) {
+  const json object = json::parse(reply.body, nullptr, false);
+  std::string code;
+  std::string words;
+  if (object.is_object()) {
+    const auto inner = object.find("error");
+    const bool is_nested = inner != object.end() && inner->is_object();
+    code = is_nested ? member_text(*inner, "status") : member_text(object, "error");
+    words = is_nested ? member_text(*inner, "message") : member_text(object, "error_description");
+  }
+  Error error{issuer_error_kind(reply.status, code), fmt::format("it answered {}", reply.status),
+              retry_after_of(reply)};
+  if (!code.empty()) error.message += fmt::format(" {}", server_words(code, secrets));
+  if (!words.empty()) error.message += fmt::format(" ({})", server_words(words, secrets));
+  return error;
+}
+
+Result<std::string> read_secret_file(const std::string& path) {
+  std::ifstream file{path};
+  std::ostringstream text;
+  text << file.rdbuf();
+  std::string secret = text.str();
+  secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
+  if (!file || secret.empty()) return fail(ErrorKind::unauthorized, fmt::format("{} cannot be read or is empty", path));
+  return secret;
+}
+
+bool keeps_secrets(std::string_view url) {
+  if (url.starts_with("https://")) return true;
+  constexpr std::string_view front = "http://";
+  if (!url.starts_with(front)) return false;
+  std::string_view host = url.substr(front.size());
+  host = host.substr(0, host.find_first_of("/?#"));
+  if (host.find('@') != std::string_view::npos) return false;
+  host = host.starts_with('[') ? host.substr(0, host.find(']') + 1) : host.substr(0, host.find(':'));
+  const bool is_loopback = host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return is_loopback || host == "localhost" || host == "[::1]";
+}
+
+std::string origin_of(std::string_view url) {
+  const std::size_t begin = url.find("://");
+  return std::string{url.substr(0, url.find_first_of("/?#", begin == std::string_view::npos ? 0 : begin + 3))};
+}
+
+}  // namespace trainyard::storage

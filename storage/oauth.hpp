@@ -1,0 +1,41 @@
+#pragma once
+
+#include <chrono>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "common/clock.hpp"
+#include "common/result.hpp"
+#include "storage/access_token.hpp"
+#include "storage/environment.hpp"
+#include "storage/http_client.hpp"
+
+/// Common to the issuers of Google's and Azure's access tokens.
+namespace trainyard::storage {
+
+/// For one token: an issuer that does not answer within `limit` is tried again by the request that needs the token.
+[[nodiscard]] HttpTuning issuer_tuning(std::chrono::milliseconds limit, const Environment& environment);
+
+/// The reply of any status to one request.
+[[nodiscard]] Result<HttpReply> ask_issuer(HttpClient& http, const std::string& doing, const HttpRequest& request);
+
+/// The token in an issuer's JSON reply: `access_token` with `expires_in` (seconds) or `expires_on` (seconds of Unix
+/// time), each a number or a text. Errors are those of issuer_error(); invalid for a reply that holds no token. Pure.
+[[nodiscard]] Result<AccessToken> parse_token_reply(const HttpReply& reply, Time now,
+                                                    std::initializer_list<std::string_view> secrets);
+
+/// The error that an issuer's refusal means: throttled and unavailable for what may pass, else unauthorized. The
+/// issuer's words are repeated without `secrets`. Pure.
+[[nodiscard]] Error issuer_error(const HttpReply& reply, std::initializer_list<std::string_view> secrets);
+
+/// The file's text without white space at its end; unauthorized when it cannot be read or is empty.
+[[nodiscard]] Result<std::string> read_secret_file(const std::string& path);
+
+/// True for https:// addresses and for http:// ones of this machine, over which secrets may be sent. Pure.
+[[nodiscard]] bool keeps_secrets(std::string_view url);
+
+/// The address without its path and query, either of which could hold a secret. Pure.
+[[nodiscard]] std::string origin_of(std::string_view url);
+
+}  // namespace trainyard::storage

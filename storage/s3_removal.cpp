@@ -1,0 +1,77 @@
+#include "storage/s3_removal.hpp"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include <array>
+#include <vector>
+
+#include "common/base64.hpp"
+#include "storage/s3_error.hpp"
+#include "storage/server_words.hpp"
+#include "storage/xml.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+// What the server says of one object, as s3_error() reads a whole reply's refusal. A status that no code explains is
+// a server's fault.
+Error error_of_object(std::string_view refusal, std::string_view doing, const S3Config& config) {
+  const HttpReply reply{.status = 500, .headers = {}, .body = std::string{refusal}};
+  return s3_error(reply, fmt::format("{}: {}", doing, server_words(xml::text_of(refusal, "Key"), {})), config);
+}
+
+}  // namespace
+
+std::string removal_text(std::span<const std::string> objects) {
+  std::string text = "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Quiet>true</Quiet>";
+  for (const std::string& object : objects) text += fmt::format("<Object><Key>{}</Key></Object>", xml::escaped(object));
+  return text + "</Delete>";
+}
+
+std::optional<std::string> content_md5(std::string_view body) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int digest_bytes = 0;
+  if (EVP_Digest(body.data(), body.size(), digest.data(), &digest_bytes, EVP_md5(), nullptr) != 1) return std::nullopt;
+  return encode_base64({reinterpret_cast<const char*>(digest.data()), digest_bytes});
+}
+
+Result<void> check_removal(const HttpReply& reply, std::string_view doing, const S3Config& config) {
+  const auto result = xml::element(reply.body, "DeleteResult");
+  if (!result) {
+    // A server that needs long answers 200 first and may find an error afterwards.
+    if (xml::element(reply.body, "Error")) return tl::unexpected(error_of_object(reply.body, doing, config));
+    return fail(ErrorKind::invalid, fmt::format("{}: the reply does not say what was removed: is {} an S3 server?",
+                                                doing, config.endpoint()));
+  }
+  std::optional<Error> worst;
+  std::size_t error_count = 0;
+  for (const std::string_view refusal : xml::elements(*result, "Error")) {
+    if (xml::text_of(refusal, "Code") == "NoSuchKey") continue;
+    ++error_count;
+    const Error error = error_of_object(refusal, doing, config);
+    if (!worst || (is_transient(worst->kind) && !is_transient(error.kind))) worst = error;
+  }
+  if (!worst) return {};
+  if (error_count > 1) worst->message += fmt::format(" (and {} more objects are not removed)", error_count - 1);
+  return tl::unexpected(*worst);
+}
+
+bool is_without_removal(const HttpReply& reply) {
+  const std::string code = xml::text_of(reply.body, "Code");
+  switch (reply.status) {
+    case 404:
+      return code != "NoSuchBucket";
+    case 405:
+    case 411:
+    case 501:
+      return true;
+    case 400:
+      return code == "NotImplemented" || code == "InvalidRequest" || code == "InvalidArgument" ||
+             code == "MalformedXML" || code == "MethodNotAllowed";
+    default:
+      return false;
+  }
+}
+
+}  // namespace trainyard::storage

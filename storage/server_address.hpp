@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/result.hpp"
+
+namespace trainyard::storage {
+
+/// Where a server is: "http://127.0.0.1:10000/account" in its parts.
+struct ServerAddress {
+  std::string scheme;     ///< "http" or "https".
+  std::string authority;  ///< "host" or "host:port".
+  std::string path;       ///< Without '/' at either end, maybe empty.
+  bool operator==(const ServerAddress&) const = default;
+};
+
+/// The address that the variable `name` holds; without a scheme it is http, as emulators are. ErrorKind::invalid for
+/// what is none; the text is not repeated, since it could hold a secret. Pure.
+[[nodiscard]] Result<ServerAddress> parse_server_address(std::string_view name, std::string_view text);
+
+}  // namespace trainyard::storage

@@ -1,0 +1,88 @@
+#include "storage/access_token.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/fakes/fake_clock.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// An issuer that gives "token-1", "token-2", ..., each good for an hour, unless it is told to fail.
+class AccessTokensTest : public testing::Test {
+ protected:
+  std::shared_ptr<fakes::FakeClock> clock = std::make_shared<fakes::FakeClock>();
+  std::optional<Error> failure;
+  int fetches = 0;
+  AccessTokens tokens{[this]() -> Result<AccessToken> {
+                        ++fetches;
+                        if (failure) return tl::unexpected(*failure);
+                        return AccessToken{.text = "token-" + std::to_string(fetches), .expiry = clock->now() + 1h};
+                      },
+                      clock};
+};
+
+TEST_F(AccessTokensTest, AreAskedForOnceAndRenewedBeforeTheyExpire) {
+  EXPECT_EQ(tokens.get(), "token-1");
+  clock->advance(54min);
+  EXPECT_EQ(tokens.get(), "token-1");
+  clock->advance(2min);
+  EXPECT_EQ(tokens.get(), "token-2");
+  EXPECT_EQ(tokens.recent(), (std::array<std::string, 2>{"token-2", "token-1"}));
+}
+
+TEST_F(AccessTokensTest, StayInUseWhileRenewalFailsAndTheyAreValid) {
+  ASSERT_TRUE(tokens.get());
+  failure = Error{ErrorKind::unavailable, "down", {}};
+  clock->advance(56min);
+  EXPECT_EQ(tokens.get(), "token-1");
+  EXPECT_EQ(tokens.get(), "token-1");
+  EXPECT_EQ(fetches, 2) << "an issuer that fails is not asked at every request";
+  clock->advance(5min);
+  EXPECT_EQ(tokens.get().error(), *failure);
+  failure.reset();
+  EXPECT_EQ(tokens.get(), "token-4");
+}
+
+TEST_F(AccessTokensTest, AreAskedForAgainWhenTheServerRefusesThem) {
+  ASSERT_TRUE(tokens.get());
+  tokens.refuse("another");
+  EXPECT_EQ(tokens.get(), "token-1");
+  tokens.refuse("token-1");
+  EXPECT_EQ(tokens.get(), "token-2");
+}
+
+TEST_F(AccessTokensTest, KeepTransientErrorsTransientAndNeverSayNotFound) {
+  for (const auto& [given, expected] :
+       {std::pair{ErrorKind::timeout, ErrorKind::timeout}, std::pair{ErrorKind::throttled, ErrorKind::throttled},
+        std::pair{ErrorKind::unauthorized, ErrorKind::unauthorized},
+        std::pair{ErrorKind::not_found, ErrorKind::unauthorized}}) {
+    failure = Error{given, "words", {}};
+    EXPECT_EQ(tokens.get().error().kind, expected);
+  }
+}
+
+TEST(AccessTokens, AreFetchedByOneThreadForAllThatWait) {
+  std::atomic<int> fetches = 0;
+  AccessTokens tokens{[&]() -> Result<AccessToken> {
+    ++fetches;
+    return AccessToken{.text = "token", .expiry = std::nullopt};
+  }};
+  std::vector<std::string> got(8);
+  {
+    std::vector<std::jthread> threads;
+    for (std::string& one : got) threads.emplace_back([&] { one = tokens.get().value_or(""); });
+  }
+  EXPECT_EQ(fetches, 1);
+  EXPECT_EQ(got, std::vector<std::string>(8, "token"));
+}
+
+}  // namespace
+}  // namespace trainyard::storage

@@ -1,0 +1,173 @@
+#include "storage/azure_credentials.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "common/rfc3339.hpp"
+#include "tests/fakes/free_port.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/storage/environment_table.hpp"
+#include "tests/storage/loopback_server.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using Variables = std::map<std::string, std::string>;
+
+class AzureCredentials : public testing::Test {
+ protected:
+  Result<AccessToken> find(Variables variables) {
+    HttpClient http{{.connect_timeout = 5s, .patience = 1ms, .first_patience = 1ms}};
+    return fetch_azure_token(http, environment_of(std::move(variables)), now);
+  }
+  [[nodiscard]] static Variables client_at(const std::string& authority) {
+    return {{"AZURE_AUTHORITY_HOST", authority + "/"}, {"AZURE_TENANT_ID", "tenant"}, {"AZURE_CLIENT_ID", "client"}};
+  }
+  // A program that stands in for the az tool.
+  [[nodiscard]] std::string az_that(const std::string& script) const {
+    const auto path = folder.write("az", "#!/bin/sh\n" + script);
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return folder.path();
+  }
+  const Time now = parse_rfc3339("2026-01-01T00:00:00Z").value();
+  const AccessToken given{"hush-token", now + 1h};
+  fakes::TemporaryFolder folder;
+};
+
+TEST_F(AzureCredentials, OfAClientWithASecret) {
+  LoopbackServer server{[](const httplib::Request& request, httplib::Response& response) {
+    EXPECT_EQ(request.target, "/tenant/oauth2/v2.0/token");
+    EXPECT_EQ(request.get_param_value("grant_type"), "client_credentials");
+    EXPECT_EQ(request.get_param_value("client_id"), "client");
+    EXPECT_EQ(request.get_param_value("client_secret"), "hush-secret");
+    EXPECT_EQ(request.get_param_value("scope"), "https://storage.azure.com/.default");
+    response.set_content(R"({"access_token": "hush-token", "expires_in": 3600})", "application/json");
+  }};
+  Variables variables = client_at(server.url());
+  variables["AZURE_CLIENT_SECRET"] = "hush-secret";
+  EXPECT_EQ(find(variables), given);
+}
+
+TEST_F(AzureCredentials, OfAWorkloadIdentityWhoseFileIsReadAnew) {
+  std::vector<std::string> assertions;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+    EXPECT_EQ(request.get_param_value("client_assertion_type"),
+              "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
+    assertions.push_back(request.get_param_value("client_assertion"));
+    response.set_content(R"({"access_token": "hush-token", "expires_in": 3600})", "application/json");
+  }};
+  Variables variables = client_at(server.url());
+  variables["AZURE_FEDERATED_TOKEN_FILE"] = folder.write("token", "hush-1\n");
+  EXPECT_EQ(find(variables), given);
+  folder.write("token", "hush-2");
+  EXPECT_EQ(find(variables), given);
+  EXPECT_EQ(assertions, (std::vector<std::string>{"hush-1", "hush-2"}));
+}
+
+TEST_F(AzureCredentials, OfTheAzToolBeforeAManagedIdentity) {
+  const std::string path = az_that(
+      R"([ "$*" = "account get-access-token --resource https://storage.azure.com --output json" ] || exit 2
+echo '{"accessToken": "hush-token", "expires_on": 1767229200, "expiresOn": "local time"}')");
+  EXPECT_EQ(find({{"PATH", "/nowhere:" + path}}), given);
+}
+
+TEST_F(AzureCredentials, OfAManagedIdentityWhereNobodyIsLoggedInByTheAzTool) {
+  LoopbackServer server{[](const httplib::Request& request, httplib::Response& response) {
+    EXPECT_EQ(request.path, "/metadata/identity/oauth2/token");
+    EXPECT_EQ(request.get_header_value("Metadata"), "true");
+    EXPECT_EQ(request.get_param_value("api-version"), "2018-02-01");
+    EXPECT_EQ(request.get_param_value("resource"), "https://storage.azure.com");
+    EXPECT_EQ(request.get_param_value("client_id"), "client");
+    response.set_content(R"({"access_token": "hush-token", "expires_in": "9", "expires_on": "1767229200"})",
+                         "application/json");
+  }};
+  EXPECT_EQ(find({{"PATH", az_that("echo Please run az login >&2; exit 1")},
+                  {"AZURE_POD_IDENTITY_AUTHORITY_HOST", server.url() + "/"},
+                  {"AZURE_CLIENT_ID", "client"}}),
+            given);
+}
+
+TEST_F(AzureCredentials, OfAManagedIdentityOfAnApp) {
+  LoopbackServer server{[](const httplib::Request& request, httplib::Response& response) {
+    EXPECT_EQ(request.path, "/msi/token");
+    EXPECT_EQ(request.get_header_value("X-IDENTITY-HEADER"), "hush-header");
+    EXPECT_EQ(request.get_param_value("api-version"), "2019-08-01");
+    response.set_content(R"({"access_token": "hush-token", "expires_on": "1767229200"})", "application/json");
+  }};
+  EXPECT_EQ(find({{"IDENTITY_ENDPOINT", server.url() + "/msi/token"}, {"IDENTITY_HEADER", "hush-header"}}), given);
+}
+
+TEST_F(AzureCredentials, ThatAreRefusedSayWhyAndShowNoSecret) {
+  struct Row {
+    int status;
+    ErrorKind kind;
+  };
+  for (const Row& row :
+       {Row{401, ErrorKind::unauthorized}, Row{429, ErrorKind::throttled}, Row{503, ErrorKind::unavailable}}) {
+    LoopbackServer server{[&](const httplib::Request&, httplib::Response& response) {
+      response.status = row.status;
+      response.set_content(R"({"error": "invalid_client", "error_description": "Not with hush-secret."})",
+                           "application/json");
+    }};
+    Variables variables = client_at(server.url());
+    variables["AZURE_CLIENT_SECRET"] = "hush-secret";
+    const auto found = find(variables);
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().kind, row.kind) << row.status;
+    EXPECT_THAT(found.error().message,
+                AllOf(HasSubstr(server.url()), HasSubstr("invalid_client (Not with ***)"), Not(HasSubstr("hush"))));
+  }
+}
+
+// The metadata says so while an identity is being set up, and while it throttles.
+TEST_F(AzureCredentials, OfAMachineThatIsBeingSetUpMayPass) {
+  for (const auto& [status, kind] : {std::pair{404, ErrorKind::unavailable}, std::pair{410, ErrorKind::unavailable},
+                                     std::pair{429, ErrorKind::throttled}, std::pair{400, ErrorKind::unauthorized}}) {
+    LoopbackServer server{
+        [status = status](const httplib::Request&, httplib::Response& response) { response.status = status; }};
+    EXPECT_EQ(find({{"AZURE_POD_IDENTITY_AUTHORITY_HOST", server.url()}}).error().kind, kind) << status;
+  }
+}
+
+TEST_F(AzureCredentials, SayWhatIsMissing) {
+  const auto none =
+      find({{"AZURE_POD_IDENTITY_AUTHORITY_HOST", fmt::format("http://127.0.0.1:{}", fakes::free_port())}});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().kind, ErrorKind::unavailable);
+  EXPECT_THAT(none.error().message,
+              AllOf(HasSubstr("no Azure credentials were found"), HasSubstr("AZURE_STORAGE_ACCOUNT_KEY"),
+                    HasSubstr("the az tool is not in PATH"), HasSubstr("checkpoint.credentialsSecret")));
+  struct Row {
+    Variables variables;
+    std::string says;
+  };
+  const Row rows[] = {
+      {{{"AZURE_CLIENT_SECRET", "hush"}}, "AZURE_TENANT_ID is not set, though AZURE_CLIENT_SECRET is"},
+      {{{"AZURE_CLIENT_SECRET", "hush"}, {"AZURE_TENANT_ID", "t"}}, "AZURE_CLIENT_ID is not set"},
+      {{{"AZURE_FEDERATED_TOKEN_FILE", folder.file("none").string()}}, "cannot be read or is empty"},
+      {{{"AZURE_FEDERATED_TOKEN_FILE", folder.write("token", "hush").string()}},
+       "AZURE_TENANT_ID is not set, though AZURE_FEDERATED_TOKEN_FILE is"},
+      {{{"AZURE_CLIENT_SECRET", "hush"},
+        {"AZURE_TENANT_ID", "t"},
+        {"AZURE_CLIENT_ID", "c"},
+        {"AZURE_AUTHORITY_HOST", "http://evil"}},
+       "AZURE_AUTHORITY_HOST is refused"},
+  };
+  for (const Row& row : rows) {
+    const auto found = find(row.variables);
+    ASSERT_FALSE(found) << row.says;
+    EXPECT_EQ(found.error().kind, ErrorKind::unauthorized);
+    EXPECT_THAT(found.error().message, AllOf(HasSubstr(row.says), Not(HasSubstr("hush"))));
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::storage

@@ -1,0 +1,114 @@
+// Replies that azurite does not give.
+#include "storage/azure_store.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/storage/environment_table.hpp"
+#include "tests/storage/loopback_server.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::unique_ptr<AzureStore> azure_at(const LoopbackServer& server) {
+  auto place = make_azure_place({.scheme = Scheme::az, .bucket = "c", .path = "run"},
+                                environment_of({{"AZURE_STORAGE_ACCOUNT_NAME", "acme"},
+                                                {"AZURE_STORAGE_SAS_TOKEN", "?sv=1&sig=hush%3D"},
+                                                {"AZURE_STORAGE_BLOB_ENDPOINT", server.url() + "/acme"}}))
+                   .value();
+  return std::make_unique<AzureStore>(
+      std::move(place),
+      AzureTuning{.http = {.backoff = {.initial = std::chrono::milliseconds{1}, .max = std::chrono::milliseconds{5}}},
+                  .part_bytes = 9});
+}
+
+TEST(AzureStore, ReadsAListToItsLastPageAndSkipsFolders) {
+  std::vector<std::string> markers;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+    EXPECT_EQ(request.path, "/acme/c");
+    EXPECT_EQ(request.get_param_value("sig"), "hush=");
+    EXPECT_EQ(request.get_param_value("prefix"), "run/st");
+    markers.push_back(request.get_param_value("marker"));
+    const bool is_first = markers.size() == 1;
+    response.set_content(
+        is_first
+            ? "\xEF\xBB\xBF<?xml version=\"1.0\"?><EnumerationResults><Blobs>"
+              "<Blob><Name>run/st-3</Name><Properties><Content-Length>0</Content-Length>"
+              "<ResourceType>directory</ResourceType></Properties></Blob>"
+              "<Blob><Name>run/st-4</Name><Properties><Content-Length>0</Content-Length></Properties>"
+              "<Metadata><hdi_isfolder>true</hdi_isfolder></Metadata></Blob>"
+              "<Blob><Name>run/st-2&amp;</Name><Properties><Content-Length>5000000000</Content-Length>"
+              "<ResourceType>file</ResourceType></Properties><Metadata /></Blob>"
+              "</Blobs><NextMarker>m</NextMarker></EnumerationResults>"
+            : "<EnumerationResults><Blobs><Blob><Name>run/st-1</Name><Properties><Content-Length>1</Content-Length>"
+              "</Properties></Blob></Blobs><NextMarker /></EnumerationResults>",
+        "application/xml");
+  }};
+  EXPECT_EQ(azure_at(server)->list("st"), (std::vector<ObjectInfo>{{"st-1", 1}, {"st-2&", 5'000'000'000}}));
+  EXPECT_THAT(markers, ElementsAre("", "m"));
+}
+
+TEST(AzureStore, SendsBlocksWithChecksumsAndMakesTheBlobOnItsCondition) {
+  std::vector<std::string> blocks;
+  std::vector<std::string> checksums;
+  std::string list;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+    EXPECT_EQ(request.path, "/acme/c/run/a b");
+    response.status = 201;
+    if (request.get_param_value("comp") == "blocklist") {
+      EXPECT_EQ(request.get_header_value("If-None-Match"), "*");
+      list = request.body;
+      return;
+    }
+    EXPECT_FALSE(request.has_header("If-None-Match")) << "the condition is the blob's, and not a block's";
+    blocks.push_back(request.get_param_value("blockid"));
+    checksums.push_back(request.get_header_value("Content-MD5"));
+  }};
+  ASSERT_TRUE(put_text(*azure_at(server), "a b", "123456789123456789", {.if_absent = true}));
+  EXPECT_THAT(checksums, ElementsAre("JfnnlDI7RTiF9RgfG2JNCw==", "JfnnlDI7RTiF9RgfG2JNCw=="));
+  ASSERT_EQ(blocks.size(), 2U);
+  EXPECT_EQ(blocks[0].size(), blocks[1].size());
+  std::ranges::sort(blocks);
+  EXPECT_THAT(list, HasSubstr("<Latest>" + blocks[0] + "</Latest><Latest>" + blocks[1] + "</Latest>"));
+}
+
+TEST(AzureStore, SendsABlockAgainThatTheServerHoldsWrong) {
+  int blocks = 0;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+    response.status = 201;
+    if (request.get_param_value("comp") != "block") return;
+    response.set_header("Content-MD5",
+                        ++blocks == 1 ? "AAAAAAAAAAAAAAAAAAAAAA==" : request.get_header_value("Content-MD5"));
+  }};
+  EXPECT_TRUE(put_text(*azure_at(server), "a", "1234567890"));
+  EXPECT_EQ(blocks, 3);
+}
+
+TEST(AzureStore, ChecksWhatItReadsWhereTheServerTellsAChecksum) {
+  std::string md5 = "XUFAKrxLKna5cZ2REBfFkg==";
+  LoopbackServer server{[&](const httplib::Request&, httplib::Response& response) {
+    if (!md5.empty()) response.set_header("Content-MD5", md5);
+    response.set_content("hello", "application/octet-stream");
+  }};
+  EXPECT_EQ(get_text(*azure_at(server), "a"), "hello");
+  md5 = "";
+  EXPECT_EQ(get_text(*azure_at(server), "a"), "hello");
+  md5 = "AAAAAAAAAAAAAAAAAAAAAA==";
+  EXPECT_EQ(get_text(*azure_at(server), "a").error().kind, ErrorKind::corrupt);
+}
+
+TEST(AzureStore, AsksForATokenWhereThereIsNoKey) {
+  const Uri uri{.scheme = Scheme::az, .bucket = "c", .path = "run"};
+  EXPECT_TRUE(make_azure_place(uri, environment_of({{"AZURE_STORAGE_ACCOUNT", "acme"}}))->tokens);
+  EXPECT_FALSE(make_azure_place(uri, environment_of({{"AZURE_STORAGE_ACCOUNT", "acme"}, {"AZURE_STORAGE_KEY", "a2V5"}}))
+                   ->tokens);
+}
+
+}  // namespace
+}  // namespace trainyard::storage

@@ -1,0 +1,116 @@
+#include "storage/cloud_client.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "tests/storage/loopback_server.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+using testing::ElementsAre;
+
+HttpTuning quick_tuning() {
+  return {.patience = std::chrono::minutes{1},
+          .first_patience = std::chrono::minutes{1},
+          .backoff = {.initial = std::chrono::milliseconds{1}, .max = std::chrono::milliseconds{5}}};
+}
+
+CloudService service_at(const LoopbackServer& server, AccessTokens::Fetch fetch) {
+  return {.endpoint = server.url(),
+          .tokens = fetch ? std::make_shared<AccessTokens>(std::move(fetch)) : nullptr,
+          .query_token = {},
+          .sign = nullptr,
+          .error_of = [](const HttpReply& reply, std::string_view doing) {
+            return Error{
+                reply.status == 401 ? ErrorKind::unauthorized : ErrorKind::invalid, std::string{doing} + " failed", {}};
+          }};
+}
+
+TEST(CloudClient, GoesOnWithANewTokenWhenTheServerRefusesTheOldOne) {
+  std::vector<std::string> seen;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+    seen.push_back(request.get_header_value("Authorization"));
+    if (seen.back() != "Bearer token-2") response.status = 401;
+  }};
+  int fetches = 0;
+  CloudClient client{service_at(server,
+                                [&]() -> Result<AccessToken> {
+                                  return AccessToken{"token-" + std::to_string(++fetches), std::nullopt};
+                                }),
+                     quick_tuning()};
+  EXPECT_TRUE(client.send("look", {.method = "GET", .path = "/a"}));
+  EXPECT_TRUE(client.send("look", {.method = "GET", .path = "/a"}));
+  EXPECT_THAT(seen, ElementsAre("Bearer token-1", "Bearer token-2", "Bearer token-2"));
+}
+
+TEST(CloudClient, SaysThatANewTokenIsRefusedToo) {
+  LoopbackServer server{[](const httplib::Request&, httplib::Response& response) { response.status = 401; }};
+  int fetches = 0;
+  CloudClient client{service_at(server,
+                                [&]() -> Result<AccessToken> {
+                                  return AccessToken{"token-" + std::to_string(++fetches), std::nullopt};
+                                }),
+                     quick_tuning()};
+  const auto sent = client.send("look", {.method = "GET", .path = "/a"});
+  ASSERT_FALSE(sent);
+  EXPECT_EQ(sent.error().kind, ErrorKind::unauthorized);
+  EXPECT_EQ(fetches, 2);
+}
+
+TEST(CloudClient, WaitsForAnIssuerThatIsSlowOrThrottles) {
+  LoopbackServer server{[](const httplib::Request&, httplib::Response&) {}};
+  int fetches = 0;
+  CloudClient client{service_at(server,
+                                [&]() -> Result<AccessToken> {
+                                  ++fetches;
+                                  if (fetches == 1) return fail(ErrorKind::timeout, "slow");
+                                  if (fetches == 2) return fail(ErrorKind::throttled, "too many");
+                                  return AccessToken{"token", std::nullopt};
+                                }),
+                     quick_tuning()};
+  EXPECT_TRUE(client.send("look", {.method = "GET", .path = "/a"}));
+  EXPECT_EQ(fetches, 3);
+}
+
+TEST(CloudClient, AddsWhatAuthorisesARequestInItsQuery) {
+  std::string target;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response&) { target = request.target; }};
+  CloudService service = service_at(server, nullptr);
+  service.query_token = "sv=1&sig=x%3D";
+  CloudClient client{service, quick_tuning()};
+  ASSERT_TRUE(client.send("look", {.method = "GET", .path = "/a", .query = {{"b", "c d"}}}));
+  EXPECT_EQ(target, "/a?b=c%20d&sv=1&sig=x%3D");
+  ASSERT_TRUE(client.send("look", {.method = "GET", .path = "/a"}));
+  EXPECT_EQ(target, "/a?sv=1&sig=x%3D");
+}
+
+TEST(CloudClient, TellsARangeThatIsNotTheOneAskedFor) {
+  struct Row {
+    int status;
+    std::string range;
+    std::string body;
+  };
+  const Row rows[] = {{206, "bytes 3-6/9", "abcd"}, {206, "", "abcd"}, {200, "", "abcd"}, {206, "bytes 2-4/9", "abc"}};
+  for (const Row& row : rows) {
+    LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+      EXPECT_EQ(request.get_header_value("Range"), "bytes=2-5");
+      const_cast<httplib::Request&>(request).ranges.clear();  // Else the server cuts the body itself.
+      response.status = row.status;
+      if (!row.range.empty()) response.set_header("Content-Range", row.range);
+      response.set_content(row.body, "application/octet-stream");
+    }};
+    CloudClient client{service_at(server, nullptr), quick_tuning()};
+    std::vector<std::byte> into(4);
+    const auto read = client.read_range("get", {.method = "GET", .path = "/a"}, 2, into, 1'000, 4);
+    ASSERT_FALSE(read) << row.status << row.range;
+    EXPECT_EQ(read.error().kind, ErrorKind::corrupt) << read.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::storage

@@ -1,0 +1,117 @@
+#include "storage/http_transfer.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "storage/http_client.hpp"
+#include "storage/http_status.hpp"
+#include "tests/fakes/fault_proxy.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+TEST(KindOfTransfer, TriesAgainWhatIsOfTheNetwork) {
+  struct Row {
+    CURLcode code;
+    ErrorKind kind;
+  };
+  const Row rows[] = {
+      {CURLE_COULDNT_CONNECT, ErrorKind::unavailable},
+      {CURLE_RECV_ERROR, ErrorKind::unavailable},
+      {CURLE_SEND_FAIL_REWIND, ErrorKind::unavailable},
+      {CURLE_UPLOAD_FAILED, ErrorKind::unavailable},
+      {CURLE_BAD_CONTENT_ENCODING, ErrorKind::unavailable},
+      {CURLE_SSL_SHUTDOWN_FAILED, ErrorKind::unavailable},
+      {CURLE_PROXY, ErrorKind::unavailable},
+      {CURLE_HTTP2_STREAM, ErrorKind::unavailable},
+      {CURLE_NO_CONNECTION_AVAILABLE, ErrorKind::unavailable},
+      {CURLE_UNRECOVERABLE_POLL, ErrorKind::unavailable},
+      {CURLE_OPERATION_TIMEDOUT, ErrorKind::timeout},
+      {CURLE_PEER_FAILED_VERIFICATION, ErrorKind::invalid},
+      {CURLE_URL_MALFORMAT, ErrorKind::invalid},
+      {CURLE_SSL_CERTPROBLEM, ErrorKind::invalid},
+      {CURLE_NOT_BUILT_IN, ErrorKind::internal},
+      {CURLE_BAD_FUNCTION_ARGUMENT, ErrorKind::internal},
+  };
+  for (const Row& row : rows) EXPECT_EQ(kind_of_transfer(row.code), row.kind) << curl_easy_strerror(row.code);
+}
+
+TEST(KindOfStatus, SaysWhatTheCallerCanDoWithoutTheServersWords) {
+  for (const auto& [status, kind] :
+       {std::pair{409L, ErrorKind::unavailable}, std::pair{412L, ErrorKind::already_exists},
+        std::pair{416L, ErrorKind::corrupt}, std::pair{503L, ErrorKind::throttled}, std::pair{507L, ErrorKind::io},
+        std::pair{404L, ErrorKind::not_found}, std::pair{500L, ErrorKind::unavailable}}) {
+    EXPECT_EQ(kind_of_status(status), kind) << status;
+  }
+}
+
+/// A client and what it hears of `reply`, which a server gives to its first requests.
+class AnHttpClient : public testing::Test {
+ protected:
+  Result<void> ask(std::uint16_t port, const std::stop_token& stop = {}) {
+    const HttpCall call{.doing = "ask",
+                        .make = [port]() -> Result<HttpRequest> {
+                          return HttpRequest{.method = "GET", .url = "http://127.0.0.1:" + std::to_string(port) + "/"};
+                        },
+                        .accept = [this](const HttpReply& reply) -> Result<void> {
+                          last = reply;
+                          if (reply.status / 100 == 2) return {};
+                          return fail(kind_of_status(reply.status), "refused", retry_after_of(reply));
+                        }};
+    HttpClient client{tuning};
+    return client.perform({&call, 1}, 1, OnError::cut, stop);
+  }
+  HttpTuning tuning{.backoff = {.initial = std::chrono::milliseconds{1}, .max = std::chrono::milliseconds{5}}};
+  HttpReply last;
+};
+
+TEST_F(AnHttpClient, KeepsOnlySoMuchOfARefusal) {
+  fakes::FaultProxy server{
+      1, [](const auto&) {
+        return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(403, "", std::string(8 << 20, 'x')), 0};
+      }};
+  EXPECT_EQ(ask(server.port()).error().kind, ErrorKind::forbidden);
+  EXPECT_EQ(last.status, 403);
+  EXPECT_EQ(last.body.size(), 256U << 10);
+}
+
+TEST_F(AnHttpClient, ComesOnceMoreWhenItsPatienceEndsIfItIsAskedToStayAwayForLonger) {
+  tuning.first_patience = std::chrono::milliseconds{1};
+  tuning.patience = std::chrono::milliseconds{50};
+  std::vector<std::chrono::steady_clock::time_point> requests;
+  fakes::FaultProxy server{1, [&](const auto& request) {
+                             requests.push_back(std::chrono::steady_clock::now());
+                             return fakes::Fault{fakes::Fault::Kind::reply,
+                                                 request.number == 1 ? fakes::http_reply(503, "Retry-After: 15\r\n", "")
+                                                                     : fakes::http_reply(200, "", ""),
+                                                 0};
+                           }};
+  const auto asked = ask(server.port());
+  ASSERT_TRUE(asked) << asked.error().message;
+  ASSERT_EQ(requests.size(), 2U);
+  EXPECT_GE(requests[1] - requests[0], std::chrono::milliseconds{49});
+}
+
+TEST_F(AnHttpClient, EndsWhenItIsStillAskedToStayAway) {
+  tuning.first_patience = tuning.patience = std::chrono::milliseconds{20};
+  fakes::FaultProxy server{
+      1, [&](const auto&) {
+        return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(503, "Retry-After: 3600\r\n", ""), 0};
+      }};
+  EXPECT_EQ(ask(server.port()).error().kind, ErrorKind::throttled);
+  EXPECT_EQ(server.request_count(), 2);
+}
+
+TEST_F(AnHttpClient, IsStoppedInTheMidstOfARequest) {
+  std::stop_source stop;
+  fakes::FaultProxy server{1, [&](const auto&) {
+                             stop.request_stop();
+                             return fakes::Fault{fakes::Fault::Kind::stall, "", 0};
+                           }};
+  const auto asked = ask(server.port(), stop.get_token());
+  ASSERT_FALSE(asked);
+  EXPECT_EQ(asked.error().kind, ErrorKind::cancelled);
+}
+
+}  // namespace
+}  // namespace trainyard::storage

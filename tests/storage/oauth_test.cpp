@@ -1,0 +1,90 @@
+#include "storage/oauth.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "tests/fakes/temporary_folder.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const Time asked_at{1'000'000s};
+
+Result<AccessToken> parse_issuer(long status, const std::string& body) {
+  return parse_token_reply({.status = status, .headers = {}, .body = body}, asked_at, {"hush"});
+}
+
+TEST(TokenReply, HoldsATokenWithItsExpiry) {
+  const AccessToken an_hour{"t", asked_at + 1h};
+  EXPECT_EQ(parse_issuer(200, R"({"access_token": "t", "expires_in": 3600})"), an_hour);
+  EXPECT_EQ(parse_issuer(200, R"({"access_token": "t", "expires_in": "3600"})"), an_hour);
+  EXPECT_EQ(parse_issuer(200, R"({"access_token": "t", "expires_in": 1, "expires_on": "1003600"})"), an_hour);
+  EXPECT_EQ(parse_issuer(200, R"({"access_token": "t"})"), (AccessToken{"t", std::nullopt}));
+}
+
+TEST(TokenReply, ThatHoldsNoneIsInvalid) {
+  for (const char* body : {"", "[]", "{}", R"({"access_token": "a\r\nb"})"}) {
+    const auto token = parse_issuer(200, body);
+    ASSERT_FALSE(token) << body;
+    EXPECT_EQ(token.error().kind, ErrorKind::invalid) << body;
+  }
+}
+
+TEST(TokenReply, OfARefusalIsTransientWhenItMayPass) {
+  struct Row {
+    long status;
+    std::string body;
+    ErrorKind kind;
+  };
+  const Row rows[] = {
+      {400, R"({"error": "invalid_grant", "error_description": "Bad hush"})", ErrorKind::unauthorized},
+      {401, R"({"error": {"status": "UNAUTHENTICATED", "message": "Bad hush"}})", ErrorKind::unauthorized},
+      {403, "", ErrorKind::unauthorized},
+      {404, "", ErrorKind::unauthorized},
+      {400, R"({"error": "temporarily_unavailable"})", ErrorKind::unavailable},
+      {400, R"({"error": "slow_down"})", ErrorKind::throttled},
+      {429, "", ErrorKind::throttled},
+      {408, "", ErrorKind::unavailable},
+      {410, "", ErrorKind::unavailable},
+      {500, "", ErrorKind::unavailable},
+      {503, "<html>", ErrorKind::unavailable},
+  };
+  for (const Row& row : rows) {
+    const auto token = parse_issuer(row.status, row.body);
+    ASSERT_FALSE(token);
+    EXPECT_EQ(token.error().kind, row.kind) << row.status << row.body;
+    EXPECT_THAT(token.error().message,
+                AllOf(HasSubstr("it answered " + std::to_string(row.status)), Not(HasSubstr("hush"))));
+  }
+}
+
+TEST(SecretFile, IsReadWithoutTheWhiteSpaceAtItsEnd) {
+  const fakes::TemporaryFolder folder;
+  EXPECT_EQ(read_secret_file(folder.write("token", "a b\r\n \n")), "a b");
+  for (const std::string& path : {folder.write("empty", "\n").string(), folder.file("none").string()}) {
+    EXPECT_EQ(read_secret_file(path).error(),
+              (Error{ErrorKind::unauthorized, path + " cannot be read or is empty", {}}));
+  }
+}
+
+TEST(Secrets, GoOverTlsOrStayOnThisMachine) {
+  for (const char* url :
+       {"https://sts.googleapis.com/v1/token", "http://127.0.0.1:80/x", "http://localhost/x", "http://[::1]:80/"}) {
+    EXPECT_TRUE(keeps_secrets(url)) << url;
+  }
+  for (const char* url : {"", "http://sts.googleapis.com/", "http://127.0.0.1.evil/", "http://localhost@evil/",
+                          "http://10.0.0.1/", "ftp://localhost/"}) {
+    EXPECT_FALSE(keeps_secrets(url)) << url;
+  }
+  EXPECT_EQ(origin_of("https://host:1/secret?a"), "https://host:1");
+}
+
+}  // namespace
+}  // namespace trainyard::storage
