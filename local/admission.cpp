@@ -21,7 +21,13 @@ std::string sentence(const json& job, const std::vector<resource::Violation>& vi
 Admission training_job_admission() {
   return [](const kube::ResourceType& type, const json& object, const json* stored, bool) -> Result<json> {
     if (type != kube::training_jobs) return object;
-    // The status is our own writing, and metadata has no schema.
+    const json status = object.value("status", json::object());
+    if (stored != nullptr && status != stored->value("status", json::object())) {
+      if (const auto violations = resource::validate_status(status); !violations.empty()) {
+        return fail(ErrorKind::invalid, sentence(object, violations));
+      }
+    }
+    // Metadata has no schema.
     if (stored != nullptr && object.value("spec", json{}) == stored->value("spec", json{})) return object;
     const auto violations =
         stored == nullptr ? resource::validate_training_job(object) : resource::validate_update(*stored, object);

@@ -16,6 +16,7 @@ manager::ControllerOptions controller_options(LoopbackPorts& ports, const Cluste
   // Never pulled: the kubelet of this machine runs the worker program in its place.
   controller.reconciler.settings.worker_image_cpu = "trainyard-worker";
   controller.reconciler.settings.worker_image_cuda = "trainyard-worker";
+  controller.reconciler.settings.user_ids = plan::UserIds::process;
   controller.reconciler.settings.request_key = manager::make_request_key();
   // A person looks on, and the API server is next door.
   controller.reconciler.settings.progress_interval = std::chrono::seconds{1};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -59,8 +60,34 @@ Result<std::optional<std::string>> secret_value(const json& reference, const Con
   return fail(ErrorKind::not_found, fmt::format("couldn't find key {} in Secret {}", key, name));
 }
 
-Result<std::optional<std::string>> value_from(const json& pod, const std::string& variable, const json& source,
-                                              const ContainerContext& context) {
+/// Thousandths of a processor: of 2, "2", "0.5", "500m". Nothing for what is no such amount.
+std::optional<std::int64_t> millicores(const json& amount) {
+  std::string text = amount.is_string() ? amount.get<std::string>() : amount.dump();
+  const bool is_in_thousandths = text.ends_with('m');
+  if (is_in_thousandths) text.pop_back();
+  double number = 0.0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (read.ec != std::errc{} || read.ptr != text.data() + text.size() || number < 0.0 || number > 1e9)
+    return std::nullopt;
+  return static_cast<std::int64_t>(std::ceil(is_in_thousandths ? number : number * 1000.0));
+}
+
+/// Of the resources that a container asks for its CPU alone, as "requests.cpu" in the unit "1m".
+Result<std::string> resource_value(const json& container, const json& reference) {
+  const std::string resource = reference.value("resource", "");
+  const std::string divisor = reference.value("divisor", "");
+  if (resource != "requests.cpu" || divisor != "1m") {
+    return fail(ErrorKind::invalid, fmt::format("resourceFieldRef {} in units of {} is not known on this machine",
+                                                resource, divisor.empty() ? "1" : divisor));
+  }
+  const auto amount = millicores(container.value("/resources/requests/cpu"_json_pointer, json(0)));
+  if (!amount) return fail(ErrorKind::invalid, "resources.requests.cpu is no amount of processors");
+  return std::to_string(*amount);
+}
+
+Result<std::optional<std::string>> value_from(const json& pod, const json& container, const std::string& variable,
+                                              const json& source, const ContainerContext& context) {
+  if (source.contains("resourceFieldRef")) return resource_value(container, source["resourceFieldRef"]);
   if (source.contains("fieldRef")) return field_value(pod, source["fieldRef"].value("fieldPath", ""));
   if (source.contains("secretKeyRef")) return secret_value(source["secretKeyRef"], context);
   return fail(ErrorKind::invalid,
@@ -90,7 +117,7 @@ Result<Variables> declared_variables(const json& pod, const json& container, con
       declared.insert_or_assign(name, expand_variables(entry.value("value", ""), declared));
       continue;
     }
-    const auto value = value_from(pod, name, entry["valueFrom"], context);
+    const auto value = value_from(pod, container, name, entry["valueFrom"], context);
     if (!value) return tl::unexpected(value.error());
     if (*value) declared.insert_or_assign(name, **value);
   }

@@ -31,8 +31,9 @@ struct ContainerContext {
 };
 
 /// The process of `container`, but for its log files. Environment, command and arguments are worked out as a kubelet
-/// does: fieldRef, secretKeyRef, envFrom, $(VAR) of what was declared before. ErrorKind::invalid for what cannot be had
-/// on this machine, not_found for a missing Secret or key; the message names it.
+/// does: fieldRef, resourceFieldRef of the CPU request, secretKeyRef, envFrom, $(VAR) of what was declared before.
+/// ErrorKind::invalid for what cannot be had on this machine, not_found for a missing Secret or key; the message names
+/// it.
 [[nodiscard]] Result<ProcessSpec> resolve_container(const nlohmann::json& pod, const nlohmann::json& container,
                                                     const ContainerContext& context);
 

@@ -33,4 +33,12 @@ std::vector<std::string> find_gpus(const std::optional<std::string>& visible_dev
   return gpus;
 }
 
+std::vector<std::string> without_taken(std::vector<std::string> gpus, const std::vector<std::string>& taken) {
+  for (const std::string& gpu : taken) {
+    const auto found = std::ranges::find(gpus, gpu);
+    if (found != gpus.end()) gpus.erase(found);
+  }
+  return gpus;
+}
+
 }  // namespace trainyard::local

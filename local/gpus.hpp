@@ -13,4 +13,8 @@ namespace trainyard::local {
 [[nodiscard]] std::vector<std::string> find_gpus(const std::optional<std::string>& visible_devices,
                                                  std::string_view device_folder = "/dev");
 
+/// `gpus` without those of `taken`, each of which is one of them: a name that is there twice is two GPUs.
+[[nodiscard]] std::vector<std::string> without_taken(std::vector<std::string> gpus,
+                                                     const std::vector<std::string>& taken);
+
 }  // namespace trainyard::local

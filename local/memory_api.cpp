@@ -42,7 +42,8 @@ tl::unexpected<Error> other_uid(const ResourceType& type, std::string_view name,
                   resource_name(type), name, wanted, stored));
 }
 
-/// The version and UID that `object` names are conditions; those that it leaves out are none.
+/// The version and UID that `object` names are conditions; those that it leaves out are none, but for the version of a
+/// kind that is never replaced without one.
 Result<void> check_preconditions(const ResourceType& type, const json& object, const json& stored) {
   const json& metadata = object.value("metadata", json::object());
   const json& kept = stored.at("metadata");
@@ -50,10 +51,13 @@ Result<void> check_preconditions(const ResourceType& type, const json& object, c
   if (const std::string uid = metadata.value("uid", ""); !uid.empty() && uid != kept.at("uid")) {
     return other_uid(type, name, uid, kept.at("uid").get<std::string>());
   }
-  if (const std::string version = metadata.value("resourceVersion", "");
-      !version.empty() && version != kept.at("resourceVersion")) {
-    return modified_meanwhile(type, name);
+  const std::string version = metadata.value("resourceVersion", "");
+  if (version.empty() && !takes_unconditional_updates(type)) {
+    return fail(ErrorKind::invalid, fmt::format("{} \"{}\" is invalid: metadata.resourceVersion: Invalid value: 0x0: "
+                                                "must be specified for an update",
+                                                resource_name(type), name));
   }
+  if (!version.empty() && version != kept.at("resourceVersion")) return modified_meanwhile(type, name);
   return {};
 }
 

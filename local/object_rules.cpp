@@ -31,6 +31,10 @@ bool has_status(const kube::ResourceType& type) {
          type == kube::nodes;
 }
 
+bool takes_unconditional_updates(const kube::ResourceType& type) {
+  return type != kube::training_jobs && type != kube::leases;
+}
+
 Result<void> check_shape(const kube::ResourceType& type, const json& object) {
   if (!object.is_object())
     return fail(ErrorKind::invalid, fmt::format("{} is invalid: it must be an object", type.kind));

@@ -10,36 +10,50 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t fallback_bytes_max = 2048;
-constexpr int fallback_lines_max = 80;
-
 bool has_failed(const ContainerState& container) {
   return container.end && container.end->exit_code != 0;
+}
+
+bool is_live(const ContainerState& container) {
+  return container.started_at && !container.end;
+}
+
+/// An init container that does not keep the next ones from starting.
+bool is_initialized(const ContainerState& container) {
+  return container.is_sidecar ? container.started_at.has_value() : container.end && container.end->exit_code == 0;
 }
 
 json condition(std::string_view type, bool is_true, const Time& since) {
   return {{"type", type}, {"status", is_true ? "True" : "False"}, {"lastTransitionTime", format_rfc3339(since)}};
 }
 
+json terminated_state(const ContainerEnd& end, const std::optional<Time>& started_at) {
+  json terminated{{"exitCode", end.exit_code}, {"reason", end.reason}, {"finishedAt", format_rfc3339(end.finished_at)}};
+  if (started_at) terminated["startedAt"] = format_rfc3339(*started_at);
+  if (end.signal != 0) terminated["signal"] = end.signal;
+  if (!end.message.empty()) terminated["message"] = end.message;
+  return {{"terminated", std::move(terminated)}};
+}
+
 json container_status(const ContainerState& container) {
-  const bool is_running = container.started_at && !container.end;
+  const bool is_running = is_live(container);
   json state;
   if (container.end) {
-    state["terminated"] = {{"exitCode", container.end->exit_code},
-                           {"reason", container.end->reason},
-                           {"finishedAt", format_rfc3339(container.end->finished_at)}};
-    json& terminated = state["terminated"];
-    if (container.started_at) terminated["startedAt"] = format_rfc3339(*container.started_at);
-    if (container.end->signal != 0) terminated["signal"] = container.end->signal;
-    if (!container.end->message.empty()) terminated["message"] = container.end->message;
+    state = terminated_state(*container.end, container.started_at);
   } else if (is_running) {
     state["running"] = {{"startedAt", format_rfc3339(*container.started_at)}};
   } else {
     state["waiting"] = {{"reason", container.waiting_reason}};
     if (!container.waiting_message.empty()) state["waiting"]["message"] = container.waiting_message;
   }
-  return {{"name", container.name}, {"image", container.image},  {"ready", is_running},        {"started", is_running},
-          {"restartCount", 0},      {"state", std::move(state)}, {"lastState", json::object()}};
+  json last_state = container.last_end ? terminated_state(*container.last_end, std::nullopt) : json::object();
+  return {{"name", container.name},
+          {"image", container.image},
+          {"ready", is_running},
+          {"started", is_running},
+          {"restartCount", container.restarts},
+          {"state", std::move(state)},
+          {"lastState", std::move(last_state)}};
 }
 
 json container_statuses(const std::vector<ContainerState>& containers) {
@@ -50,29 +64,41 @@ json container_statuses(const std::vector<ContainerState>& containers) {
 
 }  // namespace
 
+bool has_done_its_work(const PodState& pod) {
+  return has_failed_to_initialize(pod) ||
+         std::all_of(pod.containers.begin(), pod.containers.end(),
+                     [](const ContainerState& container) { return container.end.has_value(); });
+}
+
+bool has_failed_to_initialize(const PodState& pod) {
+  return std::any_of(pod.init_containers.begin(), pod.init_containers.end(),
+                     [](const ContainerState& container) { return !container.is_sidecar && has_failed(container); });
+}
+
 std::string_view pod_phase(const PodState& pod) {
-  if (std::any_of(pod.init_containers.begin(), pod.init_containers.end(), has_failed)) return "Failed";
   const auto& all = pod.containers;
-  const auto has_ended = [](const ContainerState& container) { return container.end.has_value(); };
-  if (std::all_of(all.begin(), all.end(), has_ended)) {
-    return std::any_of(all.begin(), all.end(), has_failed) ? "Failed" : "Succeeded";
+  const bool has_live_sidecar =
+      std::any_of(pod.init_containers.begin(), pod.init_containers.end(),
+                  [](const ContainerState& container) { return container.is_sidecar && is_live(container); });
+  if (has_done_its_work(pod)) {
+    if (has_live_sidecar) return "Running";
+    return has_failed_to_initialize(pod) || std::any_of(all.begin(), all.end(), has_failed) ? "Failed" : "Succeeded";
   }
   const auto has_begun = [&](const ContainerState& container) { return container.started_at || container.end; };
   return std::any_of(all.begin(), all.end(), has_begun) ? "Running" : "Pending";
 }
 
 json pod_status(const PodState& pod) {
-  const bool is_initialized =
-      std::all_of(pod.init_containers.begin(), pod.init_containers.end(),
-                  [](const auto& container) { return container.end && container.end->exit_code == 0; });
-  const bool is_ready = std::all_of(pod.containers.begin(), pod.containers.end(),
-                                    [](const auto& container) { return container.started_at && !container.end; });
+  const bool are_initialized = std::all_of(pod.init_containers.begin(), pod.init_containers.end(), is_initialized);
+  const bool is_ready = std::all_of(pod.containers.begin(), pod.containers.end(), is_live) &&
+                        std::all_of(pod.init_containers.begin(), pod.init_containers.end(),
+                                    [](const auto& container) { return !container.is_sidecar || is_live(container); });
   json status{{"phase", pod_phase(pod)},
               {"startTime", format_rfc3339(pod.start_time)},
               {"hostIP", pod.host_ip},
               {"podIP", pod.pod_ip},
               {"conditions", json::array({condition("PodScheduled", true, pod.start_time),
-                                          condition("Initialized", is_initialized, pod.start_time),
+                                          condition("Initialized", are_initialized, pod.start_time),
                                           condition("ContainersReady", is_ready, pod.start_time),
                                           condition("Ready", is_ready, pod.start_time)})},
               {"containerStatuses", container_statuses(pod.containers)}};
@@ -85,16 +111,6 @@ json unschedulable_status(std::string_view message) {
           {"conditions",
            json::array(
                {{{"type", "PodScheduled"}, {"status", "False"}, {"reason", "Unschedulable"}, {"message", message}}})}};
-}
-
-std::string fallback_message(std::string_view log) {
-  if (log.size() > fallback_bytes_max) log.remove_prefix(log.size() - fallback_bytes_max);
-  int lines = 0;
-  for (std::size_t at = log.size(); at-- > 0;) {
-    if (log[at] != '\n' || at + 1 == log.size()) continue;
-    if (++lines == fallback_lines_max) return std::string{log.substr(at + 1)};
-  }
-  return std::string{log};
 }
 
 }  // namespace trainyard::local

@@ -27,6 +27,10 @@ struct ContainerState {
   std::string waiting_message;
   std::optional<Time> started_at;
   std::optional<ContainerEnd> end;
+  /// An init container with restartPolicy Always: it runs beside the others, and how it ends decides nothing.
+  bool is_sidecar = false;
+  std::int64_t restarts = 0;             ///< Of a sidecar.
+  std::optional<ContainerEnd> last_end;  ///< How a sidecar ended that was started again.
 };
 
 struct PodState {
@@ -38,13 +42,15 @@ struct PodState {
 };
 
 [[nodiscard]] nlohmann::json pod_status(const PodState& pod);
-/// "Pending", "Running", "Succeeded" or "Failed".
+/// "Pending", "Running", "Succeeded" or "Failed". A pod has not ended while one of its sidecars runs.
 [[nodiscard]] std::string_view pod_phase(const PodState& pod);
+
+/// True once no container but sidecars is left to run: all have ended, or an init container has failed.
+[[nodiscard]] bool has_done_its_work(const PodState& pod);
+/// True once an init container that is no sidecar has failed.
+[[nodiscard]] bool has_failed_to_initialize(const PodState& pod);
 
 /// The status of a pod that waits for a node, because of `message`.
 [[nodiscard]] nlohmann::json unschedulable_status(std::string_view message);
-
-/// The end of a log as it stands in for a missing termination message: at most 80 lines and 2048 bytes.
-[[nodiscard]] std::string fallback_message(std::string_view log);
 
 }  // namespace trainyard::local

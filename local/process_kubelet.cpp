@@ -8,15 +8,22 @@
 #include <fstream>
 #include <set>
 
+#include "common/backoff.hpp"
 #include "common/check.hpp"
 #include "common/contract.hpp"
 #include "common/logging.hpp"
+#include "local/gpus.hpp"
+#include "local/last_words.hpp"
 #include "local/pod_status.hpp"
 
 namespace trainyard::local {
 namespace {
 
 constexpr std::string_view loopback = "127.0.0.1";
+constexpr std::int64_t grace_seconds_default = 30;  // Kubernetes'.
+/// Of a sidecar that ends again and again, as a kubelet waits. Its first restart comes at once.
+constexpr Backoff sidecar_backoff{
+    .initial = std::chrono::seconds{10}, .max = std::chrono::minutes{5}, .jitter_share = 0};
 
 /// The last `bytes_max` bytes of a file; empty when there is no such file.
 std::string end_of_file(const std::filesystem::path& path, std::size_t bytes_max) {
@@ -40,10 +47,15 @@ std::int64_t gpus_of_pod(const json& pod) {
 struct ProcessKubelet::ContainerRun {
   json spec;
   ContainerState state;
-  std::filesystem::path log;
+  std::filesystem::path output_log;
+  std::filesystem::path error_log;  // The same file where the streams are not apart.
   std::filesystem::path termination_log;
   std::vector<std::string> gpus;
   std::optional<ProcessGroup> process;
+  std::optional<Instant> restart_at;  // Of a sidecar that has ended.
+
+  /// It has not been started, or a sidecar's turn to be started again has come.
+  bool is_fresh() const { return !state.end && !process && state.waiting_message.empty(); }
 };
 
 struct ProcessKubelet::PodRun {
@@ -52,6 +64,7 @@ struct ProcessKubelet::PodRun {
   std::vector<ContainerRun> init_containers;
   std::vector<ContainerRun> containers;
   bool is_stopping = false;
+  bool are_sidecars_ending = false;
   std::optional<Instant> kill_at;
   bool has_news = true;  // The status in the API is behind.
 
@@ -62,8 +75,14 @@ struct ProcessKubelet::PodRun {
   }
   bool is_running() const {
     const auto runs = [](const ContainerRun& container) { return container.process.has_value(); };
-    return std::any_of(init_containers.begin(), init_containers.end(), runs) ||
-           std::any_of(containers.begin(), containers.end(), runs);
+    return std::ranges::any_of(init_containers, runs) || std::ranges::any_of(containers, runs);
+  }
+  /// Whether a container runs that is no sidecar.
+  bool has_live_worker() const {
+    const auto works = [](const ContainerRun& container) {
+      return container.process.has_value() && !container.state.is_sidecar;
+    };
+    return std::ranges::any_of(init_containers, works) || std::ranges::any_of(containers, works);
   }
 };
 
@@ -113,6 +132,7 @@ void ProcessKubelet::wait_for_news() const {
     if (pod->has_news) return;
     pod->for_each_container([&](const ContainerRun& container) {
       if (container.process) waited.push_back({.fd = container.process->event_fd(), .events = POLLIN, .revents = 0});
+      if (container.restart_at) deadline = std::min(deadline.value_or(*container.restart_at), *container.restart_at);
     });
     if (pod->kill_at) deadline = std::min(deadline.value_or(*pod->kill_at), *pod->kill_at);
   }
@@ -181,15 +201,13 @@ void ProcessKubelet::schedule(const json& pod) {
 }
 
 std::vector<std::string> ProcessKubelet::free_gpus() const {
-  std::set<std::string> taken;
+  std::vector<std::string> taken;
   for (const auto& [uid, pod] : pods_) {
     pod->for_each_container([&](const ContainerRun& container) {
-      if (!container.state.end) taken.insert(container.gpus.begin(), container.gpus.end());
+      if (!container.state.end) taken.insert(taken.end(), container.gpus.begin(), container.gpus.end());
     });
   }
-  std::vector<std::string> free = options_.gpus.value_or(std::vector<std::string>{});
-  std::erase_if(free, [&](const std::string& gpu) { return taken.contains(gpu); });
-  return free;
+  return without_taken(options_.gpus.value_or(std::vector<std::string>{}), taken);
 }
 
 void ProcessKubelet::start_pod(const json& pod) {
@@ -204,32 +222,71 @@ void ProcessKubelet::start_pod(const json& pod) {
     container.spec = spec;
     container.state.name = spec.value("name", "");
     container.state.image = spec.value("image", "");
-    container.log = container_log(options_.log_folder, pod, container.state.name,
-                                  options_.has_separate_streams ? LogStream::output : LogStream::both);
-    container.termination_log = container.log;
+    const auto log_of = [&](LogStream stream) {
+      return container_log(options_.log_folder, pod, container.state.name,
+                           options_.has_separate_streams ? stream : LogStream::both);
+    };
+    container.output_log = log_of(LogStream::output);
+    container.error_log = log_of(LogStream::error);
+    container.termination_log = container.output_log;
     container.termination_log.replace_extension(".termination");
     const auto count = std::min(gpus.size(), static_cast<std::size_t>(gpus_of(spec)));
     container.gpus.assign(gpus.begin(), gpus.begin() + static_cast<std::ptrdiff_t>(count));
     gpus.erase(gpus.begin(), gpus.begin() + static_cast<std::ptrdiff_t>(count));
   };
-  for (const auto& spec : pod.at("spec").value("initContainers", json::array())) add(spec, run->init_containers);
+  for (const auto& spec : pod.at("spec").value("initContainers", json::array())) {
+    add(spec, run->init_containers);
+    run->init_containers.back().state.is_sidecar = spec.value("restartPolicy", "") == "Always";
+  }
   for (const auto& spec : pod.at("spec").value("containers", json::array())) add(spec, run->containers);
   start_next_containers(*run);
   pods_.emplace(pod.at("metadata").at("uid"), std::move(run));
 }
 
 void ProcessKubelet::start_next_containers(PodRun& pod) {
-  if (pod.is_stopping) return;
+  if (pod.is_stopping || pod.are_sidecars_ending) return;
   for (auto& container : pod.init_containers) {
+    if (container.state.is_sidecar) {
+      start_or_restart_sidecar(pod, container);
+      if (container.state.started_at) continue;
+      return;  // The next one's turn comes when this one runs.
+    }
     if (container.state.end && container.state.end->exit_code == 0) continue;
-    const bool is_fresh = !container.state.end && !container.process && container.state.waiting_message.empty();
-    if (is_fresh) start_container(pod, container);
+    if (container.is_fresh()) start_container(pod, container);
     return;  // The next one's turn comes when this one has ended well.
   }
   for (auto& container : pod.containers) {
-    const bool is_fresh = !container.state.end && !container.process && container.state.waiting_message.empty();
-    if (is_fresh) start_container(pod, container);
+    if (container.is_fresh()) start_container(pod, container);
   }
+}
+
+void ProcessKubelet::start_or_restart_sidecar(PodRun& pod, ContainerRun& sidecar) {
+  ContainerState& state = sidecar.state;
+  if (state.end) {
+    sidecar.restart_at = clock_.instant() + backoff_delay(sidecar_backoff, state.restarts, 0);
+    state.waiting_reason = "CrashLoopBackOff";
+    state.waiting_message =
+        fmt::format("sidecar {} ended with exit code {} and is started again", state.name, state.end->exit_code);
+    state.started_at.reset();
+    state.last_end = std::exchange(state.end, std::nullopt);
+  }
+  if (sidecar.restart_at) {
+    if (clock_.instant() < *sidecar.restart_at) return;
+    sidecar.restart_at.reset();
+    state.waiting_message.clear();
+    ++state.restarts;
+  }
+  if (sidecar.is_fresh()) start_container(pod, sidecar);
+}
+
+void ProcessKubelet::end_sidecars(PodRun& pod) {
+  if (std::exchange(pod.are_sidecars_ending, true)) return;
+  for (auto& sidecar : pod.init_containers) {
+    sidecar.restart_at.reset();
+    if (sidecar.process) sidecar.process->terminate();
+  }
+  const std::chrono::seconds grace{pod.object.at("spec").value("terminationGracePeriodSeconds", grace_seconds_default)};
+  if (!pod.kill_at && pod.is_running()) pod.kill_at = clock_.instant() + grace;
 }
 
 void ProcessKubelet::start_container(PodRun& pod, ContainerRun& container) {
@@ -252,10 +309,8 @@ void ProcessKubelet::start_container(PodRun& pod, ContainerRun& container) {
     container.state.waiting_message = spec.error().message;
     return;
   }
-  spec->output_path = container.log.string();
-  spec->error_path = container_log(options_.log_folder, pod.object, container.state.name,
-                                   options_.has_separate_streams ? LogStream::error : LogStream::both)
-                         .string();
+  spec->output_path = container.output_log.string();
+  spec->error_path = container.error_log.string();
   auto process = ProcessGroup::start(*spec);
   if (!process) return handle_event(container, ProcessNotStarted{process.error().message});
   container.process = *std::move(process);
@@ -265,8 +320,10 @@ void ProcessKubelet::stop_pod(PodRun& pod, const json& metadata) {
   const auto kill_at =
       clock_.instant() + std::chrono::seconds{metadata.value("deletionGracePeriodSeconds", std::int64_t{0})};
   if (!pod.is_stopping) {
+    // Sidecars serve the others to their end.
     pod.for_each_container([](ContainerRun& container) {
-      if (container.process) container.process->terminate();
+      if (container.process && !container.state.is_sidecar) container.process->terminate();
+      container.restart_at.reset();
     });
   }
   // Looked at again at every event, so only a delete with less grace brings the end nearer.
@@ -290,9 +347,29 @@ void ProcessKubelet::handle_events(PodRun& pod) {
       if (container.process) container.process->kill();
     });
   }
-  if (!pod.has_news) return;
+  const bool is_restart_due = std::ranges::any_of(pod.init_containers, [&](const ContainerRun& container) {
+    return container.restart_at && clock_.instant() >= *container.restart_at;
+  });
+  if (!pod.has_news && !is_restart_due) return;
   start_next_containers(pod);
+  update_state(pod);
+  if (has_done_its_work(pod.state) || (pod.is_stopping && !pod.has_live_worker())) end_sidecars(pod);
   write_status(pod);
+  // One that could not be started has ended at once, and no event will tell of it.
+  const bool has_ended_sidecar = std::ranges::any_of(pod.init_containers, [](const ContainerRun& container) {
+    return container.state.is_sidecar && container.state.end;
+  });
+  pod.has_news |= has_ended_sidecar && !pod.is_stopping && !pod.are_sidecars_ending;
+}
+
+void ProcessKubelet::update_state(PodRun& pod) {
+  const auto states_of = [](const std::vector<ContainerRun>& containers) {
+    std::vector<ContainerState> states;
+    for (const auto& container : containers) states.push_back(container.state);
+    return states;
+  };
+  pod.state.init_containers = states_of(pod.init_containers);
+  pod.state.containers = states_of(pod.containers);
 }
 
 void ProcessKubelet::handle_event(ContainerRun& container, const ProcessEvent& event) {
@@ -316,19 +393,12 @@ void ProcessKubelet::handle_event(ContainerRun& container, const ProcessEvent& e
   end.message = end_of_file(container.termination_log, contract::termination_message_bytes_max);
   if (end.message.empty() && end.exit_code != 0 &&
       container.spec.value("terminationMessagePolicy", "") == "FallbackToLogsOnError") {
-    end.message = fallback_message(end_of_file(container.log, contract::termination_message_bytes_max));
+    end.message = last_words(end_of_file(container.error_log, last_words_bytes_max));
   }
 }
 
 void ProcessKubelet::write_status(PodRun& pod) {
   pod.has_news = false;
-  const auto states_of = [](const std::vector<ContainerRun>& containers) {
-    std::vector<ContainerState> states;
-    for (const auto& container : containers) states.push_back(container.state);
-    return states;
-  };
-  pod.state.init_containers = states_of(pod.init_containers);
-  pod.state.containers = states_of(pod.containers);
   const json& metadata = pod.object.at("metadata");
   const std::string name_space = metadata.value("namespace", "");
   const json identity{{"name", metadata.at("name")}, {"uid", metadata.at("uid")}};

@@ -33,7 +33,8 @@ struct ProcessKubeletOptions {
 
 /// Scheduler and kubelet of a cluster that is this machine: binds pods, runs their containers as child processes (init
 /// containers one after the other), and writes their status as a kubelet does. Pods are never restarted in place
-/// (restartPolicy Never).
+/// (restartPolicy Never), but for their sidecars (init containers with restartPolicy Always): these stay beside the
+/// containers, are started again when they end, and are asked to end once the containers have.
 ///
 /// One thread owns all children; they end with it (ProcessGroup). The destructor kills what still runs and waits for
 /// it.
@@ -59,10 +60,13 @@ class ProcessKubelet {
   void schedule(const json& pod);
   void start_pod(const json& pod);
   void start_next_containers(PodRun& pod);
+  void start_or_restart_sidecar(PodRun& pod, ContainerRun& sidecar);
+  void end_sidecars(PodRun& pod);
   void start_container(PodRun& pod, ContainerRun& container);
   void stop_pod(PodRun& pod, const json& metadata);
   void handle_events(PodRun& pod);
   void handle_event(ContainerRun& container, const ProcessEvent& event);
+  static void update_state(PodRun& pod);
   void write_status(PodRun& pod);
   std::vector<std::string> free_gpus() const;
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -35,6 +36,7 @@ struct Flags {
   std::string listen = "0.0.0.0:8080";
   std::string election_namespace;
   int workers = 4;
+  int api_silence_max_seconds = 300;
   logging::Level log_level = logging::Level::info;
 };
 
@@ -53,11 +55,21 @@ void declare_flags(CLI::App& app, Flags& flags) {
   app.add_option("--worker-image-cuda", flags.settings.worker_image_cuda, "The same for jobs with GPUs");
   app.add_option("--worker-pull-secret", flags.settings.image_pull_secrets,
                  "Secret to pull these images with; may be repeated");
+  const std::map<std::string, plan::UserIds> user_ids{{"fixed", plan::UserIds::fixed},
+                                                      {"cluster", plan::UserIds::cluster}};
+  app.add_option("--user-ids", flags.settings.user_ids,
+                 "Who gives pods their user and group ids where a template does not: fixed (65532) or cluster, which "
+                 "names none, for OpenShift")
+      ->transform(CLI::CheckedTransformer(user_ids));
   app.add_option("--listen", flags.listen, "Where /healthz, /readyz and /metrics are served")->capture_default_str();
   app.add_option("--leader-election-namespace", flags.election_namespace,
                  "Where the Lease lives; without it, the pod's own namespace");
   app.add_option("--workers", flags.workers, "Jobs that are worked on at a time")
       ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--api-silence-max", flags.api_silence_max_seconds,
+                 "Seconds without any answer of the API server after which /healthz fails; 0: it never does")
+      ->check(CLI::Range(0, 86'400))
       ->capture_default_str();
   app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
       ->transform(CLI::CheckedTransformer(levels));
@@ -165,8 +177,14 @@ int run(const Flags& flags) {
 
   Operator process{**api, **election_api, flags, std::move(election_namespace)};
   const auto health = manager::HealthServer::start(
-      flags.listen,
-      {.is_ready = [&] { return process.is_ready(); }, .metrics = [&] { return metrics_page(process.snapshot()); }});
+      flags.listen, {.is_live =
+                         [&] {
+                           const Instant last_answer = std::max((*api)->last_answer(), (*election_api)->last_answer());
+                           return manager::is_heard(last_answer, SystemClock{}.instant(),
+                                                    std::chrono::seconds{flags.api_silence_max_seconds});
+                         },
+                     .is_ready = [&] { return process.is_ready(); },
+                     .metrics = [&] { return metrics_page(process.snapshot()); }});
   if (!health) return give_up(health.error());
   logging::info("the operator has started", {{"server", config->host}, {"port", (*health)->port()}});
 
@@ -192,8 +210,11 @@ int main(int argc, char** argv) {
   trainyard::declare_flags(app, flags);
   CLI11_PARSE(app, argc, argv);
   trainyard::logging::set_up(trainyard::logging::Format::json, flags.log_level);
-  // Two arenas instead of one a thread and core: replies of the API server come and go on every thread.
+  // Two arenas instead of one a thread and core: replies of the API server come and go on every thread. What is large
+  // has pages of its own, and gives them back; glibc would raise this limit to whatever was freed last.
   mallopt(M_ARENA_MAX, 2);
+  mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+  mallopt(M_TRIM_THRESHOLD, 256 * 1024);
   // Blocked before any thread starts, so that only sigwait gets them.
   sigset_t signals;
   sigemptyset(&signals);

@@ -1,8 +1,9 @@
 // Measures the operator on a real control plane and prints one JSON object of samples; bench/line/run makes the table
-// of it.
+// of it. Arguments: which parts, of failover, losses and memory; none: all.
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -32,6 +33,7 @@ using kube::json;
 using std::chrono::steady_clock;
 
 constexpr int rounds = 5;
+constexpr int loss_rounds = 3;
 constexpr int pods_of_a_large_job = 64;
 
 double seconds_between(steady_clock::time_point start, steady_clock::time_point end) {
@@ -58,7 +60,7 @@ class PodClock {
   steady_clock::time_point wait_for(const std::string& job, std::size_t count) {
     std::unique_lock lock{mutex_};
     const bool has_come =
-        changed_.wait_for(lock, std::chrono::seconds{120}, [&] { return came_[job].size() >= count; });
+        changed_.wait_for(lock, std::chrono::seconds{600}, [&] { return came_[job].size() >= count; });
     check(has_come, "the operator makes the job's pods");
     return came_[job][count - 1];
   }
@@ -79,6 +81,53 @@ class PodClock {
   std::jthread thread_;
 };
 
+/// Notes when the status of each job of a namespace first told of each attempt, as a watch tells it.
+class AttemptClock {
+ public:
+  AttemptClock(kube::Api& api, std::string name_space)
+      : thread_{[this, &api, name_space = std::move(name_space)](const std::stop_token& stop) {
+          // A definition that has just been installed is refused for a while.
+          Result<kube::ListPage> listed;
+          check(eventually([&] {
+                  listed = api.list(kube::training_jobs, {.name_space = name_space});
+                  return listed.has_value();
+                }),
+                "jobs can be listed");
+          static_cast<void>(api.watch(
+              kube::training_jobs,
+              {.name_space = name_space,
+               .label_selector = {},
+               .field_selector = {},
+               .resource_version = listed->resource_version},
+              [this](const kube::WatchEvent& event) { note(event.object); }, stop));
+        }} {}
+
+  steady_clock::time_point wait_for(const std::string& job, std::int64_t attempt) {
+    std::unique_lock lock{mutex_};
+    const bool is_told = changed_.wait_for(lock, std::chrono::seconds{120}, [&] {
+      return begun_.contains(std::pair{job, attempt});
+    });
+    check(is_told, "the operator begins the attempt");
+    return begun_.at(std::pair{job, attempt});
+  }
+
+ private:
+  void note(const json& job) {
+    const std::string name = job.at("metadata").at("name");
+    const std::int64_t attempt = job.value("/status/attempt"_json_pointer, std::int64_t{0});
+    {
+      const std::scoped_lock lock{mutex_};
+      begun_.try_emplace(std::pair{name, attempt}, steady_clock::now());
+    }
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;  // guards begun_
+  std::condition_variable changed_;
+  std::map<std::pair<std::string, std::int64_t>, steady_clock::time_point> begun_;
+  std::jthread thread_;
+};
+
 class Bench {
  public:
   explicit Bench(cluster::ControlPlane& control_plane) : control_plane_{control_plane} {
@@ -91,6 +140,7 @@ class Bench {
     check(name_space.has_value(), "a namespace can be made");
     name_space_ = *std::move(name_space);
     pod_clock_ = std::make_unique<PodClock>(*api_, name_space_);
+    attempt_clock_ = std::make_unique<AttemptClock>(*api_, name_space_);
   }
 
   /// Seconds from the leader's end to the first pod that the standby makes, for a job applied just after that end.
@@ -142,7 +192,73 @@ class Bench {
     return samples;
   }
 
+  struct Losses {
+    std::vector<double> created_seconds;   ///< From the first attempt's decision to the last pod.
+    std::vector<double> first_seconds;     ///< From the decision on the loss to the first pod of the next attempt.
+    std::vector<double> replaced_seconds;  ///< To the last.
+  };
+  /// A pod of a job of `pods` goes while all are there; nothing runs them.
+  Losses losses(int pods) {
+    Losses samples;
+    const auto count = static_cast<std::size_t>(pods);
+    for (int round = 0; round < loss_rounds; ++round) {
+      const auto only = start();
+      const std::string job = fmt::format("loss-{}-{}", pods, round);
+      apply(job, pods);
+      const auto created = pod_clock_->wait_for(job, count);
+      samples.created_seconds.push_back(seconds_between(attempt_clock_->wait_for(job, 1), created));
+      wait_until_formed(job);
+      const auto lost = api_->list(kube::pods, {.name_space = name_space_,
+                                                .label_selector = "trainyard.dev/job=" + job,
+                                                .field_selector = {},
+                                                .resource_version = {},
+                                                .continue_token = {},
+                                                .limit = 1});
+      check(lost.has_value() && !lost->items.empty(), "a pod can be found");
+      const std::string pod = lost->items.front().at("metadata").at("name");
+      check(api_->remove(kube::pods, name_space_, pod, {.uid = {}, .grace_period_seconds = 0}).has_value(),
+            "a pod can be deleted");
+      const auto decided = attempt_clock_->wait_for(job, 2);
+      samples.first_seconds.push_back(seconds_between(decided, pod_clock_->wait_for(job, count + 1)));
+      samples.replaced_seconds.push_back(seconds_between(decided, pod_clock_->wait_for(job, 2 * count)));
+      check(api_->remove(kube::training_jobs, name_space_, job).has_value(), "the job can be deleted");
+    }
+    return samples;
+  }
+
+  struct Memory {
+    double megabytes = 0;       ///< Some seconds after every object was listed.
+    double peak_megabytes = 0;  ///< Of the same process until then.
+  };
+  /// Of a leader that is started once there are `pods`, in jobs of at most 2,000.
+  Memory memory_with(int pods) {
+    {
+      const auto maker = start();
+      for (; pods_made_ < pods; ++jobs_made_) {
+        const int count = std::min(pods - pods_made_, 2'000);
+        const std::string job = fmt::format("memory-{}", jobs_made_);
+        apply(job, count);
+        static_cast<void>(pod_clock_->wait_for(job, static_cast<std::size_t>(count)));
+        wait_until_formed(job);
+        pods_made_ += count;
+      }
+    }
+    const auto only = start();
+    check(eventually([&] { return only->is_leader(); }), "the replica leads");
+    std::this_thread::sleep_for(std::chrono::seconds{10});
+    return {.megabytes = static_cast<double>(only->resident_bytes()) / 1e6,
+            .peak_megabytes = static_cast<double>(only->peak_resident_bytes()) / 1e6};
+  }
+
  private:
+  void wait_until_formed(const std::string& job) {
+    check(eventually([&] {
+            const auto object = api_->get(kube::training_jobs, name_space_, job);
+            return object && object->value("/status/formed"_json_pointer, false);
+          }),
+          "the job is formed");
+  }
+
   std::unique_ptr<OperatorProcess> start() {
     auto started = OperatorProcess::start(control_plane_.kubeconfig(), name_space_);
     check(started.has_value(), "the operator can be started");
@@ -159,22 +275,57 @@ class Bench {
   std::unique_ptr<kube::HttpApi> api_;
   std::string name_space_;
   std::unique_ptr<PodClock> pod_clock_;
+  std::unique_ptr<AttemptClock> attempt_clock_;
   std::mt19937 random_{1};
+  int pods_made_ = 0;
+  int jobs_made_ = 0;
 };
 
-int run() {
-  const auto control_plane = cluster::ControlPlane::start();
-  if (!control_plane) {
-    std::cerr << "error: " << control_plane.error().message << '\n';
-    return 1;
-  }
-  Bench bench{**control_plane};
-  json samples;
+void measure_failover(Bench& bench, json& samples) {
   samples["killed_seconds"] = bench.failover("killed", SIGKILL);
   samples["stopped_seconds"] = bench.failover("stopped", SIGTERM);
   const Bench::Large large = bench.large_jobs();
   samples["large_job_seconds"] = large.seconds;
   samples["peak_megabytes"] = large.peak_megabytes;
+}
+
+void measure_losses(Bench& bench, json& samples) {
+  for (const int pods : {512, 2'000}) {
+    const Bench::Losses losses = bench.losses(pods);
+    std::vector<double> ratios;
+    for (std::size_t round = 0; round < losses.created_seconds.size(); ++round) {
+      ratios.push_back(losses.replaced_seconds[round] / losses.created_seconds[round]);
+    }
+    samples[fmt::format("created_{}_seconds", pods)] = losses.created_seconds;
+    samples[fmt::format("replaced_{}_first_seconds", pods)] = losses.first_seconds;
+    samples[fmt::format("replaced_{}_seconds", pods)] = losses.replaced_seconds;
+    samples[fmt::format("replaced_{}_ratio", pods)] = ratios;
+  }
+}
+
+void measure_memory(Bench& bench, json& samples) {
+  for (const int pods : {0, 512, 2'000, 10'000}) {
+    const Bench::Memory memory = bench.memory_with(pods);
+    samples[fmt::format("megabytes_with_{}_pods", pods)] = {memory.megabytes};
+    samples[fmt::format("peak_megabytes_with_{}_pods", pods)] = {memory.peak_megabytes};
+  }
+}
+
+int run(const std::vector<std::string>& wanted) {
+  const std::map<std::string, void (*)(Bench&, json&)> parts{
+      {"failover", measure_failover}, {"losses", measure_losses}, {"memory", measure_memory}};
+  json samples = json::object();
+  for (const auto& [part, measure] : parts) {
+    if (!wanted.empty() && std::ranges::find(wanted, part) == wanted.end()) continue;
+    // What one part leaves behind must not be in another's way.
+    const auto control_plane = cluster::ControlPlane::start();
+    if (!control_plane) {
+      std::cerr << "error: " << control_plane.error().message << '\n';
+      return 1;
+    }
+    Bench bench{**control_plane};
+    measure(bench, samples);
+  }
   std::cout << samples << '\n';
   return 0;
 }
@@ -182,6 +333,6 @@ int run() {
 }  // namespace
 }  // namespace trainyard
 
-int main() {
-  return trainyard::run();
+int main(int argc, char** argv) {
+  return trainyard::run({argv + 1, argv + argc});
 }

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,16 +16,23 @@
 namespace trainyard::control {
 
 /// Keeps a projection T of each object in a cache, and tells of each object that came, changed or went after the cache
-/// knows it. An object that cannot be read is logged and left out: one bad object must not stop the rest.
+/// knows it. An object that cannot be read is logged and told of, and the cache keeps what it could last read of it:
+/// one bad object must not stop the rest, nor be taken for gone.
 template <typename T>
 class CacheSink final : public ObjectSink {
  public:
   using Parse = std::function<Result<T>(const nlohmann::json&)>;
   using OnChange = std::function<void(const T&)>;
+  using OnUnreadable = std::function<void(const resource::Metadata&, const Error&)>;
 
   /// `cache` outlives the sink. `name_space`: what the informer lists; empty: all.
-  CacheSink(ObjectCache<T>& cache, std::string name_space, Parse parse, OnChange on_change)
-      : cache_{cache}, name_space_{std::move(name_space)}, parse_{std::move(parse)}, on_change_{std::move(on_change)} {}
+  CacheSink(ObjectCache<T>& cache, std::string name_space, Parse parse, OnChange on_change,
+            OnUnreadable on_unreadable = {})
+      : cache_{cache},
+        name_space_{std::move(name_space)},
+        parse_{std::move(parse)},
+        on_change_{std::move(on_change)},
+        on_unreadable_{std::move(on_unreadable)} {}
 
   void begin_list() override {
     is_listing_ = true;
@@ -33,23 +41,23 @@ class CacheSink final : public ObjectSink {
 
   void put(const nlohmann::json& object) override {
     auto parsed = parse_(object);
-    if (!parsed) {
-      logging::warn("object skipped", {{"error", parsed.error().message}});
-      return;
-    }
+    if (!parsed) return skip(object, parsed.error());
     if (is_listing_) listed_.insert({parsed->metadata.name_space, parsed->metadata.name});
     cache_.put_listed(*parsed);
     on_change_(*parsed);
   }
 
   void erase(const nlohmann::json& object) override {
-    const auto parsed = parse_(object);
-    if (!parsed) {
-      logging::warn("object skipped", {{"error", parsed.error().message}});
+    const auto metadata = resource::parse_metadata(object);
+    if (!metadata) {
+      logging::warn("object skipped", {{"error", metadata.error().message}});
       return;
     }
-    cache_.erase({parsed->metadata.name_space, parsed->metadata.name}, parsed->metadata.uid);
-    on_change_(*parsed);
+    const ObjectKey key{metadata->name_space, metadata->name};
+    const auto parsed = parse_(object);
+    const auto last = parsed ? std::optional<T>{*parsed} : cache_.find(key);
+    cache_.erase(key, metadata->uid);
+    if (last) on_change_(*last);
   }
 
   void end_list(std::string_view resource_version) override {
@@ -59,10 +67,19 @@ class CacheSink final : public ObjectSink {
   }
 
  private:
+  void skip(const nlohmann::json& object, const Error& error) {
+    const auto metadata = resource::parse_metadata(object);
+    logging::warn("object skipped", {{"name", metadata ? metadata->name : ""}, {"error", error.message}});
+    if (!metadata) return;
+    if (is_listing_) listed_.insert({metadata->name_space, metadata->name});
+    if (on_unreadable_) on_unreadable_(*metadata, error);
+  }
+
   ObjectCache<T>& cache_;
   const std::string name_space_;
   const Parse parse_;
   const OnChange on_change_;
+  const OnUnreadable on_unreadable_;
   bool is_listing_ = false;
   std::set<ObjectKey> listed_;
 };

@@ -1,5 +1,7 @@
 #include "operator/control/informer.hpp"
 
+#include <malloc.h>
+
 #include <random>
 #include <utility>
 
@@ -45,7 +47,8 @@ Result<void> Informer::step(const std::stop_token& stop) {
 }
 
 Result<void> Informer::list_page() {
-  if (state_.continue_token.empty()) sink_.begin_list();
+  const bool is_first_page = state_.continue_token.empty();
+  if (is_first_page) sink_.begin_list();
   const auto page = api_.list(type_, {.name_space = options_.name_space,
                                       .label_selector = options_.label_selector,
                                       .field_selector = options_.field_selector,
@@ -61,6 +64,8 @@ Result<void> Informer::list_page() {
   state_ = after_page(std::move(state_), *page);
   if (state_.phase == WatchState::Phase::watching) {
     sink_.end_list(state_.resource_version);
+    // What the pages took lies free between the objects that were kept of them.
+    if (!is_first_page) malloc_trim(0);
     announce_first_list();
   }
   return {};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <deque>
 #include <functional>
 #include <map>
@@ -28,32 +29,84 @@ struct ObjectKey {
   return left.size() != right.size() ? left.size() < right.size() : left < right;
 }
 
+/// A kind of which there may be very many, which says itself how it is kept in little memory: `unpack(pack(object))` is
+/// `object`.
+template <typename T>
+concept Packable = requires(const T& object) {
+  { unpack(pack(object)) } -> std::same_as<T>;
+};
+
+/// What a cache holds of a T.
+template <typename T>
+struct KeptForm {
+  using Type = T;
+};
+template <Packable T>
+struct KeptForm<T> {
+  using Type = decltype(pack(std::declval<const T&>()));
+};
+
+/// Keys by some property of their objects. A key is the caller's and stays where it is while it is listed here.
+class KeyIndex {
+ public:
+  /// An empty `value` is not listed.
+  void add(const std::string& value, const ObjectKey& key) {
+    if (!value.empty()) keys_[value].insert(&key);
+  }
+  void remove(const std::string& value, const ObjectKey& key) {
+    const auto found = keys_.find(value);
+    if (found == keys_.end()) return;
+    found->second.erase(&key);
+    if (found->second.empty()) keys_.erase(found);
+  }
+  /// Calls `visit` with each key of `value`, sorted.
+  template <typename Visit>
+  void for_each(std::string_view value, const Visit& visit) const {
+    const auto found = keys_.find(std::string{value});
+    if (found == keys_.end()) return;
+    for (const ObjectKey* key : found->second) visit(*key);
+  }
+
+ private:
+  struct ByKey {
+    bool operator()(const ObjectKey* left, const ObjectKey* right) const { return *left < *right; }
+  };
+  std::unordered_map<std::string, std::set<const ObjectKey*, ByKey>> keys_;
+};
+
 /// What an informer knows of one kind of object: T is the projection that we keep, T::metadata a resource::Metadata.
-/// Objects are also found by the UID of their controller. Any thread may call; values are returned by copy.
+/// Objects are also found by the UID of their controller and by their node. Any thread may call; values are returned by
+/// copy.
 template <typename T>
 class ObjectCache {
  public:
   [[nodiscard]] std::optional<T> find(const ObjectKey& key) const {
     const std::scoped_lock lock{mutex_};
     const auto found = objects_.find(key);
-    return found == objects_.end() ? std::nullopt : std::optional<T>{found->second};
+    return found == objects_.end() ? std::nullopt : std::optional<T>{taken_out(found->second)};
   }
 
   /// Sorted by key.
   [[nodiscard]] std::vector<T> owned_by(std::string_view controller_uid) const {
+    return listed_in(by_controller_, controller_uid);
+  }
+  /// Sorted by key.
+  [[nodiscard]] std::vector<T> on_node(std::string_view node_name) const { return listed_in(by_node_, node_name); }
+
+  /// Calls `visit` with every object, sorted by key, while the cache waits: it must be quick and not call the cache.
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
     const std::scoped_lock lock{mutex_};
-    std::vector<T> owned;
-    const auto keys = keys_by_owner_.find(std::string{controller_uid});
-    if (keys == keys_by_owner_.end()) return owned;
-    for (const auto& [key, unused] : keys->second) owned.push_back(objects_.at(key));
-    return owned;
+    for (const auto& [key, kept] : objects_) visit(taken_out(kept));
   }
 
-  [[nodiscard]] std::vector<T> all() const {
+  /// Of every object, sorted.
+  [[nodiscard]] std::vector<ObjectKey> keys() const {
     const std::scoped_lock lock{mutex_};
-    std::vector<T> objects;
-    for (const auto& [key, object] : objects_) objects.push_back(object);
-    return objects;
+    std::vector<ObjectKey> keys;
+    keys.reserve(objects_.size());
+    for (const auto& [key, unused] : objects_) keys.push_back(key);
+    return keys;
   }
 
   [[nodiscard]] std::size_t size() const {
@@ -83,8 +136,10 @@ class ObjectCache {
     const std::scoped_lock lock{mutex_};
     if (!uid.empty()) remember_erased(std::string{uid});
     const auto found = objects_.find(key);
-    if (found == objects_.end() || (!uid.empty() && found->second.metadata.uid != uid)) return;
-    forget_owner(key, found->second);
+    if (found == objects_.end()) return;
+    const T& object = taken_out(found->second);
+    if (!uid.empty() && object.metadata.uid != uid) return;
+    remove_from_indexes(found->first, object);
     objects_.erase(found);
   }
 
@@ -95,15 +150,20 @@ class ObjectCache {
     const std::scoped_lock lock{mutex_};
     std::vector<T> erased;
     for (auto it = objects_.begin(); it != objects_.end();) {
-      const auto& [key, object] = *it;
+      const ObjectKey& key = it->first;
       const bool is_covered = name_space.empty() || key.name_space == name_space;
-      if (!is_covered || listed.contains(key) || is_older_version(version, object.metadata.resource_version)) {
+      if (!is_covered || listed.contains(key)) {
+        ++it;
+        continue;
+      }
+      const T& object = taken_out(it->second);
+      if (is_older_version(version, object.metadata.resource_version)) {
         ++it;
         continue;
       }
       remember_erased(object.metadata.uid);
-      forget_owner(key, object);
-      erased.push_back(std::move(it->second));
+      remove_from_indexes(key, object);
+      erased.push_back(object);
       it = objects_.erase(it);
     }
     return erased;
@@ -112,19 +172,62 @@ class ObjectCache {
  private:
   static constexpr std::size_t erased_uids_max = 4096;
 
+  using Kept = typename KeptForm<T>::Type;
+
+  static Kept kept_form_of(T object) {
+    if constexpr (Packable<T>) {
+      return pack(object);
+    } else {
+      return object;
+    }
+  }
+  /// A T, or a reference to one.
+  static decltype(auto) taken_out(const Kept& kept) {
+    if constexpr (Packable<T>) {
+      return unpack(kept);
+    } else {
+      return (kept);
+    }
+  }
+
+  static std::string controller_of(const T& object) {
+    return object.metadata.controller ? object.metadata.controller->uid : std::string{};
+  }
+  static std::string node_of(const T& object) {
+    if constexpr (requires { object.node_name; }) {
+      return object.node_name;
+    } else {
+      return {};
+    }
+  }
+
   static bool is_older(const T& object, const T& than) {
     return object.metadata.uid == than.metadata.uid &&
            is_older_version(object.metadata.resource_version, than.metadata.resource_version);
   }
 
+  std::vector<T> listed_in(const KeyIndex& index, std::string_view value) const {
+    const std::scoped_lock lock{mutex_};
+    std::vector<T> found;
+    index.for_each(value, [&](const ObjectKey& key) { found.push_back(taken_out(objects_.at(key))); });
+    return found;
+  }
+
   void put_newer(T object) {
-    const ObjectKey key{object.metadata.name_space, object.metadata.name};
-    if (const auto found = objects_.find(key); found != objects_.end()) {
-      if (is_older(object, found->second)) return;
-      forget_owner(key, found->second);
+    const auto [place, is_new] = objects_.try_emplace(ObjectKey{object.metadata.name_space, object.metadata.name});
+    if (!is_new) {
+      const T& before = taken_out(place->second);
+      if (is_older(object, before)) return;
+      remove_from_indexes(place->first, before);
     }
-    if (object.metadata.controller) keys_by_owner_[object.metadata.controller->uid][key] = true;
-    objects_.insert_or_assign(key, std::move(object));
+    by_controller_.add(controller_of(object), place->first);
+    by_node_.add(node_of(object), place->first);
+    place->second = kept_form_of(std::move(object));
+  }
+
+  void remove_from_indexes(const ObjectKey& key, const T& object) {
+    by_controller_.remove(controller_of(object), key);
+    by_node_.remove(node_of(object), key);
   }
 
   void remember_erased(const std::string& uid) {
@@ -135,17 +238,10 @@ class ObjectCache {
     erased_order_.pop_front();
   }
 
-  void forget_owner(const ObjectKey& key, const T& object) {
-    if (!object.metadata.controller) return;
-    const auto keys = keys_by_owner_.find(object.metadata.controller->uid);
-    if (keys == keys_by_owner_.end()) return;
-    keys->second.erase(key);
-    if (keys->second.empty()) keys_by_owner_.erase(keys);
-  }
-
   mutable std::mutex mutex_;  // guards everything below
-  std::map<ObjectKey, T> objects_;
-  std::unordered_map<std::string, std::map<ObjectKey, bool>> keys_by_owner_;
+  std::map<ObjectKey, Kept> objects_;
+  KeyIndex by_controller_;
+  KeyIndex by_node_;
   std::unordered_set<std::string> erased_uids_;  // the last few: writes whose replies may still come are few
   std::deque<std::string> erased_order_;
 };

@@ -42,8 +42,9 @@ WatchState after_page(WatchState state, const kube::ListPage& page) {
 
 WatchState after_list_failure(WatchState state, const Error& error) {
   ++state.failures;
-  if (error.kind == ErrorKind::gone) return list_afresh(state.failures);
-  return state;
+  // A token that the server cannot read will be no better the next time.
+  const bool is_token_bad = !state.continue_token.empty() && needs_list(error, 0);
+  return is_token_bad || error.kind == ErrorKind::gone ? list_afresh(state.failures) : state;
 }
 
 WatchState after_event(WatchState state, std::string resource_version) {

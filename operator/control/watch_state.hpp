@@ -22,7 +22,8 @@ struct WatchState {
 };
 
 [[nodiscard]] WatchState after_page(WatchState state, const kube::ListPage& page);
-/// Only an expired continue token (gone) starts over; after anything else the same page is asked for again.
+/// The same page is asked for again where the server or the way to it failed. Anything else said of a continue token
+/// (it has expired, it is invalid) starts the list over.
 [[nodiscard]] WatchState after_list_failure(WatchState state, const Error& error);
 
 /// After an event or bookmark that carries `resource_version`.

@@ -62,6 +62,11 @@ milliseconds WorkQueue::fail(const ObjectKey& key, std::optional<milliseconds> r
   return delay;
 }
 
+void WorkQueue::forget_failures(const ObjectKey& key) {
+  const std::scoped_lock lock{mutex_};
+  schedule_.forget_failures(key);
+}
+
 std::size_t WorkQueue::size() const {
   const std::scoped_lock lock{mutex_};
   return schedule_.size();

@@ -49,10 +49,17 @@ Result<std::unique_ptr<Connection>> Connection::make(const ClientConfig& config)
   static const auto ignored = std::signal(SIGPIPE, SIG_IGN);
   static_cast<void>(ignored);
   std::unique_ptr<Connection> connection{new Connection{config}};
-  connection->client_ = std::make_unique<httplib::SSLClient>(config.host, config.port);
-  auto& client = *connection->client_;
-  if (auto set = set_up_tls(client.ssl_context(), config, connection->verdict_); !set)
-    return tl::unexpected{set.error()};
+  if (auto usable = connection->renew_client(); !usable) return tl::unexpected{usable.error()};
+  return connection;
+}
+
+Result<void> Connection::renew_client() {
+  if (client_ && is_reused()) return {};
+  std::string ca_pem = config_.authorities.pem();
+  if (client_ && ca_pem == ca_pem_) return {};
+  auto made = std::make_unique<httplib::SSLClient>(config_.host, config_.port);
+  auto& client = *made;
+  if (auto set = set_up_tls(client.ssl_context(), config_, ca_pem, verdict_); !set) return set;
   // OpenSSL verifies within the handshake, against our authorities alone (set_up_tls). The library's own check, after
   // it, would also trust the machine's public authorities.
   client.enable_server_certificate_verification(false);
@@ -60,7 +67,9 @@ Result<std::unique_ptr<Connection>> Connection::make(const ClientConfig& config)
   client.set_tcp_nodelay(true);
   client.set_socket_options(set_socket);
   client.set_url_encode(false);
-  return connection;
+  client_ = std::move(made);
+  ca_pem_ = std::move(ca_pem);
+  return {};
 }
 
 bool Connection::is_reused() const {
@@ -99,6 +108,7 @@ Result<HttpReply> Connection::exchange(const HttpRequest& request, milliseconds 
 }
 
 Result<HttpReply> Connection::exchange_once(httplib::Request request, milliseconds deadline) {
+  if (auto usable = renew_client(); !usable) return tl::unexpected{usable.error()};
   const auto start = steady_clock::now();
   client_->set_connection_timeout(std::min<milliseconds>(deadline, connect_deadline_max));
   client_->set_read_timeout(deadline);
@@ -128,6 +138,7 @@ Result<HttpReply> Connection::stream_once(httplib::Request request, milliseconds
                                           const std::function<bool(std::string_view)>& on_bytes,
                                           const std::stop_token& stop) {
   const Error stopped{ErrorKind::cancelled, "stopped", {}};
+  if (auto usable = renew_client(); !usable) return tl::unexpected{usable.error()};
   client_->set_connection_timeout(connect_deadline_max);
   client_->set_read_timeout(silence_max);
   client_->set_write_timeout(connect_deadline_max);

@@ -31,7 +31,8 @@ struct HttpReply {
   std::optional<std::chrono::milliseconds> retry_after;
 };
 
-/// One TLS connection to the API server: made when first needed, kept alive, made again when it broke. One thread at a
+/// One TLS connection to the API server: made when first needed, kept alive, made again when it broke, then with the
+/// authorities that vouch for the server by that time. One thread at a
 /// time. A peer that vanished without a word is noticed within half a minute by TCP, whatever the deadline of the
 /// request.
 class Connection {
@@ -59,6 +60,8 @@ class Connection {
 
  private:
   explicit Connection(const ClientConfig& config);
+  /// Makes client_ anew where it is to connect next and the authorities are others than it was made with.
+  [[nodiscard]] Result<void> renew_client();
   [[nodiscard]] httplib::Request prepare(const HttpRequest& request, const std::string& token);
   /// What `send` gives for our token.
   [[nodiscard]] Result<HttpReply> with_token(const std::function<Result<HttpReply>(const std::string& token)>& send);
@@ -71,6 +74,7 @@ class Connection {
 
   const ClientConfig& config_;
   CertificateVerdict verdict_;  // outlives client_, whose handshakes write it
+  std::string ca_pem_;          // what client_ trusts
   std::unique_ptr<httplib::SSLClient> client_;
 };
 

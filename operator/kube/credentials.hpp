@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "common/result.hpp"
+#include "operator/kube/authorities.hpp"
 
 namespace trainyard::kube {
 
@@ -41,11 +42,11 @@ struct ClientConfig {
   std::string host;  ///< A name or an address; IPv6 without brackets.
   std::uint16_t port = 443;
   std::string path_prefix;      ///< "/k8s/clusters/c-1" behind some proxies; no slash at its end.
-  std::string ca_pem;           ///< Only these authorities vouch for the server. Empty: the machine's own.
+  AuthoritySource authorities;  ///< Only these vouch for the server.
   std::string certificate_pem;  ///< Our client certificate, its chain after it; empty: none.
   std::string key_pem;          ///< Its private key.
   TokenSource token;
-  std::string name_space;  ///< What a user means who names none.
+  std::string name_space;  ///< The namespace of a user who names none.
 };
 
 /// ErrorKind::io when the file cannot be read; `what` ("the CA of cluster a") begins the message.

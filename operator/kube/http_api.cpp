@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "operator/kube/errors.hpp"
+#include "operator/kube/object_text.hpp"
 #include "operator/kube/watch_decoder.hpp"
 
 namespace trainyard::kube {
@@ -54,10 +55,11 @@ Result<json> HttpApi::exchange(const std::string& tried, const HttpRequest& requ
     reply = (*connection)->exchange(request, deadline);
   }
   if (!reply) return fail(tried, reply.error());
+  last_answer_ = std::chrono::steady_clock::now();
   if (!is_success(reply->status)) {
     return tl::unexpected{error_of_reply(tried, reply->status, reply->body, reply->retry_after)};
   }
-  auto object = json::parse(reply->body, nullptr, /*allow_exceptions=*/false);
+  auto object = parse_object(reply->body);
   if (!object.is_object()) return fail(ErrorKind::corrupt, fmt::format("{}: the reply is not a JSON object", tried));
   return object;
 }
@@ -92,6 +94,7 @@ Result<void> HttpApi::watch(const ResourceType& type, const WatchOptions& option
   WatchDecoder decoder{tried};
   std::optional<Error> failure;
   const auto decode = [&](std::string_view bytes) {
+    last_answer_ = std::chrono::steady_clock::now();
     auto step = decoder.push(bytes);
     for (const WatchEvent& event : step.events) {
       if (stop.stop_requested()) return false;

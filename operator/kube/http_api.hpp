@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 
+#include "common/clock.hpp"
 #include "operator/kube/api.hpp"
 #include "operator/kube/connection_pool.hpp"
 #include "operator/kube/credentials.hpp"
@@ -44,6 +46,9 @@ class HttpApi final : public Api {
                                         const std::function<void(std::string_view)>& on_bytes,
                                         const std::stop_token& stop);
 
+  /// When the API server sent anything last, a refusal included; at first, when this was made.
+  [[nodiscard]] Instant last_answer() const { return last_answer_; }
+
   [[nodiscard]] const std::string& default_namespace() const { return config_.name_space; }
 
  private:
@@ -56,6 +61,7 @@ class HttpApi final : public Api {
   const ClientConfig config_;  // connections refer to it
   const HttpApiOptions options_;
   ConnectionPool pool_;
+  std::atomic<Instant> last_answer_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace trainyard::kube

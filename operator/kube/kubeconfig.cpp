@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* default_namespace = "default";  // Where a context names none, to kubectl as well.
+
 std::string text_of(const YAML::Node& map, const char* field) {
   const YAML::Node node = map[field];
   return node && node.IsScalar() ? node.Scalar() : std::string{};
@@ -47,6 +49,14 @@ Result<std::string> pem(const YAML::Node& map, const std::string& field, const f
   const std::string file = text_of(map, field.c_str());
   if (file.empty()) return std::string{};
   return read_file(field, folder / file);
+}
+
+Result<AuthoritySource> authorities_of(const YAML::Node& cluster, const fs::path& folder) {
+  const std::string file = text_of(cluster, "certificate-authority");
+  if (text_of(cluster, "certificate-authority-data").empty() && !file.empty()) {
+    return AuthoritySource::of_file(folder / file);
+  }
+  return pem(cluster, "certificate-authority", folder).map(AuthoritySource::of_text);
 }
 
 Result<void> refuse_unsupported(const YAML::Node& cluster, const YAML::Node& user) {
@@ -89,7 +99,8 @@ Result<void> ask_plugin(ClientConfig& config, const YAML::Node& user, const YAML
   if (!entry) return tl::unexpected{entry.error()};
   auto settings = plugin_settings(cluster);
   if (!settings) return fail("the cluster's extensions", settings.error());
-  ExecCluster told{.server = text_of(cluster, "server"), .ca_pem = config.ca_pem, .config = *std::move(settings)};
+  ExecCluster told{
+      .server = text_of(cluster, "server"), .ca_pem = config.authorities.pem(), .config = *std::move(settings)};
   const auto plugin = std::make_shared<ExecPlugin>(*std::move(entry), std::move(told));
   auto credential = plugin->credential();
   if (!credential) return tl::unexpected{credential.error()};
@@ -114,16 +125,19 @@ Result<ClientConfig> read_entries(const YAML::Node& root, std::string context_na
   if (auto supported = refuse_unsupported(*cluster, *user); !supported) return tl::unexpected{supported.error()};
 
   ClientConfig config;
-  config.name_space = text_of(*context, "namespace");
+  const std::string name_space = text_of(*context, "namespace");
+  config.name_space = name_space.empty() ? default_namespace : name_space;
   if (auto set = set_server(config, text_of(*cluster, "server")); !set) return tl::unexpected{set.error()};
   struct Target {
     const YAML::Node& map;
     const char* field;
     std::string& value;
   };
-  const std::array<Target, 3> targets{{{*cluster, "certificate-authority", config.ca_pem},
-                                       {*user, "client-certificate", config.certificate_pem},
-                                       {*user, "client-key", config.key_pem}}};
+  auto authorities = authorities_of(*cluster, folder);
+  if (!authorities) return tl::unexpected{authorities.error()};
+  config.authorities = *std::move(authorities);
+  const std::array<Target, 2> targets{
+      {{*user, "client-certificate", config.certificate_pem}, {*user, "client-key", config.key_pem}}};
   for (const auto& [map, field, value] : targets) {
     auto contents = pem(map, field, folder);
     if (!contents) return tl::unexpected{contents.error()};

@@ -32,9 +32,9 @@ Result<ClientConfig> load_service_account(const ServiceAccountMount& mount) {
   const std::string url =
       fmt::format("https://{}:{}", is_ipv6 ? fmt::format("[{}]", mount.host) : mount.host, mount.port);
   if (auto set = set_server(config, url); !set) return fail("the service account", set.error());
-  auto ca = read_file("the cluster's CA", mount.folder / "ca.crt");
-  if (!ca) return tl::unexpected{ca.error()};
-  config.ca_pem = *std::move(ca);
+  auto authorities = AuthoritySource::of_file(mount.folder / "ca.crt");
+  if (!authorities) return tl::unexpected{authorities.error()};
+  config.authorities = *std::move(authorities);
   config.token = TokenSource::of_file(mount.folder / "token");
   if (auto token = config.token.token(); !token) return tl::unexpected{token.error()};
   auto name_space = read_file("the pod's namespace", mount.folder / "namespace");

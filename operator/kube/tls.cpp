@@ -18,6 +18,7 @@ struct Free {
   void operator()(BIO* bio) const { BIO_free(bio); }
   void operator()(X509* certificate) const { X509_free(certificate); }
   void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+  void operator()(X509_STORE* store) const { X509_STORE_free(store); }
 };
 template <typename T>
 using Owned = std::unique_ptr<T, Free>;
@@ -33,13 +34,9 @@ std::string openssl_reason() {
   return reason == nullptr ? "no PEM block was found" : reason;
 }
 
-Result<void> trust_authorities(SSL_CTX* context, const std::string& ca_pem) {
-  if (ca_pem.empty()) {
-    SSL_CTX_set_default_verify_paths(context);
-    return {};
-  }
-  const Owned<BIO> reader = reader_of(ca_pem);
-  X509_STORE* store = SSL_CTX_get_cert_store(context);
+/// Success: at least one was added.
+Result<void> add_authorities(X509_STORE* store, const std::string& pem) {
+  const Owned<BIO> reader = reader_of(pem);
   int added = 0;
   while (const Owned<X509> authority{PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr)}) {
     if (X509_STORE_add_cert(store, authority.get()) == 1) ++added;
@@ -47,6 +44,12 @@ Result<void> trust_authorities(SSL_CTX* context, const std::string& ca_pem) {
   if (added == 0)
     return fail(ErrorKind::invalid, fmt::format("the API server's CA is not a PEM certificate: {}", openssl_reason()));
   ERR_clear_error();  // the end of the text reads as an error
+  return {};
+}
+
+Result<void> trust_authorities(SSL_CTX* context, const std::string& ca_pem) {
+  if (!ca_pem.empty()) return add_authorities(SSL_CTX_get_cert_store(context), ca_pem);
+  SSL_CTX_set_default_verify_paths(context);
   return {};
 }
 
@@ -79,8 +82,14 @@ int record_verdict(int is_trusted, X509_STORE_CTX* chain) {
 
 }  // namespace
 
-Result<void> set_up_tls(SSL_CTX* context, const ClientConfig& config, CertificateVerdict& verdict) {
-  if (auto trusted = trust_authorities(context, config.ca_pem); !trusted) return trusted;
+Result<void> check_authorities(const std::string& pem) {
+  const Owned<X509_STORE> store{X509_STORE_new()};
+  return add_authorities(store.get(), pem);
+}
+
+Result<void> set_up_tls(SSL_CTX* context, const ClientConfig& config, const std::string& ca_pem,
+                        CertificateVerdict& verdict) {
+  if (auto trusted = trust_authorities(context, ca_pem); !trusted) return trusted;
   if (auto shown = show_certificate(context, config.certificate_pem, config.key_pem); !shown) return shown;
   X509_VERIFY_PARAM* expected = SSL_CTX_get0_param(context);
   const bool is_address = X509_VERIFY_PARAM_set1_ip_asc(expected, config.host.c_str()) == 1;
@@ -90,6 +99,8 @@ Result<void> set_up_tls(SSL_CTX* context, const ClientConfig& config, Certificat
     check(X509_VERIFY_PARAM_set1_host(expected, config.host.c_str(), 0) == 1, "a host name that OpenSSL can hold");
   }
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  // An idle connection keeps no buffers.
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_app_data(context, &verdict);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, record_verdict);
   return {};

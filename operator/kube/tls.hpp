@@ -14,9 +14,13 @@ struct CertificateVerdict {
   std::string refusal;
 };
 
-/// Makes `context` trust exactly `config`'s authorities, demand a certificate for `config.host`, and show our client
-/// certificate. `verdict` must outlive the context; each handshake overwrites it. ErrorKind::invalid when a PEM text is
-/// malformed.
-[[nodiscard]] Result<void> set_up_tls(SSL_CTX* context, const ClientConfig& config, CertificateVerdict& verdict);
+/// ErrorKind::invalid when `pem` holds no certificate.
+[[nodiscard]] Result<void> check_authorities(const std::string& pem);
+
+/// Makes `context` trust exactly the authorities `ca_pem` (empty: the machine's own), demand a certificate for
+/// `config.host`, and show our client certificate. `verdict` must outlive the context; each handshake overwrites it.
+/// ErrorKind::invalid when a PEM text is malformed.
+[[nodiscard]] Result<void> set_up_tls(SSL_CTX* context, const ClientConfig& config, const std::string& ca_pem,
+                                      CertificateVerdict& verdict);
 
 }  // namespace trainyard::kube

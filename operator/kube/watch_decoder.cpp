@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "operator/kube/errors.hpp"
+#include "operator/kube/object_text.hpp"
 
 namespace trainyard::kube {
 namespace {
@@ -40,7 +41,7 @@ WatchDecoder::Step WatchDecoder::push(std::string_view bytes) {
 }
 
 void WatchDecoder::decode_line(std::string_view line, Step& step) const {
-  auto event = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  auto event = parse_object(line);
   const auto type = event.is_object() ? event.find("type") : event.end();
   const auto object = event.is_object() ? event.find("object") : event.end();
   if (type == event.end() || !type->is_string() || object == event.end() || !object->is_object()) {

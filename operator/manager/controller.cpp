@@ -7,6 +7,7 @@
 #include "common/logging.hpp"
 #include "operator/control/interruptible_wait.hpp"
 #include "operator/plan/checkpoint_request.hpp"
+#include "operator/reconcile/events.hpp"
 
 namespace trainyard::manager {
 namespace {
@@ -18,19 +19,28 @@ std::string text_of(const ObjectKey& key) {
   return key.name_space + "/" + key.name;
 }
 
+/// A group that forms little by little, because a server throttles or a quota's record is contended, is not held back
+/// ever longer.
+reconcile::ReconcilerOptions with_news_of_creations(reconcile::ReconcilerOptions options, control::WorkQueue& queue) {
+  options.on_creation = [&queue](const ObjectKey& key) { queue.forget_failures(key); };
+  return options;
+}
+
 }  // namespace
 
 Controller::Controller(kube::Api& api, const Clock& clock, ControllerOptions options, Counters& counters)
     : api_{api},
+      clock_{clock},
       options_{std::move(options)},
       counters_{counters},
+      queue_{options_.queue},
       poller_{caches_,
               clock,
               options_.reconciler.traits,
               options_.fetch_status,
               [this](const ObjectKey& key) { queue_.add(key); },
               options_.poller},
-      reconciler_{api, clock, caches_, poller_, options_.reconciler} {
+      reconciler_{api, clock, caches_, poller_, with_news_of_creations(options_.reconciler, queue_)} {
   add_informers();
   unlisted_ = informers_.size();
   for (const auto& informer : informers_) {
@@ -60,16 +70,17 @@ std::int64_t Controller::watch_restarts() const {
 
 std::map<resource::Phase, std::int64_t> Controller::jobs_by_phase() const {
   std::map<resource::Phase, std::int64_t> counts;
-  for (const auto& job : caches_.jobs.all()) ++counts[job.status.phase];
+  caches_.jobs.for_each([&](const resource::TrainingJob& job) { ++counts[job.status.phase]; });
   return counts;
 }
 
 template <typename T>
 void Controller::inform(const kube::ResourceType& type, control::ObjectCache<T>& cache,
                         control::InformerOptions options, typename control::CacheSink<T>::Parse parse,
-                        typename control::CacheSink<T>::OnChange on_change) {
-  auto sink =
-      std::make_unique<control::CacheSink<T>>(cache, options.name_space, std::move(parse), std::move(on_change));
+                        typename control::CacheSink<T>::OnChange on_change,
+                        typename control::CacheSink<T>::OnUnreadable on_unreadable) {
+  auto sink = std::make_unique<control::CacheSink<T>>(cache, options.name_space, std::move(parse), std::move(on_change),
+                                                      std::move(on_unreadable));
   informers_.push_back(
       std::make_unique<control::Informer>(api_, type, std::move(options), *sink, [this] { count_first_list(); }));
   sinks_.push_back(std::move(sink));
@@ -79,8 +90,10 @@ void Controller::add_informers() {
   const std::string of_jobs{contract::label_job};
   const auto namespaces = options_.namespaces.empty() ? std::vector<std::string>{""} : options_.namespaces;
   for (const std::string& name_space : namespaces) {
-    inform<resource::TrainingJob>(kube::training_jobs, caches_.jobs, {.name_space = name_space},
-                                  resource::parse_training_job, [this](const auto& job) { on_job(job); });
+    inform<resource::TrainingJob>(
+        kube::training_jobs, caches_.jobs, {.name_space = name_space}, resource::parse_training_job,
+        [this](const auto& job) { on_job(job); },
+        [this](const auto& metadata, const Error& error) { on_unreadable_job(metadata, error); });
     inform<resource::Pod>(kube::pods, caches_.pods, {.name_space = name_space, .label_selector = of_jobs},
                           resource::parse_pod, [this](const auto& pod) { enqueue_owner(pod.metadata); });
     inform<resource::Service>(kube::services, caches_.services, {.name_space = name_space, .label_selector = of_jobs},
@@ -107,12 +120,19 @@ void Controller::on_job(const resource::TrainingJob& job) {
   if (plan::request_to_send(job.status)) poller_.poll_now(key);
 }
 
+void Controller::on_unreadable_job(const resource::Metadata& job, const Error& error) {
+  const ObjectKey key{job.name_space, job.name};
+  {
+    const std::scoped_lock lock{mutex_};
+    unreadable_.insert_or_assign(key, Unreadable{.metadata = job, .why = error.message});
+  }
+  queue_.add(key);
+}
+
 void Controller::on_node(const resource::Node& node) {
   const bool is_there = caches_.nodes.find({.name_space = {}, .name = node.metadata.name}).has_value();
   if (is_there && node.is_ready) return;
-  for (const resource::Pod& pod : caches_.pods.all()) {
-    if (pod.node_name == node.metadata.name) enqueue_owner(pod.metadata);
-  }
+  for (const resource::Pod& pod : caches_.pods.on_node(node.metadata.name)) enqueue_owner(pod.metadata);
 }
 
 void Controller::on_mount_failure(const resource::MountFailure& failure) {
@@ -145,7 +165,7 @@ void Controller::work(const std::stop_token& stop) {
 void Controller::reconcile(const ObjectKey& key) {
   Result<std::optional<milliseconds>> again;
   try {
-    again = reconciler_.reconcile(key);
+    again = tell_if_unreadable(key).and_then([&] { return reconciler_.reconcile(key); });
   } catch (const std::exception& unexpected) {
     // JSON of an unforeseen shape throws. One job like that must not stop the others.
     again = fail(ErrorKind::internal, unexpected.what());
@@ -163,14 +183,34 @@ void Controller::reconcile(const ObjectKey& key) {
   }
 }
 
+Result<void> Controller::tell_if_unreadable(const ObjectKey& key) {
+  std::optional<Unreadable> unreadable;
+  {
+    const std::scoped_lock lock{mutex_};
+    const auto found = unreadable_.find(key);
+    if (found == unreadable_.end()) return {};
+    unreadable = found->second;
+  }
+  const plan::Event event{.reason = "Unreadable",
+                          .is_warning = true,
+                          .note = "the operator cannot read this job and leaves it as it is: " + unreadable->why};
+  auto told = reconcile::record_event(api_, {.metadata = unreadable->metadata}, event, options_.reconciler.instance,
+                                      clock_.now());
+  if (!told && told.error().kind != ErrorKind::forbidden && told.error().kind != ErrorKind::not_found) return told;
+  const std::scoped_lock lock{mutex_};
+  const auto found = unreadable_.find(key);
+  const bool is_same =
+      found != unreadable_.end() && found->second.metadata.resource_version == unreadable->metadata.resource_version;
+  if (is_same) unreadable_.erase(found);
+  return {};
+}
+
 void Controller::resync(const std::stop_token& stop) {
   std::minstd_rand random{std::random_device{}()};
   while (control::wait_unless_stopped(stop, options_.resync_interval)) {
     // Spread, so that many jobs are not one burst.
     std::uniform_int_distribution<std::int64_t> spread{0, options_.resync_interval.count() / 2};
-    for (const auto& job : caches_.jobs.all()) {
-      queue_.add_after({job.metadata.name_space, job.metadata.name}, milliseconds{spread(random)});
-    }
+    for (const ObjectKey& job : caches_.jobs.keys()) queue_.add_after(job, milliseconds{spread(random)});
   }
 }
 

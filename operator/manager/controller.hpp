@@ -28,6 +28,7 @@ struct ControllerOptions {
   int workers = 4;                      ///< Jobs that are looked at a time.
   std::chrono::milliseconds resync_interval{
       300'000};  ///< Each job is looked at this often even when nothing is heard of it.
+  control::KeySchedule::Limits queue;
   reconcile::ReconcilerOptions reconciler;
   PollerOptions poller;
   StatusFetch fetch_status = manager::fetch_status;
@@ -54,9 +55,11 @@ class Controller {
  private:
   template <typename T>
   void inform(const kube::ResourceType& type, control::ObjectCache<T>& cache, control::InformerOptions options,
-              typename control::CacheSink<T>::Parse parse, typename control::CacheSink<T>::OnChange on_change);
+              typename control::CacheSink<T>::Parse parse, typename control::CacheSink<T>::OnChange on_change,
+              typename control::CacheSink<T>::OnUnreadable on_unreadable = {});
   void add_informers();
   void on_job(const resource::TrainingJob& job);
+  void on_unreadable_job(const resource::Metadata& job, const Error& error);
   void on_node(const resource::Node& node);
   void on_mount_failure(const resource::MountFailure& failure);
   void enqueue_owner(const resource::Metadata& owned);
@@ -65,9 +68,17 @@ class Controller {
   bool wait_for_first_lists(const std::stop_token& stop);
   void work(const std::stop_token& stop);
   void reconcile(const control::ObjectKey& key);
+  /// Tells the owner of a job that cannot be read why, in an event.
+  Result<void> tell_if_unreadable(const control::ObjectKey& key);
   void resync(const std::stop_token& stop);
 
+  struct Unreadable {
+    resource::Metadata metadata;
+    std::string why;
+  };
+
   kube::Api& api_;
+  const Clock& clock_;
   const ControllerOptions options_;
   Counters& counters_;
   reconcile::Caches caches_;
@@ -76,9 +87,10 @@ class Controller {
   reconcile::Reconciler reconciler_;
   std::vector<std::unique_ptr<control::ObjectSink>> sinks_;
   std::vector<std::unique_ptr<control::Informer>> informers_;
-  mutable std::mutex mutex_;  // guards unlisted_
+  mutable std::mutex mutex_;  // guards the three below
   std::condition_variable_any listed_;
   std::size_t unlisted_ = 0;
+  std::map<control::ObjectKey, Unreadable> unreadable_;  // jobs whose owners are still to be told
   std::vector<std::jthread> threads_;
 };
 

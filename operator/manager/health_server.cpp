@@ -28,6 +28,10 @@ Result<Address> parse_address(std::string_view text) {
 
 }  // namespace
 
+bool is_heard(Instant last_answer, Instant now, std::chrono::seconds silence_max) {
+  return silence_max.count() == 0 || now - last_answer <= silence_max;
+}
+
 HealthServer::HealthServer(HealthAnswers answers)
     : answers_{std::move(answers)}, server_{std::make_unique<httplib::Server>()} {
   server_->new_task_queue = [] { return new httplib::ThreadPool(2); };  // the server owns it
@@ -36,8 +40,10 @@ HealthServer::HealthServer(HealthAnswers answers)
   server_->set_keep_alive_max_count(1);
   server_->set_read_timeout(5);
   server_->set_write_timeout(5);
-  server_->Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
-    response.set_content("ok\n", "text/plain");
+  server_->Get("/healthz", [this](const httplib::Request&, httplib::Response& response) {
+    const bool is_live = answers_.is_live();
+    response.status = is_live ? 200 : 503;
+    response.set_content(is_live ? "ok\n" : "the API server does not answer\n", "text/plain");
   });
   server_->Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
     const bool is_ready = answers_.is_ready();

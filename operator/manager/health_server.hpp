@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <string_view>
 #include <thread>
 
+#include "common/clock.hpp"
 #include "common/result.hpp"
 
 namespace httplib {
@@ -15,12 +17,17 @@ class Server;
 
 namespace trainyard::manager {
 
+/// Whether the API server has answered within `silence_max`; zero: it need not. A process that it does not answer for
+/// so long may hold what only a start afresh mends.
+[[nodiscard]] bool is_heard(Instant last_answer, Instant now, std::chrono::seconds silence_max);
+
 struct HealthAnswers {
+  std::function<bool()> is_live;
   std::function<bool()> is_ready;
   std::function<std::string()> metrics;  ///< Prometheus' text format.
 };
 
-/// Serves /healthz (200 while the process answers), /readyz and /metrics over plain HTTP until its end.
+/// Serves /healthz, /readyz and /metrics over plain HTTP until its end.
 class HealthServer {
  public:
   /// `address` is "host:port" or "[host]:port"; port 0 picks a free one. ErrorKind::invalid when it is neither, io when

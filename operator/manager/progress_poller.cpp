@@ -6,6 +6,7 @@
 #include "operator/manager/progress_reading.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/names.hpp"
+#include "operator/plan/ownership.hpp"
 
 namespace trainyard::manager {
 namespace {
@@ -19,11 +20,11 @@ bool is_over(const resource::TrainingJob& job) {
 
 /// Rank 0's pod of the job's attempt, where one runs.
 std::optional<resource::Pod> running_rank_0(const reconcile::Caches& caches, const resource::TrainingJob& job) {
-  for (resource::Pod& pod : caches.pods.owned_by(job.metadata.uid)) {
-    const bool is_meant = plan::rank_of(pod) == 0 && plan::attempt_of(pod) == job.status.attempt;
-    if (is_meant && pod.phase == resource::PodPhase::running && !pod.metadata.deletion_time) return std::move(pod);
-  }
-  return std::nullopt;
+  auto pod =
+      caches.pods.find({.name_space = job.metadata.name_space, .name = plan::pod_name(job, job.status.attempt, 0)});
+  const bool is_running =
+      pod && plan::is_pod_of(*pod, job) && pod->phase == resource::PodPhase::running && !pod->metadata.deletion_time;
+  return is_running ? std::move(pod) : std::nullopt;
 }
 
 /// Whether it is news.
@@ -99,7 +100,7 @@ ProgressPoller::Outcome ProgressPoller::poll(const ObjectKey& key) {
   const auto job = caches_.jobs.find(key);
   if (!job || is_over(*job)) return Outcome::over;
   const auto pod = running_rank_0(caches_, *job);
-  const auto url = pod ? plan::status_url(traits_, *pod) : std::nullopt;
+  const auto url = pod ? plan::status_url(traits_, *job, *pod) : std::nullopt;
   if (!url) return Outcome::not_running;
   const auto answer = fetch_(*url, options_.deadline);
   auto report = answer ? read_progress(*answer, job->metadata.uid, job->status.attempt, clock_.now())
@@ -118,7 +119,7 @@ std::optional<resource::CheckpointRequest> ProgressPoller::ask(const resource::T
                                                                const resource::Pod& rank_0,
                                                                const Result<plan::ProgressReport>& report) {
   const auto wanted = plan::request_to_send(job.status);
-  const auto url = plan::request_url(traits_, rank_0);
+  const auto url = plan::request_url(traits_, job, rank_0);
   if (!wanted || !url || rank_0.request_token.empty()) return std::nullopt;
   // The address has changed hands: the token is not for whoever has it now.
   if (!report && report.error().kind == ErrorKind::conflict) return std::nullopt;

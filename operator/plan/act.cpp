@@ -1,8 +1,13 @@
 #include "operator/plan/act.hpp"
 
+#include <functional>
+#include <memory>
+
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/clean_up.hpp"
 #include "operator/plan/creation_wait.hpp"
+#include "operator/plan/node_affinity.hpp"
+#include "operator/plan/node_avoidance.hpp"
 #include "operator/plan/pod.hpp"
 #include "operator/plan/service.hpp"
 #include "operator/plan/suspension.hpp"
@@ -18,13 +23,31 @@ void check_template(const Observed& observed, Time now, Draft& draft) {
   draft.actions.emplace_back(CheckPod{.pod = build_pod(job, 0, observed.traits, observed.settings)});
 }
 
+/// Builds the pod of a rank; holds what that takes, once for all ranks.
+std::function<nlohmann::json(std::int64_t rank)> pod_maker(const Observed& observed) {
+  struct Ingredients {
+    resource::TrainingJob job;
+    ClusterTraits traits;
+    Settings settings;
+    std::vector<std::string> avoided_host_names;
+  };
+  const auto held = std::make_shared<const Ingredients>(
+      Ingredients{observed.job, observed.traits, observed.settings, avoided_host_names(observed)});
+  return [held](std::int64_t rank) {
+    nlohmann::json pod = build_pod(held->job, rank, held->traits, held->settings);
+    avoid_hosts(pod["spec"], held->avoided_host_names);
+    return pod;
+  };
+}
+
 void create_missing(const Observed& observed, const std::vector<Member>& members, Draft& draft) {
   if (!observed.service) draft.actions.emplace_back(CreateService{.service = build_service(observed.job)});
   if (observed.job.status.is_formed) return;
+  const auto make_pod = pod_maker(observed);
   for (const Member& member : members) {
     if (member.state != MemberState::missing) continue;
-    draft.actions.emplace_back(CreatePod{
-        .rank = member.rank, .pod = build_pod(observed.job, member.rank, observed.traits, observed.settings)});
+    draft.actions.emplace_back(
+        CreatePod{.rank = member.rank, .pod = [make_pod, rank = member.rank] { return make_pod(rank); }});
   }
 }
 

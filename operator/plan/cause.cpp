@@ -38,6 +38,18 @@ bool is_ended_by_system(const resource::Pod& pod) {
          pod.reason.starts_with("OutOf");
 }
 
+/// The kubelet lost the container, as after a quick reboot of its node, or could not run it, as where a GPU's runtime
+/// hook fails.
+bool is_failure_of_node(const Ending& ending) {
+  const std::string& reason = ending.kubelet_reason;
+  if (reason == "ContainerStatusUnknown") return true;
+  if (reason == "Unknown") return ending.exit_code == 255 || ending.exit_code == 137;
+  if (reason != "StartError" && reason != "ContainerCannotRun") return false;
+  // Runtimes say so of a command that the image does not have, which is a mistake in the template.
+  const auto says = [&](std::string_view words) { return ending.message.find(words) != std::string::npos; };
+  return !says("exec: \"") && !says("executable file");
+}
+
 /// A node whose clock runs ahead of ours must not stretch the wait: its report is then taken for an old one.
 Time witness_deadline(const std::optional<Time>& ended_at, Time now) {
   return ended_at && *ended_at <= now + witness_wait ? *ended_at + witness_wait : now;
@@ -52,9 +64,15 @@ std::string describe_ending(const Ending& ending) {
 
 /// Of a container that ended by itself.
 Cause cause_of_code(int code) {
-  const bool is_infrastructure =
-      code == contract::exit_fenced || code == contract::exit_rendezvous || code == contract::exit_storage;
-  return is_infrastructure ? Cause::infrastructure : Cause::application;
+  switch (code) {
+    case contract::exit_fenced:
+    case contract::exit_rendezvous:
+    case contract::exit_storage:
+    case contract::exit_device:
+      return Cause::infrastructure;
+    default:
+      return Cause::application;
+  }
 }
 
 Suspect accuse_failed(const Observed& observed, const Member& member, Time now) {
@@ -63,7 +81,7 @@ Suspect accuse_failed(const Observed& observed, const Member& member, Time now) 
   Suspect suspect{.member = &member, .message = describe_ending(ending)};
   if (code == contract::exit_do_not_restart) {
     suspect.witness = Witness::final_word;
-  } else if (is_ended_by_system(*member.pod) || is_on_lost_node(observed, *member.pod)) {
+  } else if (is_ended_by_system(*member.pod) || is_on_lost_node(observed, *member.pod) || is_failure_of_node(ending)) {
     suspect.witness = Witness::disrupted;
     suspect.cause = Cause::infrastructure;
   } else if (code == contract::exit_peer_lost) {
@@ -136,6 +154,11 @@ bool takes_node_along(const resource::Pod& pod) {
   });
 }
 
+/// The node did not give the pod its GPUs: it would not give them to the next attempt's either.
+bool lacks_device(const Member& member) {
+  return member.ending && member.ending->exit_code == contract::exit_device;
+}
+
 void add_node(std::vector<std::string>& nodes, const std::string& node) {
   if (!node.empty() && std::ranges::find(nodes, node) == nodes.end()) nodes.push_back(node);
 }
@@ -198,10 +221,13 @@ Judgement judge_members(const Observed& observed, const std::vector<Member>& mem
   if (culprit.witness == Witness::lost_peer) blame_named_peer(culprit, members, loss);
   for (const Suspect& suspect : suspects) {
     const resource::Pod* pod = suspect.member->pod;
-    if (pod != nullptr && (is_on_lost_node(observed, *pod) || takes_node_along(*pod))) {
+    if (pod == nullptr) continue;
+    if (is_on_lost_node(observed, *pod) || takes_node_along(*pod) || lacks_device(*suspect.member)) {
       add_node(loss.lost_nodes, pod->node_name);
     }
   }
+  // Its peers may have been told before its own report came.
+  if (loss.exit_code == contract::exit_device) add_node(loss.lost_nodes, loss.node);
   // Ranks that gave up waiting for a peer which has found no place yet, on a node or within a quota: the job waits for
   // room, and that is nobody's fault.
   const bool is_waiting_for_room = std::ranges::any_of(members, [&](const Member& member) {

@@ -46,9 +46,9 @@ std::vector<Action> clean_up_finished(const Observed& observed) {
 }
 
 std::vector<Action> clean_up_older_attempts(const Observed& observed) {
-  const std::int64_t attempt = observed.job.status.attempt;
+  const resource::TrainingJob& job = observed.job;
   return delete_pods_where(observed, [&](const resource::Pod& pod) {
-    return is_live(pod) ? attempt_of(pod) < attempt : attempt_of(pod) < attempt - 1;
+    return attempt_of(job, pod) < (is_live(pod) ? job.status.attempt : job.status.attempt - 1);
   });
 }
 

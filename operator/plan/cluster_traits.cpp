@@ -8,19 +8,11 @@
 namespace trainyard::plan {
 namespace {
 
-std::optional<std::string> url_of(const ClusterTraits& traits, const resource::Pod& pod, std::string_view path) {
-  const std::int64_t attempt = attempt_of(pod);
-  const std::int64_t rank = rank_of(pod);
-  if (pod.pod_ip.empty() || attempt < 0 || rank < 0) return std::nullopt;
-  // The pod's name ends in -<attempt>-<rank>; what stands before it is the service's.
-  const std::string ending = fmt::format("-{}-{}", attempt, rank);
-  const std::string& name = pod.metadata.name;
-  if (!name.ends_with(ending)) return std::nullopt;
-  const PodPlace place{.name_space = pod.metadata.name_space,
-                       .service = name.substr(0, name.size() - ending.size()),
-                       .pod = name,
-                       .attempt = attempt,
-                       .rank = rank};
+std::optional<std::string> url_of(const ClusterTraits& traits, const resource::TrainingJob& job,
+                                  const resource::Pod& pod, std::string_view path) {
+  const auto numbers = pod_numbers(job, pod.metadata.name);
+  if (pod.pod_ip.empty() || !numbers) return std::nullopt;
+  const PodPlace place = place_of(job, numbers->attempt, numbers->rank);
   const bool is_ipv6 = pod.pod_ip.find(':') != std::string::npos;
   return fmt::format(fmt::runtime(is_ipv6 ? "http://[{}]:{}{}" : "http://{}:{}{}"), pod.pod_ip,
                      traits.address_of(place).status_port, path);
@@ -38,12 +30,14 @@ ClusterTraits kubernetes_traits() {
   }};
 }
 
-std::optional<std::string> status_url(const ClusterTraits& traits, const resource::Pod& pod) {
-  return url_of(traits, pod, contract::status_path);
+std::optional<std::string> status_url(const ClusterTraits& traits, const resource::TrainingJob& job,
+                                      const resource::Pod& pod) {
+  return url_of(traits, job, pod, contract::status_path);
 }
 
-std::optional<std::string> request_url(const ClusterTraits& traits, const resource::Pod& pod) {
-  return url_of(traits, pod, contract::checkpoint_request_path);
+std::optional<std::string> request_url(const ClusterTraits& traits, const resource::TrainingJob& job,
+                                       const resource::Pod& pod) {
+  return url_of(traits, job, pod, contract::checkpoint_request_path);
 }
 
 }  // namespace trainyard::plan

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "operator/resource/pod.hpp"
+#include "operator/resource/training_job.hpp"
 
 namespace trainyard::plan {
 
@@ -38,10 +39,12 @@ struct ClusterTraits {
 /// `<pod>.<service>.<namespace>.svc` and the ports of the contract.
 [[nodiscard]] ClusterTraits kubernetes_traits();
 
-/// Where the operator polls the pod: "http://10.0.0.7:29503/status". Empty before the pod has an IP or when it is none
-/// of ours.
-[[nodiscard]] std::optional<std::string> status_url(const ClusterTraits& traits, const resource::Pod& pod);
+/// Where the operator polls a pod of `job`: "http://10.0.0.7:29503/status". Empty before the pod has an IP, and where
+/// its name is none of the job's.
+[[nodiscard]] std::optional<std::string> status_url(const ClusterTraits& traits, const resource::TrainingJob& job,
+                                                    const resource::Pod& pod);
 /// Where it is asked for a checkpoint: "http://10.0.0.7:29503/checkpoint". The same.
-[[nodiscard]] std::optional<std::string> request_url(const ClusterTraits& traits, const resource::Pod& pod);
+[[nodiscard]] std::optional<std::string> request_url(const ClusterTraits& traits, const resource::TrainingJob& job,
+                                                     const resource::Pod& pod);
 
 }  // namespace trainyard::plan

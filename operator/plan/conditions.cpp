@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "operator/plan/bounded_text.hpp"
+
 namespace trainyard::plan {
 namespace {
 
@@ -35,12 +37,12 @@ std::optional<Time> condition_since(const resource::TrainingJobStatus& status, s
 }
 
 void raise_condition(resource::TrainingJobStatus& status, std::string_view type, std::string reason,
-                     std::string message, Time now) {
+                     std::string_view message, Time now) {
   set_condition(status,
                 {.type = std::string{type},
                  .is_true = true,
                  .reason = std::move(reason),
-                 .message = std::move(message),
+                 .message = bounded_text(message),
                  .observed_generation = status.observed_generation},
                 now);
 }

@@ -19,15 +19,16 @@ inline constexpr std::string_view condition_non_finite_loss = "NonFiniteLoss";
 inline constexpr std::string_view condition_checkpoint_failing = "CheckpointFailing";
 inline constexpr std::string_view condition_progress_unavailable = "ProgressUnavailable";
 inline constexpr std::string_view condition_cleaning_up = "CleaningUp";
+inline constexpr std::string_view condition_status_refused = "StatusRefused";
 
 [[nodiscard]] bool is_condition_true(const resource::TrainingJobStatus& status, std::string_view type);
 
 /// Since when the condition is what it is; empty: it was never raised.
 [[nodiscard]] std::optional<Time> condition_since(const resource::TrainingJobStatus& status, std::string_view type);
 
-/// Sets the condition to True.
+/// Sets the condition to True, with as much of the message as the status may hold (bounded_text.hpp).
 void raise_condition(resource::TrainingJobStatus& status, std::string_view type, std::string reason,
-                     std::string message, Time now);
+                     std::string_view message, Time now);
 /// Sets the condition to False where it stands as True; one that was never raised is not listed.
 void clear_condition(resource::TrainingJobStatus& status, std::string_view type, std::string reason, Time now);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "operator/plan/attempt.hpp"
-#include "operator/plan/bounded_text.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/containers.hpp"
 #include "operator/plan/deadline.hpp"
@@ -29,7 +28,7 @@ bool decide_invalid_template(const Observed& observed, Time now, Draft& draft) {
   if (fault.empty() && observed.refusal && observed.refusal->kind == ErrorKind::invalid)
     fault = observed.refusal->message;
   if (fault.empty()) return false;
-  raise_condition(draft.status, condition_invalid_template, "Refused", bounded_text(fault), now);
+  raise_condition(draft.status, condition_invalid_template, "Refused", fault, now);
   end_attempt(draft.status, fault, now);
   fail_job(draft, "InvalidTemplate", fault, now);
   return true;

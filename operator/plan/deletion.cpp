@@ -18,6 +18,8 @@
 #include "operator/plan/finalizer.hpp"
 #include "operator/plan/member.hpp"
 #include "operator/plan/names.hpp"
+#include "operator/plan/node_affinity.hpp"
+#include "operator/plan/node_avoidance.hpp"
 #include "operator/plan/pending_reason.hpp"
 #include "operator/plan/transition.hpp"
 
@@ -108,7 +110,9 @@ void make_pod(const Observed& observed, Time begun, Time now, Draft& draft) {
   if (const auto wait = time_until_creation(observed, now); wait.count() > 0) return draft.look_again_in(wait);
   // Recorded before the pod is made, so that one that vanishes at once is no reason for the next.
   draft.status.restart_not_before = now + pause_after(now - begun);
-  draft.actions.emplace_back(CreatePod{.rank = -1, .pod = build_clean_up_pod(job, observed.settings)});
+  nlohmann::json pod = build_clean_up_pod(job, observed.settings);
+  avoid_hosts(pod["spec"], avoided_host_names(observed));
+  draft.actions.emplace_back(CreatePod{.rank = -1, .pod = [pod = std::move(pod)] { return pod; }});
 }
 
 void try_again(const Member& member, Time now, Draft& draft) {

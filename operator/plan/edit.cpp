@@ -19,7 +19,7 @@ bool decide_edit(const Observed& observed, Time now, Draft& draft) {
   bool has_pods = false;
   bool is_edited = false;
   for (const resource::Pod& pod : observed.pods) {
-    if (attempt_of(pod) != job.status.attempt) continue;
+    if (attempt_of(job, pod) != job.status.attempt) continue;
     has_pods = true;
     is_edited = is_edited || spec_hash_of(pod) != wanted;
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/contract.hpp"
+#include "operator/plan/bounded_text.hpp"
 #include "operator/plan/containers.hpp"
 #include "operator/plan/devices.hpp"
 #include "operator/plan/names.hpp"
@@ -16,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 bool is_typed_code(std::int64_t code) {
-  return code >= contract::exit_peer_lost && code <= contract::exit_storage;
+  return code >= contract::exit_peer_lost && code <= contract::exit_device;
 }
 
 /// A worker of ours writes one JSON object (common/contract.hpp); of any other container the message is free text.
@@ -30,7 +31,7 @@ void read_termination_message(const std::string& text, const Observed& observed,
   };
   const auto text_of = [&](const char* name) -> std::string {
     const auto found = message.find(name);
-    return found != message.end() && found->is_string() ? found->get<std::string>() : std::string{};
+    return found != message.end() && found->is_string() ? bounded_text(found->get<std::string>()) : std::string{};
   };
   // Launchers such as torchrun end with 1 whatever their ranks ended with: the rank's own code says more.
   const auto exit_code = number("exitCode");
@@ -74,8 +75,9 @@ bool is_success(const resource::Pod& pod, const resource::ContainerTermination& 
 
 Ending ending_of(const resource::ContainerTermination& terminated, const Observed& observed) {
   Ending ending{.exit_code = terminated.exit_code,
-                .reason = terminated.reason,
-                .message = terminated.message,
+                .reason = bounded_text(terminated.reason),
+                .kubelet_reason = bounded_text(terminated.reason),
+                .message = bounded_text(terminated.message),
                 .at = terminated.finished_at};
   read_termination_message(terminated.message, observed, ending);
   return ending;
@@ -93,6 +95,7 @@ Ending ending_of_pod(const resource::Pod& pod) {
     if (!init.terminated || init.terminated->exit_code == 0) continue;
     return {.exit_code = init.terminated->exit_code,
             .reason = init.terminated->reason,
+            .kubelet_reason = init.terminated->reason,
             .message = fmt::format("init container '{}' failed: {}", init.name, init.terminated->message),
             .at = init.terminated->finished_at};
   }
@@ -102,7 +105,7 @@ Ending ending_of_pod(const resource::Pod& pod) {
 }  // namespace
 
 Member judge_pod(const Observed& observed, const resource::Pod& pod) {
-  Member member{.rank = rank_of(pod), .pod = &pod, .is_leaving = pod.metadata.deletion_time.has_value()};
+  Member member{.rank = rank_of(observed.job, pod), .pod = &pod, .is_leaving = pod.metadata.deletion_time.has_value()};
   std::vector<std::string> names;
   for (const auto& container : pod.containers) names.push_back(container.name);
   const resource::ContainerStatus* worker = find_status(pod.containers, deciding_container(observed.job.spec, names));
@@ -125,9 +128,9 @@ std::vector<Member> members_of(const Observed& observed) {
   std::vector<Member> members(static_cast<std::size_t>(std::max<std::int64_t>(0, status.replicas.desired)));
   for (std::size_t rank = 0; rank < members.size(); ++rank) members[rank].rank = static_cast<std::int64_t>(rank);
   for (const resource::Pod& pod : observed.pods) {
-    const std::int64_t rank = rank_of(pod);
-    if (attempt_of(pod) != status.attempt || rank < 0 || rank >= status.replicas.desired) continue;
-    members[static_cast<std::size_t>(rank)] = judge_pod(observed, pod);
+    const auto numbers = pod_numbers(observed.job, pod.metadata.name);
+    if (!numbers || numbers->attempt != status.attempt || numbers->rank >= status.replicas.desired) continue;
+    members[static_cast<std::size_t>(numbers->rank)] = judge_pod(observed, pod);
   }
   for (const std::int64_t rank : status.succeeded_ranks) {
     if (rank >= 0 && rank < status.replicas.desired)

@@ -3,31 +3,19 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <optional>
-#include <string_view>
-#include <utility>
 
 #include "common/contract.hpp"
 
 namespace trainyard::plan {
 namespace {
 
+/// Empty unless `text` is the number as pod_name writes it: digits alone, without leading zeros.
 std::optional<std::int64_t> parse_number(std::string_view text) {
+  const bool is_canonical = !text.empty() && text.front() != '-' && (text.front() != '0' || text.size() == 1);
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
+  if (!is_canonical || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return number;
-}
-
-/// The last two numbers of the pod's name. The name is used and not the labels, because users can edit labels.
-std::optional<std::pair<std::int64_t, std::int64_t>> numbers_of(const std::string& name) {
-  const auto last = name.rfind('-');
-  const auto middle = last == std::string::npos || last == 0 ? std::string::npos : name.rfind('-', last - 1);
-  if (middle == std::string::npos) return std::nullopt;
-  const auto attempt = parse_number(std::string_view{name}.substr(middle + 1, last - middle - 1));
-  const auto rank = parse_number(std::string_view{name}.substr(last + 1));
-  if (!attempt || !rank) return std::nullopt;
-  return std::pair{*attempt, *rank};
 }
 
 }  // namespace
@@ -60,14 +48,26 @@ std::string job_selector(const resource::TrainingJob& job) {
   return fmt::format("{}={}", contract::label_job, job.metadata.name);
 }
 
-std::int64_t attempt_of(const resource::Pod& pod) {
-  const auto numbers = numbers_of(pod.metadata.name);
-  return numbers ? numbers->first : -1;
+std::optional<PodNumbers> pod_numbers(const resource::TrainingJob& job, std::string_view name) {
+  const std::string prefix = owned_name(job) + "-";
+  if (!name.starts_with(prefix)) return std::nullopt;
+  name.remove_prefix(prefix.size());
+  const auto hyphen = name.find('-');
+  if (hyphen == std::string_view::npos) return std::nullopt;
+  const auto attempt = parse_number(name.substr(0, hyphen));
+  const auto rank = parse_number(name.substr(hyphen + 1));
+  if (!attempt || *attempt < 1 || !rank) return std::nullopt;
+  return PodNumbers{.attempt = *attempt, .rank = *rank};
 }
 
-std::int64_t rank_of(const resource::Pod& pod) {
-  const auto numbers = numbers_of(pod.metadata.name);
-  return numbers ? numbers->second : -1;
+std::int64_t attempt_of(const resource::TrainingJob& job, const resource::Pod& pod) {
+  const auto numbers = pod_numbers(job, pod.metadata.name);
+  return numbers ? numbers->attempt : -1;
+}
+
+std::int64_t rank_of(const resource::TrainingJob& job, const resource::Pod& pod) {
+  const auto numbers = pod_numbers(job, pod.metadata.name);
+  return numbers ? numbers->rank : -1;
 }
 
 }  // namespace trainyard::plan

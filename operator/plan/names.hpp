@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "operator/plan/cluster_traits.hpp"
 #include "operator/resource/training_job.hpp"
@@ -21,9 +22,18 @@ namespace trainyard::plan {
 
 [[nodiscard]] std::string job_selector(const resource::TrainingJob& job);
 
-/// The number in the name of a pod of ours; -1 where the name is none of ours, so that it equals no attempt and no
-/// rank.
-[[nodiscard]] std::int64_t attempt_of(const resource::Pod& pod);
-[[nodiscard]] std::int64_t rank_of(const resource::Pod& pod);
+struct PodNumbers {
+  std::int64_t attempt = 0;  ///< From 1.
+  std::int64_t rank = 0;
+  bool operator==(const PodNumbers&) const = default;
+};
+
+/// The attempt and the rank for which `pod_name` gives exactly `name`; empty where it gives that name for none.
+[[nodiscard]] std::optional<PodNumbers> pod_numbers(const resource::TrainingJob& job, std::string_view name);
+
+/// The number in the name of a pod of `job`; -1 where the name is none of the job's, so that it equals no attempt and
+/// no rank. The name is read and not the labels, because users can edit labels.
+[[nodiscard]] std::int64_t attempt_of(const resource::TrainingJob& job, const resource::Pod& pod);
+[[nodiscard]] std::int64_t rank_of(const resource::TrainingJob& job, const resource::Pod& pod);
 
 }  // namespace trainyard::plan

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "operator/resource/node.hpp"
+
 namespace trainyard::plan {
 namespace {
 
@@ -12,17 +14,16 @@ constexpr int seconds_on_lost_node = 30;
 
 }  // namespace
 
-void avoid_nodes(json& pod_spec, const std::vector<std::string>& nodes) {
-  if (nodes.empty()) return;
+void avoid_hosts(json& pod_spec, const std::vector<std::string>& host_names) {
+  if (host_names.empty()) return;
   json& required = pod_spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
   json& terms = required["nodeSelectorTerms"];
   if (terms.empty()) terms.push_back(json::object());
-  // One of the terms must hold, all of its requirements: so each term gets ours. matchFields is exact where the label
-  // kubernetes.io/hostname need not be; it takes one value a requirement.
+  // A node must meet all requirements of one of the terms: so each term gets ours. Not by matchFields, which would name
+  // the node itself: Karpenter makes no node for a pod that has it.
   for (json& term : terms) {
-    for (const std::string& node : nodes) {
-      term["matchFields"].push_back({{"key", "metadata.name"}, {"operator", "NotIn"}, {"values", {node}}});
-    }
+    term["matchExpressions"].push_back(
+        {{"key", resource::host_name_label}, {"operator", "NotIn"}, {"values", host_names}});
   }
 }
 

@@ -15,6 +15,16 @@ std::vector<std::string> next_avoided_nodes(const Observed& observed, const Loss
   return nodes;
 }
 
+std::vector<std::string> avoided_host_names(const Observed& observed) {
+  std::vector<std::string> host_names;
+  for (const std::string& node : observed.job.status.avoided_nodes) {
+    const auto known = observed.nodes.find(node);
+    const bool is_labelled = known != observed.nodes.end() && !known->second.host_name.empty();
+    host_names.push_back(is_labelled ? known->second.host_name : node);
+  }
+  return host_names;
+}
+
 std::optional<std::chrono::milliseconds> time_until_nodes_are_forgiven(const resource::TrainingJobStatus& status,
                                                                        Time now) {
   if (status.avoided_nodes.empty() || status.phase != resource::Phase::pending || status.reason != "Unschedulable" ||

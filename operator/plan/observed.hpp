@@ -38,7 +38,7 @@ struct CreateFailure {
 /// Everything that a decision about one job rests on.
 struct Observed {
   resource::TrainingJob job;
-  std::vector<resource::Pod> pods;                    ///< Those whose controller is this job, by UID; of every attempt.
+  std::vector<resource::Pod> pods;                    ///< Those of the job (ownership.hpp), of every attempt.
   std::optional<resource::Service> service;           ///< The same.
   std::map<std::string, resource::Node> nodes;        ///< By name; empty where the operator may not read nodes.
   std::map<std::string, std::string> mount_failures;  ///< By pod name: what its kubelet last said of its volumes.

@@ -8,16 +8,25 @@
 
 namespace trainyard::plan {
 
+resource::OwnerReference owner_reference(const resource::TrainingJob& job) {
+  return {.api_version = fmt::format("{}/{}", contract::api_group, contract::api_version),
+          .kind = "TrainingJob",
+          .name = job.metadata.name,
+          .uid = job.metadata.uid,
+          .is_controller = true};
+}
+
 nlohmann::json owned_metadata(const resource::TrainingJob& job, const std::string& name) {
+  const resource::OwnerReference owner = owner_reference(job);
   return {{"name", name},
           {"namespace", job.metadata.name_space},
           {"labels", {{contract::label_job, job.metadata.name}}},
           {"ownerReferences",
-           {{{"apiVersion", fmt::format("{}/{}", contract::api_group, contract::api_version)},
-             {"kind", "TrainingJob"},
-             {"name", job.metadata.name},
-             {"uid", job.metadata.uid},
-             {"controller", true}}}}};
+           {{{"apiVersion", owner.api_version},
+             {"kind", owner.kind},
+             {"name", owner.name},
+             {"uid", owner.uid},
+             {"controller", owner.is_controller}}}}};
 }
 
 }  // namespace trainyard::plan

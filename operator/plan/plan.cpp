@@ -6,6 +6,7 @@
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/clean_up.hpp"
+#include "operator/plan/conditions.hpp"
 #include "operator/plan/decide.hpp"
 #include "operator/plan/deletion.hpp"
 #include "operator/plan/draft.hpp"
@@ -62,9 +63,11 @@ Plan make_plan(const Observed& observed, Time now) {
   // Owned objects go with their owner.
   if (job.metadata.deletion_time && !is_held(job)) return {};
   const bool is_stale = std::ranges::any_of(
-      observed.pods, [&](const resource::Pod& pod) { return attempt_of(pod) > job.status.attempt; });
+      observed.pods, [&](const resource::Pod& pod) { return attempt_of(job, pod) > job.status.attempt; });
   if (is_stale) return {.is_stale = true};
   Draft draft{.status = job.status};
+  // Each whole status that is written may be the one that the API server takes again.
+  clear_condition(draft.status, condition_status_refused, "Accepted", now);
   if (job.metadata.deletion_time) {
     plan_deletion(observed, now, draft);
   } else if (is_finished(job.status)) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -22,7 +23,8 @@ struct CreateService {
 };
 struct CreatePod {
   std::int64_t rank = 0;  ///< -1: a pod of no attempt, which cleans up.
-  nlohmann::json pod;
+  /// Builds the pod, the same at each call. Any thread. The pods of a large group would take tens of megabytes at once.
+  std::function<nlohmann::json()> pod;
 };
 struct DeletePod {
   std::string name;
@@ -44,7 +46,7 @@ struct RemoveFinalizer {};
 using Action = std::variant<CheckPod, CreateService, CreatePod, DeletePod, DeleteService, DeleteJob, AddFinalizer,
                             RemoveFinalizer>;
 
-/// Told to the user once the status that it tells of is stored. A job has one event of each reason, and so at most six.
+/// Told to the user once the status that it tells of is stored. A job has one event of each reason.
 struct Event {
   std::string reason;  ///< "Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed"
   bool is_warning = false;
@@ -63,8 +65,8 @@ struct Plan {
   std::vector<Action> actions;  ///< In order.
   std::vector<Event> events;
   std::optional<std::chrono::milliseconds> requeue_after;
-  /// The job that was observed is older than our own last decision (a pod of a later attempt exists): read it from the
-  /// server.
+  /// A pod of a later attempt exists than the status records: the job that was observed is older than the operator's
+  /// own last decision, or the pod is not the operator's. The server knows which.
   bool is_stale = false;
 };
 

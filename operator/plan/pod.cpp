@@ -1,6 +1,8 @@
 #include "operator/plan/pod.hpp"
 
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/contract.hpp"
@@ -34,13 +36,23 @@ Environment environment_of(const resource::TrainingJob& job, std::int64_t rank, 
   return ours;
 }
 
-/// Which node it will be is known only in the pod.
-void add_node_name(json& worker) {
+/// What is known only in the pod. A user's variable of that name is dropped.
+void add_variable(json& worker, std::string_view name, json source) {
   json& environment = worker["env"];
   std::erase_if(environment.get_ref<json::array_t&>(),
-                [](const json& variable) { return variable.value("name", "") == contract::env_node_name; });
-  environment.push_back(
-      {{"name", contract::env_node_name}, {"valueFrom", {{"fieldRef", {{"fieldPath", "spec.nodeName"}}}}}});
+                [&](const json& variable) { return variable.value("name", "") == name; });
+  environment.push_back({{"name", name}, {"valueFrom", std::move(source)}});
+}
+
+void add_node_name(json& worker) {
+  add_variable(worker, contract::env_node_name, {{"fieldRef", {{"fieldPath", "spec.nodeName"}}}});
+}
+
+/// Without a limit a container cannot see from inside how many processors it may count on.
+void add_cpu_request(json& worker) {
+  if (!worker.contains("/resources/requests/cpu"_json_pointer)) return;
+  add_variable(worker, contract::env_cpu_millicores,
+               {{"resourceFieldRef", {{"resource", "requests.cpu"}, {"divisor", "1m"}}}});
 }
 
 }  // namespace
@@ -51,7 +63,9 @@ json build_pod(const resource::TrainingJob& job, std::int64_t rank, const Cluste
   json pod_spec = spec.pod_template.value("spec", json::object());
   json& worker = choose_worker(pod_spec);
   complete_worker(worker, spec, job.status.worker_image, environment_of(job, rank, traits, settings));
-  if (spec.checkpoint && spec.checkpoint->local) add_node_name(worker);
+  // Where a GPU is missing the rank names the node.
+  if (spec.gpus_per_pod > 0 || (spec.checkpoint && spec.checkpoint->local)) add_node_name(worker);
+  add_cpu_request(worker);
   add_devices(worker, spec.gpus_per_pod);
   add_shared_memory(pod_spec, worker);
   if (spec.training && !spec.training->data.volume_claim.empty()) {

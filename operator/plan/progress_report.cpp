@@ -3,7 +3,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "common/request_id.hpp"
 #include "common/rfc3339.hpp"
+#include "operator/plan/bounded_text.hpp"
 
 namespace trainyard::plan {
 namespace {
@@ -13,6 +15,10 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
 constexpr double eta_seconds_max = 10.0 * 365 * 86'400;
+/// maxLength of every URI in the status (crds/).
+constexpr std::size_t uri_bytes_max = 2048;
+/// RFC 3339 writes a year with four digits.
+constexpr Time time_max{std::chrono::sys_days{std::chrono::year{9999} / 12 / 31}};
 
 std::optional<std::int64_t> count(const json& object, const char* field) {
   const auto found = object.find(field);
@@ -33,6 +39,17 @@ std::string text(const json& object, const char* field) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
+/// Empty where it is too long for the status: of a URI that is cut nothing could be read.
+std::string uri(const json& object) {
+  std::string value = text(object, "uri");
+  return value.size() <= uri_bytes_max ? value : std::string{};
+}
+
+std::optional<Time> time(const json& object) {
+  const auto value = parse_rfc3339(text(object, "time"));
+  return value && *value >= Time{} && *value < time_max ? std::optional{*value} : std::nullopt;
+}
+
 std::optional<Time> estimated_end(const json& object, Time now) {
   const auto eta_seconds = number(object, "etaSeconds");
   if (!eta_seconds || !(*eta_seconds >= 0.0) || *eta_seconds > eta_seconds_max) return std::nullopt;
@@ -46,8 +63,8 @@ std::optional<resource::CheckpointStatus> checkpoint(const json& object) {
   if (!step) return std::nullopt;
   resource::CheckpointStatus status;
   status.step = *step;
-  status.uri = text(*found, "uri");
-  if (const auto time = parse_rfc3339(text(*found, "time"))) status.time = *time;
+  status.uri = uri(*found);
+  status.time = time(*found);
   status.bytes = count(*found, "bytes");
   status.duration_seconds = number(*found, "durationSeconds");
   return status;
@@ -66,8 +83,8 @@ ProgressReport read_progress_report(const json& object, std::int64_t attempt, Ti
   report.samples_per_second = number(object, "samplesPerSecond");
   report.estimated_end = estimated_end(object, now);
   report.checkpoint = checkpoint(object);
-  report.checkpoint_error = text(object, "checkpointError");
-  report.waiting_for = text(object, "waitingFor");
+  report.checkpoint_error = bounded_text(text(object, "checkpointError"));
+  report.waiting_for = bounded_text(text(object, "waitingFor"));
   if (const auto record = object.find("checkpointRequest"); record != object.end()) {
     if (auto request = read_request_record(*record)) report.requests.push_back(*std::move(request));
   }
@@ -78,13 +95,13 @@ std::optional<resource::CheckpointRequest> read_request_record(const json& recor
   if (!record.is_object()) return std::nullopt;
   const std::string id = text(record, "id");
   const auto state = contract::request_state_from(text(record, "state"));
-  if (id.empty() || !state) return std::nullopt;
+  if (!contract::is_request_id(id) || !state) return std::nullopt;
   return resource::CheckpointRequest{.id = id,
                                      .state = *state,
                                      .step = count(record, "step"),
-                                     .uri = text(record, "uri"),
+                                     .uri = uri(record),
                                      .time = {},
-                                     .message = text(record, "message")};
+                                     .message = bounded_text(text(record, "message"))};
 }
 
 }  // namespace trainyard::plan

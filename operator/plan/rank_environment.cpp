@@ -55,10 +55,18 @@ Environment rank_environment(const resource::TrainingJob& job, std::int64_t repl
   add(contract::env_local_world_size, local_world_size);
   add(contract::env_node_rank, rank);
   add(contract::env_group_rank, rank);
+  add(contract::env_group_world_size, replicas);
+  add(contract::env_role_name, contract::default_role);
+  add(contract::env_role_world_size, replicas * local_world_size);
   if (local_world_size == 1) {
     add(contract::env_rank, rank);
     add(contract::env_local_rank, 0);
+    add(contract::env_role_rank, rank);
   }
+  add(contract::env_elastic_run_id, job.metadata.uid);
+  add(contract::env_elastic_restart_count, attempt - 1);
+  add(contract::env_elastic_max_restarts, job.spec.restart.application.max);
+  add(contract::env_elastic_use_agent_store, contract::torch_false);
   add(contract::env_pet_nnodes, replicas);
   add(contract::env_pet_nproc_per_node, local_world_size);
   add(contract::env_pet_node_rank, rank);
@@ -74,6 +82,7 @@ Environment rank_environment(const resource::TrainingJob& job, std::int64_t repl
   add(contract::env_peer_port, master.peer_port);
   add(contract::env_status_port, own.status_port);
   add(contract::env_grace_seconds, grace_seconds);
+  add(contract::env_gpus_per_pod, job.spec.gpus_per_pod);
   return environment;
 }
 

@@ -136,7 +136,7 @@ void refresh_status(const Observed& observed, const std::vector<Member>& members
   }
   if (!status.start_time) status.start_time = now;
   if (observed.refusal && observed.refusal->kind == ErrorKind::already_exists) {
-    raise_condition(status, condition_name_conflict, "NameTaken", bounded_text(observed.refusal->message), now);
+    raise_condition(status, condition_name_conflict, "NameTaken", observed.refusal->message, now);
   } else {
     clear_condition(status, condition_name_conflict, "NameFree", now);
   }

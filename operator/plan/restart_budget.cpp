@@ -21,7 +21,7 @@ void fail_when_spent(const resource::TrainingJob& job, const Loss& loss, Restart
     decision.failed_reason = reason;
     decision.failed_message = fmt::format("{}; {}", loss.message, message);
   };
-  if (loss.is_final) return refuse("DoNotRestart", "the worker says that a restart cannot help");
+  if (loss.is_final) return refuse("DoNotRestart", "not restarting, since the worker says that it cannot help");
   const bool makes_checkpoints = job.spec.checkpoint.has_value();
   if (makes_checkpoints && loss.cause == resource::Cause::application && loss.is_charged &&
       decision.attempts_without_progress >= restart.no_progress_attempts) {
@@ -30,6 +30,9 @@ void fail_when_spent(const resource::TrainingJob& job, const Loss& loss, Restart
                                             decision.attempts_without_progress));
   }
   if (decision.restarts.application > restart.application.max) {
+    if (restart.application.max == 0)
+      return refuse("ApplicationBudget",
+                    "no restart for failures of the application is allowed (spec.restart.application.max: 0)");
     return refuse("ApplicationBudget", fmt::format("all {} restarts for failures of the application are used up "
                                                    "(spec.restart.application.max)",
                                                    restart.application.max));

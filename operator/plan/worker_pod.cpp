@@ -66,18 +66,20 @@ std::string variables_secret(const resource::TrainingJobSpec& spec) {
 
 /// What a user may override.
 void add_default_environment(json& environment, const resource::TrainingJobSpec& spec) {
-  const auto add = [&](const char* name, const std::string& value) {
+  const auto add = [&](std::string_view name, std::string_view value) {
     const bool is_set =
         std::ranges::any_of(environment, [&](const json& set) { return set.value("name", "") == name; });
     if (!is_set && !value.empty()) environment.push_back({{"name", name}, {"value", value}});
   };
   add("PYTHONUNBUFFERED", "1");  // Otherwise the last lines of a killed Python process are lost.
+  // A worker of ours ends by its launcher's word, before NCCL's watchdog would end it.
+  if (!spec.training) add(contract::env_nccl_async_error_handling, contract::default_async_error_handling);
   if (spec.checkpoint) {
     add("AWS_REGION", spec.checkpoint->s3.region);
     add("AWS_ENDPOINT_URL_S3", spec.checkpoint->s3.endpoint);
   }
   if (!google_credentials_secret(spec).empty()) {
-    add(contract::google_credentials_variable.data(),
+    add(contract::google_credentials_variable,
         fmt::format("{}/{}", contract::google_credentials_folder, contract::google_credentials_file));
   }
 }
@@ -141,9 +143,8 @@ void complete_pod(json& pod_spec, const resource::TrainingJob& job, const Settin
   pod_spec["restartPolicy"] = "Never";
   pod_spec["terminationGracePeriodSeconds"] = grace_seconds(job.spec);
   set_default(pod_spec, "enableServiceLinks", false);
-  add_security_defaults(pod_spec);
+  add_security_defaults(pod_spec, settings.user_ids);
   add_node_loss_tolerations(pod_spec);
-  avoid_nodes(pod_spec, job.status.avoided_nodes);
 }
 
 }  // namespace trainyard::plan

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <variant>
@@ -11,7 +11,10 @@
 #include "common/contract.hpp"
 #include "common/logging.hpp"
 #include "operator/plan/finalizer.hpp"
+#include "operator/plan/ownership.hpp"
+#include "operator/plan/refused_status.hpp"
 #include "operator/reconcile/events.hpp"
+#include "operator/reconcile/shared_calls.hpp"
 
 namespace trainyard::reconcile {
 namespace {
@@ -29,8 +32,14 @@ bool is_labelled(const resource::Metadata& metadata) {
   return metadata.labels.contains(std::string{contract::label_job});
 }
 
-bool is_owned_by(const resource::Metadata& metadata, const resource::TrainingJob& job) {
-  return metadata.controller && metadata.controller->uid == job.metadata.uid;
+bool is_preparation(const plan::Action& action) {
+  return std::holds_alternative<plan::CheckPod>(action) || std::holds_alternative<plan::CreateService>(action);
+}
+
+Error joined(const Error& creating, const Error& deleting) {
+  return {.kind = creating.kind,
+          .message = fmt::format("{}; {}", creating.message, deleting.message),
+          .retry_after = std::max(creating.retry_after, deleting.retry_after)};
 }
 
 nlohmann::json status_update(const resource::TrainingJob& job, const resource::TrainingJobStatus& status) {
@@ -48,27 +57,50 @@ nlohmann::json status_update(const resource::TrainingJob& job, const resource::T
 }  // namespace
 
 Result<bool> Executor::are_gone(const resource::TrainingJob& job, const std::vector<std::string>& pods) {
-  for (const std::string& name : pods) {
-    const auto object = api_.get(kube::pods, job.metadata.name_space, name);
-    if (!object && object.error().kind == ErrorKind::not_found) continue;
-    if (!object) return tl::unexpected(object.error());
-    auto pod = resource::parse_pod(*object);
-    if (!pod) return tl::unexpected(pod.error());
-    if (!is_owned_by(pod->metadata, job)) continue;
-    if (is_labelled(pod->metadata)) {
-      logging::warn("pod was missing from the cache", {{"job", text_of(job)}, {"pod", name}});
-      caches_.pods.put(std::move(*pod));
-      return false;
-    }
-    // Before the status is written: nobody would find the pod again afterwards.
-    if (auto removed = remove_unlabelled(job, kube::pods, pod->metadata); !removed) {
-      return tl::unexpected(removed.error());
-    }
+  std::atomic<bool> are_gone{true};
+  SharedCalls questions{pods.size(),
+                        [&](std::size_t index) {
+                          return is_gone(job, pods[index]).map([&](bool is_gone) {
+                            if (!is_gone) are_gone = false;
+                          });
+                        },
+                        [](const Error&) { return true; }};
+  {
+    const auto threads = std::min(pods.size(), static_cast<std::size_t>(std::max(1, options_.pod_calls_at_once_max)));
+    std::vector<std::jthread> helpers;
+    while (helpers.size() + 1 < threads) helpers.emplace_back([&] { questions.make_all(); });
+    questions.make_all();
   }
-  return true;
+  if (auto asked = questions.outcome(); !asked) return tl::unexpected(asked.error());
+  return are_gone.load();
+}
+
+Result<bool> Executor::is_gone(const resource::TrainingJob& job, const std::string& name) {
+  const auto object = api_.get(kube::pods, job.metadata.name_space, name);
+  if (!object && object.error().kind == ErrorKind::not_found) return true;
+  if (!object) return tl::unexpected(object.error());
+  auto pod = resource::parse_pod(*object);
+  if (!pod) return tl::unexpected(pod.error());
+  if (!plan::is_controlled_by(pod->metadata, job)) return true;
+  if (is_labelled(pod->metadata)) {
+    logging::warn("pod was missing from the cache", {{"job", text_of(job)}, {"pod", name}});
+    caches_.pods.put(std::move(*pod));
+    return false;
+  }
+  // Before the status is written: nobody would find the pod again afterwards.
+  return remove_unlabelled(job, kube::pods, pod->metadata).map([] { return true; });
 }
 
 Result<void> Executor::write_status(const resource::TrainingJob& job, const resource::TrainingJobStatus& status) {
+  auto written = put_status(job, status);
+  if (written || written.error().kind != ErrorKind::invalid) return written;
+  // Whatever is wrong with it must not hold up what was decided.
+  logging::warn("status refused: only decisions and counters are written",
+                {{"job", text_of(job)}, {"error", written.error().message}});
+  return put_status(job, plan::status_despite_refusal(status, job.status, written.error().message, clock_.now()));
+}
+
+Result<void> Executor::put_status(const resource::TrainingJob& job, const resource::TrainingJobStatus& status) {
   const auto reply = api_.update_status(kube::training_jobs, job.metadata.name_space, status_update(job, status));
   if (!reply) {
     if (reply.error().kind == ErrorKind::conflict) {
@@ -104,28 +136,38 @@ Result<void> Executor::reread(const resource::TrainingJob& job) {
 }
 
 Result<void> Executor::act(const resource::TrainingJob& job, const std::vector<plan::Action>& actions) {
-  std::vector<const plan::CreatePod*> pods;
-  bool is_to_be_held = false;
+  std::vector<const plan::CreatePod*> creates;
+  std::vector<const plan::DeletePod*> deletes;
+  std::vector<const plan::Action*> conclusions;
+  Result<void> created;
   for (const plan::Action& action : actions) {
-    if (const auto* pod = std::get_if<plan::CreatePod>(&action)) {
-      pods.push_back(pod);
-    } else if (std::holds_alternative<plan::AddFinalizer>(action)) {
-      is_to_be_held = true;
-    } else if (const auto* check = std::get_if<plan::CheckPod>(&action)) {
-      if (auto checked = check_pod(job, *check); !checked) return note_failure(job, checked.error());
-    } else if (const auto* service = std::get_if<plan::CreateService>(&action)) {
-      auto created = create(job, kube::services, service->service, caches_.services, resource::parse_service);
-      if (!created) return note_failure(job, created.error());
-    } else if (auto removed = remove_one(job, action); !removed) {
-      return removed;
+    if (const auto* create = std::get_if<plan::CreatePod>(&action)) {
+      creates.push_back(create);
+    } else if (const auto* deletion = std::get_if<plan::DeletePod>(&action)) {
+      deletes.push_back(deletion);
+    } else if (!is_preparation(action)) {
+      conclusions.push_back(&action);
+    } else if (created) {
+      created = prepare(job, action);
     }
   }
-  if (auto created = create_pods(job, pods); !created) return note_failure(job, created.error());
-  if (is_to_be_held) {
-    if (auto held = add_finalizer(job); !held) return note_failure(job, held.error());
+  if (!created) creates.clear();
+  PodOutcomes pods = change_pods(job, creates, deletes);
+  if (created) created = std::move(pods.created);
+  const Result<void> noted = created ? Result<void>{} : note_failure(job, created.error());
+  if (!pods.deleted) return noted ? pods.deleted : tl::unexpected(joined(noted.error(), pods.deleted.error()));
+  if (!created) return noted;
+  for (const plan::Action* action : conclusions) {
+    if (auto concluded = conclude(job, *action); !concluded) return concluded;
   }
   memory_.note_no_failure(key_of(job.metadata), job.metadata.uid);
   return {};
+}
+
+Result<void> Executor::prepare(const resource::TrainingJob& job, const plan::Action& action) {
+  if (const auto* check = std::get_if<plan::CheckPod>(&action)) return check_pod(job, *check);
+  const auto& service = std::get<plan::CreateService>(action).service;
+  return create(job, kube::services, service, caches_.services, resource::parse_service);
 }
 
 Result<void> Executor::check_pod(const resource::TrainingJob& job, const plan::CheckPod& action) {
@@ -150,10 +192,15 @@ Result<void> Executor::create(const resource::TrainingJob& job, const kube::Reso
   auto stored = parse(*reply);
   if (!stored) return tl::unexpected(stored.error());
   const resource::Metadata metadata = stored->metadata;
-  if (!is_owned_by(metadata, job)) {
+  if (!plan::is_controlled_by(metadata, job)) {
     return fail(ErrorKind::already_exists,
                 fmt::format("{} {} exists and belongs to somebody else: delete it, or give the job another name",
                             type.kind, metadata.name));
+  }
+  if (memory_.recall(key_of(job.metadata), job.metadata.uid).foreign_pods.contains(metadata.uid)) {
+    return fail(
+        ErrorKind::already_exists,
+        fmt::format("{} {} was there before the job needed one of that name: delete it", type.kind, metadata.name));
   }
   if (!is_labelled(metadata)) {
     if (auto removed = remove_unlabelled(job, type, metadata); !removed) return removed;
@@ -165,37 +212,39 @@ Result<void> Executor::create(const resource::TrainingJob& job, const kube::Reso
                 fmt::format("{} {} was said to be gone and is there", type.kind, metadata.name));
   }
   memory_.note_creation(key_of(job.metadata), job.metadata.uid);
+  if (options_.on_creation) options_.on_creation(key_of(job.metadata));
   return {};
 }
 
 Result<void> Executor::create_pod(const resource::TrainingJob& job, const plan::CreatePod& action) {
-  return create(job, kube::pods, action.pod, caches_.pods, resource::parse_pod);
+  return create(job, kube::pods, action.pod(), caches_.pods, resource::parse_pod);
 }
 
-Result<void> Executor::create_pods(const resource::TrainingJob& job, const std::vector<const plan::CreatePod*>& pods) {
-  if (pods.empty()) return {};
-  // Rank 0's first: the others look for it as soon as they run.
-  if (auto created = create_pod(job, *pods.front()); !created) return created;
-  std::atomic<std::size_t> next{1};
-  std::atomic<bool> is_stopped{false};
-  std::mutex mutex;  // guards outcome
-  Result<void> outcome;
-  const auto work = [&] {
-    for (std::size_t index = next++; index < pods.size() && !is_stopped; index = next++) {
-      auto created = create_pod(job, *pods[index]);
-      if (created) continue;
-      is_stopped = true;
-      const std::scoped_lock lock{mutex};
-      outcome = std::move(created);
-    }
-  };
+Executor::PodOutcomes Executor::change_pods(const resource::TrainingJob& job,
+                                            const std::vector<const plan::CreatePod*>& creates,
+                                            const std::vector<const plan::DeletePod*>& deletes) {
+  SharedCalls creation{creates.size(), [&](std::size_t index) { return create_pod(job, *creates[index]); },
+                       [](const Error&) { return true; }};
+  // A pod that cannot be deleted is no reason to keep the others.
+  SharedCalls deletion{deletes.size(), [&](std::size_t index) { return remove_pod(job, *deletes[index]); },
+                       [](const Error& error) { return is_transient(error.kind); }};
+  const auto threads =
+      std::min(creates.size() + deletes.size(), static_cast<std::size_t>(std::max(1, options_.pod_calls_at_once_max)));
   {
-    const auto workers = std::min(pods.size() - 1, static_cast<std::size_t>(std::max(1, options_.creates_at_once_max)));
     std::vector<std::jthread> helpers;
-    for (std::size_t worker = 1; worker < workers; ++worker) helpers.emplace_back(work);
+    // Deletes that hang must not hold up creates, and creates that hang must not hold up deletes.
+    const auto deleters = threads > 1 ? std::min(deletes.size(), std::max<std::size_t>(1, threads / 4)) : 0;
+    for (std::size_t helper = 0; helper < deleters; ++helper) helpers.emplace_back([&] { deletion.make_all(); });
+    // The other ranks look for rank 0 as soon as they run.
+    creation.make_next();
+    const auto work = [&] {
+      creation.make_all();
+      deletion.make_all();
+    };
+    while (helpers.size() + 1 < threads) helpers.emplace_back(work);
     work();
   }
-  return outcome;
+  return {.created = creation.outcome(), .deleted = deletion.outcome()};
 }
 
 Result<void> Executor::remove_unlabelled(const resource::TrainingJob& job, const kube::ResourceType& type,
@@ -207,11 +256,12 @@ Result<void> Executor::remove_unlabelled(const resource::TrainingJob& job, const
   return {};
 }
 
-Result<void> Executor::remove_one(const resource::TrainingJob& job, const plan::Action& action) {
-  if (const auto* pod = std::get_if<plan::DeletePod>(&action)) return remove_pod(job, *pod);
+Result<void> Executor::conclude(const resource::TrainingJob& job, const plan::Action& action) {
   if (const auto* service = std::get_if<plan::DeleteService>(&action)) return remove_service(job, *service);
+  if (const auto* deletion = std::get_if<plan::DeleteJob>(&action)) return remove_job(job, *deletion);
   if (std::holds_alternative<plan::RemoveFinalizer>(action)) return set_finalizer(job, false);
-  return remove_job(job, std::get<plan::DeleteJob>(action));
+  const auto held = add_finalizer(job);
+  return held ? held : note_failure(job, held.error());
 }
 
 Result<bool> Executor::remove(const kube::ResourceType& type, const control::ObjectKey& key, const std::string& uid) {

@@ -24,12 +24,16 @@ class Executor {
   /// where it has lost the label by which caches know it.
   [[nodiscard]] Result<bool> are_gone(const resource::TrainingJob& job, const std::vector<std::string>& pods);
 
-  /// conflict: somebody wrote first; the cache then holds what they wrote. not_found: the job is gone.
+  /// Where the API server refuses `status`, its decisions alone are written (refused_status.hpp). conflict: somebody
+  /// wrote first; the cache then holds what they wrote. not_found: the job is gone. invalid: the decisions are refused
+  /// as well.
   [[nodiscard]] Result<void> write_status(const resource::TrainingJob& job, const resource::TrainingJobStatus& status);
 
-  /// Does all of `actions` in order, but for pods, which are created after the others (those after the first
-  /// concurrently), and a finalizer, which is set last. A refusal to create (quota, admission, a wrong
-  /// template, a taken name) is remembered for the next plan and is no error; it ends the creating.
+  /// Does all of `actions`: first the check and the creation of the service, then pods, then what the job itself waits
+  /// for: the deletion of its service, of a finalizer, of the job. Pods are deleted and created concurrently; rank 0's
+  /// is created before the others. The last step is left out while anything before it failed. A refusal to create
+  /// (quota, admission, a wrong template, a taken name) is remembered for the next plan and is no error; it ends the
+  /// creating, not the deleting. An error names what failed of both.
   [[nodiscard]] Result<void> act(const resource::TrainingJob& job, const std::vector<plan::Action>& actions);
 
   /// Events are told once: one that cannot be written is logged and let go.
@@ -39,19 +43,29 @@ class Executor {
   [[nodiscard]] Result<void> reread(const resource::TrainingJob& job);
 
  private:
+  Result<bool> is_gone(const resource::TrainingJob& job, const std::string& pod);
+  Result<void> put_status(const resource::TrainingJob& job, const resource::TrainingJobStatus& status);
   Result<void> check_pod(const resource::TrainingJob& job, const plan::CheckPod& action);
   /// One that is there already counts as created if it is the job's; already_exists: it is another's.
   template <typename T, typename Parse>
   Result<void> create(const resource::TrainingJob& job, const kube::ResourceType& type, const nlohmann::json& object,
                       control::ObjectCache<T>& cache, Parse parse);
   Result<void> create_pod(const resource::TrainingJob& job, const plan::CreatePod& action);
-  /// The error of the first that failed.
-  Result<void> create_pods(const resource::TrainingJob& job, const std::vector<const plan::CreatePod*>& pods);
+  struct PodOutcomes {
+    Result<void> created;
+    Result<void> deleted;
+  };
+  /// Of each kind of call the error of the first that failed.
+  PodOutcomes change_pods(const resource::TrainingJob& job, const std::vector<const plan::CreatePod*>& creates,
+                          const std::vector<const plan::DeletePod*>& deletes);
+  /// A template's check or a service, which pods need.
+  Result<void> prepare(const resource::TrainingJob& job, const plan::Action& action);
+  /// What is done once nothing is left to do about pods.
+  Result<void> conclude(const resource::TrainingJob& job, const plan::Action& action);
   /// Whether there was such an object to remove.
   Result<bool> remove(const kube::ResourceType& type, const control::ObjectKey& key, const std::string& uid);
   Result<void> remove_unlabelled(const resource::TrainingJob& job, const kube::ResourceType& type,
                                  const resource::Metadata& metadata);
-  Result<void> remove_one(const resource::TrainingJob& job, const plan::Action& action);
   Result<void> remove_pod(const resource::TrainingJob& job, const plan::DeletePod& action);
   Result<void> remove_service(const resource::TrainingJob& job, const plan::DeleteService& action);
   Result<void> remove_job(const resource::TrainingJob& job, const plan::DeleteJob& action);

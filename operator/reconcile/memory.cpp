@@ -1,5 +1,7 @@
 #include "operator/reconcile/memory.hpp"
 
+#include <utility>
+
 namespace trainyard::reconcile {
 
 JobMemory Memory::recall(const control::ObjectKey& key, const std::string& uid) const {
@@ -30,7 +32,9 @@ void Memory::note_no_failure(const control::ObjectKey& key, const std::string& u
 
 void Memory::note_creation(const control::ObjectKey& key, const std::string& uid) {
   const std::scoped_lock lock{mutex_};
-  entry(key, uid).refusal.reset();
+  JobMemory& job = entry(key, uid);
+  job.refusal.reset();
+  job.create_failure.reset();
 }
 
 void Memory::note_acceptance(const control::ObjectKey& key, const std::string& uid, std::int64_t generation) {
@@ -50,6 +54,12 @@ void Memory::note_write(const control::ObjectKey& key, const std::string& uid, c
   JobMemory& job = entry(key, uid);
   job.written_version = version;
   job.written = now;
+}
+
+void Memory::note_foreign_pods(const control::ObjectKey& key, const std::string& uid,
+                               std::set<std::string> foreign_pods) {
+  const std::scoped_lock lock{mutex_};
+  entry(key, uid).foreign_pods = std::move(foreign_pods);
 }
 
 void Memory::forget(const control::ObjectKey& key) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "common/clock.hpp"
@@ -21,6 +22,9 @@ struct JobMemory {
   std::int64_t accepted_generation = -1;  ///< For which a dry run of the template succeeded.
   std::string written_version;            ///< resourceVersion of our own last write.
   std::optional<Time> written;            ///< When we last wrote the status.
+  /// UIDs of pods that had the name of an attempt which, as the server said afterwards, had not begun: not the
+  /// operator's work.
+  std::set<std::string> foreign_pods;
 };
 
 /// Any thread may call.
@@ -32,12 +36,14 @@ class Memory {
   /// A create that was neither done nor refused; one more in a row, unless note_no_failure came between.
   void note_failure(const control::ObjectKey& key, const std::string& uid, const Error& error, Time now);
   void note_no_failure(const control::ObjectKey& key, const std::string& uid);
+  /// Whatever failed or was refused before, the job advances.
   void note_creation(const control::ObjectKey& key, const std::string& uid);
   void note_acceptance(const control::ObjectKey& key, const std::string& uid, std::int64_t generation);
   /// The job as our own write has left it: what is older is not planned for.
   void note_version(const control::ObjectKey& key, const std::string& uid, const std::string& version);
   /// The same of its status.
   void note_write(const control::ObjectKey& key, const std::string& uid, const std::string& version, Time now);
+  void note_foreign_pods(const control::ObjectKey& key, const std::string& uid, std::set<std::string> foreign_pods);
   void forget(const control::ObjectKey& key);
 
  private:

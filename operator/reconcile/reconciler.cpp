@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <utility>
 
 #include "common/logging.hpp"
+#include "operator/plan/names.hpp"
 #include "operator/plan/plan.hpp"
 #include "operator/reconcile/executor.hpp"
 #include "operator/reconcile/memory.hpp"
@@ -21,6 +23,10 @@ constexpr milliseconds stale_wait{1'000};  // For the caches to learn what the s
 /// Versions are decimal numbers without leading zeros: the longer is the larger.
 bool is_older(const std::string& version, const std::string& than) {
   return version.size() != than.size() ? version.size() < than.size() : version < than;
+}
+
+std::string path_of(const resource::TrainingJob& job) {
+  return fmt::format("{}/{}", job.metadata.name_space, job.metadata.name);
 }
 
 }  // namespace
@@ -42,32 +48,58 @@ class Reconciler::Impl {
     }
     const JobMemory memory = memory_.recall(key, job->metadata.uid);
     if (is_older(job->metadata.resource_version, memory.written_version)) return catch_up(*job);
-    const plan::Plan plan = plan::make_plan(observe(*job, caches_, memory, progress_, options_), clock_.now());
-    if (plan.is_stale) return catch_up(*job);
-    return carry_out(*job, plan);
+    const plan::Observed observed = observe(*job, caches_, memory, progress_, options_);
+    const plan::Plan plan = plan::make_plan(observed, clock_.now());
+    if (plan.is_stale) return judge_pods_ahead(observed, memory);
+    return carry_out(observed, plan);
   }
 
  private:
   /// The cache is behind what we did ourselves. Nothing is decided on it.
   Result<std::optional<milliseconds>> catch_up(const resource::TrainingJob& job) {
-    const std::string name = fmt::format("{}/{}", job.metadata.name_space, job.metadata.name);
-    logging::warn("the cached job is out of date", {{"job", name}, {"attempt", job.status.attempt}});
+    logging::warn("the cached job is out of date", {{"job", path_of(job)}, {"attempt", job.status.attempt}});
     if (auto reread = executor_.reread(job); !reread) {
       if (reread.error().kind == ErrorKind::not_found) return std::nullopt;
       return tl::unexpected(reread.error());
     }
-    const auto now_cached = caches_.jobs.find({.name_space = job.metadata.name_space, .name = job.metadata.name});
-    const bool has_moved = now_cached && now_cached->metadata.resource_version != job.metadata.resource_version;
-    return has_moved ? at_once : stale_wait;
+    return has_moved(job) ? at_once : stale_wait;
   }
 
-  Result<std::optional<milliseconds>> carry_out(const resource::TrainingJob& job, const plan::Plan& plan) {
+  /// Pods of an attempt that the cached job does not know. Where the server knows it, the cache was behind. Else they
+  /// are not the operator's, which records an attempt before it makes the first pod, and are left out from now on: they
+  /// must not hold up the job.
+  Result<std::optional<milliseconds>> judge_pods_ahead(const plan::Observed& observed, const JobMemory& memory) {
+    const resource::TrainingJob& job = observed.job;
+    const control::ObjectKey key{.name_space = job.metadata.name_space, .name = job.metadata.name};
+    if (auto reread = executor_.reread(job); !reread) {
+      if (reread.error().kind == ErrorKind::not_found) return std::nullopt;
+      return tl::unexpected(reread.error());
+    }
+    const auto current = caches_.jobs.find(key);
+    if (!current || current->metadata.uid != job.metadata.uid) return at_once;
+    std::set<std::string> foreign;
+    // Of those that were known already, the ones that are still there.
+    for (const resource::Pod& pod : caches_.pods.owned_by(job.metadata.uid)) {
+      if (memory.foreign_pods.contains(pod.metadata.uid)) foreign.insert(pod.metadata.uid);
+    }
+    for (const resource::Pod& pod : observed.pods) {
+      if (plan::attempt_of(*current, pod) <= current->status.attempt) continue;
+      foreign.insert(pod.metadata.uid);
+      logging::warn("a pod has the name of an attempt that has not begun, and is ignored",
+                    {{"job", path_of(job)}, {"attempt", current->status.attempt}, {"pod", pod.metadata.name}});
+    }
+    memory_.note_foreign_pods(key, job.metadata.uid, std::move(foreign));
+    return at_once;  // Either the job is newer now, or there are fewer pods to observe.
+  }
+
+  Result<std::optional<milliseconds>> carry_out(const plan::Observed& observed, const plan::Plan& plan) {
+    const resource::TrainingJob& job = observed.job;
     const auto gone = executor_.are_gone(job, plan.pods_believed_gone);
     if (!gone) return tl::unexpected(gone.error());
     if (!*gone) return stale_wait;
     if (plan.status) {
       if (auto written = executor_.write_status(job, *plan.status); !written) {
-        if (written.error().kind == ErrorKind::conflict) return at_once;
+        if (written.error().kind == ErrorKind::conflict) return has_moved(job) ? at_once : stale_wait;
         if (written.error().kind == ErrorKind::not_found) return std::nullopt;
         return tl::unexpected(written.error());
       }
@@ -76,9 +108,30 @@ class Reconciler::Impl {
     // The status that they tell of is stored, whatever became of the actions.
     executor_.tell(job, plan.events);
     if (!acted) return tl::unexpected(acted.error());
-    // What was done may have made the next step possible.
-    if (plan.status || !plan.actions.empty()) return at_once;
-    return plan.requeue_after;
+    const bool is_idle = !plan.status && plan.actions.empty();
+    if (is_idle && plan.requeue_after != at_once) return plan.requeue_after;
+    // What was done may have made the next step possible. If not, the next plan would be this one again.
+    if (has_changed(observed)) return at_once;
+    return fail(ErrorKind::conflict, "what was planned for the job has changed nothing: it is tried again");
+  }
+
+  /// True when the cache holds another version of the job, or none any more.
+  bool has_moved(const resource::TrainingJob& job) const {
+    const auto cached = caches_.jobs.find({.name_space = job.metadata.name_space, .name = job.metadata.name});
+    return !cached || cached->metadata.uid != job.metadata.uid ||
+           cached->metadata.resource_version != job.metadata.resource_version;
+  }
+
+  /// True when a plan made now rests on something else than `before`. Nothing else lets a job be looked at again at
+  /// once: whatever the server, a pod or the job's author does, no job takes a worker for itself.
+  bool has_changed(const plan::Observed& before) const {
+    const resource::TrainingJob& job = before.job;
+    if (has_moved(job)) return true;
+    const JobMemory memory =
+        memory_.recall({.name_space = job.metadata.name_space, .name = job.metadata.name}, job.metadata.uid);
+    const plan::Observed now = observe(job, caches_, memory, progress_, options_);
+    return now.pods != before.pods || now.service != before.service || now.refusal != before.refusal ||
+           now.create_failure != before.create_failure || now.is_template_accepted != before.is_template_accepted;
   }
 
   const Clock& clock_;

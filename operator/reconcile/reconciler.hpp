@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,7 +34,9 @@ struct ReconcilerOptions {
   plan::ClusterTraits traits = plan::kubernetes_traits();
   plan::Settings settings;
   std::string instance = "trainyard-operator";  ///< reportingInstance of events: this process.
-  int creates_at_once_max = 16;                 ///< Pods of one job that are created concurrently, after rank 0's.
+  int pod_calls_at_once_max = 16;  ///< Requests about one job's pods (creates, deletes, questions) under way together.
+  /// Called for a job of which an object was created, also where the reconcile fails afterwards. Any thread.
+  std::function<void(const control::ObjectKey&)> on_creation;
 };
 
 /// One decision for one job at a time: observe from the caches, make a plan, carry it out. Keeps no truth of its own:
@@ -48,8 +51,9 @@ class Reconciler {
   Reconciler(const Reconciler&) = delete;
   Reconciler& operator=(const Reconciler&) = delete;
 
-  /// How soon the job is to be looked at again although nothing changes; empty: on the next change. An error means:
-  /// again, with backoff (or after its `retry_after`).
+  /// How soon the job is to be looked at again although nothing changes; empty: on the next change. Zero only where
+  /// this call has changed what the next plan rests on. An error means: again, with backoff (or after its
+  /// `retry_after`).
   [[nodiscard]] Result<std::optional<std::chrono::milliseconds>> reconcile(const control::ObjectKey& key);
 
  private:

@@ -28,9 +28,11 @@ Result<Metadata> parse_metadata(const nlohmann::json& object) {
     read.read_list("ownerReferences", [&](FieldReader& item) {
       OwnerReference owner;
       item.require("uid");
+      item.read("apiVersion", owner.api_version);
+      item.read("kind", owner.kind);
+      item.read("name", owner.name);
       item.read("uid", owner.uid);
       item.read("controller", owner.is_controller);
-      item.read("name", owner.name);
       if (owner.is_controller) metadata.controller = owner;
     });
   });

@@ -14,9 +14,11 @@
 namespace trainyard::resource {
 
 struct OwnerReference {
+  std::string api_version;  ///< "trainyard.dev/v1alpha1"
+  std::string kind;
+  std::string name;
   std::string uid;
   bool is_controller = false;
-  std::string name;
   bool operator==(const OwnerReference&) const = default;
 };
 

@@ -8,6 +8,11 @@ Result<Node> parse_node(const nlohmann::json& object) {
   auto metadata = parse_metadata(object);
   if (!metadata) return tl::unexpected(metadata.error());
   Node node{.metadata = std::move(*metadata)};
+  const auto host_name = node.metadata.labels.find(std::string{host_name_label});
+  if (host_name != node.metadata.labels.end()) node.host_name = host_name->second;
+  // There are a hundred of them on a node with GPUs.
+  node.metadata.labels.clear();
+  node.metadata.annotations.clear();
   const auto status = object.find("status");
   if (status == object.end() || !status->is_object()) return node;
   const auto conditions = status->find("conditions");

@@ -47,12 +47,30 @@ void read_request_token(FieldReader& container, std::string& token) {
   });
 }
 
+void keep_ours(std::map<std::string, std::string>& texts) {
+  std::erase_if(texts, [](const auto& text) {
+    return !text.first.starts_with(contract::api_group) ||
+           !text.first.substr(contract::api_group.size()).starts_with('/');
+  });
+}
+
+bool is_read(const PodCondition& condition) {
+  return condition.type == "PodScheduled" || condition.type == "DisruptionTarget";
+}
+
+/// Pods are named <job>-<uid4>-<attempt>-<rank>.
+bool is_rank_0(const Metadata& metadata) {
+  return metadata.name.ends_with("-0");
+}
+
 }  // namespace
 
 Result<Pod> parse_pod(const nlohmann::json& object) {
   Pod pod;
   if (auto metadata = parse_metadata(object)) {
     pod.metadata = std::move(*metadata);
+    keep_ours(pod.metadata.labels);
+    keep_ours(pod.metadata.annotations);
   } else {
     return tl::unexpected{metadata.error()};
   }
@@ -80,6 +98,8 @@ Result<Pod> parse_pod(const nlohmann::json& object) {
     read_containers(status, "initContainerStatuses", pod.init_containers);
   });
   if (problem) return tl::unexpected{*problem};
+  std::erase_if(pod.conditions, [](const PodCondition& condition) { return !is_read(condition); });
+  if (!is_rank_0(pod.metadata)) pod.request_token.clear();
   return pod;
 }
 

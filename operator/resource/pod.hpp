@@ -55,6 +55,15 @@ struct Pod {
   bool operator==(const Pod&) const = default;
 };
 
+/// Of labels and annotations those of trainyard.dev/ are kept, of conditions those that are read, and the token of rank
+/// 0's pod alone: no other is asked for anything.
 [[nodiscard]] Result<Pod> parse_pod(const nlohmann::json& object);
+
+/// A Pod in half a kilobyte: a cache may hold ten thousand.
+struct PackedPod {
+  std::string bytes;
+};
+[[nodiscard]] PackedPod pack(const Pod& pod);
+[[nodiscard]] Pod unpack(const PackedPod& packed);
 
 }  // namespace trainyard::resource

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "common/nearest_word.hpp"
 
 namespace trainyard::resource {
 namespace {
@@ -48,9 +52,20 @@ std::string shown(const json& value) {
   return text.size() <= bytes_max ? text : text.substr(0, bytes_max) + "...";
 }
 
+/// As the API server sees it, which reads what is beyond 64 bits as a floating-point number, and takes such a one for
+/// an integer only where it is exact.
 bool is_integer(const json& value) {
-  return value.is_number_integer() ||
-         (value.is_number_float() && std::trunc(value.get<double>()) == value.get<double>());
+  constexpr double exact_max = 9007199254740991;  // 2^53 - 1
+  if (value.is_number_unsigned())
+    return value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (value.is_number_integer()) return true;
+  if (!value.is_number_float()) return false;
+  const auto number = value.get<double>();
+  return std::trunc(number) == number && std::abs(number) <= exact_max;
+}
+
+bool is_too_large_integer(const json& value) {
+  return value.is_number() && !is_integer(value) && std::trunc(value.get<double>()) == value.get<double>();
 }
 
 std::string_view type_words(std::string_view type) {
@@ -73,8 +88,11 @@ std::size_t count_characters(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
+enum class Extent { everything, form_only };
+
 class Checker {
  public:
+  explicit Checker(Extent extent) : extent_(extent) {}
   std::vector<Violation> take() { return std::move(violations_); }
 
   void check(const json& schema, const json& value, const std::string& path) {
@@ -82,11 +100,13 @@ class Checker {
       if (!is_integer(value) && !value.is_string()) return refuse(path, "must be an integer or a string", value);
     } else if (const auto type = schema.find("type"); type != schema.end()) {
       const auto& name = type->get_ref<const std::string&>();
+      if (name == "integer" && is_too_large_integer(value)) return refuse(path, "must be an integer of 64 bits", value);
       if (!has_type(value, name)) return refuse(path, fmt::format("must be {}", type_words(name)), value);
     }
     check_enum(schema, value, path);
-    if (value.is_number()) check_number(schema, value, path);
-    if (value.is_string()) check_text(schema, value.get_ref<const std::string&>(), path);
+    if (extent_ == Extent::everything && value.is_number()) check_number(schema, value, path);
+    if (extent_ == Extent::everything && value.is_string())
+      check_text(schema, value.get_ref<const std::string&>(), path);
     if (value.is_array()) check_list(schema, value, path);
     if (value.is_object()) check_object(schema, value, path);
   }
@@ -134,7 +154,7 @@ class Checker {
   }
 
   void check_list(const json& schema, const json& list, const std::string& path) {
-    if (list.size() > schema.value("maxItems", list.size())) {
+    if (extent_ == Extent::everything && list.size() > schema.value("maxItems", list.size())) {
       violations_.push_back(
           {path, fmt::format("must have at most {} items, has {}", schema.at("maxItems").dump(), list.size())});
     }
@@ -142,7 +162,8 @@ class Checker {
     for (std::size_t index = 0; index < list.size(); ++index) {
       check(items, list[index], fmt::format("{}[{}]", path, index));
     }
-    if (const auto keys = schema.find("x-kubernetes-list-map-keys"); keys != schema.end()) {
+    if (const auto keys = schema.find("x-kubernetes-list-map-keys");
+        extent_ == Extent::everything && keys != schema.end()) {
       check_keys_are_unique(*keys, list, path);
     }
   }
@@ -162,7 +183,7 @@ class Checker {
   }
 
   void check_object(const json& schema, const json& object, const std::string& path) {
-    if (object.size() > schema.value("maxProperties", object.size())) {
+    if (extent_ == Extent::everything && object.size() > schema.value("maxProperties", object.size())) {
       violations_.push_back({path, fmt::format("must have at most {} entries, has {}",
                                                schema.at("maxProperties").dump(), object.size())});
     }
@@ -179,22 +200,25 @@ class Checker {
         check(*property, value, field);
       } else if (schema.contains("additionalProperties")) {
         check(additional, value, field);
-      } else if (!is_open) {
-        violations_.push_back({field, unknown_field(properties)});
+      } else if (!is_open && extent_ == Extent::everything) {
+        violations_.push_back({field, unknown_field(name, properties)});
       }
     }
   }
 
-  static std::string unknown_field(const json& properties) {
-    std::vector<std::string> names;
-    for (const auto& [name, unused] : properties.items()) names.push_back(name);
-    return fmt::format("is an unknown field; there are {}", fmt::join(names, ", "));
-  }
-
+  Extent extent_;
   std::vector<Violation> violations_;
 };
 
 }  // namespace
+
+std::string unknown_field(const std::string& field, const json& properties) {
+  std::vector<std::string> names;
+  for (const auto& [name, unused] : properties.items()) names.push_back(name);
+  const std::string meant = nearest_word(field, names);
+  if (!meant.empty()) return fmt::format("unknown field; did you mean {}?", meant);
+  return fmt::format("unknown field; there are {}", fmt::join(names, ", "));
+}
 
 std::string join_path(std::string_view parent, std::string_view name) {
   return parent.empty() ? std::string{name} : fmt::format("{}.{}", parent, name);
@@ -219,9 +243,15 @@ json with_schema_defaults(const json& schema, json value) {
 }
 
 std::vector<Violation> check_schema(const json& schema, const json& value, const std::string& path) {
-  Checker checker;
+  Checker checker{Extent::everything};
   checker.check(schema, value, path);
   return checker.take();
+}
+
+bool is_well_formed(const json& schema, const json& value) {
+  Checker checker{Extent::form_only};
+  checker.check(schema, value, "");
+  return checker.take().empty();
 }
 
 void visit_values(const json& schema, const json& value, const std::string& path,

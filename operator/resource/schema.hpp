@@ -19,10 +19,17 @@ namespace trainyard::resource {
 [[nodiscard]] std::vector<Violation> check_schema(const nlohmann::json& schema, const nlohmann::json& value,
                                                   const std::string& path);
 
+/// Whether rules about `value` can be judged: types and enums fit `schema`, and nothing that is required is missing.
+/// Unknown fields, numbers out of range and lengths do not matter.
+[[nodiscard]] bool is_well_formed(const nlohmann::json& schema, const nlohmann::json& value);
+
 /// Calls `visit` for each value that has a schema, parents first, with its path.
 void visit_values(const nlohmann::json& schema, const nlohmann::json& value, const std::string& path,
                   const std::function<void(const nlohmann::json& schema, const nlohmann::json& value,
                                            const std::string& path)>& visit);
+
+/// What is said of `field`, which is none of `properties`: which one was probably meant, or which there are.
+[[nodiscard]] std::string unknown_field(const std::string& field, const nlohmann::json& properties);
 
 /// "spec" and "training": "spec.training"; without a parent the name alone.
 [[nodiscard]] std::string join_path(std::string_view parent, std::string_view name);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "common/rfc3339.hpp"
 #include "operator/resource/field_reader.hpp"
@@ -26,7 +27,8 @@ constexpr EnumNames<Cause, 5> cause_names{{{"Application", Cause::application},
                                            {"Suspended", Cause::suspended},
                                            {"SpecChanged", Cause::spec_changed}}};
 
-constexpr NumberRange any_number{.min = -1e300};
+constexpr NumberRange any_number{.min = std::numeric_limits<double>::lowest(),
+                                 .max = std::numeric_limits<double>::max()};
 
 void put(json& object, std::string_view name, std::int64_t value) {
   object[std::string{name}] = value;

@@ -53,6 +53,7 @@ json to_json(const Every& every) {
 json to_json(const ModelSpec& model) {
   json object{{"name", model.name}};
   if (!model.weights.empty()) object["weights"] = model.weights;
+  if (!model.weights_sha256.empty()) object["weightsSha256"] = model.weights_sha256;
   return object;
 }
 
@@ -165,6 +166,7 @@ Result<TrainingSpec> parse_training_spec(const json& object) {
     model.require("name");
     model.read("name", spec.model.name);
     model.read("weights", spec.model.weights);
+    model.read("weightsSha256", spec.model.weights_sha256);
   });
   fields.read_object("data", [&](FieldReader& data) { read_data(data, spec.data); });
   fields.read("batchSize", spec.batch_size, at_least_one);
@@ -234,7 +236,8 @@ json to_json(const CheckpointSpec& spec) {
               {"onSuspend", name_of(spec.on_suspend, on_suspend_names)},
               {"onDelete", name_of(spec.on_delete, on_delete_names)}};
   if (!spec.credentials_secret.empty()) object["credentialsSecret"] = spec.credentials_secret;
-  json s3{{"pathStyle", spec.s3.path_style}};
+  json s3 = json::object();
+  if (spec.s3.path_style) s3["pathStyle"] = *spec.s3.path_style;
   if (!spec.s3.endpoint.empty()) s3["endpoint"] = spec.s3.endpoint;
   if (!spec.s3.region.empty()) s3["region"] = spec.s3.region;
   if (!spec.s3.server_side_encryption.empty()) s3["serverSideEncryption"] = spec.s3.server_side_encryption;

@@ -19,6 +19,7 @@ enum class OptimizerName { adam, sgd };
 struct ModelSpec {
   std::string name;
   std::string weights;  ///< URI of what a run begins with that has no checkpoint to go on from. Empty: the model's own.
+  std::string weights_sha256;  ///< Of the .safetensors file that `weights` names. Empty: any bytes will do.
   bool operator==(const ModelSpec&) const = default;
 };
 
@@ -72,9 +73,9 @@ struct TrainingSpec {
 };
 
 struct S3Spec {
-  std::string endpoint;  ///< Empty: AWS's, by region.
-  std::string region;    ///< Empty: the environment's, else us-east-1.
-  bool path_style = false;
+  std::string endpoint;                ///< Empty: AWS's, by region.
+  std::string region;                  ///< Empty: the environment's, else us-east-1.
+  std::optional<bool> path_style;      ///< Absent: in the path, but at AWS's own endpoints.
   std::string server_side_encryption;  ///< AES256, aws:kms or aws:kms:dsse. Empty: as the bucket says.
   std::string kms_key_id;              ///< Empty: the account's own.
   bool operator==(const S3Spec&) const = default;

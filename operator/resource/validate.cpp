@@ -63,9 +63,8 @@ std::vector<Violation> check_shape(const json& object) {
   std::vector<Violation> violations = check_type_meta(object);
   append(violations, check_object_meta(object.value("metadata", json::object())));
   for (const auto& [name, unused] : object.items()) {
-    if (!training_job_schema().at("properties").contains(name)) {
-      violations.push_back({name, "is an unknown field; there are apiVersion, kind, metadata, spec"});
-    }
+    const json& properties = training_job_schema().at("properties");
+    if (!properties.contains(name)) violations.push_back({name, unknown_field(name, properties)});
   }
   if (!object.contains("spec") || object.at("spec").is_null()) {
     violations.push_back({"spec", "must be given"});
@@ -75,7 +74,6 @@ std::vector<Violation> check_shape(const json& object) {
   return violations;
 }
 
-/// Rules are only judged on objects whose shape is right, by the server as well.
 std::vector<Violation> check_rules(const json& schema, const json& value, const json* old_value,
                                    const std::string& path) {
   std::vector<Violation> violations;
@@ -97,11 +95,15 @@ std::vector<Violation> validate(const json& given, const json* stored) {
   if (!given.is_object() || !given.value("metadata", json::object()).is_object()) return check_shape(given);
   const json object = with_generated_name(with_defaults(given));
   std::vector<Violation> violations = check_shape(object);
-  if (!violations.empty()) return violations;
+  // The server judges rules only on objects whose shape is right. Here everything that is wrong is told at once, so
+  // they are judged wherever what they speak of is right.
+  if (check_object_meta(object.value("metadata", json::object())).empty())
+    append(violations, check_rules(training_job_schema(), object, nullptr, ""));
+  if (!object.contains("spec")) return violations;
   const json old_spec = stored != nullptr ? with_defaults(*stored).at("spec") : json();
-  violations = check_rules(training_job_schema(), object, nullptr, "");
   visit_values(spec_schema(), object.at("spec"), "spec",
                [&](const json& schema, const json& value, const std::string& path) {
+                 if (!is_well_formed(schema, value)) return;
                  const bool is_whole_spec = path == "spec" && stored != nullptr;
                  append(violations, check_rules(schema, value, is_whole_spec ? &old_spec : nullptr, path));
                });
@@ -123,6 +125,10 @@ json with_defaults(json object) {
 
 std::vector<Violation> validate_training_job(const json& object) {
   return validate(object, nullptr);
+}
+
+std::vector<Violation> validate_status(const json& status) {
+  return check_schema(training_job_schema().at("properties").at("status"), status, "status");
 }
 
 std::vector<Violation> validate_update(const json& before, const json& after) {

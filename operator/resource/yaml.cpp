@@ -58,6 +58,13 @@ std::optional<json> as_integer(std::string_view text) {
   return number;
 }
 
+/// kubectl sends 1000.0 and 1e3 as 1000.
+json as_sent(double number) {
+  constexpr double limit = 9223372036854775808.0;  // 2^63
+  if (std::trunc(number) == number && std::abs(number) < limit) return static_cast<std::int64_t>(number);
+  return number;
+}
+
 std::optional<json> as_float(const std::string& text, YAML::Mark mark) {
   static const std::regex form{R"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?)"};
   static const std::regex not_finite{R"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))"};
@@ -65,7 +72,7 @@ std::optional<json> as_float(const std::string& text, YAML::Mark mark) {
   if (!std::regex_match(text, form)) return {};
   const double number = std::strtod(text.c_str(), nullptr);
   if (!std::isfinite(number)) return {};
-  return number;
+  return as_sent(number);
 }
 
 json plain_scalar(const std::string& text, YAML::Mark mark) {
@@ -81,10 +88,24 @@ json plain_scalar(const std::string& text, YAML::Mark mark) {
   return text;
 }
 
+/// A scalar of a tag that says its type, whether it is quoted or not.
+json tagged_scalar(const std::string& text, std::string_view type, YAML::Mark mark) {
+  const json value = plain_scalar(text, mark);
+  const bool is_right = type == "int"     ? value.is_number_integer()
+                        : type == "float" ? value.is_number()
+                        : type == "bool"  ? value.is_boolean()
+                                          : value.is_null();
+  if (!is_right) throw Refused{mark, fmt::format("'{}' is no !!{}", text, type)};
+  return value;
+}
+
 json scalar(const YAML::Node& node) {
   const std::string& tag = node.Tag();
-  const bool is_plain = tag == "?" || tag.empty();
-  return is_plain ? plain_scalar(node.Scalar(), node.Mark()) : json(node.Scalar());
+  if (tag == "?" || tag.empty()) return plain_scalar(node.Scalar(), node.Mark());
+  for (const std::string_view type : {"int", "float", "bool", "null"}) {
+    if (tag == fmt::format("tag:yaml.org,2002:{}", type)) return tagged_scalar(node.Scalar(), type, node.Mark());
+  }
+  return node.Scalar();
 }
 
 class Converter {
@@ -203,14 +224,60 @@ tl::unexpected<Error> refused(YAML::Mark mark, std::string_view sentence) {
               fmt::format("YAML, line {}, column {}: {}", mark.line + 1, mark.column + 1, sentence));
 }
 
+/// `value` with numbers as kubectl sends them.
+json with_sent_numbers(json value) {
+  if (value.is_number_float()) return as_sent(value.get<double>());
+  if (value.is_structured()) {
+    for (auto& item : value) item = with_sent_numbers(std::move(item));
+  }
+  return value;
+}
+
+/// `text` as JSON, whose strings may hold escapes that YAML does not know. Nothing where it is none, and where it has
+/// what the YAML reader refuses with line and column: keys that are given twice, too many levels.
+std::optional<json> as_json(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos || text[begin] != '{') return std::nullopt;
+  bool is_good = true;
+  std::vector<std::set<std::string>> keys;  // Of the objects around the place that is read.
+  const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
+    is_good &= depth < depth_max;
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key) is_good &= keys.back().insert(parsed.get<std::string>()).second;
+    return is_good;
+  };
+  json value = json::parse(text, watch, /*allow_exceptions=*/false);
+  if (!is_good || value.is_discarded()) return std::nullopt;
+  return with_sent_numbers(std::move(value));
+}
+
+/// Whether the line that an error is at, or the one before it, is indented by a tab: YAML's own words for that are
+/// about something else. Gives its number, from 0.
+std::optional<int> tab_line(std::string_view text, int error_line) {
+  int line = 0;
+  for (std::size_t at = 0; at < text.size() && line <= error_line; ++line) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    const auto indent = text.substr(at, text.find_first_not_of(" \t", at) - at);
+    if (line + 1 >= error_line && indent.find('\t') != std::string_view::npos) return line;
+    at = end + 1;
+  }
+  return std::nullopt;
+}
+
 /// What `read` gives, or the error that it throws.
 template <typename Read>
-auto without_exceptions(const Read& read) -> Result<decltype(read())> {
+auto without_exceptions(std::string_view text, const Read& read) -> Result<decltype(read())> {
   try {
     return read();
   } catch (const Refused& error) {
     return refused(error.mark, error.sentence);
   } catch (const YAML::Exception& error) {
+    if (const auto line = tab_line(text, error.mark.line)) {
+      YAML::Mark mark;
+      mark.line = *line;
+      return refused(mark, "indent with spaces, not with tabs");
+    }
     return refused(error.mark, error.msg);
   }
 }
@@ -219,7 +286,8 @@ auto without_exceptions(const Read& read) -> Result<decltype(read())> {
 
 Result<std::vector<json>> parse_yaml(std::string_view text) {
   if (const YAML::Mark wrong = first_wrong_byte(text); !wrong.is_null()) return refused(wrong, "this is no UTF-8 text");
-  return without_exceptions([&] {
+  if (auto object = as_json(text)) return std::vector<json>{*std::move(object)};
+  return without_exceptions(text, [&] {
     std::vector<json> documents;
     for (const YAML::Node& node : YAML::LoadAll(std::string{text})) {
       json document = Converter{}.convert(node);
@@ -230,7 +298,7 @@ Result<std::vector<json>> parse_yaml(std::string_view text) {
 }
 
 Result<json> json_of(const YAML::Node& node) {
-  return without_exceptions([&] { return Converter{}.convert(node); });
+  return without_exceptions({}, [&] { return Converter{}.convert(node); });
 }
 
 }  // namespace trainyard::resource

@@ -11,7 +11,7 @@ struct Words {
   std::string operator()(const plan::CreateService&) const { return "create service"; }
   std::string operator()(const plan::CreatePod& action) const {
     if (action.rank >= 0) return "create pod " + std::to_string(action.rank);
-    return "create " + action.pod.at("metadata").at("name").get<std::string>();
+    return "create " + action.pod().at("metadata").at("name").get<std::string>();
   }
   std::string operator()(const plan::DeletePod& action) const { return "delete " + action.name; }
   std::string operator()(const plan::DeleteService&) const { return "delete service"; }

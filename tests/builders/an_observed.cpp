@@ -7,6 +7,7 @@
 
 #include "common/check.hpp"
 #include "operator/plan/names.hpp"
+#include "operator/plan/owned_object.hpp"
 #include "operator/plan/spec_hash.hpp"
 
 namespace trainyard::builders {
@@ -30,7 +31,7 @@ resource::Pod a_pod(const resource::TrainingJob& job, std::int64_t attempt, std:
                        .resource_version = "11",
                        .annotations = {{std::string{plan::spec_hash_annotation}, plan::spec_hash(job.spec)}},
                        .creation_time = start,
-                       .controller = resource::OwnerReference{.uid = job.metadata.uid, .is_controller = true}},
+                       .controller = plan::owner_reference(job)},
           .phase = resource::PodPhase::running,
           .node_name = node_name(rank),
           .pod_ip = fmt::format("10.0.0.{}", rank + 1),
@@ -43,8 +44,10 @@ ObservedBuilder::ObservedBuilder(const JobBuilder& job) {
   observed_.traits = plan::kubernetes_traits();
   observed_.settings = {.worker_image_cpu = "trainyard-worker:cpu", .worker_image_cuda = "trainyard-worker:cuda"};
   observed_.is_template_accepted = true;
-  observed_.service = resource::Service{
-      .metadata = {.name = plan::service_name(observed_.job), .name_space = "research", .uid = "uid-of-service"}};
+  observed_.service = resource::Service{.metadata = {.name = plan::service_name(observed_.job),
+                                                     .name_space = "research",
+                                                     .uid = "uid-of-service",
+                                                     .controller = plan::owner_reference(observed_.job)}};
   resource::TrainingJobStatus& status = observed_.job.status;
   status.phase = resource::Phase::running;
   status.attempt = 1;
@@ -69,7 +72,8 @@ void ObservedBuilder::make_pods() {
 }
 
 resource::Pod& ObservedBuilder::pod(std::int64_t rank) {
-  const auto found = std::ranges::find_if(observed_.pods, [&](const auto& pod) { return plan::rank_of(pod) == rank; });
+  const auto found =
+      std::ranges::find_if(observed_.pods, [&](const auto& pod) { return plan::rank_of(observed_.job, pod) == rank; });
   check(found != observed_.pods.end(), "the pod that a test changes is there");
   return *found;
 }
@@ -93,7 +97,7 @@ ObservedBuilder& ObservedBuilder::phase(resource::Phase phase, std::string reaso
 }
 
 ObservedBuilder& ObservedBuilder::missing(std::int64_t rank) {
-  std::erase_if(observed_.pods, [&](const auto& pod) { return plan::rank_of(pod) == rank; });
+  std::erase_if(observed_.pods, [&](const auto& pod) { return plan::rank_of(observed_.job, pod) == rank; });
   return *this;
 }
 

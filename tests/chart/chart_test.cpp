@@ -128,15 +128,44 @@ TEST_F(Chart, RunsTwoOperatorsThatMayDoNothingToTheirNodes) {
   EXPECT_EQ(objects_of_kind("PodDisruptionBudget").size(), 1U);
 }
 
+TEST_F(Chart, LeavesUserIdsToTheClusterOnOpenShiftOrWhereTheValuesSaySo) {
+  struct Case {
+    const char* flags;
+    bool is_fixed;
+  };
+  for (const Case& c :
+       {Case{"", true}, Case{"--api-versions security.openshift.io/v1", false}, Case{"--set userIds=cluster", false},
+        Case{"--set userIds=fixed --api-versions security.openshift.io/v1", true}}) {
+    const auto deployments = objects_of_kind("Deployment", c.flags);
+    ASSERT_EQ(deployments.size(), 1U) << c.flags;
+    const json& pod = deployments[0].at("spec").at("template").at("spec");
+    EXPECT_EQ(pod.at("securityContext").contains("runAsUser"), c.is_fixed) << c.flags;
+    EXPECT_EQ(pod.at("securityContext").contains("runAsGroup"), c.is_fixed) << c.flags;
+    EXPECT_EQ(pod.at("securityContext").at("runAsNonRoot"), true) << c.flags;
+    const json& flags = pod.at("containers").at(0).at("args");
+    const json expected = c.is_fixed ? "--user-ids=fixed" : "--user-ids=cluster";
+    EXPECT_NE(std::ranges::find(flags, expected), flags.end()) << c.flags << flags;
+  }
+}
+
+TEST_F(Chart, LetsTheLivenessProbeEndAnOperatorThatTheApiServerDoesNotAnswer) {
+  const auto deployments = objects_of_kind("Deployment", "--set apiSilenceMaxSeconds=120");
+  ASSERT_EQ(deployments.size(), 1U);
+  const json& container = deployments[0].at("spec").at("template").at("spec").at("containers").at(0);
+  const json& flags = container.at("args");
+  EXPECT_NE(std::ranges::find(flags, json("--api-silence-max=120")), flags.end()) << flags;
+  EXPECT_EQ(container.at("livenessProbe").at("httpGet"), json::parse(R"({"path": "/healthz", "port": "http"})"));
+}
+
 TEST_F(Chart, TellsTheOperatorWhatTheValuesSay) {
   const auto deployments = objects_of_kind("Deployment",
                                            "--set 'namespaces={a,b}' --set workerImages.cpu=w:1,workerImages.cuda=w:2 "
                                            "--set 'workerImages.pullSecrets={x,y}'");
   ASSERT_EQ(deployments.size(), 1U);
-  EXPECT_EQ(
-      deployments[0].at("spec").at("template").at("spec").at("containers").at(0).at("args"),
-      (json{"--listen=0.0.0.0:8080", "--leader-election-namespace=system", "--namespaces=a,b", "--worker-image-cpu=w:1",
-            "--worker-image-cuda=w:2", "--worker-pull-secret=x", "--worker-pull-secret=y"}));
+  EXPECT_EQ(deployments[0].at("spec").at("template").at("spec").at("containers").at(0).at("args"),
+            (json{"--listen=0.0.0.0:8080", "--leader-election-namespace=system", "--user-ids=fixed",
+                  "--api-silence-max=300", "--namespaces=a,b", "--worker-image-cpu=w:1", "--worker-image-cuda=w:2",
+                  "--worker-pull-secret=x", "--worker-pull-secret=y"}));
 }
 
 TEST_F(Chart, GrantsTheOperatorWhatItUsesAndNoMore) {

@@ -49,10 +49,10 @@ std::string OperatorProcess::log() const {
   return text;
 }
 
-std::int64_t OperatorProcess::peak_resident_bytes() const {
+std::int64_t OperatorProcess::memory_bytes(std::string_view field) const {
   std::ifstream status{"/proc/" + std::to_string(child_.pid) + "/status"};
   for (std::string word; status >> word;) {
-    if (word != "VmHWM:") continue;
+    if (word != field) continue;
     std::int64_t kibibytes = 0;
     status >> kibibytes;
     return kibibytes * 1024;

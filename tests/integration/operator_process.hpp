@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/result.hpp"
@@ -32,10 +33,14 @@ class OperatorProcess {
   [[nodiscard]] std::string log() const;
   [[nodiscard]] bool is_leader() const { return log().find("\"message\":\"leading\"") != std::string::npos; }
   /// The most memory that was resident so far; 0 when it has ended.
-  [[nodiscard]] std::int64_t peak_resident_bytes() const;
+  [[nodiscard]] std::int64_t peak_resident_bytes() const { return memory_bytes("VmHWM:"); }
+  /// The memory that is resident now; 0 when it has ended.
+  [[nodiscard]] std::int64_t resident_bytes() const { return memory_bytes("VmRSS:"); }
 
  private:
   explicit OperatorProcess(cluster::Child child) : child_{child} {}
+  /// What the kernel says of the process under `field`.
+  [[nodiscard]] std::int64_t memory_bytes(std::string_view field) const;
 
   cluster::Child child_;
   bool is_ended_ = false;

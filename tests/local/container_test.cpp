@@ -93,6 +93,25 @@ TEST_F(ResolveContainerTest, AContainerSeesTheGpusThatItWasGivenAndNoneIsMinusOn
   EXPECT_THAT(resolve(container)->environment, Contains("CUDA_VISIBLE_DEVICES=-1"));
 }
 
+TEST_F(ResolveContainerTest, AVariableMayBeTheCpuRequestInThousandths) {
+  const auto with = [](const std::string& request) {
+    return R"({"name": "worker", "command": ["run"], "resources": )" + request + R"(,
+               "env": [{"name": "M", "valueFrom": {"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}}]})";
+  };
+  for (const auto& [request, value] :
+       std::vector<std::pair<std::string, std::string>>{{R"({"requests": {"cpu": "500m"}})", "500"},
+                                                        {R"({"requests": {"cpu": "2"}})", "2000"},
+                                                        {R"({"requests": {"cpu": 1.5}})", "1500"},
+                                                        {R"({"requests": {"cpu": "0.0001"}})", "1"},
+                                                        {R"({})", "0"}}) {
+    const auto spec = resolve(with(request));
+    ASSERT_TRUE(spec) << spec.error().message;
+    EXPECT_THAT(spec->environment, Contains("M=" + value)) << request;
+  }
+  EXPECT_EQ(resolve(with(R"({"requests": {"cpu": "many"}})")).error().message,
+            "resources.requests.cpu is no amount of processors");
+}
+
 TEST_F(ResolveContainerTest, OverridesAreSetOverTheContainersOwnVariablesAndUseThem) {
   context_.overrides = {{"LOCAL_RANK", "$(RANK)"}};
   const auto spec = resolve(R"({"name": "worker", "command": ["run"],

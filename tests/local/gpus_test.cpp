@@ -25,5 +25,11 @@ TEST(FindGpus, CountsDeviceFilesUnlessToldWhichToUse) {
   EXPECT_EQ(find_gpus({}, folder + "/absent"), Gpus{});
 }
 
+TEST(WithoutTaken, CountsANameThatIsThereTwiceAsTwoGpus) {
+  EXPECT_EQ(without_taken({"0", "0", "1"}, {"0"}), (Gpus{"0", "1"}));
+  EXPECT_EQ(without_taken({"0", "0"}, {"0", "0"}), Gpus{});
+  EXPECT_EQ(without_taken({"0", "1"}, {}), (Gpus{"0", "1"}));
+}
+
 }  // namespace
 }  // namespace trainyard::local

@@ -179,7 +179,17 @@ TEST_F(MemoryApiTest, AnOldVersionOrAnotherUidIsAConflict) {
             "conflict: patch TrainingJob default/smoke: " + sentence);
 
   job["metadata"].erase("resourceVersion");
-  EXPECT_TRUE(api_.update(kube::training_jobs, "default", job)) << "no version is no condition";
+  const std::string refused =
+      "trainingjobs.trainyard.dev \"smoke\" is invalid: metadata.resourceVersion: Invalid value: 0x0: must be "
+      "specified "
+      "for an update";
+  EXPECT_EQ(told(api_.update(kube::training_jobs, "default", job)),
+            "invalid: update TrainingJob default/smoke: " + refused);
+  EXPECT_EQ(told(api_.update_status(kube::training_jobs, "default", job)),
+            "invalid: update status of TrainingJob default/smoke: " + refused);
+  json pod = create(kube::pods, a_pod());
+  pod["metadata"].erase("resourceVersion");
+  EXPECT_TRUE(api_.update(kube::pods, "default", pod)) << "of a pod, no version is no condition";
   job["metadata"]["uid"] = "another";
   EXPECT_EQ(api_.update(kube::training_jobs, "default", job).error().kind, ErrorKind::conflict);
   EXPECT_EQ(

@@ -23,6 +23,11 @@ ContainerState ended(int exit_code) {
       .name = "worker", .started_at = start, .end = ContainerEnd{.exit_code = exit_code, .finished_at = start + 5s}};
 }
 
+ContainerState sidecar(ContainerState container) {
+  container.is_sidecar = true;
+  return container;
+}
+
 TEST(PodPhase, FollowsFromTheContainers) {
   using States = std::vector<ContainerState>;
   const std::vector<std::tuple<States, States, std::string>> cases{
@@ -35,6 +40,14 @@ TEST(PodPhase, FollowsFromTheContainers) {
       {{running()}, {waiting()}, "Pending"},
       {{ended(1)}, {waiting()}, "Failed"},
       {{ended(0)}, {running()}, "Running"},
+      {{sidecar(running())}, {waiting()}, "Pending"},
+      {{sidecar(running())}, {running()}, "Running"},
+      {{sidecar(ended(1))}, {running()}, "Running"},
+      {{sidecar(running())}, {ended(0)}, "Running"},
+      {{sidecar(ended(1))}, {ended(0)}, "Succeeded"},
+      {{sidecar(ended(0))}, {ended(1)}, "Failed"},
+      {{sidecar(running()), ended(1)}, {waiting()}, "Running"},
+      {{sidecar(ended(0)), ended(1)}, {waiting()}, "Failed"},
   };
   for (const auto& [init, containers, phase] : cases) {
     EXPECT_EQ(pod_phase({.init_containers = init, .containers = containers}), phase);
@@ -66,15 +79,6 @@ TEST(PodStatus, TellsWhyAContainerWaits) {
       status["containerStatuses"][0]["state"],
       json::parse(R"({"waiting": {"reason": "CreateContainerConfigError", "message": "secret \"s\" not found"}})"));
   EXPECT_FALSE(status.contains("initContainerStatuses"));
-}
-
-TEST(FallbackMessage, IsTheEndOfTheLog) {
-  EXPECT_EQ(fallback_message(""), "");
-  EXPECT_EQ(fallback_message("one\ntwo\n"), "one\ntwo\n");
-  EXPECT_EQ(fallback_message(std::string(5000, 'x')).size(), 2048U);
-  std::string lines;
-  for (int line = 1; line <= 100; ++line) lines += std::to_string(line) + "\n";
-  EXPECT_TRUE(fallback_message(lines).starts_with("21\n"));
 }
 
 }  // namespace

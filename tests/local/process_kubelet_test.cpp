@@ -102,7 +102,7 @@ TEST_F(ProcessKubeletTest, TheTerminationMessageIsTheFilesOrElseTheLogsEnd) {
   json silent = shell_pod("echo last words; exit 1", "silent");
   silent["spec"]["containers"][0]["terminationMessagePolicy"] = "FallbackToLogsOnError";
   create(silent);
-  EXPECT_EQ(terminated(await_phase("Failed", "silent"))["message"], "last words\n");
+  EXPECT_EQ(terminated(await_phase("Failed", "silent"))["message"], "last words");
   create(shell_pod("echo last words; exit 1", "mute"));
   EXPECT_FALSE(terminated(await_phase("Failed", "mute")).contains("message"));
 }
@@ -125,6 +125,19 @@ TEST_F(ProcessKubeletTest, StreamsMayBeKeptApart) {
   await_phase("Succeeded");
   EXPECT_EQ(text_of(folder_.file("logs") / "p-0.stdout.log"), "out\n");
   EXPECT_EQ(text_of(folder_.file("logs") / "p-0.stderr.log"), "err\n");
+}
+
+TEST_F(ProcessKubeletTest, WhereStreamsAreApartWhatFailedIsSaidByStandardErrorAlone) {
+  options_.has_separate_streams = true;
+  start();
+  const auto message_of = [&](const std::string& name, const std::string& script) {
+    json pod = shell_pod(script, name);
+    pod["spec"]["containers"][0]["terminationMessagePolicy"] = "FallbackToLogsOnError";
+    create(pod);
+    return terminated(await_phase("Failed", name)).value("message", "none");
+  };
+  EXPECT_EQ(message_of("both", "echo progress; echo no luck >&2; exit 1"), "no luck");
+  EXPECT_EQ(message_of("silent", "echo progress; exit 1"), "none");
 }
 
 TEST_F(ProcessKubeletTest, AProgramThatCannotBeStartedFailsThePodAsAContainerRuntimeDoes) {
@@ -211,6 +224,82 @@ TEST_F(ProcessKubeletTest, InitContainersRunBeforeTheOthersAndTheirFailureIsTheP
   EXPECT_FALSE(std::filesystem::exists(folder_.file("logs") / "failing.log"));
 }
 
+class SidecarTest : public ProcessKubeletTest {
+ protected:
+  /// A pod whose first init container is a sidecar that runs `sidecar`.
+  static json pod_with(const std::string& sidecar, const std::string& worker) {
+    json pod = shell_pod(worker);
+    pod["spec"]["initContainers"] = json::array(
+        {{{"name", "side"}, {"restartPolicy", "Always"}, {"command", {"/bin/sh", "-c", sidecar}}},
+         {{"name", "init"}, {"command", {"/bin/sh", "-c", "while ! [ -e $FOLDER/side ]; do sleep 0.01; done"}}}});
+    return pod;
+  }
+};
+
+TEST_F(SidecarTest, StartsBeforeTheOthersStaysAndIsAskedToEndAfterThem) {
+  start();
+  create(
+      pod_with("trap 'echo asked; [ -e $FOLDER/worked ] && echo last; exit 143' TERM; touch $FOLDER/side; "
+               "while :; do sleep 0.01; done",
+               "touch $FOLDER/worked"));
+  const json pod = await_phase("Succeeded");
+  EXPECT_EQ(pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["exitCode"], 143);
+  EXPECT_EQ(pod["status"]["initContainerStatuses"][0]["restartCount"], 0);
+  EXPECT_THAT(text_of(folder_.file("logs") / "p-0.side.log"), testing::EndsWith("asked\nlast\n"));
+}
+
+TEST_F(SidecarTest, IsStartedAgainWhenItEndsAndItsEndDecidesNothing) {
+  start();
+  create(
+      pod_with("touch $FOLDER/side; [ -e $FOLDER/again ] || { touch $FOLDER/again; exit 7; }; touch $FOLDER/back; "
+               "while :; do sleep 0.01; done",
+               "while ! [ -e $FOLDER/back ]; do sleep 0.01; done"));
+  const json side = await_phase("Succeeded")["status"]["initContainerStatuses"][0];
+  EXPECT_EQ(side["restartCount"], 1);
+  EXPECT_EQ(side["lastState"]["terminated"]["exitCode"], 7);
+}
+
+TEST_F(SidecarTest, ThatIgnoresSigtermIsKilledAfterThePodsGrace) {
+  start();
+  json pod = pod_with("trap '' TERM; touch $FOLDER/side; while :; do sleep 0.01; done", "exit 3");
+  pod["spec"]["terminationGracePeriodSeconds"] = 0;
+  create(pod);
+  const json ended = await_phase("Failed");
+  EXPECT_EQ(terminated(ended)["exitCode"], 3);
+  EXPECT_EQ(ended["status"]["initContainerStatuses"][0]["state"]["terminated"]["exitCode"], 137);
+}
+
+TEST_F(SidecarTest, ThatCannotBeStartedIsTriedAgainAndKeepsThePodWaiting) {
+  start();
+  json pod = shell_pod("true");
+  pod["spec"]["initContainers"] =
+      json::array({{{"name", "side"}, {"restartPolicy", "Always"}, {"command", {"/no/such/program"}}}});
+  create(pod);
+  const auto backs_off = [](const json& object) {
+    return object.is_object() &&
+           object.value("/status/initContainerStatuses/0/state/waiting/reason"_json_pointer, "") ==
+               "CrashLoopBackOff" &&
+           object.value("/status/initContainerStatuses/0/restartCount"_json_pointer, 0) == 1;
+  };
+  const json waiting = await(backs_off);
+  EXPECT_EQ(waiting["status"]["phase"], "Pending");
+  EXPECT_EQ(waiting["status"]["initContainerStatuses"][0]["lastState"]["terminated"]["exitCode"], 128);
+  ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0"));
+  await_deletion();
+}
+
+TEST_F(SidecarTest, OfADeletedPodOutlivesItsContainers) {
+  start();
+  create(pod_with(
+      "trap '[ -e $FOLDER/worked ] && echo last; exit 0' TERM; touch $FOLDER/side; while :; do sleep 0.01; done",
+      "trap 'sleep 0.1; touch $FOLDER/worked; exit 0' TERM; echo up; while :; do sleep 0.01; done"));
+  ASSERT_TRUE(comes_true([&] { return !text_of(folder_.file("logs") / "p-0.log").empty(); }));
+  ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0"));
+  await_deletion();
+  EXPECT_THAT(text_of(folder_.file("logs") / "p-0.side.log"), testing::EndsWith("last\n"))
+      << "it was asked when the others had ended";
+}
+
 TEST_F(ProcessKubeletTest, SideContainersRunBesideTheWorkerAndLogApart) {
   start();
   json pod = shell_pod("echo main");
@@ -244,6 +333,23 @@ TEST_F(ProcessKubeletTest, GpusAreGivenOutUntilThereAreNone) {
   await_phase("Succeeded", "second");
   EXPECT_EQ(text_of(folder_.file("logs") / "first.log"), "0,1\n");
   EXPECT_EQ(text_of(folder_.file("logs") / "second.log"), "0,1\n");
+}
+
+TEST_F(ProcessKubeletTest, AGpuThatIsNamedTwiceIsGivenOutTwice) {
+  options_.gpus = {"0", "0"};
+  start();
+  const auto with_gpu = [](const std::string& name) {
+    json pod = shell_pod("echo $CUDA_VISIBLE_DEVICES; while ! [ -e $FOLDER/go ]; do sleep 0.01; done", name);
+    pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 1;
+    return pod;
+  };
+  create(with_gpu("first"));
+  await_phase("Running", "first");
+  create(with_gpu("second"));
+  await_phase("Running", "second");
+  folder_.write("go", "");
+  await_phase("Succeeded", "first");
+  await_phase("Succeeded", "second");
 }
 
 TEST_F(ProcessKubeletTest, NothingIsLeftWhenItIsDestroyed) {

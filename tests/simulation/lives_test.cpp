@@ -326,7 +326,7 @@ TEST_F(JobLife, StaysAsItEnded) {
 }
 
 TEST(LargeJob, IsFormedByConcurrentCreatesWithEveryPodOnce) {
-  Simulation world{{.creates_at_once_max = 16}};
+  Simulation world{{.pod_calls_at_once_max = 16}};
   world.apply(a_job().replicas(64).manifest());
   ASSERT_TRUE(world.run_until([&] { return world.is_phase(Phase::running); }));
   EXPECT_EQ(world.live_pods().size(), 64U);
@@ -334,7 +334,7 @@ TEST(LargeJob, IsFormedByConcurrentCreatesWithEveryPodOnce) {
 }
 
 TEST(LargeJob, StopsCreatingAtTheFirstRefusal) {
-  Simulation world{{.creates_at_once_max = 16}};
+  Simulation world{{.pod_calls_at_once_max = 16}};
   world.faulty.set_schedule([](const ApiCall& call) -> std::optional<Fault> {
     if (call.verb != "create" || call.plural != "pods" || call.is_dry_run || call.name.ends_with("-0"))
       return std::nullopt;

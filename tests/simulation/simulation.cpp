@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
 #include "common/check.hpp"
 #include "common/contract.hpp"
 #include "common/logging.hpp"
+#include "local/admission.hpp"
 #include "operator/plan/names.hpp"
 
 namespace trainyard::simulation {
@@ -22,7 +24,12 @@ constexpr milliseconds resync_interval{300'000};
 local::MemoryApiOptions api_options() {
   local::MemoryApiOptions options;
   options.uid_seed = 1;
+  options.admission = local::training_job_admission();
   return options;
+}
+
+bool is_intruders(const json& object) {
+  return object.at("metadata").value("labels", json::object()).contains(intruder_label);
 }
 
 }  // namespace
@@ -76,7 +83,7 @@ struct Simulation::Process {
   explicit Process(Simulation& world)
       : reconciler{world.faulty, world.clock, caches, world.progress_,
                    reconcile::ReconcilerOptions{.settings = {.worker_image_cpu = "worker:cpu", .request_key = "key"},
-                                                .creates_at_once_max = world.options_.creates_at_once_max}},
+                                                .pod_calls_at_once_max = world.options_.pod_calls_at_once_max}},
         jobs{world.api,
              kube::training_jobs,
              "",
@@ -95,9 +102,7 @@ struct Simulation::Process {
                  [&world](const auto& service) { world.wake_owner(service.metadata); }},
         nodes{world.api, kube::nodes, "", caches.nodes, resource::parse_node, [this, &world](const auto& node) {
                 if (caches.nodes.find({.name_space = {}, .name = node.metadata.name}) && node.is_ready) return;
-                for (const auto& pod : caches.pods.all()) {
-                  if (pod.node_name == node.metadata.name) world.wake_owner(pod.metadata);
-                }
+                for (const auto& pod : caches.pods.on_node(node.metadata.name)) world.wake_owner(pod.metadata);
               }} {}
 
   const std::string of_jobs{contract::label_job};
@@ -206,6 +211,7 @@ void Simulation::wake_owner(const resource::Metadata& owned) {
 
 /// One turn of the operator. Whether it had anything to do.
 bool Simulation::work_once() {
+  if (intruder_) intruder_();
   if (faulty.is_dead()) restart_operator();
   const auto has_news = [&] { return options_.lag_seed == 0 || random_() % 3 == 0; };
   if (has_news()) process_->jobs.follow();
@@ -214,7 +220,7 @@ bool Simulation::work_once() {
   if (has_news()) process_->nodes.follow();
   if (clock.now() >= process_->next_resync) {
     process_->next_resync += resync_interval;
-    for (const auto& job : process_->caches.jobs.all()) wake_job({job.metadata.name_space, job.metadata.name});
+    for (const auto& job : process_->caches.jobs.keys()) wake_job(job);
   }
   control::KeySchedule& schedule = process_->schedule;
   const auto key = schedule.take(clock.instant());
@@ -292,6 +298,7 @@ bool Simulation::is_phase(resource::Phase phase) {
 std::vector<std::string> Simulation::pods() {
   std::vector<std::string> found;
   for (const json& pod : kubelet.pods()) {
+    if (pod.at("metadata").at("namespace") != key_.name_space || is_intruders(pod)) continue;
     found.push_back(fmt::format("{} {}", pod.at("metadata").at("name").get<std::string>(),
                                 pod.value("/status/phase"_json_pointer, "Pending")));
   }
@@ -317,8 +324,14 @@ bool Simulation::is_cleaning_up() {
   return std::ranges::count(pods(), clean_up_pod_name() + " Running") == 1;
 }
 
+std::size_t Simulation::services() {
+  const auto page = api.list(kube::services, {.name_space = key_.name_space});
+  check(page.has_value(), "services can be listed");
+  return static_cast<std::size_t>(std::ranges::count_if(page->items, std::not_fn(is_intruders)));
+}
+
 std::vector<std::string> Simulation::events() {
-  const auto page = api.list(kube::core_events, {});
+  const auto page = api.list(kube::core_events, {.name_space = key_.name_space});
   check(page.has_value(), "events can be listed");
   std::vector<std::string> reasons;
   for (const json& event : page->items) reasons.push_back(event.at("reason"));

@@ -32,9 +32,12 @@ class FakeProgress final : public reconcile::ProgressSource {
   std::map<std::string, plan::ProgressReport, std::less<>> reports_;
 };
 
+/// Label of what an intruder makes.
+inline constexpr const char* intruder_label = "intruder";
+
 struct Options {
   /// How many pods the operator creates at once; 1 makes every run of the same story send the same calls.
-  int creates_at_once_max = 1;
+  int pod_calls_at_once_max = 1;
   /// 0: caches follow the server at once. Otherwise the seed by which they lag behind, each kind for itself.
   std::uint64_t lag_seed = 0;
 };
@@ -90,6 +93,8 @@ class Simulation {
   void vanish(std::int64_t attempt, std::int64_t rank);
   void lose_node(std::int64_t rank);
   void report(plan::ProgressReport report);
+  /// `act` is called before each turn of the operator: somebody else is at work in the cluster.
+  void set_intruder(std::function<void()> act) { intruder_ = std::move(act); }
 
   /// Lets operator and cluster work, and time pass where both wait, until `holds`. False after `limit` of simulated
   /// time.
@@ -105,13 +110,14 @@ class Simulation {
   [[nodiscard]] std::optional<resource::TrainingJob> job();
   [[nodiscard]] resource::TrainingJobStatus status();
   [[nodiscard]] bool is_phase(resource::Phase phase);
-  /// "smoke-c0de-1-0 Running", sorted.
+  /// "smoke-c0de-1-0 Running", sorted. Those in the job's namespace that no intruder has made.
   [[nodiscard]] std::vector<std::string> pods();
   [[nodiscard]] std::vector<std::string> live_pods();
   [[nodiscard]] std::string pod_name(std::int64_t attempt, std::int64_t rank);
   /// Of the pod that removes a deleted job's checkpoints.
   [[nodiscard]] std::string clean_up_pod_name() const;
   [[nodiscard]] bool is_cleaning_up();
+  [[nodiscard]] std::size_t services();
   /// Reasons of the job's events, sorted.
   [[nodiscard]] std::vector<std::string> events();
   /// Pods of an attempt that were created twice under one name: there must be none.
@@ -140,6 +146,7 @@ class Simulation {
   std::string uid_;
   FakeProgress progress_;
   std::unique_ptr<Process> process_;
+  std::function<void()> intruder_;
   bool is_at_rest_ = false;
 };
 

@@ -205,7 +205,7 @@ Outcome outcome_of(Simulation& simulation) {
   Outcome outcome;
   const auto job = simulation.job();
   outcome.pods = simulation.pods();
-  outcome.services = simulation.api.list(kube::services, {})->items.size();
+  outcome.services = simulation.services();
   if (!job) return outcome;
   const resource::TrainingJobStatus& status = job->status;
   outcome.phase = status.phase;

@@ -40,3 +40,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   # What kubelets say of volumes that do not mount.
   verbs: [list, watch]
 {{- end -}}
+
+{{/* fixed or cluster. */}}
+{{- define "trainyard.userIds" -}}
+{{- if ne .Values.userIds "auto" }}{{ .Values.userIds }}
+{{- else if .Capabilities.APIVersions.Has "security.openshift.io/v1" }}cluster
+{{- else }}fixed
+{{- end }}
+{{- end }}

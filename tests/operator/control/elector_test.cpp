@@ -8,6 +8,8 @@
 
 #include "local/memory_api.hpp"
 #include "operator/control/write_gate.hpp"
+#include "tests/fakes/fake_clock.hpp"
+#include "tests/fakes/refusing_api.hpp"
 
 namespace trainyard::control {
 namespace {
@@ -107,6 +109,49 @@ TEST(Elector, LeadsAgainWhenItsLeadIsWaitedForAgain) {
   outage.end();
   EXPECT_TRUE(alone->wait_for_lead(stop.get_token()));
   EXPECT_TRUE(alone->is_leader());
+}
+
+/// A server that takes its time for a create, and then answers no more.
+class SlowServer final : public fakes::RefusingApi {
+ public:
+  SlowServer(fakes::FakeClock& clock, milliseconds create_takes) : clock_{clock}, create_takes_{create_takes} {}
+
+  Result<json> get(const kube::ResourceType&, std::string_view, std::string_view) override {
+    if (is_silent_) return fail(ErrorKind::timeout, "no answer");
+    return fail(ErrorKind::not_found, "there is no lease");
+  }
+  Result<json> create(const kube::ResourceType&, std::string_view, const json& object,
+                      const kube::CreateOptions&) override {
+    is_silent_ = true;
+    clock_.advance(create_takes_);
+    json stored = object;
+    stored["metadata"]["uid"] = "u";
+    stored["metadata"]["resourceVersion"] = "1";
+    return stored;
+  }
+  [[nodiscard]] bool was_asked_to_create() const { return is_silent_; }
+
+ private:
+  fakes::FakeClock& clock_;
+  const milliseconds create_takes_;
+  std::atomic<bool> is_silent_ = false;
+};
+
+TEST(Elector, LeadsFromBeforeItAskedForTheLeaseAndNotFromTheReply) {
+  fakes::FakeClock clock;
+  SlowServer api{clock, milliseconds{300}};
+  std::stop_source stop;
+  const auto elector = candidate(api, clock, "slow");
+  auto led = std::async(std::launch::async, [&] { return elector->wait_for_lead(stop.get_token()); });
+  // Where the elector has looked before anybody waited for its lead, it looks again only after a while.
+  while (led.wait_for(milliseconds{200}) != std::future_status::ready) {
+    if (!api.was_asked_to_create()) clock.advance(std::chrono::seconds{1});
+  }
+  ASSERT_TRUE(led.get());
+  clock.advance(milliseconds{199});
+  EXPECT_TRUE(elector->is_leader());
+  clock.advance(milliseconds{1});
+  EXPECT_FALSE(elector->is_leader()) << "another may lead by what the server stored before its reply came";
 }
 
 TEST(Elector, StopsWaitingWhenAskedTo) {

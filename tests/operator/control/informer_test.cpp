@@ -111,8 +111,9 @@ Outcome run(ScriptedApi& api) {
     std::jthread thread{[&](const std::stop_token& stop) { informer.run(stop); }};
     result.asked = api.asked();
   }
-  for (const Thing& thing : cache.all())
+  cache.for_each([&](const Thing& thing) {
     result.cached.push_back(thing.metadata.name + "@" + thing.metadata.resource_version);
+  });
   result.watch_restarts = informer.watch_restarts();
   return result;
 }
@@ -183,6 +184,39 @@ TEST(Informer, LeavesOutAnObjectThatCannotBeRead) {
   const Outcome done = run(api);
   EXPECT_EQ(done.asked, (Texts{"list ", "watch 5", "watch 6"}));
   EXPECT_EQ(done.cached, (Texts{"a@1"}));
+}
+
+TEST(CacheSink, KeepsWhatItCouldReadLastOfAnObjectAndTellsWhyNoMore) {
+  ObjectCache<Thing> cache;
+  Texts changes;
+  Texts unreadable;
+  CacheSink<Thing> sink{cache, "",
+                        [](const json& given) -> Result<Thing> {
+                          if (given.contains("bad")) return fail(ErrorKind::invalid, "bad: must not be given");
+                          return parse_thing(given);
+                        },
+                        [&](const Thing& thing) { changes.push_back(thing.metadata.name); },
+                        [&](const resource::Metadata& metadata, const Error& error) {
+                          unreadable.push_back(metadata.name + ": " + error.message);
+                        }};
+  const auto cached_version = [&] {
+    const auto found = cache.find({"ns", "a"});
+    return found ? found->metadata.resource_version : "none";
+  };
+  sink.put(object("a", "1"));
+  json bad = object("a", "2");
+  bad["bad"] = true;
+  sink.put(bad);
+  EXPECT_EQ(cached_version(), "1");
+  sink.begin_list();
+  sink.put(bad);
+  sink.end_list("9");
+  EXPECT_EQ(cached_version(), "1") << "it is still there";
+  EXPECT_EQ(changes, Texts{"a"});
+  EXPECT_EQ(unreadable, Texts(2, "a: bad: must not be given"));
+  sink.erase(bad);
+  EXPECT_EQ(cached_version(), "none");
+  EXPECT_EQ(changes, (Texts{"a", "a"}));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "operator/resource/metadata.hpp"
+#include "operator/resource/pod.hpp"
 
 namespace trainyard::control {
 namespace {
@@ -49,6 +50,45 @@ TEST(ObjectCache, FindsObjectsByTheirController) {
   EXPECT_EQ(cache.owned_by("job").size(), 1U);
   cache.erase({"ns", "b"}, "u1");
   EXPECT_TRUE(cache.owned_by("job").empty());
+}
+
+TEST(ObjectCache, FindsObjectsByTheirNode) {
+  ObjectCache<resource::Pod> cache;
+  const auto pod = [](std::string name, std::string version, std::string node) {
+    resource::Pod made;
+    made.metadata = {.name = std::move(name), .name_space = "ns", .uid = "u", .resource_version = std::move(version)};
+    made.node_name = std::move(node);
+    return made;
+  };
+  const auto names_on = [&](std::string_view node) {
+    std::vector<std::string> names;
+    for (const auto& found : cache.on_node(node)) names.push_back(found.metadata.name);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  cache.put(pod("b", "1", "n1"));
+  cache.put(pod("a", "1", "n1"));
+  cache.put(pod("c", "1", "n2"));
+  cache.put(pod("d", "1", ""));
+  EXPECT_EQ(names_on("n1"), (Names{"a", "b"}));
+  EXPECT_EQ(names_on(""), Names{}) << "a pod without a node is on none";
+  cache.put(pod("d", "2", "n1"));
+  cache.put(pod("a", "0", "n2"));
+  EXPECT_EQ(names_on("n1"), (Names{"a", "b", "d"})) << "an older version moves nothing";
+  cache.erase({"ns", "b"});
+  cache.erase_unlisted("ns", {{"ns", "d"}}, "9");
+  EXPECT_EQ(names_on("n1"), Names{"d"});
+  EXPECT_EQ(names_on("n2"), Names{});
+}
+
+TEST(ObjectCache, ShowsEveryObjectAndEveryKeyInOrder) {
+  ObjectCache<Item> cache;
+  cache.put(item("b", "u1", "1"));
+  cache.put(item("a", "u2", "1"));
+  std::vector<std::string> uids;
+  cache.for_each([&](const Item& each) { uids.push_back(each.metadata.uid); });
+  EXPECT_EQ(uids, (std::vector<std::string>{"u2", "u1"}));
+  EXPECT_EQ(cache.keys(), (std::vector<ObjectKey>{{"ns", "a"}, {"ns", "b"}}));
 }
 
 TEST(ObjectCache, ErasesOnlyTheObjectThatIsMeant) {

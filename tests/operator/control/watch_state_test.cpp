@@ -23,13 +23,16 @@ TEST(WatchState, ListsPageByPageAndThenWatchesFromTheListsVersion) {
   EXPECT_EQ(state, watching);
 }
 
-TEST(WatchState, AsksForTheSamePageAgainUnlessItsTokenExpired) {
+TEST(WatchState, AsksForTheSamePageAgainUnlessItsTokenExpiredOrIsRefused) {
   const WatchState second{.phase = Phase::listing, .continue_token = "second", .resource_version = {}, .failures = 1};
   WatchState after = second;
   after.failures = 2;
   EXPECT_EQ(after_list_failure(second, {ErrorKind::unavailable, "", {}}), after);
+  for (const ErrorKind kind : {ErrorKind::throttled, ErrorKind::forbidden, ErrorKind::unauthorized, ErrorKind::timeout})
+    EXPECT_EQ(after_list_failure(second, {kind, "", {}}), after) << to_string(kind);
   after.continue_token.clear();
-  EXPECT_EQ(after_list_failure(second, {ErrorKind::gone, "", {}}), after);
+  for (const ErrorKind kind : {ErrorKind::gone, ErrorKind::invalid, ErrorKind::corrupt, ErrorKind::internal})
+    EXPECT_EQ(after_list_failure(second, {kind, "", {}}), after) << to_string(kind) << " will be said of it for ever";
 }
 
 TEST(WatchState, FollowsTheVersionOfEventsAndBookmarks) {

@@ -57,6 +57,8 @@ TEST(WorkQueue, WaitsLongerAfterEachFailureAndAsLongAsItWasTold) {
   EXPECT_EQ(fail_once({}), seconds{2});
   EXPECT_EQ(fail_once(seconds{30}), seconds{30});
   EXPECT_EQ(fail_once(seconds{1}), seconds{8});
+  queue.forget_failures(first_key);
+  EXPECT_EQ(fail_once({}), seconds{1});
   queue.add(first_key);
   ASSERT_EQ(queue.take(stop.get_token()), first_key);
   queue.succeed(first_key);

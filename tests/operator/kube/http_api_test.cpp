@@ -29,6 +29,25 @@ std::unique_ptr<HttpApi> api_of(const ScriptedApiServer& server, HttpApiOptions 
   return *std::move(api);
 }
 
+TEST(HttpApi, KnowsWhenTheServerAnsweredLastWhateverItSaid) {
+  std::atomic<int> status = 200;
+  auto server = std::make_unique<ScriptedApiServer>([&](const auto&, auto& response) {
+    if (status == 200) return answer_json(response, "{}");
+    answer_status(response, status, "Refused", "no");
+  });
+  const auto api = api_of(*server);
+  for (const int answer : {200, 401, 500}) {
+    status = answer;
+    const Instant before = std::chrono::steady_clock::now();
+    static_cast<void>(api->get(pods, "a", "b"));
+    EXPECT_GE(api->last_answer(), before) << answer;
+  }
+  server.reset();
+  const Instant before = std::chrono::steady_clock::now();
+  EXPECT_FALSE(api->get(pods, "a", "b"));
+  EXPECT_LT(api->last_answer(), before);
+}
+
 TEST(HttpApi, SendsEachCallAsTheApiServerExpectsIt) {
   ScriptedApiServer server{[](const auto&, auto& response) { answer_json(response, R"({"metadata":{"name":"b"}})"); }};
   const auto api = api_of(server);

@@ -38,11 +38,22 @@ TEST(LoadKubeconfig, ReadsInlineDataAndTheNamespace) {
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->host, "10.0.0.1");
   EXPECT_EQ(config->port, 6443);
-  EXPECT_EQ(config->ca_pem, "ca");
+  EXPECT_EQ(config->authorities.pem(), "ca");
   EXPECT_EQ(config->certificate_pem, "cert");
   EXPECT_EQ(config->key_pem, "key");
   EXPECT_EQ(config->token.token(), "t");
   EXPECT_EQ(config->name_space, "team");
+}
+
+TEST(LoadKubeconfig, AContextWithoutANamespaceMeansDefaultAsToKubectl) {
+  const fakes::TemporaryFolder folder;
+  for (const char* name_space : {"", ", namespace: ''", ", namespace: ~"}) {
+    std::string text = fmt::format(base, "x: y", "token: t");
+    text.replace(text.find(", namespace: team"), std::string{", namespace: team"}.size(), name_space);
+    const auto config = load_kubeconfig(folder.write("config", text));
+    ASSERT_TRUE(config) << config.error().message;
+    EXPECT_EQ(config->name_space, "default") << name_space;
+  }
 }
 
 TEST(LoadKubeconfig, ReadsFilesBesideIt) {
@@ -54,7 +65,7 @@ TEST(LoadKubeconfig, ReadsFilesBesideIt) {
   const auto config = load(folder, "certificate-authority: ca.crt",
                            "client-certificate: tls.crt, client-key: tls.key, tokenFile: token, token: text");
   ASSERT_TRUE(config) << config.error().message;
-  EXPECT_EQ(config->ca_pem, "ca");
+  EXPECT_EQ(config->authorities.pem(), "ca");
   EXPECT_EQ(config->certificate_pem, "cert");
   EXPECT_EQ(config->key_pem, "key");
   EXPECT_EQ(config->token.token(), "from file") << "the file, which may be renewed, goes before the text";

@@ -17,7 +17,7 @@ TEST(LoadServiceAccount, ReadsTheMountOfAPod) {
     ASSERT_TRUE(config) << config.error().message;
     EXPECT_EQ(config->host, host);
     EXPECT_EQ(config->port, std::stoi(port));
-    EXPECT_EQ(config->ca_pem, "ca");
+    EXPECT_EQ(config->authorities.pem(), "ca");
     EXPECT_EQ(config->token.token(), "t");
     EXPECT_EQ(config->name_space, "trainyard-system");
   }

@@ -23,7 +23,7 @@ Result<json> get_with(const ClientConfig& config) {
 TEST(Tls, RefusesAServerThatAnotherAuthorityVouchesFor) {
   ScriptedApiServer server{empty_object};
   ClientConfig config = server.config();
-  config.ca_pem = CertificateAuthority{"somebody else"}.pem();
+  config.authorities = AuthoritySource::of_text(CertificateAuthority{"somebody else"}.pem());
   const auto got = get_with(config);
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().kind, ErrorKind::unavailable);
@@ -35,7 +35,7 @@ TEST(Tls, RefusesAServerThatAnotherAuthorityVouchesFor) {
 TEST(Tls, RefusesAServerThatOnlyTheMachinesOwnAuthoritiesCouldVouchFor) {
   ScriptedApiServer server{empty_object};
   ClientConfig config = server.config();
-  config.ca_pem.clear();
+  config.authorities = {};
   EXPECT_FALSE(get_with(config));
 }
 
@@ -97,7 +97,7 @@ TEST(Tls, SaysWhichTextIsNoCertificateOrKey) {
                          Row{authority.pem(), own.certificate_pem, other.key_pem, "the client key cannot be used"}}) {
     ClientConfig config;
     config.host = "127.0.0.1";
-    config.ca_pem = row.ca;
+    config.authorities = AuthoritySource::of_text(row.ca);
     config.certificate_pem = row.certificate;
     config.key_pem = row.key;
     const auto api = HttpApi::make(config);

@@ -5,16 +5,16 @@
 namespace trainyard::kube {
 namespace {
 
-const std::string added = R"({"type":"ADDED","object":{"metadata":{"name":"a"}}})"
-                          "\n";
+const std::string added_event = R"({"type":"ADDED","object":{"metadata":{"name":"a"}}})"
+                                "\n";
 const std::string deleted = R"({"type":"DELETED","object":{"metadata":{"name":"a"}}})"
                             "\n";
 
 TEST(WatchDecoder, DecodesALineHoweverItsBytesAreCut) {
-  for (std::size_t cut = 0; cut <= added.size(); ++cut) {
+  for (std::size_t cut = 0; cut <= added_event.size(); ++cut) {
     WatchDecoder decoder{"watch pods"};
-    auto first = decoder.push(std::string_view{added}.substr(0, cut));
-    auto second = decoder.push(std::string_view{added}.substr(cut));
+    auto first = decoder.push(std::string_view{added_event}.substr(0, cut));
+    auto second = decoder.push(std::string_view{added_event}.substr(cut));
     ASSERT_EQ(first.events.size() + second.events.size(), 1U) << "cut at " << cut;
     EXPECT_FALSE(first.error || second.error);
     EXPECT_FALSE(decoder.has_torn_line());
@@ -37,7 +37,7 @@ TEST(WatchDecoder, KnowsEveryType) {
 
 TEST(WatchDecoder, KnowsThatTheStreamEndedWithinALine) {
   WatchDecoder decoder{"watch pods"};
-  const auto step = decoder.push(added + deleted.substr(0, 20));
+  const auto step = decoder.push(added_event + deleted.substr(0, 20));
   EXPECT_EQ(step.events.size(), 1U);
   EXPECT_TRUE(decoder.has_torn_line());
 }
@@ -45,7 +45,7 @@ TEST(WatchDecoder, KnowsThatTheStreamEndedWithinALine) {
 TEST(WatchDecoder, GivesTheEventsBeforeAnErrorEvent) {
   WatchDecoder decoder{"watch pods"};
   const auto step =
-      decoder.push(added +
+      decoder.push(added_event +
                    R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}})"
                    "\n" +
                    deleted);

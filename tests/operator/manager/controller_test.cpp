@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "local/memory_api.hpp"
+#include "tests/fakes/faulty_api.hpp"
 
 namespace trainyard::manager {
 namespace {
@@ -112,6 +113,38 @@ TEST_F(ControllerTest, TellsWhyTheVolumesOfAPodDoNotMount) {
        {"regarding", {{"kind", "Pod"}, {"name", pod["metadata"]["name"]}, {"uid", pod["metadata"]["uid"]}}}}));
   EXPECT_TRUE(eventually(
       [&] { return (*api_.get(kube::training_jobs, "ns", "a"))["status"].value("reason", "") == "SecretMissing"; }));
+}
+
+TEST_F(ControllerTest, TellsTheOwnerOfAJobThatItCannotRead) {
+  json unreadable = job("a");
+  unreadable["spec"]["replicas"] = "many";
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", unreadable));
+  const auto controller = start();
+  const auto events = [&] { return api_.list(kube::core_events, {.name_space = "ns"})->items; };
+  ASSERT_TRUE(eventually([&] { return !events().empty(); }));
+  EXPECT_EQ(events()[0].at("reason"), "Unreadable");
+  EXPECT_EQ(events()[0].at("type"), "Warning");
+  EXPECT_EQ(events()[0].at("involvedObject").at("name"), "a");
+  const std::string message = events()[0].at("message");
+  EXPECT_NE(message.find("spec.replicas"), std::string::npos) << message;
+}
+
+TEST_F(ControllerTest, TriesAgainSoonAfterEveryFailureOfAJobThatAdvances) {
+  fakes::FaultyApi throttling{api_};
+  int creates = 0;
+  throttling.set_schedule([&creates](const fakes::ApiCall& call) -> std::optional<fakes::Fault> {
+    if (call.verb != "create" || call.plural != "pods" || call.is_dry_run || ++creates % 2 == 1) return std::nullopt;
+    return fakes::Fault{.error = {ErrorKind::throttled, "slow down"}};
+  });
+  json many = job("a");
+  many["spec"]["replicas"] = 20;
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", many));
+  ControllerOptions options;
+  // One create a round: after 19 failures in a row the pause would be an hour and a half.
+  options.reconciler.pod_calls_at_once_max = 1;
+  options.queue.backoff = {.initial = milliseconds{10}, .max = std::chrono::hours{10}};
+  const Controller controller{throttling, clock_, std::move(options), counters_};
+  EXPECT_TRUE(eventually([&] { return pods() == 20; }));
 }
 
 TEST_F(ControllerTest, KeepsToItsNamespaces) {

@@ -9,19 +9,32 @@ namespace trainyard::manager {
 namespace {
 
 TEST(HealthServer, AnswersProbesAndMetrics) {
+  std::atomic<bool> is_live = true;
   std::atomic<bool> is_ready = false;
-  const auto server = HealthServer::start(
-      "127.0.0.1:0", {.is_ready = [&] { return is_ready.load(); }, .metrics = [] { return std::string{"x 1\n"}; }});
+  const auto server = HealthServer::start("127.0.0.1:0", {.is_live = [&] { return is_live.load(); },
+                                                          .is_ready = [&] { return is_ready.load(); },
+                                                          .metrics = [] { return std::string{"x 1\n"}; }});
   ASSERT_TRUE(server) << server.error().message;
   httplib::Client client{"127.0.0.1", (*server)->port()};
   const auto alive = client.Get("/healthz");
   EXPECT_EQ(alive->status, 200);
   EXPECT_EQ(alive->get_header_value("Connection"), "close") << "no idle connection keeps a probe waiting";
+  is_live = false;
+  EXPECT_EQ(client.Get("/healthz")->status, 503);
   EXPECT_EQ(client.Get("/readyz")->status, 503);
   is_ready = true;
   EXPECT_EQ(client.Get("/readyz")->status, 200);
   EXPECT_EQ(client.Get("/metrics")->body, "x 1\n");
   EXPECT_EQ(client.Get("/other")->status, 404);
+}
+
+TEST(IsHeard, HoldsForAsLongAsTheApiServerMayBeSilent) {
+  const Instant last{std::chrono::hours{1}};
+  const std::chrono::seconds limit{300};
+  EXPECT_TRUE(is_heard(last, last, limit));
+  EXPECT_TRUE(is_heard(last, last + limit, limit));
+  EXPECT_FALSE(is_heard(last, last + limit + std::chrono::milliseconds{1}, limit));
+  EXPECT_TRUE(is_heard(last, last + std::chrono::hours{24}, std::chrono::seconds{0})) << "nobody asked for a limit";
 }
 
 TEST(HealthServer, SaysThatThePortIsTaken) {

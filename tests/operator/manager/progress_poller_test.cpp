@@ -6,8 +6,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <set>
 
 #include "common/contract.hpp"
+#include "operator/plan/owned_object.hpp"
 #include "tests/fakes/fake_clock.hpp"
 
 namespace trainyard::manager {
@@ -24,10 +26,11 @@ resource::TrainingJob running_job() {
   resource::TrainingJob job;
   job.metadata.name = "job";
   job.metadata.name_space = "ns";
-  job.metadata.uid = "job-uid";
+  job.metadata.uid = "abcd-uid";
   job.metadata.resource_version = "1";
   job.status.phase = Phase::running;
   job.status.attempt = 2;
+  job.status.replicas.desired = 1;
   return job;
 }
 
@@ -37,7 +40,7 @@ resource::Pod rank_0(std::string attempt = "2") {
   pod.metadata.name_space = "ns";
   pod.metadata.uid = pod.metadata.name;
   pod.metadata.resource_version = "1";
-  pod.metadata.controller = resource::OwnerReference{.uid = "job-uid", .is_controller = true};
+  pod.metadata.controller = plan::owner_reference(running_job());
   pod.metadata.labels = {{std::string{contract::label_attempt}, attempt}, {std::string{contract::label_rank}, "0"}};
   pod.phase = resource::PodPhase::running;
   pod.pod_ip = "10.0.0.7";
@@ -50,11 +53,12 @@ struct Fixture {
   fakes::FakeClock clock;
   std::mutex mutex;  // guards all below
   std::condition_variable changed;
-  Result<std::string> answer = R"({"uid":"job-uid","attempt":2,"step":7})";
+  Result<std::string> answer = R"({"uid":"abcd-uid","attempt":2,"step":7})";
   milliseconds interval{1};
   int polls = 0;
   int reports = 0;
   std::string url;
+  std::set<std::string> urls;  ///< Every one that was asked.
   std::unique_ptr<ProgressPoller> poller;
 
   Fixture() { caches.jobs.put(running_job()); }
@@ -64,6 +68,7 @@ struct Fixture {
       const std::scoped_lock lock{mutex};
       ++polls;
       url = asked;
+      urls.insert(asked);
       changed.notify_all();
       return answer;
     };
@@ -106,8 +111,50 @@ TEST(ProgressPoller, KeepsWhatRank0AnsweredLastAndTellsOfItOnce) {
   ASSERT_TRUE(fixture.wait_for_polls(5));
   EXPECT_EQ(fixture.reports, 1) << "the same answer is no news";
   EXPECT_EQ(fixture.url, "http://10.0.0.7:29503/status");
-  EXPECT_EQ(fixture.poller->last_report("job-uid"), (plan::ProgressReport{.attempt = 2, .step = 7}));
+  EXPECT_EQ(fixture.poller->last_report("abcd-uid"), (plan::ProgressReport{.attempt = 2, .step = 7}));
   EXPECT_EQ(fixture.poller->last_report("other"), std::nullopt);
+}
+
+TEST(ProgressPoller, AsksNoPodOfAnotherNamespaceOrOwner) {
+  Fixture fixture;
+  fixture.caches.pods.put(rank_0());
+  resource::Pod elsewhere = rank_0();
+  elsewhere.metadata.name_space = "zz";
+  elsewhere.metadata.uid = "elsewhere";
+  elsewhere.pod_ip = "10.0.0.66";
+  fixture.caches.pods.put(elsewhere);
+  resource::Pod other_name = rank_0();
+  other_name.metadata.name = "x-2-0";
+  other_name.metadata.uid = "other name";
+  other_name.pod_ip = "10.0.0.66";
+  fixture.caches.pods.put(other_name);
+  fixture.start();
+  ASSERT_TRUE(fixture.wait_for_polls(5));
+  const std::scoped_lock lock{fixture.mutex};
+  EXPECT_EQ(fixture.urls, std::set<std::string>{"http://10.0.0.7:29503/status"});
+}
+
+TEST(ProgressPoller, AsksNoPodOfRank0sNameThatAnotherOwns) {
+  Fixture fixture;
+  resource::Pod foreign = rank_0();
+  foreign.metadata.controller->kind = "ReplicaSet";
+  foreign.pod_ip = "10.0.0.66";
+  fixture.caches.pods.put(foreign);
+  resource::TrainingJob second = running_job();
+  second.metadata.name = "second";
+  second.metadata.uid = "abcd-second-uid";
+  fixture.caches.jobs.put(second);
+  resource::Pod pod = rank_0();
+  pod.metadata.name = "second-abcd-2-0";
+  pod.metadata.uid = pod.metadata.name;
+  pod.metadata.controller = plan::owner_reference(second);
+  fixture.caches.pods.put(pod);
+  fixture.answer = fail(ErrorKind::unavailable, "no");
+  fixture.start();
+  fixture.poller->track({"ns", "second"});
+  ASSERT_TRUE(fixture.wait_for_polls(5));
+  const std::scoped_lock lock{fixture.mutex};
+  EXPECT_EQ(fixture.urls, std::set<std::string>{"http://10.0.0.7:29503/status"});
 }
 
 TEST(ProgressPoller, CallsARank0UnreachableOnlyAfterAWhileAndKeepsItsLastAnswer) {
@@ -117,14 +164,14 @@ TEST(ProgressPoller, CallsARank0UnreachableOnlyAfterAWhileAndKeepsItsLastAnswer)
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
   fixture.set_answer(fail(ErrorKind::timeout, "no answer within 1000 ms"));
   ASSERT_TRUE(fixture.wait_for_polls(5));
-  EXPECT_EQ(fixture.poller->last_report("job-uid")->unavailable_because, "");
+  EXPECT_EQ(fixture.poller->last_report("abcd-uid")->unavailable_because, "");
   fixture.clock.advance(seconds{11});
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 2; }));
-  EXPECT_EQ(fixture.poller->last_report("job-uid"),
+  EXPECT_EQ(fixture.poller->last_report("abcd-uid"),
             (plan::ProgressReport{.attempt = 2, .step = 7, .unavailable_because = "no answer within 1000 ms"}));
-  fixture.set_answer(R"({"uid":"job-uid","attempt":2,"step":9})");
+  fixture.set_answer(R"({"uid":"abcd-uid","attempt":2,"step":9})");
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 3; }));
-  EXPECT_EQ(fixture.poller->last_report("job-uid"), (plan::ProgressReport{.attempt = 2, .step = 9}));
+  EXPECT_EQ(fixture.poller->last_report("abcd-uid"), (plan::ProgressReport{.attempt = 2, .step = 9}));
 }
 
 TEST(ProgressPoller, AsksNobodyBeforeRank0Runs) {
@@ -159,9 +206,9 @@ TEST(ProgressPoller, ForgetsAJobThatIsOver) {
   over.status.phase = Phase::succeeded;
   fixture.caches.jobs.put(over);
   const auto deadline = std::chrono::steady_clock::now() + seconds{60};
-  while (fixture.poller->last_report("job-uid") && std::chrono::steady_clock::now() < deadline)
+  while (fixture.poller->last_report("abcd-uid") && std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
-  EXPECT_EQ(fixture.poller->last_report("job-uid"), std::nullopt);
+  EXPECT_EQ(fixture.poller->last_report("abcd-uid"), std::nullopt);
 }
 
 TEST(ProgressPoller, ForgetsAJobWhenAnotherOfItsNameTookItsPlace) {
@@ -170,16 +217,16 @@ TEST(ProgressPoller, ForgetsAJobWhenAnotherOfItsNameTookItsPlace) {
   fixture.start();
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
   resource::TrainingJob again = running_job();
-  again.metadata.uid = "new-uid";
-  fixture.set_answer(R"({"uid":"new-uid","attempt":2,"step":1})");
+  again.metadata.uid = "efgh-uid";
+  fixture.set_answer(R"({"uid":"efgh-uid","attempt":2,"step":1})");
   resource::Pod pod = rank_0();
   pod.metadata.name = "job-efgh-2-0";
   pod.metadata.uid = pod.metadata.name;
-  pod.metadata.controller->uid = "new-uid";
+  pod.metadata.controller = plan::owner_reference(again);
   fixture.caches.pods.put(pod);
   fixture.caches.jobs.put(again);
-  ASSERT_TRUE(fixture.wait_until([&] { return fixture.poller->last_report("new-uid").has_value(); }));
-  EXPECT_EQ(fixture.poller->last_report("job-uid"), std::nullopt);
+  ASSERT_TRUE(fixture.wait_until([&] { return fixture.poller->last_report("efgh-uid").has_value(); }));
+  EXPECT_EQ(fixture.poller->last_report("abcd-uid"), std::nullopt);
 }
 
 TEST(ProgressPoller, IsNotHeldUpByOneRank0ThatHangs) {
@@ -188,13 +235,13 @@ TEST(ProgressPoller, IsNotHeldUpByOneRank0ThatHangs) {
   std::atomic<int> others = 0;
   resource::TrainingJob second = running_job();
   second.metadata.name = "second";
-  second.metadata.uid = "second-uid";
+  second.metadata.uid = "abcd-second-uid";
   fixture.caches.jobs.put(second);
   fixture.caches.pods.put(rank_0());
   resource::Pod pod = rank_0();
   pod.metadata.name = "second-abcd-2-0";
   pod.metadata.uid = pod.metadata.name;
-  pod.metadata.controller->uid = "second-uid";
+  pod.metadata.controller = plan::owner_reference(second);
   pod.pod_ip = "10.0.0.8";
   fixture.caches.pods.put(pod);
   std::mutex mutex;
@@ -275,7 +322,7 @@ class RequestableRank0 {
   std::condition_variable changed_;
   int status_code_ = 200;
   int post_code_ = 202;
-  std::string uid_ = "job-uid";
+  std::string uid_ = "abcd-uid";
   std::string record_;
   std::vector<std::string> asked_;
   int port_ = 0;
@@ -305,7 +352,7 @@ class AskedForACheckpoint : public testing::Test {
   std::optional<resource::CheckpointRequest> known(resource::RequestState state) {
     const auto deadline = std::chrono::steady_clock::now() + seconds{60};
     while (std::chrono::steady_clock::now() < deadline) {
-      const auto report = poller_->last_report("job-uid");
+      const auto report = poller_->last_report("abcd-uid");
       if (report && !report->requests.empty() && report->requests.front().state == state)
         return report->requests.front();
       std::this_thread::yield();
@@ -325,7 +372,7 @@ TEST_F(AskedForACheckpoint, AsksUntilRank0SpeaksOfItAndTellsWhatBecomesOfIt) {
   ASSERT_TRUE(rank_0_.is_asked(2)) << "at each poll";
   EXPECT_EQ(rank_0_.asked().front(), R"(Bearer abc {"id":"r1","then":"continue"})");
   EXPECT_EQ(known(resource::RequestState::pending), resource::CheckpointRequest{.id = "r1"});
-  rank_0_.answer_status(200, "job-uid", R"(,"checkpointRequest":{"id":"r1","state":"Done","step":7,"uri":"u"})");
+  rank_0_.answer_status(200, "abcd-uid", R"(,"checkpointRequest":{"id":"r1","state":"Done","step":7,"uri":"u"})");
   EXPECT_EQ(known(resource::RequestState::done),
             (resource::CheckpointRequest{.id = "r1", .state = resource::RequestState::done, .step = 7, .uri = "u"}));
   const std::size_t asked = rank_0_.asked().size();
@@ -365,7 +412,7 @@ TEST_F(AskedForACheckpoint, GivesTheTokenToNobodyElseAtTheAddress) {
   clock_.advance(seconds{11});
   const auto deadline = std::chrono::steady_clock::now() + seconds{60};
   const auto is_silent = [&] {
-    const auto report = poller_->last_report("job-uid");
+    const auto report = poller_->last_report("abcd-uid");
     if (report && !report->unavailable_because.empty()) return true;
     clock_.advance(seconds{11});
     return false;
@@ -378,7 +425,7 @@ TEST_F(AskedForACheckpoint, AsksNoPodThatHasNoToken) {
   token_.clear();
   start();
   const auto deadline = std::chrono::steady_clock::now() + seconds{60};
-  while (!poller_->last_report("job-uid") && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  while (!poller_->last_report("abcd-uid") && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   EXPECT_EQ(rank_0_.asked(), std::vector<std::string>{});
 }
 

@@ -64,8 +64,37 @@ TEST(JudgeMembers, BlamesTheRankAndTheCause) {
        {}},
       {"storage that fails for long is infrastructure", an_observed().ended(1, 96, ours(96)), Cause::infrastructure, 1,
        96},
+      {"a GPU that the node did not give is infrastructure", an_observed().ended(1, 97, ours(97)),
+       Cause::infrastructure, 1, 97},
+      {"so it is where the launcher ended with another code", an_observed().ended(1, 1, ours(97)),
+       Cause::infrastructure, 1, 97},
       {"a hang is the application's", an_observed().ended(1, 95, ours(95)), Cause::application, 1, 95},
       {"being fenced is infrastructure", an_observed().ended(1, 92, ours(92)), Cause::infrastructure, 1, 92},
+      {"a container that its kubelet lost is infrastructure", an_observed().ended(1, 137, "", "ContainerStatusUnknown"),
+       Cause::infrastructure, 1, 137},
+      {"one that the runtime lost with its exit code is too", an_observed().ended(1, 255, "", "Unknown"),
+       Cause::infrastructure, 1, 255},
+      {"one that the kubelet killed unseen is too", an_observed().ended(1, 137, "", "Unknown"), Cause::infrastructure,
+       1, 137},
+      {"any other code of an unknown end is the application's", an_observed().ended(1, 1, "", "Unknown"),
+       Cause::application, 1, 1},
+      {"255 alone is the application's", an_observed().ended(1, 255), Cause::application, 1, 255},
+      {"a container whose start fails at its node is infrastructure",
+       an_observed().ended(1, 128, "error running prestart hook #0: nvidia-container-cli: no device", "StartError"),
+       Cause::infrastructure, 1, 128},
+      {"one that cannot run there is too", an_observed().ended(1, 127, "no space left", "ContainerCannotRun"),
+       Cause::infrastructure, 1, 127},
+      {"a command that the image lacks is the application's",
+       an_observed().ended(1, 128, R"(unable to start container process: exec: "trian": not found in $PATH)",
+                           "StartError"),
+       Cause::application, 1, 128},
+      {"in the words of another runtime too",
+       an_observed().ended(1, 127, "executable file `trian` not found in $PATH", "ContainerCannotRun"),
+       Cause::application, 1, 127},
+      {"a node's failure outranks the peer that ends for it",
+       an_observed().ended(0, 1).ended(1, 137, "", "ContainerStatusUnknown"), Cause::infrastructure, 1, 137},
+      {"a worker cannot blame its node in its own words",
+       an_observed().ended(1, 1, R"({"reason": "ContainerStatusUnknown", "exitCode": 1})"), Cause::application, 1, 1},
       {"the first of two to end is to blame", an_observed().ended(0, 1).ended(1, 2).with([](Observed& observed) {
          observed.pods[0].containers[0].terminated->finished_at = start + 1s;
        }),
@@ -146,6 +175,17 @@ TEST(JudgeMembers, TakesALauncherAtItsWordOfHowItsPeerEndedAndAvoidsNoNode) {
   EXPECT_EQ(judged(1).exit_code, 1);
   EXPECT_EQ(judged(1).cause, Cause::application);
   EXPECT_TRUE(judged(1).lost_nodes.empty());
+}
+
+TEST(JudgeMembers, AvoidsTheNodeThatDidNotGiveItsGpus) {
+  const auto own_word = judge(an_observed().ended(0, 90, ours(90, R"(, "culprit": 1)")).ended(1, 97, ours(97))).loss;
+  ASSERT_TRUE(own_word);
+  EXPECT_EQ(own_word->rank, 1);
+  EXPECT_EQ(own_word->lost_nodes, std::vector<std::string>{"node-1"});
+  const auto told = judge(an_observed().ended(0, 90, ours(90, R"(, "culprit": 1, "culpritExitCode": 97)"))).loss;
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->cause, Cause::infrastructure);
+  EXPECT_EQ(told->lost_nodes, std::vector<std::string>{"node-1"});
 }
 
 TEST(JudgeMembers, CountsCulpritsInPodsWhereAPodHoldsSeveralRanks) {
@@ -244,6 +284,16 @@ TEST(JudgeMembers, LooksOnlyAtTheContainerThatTrains) {
         });
   };
   EXPECT_FALSE(judge(multi("istio-proxy")).loss);
+}
+
+TEST(JudgeMembers, BlamesTheFirstOfEqualsWhoseEndHasATime) {
+  const Observed observed = an_observed().ended(0, 1, "late").ended(1, 2, "first").with([](Observed& changed) {
+    changed.pods[0].containers[0].terminated->finished_at.reset();
+  });
+  const Judgement judgement = judge(observed);
+  ASSERT_TRUE(judgement.loss);
+  EXPECT_EQ(judgement.loss->rank, 1) << "whose end nobody dated proves nothing of who was first";
+  EXPECT_EQ(judgement.loss->exit_code, 2);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ TEST(BuildCleanUpPod, StandsOutsideTheAttemptsAndGoesWithTheJob) {
   EXPECT_EQ(metadata.at("labels"), json::parse(R"({"team": "vision", "trainyard.dev/job": "smoke"})"));
   EXPECT_EQ(metadata.at("annotations").at("note"), "mine");
   EXPECT_EQ(metadata.at("ownerReferences").at(0).at("uid"), "c0de1234-0000-4000-8000-000000000001");
-  EXPECT_EQ(attempt_of({.metadata = {.name = metadata.at("name")}}), -1);
+  EXPECT_EQ(attempt_of(a_deleted_job(), {.metadata = {.name = metadata.at("name")}}), -1);
 }
 
 TEST(BuildCleanUpPod, RunsTheCleanUpOfTheInstalledReleaseAsTheAttemptAfterTheLast) {
@@ -68,7 +68,9 @@ TEST(BuildCleanUpPod, RunsTheCleanUpOfTheInstalledReleaseAsTheAttemptAfterTheLas
                                                 {"TRAINYARD_NAMESPACE", "research"},
                                                 {"TRAINYARD_JOB_UID", "c0de1234-0000-4000-8000-000000000001"},
                                                 {"TRAINYARD_ATTEMPT", "3"},
-                                                {"PYTHONUNBUFFERED", "1"}}));
+                                                {"PYTHONUNBUFFERED", "1"},
+                                                {"HOME", "/tmp"},
+                                                {"USER", "trainyard"}}));
   EXPECT_EQ(spec.at("checkpoint").at("uri"), "s3://models/smoke");
   EXPECT_FALSE(spec.contains("training"));
 }
@@ -78,6 +80,7 @@ TEST(BuildCleanUpPod, ReachesTheStorageAsRankZeroDoes) {
     resource::TrainingJob job =
         after_two_attempts(a_deleted_job().pod_template(R"({"spec": {"serviceAccountName": "writer",
         "nodeSelector": {"zone": "a"}, "tolerations": [{"operator": "Exists"}], "securityContext": {"runAsUser": 7},
+        "affinity": {"nodeAffinity": {}},
         "volumes": [{"name": "c", "persistentVolumeClaim": {"claimName": "checkpoints"}}],
         "containers": [{"name": "main", "image": "mine:1", "env": [{"name": "HTTPS_PROXY", "value": "proxy"}],
                         "volumeMounts": [{"name": "c", "mountPath": "/checkpoints"}]}]}})"));

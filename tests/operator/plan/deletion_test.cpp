@@ -282,5 +282,20 @@ TEST(PlanDeletion, WritesNoStatusWhereNothingIsNew) {
   EXPECT_FALSE(make_plan(observed, later + 2s).status);
 }
 
+TEST(PlanDeletion, WaitsForAPodThatMayStillSaveUntilItsGraceIsOverAndSomeMore) {
+  const auto leaving = [](Time until) {
+    Observed observed = cleaning();
+    observed.pods = {builders::a_pod(observed.job, 1, 0)};
+    observed.pods[0].metadata.deletion_time = until;
+    return observed;
+  };
+  const auto actions_at = [&](Time now) { return words_of(make_plan(leaving(later + 60s), now).actions); };
+  EXPECT_EQ(actions_at(later + 59s), Words{});
+  EXPECT_EQ(actions_at(later + 60s), Words{}) << "its last save may be on its way, and its kubelet late";
+  EXPECT_EQ(actions_at(later + 60s + hung_pod_wait - 1ms), Words{});
+  EXPECT_EQ(make_plan(leaving(later + 60s), later + 60s + hung_pod_wait - 1ms).requeue_after, 1ms);
+  EXPECT_EQ(actions_at(later + 60s + hung_pod_wait).size(), 1U) << "what hangs is fenced by the clean-up's claim";
+}
+
 }  // namespace
 }  // namespace trainyard::plan

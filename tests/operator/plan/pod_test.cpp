@@ -67,6 +67,14 @@ TEST(BuildPod, GivesTheRankEnvironmentAtProcessLevel) {
                                                     {"LOCAL_WORLD_SIZE", "1"},
                                                     {"NODE_RANK", "1"},
                                                     {"GROUP_RANK", "1"},
+                                                    {"GROUP_WORLD_SIZE", "2"},
+                                                    {"ROLE_NAME", "default"},
+                                                    {"ROLE_RANK", "1"},
+                                                    {"ROLE_WORLD_SIZE", "2"},
+                                                    {"TORCHELASTIC_RUN_ID", "c0de1234-0000-4000-8000-000000000001"},
+                                                    {"TORCHELASTIC_RESTART_COUNT", "0"},
+                                                    {"TORCHELASTIC_MAX_RESTARTS", "3"},
+                                                    {"TORCHELASTIC_USE_AGENT_STORE", "False"},
                                                     {"PET_NNODES", "2"},
                                                     {"PET_NPROC_PER_NODE", "1"},
                                                     {"PET_NODE_RANK", "1"},
@@ -80,7 +88,10 @@ TEST(BuildPod, GivesTheRankEnvironmentAtProcessLevel) {
                                                     {"TRAINYARD_PEER_PORT", "29502"},
                                                     {"TRAINYARD_STATUS_PORT", "29503"},
                                                     {"TRAINYARD_GRACE_SECONDS", "30"},
-                                                    {"PYTHONUNBUFFERED", "1"}};
+                                                    {"TRAINYARD_GPUS_PER_POD", "0"},
+                                                    {"PYTHONUNBUFFERED", "1"},
+                                                    {"HOME", "/tmp"},
+                                                    {"USER", "trainyard"}};
   EXPECT_EQ(environment, expected);
   EXPECT_EQ(spec.at("training").at("model").at("name"), "fashion_cnn");
 }
@@ -93,6 +104,30 @@ TEST(BuildPod, LeavesRankAndLocalRankToTheLauncherOfAPodWithSeveralRanks) {
   EXPECT_EQ(environment.at("NODE_RANK"), "1");
   EXPECT_FALSE(environment.contains("RANK"));
   EXPECT_FALSE(environment.contains("LOCAL_RANK"));
+  EXPECT_FALSE(environment.contains("ROLE_RANK"));
+}
+
+TEST(BuildPod, TellsTorchrunsWordsForTheAttempt) {
+  const auto environment = environment_of(worker_of(pod_of(a_job(), 1, [](resource::TrainingJob& job) {
+    job.status.attempt = 3;
+    job.spec.restart.application.max = 5;
+  })));
+  EXPECT_EQ(environment.at("TORCHELASTIC_RESTART_COUNT"), "2");
+  EXPECT_EQ(environment.at("TORCHELASTIC_MAX_RESTARTS"), "5");
+}
+
+TEST(BuildPod, GivesAProgramThatIsNotOursTorchrunsErrorHandlingOfNcclUnlessItHasItsOwn) {
+  const auto value_of = [](const std::string& template_text) {
+    resource::TrainingJob job = a_job().pod_template(template_text);
+    job.spec.training.reset();
+    job.status.attempt = 1;
+    job.status.replicas.desired = job.spec.replicas;
+    return environment_of(worker_of(build_pod(job, 0, kubernetes_traits(), {}))).at("TORCH_NCCL_ASYNC_ERROR_HANDLING");
+  };
+  EXPECT_EQ(value_of(R"({"spec": {"containers": [{"name": "worker", "image": "i"}]}})"), "1");
+  EXPECT_EQ(value_of(R"({"spec": {"containers": [{"name": "worker", "image": "i",
+                         "env": [{"name": "TORCH_NCCL_ASYNC_ERROR_HANDLING", "value": "3"}]}]}})"),
+            "3");
 }
 
 TEST(BuildPod, PutsOurVariablesFirstAndDropsUsersVariablesOfTheSameName) {
@@ -122,7 +157,8 @@ TEST(BuildPod, GivesSidecarsNoRank) {
       {"name": "worker", "image": "i"}]}})"))
                               .at("spec")
                               .at("containers");
-  EXPECT_FALSE(containers.at(0).contains("env"));
+  EXPECT_EQ(environment_of(containers.at(0)),
+            (std::map<std::string, std::string>{{"HOME", "/tmp"}, {"USER", "trainyard"}}));
   EXPECT_TRUE(containers.at(1).contains("env"));
 }
 
@@ -235,6 +271,24 @@ TEST(BuildPod, NamesTheNodeWhereItKeepsLocalCheckpoints) {
             json::parse(R"({"path": "/local", "every": {"steps": 5}, "keep": 1})"));
 }
 
+TEST(BuildPod, PromisesItsRanksTheirGpusAndNamesTheNodeWhereOneMayBeMissing) {
+  const json environment = worker_of(pod_of(a_job().gpus_per_pod(4))).at("env");
+  EXPECT_EQ(std::ranges::count(environment, json{{"name", "TRAINYARD_GPUS_PER_POD"}, {"value", "4"}}), 1);
+  EXPECT_TRUE(std::ranges::any_of(environment, [](const json& v) { return v.at("name") == "TRAINYARD_NODE_NAME"; }));
+}
+
+TEST(BuildPod, PassesTheCpuRequestOnWhereTheTemplateGivesOne) {
+  const auto is_request = [](const json& variable) { return variable.at("name") == "TRAINYARD_CPU_MILLICORES"; };
+  EXPECT_TRUE(std::ranges::none_of(worker_of(pod_of(a_job())).at("env"), is_request));
+  const json with = worker_of(pod_of(a_job().pod_template(R"json({"spec": {"containers": [{"name": "worker",
+      "env": [{"name": "TRAINYARD_CPU_MILLICORES", "value": "9"}],
+      "resources": {"requests": {"cpu": "2"}}}]}})json")))
+                        .at("env");
+  EXPECT_EQ(std::ranges::count_if(with, is_request), 1);
+  EXPECT_EQ(*std::ranges::find_if(with, is_request), json::parse(R"({"name": "TRAINYARD_CPU_MILLICORES",
+                            "valueFrom": {"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}})"));
+}
+
 TEST(BuildPod, MountsTheSecretWhereGooglesClientsWantAFile) {
   const json pod = pod_of(a_job().checkpoint("gs://models/x"), 0, [](resource::TrainingJob& job) {
     job.spec.checkpoint->credentials_secret = "gcs-credentials";
@@ -266,31 +320,6 @@ TEST(BuildPod, MountsTheSecretWhereGooglesClientsWantAFile) {
   const json without = pod_of(a_job().checkpoint("gs://models/x"));
   EXPECT_FALSE(environment_of(worker_of(without)).contains("GOOGLE_APPLICATION_CREDENTIALS"));
   EXPECT_EQ(without.at("spec").at("volumes").size(), 1);
-}
-
-TEST(BuildPod, KeepsOffLostNodesInEveryTermOfTheUsersAffinity) {
-  const auto avoid = [](resource::TrainingJob& job) { job.status.avoided_nodes = {"gpu-17", "gpu-3"}; };
-  const json ours = json::parse(R"([{"key": "metadata.name", "operator": "NotIn", "values": ["gpu-17"]},
-                                    {"key": "metadata.name", "operator": "NotIn", "values": ["gpu-3"]}])");
-  const auto terms = [](const json& pod) {
-    return pod.at("spec")
-        .at("affinity")
-        .at("nodeAffinity")
-        .at("requiredDuringSchedulingIgnoredDuringExecution")
-        .at("nodeSelectorTerms");
-  };
-  EXPECT_EQ(terms(pod_of(a_job(), 0, avoid)), json::array({{{"matchFields", ours}}}));
-  const json mixed = terms(pod_of(a_job().pod_template(R"({"spec": {"affinity": {"nodeAffinity":
-      {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-          {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]},
-          {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]}}}}})"),
-                                  0, avoid));
-  ASSERT_EQ(mixed.size(), 2);
-  for (const json& term : mixed) {
-    EXPECT_EQ(term.at("matchFields"), ours);
-    EXPECT_TRUE(term.contains("matchExpressions"));
-  }
-  EXPECT_FALSE(pod_of(a_job()).at("spec").contains("affinity"));
 }
 
 TEST(BuildPod, LeavesLostNodesAfterHalfAMinuteUnlessTheUserSaysOtherwise) {

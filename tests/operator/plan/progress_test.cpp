@@ -51,6 +51,24 @@ Observed advanced(Time written) {
   return observed;
 }
 
+TEST(TakeReports, GivesBudgetsBackForALaterCheckpointAndNotForTheSameOneAgain) {
+  struct Row {
+    std::int64_t saved_step;
+    std::int64_t charged;
+  };
+  for (const Row& row : {Row{49, 2}, Row{50, 2}, Row{51, 0}}) {
+    const auto status = status_after(an_observed(a_job().checkpoint()).with([&](Observed& observed) {
+      observed.job.status.checkpoint = resource::CheckpointStatus{.step = 50};
+      observed.job.status.restarts.infrastructure = 2;
+      observed.job.status.attempts_without_progress = 2;
+      observed.progress = polled(row.saved_step);
+      observed.progress->checkpoint = resource::CheckpointStatus{.step = row.saved_step};
+    }));
+    EXPECT_EQ(status.restarts.infrastructure, row.charged) << "step " << row.saved_step;
+    EXPECT_EQ(status.attempts_without_progress, row.charged) << "step " << row.saved_step;
+  }
+}
+
 TEST(TakeReports, WritesMereProgressSeldomAndNewsAtOnce) {
   const Plan kept_back = make_plan(advanced(later), later + 4s);
   EXPECT_FALSE(kept_back.status);

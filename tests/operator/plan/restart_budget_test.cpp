@@ -56,7 +56,14 @@ TEST(DecideRestart, StopsAtOnceWhenTheWorkerSaysThatARestartCannotHelp) {
       a_job(), {.cause = Cause::application, .is_final = true, .message = "exit code 93 (InvalidData): no such path"});
   EXPECT_EQ(decision.failed_reason, "DoNotRestart");
   EXPECT_EQ(decision.failed_message,
-            "exit code 93 (InvalidData): no such path; the worker says that a restart cannot help");
+            "exit code 93 (InvalidData): no such path; not restarting, since the worker says that it cannot help");
+}
+
+TEST(DecideRestart, SaysThatNoRestartIsAllowedWhereTheBudgetIsNone) {
+  resource::TrainingJob job = a_job();
+  job.spec.restart.application.max = 0;
+  EXPECT_EQ(decide_restart(job, {.cause = Cause::application, .message = "exit code 3"}).failed_message,
+            "exit code 3; no restart for failures of the application is allowed (spec.restart.application.max: 0)");
 }
 
 TEST(DecideRestart, ChargesNothingForWhatIsNobodysFault) {

@@ -21,6 +21,10 @@ TEST(TemplateShapeFault, NamesTheFieldTheTypeAndWhatItGot) {
       {R"({"spec": {"containers": [{"name": 5}]}})", "spec.template.spec.containers[0].name must be a string, got 5"},
       {R"({"spec": {"containers": [{"name": "a", "env": [{"name": {}}]}]}})",
        "spec.template.spec.containers[0].env[0].name must be a string, got {}"},
+      {R"({"spec": {"containers": [{"name": "a", "securityContext": true}]}})",
+       "spec.template.spec.containers[0].securityContext must be an object, got true"},
+      {R"({"spec": {"initContainers": [{"name": "a", "env": 1}]}})",
+       "spec.template.spec.initContainers[0].env must be a list, got 1"},
       {R"({"spec": {"terminationGracePeriodSeconds": "1m"}})",
        R"(spec.template.spec.terminationGracePeriodSeconds must be an integer, got "1m")"},
   };

@@ -2,12 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "local/memory_api.hpp"
+#include <algorithm>
+#include <utility>
+
+#include "operator/plan/checkpoint_request.hpp"
+#include "operator/plan/conditions.hpp"
 #include "operator/plan/finalizer.hpp"
-#include "operator/plan/names.hpp"
-#include "tests/builders/a_job.hpp"
-#include "tests/fakes/fake_clock.hpp"
-#include "tests/fakes/faulty_api.hpp"
+#include "tests/operator/reconcile/reconciler_fixture.hpp"
 
 namespace trainyard::reconcile {
 namespace {
@@ -18,66 +19,6 @@ using fakes::Fault;
 using nlohmann::json;
 using resource::Phase;
 using namespace std::chrono_literals;
-
-class NoProgress final : public ProgressSource {
- public:
-  std::optional<plan::ProgressReport> last_report(std::string_view) const override { return std::nullopt; }
-};
-
-/// Caches follow the server only where a test says so: what the reconciler knows beyond that it put there itself.
-class ReconcilerTest : public testing::Test {
- protected:
-  ReconcilerTest() { restart(); }
-
-  void restart() {
-    reconciler = std::make_unique<Reconciler>(faulty, clock, caches, progress,
-                                              ReconcilerOptions{.settings = {.worker_image_cpu = "worker:cpu"}});
-  }
-  void apply(const builders::JobBuilder& job = a_job()) {
-    const json created = *api.create(kube::training_jobs, "research", job.manifest());
-    caches.jobs.put(*resource::parse_training_job(created));
-  }
-  /// What `kubectl label` does, and then the watch, which does not know the object any more.
-  template <typename T>
-  void take_label_off(const kube::ResourceType& type, control::ObjectCache<T>& cache, const std::string& name) {
-    const json patch = {{"metadata", {{"labels", {{"trainyard.dev/job", nullptr}}}}}};
-    const json object = *api.patch(type, "research", name, kube::PatchType::merge, patch);
-    cache.erase({.name_space = "research", .name = name}, object.at("metadata").at("uid").get<std::string>());
-  }
-  /// Every create of a pod fails like this from now on.
-  void fail_pods(const Error& error) {
-    faulty.set_schedule([error](const ApiCall& call) -> std::optional<Fault> {
-      if (call.verb != "create" || call.plural != "pods" || call.is_dry_run) return std::nullopt;
-      return Fault{.error = error};
-    });
-  }
-  /// Until nothing is left to do at once.
-  void work() {
-    for (int turn = 0; turn < 20; ++turn) {
-      const auto requeue = reconciler->reconcile(key);
-      if (requeue && *requeue != 0ms) return;
-    }
-    FAIL() << "the work does not end";
-  }
-  resource::TrainingJob stored() {
-    return *resource::parse_training_job(*api.get(kube::training_jobs, "research", "smoke"));
-  }
-  std::vector<std::string> verbs_since(std::size_t begin) {
-    std::vector<std::string> verbs;
-    const auto done = faulty.done();
-    for (std::size_t index = begin; index < done.size(); ++index)
-      verbs.push_back(done[index].verb + " " + done[index].plural);
-    return verbs;
-  }
-
-  const control::ObjectKey key{.name_space = "research", .name = "smoke"};
-  fakes::FakeClock clock;
-  local::MemoryApi api{clock};
-  fakes::FaultyApi faulty{api};
-  NoProgress progress;
-  Caches caches;
-  std::unique_ptr<Reconciler> reconciler;
-};
 
 TEST_F(ReconcilerTest, KnowsWhatItDidWithoutWaitingForAWatch) {
   apply();
@@ -97,6 +38,109 @@ TEST_F(ReconcilerTest, DoesNothingWhenTheStatusCannotBeWritten) {
   });
   for (int turn = 0; turn < 5; ++turn) EXPECT_FALSE(reconciler->reconcile(key));
   EXPECT_EQ(verbs_since(0), std::vector<std::string>{});
+}
+
+TEST_F(ReconcilerTest, ActsOnNoPlanWhoseStatusMetAConflict) {
+  apply();
+  fail_pods({ErrorKind::throttled, "slow down"});
+  for (int turn = 0; turn < 6; ++turn) static_cast<void>(reconciler->reconcile(key));
+  ASSERT_EQ(stored().status.attempt, 1);
+  faulty.set_schedule({});
+  json asked;
+  asked["metadata"]["annotations"][std::string{plan::checkpoint_request_annotation}] = "lunch";
+  caches.jobs.put(*resource::parse_training_job(
+      *api.patch(kube::training_jobs, "research", "smoke", kube::PatchType::merge, asked)));
+  // The watch has not told of this yet.
+  ASSERT_TRUE(
+      api.patch(kube::training_jobs, "research", "smoke", kube::PatchType::merge, {{"spec", {{"suspend", true}}}}));
+  const auto done = faulty.done().size();
+  EXPECT_EQ(*reconciler->reconcile(key), 0ms);
+  EXPECT_EQ(verbs_since(done), std::vector<std::string>{"get trainingjobs"}) << "the pods are not wanted any more";
+  work();
+  EXPECT_EQ(stored().status.phase, Phase::suspended);
+  EXPECT_EQ(api.list(kube::pods, {})->items.size(), 0U);
+}
+
+TEST_F(ReconcilerTest, LetsAJobLiveThatWasAppliedAgainWhileItsPredecessorsTimeRanOut) {
+  apply(a_job().ttl(10s));
+  work();
+  end_all_pods(1);
+  work();
+  ASSERT_EQ(stored().status.phase, Phase::succeeded);
+  ASSERT_TRUE(api.remove(kube::training_jobs, "research", "smoke"));
+  const json again = *api.create(kube::training_jobs, "research", a_job().ttl(10s).manifest());
+  clock.advance(11s);
+  work();
+  const auto present = api.get(kube::training_jobs, "research", "smoke");
+  ASSERT_TRUE(present) << "the cache still has the one that ended";
+  EXPECT_EQ(present->at("metadata").at("uid"), again.at("metadata").at("uid"));
+  EXPECT_FALSE(present->at("metadata").contains("deletionTimestamp"));
+}
+
+TEST_F(ReconcilerTest, GoesOnWithoutTextsWhereTheServerRefusesTheStatus) {
+  apply(a_job().checkpoint());
+  work();
+  // The poller is trusted to bound what it reads; here it has not.
+  progress.report = plan::ProgressReport{.attempt = 1, .step = 3};
+  progress.report->checkpoint = resource::CheckpointStatus{.step = 3, .uri = std::string(3'000, 'x')};
+  const auto reconcile_often = [&] {
+    for (int turn = 0; turn < 10; ++turn) static_cast<void>(reconciler->reconcile(key));
+  };
+  reconcile_often();
+  EXPECT_TRUE(plan::is_condition_true(stored().status, plan::condition_status_refused));
+  EXPECT_EQ(stored().status.checkpoint->step, 3);
+  ASSERT_TRUE(api.remove(kube::pods, "research", plan::pod_name(stored(), 1, 1)));
+  caches.pods.erase({.name_space = "research", .name = plan::pod_name(stored(), 1, 1)});
+  reconcile_often();
+  EXPECT_EQ(stored().status.attempt, 2);
+  EXPECT_TRUE(stored().status.is_formed) << "a lost rank is replaced all the same";
+  const auto done = faulty.done().size();
+  const auto again = reconciler->reconcile(key);
+  EXPECT_TRUE(!again || *again != 0ms) << "a refusal is no reason to hurry";
+  progress.report = plan::ProgressReport{.attempt = 2, .step = 4};
+  reconcile_often();
+  EXPECT_FALSE(plan::is_condition_true(stored().status, plan::condition_status_refused));
+  EXPECT_EQ(stored().status.progress->step, 4);
+  EXPECT_GT(faulty.done().size(), done);
+}
+
+TEST_F(ReconcilerTest, FailsWithBackoffWhereTheServerRefusesEvenTheDecisions) {
+  apply();
+  faulty.set_schedule([](const ApiCall& call) -> std::optional<Fault> {
+    if (call.verb != "update status") return std::nullopt;
+    return Fault{.error = {ErrorKind::invalid, "status.phase: Unsupported value"}};
+  });
+  const auto again = reconciler->reconcile(key);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().kind, ErrorKind::invalid);
+  EXPECT_EQ(verbs_since(0), std::vector<std::string>{});
+}
+
+TEST_F(ReconcilerTest, LooksAgainAtOnceOnlyWhereItHasChangedSomething) {
+  // An older CRD, which does not know a field of the status.
+  prune = [](json& job) {
+    if (job.contains("status")) job["status"].erase("selector");
+  };
+  apply();
+  int hurried = 0;
+  for (int turn = 0; turn < 50; ++turn) {
+    const auto again = reconciler->reconcile(key);
+    if (again && *again == 0ms) ++hurried;
+  }
+  EXPECT_EQ(stored().status.attempt, 1);
+  EXPECT_TRUE(stored().status.is_formed) << "the field holds up nothing";
+  EXPECT_LT(hurried, 10) << "every write of the same status is in vain";
+}
+
+TEST_F(ReconcilerTest, WaitsWhereAConflictShowsNothingNew) {
+  apply();
+  faulty.set_schedule([](const ApiCall& call) -> std::optional<Fault> {
+    if (call.verb != "update status") return std::nullopt;
+    return Fault{.error = {ErrorKind::conflict, "the object has been modified"}};
+  });
+  const auto again = reconciler->reconcile(key);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(*again, 1s);
 }
 
 TEST_F(ReconcilerTest, DecidesAgainOnWhatSomebodyElseWrote) {
@@ -122,13 +166,105 @@ TEST_F(ReconcilerTest, ReadsTheJobWhenItsPodsAreAheadOfTheCache) {
   EXPECT_EQ(caches.jobs.find(key)->status.attempt, 1);
 }
 
+TEST_F(ReconcilerTest, TakesNoPodOfAnotherNamespaceOrNameForOneOfTheJobs) {
+  apply();
+  work();
+  forge_pod("zz", "smoke-" + stored().metadata.uid.substr(0, 4) + "-1-0");
+  for (const char* numbers : {"-9-9", "-0-0", "-1-7", "-1-x"}) {
+    forge_pod("aa", plan::owned_name(stored()) + numbers);
+    forge_pod("zz", plan::owned_name(stored()) + numbers);
+  }
+  for (const char* name : {"x-9-9", "x-0-0", "x-1-1"}) forge_pod("research", name);
+  for (const char* numbers : {"-0-0", "-1-7", "-1-x", "-01-1"}) {
+    forge_pod("research", plan::owned_name(stored()) + numbers);
+  }
+  const auto done = faulty.done().size();
+  const auto requeue = reconciler->reconcile(key);
+  ASSERT_TRUE(requeue);
+  EXPECT_NE(*requeue, 0ms);
+  EXPECT_EQ(verbs_since(done), std::vector<std::string>{});
+  clock.advance(1s);
+  const std::string pod = plan::pod_name(stored(), 1, 1);
+  ASSERT_TRUE(api.remove(kube::pods, "research", pod));
+  caches.pods.erase({.name_space = "research", .name = pod});
+  work();
+  EXPECT_EQ(stored().status.attempt, 2) << "the job goes on as without them";
+  EXPECT_TRUE(stored().status.is_formed);
+}
+
+TEST_F(ReconcilerTest, AsksOnceAboutAPodOfAnAttemptThatHasNotBegunAndThenIgnoresIt) {
+  apply();
+  work();
+  forge_pod("research", plan::pod_name(stored(), 9, 9));
+  auto done = faulty.done().size();
+  work();
+  EXPECT_EQ(verbs_since(done), std::vector<std::string>{"get trainingjobs"});
+  const std::string pod = plan::pod_name(stored(), 1, 1);
+  ASSERT_TRUE(api.remove(kube::pods, "research", pod));
+  caches.pods.erase({.name_space = "research", .name = pod});
+  done = faulty.done().size();
+  work();
+  EXPECT_EQ(stored().status.attempt, 2);
+  EXPECT_EQ(std::ranges::count(verbs_since(done), "get trainingjobs"), 0);
+  forge_pod("research", plan::pod_name(stored(), 10, 0));
+  done = faulty.done().size();
+  work();
+  EXPECT_EQ(verbs_since(done), std::vector<std::string>{"get trainingjobs"});
+}
+
+TEST_F(ReconcilerTest, SaysWhichPodIsInTheWayOfAnAttempt) {
+  apply();
+  work();
+  const std::string squatter = plan::pod_name(stored(), 2, 1);
+  forge_pod("research", squatter);
+  work();
+  const std::string pod = plan::pod_name(stored(), 1, 1);
+  ASSERT_TRUE(api.remove(kube::pods, "research", pod));
+  caches.pods.erase({.name_space = "research", .name = pod});
+  work();
+  clock.advance(10s);
+  work();
+  EXPECT_EQ(stored().status.attempt, 2);
+  EXPECT_EQ(stored().status.reason, "NameConflict");
+  EXPECT_NE(stored().status.message.find(squatter), std::string::npos) << stored().status.message;
+  ASSERT_TRUE(api.remove(kube::pods, "research", squatter));
+  caches.pods.erase({.name_space = "research", .name = squatter});
+  clock.advance(600s);
+  work();
+  EXPECT_TRUE(stored().status.is_formed);
+}
+
+TEST_F(ReconcilerTest, ShowsOnlyTheServiceAndTheEventsOfItsOwnPods) {
+  apply();
+  work();
+  caches.services.put(*resource::parse_service(forged(kube::services, "aa", plan::service_name(stored()))));
+  const std::string pod = plan::pod_name(stored(), 1, 1);
+  const json stored_pod = *api.get(kube::pods, "research", pod);
+  const auto fail_mount = [&](const std::string& name_space, const std::string& regarding) {
+    const json event{
+        {"metadata", {{"name", name_space + regarding}, {"namespace", name_space}, {"uid", name_space + regarding}}},
+        {"note", "of " + name_space},
+        {"regarding", {{"name", regarding}, {"uid", stored_pod.at("metadata").at("uid")}}}};
+    caches.mount_failures.put(*resource::parse_mount_failure(event));
+  };
+  fail_mount("zz", pod);
+  fail_mount("research", "other");
+  const plan::Observed observed = observe(stored(), caches, {}, progress, {});
+  ASSERT_TRUE(observed.service);
+  EXPECT_EQ(observed.service->metadata.name_space, "research");
+  EXPECT_TRUE(observed.mount_failures.empty());
+  fail_mount("research", pod);
+  EXPECT_EQ(observe(stored(), caches, {}, progress, {}).mount_failures,
+            (std::map<std::string, std::string>{{pod, "of research"}}));
+}
+
 TEST_F(ReconcilerTest, DoesNotPlanForAJobOlderThanItsOwnLastWrite) {
   apply();
   const auto old_job = *caches.jobs.find(key);
   work();
   caches.jobs.erase(key);
   caches.jobs.put(old_job);
-  for (const auto& pod : caches.pods.all()) caches.pods.erase({.name_space = "research", .name = pod.metadata.name});
+  for (const auto& pod : caches.pods.keys()) caches.pods.erase(pod);
   const auto done = faulty.done().size();
   ASSERT_TRUE(reconciler->reconcile(key));
   EXPECT_EQ(verbs_since(done), std::vector<std::string>{"get trainingjobs"});
@@ -291,84 +427,6 @@ TEST_F(ReconcilerTest, TellsEveryNewReasonToWaitInTheOneEventOfPending) {
   }
   EXPECT_EQ(messages, (std::vector<std::string>{"QuotaExceeded: exceeded quota: small",
                                                 "AdmissionRefused: violates PodSecurity"}));
-}
-
-TEST_F(ReconcilerTest, HoldsAJobBeforeItsFirstAttemptAndKeepsOthersFinalizers) {
-  json manifest = a_job().on_delete().manifest();
-  manifest["metadata"]["finalizers"] = json::array({"other/finalizer"});
-  caches.jobs.put(*resource::parse_training_job(*api.create(kube::training_jobs, "research", manifest)));
-  work();
-  EXPECT_EQ(stored().metadata.finalizers,
-            (std::vector<std::string>{"other/finalizer", std::string{plan::clean_up_finalizer}}));
-  EXPECT_EQ(verbs_since(0),
-            (std::vector<std::string>{"update status trainingjobs", "patch trainingjobs", "update status trainingjobs",
-                                      "create services", "create pods", "create pods", "update status trainingjobs"}));
-  ASSERT_TRUE(api.patch(kube::training_jobs, "research", "smoke", kube::PatchType::merge,
-                        {{"spec", {{"checkpoint", {{"onDelete", "Retain"}}}}}}));
-  caches.jobs.put(stored());
-  work();
-  EXPECT_EQ(stored().metadata.finalizers, std::vector<std::string>{"other/finalizer"});
-}
-
-TEST_F(ReconcilerTest, SetsItsFinalizerAnewWhereSomebodyChangedTheJobMeanwhile) {
-  apply(a_job().on_delete());
-  ASSERT_TRUE(api.patch(kube::training_jobs, "research", "smoke", kube::PatchType::merge,
-                        {{"metadata", {{"finalizers", json::array({"other/finalizer"})}}}}));
-  work();
-  EXPECT_EQ(stored().metadata.finalizers.size(), 2U);
-  EXPECT_EQ(stored().status.attempt, 1);
-}
-
-TEST_F(ReconcilerTest, SaysThatItMayNotHoldTheJobAndStartsNoAttempt) {
-  apply(a_job().on_delete());
-  faulty.set_schedule([](const ApiCall& call) -> std::optional<Fault> {
-    if (call.verb != "patch" || call.plural != "trainingjobs") return std::nullopt;
-    return Fault{.error = {ErrorKind::forbidden, "patch trainingjobs smoke: cannot patch resource"}};
-  });
-  work();
-  clock.advance(60s);
-  work();
-  EXPECT_EQ(stored().status.phase, Phase::pending);
-  EXPECT_EQ(stored().status.message, "patch trainingjobs smoke: cannot patch resource");
-  EXPECT_EQ(stored().status.attempt, 0);
-  faulty.set_schedule({});
-  clock.advance(60s);
-  work();
-  EXPECT_EQ(stored().status.attempt, 1);
-}
-
-TEST_F(ReconcilerTest, TakesNoFinalizerOfAJobThatIsBeingDeletedForAWrongTemplate) {
-  apply(a_job().on_delete());
-  faulty.set_schedule([](const ApiCall& call) -> std::optional<Fault> {
-    if (call.verb != "patch" || call.plural != "trainingjobs") return std::nullopt;
-    return Fault{.error = {ErrorKind::invalid, "no new finalizers can be added if the object is being deleted"}};
-  });
-  for (int turn = 0; turn < 5; ++turn) static_cast<void>(reconciler->reconcile(key));
-  EXPECT_NE(stored().status.phase, Phase::failed);
-}
-
-TEST_F(ReconcilerTest, CleansUpAfterAJobThatItDeletedItself) {
-  apply(a_job().on_delete().ttl(10s));
-  work();
-  for (const std::int64_t rank : {0, 1}) {
-    const std::string pod = plan::pod_name(stored(), 1, rank);
-    json ended = *api.get(kube::pods, "research", pod);
-    ended["status"] = {
-        {"phase", "Succeeded"},
-        {"containerStatuses", json::array({{{"name", "worker"}, {"state", {{"terminated", {{"exitCode", 0}}}}}}})}};
-    caches.pods.put(*resource::parse_pod(*api.update_status(kube::pods, "research", ended)));
-  }
-  work();
-  ASSERT_EQ(stored().status.phase, Phase::succeeded);
-  clock.advance(11s);
-  work();
-  EXPECT_EQ(stored().status.phase, Phase::deleting);
-  const std::string pod = plan::clean_up_pod_name(stored());
-  json ended = *api.get(kube::pods, "research", pod);
-  ended["status"] = {{"phase", "Succeeded"}};
-  caches.pods.put(*resource::parse_pod(*api.update_status(kube::pods, "research", ended)));
-  work();
-  EXPECT_EQ(api.get(kube::training_jobs, "research", "smoke").error().kind, ErrorKind::not_found);
 }
 
 TEST_F(ReconcilerTest, ForgetsAJobThatIsGone) {

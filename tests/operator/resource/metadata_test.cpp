@@ -15,7 +15,8 @@ TEST(ParseMetadata, KeepsWhatWeReadAndDropsTheRest) {
       "labels": {"x": "y"}, "annotations": {"k": "v"}, "managedFields": [{}],
       "creationTimestamp": "2026-11-21T10:00:00Z",
       "deletionTimestamp": "2026-11-21T10:00:05Z", "deletionGracePeriodSeconds": 5, "finalizers": ["a/b", "c/d"],
-      "ownerReferences": [{"uid": "other"}, {"uid": "owner", "name": "job", "controller": true}]}})"));
+      "ownerReferences": [{"uid": "other"}, {"apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob",
+          "uid": "owner", "name": "job", "controller": true}]}})"));
   ASSERT_TRUE(metadata) << metadata.error().message;
   EXPECT_EQ(*metadata, (Metadata{.name = "a",
                                  .name_space = "ns",
@@ -28,7 +29,11 @@ TEST(ParseMetadata, KeepsWhatWeReadAndDropsTheRest) {
                                  .deletion_time = *parse_rfc3339("2026-11-21T10:00:05Z"),
                                  .deletion_grace = std::chrono::seconds{5},
                                  .finalizers = {"a/b", "c/d"},
-                                 .controller = OwnerReference{"owner", true, "job"}}));
+                                 .controller = OwnerReference{.api_version = "trainyard.dev/v1alpha1",
+                                                              .kind = "TrainingJob",
+                                                              .name = "job",
+                                                              .uid = "owner",
+                                                              .is_controller = true}}));
 }
 
 struct WrongMetadata {

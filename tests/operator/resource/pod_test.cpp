@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <nlohmann/json.hpp>
+
 #include "common/rfc3339.hpp"
 
 namespace trainyard::resource {
@@ -11,7 +14,9 @@ using nlohmann::json;
 
 TEST(ParsePod, KeepsWhatPlanningReads) {
   const auto pod = parse_pod(json::parse(R"({
-      "metadata": {"name": "job-abcd-1-0", "namespace": "ns", "uid": "p0"},
+      "metadata": {"name": "job-abcd-1-0", "namespace": "ns", "uid": "p0",
+                   "labels": {"trainyard.dev/rank": "0", "team": "vision", "trainyard.development/x": "y"},
+                   "annotations": {"trainyard.dev/spec-hash": "h", "cni.example.com/networks": "[]"}},
       "spec": {"nodeName": "node0", "containers": [{"name": "sidecar", "env": [{"name": "A", "value": "b"}]}, {"name": "worker",
           "env": [{"name": "FROM", "valueFrom": {"fieldRef": {}}}, {"name": "TRAINYARD_REQUEST_TOKEN", "value": "abc"}]}]},
       "status": {
@@ -25,14 +30,18 @@ TEST(ParsePod, KeepsWhatPlanningReads) {
           {"name": "sidecar", "ready": true, "restartCount": 2, "state": {"running": {"startedAt": "2026-11-21T10:00:00Z"}}}]}})"));
   ASSERT_TRUE(pod) << pod.error().message;
   Pod expected;
-  expected.metadata = {.name = "job-abcd-1-0", .name_space = "ns", .uid = "p0"};
+  expected.metadata = {.name = "job-abcd-1-0",
+                       .name_space = "ns",
+                       .uid = "p0",
+                       .labels = {{"trainyard.dev/rank", "0"}},
+                       .annotations = {{"trainyard.dev/spec-hash", "h"}}};
   expected.phase = PodPhase::failed;
   expected.node_name = "node0";
   expected.pod_ip = "10.0.0.1";
   expected.request_token = "abc";
   expected.reason = "Evicted";
   expected.message = "low on memory";
-  expected.conditions = {{"DisruptionTarget", true, "TerminationByKubelet", "m"}, {"Ready", false, "", ""}};
+  expected.conditions = {{"DisruptionTarget", true, "TerminationByKubelet", "m"}};
   expected.init_containers = {
       {.name = "init", .waiting_reason = "ImagePullBackOff", .waiting_message = "no such image"}};
   expected.containers = {
@@ -47,6 +56,74 @@ TEST(ParsePod, ReadsAPodThatTheKubeletHasNotSeenYet) {
   ASSERT_TRUE(pod) << pod.error().message;
   EXPECT_EQ(pod->phase, PodPhase::pending);
   EXPECT_TRUE(pod->containers.empty());
+}
+
+TEST(ParsePod, KeepsTheTokenOfRank0Alone) {
+  for (const auto& [name, token] : {std::pair{"job-abcd-12-0", "abc"}, {"job-abcd-1-1", ""}, {"job-abcd-1-10", ""}}) {
+    const auto pod = parse_pod(
+        {{"metadata", {{"name", name}, {"uid", "u"}}},
+         {"spec",
+          {{"containers",
+            json::array({{{"name", "worker"},
+                          {"env", json::array({{{"name", "TRAINYARD_REQUEST_TOKEN"}, {"value", "abc"}}})}}})}}}});
+    ASSERT_TRUE(pod) << pod.error().message;
+    EXPECT_EQ(pod->request_token, token) << name;
+  }
+}
+
+TEST(PackedPod, HoldsEverythingThatAPodHas) {
+  const Time time = *parse_rfc3339("2026-11-21T10:00:00Z");
+  const Pod pod{.metadata = {.name = "job-abcd-1-0",
+                             .name_space = "ns",
+                             .uid = "p0",
+                             .resource_version = "12",
+                             .generation = -7,
+                             .labels = {{"a", "b"}, {"c", ""}},
+                             .annotations = {{"d", std::string(300, 'e')}},
+                             .creation_time = time,
+                             .deletion_time = time + std::chrono::milliseconds{1},
+                             .deletion_grace = std::chrono::seconds{120},
+                             .finalizers = {"f", "g"},
+                             .controller = OwnerReference{"a/v1", "Kind", "job", "u", true}},
+                .phase = PodPhase::failed,
+                .node_name = "node",
+                .pod_ip = "10.0.0.1",
+                .request_token = "abc",
+                .reason = "Evicted",
+                .message = "m",
+                .conditions = {{"PodScheduled", true, "r", "m"}, {"DisruptionTarget", false, "", ""}},
+                .containers = {{.name = "worker",
+                                .is_running = true,
+                                .is_ready = true,
+                                .waiting_reason = "w",
+                                .waiting_message = "x",
+                                .terminated = ContainerTermination{255, 9, "Error", "y", time},
+                                .restart_count = std::numeric_limits<std::int64_t>::max()},
+                               {.name = "sidecar", .terminated = ContainerTermination{.exit_code = -1}}},
+                .init_containers = {{.name = "init"}}};
+  EXPECT_EQ(unpack(pack(pod)), pod);
+  EXPECT_EQ(unpack(pack(Pod{})), Pod{});
+}
+
+TEST(PackedPod, IsSmall) {
+  Pod pod;
+  pod.metadata = {.name = "llama-finetune-c0de-1-1234",
+                  .name_space = "research",
+                  .uid = "8c1c4f0e-6f5c-4b7e-9d5e-0b1f6a6d2e11",
+                  .resource_version = "123456789",
+                  .labels = {{"trainyard.dev/job", "llama-finetune"},
+                             {"trainyard.dev/attempt", "1"},
+                             {"trainyard.dev/rank", "1234"}},
+                  .annotations = {{"trainyard.dev/spec-hash", "0123456789abcdef"}},
+                  .controller = OwnerReference{.api_version = "trainyard.dev/v1alpha1",
+                                               .kind = "TrainingJob",
+                                               .name = "llama-finetune",
+                                               .uid = "8c1c4f0e-6f5c-4b7e-9d5e-0b1f6a6d2e11"}};
+  pod.node_name = "ip-10-12-13-14.eu-central-1.compute.internal";
+  pod.pod_ip = "10.12.13.15";
+  pod.conditions = {{"PodScheduled", true, "", ""}};
+  pod.containers = {{.name = "worker", .is_running = true, .is_ready = true}};
+  EXPECT_LT(pack(pod).bytes.size(), 512U);
 }
 
 TEST(ParsePod, NamesTheFieldThatIsWrong) {

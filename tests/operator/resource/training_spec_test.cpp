@@ -18,12 +18,12 @@ TEST(ParseTrainingSpec, FillsInTheDefaultsOfTheHeader) {
 
 TEST(ParseTrainingSpec, ReadsEveryField) {
   const auto spec = parse_training_spec(json::parse(R"({
-      "model": {"name": "m", "weights": "s3://models/m.safetensors"}, "data": {"format": "idx", "volumeClaim": "datasets", "path": "fashion-mnist"},
+      "model": {"name": "m", "weights": "s3://models/m.safetensors", "weightsSha256": "00ff"}, "data": {"format": "idx", "volumeClaim": "datasets", "path": "fashion-mnist"},
       "batchSize": 100, "epochs": 3, "maxSteps": 900, "seed": 7, "validateEvery": {"steps": 10}, "log": {"every": {"epochs": 1}},
       "snapshots": {"every": {"steps": 500}}, "optimizer": {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weightDecay": 0.0001}})"));
   ASSERT_TRUE(spec) << spec.error().message;
   TrainingSpec expected;
-  expected.model = {.name = "m", .weights = "s3://models/m.safetensors"};
+  expected.model = {.name = "m", .weights = "s3://models/m.safetensors", .weights_sha256 = "00ff"};
   expected.data = {.format = DataFormat::idx, .volume_claim = "datasets", .path = "fashion-mnist", .uri = ""};
   expected.batch_size = 100;
   expected.epochs = 3;
@@ -59,7 +59,8 @@ TEST(ParseTrainingSpec, GivesBackWhatWasWrittenFromIt) {
   sgd.data = {.format = DataFormat::idx, .volume_claim = "", .path = "", .uri = "s3://data/fashion"};
   sgd.optimizer = {.name = OptimizerName::sgd, .lr = 0.5, .momentum = 0.9, .weight_decay = 1e-4};
   sgd.max_steps = 10;
-  sgd.model.weights = "file:///shared/earlier";
+  sgd.model.weights = "file:///shared/earlier.safetensors";
+  sgd.model.weights_sha256 = "00ff";
   sgd.validate_every = Every{.steps = {}, .epochs = 2, .time = {}};
   sgd.snapshots = SnapshotsSpec{.every = {.steps = {}, .epochs = 1, .time = {}}};
   for (const TrainingSpec& spec : {adam, sgd}) {

@@ -97,6 +97,28 @@ TEST(ValidateTrainingJob, TellsEverythingThatIsWrongAtOnce) {
   EXPECT_EQ(violations.size(), 3U) << joined(violations);
 }
 
+TEST(ValidateTrainingJob, TellsBrokenRulesBesideWrongShapes) {
+  const std::string said = joined(validate_training_job(
+      json::parse(R"({"apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "My.Job"},
+      "spec": {"replica": 2, "replicas": 0, "checkpoint": {"uri": "s4://models/a", "keep": {"last": "2"}},
+               "training": {"model": {"name": "m"}, "data": {"format": "synthetic", "path": "x"}}}})")));
+  EXPECT_THAT(said, HasSubstr("spec.replica: unknown field; did you mean replicas?\n"));
+  EXPECT_THAT(said, HasSubstr("spec.replicas: must be at least 1, got 0\n"));
+  EXPECT_THAT(said, HasSubstr("metadata.name: must begin with a letter"));
+  EXPECT_THAT(said, HasSubstr("spec.checkpoint.uri: must be s3://"));
+  EXPECT_THAT(said, HasSubstr("synthetic data is made up in memory"));
+}
+
+TEST(ValidateTrainingJob, JudgesNoRuleAboutAValueThatHasTheWrongShape) {
+  const std::string said = joined(validate_training_job(
+      json::parse(R"({"apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": 5},
+      "spec": {"training": {"model": {"name": "m"}, "data": {"format": "synthetc"}}, "template": []}})")));
+  EXPECT_EQ(said,
+            "metadata.name: must be a string, got 5\n"
+            "spec.template: must be an object with fields, got []\n"
+            "spec.training.data.format: must be one of synthetic, idx, got \"synthetc\"\n");
+}
+
 TEST(Examples, AreAccepted) {
   std::size_t jobs_count = 0;
   for (const auto& entry : std::filesystem::directory_iterator{paths::source("examples")}) {

@@ -1,0 +1,144 @@
+#include "local/last_words.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <vector>
+
+namespace trainyard::local {
+namespace {
+
+constexpr std::size_t lines_max = 3;
+constexpr std::size_t words_bytes_max = 1024;
+/// Lines that may follow a traceback: warnings of libraries at their end. More than that, and the program went on.
+constexpr std::size_t lines_after_traceback_max = 5;
+constexpr std::string_view traceback_mark = "Traceback (most recent call last):";
+constexpr char escape = '\x1b';
+constexpr char bell = '\x07';
+
+bool is_printable(char c) {
+  return static_cast<unsigned char>(c) >= 0x20 && c != '\x7f';
+}
+
+/// Bytes of the escape sequence that `text` begins with (ECMA-48: CSI, OSC, or a short one).
+std::size_t escape_bytes(std::string_view text) {
+  if (text.size() < 2) return text.size();
+  if (text[1] == '[') {
+    const auto end = std::ranges::find_if(text.substr(2), [](char c) { return c >= 0x40 && c <= 0x7e; });
+    return std::min<std::size_t>(static_cast<std::size_t>(end - text.begin()) + 1, text.size());
+  }
+  if (text[1] == ']') {
+    for (std::size_t at = 2; at < text.size(); ++at) {
+      if (text[at] == bell) return at + 1;
+      if (text[at] == escape) return std::min(at + 2, text.size());
+    }
+    return text.size();
+  }
+  // Between the escape and the final byte there may be others: "(B".
+  std::size_t at = 1;
+  while (at < text.size() && text[at] >= 0x20 && text[at] <= 0x2f) ++at;
+  return std::min(at + 1, text.size());
+}
+
+/// Bytes of the UTF-8 character that `text` begins with; 0: it begins with none.
+std::size_t utf8_bytes(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text.front());
+  if (first < 0x80) return 1;
+  const std::size_t count = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < count) return 0;
+  const auto rest = text.substr(1, count - 1);
+  if (!std::ranges::all_of(rest, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; })) return 0;
+  const auto second = static_cast<unsigned char>(text[1]);
+  const bool is_wrong = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
+                        (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);
+  return is_wrong ? 0 : count;
+}
+
+/// The last form of a line that carriage returns have written over.
+std::string_view last_form(std::string_view line) {
+  while (line.ends_with('\r')) line.remove_suffix(1);
+  const auto begin = line.rfind('\r');
+  return begin == std::string_view::npos ? line : line.substr(begin + 1);
+}
+
+std::string clean_line(std::string_view line) {
+  std::string clean;
+  for (line = last_form(line); !line.empty();) {
+    std::size_t count = 1;
+    if (line.front() == escape) {
+      count = escape_bytes(line);
+    } else if (line.front() == '\t') {
+      clean += ' ';
+    } else if (is_printable(line.front())) {
+      const std::size_t bytes = utf8_bytes(line);
+      clean += bytes == 0 ? std::string_view{"?"} : line.substr(0, bytes);
+      count = std::max<std::size_t>(bytes, 1);
+    }
+    line.remove_prefix(count);
+  }
+  while (clean.ends_with(' ')) clean.pop_back();
+  return clean;
+}
+
+/// The lines of `log` that hold words. The first may be the end of one.
+std::vector<std::string> clean_lines(std::string_view log) {
+  std::vector<std::string> lines;
+  while (!log.empty()) {
+    const auto end = std::min(log.find('\n'), log.size());
+    if (auto line = clean_line(log.substr(0, end)); !line.empty()) lines.push_back(std::move(line));
+    log.remove_prefix(std::min(end + 1, log.size()));
+  }
+  return lines;
+}
+
+/// `line` without the "[rank0]: " that torch.distributed puts before each line of a traceback.
+std::string_view without_rank(std::string_view line) {
+  constexpr std::string_view begin = "[rank";
+  if (!line.starts_with(begin)) return line;
+  const auto end = line.find("]: ");
+  const auto digits = line.substr(begin.size(), end == std::string_view::npos ? 0 : end - begin.size());
+  const bool is_rank = !digits.empty() && std::ranges::all_of(digits, [](unsigned char c) { return std::isdigit(c); });
+  return is_rank ? line.substr(end + 3) : line;
+}
+
+/// The exception of the traceback that ends the log.
+std::optional<std::string> exception_of(const std::vector<std::string>& lines) {
+  const auto mark = std::ranges::find_if(lines.rbegin(), lines.rend(),
+                                         [](const auto& line) { return without_rank(line) == traceback_mark; });
+  if (mark == lines.rend()) return std::nullopt;
+  // The frames are indented.
+  const auto exception = std::ranges::find_if(mark.base(), lines.end(),
+                                              [](const auto& line) { return !without_rank(line).starts_with(' '); });
+  if (exception == lines.end() || std::size_t(lines.end() - exception) > lines_after_traceback_max + 1)
+    return std::nullopt;
+  return std::string{without_rank(*exception)};
+}
+
+/// At most words_bytes_max bytes, the end of which says what went wrong.
+std::string bounded(std::string words) {
+  constexpr std::string_view mark = "... ";
+  if (words.size() <= words_bytes_max) return words;
+  words.erase(0, words.size() - words_bytes_max + mark.size());
+  while (!words.empty() && utf8_bytes(words) == 0) words.erase(0, 1);
+  return std::string{mark} + words;
+}
+
+}  // namespace
+
+std::string last_words(std::string_view log) {
+  if (log.size() > last_words_bytes_max) {
+    log.remove_prefix(log.size() - last_words_bytes_max);
+    // Half a character or half an escape sequence would be read as something else.
+    if (const auto end = log.find('\n'); end != std::string_view::npos && end + 1 < log.size())
+      log.remove_prefix(end + 1);
+  }
+  const std::vector<std::string> lines = clean_lines(log);
+  if (auto exception = exception_of(lines)) return bounded(*std::move(exception));
+  std::string words;
+  for (std::size_t index = lines.size() - std::min(lines.size(), lines_max); index < lines.size(); ++index) {
+    words += (words.empty() ? "" : " | ") + lines[index].substr(lines[index].find_first_not_of(' '));
+  }
+  return bounded(std::move(words));
+}
+
+}  // namespace trainyard::local

@@ -1,0 +1,213 @@
+#include "operator/reconcile/executor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "local/memory_api.hpp"
+#include "operator/plan/names.hpp"
+#include "tests/builders/a_job.hpp"
+#include "tests/fakes/fake_clock.hpp"
+#include "tests/fakes/faulty_api.hpp"
+#include "tests/fakes/refusing_api.hpp"
+
+namespace trainyard::reconcile {
+namespace {
+
+using builders::a_job;
+using fakes::ApiCall;
+using fakes::Fault;
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+/// A job of which the server has three pods.
+class ExecutorTest : public testing::Test {
+ protected:
+  ExecutorTest() {
+    job = *resource::parse_training_job(*api.create(kube::training_jobs, "research", a_job().manifest()));
+    job.status.attempt = 1;
+    for (std::int64_t rank = 0; rank < 3; ++rank) add_pod(rank);
+  }
+  void add_pod(std::int64_t rank) {
+    caches.pods.put(*resource::parse_pod(*api.create(kube::pods, "research", pod_of(rank))));
+  }
+  json pod_of(std::int64_t rank) const {
+    return {{"apiVersion", "v1"},
+            {"kind", "Pod"},
+            {"metadata",
+             {{"name", plan::pod_name(job, job.status.attempt, rank)},
+              {"labels", {{"trainyard.dev/job", job.metadata.name}}},
+              {"ownerReferences", json::array({{{"apiVersion", "trainyard.dev/v1alpha1"},
+                                                {"kind", "TrainingJob"},
+                                                {"name", job.metadata.name},
+                                                {"uid", job.metadata.uid},
+                                                {"controller", true}}})}}},
+            {"spec", {{"containers", json::array({{{"name", "worker"}, {"image", "worker:cpu"}}})}}}};
+  }
+  std::vector<plan::Action> delete_all_pods() const {
+    std::vector<plan::Action> actions;
+    for (const auto& pod : caches.pods.owned_by(job.metadata.uid))
+      actions.emplace_back(plan::DeletePod{.name = pod.metadata.name, .uid = pod.metadata.uid});
+    return actions;
+  }
+  plan::Action create(std::int64_t rank) const {
+    return plan::CreatePod{.rank = rank, .pod = [this, rank] { return pod_of(rank); }};
+  }
+  /// Every call that `is_meant` fails like this from now on.
+  void fail_where(const std::function<bool(const ApiCall&)>& is_meant, const Error& error) {
+    faulty.set_schedule([=](const ApiCall& call) -> std::optional<Fault> {
+      return is_meant(call) ? std::optional{Fault{.error = error}} : std::nullopt;
+    });
+  }
+
+  fakes::FakeClock clock;
+  local::MemoryApi api{clock};
+  fakes::FaultyApi faulty{api};
+  Caches caches;
+  Memory memory;
+  ReconcilerOptions options;
+  Executor executor{faulty, clock, caches, memory, options};
+  resource::TrainingJob job;
+};
+
+TEST_F(ExecutorTest, CreatesTheNextAttemptWhileThePodsOfTheLastAreStillBeingDeleted) {
+  for (std::int64_t rank = 3; rank < 40; ++rank) add_pod(rank);
+  auto actions = delete_all_pods();
+  job.status.attempt = 2;
+  for (std::int64_t rank = 0; rank < 40; ++rank) actions.push_back(create(rank));
+  fakes::Gate deletes;
+  fakes::Gate last_create;
+  last_create.open();
+  std::vector<std::string> creates;
+  faulty.set_schedule([&](const ApiCall& call) -> std::optional<Fault> {
+    if (call.verb == "delete") return Fault{.kind = Fault::Kind::delayed, .gate = &deletes};
+    creates.push_back(call.name);
+    if (creates.size() == 40) last_create.pass();
+    return std::nullopt;
+  });
+  std::jthread operator_thread{[&] { EXPECT_TRUE(executor.act(job, actions)); }};
+  last_create.wait_for_arrival();
+  EXPECT_EQ(creates.front(), plan::pod_name(job, 2, 0));
+  deletes.open();
+  operator_thread.join();
+  const auto listed = api.list(kube::pods, {});
+  std::set<std::string> left;
+  for (const json& pod : listed->items) left.insert(pod.at("metadata").at("name"));
+  EXPECT_EQ(left, (std::set<std::string>{creates.begin(), creates.end()}));
+}
+
+TEST_F(ExecutorTest, TakesCreatesForHealthyAgainOnceOneSucceeds) {
+  options.pod_calls_at_once_max = 1;
+  const auto failing_since = [&](std::int64_t created, std::int64_t refused) {
+    fail_where([=, this](const ApiCall& call) { return call.name == plan::pod_name(job, 2, refused); },
+               {ErrorKind::conflict, "resourcequotas small: the object has been modified"});
+    EXPECT_FALSE(executor.act(job, {create(created), create(refused)}));
+    return memory.recall({.name_space = "research", .name = "smoke"}, job.metadata.uid).create_failure->since;
+  };
+  job.status.attempt = 2;
+  EXPECT_EQ(failing_since(0, 1), clock.now());
+  clock.advance(4s);
+  EXPECT_EQ(failing_since(1, 2), clock.now());
+}
+
+TEST_F(ExecutorTest, DeletesTheOtherPodsWhereOneCannotBeDeleted) {
+  fail_where([](const ApiCall& call) { return call.verb == "delete" && call.name.ends_with("-1"); },
+             {ErrorKind::forbidden, "denied by a webhook"});
+  const auto acted = executor.act(job, delete_all_pods());
+  ASSERT_FALSE(acted);
+  EXPECT_EQ(acted.error().message, "denied by a webhook");
+  EXPECT_EQ(api.list(kube::pods, {})->items.size(), 1U);
+}
+
+TEST_F(ExecutorTest, DeletesNothingMoreOnceTheServerFails) {
+  options.pod_calls_at_once_max = 1;
+  fail_where([](const ApiCall& call) { return call.verb == "delete"; }, {ErrorKind::unavailable, "no connection"});
+  EXPECT_FALSE(executor.act(job, delete_all_pods()));
+  EXPECT_EQ(faulty.calls(), 1);
+}
+
+TEST_F(ExecutorTest, NeitherLetsGoOfTheJobNorDeletesItsServiceWhileAPodCannotBeDeleted) {
+  for (const plan::Action& last : std::vector<plan::Action>{
+           plan::RemoveFinalizer{}, plan::DeleteJob{.uid = job.metadata.uid}, plan::DeleteService{.name = "a"}}) {
+    fail_where([](const ApiCall& call) { return call.verb == "delete" && call.plural == "pods"; },
+               {ErrorKind::forbidden, "denied by a webhook"});
+    auto actions = delete_all_pods();
+    actions.insert(actions.begin(), last);
+    EXPECT_FALSE(executor.act(job, actions));
+    EXPECT_TRUE(faulty.done().empty());
+  }
+}
+
+TEST_F(ExecutorTest, DeletesPodsAlsoWhereNoneCanBeCreated) {
+  job.status.attempt = 2;
+  auto actions = delete_all_pods();
+  actions.push_back(create(0));
+  fail_where([](const ApiCall& call) { return call.verb == "create"; }, {ErrorKind::forbidden, "exceeded quota"});
+  EXPECT_TRUE(executor.act(job, actions)) << "a refusal is remembered";
+  EXPECT_TRUE(api.list(kube::pods, {})->items.empty());
+}
+
+TEST_F(ExecutorTest, NamesBothErrorsWhereCreatesAndDeletesFail) {
+  job.status.attempt = 2;
+  auto actions = delete_all_pods();
+  actions.push_back(create(0));
+  faulty.set_schedule([](const ApiCall& call) -> std::optional<Fault> {
+    if (call.verb == "create") return Fault{.error = {ErrorKind::unavailable, "create: no"}};
+    return Fault{.error = {ErrorKind::throttled, "delete: slow down", 3s}};
+  });
+  const auto acted = executor.act(job, actions);
+  ASSERT_FALSE(acted);
+  EXPECT_EQ(acted.error(), (Error{ErrorKind::unavailable, "create: no; delete: slow down", 3s}));
+  EXPECT_TRUE(memory.recall({.name_space = "research", .name = "smoke"}, job.metadata.uid).create_failure);
+}
+
+TEST_F(ExecutorTest, MayRepeatEveryDelete) {
+  const auto actions = delete_all_pods();
+  EXPECT_TRUE(executor.act(job, actions));
+  EXPECT_TRUE(executor.act(job, actions));
+  EXPECT_EQ(caches.pods.size(), 0U);
+}
+
+/// A server without pods that answers nobody until four ask at once.
+class SlowApi final : public fakes::RefusingApi {
+ public:
+  Result<json> get(const kube::ResourceType&, std::string_view, std::string_view) override {
+    std::unique_lock lock{mutex_};
+    asking_max_ = std::max(asking_max_, ++asking_);
+    changed_.notify_all();
+    changed_.wait_for(lock, 10s, [&] { return asking_max_ >= 4; });
+    --asking_;
+    return fail(ErrorKind::not_found, "no such pod");
+  }
+  int asking_max() {
+    const std::scoped_lock lock{mutex_};
+    return asking_max_;
+  }
+
+ private:
+  std::mutex mutex_;  // guards all
+  std::condition_variable changed_;
+  int asking_ = 0;
+  int asking_max_ = 0;
+};
+
+TEST(AreGone, AsksConcurrentlyAndWithinBoundsWhetherPodsAreGone) {
+  SlowApi api;
+  const fakes::FakeClock clock;
+  Caches caches;
+  Memory memory;
+  const ReconcilerOptions options{.pod_calls_at_once_max = 6};
+  Executor executor{api, clock, caches, memory, options};
+  const auto gone = executor.are_gone(a_job(), std::vector<std::string>(40, "pod"));
+  ASSERT_TRUE(gone);
+  EXPECT_TRUE(*gone);
+  EXPECT_GE(api.asking_max(), 4);
+  EXPECT_LE(api.asking_max(), 6);
+}
+
+}  // namespace
+}  // namespace trainyard::reconcile
