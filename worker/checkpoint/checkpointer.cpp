@@ -3,16 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <future>
+#include <stop_token>
 #include <utility>
 
 #include "common/logging.hpp"
 #include "storage/file_store.hpp"
 #include "worker/checkpoint/core/agreement.hpp"
+#include "worker/checkpoint/core/liveness.hpp"
 #include "worker/checkpoint/core/local_folder.hpp"
 #include "worker/checkpoint/core/local_tier.hpp"
+#include "worker/checkpoint/core/nodes.hpp"
 #include "worker/checkpoint/core/place.hpp"
 #include "worker/checkpoint/core/store_options.hpp"
+#include "worker/checkpoint/core/sweeper.hpp"
 #include "worker/checkpoint/host_state.hpp"
 #include "worker/checkpoint/staging.hpp"
 #include "worker/dist/torch_error.hpp"
@@ -41,9 +46,15 @@ std::optional<Origin> origin_of(storage::Store* store, const resource::Checkpoin
   return Origin{.store = *store, .id = parse_place(spec.resume_uri).id};
 }
 
+// How this rank's start asks the storage.
+struct Start {
+  StartPatience patience;
+  bool is_first_here = true;
+};
+
 RunContext context_of(storage::Store& store, storage::Store* origin, LocalTier* local,
                       const resource::CheckpointSpec& spec, const Identity& identity, dist::Communicator& communicator,
-                      const Clock& clock) {
+                      const Clock& clock, Start start) {
   return {.store = store,
           .communicator = communicator,
           .clock = clock,
@@ -51,7 +62,30 @@ RunContext context_of(storage::Store& store, storage::Store* origin, LocalTier* 
           .keep = keep_of(spec.keep),
           .resumes_others = spec.resume == resource::ResumeMode::automatic,
           .origin = origin_of(origin, spec),
-          .local = local};
+          .local = local,
+          .process = identity.job_uid.empty() ? this_process() : "",
+          .patience = std::move(start.patience),
+          .is_first_here = start.is_first_here};
+}
+
+// A folder of one machine may be another one for each pod, and costs nothing to look at; a bucket is the same from
+// every rank of a node.
+Result<bool> is_first_here(const storage::Store& store, dist::Communicator& communicator, const std::string& node) {
+  const auto names = communicator.all_gather(node);
+  if (!names) return fail(ErrorKind::cancelled, names.error().message);
+  const auto rank = static_cast<std::size_t>(communicator.rank());
+  return store.is_near() || keepers_of(*names)[rank] == communicator.rank();
+}
+
+Result<void> probe_together(storage::Store& store, dist::Communicator& communicator, const Clock& clock,
+                            const StartPatience& patience) {
+  const bool is_asked = communicator.rank() == 0 || store.is_near();
+  Result<void> mine;
+  if (is_asked) mine = ask_patiently(patience, clock, StartCall::probe, [&] { return store.probe(); });
+  const auto probed = agree(communicator, mine);
+  if (probed) return probed;
+  // Is the job refused, or only the node of one rank? Now that it matters every rank asks.
+  return agree(communicator, is_asked ? mine : store.probe());
 }
 
 /// The nodes' folders of one job's copies.
@@ -64,7 +98,8 @@ class LocalCopies {
     if (!spec.local) return nullptr;
     const auto folder = local_folder(spec.local->path, identity);
     if (!folder) return tl::unexpected(folder.error());
-    auto tier = LocalTier::join(communicator, std::make_unique<storage::FileStore>(*folder), node, spec.local->keep);
+    auto tier = LocalTier::join(communicator, std::make_unique<storage::FileStore>(open_local_store(*folder)), node,
+                                spec.local->keep);
     if (!tier) return tl::unexpected(tier.error());
     auto copies = std::make_unique<LocalCopies>(std::move(*tier), spec.local->path, identity);
     if (!copies->tier.is_keeper()) return copies;
@@ -104,18 +139,22 @@ Result<void> all_have(dist::Communicator& communicator, const Result<HostState>&
   return agree(communicator, host.map([](const HostState&) {}));
 }
 
+/// How long a run that has done all of its work waits at its end for the removal of old checkpoints.
+constexpr std::chrono::seconds last_sweep_patience{20};
+
 class StoreCheckpointer final : public Checkpointer {
  public:
   StoreCheckpointer(std::unique_ptr<storage::Store> store, std::unique_ptr<storage::Store> origin,
                     std::unique_ptr<LocalCopies> copies, const resource::CheckpointSpec& spec, const Identity& identity,
-                    dist::Communicator& communicator, const Clock& clock)
+                    dist::Communicator& communicator, const Clock& clock, Start start)
       : store_(std::move(store)),
         origin_(std::move(origin)),
         copies_(std::move(copies)),
         communicator_(communicator),
         clock_(clock),
-        run_(context_of(*store_, origin_.get(), copies_ ? &copies_->tier : nullptr, spec, identity, communicator,
-                        clock)),
+        is_by_hand_(identity.job_uid.empty()),
+        run_(context_of(*store_, origin_.get(), copies_ ? &copies_->tier : nullptr, spec, identity, communicator, clock,
+                        std::move(start))),
         staging_(communicator.rank(), communicator.world_size(),
                  copies_ && copies_->tier.is_keeper() ? StagedPart::whole : StagedPart::share) {}
 
@@ -123,6 +162,7 @@ class StoreCheckpointer final : public Checkpointer {
     const auto host = HostState::of(state);
     if (auto ready = all_have(communicator_, host); !ready) return tl::unexpected(ready.error());
     auto restored = run_.restore(host->entries());
+    if (restored && is_by_hand_ && communicator_.rank() == 0) signs_.emplace(*store_, clock_, run_.generation());
     if (!restored || !*restored) return restored;
     if (auto copied = agree(communicator_, host->copy_to(state)); !copied) return tl::unexpected(copied.error());
     return restored;
@@ -132,6 +172,7 @@ class StoreCheckpointer final : public Checkpointer {
 
   void begin_save(const State& state, std::int64_t step, const SaveOptions& options) override {
     const Instant begun = clock_.instant();
+    is_complete_ = options.is_complete;
     const auto staged = staging_.copy(state);
     auto copied = std::make_shared<std::promise<void>>();
     copied_ = copied->get_future();
@@ -151,11 +192,21 @@ class StoreCheckpointer final : public Checkpointer {
 
   [[nodiscard]] bool is_saving() const override { return writer_.is_busy(); }
 
+  [[nodiscard]] std::string trouble() const override { return is_saving() ? store_->trouble() : std::string{}; }
+
   std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds patience) override {
     return writer_.take_outcome(patience);
   }
 
-  Result<void> end() override { return run_.end(); }
+  Result<void> end() override {
+    if (is_complete_ && !sweeper_.finish(last_sweep_patience)) {
+      logging::warn("old checkpoints are left: their removal takes too long",
+                    {{"seconds", last_sweep_patience.count()}});
+    }
+    sweeper_.give_up();
+    signs_.reset();
+    return run_.end();
+  }
 
   void remove_copies() override {
     if (copies_) copies_->remove();
@@ -185,8 +236,9 @@ class StoreCheckpointer final : public Checkpointer {
         }
         outcome.copies = CopiesOutcome{.error = *failures, .duration = clock_.instant() - begun};
       }
-      if (!options.is_copies_only)
-        outcome.saved = run_.save(staging_.entries(), values, outcome.step, options.is_complete);
+      if (options.is_copies_only) return;
+      outcome.saved = run_.save(staging_.entries(), values, outcome.step, options.is_complete);
+      if (outcome.saved && communicator_.rank() == 0) sweeper_.start();
     } catch (const std::exception& error) {
       outcome.saved =
           fail(ErrorKind::internal, fmt::format("saving step {}: {}", outcome.step, dist::message_of(error)));
@@ -212,11 +264,16 @@ class StoreCheckpointer final : public Checkpointer {
   std::unique_ptr<LocalCopies> copies_;     // nullptr: none.
   dist::Communicator& communicator_;
   const Clock& clock_;
-  // Of the training thread and of the writer's in turn: while that one is busy they are its own.
+  const bool is_by_hand_;
+  bool is_complete_ = false;  // The save that was begun last is of a run that has done all of its work.
+  // Of the training thread and of the writer's in turn: while that one is busy they are its own. Retention is the
+  // sweeper's.
   Run run_;
   Staging staging_;
-  std::future<void> copied_;  // Of the save that was begun last, until that was waited for.
-  Writer writer_;             // The last: its thread ends before what it uses.
+  std::future<void> copied_;          // Of the save that was begun last, until that was waited for.
+  std::optional<SignsOfLife> signs_;  // Of rank 0 of a run by hand, from its claim to its end.
+  Sweeper sweeper_{[this](const std::stop_token& stop) { run_.tidy_up(stop); }};
+  Writer writer_;  // The last: its thread ends before what it uses.
 };
 
 }  // namespace
@@ -227,23 +284,27 @@ Result<std::unique_ptr<storage::Store>> open_place(const resource::CheckpointSpe
 
 Result<std::unique_ptr<Checkpointer>> open_checkpointer(const resource::CheckpointSpec& spec, const Identity& identity,
                                                         dist::Communicator& communicator, const Clock& clock,
-                                                        const std::string& node) {
+                                                        const StartOptions& options) {
   auto store = open_place(spec);
   if (auto opened = agree(communicator, store.map([](const auto&) {})); !opened) return tl::unexpected(opened.error());
-  return open_checkpointer(std::move(*store), spec, identity, communicator, clock, node);
+  return open_checkpointer(std::move(*store), spec, identity, communicator, clock, options);
 }
 
 Result<std::unique_ptr<Checkpointer>> open_checkpointer(std::unique_ptr<storage::Store> store,
                                                         const resource::CheckpointSpec& spec, const Identity& identity,
                                                         dist::Communicator& communicator, const Clock& clock,
-                                                        const std::string& node) {
+                                                        const StartOptions& options) {
   auto origin = open_origin(spec);
-  const auto probed = agree(communicator, origin.map([](const auto&) {}).and_then([&] { return store->probe(); }));
-  if (!probed) return tl::unexpected(probed.error());
-  auto copies = LocalCopies::open(spec, identity, communicator, clock, node);
+  if (auto opened = agree(communicator, origin.map([](const auto&) {})); !opened) return tl::unexpected(opened.error());
+  if (auto probed = probe_together(*store, communicator, clock, options.patience); !probed)
+    return tl::unexpected(probed.error());
+  const auto is_first = is_first_here(*store, communicator, options.node);
+  if (!is_first) return tl::unexpected(is_first.error());
+  auto copies = LocalCopies::open(spec, identity, communicator, clock, options.node);
   if (!copies) return tl::unexpected(copies.error());
   return std::make_unique<StoreCheckpointer>(std::move(store), std::move(*origin), std::move(*copies), spec, identity,
-                                             communicator, clock);
+                                             communicator, clock,
+                                             Start{.patience = options.patience, .is_first_here = *is_first});
 }
 
 }  // namespace trainyard::checkpoint

@@ -18,6 +18,7 @@
 #include "worker/checkpoint/core/identity.hpp"
 #include "worker/checkpoint/core/restore.hpp"
 #include "worker/checkpoint/core/run.hpp"
+#include "worker/checkpoint/core/start_patience.hpp"
 #include "worker/checkpoint/core/writer.hpp"
 #include "worker/dist/communicator.hpp"
 
@@ -52,7 +53,7 @@ struct SaveOptions {
 };
 
 /// Saves and restores one run's state under one prefix. All calls are from the training thread; every one but
-/// generation(), finish_copy(), is_saving(), take_outcome() and end() is made by all ranks alike. Errors of
+/// generation(), finish_copy(), is_saving(), trouble(), take_outcome() and end() is made by all ranks alike. Errors of
 /// open_checkpointer(): invalid (file:// that cannot be), not_found (bucket), unauthorized, forbidden. Destruction
 /// waits for the save under way: where the group is broken the rank ends by RankLink::exit instead.
 class Checkpointer {
@@ -85,13 +86,17 @@ class Checkpointer {
   virtual void finish_copy() = 0;
   /// Whether the save that was begun last is still under way here. Other ranks may be done earlier or later.
   [[nodiscard]] virtual bool is_saving() const = 0;
+  /// The error for which the storage is tried again while a save is under way here; empty while all goes well.
+  [[nodiscard]] virtual std::string trouble() const = 0;
   /// The outcome of the save that has ended, once; it is the same on every rank. One under way is waited for, no longer
-  /// than `patience`. Success once the manifest is in the store. Errors: conflict when a newer generation of the same
-  /// job has claimed the prefix (the worker exits `fenced`), invalid when another job has, cancelled when the ranks
-  /// have lost each other, the storage's otherwise: after those another save may be begun.
+  /// than `patience`. Success once the manifest is in the store; older checkpoints are removed after that, by a thread
+  /// of its own. Errors: conflict when a newer generation of the same job has claimed the prefix (the worker exits
+  /// `fenced`), invalid when another job has, cancelled when the ranks have lost each other, the storage's otherwise:
+  /// after those another save may be begun.
   [[nodiscard]] virtual std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds patience = {}) = 0;
 
-  /// Records that this run has ended in order, so that another job may go on from what it saved. The last call but
+  /// Records that this run has ended in order, so that another job may go on from what it saved. After a save that was
+  /// complete the removal of older checkpoints is waited for, 20 s at most; else it is given up. The last call but
   /// remove_copies(), with no save under way; not collective: rank 0's counts, and does nothing before restore() has
   /// succeeded.
   [[nodiscard]] virtual Result<void> end() = 0;
@@ -103,19 +108,24 @@ class Checkpointer {
 /// The store of `spec`'s place, as open_checkpointer() opens it: for what lies beside the checkpoints.
 [[nodiscard]] Result<std::unique_ptr<storage::Store>> open_place(const resource::CheckpointSpec& spec);
 
-/// Collective. The store's credentials and place are tried here, so that what is wrong with them shows within seconds.
-/// `node`: the name of the node that this rank is on, where the spec has a local tier.
+/// Where a rank is, and how long its start bears with the storage.
+struct StartOptions {
+  std::string node;  ///< Its node's name: of the ranks with one name the first looks at the storage for the others.
+  StartPatience patience{};
+};
+
+/// Collective. The store's credentials and place are tried here: by rank 0, by every rank where the store is near, and
+/// by all once one of these has failed, so that what ails one node is told from what ails the job.
 /// `communicator` is the checkpointer's alone from here on: it is used from a thread of its own.
 [[nodiscard]] Result<std::unique_ptr<Checkpointer>> open_checkpointer(const resource::CheckpointSpec& spec,
                                                                       const Identity& identity,
                                                                       dist::Communicator& communicator,
-                                                                      const Clock& clock, const std::string& node = {});
+                                                                      const Clock& clock,
+                                                                      const StartOptions& options = {});
 
 /// The same on a store that is already open, for tests.
-[[nodiscard]] Result<std::unique_ptr<Checkpointer>> open_checkpointer(std::unique_ptr<storage::Store> store,
-                                                                      const resource::CheckpointSpec& spec,
-                                                                      const Identity& identity,
-                                                                      dist::Communicator& communicator,
-                                                                      const Clock& clock, const std::string& node = {});
+[[nodiscard]] Result<std::unique_ptr<Checkpointer>> open_checkpointer(
+    std::unique_ptr<storage::Store> store, const resource::CheckpointSpec& spec, const Identity& identity,
+    dist::Communicator& communicator, const Clock& clock, const StartOptions& options = {});
 
 }  // namespace trainyard::checkpoint

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -24,6 +27,28 @@ std::uint32_t version_of(const torch::Tensor& tensor) {
   return static_cast<std::uint32_t>(tensor._version());
 }
 
+// The dimensions by which the tensor's bytes lie one after the other, as those of a contiguous or of a channels-last
+// one do; nothing where there are none, or where the bytes are not what the tensor says.
+std::optional<std::vector<std::int64_t>> order_in_memory(const torch::Tensor& tensor) {
+  if (tensor.is_conj() || tensor.is_neg()) return std::nullopt;
+  std::vector<std::int64_t> order(static_cast<std::size_t>(tensor.dim()));
+  std::iota(order.begin(), order.end(), 0);
+  if (tensor.is_contiguous()) return order;
+  std::ranges::stable_sort(order, std::greater{}, [&](std::int64_t dimension) { return tensor.stride(dimension); });
+  return tensor.permute(order).is_contiguous() ? std::optional{order} : std::nullopt;
+}
+
+std::vector<std::int64_t> inverse_of(std::span<const std::int64_t> order) {
+  std::vector<std::int64_t> inverse(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    inverse[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  return inverse;
+}
+
+std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
 }  // namespace
 
 Result<void> Staging::copy(const State& state) {
@@ -40,13 +65,16 @@ Result<void> Staging::copy(const State& state) {
     for (const Slice& slice : slices_) {
       const Entry& entry = state.entries[slice.entry];
       torch::Tensor rows = rows_of(entry.tensor, slice);
-      if (rows.is_cpu() && (copies_all_at_once_ || !entry.is_steady)) {
+      auto order = entry.is_steady && !copies_all_at_once_ ? order_in_memory(rows) : std::nullopt;
+      if (order) {
+        steady_.push_back(steady_rows(rows, slice, *std::move(order)));
+      } else if (rows.is_cpu()) {
         copy_rows(rows, slice);
-        continue;
+      } else {
+        if (!copies_all_at_once_) rows = rows.clone();
+        const std::uint32_t version = version_of(rows);
+        steady_.push_back({.slice = slice, .rows = std::move(rows), .version = version, .plan = {}});
       }
-      if (!copies_all_at_once_ && !entry.is_steady) rows = rows.clone();
-      const std::uint32_t version = version_of(rows);
-      steady_.push_back({.slice = slice, .rows = std::move(rows), .version = version});
     }
     mark_devices();
   } catch (const std::exception& error) {
@@ -58,17 +86,44 @@ Result<void> Staging::copy(const State& state) {
 
 Result<bool> Staging::copy_steady() {
   const torch::NoGradGuard no_grad;
-  const std::vector<Steady> steady = std::exchange(steady_, {});
+  std::vector<Steady> steady = std::exchange(steady_, {});
   try {
-    for (const Steady& one : steady) copy_rows(one.rows, one.slice);
+    for (Steady& one : steady) {
+      copy_rows(one.order.empty() ? one.rows : one.rows.permute(inverse_of(one.order)), one.slice);
+      if (!one.device_samples.defined()) continue;
+      one.samples.resize(one.device_samples.nbytes());
+      device_reader_.read(one.device_samples, one.samples);
+    }
     device_reader_.finish();
+    const bool is_whole = std::ranges::all_of(steady, [&](const Steady& one) { return is_as_it_was(one); });
+    copies_all_at_once_ = copies_all_at_once_ || !is_whole;
+    return is_whole;
   } catch (const std::exception& error) {
     return give_up(error);
   }
-  const bool is_whole =
-      std::ranges::all_of(steady, [](const Steady& one) { return version_of(one.rows) == one.version; });
-  copies_all_at_once_ = copies_all_at_once_ || !is_whole;
-  return is_whole;
+}
+
+// On the host a line costs a look into memory; on a device all lines are one more small kernel.
+Staging::Steady Staging::steady_rows(const torch::Tensor& rows, const Slice& slice, std::vector<std::int64_t> order) {
+  const double random = std::uniform_real_distribution{0.0, 1.0}(random_);
+  Steady one{.slice = slice,
+             .rows = rows.permute(order),
+             .order = std::move(order),
+             .version = version_of(rows),
+             .plan = plan_samples(rows.nbytes(), static_cast<std::uint64_t>(rows.element_size()), random)};
+  if (rows.is_cpu()) {
+    one.samples = samples_of(bytes_of(one.rows), one.plan);
+  } else {
+    one.device_samples = samples_on_device(one.rows, one.plan);
+  }
+  return one;
+}
+
+bool Staging::is_as_it_was(const Steady& one) const {
+  if (version_of(one.rows) != one.version) return false;
+  if (one.plan.count == 0) return true;
+  const torch::Tensor copy = rows_of(buffers_[one.slice.entry], one.slice).permute(one.order).contiguous();
+  return samples_of(bytes_of(copy), one.plan) == one.samples;
 }
 
 bool Staging::is_finite() const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <random>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "worker/checkpoint/core/entry.hpp"
 #include "worker/checkpoint/core/split.hpp"
 #include "worker/checkpoint/device_reader.hpp"
+#include "worker/checkpoint/samples.hpp"
 
 namespace trainyard::checkpoint {
 
@@ -34,8 +36,9 @@ class Staging {
   /// Copies this rank's part of what is not steady, each byte once; what of it is on a device is copied there, and goes
   /// to the host with the rest. ErrorKind::invalid for sparse or quantized tensors.
   [[nodiscard]] Result<void> copy(const State& state);
-  /// Copies the rest of that state, and says whether it is as it was at copy(). If it is not, the copy is worth
-  /// nothing, and copy() takes all from now on.
+  /// Copies the rest of that state, and says whether it is as it was at copy(): by the counts of changes that torch
+  /// keeps, and by samples of the bytes (samples.hpp) for changes that torch does not count. If it is not, the copy is
+  /// worth nothing, and copy() takes all from now on.
   [[nodiscard]] Result<bool> copy_steady();
 
   /// Of the whole state; only the bytes of this rank's part are there.
@@ -48,12 +51,18 @@ class Staging {
   // What copy() left to copy_steady().
   struct Steady {
     Slice slice;
-    torch::Tensor rows;         // The slice's.
-    std::uint32_t version = 0;  // As torch counts the changes in place of a tensor and of its views.
+    torch::Tensor rows;                 // The slice's, its dimensions in their order in memory.
+    std::vector<std::int64_t> order{};  // Of the slice's dimensions in `rows`.
+    std::uint32_t version = 0;          // As torch counts the changes in place of a tensor and of its views.
+    SamplePlan plan;                    // No samples: the rows are this copy's own.
+    std::vector<std::byte> samples{};   // As the rows were; of those on a device once they were read.
+    torch::Tensor device_samples{};
   };
 
   [[nodiscard]] torch::Tensor rows_of(const torch::Tensor& tensor, const Slice& slice) const;
   [[nodiscard]] tl::unexpected<Error> give_up(const std::exception& error);
+  [[nodiscard]] Steady steady_rows(const torch::Tensor& rows, const Slice& slice, std::vector<std::int64_t> order);
+  [[nodiscard]] bool is_as_it_was(const Steady& one) const;
   void mark_devices();
   void copy_rows(const torch::Tensor& rows, const Slice& slice);
   void make_buffers(const State& state, std::vector<HostEntry> described);
@@ -67,6 +76,7 @@ class Staging {
   std::vector<HostEntry> entries_;      // What the buffers are for; their bytes lie in them.
   std::vector<Steady> steady_;          // Still to be copied.
   DeviceReader device_reader_;
+  std::minstd_rand random_{std::random_device{}()};
   bool copies_all_at_once_ = false;
 };
 

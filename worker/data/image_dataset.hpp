@@ -2,6 +2,8 @@
 
 #include <torch/types.h>
 
+#include <string>
+
 #include "worker/data/dataset.hpp"
 
 namespace trainyard::data {
@@ -15,11 +17,14 @@ class ImageDataset final : public Dataset {
 
   [[nodiscard]] std::int64_t size() const override { return images_.size(0); }
   [[nodiscard]] Batch gather(const torch::Tensor& ids) const override;
+  /// A checksum of the first images and labels as they came: equal wherever the files lie, on every device.
+  [[nodiscard]] std::string id() const override { return id_; }
 
   [[nodiscard]] const torch::Tensor& images() const { return images_; }
   [[nodiscard]] const torch::Tensor& labels() const { return labels_; }
 
  private:
+  std::string id_;
   torch::Tensor images_;
   torch::Tensor labels_;
 };

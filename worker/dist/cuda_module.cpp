@@ -2,8 +2,12 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <filesystem>
+#include <algorithm>
+#include <string>
+
+#include "worker/launcher/group_environment.hpp"
 
 namespace trainyard::dist {
 namespace {
@@ -11,43 +15,59 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view module_name = "libtrainyard_cuda.so";
-constexpr std::string_view driver_device = "/dev/nvidiactl";
 
 }  // namespace
 
-bool sees_gpu(const launcher::Environment& environment) {
-  for (const std::string_view name : {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}) {
-    const auto devices = environment(name);
-    if (devices == "-1" || devices == "none" || devices == "void" || devices == "NoDevFiles") return false;
+std::vector<fs::path> cuda_module_places(const std::optional<std::string>& named, const fs::path& program_folder,
+                                         const std::optional<std::string>& launcher_folder) {
+  if (named) return {*named};
+  std::vector<fs::path> places;
+  const auto add = [&](const fs::path& folder) {
+    const fs::path place = folder / module_name;
+    if (std::ranges::find(places, place) == places.end()) places.push_back(place);
+  };
+  add(program_folder);
+  add(program_folder.parent_path() / "lib");
+  if (launcher_folder) {
+    add(*launcher_folder);
+    add(fs::path{*launcher_folder}.parent_path() / "lib");
   }
-  return fs::exists(driver_device);
+  add("/usr/local/bin");
+  add("/usr/local/lib");
+  return places;
+}
+
+Result<fs::path> first_existing(const std::vector<fs::path>& places) {
+  std::error_code error;
+  const auto found = std::ranges::find_if(places, [&](const fs::path& place) { return fs::exists(place, error); });
+  if (found != places.end()) return *found;
+  std::vector<std::string> texts;
+  for (const fs::path& place : places) texts.push_back(place.string());
+  return fail(ErrorKind::not_found, fmt::format("there is no {} ({} names the file where it is elsewhere)",
+                                                fmt::join(texts, ", no "), env_cuda_module));
+}
+
+Result<fs::path> find_cuda_module(const launcher::Environment& environment) {
+  std::error_code error;
+  const fs::path program_folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  return first_existing(
+      cuda_module_places(environment(env_cuda_module), program_folder, environment(launcher::env_launcher_folder)));
 }
 
 Result<const CudaModule*> load_cuda_module(const launcher::Environment& environment) {
-  if (!sees_gpu(environment)) return nullptr;
-  const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const fs::path& path : {folder / module_name, folder.parent_path() / "lib" / module_name}) {
-    if (!fs::exists(path)) continue;
-    // Never unloaded: torch keeps pointers into it. Global, for its registrations are looked up by name.
-    void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (module == nullptr) {
-      return fail(ErrorKind::internal,
-                  fmt::format("this machine has a GPU, but {} does not load: {}", path.string(), dlerror()));
-    }
-    using Get = const CudaModule* (*)();
-    const auto get = reinterpret_cast<Get>(dlsym(module, "trainyard_cuda_module"));
-    if (get == nullptr) {
-      return fail(ErrorKind::internal,
-                  fmt::format("{} is of another version of Trainyard: {}", path.string(), dlerror()));
-    }
-    return get();
+  const auto path = find_cuda_module(environment);
+  if (!path) return tl::unexpected{path.error()};
+  // Never unloaded: torch keeps pointers into it. Global, for its registrations are looked up by name.
+  void* module = dlopen(path->c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (module == nullptr)
+    return fail(ErrorKind::internal, fmt::format("{} does not load: {}", path->string(), dlerror()));
+  using Get = const CudaModule* (*)();
+  const auto get = reinterpret_cast<Get>(dlsym(module, "trainyard_cuda_module"));
+  if (get == nullptr) {
+    return fail(ErrorKind::internal,
+                fmt::format("{} is of another version of Trainyard: {}", path->string(), dlerror()));
   }
-  return fail(
-      ErrorKind::not_found,
-      fmt::format(
-          "this machine has a GPU, but {} is neither beside the program in {} nor in ../lib: use the CUDA build "
-          "of the worker, or set CUDA_VISIBLE_DEVICES=-1 to train on the CPU",
-          module_name, folder.string()));
+  return get();
 }
 
 }  // namespace trainyard::dist

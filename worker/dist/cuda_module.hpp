@@ -5,6 +5,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
 
 #include "common/result.hpp"
 #include "worker/launcher/environment.hpp"
@@ -13,8 +16,7 @@ namespace trainyard::dist {
 
 /// What libtrainyard_cuda.so offers. All of CUDA and NCCL is behind it: without a GPU neither is loaded.
 struct CudaModule {
-  std::int64_t (*device_count)();
-  /// Makes `device` the calling thread's.
+  /// Makes `device` the calling thread's. Throws as torch does.
   void (*use_device)(std::int64_t device);
   /// NCCL over all ranks; connects at once. Throws as torch does.
   c10::intrusive_ptr<c10d::Backend> (*make_nccl)(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank,
@@ -22,13 +24,24 @@ struct CudaModule {
                                                  std::chrono::milliseconds timeout);
 };
 
-/// The module, loaded with all of CUDA; nullptr where this process sees no GPU. A rank's very first act after its
-/// settings, before any tensor: torch looks for CUDA once. Looks beside the program, then in ../lib.
-/// ErrorKind::not_found or internal where there is a GPU but the module is missing or does not load; the message says
-/// what to do.
-[[nodiscard]] Result<const CudaModule*> load_cuda_module(const launcher::Environment& environment);
+/// The file of the CUDA module, where a user names it; else it is looked for.
+inline constexpr std::string_view env_cuda_module = "TRAINYARD_CUDA_MODULE";
 
-/// Whether a GPU's driver is visible and the environment does not hide it.
-[[nodiscard]] bool sees_gpu(const launcher::Environment& environment);
+/// Where the CUDA module may be, best first: in TRAINYARD_CUDA_MODULE alone where that is `named`; else beside the
+/// program and in ../lib, the same of the launcher's folder, and where our images install it. A program of a user's own
+/// lies anywhere. Pure.
+[[nodiscard]] std::vector<std::filesystem::path> cuda_module_places(const std::optional<std::string>& named,
+                                                                    const std::filesystem::path& program_folder,
+                                                                    const std::optional<std::string>& launcher_folder);
+
+/// The first of `places` that exists. ErrorKind::not_found names all of them.
+[[nodiscard]] Result<std::filesystem::path> first_existing(const std::vector<std::filesystem::path>& places);
+
+/// The CUDA module's file. ErrorKind::not_found names all places where it was looked for.
+[[nodiscard]] Result<std::filesystem::path> find_cuda_module(const launcher::Environment& environment);
+
+/// The module, loaded with all of CUDA. A rank's very first act after its settings, before any tensor: torch looks for
+/// CUDA once. ErrorKind::not_found as above; internal when it does not load.
+[[nodiscard]] Result<const CudaModule*> load_cuda_module(const launcher::Environment& environment);
 
 }  // namespace trainyard::dist

@@ -7,11 +7,6 @@
 namespace trainyard::dist {
 namespace {
 
-std::int64_t device_count() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
-}
-
 void use_device(std::int64_t device) {
   C10_CUDA_CHECK(cudaSetDevice(static_cast<int>(device)));
 }
@@ -33,7 +28,6 @@ c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store> stor
 
 extern "C" __attribute__((visibility("default"))) const trainyard::dist::CudaModule* trainyard_cuda_module() {
   static constexpr trainyard::dist::CudaModule module{
-      .device_count = trainyard::dist::device_count,
       .use_device = trainyard::dist::use_device,
       .make_nccl = trainyard::dist::make_nccl,
   };

@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "worker/dist/cuda_module.hpp"
+#include "worker/dist/device_choice.hpp"
 #include "worker/dist/gloo_communicator.hpp"
 #include "worker/dist/rendezvous_store.hpp"
 #include "worker/dist/roll_call.hpp"
@@ -71,7 +72,6 @@ class GlooMaker {
 Result<c10::intrusive_ptr<c10d::Backend>> make_nccl(const Group& group, const GroupOptions& options) {
   const auto module = load_cuda_module(launcher::process_environment());
   if (!module) return tl::make_unexpected(module.error());
-  if (*module == nullptr) return fail(ErrorKind::invalid, "a CUDA device was asked for, but this process sees no GPU");
   auto store = c10::make_intrusive<c10d::PrefixStore>("nccl", group.store);
   return (*module)->make_nccl(std::move(store), group.rank, group.world_size, *options.cuda_device,
                               2 * options.collective_deadline);
@@ -88,13 +88,6 @@ Result<void> connect(Group& group, const launcher::GroupEnvironment& environment
   group.process_group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
                                   maker.make("gloo", 2, options.collective_deadline));
   group.process_group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
-  if (options.cuda_device) {
-    auto nccl = make_nccl(group, options);
-    if (!nccl) return tl::make_unexpected(nccl.error());
-    group.process_group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL, std::move(*nccl));
-  }
-  group.process_group->setGroupName("trainyard");
-
   if (group.world_size == 1) {
     group.communicator = std::make_unique<SingleCommunicator>();
     group.checkpoint_communicator = std::make_unique<SingleCommunicator>();
@@ -105,6 +98,14 @@ Result<void> connect(Group& group, const launcher::GroupEnvironment& environment
         make_gloo_communicator(maker.make("checkpoint", 1, options.checkpoint_deadline), options.checkpoint_deadline,
                                link, UsedBy::background_thread);
   }
+  // Before anybody enters NCCL, which waits without end for a rank that does not.
+  if (auto agreed = agree_on_device_kind(options.cuda_device.has_value(), *group.communicator); !agreed) return agreed;
+  if (options.cuda_device) {
+    auto nccl = make_nccl(group, options);
+    if (!nccl) return tl::make_unexpected(nccl.error());
+    group.process_group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL, std::move(*nccl));
+  }
+  group.process_group->setGroupName("trainyard");
   return {};
 }
 

@@ -42,7 +42,8 @@ struct Group {
 
 /// Meets the other ranks of `environment` and connects to them. `link` must outlive the group. Reports whom it waits
 /// for. Errors: invalid (the environment has no RANK), timeout (ranks that have not come are named), cancelled (the
-/// launcher says that the group is broken), unavailable (a connection failed).
+/// launcher says that the group is broken), unavailable (a connection failed), conflict (some ranks have a CUDA device
+/// and others do not).
 [[nodiscard]] Result<Group> form_group(const launcher::GroupEnvironment& environment, launcher::RankLink& link,
                                        const GroupOptions& options = {});
 

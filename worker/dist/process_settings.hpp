@@ -1,19 +1,23 @@
 #pragma once
 
-#include <cstdint>
-
+#include "common/result.hpp"
+#include "worker/dist/communicator.hpp"
 #include "worker/launcher/group_environment.hpp"
 
 namespace trainyard::dist {
 
-/// Settings of this process that training speed and clean ends depend on: environment variables of NCCL's watchdog,
-/// memory allocator, threads. A rank's first call in main, before any other thread runs and before CUDA is loaded. What
-/// the user has set stays. Source of the allocator's: about +14 % in DDP and a quarter in one process against glibc's
-/// defaults on FashionCNN.
-void apply_process_settings(const launcher::GroupEnvironment& environment);
+/// Who chose the number of threads: what the user has set stays.
+enum class Threads { ours, users };
 
-/// How many threads one rank computes with, at least 1: the processors that this process may use, shared by the ranks
-/// on this machine. One thread too many costs more than half of the speed.
-[[nodiscard]] std::int64_t threads_per_rank(std::int64_t processors, std::int64_t ranks_here);
+/// Settings of this process that training speed and clean ends depend on: environment variables of NCCL's watchdog,
+/// memory allocator, threads. A rank's first call in main, before any other thread runs (so before the RankLink is
+/// opened) and before CUDA is loaded. What the user has set stays. Source of the allocator's: about +14 % in DDP and a
+/// quarter in one process against glibc's defaults on FashionCNN.
+[[nodiscard]] Threads apply_process_settings(const launcher::GroupEnvironment& environment);
+
+/// Computes with fewer threads where ranks of other pods share this node's processors, which no rank knows before they
+/// have met. Collective; errors are the communicator's.
+[[nodiscard]] Result<void> share_processors(const launcher::GroupEnvironment& environment, Threads threads,
+                                            Communicator& communicator);
 
 }  // namespace trainyard::dist

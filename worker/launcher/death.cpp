@@ -43,6 +43,14 @@ GroupFailure signal_failure(std::int64_t rank, const Death& death) {
   }
 }
 
+// Whether the words begin as "rank 3: " does: ranks that agree on an error say whose it is.
+bool names_a_rank(std::string_view message) {
+  constexpr std::string_view beginning = "rank ";
+  if (!message.starts_with(beginning)) return false;
+  const std::size_t end = message.find_first_not_of("0123456789", beginning.size());
+  return end != std::string_view::npos && end > beginning.size() && message.substr(end).starts_with(": ");
+}
+
 }  // namespace
 
 Death death_of(int wait_status) {
@@ -60,7 +68,7 @@ GroupFailure failure_of(std::int64_t rank, const Death& death, const std::option
     return {.culprit = rank,
             .exit_code = death.exit_code,
             .reason = said->reason,
-            .message = fmt::format("rank {}: {}", rank, said->message)};
+            .message = names_a_rank(said->message) ? said->message : fmt::format("rank {}: {}", rank, said->message)};
   }
   return {.culprit = rank,
           .exit_code = death.exit_code,

@@ -118,8 +118,8 @@ Result<GroupEnvironment> parse_group_environment(const Environment& environment)
   if (!attempt) return tl::make_unexpected(attempt.error());
   group.attempt = *attempt;
   group.has_launcher = environment(env_has_launcher) == "1";
-  group.uses_agent_store = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  const auto restarts = number_or(environment, "TORCHELASTIC_RESTART_COUNT", {.min = 0}, 0);
+  group.uses_agent_store = environment(contract::env_elastic_use_agent_store) == contract::torch_true;
+  const auto restarts = number_or(environment, contract::env_elastic_restart_count, {.min = 0}, 0);
   if (!restarts) return tl::make_unexpected(restarts.error());
   group.restart_count = *restarts;
   return group;

@@ -13,6 +13,9 @@ namespace trainyard::launcher {
 /// Set to "1" by the launcher for its ranks: rank 0's launcher hosts the store, on TRAINYARD_STORE_PORT.
 inline constexpr std::string_view env_has_launcher = "TRAINYARD_HAS_LAUNCHER";
 
+/// The folder of the launcher's program, set by the launcher for its ranks: what is installed with it lies there.
+inline constexpr std::string_view env_launcher_folder = "TRAINYARD_LAUNCHER_FOLDER";
+
 /// Where this process stands in its group, and where the group meets: the rank environment of contract.hpp, read and
 /// checked.
 struct GroupEnvironment {
@@ -35,7 +38,7 @@ struct GroupEnvironment {
 
   bool has_launcher = false;
   bool uses_agent_store = false;   ///< torchrun hosts the store on MASTER_PORT, and supervises.
-  std::int64_t restart_count = 0;  ///< torchrun's.
+  std::int64_t restart_count = 0;  ///< torchrun's, or that of the job's attempts.
 
   bool operator==(const GroupEnvironment&) const = default;
 };

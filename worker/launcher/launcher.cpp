@@ -164,30 +164,38 @@ class Launcher {
       }
       for (const RankProcess& rank : ranks_) rank.send_signal(signal);
     }
-    int status = 0;
-    for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0; pid = waitpid(-1, &status, WNOHANG))
-      on_exit(pid, status, time);
+    while (const auto pid = ended_child()) on_exit(*pid, time);
   }
 
-  void on_exit(pid_t pid, int status, Instant time) {
-    Death death = death_of(status);
-    if (pid == store_pid_) {
-      store_pid_ = 0;
-      return on_store_exit(death, time);
-    }
+  /// Not reaped yet: until then its number is nobody else's.
+  static std::optional<pid_t> ended_child() {
+    siginfo_t info{};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return std::nullopt;
+    return info.si_pid;
+  }
+
+  void on_exit(pid_t pid, Instant time) {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      if (ranks_[i].pid() != pid) continue;
-      // Its last words may have come after they were last looked for.
-      hear_ranks(time);
-      if (death.signal == SIGKILL) {
-        const std::int64_t kills = read_oom_kills();
-        death.is_out_of_memory = kills > std::exchange(oom_kills_, kills);
-      }
-      logging::info("rank ended", {{"rank", options_.ranks.first_rank + static_cast<std::int64_t>(i)},
-                                   {"exitCode", exit_code_of(death)}});
-      supervisor_.on_death(static_cast<std::int64_t>(i), death, time);
-      ranks_[i].send_signal(SIGKILL);  // Children that it left behind.
+      if (ranks_[i].pid() == pid && !ranks_[i].is_reaped()) return on_rank_exit(i, time);
     }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    if (pid != store_pid_) return;  // An orphan of a rank.
+    store_pid_ = 0;
+    on_store_exit(death_of(status), time);
+  }
+
+  void on_rank_exit(std::size_t index, Instant time) {
+    RankExit exit = ranks_[index].reap();
+    const auto local_rank = static_cast<std::int64_t>(index);
+    for (const RankMessage& message : exit.last_words) supervisor_.on_message(local_rank, message, time);
+    if (exit.death.signal == SIGKILL) {
+      const std::int64_t kills = read_oom_kills();
+      exit.death.is_out_of_memory = kills > std::exchange(oom_kills_, kills);
+    }
+    logging::info("rank ended",
+                  {{"rank", options_.ranks.first_rank + local_rank}, {"exitCode", exit_code_of(exit.death)}});
+    supervisor_.on_death(local_rank, exit.death, time);
   }
 
   void on_store_exit(const Death& death, Instant time) {
@@ -235,9 +243,11 @@ class Launcher {
   void show_progress(Instant time) {
     const std::string waiting_for = link_->group().waiting_for(time);
     if (status_) {
-      status_->update(
-          {.rank = options_.ranks.first_rank, .progress = supervisor_.progress(0), .waiting_for = waiting_for},
-          supervisor_.is_training_over(0));
+      // A wait that most groups have is no news.
+      status_->update({.rank = options_.ranks.first_rank,
+                       .progress = supervisor_.progress(0),
+                       .waiting_for = time < first_words_ ? std::string{} : waiting_for},
+                      supervisor_.is_training_over(0));
     }
     if (is_verdict_told_) return;
     if (waiting_for.empty()) {
@@ -307,7 +317,8 @@ class Launcher {
   bool is_verdict_told_ = false;
   bool is_together_ = false;
   bool is_stop_asked_ = false;
-  Instant next_words_ = now() + first_words_after;
+  const Instant first_words_ = now() + first_words_after;
+  Instant next_words_ = first_words_;
   std::unique_ptr<StatusServer> status_;
 };
 

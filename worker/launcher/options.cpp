@@ -104,11 +104,17 @@ std::string usage() {
          "  TRAINYARD_RANK_PROGRAM          the rank program, where --rank-program is not given (trainyard-rank beside "
          "this one)\n"
          "  TRAINYARD_RENDEZVOUS_SECONDS    for the group to come together (600)\n"
+         "  TRAINYARD_STORAGE_PATIENCE_SECONDS   for which a start tries a storage again that does not let it in "
+         "(120)\n"
          "  TRAINYARD_HEARTBEAT_SECONDS     after which a silent rank or launcher is lost (10); raise it to halt a "
          "rank in a debugger\n"
          "  TRAINYARD_HANG_SECONDS          after which a rank that trains or validates without progress is killed "
          "(600)\n"
          "  TRAINYARD_GRACE_SECONDS         from SIGTERM until the pod is killed (30)\n"
+         "  TRAINYARD_GPUS_PER_POD          GPUs that this pod must see, or its ranks end; 0: train on the CPU\n"
+         "  TRAINYARD_CUDA_MODULE           libtrainyard_cuda.so, where it lies beside none of the programs\n"
+         "  TRAINYARD_CPU_MILLICORES        the container's CPU request: a rank's threads, where there is no limit\n"
+         "  OMP_NUM_THREADS                 threads of a rank, where they are not to be chosen\n"
          "  TRAINYARD_REQUEST_TOKEN         with which rank 0 is asked for a checkpoint: POST /checkpoint, beside "
          "/status\n"
          "\n"
@@ -123,6 +129,7 @@ Result<Options> parse_options(const std::vector<std::string>& arguments, const E
   Options options;
   options.rank_program = environment(env_rank_program).value_or(folder + "/trainyard-rank");
   options.store_program = folder + "/trainyard-store";
+  options.folder = folder;
   if (auto read = read_arguments(arguments, options); !read) return tl::make_unexpected(read.error());
   if (options.asks_for_help) return options;
   auto group = parse_group_environment(environment);

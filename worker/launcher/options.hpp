@@ -22,6 +22,7 @@ struct Options {
   std::string rank_program;
   std::vector<std::string> rank_arguments;
   std::string store_program;
+  std::string folder;  ///< Where the launcher's program lies.
   bool asks_for_help = false;
 };
 

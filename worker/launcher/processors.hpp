@@ -1,18 +1,51 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
+#include "worker/launcher/environment.hpp"
 #include "worker/launcher/group_environment.hpp"
 
 namespace trainyard::launcher {
 
-/// Processors that this process may use, at least 1: its affinity, and the container's CPU limit rounded down.
-[[nodiscard]] std::int64_t usable_processors();
+/// Set to "1" by the launcher where it chose its ranks' OMP_NUM_THREADS itself: they may choose better once they have
+/// met.
+inline constexpr std::string_view env_chose_threads = "TRAINYARD_CHOSE_THREADS";
 
-/// Whole processors of a cgroup v2 `cpu.max` ("150000 100000" is 1), at least 1; 0 where there is no limit or it is
-/// unreadable.
-[[nodiscard]] std::int64_t processors_of_cpu_max(std::string_view text);
+/// What bounds the processors of this process.
+struct ProcessorFacts {
+  std::int64_t usable = 1;                                ///< In its affinity mask.
+  std::optional<std::int64_t> limit_millicores = {};      ///< The container's CPU limit; nothing: none is set.
+  std::optional<std::int64_t> requested_millicores = {};  ///< contract::env_cpu_millicores.
+};
+
+/// How many ranks share what.
+struct RankCounts {
+  std::int64_t in_container = 1;  ///< The limit.
+  std::int64_t in_pod = 1;        ///< The request.
+  std::int64_t on_node = 1;       ///< The processors, as far as such ranks are known.
+};
+
+/// How many threads one rank computes with, at least 1. The container's limit decides, where there is none its request,
+/// and in no case does a rank take more than its part of the node's processors: one thread too many costs more than
+/// half of the speed. cgroup v2's cpu.weight is not looked at: it is a share and no count, and runtimes make it from
+/// the request by different formulas. Pure.
+[[nodiscard]] std::int64_t threads_per_rank(const ProcessorFacts& facts, const RankCounts& ranks);
+
+[[nodiscard]] ProcessorFacts read_processor_facts(const Environment& environment);
+
+/// What a rank knows of the others before they have met.
+[[nodiscard]] RankCounts rank_counts(const GroupEnvironment& environment);
+
+/// Equal for processes that share processors: the node's boot, by which containers of one node are known, and the
+/// affinity mask.
+[[nodiscard]] std::string shared_processors();
+
+/// Thousandths of a processor of a cgroup v2 `cpu.max` ("150000 100000" is 1500); nothing where there is no limit or it
+/// is unreadable.
+[[nodiscard]] std::optional<std::int64_t> millicores_of_cpu_max(std::string_view text);
 
 /// All of the group where MASTER_ADDR is loopback, this pod's otherwise.
 [[nodiscard]] std::int64_t ranks_on_this_machine(const GroupEnvironment& environment);

@@ -25,8 +25,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto alive_interval = 1s;
-constexpr auto beat_interval = 100ms;  // A step can be shorter than it is worth to send.
-constexpr auto last_word_deadline = 1s;
+constexpr auto beat_interval = 100ms;    // A step can be shorter than it is worth to send.
+constexpr auto last_word_deadline = 5s;  // Without them a launcher takes an end for a failure.
 
 std::atomic<bool> stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "written by a signal handler");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
@@ -26,13 +27,17 @@ std::vector<std::string> rank_environment(std::vector<std::string> base, const O
   const auto set = [&](std::string_view name, const auto& value) {
     set_variable(base, name, fmt::format("{}", value));
   };
-  if (!is_set("OMP_NUM_THREADS")) set("OMP_NUM_THREADS", threads);
+  if (!is_set("OMP_NUM_THREADS")) {
+    set("OMP_NUM_THREADS", threads);
+    set(env_chose_threads, 1);
+  }
   // Read by glibc before main: its heap then asks for transparent huge pages.
   if (!is_set("GLIBC_TUNABLES")) set("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
 
   const GroupEnvironment& group = options.group;
   const bool is_alone = group.rank.has_value();
   set(contract::env_rank, options.ranks.first_rank + local_rank);
+  set(contract::env_role_rank, options.ranks.first_rank + local_rank);
   set(contract::env_local_rank, is_alone ? group.local_rank : local_rank);
   set(contract::env_world_size, group.world_size);
   set(contract::env_local_world_size, group.local_world_size);
@@ -45,6 +50,7 @@ std::vector<std::string> rank_environment(std::vector<std::string> base, const O
     return entry.starts_with(prefix);
   });
   set(env_has_launcher, 1);
+  set(env_launcher_folder, options.folder);
   set(env_rank_link, link);
   return base;
 }
@@ -56,7 +62,8 @@ Result<RankProcess> RankProcess::start(const Options& options, std::int64_t loca
   }
   FileDescriptor own{ends[0]};
   const FileDescriptor rank{ends[1]};
-  const std::int64_t threads = std::max<std::int64_t>(1, usable_processors() / ranks_on_this_machine(options.group));
+  const std::int64_t threads =
+      threads_per_rank(read_processor_facts(process_environment()), rank_counts(options.group));
   auto pid =
       launcher::start({.path = options.rank_program,
                        .arguments = options.rank_arguments,
@@ -92,8 +99,18 @@ void RankProcess::tell(const RankMessage& message) const {
   if (socket_) send(socket_.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void RankProcess::send_signal(int signal) const {
-  kill(signal == SIGKILL ? -pid_ : pid_, signal);
+bool RankProcess::send_signal(int signal) const {
+  if (is_reaped_) return false;
+  return kill(signal == SIGKILL ? -pid_ : pid_, signal) == 0;
+}
+
+RankExit RankProcess::reap() {
+  send_signal(SIGKILL);
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  is_reaped_ = true;
+  // It cannot say anything any more: all that it has said is there.
+  return {.death = death_of(status), .last_words = receive()};
 }
 
 }  // namespace trainyard::launcher

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/contract.hpp"
+#include "worker/launcher/serving.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -58,9 +59,9 @@ Result<std::unique_ptr<StatusServer>> StatusServer::start(const GroupEnvironment
                                                        "is in use by another program on this machine",
                                                        port));
   }
-  server->thread_ = std::jthread{[&http] { http.listen_after_bind(); }};
-  // stop() is lost on a server that does not run yet.
-  while (!http.is_running()) std::this_thread::yield();
+  auto thread = start_serving([&http] { return http.listen_after_bind(); }, [&http] { return http.is_running(); });
+  if (!thread) return fail(fmt::format("serving /status on port {}", port), thread.error());
+  server->thread_ = std::move(*thread);
   return server;
 }
 

@@ -23,7 +23,8 @@ namespace trainyard::launcher {
 /// it never waits for those who ask.
 class StatusServer {
  public:
-  /// Listens from now on. ErrorKind::already_exists when the port is in use.
+  /// Listens from now on. ErrorKind::already_exists when the port is in use, io when the system has no room for its
+  /// threads.
   [[nodiscard]] static Result<std::unique_ptr<StatusServer>> start(const GroupEnvironment& environment, Reach reach,
                                                                    std::uint16_t port,
                                                                    const CheckpointDeskSettings& requests,

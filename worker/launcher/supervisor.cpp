@@ -52,8 +52,9 @@ void Supervisor::on_death(std::int64_t local_rank, const Death& death, Instant n
   rank.death = death;
   // A rank that stops as asked because we ended it, when the group broke, was not asked by anybody else.
   const bool is_our_doing = verdict_ && !stop_asked_ && death.exit_code == contract::exit_preempted;
-  rank.has_ended_as_meant = is_meant(death) && !is_our_doing;
-  if (is_meant(death)) return;
+  const bool is_early = has_left_early(rank);
+  rank.has_ended_as_meant = is_meant(death) && !is_our_doing && !is_early;
+  if (is_meant(death) && !is_early) return;
   if (is_peer_lost(death)) {
     if (!lost_a_peer_) lost_a_peer_ = now;
     return;
@@ -62,9 +63,24 @@ void Supervisor::on_death(std::int64_t local_rank, const Death& death, Instant n
   if (!verdict_) set_own_failure(*failure_of_death(local_rank));
 }
 
+bool Supervisor::has_left_early(const Rank& rank) {
+  const bool uses_link = rank.alive.has_value();  // Of another program exit code 0 is all that there is.
+  const bool is_done = rank.progress && rank.progress->phase == "Done";
+  return uses_link && !rank.said && !is_done && rank.death && *rank.death == Death{};
+}
+
 std::optional<GroupFailure> Supervisor::failure_of_death(std::int64_t local_rank) const {
   const Rank& rank = ranks_.at(static_cast<std::size_t>(local_rank));
   if (!rank.death) return std::nullopt;
+  if (has_left_early(rank)) {
+    return GroupFailure{
+        .culprit = global(local_rank),
+        .exit_code = contract::exit_failure,
+        .reason = "EndedEarly",
+        .message = fmt::format("rank {} ended with exit code 0, but had not said that its training is complete; last "
+                               "seen {}: look for a call of exit() in its program",
+                               global(local_rank), last_seen_text(rank.progress))};
+  }
   GroupFailure failure = failure_of(global(local_rank), *rank.death, rank.said);
   constexpr int terminated = 128 + SIGTERM;
   if (is_stop_urgent_) {

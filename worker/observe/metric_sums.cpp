@@ -56,19 +56,35 @@ double combine(Reduce reduce, double a, double b) {
   return b;
 }
 
+/// A scalar of the host as one of `device`, without waiting for that.
+torch::Tensor host_scalar_on(const torch::Tensor& scalar, torch::Device device) {
+  return torch::full({}, scalar.item<double>(), torch::dtype(torch::kDouble).device(device));
+}
+
+/// Puts both on one device, that of a GPU where there is one: `log("x", 0.5)` makes a scalar of the host.
+void bring_together(torch::Tensor& a, torch::Tensor& b) {
+  if (a.device() == b.device()) return;
+  if (a.is_cpu()) {
+    a = host_scalar_on(a, b.device());
+  } else {
+    b = host_scalar_on(b, a.device());
+  }
+}
+
 }  // namespace
 
 void MetricSums::add(std::string_view name, const torch::Tensor& value, double weight, const LogOptions& options) {
   check(name.find('\n') == std::string_view::npos, "a metric's name is one line");
   const torch::NoGradGuard no_grad;
   const torch::Tensor scalar = value.detach().to(torch::kDouble).reshape({});
-  const torch::Tensor weighted = options.reduce == Reduce::mean ? scalar * weight : scalar.clone();
+  torch::Tensor weighted = options.reduce == Reduce::mean ? scalar * weight : scalar.clone();
   const auto found = sums_.find(name);
   if (found == sums_.end()) {
     sums_.emplace(std::string{name}, Sum{.value = weighted, .weight = weight, .options = options});
     return;
   }
   Sum& sum = found->second;
+  bring_together(sum.value, weighted);
   switch (sum.options.reduce) {
     case Reduce::mean:
     case Reduce::sum:
@@ -107,14 +123,18 @@ Result<MetricValues> MetricSums::reduce(dist::Communicator& communicator) {
 
 std::string MetricSums::encode() const {
   if (sums_.empty()) return {};
-  std::vector<torch::Tensor> scalars;
-  for (const auto& [name, sum] : sums_) scalars.push_back(sum.value);
-  const torch::Tensor values = torch::stack(scalars).cpu();  // One copy from the device for all.
+  std::vector<torch::Tensor> on_device;
+  for (const auto& [name, sum] : sums_) {
+    if (!sum.value.is_cpu()) on_device.push_back(sum.value);
+  }
+  const torch::Tensor copied =
+      on_device.empty() ? torch::Tensor{} : torch::stack(on_device).cpu();  // One copy for all.
   std::string text;
   std::int64_t index = 0;
   for (const auto& [name, sum] : sums_) {
+    const torch::Tensor value = sum.value.is_cpu() ? sum.value : copied[index++];
     text += fmt::format("{} {:d} {:a} {:a} {}\n", static_cast<int>(sum.options.reduce), sum.options.rank_zero_only,
-                        values[index++].item<double>(), sum.weight, name);
+                        value.item<double>(), sum.weight, name);
   }
   return text;
 }

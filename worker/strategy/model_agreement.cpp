@@ -4,27 +4,14 @@
 #include <fmt/ranges.h>
 #include <torch/types.h>
 
-#include <cstring>
+#include <cstddef>
+#include <span>
 #include <string_view>
+
+#include "common/word_hash.hpp"
 
 namespace trainyard::strategy {
 namespace {
-
-constexpr std::uint64_t fnv_offset = 0xcbf29ce484222325ULL;
-constexpr std::uint64_t fnv_prime = 0x100000001b3ULL;
-
-std::uint64_t hash_bytes(std::uint64_t hash, const char* bytes, std::size_t size) {
-  std::size_t at = 0;
-  for (; at + sizeof(std::uint64_t) <= size; at += sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes + at, sizeof word);
-    hash = (hash ^ word) * fnv_prime;
-    hash ^=
-        hash >> 32;  // FNV's multiplication alone carries only upwards: high bytes of a word would not reach low bits.
-  }
-  for (; at < size; ++at) hash = (hash ^ static_cast<unsigned char>(bytes[at])) * fnv_prime;
-  return hash;
-}
 
 std::vector<std::string> describe(const NamedTensors& tensors) {
   std::vector<std::string> lines;
@@ -63,7 +50,8 @@ std::string first_difference(std::string_view ours, std::string_view theirs, std
 
 Result<void> agree_on_layout(const NamedTensors& tensors, dist::Communicator& communicator) {
   const std::string ours = fmt::format("{}", fmt::join(describe(tensors), "\n"));
-  const auto hashes = communicator.all_gather(fmt::format("{:016x}", hash_bytes(fnv_offset, ours.data(), ours.size())));
+  const auto hashes =
+      communicator.all_gather(fmt::format("{:016x}", word_hash(word_hash_start, std::as_bytes(std::span{ours}))));
   if (!hashes) return tl::unexpected{hashes.error()};
   if (std::all_of(hashes->begin(), hashes->end(), [&](const std::string& hash) { return hash == hashes->front(); }))
     return {};
@@ -78,10 +66,10 @@ Result<void> agree_on_layout(const NamedTensors& tensors, dist::Communicator& co
 }
 
 std::uint64_t checksum(const NamedTensors& tensors) {
-  std::uint64_t hash = fnv_offset;
+  std::uint64_t hash = word_hash_start;
   for (const auto& [name, tensor] : tensors) {
     const torch::Tensor bytes = tensor.detach().cpu().contiguous();
-    hash = hash_bytes(hash, static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes());
+    hash = word_hash(hash, {static_cast<const std::byte*>(bytes.const_data_ptr()), bytes.nbytes()});
   }
   return hash;
 }

@@ -32,7 +32,11 @@ Meaning meaning_of(Stage stage, ErrorKind kind) {
   switch (stage) {
     case Stage::spec:
       return {contract::exit_do_not_restart, "InvalidSpec"};
+    case Stage::device:
+      return kind == ErrorKind::unavailable ? Meaning{contract::exit_device, "DeviceMissing"}
+                                            : Meaning{contract::exit_do_not_restart, "NoCuda"};
     case Stage::rendezvous:
+      if (kind == ErrorKind::conflict) return {contract::exit_device, "DevicesDiffer"};
       if (kind == ErrorKind::invalid) return {contract::exit_do_not_restart, "InvalidEnvironment"};
       if (kind == ErrorKind::cancelled) return {contract::exit_peer_lost, "PeerLost"};
       return {contract::exit_rendezvous, "RendezvousFailed"};

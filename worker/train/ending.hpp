@@ -18,6 +18,7 @@ using OrEnd = tl::expected<T, launcher::RankEnd>;
 /// What was being done when an error came: it decides what the error means for the job.
 enum class Stage {
   spec,        ///< Reading the job's spec and making the model.
+  device,      ///< Finding the GPU that this rank is to train on.
   rendezvous,  ///< Meeting the other ranks.
   data,        ///< Finding and reading the data.
   checkpoint,  ///< Finding the place of the checkpoints, and restoring.
@@ -26,8 +27,8 @@ enum class Stage {
 };
 
 /// The exit code and reason for `error`. A wrong input ends with contract::exit_do_not_restart; storage that did not
-/// answer with exit_storage. Pure. The group's own failure takes precedence and is for the caller to look at
-/// (RankLink::group_failure).
+/// answer with exit_storage, a GPU that the node did not give with exit_device. Pure. The group's own failure takes
+/// precedence and is for the caller to look at (RankLink::group_failure).
 [[nodiscard]] launcher::RankEnd end_of(Stage stage, const Error& error);
 
 /// Where training stands that is left because a rank was asked to stop.

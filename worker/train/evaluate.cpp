@@ -5,33 +5,43 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "worker/observe/metric_sinks.hpp"
 
 namespace trainyard::train {
 namespace {
 
-/// Puts a module into evaluation mode with a sink of its own, and back.
+/// Puts a module into evaluation mode with a sink of its own, and back: a BatchNorm that the model keeps in evaluation
+/// mode while it trains stays so.
 class EvaluationMode {
  public:
   EvaluationMode(Module& module, MetricSink& sink) : module_{module}, previous_{module.metric_sink()} {
+    modes_.emplace_back(&module_, module_.is_training());
+    for (const auto& part : module_.modules(/*include_self=*/false))
+      modes_.emplace_back(part.get(), part->is_training());
     module_.eval();
     module_.set_metric_sink(&sink);
   }
   EvaluationMode(const EvaluationMode&) = delete;
   ~EvaluationMode() {
     module_.set_metric_sink(previous_);
-    module_.train();
+    for (const auto& [part, was_training] : modes_) {
+      if (part->is_training() != was_training) part->train(was_training);
+    }
   }
 
  private:
   Module& module_;
   MetricSink* previous_;
+  // Each part before its own parts, whose mode train() sets as well.
+  std::vector<std::pair<torch::nn::Module*, bool>> modes_;
 };
 
 }  // namespace
 
-Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Dataset& dataset, std::int64_t batch_size,
+Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Dataset& dataset,
+                                                      const EvaluationOptions& options,
                                                       dist::Communicator& communicator,
                                                       const EvaluationRounds& rounds) {
   observe::ValidationMetrics metrics;
@@ -41,14 +51,14 @@ Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Data
     const std::int64_t world_size = communicator.world_size();
     const torch::Tensor mine =
         data::evaluation_samples(dataset.size(), {.rank = communicator.rank(), .world_size = world_size});
-    const std::int64_t round_count = data::steps_for(dataset.size(), batch_size, world_size);
+    const std::int64_t round_count = data::steps_for(dataset.size(), options.batch_size, world_size);
     for (std::int64_t round = 0; round < round_count; ++round) {
       rounds.begin();
-      const std::int64_t begin = std::min(round * batch_size, mine.size(0));
-      const std::int64_t end = std::min(begin + batch_size, mine.size(0));
+      const std::int64_t begin = std::min(round * options.batch_size, mine.size(0));
+      const std::int64_t end = std::min(begin + options.batch_size, mine.size(0));
       if (begin < end) {
         metrics.set_batch_size(end - begin);
-        module.validation_step(dataset.gather(mine.slice(0, begin, end)), round);
+        module.validation_step(dataset.gather(mine.slice(0, begin, end)).on(options.device), round);
       }
       const auto goes_on = rounds.finish();
       if (!goes_on) return tl::unexpected{goes_on.error()};

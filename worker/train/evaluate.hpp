@@ -1,5 +1,8 @@
 #pragma once
 
+#include <torch/types.h>
+
+#include <cstdint>
 #include <functional>
 #include <optional>
 
@@ -19,12 +22,17 @@ struct EvaluationRounds {
   std::function<Result<bool>()> finish;  ///< Whether to go on, the same on every rank.
 };
 
+struct EvaluationOptions {
+  std::int64_t batch_size = 1;
+  torch::Device device = torch::kCPU;  ///< The module's, to which batches are moved.
+};
+
 /// What the module's validation_step logs over all of `dataset`: every sample exactly once, shared out over the ranks,
-/// `batch_size` at a time. The module is in training mode before and after; its parameters, buffers and the random
-/// generators stay as they are. Nothing when a round said not to go on. Collective; errors of the communicator and of
-/// the rounds.
+/// a batch at a time. Afterwards each part of the module is in the mode that it was in before; its parameters, buffers
+/// and the random generators stay as they are. Nothing when a round said not to go on. Collective; errors of the
+/// communicator and of the rounds.
 [[nodiscard]] Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Dataset& dataset,
-                                                                    std::int64_t batch_size,
+                                                                    const EvaluationOptions& options,
                                                                     dist::Communicator& communicator,
                                                                     const EvaluationRounds& rounds);
 

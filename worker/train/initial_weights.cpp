@@ -17,8 +17,8 @@
 namespace trainyard::train {
 namespace {
 
-Result<nlohmann::json> load_here(const std::string& uri, const storage::S3Options& s3, const Module& module,
-                                 const checkpoint::State& state) {
+Result<nlohmann::json> load_here(const WeightsSource& source, const Module& module, const checkpoint::State& state,
+                                 const checkpoint::StartPatience& patience, const Clock& clock) {
   checkpoint::State model;
   std::ranges::copy_if(state.entries, std::back_inserter(model.entries),
                        [](const checkpoint::Entry& entry) { return entry.name.starts_with(checkpoint::model_prefix); });
@@ -26,7 +26,9 @@ Result<nlohmann::json> load_here(const std::string& uri, const storage::S3Option
   for (const std::string& name : further_names(module)) aliases.insert(std::string{checkpoint::model_prefix} + name);
   const auto host = checkpoint::HostState::of(model);
   if (!host) return tl::unexpected{host.error()};
-  const auto loaded = checkpoint::load_weights(uri, s3, host->entries(), aliases);
+  const auto loaded = checkpoint::ask_patiently(patience, clock, checkpoint::StartCall::state, [&] {
+    return checkpoint::load_weights(source.uri, source.s3, host->entries(), aliases, source.sha256);
+  });
   if (!loaded) return fail("training.model.weights", loaded.error());
   if (auto copied = host->copy_to(model); !copied) return tl::unexpected{copied.error()};
   for (const std::string& reason : loaded->skipped) logging::warn("checkpoint skipped", {{"error", reason}});
@@ -36,10 +38,11 @@ Result<nlohmann::json> load_here(const std::string& uri, const storage::S3Option
 
 }  // namespace
 
-Result<void> load_initial_weights(const std::string& uri, const storage::S3Options& s3, const Module& module,
-                                  const checkpoint::State& state, dist::Communicator& communicator) {
+Result<void> load_initial_weights(const WeightsSource& source, const Module& module, const checkpoint::State& state,
+                                  dist::Communicator& communicator, const checkpoint::StartPatience& patience,
+                                  const Clock& clock) {
   Result<nlohmann::json> mine;
-  if (communicator.rank() == 0) mine = load_here(uri, s3, module, state);
+  if (communicator.rank() == 0) mine = load_here(source, module, state, patience, clock);
   return checkpoint::follow_rank0(communicator, mine).map([](const nlohmann::json&) {});
 }
 

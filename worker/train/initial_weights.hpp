@@ -2,19 +2,29 @@
 
 #include <string>
 
+#include "common/clock.hpp"
 #include "common/result.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
+#include "worker/checkpoint/core/start_patience.hpp"
 #include "worker/dist/communicator.hpp"
 #include "worker/include/trainyard/module.hpp"
 
 namespace trainyard::train {
 
-/// Loads the weights at `uri` into the tensors of `state`, which is `module`'s, on rank 0 alone: the others' are as
+/// Where a model's weights are, and how they are reached.
+struct WeightsSource {
+  std::string uri;
+  std::string sha256;  ///< Of the file, as 64 hexadecimal digits. Empty: any bytes will do.
+  storage::S3Options s3;
+};
+
+/// Loads the weights of `source` into the tensors of `state`, which is `module`'s, on rank 0 alone: the others' are as
 /// they were, and get them from there. Optimizer and random generators stay. Collective: success, or rank 0's error, is
-/// every rank's. Errors: those of load_weights(); cancelled when the ranks have lost each other.
-[[nodiscard]] Result<void> load_initial_weights(const std::string& uri, const storage::S3Options& s3,
-                                                const Module& module, const checkpoint::State& state,
-                                                dist::Communicator& communicator);
+/// every rank's. A storage that fails is tried again within `patience`. Errors: those of load_weights(); cancelled when
+/// the ranks have lost each other.
+[[nodiscard]] Result<void> load_initial_weights(const WeightsSource& source, const Module& module,
+                                                const checkpoint::State& state, dist::Communicator& communicator,
+                                                const checkpoint::StartPatience& patience, const Clock& clock);
 
 }  // namespace trainyard::train

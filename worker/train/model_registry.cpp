@@ -20,8 +20,10 @@ Result<std::shared_ptr<Module>> ModelRegistry::make(std::string_view name) const
   if (found != factories_.end()) return found->second();
   std::vector<std::string_view> known;
   for (const auto& [known_name, factory] : factories_) known.push_back(known_name);
-  return fail(ErrorKind::invalid, fmt::format("training.model.name '{}' is unknown to this worker; it knows: {}", name,
-                                              fmt::join(known, ", ")));
+  return fail(ErrorKind::invalid,
+              fmt::format("training.model.name: no model '{}' here (there is: {}); for your own use "
+                          "--worker or an image",
+                          name, fmt::join(known, ", ")));
 }
 
 std::string snake_case(std::string_view type_name) {

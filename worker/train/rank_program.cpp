@@ -19,8 +19,12 @@
 #include "common/logging.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
+#include "worker/checkpoint/core/agreement.hpp"
+#include "worker/checkpoint/core/start_patience.hpp"
 #include "worker/data/fetch.hpp"
 #include "worker/dist/cuda_module.hpp"
+#include "worker/dist/device_choice.hpp"
+#include "worker/dist/gpu_driver.hpp"
 #include "worker/dist/process_settings.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/dist/wait_or_fail.hpp"
@@ -28,7 +32,9 @@
 #include "worker/launcher/number.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/job.hpp"
+#include "worker/train/lost.hpp"
 #include "worker/train/snapshot_taker.hpp"
+#include "worker/train/start_wait.hpp"
 #include "worker/train/trainer.hpp"
 
 namespace trainyard::train {
@@ -43,21 +49,40 @@ void set_up_logging(const launcher::Environment& environment) {
   logging::set_up(is_text ? logging::Format::text : logging::Format::json, logging::Level::info);
 }
 
-/// The GPU that is this rank's by its LOCAL_RANK, or the CPU where there is none.
-OrEnd<torch::Device> choose_device(const launcher::Environment& environment, const launcher::GroupEnvironment& group) {
+/// Ranks of one node share its folder of local checkpoints.
+std::string node_name(const launcher::Environment& environment) {
+  if (const auto name = environment(contract::env_node_name)) return *name;
+  std::array<char, 256> host{};
+  return gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
+}
+
+constexpr std::int64_t gpus_per_pod_max = 1024;
+
+/// The device that was promised to this rank or that the driver shows it, ready to be used.
+OrEnd<torch::Device> open_device(const launcher::Environment& environment, const launcher::GroupEnvironment& group) {
+  const auto promised =
+      launcher::optional_number(environment, contract::env_gpus_per_pod, {.min = 0, .max = gpus_per_pod_max});
+  if (!promised) return end(Stage::device, promised.error());
+  if (*promised == 0) return torch::Device{torch::kCPU};
+  const auto found = dist::find_cuda_module(environment);
+  const auto device = dist::choose_device({.promised = *promised,
+                                           .local_rank = group.local_rank,
+                                           .node = "node " + node_name(environment),
+                                           .cuda_module = found ? Result<void>{} : tl::unexpected{found.error()},
+                                           .driver = dist::ask_gpu_driver()});
+  if (!device) return end(Stage::device, device.error());
+  if (!*device) return torch::Device{torch::kCPU};
   const auto module = dist::load_cuda_module(environment);
-  if (!module) return tl::unexpected{RankEnd{contract::exit_do_not_restart, "NoCuda", module.error().message, {}}};
-  if (*module == nullptr) return torch::Device{torch::kCPU};
-  const std::int64_t count = (*module)->device_count();
-  if (group.local_rank >= count) {
-    return tl::unexpected{
-        RankEnd{contract::exit_do_not_restart,
-                "NoCuda",
-                fmt::format("LOCAL_RANK is {} but this process sees {} GPUs", group.local_rank, count),
-                {}}};
+  if (!module) return end(Stage::device, module.error());
+  try {
+    (*module)->use_device(**device);
+  } catch (const std::exception& error) {
+    return end(Stage::device, {.kind = ErrorKind::unavailable,
+                               .message = fmt::format("GPU {} of node {} cannot be used: {}", **device,
+                                                      node_name(environment), dist::message_of(error)),
+                               .retry_after = {}});
   }
-  (*module)->use_device(group.local_rank);
-  return torch::Device{torch::kCUDA, static_cast<c10::DeviceIndex>(group.local_rank)};
+  return torch::Device{torch::kCUDA, static_cast<c10::DeviceIndex>(**device)};
 }
 
 /// How S3 is reached for what is only read.
@@ -75,23 +100,25 @@ resource::Every copies_every(const Job& job) {
 }
 
 /// The folder that the data's files are in, fetched from their URI where that is given.
-OrEnd<std::string> find_data(const Job& job, RankLink& link) {
+Result<std::string> find_data(const Job& job, RankLink& link, const Clock& clock,
+                              const checkpoint::StartPatience& patience) {
   const resource::DataSpec& data = job.training.data;
   if (data.uri.empty()) return data.path;
   constexpr std::string_view file_scheme = "file://";
   if (data.uri.starts_with(file_scheme)) return data.uri.substr(file_scheme.size());
   const auto store = storage::open_store(data.uri, read_options(job));
-  if (!store) return end(Stage::data, store.error());
+  if (!store) return tl::unexpected{store.error()};
   const auto folder = data::cache_folder(job.cache_folder, data.uri);
-  const auto fetched = data::fetch(**store, folder, [&link] {
+  const auto show_life = [&link] {
     link.beat();
     if (link.is_stop_requested()) {
       link.exit(
           {contract::exit_preempted, "Preempted", "stopped as asked while fetching data; nothing was trained yet", {}});
     }
-  });
-  if (!fetched) return end(Stage::data, fetched.error());
-  return folder.string();
+  };
+  return checkpoint::ask_patiently(patience, clock, checkpoint::StartCall::state,
+                                   [&] { return data::fetch(**store, folder, show_life); })
+      .map([&] { return folder.string(); });
 }
 
 struct Datasets {
@@ -99,14 +126,8 @@ struct Datasets {
   std::unique_ptr<Dataset> validation;  // nullptr: none
 };
 
-OrEnd<Datasets> open_datasets(Module& module, const Job& job, torch::Device device, RankLink& link) {
-  launcher::RankProgress progress;
-  progress.phase = "Loading";
-  link.report(progress);
-  auto folder = find_data(job, link);
-  if (!folder) return tl::unexpected{folder.error()};
-  const DataSource source{
-      .spec = job.training.data, .folder = std::move(*folder), .seed = job.training.seed, .device = device};
+OrEnd<Datasets> open_datasets(Module& module, const Job& job, const std::string& folder, torch::Device device) {
+  const DataSource source{.spec = job.training.data, .folder = folder, .seed = job.training.seed, .device = device};
   auto train = module.train_dataset(source);
   if (!train) return end(Stage::data, train.error());
   if (*train == nullptr || (*train)->size() == 0) {
@@ -116,6 +137,12 @@ OrEnd<Datasets> open_datasets(Module& module, const Job& job, torch::Device devi
   auto validation = module.validation_dataset(source);
   if (!validation) return end(Stage::data, validation.error());
   return Datasets{.train = std::move(*train), .validation = std::move(*validation)};
+}
+
+void report_loading(RankLink& link) {
+  launcher::RankProgress progress;
+  progress.phase = "Loading";
+  link.report(progress);
 }
 
 OrEnd<dist::Group> meet(Module& module, const launcher::Environment& environment,
@@ -182,25 +209,19 @@ struct Run {
   std::optional<Trainer> trainer;
 };
 
-/// Ranks of one node share its folder of local checkpoints.
-std::string node_name(const launcher::Environment& environment) {
-  if (const auto name = environment(contract::env_node_name); name && !name->empty()) return *name;
-  std::array<char, 256> host{};
-  return gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
-}
-
 /// nullptr where nothing is to be saved.
 OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run,
                                                                   const launcher::GroupEnvironment& group,
-                                                                  const std::string& node) {
+                                                                  const std::string& node,
+                                                                  const checkpoint::StartPatience& patience) {
   if (!run.job.checkpoint) return nullptr;
   const checkpoint::Identity identity{
       .job = group.job_namespace.empty() ? group.job : group.job_namespace + "/" + group.job,
       .job_uid = group.job_uid,
       .attempt = group.attempt,
-      .fingerprint = fingerprint(run.job.training.model.name, *run.module, *run.datasets.train)};
-  auto opened =
-      checkpoint::open_checkpointer(*run.job.checkpoint, identity, *run.group.checkpoint_communicator, run.clock, node);
+      .fingerprint = fingerprint(run.job.training.model.name, *run.module, *run.datasets.train, run.job.training.data)};
+  auto opened = checkpoint::open_checkpointer(*run.job.checkpoint, identity, *run.group.checkpoint_communicator,
+                                              run.clock, {.node = node, .patience = patience});
   if (!opened) return end(Stage::checkpoint, opened.error());
   return std::move(*opened);
 }
@@ -230,11 +251,16 @@ void log_beginning(const Run& run, torch::Device device) {
                                     {"trainingSamples", run.datasets.train->size()}});
 }
 
-OrEnd<RankEnd> train(const ModelRegistry& models, const launcher::Environment& environment, RankLink& link, Run& run) {
-  const auto group = launcher::parse_group_environment(environment);
-  if (!group) return end(Stage::rendezvous, group.error());
-  dist::apply_process_settings(*group);
-  const auto device = choose_device(environment, *group);
+/// Where the rank is and what it was given, before it has met the others.
+struct Beginning {
+  launcher::Environment environment;
+  launcher::GroupEnvironment group;
+  dist::Threads threads = dist::Threads::users;
+};
+
+OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, RankLink& link, Run& run) {
+  const auto& [environment, group, threads] = beginning;
+  const auto device = open_device(environment, group);
   if (!device) return tl::unexpected{device.error()};
   auto job = read_job(environment);
   if (!job) return end(Stage::spec, job.error());
@@ -246,25 +272,41 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const launcher::Environment& e
   if (!module) return end(Stage::spec, module.error());
   run.module = std::move(*module);
   run.module->to(*device);
-  auto datasets = open_datasets(*run.module, run.job, *device, link);
-  if (!datasets) return tl::unexpected{datasets.error()};
-  run.datasets = std::move(*datasets);
-  auto met = meet(*run.module, environment, *group, *device, link);
+  report_loading(link);
+  const auto budget = start_budget_of(environment);
+  if (!budget) return end(Stage::rendezvous, budget.error());
+  const checkpoint::StartPatience patience = start_patience(*budget, link, run.clock);
+  const auto folder = find_data(run.job, link, run.clock, patience);
+  // Whether the job is refused or only this rank's node is for all ranks to say, once they have met.
+  if (!folder && !checkpoint::is_refusal(folder.error().kind)) return end(Stage::data, folder.error());
+  if (folder) {
+    auto datasets = open_datasets(*run.module, run.job, *folder, *device);
+    if (!datasets) return tl::unexpected{datasets.error()};
+    run.datasets = std::move(*datasets);
+  }
+  auto met = meet(*run.module, environment, group, *device, link);
   if (!met) return tl::unexpected{met.error()};
   run.group = std::move(*met);
+  const auto all_have_data = checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {}));
+  if (!all_have_data) {
+    const bool is_peer = all_have_data.error().kind == ErrorKind::cancelled;
+    return lost(link, is_peer ? Stage::step : Stage::data, all_have_data.error());
+  }
+  if (auto shared = dist::share_processors(group, threads, *run.group.communicator); !shared)
+    return lost(link, Stage::step, shared.error());
 
   const strategy::WaitForWork wait = [&link](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
     return dist::wait_or_fail(work, link, dist::GroupOptions{}.collective_deadline, what);
   };
   run.optimizer = run.module->configure_optimizers(training.optimizer);
   run.gradients = run.module->configure_gradient_sync(run.group, wait);
-  auto checkpointer = open_checkpoints(run, *group, node_name(environment));
+  auto checkpointer = open_checkpoints(run, group, node_name(environment), patience);
   if (!checkpointer) return tl::unexpected{checkpointer.error()};
   run.checkpointer = std::move(*checkpointer);
-  auto snapshots = open_snapshots(run, group->attempt);
+  auto snapshots = open_snapshots(run, group.attempt);
   if (!snapshots) return tl::unexpected{snapshots.error()};
   run.snapshots = std::move(*snapshots);
-  auto record = open_record(run.job, *group);
+  auto record = open_record(run.job, group);
   if (!record) return tl::unexpected{record.error()};
   seed_for_training(training.seed, run.group.rank);
   if (run.group.rank == 0) log_beginning(run, *device);
@@ -275,6 +317,7 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const launcher::Environment& e
                    .when_busy = run.job.checkpoint ? run.job.checkpoint->when_busy : resource::WhenBusy::skip,
                    .save_at_best = save_at_best(run.job),
                    .weights_s3 = read_options(run.job),
+                   .start_patience = patience,
                    .module = *run.module,
                    .train_data = *run.datasets.train,
                    .validation_data = run.datasets.validation.get(),
@@ -296,11 +339,16 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const launcher::Environment& e
 void run_rank(const ModelRegistry& models) {
   const launcher::Environment environment = launcher::process_environment();
   set_up_logging(environment);
+  auto group = launcher::parse_group_environment(environment);
+  // Before the link is opened: its thread may read the environment that this writes.
+  const dist::Threads threads = group ? dist::apply_process_settings(*group) : dist::Threads::users;
   const std::unique_ptr<RankLink> link = launcher::open_rank_link();
   Run run;
   RankEnd ended;
   try {
-    const auto outcome = train(models, environment, *link, run);
+    const auto outcome =
+        group ? train(models, {.environment = environment, .group = std::move(*group), .threads = threads}, *link, run)
+              : end(Stage::rendezvous, group.error());
     ended = outcome ? *outcome : outcome.error();
   } catch (const std::exception& error) {
     // What follows a lost peer often looks like a failure of this rank.

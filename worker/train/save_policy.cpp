@@ -1,6 +1,27 @@
 #include "worker/train/save_policy.hpp"
 
+#include <chrono>
+
+#include "common/backoff.hpp"
+
 namespace trainyard::train {
+namespace {
+
+// A try copies the state and may write all of it, as where a disk is full.
+constexpr Backoff save_backoff{.initial = std::chrono::seconds{5}, .max = std::chrono::seconds{30}};
+// Without jitter: one rank decides.
+constexpr double no_share = 0.5;
+
+}  // namespace
+
+void OwedSave::failed(Instant now) {
+  next_try_ = now + backoff_delay(save_backoff, ++failures_, no_share);
+}
+
+void OwedSave::begun() {
+  next_try_.reset();
+  is_held_up_ = false;
+}
 
 SaveAction choose_save(const SaveSituation& situation) {
   if (situation.is_stop_asked) return SaveAction::save_and_wait;

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
+#include "common/clock.hpp"
 #include "common/result.hpp"
 #include "operator/resource/training_spec.hpp"
 
@@ -27,6 +31,24 @@ enum class SaveAction {
 };
 
 [[nodiscard]] SaveAction choose_save(const SaveSituation& situation);
+
+/// The checkpoint that an outage of the storage has cost and that is made up for: a save that failed is followed by
+/// another one after a growing pause, and one that was held up, so that others were left out, by another one at once.
+/// By rank 0's clock. Pure.
+class OwedSave {
+ public:
+  void failed(Instant now);
+  void held_up() { is_held_up_ = true; }
+  void begun();
+  void saved() { failures_ = 0; }
+
+  [[nodiscard]] bool is_due(Instant now) const { return is_held_up_ || (next_try_ && now >= *next_try_); }
+
+ private:
+  std::int64_t failures_ = 0;  // Since the last save that succeeded.
+  std::optional<Instant> next_try_;
+  bool is_held_up_ = false;
+};
 
 /// Whether training goes on after a save that failed with `kind`: the storage is away or full or refuses, which it may
 /// not do for ever. Else this run must end: another one has taken over, or the ranks have lost each other.

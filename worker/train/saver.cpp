@@ -23,11 +23,16 @@ constexpr auto look_interval = 20ms;
 
 void Saver::begin(const checkpoint::State& state, std::int64_t step, const Options& options) {
   const Instant start = clock_.instant();
-  if (!options.save.is_copies_only) requests_.begin_save();
+  if (!options.save.is_copies_only) {
+    requests_.begin_save();
+    owed_.begun();
+  }
   checkpointer_.begin_save(state, step, options.save);
   must_succeed_ = options.must_succeed;
   is_copies_only_ = options.save.is_copies_only;
   has_left_out_ = false;
+  has_met_trouble_ = false;
+  begun_step_ = step;
   stall_ = clock_.instant() - start;
 }
 
@@ -44,11 +49,21 @@ OrEnd<bool> Saver::settle() {
   return act_on(*outcome).map([] { return true; });
 }
 
-OrEnd<void> Saver::wait() {
+void Saver::watch() {
+  const std::string trouble = is_copies_only_ ? std::string{} : checkpointer_.trouble();
+  trouble_ = trouble.empty() ? "" : fmt::format("step {} is not saved yet: {}", begun_step_, trouble);
+  if (trouble.empty() || std::exchange(has_met_trouble_, true) || !speaks_) return;
+  logging::warn("the storage fails while a checkpoint is written: it is tried again, and training goes on",
+                {{"step", begun_step_}, {"error", trouble}});
+}
+
+OrEnd<void> Saver::wait(const std::function<void()>& on_look) {
   const Instant start = clock_.instant();
   auto outcome = checkpointer_.take_outcome(look_interval);
   while (!outcome && checkpointer_.is_saving()) {
     if (auto failure = link_.group_failure()) return tl::unexpected{*failure};
+    watch();
+    on_look();
     outcome = checkpointer_.take_outcome(look_interval);
   }
   // It may have ended between the two questions.
@@ -73,6 +88,8 @@ void Saver::end(std::int64_t step, const launcher::RankEnd& ended) {
 }
 
 OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
+  trouble_.clear();
+  if (has_left_out_ && has_met_trouble_) owed_.held_up();
   tell_of_copies(outcome);
   if (outcome.is_copies_only && outcome.saved) return {};
   if (!outcome.saved) {
@@ -129,9 +146,10 @@ void Saver::tell_of_copies(const checkpoint::SaveOutcome& outcome) {
 void Saver::note_failure(std::int64_t step, const Error& error) {
   const Instant now = clock_.instant();
   error_ = error.message;
+  owed_.failed(now);
   if (!outage_) outage_.emplace();
   if (!outage_->add_failure(now) || !speaks_) return;
-  logging::warn("no checkpoint: saving failed; training goes on, and the next one that is due tries again",
+  logging::warn("no checkpoint: saving failed; training goes on, and it is tried again",
                 {{"step", step},
                  {"error", error.message},
                  {"failedSaves", outage_->failures()},
@@ -140,6 +158,7 @@ void Saver::note_failure(std::int64_t step, const Error& error) {
 
 void Saver::note_success(std::int64_t step) {
   error_.clear();
+  owed_.saved();
   const auto outage = std::exchange(outage_, std::nullopt);
   if (!outage || !speaks_) return;
   logging::info("checkpoints are saved again", {{"step", step},

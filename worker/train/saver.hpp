@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "worker/train/checkpoint_requests.hpp"
 #include "worker/train/copies_log.hpp"
 #include "worker/train/ending.hpp"
+#include "worker/train/save_policy.hpp"
 
 namespace trainyard::train {
 
@@ -45,11 +47,14 @@ class Saver {
   /// Waits until it is copied. Before the optimizer's step.
   void finish_copy();
   /// Acts on the outcome of a save that has ended, if there is one, and says whether there was. The next one may be
-  /// begun then. A storage that fails is no end: training goes on, the next one that is due tries again, and the log
-  /// says so at once, once a minute while it lasts, and when it is over. Once no rank is saving.
+  /// begun then. A storage that fails is no end: training goes on, another save is owed, and the log says so at once,
+  /// once a minute while it lasts, and when it is over. Once no rank is saving.
   [[nodiscard]] OrEnd<bool> settle();
-  /// The same for one that may be under way, which is waited for as long as the group holds together.
-  [[nodiscard]] OrEnd<void> wait();
+  /// The same for one that may be under way, which is waited for as long as the group holds together. `on_look` is
+  /// called some times a second.
+  [[nodiscard]] OrEnd<void> wait(const std::function<void()>& on_look = [] {});
+  /// Looks how the save under way gets on with the storage. After each step.
+  void watch();
   /// Says, once for each save that is under way, that the one of `step` is left out for it.
   void leave_out(std::int64_t step);
   /// Training ends in order after `step`, with no save under way.
@@ -57,8 +62,10 @@ class Saver {
 
   /// The newest of this attempt.
   [[nodiscard]] const std::optional<launcher::SavedCheckpoint>& last() const { return last_; }
-  /// Why the last save failed; empty when it did not.
-  [[nodiscard]] const std::string& error() const { return error_; }
+  /// Why the last save failed, or why the storage is tried again in the one under way; empty while all goes well.
+  [[nodiscard]] const std::string& error() const { return trouble_.empty() ? error_ : trouble_; }
+  /// Whether an outage has cost a checkpoint that can be made up for now. On rank 0, whose answer is every rank's.
+  [[nodiscard]] bool is_owed() const { return !is_saving() && owed_.is_due(clock_.instant()); }
   /// The checkpoints that somebody asks for.
   [[nodiscard]] const CheckpointRequests& requests() const { return requests_; }
 
@@ -75,9 +82,13 @@ class Saver {
   bool must_succeed_ = false;
   bool is_copies_only_ = false;
   bool has_left_out_ = false;
+  bool has_met_trouble_ = false;  // The save that was begun last.
+  std::int64_t begun_step_ = 0;
   Instant::duration stall_{};  // What the training thread has paid for the save that was begun last.
   std::optional<launcher::SavedCheckpoint> last_;
   std::string error_;
+  std::string trouble_;
+  OwedSave owed_;
   std::optional<SavedState> resumed_;
   std::optional<Outage> outage_;  // Saves that have failed since the last that succeeded.
   CheckpointRequests requests_;

@@ -46,7 +46,6 @@ Trainer::Trainer(TrainerParts parts)
   if (parts_.checkpointer != nullptr) saver_.emplace(*parts_.checkpointer, parts_.link, parts_.clock, speaks());
   parts_.module.set_metric_sink(&metrics_);
   parts_.module.set_image_sink(parts_.snapshots);
-  parts_.module.train();
 }
 
 launcher::RankEnd Trainer::run() {
@@ -79,6 +78,7 @@ OrEnd<void> Trainer::begin() {
     if (!has_resumed) return tl::unexpected{has_resumed.error()};
     if (parts_.snapshots != nullptr) parts_.snapshots->begin(parts_.checkpointer->generation(), position_.step);
   }
+  is_position_known_ = true;
   if (auto loaded = load_weights(*has_resumed); !loaded) return loaded;
   saved_ = copied_ = parts_.clock.instant();
   speed_ = observe::SpeedMeter{saved_};
@@ -109,6 +109,7 @@ OrEnd<bool> Trainer::resume() {
   if (!*resumed) return false;
   const auto& [found, values] = **resumed;
   position_ = values.position;
+  is_position_known_ = true;
   validation_ = values.metrics;
   best_ = values.best;
   random_.write();
@@ -133,13 +134,16 @@ OrEnd<bool> Trainer::resume() {
 }
 
 OrEnd<void> Trainer::load_weights(bool has_resumed) {
-  const std::string& uri = parts_.training.model.weights;
+  const resource::ModelSpec& model = parts_.training.model;
+  const std::string& uri = model.weights;
   if (uri.empty()) return {};
   if (has_resumed) {
     if (speaks()) logging::info("training.model.weights is not read: a checkpoint goes before it", {{"uri", uri}});
     return {};
   }
-  const auto loaded = load_initial_weights(uri, parts_.weights_s3, parts_.module, state_, *parts_.group.communicator);
+  const auto loaded =
+      load_initial_weights({.uri = uri, .sha256 = model.weights_sha256, .s3 = parts_.weights_s3}, parts_.module, state_,
+                           *parts_.group.communicator, parts_.start_patience, parts_.clock);
   if (!loaded) return lost(loaded.error().kind == ErrorKind::cancelled ? Stage::step : Stage::data, loaded.error());
   if (auto done = parts_.gradients.synchronize_model(); !done) return lost(Stage::step, done.error());
   return {};
@@ -152,7 +156,8 @@ OrEnd<StepFlags> Trainer::take_step() {
   }
   const data::Share share{.rank = parts_.group.rank, .world_size = parts_.group.world_size};
   const Batch batch =
-      parts_.train_data.gather(data::step_samples(order_, position_.samples, parts_.training.batch_size, share));
+      parts_.train_data.gather(data::step_samples(order_, position_.samples, parts_.training.batch_size, share))
+          .on(parts_.device);
   metrics_.set_batch_size(batch.size());
   if (parts_.snapshots != nullptr) parts_.snapshots->set_step(position_.step + 1);
 
@@ -272,7 +277,8 @@ OrEnd<bool> Trainer::validate() {
                                   return !flags->is_stop_asked;
                                 }};
   const auto values =
-      evaluate(parts_.module, *parts_.validation_data, parts_.training.batch_size, *parts_.group.communicator, rounds);
+      evaluate(parts_.module, *parts_.validation_data,
+               {.batch_size = parts_.training.batch_size, .device = parts_.device}, *parts_.group.communicator, rounds);
   if (!values) return lost(Stage::step, values.error());
   if (!*values) {
     if (speaks()) logging::info("validation left: asked to stop", {{"step", position_.step}});
@@ -301,20 +307,23 @@ StepFlags Trainer::own_flags() const {
   const auto is_time = [&](const std::optional<std::chrono::milliseconds>& every, Instant last) {
     return speaks() && parts_.checkpointer != nullptr && every && parts_.clock.instant() - last >= *every;
   };
-  return {.is_stop_asked = parts_.link.is_stop_requested() || (saver_ && saver_->requests().is_exit_asked()),
-          .is_checkpoint_due = is_time(parts_.checkpoint_every.time, saved_),
-          .is_copy_due = is_time(parts_.copies_every.time, copied_),
-          .is_checkpoint_asked = saver_ && saver_->requests().is_save_asked(),
-          .is_saving = saver_ && saver_->is_saving()};
+  return {
+      .is_stop_asked = parts_.link.is_stop_requested() || (saver_ && saver_->requests().is_exit_asked()),
+      .is_checkpoint_due = is_time(parts_.checkpoint_every.time, saved_) || (speaks() && saver_ && saver_->is_owed()),
+      .is_copy_due = is_time(parts_.copies_every.time, copied_),
+      .is_checkpoint_asked = saver_ && saver_->requests().is_save_asked(),
+      .is_saving = saver_ && saver_->is_saving()};
 }
 
 void Trainer::report(std::string_view phase) {
   reported_ = parts_.clock.instant();
   progress_.phase = phase;
-  progress_.step = position_.step;
-  progress_.total_steps = schedule_.total_steps(position_);
-  progress_.epochs = schedule_.epochs(position_);
-  progress_.epoch = Schedule::epoch_of(position_);
+  if (is_position_known_) {
+    progress_.step = position_.step;
+    progress_.total_steps = schedule_.total_steps(position_);
+    progress_.epochs = schedule_.epochs(position_);
+    progress_.epoch = Schedule::epoch_of(position_);
+  }
   if (const auto accuracy = validation_.find("val_accuracy"); accuracy != validation_.end())
     progress_.accuracy = accuracy->second;
   if (saver_) {

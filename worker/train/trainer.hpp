@@ -37,7 +37,8 @@ struct TrainerParts {
   resource::WhenBusy when_busy = resource::WhenBusy::skip;
   /// Given: a checkpoint is due after each validation in which this metric is better than in all before.
   std::optional<resource::KeepBestSpec> save_at_best;
-  storage::S3Options weights_s3;  ///< How training.model.weights is reached.
+  storage::S3Options weights_s3;               ///< How training.model.weights is reached.
+  checkpoint::StartPatience start_patience{};  ///< With the storage of the weights.
   Module& module;
   const Dataset& train_data;
   const Dataset* validation_data = nullptr;  ///< nullptr: no validation.
@@ -77,6 +78,7 @@ class Trainer {
   [[nodiscard]] OrEnd<bool> validate();
   [[nodiscard]] OrEnd<void> mind_checkpoints(const StepFlags& flags);
   [[nodiscard]] OrEnd<void> save_and_wait(bool is_complete);
+  [[nodiscard]] OrEnd<void> wait_for_save();
   void begin_save(const Saver::Options& options);
   void end_checkpoints(const launcher::RankEnd& ended);
   [[nodiscard]] launcher::RankEnd preempted() const;
@@ -97,7 +99,8 @@ class Trainer {
   TrainerParts parts_;
   Schedule schedule_;
   Position position_;
-  torch::Tensor order_;  // of the epoch at order_epoch_
+  bool is_position_known_ = false;  // Not while a checkpoint may still say where training goes on.
+  torch::Tensor order_;             // of the epoch at order_epoch_
   std::int64_t order_epoch_ = -1;
   StepAgreement agreement_;
   RandomState random_;

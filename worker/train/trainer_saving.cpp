@@ -21,6 +21,7 @@ bool is_finite(const torch::Tensor& loss) {
 
 OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {
   if (!saver_) return {};
+  saver_->watch();
   // No rank was saving when the step began: all have the same outcome now, and act on it after the same step.
   if (!flags.is_saving) {
     const auto has_ended = saver_->settle();
@@ -54,8 +55,7 @@ OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {
       return save_and_wait(/*is_complete=*/false);
     case SaveAction::wait_and_begin:
       speed_.pause(parts_.clock.instant());
-      report("Saving");
-      if (auto written = saver_->wait(); !written) return written;
+      if (auto written = wait_for_save(); !written) return written;
       report("Training");
       speed_.resume(parts_.clock.instant());
       [[fallthrough]];
@@ -65,15 +65,22 @@ OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {
   return {};
 }
 
+/// Says while it waits what the storage fails with.
+OrEnd<void> Trainer::wait_for_save() {
+  report("Saving");
+  return saver_->wait([this] {
+    if (saver_->error() != progress_.checkpoint_error) report("Saving");
+  });
+}
+
 /// After the save under way, if there is one: nothing ends before its manifest is there.
 OrEnd<void> Trainer::save_and_wait(bool is_complete) {
   if (!saver_) return {};
   speed_.pause(parts_.clock.instant());
-  report("Saving");
-  if (auto written = saver_->wait(); !written) return written;
+  if (auto written = wait_for_save(); !written) return written;
   report("Saving");
   begin_save({.save = {.is_complete = is_complete}, .must_succeed = true});
-  if (auto written = saver_->wait(); !written) return written;
+  if (auto written = wait_for_save(); !written) return written;
   report("Training");
   speed_.resume(parts_.clock.instant());
   return {};

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "worker/checkpoint/core/entry.hpp"
@@ -104,19 +105,33 @@ Result<TrainingValues> parse_training_values(const nlohmann::json& object) {
   }
 }
 
-std::string fingerprint(const std::string& model_name, const Module& module, const Dataset& dataset) {
+namespace {
+
+std::string_view format_name(resource::DataFormat format) {
+  switch (format) {
+    case resource::DataFormat::synthetic:
+      return "synthetic";
+    case resource::DataFormat::idx:
+      return "idx";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string fingerprint(const std::string& model_name, const Module& module, const Dataset& dataset,
+                        const resource::DataSpec& data) {
   std::string layout;
   for (const auto& tensors : {named_parameters(module), named_buffers(module)}) {
     for (const auto& [name, tensor] : tensors) {
       layout += fmt::format("{} {} [{}]\n", name, c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
     }
   }
-  constexpr std::int64_t probe_samples = 64;
-  const Batch first = dataset.gather(torch::arange(std::min(probe_samples, dataset.size()), torch::kInt64));
-  const std::uint64_t data = strategy::checksum({{"inputs", first.inputs}, {"targets", first.targets}});
   const std::uint64_t model =
       strategy::checksum({{"layout", torch::tensor(std::vector<int>{layout.begin(), layout.end()})}});
-  return fmt::format("{}-{:016x}/{}-{:016x}", model_name, model, dataset.size(), data);
+  std::string id = dataset.id();
+  if (id.empty()) id = fmt::format("{} {}", format_name(data.format), data.uri.empty() ? data.path : data.uri);
+  return fmt::format("{}-{:016x}/{}-{}", model_name, model, dataset.size(), id);
 }
 
 }  // namespace trainyard::train

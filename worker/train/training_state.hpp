@@ -46,7 +46,9 @@ struct TrainingValues {
 [[nodiscard]] Result<TrainingValues> parse_training_values(const nlohmann::json& object);
 
 /// What must be equal for a run to go on from another job's checkpoint: the model's name and its tensors' names, shapes
-/// and types, and the training set's size and first samples.
-[[nodiscard]] std::string fingerprint(const std::string& model_name, const Module& module, const Dataset& dataset);
+/// and types, and the training set's size and id; where it gives no id, the format and place of `data`. No sample is
+/// looked at: augmentation makes others of them at each start.
+[[nodiscard]] std::string fingerprint(const std::string& model_name, const Module& module, const Dataset& dataset,
+                                      const resource::DataSpec& data);
 
 }  // namespace trainyard::train

@@ -76,6 +76,64 @@ TEST_F(ACheckpointer, WritesTheStateAsItWasWhenTheSaveWasBegun) {
   }
 }
 
+TEST_F(ACheckpointer, ReportsASaveAndEndsWhileARemovalHangs) {
+  fakes::MemoryObjects objects;
+  fakes::Gate gate;
+  State state = a_state(1);
+  const auto checkpointer = open(std::make_unique<fakes::FaultyStore>(
+                                     std::make_unique<fakes::MemoryStore>(objects),
+                                     [&gate](std::string_view call, std::string_view, auto) -> std::optional<Error> {
+                                       if (call == "remove") gate.pass();
+                                       return std::nullopt;
+                                     }),
+                                 single);
+  ASSERT_TRUE(checkpointer->restore(state));
+  for (const std::int64_t step : {10, 20, 30, 40, 50}) ASSERT_TRUE(save(*checkpointer, state, step));
+  gate.wait_for_arrival();
+  ASSERT_TRUE(save(*checkpointer, state, 60)) << "while a removal hangs";
+  EXPECT_TRUE(checkpointer->end()) << "as a run ends that was asked to stop";
+  EXPECT_TRUE(objects.objects.contains("generations/1.end"));
+  gate.open();
+}
+
+TEST_F(ACheckpointer, HasTidiedUpOnceARunHasEndedThatDidAllOfItsWork) {
+  fakes::MemoryObjects objects;
+  State state = a_state(1);
+  const auto checkpointer = open(std::make_unique<fakes::MemoryStore>(objects), single);
+  ASSERT_TRUE(checkpointer->restore(state));
+  for (const std::int64_t step : {10, 20, 30, 40}) ASSERT_TRUE(save(*checkpointer, state, step));
+  checkpointer->begin_save(state, 50, {.is_complete = true});
+  ASSERT_TRUE(checkpointer->take_outcome(std::chrono::minutes{1}));
+  ASSERT_TRUE(checkpointer->end());
+  for (const std::int64_t step : {10, 20})
+    EXPECT_FALSE(objects.objects.contains(manifest_key({step, 1}))) << "three are kept";
+  EXPECT_TRUE(objects.objects.contains(manifest_key({30, 1})));
+}
+
+TEST_F(ACheckpointer, OfARunByHandGivesSignsOfLifeAndOthersGiveNone) {
+  for (const bool is_by_hand : {true, false}) {
+    fakes::MemoryObjects objects;
+    fakes::Gate gate;
+    State state = a_state(1);
+    Identity who = identity;
+    if (is_by_hand) who.job_uid.clear();
+    auto store = std::make_unique<fakes::FaultyStore>(
+        std::make_unique<fakes::MemoryStore>(objects),
+        [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+          EXPECT_TRUE(is_by_hand || !key.ends_with(".alive")) << call;
+          if (key == "generations/1.alive") gate.pass();
+          return std::nullopt;
+        });
+    const auto checkpointer = open_checkpointer(std::move(store), spec(), who, single, clock);
+    ASSERT_TRUE(checkpointer);
+    gate.open();
+    ASSERT_TRUE((*checkpointer)->restore(state));
+    if (is_by_hand) gate.wait_for_arrival();
+    const auto beside = open_checkpointer(std::make_unique<fakes::MemoryStore>(objects), spec(), who, single, clock);
+    EXPECT_EQ((*beside)->restore(state).has_value(), !is_by_hand);
+  }
+}
+
 TEST_F(ACheckpointer, HasCopiedWhatIsSteadyOnceTheCopyIsFinished) {
   fakes::MemoryObjects objects;
   fakes::Gate gate;

@@ -89,13 +89,22 @@ TEST(DeviceStaging, CopiesAllBeforeItReturnsOnceWhatShouldBeSteadyHasChanged) {
   EXPECT_TRUE(is_filled_with(staging.entries()[0].bytes, 6));
 }
 
+TEST(DeviceStaging, NoticesAChangeByAKernelThatTorchDoesNotCount) {
+  Staging staging{0, 1};
+  const State state = a_state();
+  ASSERT_TRUE(staging.copy(state));
+  late_device::queue_fill(state.entries[0].tensor, 6);
+  late_device::wait();
+  EXPECT_EQ(staging.copy_steady(), false);
+}
+
 TEST(DeviceStaging, SaysThatTheDeviceFailedAndGoesOnWithTheNext) {
   const State state = a_state();
   struct Row {
-    int copies = 0;  // That succeed: one of the buffer's on the device, then those to the host.
+    int copies = 0;  // That succeed: the parameter's samples and the buffer on the device, then those to the host.
     bool copies_first = false;
   };
-  for (const Row& row : {Row{0, false}, Row{1, true}, Row{2, true}}) {
+  for (const Row& row : {Row{0, false}, Row{1, false}, Row{2, true}, Row{3, true}}) {
     Staging staging{0, 1};
     late_device::fail_copy_after(row.copies);
     const auto first = staging.copy(state);

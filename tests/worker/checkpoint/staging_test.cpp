@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace trainyard::checkpoint {
@@ -75,6 +76,86 @@ TEST(Staging, NoticesThatWhatShouldBeSteadyChangedAndThenCopiesAllAtOnce) {
   state.entries[0].tensor.zero_();
   EXPECT_EQ(staging.copy_steady(), true);
   EXPECT_TRUE(has_ones(staging.entries()[0].bytes));
+}
+
+TEST(Staging, NoticesAChangeThatTorchDoesNotCount) {
+  struct Row {
+    std::string_view name;
+    void (*change)(const at::Tensor& tensor);
+  };
+  const Row rows[] = {
+      {"in place, by .data()", [](const at::Tensor& tensor) { tensor.data().mul_(0.5); }},
+      {"in place, by .variable_data()", [](const at::Tensor& tensor) { tensor.variable_data().clamp_(-0.5, 0.5); }},
+      {"by a pointer",
+       [](const at::Tensor& tensor) {
+         auto* numbers = static_cast<float*>(tensor.data_ptr());
+         for (std::int64_t i = 0; i < tensor.numel(); ++i) numbers[i] += 1;
+       }},
+      {"one row in 32, by a pointer",
+       [](const at::Tensor& tensor) {
+         auto* numbers = static_cast<float*>(tensor.data_ptr());
+         std::fill_n(numbers + tensor.numel() / 2, 2 * tensor.numel() / 64, 7.F);
+       }},
+      {"one element of a small one, by a pointer",
+       [](const at::Tensor& tensor) {
+         if (tensor.numel() < 1000) *static_cast<float*>(tensor.data_ptr()) = 7.F;
+       }},
+  };
+  for (const Row& row : rows) {
+    for (const std::int64_t count : {9, 1024 * 512}) {
+      Staging staging{0, 1};
+      State state;
+      state.entries.push_back(
+          {.name = "weight", .placement = Placement::replicated, .tensor = at::ones({count}), .is_steady = true});
+      const at::Tensor& weight = state.entries.front().tensor;
+      const at::Tensor before = weight.clone();
+      ASSERT_TRUE(staging.copy(state));
+      row.change(weight);
+      const bool has_changed = !at::equal(weight, before);
+      EXPECT_EQ(staging.copy_steady(), !has_changed) << row.name << ", " << count << " elements";
+    }
+  }
+}
+
+TEST(Staging, ComparesTensorsOfAnyLayout) {
+  const std::vector<at::Tensor> tensors{
+      at::rand({8, 3, 9, 9}).contiguous(at::MemoryFormat::ChannelsLast),
+      at::rand({300, 200}).t(),
+      at::rand({300, 200}).slice(1, 0, 100),
+      at::complex(at::rand({2000}), at::rand({2000})).conj(),
+      at::rand({}),
+      at::rand({0, 3}),
+  };
+  for (const at::Tensor& tensor : tensors) {
+    Staging staging{0, 1};
+    State state;
+    state.entries.push_back(
+        {.name = "weight", .placement = Placement::replicated, .tensor = tensor, .is_steady = true});
+    ASSERT_TRUE(staging.copy(state));
+    EXPECT_EQ(staging.copy_steady(), true) << tensor.sizes();
+    const at::Tensor plain = tensor.resolve_conj().contiguous();
+    EXPECT_TRUE(std::ranges::equal(staging.entries()[0].bytes,
+                                   std::span{static_cast<const std::byte*>(plain.const_data_ptr()), plain.nbytes()}))
+        << tensor.sizes();
+  }
+  Staging staging{0, 1};
+  State state;
+  state.entries.push_back(
+      {.name = "weight", .placement = Placement::replicated, .tensor = tensors.front(), .is_steady = true});
+  ASSERT_TRUE(staging.copy(state));
+  tensors.front().data().mul_(2);
+  EXPECT_EQ(staging.copy_steady(), false);
+}
+
+TEST(Staging, DoesNotMindAChangeAfterTheCopy) {
+  Staging staging{0, 1};
+  State state = a_state();
+  state.entries[0].is_steady = true;
+  ASSERT_TRUE(staging.copy(state));
+  ASSERT_EQ(staging.copy_steady(), true);
+  state.entries[0].tensor.data().zero_();
+  ASSERT_TRUE(staging.copy(state));
+  EXPECT_EQ(staging.copy_steady(), true);
 }
 
 TEST(Staging, LooksForWhatIsNotFiniteOnlyWhereThatMatters) {

@@ -50,6 +50,23 @@ TEST(FormGroup, BringsRanksTogetherByAStoreThatRankZeroHosts) {
   }
 }
 
+TEST(FormGroup, EntersNoNcclWhereSomeRanksSeeAGpuAndOthersDoNot) {
+  const std::uint16_t port = fakes::free_port();
+  fakes::let_threads_be_ranks();
+  std::vector<std::jthread> ranks;
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([=] {
+      FakeRankLink link;
+      GroupOptions options{.rendezvous_deadline = 1min};
+      if (rank == 0) options.cuda_device = 0;
+      const auto group = form_group(an_environment(2, rank, port), link, options);
+      ASSERT_FALSE(group);
+      EXPECT_EQ(group.error().kind, ErrorKind::conflict) << group.error().message;
+      EXPECT_NE(group.error().message.find("rank 1 of 2 sees no GPU"), std::string::npos) << group.error().message;
+    });
+  }
+}
+
 TEST(FormGroup, NeedsNobodyElseForAGroupOfOne) {
   FakeRankLink link;
   const auto group = form_group(an_environment(1, 0, 0), link);

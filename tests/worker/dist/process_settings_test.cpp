@@ -1,18 +1,40 @@
 #include "worker/dist/process_settings.hpp"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "tests/fakes/thread_group.hpp"
+#include "worker/launcher/processors.hpp"
 
 namespace trainyard::dist {
 namespace {
 
-TEST(ThreadsPerRank, SharesTheProcessorsAndIsNeverNone) {
-  struct Case {
-    std::int64_t processors;
-    std::int64_t ranks_here;
-    std::int64_t threads;
-  };
-  for (const Case& c : {Case{8, 2, 4}, Case{8, 3, 2}, Case{2, 2, 1}, Case{1, 4, 1}, Case{4, 0, 4}}) {
-    EXPECT_EQ(threads_per_rank(c.processors, c.ranks_here), c.threads) << c.processors << " for " << c.ranks_here;
+TEST(ShareProcessors, GivesEachRankItsPartWherePodsOfOneGroupShareANode) {
+  launcher::GroupEnvironment pod;
+  pod.world_size = 3;
+  pod.master_address = "smoke-c0de-1-0.smoke-c0de.research.svc";  // The other ranks may be on any node.
+  const launcher::ProcessorFacts facts = launcher::read_processor_facts(launcher::process_environment());
+  launcher::RankCounts known = launcher::rank_counts(pod);
+  const auto alone = static_cast<int>(launcher::threads_per_rank(facts, known));
+  known.on_node = 3;
+  const auto shared = static_cast<int>(launcher::threads_per_rank(facts, known));
+  fakes::MeetingPlace place{3};
+  std::vector<std::jthread> ranks;
+  for (std::int64_t rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([&, rank] {
+      fakes::ThreadCommunicator communicator{rank, place};
+      std::ignore = at::get_num_threads();  // A thread's first question sets its number anew.
+      at::set_num_threads(alone);
+      const Threads chosen_by = rank == 2 ? Threads::users : Threads::ours;
+      const auto done = share_processors(pod, chosen_by, communicator);
+      ASSERT_TRUE(done) << done.error().message;
+      EXPECT_EQ(at::get_num_threads(), rank == 2 ? alone : shared) << rank;
+      place.leave();
+    });
   }
 }
 

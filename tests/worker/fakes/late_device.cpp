@@ -2,6 +2,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
+#include <ATen/core/stack.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/ops/as_strided_native.h>
@@ -9,6 +10,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <array>
@@ -234,6 +236,12 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool is_non_b
   return to;
 }
 
+at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
+  if (from.sizes() != to.sizes())
+    to.unsafeGetTensorImpl()->shallow_copy_from(at::empty(from.sizes(), to.options()).getIntrusivePtr());
+  return copy_from(from, to, /*is_non_blocking=*/false);
+}
+
 DeviceAllocator& device_allocator() {
   static DeviceAllocator allocator;
   return allocator;
@@ -260,9 +268,31 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("as_strided", at::native::as_strided_tensorimpl);
   library.impl("view", at::native::view);
   library.impl("_copy_from", copy_from);
+  library.impl("_copy_from_and_resize", copy_from_and_resize);
+}
+
+/// As on a GPU: of the host's tensors an operation takes scalars alone.
+void check_one_device(const c10::OperatorHandle& operation, const torch::jit::Stack& stack) {
+  bool has_device = false;
+  bool has_host = false;
+  const auto look_at = [&](const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    has_device = has_device || tensor.device() == the_device;
+    has_host = has_host || (tensor.is_cpu() && tensor.dim() > 0);
+  };
+  const std::size_t count = operation.schema().arguments().size();
+  for (const c10::IValue& value : torch::jit::last(stack, count)) {
+    if (value.isTensor()) look_at(value.toTensor());
+    if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) look_at(tensor);
+    }
+  }
+  TORCH_CHECK(!(has_device && has_host), "Expected all tensors of ", operation.schema().name(),
+              " to be on the same device, but some are on the CPU");
 }
 
 void compute_on_host(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
+  check_one_device(operation, *stack);
   at::native::cpu_fallback(operation, stack);
 }
 
@@ -281,6 +311,14 @@ torch::Device device() {
   }();
   static_cast<void>(is_known);
   return the_device;
+}
+
+void move_module(torch::nn::Module& module) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& tensors : {module.parameters(), module.buffers()}) {
+    for (const torch::Tensor& tensor : tensors)
+      tensor.unsafeGetTensorImpl()->shallow_copy_from(tensor.detach().to(device()).getIntrusivePtr());
+  }
 }
 
 void queue(std::function<void()> work) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <torch/nn/module.h>
 #include <torch/types.h>
 
 #include <cstddef>
@@ -11,6 +12,10 @@
 namespace trainyard::fakes::late_device {
 
 [[nodiscard]] torch::Device device();
+
+/// Moves parameters and buffers of `module` there. Module::to() refuses a device that torch has no backend of its own
+/// for.
+void move_module(torch::nn::Module& module);
 
 /// On the calling thread's current stream.
 void queue(std::function<void()> work);

@@ -16,7 +16,16 @@ TEST(FailureOf, NamesTheRankAndTheCause) {
     GroupFailure failure;
   };
   const RankEnd words{.exit_code = 93, .reason = "InvalidData", .message = "no file /data/x", .culprit = {}};
+  const auto storage_failed = [](const std::string& message) {
+    return RankEnd{.exit_code = 95, .reason = "StorageFailed", .message = message, .culprit = {}};
+  };
   const std::vector<Case> cases{
+      {{.exit_code = 95},
+       storage_failed("rank 0: look into s3://models: no answer"),
+       {2, 95, "StorageFailed", "rank 0: look into s3://models: no answer"}},
+      {{.exit_code = 95},
+       storage_failed("rank 0 and others: no answer"),
+       {2, 95, "StorageFailed", "rank 2: rank 0 and others: no answer"}},
       {{.exit_code = 1}, {}, {2, 1, "Error", "rank 2 exited with code 1; its log says why"}},
       {{.exit_code = 93}, words, {2, 93, "InvalidData", "rank 2: no file /data/x"}},
       {{.exit_code = 1}, words, {2, 1, "Error", "rank 2 exited with code 1; its log says why"}},

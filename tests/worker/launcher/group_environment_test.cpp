@@ -35,9 +35,15 @@ TEST(ParseGroupEnvironment, ReadsWhatTheOperatorSetsInAPodOfOneRank) {
                                                              {"TRAINYARD_ATTEMPT", "2"},
                                                              {"TRAINYARD_STORE_PORT", "1001"},
                                                              {"TRAINYARD_PEER_PORT", "1002"},
-                                                             {"TRAINYARD_STATUS_PORT", "1003"}}));
+                                                             {"TRAINYARD_STATUS_PORT", "1003"},
+                                                             {"ROLE_RANK", "3"},
+                                                             {"TORCHELASTIC_RUN_ID", "1a2b"},
+                                                             {"TORCHELASTIC_RESTART_COUNT", "1"},
+                                                             {"TORCHELASTIC_USE_AGENT_STORE", "False"}}));
   ASSERT_TRUE(group) << group.error().message;
+  EXPECT_FALSE(group->uses_agent_store) << "torchrun's alone hosts a store on MASTER_PORT";
   GroupEnvironment expected;
+  expected.restart_count = 1;
   expected.world_size = 4;
   expected.node_rank = 3;
   expected.rank = 3;

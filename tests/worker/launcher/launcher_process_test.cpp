@@ -54,10 +54,10 @@ TEST(Launcher, EndsWithItsRanksAndSaysSo) {
 
 TEST(Launcher, GivesEachRankOfAPodItsPlace) {
   TestGroup group{.world_size = 2, .variables = {{"RANK", ""}, {"NODE_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}}};
-  LauncherProcess pod{group, 0, "echo RANK=$RANK LOCAL_RANK=$LOCAL_RANK threads $OMP_NUM_THREADS"};
+  LauncherProcess pod{group, 0, "echo RANK=$RANK LOCAL_RANK=$LOCAL_RANK ROLE_RANK=$ROLE_RANK threads $OMP_NUM_THREADS"};
   EXPECT_EQ(pod.wait(), 0);
-  EXPECT_TRUE(pod.has_printed("RANK=0 LOCAL_RANK=0 threads"));
-  EXPECT_TRUE(pod.has_printed("RANK=1 LOCAL_RANK=1 threads"));
+  EXPECT_TRUE(pod.has_printed("RANK=0 LOCAL_RANK=0 ROLE_RANK=0 threads"));
+  EXPECT_TRUE(pod.has_printed("RANK=1 LOCAL_RANK=1 ROLE_RANK=1 threads"));
 }
 
 TEST(Launcher, EndsTheOtherRanksOfItsPodWithTheOneThatFails) {
@@ -69,6 +69,35 @@ TEST(Launcher, EndsTheOtherRanksOfItsPodWithTheOneThatFails) {
                   {"exitCode", 7},
                   {"rank", 1},
                   {"message", "rank 1 exited with code 7; its log says why"}}));
+}
+
+TEST(Launcher, KillsTheChildrenOfARankThatHasEndedWhileTheOthersOfItsPodGoOn) {
+  TestGroup group{.world_size = 2, .variables = {{"RANK", ""}, {"NODE_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}}};
+  LauncherProcess pod{group, 0,
+                      "if [ $RANK = 1 ]; then sleep 1000 & echo child $!; exit 0; fi; exec $LINKED_RANK train"};
+  ASSERT_TRUE(
+      eventually([&] { return pod.has_printed("rank ended  rank=1") && pod.has_printed("linked rank is running"); }));
+  const std::string output = pod.output();
+  const pid_t child = std::stoi(output.substr(output.find("child ") + 6));
+  EXPECT_TRUE(eventually([&] { return !is_running(child); }));
+  EXPECT_TRUE(is_running(pid_of_rank(pod, 0)));
+  pod.send_signal(SIGTERM);
+  EXPECT_EQ(pod.wait(), 91);
+}
+
+TEST(Launcher, PassesOnTheSignalsThatMeanSomethingToItsRanks) {
+  TestGroup group{.world_size = 2, .variables = {{"RANK", ""}, {"NODE_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}}};
+  LauncherProcess pod{group, 0,
+                      "for s in HUP USR1 USR2; do trap \"echo rank $RANK got $s\" $s; done; echo rank $RANK listens; "
+                      "while true; do sleep 0.02; done"};
+  ASSERT_TRUE(eventually([&] { return pod.has_printed("rank 0 listens") && pod.has_printed("rank 1 listens"); }));
+  for (const auto& [signal, name] :
+       {std::pair{SIGHUP, "HUP"}, std::pair{SIGUSR1, "USR1"}, std::pair{SIGUSR2, "USR2"}}) {
+    pod.send_signal(signal);
+    EXPECT_TRUE(eventually([&, name = std::string{name}] {
+      return pod.has_printed("rank 0 got " + name) && pod.has_printed("rank 1 got " + name);
+    })) << name;
+  }
 }
 
 TEST(Launcher, EndsTheGroupWhenARankFailsAndPassesItsWordsOn) {

@@ -159,6 +159,16 @@ TEST(PeerHub, LetsThoseGoWhoseRanksHaveEndedAsMeant) {
   EXPECT_EQ(hub.verdict(), std::nullopt);
 }
 
+TEST(PeerHub, MissesNobodyWhoFallsSilentAfterItsRanksHaveEndedAsMeant) {
+  PeerHub hub = a_full_hub();
+  hub.on_message(1, Done{}, group_start);
+  for (Instant now = group_start; now <= group_start + 30s; now += 500ms) {
+    hub.on_message(2, PeerBeat{}, now);
+    hub.on_time(now);
+  }
+  EXPECT_EQ(hub.verdict(), std::nullopt);
+}
+
 TEST(PeerHub, BeatsOnceASecondWithTheRanksThatAreMissing) {
   PeerHub hub = a_hub();
   come(hub, 1, hello(1));

@@ -45,6 +45,43 @@ TEST(Supervisor, EndsWellWhenAllItsRanksDo) {
   EXPECT_EQ(supervisor.own_failure(), std::nullopt);
 }
 
+TEST(Supervisor, TakesAnExitBeforeTheTrainingIsCompleteForAFailureOfARankThatUsesItsLink) {
+  struct Row {
+    std::string_view name;
+    std::function<void(Supervisor&)> happen;
+    std::string reason = {};  // empty: it ended as meant
+  };
+  const Row rows[] = {
+      {"a program that knows nothing of its launcher", [](Supervisor&) {}},
+      {"it only lived", [](Supervisor& supervisor) { supervisor.on_message(0, Alive{}, group_start); }, "EndedEarly"},
+      {"it trained", [](Supervisor& supervisor) { supervisor.on_message(0, at_step(7), group_start); }, "EndedEarly"},
+      {"it has said its last words",
+       [](Supervisor& supervisor) {
+         supervisor.on_message(0, at_step(7), group_start);
+         supervisor.on_message(0, RankEnd{.reason = "Completed"}, group_start);
+       }},
+      {"it has reported that it is done",
+       [](Supervisor& supervisor) { supervisor.on_message(0, RankProgress{.phase = "Done"}, group_start); }},
+  };
+  for (const Row& row : rows) {
+    Supervisor supervisor{supervisor_settings(3, 1), group_start};
+    row.happen(supervisor);
+    supervisor.on_death(0, {.exit_code = 0}, group_start + 1s);
+    EXPECT_EQ(supervisor.own_failure() ? supervisor.own_failure()->reason : "", row.reason) << row.name;
+    EXPECT_EQ(supervisor.end().has_value(), row.reason.empty()) << row.name;
+  }
+  Supervisor supervisor{supervisor_settings(3, 1), group_start};
+  supervisor.on_message(0, at_step(7), group_start);
+  supervisor.on_death(0, {.exit_code = 0}, group_start + 1s);
+  EXPECT_EQ(supervisor.own_failure(),
+            (GroupFailure{.culprit = 3,
+                          .exit_code = contract::exit_failure,
+                          .reason = "EndedEarly",
+                          .message = "rank 3 ended with exit code 0, but had not said that its training is complete; "
+                                     "last seen in phase Training, after step 7: look for a call of exit() in its "
+                                     "program"}));
+}
+
 TEST(Supervisor, ReportsTheFirstFailureAndEndsOnceTheGroupHasItsVerdict) {
   Supervisor supervisor{supervisor_settings(0, 1), group_start};
   supervisor.on_message(0, RankEnd{.exit_code = 93, .reason = "InvalidData", .message = "no data", .culprit = {}},

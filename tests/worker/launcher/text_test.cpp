@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "worker/launcher/oom_counter.hpp"
-#include "worker/launcher/processors.hpp"
 #include "worker/launcher/truncate.hpp"
 #include "worker/launcher/waiting_text.hpp"
 
@@ -28,24 +27,6 @@ TEST(OomKillsIn, ReadsBothGenerationsOfControlGroups) {
   EXPECT_EQ(oom_kills_in("low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n"), 2);
   EXPECT_EQ(oom_kills_in("oom_kill_disable 0\nunder_oom 0\noom_kill 5\n"), 5);
   EXPECT_EQ(oom_kills_in(""), 0);
-}
-
-TEST(ProcessorsOfCpuMax, RoundsTheLimitDownButNotToNothing) {
-  EXPECT_EQ(processors_of_cpu_max("400000 100000\n"), 4);
-  EXPECT_EQ(processors_of_cpu_max("150000 100000"), 1);
-  EXPECT_EQ(processors_of_cpu_max("50000 100000"), 1);
-  EXPECT_EQ(processors_of_cpu_max("max 100000"), 0);
-  EXPECT_EQ(processors_of_cpu_max("-1 100000"), 0);
-  EXPECT_EQ(processors_of_cpu_max(""), 0);
-}
-
-TEST(RanksOnThisMachine, AreAllOfThemOnLoopbackAndThePodsElsewhere) {
-  GroupEnvironment group;
-  group.world_size = 8;
-  group.local_world_size = 2;
-  EXPECT_EQ(ranks_on_this_machine(group), 8);
-  group.master_address = "mnist-1a2b-1-0.mnist-1a2b.default";
-  EXPECT_EQ(ranks_on_this_machine(group), 2);
 }
 
 }  // namespace

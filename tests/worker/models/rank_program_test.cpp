@@ -23,6 +23,7 @@ namespace {
 
 using fakes::RankProcess;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string synthetic =
     R"("model": {"name": "fashion_cnn"}, "data": {"format": "synthetic", "samples": 240}, "batchSize": 8)";
@@ -41,22 +42,28 @@ class RankProgramTest : public testing::Test {
   RankProcess start_rank(std::int64_t rank, std::int64_t world_size, const std::string& port,
                          const std::string& training, const std::string& checkpoint = "null",
                          std::int64_t attempt = 1) {
-    RankProcess started{paths::program("trainyard-rank"),
-                        {{"RANK", std::to_string(rank)},
-                         {"LOCAL_RANK", std::to_string(rank)},
-                         {"WORLD_SIZE", std::to_string(world_size)},
-                         {"LOCAL_WORLD_SIZE", std::to_string(world_size)},
-                         {"MASTER_ADDR", "127.0.0.1"},
-                         {"MASTER_PORT", port},
-                         {"OMP_NUM_THREADS", "1"},
-                         {"CUDA_VISIBLE_DEVICES", "-1"},
-                         {"TRAINYARD_JOB_UID", "uid"},
-                         {"TRAINYARD_ATTEMPT", std::to_string(attempt)},
-                         {"TRAINYARD_LOG_FORMAT", "json"},
-                         {"TRAINYARD_SPEC", "{\"training\": {" + training + "}, \"checkpoint\": " + checkpoint + "}"}},
-                        log_file(rank)};
-    EXPECT_TRUE(started.is_started()) << "trainyard-rank cannot be started";
+    RankProcess::Variables variables{
+        {"RANK", std::to_string(rank)},
+        {"LOCAL_RANK", std::to_string(rank)},
+        {"WORLD_SIZE", std::to_string(world_size)},
+        {"LOCAL_WORLD_SIZE", std::to_string(world_size)},
+        {"MASTER_ADDR", "127.0.0.1"},
+        {"MASTER_PORT", port},
+        {"OMP_NUM_THREADS", "1"},
+        {"CUDA_VISIBLE_DEVICES", "-1"},
+        {"TRAINYARD_JOB_UID", "uid"},
+        {"TRAINYARD_ATTEMPT", std::to_string(attempt)},
+        {"TRAINYARD_LOG_FORMAT", "json"},
+        {"TRAINYARD_SPEC", "{\"training\": {" + training + "}, \"checkpoint\": " + checkpoint + "}"}};
+    for (const auto& [name, value] : variables_) variables[name] = value;
+    RankProcess started{paths::program(program_), variables, log_file(rank)};
+    EXPECT_TRUE(started.is_started()) << program_ << " cannot be started";
     return started;
+  }
+  /// The ranks that are started from now on find a driver that shows so many GPUs.
+  void fake_driver(int gpus) {
+    variables_["LD_LIBRARY_PATH"] = paths::build("tests/worker/fakes/driver");
+    variables_["FAKE_DRIVER_GPUS"] = std::to_string(gpus);
   }
   [[nodiscard]] std::string log_file(std::int64_t rank) const {
     return folder_.path() + "/rank" + std::to_string(rank) + ".log";
@@ -84,6 +91,8 @@ class RankProgramTest : public testing::Test {
   }
 
   fakes::TemporaryFolder folder_;
+  std::string program_ = "trainyard-rank";
+  RankProcess::Variables variables_;  // over those that every rank has
 };
 
 TEST_F(RankProgramTest, TrainsTwoRanksAndResumesToTheBitAfterSigterm) {
@@ -156,7 +165,7 @@ TEST_F(RankProgramTest, RefusesWhatARestartCannotHelpWithOneSentence) {
   };
   const std::vector<Case> cases{
       {"unknown model", R"("model": {"name": "resnet50"})",
-       "training.model.name 'resnet50' is unknown to this worker; it knows: fashion_cnn"},
+       "training.model.name: no model 'resnet50' here (there is: fashion_cnn); for your own use --worker or an image"},
       {"wrong data path", R"("model": {"name": "fashion_cnn"}, "data": {"format": "idx", "path": "/nowhere"})",
        "the data path /nowhere is not a folder that can be read; expected there: train-images-idx3-ubyte and "
        "train-labels-idx1-ubyte"},
@@ -170,6 +179,102 @@ TEST_F(RankProgramTest, RefusesWhatARestartCannotHelpWithOneSentence) {
     EXPECT_THAT(ranks[0].log(), HasSubstr(c.message)) << c.what;
   }
 }
+
+TEST_F(RankProgramTest, EndsAtOnceWhereAGpuThatWasPromisedIsMissing) {
+  struct Case {
+    std::string what;
+    RankProcess::Variables variables;
+    int exit_code = 0;
+    std::string message;
+  };
+  // The driver is asked first: that this is no module shows only where it would be loaded.
+  const std::string some_file = "/etc/passwd";
+  const std::string driver = paths::build("tests/worker/fakes/driver");
+  const std::vector<Case> cases{
+      {"an image for the CPU",
+       {{"TRAINYARD_GPUS_PER_POD", "1"}, {"TRAINYARD_CUDA_MODULE", "/nowhere/cuda.so"}},
+       contract::exit_do_not_restart,
+       "spec.gpusPerPod promises this pod 1 GPU, but its program cannot use any: there is no /nowhere/cuda.so"},
+      {"no driver",
+       {{"TRAINYARD_GPUS_PER_POD", "1"}, {"TRAINYARD_CUDA_MODULE", some_file}, {"TRAINYARD_NODE_NAME", "n1"}},
+       contract::exit_device,
+       "on node n1 its container has no NVIDIA driver (libcuda.so.1"},
+      {"one too few",
+       {{"TRAINYARD_GPUS_PER_POD", "2"},
+        {"TRAINYARD_CUDA_MODULE", some_file},
+        {"TRAINYARD_NODE_NAME", "n1"},
+        {"LD_LIBRARY_PATH", driver},
+        {"FAKE_DRIVER_GPUS", "1"}},
+       contract::exit_device,
+       "promises this pod 2 GPUs, but on node n1 the driver shows 1 GPU"},
+      {"the driver fails",
+       {{"TRAINYARD_GPUS_PER_POD", "1"},
+        {"TRAINYARD_CUDA_MODULE", some_file},
+        {"LD_LIBRARY_PATH", driver},
+        {"FAKE_DRIVER_ERROR", "802"}},
+       contract::exit_device,
+       "cuInit returned error 802 (CUDA_ERROR_OF_A_TEST)"},
+      {"a runtime that hides its GPUs' names from the container, as CDI does",
+       {{"NVIDIA_VISIBLE_DEVICES", "void"},
+        {"TRAINYARD_CUDA_MODULE", "/nowhere/cuda.so"},
+        {"LD_LIBRARY_PATH", driver},
+        {"FAKE_DRIVER_GPUS", "1"}},
+       contract::exit_do_not_restart,
+       "the driver shows 1 GPU, but this program cannot use any"},
+  };
+  for (const Case& c : cases) {
+    variables_ = c.variables;
+    std::filesystem::remove(log_file(0));
+    auto ranks = start(1, synthetic);
+    EXPECT_EQ(ranks[0].wait(), c.exit_code) << c.what << ": " << ranks[0].log();
+    EXPECT_THAT(ranks[0].log(), HasSubstr(c.message)) << c.what;
+  }
+}
+
+TEST_F(RankProgramTest, TrainsOnTheCpuWhereNoGpuWasPromisedWhateverTheDriverShows) {
+  fake_driver(8);
+  variables_["TRAINYARD_GPUS_PER_POD"] = "0";
+  auto ranks = start(1, synthetic + R"(, "maxSteps": 2)");
+  EXPECT_EQ(ranks[0].wait(), 0) << ranks[0].log();
+  EXPECT_THAT(ranks[0].log(), HasSubstr("\"device\":\"cpu\""));
+}
+
+TEST_F(RankProgramTest, EndsTheOthersInSecondsWhereOneRankMissesItsGpu) {
+  program_ = "trainyard-worker";
+  const std::string port = std::to_string(fakes::free_port());
+  variables_ = {{"TRAINYARD_STORE_PORT", std::to_string(fakes::free_port())},
+                {"TRAINYARD_PEER_PORT", std::to_string(fakes::free_port())},
+                {"TRAINYARD_STATUS_PORT", std::to_string(fakes::free_port())},
+                {"TRAINYARD_CUDA_MODULE", "/etc/passwd"},
+                {"TRAINYARD_GPUS_PER_POD", "0"},
+                {"TRAINYARD_TERMINATION_LOG", folder_.path() + "/zero"}};
+  RankProcess zero = start_rank(0, 2, port, synthetic);
+  variables_["TRAINYARD_GPUS_PER_POD"] = "1";
+  variables_["TRAINYARD_NODE_NAME"] = "n1";
+  variables_["TRAINYARD_STATUS_PORT"] = std::to_string(fakes::free_port());
+  variables_["TRAINYARD_TERMINATION_LOG"] = folder_.path() + "/one";
+  RankProcess one = start_rank(1, 2, port, synthetic);
+  EXPECT_EQ(one.wait(), contract::exit_device) << one.log();
+  EXPECT_EQ(zero.wait(), contract::exit_peer_lost) << zero.log();
+  const auto told = nlohmann::json::parse(fakes::text_of(folder_.path() + "/zero"));
+  EXPECT_EQ(told.at("culprit"), 1);
+  EXPECT_EQ(told.at("culpritExitCode"), contract::exit_device);
+  EXPECT_THAT(told.at("message").get<std::string>(),
+              HasSubstr("rank 1: spec.gpusPerPod promises this pod 1 GPU, but on node n1"));
+}
+
+#ifdef TRAINYARD_HAS_ENVIRONMENT_WATCH
+TEST_F(RankProgramTest, ChangesItsEnvironmentBeforeAnyThreadMayReadIt) {
+  program_ = "trainyard-worker";
+  variables_ = {{"LD_PRELOAD", paths::build("tests/worker/fakes/libenvironment_watch.so")},
+                {"OMP_NUM_THREADS", ""},
+                {"TRAINYARD_STATUS_PORT", std::to_string(fakes::free_port())},
+                {"TRAINYARD_TERMINATION_LOG", folder_.path() + "/termination"}};
+  auto ranks = start(1, synthetic + R"(, "maxSteps": 2)");
+  EXPECT_EQ(ranks[0].wait(), 0) << ranks[0].log();
+  EXPECT_THAT(ranks[0].log(), Not(HasSubstr("the environment is changed beside other threads: "))) << ranks[0].log();
+}
+#endif
 
 TEST_F(RankProgramTest, IsAnyProgramThatGivesItsModelToTrainyardMain) {
   // Started bare it becomes the launcher, which starts it again as a rank.

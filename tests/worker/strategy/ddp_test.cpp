@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
@@ -212,6 +213,38 @@ TEST(Ddp, CountsAParameterThatOneRankDidNotUseAsZeroThereAndSkipsOneThatNobodyUs
       ASSERT_TRUE(ddp.finish_gradients().has_value());
       EXPECT_TRUE(torch::equal(model.first->weight.grad(), torch::ones({1, 3}))) << "rank " << rank.rank;
       EXPECT_TRUE(torch::equal(model.second->weight.grad(), torch::ones({1, 3}))) << "rank " << rank.rank;
+      EXPECT_FALSE(model.never->weight.grad().defined());
+    }
+  });
+}
+
+/// Gives its input on; back comes a gradient or, where it is silent, none at all.
+struct MaybeSilent final : torch::autograd::Function<MaybeSilent> {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& input, bool is_silent) {
+    context->saved_data["is_silent"] = is_silent;
+    return input.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const bool is_silent = context->saved_data["is_silent"].toBool();
+    return {is_silent ? torch::Tensor{} : gradients[0], torch::Tensor{}};
+  }
+};
+
+TEST(Ddp, TakesAGradientThatAFunctionLeavesUndefinedForThatOfAParameterThatWasNotUsed) {
+  run_ranks(2, [&](RankThread& rank) {
+    Branches model;
+    Ddp ddp = make_ddp(model, rank);
+    for (int step = 0; step < 3; ++step) {
+      ddp.zero_gradients();
+      const torch::Tensor loss = model.first->weight.sum() +
+                                 MaybeSilent::apply(model.second->weight, rank.rank == 0).sum() +
+                                 MaybeSilent::apply(model.never->weight, true).sum();
+      ddp.begin_backward();
+      loss.backward();
+      ASSERT_TRUE(ddp.finish_gradients().has_value());
+      EXPECT_TRUE(torch::equal(model.first->weight.grad(), torch::ones({1, 3}))) << "rank " << rank.rank;
+      EXPECT_TRUE(torch::equal(model.second->weight.grad(), torch::full({1, 3}, 0.5))) << "rank " << rank.rank;
       EXPECT_FALSE(model.never->weight.grad().defined());
     }
   });

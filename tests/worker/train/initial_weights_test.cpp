@@ -166,7 +166,8 @@ TEST_F(InitialWeights, MayNameATiedTensorTwice) {
   const auto optimizer = module.configure_optimizers({});
   const checkpoint::State all = make_state(module, *optimizer, RandomState{torch::kCPU});
   dist::SingleCommunicator single;
-  const auto loaded = load_initial_weights(uri, {}, module, all, single);
+  const fakes::FakeClock clock;
+  const auto loaded = load_initial_weights({.uri = uri, .sha256 = {}, .s3 = {}}, module, all, single, {}, clock);
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_TRUE(torch::equal(module.parameters().front().detach(), torch::full({2, 4}, 7.0)));
 }

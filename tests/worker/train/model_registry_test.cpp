@@ -27,8 +27,10 @@ TEST(ModelRegistry, NamesTheModelsItKnows) {
   const auto made = models.make("resnet50");
   ASSERT_FALSE(made.has_value());
   EXPECT_EQ(made.error().kind, ErrorKind::invalid);
-  EXPECT_EQ(made.error().message,
-            "training.model.name 'resnet50' is unknown to this worker; it knows: fashion_cnn, small");
+  EXPECT_EQ(
+      made.error().message,
+      "training.model.name: no model 'resnet50' here (there is: fashion_cnn, small); for your own use --worker or an "
+      "image");
 }
 
 TEST(SnakeCase, IsWhatAPersonWouldWrite) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <set>
 #include <string_view>
 
@@ -66,6 +67,34 @@ TEST(ChooseSave, FollowsTheTable) {
        SaveAction::save_and_wait},
   };
   for (const Row& row : rows) EXPECT_EQ(choose_save(row.situation), row.action) << row.name;
+}
+
+TEST(OwedSave, IsDueAfterAFailureWithGrowingPausesUntilOneSucceeds) {
+  using namespace std::chrono_literals;
+  OwedSave owed;
+  Instant now{};
+  EXPECT_FALSE(owed.is_due(now + 1h)) << "nothing has failed";
+  for (const auto pause : {5s, 10s, 20s, 30s, 30s}) {
+    owed.failed(now);
+    EXPECT_FALSE(owed.is_due(now + pause - 1ms));
+    EXPECT_TRUE(owed.is_due(now + pause));
+    now += pause;
+    owed.begun();
+    EXPECT_FALSE(owed.is_due(now + 1h)) << "one is under way";
+  }
+  owed.saved();
+  EXPECT_FALSE(owed.is_due(now + 1h));
+  owed.failed(now);
+  EXPECT_TRUE(owed.is_due(now + 5s)) << "the pauses begin anew";
+}
+
+TEST(OwedSave, IsDueAtOnceWhereOneWasHeldUp) {
+  OwedSave owed;
+  owed.held_up();
+  owed.saved();
+  EXPECT_TRUE(owed.is_due({}));
+  owed.begun();
+  EXPECT_FALSE(owed.is_due({}));
 }
 
 TEST(MayGoOn, OnlyWhereAnotherSaveMaySucceed) {

@@ -31,11 +31,13 @@ class SavingRun {
     run.checkpoint->every.steps = 2;
     run.checkpoint->when_busy = when_busy;
     run.open_store = [this](std::int64_t rank) {
-      return std::make_unique<fakes::FaultyStore>(
+      auto store = std::make_unique<fakes::FaultyStore>(
           std::make_unique<fakes::MemoryStore>(objects),
           [this, rank](std::string_view call, std::string_view key, storage::Pieces) -> std::optional<Error> {
             return call == "put" && on_put_ ? on_put_(rank, key) : std::nullopt;
           });
+      store->trouble_of = trouble_of;
+      return store;
     };
   }
 
@@ -81,6 +83,7 @@ class SavingRun {
 
   TrainingRun run;
   fakes::MemoryObjects objects;
+  std::function<std::string()> trouble_of;  ///< What the stores say of calls under way. Not set: nothing.
 
  private:
   std::function<std::optional<Error>(std::int64_t rank, std::string_view key)> on_put_;

@@ -363,5 +363,18 @@ TEST(Trainer, UsesEverySampleOncePerEpochAlsoOverARestart) {
   }
 }
 
+TEST(Trainer, LeavesABatchNormAsItIsThatTheModelKeepsInEvaluationMode) {
+  TrainingRun run{1};
+  run.training.max_steps = 4;
+  run.training.validate_every = resource::Every{.steps = 2};
+  torch::nn::Module& norm = *run.ranks[0].module->named_children()["norm"];
+  norm.eval();
+  const torch::Tensor mean = norm.named_buffers()["running_mean"].clone();
+  run.run();
+  EXPECT_EQ(run.ranks[0].end.reason, "Completed") << run.ranks[0].end.message;
+  EXPECT_FALSE(norm.is_training());
+  EXPECT_TRUE(torch::equal(norm.named_buffers()["running_mean"], mean));
+}
+
 }  // namespace
 }  // namespace trainyard::train

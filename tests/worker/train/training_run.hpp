@@ -86,11 +86,11 @@ class TrainingRun {
     std::unique_ptr<checkpoint::Checkpointer> checkpointer;
     if (checkpoint) {
       const checkpoint::Identity identity{.job = "ns/job", .job_uid = "uid", .attempt = attempt, .fingerprint = "same"};
-      const std::string node = node_of ? node_of(thread.rank) : "the node";
+      const checkpoint::StartOptions start{.node = node_of ? node_of(thread.rank) : "the node"};
       auto opened = open_store ? checkpoint::open_checkpointer(open_store(thread.rank), *checkpoint, identity,
-                                                               *group.checkpoint_communicator, clock, node)
+                                                               *group.checkpoint_communicator, clock, start)
                                : checkpoint::open_checkpointer(*checkpoint, identity, *group.checkpoint_communicator,
-                                                               clock, node);
+                                                               clock, start);
       ASSERT_TRUE(opened.has_value()) << opened.error().message;
       checkpointer = watch ? watch(std::move(*opened)) : std::move(*opened);
     }

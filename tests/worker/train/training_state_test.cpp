@@ -1,13 +1,17 @@
 #include "worker/train/training_state.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <cmath>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "tests/worker/train/small_module.hpp"
+#include "worker/strategy/model_agreement.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -70,11 +74,49 @@ TEST(TrainingValues, AreCorruptWithoutTheirPosition) {
 
 TEST(Fingerprint, DependsOnTheModelsShapeAndTheDataButNotOnWeights) {
   const data::ImageDataset data = make_small_dataset(100, 0);
-  const std::string expected = fingerprint("small", *make_small_module(0), data);
-  EXPECT_EQ(fingerprint("small", *make_small_module(1), data), expected);
-  EXPECT_NE(fingerprint("other", *make_small_module(0), data), expected);
-  EXPECT_NE(fingerprint("small", *make_small_module(0), make_small_dataset(101, 0)), expected);
-  EXPECT_NE(fingerprint("small", *make_small_module(0), make_small_dataset(100, 1)), expected);
+  const auto of = [](const std::string& name, std::int64_t seed, const Dataset& dataset) {
+    return fingerprint(name, *make_small_module(seed), dataset, {});
+  };
+  const std::string expected = of("small", 0, data);
+  EXPECT_EQ(of("small", 1, data), expected);
+  EXPECT_NE(of("other", 0, data), expected);
+  EXPECT_NE(of("small", 0, make_small_dataset(101, 0)), expected);
+  EXPECT_NE(of("small", 0, make_small_dataset(100, 1)), expected);
+}
+
+/// What checkpoints have held since before data sets gave an id: they stay one's own.
+TEST(Fingerprint, OfBuiltInDataIsWhatItAlwaysWas) {
+  const data::ImageDataset data = make_small_dataset(100, 0);
+  const Batch first = data.gather(torch::arange(64));
+  const std::uint64_t checksum = strategy::checksum({{"inputs", first.inputs}, {"targets", first.targets}});
+  EXPECT_TRUE(fingerprint("small", *make_small_module(0), data, {}).ends_with(fmt::format("/100-{:016x}", checksum)));
+}
+
+/// Other samples each time, and nothing to compare them with.
+class Augmented final : public Dataset {
+ public:
+  explicit Augmented(std::string id) : id_{std::move(id)} {}
+  [[nodiscard]] std::int64_t size() const override { return 10; }
+  [[nodiscard]] Batch gather(const torch::Tensor& ids) const override {
+    return {.inputs = torch::rand({ids.size(0), 3}), .targets = {}, .ids = ids};
+  }
+  [[nodiscard]] std::string id() const override { return id_; }
+
+ private:
+  std::string id_;
+};
+
+TEST(Fingerprint, OfDataOfOnesOwnIsItsIdElseWhereItLies) {
+  const auto of = [](const std::string& id, const resource::DataSpec& data) {
+    return fingerprint("small", *make_small_module(0), Augmented{id}, data);
+  };
+  EXPECT_EQ(of("", {}), of("", {}));
+  EXPECT_TRUE(of("flowers v2", {}).ends_with("/10-flowers v2"));
+  EXPECT_TRUE(
+      of("", {.format = resource::DataFormat::idx, .path = "/data/flowers"}).ends_with("/10-idx /data/flowers"));
+  EXPECT_NE(of("", {.path = "/data/a"}), of("", {.path = "/data/b"}));
+  EXPECT_NE(of("", {.uri = "s3://data/a"}), of("", {.uri = "s3://data/b"}));
+  EXPECT_EQ(of("flowers", {.uri = "s3://data/a"}), of("flowers", {.uri = "s3://data/b"})) << "the id is enough";
 }
 
 }  // namespace

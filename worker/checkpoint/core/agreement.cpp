@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <optional>
+#include <algorithm>
+#include <utility>
 
 namespace trainyard::checkpoint {
 namespace {
@@ -31,22 +32,44 @@ tl::unexpected<Error> ranks_lost(const Error& error) {
   return fail(ErrorKind::cancelled, error.message);
 }
 
+// The lower comes first.
+int precedence(ErrorKind kind) {
+  if (is_refusal(kind)) return 1;
+  return is_transient(kind) ? 2 : 0;
+}
+
 }  // namespace
+
+bool is_refusal(ErrorKind kind) {
+  return kind == ErrorKind::unauthorized || kind == ErrorKind::forbidden;
+}
+
+Error agreed_error(std::span<const RankError> errors, std::int64_t world_size) {
+  const RankError& first =
+      *std::ranges::min_element(errors, {}, [](const RankError& one) { return precedence(one.error.kind); });
+  Error agreed = fail(fmt::format("rank {}", first.rank), first.error).value();
+  const auto refused = std::ranges::count_if(errors, [](const RankError& one) { return is_refusal(one.error.kind); });
+  if (!is_refusal(agreed.kind) || refused == world_size) return agreed;
+  agreed.kind = ErrorKind::unavailable;
+  agreed.message += fmt::format(" ({} of {} ranks were refused, the others were not: look at those ranks' nodes)",
+                                refused, world_size);
+  return agreed;
+}
 
 Result<std::vector<nlohmann::json>> gather_all(dist::Communicator& communicator, const Result<nlohmann::json>& mine) {
   const auto texts = communicator.all_gather(to_text(mine));
   if (!texts) return ranks_lost(texts.error());
   std::vector<nlohmann::json> values;
-  std::optional<Error> first_error;
+  std::vector<RankError> errors;
   for (std::size_t rank = 0; rank < texts->size(); ++rank) {
     auto outcome = parse_outcome((*texts)[rank]);
     if (outcome) {
       values.push_back(std::move(*outcome));
-    } else if (!first_error || (is_transient(first_error->kind) && !is_transient(outcome.error().kind))) {
-      first_error = fail(fmt::format("rank {}", rank), outcome.error()).value();
+    } else {
+      errors.push_back({.rank = static_cast<std::int64_t>(rank), .error = std::move(outcome.error())});
     }
   }
-  if (first_error) return tl::unexpected(*first_error);
+  if (!errors.empty()) return tl::unexpected(agreed_error(errors, communicator.world_size()));
   return values;
 }
 

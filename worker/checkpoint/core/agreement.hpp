@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <vector>
 
 #include "common/result.hpp"
@@ -11,8 +12,20 @@
 /// on every rank, but for a communicator that breaks: that is ErrorKind::cancelled, which no storage says.
 namespace trainyard::checkpoint {
 
-/// Every rank's value, in rank order; or, when any rank failed, one of their errors with the rank's number: one that
-/// cannot pass before one that can.
+struct RankError {
+  std::int64_t rank = 0;
+  Error error;
+};
+
+/// Whether `kind` says that a storage does not let the caller in: unauthorized or forbidden. Pure.
+[[nodiscard]] bool is_refusal(ErrorKind kind);
+
+/// The error that stands for `errors`, at least one, of a group of `world_size` ranks, with its rank's number. An error
+/// that cannot pass comes before one that can. A refusal that did not meet every rank is ErrorKind::unavailable: some
+/// nodes are refused and not the job, and a restart on other nodes or later may succeed. Pure.
+[[nodiscard]] Error agreed_error(std::span<const RankError> errors, std::int64_t world_size);
+
+/// Every rank's value, in rank order; or agreed_error() when any rank failed.
 [[nodiscard]] Result<std::vector<nlohmann::json>> gather_all(dist::Communicator& communicator,
                                                              const Result<nlohmann::json>& mine);
 

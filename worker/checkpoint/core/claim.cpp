@@ -18,6 +18,7 @@ std::string to_text(const Claim& claim) {
                            {"resumedFrom", nullptr},
                            {"timeMilliseconds", claim.time.time_since_epoch().count()},
                            {"nonce", claim.nonce}};
+  if (!claim.process.empty()) object["process"] = claim.process;
   if (claim.is_open) {
     object["resumedFrom"] = open_text;
   } else if (claim.resumed_from) {
@@ -43,6 +44,7 @@ Result<Claim> parse_claim(std::string_view text) {
       }
       claim.time = Time{std::chrono::milliseconds{object.at("timeMilliseconds").get<std::int64_t>()}};
       claim.nonce = object.at("nonce").get<std::string>();
+      claim.process = object.value("process", "");
       return claim;
     });
   });

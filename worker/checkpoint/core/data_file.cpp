@@ -10,7 +10,6 @@
 
 #include "storage/crc32c.hpp"
 #include "worker/checkpoint/core/safetensors.hpp"
-#include "worker/checkpoint/core/sealed_json.hpp"
 #include "worker/checkpoint/core/split.hpp"
 
 namespace trainyard::checkpoint {
@@ -56,8 +55,8 @@ std::vector<std::uint32_t> checksums_of(storage::Pieces pieces) {
   return checksums;
 }
 
-Result<Receipt> put_data(storage::Store& store, const CheckpointId& id, std::int64_t rank,
-                         std::span<const Slice> slices, std::span<const HostEntry> entries) {
+Result<Receipt> put_data(storage::Store& store, const Manifest& plan, std::int64_t rank, std::span<const Slice> slices,
+                         std::span<const HostEntry> entries) {
   Receipt receipt{.rank = rank, .bytes = 0, .crc32c = 0, .chunks = {}};
   std::vector<SafetensorsTensor> tensors;
   std::vector<std::span<const std::byte>> pieces = {{}};  // The header's place.
@@ -77,11 +76,11 @@ Result<Receipt> put_data(storage::Store& store, const CheckpointId& id, std::int
                               .crc32c = 0});
   }
   const std::string header = safetensors_header(
-      tensors, {{"format", "pt"}, {"step", std::to_string(id.step)}, {"rank", std::to_string(rank)}});
+      tensors, {{"format", "pt"}, {"step", std::to_string(plan.id.step)}, {"rank", std::to_string(rank)}});
   pieces.front() = std::as_bytes(std::span{header});
-  // Only the receipt needs the checksums: they are made while the store writes, where a thread can be had.
+  // Only the manifest needs the checksums: they are made while the store writes, where a thread can be had.
   auto checksums = std::async([&] { return checksums_of(std::span{pieces}.subspan(1)); });
-  const auto put = store.put(data_key(id, rank), pieces);
+  const auto put = store.put(data_key(plan, rank), pieces);
   const std::vector<std::uint32_t> chunk_checksums = checksums.get();
   if (!put) return tl::unexpected(put.error());
 
@@ -99,19 +98,15 @@ Result<Receipt> put_data(storage::Store& store, const CheckpointId& id, std::int
 
 }  // namespace
 
-Result<Receipt> write_share(storage::Store& store, const CheckpointId& id, std::int64_t rank, std::int64_t world_size,
+Result<Receipt> write_share(storage::Store& store, const Manifest& plan, std::int64_t rank, std::int64_t world_size,
                             std::span<const HostEntry> entries, std::uint64_t chunk_bytes_max) {
-  auto receipt = put_data(store, id, rank, file_order(rank, world_size, entries, chunk_bytes_max), entries);
-  if (!receipt) return receipt;
-  return storage::put_text(store, receipt_key(id, rank), seal(to_json(*receipt))).map([&] {
-    return std::move(*receipt);
-  });
+  return put_data(store, plan, rank, file_order(rank, world_size, entries, chunk_bytes_max), entries);
 }
 
-Result<Receipt> write_all(storage::Store& store, const CheckpointId& id, std::int64_t rank,
+Result<Receipt> write_all(storage::Store& store, const Manifest& plan, std::int64_t rank,
                           std::span<const HostEntry> entries) {
   // All is the share of a group of one.
-  return put_data(store, id, rank, file_order(0, 1, entries, shard_chunk_bytes_max), entries);
+  return put_data(store, plan, rank, file_order(0, 1, entries, shard_chunk_bytes_max), entries);
 }
 
 }  // namespace trainyard::checkpoint

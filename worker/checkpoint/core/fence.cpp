@@ -6,6 +6,7 @@
 
 #include "common/logging.hpp"
 #include "worker/checkpoint/core/inventory.hpp"
+#include "worker/checkpoint/core/sealed_json.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -22,6 +23,23 @@ Result<void> try_condition(storage::Store& store, const Claim& claim) {
   if (again) warn_of_single_writer(store, claim);
   if (!again && again.error().kind != ErrorKind::already_exists) return again;
   return {};
+}
+
+Result<void> put_where_none_is(storage::Store& store, const std::string& key, const std::string& text) {
+  const auto there = storage::get_text(store, key);
+  if (there) return fail(ErrorKind::already_exists, fmt::format("{} is already there", store.uri_of(key)));
+  if (!says_absent(there.error().kind)) return tl::unexpected(there.error());
+  return storage::put_text(store, key, text);
+}
+
+// Puts an object that is not there. already_exists: it is, or a reply to our own put was lost.
+Result<void> create(storage::Store& store, const std::string& key, const std::string& text) {
+  if (store.has_conditional_create()) {
+    auto put = storage::put_text(store, key, text, {.if_absent = true});
+    if (put || store.has_conditional_create()) return put;
+    // The server has just refused the condition.
+  }
+  return put_where_none_is(store, key, text);
 }
 
 Result<void> fenced_by(storage::Store& store, const Claim& ours, const Claim& other) {
@@ -46,8 +64,7 @@ std::string make_nonce() {
 
 Result<void> put_claim(storage::Store& store, const Claim& claim) {
   const std::string key = claim_key(claim.generation);
-  auto put = storage::put_text(store, key, to_text(claim), {.if_absent = store.has_conditional_create()});
-  if (!put && !store.has_conditional_create()) put = storage::put_text(store, key, to_text(claim));
+  auto put = create(store, key, to_text(claim));
   if (!put && put.error().kind == ErrorKind::already_exists) {
     // Ours, when the reply to an earlier try was lost.
     const auto claimed = storage::get_text(store, key).and_then(parse_claim);
@@ -83,7 +100,14 @@ Result<void> put_end(storage::Store& store, const Claim& ours) {
 
 Result<void> put_manifest(storage::Store& store, const Manifest& manifest, const Claim& ours) {
   const std::string key = manifest_key(manifest.id);
-  auto put = storage::put_text(store, key, to_text(manifest), {.if_absent = store.has_conditional_create()});
+  const std::string text = to_text(manifest);
+  if (text.size() > sealed_bytes_max) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} would be of {} bytes, of which nobody reads more than {}: save fewer entries, or let "
+                            "fewer ranks hold parts of them",
+                            store.uri_of(key), text.size(), sealed_bytes_max));
+  }
+  auto put = create(store, key, text);
   if (put || put.error().kind != ErrorKind::already_exists) return put;
   const auto there = storage::get_text(store, key).and_then(parse_manifest);
   if (!there) return tl::unexpected(there.error());

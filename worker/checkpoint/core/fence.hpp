@@ -5,8 +5,9 @@
 #include "worker/checkpoint/core/claim.hpp"
 #include "worker/checkpoint/core/manifest.hpp"
 
-/// What keeps two writers of one prefix apart. Where the store has no conditional create, only one may write at a time:
-/// a second one is noticed, but not kept from harm.
+/// What keeps two writers of one prefix apart. Where the store has no conditional create, an object is asked for right
+/// before it is put: two writers that do so within one round trip of each other both believe that they have made it,
+/// and the one whose claim was overwritten is refused when it saves.
 namespace trainyard::checkpoint {
 
 /// A new text of 32 random hexadecimal digits.
@@ -26,7 +27,7 @@ namespace trainyard::checkpoint {
 [[nodiscard]] Result<void> put_end(storage::Store& store, const Claim& ours);
 
 /// Makes a checkpoint complete, after check_newest(). Its nonce must begin with `ours`'s. One that this run wrote
-/// before under the same key is replaced. ErrorKind::conflict when it is another's.
+/// before under the same key is replaced. ErrorKind::conflict when another run wrote the manifest that is there.
 [[nodiscard]] Result<void> put_manifest(storage::Store& store, const Manifest& manifest, const Claim& ours);
 
 }  // namespace trainyard::checkpoint

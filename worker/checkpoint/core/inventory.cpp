@@ -1,10 +1,15 @@
 #include "worker/checkpoint/core/inventory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <set>
 #include <utility>
 
 #include "common/logging.hpp"
+#include "worker/checkpoint/core/sealed_json.hpp"
+#include "worker/checkpoint/core/selection.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -28,14 +33,11 @@ Result<Generations> list_generations(storage::Store& store) {
 void add_claim(storage::Store& store, std::int64_t generation, const std::string& text, Inventory& inventory) {
   inventory.claimed.insert(generation);
   inventory.generation_max = std::max(inventory.generation_max, generation);
-  auto claim = parse_claim(text);
-  if (claim && claim->generation == generation) {
-    inventory.claims.push_back(std::move(*claim));
-  } else {
-    logging::warn("a generation's claim cannot be read and is ignored",
-                  {{"uri", store.uri_of(claim_key(generation))},
-                   {"error", claim ? "it is of another generation" : claim.error().message}});
-  }
+  auto claim = judge_claim(text, generation, !store.has_conditional_create());
+  if (claim && *claim) return inventory.claims.push_back(std::move(**claim));
+  if (!claim) inventory.unreadable.push_back({.generation = generation, .reason = claim.error().message});
+  logging::warn(claim ? "a generation's claim is torn and is ignored" : "a generation's claim cannot be read",
+                {{"uri", store.uri_of(claim_key(generation))}, {"error", claim ? "" : claim.error().message}});
 }
 
 Result<void> read_claims(storage::Store& store, Inventory& inventory) {
@@ -58,17 +60,58 @@ template <typename Take>
 Result<void> find_unlisted(storage::Store& store, std::int64_t generation, const Take& take) {
   for (int count = 0; count < unlisted_claims_max; ++count) {
     const auto text = storage::get_text(store, claim_key(++generation));
-    // S3 forbids to ask for what is not there where a policy allows to list the prefix and not the whole bucket.
-    const bool is_none =
-        !text && (text.error().kind == ErrorKind::not_found || text.error().kind == ErrorKind::forbidden);
-    if (is_none) return {};
+    if (!text && says_absent(text.error().kind)) return {};
     if (!text) return tl::unexpected(text.error());
     take(generation, *text);
   }
   return fail(ErrorKind::unavailable, store.uri_of(claims_prefix) + " holds many claims that are not listed");
 }
 
+// Those that have no listed manifest and would count with one, the newest first.
+std::vector<CheckpointId> unlisted_of(const Inventory& inventory) {
+  std::set<CheckpointId> named{inventory.present.begin(), inventory.present.end()};
+  // Earlier runs resumed from steps that a run has gone beyond since, and retention may have removed them.
+  if (!inventory.claims.empty() && inventory.claims.back().resumed_from)
+    named.insert(*inventory.claims.back().resumed_from);
+  for (const CheckpointId& id : inventory.complete) named.erase(id);
+  std::vector<CheckpointId> unlisted =
+      counting(std::vector<CheckpointId>{named.begin(), named.end()}, inventory.claims);
+  unlisted.resize(std::min(unlisted.size(), unlisted_checkpoints_max));
+  return unlisted;
+}
+
+void insert_in_order(std::vector<CheckpointId>& all, const CheckpointId& id) {
+  const auto place = std::lower_bound(all.begin(), all.end(), id);
+  if (place == all.end() || *place != id) all.insert(place, id);
+}
+
 }  // namespace
+
+bool says_absent(ErrorKind kind) {
+  return kind == ErrorKind::not_found || kind == ErrorKind::forbidden;
+}
+
+Result<std::optional<Claim>> judge_claim(std::string_view text, std::int64_t generation, bool may_tear) {
+  auto claim = parse_claim(text);
+  if (!claim && may_tear && is_torn(text)) return std::nullopt;
+  if (!claim) return tl::unexpected(claim.error());
+  if (claim->generation != generation)
+    return fail(ErrorKind::corrupt, fmt::format("it is of generation {}", claim->generation));
+  return std::move(*claim);
+}
+
+std::vector<std::string> keys_to_remove(const Inventory& inventory, const CheckpointId& id) {
+  std::vector<std::string> keys = {manifest_key(id)};
+  bool is_written = false;
+  for (auto object = inventory.sizes.lower_bound(folder_key(id) + "/"); object != inventory.sizes.end(); ++object) {
+    const std::string& key = object->first;
+    if (parse_checkpoint_key(key) != id) break;
+    if (!parse_written_key(key)) continue;
+    is_written = true;
+    if (key != keys.front()) keys.push_back(key);
+  }
+  return is_written ? keys : std::vector<std::string>{};
+}
 
 Result<Inventory> list_checkpoints(storage::Store& store) {
   auto objects = store.list(checkpoints_prefix);
@@ -83,6 +126,7 @@ Result<Inventory> list_checkpoints(storage::Store& store) {
     inventory.sizes.emplace(std::move(object.key), object.bytes);
   }
   inventory.present.assign(present.begin(), present.end());
+  std::sort(inventory.complete.begin(), inventory.complete.end());
   return inventory;
 }
 
@@ -102,6 +146,67 @@ Result<void> add_unlisted_claims(storage::Store& store, Inventory& inventory) {
   return find_unlisted(store, inventory.generation_max, [&](std::int64_t generation, const std::string& text) {
     add_claim(store, generation, text, inventory);
   });
+}
+
+Result<void> add_unlisted_manifests(storage::Store& store, Inventory& inventory) {
+  for (const CheckpointId& id : unlisted_of(inventory)) {
+    const auto text = storage::get_text(store, manifest_key(id));
+    if (!text && says_absent(text.error().kind)) continue;
+    if (!text) return tl::unexpected(text.error());
+    insert_in_order(inventory.present, id);
+    insert_in_order(inventory.complete, id);
+    inventory.sizes.emplace(manifest_key(id), text->size());
+  }
+  return {};
+}
+
+Result<void> add_unlisted_files(storage::Store& store, const Manifest& manifest, Inventory& inventory) {
+  for (const Receipt& receipt : manifest.receipts) {
+    const std::string key = data_key(manifest, receipt.rank);
+    if (inventory.sizes.contains(key)) continue;
+    if (receipt.bytes == 0) return {};  // No data file is: its header has bytes.
+    std::byte last{};
+    const auto read = store.get_range(key, receipt.bytes - 1, {&last, 1});
+    if (!read && (says_absent(read.error().kind) || read.error().kind == ErrorKind::corrupt)) return {};
+    if (!read) return read;
+    inventory.sizes.emplace(key, receipt.bytes);
+  }
+  return {};
+}
+
+Result<void> read_newest_sign(storage::Store& store, Inventory& inventory) {
+  inventory.newest_sign.reset();
+  if (inventory.claims.empty() || inventory.ended.contains(inventory.claims.back().generation)) return {};
+  return read_sign(store, inventory.claims.back()).map([&](const std::optional<LastSign>& sign) {
+    inventory.newest_sign = sign;
+  });
+}
+
+Result<bool> refresh_claims(storage::Store& store, Inventory& inventory) {
+  const auto listed = list_generations(store);
+  if (!listed) return tl::unexpected(listed.error());
+  inventory.ended.insert(listed->ended.begin(), listed->ended.end());
+  bool has_changed = false;
+  for (Claim& claim : inventory.claims) {
+    const bool may_have_changed = claim.is_open || &claim == &inventory.claims.back();  // A clean-up removes them all.
+    if (!may_have_changed) continue;
+    const auto now = storage::get_text(store, claim_key(claim.generation)).and_then(parse_claim);
+    if (!now && now.error().kind != ErrorKind::corrupt && !says_absent(now.error().kind))
+      return tl::unexpected(now.error());
+    has_changed = has_changed || !now || *now != claim;
+    if (now) claim = *now;
+  }
+  for (const std::int64_t generation : listed->claimed) {
+    if (inventory.claimed.contains(generation)) continue;
+    const auto text = storage::get_text(store, claim_key(generation));
+    if (!text) return tl::unexpected(text.error());
+    add_claim(store, generation, *text, inventory);
+    has_changed = true;
+  }
+  std::sort(inventory.claims.begin(), inventory.claims.end(),
+            [](const Claim& a, const Claim& b) { return a.generation < b.generation; });
+  const std::int64_t known = inventory.generation_max;
+  return add_unlisted_claims(store, inventory).map([&] { return has_changed || inventory.generation_max != known; });
 }
 
 Result<std::int64_t> highest_generation(storage::Store& store, std::int64_t known) {

@@ -2,33 +2,59 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/result.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/core/claim.hpp"
 #include "worker/checkpoint/core/layout.hpp"
+#include "worker/checkpoint/core/liveness.hpp"
+#include "worker/checkpoint/core/manifest.hpp"
 
 namespace trainyard::checkpoint {
+
+/// A claim that is there and cannot be read.
+struct UnreadableClaim {
+  std::int64_t generation = 0;
+  std::string reason;
+  bool operator==(const UnreadableClaim&) const = default;
+};
 
 /// What is under a prefix.
 struct Inventory {
   std::vector<Claim> claims;                   ///< Those that could be read, by generation.
+  std::vector<UnreadableClaim> unreadable;     ///< Those that could not, but for torn ones of runs that never began.
   std::set<std::int64_t> claimed;              ///< The generations that have a claim, be it one that cannot be read.
   std::int64_t generation_max = 0;             ///< Highest claimed, also by a claim that cannot be read; 0: none.
+  std::optional<LastSign> newest_sign;         ///< Of the newest claim's run, where it gives signs of life.
   std::set<std::int64_t> ended;                ///< The generations whose runs have ended in order.
   std::vector<CheckpointId> present;           ///< Complete or not, in order.
-  std::vector<CheckpointId> complete;          ///< Those with a manifest.
+  std::vector<CheckpointId> complete;          ///< Those with a manifest, in order.
   std::map<std::string, std::uint64_t> sizes;  ///< Of every object of a checkpoint, by key.
 };
+
+/// The keys of what workers have written of the checkpoint `id`, in the order in which they are to be removed: the
+/// manifest first, listed or not, since the rest without it is no checkpoint. Empty where no worker has written
+/// anything.
+[[nodiscard]] std::vector<std::string> keys_to_remove(const Inventory& inventory, const CheckpointId& id);
 
 /// The checkpoints only: what is known of generations is left empty.
 [[nodiscard]] Result<Inventory> list_checkpoints(storage::Store& store);
 
-/// Lists the prefix and reads the claims. A claim that is torn (which only a store without whole objects leaves) is
-/// left out with a warning: who wrote it never got to write anything else.
+/// True for the error by which a store says that the object asked for is not there. S3 forbids to ask for what is not
+/// there where a policy allows to list the prefix and not the whole bucket.
+[[nodiscard]] bool says_absent(ErrorKind kind);
+
+/// What the text of generation `generation`'s claim is worth: the claim; nothing for the torn text of a run that never
+/// got to write anything else, which only a store that `may_tear` objects leaves; ErrorKind::corrupt for any other
+/// text, by which nobody knows any more which checkpoints count.
+[[nodiscard]] Result<std::optional<Claim>> judge_claim(std::string_view text, std::int64_t generation, bool may_tear);
+
+/// Lists the prefix and reads the claims. A store without conditional create may tear objects.
 [[nodiscard]] Result<Inventory> take_inventory(storage::Store& store);
 
 /// The claims alone, by generation, as take_inventory() reads them.
@@ -36,6 +62,23 @@ struct Inventory {
 
 /// Adds the claims that a store whose lists lag behind does not list yet. Of a prefix that runs write to.
 [[nodiscard]] Result<void> add_unlisted_claims(storage::Store& store, Inventory& inventory);
+
+/// Adds the manifests and data files that a store whose lists lag behind does not list yet, as far as something names
+/// them: a folder in which other files are listed, or the newest claim, which says what its run resumed from. Only
+/// checkpoints that count are asked for, the newest `unlisted_checkpoints_max` of those without a listed manifest.
+[[nodiscard]] Result<void> add_unlisted_manifests(storage::Store& store, Inventory& inventory);
+inline constexpr std::size_t unlisted_checkpoints_max = 16;
+
+/// Adds the data files of `manifest` that are there and not listed, up to the first that is not there.
+[[nodiscard]] Result<void> add_unlisted_files(storage::Store& store, const Manifest& manifest, Inventory& inventory);
+
+/// Reads the sign of life of the newest claim's run.
+[[nodiscard]] Result<void> read_newest_sign(storage::Store& store, Inventory& inventory);
+
+/// Reads again what may have changed of the claims since `inventory` was taken: new ones, those that were open, and the
+/// newest, which goes with all others when a job is cleaned up.
+/// True when any has.
+[[nodiscard]] Result<bool> refresh_claims(storage::Store& store, Inventory& inventory);
 
 /// The highest generation claimed, listed or not, where `known` is one.
 [[nodiscard]] Result<std::int64_t> highest_generation(storage::Store& store, std::int64_t known);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace trainyard::checkpoint {
@@ -42,6 +43,9 @@ std::optional<std::int64_t> take_snapshot_folder(std::string_view& key) {
 
 constexpr std::string_view claim_suffix = ".json";
 constexpr std::string_view end_suffix = ".end";
+constexpr std::string_view manifest_name = "manifest.json";
+constexpr std::string_view data_suffix = ".safetensors";
+constexpr std::size_t claim_nonce_digits = 32;
 
 std::optional<std::int64_t> parse_generation_key(std::string_view key, std::string_view suffix) {
   if (!take(key, claims_prefix)) return std::nullopt;
@@ -49,7 +53,26 @@ std::optional<std::int64_t> parse_generation_key(std::string_view key, std::stri
   return key == suffix ? generation : std::nullopt;
 }
 
+// `name`: behind the folder's key and a slash.
+bool is_data_name(std::string_view name) {
+  if (!take(name, "rank-") || !take_number(name) || !name.ends_with(data_suffix)) return false;
+  name.remove_suffix(data_suffix.size());
+  return name.empty() || (take(name, "-") && is_save_nonce(name));
+}
+
+bool is_receipt_name(std::string_view name) {
+  return take(name, "receipt-") && take_number(name) && name == ".json";
+}
+
 }  // namespace
+
+bool is_save_nonce(std::string_view text) {
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  if (text.size() <= claim_nonce_digits || !std::all_of(text.begin(), text.begin() + claim_nonce_digits, is_digit))
+    return false;
+  text.remove_prefix(claim_nonce_digits);
+  return take(text, "-") && take_number(text) && text.empty();
+}
 
 std::string claim_key(std::int64_t generation) {
   return fmt::format("{}{}{}", claims_prefix, generation, claim_suffix);
@@ -59,20 +82,20 @@ std::string end_key(std::int64_t generation) {
   return fmt::format("{}{}{}", claims_prefix, generation, end_suffix);
 }
 
+std::string alive_key(std::int64_t generation) {
+  return fmt::format("{}{}.alive", claims_prefix, generation);
+}
+
 std::string folder_key(const CheckpointId& id) {
   return fmt::format("{}{}/g-{}", checkpoints_prefix, id.step, id.generation);
 }
 
-std::string data_key(const CheckpointId& id, std::int64_t rank) {
-  return fmt::format("{}/rank-{}.safetensors", folder_key(id), rank);
-}
-
-std::string receipt_key(const CheckpointId& id, std::int64_t rank) {
-  return fmt::format("{}/receipt-{}.json", folder_key(id), rank);
+std::string data_key(const CheckpointId& id, std::int64_t rank, std::string_view nonce) {
+  return fmt::format("{}/rank-{}{}{}{}", folder_key(id), rank, nonce.empty() ? "" : "-", nonce, data_suffix);
 }
 
 std::string manifest_key(const CheckpointId& id) {
-  return fmt::format("{}/manifest.json", folder_key(id));
+  return fmt::format("{}/{}", folder_key(id), manifest_name);
 }
 
 std::string snapshot_key(const CheckpointId& id) {
@@ -90,6 +113,12 @@ std::optional<std::int64_t> parse_end_key(std::string_view key) {
 std::optional<CheckpointId> parse_checkpoint_key(std::string_view key) {
   const auto id = take_folder(key);
   return take(key, "/") && !key.empty() ? id : std::nullopt;
+}
+
+std::optional<CheckpointId> parse_written_key(std::string_view key) {
+  const auto id = take_folder(key);
+  const bool is_written = id && take(key, "/") && (key == manifest_name || is_data_name(key) || is_receipt_name(key));
+  return is_written ? id : std::nullopt;
 }
 
 std::optional<CheckpointId> parse_folder_key(std::string_view key) {

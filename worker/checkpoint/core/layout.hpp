@@ -9,10 +9,11 @@
 /// Where things are under a run's prefix:
 ///   generations/G.json                       the claim of generation G: who writes, and what it resumed from
 ///   generations/G.end                        that its run has ended: another job may go on. Empty
-///   step-N/g-G/rank-R.safetensors            rank R's share of the state after N optimizer steps
-///   step-N/g-G/receipt-R.json                what rank R wrote, with sizes and checksums
+///   generations/G.alive                      when its run was last alive, of a run by hand
+///   step-N/g-G/rank-R-NONCE.safetensors      rank R's share of the state after N optimizer steps, as one save wrote it
 ///   step-N/g-G/manifest.json                 written last: with it the checkpoint is complete
 ///   snapshots/g-G/step-N.json                what rank 0 showed until step N; no part of any checkpoint
+/// Programs before format version 3 wrote rank-R.safetensors without a nonce, and a receipt-R.json beside it.
 namespace trainyard::checkpoint {
 
 /// One checkpoint: the state after `step` optimizer steps, as generation `generation` wrote it.
@@ -28,12 +29,17 @@ inline constexpr std::string_view snapshots_prefix = "snapshots/";
 
 [[nodiscard]] std::string claim_key(std::int64_t generation);
 [[nodiscard]] std::string end_key(std::int64_t generation);
+[[nodiscard]] std::string alive_key(std::int64_t generation);
 [[nodiscard]] std::string folder_key(const CheckpointId& id);
-[[nodiscard]] std::string data_key(const CheckpointId& id, std::int64_t rank);
-[[nodiscard]] std::string receipt_key(const CheckpointId& id, std::int64_t rank);
+/// `nonce`: of the save that writes the file, so that no late write of another run or of an earlier try meets it. Empty
+/// for a file of a program before format version 3.
+[[nodiscard]] std::string data_key(const CheckpointId& id, std::int64_t rank, std::string_view nonce = {});
 [[nodiscard]] std::string manifest_key(const CheckpointId& id);
 /// `id`: of the snapshot.
 [[nodiscard]] std::string snapshot_key(const CheckpointId& id);
+
+/// True for the nonce of a save: 32 hexadecimal digits of the run's claim, a '-' and a number.
+[[nodiscard]] bool is_save_nonce(std::string_view text);
 
 /// The generation whose claim `key` is; nothing for other keys.
 [[nodiscard]] std::optional<std::int64_t> parse_claim_key(std::string_view key);
@@ -41,6 +47,9 @@ inline constexpr std::string_view snapshots_prefix = "snapshots/";
 [[nodiscard]] std::optional<std::int64_t> parse_end_key(std::string_view key);
 /// The checkpoint that the object `key` belongs to; nothing for other keys.
 [[nodiscard]] std::optional<CheckpointId> parse_checkpoint_key(std::string_view key);
+/// The checkpoint of which a worker wrote the object `key`: its manifest, a data file or a receipt; nothing for other
+/// keys, such as those of files that people put beside them.
+[[nodiscard]] std::optional<CheckpointId> parse_written_key(std::string_view key);
 /// The checkpoint whose folder_key() `key` is; nothing for other keys.
 [[nodiscard]] std::optional<CheckpointId> parse_folder_key(std::string_view key);
 /// Which snapshot `key` is; nothing for other keys.

@@ -10,7 +10,6 @@
 #include <system_error>
 
 #include "common/logging.hpp"
-#include "storage/file_store.hpp"
 #include "worker/checkpoint/core/layout.hpp"
 #include "worker/checkpoint/core/sealed_json.hpp"
 
@@ -53,18 +52,18 @@ Time newest_change(const fs::path& folder) {
 
 // Whether `folder` is another life's of the job.
 bool is_earlier_life(const fs::path& folder, const Identity& identity) {
-  storage::FileStore store{folder.native()};
+  storage::FileStore store = open_local_store(folder);
   const auto owner = storage::get_text(store, owner_key).and_then(unseal);
   const std::string uid = folder.filename().native();
   return owner && uid != identity.job_uid && *owner == nlohmann::json{{"job", identity.job}, {"jobUid", uid}};
 }
 
 Result<void> remove_folder(const fs::path& folder) {
-  storage::FileStore store{folder.native()};
+  storage::FileStore store = open_local_store(folder);
   const auto objects = store.list(checkpoints_prefix);
   if (!objects) return tl::unexpected(objects.error());
   for (const storage::ObjectInfo& object : *objects) {
-    if (!parse_checkpoint_key(object.key)) continue;
+    if (!parse_written_key(object.key)) continue;
     if (auto removed = store.remove(object.key); !removed) return removed;
   }
   auto removed = store.remove_unfinished([](std::string_view key) { return parse_folder_key(key).has_value(); });
@@ -76,6 +75,10 @@ Result<void> remove_folder(const fs::path& folder) {
 
 }  // namespace
 
+storage::FileStore open_local_store(const std::string& folder) {
+  return storage::FileStore{folder, {.modes = {}, .may_be_link = false}};
+}
+
 Result<std::string> local_folder(const std::string& path, const Identity& identity) {
   if (is_folder_name(identity.job_uid)) return fmt::format("{}/{}", path, identity.job_uid);
   return fail(ErrorKind::invalid,
@@ -86,7 +89,7 @@ Result<std::string> local_folder(const std::string& path, const Identity& identi
 
 Result<void> mark_local_folder(const std::string& path, const Identity& identity) {
   return local_folder(path, identity).and_then([&](const std::string& folder) {
-    storage::FileStore store{folder};
+    storage::FileStore store = open_local_store(folder);
     return storage::put_text(store, owner_key, seal(owner_of(identity)));
   });
 }

@@ -4,6 +4,7 @@
 
 #include "common/clock.hpp"
 #include "common/result.hpp"
+#include "storage/file_store.hpp"
 #include "worker/checkpoint/core/identity.hpp"
 
 /// A node's folders of local checkpoints: `path`/UID, one for each life of a job, with owner.json in it that says
@@ -12,6 +13,10 @@ namespace trainyard::checkpoint {
 
 /// `path`/UID. ErrorKind::invalid where the job has no UID that can name a folder.
 [[nodiscard]] Result<std::string> local_folder(const std::string& path, const Identity& identity);
+
+/// A store in `folder`, which is invalid where a symbolic link has taken its place: whoever else may write below `path`
+/// leads nothing of ours elsewhere.
+[[nodiscard]] storage::FileStore open_local_store(const std::string& folder);
 
 /// Makes the folder, which says from then on whose it is.
 [[nodiscard]] Result<void> mark_local_folder(const std::string& path, const Identity& identity);

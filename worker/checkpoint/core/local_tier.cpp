@@ -44,13 +44,8 @@ Result<Manifest> read_manifest(storage::Store& store, const CheckpointId& id) {
   return storage::get_text(store, manifest_key(id)).and_then(parse_manifest);
 }
 
-// The manifest first: what is left of the rest is no checkpoint any more.
 Result<void> remove_copy(storage::Store& store, const Inventory& inventory, const CheckpointId& id) {
-  std::vector<std::string> keys = {manifest_key(id)};
-  for (const auto& [key, bytes] : inventory.sizes) {
-    if (parse_checkpoint_key(key) == id && key != keys.front()) keys.push_back(key);
-  }
-  for (const std::string& key : keys) {
+  for (const std::string& key : keys_to_remove(inventory, id)) {
     if (auto removed = store.remove(key); !removed) return removed;
   }
   return {};
@@ -238,7 +233,7 @@ Result<void> LocalTier::write(Manifest manifest, std::span<const HostEntry> entr
   Result<void> written;
   for (std::size_t i = 0; i < own.size() && written; ++i) {
     const auto file = static_cast<std::int64_t>(i);
-    auto receipt = write_all(*store_, manifest.id, file, entries_of_file(entries, file, own[i]));
+    auto receipt = write_all(*store_, manifest, file, entries_of_file(entries, file, own[i]));
     if (receipt) manifest.receipts.push_back(std::move(*receipt));
     written = receipt.map([](const Receipt&) {});
   }

@@ -12,10 +12,11 @@ namespace trainyard::checkpoint {
 namespace {
 
 constexpr std::string_view format_name = "trainyard-checkpoint";
-constexpr std::int64_t format_version_max = 2;
+constexpr std::int64_t format_version_max = 3;
 
 // What an older program can read stays of the version that it knows.
 std::int64_t format_version_of(const Manifest& manifest) {
+  if (!manifest.data_nonce.empty()) return 3;
   const bool has_shards = std::any_of(manifest.entries.begin(), manifest.entries.end(),
                                       [](const EntryInfo& info) { return info.placement == Placement::sharded; });
   return has_shards ? 2 : 1;
@@ -76,6 +77,14 @@ Receipt read_receipt(const nlohmann::json& object) {
   return receipt;
 }
 
+// It becomes a part of keys. Throws as placement_of() does.
+std::string read_data_nonce(const nlohmann::json& value) {
+  auto nonce = value.get<std::string>();
+  if (!is_save_nonce(nonce))
+    throw nlohmann::json::other_error::create(501, fmt::format("{} is no nonce of a save", value.dump()), &value);
+  return nonce;
+}
+
 Manifest read_manifest(const nlohmann::json& object) {
   Manifest manifest;
   manifest.id = {.step = object.at("step").get<std::int64_t>(),
@@ -87,6 +96,7 @@ Manifest read_manifest(const nlohmann::json& object) {
   manifest.time = Time{std::chrono::milliseconds{object.at("timeMilliseconds").get<std::int64_t>()}};
   manifest.is_complete = object.at("isComplete").get<bool>();
   manifest.nonce = object.at("nonce").get<std::string>();
+  if (object.contains("dataNonce")) manifest.data_nonce = read_data_nonce(object["dataNonce"]);
   manifest.values = object.at("values");
   for (const auto& entry : object.at("entries")) manifest.entries.push_back(read_entry(entry));
   for (const auto& receipt : object.at("receipts")) manifest.receipts.push_back(read_receipt(receipt));
@@ -130,6 +140,7 @@ std::string to_text(const Manifest& manifest) {
                            {"values", manifest.values},
                            {"entries", nlohmann::json::array()},
                            {"receipts", nlohmann::json::array()}};
+  if (!manifest.data_nonce.empty()) object["dataNonce"] = manifest.data_nonce;
   for (const EntryInfo& entry : manifest.entries) object["entries"].push_back(to_json(entry));
   for (const Receipt& receipt : manifest.receipts) object["receipts"].push_back(to_json(receipt));
   return seal(std::move(object));
@@ -148,6 +159,10 @@ Result<Manifest> parse_manifest(std::string_view text) {
     }
     return read_fields("a manifest", [&] { return read_manifest(object); });
   });
+}
+
+std::string data_key(const Manifest& manifest, std::int64_t rank) {
+  return data_key(manifest.id, rank, manifest.data_nonce);
 }
 
 std::uint64_t data_bytes(const Manifest& manifest) {

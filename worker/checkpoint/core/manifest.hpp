@@ -25,7 +25,7 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
-/// What one rank wrote: its data file, at data_key(id, rank).
+/// What one rank wrote: its data file.
 struct Receipt {
   std::int64_t rank = 0;
   std::uint64_t bytes = 0;   ///< Of the file.
@@ -41,6 +41,7 @@ struct Manifest {
   Time time;
   bool is_complete = false;  ///< The run ended with this one.
   std::string nonce;         ///< Tells our own write from another's of the same key.
+  std::string data_nonce;    ///< In its data files' names: the nonce of the save that wrote them. Empty: data_key()'s.
   nlohmann::json values = nlohmann::json::object();
   std::vector<EntryInfo> entries;
   std::vector<Receipt> receipts;  ///< One of each rank, in rank order.
@@ -57,6 +58,9 @@ struct Manifest {
 [[nodiscard]] std::string to_text(const Manifest& manifest);
 /// ErrorKind::corrupt for a text that to_text() did not write, invalid for one of a newer format than this.
 [[nodiscard]] Result<Manifest> parse_manifest(std::string_view text);
+
+/// The key of `rank`'s data file.
+[[nodiscard]] std::string data_key(const Manifest& manifest, std::int64_t rank);
 
 /// Bytes of all data files.
 [[nodiscard]] std::uint64_t data_bytes(const Manifest& manifest);

@@ -72,7 +72,10 @@ Result<LocalView> look_at_copies(const RunContext& context) {
 Result<std::string> load_together(const RunContext& context, storage::Store& store, const Manifest& manifest,
                                   std::span<const HostEntry> entries) {
   const std::int64_t rank = context.communicator.rank();
-  const bool is_shared = context.communicator.world_size() > 1 && !store.is_near();
+  // Rank 0 says it for all: the exchange is collective, and another rank may have the same folder by another mount.
+  const auto is_near = follow_rank0(context.communicator, nlohmann::json(store.is_near()));
+  if (!is_near) return tl::unexpected(is_near.error());
+  const bool is_shared = context.communicator.world_size() > 1 && !is_near->get<bool>();
   const auto plan =
       check_entries(manifest, entries).and_then([&] { return plan_reading(store, manifest, rank, entries); });
   const auto read = plan.and_then([&](const StateReading& reading) {
@@ -189,11 +192,16 @@ Result<std::optional<Restored>> load_origin(const RunContext& context, std::span
                                    : "there is no complete checkpoint"));
 }
 
-// Each rank looks for the claim itself: a folder that is not shared, or a rank's own missing credentials, show here and
-// not after the first epoch.
+// One rank at each place looks for the claim itself: a folder that is not shared, or missing credentials of a node,
+// show here and not after the first epoch.
 Result<void> see_claim(const RunContext& context, const Claim& claim) {
-  const auto seen = storage::get_text(context.store, claim_key(claim.generation)).and_then(parse_claim);
+  if (!context.is_first_here) return {};
+  const auto seen = ask_patiently(context.patience, context.clock, StartCall::state, [&] {
+    return storage::get_text(context.store, claim_key(claim.generation)).and_then(parse_claim);
+  });
   if (seen && seen->nonce == claim.nonce) return {};
+  // Rank 0 itself put the claim there: where the store has no conditional create, another run may have overwritten it.
+  if (seen && context.is_rank0()) return check_newest(context.store, claim);
   if (!seen && !is_damage(seen.error().kind)) return tl::unexpected(seen.error());
   return fail(
       ErrorKind::invalid,
@@ -202,16 +210,19 @@ Result<void> see_claim(const RunContext& context, const Claim& claim) {
           context.store.uri_of(claim_key(claim.generation))));
 }
 
-Result<Claim> claim_together(const RunContext& context, const Result<Search>& search) {
+Result<Claim> claim_together(const RunContext& context, Result<Search>& search) {
   Result<nlohmann::json> mine;
   if (context.is_rank0()) {
-    const Claim claim{.generation = search->inventory().generation_max + 1,
-                      .identity = context.identity,
-                      .resumed_from = std::nullopt,
-                      .time = context.clock.now(),
-                      .nonce = make_nonce(),
-                      .is_open = true};
-    mine = put_claim(context.store, claim).map([&] { return nlohmann::json(to_text(claim)); });
+    mine = search.and_then([](Search& s) { return s.next_generation(); }).and_then([&](std::int64_t generation) {
+      const Claim claim{.generation = generation,
+                        .identity = context.identity,
+                        .resumed_from = std::nullopt,
+                        .time = context.clock.now(),
+                        .nonce = context.make_nonce(),
+                        .process = context.process,
+                        .is_open = true};
+      return put_claim(context.store, claim).map([&] { return nlohmann::json(to_text(claim)); });
+    });
   }
   return follow_rank0(context.communicator, mine)
       .and_then([](const nlohmann::json& text) { return parse_claim(text.get<std::string>()); })
@@ -280,13 +291,26 @@ Result<Resumption> restore_once(const RunContext& context, std::span<const HostE
   return resumption;
 }
 
+// Whether the storage, which has failed with `error`, is asked again. Rank 0's patience is that of all.
+Result<bool> wait_together(const RunContext& context, StartTries& tries, const Error& error) {
+  if (!may_pass_at_a_start(StartCall::state, error.kind)) return false;
+  Result<nlohmann::json> mine;
+  if (context.is_rank0()) mine = nlohmann::json(tries.wait_for_next(StartCall::state, error));
+  return follow_rank0(context.communicator, mine).map([](const nlohmann::json& again) { return again.get<bool>(); });
+}
+
 }  // namespace
 
 Result<Resumption> restore_state(const RunContext& context, std::span<const HostEntry> entries) {
   bool has_found_damage = false;
+  StartTries storage_tries{context.patience, context.clock};
   for (int tries = 1;; ++tries) {
     auto resumption = restore_once(context, entries);
-    if (resumption || tries == claim_tries_max) return resumption;
+    if (resumption) return resumption;
+    const auto is_to_wait = wait_together(context, storage_tries, resumption.error());
+    if (!is_to_wait) return tl::unexpected(is_to_wait.error());
+    if (*is_to_wait) continue;
+    if (tries >= claim_tries_max) return resumption;
     const ErrorKind kind = resumption.error().kind;
     // Another run took the generation meanwhile, and may have resumed from elsewhere: choose again. And what is damaged
     // at the first look may be what an older run, which still saves, is just removing.

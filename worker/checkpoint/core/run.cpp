@@ -14,7 +14,6 @@
 #include "worker/checkpoint/core/fence.hpp"
 #include "worker/checkpoint/core/local_tier.hpp"
 #include "worker/checkpoint/core/own_bytes.hpp"
-#include "worker/checkpoint/core/selection.hpp"
 #include "worker/checkpoint/core/shards.hpp"
 
 namespace trainyard::checkpoint {
@@ -74,9 +73,9 @@ Result<void> agree_on_state(const RunContext& context, const Manifest& plan, std
   });
 }
 
-Result<std::vector<Receipt>> write_together(const RunContext& context, const CheckpointId& id,
+Result<std::vector<Receipt>> write_together(const RunContext& context, const Manifest& plan,
                                             std::span<const HostEntry> entries) {
-  const auto mine = write_share(context.store, id, context.communicator.rank(), context.communicator.world_size(),
+  const auto mine = write_share(context.store, plan, context.communicator.rank(), context.communicator.world_size(),
                                 entries, context.chunk_bytes_max)
                         .map([](const Receipt& receipt) { return to_json(receipt); });
   const auto all = gather_all(context.communicator, mine);
@@ -101,7 +100,9 @@ Result<std::optional<Restored>> Run::restore(std::span<const HostEntry> entries)
   if (!resumption) return tl::unexpected(resumption.error());
   resumption_ = std::move(*resumption);
   const auto& resumed_from = resumption_->claim.resumed_from;
-  if (resumed_from && !resumption_->restored->is_local) complete_.insert(*resumed_from);
+  const bool is_remote = resumed_from && !resumption_->restored->is_local;
+  if (context_.is_rank0())
+    retention_.begin(resumption_->claim, resumption_->claims, is_remote ? resumed_from : std::nullopt);
   if (context_.local != nullptr) context_.local->settle(generation(), resumed_from);
   return resumption_->restored;
 }
@@ -112,20 +113,15 @@ Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json
   if (auto ready = agree_on_state(context_, manifest, entries); !ready) return tl::unexpected(ready.error());
   if (last_saved_ && last_saved_->id == manifest.id) {
     manifest.receipts = last_saved_->receipts;
+    manifest.data_nonce = last_saved_->data_nonce;
   } else {
-    auto receipts = write_together(context_, manifest.id, entries);
+    auto receipts = write_together(context_, manifest, entries);
     if (!receipts) return tl::unexpected(receipts.error());
     manifest.receipts = std::move(*receipts);
   }
-  Result<Inventory> listed = fail(ErrorKind::internal, "only rank 0 lists");
-  if (auto committed = commit(manifest, listed); !committed) return tl::unexpected(committed.error());
+  if (auto committed = commit(manifest); !committed) return tl::unexpected(committed.error());
   last_saved_ = manifest;
-  facts_[manifest.id] = facts_of(values);
-  complete_.insert(manifest.id);
-  if (context_.is_rank0()) {
-    remove_expired(manifest.id, listed);
-    remove_unfinished();
-  }
+  if (context_.is_rank0()) retention_.note_saved(manifest.id, facts_of(values));
   return Saved{.step = step,
                .uri = context_.store.uri_of(folder_key(manifest.id)),
                .time = manifest.time,
@@ -142,11 +138,13 @@ Result<std::string> Run::save_copies(std::span<const HostEntry> entries, const n
 Manifest Run::plan_of(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
                       bool is_complete) {
   check(resumption_.has_value(), "restore() has succeeded before save()");
+  const std::string nonce = fmt::format("{}-{}", resumption_->claim.nonce, ++commit_count_);
   return {.id = {.step = step, .generation = resumption_->claim.generation},
           .identity = context_.identity,
           .time = context_.clock.now(),
           .is_complete = is_complete,
-          .nonce = fmt::format("{}-{}", resumption_->claim.nonce, ++commit_count_),
+          .nonce = nonce,
+          .data_nonce = nonce,
           .values = values,
           .entries = infos_of(entries),
           .receipts = {}};
@@ -157,15 +155,14 @@ Result<void> Run::end() {
   return put_end(context_.store, resumption_->claim);
 }
 
-Result<void> Run::commit(Manifest& manifest, Result<Inventory>& listed) {
+Result<void> Run::commit(Manifest& manifest) {
   Result<nlohmann::json> mine;
   if (context_.is_rank0()) {
     mine = check_newest(context_.store, resumption_->claim)
                .and_then([&] { return put_manifest(context_.store, manifest, resumption_->claim); })
                .and_then([&] {
                  // A run that claimed meanwhile may have looked before the manifest was there. If nobody has, this
-                 // checkpoint counts, and what is listed is this run's to judge.
-                 listed = list_checkpoints(context_.store);
+                 // checkpoint counts.
                  return check_newest(context_.store, resumption_->claim);
                })
                .map([&] { return nlohmann::json(manifest.time.time_since_epoch().count()); });
@@ -173,54 +170,6 @@ Result<void> Run::commit(Manifest& manifest, Result<Inventory>& listed) {
   return follow_rank0(context_.communicator, mine).map([&](const nlohmann::json& time) {
     manifest.time = Time{std::chrono::milliseconds{time.get<std::int64_t>()}};
   });
-}
-
-// Only tidies up: what cannot be removed now is tried again after the next save.
-void Run::remove_expired(const CheckpointId& saved, const Result<Inventory>& listed) {
-  const auto warn = [](const Error& error) {
-    logging::warn("old checkpoints were not removed", {{"error", error.message}});
-  };
-  if (!listed) return warn(listed.error());
-  // What seems to have no manifest may have one that is not listed yet.
-  std::vector<CheckpointId> complete = listed->complete;
-  std::copy_if(listed->present.begin(), listed->present.end(), std::back_inserter(complete), [&](const auto& id) {
-    return complete_.contains(id) && std::ranges::find(listed->complete, id) == listed->complete.end();
-  });
-  learn_facts(complete);
-  for (const CheckpointId& id :
-       expired(listed->present, complete, resumption_->claims, resumption_->claim, saved, context_.keep, facts_)) {
-    // The manifest first: what is left of the rest is no checkpoint any more.
-    std::vector<std::string> keys = {manifest_key(id)};
-    for (const auto& [key, bytes] : listed->sizes) {
-      if (parse_checkpoint_key(key) == id && key != keys.front()) keys.push_back(key);
-    }
-    for (const std::string& key : keys) {
-      if (auto removed = context_.store.remove(key); !removed) return warn(removed.error());
-    }
-    complete_.erase(id);
-  }
-}
-
-// Each is read once. One that cannot be read is asked for again after the next save, and stays until then.
-void Run::learn_facts(std::span<const CheckpointId> complete) {
-  if (!context_.keep.needs_facts()) return;
-  for (const CheckpointId& id : complete) {
-    if (facts_.contains(id)) continue;
-    const auto manifest = storage::get_text(context_.store, manifest_key(id)).and_then(parse_manifest);
-    if (manifest) facts_.emplace(id, facts_of(manifest->values));
-  }
-}
-
-// Of runs before this one, which may have been killed. One that still lives is fenced, and loses nothing that counts.
-void Run::remove_unfinished() {
-  if (has_removed_unfinished_) return;
-  const std::int64_t ours = resumption_->claim.generation;
-  const auto removed = context_.store.remove_unfinished([&](std::string_view folder) {
-    const auto generation = generation_of_folder(folder);
-    return generation && *generation < ours;
-  });
-  has_removed_unfinished_ = removed.has_value();
-  if (!removed) logging::warn("what killed runs left behind was not removed", {{"error", removed.error().message}});
 }
 
 }  // namespace trainyard::checkpoint

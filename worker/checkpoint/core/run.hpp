@@ -1,20 +1,19 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <set>
 #include <span>
+#include <stop_token>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "common/result.hpp"
 #include "worker/checkpoint/core/claim.hpp"
 #include "worker/checkpoint/core/entry.hpp"
-#include "worker/checkpoint/core/inventory.hpp"
 #include "worker/checkpoint/core/manifest.hpp"
 #include "worker/checkpoint/core/restore.hpp"
+#include "worker/checkpoint/core/retention.hpp"
 #include "worker/checkpoint/core/run_context.hpp"
 
 namespace trainyard::checkpoint {
@@ -30,14 +29,16 @@ struct Saved {
 /// the communicator's ranks, and one thread of each rank may call.
 class Run {
  public:
-  explicit Run(RunContext context) : context_(std::move(context)) {}
+  explicit Run(RunContext context)
+      : context_(std::move(context)), retention_(context_.store, context_.clock, context_.keep) {}
 
   /// As restore_state().
   [[nodiscard]] Result<std::optional<Restored>> restore(std::span<const HostEntry> entries);
 
   /// Puts what all ranks hold as the checkpoint of `step`; needs restore() before. A second save of the same step
-  /// records only `values` and `is_complete`: the step names the state. ErrorKind::conflict when a newer attempt of the
-  /// job has taken over, invalid when another job has.
+  /// records only `values` and `is_complete`: the step names the state. A save whose outcome was an error, and which
+  /// may have completed the checkpoint all the same, is made anew under other keys. ErrorKind::conflict when a newer
+  /// attempt of the job has taken over, invalid when another job has.
   [[nodiscard]] Result<Saved> save(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
                                    bool is_complete);
 
@@ -49,6 +50,11 @@ class Run {
   /// That this run has claimed. Not collective; needs restore() before.
   [[nodiscard]] std::int64_t generation() const { return resumption_->claim.generation; }
 
+  /// Removes what the checkpoints saved so far have made superfluous, and what killed runs left half written; gives up
+  /// soon after `stop` is requested. What could not be removed is tried again after the next
+  /// save. Not collective: only rank 0's call does anything. May be called beside save(), by one thread at a time.
+  void tidy_up(const std::stop_token& stop = {}) { retention_.tidy_up(stop); }
+
   /// Records that this run has ended in order, so that another job may go on from what it saved. Not collective: only
   /// rank 0's call does anything, and only after restore().
   [[nodiscard]] Result<void> end();
@@ -57,19 +63,13 @@ class Run {
   /// But for the receipts.
   [[nodiscard]] Manifest plan_of(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
                                  bool is_complete);
-  /// Lists the checkpoints too, on rank 0.
-  [[nodiscard]] Result<void> commit(Manifest& manifest, Result<Inventory>& listed);
-  void remove_expired(const CheckpointId& saved, const Result<Inventory>& listed);
-  void learn_facts(std::span<const CheckpointId> complete);
-  void remove_unfinished();
+  [[nodiscard]] Result<void> commit(Manifest& manifest);
 
   RunContext context_;
   std::optional<Resumption> resumption_;  // Once restore() has succeeded.
   std::optional<Manifest> last_saved_;
-  std::map<CheckpointId, Facts> facts_;  // Of complete checkpoints.
-  std::set<CheckpointId> complete_;      // Saved by this run or resumed from, and not removed: lists may lag behind.
   std::int64_t commit_count_ = 0;
-  bool has_removed_unfinished_ = false;
+  Retention retention_;
 };
 
 }  // namespace trainyard::checkpoint

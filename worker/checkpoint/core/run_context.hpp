@@ -1,14 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "common/clock.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/core/data_file.hpp"
+#include "worker/checkpoint/core/fence.hpp"
 #include "worker/checkpoint/core/identity.hpp"
 #include "worker/checkpoint/core/keep.hpp"
 #include "worker/checkpoint/core/layout.hpp"
+#include "worker/checkpoint/core/start_patience.hpp"
 #include "worker/dist/communicator.hpp"
 
 namespace trainyard::checkpoint {
@@ -33,6 +37,11 @@ struct RunContext {
 
   std::optional<Origin> origin{};  ///< For a run that finds nothing to go on from under its own prefix.
   LocalTier* local = nullptr;      ///< Copies on the nodes. nullptr: none.
+  std::string process{};           ///< this_process(), of a run that gives SignsOfLife. Empty: of one that does not.
+  std::function<std::string()> make_nonce = &checkpoint::make_nonce;  ///< Gives each claim its nonce.
+
+  StartPatience patience{};   ///< With a storage that fails while the run restores.
+  bool is_first_here = true;  ///< No rank before this one sees the store from the same place: it looks for itself.
 
   [[nodiscard]] bool is_rank0() const { return communicator.rank() == 0; }
 };

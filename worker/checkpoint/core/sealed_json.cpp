@@ -1,5 +1,7 @@
 #include "worker/checkpoint/core/sealed_json.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "storage/crc32c.hpp"
@@ -28,6 +30,10 @@ std::string seal(nlohmann::json object) {
 }
 
 Result<nlohmann::json> unseal(std::string_view text) {
+  if (text.size() > sealed_bytes_max) {
+    return fail(ErrorKind::corrupt,
+                fmt::format("it is of {} bytes, and no program writes more than {}", text.size(), sealed_bytes_max));
+  }
   nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
   if (!object.is_object()) return fail(ErrorKind::corrupt, "it is no JSON object");
   const auto checksum = object.find(seal_field);

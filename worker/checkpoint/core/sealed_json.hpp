@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -11,6 +12,10 @@ namespace trainyard::checkpoint {
 /// The text of `object` with its own checksum in the field "crc32c": for small objects that must not be believed once a
 /// bit of them has changed.
 [[nodiscard]] std::string seal(nlohmann::json object);
+
+/// No sealed text is longer. Parsed it takes some ten times as much memory, and whoever serves it need not be trusted.
+/// The manifest of a thousand ranks with some thousand tensors takes 2 MiB.
+inline constexpr std::uint64_t sealed_bytes_max = std::uint64_t{64} << 20;
 
 /// The object that seal() wrote, without the checksum. ErrorKind::corrupt for anything else.
 [[nodiscard]] Result<nlohmann::json> unseal(std::string_view text);

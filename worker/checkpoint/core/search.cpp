@@ -28,6 +28,16 @@ Result<void> check_may_resume(const storage::Store& store, const Identity& resum
           store.uri_of(folder_key(manifest.id)), manifest.identity.job));
 }
 
+// What is listed as too long to be read is not fetched either.
+Result<std::string> get_manifest(storage::Store& store, const Inventory& inventory, const CheckpointId& id) {
+  const auto listed = inventory.sizes.find(manifest_key(id));
+  if (listed != inventory.sizes.end() && listed->second > sealed_bytes_max) {
+    return fail(ErrorKind::corrupt, fmt::format("its manifest is of {} bytes, and no program writes more than {}",
+                                                listed->second, sealed_bytes_max));
+  }
+  return storage::get_text(store, manifest_key(id));
+}
+
 }  // namespace
 
 bool is_damage(ErrorKind kind) {
@@ -38,9 +48,11 @@ Result<Search> Search::begin(const RunContext& context, CopiesByKeeper copies) {
   auto inventory = take_inventory(context.store);
   if (!inventory) return tl::unexpected(inventory.error());
   if (auto added = add_unlisted_claims(context.store, *inventory); !added) return tl::unexpected(added.error());
-  Search search{context.store, context.identity, context.resumes_others, std::move(*inventory), std::move(copies)};
-  if (auto may = check_may_follow(search.inventory_, context.identity, context.store); !may)
-    return tl::unexpected(may.error());
+  Search search{context.store,          &context.clock,        context.identity,
+                context.resumes_others, std::move(*inventory), std::move(copies)};
+  if (auto may = search.check_succession(); !may) return tl::unexpected(may.error());
+  if (auto added = add_unlisted_manifests(context.store, search.inventory_); !added)
+    return tl::unexpected(added.error());
   search.line_up();
   return search;
 }
@@ -48,10 +60,32 @@ Result<Search> Search::begin(const RunContext& context, CopiesByKeeper copies) {
 Result<Search> Search::begin(const Origin& origin) {
   auto inventory = take_inventory(origin.store);
   if (!inventory) return tl::unexpected(inventory.error());
-  Search search{origin.store, std::nullopt, /*resumes_others=*/true, std::move(*inventory), {}};
+  if (!origin.id) {
+    if (auto readable = check_claims_readable(*inventory, origin.store); !readable)
+      return tl::unexpected(readable.error());
+    if (auto added = add_unlisted_manifests(origin.store, *inventory); !added) return tl::unexpected(added.error());
+  }
+  Search search{origin.store, nullptr, std::nullopt, /*resumes_others=*/true, std::move(*inventory), {}};
   search.line_up();
   if (origin.id) search.left_ = {{.id = *origin.id, .nonce = {}, .keepers = {}}};
   return search;
+}
+
+Result<void> Search::check_succession() {
+  return read_newest_sign(*store_, inventory_).and_then([&] {
+    return check_may_follow(inventory_, *resumer_, *store_, clock_->now());
+  });
+}
+
+Result<std::int64_t> Search::next_generation() {
+  const auto has_changed = refresh_claims(*store_, inventory_);
+  if (!has_changed) return tl::unexpected(has_changed.error());
+  if (auto may = check_succession(); !may) return tl::unexpected(may.error());
+  if (*has_changed) {
+    return fail(ErrorKind::already_exists,
+                fmt::format("another run has claimed {} while this one loaded", store_->uri_of(claims_prefix)));
+  }
+  return inventory_.generation_max + 1;
 }
 
 void Search::line_up() {
@@ -73,6 +107,7 @@ Result<bool> Search::look_again(CopiesByKeeper copies) {
   const CopiesByKeeper copies_before = std::exchange(copies_, std::move(copies));
   inventory_.present = std::move(listed->present);
   inventory_.sizes = std::move(listed->sizes);
+  if (auto added = add_unlisted_manifests(*store_, inventory_); !added) return tl::unexpected(added.error());
   line_up();
   const auto was_copied = [&](const Candidate& candidate) {
     return std::ranges::any_of(copies_before, [&](const auto& held) {
@@ -112,9 +147,11 @@ Result<Search::Offer> Search::next() {
       return offer;
     }
     const CheckpointId& id = candidate.id;
-    const auto text = storage::get_text(*store_, manifest_key(id));
+    const auto text = get_manifest(*store_, inventory_, id);
     const auto manifest = text.and_then(parse_manifest);
-    const auto whole = manifest.and_then([&](const Manifest& m) { return check_files(inventory_, m, id); });
+    const auto whole = manifest.and_then([&](const Manifest& m) {
+      return add_unlisted_files(*store_, m, inventory_).and_then([&] { return check_files(inventory_, m, id); });
+    });
     if (whole) {
       const auto may = resumer_ ? check_may_resume(*store_, *resumer_, *manifest) : Result<void>{};
       if (!may) return tl::unexpected(may.error());

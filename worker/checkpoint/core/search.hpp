@@ -26,6 +26,11 @@ class Search {
   /// Of what any job saved there.
   [[nodiscard]] static Result<Search> begin(const Origin& origin);
 
+  /// The generation that this run may claim now: looks at the claims once more, since others may have come while the
+  /// state was loaded. Errors of check_may_follow(); already_exists when the claims are no longer those by which the
+  /// choice was made.
+  [[nodiscard]] Result<std::int64_t> next_generation();
+
   struct Offer {
     std::optional<Candidate> local;    ///< A copy on nodes, of which only they know more.
     std::string manifest_text;         ///< Else of a remote one. Empty: there is no other.
@@ -49,16 +54,20 @@ class Search {
   [[nodiscard]] const Inventory& inventory() const { return inventory_; }
 
  private:
-  Search(storage::Store& store, std::optional<Identity> resumer, bool resumes_others, Inventory inventory,
-         CopiesByKeeper copies)
+  Search(storage::Store& store, const Clock* clock, std::optional<Identity> resumer, bool resumes_others,
+         Inventory inventory, CopiesByKeeper copies)
       : store_(&store),
+        clock_(clock),
         resumer_(std::move(resumer)),
         resumes_others_(resumes_others),
         inventory_(std::move(inventory)),
         copies_(std::move(copies)) {}
   void line_up();
 
+  [[nodiscard]] Result<void> check_succession();
+
   storage::Store* store_;
+  const Clock* clock_;               // nullptr: nobody is followed, as of an origin.
   std::optional<Identity> resumer_;  // Nothing: whoever resumes, any job's will do.
   bool resumes_others_;
   Inventory inventory_;

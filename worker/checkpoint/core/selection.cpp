@@ -10,19 +10,40 @@ namespace {
 
 constexpr std::int64_t keep_last_min = 2;
 
-std::set<std::int64_t> line_of(std::span<const Claim> claims, const Claim& newest) {
-  std::set<std::int64_t> line = {newest.generation};
+// The generations of runs by hand, which have no UID, of one name, model and data, each of which went on from the one
+// before. Runs by hand that did not go on from each other are not known to be one job's.
+std::set<std::int64_t> chain_of(std::span<const Claim> claims, const Claim& newest) {
   std::vector<Claim> descending{claims.begin(), claims.end()};
   std::sort(descending.begin(), descending.end(),
             [](const Claim& a, const Claim& b) { return a.generation > b.generation; });
-  if (newest.resumed_from) line.insert(newest.resumed_from->generation);
+  std::set<std::int64_t> chain = {newest.generation};
+  if (newest.resumed_from) chain.insert(newest.resumed_from->generation);
+  std::set<std::int64_t> own = {newest.generation};
   for (const Claim& claim : descending) {
-    const auto& uid = claim.identity.job_uid;
-    if (!uid.empty() && uid == newest.identity.job_uid) line.insert(claim.generation);
-    // A generation resumes from a lower one only, so the line is known when its turn comes.
-    if (line.contains(claim.generation) && claim.resumed_from) line.insert(claim.resumed_from->generation);
+    const bool is_alike = claim.identity.job_uid.empty() && is_same_job(claim.identity, newest.identity);
+    // A generation resumes from a lower one only, so the chain is known when its turn comes.
+    if (!chain.contains(claim.generation) || !is_alike) continue;
+    own.insert(claim.generation);
+    if (claim.resumed_from) chain.insert(claim.resumed_from->generation);
   }
-  return line;
+  return own;
+}
+
+std::set<std::int64_t> own_generations(std::span<const Claim> claims, const Claim& newest) {
+  if (newest.identity.job_uid.empty()) return chain_of(claims, newest);
+  std::set<std::int64_t> own = {newest.generation};
+  for (const Claim& claim : claims) {
+    if (is_same_life(claim.identity, newest.identity)) own.insert(claim.generation);
+  }
+  return own;
+}
+
+bool is_just_superseded(const CheckpointId& id, std::span<const Claim> claims, Time now) {
+  return std::any_of(claims.begin(), claims.end(), [&](const Claim& claim) {
+    const bool is_superseding = !claim.is_open && claim.generation > id.generation &&
+                                id.step > (claim.resumed_from ? claim.resumed_from->step : -1);
+    return is_superseding && now - claim.time < superseded_grace;
+  });
 }
 
 bool is_milestone(const CheckpointId& id, const Keep& keep, const Facts& facts) {
@@ -85,12 +106,16 @@ std::vector<CheckpointId> counting(std::span<const CheckpointId> complete, std::
 
 std::vector<CheckpointId> expired(std::span<const CheckpointId> present, std::span<const CheckpointId> complete,
                                   std::span<const Claim> claims, const Claim& newest, const CheckpointId& saved,
-                                  const Keep& keep, const std::map<CheckpointId, Facts>& facts) {
-  const std::set<CheckpointId> kept = kept_of(counting(complete, claims), keep, facts);
-  const std::set<std::int64_t> line = line_of(claims, newest);
+                                  Time now, const Keep& keep, const std::map<CheckpointId, Facts>& facts) {
+  const std::set<std::int64_t> own = own_generations(claims, newest);
+  // Another job's best is not this job's to keep, and takes no place of its own ones.
+  std::vector<CheckpointId> own_counting = counting(complete, claims);
+  std::erase_if(own_counting, [&](const CheckpointId& id) { return !own.contains(id.generation); });
+  const std::set<CheckpointId> kept = kept_of(own_counting, keep, facts);
   std::vector<CheckpointId> gone;
   std::copy_if(present.begin(), present.end(), std::back_inserter(gone), [&](const CheckpointId& id) {
-    return !kept.contains(id) && id != saved && line.contains(id.generation);
+    const bool may_be_written = id.generation == saved.generation && id.step >= saved.step;
+    return own.contains(id.generation) && !kept.contains(id) && !may_be_written && !is_just_superseded(id, claims, now);
   });
   return gone;
 }

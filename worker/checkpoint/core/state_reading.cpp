@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint64_t read_together_bytes_max = std::uint64_t{8} << 20;
 
 Error damage(storage::Store& store, const Manifest& manifest, std::int64_t rank, std::string_view what) {
-  return {ErrorKind::corrupt, fmt::format("{}: {}", store.uri_of(data_key(manifest.id, rank)), what), std::nullopt};
+  return {ErrorKind::corrupt, fmt::format("{}: {}", store.uri_of(data_key(manifest, rank)), what), std::nullopt};
 }
 
 const EntryInfo* find_entry(const Manifest& manifest, std::string_view name) {
@@ -118,8 +118,7 @@ Result<void> read_one(storage::Store& store, const Manifest& manifest, const Req
   const bool is_direct = request.wanted.size() == 1 && is_whole(first);
   if (!is_direct) buffer.resize(std::max<std::uint64_t>(buffer.size(), request.bytes()));
   const std::span<std::byte> target = is_direct ? first.into : std::span{buffer}.first(request.bytes());
-  if (auto read = store.get_range(data_key(manifest.id, request.file_rank()), request.begin(), target); !read)
-    return read;
+  if (auto read = store.get_range(data_key(manifest, request.file_rank()), request.begin(), target); !read) return read;
   for (const WantedChunk& one : request.wanted) {
     const auto bytes = target.subspan(one.chunk->offset - request.begin(), one.chunk->bytes);
     if (storage::crc32c(bytes) != one.chunk->crc32c) {
@@ -153,7 +152,7 @@ Result<void> check_bytes(storage::Store& store, const Manifest& manifest) {
     std::uint32_t checksum = 0;
     for (std::uint64_t offset = 0; offset < receipt.bytes; offset += buffer.size()) {
       buffer.resize(std::min(receipt.bytes - offset, read_together_bytes_max));
-      if (auto read = store.get_range(data_key(manifest.id, receipt.rank), offset, buffer); !read) return read;
+      if (auto read = store.get_range(data_key(manifest, receipt.rank), offset, buffer); !read) return read;
       checksum = storage::crc32c(buffer, checksum);
     }
     if (checksum != receipt.crc32c)

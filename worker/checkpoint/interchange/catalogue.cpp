@@ -39,7 +39,7 @@ std::string_view to_string(Standing standing) {
     case Standing::final:
       return "final";
     case Standing::superseded:
-      return "does not count";
+      return "superseded";
     case Standing::unfinished:
       return "unfinished";
     case Standing::damaged:
@@ -98,9 +98,16 @@ Result<Catalogue> read_catalogue(storage::Store& store) {
   if (!inventory) return tl::unexpected(inventory.error());
   Catalogue catalogue;
   for (const CheckpointId& id : inventory->present) {
+    // By name, listed or not: a store's lists may lag behind.
+    const std::string key = manifest_key(id);
+    const auto text = storage::get_text(store, key);
+    const bool is_absent = !text && says_absent(text.error().kind) && !inventory->sizes.contains(key);
     Result<Manifest> manifest = fail(ErrorKind::not_found, "it has no manifest");
-    if (inventory->sizes.contains(manifest_key(id)))
-      manifest = storage::get_text(store, manifest_key(id)).and_then(parse_manifest);
+    if (!is_absent) manifest = text.and_then(parse_manifest);
+    if (text) inventory->sizes.emplace(key, text->size());
+    if (manifest) {
+      if (auto added = add_unlisted_files(store, *manifest, *inventory); !added) return tl::unexpected(added.error());
+    }
     // Of a newer format: there, and not for us to read.
     const bool is_readable =
         manifest || is_damage(manifest.error().kind) || manifest.error().kind == ErrorKind::invalid;

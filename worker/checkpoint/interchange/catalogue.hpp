@@ -22,7 +22,7 @@ enum class Standing {
   damaged,     ///< A restore skips it: its manifest cannot be read, or a file is missing or of another size.
 };
 
-/// As a person reads it: "complete", "final", "does not count", "unfinished", "damaged".
+/// As a person reads it: "complete", "final", "superseded", "unfinished", "damaged".
 [[nodiscard]] std::string_view to_string(Standing standing);
 
 /// One checkpoint under the prefix.

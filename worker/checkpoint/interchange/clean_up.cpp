@@ -138,7 +138,7 @@ Result<void> remove_snapshots(storage::Store& store, const Snapshots& snapshots,
   std::vector<std::string> keys;
   for (const CheckpointId& id : snapshots.present) keys.push_back(snapshot_key(id));
   // There may be tens of thousands.
-  if (auto removed = storage::remove_all(store, keys); !removed) return removed;
+  if (auto removed = store.remove_all(keys); !removed) return removed;
   cleaned.snapshots = snapshots.present.size();
   cleaned.strangers += snapshots.strangers;
   return {};

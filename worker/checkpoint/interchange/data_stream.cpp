@@ -30,7 +30,7 @@ Result<void> DataStream::read(const StoredTensor& tensor, const TakeBytes& take)
 
 Result<void> DataStream::read_part(const StoredTensor& tensor, const Part& part, const TakeBytes& take) {
   const Chunk& chunk = part.chunk;
-  const std::string uri = store_.uri_of(data_key(manifest_.id, part.rank));
+  const std::string uri = store_.uri_of(data_key(manifest_, part.rank));
   const Receipt* receipt = find_receipt(manifest_, part.rank);
   if (receipt == nullptr || chunk.bytes > receipt->bytes || chunk.offset > receipt->bytes - chunk.bytes)
     return fail(ErrorKind::corrupt, fmt::format("{}: {} would lie behind the file's end", uri, tensor.name()));
@@ -55,7 +55,7 @@ Result<std::span<const std::byte>> DataStream::window_at(const Receipt& receipt,
   if (!is_inside) {
     window_rank_ = -1;
     window_.resize(std::min(window_bytes_max_, receipt.bytes - offset));
-    if (auto read = store_.get_range(data_key(manifest_.id, receipt.rank), offset, window_); !read)
+    if (auto read = store_.get_range(data_key(manifest_, receipt.rank), offset, window_); !read)
       return tl::unexpected(read.error());
     window_rank_ = receipt.rank;
     window_begin_ = offset;

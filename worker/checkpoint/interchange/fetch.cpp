@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "storage/crc32c.hpp"
-#include "worker/checkpoint/core/sealed_json.hpp"
 #include "worker/checkpoint/interchange/new_folder.hpp"
 
 namespace trainyard::checkpoint {
@@ -16,8 +15,7 @@ namespace {
 
 constexpr std::uint64_t piece_bytes = std::uint64_t{32} << 20;
 
-Result<void> copy_file(storage::Store& store, const CheckpointId& id, const Receipt& receipt, NewFolder& folder) {
-  const std::string key = data_key(id, receipt.rank);
+Result<void> copy_file(storage::Store& store, const std::string& key, const Receipt& receipt, NewFolder& folder) {
   auto file = folder.create(key);
   if (!file) return tl::unexpected(file.error());
   std::uint32_t crc = 0;
@@ -55,9 +53,8 @@ Result<std::uint64_t> fetch(storage::Store& store, const Inventory& inventory, c
   NewFolder target{folder};
   if (auto free = target.check_free(); !free) return tl::unexpected(free.error());
   for (const Receipt& receipt : manifest.receipts) {
-    if (auto copied = copy_file(store, manifest.id, receipt, target); !copied) return tl::unexpected(copied.error());
-    const std::string key = receipt_key(manifest.id, receipt.rank);
-    if (auto written = target.write(key, seal(to_json(receipt))); !written) return tl::unexpected(written.error());
+    const std::string key = data_key(manifest, receipt.rank);
+    if (auto copied = copy_file(store, key, receipt, target); !copied) return tl::unexpected(copied.error());
   }
   return target.write(claim_key(manifest.id.generation), claim_text(inventory, manifest))
       .and_then([&] { return target.write(end_key(manifest.id.generation), ""); })

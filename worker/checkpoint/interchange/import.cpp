@@ -61,7 +61,8 @@ Result<Claim> claim_prefix(storage::Store& store, Time now) {
         ErrorKind::already_exists,
         fmt::format("there are checkpoints under {} already: name a folder or prefix of its own", store.uri_of("")));
   }
-  if (auto may = check_may_follow(*inventory, importer(), store); !may) return tl::unexpected(may.error());
+  if (auto read = read_newest_sign(store, *inventory); !read) return tl::unexpected(read.error());
+  if (auto may = check_may_follow(*inventory, importer(), store, now); !may) return tl::unexpected(may.error());
   Claim claim{.generation = inventory->generation_max + 1,
               .identity = importer(),
               .resumed_from = std::nullopt,
@@ -82,11 +83,12 @@ Result<Imported> import_tensors(storage::Store& store, std::span<const ForeignTe
                     .identity = claim->identity,
                     .time = now,
                     .nonce = claim->nonce + "-1",
+                    .data_nonce = claim->nonce + "-1",
                     .values = {{"step", 0}, {"importedFrom", source}},
                     .entries = {},
                     .receipts = {}};
   for (const HostEntry& entry : plan->entries) manifest.entries.push_back(entry.info);
-  auto receipt = write_share(store, manifest.id, 0, 1, plan->entries);
+  auto receipt = write_share(store, manifest, 0, 1, plan->entries);
   if (!receipt) return tl::unexpected(receipt.error());
   manifest.receipts.push_back(std::move(*receipt));
   return check_newest(store, *claim)

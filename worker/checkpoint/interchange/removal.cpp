@@ -3,32 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <span>
 
 #include "worker/checkpoint/core/layout.hpp"
 
 namespace trainyard::checkpoint {
-namespace {
-
-// Whether a worker writes objects of this key, which is one under the folder of `id`.
-bool is_ours(const std::string& key, const CheckpointId& id) {
-  if (key == manifest_key(id)) return true;
-  const std::string front = folder_key(id) + "/";
-  std::int64_t rank = 0;
-  const std::size_t digits = key.find_first_of("0123456789", front.size());
-  if (digits == std::string::npos) return false;
-  const auto [end, error] = std::from_chars(key.data() + digits, key.data() + key.size(), rank);
-  return error == std::errc{} && (key == data_key(id, rank) || key == receipt_key(id, rank));
-}
-
-}  // namespace
 
 Removal removal_of(const Inventory& inventory, const CheckpointId& id) {
   Removal removal;
   for (auto object = inventory.sizes.lower_bound(folder_key(id) + "/"); object != inventory.sizes.end(); ++object) {
     const std::string& key = object->first;
     if (parse_checkpoint_key(key) != id) break;
-    (is_ours(key, id) ? removal.keys : removal.strangers).push_back(key);
+    (parse_written_key(key) ? removal.keys : removal.strangers).push_back(key);
   }
   std::stable_partition(removal.keys.begin(), removal.keys.end(),
                         [&](const std::string& key) { return key == manifest_key(id); });
@@ -56,10 +42,10 @@ Result<Removal> plan_removal(const Catalogue& catalogue, const Listed& listed, b
 }
 
 Result<void> remove_all(storage::Store& store, const Removal& removal) {
-  for (const std::string& key : removal.keys) {
-    if (auto removed = store.remove(key); !removed) return removed;
-  }
-  return {};
+  if (removal.keys.empty()) return {};
+  return store.remove(removal.keys.front()).and_then([&] {
+    return store.remove_all(std::span{removal.keys}.subspan(1));
+  });
 }
 
 }  // namespace trainyard::checkpoint

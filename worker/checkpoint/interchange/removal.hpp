@@ -22,7 +22,7 @@ struct Removal {
 /// for an unfinished one of a run that has not ended and may be writing it, unless `is_forced`.
 [[nodiscard]] Result<Removal> plan_removal(const Catalogue& catalogue, const Listed& listed, bool is_forced);
 
-/// Does it, in the keys' order, up to the first error.
+/// Removes the first key, and then the others several at a time, up to the first error.
 [[nodiscard]] Result<void> remove_all(storage::Store& store, const Removal& removal);
 
 }  // namespace trainyard::checkpoint

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "worker/checkpoint/interchange/shape.hpp"
 
@@ -18,36 +21,140 @@ tl::unexpected<Error> no_safetensors(std::string_view why) {
   return fail(ErrorKind::corrupt, fmt::format("it is no safetensors file, or damaged: {}", why));
 }
 
-// All of `list` as whole numbers that are not negative.
-bool read_counts(const nlohmann::json& list, std::vector<std::int64_t>& counts) {
-  if (!list.is_array()) return false;
-  for (const nlohmann::json& count : list) {
-    if (!count.is_number_unsigned() || count.get<std::uint64_t>() > INT64_MAX) return false;
-    counts.push_back(count.get<std::int64_t>());
-  }
-  return true;
+// As many as a model of a thousand layers with a thousand experts has, and no more memory than some header's own.
+constexpr std::size_t tensors_max = 1'000'000;
+constexpr std::size_t dimensions_max = 64;  // As torch has it.
+constexpr std::size_t shown_name_bytes_max = 200;
+
+std::string shown(std::string_view name) {
+  return name.size() <= shown_name_bytes_max ? std::string{name}
+                                             : std::string{name.substr(0, shown_name_bytes_max)} + "...";
 }
 
-Result<SafetensorsEntry> read_safetensors_entry(const std::string& name, const nlohmann::json& object) {
-  const auto contradicts = [&] { return no_safetensors(fmt::format("what its header says of {} is no tensor", name)); };
-  if (!object.is_object() || !object.contains("dtype") || !object["dtype"].is_string() || !object.contains("shape") ||
-      !object.contains("data_offsets"))
-    return contradicts();
-  const auto dtype = find_safetensors_dtype(object["dtype"].get<std::string>());
-  if (!dtype) {
-    return fail(ErrorKind::invalid,
-                fmt::format("{} is of type {}, which is not known here", name, object["dtype"].get<std::string>()));
+// Takes the header as it is read, so that it needs no memory but for the tensors. Methods are named by nlohmann's SAX
+// interface; each returns whether to read on.
+class HeaderReader {
+ public:
+  bool key(std::string& name) {
+    if (depth_ == 1) {
+      is_metadata_ = name == "__metadata__";
+      found_ = {};
+      found_.name = std::move(name);
+    } else if (depth_ == 2) {
+      field_ = name == "dtype"          ? Field::dtype
+               : name == "shape"        ? Field::shape
+               : name == "data_offsets" ? Field::offsets
+                                        : Field::other;
+    }
+    return true;
   }
-  SafetensorsEntry entry{.name = name, .dtype = *dtype, .shape = {}};
-  std::vector<std::int64_t> offsets;
-  if (!read_counts(object["shape"], entry.shape) || !read_counts(object["data_offsets"], offsets) ||
-      offsets.size() != 2 || offsets[0] > offsets[1])
-    return contradicts();
-  entry.offset = static_cast<std::uint64_t>(offsets[0]);
-  entry.bytes = static_cast<std::uint64_t>(offsets[1] - offsets[0]);
-  if (byte_count(entry.shape, dtype->element_bytes) != entry.bytes) return contradicts();
-  return entry;
-}
+  bool start_object(std::size_t /*size*/) {
+    ++depth_;
+    if (depth_ == 2) field_ = Field::other;
+    return depth_ <= 2 || is_ignored() || contradicts();
+  }
+  bool end_object() {
+    --depth_;
+    return depth_ != 1 || is_metadata_ || take_entry();
+  }
+  bool start_array(std::size_t /*size*/) {
+    const bool is_list = depth_ == 2 && (field_ == Field::shape || field_ == Field::offsets);
+    ++depth_;
+    if (depth_ == 1) return refuse(no_safetensors("its header is no JSON object").value());
+    if (depth_ == 2 && !is_metadata_) return contradicts();
+    if (is_list && !is_ignored()) {
+      (field_ == Field::shape ? found_.has_shape : found_.has_offsets) = true;
+      return true;
+    }
+    return is_ignored() || contradicts();
+  }
+  bool end_array() {
+    --depth_;
+    return true;
+  }
+  bool string(std::string& text) {
+    if (depth_ == 2 && field_ == Field::dtype && !is_metadata_) {
+      found_.dtype = std::move(text);
+      return true;
+    }
+    return take_other();
+  }
+  bool number_unsigned(std::uint64_t number) {
+    if (depth_ != 3 || is_ignored()) return take_other();
+    std::vector<std::int64_t>& counts = field_ == Field::shape ? found_.shape : found_.offsets;
+    if (number > INT64_MAX || counts.size() == dimensions_max) return contradicts();
+    counts.push_back(static_cast<std::int64_t>(number));
+    return true;
+  }
+  bool null() { return take_other(); }
+  bool boolean(bool /*value*/) { return take_other(); }
+  bool number_integer(std::int64_t /*value*/) { return take_other(); }
+  bool number_float(double /*value*/, const std::string& /*text*/) { return take_other(); }
+  bool binary(nlohmann::json::binary_t& /*bytes*/) { return take_other(); }
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/, const nlohmann::json::exception& /*error*/) {
+    return refuse(no_safetensors("its header is no JSON object").value());
+  }
+
+  std::vector<SafetensorsEntry> entries;
+  std::optional<Error> error;
+
+ private:
+  enum class Field { dtype, shape, offsets, other };
+  struct Found {
+    std::string name;
+    std::optional<std::string> dtype;
+    std::vector<std::int64_t> shape;
+    std::vector<std::int64_t> offsets;
+    bool has_shape = false;
+    bool has_offsets = false;
+  };
+
+  [[nodiscard]] bool is_ignored() const { return is_metadata_ || (depth_ >= 2 && field_ == Field::other); }
+  bool refuse(Error why) {
+    if (!error) error = std::move(why);
+    return false;
+  }
+  bool contradicts() {
+    return refuse(no_safetensors(fmt::format("what its header says of {} is no tensor", shown(found_.name))).value());
+  }
+  // A value that is none of a tensor's fields.
+  bool take_other() {
+    if (depth_ == 0) return refuse(no_safetensors("its header is no JSON object").value());
+    return is_ignored() || contradicts();
+  }
+  bool take_entry() {
+    if (!found_.dtype || !found_.has_shape || found_.offsets.size() != 2 || found_.offsets[0] > found_.offsets[1])
+      return contradicts();
+    const auto dtype = find_safetensors_dtype(*found_.dtype);
+    if (!dtype) {
+      return refuse({.kind = ErrorKind::invalid,
+                     .message = fmt::format("{} is of type {}, which is not known here", shown(found_.name),
+                                            shown(*found_.dtype)),
+                     .retry_after = {}});
+    }
+    SafetensorsEntry entry{.name = std::move(found_.name),
+                           .dtype = *dtype,
+                           .shape = std::move(found_.shape),
+                           .offset = static_cast<std::uint64_t>(found_.offsets[0]),
+                           .bytes = static_cast<std::uint64_t>(found_.offsets[1] - found_.offsets[0])};
+    if (byte_count(entry.shape, dtype->element_bytes) != entry.bytes) {
+      found_.name = std::move(entry.name);
+      return contradicts();
+    }
+    if (entries.size() == tensors_max) {
+      return refuse({.kind = ErrorKind::invalid,
+                     .message = fmt::format("it has more than {} tensors: split it", tensors_max),
+                     .retry_after = {}});
+    }
+    entries.push_back(std::move(entry));
+    return true;
+  }
+
+  int depth_ = 0;  // Of objects and arrays.
+  bool is_metadata_ = false;
+  Field field_ = Field::other;  // Of the tensor, whose object is at depth 2.
+  Found found_;
+};
 
 }  // namespace
 
@@ -61,26 +168,27 @@ Result<std::uint64_t> read_safetensors_length(std::string_view file_start) {
 }
 
 Result<std::vector<SafetensorsEntry>> parse_safetensors_header(std::string_view header) {
-  const nlohmann::json object = nlohmann::json::parse(header, nullptr, false);
-  if (!object.is_object()) return no_safetensors("its header is no JSON object");
-  std::vector<SafetensorsEntry> entries;
-  for (const auto& [name, value] : object.items()) {
-    if (name == "__metadata__") continue;
-    auto entry = read_safetensors_entry(name, value);
-    if (!entry) return tl::unexpected(entry.error());
-    entries.push_back(std::move(*entry));
+  HeaderReader reader;
+  const bool is_read = nlohmann::json::sax_parse(header, &reader);
+  if (reader.error) return tl::unexpected(*reader.error);
+  if (!is_read) return no_safetensors("its header is no JSON object");
+  std::vector<SafetensorsEntry>& entries = reader.entries;
+  std::set<std::string_view> names;
+  for (const SafetensorsEntry& entry : entries) {
+    if (!names.insert(entry.name).second) return no_safetensors(fmt::format("it names {} twice", shown(entry.name)));
   }
+  names.clear();
   std::stable_sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
     return std::pair{a.offset, a.bytes} < std::pair{b.offset, b.bytes};
   });
   std::uint64_t end = 0;
   for (SafetensorsEntry& entry : entries) {
     if (entry.offset != end)
-      return no_safetensors(fmt::format("{} does not begin where the tensor before it ends", entry.name));
+      return no_safetensors(fmt::format("{} does not begin where the tensor before it ends", shown(entry.name)));
     end += entry.bytes;
     entry.offset += safetensors_length_bytes + header.size();
   }
-  return entries;
+  return std::move(entries);
 }
 
 }  // namespace trainyard::checkpoint

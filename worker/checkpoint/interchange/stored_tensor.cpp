@@ -86,10 +86,10 @@ std::vector<std::string> stray_chunks(const Manifest& manifest) {
     for (const Chunk& chunk : receipt.chunks) {
       if (!names.contains(chunk.entry))
         faults.push_back(
-            fmt::format("{}: {} is no entry of the manifest", data_key(manifest.id, receipt.rank), chunk.entry));
+            fmt::format("{}: {} is no entry of the manifest", data_key(manifest, receipt.rank), chunk.entry));
       if (chunk.bytes > receipt.bytes || chunk.offset > receipt.bytes - chunk.bytes)
         faults.push_back(
-            fmt::format("{}: {} would lie behind the file's end", data_key(manifest.id, receipt.rank), chunk.entry));
+            fmt::format("{}: {} would lie behind the file's end", data_key(manifest, receipt.rank), chunk.entry));
     }
   }
   return faults;

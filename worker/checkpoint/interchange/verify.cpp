@@ -33,8 +33,7 @@ std::string damage_of(const Chunk& chunk) {
                      chunk.row_end);
 }
 
-Result<std::vector<std::string>> read_file(storage::Store& store, const CheckpointId& id, const Receipt& receipt) {
-  const std::string key = data_key(id, receipt.rank);
+Result<std::vector<std::string>> read_file(storage::Store& store, const std::string& key, const Receipt& receipt) {
   std::vector<Progress> chunks;
   for (const Chunk& chunk : receipt.chunks) {
     // Those that would lie outside are told of by stray_chunks().
@@ -81,14 +80,14 @@ std::string damage_of_size(const Inventory& inventory, const std::string& key, c
                      entries.empty() ? "no entry" : entries);
 }
 
-Result<void> verify_file(storage::Store& store, const Inventory& inventory, const CheckpointId& id,
+Result<void> verify_file(storage::Store& store, const Inventory& inventory, const Manifest& manifest,
                          const Receipt& receipt, Verdict& verdict) {
-  const std::string key = data_key(id, receipt.rank);
+  const std::string key = data_key(manifest, receipt.rank);
   if (std::string damage = damage_of_size(inventory, key, receipt); !damage.empty()) {
     verdict.damages.push_back(std::move(damage));
     return {};
   }
-  auto damages = read_file(store, id, receipt);
+  auto damages = read_file(store, key, receipt);
   // Gone or shorter than the listing said a moment ago.
   if (!damages && is_damage(damages.error().kind))
     damages = std::vector{fmt::format("{}: {}", key, damages.error().message)};
@@ -120,7 +119,8 @@ Result<Verdict> verify(storage::Store& store, const Inventory& inventory, const 
   const auto strays = stray_chunks(*manifest);
   verdict.damages.insert(verdict.damages.end(), strays.begin(), strays.end());
   for (const Receipt& receipt : manifest->receipts) {
-    if (auto done = verify_file(store, inventory, id, receipt, verdict); !done) return tl::unexpected(done.error());
+    if (auto done = verify_file(store, inventory, *manifest, receipt, verdict); !done)
+      return tl::unexpected(done.error());
   }
   return verdict;
 }

@@ -14,6 +14,7 @@
 #include "worker/checkpoint/core/state_reading.hpp"
 #include "worker/checkpoint/interchange/entry_names.hpp"
 #include "worker/checkpoint/interchange/safetensors_file.hpp"
+#include "worker/checkpoint/interchange/sha256.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -98,16 +99,16 @@ Result<LoadedWeights> load_from_checkpoints(storage::Store& store, const Weights
   }
 }
 
-Result<std::vector<SafetensorsEntry>> read_file_header(storage::Store& store, const std::string& file) {
+// As it lies in the file, with its length in front.
+Result<std::string> read_file_header(storage::Store& store, const std::string& file) {
   std::string start(safetensors_length_bytes, '\0');
   if (auto read = store.get_range(file, 0, std::as_writable_bytes(std::span{start})); !read)
     return tl::unexpected(read.error());
   const auto length = read_safetensors_length(start);
   if (!length) return tl::unexpected(length.error());
-  std::string header(*length, '\0');
-  if (auto read = store.get_range(file, safetensors_length_bytes, std::as_writable_bytes(std::span{header})); !read)
-    return tl::unexpected(read.error());
-  return parse_safetensors_header(header);
+  std::string header = start + std::string(*length, '\0');
+  const auto rest = std::as_writable_bytes(std::span{header}).subspan(safetensors_length_bytes);
+  return store.get_range(file, safetensors_length_bytes, rest).map([&] { return std::move(header); });
 }
 
 // A tensor of the file, and where the model wants it.
@@ -154,10 +155,46 @@ Result<void> read_tensors(storage::Store& store, const std::string& file, std::s
   return {};
 }
 
+// All of the file from `begin` to `end`, in order, so that the digest is of the same bytes that go into place.
+Result<void> read_and_digest(storage::Store& store, const std::string& file, std::uint64_t begin, std::uint64_t end,
+                             std::span<const WantedTensor> wanted, Sha256& digest) {
+  std::vector<std::byte> buffer;
+  for (std::uint64_t piece_end = begin; begin < end; begin = piece_end) {
+    piece_end = std::min(end, begin + weights_read_bytes_max);
+    buffer.resize(piece_end - begin);
+    if (auto read = store.get_range(file, begin, buffer); !read) return read;
+    digest.add(buffer);
+    for (const WantedTensor& one : wanted) {
+      const std::uint64_t from = std::max(one.offset, begin);
+      const std::uint64_t to = std::min(one.offset + one.into.size(), piece_end);
+      if (from < to)
+        std::ranges::copy(std::span{buffer}.subspan(from - begin, to - from), &one.into[from - one.offset]);
+    }
+  }
+  return {};
+}
+
+// Puts the tensors into place, all of them from a file of the digest that the place has.
+Result<void> read_file(storage::Store& store, const WeightsPlace& place, std::string_view header,
+                       const std::vector<SafetensorsEntry>& tensors, std::span<const WantedTensor> wanted) {
+  if (place.sha256.empty()) return read_tensors(store, place.file, wanted);
+  Sha256 digest;
+  digest.add(std::as_bytes(std::span{header}));
+  const std::uint64_t end = tensors.empty() ? header.size() : tensors.back().offset + tensors.back().bytes;
+  if (auto read = read_and_digest(store, place.file, header.size(), end, wanted, digest); !read) return read;
+  const std::string found = digest.finish();
+  if (found == place.sha256) return {};
+  return fail(ErrorKind::corrupt,
+              fmt::format("its SHA-256 is {}, and {} was asked for: correct the digest, or name the file that has it",
+                          found, place.sha256));
+}
+
 Result<LoadedWeights> load_from_file(storage::Store& store, const WeightsPlace& place,
                                      std::span<const HostEntry> entries, const std::set<std::string>& aliases) {
   const std::string uri = store.uri_of(place.file);
-  const auto tensors = read_file_header(store, place.file);
+  const auto header = read_file_header(store, place.file);
+  if (!header) return fail(uri, header.error());
+  const auto tensors = parse_safetensors_header(std::string_view{*header}.substr(safetensors_length_bytes));
   if (!tensors) return fail(uri, tensors.error());
   const auto names = names_that_fit(*tensors, entries);
   OfferedByName offered;
@@ -173,7 +210,7 @@ Result<LoadedWeights> load_from_file(storage::Store& store, const WeightsPlace& 
   }
   return check_fit(uri, offered, entries, aliases)
       .and_then([&]() -> Result<void> {
-        auto read = read_tensors(store, place.file, wanted);
+        auto read = read_file(store, place, *header, *tensors, wanted);
         if (!read) return fail(uri, read.error());
         return read;
       })
@@ -195,13 +232,17 @@ WeightsPlace parse_weights_place(std::string_view uri) {
 
 Result<LoadedWeights> load_weights(storage::Store& store, const WeightsPlace& place, std::span<const HostEntry> entries,
                                    const std::set<std::string>& aliases) {
-  return place.file.empty() ? load_from_checkpoints(store, place, entries, aliases)
-                            : load_from_file(store, place, entries, aliases);
+  if (!place.file.empty()) return load_from_file(store, place, entries, aliases);
+  if (place.sha256.empty()) return load_from_checkpoints(store, place, entries, aliases);
+  return fail(ErrorKind::invalid, fmt::format("{} is no {} file, and a SHA-256 is of one: leave it out",
+                                              store.uri_of(""), safetensors_ending));
 }
 
 Result<LoadedWeights> load_weights(std::string_view uri, const storage::S3Options& s3,
-                                   std::span<const HostEntry> entries, const std::set<std::string>& aliases) {
-  const WeightsPlace place = parse_weights_place(uri);
+                                   std::span<const HostEntry> entries, const std::set<std::string>& aliases,
+                                   std::string sha256) {
+  WeightsPlace place = parse_weights_place(uri);
+  place.sha256 = std::move(sha256);
   return storage::open_store(place.prefix_uri, s3).and_then([&](const std::unique_ptr<storage::Store>& store) {
     return load_weights(*store, place, entries, aliases);
   });

@@ -35,9 +35,10 @@ struct StepOutput {
 /// the job's message.
 class Module : public torch::nn::Module {
  public:
-  /// The loss of one batch, with its history for backward(). The module is in training mode. `batch_index` counts in
-  /// the epoch. Parameters change in the optimizer's step: one that changes them here too, in place, never through
-  /// data(), makes every checkpoint hold training up for the copy, and may cost the first one.
+  /// The loss of one batch, with its history for backward(). The module is in training mode, but for parts of it that
+  /// it has put into evaluation mode itself (a BatchNorm that is to stay as it is). `batch_index` counts in the epoch.
+  /// Parameters change in the optimizer's step: one that changes them here too, in place, never through data(), makes
+  /// every checkpoint hold training up for the copy, and may cost the first one.
   [[nodiscard]] virtual StepOutput training_step(const Batch& batch, std::int64_t batch_index) = 0;
   /// The loss that backward() begins at: `output.loss` unless overridden.
   [[nodiscard]] virtual torch::Tensor training_step_end(StepOutput output);

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "tests/fakes/thread_group.hpp"
 
 namespace trainyard::checkpoint {
@@ -28,13 +32,48 @@ TEST(GatherAll, GivesEveryRankTheSameErrorOneThatCannotPassFirst) {
   using Values = Result<std::vector<nlohmann::json>>;
   const auto said = from_every_rank<Values>(3, [](dist::Communicator& c) {
     if (c.rank() == 1) return gather_all(c, fail(ErrorKind::unavailable, "away"));
-    if (c.rank() == 2) return gather_all(c, fail(ErrorKind::forbidden, "no"));
+    if (c.rank() == 2) return gather_all(c, fail(ErrorKind::invalid, "no"));
     return gather_all(c, nlohmann::json(1));
   });
   for (const Values& values : said) {
     ASSERT_FALSE(values);
-    EXPECT_EQ(values.error().kind, ErrorKind::forbidden);
+    EXPECT_EQ(values.error().kind, ErrorKind::invalid);
     EXPECT_EQ(values.error().message, "rank 2: no");
+  }
+}
+
+TEST(AgreedError, IsOneThatARestartCannotMendOnlyWhereAllRanksMetIt) {
+  struct Row {
+    std::string_view name;
+    std::vector<ErrorKind> errors;  // By rank, from 0.
+    std::int64_t world_size = 1;
+    ErrorKind kind;
+    std::string message;
+  };
+  using enum ErrorKind;
+  const Row rows[] = {
+      {"one alone is refused", {forbidden}, 1, forbidden, "rank 0: why"},
+      {"all are refused", {forbidden, unauthorized}, 2, forbidden, "rank 0: why"},
+      {"one of many is refused",
+       {unauthorized},
+       1000,
+       unavailable,
+       "rank 0: why (1 of 1000 ranks were refused, the others were not: look at those ranks' nodes)"},
+      {"one is refused, the other meets an outage",
+       {unavailable, forbidden},
+       2,
+       unavailable,
+       "rank 1: why (1 of 2 ranks were refused, the others were not: look at those ranks' nodes)"},
+      {"an outage", {timeout}, 3, timeout, "rank 0: why"},
+      {"one is refused, another has a wrong state", {forbidden, invalid}, 3, invalid, "rank 1: why"},
+      {"a missing bucket, on one rank", {not_found}, 3, not_found, "rank 0: why"},
+      {"damage on one rank", {unavailable, corrupt}, 3, corrupt, "rank 1: why"},
+  };
+  for (const Row& row : rows) {
+    std::vector<RankError> errors;
+    for (std::size_t rank = 0; rank < row.errors.size(); ++rank)
+      errors.push_back({.rank = static_cast<std::int64_t>(rank), .error = {row.errors[rank], "why", std::nullopt}});
+    EXPECT_EQ(agreed_error(errors, row.world_size), (Error{row.kind, row.message, std::nullopt})) << row.name;
   }
 }
 

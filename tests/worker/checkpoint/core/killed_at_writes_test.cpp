@@ -33,6 +33,7 @@ bool is_whole(fakes::MemoryObjects& objects, const std::string& claim) {
 void expect_another_job_goes_on_only_after_the_end(fakes::MemoryObjects& objects) {
   fakes::MemoryObjects copy;
   copy.objects = objects.objects;
+  copy.is_conditional = objects.is_conditional;
   const bool may = copy.objects.contains("generations/1.end") || !is_whole(copy, "generations/1.json");
   TestRun other{copy};
   shape(other);
@@ -97,6 +98,7 @@ TEST_P(RunThatDies, LeavesTheNewestCompleteCheckpointWhereverInAWriteItDies) {
     for (int cut = 0; cut <= cut_count && has_died; ++cut) {
       SCOPED_TRACE(testing::Message() << "died at write " << write << ", cut " << cut);
       objects.objects.clear();
+      objects.is_conditional = cut == 0 || cut == cut_count;  // Only others tear objects.
       saved_step = 0;
       has_died = dies({.write = write, .cut = cut});
       expect_another_job_goes_on_only_after_the_end(objects);
@@ -105,7 +107,7 @@ TEST_P(RunThatDies, LeavesTheNewestCompleteCheckpointWhereverInAWriteItDies) {
       ++points;
     }
   }
-  EXPECT_GT(points, 180) << "a run of " << GetParam();
+  EXPECT_GT(points, 120) << "a run of " << GetParam();
 }
 
 INSTANTIATE_TEST_SUITE_P(OfRanks, RunThatDies, testing::Values(1, 2));

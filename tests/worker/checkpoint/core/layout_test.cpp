@@ -10,8 +10,9 @@ TEST(Layout, PutsEachCheckpointInAFolderOfItsStepAndGeneration) {
   EXPECT_EQ(claim_key(3), "generations/3.json");
   EXPECT_EQ(end_key(3), "generations/3.end");
   EXPECT_EQ(folder_key(id), "step-120/g-3");
-  EXPECT_EQ(data_key(id, 7), "step-120/g-3/rank-7.safetensors");
-  EXPECT_EQ(receipt_key(id, 7), "step-120/g-3/receipt-7.json");
+  EXPECT_EQ(data_key(id, 7, "0123456789abcdef0123456789abcdef-2"),
+            "step-120/g-3/rank-7-0123456789abcdef0123456789abcdef-2.safetensors");
+  EXPECT_EQ(data_key(id, 7), "step-120/g-3/rank-7.safetensors") << "of a program before format version 3";
   EXPECT_EQ(manifest_key(id), "step-120/g-3/manifest.json");
   EXPECT_EQ(snapshot_key(id), "snapshots/g-3/step-120.json");
 }
@@ -49,6 +50,32 @@ TEST(Layout, FindsItsOwnObjectsAndNoOthers) {
   EXPECT_EQ(generation_of_folder("snapshots/g-12"), 12);
   EXPECT_EQ(generation_of_folder("step-3/g-12"), 12);
   EXPECT_EQ(generation_of_folder("generations"), std::nullopt);
+}
+
+TEST(Layout, TellsWhatWorkersWriteFromWhatPeoplePutBesideIt) {
+  const std::string nonce = "0123456789abcdef0123456789abcdef-12";
+  for (const std::string& name : {std::string{"manifest.json"}, "rank-7-" + nonce + ".safetensors",
+                                  std::string{"rank-7.safetensors"}, std::string{"receipt-0.json"}}) {
+    EXPECT_EQ(parse_written_key("step-120/g-3/" + name), (CheckpointId{120, 3})) << name;
+  }
+  for (const std::string& name :
+       {std::string{"notes.txt"}, std::string{"manifest.json.bak"}, std::string{"manifest.jso"},
+        std::string{"rank-1.safetensors.bak"}, std::string{"rank-.safetensors"}, std::string{"rank-01.safetensors"},
+        std::string{"rank-1-best.safetensors"}, std::string{"rank-1-.safetensors"}, "rank-1-" + nonce,
+        "rank-1-" + nonce + "x.safetensors", "rank-1-" + nonce + "/a.safetensors", std::string{"receipt-0.json5"},
+        std::string{"receipt-x.json"}, "a/rank-1-" + nonce + ".safetensors"}) {
+    EXPECT_EQ(parse_written_key("step-120/g-3/" + name), std::nullopt) << name;
+  }
+  EXPECT_EQ(parse_written_key("generations/1.json"), std::nullopt);
+}
+
+TEST(Layout, TakesNoNonceThatCouldLeadElsewhere) {
+  const std::string digits(32, 'a');
+  EXPECT_TRUE(is_save_nonce(digits + "-1"));
+  for (const std::string& text : {std::string{}, digits, digits + "-", digits + "-x", digits + "-1/..", digits + "1-1",
+                                  "../" + digits + "-1", std::string(32, 'g') + "-1", std::string(32, 'A') + "-1"}) {
+    EXPECT_FALSE(is_save_nonce(text)) << text;
+  }
 }
 
 }  // namespace

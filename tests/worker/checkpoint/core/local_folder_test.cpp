@@ -81,6 +81,24 @@ TEST_F(ALocalFolder, OfAnythingElseStays) {
   EXPECT_FALSE(is_there("uid-8/step-5"));
 }
 
+TEST_F(ALocalFolder, LeadsThroughNoLinkToWhatSomebodyElseHas) {
+  make(life("uid-1"));
+  const std::string other = folder.path() + "/other";
+  fs::create_directories(other + "/g-1");
+  std::ofstream{other + "/g-1/manifest.json"} << "theirs";
+  fs::create_directory_symlink(other, path() + "/uid-1/step-7");
+  fs::create_directory_symlink(other + "/g-1", path() + "/uid-1/step-5/g-2");
+  remove_old_local_folders(path(), this_life, after(48h));
+  EXPECT_TRUE(fs::exists(other + "/g-1/manifest.json"));
+  EXPECT_FALSE(is_there("uid-1/step-5/g-1"));
+  // Nor when the job's own folder has been replaced by a link.
+  fs::create_directory_symlink(path() + "/uid-1", path() + "/uid-2");
+  EXPECT_EQ(mark_local_folder(path(), this_life).error().kind, ErrorKind::invalid);
+  fs::rename(other, path() + "/uid-1/step-8");
+  remove_local_folder(path(), this_life);
+  EXPECT_TRUE(is_there("uid-1/step-8/g-1/manifest.json"));
+}
+
 TEST_F(ALocalFolder, ThatIsNotThereIsNothingToRemove) {
   remove_old_local_folders(path(), this_life, after(48h));
   remove_local_folder(path(), this_life);

@@ -39,11 +39,13 @@ TEST_P(RunWithCopiesThatDies, LosesNothingThatWasReportedWhereverInAWriteItDies)
     for (int cut = 0; cut <= cut_count && has_died; cut += 4) {
       SCOPED_TRACE(testing::Message() << "died at write " << write << ", cut " << cut);
       LocalNodes nodes{GetParam(), 2};
+      nodes.remote.is_conditional = cut == 0 || cut == cut_count;  // Only others tear objects.
       saved_step = 0;
       has_died = dies(nodes, {.write = write, .cut = cut});
 
       LocalNodes healthy{GetParam(), 2};
       healthy.remote.objects = nodes.remote.objects;
+      healthy.remote.is_conditional = nodes.remote.is_conditional;
       for (std::size_t node = 0; node < 2; ++node) healthy.folders[node]->objects = nodes.folders[node]->objects;
       std::atomic<std::int64_t> next_step = 0;
       healthy.run(2, [&](TestRun& run) {

@@ -39,9 +39,9 @@ struct ALocalTier : testing::Test {
 
 TEST_F(ALocalTier, KeepsOneWholeCheckpointOfTheUsualFormOnEachNode) {
   for (const auto& folder : nodes.folders) {
-    EXPECT_THAT(objects_in(*folder), ElementsAre("step-20/g-1/manifest.json", "step-20/g-1/rank-0.safetensors",
-                                                 "step-20/g-1/rank-1.safetensors", "step-20/g-1/rank-2.safetensors",
-                                                 "step-20/g-1/rank-3.safetensors"));
+    EXPECT_THAT(objects_in(*folder), ElementsAre("step-20/g-1/manifest.json", data_key_in(*folder, {20, 1}, 0),
+                                                 data_key_in(*folder, {20, 1}, 1), data_key_in(*folder, {20, 1}, 2),
+                                                 data_key_in(*folder, {20, 1}, 3)));
   }
 }
 
@@ -91,13 +91,13 @@ TEST_F(ALocalTier, IsLeftForTheOtherNodesWhereOneIsDamaged) {
 }
 
 TEST_F(ALocalTier, IsLeftForTheRemoteCheckpointWhereAllNodesAreDamaged) {
-  for (const auto& folder : nodes.folders) folder->objects.at("step-20/g-1/rank-0.safetensors").back() ^= std::byte{1};
+  for (const auto& folder : nodes.folders) folder->objects.at(data_key_in(*folder, {20, 1}, 0)).back() ^= std::byte{1};
   nodes.expect_resumes(2, 10, false);
 }
 
 TEST_F(ALocalTier, LeavesTheStateAsItIsWhereItIsDamagedAndThereIsNoOther) {
   std::erase_if(nodes.remote.objects, [](const auto& object) { return object.first.starts_with("step-"); });
-  for (const auto& folder : nodes.folders) folder->objects.at("step-20/g-1/rank-0.safetensors").back() ^= std::byte{1};
+  for (const auto& folder : nodes.folders) folder->objects.at(data_key_in(*folder, {20, 1}, 0)).back() ^= std::byte{1};
   nodes.expect_resumes(2, 0);
 }
 
@@ -134,9 +134,7 @@ TEST_F(ALocalTier, OfAnotherLifeOfTheJobDoesNotCount) {
 }
 
 TEST_F(ALocalTier, IsClearedOfWhatCanNeverCountAgain) {
-  for (std::size_t node = 1; node < 3; ++node)
-    nodes.folders[node]->objects.at("step-20/g-1/rank-0.safetensors").clear();
-  nodes.folders[0]->objects.at("step-20/g-1/rank-0.safetensors").clear();
+  for (const auto& folder : nodes.folders) folder->objects.at(data_key_in(*folder, {20, 1}, 0)).clear();
   nodes.expect_resumes(2, 10, false);
   for (const auto& folder : nodes.folders) EXPECT_THAT(objects_in(*folder), ElementsAre());
 }
@@ -171,7 +169,7 @@ TEST_F(ALocalTier, ThatIsFullOnOneNodeIsWholeOnTheOthersAndStopsNothing) {
     if (&nodes.folder_of(rank) != nodes.folders[1].get()) return store;
     return std::make_unique<fakes::FaultyStore>(
         std::move(store), [](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
-          if (call != "put" || !key.ends_with("rank-2.safetensors")) return std::nullopt;
+          if (call != "put" || key.find("/rank-2-") == std::string_view::npos) return std::nullopt;
           return Error{ErrorKind::io, "no space left on device", std::nullopt};
         });
   };

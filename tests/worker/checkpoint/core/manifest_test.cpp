@@ -68,7 +68,7 @@ TEST(Manifest, IsCorruptWithFieldsThatAreMissingOrWrong) {
 
 TEST(Manifest, OfANewerFormatIsNotTakenForDamage) {
   nlohmann::json newer = unseal(to_text(a_manifest())).value();
-  newer["version"] = 3;
+  newer["version"] = 4;
   const auto manifest = parse_manifest(seal(newer));
   ASSERT_FALSE(manifest);
   EXPECT_EQ(manifest.error().kind, ErrorKind::invalid);
@@ -80,6 +80,12 @@ TEST(Manifest, IsOfANewerFormatOnlyWithWhatOlderProgramsCannotRead) {
   sharded.entries.front().placement = Placement::sharded;
   EXPECT_EQ(unseal(to_text(sharded)).value().at("version"), 2) << "they say: use a newer one";
   EXPECT_EQ(parse_manifest(to_text(sharded)), sharded);
+  Manifest named = a_manifest();
+  named.data_nonce = std::string(32, 'a') + "-1";
+  EXPECT_EQ(unseal(to_text(named)).value().at("version"), 3) << "they would look for its files under other names";
+  EXPECT_EQ(parse_manifest(to_text(named)), named);
+  named.data_nonce = "../../elsewhere";
+  EXPECT_EQ(parse_manifest(to_text(named)).error().kind, ErrorKind::corrupt) << "it becomes a part of keys";
 }
 
 TEST(Receipt, IsReadBackAsItWasWritten) {

@@ -6,7 +6,7 @@
 
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
-#include "tests/storage/arrow/cloud_fixture.hpp"
+#include "tests/storage/cloud_fixture.hpp"
 #include "tests/worker/checkpoint/core/run_contract.hpp"
 #include "tests/worker/checkpoint/core/test_run.hpp"
 

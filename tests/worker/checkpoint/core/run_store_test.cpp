@@ -73,7 +73,7 @@ TEST_F(InS3, EachOfManyStartersGetsAGeneration) {
 
 TEST_F(InS3, AnOlderWriterThatWakesUpLateHarmsNothing) {
   // It stands still in the third save, before and after its manifest; the newer one loads, has claimed, or has saved.
-  for (const int older : {31, 33, 35, 37}) {
+  for (const int older : {39, 41, 43, 45}) {
     for (const int newer : {8, 16, 99}) {
       SCOPED_TRACE(testing::Message() << "after step " << older << " until the newer one's step " << newer);
       TwoWriters writers{[&] { return open(server().port(), std::to_string(older) + "-" + std::to_string(newer)); }};
@@ -83,7 +83,7 @@ TEST_F(InS3, AnOlderWriterThatWakesUpLateHarmsNothing) {
   }
 }
 
-TEST_F(InS3, AWrongKeyOfOneRankEndsAllOfThem) {
+TEST_F(InS3, AWrongKeyOfOneRankEndsAllOfThemAndMayPass) {
   on_ranks(2, open_store, [this](TestRun& healthy) {
     storage::S3Config config = config_at(server().port());
     if (healthy.communicator->rank() == 1)
@@ -92,7 +92,7 @@ TEST_F(InS3, AWrongKeyOfOneRankEndsAllOfThem) {
     run.communicator = healthy.communicator;
     const auto restored = run.restore();
     ASSERT_FALSE(restored);
-    EXPECT_EQ(restored.error().kind, ErrorKind::unauthorized);
+    EXPECT_EQ(restored.error().kind, ErrorKind::unavailable) << "only one rank was refused";
     EXPECT_NE(restored.error().message.find("rank 1: "), std::string::npos) << restored.error().message;
   });
 }

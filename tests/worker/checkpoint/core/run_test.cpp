@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <set>
@@ -63,7 +64,7 @@ TEST(Run, GivesBackEveryByteAndValueItSaved) {
   EXPECT_TRUE(second.holds_state_after(10));
 }
 
-TEST(Run, WritesAFolderOfSafetensorsReceiptsAndAManifest) {
+TEST(Run, WritesAFolderOfSafetensorsAndAManifest) {
   fakes::MemoryObjects objects;
   on_every_rank(2, objects, [](TestRun& run) {
     ASSERT_TRUE(run.restore());
@@ -72,14 +73,55 @@ TEST(Run, WritesAFolderOfSafetensorsReceiptsAndAManifest) {
   });
   EXPECT_EQ(keys_of(objects),
             (std::vector<std::string>{"generations/1.json", "step-10/g-1/manifest.json",
-                                      "step-10/g-1/rank-0.safetensors", "step-10/g-1/rank-1.safetensors",
-                                      "step-10/g-1/receipt-0.json", "step-10/g-1/receipt-1.json"}));
+                                      data_key_in(objects, {10, 1}, 0), data_key_in(objects, {10, 1}, 1)}));
+}
+
+TEST(Run, PutsOneObjectForEachRankAndOneMore) {
+  for (const std::int64_t world_size : {1, 8, 60}) {
+    fakes::MemoryObjects objects;
+    std::atomic<std::int64_t> puts = 0;
+    fakes::ThreadGroup group{world_size};
+    group.run([&](dist::Communicator& communicator) {
+      TestRun run{std::make_unique<fakes::FaultyStore>(
+          std::make_unique<fakes::MemoryStore>(objects),
+          [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+            if (call == "put" && key.starts_with("step-")) ++puts;
+            return std::nullopt;
+          })};
+      run.communicator = &communicator;
+      run.large_rows = 1;
+      ASSERT_TRUE(run.restore());
+      ASSERT_TRUE(run.save(10));
+      ASSERT_TRUE(run.save(20));
+    });
+    EXPECT_EQ(puts, 2 * (world_size + 1));
+    EXPECT_EQ(keys_of(objects).size(), static_cast<std::size_t>(2 * (world_size + 1) + 1));
+  }
+}
+
+TEST(Run, GoesOnFromACheckpointWhoseFilesHaveNoNonceAndReceiptsBesideThem) {
+  fakes::MemoryObjects objects;
+  save_steps(objects, {10});
+  fakes::MemoryStore store{objects};
+  auto manifest = storage::get_text(store, "step-10/g-1/manifest.json").and_then(parse_manifest);
+  ASSERT_TRUE(manifest);
+  auto file = objects.objects.extract(data_key(*manifest, 0));
+  objects.objects["step-10/g-1/rank-0.safetensors"] = file.mapped();
+  manifest->data_nonce.clear();
+  ASSERT_TRUE(storage::put_text(store, "step-10/g-1/manifest.json", to_text(*manifest)));
+  ASSERT_TRUE(storage::put_text(store, "step-10/g-1/receipt-0.json", "{}"));
+
+  TestRun run{objects};
+  ASSERT_EQ(run.as_attempt(2).restore().value()->step, 10);
+  EXPECT_TRUE(run.holds_state_after(10));
+  for (const std::int64_t step : {20, 30}) ASSERT_TRUE(run.save(step));
+  for (const std::string& key : keys_of(objects)) EXPECT_FALSE(key.starts_with("step-10/")) << key;
 }
 
 TEST(Run, DataFilesCanBeReadByTheirHeaderAlone) {
   fakes::MemoryObjects objects;
   save_steps(objects, {10});
-  const std::vector<std::byte>& file = objects.objects.at("step-10/g-1/rank-0.safetensors");
+  const std::vector<std::byte>& file = objects.objects.at(data_key_in(objects, {10, 1}, 0));
   std::uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
   const auto* text = reinterpret_cast<const char*>(file.data());

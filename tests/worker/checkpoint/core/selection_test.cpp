@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -23,6 +24,14 @@ Claim open_claim(std::int64_t generation) {
   made.is_open = true;
   return made;
 }
+
+Claim of_job(std::string name, Claim made) {
+  made.identity.job = std::move(name);
+  return made;
+}
+
+// Claims are of the time 0.
+constexpr Time long_after{std::chrono::hours{1'000}};
 
 Keep keep_last(std::int64_t count) {
   return {.last = count, .every_steps = {}, .every_epochs = {}, .best = {}};
@@ -123,19 +132,43 @@ TEST(Expired, KeepsTheNewestThatCountAndTouchesOnlyItsOwnLine) {
        {claim(1, {}, "other"), claim(2, {})},
        {7, 2},
        {{5, 2}}},
-      {"another job's from which this one resumed does not",
+      {"so does another job's from which this one resumed",
        {{10, 1}, {20, 1}, {30, 2}},
        {{10, 1}, {20, 1}, {30, 2}},
        {claim(1, {}, "other"), claim(2, CheckpointId{20, 1})},
        {30, 2},
+       {}},
+      {"and that of an earlier life of this job",
+       {{10, 1}, {20, 1}, {30, 2}},
+       {{10, 1}, {20, 1}, {30, 2}},
+       {of_job("team/a", claim(1, {}, "uid-before")), of_job("team/a", claim(2, CheckpointId{20, 1}))},
+       {30, 2},
+       {}},
+      {"an earlier attempt's goes",
+       {{10, 1}, {20, 1}, {30, 2}},
+       {{10, 1}, {20, 1}, {30, 2}},
+       {claim(1, {}), claim(2, CheckpointId{20, 1})},
+       {30, 2},
        {{10, 1}}},
-      {"nor does one before that",
+      {"runs by hand of one model and data that went on from each other are one job",
        {{10, 1}, {20, 2}, {30, 3}},
        {{10, 1}, {20, 2}, {30, 3}},
        {claim(1, {}, ""), claim(2, CheckpointId{10, 1}, ""), claim(3, CheckpointId{20, 2}, "")},
        {30, 3},
        {{10, 1}}},
-      {"runs without a uid are not one job",
+      {"runs by hand of different names are not",
+       {{10, 1}, {20, 2}, {30, 3}},
+       {{10, 1}, {20, 2}, {30, 3}},
+       {of_job("other", claim(1, {}, "")), claim(2, CheckpointId{10, 1}, ""), claim(3, CheckpointId{20, 2}, "")},
+       {30, 3},
+       {}},
+      {"what the run may be writing stays",
+       {{10, 1}, {20, 1}, {30, 1}, {40, 1}},
+       {{10, 1}, {20, 1}, {30, 1}},
+       {first},
+       {30, 1},
+       {{10, 1}}},
+      {"runs by hand that did not go on from each other are not one job",
        {{10, 1}, {5, 2}},
        {{10, 1}, {5, 2}},
        {claim(1, {}, ""), claim(2, {}, "")},
@@ -143,7 +176,8 @@ TEST(Expired, KeepsTheNewestThatCountAndTouchesOnlyItsOwnLine) {
        {}},
   };
   for (const Row& row : rows) {
-    EXPECT_EQ(expired(row.present, row.complete, row.claims, row.claims.back(), row.saved, keep_last(2)), row.expected)
+    EXPECT_EQ(expired(row.present, row.complete, row.claims, row.claims.back(), row.saved, long_after, keep_last(2)),
+              row.expected)
         << row.name;
   }
 }
@@ -190,9 +224,53 @@ TEST(Expired, KeepsMilestonesAndTheBest) {
       {"what is not known stays", best("accuracy", true, 1), {{{20, 1}, {}}}, {{20, 1}}},
   };
   for (const Row& row : rows) {
-    EXPECT_EQ(expired(all, all, std::vector{claim(1, {})}, claim(1, {}), {60, 1}, row.keep, row.facts), row.expected)
+    EXPECT_EQ(expired(all, all, std::vector{claim(1, {})}, claim(1, {}), {60, 1}, long_after, row.keep, row.facts),
+              row.expected)
         << row.name;
   }
+}
+
+TEST(Expired, LeavesWhatWasSupersededOnlyJustNow) {
+  const Ids all = {{10, 1}, {20, 1}, {60, 1}, {30, 2}, {50, 2}, {70, 3}, {80, 3}};
+  const Time first_cut{std::chrono::hours{10}};
+  const Time second_cut{std::chrono::hours{11}};
+  Claim second = claim(2, CheckpointId{20, 1});
+  second.time = first_cut;
+  Claim third = claim(3, CheckpointId{30, 2});
+  third.time = second_cut;
+  Claim open = open_claim(4);
+  open.time = Time{std::chrono::hours{100}};
+  struct Row {
+    std::string_view name;
+    Time now;
+    Ids expected;
+  };
+  const Row rows[] = {
+      {"within the time of both", second_cut - std::chrono::minutes{1}, {{10, 1}, {20, 1}, {30, 2}}},
+      {"past that of the first, which also the second one superseded",
+       first_cut + superseded_grace,
+       {{10, 1}, {20, 1}, {30, 2}}},
+      {"just within that of the second",
+       second_cut + superseded_grace - std::chrono::milliseconds{1},
+       {{10, 1}, {20, 1}, {30, 2}}},
+      {"past both", second_cut + superseded_grace, {{10, 1}, {20, 1}, {60, 1}, {30, 2}, {50, 2}}},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(expired(all, all, std::vector{claim(1, {}), second, third, open}, third, {80, 3}, row.now, keep_last(2)),
+              row.expected)
+        << row.name;
+  }
+}
+
+TEST(Expired, LetsNoOtherJobsBestTakeThePlaceOfItsOwn) {
+  const Ids all = {{20, 1}, {30, 2}, {40, 2}, {50, 2}, {60, 2}};
+  std::map<CheckpointId, Facts> facts;
+  for (const CheckpointId& id : all)
+    facts[id] = {.ended_epoch = {}, .metrics = {{"accuracy", 1.0 / static_cast<double>(id.step)}}};
+  Keep keep = keep_last(2);
+  keep.best = KeepBest{.metric = "accuracy"};
+  const std::vector<Claim> claims = {claim(1, {}, "other"), claim(2, CheckpointId{20, 1})};
+  EXPECT_EQ(expired(all, all, claims, claims.back(), {60, 2}, long_after, keep, facts), (Ids{{40, 2}}));
 }
 
 TEST(FactsOf, ReadsWhatTrainingWritesAndForgivesTheRest) {

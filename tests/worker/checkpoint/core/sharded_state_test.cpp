@@ -157,10 +157,11 @@ TEST(ShardedState, IsFoundDamagedWhicheverChunkIs) {
   fakes::MemoryObjects objects;
   save(objects, 3, uneven);
   int count = 0;
-  for (const Receipt& receipt : manifest_in(objects).receipts) {
+  const Manifest manifest = manifest_in(objects);
+  for (const Receipt& receipt : manifest.receipts) {
     for (const Chunk& chunk : receipt.chunks) {
       if (!chunk.entry.starts_with("optimizer.") || chunk.bytes == 0) continue;
-      std::byte& byte = objects.objects.at(data_key({10, 1}, receipt.rank)).at(chunk.offset + chunk.bytes / 2);
+      std::byte& byte = objects.objects.at(data_key(manifest, receipt.rank)).at(chunk.offset + chunk.bytes / 2);
       byte ^= std::byte{4};
       on_every_rank(2, objects, [&](TestRun& run) {
         shard(run, even);

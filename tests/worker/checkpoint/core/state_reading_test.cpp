@@ -39,7 +39,7 @@ class SavedEntries {
     }
     fakes::MemoryStore store{objects_};
     manifest_.id = {.step = 1, .generation = 1};
-    manifest_.receipts.push_back(*write_share(store, manifest_.id, 0, 1, entries_of(bytes_)));
+    manifest_.receipts.push_back(*write_share(store, manifest_, 0, 1, entries_of(bytes_)));
   }
 
   /// What is read of it through a store that asks `fault`; the error where that fails.
@@ -53,7 +53,7 @@ class SavedEntries {
   /// Changes a byte of an entry where it is stored.
   void damage(std::size_t entry) {
     const Chunk& chunk = manifest_.receipts[0].chunks[entry];
-    objects_.objects[data_key(manifest_.id, 0)][chunk.offset + chunk.bytes / 2] ^= std::byte{1};
+    objects_.objects[data_key(manifest_, 0)][chunk.offset + chunk.bytes / 2] ^= std::byte{1};
   }
 
  private:
@@ -140,16 +140,22 @@ TEST(StateReading, FetchesWhatAllRanksNeedOnceForTheGroupFromAStoreFarAway) {
   struct Row {
     std::int64_t saved_by = 0;
     std::int64_t restored_by = 0;
-    bool is_near = false;
+    std::uint32_t file_system = 0;  // Of a folder; 0: objects in memory, far away.
   };
+  constexpr std::uint32_t ext4 = 0xEF53;
+  constexpr std::uint32_t nfs = 0x6969;
   constexpr std::int64_t large_rows = 9000;  // Shares that go over in several messages.
-  const Row rows[] = {{1, 1}, {1, 3}, {2, 2}, {3, 2}, {2, 5}, {1, 3, true}, {2, 2, true}};
+  const Row rows[] = {{1, 1}, {1, 3}, {2, 2}, {3, 2}, {2, 5}, {1, 3, ext4}, {2, 2, ext4}, {1, 3, nfs}, {2, 2, nfs}};
   for (const Row& row : rows) {
-    SCOPED_TRACE(fmt::format("saved by {}, restored by {}, near: {}", row.saved_by, row.restored_by, row.is_near));
+    SCOPED_TRACE(
+        fmt::format("saved by {}, restored by {}, file system {:x}", row.saved_by, row.restored_by, row.file_system));
     fakes::MemoryObjects objects;
     const fakes::TemporaryFolder folder;
     const auto open = [&]() -> std::unique_ptr<storage::Store> {
-      if (row.is_near) return std::make_unique<storage::FileStore>(folder.path());
+      if (row.file_system != 0) {
+        return std::make_unique<storage::FileStore>(
+            folder.path(), [&row](const std::string&) { return std::optional{row.file_system}; });
+      }
       return std::make_unique<fakes::MemoryStore>(objects);
     };
     std::atomic<std::uint64_t> fetched_bytes{0};
@@ -173,7 +179,7 @@ TEST(StateReading, FetchesWhatAllRanksNeedOnceForTheGroupFromAStoreFarAway) {
     const TestState state{0, large_rows};
     for (const HostEntry& entry : state.entries())
       (entry.info.placement == Placement::per_rank ? own_bytes : common_bytes) += entry.bytes.size();
-    const auto readers = static_cast<std::uint64_t>(row.is_near ? row.restored_by : 1);
+    const auto readers = static_cast<std::uint64_t>(row.file_system == ext4 ? row.restored_by : 1);
     const auto owners = static_cast<std::uint64_t>(std::min(row.saved_by, row.restored_by));
     EXPECT_EQ(fetched_bytes, readers * common_bytes + owners * own_bytes);
   }

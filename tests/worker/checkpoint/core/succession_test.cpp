@@ -29,6 +29,7 @@ TEST(MayFollow, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
     Identity next;
     std::string refusal;  // Empty: it may.
     ErrorKind kind = ErrorKind::invalid;
+    std::optional<LastSign> sign{};  // Of the newest run.
   };
   const Row rows[] = {
       {"the first run of all", {}, {}, run_of("a", "1"), ""},
@@ -64,6 +65,27 @@ TEST(MayFollow, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
        run_of("a", "1", 2),
        "in use by job b"},
       {"runs by hand of one model and data", {run_of("local", "")}, {}, run_of("local", ""), ""},
+      {"a run by hand beside one that lives",
+       {run_of("local", "")},
+       {},
+       run_of("local", ""),
+       "in use by run local of generation 1, which was started by hand and is alive",
+       ErrorKind::invalid,
+       LastSign{.time = Time{}, .is_running = {}}},
+      {"a run by hand after one that was killed",
+       {run_of("local", "")},
+       {},
+       run_of("local", ""),
+       "",
+       ErrorKind::invalid,
+       LastSign{.time = Time{} - life_time, .is_running = {}}},
+      {"a run by hand after one that lived a moment ago and ended",
+       {run_of("local", "")},
+       {1},
+       run_of("local", ""),
+       "",
+       ErrorKind::invalid,
+       LastSign{.time = Time{}, .is_running = {}}},
       {"runs by hand of different models",
        {run_of("local", "")},
        {},
@@ -78,7 +100,8 @@ TEST(MayFollow, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
       inventory.claims.push_back({.generation = ++inventory.generation_max, .identity = identity});
     }
     inventory.ended = row.ended;
-    const auto may = check_may_follow(inventory, row.next, store);
+    inventory.newest_sign = row.sign;
+    const auto may = check_may_follow(inventory, row.next, store, Time{});
     EXPECT_EQ(may.has_value(), row.refusal.empty()) << row.name;
     if (may) continue;
     EXPECT_EQ(may.error().kind, row.kind) << row.name;

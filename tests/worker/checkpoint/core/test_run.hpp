@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -28,8 +29,11 @@ class TestRun {
   std::int64_t large_rows = 1100;  ///< TestState's.
   std::uint64_t chunk_bytes_max = shard_chunk_bytes_max;
   bool resumes_others = true;
+  bool tidies_up = true;
+  fakes::FakeClock clock;
   std::optional<Origin> origin;
   LocalTier* local = nullptr;
+  std::string process;  ///< Empty: it gives no signs of life.
   std::function<nlohmann::json(std::int64_t step)> values_of;
   std::function<void(TestState&)> extend;  ///< Adds to what the state holds.
   dist::Communicator* communicator = &single_;
@@ -48,21 +52,26 @@ class TestRun {
     state = make_state(-1);
     run_.emplace(RunContext{.store = *store_,
                             .communicator = *communicator,
-                            .clock = clock_,
+                            .clock = clock,
                             .identity = identity,
                             .keep = keep,
                             .chunk_bytes_max = chunk_bytes_max,
                             .resumes_others = resumes_others,
                             .origin = origin,
-                            .local = local});
+                            .local = local,
+                            .process = process});
     return run_->restore(state.entries());
   }
 
+  /// With retention, as long as that is not taken off by `tidies_up`.
   Result<Saved> save(std::int64_t step, bool is_complete = false) {
     state.set(step);
-    return run_->save(state.entries(), values_of ? values_of(step) : nlohmann::json{{"epoch", step / 10}}, step,
-                      is_complete);
+    auto saved = run_->save(state.entries(), values_of ? values_of(step) : nlohmann::json{{"epoch", step / 10}}, step,
+                            is_complete);
+    if (saved && tidies_up) tidy_up();
+    return saved;
   }
+  void tidy_up(const std::stop_token& stop = {}) { run_->tidy_up(stop); }
 
   Result<std::string> save_copies(std::int64_t step) {
     state.set(step);
@@ -84,10 +93,17 @@ class TestRun {
 
  private:
   dist::SingleCommunicator single_;
-  fakes::FakeClock clock_;
   std::unique_ptr<storage::Store> store_;
   std::optional<Run> run_;
 };
+
+/// The key of the data file that `rank` wrote for the checkpoint `id`, of whichever save.
+inline std::string data_key_in(const fakes::MemoryObjects& objects, const CheckpointId& id, std::int64_t rank) {
+  const std::string front = folder_key(id) + "/rank-" + std::to_string(rank);
+  const auto found = objects.objects.upper_bound(front);
+  EXPECT_TRUE(found != objects.objects.end() && found->first.starts_with(front)) << front;
+  return found == objects.objects.end() ? "" : found->first;
+}
 
 /// Runs `rank_main` as every rank of a group over `objects`.
 inline void on_every_rank(std::int64_t world_size, fakes::MemoryObjects& objects,

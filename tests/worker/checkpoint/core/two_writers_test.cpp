@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <vector>
 
 namespace trainyard::checkpoint {
@@ -16,7 +17,10 @@ class InMemory : public testing::Test {
     TwoWriters writers{[&] { return std::make_unique<fakes::MemoryStore>(objects); }};
     writers.on_change = [&] {
       fakes::MemoryObjects copy;
-      copy.objects = objects.objects;
+      {
+        const std::scoped_lock lock{objects.mutex};  // A writer may remove several objects at a time.
+        copy.objects = objects.objects;
+      }
       writers.expect_nothing_reported_is_lost([&] { return std::make_unique<fakes::MemoryStore>(copy); });
     };
     writers.run(bursts);

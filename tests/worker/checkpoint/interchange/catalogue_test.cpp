@@ -7,6 +7,7 @@
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/worker/checkpoint/core/test_run.hpp"
 #include "tests/worker/checkpoint/interchange/test_prefix.hpp"
+#include "worker/checkpoint/interchange/removal.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -33,13 +34,13 @@ TEST_F(ACatalogue, SaysOfEachCheckpointWhatARestoreMakesOfIt) {
   prefix.claim(2, CheckpointId{20, 1});
   prefix.save({25, 2});
   prefix.save({26, 2}, 2);
-  ASSERT_TRUE(prefix.store().remove(data_key({26, 2}, 1)));
+  ASSERT_TRUE(prefix.store().remove(data_key(CheckpointId{26, 2}, 1)));
   prefix.save({27, 2});
   prefix.cut(manifest_key({27, 2}), 5);
   prefix.save({28, 2}, 1, true);
   prefix.save({29, 2});
   ASSERT_TRUE(prefix.store().remove(manifest_key({29, 2})));
-  EXPECT_THAT(rows(), ElementsAre("step-10/g-1 complete", "step-20/g-1 complete", "step-30/g-1 does not count",
+  EXPECT_THAT(rows(), ElementsAre("step-10/g-1 complete", "step-20/g-1 complete", "step-30/g-1 superseded",
                                   "step-25/g-2 complete", "step-26/g-2 damaged", "step-27/g-2 damaged",
                                   "step-28/g-2 final", "step-29/g-2 unfinished"));
   const auto catalogue = read_catalogue(prefix.store());
@@ -87,7 +88,7 @@ TEST_F(ACatalogue, CallsNewestWhatARunResumes) {
         if (any(3) == 0) last = CheckpointId{step, generation};
         const bool is_unfinished = any(4) == 0;
         if (is_unfinished) objects.objects.erase(manifest_key({step, generation}));
-        if (any(4) == 0) prefix.cut(data_key({step, generation}, 0), 1);
+        if (any(4) == 0) prefix.cut(data_key(CheckpointId{step, generation}, 0), 1);
       }
     }
     const auto catalogue = read_catalogue(prefix.store());
@@ -114,6 +115,18 @@ TEST_F(ACatalogue, OfNothingIsEmptyAndAStoresErrorsAreItsOwn) {
                                }};
     EXPECT_EQ(read_catalogue(failing).error().kind, ErrorKind::forbidden) << broken;
   }
+}
+
+TEST_F(ACatalogue, AsksByNameForWhatIsNotListed) {
+  prefix.claim(1).save({10, 1}, 2);
+  prefix.save({20, 1}, 2);
+  for (const std::string& key : {manifest_key({20, 1}), data_key(CheckpointId{20, 1}, 0)}) objects.unlisted.insert(key);
+  const auto catalogue = read_catalogue(prefix.store());
+  ASSERT_TRUE(catalogue);
+  EXPECT_EQ(catalogue->newest()->id, (CheckpointId{20, 1}));
+  const Removal removal = removal_of(catalogue->inventory, {20, 1});
+  EXPECT_EQ(removal.keys.front(), manifest_key({20, 1})) << "it goes first, or what is left would seem damaged";
+  EXPECT_EQ(removal.keys.size(), 5U);
 }
 
 }  // namespace

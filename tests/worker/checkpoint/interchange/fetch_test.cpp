@@ -59,12 +59,12 @@ TEST_F(Fetch, OneWhoseClaimIsLostGetsAClaim) {
 
 TEST_F(Fetch, LeavesNothingOfADamagedOne) {
   const Manifest manifest = prefix.claim(1).save({20, 1}, 2);
-  prefix.flip(data_key({20, 1}, 1), -1);
+  prefix.flip(data_key(CheckpointId{20, 1}, 1), -1);
   auto failed = fetch_to(manifest, target);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().kind, ErrorKind::corrupt);
   EXPECT_THAT(failed.error().message, HasSubstr("rank-1.safetensors is damaged"));
-  ASSERT_TRUE(prefix.store().remove(data_key({20, 1}, 1)));
+  ASSERT_TRUE(prefix.store().remove(data_key(CheckpointId{20, 1}, 1)));
   EXPECT_EQ(fetch_to(manifest, target).error().kind, ErrorKind::not_found);
   EXPECT_EQ(file_count(), 0U);
 }

@@ -113,7 +113,7 @@ TEST_F(Import, ThatFailsAnywhereLeavesNoCheckpointAndIsInNoWayOfTheNext) {
                                }};
     const auto imported = import_tensors(failing, tensors, "m.pt", test_time);
     if (imported) {
-      EXPECT_GT(puts_max, 4) << "claim, data, receipt, manifest, end";
+      EXPECT_GT(puts_max, 3) << "claim, data, manifest, end";
       break;
     }
     fakes::MemoryStore store{fresh};
@@ -131,7 +131,7 @@ TEST_F(Import, ThatAnotherOvertakesDoesNotComplete) {
   bool is_first = true;
   fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
                            [&](std::string_view, std::string_view key, storage::Pieces) -> std::optional<Error> {
-                             if (key.ends_with("rank-0.safetensors") && std::exchange(is_first, false)) {
+                             if (key.starts_with("step-0/g-1/rank-0-") && std::exchange(is_first, false)) {
                                EXPECT_TRUE(import_tensors(other, tensors, "theirs.pt", test_time));
                              }
                              return std::nullopt;

@@ -61,7 +61,7 @@ class PythonReads : public testing::Test {
     for (Made& made : state) entries.push_back({.info = made.info, .bytes = made.bytes});
     for (const Made& made : state) manifest.entries.push_back(made.info);
     for (std::int64_t rank = 0; rank < world_size; ++rank) {
-      auto receipt = write_share(store, id, rank, world_size, entries);
+      auto receipt = write_share(store, manifest, rank, world_size, entries);
       EXPECT_TRUE(receipt);
       manifest.receipts.push_back(std::move(*receipt));
     }

@@ -88,7 +88,7 @@ TEST_F(InS3, WeightsAreTakenFromCheckpointsAndFromAFile) {
 }
 
 TEST_F(InS3, DamageIsFoundAndAMissingBucketIsNone) {
-  prefix->flip(data_key({20, 1}, 1), -1);
+  prefix->flip(data_key(CheckpointId{20, 1}, 1), -1);
   EXPECT_THAT(verify(prefix->store(), prefix->inventory(), {20, 1})->damages,
               ElementsAre(HasSubstr("step-20/g-1/rank-1.safetensors: rng.cpu")));
   bucket = "no-such-bucket";

@@ -1,6 +1,7 @@
 #include "worker/checkpoint/interchange/tensor_file.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <cstring>
 #include <numeric>
@@ -11,6 +12,7 @@
 #include "tests/worker/checkpoint/interchange/test_prefix.hpp"
 #include "worker/checkpoint/core/safetensors.hpp"
 #include "worker/checkpoint/interchange/export.hpp"
+#include "worker/checkpoint/interchange/safetensors_file.hpp"
 #include "worker/checkpoint/interchange/zip_writer.hpp"
 
 namespace trainyard::checkpoint {
@@ -94,6 +96,65 @@ TEST_F(ATensorFile, ThatIsCutOffAnywhereIsRefused) {
     cut = torch.substr(0, torch.size() * part / 200);
     EXPECT_FALSE(read_torch(std::as_writable_bytes(std::span{cut}), buffers)) << part;
   }
+}
+
+TEST(ParseSafetensorsHeader, TakesTensorsAndLeavesOutTheRest) {
+  const auto entries = parse_safetensors_header(
+      R"({"__metadata__": {"shape": [[1]], "a": {"dtype": 5}}, "b": {"data_offsets": [8, 12], "shape": [1], "dtype": "F32"},
+          "a": {"dtype": "F32", "more": {"shape": [[{"dtype": 1}]]}, "shape": [2, 1], "data_offsets": [0, 8]}, "e": {"dtype": "I8", "shape": [0], "data_offsets": [12, 12]}})");
+  ASSERT_TRUE(entries) << entries.error().message;
+  std::vector<std::string> names;
+  for (const SafetensorsEntry& entry : *entries) names.push_back(entry.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"a", "b", "e"}));
+  EXPECT_EQ(entries->front().shape, (std::vector<std::int64_t>{2, 1}));
+}
+
+TEST(ParseSafetensorsHeader, RefusesWhatIsNoneAndWhatWouldTakeMuchMoreMemoryThanItself) {
+  const auto tensor = [](const std::string& fields) { return "{\"a\": {" + fields + "}}"; };
+  const std::string rest = R"("dtype": "I8", "data_offsets": [0, 1])";
+  std::string many_dimensions = "1";
+  for (int i = 0; i < 64; ++i) many_dimensions += ", 1";
+  const std::pair<std::string, std::string> rows[] = {
+      {"[]", "its header is no JSON object"},
+      {"7", "its header is no JSON object"},
+      {"{\"a\": 7}", "what its header says of a is no tensor"},
+      {"{\"a\": [1]}", "what its header says of a is no tensor"},
+      {tensor(rest), "what its header says of a is no tensor"},
+      {tensor(rest + R"(, "shape": 1)"), "what its header says of a is no tensor"},
+      {tensor(rest + R"(, "shape": [[1]])"), "what its header says of a is no tensor"},
+      {tensor(rest + R"(, "shape": {"x": 1})"), "what its header says of a is no tensor"},
+      {tensor(rest + R"(, "shape": [-1])"), "what its header says of a is no tensor"},
+      {tensor(rest + R"(, "shape": [1.0])"), "what its header says of a is no tensor"},
+      {tensor(rest + R"(, "shape": [9223372036854775808])"), "what its header says of a is no tensor"},
+      {tensor(rest + ", \"shape\": [" + many_dimensions + "]"), "what its header says of a is no tensor"},
+      {tensor(R"("dtype": 1, "data_offsets": [0, 1], "shape": [1])"), "what its header says of a is no tensor"},
+      {tensor(R"("dtype": "X9", "data_offsets": [0, 1], "shape": [1])"), "a is of type X9, which is not known here"},
+      {tensor(R"("dtype": "I8", "data_offsets": [1, 0], "shape": [1])"), "what its header says of a is no tensor"},
+      {tensor(R"("dtype": "I8", "data_offsets": [0], "shape": [1])"), "what its header says of a is no tensor"},
+      {R"({"a": {"dtype": "I8", "data_offsets": [0, 0], "shape": [0]}, "a": {"dtype": "I8", "data_offsets": [0, 0], "shape": [0]}})",
+       "it names a twice"},
+      {"{\"" + std::string(1000, 'n') + "\": 7}", "what its header says of " + std::string(200, 'n') + "... is no"},
+      {R"({"a": {"dtype": "I8")", "its header is no JSON object"},
+  };
+  for (const auto& [header, message] : rows) {
+    const auto entries = parse_safetensors_header(header);
+    ASSERT_FALSE(entries) << header;
+    EXPECT_THAT(entries.error().message, HasSubstr(message)) << header;
+  }
+}
+
+// A tree of it would take gigabytes.
+TEST(ParseSafetensorsHeader, NeedsNoMemoryForWhatItLeavesOut) {
+  struct rusage before {};
+  ::getrusage(RUSAGE_SELF, &before);
+  constexpr std::size_t depth = 5'000'000;
+  std::string header = R"({"__metadata__": )";
+  header.append(depth, '[').append(depth, ']').append("}");
+  const auto entries = parse_safetensors_header(header);
+  ASSERT_TRUE(entries) << entries.error().message;
+  struct rusage after {};
+  ::getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT((after.ru_maxrss - before.ru_maxrss) * 1024, 10 * static_cast<std::int64_t>(header.size()));
 }
 
 TEST_F(ATensorFile, SaysWhatCannotBeOpened) {

@@ -19,6 +19,7 @@
 #include "worker/checkpoint/core/fence.hpp"
 #include "worker/checkpoint/core/inventory.hpp"
 #include "worker/checkpoint/core/manifest.hpp"
+#include "worker/checkpoint/core/sealed_json.hpp"
 
 namespace trainyard::checkpoint {
 
@@ -33,6 +34,8 @@ class TestPrefix {
   /// Adds to what a rank saves.
   std::function<void(TestState& state, std::int64_t rank, std::int64_t world_size)> extend;
   Identity identity{.job = "team/a", .job_uid = "uid-a", .attempt = 1, .fingerprint = "fashion"};
+  /// Of the saves' files. Empty: as programs before format version 3 wrote them, with receipts.
+  std::string data_nonce;
 
   TestPrefix& claim(std::int64_t generation, std::optional<CheckpointId> resumed_from = std::nullopt) {
     identity.attempt = generation;
@@ -57,13 +60,18 @@ class TestPrefix {
                       .time = test_time,
                       .is_complete = is_complete,
                       .nonce = std::to_string(id.generation) + "-1",
+                      .data_nonce = data_nonce,
                       .values = {{"step", id.step}, {"metrics", {{"accuracy", 0.5}}}},
                       .entries = {},
                       .receipts = {}};
     for (const HostEntry& entry : states.front().entries()) manifest.entries.push_back(entry.info);
     for (std::int64_t rank = 0; rank < world_size; ++rank) {
-      auto receipt = write_share(*store_, id, rank, world_size, states[static_cast<std::size_t>(rank)].entries());
+      auto receipt = write_share(*store_, manifest, rank, world_size, states[static_cast<std::size_t>(rank)].entries());
       EXPECT_TRUE(receipt);
+      if (data_nonce.empty()) {
+        const std::string key = folder_key(id) + "/receipt-" + std::to_string(rank) + ".json";
+        EXPECT_TRUE(storage::put_text(*store_, key, seal(to_json(*receipt))));
+      }
       manifest.receipts.push_back(std::move(*receipt));
     }
     put(manifest);

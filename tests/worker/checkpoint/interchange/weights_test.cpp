@@ -12,6 +12,7 @@
 #include "tests/worker/checkpoint/interchange/test_prefix.hpp"
 #include "worker/checkpoint/interchange/entry_names.hpp"
 #include "worker/checkpoint/interchange/export.hpp"
+#include "worker/checkpoint/interchange/sha256.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -120,14 +121,14 @@ TEST_F(Weights, AreThoseOfTheCheckpointThatIsNamed) {
 }
 
 TEST_F(Weights, AreThoseOfTheOneBeforeADamagedOne) {
-  prefix.flip(data_key({20, 1}, 1), -1);
+  prefix.flip(data_key(CheckpointId{20, 1}, 1), -1);
   before_ = objects.objects;
   expect_loaded(20);  // The last bytes are rank 1's random generator: nobody's weights.
   const auto chunks =
       storage::get_text(prefix.store(), manifest_key({20, 1})).and_then(parse_manifest)->receipts.at(1).chunks;
   const auto large = std::ranges::find_if(chunks, [](const Chunk& chunk) { return chunk.entry == "model.large"; });
   ASSERT_NE(large, chunks.end());
-  prefix.flip(data_key({20, 1}, 1), static_cast<std::int64_t>(large->offset));
+  prefix.flip(data_key(CheckpointId{20, 1}, 1), static_cast<std::int64_t>(large->offset));
   before_ = objects.objects;
   expect_loaded(10);
   EXPECT_THAT(load()->skipped, ElementsAre(HasSubstr("memory://step-20/g-1/rank-1.safetensors")));
@@ -240,6 +241,40 @@ TEST_F(Weights, OfAFileThatIsCutOffAreRefused) {
   }
 }
 
+TEST_F(Weights, AreTakenFromAFileOfTheDigestThatIsAskedFor) {
+  export_to_file({});
+  Sha256 digest;
+  const std::string content = file_content();
+  digest.add(std::as_bytes(std::span{content}));
+  place.sha256 = digest.finish();
+  expect_loaded(20);
+  for (const std::size_t changed : {std::size_t{20}, file_content().size() / 2, file_content().size() - 1}) {
+    const std::string whole = file_content();
+    std::string other = whole;
+    other[changed] ^= 1;
+    put_file(other);
+    const auto loaded = load();
+    ASSERT_FALSE(loaded) << "byte " << changed;
+    put_file(whole);
+  }
+  std::string other = file_content();
+  other.back() ^= 1;
+  put_file(other);
+  expect_refused(ErrorKind::corrupt, AllOf(HasSubstr("memory://w.safetensors: its SHA-256 is "),
+                                           HasSubstr(" and " + place.sha256 + " was asked for")));
+}
+
+TEST_F(Weights, OfADigestAreNoCheckpoints) {
+  place.sha256 = std::string(64, '0');
+  expect_refused(ErrorKind::invalid, HasSubstr("memory:// is no .safetensors file, and a SHA-256 is of one"));
+}
+
+TEST(Sha256Digest, IsThatOfTheStandard) {
+  Sha256 digest;
+  for (const std::string_view piece : {"a", "bc"}) digest.add(std::as_bytes(std::span{piece}));
+  EXPECT_EQ(digest.finish(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
 TEST_F(Weights, ThatAreAwayAreNoDamage) {
   fakes::FaultyStore away{std::make_unique<fakes::MemoryStore>(objects),
                           [](std::string_view, std::string_view, storage::Pieces) -> std::optional<Error> {
@@ -256,7 +291,7 @@ TEST_F(Weights, AreFoundByTheirUri) {
   folder.write("w.safetensors", file_content());
   ASSERT_TRUE(load_weights(folder.uri() + "/w.safetensors", {}, model));
   EXPECT_EQ(load_weights(folder.uri() + "/no.safetensors", {}, model).error().kind, ErrorKind::not_found);
-  EXPECT_EQ(load_weights("gs://models/w.safetensors", {}, model).error().kind, ErrorKind::invalid);
+  EXPECT_EQ(load_weights("ftp://models/w.safetensors", {}, model).error().kind, ErrorKind::invalid);
 }
 
 }  // namespace

@@ -1,0 +1,147 @@
+#include "worker/dist/device_choice.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/fakes/thread_group.hpp"
+#include "worker/dist/cuda_module.hpp"
+
+namespace trainyard::dist {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const DriverAnswer no_driver{.trouble = "libcuda.so.1: cannot open shared object file"};
+const DriverAnswer failing_driver{.is_present = true,
+                                  .trouble = "cuInit returned error 802 (CUDA_ERROR_SYSTEM_NOT_READY)"};
+
+DriverAnswer shows(std::int64_t devices) {
+  return {.is_present = true, .devices = devices};
+}
+
+Result<void> no_module() {
+  return fail(ErrorKind::not_found, "there is no /app/libtrainyard_cuda.so");
+}
+
+TEST(ChooseDevice, TakesWhatWasPromisedOrSaysWhatIsMissing) {
+  struct Row {
+    std::string name;
+    DeviceFacts facts;
+    std::optional<std::int64_t> device = {};
+    std::optional<ErrorKind> error = {};  // unavailable: another node may do better
+    std::vector<std::string> words = {};
+  };
+  const std::vector<Row> rows{
+      {"0 promised, GPUs in sight", {.promised = 0, .driver = shows(8)}},
+      {"0 promised, no driver", {.promised = 0, .driver = no_driver}},
+      {"0 promised, the driver fails", {.promised = 0, .driver = failing_driver}},
+      {"as promised", {.promised = 4, .local_rank = 3, .driver = shows(4)}, 3},
+      {"more than promised", {.promised = 1, .driver = shows(8)}, 0},
+      {"one too few, though this rank's own is there",
+       {.promised = 4, .local_rank = 0, .node = "node n1", .driver = shows(3)},
+       {},
+       ErrorKind::unavailable,
+       {"promises this pod 4 GPUs", "on node n1", "the driver shows 3 GPUs"}},
+      {"none at all",
+       {.promised = 1, .node = "node n1", .driver = shows(0)},
+       {},
+       ErrorKind::unavailable,
+       {"promises this pod 1 GPU,", "on node n1", "the driver shows 0 GPUs"}},
+      {"no driver in the container",
+       {.promised = 1, .node = "node n1", .driver = no_driver},
+       {},
+       ErrorKind::unavailable,
+       {"on node n1", "no NVIDIA driver (libcuda.so.1: cannot open shared object file)"}},
+      {"the driver fails",
+       {.promised = 1, .node = "node n1", .driver = failing_driver},
+       {},
+       ErrorKind::unavailable,
+       {"on node n1", "error 802 (CUDA_ERROR_SYSTEM_NOT_READY)"}},
+      {"an image for the CPU, whatever the driver says",
+       {.promised = 1, .cuda_module = no_module(), .driver = no_driver},
+       {},
+       ErrorKind::not_found,
+       {"promises this pod 1 GPU", "there is no /app/libtrainyard_cuda.so", "use the CUDA image"}},
+      {"more ranks than were promised",
+       {.promised = 1, .local_rank = 1, .driver = shows(1)},
+       {},
+       ErrorKind::invalid,
+       {"LOCAL_RANK is 1, but the driver shows 1 GPU"}},
+      {"nothing promised, no driver", {.cuda_module = no_module(), .driver = no_driver}},
+      {"nothing promised, no GPU", {.cuda_module = no_module(), .driver = shows(0)}},
+      {"nothing promised, GPUs in sight", {.local_rank = 1, .driver = shows(2)}, 1},
+      {"nothing promised, the driver fails",
+       {.node = "node n1", .driver = failing_driver},
+       {},
+       ErrorKind::unavailable,
+       {"on node n1 fails", "error 802", "set TRAINYARD_GPUS_PER_POD=0"}},
+      {"nothing promised, a program for the CPU",
+       {.cuda_module = no_module(), .driver = shows(2)},
+       {},
+       ErrorKind::not_found,
+       {"the driver shows 2 GPUs", "there is no /app/libtrainyard_cuda.so", "set TRAINYARD_GPUS_PER_POD=0"}},
+      {"nothing promised, more ranks than GPUs",
+       {.local_rank = 2, .driver = shows(2)},
+       {},
+       ErrorKind::invalid,
+       {"LOCAL_RANK is 2, but the driver shows 2 GPUs"}},
+  };
+  for (const Row& row : rows) {
+    const auto device = choose_device(row.facts);
+    if (!row.error) {
+      ASSERT_TRUE(device) << row.name << ": " << device.error().message;
+      EXPECT_EQ(*device, row.device) << row.name;
+      continue;
+    }
+    ASSERT_FALSE(device) << row.name;
+    EXPECT_EQ(device.error().kind, *row.error) << row.name;
+    for (const std::string& words : row.words) EXPECT_THAT(device.error().message, HasSubstr(words)) << row.name;
+  }
+}
+
+TEST(AgreeOnDeviceKind, NamesOnEveryRankThoseThatSeeNoGpu) {
+  for (const std::vector<bool>& has_gpu : {std::vector<bool>{true, false, true}, {true, true, true}, {false, false}}) {
+    const bool is_mixed = has_gpu.size() == 3 && !has_gpu[1];
+    fakes::MeetingPlace place{static_cast<std::int64_t>(has_gpu.size())};
+    std::vector<std::jthread> ranks;
+    for (std::size_t rank = 0; rank < has_gpu.size(); ++rank) {
+      ranks.emplace_back([&, rank] {
+        fakes::ThreadCommunicator communicator{static_cast<std::int64_t>(rank), place};
+        const auto agreed = agree_on_device_kind(has_gpu[rank], communicator);
+        EXPECT_EQ(agreed.has_value(), !is_mixed);
+        if (!agreed) {
+          EXPECT_EQ(agreed.error().kind, ErrorKind::conflict);
+          EXPECT_THAT(agreed.error().message, HasSubstr("rank 1 of 3 sees no GPU, but the others do"));
+        }
+        place.leave();
+      });
+    }
+  }
+}
+
+TEST(CudaModulePlaces, AreBesideTheProgramThenTheLauncherThenWhereImagesHaveIt) {
+  EXPECT_THAT(cuda_module_places({}, "/app", "/opt/trainyard/bin"),
+              ElementsAre("/app/libtrainyard_cuda.so", "/lib/libtrainyard_cuda.so",
+                          "/opt/trainyard/bin/libtrainyard_cuda.so", "/opt/trainyard/lib/libtrainyard_cuda.so",
+                          "/usr/local/bin/libtrainyard_cuda.so", "/usr/local/lib/libtrainyard_cuda.so"));
+  EXPECT_THAT(cuda_module_places({}, "/usr/local/bin", "/usr/local/bin"),
+              ElementsAre("/usr/local/bin/libtrainyard_cuda.so", "/usr/local/lib/libtrainyard_cuda.so"));
+  EXPECT_THAT(cuda_module_places("/elsewhere/cuda.so", "/app", "/usr/local/bin"), ElementsAre("/elsewhere/cuda.so"));
+}
+
+TEST(FirstExisting, NamesAllPlacesWhereItLooked) {
+  EXPECT_EQ(*first_existing({"/nowhere", "/proc/self/exe", "/"}), "/proc/self/exe");
+  const auto found = first_existing({"/nowhere/a.so", "/nowhere/b.so"});
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().kind, ErrorKind::not_found);
+  EXPECT_EQ(found.error().message,
+            "there is no /nowhere/a.so, no /nowhere/b.so (TRAINYARD_CUDA_MODULE names the file where it is elsewhere)");
+}
+
+}  // namespace
+}  // namespace trainyard::dist

@@ -1,0 +1,30 @@
+// A libcuda.so.1 that says what the test wants, for programs that are started with its folder in LD_LIBRARY_PATH:
+// FAKE_DRIVER_GPUS devices, or FAKE_DRIVER_ERROR from cuInit.
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+int number_of(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+}  // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) int cuInit(unsigned int /*flags*/) {
+  return number_of("FAKE_DRIVER_ERROR");
+}
+
+__attribute__((visibility("default"))) int cuDeviceGetCount(int* count) {
+  *count = number_of("FAKE_DRIVER_GPUS");
+  return 0;
+}
+
+__attribute__((visibility("default"))) int cuGetErrorName(int /*error*/, const char** name) {
+  *name = "CUDA_ERROR_OF_A_TEST";
+  return 0;
+}
+}

@@ -1,0 +1,69 @@
+#include "worker/launcher/rank_process.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "common/contract.hpp"
+#include "launcher_process.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/paths/paths.hpp"
+
+namespace trainyard::launcher {
+namespace {
+
+class RankProcessTest : public testing::Test {
+ protected:
+  RankProcess start(const std::string& script) {
+    const std::string program = folder_.path() + "/rank";
+    std::ofstream{program} << "#!/bin/bash\n" << script << "\n";
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    Options options;
+    options.rank_program = program;
+    options.group.rank = 0;
+    auto started = RankProcess::start(options, 0);
+    EXPECT_TRUE(started) << started.error().message;
+    return std::move(*started);
+  }
+  static void wait_until_ended(const RankProcess& rank) {
+    siginfo_t info{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(rank.pid()), &info, WEXITED | WNOWAIT), 0);
+  }
+
+  fakes::TemporaryFolder folder_;
+};
+
+TEST_F(RankProcessTest, GivesTheLastWordsWithTheEndHoweverLateTheyWereSaid) {
+  RankProcess rank = start("exec " + paths::build("tests/worker/launcher/linked_rank") + " fail");
+  wait_until_ended(rank);
+  const RankExit exit = rank.reap();
+  EXPECT_EQ(exit.death, (Death{.exit_code = contract::exit_do_not_restart}));
+  ASSERT_FALSE(exit.last_words.empty());
+  const auto* end = std::get_if<RankEnd>(&exit.last_words.back());
+  ASSERT_NE(end, nullptr);
+  EXPECT_EQ(end->message, "there is no data");
+}
+
+TEST_F(RankProcessTest, TakesItsChildrenAlongAndSendsNothingToItsNumberAfterThat) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // Its orphan stays, unreaped, so that there still is a group of its number.
+  RankProcess rank = start("sleep 1000 & echo $! >" + folder_.path() + "/child; exit 3");
+  wait_until_ended(rank);
+  const pid_t child = std::stoi(fakes::text_of(folder_.path() + "/child"));
+  EXPECT_TRUE(is_running(child));
+  EXPECT_TRUE(rank.send_signal(SIGHUP)) << "a process that has ended but was not reaped keeps its number";
+  EXPECT_EQ(rank.reap().death, (Death{.exit_code = 3}));
+  EXPECT_TRUE(eventually([&] { return !is_running(child); }));
+  EXPECT_TRUE(rank.is_reaped());
+  EXPECT_EQ(kill(-rank.pid(), 0), 0) << "the group is there";
+  EXPECT_FALSE(rank.send_signal(SIGKILL));
+  waitpid(child, nullptr, 0);
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+}  // namespace
+}  // namespace trainyard::launcher

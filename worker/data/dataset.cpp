@@ -1,0 +1,13 @@
+#include "worker/data/dataset.hpp"
+
+namespace trainyard {
+
+Batch Batch::on(torch::Device device) const {
+  const auto moved = [&](const torch::Tensor& tensor) {
+    // A copy from pinned memory need not be waited for: what computes with it is queued behind it.
+    return tensor.defined() ? tensor.to(device, /*non_blocking=*/tensor.is_cpu() && tensor.is_pinned()) : tensor;
+  };
+  return {.inputs = moved(inputs), .targets = moved(targets), .ids = ids};
+}
+
+}  // namespace trainyard

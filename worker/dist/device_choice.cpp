@@ -1,0 +1,107 @@
+#include "worker/dist/device_choice.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "common/contract.hpp"
+
+namespace trainyard::dist {
+namespace {
+
+using Device = std::optional<std::int64_t>;
+
+constexpr std::string_view gpu = "gpu";
+constexpr std::string_view cpu = "cpu";
+constexpr std::size_t named_ranks_max = 8;
+
+std::string gpus_text(std::int64_t count) {
+  return count == 1 ? "1 GPU" : fmt::format("{} GPUs", count);
+}
+
+std::string on_cpu_text() {
+  return fmt::format("set {}=0 to train on the CPU", contract::env_gpus_per_pod);
+}
+
+Result<Device> choose_of_promised(const DeviceFacts& facts, std::int64_t promised) {
+  if (!facts.cuda_module) {
+    return fail(ErrorKind::not_found,
+                fmt::format("spec.gpusPerPod promises this pod {}, but its program cannot use any: {}; use the CUDA "
+                            "image of the worker, or gpusPerPod: 0",
+                            gpus_text(promised), facts.cuda_module.error().message));
+  }
+  const auto missing = [&](const std::string& what) {
+    return fail(ErrorKind::unavailable, fmt::format("spec.gpusPerPod promises this pod {}, but on {} {}",
+                                                    gpus_text(promised), facts.node, what));
+  };
+  const DriverAnswer& driver = facts.driver;
+  if (!driver.is_present) {
+    return missing(
+        fmt::format("its container has no NVIDIA driver ({}): look at the node's device plugin and container "
+                    "runtime",
+                    driver.trouble));
+  }
+  if (!driver.trouble.empty()) return missing(fmt::format("the driver fails: {}", driver.trouble));
+  if (driver.devices < promised) return missing(fmt::format("the driver shows {}", gpus_text(driver.devices)));
+  if (facts.local_rank >= driver.devices) {
+    return fail(ErrorKind::invalid,
+                fmt::format("LOCAL_RANK is {}, but the driver shows {}", facts.local_rank, gpus_text(driver.devices)));
+  }
+  return facts.local_rank;
+}
+
+Result<Device> choose_of_visible(const DeviceFacts& facts) {
+  const DriverAnswer& driver = facts.driver;
+  if (!driver.is_present) return std::nullopt;
+  if (!driver.trouble.empty()) {
+    return fail(ErrorKind::unavailable,
+                fmt::format("the NVIDIA driver on {} fails: {}; {}", facts.node, driver.trouble, on_cpu_text()));
+  }
+  if (driver.devices == 0) return std::nullopt;
+  if (!facts.cuda_module) {
+    return fail(ErrorKind::not_found,
+                fmt::format("the driver shows {}, but this program cannot use any: {}; use the CUDA build of the "
+                            "worker, or {}",
+                            gpus_text(driver.devices), facts.cuda_module.error().message, on_cpu_text()));
+  }
+  if (facts.local_rank >= driver.devices) {
+    return fail(ErrorKind::invalid,
+                fmt::format("LOCAL_RANK is {}, but the driver shows {}: start as many ranks as there are GPUs, or {}",
+                            facts.local_rank, gpus_text(driver.devices), on_cpu_text()));
+  }
+  return facts.local_rank;
+}
+
+std::string ranks_text(const std::vector<std::size_t>& ranks) {
+  const std::vector<std::size_t> named{
+      ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(std::min(ranks.size(), named_ranks_max))};
+  std::string text = fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(named, ", "));
+  if (named.size() < ranks.size()) text += fmt::format(" and {} more", ranks.size() - named.size());
+  return text;
+}
+
+}  // namespace
+
+Result<Device> choose_device(const DeviceFacts& facts) {
+  if (!facts.promised) return choose_of_visible(facts);
+  if (*facts.promised == 0) return std::nullopt;
+  return choose_of_promised(facts, *facts.promised);
+}
+
+Result<void> agree_on_device_kind(bool has_gpu, Communicator& communicator) {
+  const auto kinds = communicator.all_gather(has_gpu ? gpu : cpu);
+  if (!kinds) return tl::unexpected{kinds.error()};
+  std::vector<std::size_t> without;
+  for (std::size_t rank = 0; rank < kinds->size(); ++rank) {
+    if ((*kinds)[rank] == cpu) without.push_back(rank);
+  }
+  if (without.empty() || without.size() == kinds->size()) return {};
+  return fail(ErrorKind::conflict,
+              fmt::format("{} of {} {} no GPU, but the others do: a group trains on GPUs or on the CPU; look at the "
+                          "drivers of those machines, or {} for all ranks",
+                          ranks_text(without), kinds->size(), without.size() == 1 ? "sees" : "see", on_cpu_text()));
+}
+
+}  // namespace trainyard::dist

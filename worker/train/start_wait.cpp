@@ -1,0 +1,54 @@
+#include "worker/train/start_wait.hpp"
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "common/contract.hpp"
+#include "common/logging.hpp"
+#include "common/outage.hpp"
+#include "worker/launcher/number.hpp"
+
+namespace trainyard::train {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto stop_look_interval = 100ms;
+
+}  // namespace
+
+Result<std::chrono::milliseconds> start_budget_of(const launcher::Environment& environment) {
+  const auto otherwise = std::chrono::seconds{checkpoint::start_budget}.count();
+  return launcher::number_or(environment, "TRAINYARD_STORAGE_PATIENCE_SECONDS", {.min = 0, .max = 86'400}, otherwise)
+      .map([](std::int64_t seconds) { return std::chrono::milliseconds{std::chrono::seconds{seconds}}; });
+}
+
+checkpoint::StartPatience start_patience(std::chrono::milliseconds budget, launcher::RankLink& link,
+                                         const Clock& clock) {
+  return {.budget = budget,
+          .wait = [&link, &clock, outage = std::make_shared<Outage>()](std::chrono::milliseconds pause,
+                                                                       const Error& error) {
+            if (outage->add_failure(clock.instant()))
+              logging::warn("the storage cannot be used yet: it is tried again", {{"error", error.message}});
+            launcher::RankProgress progress;
+            progress.phase = "Loading";
+            progress.waiting_for = "the storage, which is tried again: " + error.message;
+            link.report(progress);
+            const Instant end = clock.instant() + pause;
+            while (clock.instant() < end) {
+              if (link.group_failure()) return false;
+              if (link.is_stop_requested()) {
+                link.exit({contract::exit_preempted,
+                           "Preempted",
+                           "stopped as asked while waiting for the storage; nothing was trained yet",
+                           {}});
+              }
+              std::this_thread::sleep_for(stop_look_interval);
+              link.beat();
+            }
+            return true;
+          }};
+}
+
+}  // namespace trainyard::train
