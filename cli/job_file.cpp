@@ -11,6 +11,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "cli/template_fields.hpp"
 #include "common/contract.hpp"
 #include "operator/resource/validate.hpp"
 #include "operator/resource/yaml.hpp"
@@ -20,9 +21,16 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t violations_max = 20;  // More are no help.
+
 std::string text_at(const json& object, const char* field) {
   const auto found = object.is_object() ? object.find(field) : object.end();
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+/// What kubectl takes apart: List, TrainingJobList.
+bool is_list(const json& object) {
+  return text_at(object, "kind").ends_with("List") && object.contains("items") && object.at("items").is_array();
 }
 
 Result<std::string> read_text(const std::string& file) {
@@ -64,15 +72,24 @@ Result<std::vector<Document>> read_documents(const std::string& file) {
   if (!objects) return fail(file, objects.error());
   if (objects->empty()) return fail(ErrorKind::invalid, fmt::format("{} is empty", file));
   std::vector<Document> documents;
+  std::size_t number = 0;
   for (auto& object : *objects) {
-    documents.push_back({.file = file, .number = documents.size() + 1, .object = std::move(object)});
+    ++number;
+    if (!is_list(object)) {
+      documents.push_back({.file = file, .number = number, .object = std::move(object)});
+      continue;
+    }
+    std::size_t item = 0;
+    for (auto& member : object.at("items"))
+      documents.push_back({.file = file, .number = number, .item = ++item, .object = std::move(member)});
   }
   return documents;
 }
 
 std::string title_of(const Document& document) {
   const std::string kind = document.kind().empty() ? "no kind" : document.kind();
-  return fmt::format("{}: document {} ({}{}{})", document.file, document.number, kind,
+  const std::string item = document.item == 0 ? "" : fmt::format(", item {}", document.item);
+  return fmt::format("{}: document {}{} ({}{}{})", document.file, document.number, item, kind,
                      document.name().empty() ? "" : " ", document.name());
 }
 
@@ -87,6 +104,13 @@ std::vector<std::string> find_violations(const Document& document) {
     // Both may speak of it; ours names what would be right.
     if (!texts.empty() && text.starts_with("apiVersion:")) continue;
     texts.push_back(std::move(text));
+  }
+  for (const auto& violation : mistyped_template_fields(document.object))
+    texts.push_back(resource::to_string(violation));
+  if (texts.size() > violations_max) {
+    const std::size_t more = texts.size() - violations_max;
+    texts.resize(violations_max);
+    texts.push_back(fmt::format("and {} more", more));
   }
   return texts;
 }

@@ -9,10 +9,11 @@
 
 namespace trainyard::cli {
 
-/// One document of a YAML file. Empty documents are not counted.
+/// One document of a YAML file, or one item of a list (kind: List) that is one. Empty documents are not counted.
 struct Document {
   std::string file;
   std::size_t number = 1;  ///< From 1.
+  std::size_t item = 0;    ///< From 1; 0: the document is no list.
   nlohmann::json object;
 
   [[nodiscard]] std::string kind() const;  ///< Empty when it says none.
@@ -25,11 +26,11 @@ struct Document {
 /// holds none.
 [[nodiscard]] Result<std::vector<Document>> read_documents(const std::string& file);
 
-/// "examples/a.yaml: document 2 (TrainingJob smoke)"
+/// "examples/a.yaml: document 2 (TrainingJob smoke)", "a.yaml: document 1, item 2 (TrainingJob smoke)"
 [[nodiscard]] std::string title_of(const Document& document);
 
-/// What the API server would say against a document that is ours: one text for each violation, "spec.replicas: must be
-/// ...".
+/// What the API server would say against a document that is ours, or later against its pods: one text for each
+/// violation, "spec.replicas: must be ...". The twentieth is followed by how many more there are.
 [[nodiscard]] std::vector<std::string> find_violations(const Document& document);
 
 /// The TrainingJobs of `file`, each with a name, without violations and with its defaults filled in. ErrorKind::invalid

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "cli/request_box.hpp"
 #include "local/cluster.hpp"
 #include "operator/plan/names.hpp"
+#include "operator/plan/worker_pod.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -67,7 +69,7 @@ class JobRun {
       }
       if (signals_.count() == 1) suspend(api);
       if (job && (is_over(job->status) || (is_stopping_ && job->status.phase == Phase::suspended))) {
-        return finish(*job, api, began);
+        return finish(*job, watch, api, began);
       }
     }
   }
@@ -82,8 +84,7 @@ class JobRun {
     if (const std::string line = phase_line(told_, job.status); !line.empty() && !options_.is_quiet) print_news(line);
     told_ = job.status;
     if (options_.is_quiet) return;
-    const auto epochs = job.spec.training ? job.spec.training->epochs : std::nullopt;
-    if (!is_over(job.status)) consoles_.words.show(progress_line(job.status, epochs, clock_.now()), clock_.instant());
+    if (!is_over(job.status)) consoles_.words.show(progress_line(job, clock_.now()), clock_.instant());
   }
 
   /// What another process asks this run for becomes the job's annotation, as kubectl annotate would make it.
@@ -139,8 +140,9 @@ class JobRun {
     if (!patched) consoles_.words.print("error: " + patched.error().message);
   }
 
-  int finish(TrainingJob job, kube::Api& api, Instant began) {
+  int finish(TrainingJob job, JobWatch& watch, kube::Api& api, Instant began) {
     refuse_the_rest();
+    wait_for_sidecars(job, watch, api);
     // What came after the last report.
     if (const auto newest = job.spec.checkpoint ? newest_checkpoint(job.spec.checkpoint->uri) : std::nullopt;
         newest && (!job.status.checkpoint || newest->step > job.status.checkpoint->step)) {
@@ -153,7 +155,7 @@ class JobRun {
       const Outcome outcome{.logs = folder_.logs(),
                             .took = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.instant() - began),
                             .worker_message = last_word(api, job),
-                            .is_brief = options_.kubelet.has_separate_streams};
+                            .is_command = options_.kubelet.has_separate_streams};
       for (const auto& line : summary_of(job, outcome)) consoles_.words.print(line);
     }
     if (job.status.phase == Phase::suspended) {
@@ -161,6 +163,27 @@ class JobRun {
       return 128 + signals_.first();
     }
     return is_good ? 0 : 1;
+  }
+
+  /// A job has ended once its workers have. Their sidecars are asked to end then, and have the pods' grace for it.
+  void wait_for_sidecars(const TrainingJob& job, JobWatch& watch, kube::Api& api) const {
+    const Instant end = clock_.instant() + std::chrono::seconds{plan::grace_seconds(job.spec)};
+    while (has_ending_sidecars(api) && signals_.count() < 2 && clock_.instant() < end) {
+      watch.wait(look_interval);
+    }
+  }
+
+  [[nodiscard]] bool has_ending_sidecars(kube::Api& api) const {
+    const auto pods = api.list(kube::pods, {.name_space = name_space_});
+    return pods && std::ranges::any_of(pods->items, [](const nlohmann::json& pod) {
+             const auto is_terminated = [](const nlohmann::json& container) {
+               return container.at("state").contains("terminated");
+             };
+             const auto statuses = pod.value("/status/containerStatuses"_json_pointer, nlohmann::json::array());
+             return pod.value("/status/phase"_json_pointer, "") == "Running" &&
+                    pod.value("/status"_json_pointer, nlohmann::json::object()).contains("initContainerStatuses") &&
+                    std::ranges::all_of(statuses, is_terminated);
+           });
   }
 
   /// The message that rank 0's worker left when it ended well; empty for programs that leave none, and when its pod is

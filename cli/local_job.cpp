@@ -115,8 +115,7 @@ Result<void> check_can_run(const json& job, const local::ProcessKubeletOptions& 
       if (spec) continue;
       if (missing_secret.empty()) return tl::unexpected(spec.error());
       return fail(ErrorKind::not_found,
-                  fmt::format("nothing on this machine stands for the Secret {}; give a file of KEY=VALUE "
-                              "lines for it: --secret {}=FILE",
+                  fmt::format("Secret '{}' has no local file; add --secret {}=FILE, with lines KEY=VALUE",
                               missing_secret, missing_secret));
     }
   }

@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -18,6 +21,7 @@
 #include "common/duration.hpp"
 #include "common/exit_codes.hpp"
 #include "common/logging.hpp"
+#include "common/nearest_word.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -76,7 +80,8 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
       ->needs(nproc)
       ->type_name("STREAMS")
       ->group(of_a_command);
-  run->add_option("--log-dir", arguments.command.log_folder, "Where logs are kept [trainyard-runs/COMMAND]")
+  run->add_option("--log-dir", arguments.command.log_folder,
+                  "Where logs are kept [trainyard-runs/SCRIPT, or -2 and so on while it is in use]")
       ->needs(nproc)
       ->type_name("DIR")
       ->group(of_a_command);
@@ -96,9 +101,14 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
 }
 
 CLI::App* declare_validate(CLI::App& app, Arguments& arguments) {
-  CLI::App* validate = app.add_subcommand("validate", "Say what the API server would say against TrainingJobs");
+  CLI::App* validate =
+      app.add_subcommand("validate", "Say what the API server, or the operator, would refuse in TrainingJobs");
   validate->add_option("FILE", arguments.validated_files, "YAML files; - is standard input")->required();
-  validate->footer("Exit code: 0 all are valid, 1 some are not, or there is none.");
+  validate->footer(
+      "Stricter than the API server in two things: a key that is given twice is refused, and so is a mistyped field "
+      "of\n"
+      "spec.template, which the server refuses only with the pods.\n"
+      "Exit code: 0 all are valid, 1 some are not, or there is none.");
   return validate;
 }
 
@@ -172,12 +182,48 @@ std::string command_hint(const Arguments& arguments, const std::vector<std::stri
          std::to_string(arguments.command.processes) + " -- " + command;
 }
 
+/// "trainyard", or "trainyard snapshots" of the group of commands below it.
+std::string full_name(const CLI::App& group) {
+  return group.get_parent() == nullptr ? group.get_name() : "trainyard " + group.get_name();
+}
+
 /// `word` stands where one of the commands of `group` should.
 int unknown_command(const std::string& word, const CLI::App& group) {
-  std::string names;
-  for (const CLI::App* command : group.get_subcommands({})) names += (names.empty() ? "" : ", ") + command->get_name();
-  std::cerr << "error: " << word << " is not a command of trainyard " << group.get_name() << "; there are " << names
-            << '\n';
+  std::vector<std::string> names;
+  for (const CLI::App* command : group.get_subcommands({})) names.push_back(command->get_name());
+  const std::string meant = nearest_word(word, names);
+  std::cerr << fmt::format(
+      "error: {} is not a command of {}; {}\n", word, full_name(group),
+      meant.empty() ? fmt::format("there are {}", fmt::join(names, ", ")) : fmt::format("did you mean {}?", meant));
+  return exit_usage;
+}
+
+/// No command of `group` is given.
+int missing_command(const CLI::App& group) {
+  std::size_t width = 0;
+  for (const CLI::App* command : group.get_subcommands({})) width = std::max(width, command->get_name().size());
+  std::cerr << fmt::format("error: {} needs a command; there are:\n", full_name(group));
+  for (const CLI::App* command : group.get_subcommands({}))
+    std::cerr << fmt::format("  {:<{}}  {}\n", command->get_name(), width, command->get_description());
+  std::cerr << fmt::format("Try: {} COMMAND --help\n", full_name(group));
+  return exit_usage;
+}
+
+/// `word` is nothing that the command takes which was given.
+int unknown_argument(const std::string& word, const CLI::App& app) {
+  std::vector<std::string> options;
+  for (const CLI::App* command = &app; command != nullptr;) {
+    for (const CLI::Option* option : command->get_options()) {
+      for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+    }
+    const auto below = command->get_subcommands();
+    command = below.empty() ? nullptr : below.front();
+  }
+  const std::string name = word.substr(0, word.find('='));
+  const std::string meant = name.starts_with("--") ? nearest_word(name, options) : "";
+  std::cerr << fmt::format("error: {} {}{}\nRun with --help for more information.\n",
+                           word.starts_with('-') ? "unknown option" : "unexpected argument", name,
+                           meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
   return exit_usage;
 }
 
@@ -190,8 +236,7 @@ int run(const CLI::App& app, const Arguments& arguments) {
     if (is_program || (!stray.empty() && !file.ends_with(".yaml") && !file.ends_with(".yml") && file != "-"))
       return usage_error(command_hint(arguments, {}));
     if (!stray.empty())
-      return usage_error(stray +
-                         " is for a command behind --; how many ranks a TrainingJob has stands in spec.replicas");
+      return usage_error(stray + " is for a command behind --; spec.replicas says how many ranks a TrainingJob has");
     return run_file(arguments.run);
   }
   if (!file.empty()) return usage_error("run takes a FILE or -- COMMAND, not both");
@@ -228,23 +273,20 @@ int main(int argc, char** argv) {
   } catch (const CLI::ExtrasError&) {
     if (run_app->parsed() && arguments.command.command.empty() && !given_option(*run_app, of_a_command).empty())
       return usage_error(command_hint(arguments, app.remaining(true)));
-    std::cerr << "error: what is " << app.remaining(true).front() << "?\nRun with --help for more information.\n";
-    return exit_usage;
+    return unknown_argument(app.remaining(true).front(), app);
   } catch (const CLI::ParseError& error) {
-    if (const auto unknown = app.remaining(); app.get_subcommands().empty() && !unknown.empty()) {
-      std::cerr << "error: " << unknown.front()
-                << " is not a command of trainyard; there are run, validate, render, logs, checkpoint, checkpoints, "
-                   "snapshots\n";
-      return exit_usage;
-    }
-    if (const auto unknown = app.remaining(true); !unknown.empty()) {
-      if (checkpoints_app->parsed() && checkpoints_app->get_subcommands().empty())
-        return unknown_command(unknown.front(), *checkpoints_app);
-      if (snapshots_app->parsed() && snapshots_app->get_subcommands().empty())
-        return unknown_command(unknown.front(), *snapshots_app);
-    }
     // Help and version are "errors" of exit code 0.
-    return app.exit(error) == 0 ? 0 : exit_usage;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    for (const CLI::App* group : {static_cast<const CLI::App*>(&app), checkpoints_app, snapshots_app}) {
+      const bool is_meant = group == &app || group->parsed();
+      if (!is_meant || !group->get_subcommands().empty()) continue;
+      const auto rest = app.remaining(true);
+      const bool is_option = !rest.empty() && rest.front().starts_with('-');
+      if (is_option) return unknown_argument(rest.front(), app);
+      return rest.empty() ? missing_command(*group) : unknown_command(rest.front(), *group);
+    }
+    app.exit(error);
+    return exit_usage;
   }
   logging::set_up(logging::Format::text, arguments.is_verbose ? logging::Level::debug : logging::Level::error);
   if (run_app->parsed()) {

@@ -20,10 +20,13 @@ std::string one_line(const std::string& text) {
   constexpr std::size_t length_max = 600;
   std::string line;
   for (const char c : text) {
-    if (c != '\n') {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      if (!line.empty() && !line.ends_with(" | ")) line += " | ";
+    } else if (byte >= 0x20 && byte != 0x7f) {
       line += c;
-    } else if (!line.empty() && !line.ends_with(" | ")) {
-      line += " | ";
+    } else if (c == '\t') {
+      line += ' ';
     }
   }
   while (line.ends_with(" | ")) line.resize(line.size() - 3);
@@ -62,6 +65,21 @@ const resource::AttemptRecord* ended_attempt(const TrainingJobStatus& status, st
       status.attempts.begin(), status.attempts.end(),
       [&](const resource::AttemptRecord& attempt) { return attempt.number == number && attempt.end && attempt.cause; });
   return found == status.attempts.end() ? nullptr : &*found;
+}
+
+/// In the words of `trainyard run --nproc`, whose user has written no spec.
+std::string command_failure(const resource::TrainingJob& job) {
+  const TrainingJobStatus& status = job.status;
+  const auto* last = ended_attempt(status, status.attempt);
+  const bool is_spent = status.reason == "ApplicationBudget" || status.reason == "InfrastructureBudget";
+  if (last == nullptr || !last->rank || !is_spent) return with_reason("Failed", status);
+  const std::string end = one_line(last->message);
+  const std::int64_t max = job.spec.restart.application.max;
+  const std::string restarts = max == 0   ? "no restarts allowed"
+                               : max == 1 ? "the one restart is used up"
+                                          : fmt::format("all {} restarts are used up", max);
+  return fmt::format("Failed: rank {}{} {}; {} (--max-restarts {})", *last->rank,
+                     end.starts_with("exit code") ? " ended with" : ":", end, restarts, max);
 }
 
 }  // namespace
@@ -106,15 +124,19 @@ std::string request_line(const TrainingJobStatus& before, const TrainingJobStatu
   return fmt::format("Checkpoint on request: {}", one_line(news.sentence));
 }
 
-std::string progress_line(const TrainingJobStatus& status, std::optional<std::int64_t> epochs, Time now) {
+std::string progress_line(const resource::TrainingJob& job, Time now) {
+  const TrainingJobStatus& status = job.status;
   if (!status.progress) return "";
   const resource::Progress& progress = *status.progress;
+  const auto epochs = job.spec.training ? job.spec.training->epochs : std::nullopt;
+  // Its speed is measured from the first log to the second.
+  const bool is_of_first_step = job.spec.training && !progress.samples_per_second;
   std::string line;
   const auto add = [&line](const std::string& part) { line += (line.empty() ? "" : "  ") + part; };
   if (progress.epoch > 0)
     add(epochs ? fmt::format("epoch {}/{}", progress.epoch, *epochs) : fmt::format("epoch {}", progress.epoch));
   add("step " + plan::step_text(progress));
-  if (progress.loss) add(fmt::format("loss {:.4f}", *progress.loss));
+  if (progress.loss) add(fmt::format("{}loss {:.4f}", is_of_first_step ? "first " : "", *progress.loss));
   if (progress.accuracy) add(fmt::format("accuracy {:.4f}", *progress.accuracy));
   if (progress.samples_per_second) add(format_count(*progress.samples_per_second) + " samples/s");
   if (progress.estimated_end && status.phase == Phase::running) {
@@ -148,9 +170,9 @@ std::vector<std::string> summary_of(const resource::TrainingJob& job, const Outc
       lines.push_back(step > 0 ? fmt::format("Stopped at step {}", step) : "Stopped");
       break;
     default:
-      lines.push_back(with_reason("Failed", status));
+      lines.push_back(outcome.is_command ? command_failure(job) : with_reason("Failed", status));
       if (const auto* last = ended_attempt(status, status.attempt);
-          last != nullptr && last->rank && !outcome.is_brief) {
+          last != nullptr && last->rank && !outcome.is_command) {
         lines.push_back(fmt::format("  its log        {}", log_of(outcome.logs, *last).string()));
       }
       break;

@@ -28,15 +28,17 @@ namespace trainyard::cli {
 [[nodiscard]] std::string request_line(const resource::TrainingJobStatus& before,
                                        const resource::TrainingJobStatus& after);
 
-/// "epoch 2/3  step 512/900  loss 0.4120  2,310 samples/s  ETA 41s  checkpoint 400"; empty before the first step.
-[[nodiscard]] std::string progress_line(const resource::TrainingJobStatus& status, std::optional<std::int64_t> epochs,
-                                        Time now);
+/// "epoch 2/3  step 512/900  loss 0.4120  2,310 samples/s  ETA 41s  checkpoint 400"; empty before the first step. A
+/// worker of ours that has logged no more than its first step reports that step's loss: "first loss 2.3188".
+[[nodiscard]] std::string progress_line(const resource::TrainingJob& job, Time now);
 
 struct Outcome {
   std::filesystem::path logs;
   std::chrono::milliseconds took{};
   std::string worker_message;  ///< What rank 0 said at its end; empty: nothing.
-  bool is_brief = false;       ///< Only the folder of the logs is named, not the culprit's file.
+  /// A command of --nproc: its failure is told in the words of its options, and of its logs the folder alone is named,
+  /// since a rank has two files there.
+  bool is_command = false;
 };
 /// What the job came to and where its things are, a line each.
 [[nodiscard]] std::vector<std::string> summary_of(const resource::TrainingJob& job, const Outcome& outcome);

@@ -69,6 +69,7 @@ struct Preparation {
 
 /// Looks, and changes nothing on this machine: a job that is refused leaves no trace.
 Result<Preparation> prepare(const Document& document, const Machine& machine, const fs::path& checkpoints) {
+  if (auto claims = check_claims(document.object, machine.claims); !claims) return tl::unexpected(claims.error());
   auto job = adapt_to_machine(document.object, machine.claims, *machine.kubelet.gpus, checkpoints.string());
   if (!job) return tl::unexpected(job.error());
   if (auto can = check_can_run(job->object, machine.kubelet); !can) return tl::unexpected(can.error());

@@ -6,12 +6,14 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cli/command_name.hpp"
 #include "cli/console.hpp"
 #include "cli/failure.hpp"
 #include "cli/inherited_environment.hpp"
 #include "cli/job_run.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/stream_choice.hpp"
+#include "common/contract.hpp"
 #include "common/exit_codes.hpp"
 #include "operator/resource/validate.hpp"
 
@@ -30,29 +32,35 @@ json command_job(const RunCommandOptions& options, const std::string& name) {
        {{"replicas", options.processes},
         {"gpusPerPod", 0},  // As under torchrun every rank sees all of them, and LOCAL_RANK chooses.
         {"restart",
-         {{"application", {{"max", options.restarts_max}}}, {"backoff", {{"initial", "0s"}, {"max", "0s"}}}}},
+         {{"application", {{"max", options.restarts_max}}},
+          {"infrastructure", {{"max", options.restarts_max}}},  // Whatever a program's exit code means to others.
+          {"backoff", {{"initial", "0s"}, {"max", "0s"}}}}},
         {"template",
          {{"spec",
            {{"containers", json::array({{{"name", "worker"}, {"image", "none"}, {"command", options.command}}})}}}}}}}};
 }
 
+/// A variable of this process, or else what torchrun sets it to.
+std::pair<const std::string, std::string> own_or_torchruns(std::string_view name, std::string_view torchruns) {
+  const std::string key{name};
+  return {key, environment_of(key.c_str()).value_or(std::string{torchruns})};
+}
+
 /// What torchrun tells N ranks of one node, where the operator speaks of N pods with a rank each.
 local::Variables one_node_environment(std::int64_t processes) {
   const std::string count = std::to_string(processes);
-  return {{"LOCAL_RANK", "$(RANK)"}, {"LOCAL_WORLD_SIZE", count},   {"NODE_RANK", "0"},    {"GROUP_RANK", "0"},
-          {"PET_NNODES", "1"},       {"PET_NPROC_PER_NODE", count}, {"PET_NODE_RANK", "0"}};
-}
-
-/// A job's name out of a program's: "python3" of "/usr/bin/python3", with nothing but what a name may hold.
-std::string job_name(const std::string& program) {
-  std::string name;
-  for (const char c : fs::path{program}.filename().string()) {
-    const bool is_good = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    if (is_good) name += c;
-    if (c >= 'A' && c <= 'Z') name += static_cast<char>(c - 'A' + 'a');
-    if (name.size() == 20) break;
-  }
-  return name.empty() || name.front() <= '9' ? "run" + name : name;
+  return {
+      {"LOCAL_RANK", "$(RANK)"},
+      {"LOCAL_WORLD_SIZE", count},
+      {"NODE_RANK", "0"},
+      {"GROUP_RANK", "0"},
+      {"GROUP_WORLD_SIZE", "1"},
+      {"PET_NNODES", "1"},
+      {"PET_NODE_RANK", "0"},
+      {"PET_NPROC_PER_NODE", count},
+      own_or_torchruns(contract::env_nccl_async_error_handling, contract::default_async_error_handling),
+      // Every rank sees all GPUs of this machine, if any: the job's gpusPerPod of 0 is no promise that there are none.
+      {std::string{contract::env_gpus_per_pod}, ""}};
 }
 
 std::vector<FollowedLog> shown_logs(const RunCommandOptions& options, const StreamChoice& redirects,
@@ -81,17 +89,20 @@ int run_command(const RunCommandOptions& options) {
                  (redirects ? tee.error() : redirects.error()).message.c_str());
     return exit_usage;
   }
-  const std::string name = job_name(options.command.front());
+  const std::string name = command_name(options.command);
   const json job = resource::with_defaults(command_job(options, name));
   if (const auto violations = resource::validate_training_job(job); !violations.empty()) {
     std::fprintf(stderr, "error: %s\n", resource::to_string(violations.front()).c_str());
     return exit_usage;
   }
-  const auto folder = RunFolder::open(
-      options.log_folder.empty() ? default_run_folder(name) : fs::path{options.log_folder}, SystemClock{}.now());
-  if (!folder) {
-    std::fprintf(stderr, "error: %s\n", folder.error().message.c_str());
-    return exit_failure;
+  const fs::path usual_folder = default_run_folder(name);
+  const Time now = SystemClock{}.now();
+  const auto folder =
+      options.log_folder.empty() ? RunFolder::open_free(usual_folder, now) : RunFolder::open(options.log_folder, now);
+  if (!folder) return report(folder.error());
+  if (const fs::path used = folder->path().filename(); options.log_folder.empty() && used != usual_folder.filename()) {
+    std::fprintf(stderr, "note: another run works in %s; the logs of this one are in %s\n", usual_folder.c_str(),
+                 folder->path().c_str());
   }
   JobRunOptions run{.kubelet = {.log_folder = folder->logs(),
                                 .has_separate_streams = true,

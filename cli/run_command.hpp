@@ -11,7 +11,7 @@ struct RunCommandOptions {
   std::int64_t restarts_max = 0;
   std::string redirects = "0";  ///< See StreamChoice.
   std::string tee = "0";
-  std::string log_folder;  ///< Empty: trainyard-runs/<program>.
+  std::string log_folder;  ///< Empty: trainyard-runs/<script or program>.
   std::vector<std::string> command;
 };
 /// `trainyard run --nproc N -- CMD`: N ranks of a command, as torchrun starts them on one node: each stream goes to our

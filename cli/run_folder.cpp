@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* lock_name = ".lock";
+constexpr int folders_max = 100;  // Of one name, beside each other.
 
 Result<void> make_folder(const fs::path& folder) {
   std::error_code error;
@@ -49,6 +50,14 @@ Result<RunFolder> RunFolder::open(const fs::path& folder, Time now) {
   if (!error) fs::rename(fresh, path / "logs" / "latest", error);
   if (error) return fail(ErrorKind::io, fmt::format("cannot link {}/logs/latest: {}", path.string(), error.message()));
   return RunFolder{path, path / "logs" / name, std::move(lock)};
+}
+
+Result<RunFolder> RunFolder::open_free(const fs::path& folder, Time now) {
+  auto opened = open(folder, now);
+  for (int number = 2; !opened && opened.error().kind == ErrorKind::conflict && number <= folders_max; ++number) {
+    opened = open(fmt::format("{}-{}", folder.string(), number), now);
+  }
+  return opened;
 }
 
 fs::path RunFolder::checkpoints_in(const fs::path& folder) {

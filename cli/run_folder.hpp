@@ -17,6 +17,8 @@ class RunFolder {
  public:
   /// Makes what is missing. ErrorKind::conflict when another run holds the folder, io when it cannot be made.
   [[nodiscard]] static Result<RunFolder> open(const std::filesystem::path& folder, Time now);
+  /// The same of the first of `folder`, `folder`-2, `folder`-3 and so on up to 100 that no other run holds.
+  [[nodiscard]] static Result<RunFolder> open_free(const std::filesystem::path& folder, Time now);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] const std::filesystem::path& logs() const { return logs_; }

@@ -12,10 +12,12 @@ sigset_t watched_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    // What is ignored from the start is so for a reason: nohup, a shell's background. Once blocked it would be pending
-    // all the same.
+    // What is ignored from the start is so for a reason, such as nohup: once blocked it would be pending all the same.
+    // But a shell lets everything that it starts in the background ignore SIGINT, which a script may then send on
+    // purpose.
     struct sigaction action {};
-    if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
+    const bool is_ignored = ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    if (is_ignored && number != SIGINT) continue;
     ::sigaddset(&signals, number);
   }
   return signals;

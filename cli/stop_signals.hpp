@@ -5,9 +5,9 @@
 
 namespace trainyard::cli {
 
-/// Ctrl-C and its relatives (SIGINT, SIGTERM, SIGHUP; not those that this process was started to ignore) as a number
-/// that others can look at. Made before other threads
-/// are started, so that all of them have the signals blocked and none is interrupted. Any thread may ask.
+/// Ctrl-C and its relatives as a number that others can look at: SIGINT, and of SIGTERM and SIGHUP those that this
+/// process was not started to ignore. Made before other threads are started, so that all of them have the signals
+/// blocked and none is interrupted. Any thread may ask.
 class StopSignals {
  public:
   StopSignals();

@@ -1,12 +1,35 @@
 #include "cli/validate.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "cli/job_file.hpp"
+#include "common/contract.hpp"
+#include "operator/plan/containers.hpp"
 
 namespace trainyard::cli {
+namespace {
+
+using nlohmann::json;
+
+/// What is to be known of the model of a valid job, which only the worker's image can judge; empty: nothing.
+std::string model_note(const json& job) {
+  const std::string model = job.value("/spec/training/model/name"_json_pointer, "");
+  const json pod_template = job.value("/spec/template"_json_pointer, json::object());
+  const json* worker = plan::find_worker(pod_template);
+  const bool has_own_image = worker != nullptr && !worker->value("image", "").empty();
+  if (model.empty() || has_own_image ||
+      std::ranges::find(contract::built_in_models, model) != contract::built_in_models.end())
+    return "";
+  return fmt::format(", but the model '{}' is not built in (there is: {}): name an image, or --worker, that has it",
+                     model, fmt::join(contract::built_in_models, ", "));
+}
+
+}  // namespace
 
 int validate_files(const std::vector<std::string>& files, std::ostream& out, std::ostream& error) {
   bool is_good = true;
@@ -26,7 +49,7 @@ int validate_files(const std::vector<std::string>& files, std::ostream& out, std
       has_checked = true;
       const auto violations = find_violations(document);
       for (const auto& violation : violations) out << title_of(document) << ": " << violation << '\n';
-      if (violations.empty()) out << title_of(document) << ": valid\n";
+      if (violations.empty()) out << title_of(document) << ": valid" << model_note(document.object) << '\n';
       is_good &= violations.empty();
     }
   }

@@ -1,6 +1,7 @@
 #include "cli/volume_map.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -21,10 +22,31 @@ constexpr std::string_view local_path_field = "/checkpoint/local/path";
 Result<std::string> folder_of(const std::string& claim, const std::string& field, const ClaimFolders& folders) {
   const auto found = folders.find(claim);
   if (found != folders.end()) return found->second;
-  return fail(
-      ErrorKind::not_found,
-      fmt::format("{}: nothing on this machine stands for the claim {}; say which folder does: --volume {}=FOLDER",
-                  field, claim, claim));
+  return fail(ErrorKind::not_found,
+              fmt::format("{}: claim '{}' has no local folder; add --volume {}=FOLDER", field, claim, claim));
+}
+
+/// The claims that `job` names, each once.
+std::set<std::string> claims_of(const json& job) {
+  const json& spec = job.at("spec");
+  std::set<std::string> claims{spec.value("/training/data/volumeClaim"_json_pointer, "")};
+  for (const json& volume : spec.value("/template/spec/volumes"_json_pointer, json::array()))
+    claims.insert(volume.value("/persistentVolumeClaim/claimName"_json_pointer, ""));
+  claims.erase("");
+  return claims;
+}
+
+/// One sentence for all claims of `claims`, which have no folder.
+std::string ask_for_folders(const std::vector<std::string>& claims) {
+  std::vector<std::string> quoted;
+  std::vector<std::string> flags;
+  for (const std::string& claim : claims) {
+    quoted.push_back(fmt::format("'{}'", claim));
+    flags.push_back(fmt::format("--volume {}=FOLDER", claim));
+  }
+  const bool is_one = claims.size() == 1;
+  return fmt::format("{} {} {} no local folder; add {}", is_one ? "claim" : "claims", fmt::join(quoted, ", "),
+                     is_one ? "has" : "have", fmt::join(flags, " "));
 }
 
 /// Lexically normal and without a slash at the end, so that equal folders are equal texts.
@@ -124,6 +146,22 @@ Result<void> add_claim_folder(std::string_view flag, ClaimFolders& folders) {
   return {};
 }
 
+Result<void> check_claims(const json& job, const ClaimFolders& folders) {
+  std::vector<std::string> without_folder;
+  ClaimFolders complete = folders;
+  for (const std::string& claim : claims_of(job)) {
+    // One that lies in no other, so that nothing is taken to be written into one of `folders` that is not.
+    if (complete.emplace(claim, fmt::format("/-/{}", claim)).second) without_folder.push_back(claim);
+  }
+  std::vector<std::string> faults;
+  if (!without_folder.empty()) faults.push_back(ask_for_folders(without_folder));
+  const auto adapted = with_claim_folders(job, complete);
+  if (!adapted) return tl::unexpected{adapted.error()};
+  if (const auto missing = missing_folders(job, *adapted, folders); !missing) faults.push_back(missing.error().message);
+  if (faults.empty()) return {};
+  return fail(ErrorKind::not_found, fmt::format("{}", fmt::join(faults, "; ")));
+}
+
 Result<json> with_claim_folders(json job, const ClaimFolders& folders) {
   json& spec = job.at("spec");
   const json::json_pointer local_path{std::string{local_path_field}};
@@ -151,21 +189,21 @@ Result<json> with_claim_folders(json job, const ClaimFolders& folders) {
 }
 
 Result<std::vector<std::string>> missing_folders(const json& job, const json& adapted, const ClaimFolders& folders) {
-  std::set<std::string> claims{job.at("spec").value("/training/data/volumeClaim"_json_pointer, "")};
-  for (const json& volume : job.at("spec").value("/template/spec/volumes"_json_pointer, json::array()))
-    claims.insert(volume.value("/persistentVolumeClaim/claimName"_json_pointer, ""));
   const std::string checkpoints = file_path(adapted.at("spec").value("/checkpoint/uri"_json_pointer, ""));
   const std::string copies = adapted.at("spec").value(json::json_pointer{std::string{local_path_field}}, "");
   std::vector<std::string> missing;
-  for (const auto& claim : claims) {
+  std::vector<std::string> mistyped;
+  for (const auto& claim : claims_of(job)) {
     const auto folder = folders.find(claim);
     std::error_code error;
     if (folder == folders.end() || std::filesystem::is_directory(folder->second, error)) continue;
-    if (!rest_under(checkpoints, folder->second) && !rest_under(copies, folder->second)) {
-      return fail(ErrorKind::not_found, fmt::format("--volume {}={}: there is no such folder", claim, folder->second));
+    if (rest_under(checkpoints, folder->second) || rest_under(copies, folder->second)) {
+      missing.push_back(folder->second);
+    } else {
+      mistyped.push_back(fmt::format("--volume {}={}: there is no such folder", claim, folder->second));
     }
-    missing.push_back(folder->second);
   }
+  if (!mistyped.empty()) return fail(ErrorKind::not_found, fmt::format("{}", fmt::join(mistyped, "; ")));
   return missing;
 }
 

@@ -24,8 +24,12 @@ using ClaimFolders = std::map<std::string, std::string>;
 /// ErrorKind::not_found names the claim that no folder stands for.
 [[nodiscard]] Result<nlohmann::json> with_claim_folders(nlohmann::json job, const ClaimFolders& folders);
 
+/// Success where every claim of `job` has a folder that is there, or that is made because checkpoints are written into
+/// it. ErrorKind::not_found names all claims that have none at once, and the --volume that gives them one.
+[[nodiscard]] Result<void> check_claims(const nlohmann::json& job, const ClaimFolders& folders);
+
 /// The folders of the claims of `job` that have to be made before it runs as `adapted` (with_claim_folders): only what
-/// it writes checkpoints into. ErrorKind::not_found names another one that is not there, which may be mistyped.
+/// it writes checkpoints into. ErrorKind::not_found names all others that are not there, which may be mistyped.
 [[nodiscard]] Result<std::vector<std::string>> missing_folders(const nlohmann::json& job, const nlohmann::json& adapted,
                                                                const ClaimFolders& folders);
 

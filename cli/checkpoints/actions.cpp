@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/checkpoints/choice.hpp"
+#include "cli/checkpoints/cut_file_guard.hpp"
 #include "cli/checkpoints/listing.hpp"
 #include "cli/checkpoints/stoppable_store.hpp"
 #include "cli/checkpoints/text.hpp"
@@ -101,6 +102,7 @@ Result<std::unique_ptr<storage::Store>> open_to_import(const CheckpointsOptions&
 }
 
 Result<checkpoint::Imported> import_file(const CheckpointsOptions& options) {
+  const CutFileGuard guard{options.source};
   const auto file = checkpoint::TensorFile::open(options.source);
   if (!file) return tl::unexpected(file.error());
   return open_to_import(options).and_then([&](const std::unique_ptr<storage::Store>& store) {

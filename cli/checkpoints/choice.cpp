@@ -34,7 +34,7 @@ Result<const Listed*> find_named(const Catalogue& catalogue, const Wish& wish) {
 
 std::vector<std::string> notes_on_named(const Listed& listed) {
   if (listed.standing != Standing::superseded) return {};
-  return {fmt::format("{} does not count: a later run went on from an earlier step", folder_key(listed.id))};
+  return {fmt::format("{} is superseded: a later run went on from an earlier step", folder_key(listed.id))};
 }
 
 // The newest that counts, damaged or not; nullptr: none.

@@ -36,10 +36,9 @@ void declare_ls(CLI::App& app, CheckpointsOptions& options) {
   CLI::App* ls = app.add_subcommand("ls", "List checkpoints as they were written, the newest last");
   add_place(*ls, options);
   add_output(*ls, options);
-  ls->footer(
-      std::string{"STATE: complete; final: its run had ended; does not count: a later run went on from an earlier "
-                  "step;\nunfinished: being written, or its run died; damaged: a restore skips it.\n"} +
-      exit_codes);
+  ls->footer(std::string{"STATE: complete; final: its run had ended; superseded: a later run went on from an earlier "
+                         "step;\nunfinished: being written, or its run died; damaged: a restore skips it.\n"} +
+             exit_codes);
 }
 
 void declare_show(CLI::App& app, CheckpointsOptions& options) {

@@ -42,9 +42,9 @@ Result<Opened> open(const SnapshotsOptions& options) {
 }
 
 std::string state_text(const Listed& listed, const Shelf& shelf) {
-  if (listed.standing == Standing::counts) return "counts";
-  if (listed.standing == Standing::superseded) return "does not count";
-  return fmt::format("counts up to step {}", checkpoint::last_counting_step(listed.id.generation, shelf.claims));
+  if (listed.standing == Standing::counts) return "current";
+  if (listed.standing == Standing::superseded) return "superseded";
+  return fmt::format("current up to step {}", checkpoint::last_counting_step(listed.id.generation, shelf.claims));
 }
 
 std::string listing_text(const Shelf& shelf) {
@@ -130,7 +130,7 @@ int get_snapshot(const SnapshotsOptions& options, const Streams& streams) {
   const auto choice = choose(opened->shelf, options.step);
   if (!choice) return report(streams, fail(options.uri, choice.error()).value());
   if ((*choice)->standing != Standing::counts) {
-    streams.err << fmt::format("note: of generation {}, which {}: a later run went on from an earlier step\n",
+    streams.err << fmt::format("note: of generation {}, which is {}: a later run went on from an earlier step\n",
                                (*choice)->id.generation, state_text(**choice, opened->shelf));
   }
   const auto snapshot = snapshot::read_snapshot(*opened->store, (*choice)->id);
@@ -162,7 +162,11 @@ int print_history(const SnapshotsOptions& options, const Streams& streams) {
     streams.err << "note: left out: " << printable(snapshot.error().message) << '\n';
     exit_code = exit_failure;
   }
-  streams.out << history_csv(history.entries());
+  if (options.is_json) {
+    streams.out << history_json(history.entries()).dump(2) << '\n';
+  } else {
+    streams.out << history_csv(history.entries());
+  }
   return exit_code;
 }
 

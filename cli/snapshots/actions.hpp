@@ -15,7 +15,7 @@ struct SnapshotsOptions {
   std::string uri;  ///< A prefix, as in checkpoint.uri.
   storage::S3Options s3;
   std::int64_t step = 0;                                    ///< get
-  bool is_json = false;                                     ///< ls
+  bool is_json = false;                                     ///< ls, history
   std::string target;                                       ///< get: the folder. Empty: snapshot-STEP.
   std::function<bool()> is_stopped = [] { return false; };  ///< Asked before each object that is read.
 };

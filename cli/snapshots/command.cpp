@@ -16,13 +16,17 @@ void add_place(CLI::App& command, SnapshotsOptions& options) {
   command.footer(exit_codes);
 }
 
+void add_output(CLI::App& command, SnapshotsOptions& options) {
+  command.add_option("-o,--output", "json: exact numbers, for programs")
+      ->check(CLI::IsMember({"json"}))
+      ->each([&options](const std::string&) { options.is_json = true; });
+}
+
 void declare_ls(CLI::App& app, SnapshotsOptions& options) {
   CLI::App* ls = app.add_subcommand("ls", "List snapshots as they were written, the newest last");
   add_place(*ls, options);
-  ls->add_option("-o,--output", "json: exact numbers, for programs")
-      ->check(CLI::IsMember({"json"}))
-      ->each([&options](const std::string&) { options.is_json = true; });
-  ls->footer(std::string{"STATE: counts; counts up to step N: a later run went on from there; does not count: it went "
+  add_output(*ls, options);
+  ls->footer(std::string{"STATE: current; current up to step N: a later run went on from there; superseded: it went "
                          "on from an\nearlier step.\n"} +
              exit_codes);
 }
@@ -31,12 +35,13 @@ void declare_get(CLI::App& app, SnapshotsOptions& options) {
   CLI::App* get = app.add_subcommand("get", "Write a snapshot's images (PNG) and metrics.csv into a new folder");
   add_place(*get, options);
   get->add_option("STEP", options.step, "Which one, by its step")->required()->check(CLI::NonNegativeNumber);
-  get->add_option("-o,--output", options.target, "The folder; it is made [snapshot-STEP]")->type_name("FOLDER");
+  get->add_option("TO", options.target, "The folder; it is made [snapshot-STEP]");
 }
 
 void declare_history(CLI::App& app, SnapshotsOptions& options) {
   CLI::App* history = app.add_subcommand("history", "Print every value of every metric that counts, as CSV");
   add_place(*history, options);
+  add_output(*history, options);
   history->footer(std::string{"Columns: step, name, over (steps: since the value before; epoch; validation), value "
                               "(over all ranks), generation.\nReads every snapshot. What is damaged is left out and "
                               "named, and the exit code is 1.\n"} +
@@ -54,7 +59,7 @@ CLI::App* SnapshotsCommand::declare(CLI::App& app) {
   command_->footer(
       "They are made where a job says so: training: {snapshots: {every: {steps: 500}}}\n\n"
       "  trainyard snapshots history s3://models/fashion-mnist > metrics.csv\n"
-      "  trainyard snapshots get s3://models/fashion-mnist 500 -o step-500");
+      "  trainyard snapshots get s3://models/fashion-mnist 500 step-500");
   return command_;
 }
 

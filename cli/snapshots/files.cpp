@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/checkpoints/text.hpp"
@@ -49,6 +50,18 @@ std::string history_csv(std::span<const History::Entry> entries) {
   std::string text = "step,name,over,value,generation\n";
   for (const History::Entry& entry : entries) text += fmt::format("{},{}\n", row(entry.point), entry.generation);
   return text;
+}
+
+nlohmann::json history_json(std::span<const History::Entry> entries) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const History::Entry& entry : entries) {
+    list.push_back({{"step", entry.point.step},
+                    {"name", entry.point.name},
+                    {"over", to_string(entry.point.over)},
+                    {"value", entry.point.value},
+                    {"generation", entry.generation}});
+  }
+  return list;
 }
 
 std::vector<std::string> file_names(std::span<const Image> images) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ namespace trainyard::cli {
 [[nodiscard]] std::string points_csv(std::span<const snapshot::Point> points);
 /// The same with the generation behind.
 [[nodiscard]] std::string history_csv(std::span<const snapshot::History::Entry> entries);
+/// The same as an array of objects; a value that is not finite is null.
+[[nodiscard]] nlohmann::json history_json(std::span<const snapshot::History::Entry> entries);
 
 /// A file's name for each of `images`, all different: its name where it is letters, digits, '.', '-' and '_', others
 /// become '_'; and ".png".

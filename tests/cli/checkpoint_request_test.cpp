@@ -47,7 +47,8 @@ class RequestInCluster : public testing::Test {
   void answer(const CheckpointRequest& request) {
     resource::TrainingJobStatus status;
     status.checkpoint_request = request;
-    const json object{{"metadata", {{"name", "smoke"}}}, {"status", resource::to_json(status)}};
+    json object = *api_.get(kube::training_jobs, "research", "smoke");
+    object["status"] = resource::to_json(status);
     ASSERT_TRUE(api_.update_status(kube::training_jobs, "research", object));
   }
   void fail_calls(const std::string& verb, const Error& error) {

@@ -102,8 +102,7 @@ TEST(CheckCanRun, NamesTheSecretAndTheFlagThatGivesIt) {
   const auto refused = check_can_run(job, options);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message,
-            "nothing on this machine stands for the Secret s3-credentials; give a file of KEY=VALUE lines "
-            "for it: --secret s3-credentials=FILE");
+            "Secret 's3-credentials' has no local file; add --secret s3-credentials=FILE, with lines KEY=VALUE");
   options.secrets["s3-credentials"] = {{"AWS_ACCESS_KEY_ID", "k"}};
   const auto taken = check_can_run(job, options);
   EXPECT_TRUE(taken) << taken.error().message;

@@ -88,7 +88,7 @@ TEST_F(ProgramCheckpointTest, ARunWhoseRequestsCannotBeReadSaysSoOnceAndGoesOn) 
   auto group = start({"run", shell_job("touch $FOLDER/up; while ! [ -e $FOLDER/go ]; do sleep 0.05; done")});
   ASSERT_TRUE(appears("up"));
   const std::string requests = folder_.write("trainyard-runs/job/.requests", "");
-  const std::string said = "error: listing " + requests + ": Not a directory";
+  const std::string said = "error: opening the folder " + requests + ": Not a directory";
   ASSERT_TRUE(says(said));
   folder_.write("go", "");
   const Outcome ended = end_of(group);

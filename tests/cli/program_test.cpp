@@ -26,11 +26,21 @@ TEST_F(ProgramTest, HelpAndVersionAreNoErrors) {
 
 TEST_F(ProgramTest, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
-      {{}, "A subcommand is required"},
-      {{"vaildate", "a.yaml"},
-       "error: vaildate is not a command of trainyard; there are run, validate, render, logs, checkpoint, "
-       "checkpoints, snapshots\n"},
-      {{"validate", "a.yaml", "--fix"}, "error: what is --fix?"},
+      {{},
+       "error: trainyard needs a command; there are:\n  run          Run TrainingJobs on this machine, without "
+       "Kubernetes\n  validate     "},
+      {{"vaildate", "a.yaml"}, "error: vaildate is not a command of trainyard; did you mean validate?\n"},
+      {{"start", "a.yaml"},
+       "error: start is not a command of trainyard; there are run, validate, render, logs, checkpoint, checkpoints, "
+       "snapshots\n"},
+      {{"checkpoints"}, "error: trainyard checkpoints needs a command; there are:\n  ls      List checkpoints"},
+      {{"checkpoints", "exprot"}, "error: exprot is not a command of trainyard checkpoints; did you mean export?\n"},
+      {{"--verbos"}, "error: unknown option --verbos; did you mean --verbose?\n"},
+      {{"validate", "a.yaml", "--fix"}, "error: unknown option --fix\n"},
+      {{"run", "a.yaml", "--voluem", "a=b"}, "error: unknown option --voluem; did you mean --volume?\n"},
+      {{"run", "a.yaml", "--voluem=a=b"}, "error: unknown option --voluem; did you mean --volume?\n"},
+      {{"logs", "job", "--namepsace=x"}, "error: unknown option --namepsace; did you mean --namespace?\n"},
+      {{"run", "a.yaml", "b.yaml"}, "error: unexpected argument b.yaml\n"},
       {{"run"}, "error: run needs a FILE, or -- and a command"},
       {{"run", "a.yaml", "--", "true"}, "error: run takes a FILE or -- COMMAND, not both"},
       {{"run", "--nproc", "2", "--"}, "error: there is no command behind --"},
@@ -83,54 +93,12 @@ spec:
       told, HasSubstr(R"("local":{"every":{"time":"30s"},"keep":1,"path":")" + folder_.path() + R"(/disks/copies"})"));
 }
 
-TEST_F(ProgramTest, ValidateSaysEveryViolationWithItsPlace) {
-  const std::string bad = folder_
-                              .write("bad.yaml", R"(apiVersion: trainyard.dev/v1alpha1
-kind: TrainingJob
-metadata: {name: one}
-spec:
-  replicas: 0
-  training: {model: {name: fashion_cnn}, data: {format: synthetic}, batchSise: 5}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: s}
----
-apiVersion: trainyard.dev/v1
-kind: TrainingJob
-metadata: {name: two}
-spec: {training: {model: {name: fashion_cnn}, data: {format: synthetic}}}
-)")
-                              .string();
-  const Outcome outcome = run({"validate", bad});
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.err, "");
-  EXPECT_THAT(outcome.out, HasSubstr(bad + ": document 1 (TrainingJob one): spec.replicas: "));
-  EXPECT_THAT(outcome.out, HasSubstr(bad + ": document 1 (TrainingJob one): spec.training.batchSise: "));
-  EXPECT_THAT(outcome.out, HasSubstr(bad + ": document 2 (Secret s): not checked, only TrainingJobs are\n"));
-  EXPECT_THAT(
-      outcome.out,
-      HasSubstr(bad +
-                ": document 3 (TrainingJob two): apiVersion: must be trainyard.dev/v1alpha1, got trainyard.dev/v1\n"));
-}
-
-TEST_F(ProgramTest, ValidateRefusesWhatWasMeantAsATrainingJobAndHavingCheckedNothing) {
-  const std::vector<std::pair<std::string, std::string>> cases{
-      {"kind: TrainingJobs", "(TrainingJobs job): kind: must be TrainingJob, got \"TrainingJobs\"\n"},
-      {"kind: trainingjob", "(trainingjob job): kind: must be TrainingJob, got \"trainingjob\"\n"},
-      {"spec: {}", "(no kind job): kind: must be TrainingJob, got nothing\n"}};
-  for (const auto& [line, sentence] : cases) {
-    const std::string file =
-        folder_.write("job.yaml", "apiVersion: trainyard.dev/v1alpha1\nmetadata: {name: job}\n" + line + "\n");
-    const Outcome outcome = run({"validate", file});
-    EXPECT_EQ(outcome.exit_code, 1) << line;
-    EXPECT_THAT(outcome.out, HasSubstr(sentence));
-    EXPECT_EQ(run({"run", file}).exit_code, 1) << line;
-  }
-  const Outcome nothing =
-      run({"validate", folder_.write("s.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n").string()});
-  EXPECT_EQ(nothing.exit_code, 1);
-  EXPECT_EQ(nothing.err, "error: there is no TrainingJob to check\n");
+TEST_F(ProgramTest, MissingClaimsAreToldAtOnce) {
+  const std::string job = paths::source("examples/fashion-mnist.yaml");
+  EXPECT_EQ(run({"run", job}).err,
+            "error: " + job +
+                ": document 1 (TrainingJob fashion-mnist): claims 'checkpoints', 'datasets' have no local "
+                "folder; add --volume checkpoints=FOLDER --volume datasets=FOLDER\n");
 }
 
 TEST_F(ProgramTest, AJobWhoseNameAnApiServerWouldMakeIsRefused) {
@@ -141,24 +109,6 @@ TEST_F(ProgramTest, AJobWhoseNameAnApiServerWouldMakeIsRefused) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("metadata.name: must be given here: only an API server makes names"));
   EXPECT_EQ(run({"validate", "job.yaml"}).exit_code, 0);
-}
-
-TEST_F(ProgramTest, ValidateTakesGoodFilesAndNamesUnreadableOnes) {
-  const std::string good = shell_job("true");
-  EXPECT_EQ(run({"validate", good}).out, good + ": document 1 (TrainingJob job): valid\n");
-  const Outcome outcome = run({"validate", good, "absent.yaml", folder_.write("broken.yaml", "a: [1\n").string()});
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("error: cannot read absent.yaml: No such file or directory\n"));
-  EXPECT_THAT(outcome.err, HasSubstr("broken.yaml: "));
-}
-
-TEST_F(ProgramTest, RenderPrintsWhatTheOperatorWouldMake) {
-  const std::string golden = paths::source("tests/cli/golden");
-  const Outcome outcome = run({"render", golden + "/job.yaml", "--worker-image", "registry.example/worker:1"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, text_of(golden + "/rendered.yaml"))
-      << "if the change is meant: trainyard render tests/cli/golden/job.yaml --worker-image registry.example/worker:1 "
-         ">tests/cli/golden/rendered.yaml";
 }
 
 TEST_F(ProgramTest, RunShowsTheOutputOfRank0AndWhereThingsAre) {
@@ -250,6 +200,18 @@ TEST_F(ProgramTest, ASignalThatWasIgnoredFromTheStartStaysSo) {
   ::kill(pid, SIGHUP);
   ::kill(pid, SIGTERM);
   EXPECT_EQ(end_of(group).exit_code, 128 + SIGTERM) << "the first signal that counts";
+}
+
+TEST_F(ProgramTest, SigintIsTakenByARunInAScriptsBackgroundToo) {
+  const std::string job =
+      shell_job("trap 'touch $FOLDER/saved; exit 91' TERM; touch $FOLDER/up; while :; do sleep 0.05; done");
+  // As a shell without job control starts what stands before '&'.
+  auto group = start_shell("trap '' INT; exec \"$0\" run job.yaml");
+  const pid_t pid = pid_of(group);
+  ASSERT_TRUE(appears("up"));
+  ::kill(pid, SIGINT);
+  EXPECT_EQ(end_of(group).exit_code, 130);
+  EXPECT_TRUE(std::filesystem::exists(folder_.file("saved")));
 }
 
 TEST_F(ProgramTest, AStoppedFileOfJobsDoesNotBeginTheNext) {
@@ -345,6 +307,71 @@ TEST_F(ProgramTest, RanksOfACommandHaveTheEnvironmentOfOneTorchrunNode) {
   const Outcome outcome = run({"run", "--nproc", "2", "--", "sh", "-c", script});
   EXPECT_THAT(outcome.out, HasSubstr("0/2 local 0/2 node 0 group 0 of 1 x 2 at 0, 1 thread\n"));
   EXPECT_THAT(outcome.out, HasSubstr("1/2 local 1/2 node 0 group 0 of 1 x 2 at 0, 1 thread\n"));
+}
+
+TEST_F(ProgramTest, AFailedCommandIsToldByItsStandardErrorInTheWordsOfItsOptions) {
+  folder_.write("train.py", "import sys\nprint('progress 10%\\rprogress 20%')\nraise ValueError('batch 3 is empty')\n");
+  const Outcome python = run({"run", "--nproc", "1", "--", "python3", "train.py"});
+  EXPECT_EQ(python.exit_code, 1);
+  EXPECT_THAT(python.err, HasSubstr("Failed: rank 0 ended with exit code 1: ValueError: batch 3 is empty; "
+                                    "no restarts allowed (--max-restarts 0)\n"));
+  const Outcome silent = run({"run", "--nproc", "1", "--max-restarts", "1", "--", "sh", "-c", "echo progress; exit 3"});
+  EXPECT_THAT(silent.err, HasSubstr("Attempt 1 ended by rank 0: exit code 3\n"));
+  EXPECT_THAT(silent.err,
+              HasSubstr("Failed: rank 0 ended with exit code 3; the one restart is used up (--max-restarts 1)\n"));
+  EXPECT_THAT(silent.err, testing::Not(HasSubstr("spec.")));
+}
+
+TEST_F(ProgramTest, ACommandThatEndsWithACodeOfOursHasNoMoreRestartsThanItIsAllowed) {
+  const Outcome outcome = run({"run", "--nproc", "1", "--", "sh", "-c", "exit 94"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("exit code 94; no restarts allowed (--max-restarts 0)"));
+  EXPECT_THAT(outcome.err, testing::Not(HasSubstr("Attempt 1 ended")));
+}
+
+TEST_F(ProgramTest, TwoScriptsOfOneNameRunBesideEachOther) {
+  folder_.write("train.py",
+                "import os, sys, time\nopen(sys.argv[1], 'w').close()\n"
+                "while not os.path.exists('go'): time.sleep(0.01)\nprint(sys.argv[1])\n");
+  auto first = start({"run", "--nproc", "1", "--", "python3", "train.py", "one"});
+  ASSERT_TRUE(appears("one"));
+  auto second = start({"run", "--nproc", "1", "--", "python3", "train.py", "two"});
+  ASSERT_TRUE(appears("two"));
+  folder_.write("go", "");
+  const Outcome outcome = end_of(second);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "note: another run works in trainyard-runs/train; the logs of this one are in " +
+                             folder_.path() + "/trainyard-runs/train-2\n");
+  EXPECT_EQ(end_of(first).exit_code, 0);
+  EXPECT_EQ(run({"logs", "train"}).out, "one\n");
+  EXPECT_EQ(run({"logs", "train-2"}).out, "two\n");
+}
+
+TEST_F(ProgramTest, ASidecarOfAJobIsAskedToEndOnceTheWorkerHas) {
+  const std::string job = folder_
+                              .write("job.yaml", R"(apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: job}
+spec:
+  gpusPerPod: 0
+  template:
+    spec:
+      initContainers:
+        - name: side
+          image: none
+          restartPolicy: Always
+          command: [sh, -c, "trap 'touch $FOLDER/asked; exit 0' TERM; touch $FOLDER/up; while :; do sleep 0.01; done"]
+      containers: [{name: worker, image: none, command: [sh, -c, "while ! [ -e $FOLDER/up ]; do sleep 0.01; done"]}]
+)")
+                              .string();
+  const Outcome outcome = run({"run", job});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_TRUE(std::filesystem::exists(folder_.file("asked")));
+}
+
+TEST_F(ProgramTest, RanksOfACommandAreNotToldToTrainOnTheCpu) {
+  const Outcome outcome = run({"run", "--nproc", "1", "--", "sh", "-c", "echo promised \"[$TRAINYARD_GPUS_PER_POD]\""});
+  EXPECT_EQ(outcome.out, "promised []\n");
 }
 
 TEST_F(ProgramTest, LogsWithoutARunOrAClusterSaysWhereItLooked) {

@@ -19,10 +19,15 @@ TrainingJobStatus status_in(Phase phase, std::int64_t attempt = 1) {
 }
 
 TEST(ProgressLine, ShowsWhatIsKnown) {
-  TrainingJobStatus status = status_in(Phase::running);
-  EXPECT_EQ(progress_line(status, 3, now), "");
-  status.progress = {.epoch = 2, .step = 512};
-  EXPECT_EQ(progress_line(status, {}, now), "epoch 2  step 512");
+  resource::TrainingJob job;
+  TrainingJobStatus& status = job.status;
+  status = status_in(Phase::running);
+  EXPECT_EQ(progress_line(job, now), "");
+  status.progress = {.epoch = 2, .step = 512, .loss = 0.5};
+  EXPECT_EQ(progress_line(job, now), "epoch 2  step 512  loss 0.5000") << "a program of another kind";
+  job.spec.training.emplace().epochs = 3;
+  status.progress = {.epoch = 1, .step = 7, .loss = 2.31879};
+  EXPECT_EQ(progress_line(job, now), "epoch 1/3  step 7  first loss 2.3188");
   status.progress = {.epoch = 2,
                      .step = 512,
                      .total_steps = 900,
@@ -31,7 +36,7 @@ TEST(ProgressLine, ShowsWhatIsKnown) {
                      .samples_per_second = 2310.4,
                      .estimated_end = now + 41s};
   status.checkpoint = {.step = 400};
-  EXPECT_EQ(progress_line(status, 3, now),
+  EXPECT_EQ(progress_line(job, now),
             "epoch 2/3  step 512/900  loss 0.4123  accuracy 0.8800  2,310 samples/s  ETA 41s  checkpoint 400");
 }
 
@@ -111,7 +116,40 @@ TEST(SummaryOf, TellsWhyAJobFailedAndWhereItsCulpritWrote) {
   EXPECT_EQ(summary_of(job, {.logs = "/logs"}),
             (Lines{"Failed (DoNotRestart): exit code 93: no such data", "  its log        /logs/attempt-1/rank-0.log",
                    "  logs           /logs"}));
-  EXPECT_EQ(summary_of(job, {.logs = "/logs", .is_brief = true}).size(), 2U);
+}
+
+TEST(SummaryOf, TellsTheFailureOfACommandInTheWordsOfItsOptions) {
+  resource::TrainingJob job;
+  job.status = status_in(Phase::failed);
+  job.status.reason = "ApplicationBudget";
+  job.status.message = "exit code 3: ValueError: bad; no restart is allowed (spec.restart.application.max: 0)";
+  job.status.attempts = {{.number = 1,
+                          .end = now,
+                          .cause = resource::Cause::application,
+                          .rank = 1,
+                          .exit_code = 3,
+                          .message = "exit code 3: ValueError: bad"}};
+  const auto first_line = [&] { return summary_of(job, {.logs = "/logs", .is_command = true}).front(); };
+  job.spec.restart.application.max = 0;
+  EXPECT_EQ(first_line(),
+            "Failed: rank 1 ended with exit code 3: ValueError: bad; no restarts allowed (--max-restarts 0)");
+  job.spec.restart.application.max = 1;
+  EXPECT_EQ(first_line(),
+            "Failed: rank 1 ended with exit code 3: ValueError: bad; the one restart is used up (--max-restarts 1)");
+  job.spec.restart.application.max = 2;
+  job.status.attempts[0].message = "the pod is gone";
+  EXPECT_EQ(first_line(), "Failed: rank 1: the pod is gone; all 2 restarts are used up (--max-restarts 2)");
+  job.status.reason = "DoNotRestart";
+  job.status.message = "exit code 93";
+  EXPECT_EQ(first_line(), "Failed (DoNotRestart): exit code 93");
+  EXPECT_EQ(summary_of(job, {.logs = "/logs", .is_command = true}).size(), 2U) << "a rank has two logs there";
+}
+
+TEST(SummaryOf, ShowsNoControlCharacters) {
+  resource::TrainingJob job;
+  job.status = status_in(Phase::failed);
+  job.status.message = "10%\r\x1b[31mno\tluck\x07\n";
+  EXPECT_EQ(summary_of(job, {.logs = "/logs"}).front(), "Failed: 10%[31mno luck");
 }
 
 TEST(FormatSpan, UsesTheTwoLargestUnits) {

@@ -28,6 +28,26 @@ TEST(RunFolder, GivesEachRunLogsOfItsOwnAndTheNewestAName) {
   EXPECT_EQ(fs::read_symlink(path / "logs" / "latest"), "20260101T000001.000");
 }
 
+TEST(RunFolder, IsTheFirstOfItsNameThatIsFree) {
+  const fakes::TemporaryFolder parent;
+  const fs::path path = parent.file("run");
+  const auto first = RunFolder::open_free(path, today);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->path(), path);
+  {
+    const auto second = RunFolder::open_free(path, today);
+    const auto third = RunFolder::open_free(path, today);
+    ASSERT_TRUE(second && third);
+    EXPECT_EQ(second->path(), parent.file("run-2"));
+    EXPECT_EQ(third->path(), parent.file("run-3"));
+  }
+  const auto again = RunFolder::open_free(path, today);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->path(), parent.file("run-2")) << "its run has ended";
+  parent.write("file", "");
+  EXPECT_EQ(RunFolder::open_free(parent.file("file"), today).error().kind, ErrorKind::io);
+}
+
 TEST(RunFolder, HoldsOneRunAtATime) {
   const fakes::TemporaryFolder parent;
   const fs::path path = parent.file("run");

@@ -129,15 +129,31 @@ TEST(WithClaimFolders, NamesTheClaimThatNoFolderStandsFor) {
   ASSERT_FALSE(without_data);
   EXPECT_EQ(without_data.error(),
             (Error{ErrorKind::not_found,
-                   "spec.training.data.volumeClaim: nothing on this machine stands for the claim datasets; say "
-                   "which folder does: --volume datasets=FOLDER",
+                   "spec.training.data.volumeClaim: claim 'datasets' has no local folder; add --volume datasets=FOLDER",
                    {}}));
   const auto without_volume = with_claim_folders(a_job_on_claims(), {{"datasets", "/data"}});
   ASSERT_FALSE(without_volume);
-  EXPECT_EQ(
-      without_volume.error().message,
-      "spec.template.spec.volumes[0]: nothing on this machine stands for the claim checkpoints; say which folder does: "
-      "--volume checkpoints=FOLDER");
+  EXPECT_EQ(without_volume.error().message,
+            "spec.template.spec.volumes[0]: claim 'checkpoints' has no local folder; add --volume checkpoints=FOLDER");
+}
+
+TEST(CheckClaims, NamesAllThatIsMissingAtOnce) {
+  const fakes::TemporaryFolder machine;
+  const auto said = [](const ClaimFolders& folders) {
+    const auto checked = check_claims(a_job_on_claims(), folders);
+    return checked ? "" : checked.error().message;
+  };
+  const std::string kept = machine.path() + "/kept";
+  const std::string absent = machine.path() + "/absent";
+  EXPECT_EQ(said({{"datasets", machine.path()}, {"checkpoints", kept}}), "") << "checkpoints' folder is made";
+  EXPECT_EQ(said({}),
+            "claims 'checkpoints', 'datasets' have no local folder; add --volume checkpoints=FOLDER --volume "
+            "datasets=FOLDER");
+  EXPECT_EQ(said({{"datasets", absent}}),
+            "claim 'checkpoints' has no local folder; add --volume checkpoints=FOLDER; --volume datasets=" + absent +
+                ": there is no such folder");
+  EXPECT_EQ(said({{"checkpoints", kept}, {"datasets", absent}}),
+            "--volume datasets=" + absent + ": there is no such folder");
 }
 
 struct Template {

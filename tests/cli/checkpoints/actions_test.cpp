@@ -96,7 +96,7 @@ TEST_F(Actions, ShowAndVerifyTakeWhatIsCutOverTheRanks) {
 
 TEST_F(Actions, VerifyNamesDamageAndIsExitCode1) {
   EXPECT_EQ(run(verify_checkpoints).exit_code, 0);
-  prefix.flip(data_key({20, 1}, 1), -1);
+  prefix.flip(data_key(checkpoint::CheckpointId{20, 1}, 1), -1);
   const Outcome damaged = run(verify_checkpoints);
   EXPECT_EQ(damaged.exit_code, 1);
   EXPECT_THAT(damaged.out, AllOf(HasSubstr("damaged: step-20/g-1/rank-1.safetensors: rng.cpu (rows 0 to 31)"),
@@ -112,7 +112,7 @@ TEST_F(Actions, VerifyNamesDamageAndIsExitCode1) {
 
 TEST_F(Actions, GetMakesAFolderAndNeverAHalfOne) {
   options.target = folder.path() + "/copy/";
-  prefix.flip(data_key({20, 1}, 1), -1);
+  prefix.flip(data_key(checkpoint::CheckpointId{20, 1}, 1), -1);
   EXPECT_EQ(run(get_checkpoint).exit_code, 1);
   EXPECT_FALSE(fs::exists(file("copy")));
   options.step = 10;
@@ -141,7 +141,7 @@ TEST_F(Actions, ExportRefusesAnExistingFileAndAnUnknownFormat) {
 
 TEST_F(Actions, ExportLeavesNothingOfADamagedCheckpoint) {
   options.target = file("model.safetensors").string();
-  prefix.damage(data_key({20, 1}, 0),
+  prefix.damage(data_key(checkpoint::CheckpointId{20, 1}, 0),
                 [](std::vector<std::byte>& content) { content[content.size() / 2] ^= std::byte{1}; });
   const Outcome failed = run(export_checkpoint);
   EXPECT_EQ(failed.exit_code, 1);
@@ -150,7 +150,7 @@ TEST_F(Actions, ExportLeavesNothingOfADamagedCheckpoint) {
 }
 
 TEST_F(Actions, FallBackToTheOneBeforeWithANoteWhereAFileIsTorn) {
-  prefix.cut(data_key({20, 1}, 0), 1);
+  prefix.cut(data_key(checkpoint::CheckpointId{20, 1}, 0), 1);
   options.target = file("model.pt").string();
   const Outcome exported = run(export_checkpoint);
   EXPECT_EQ(exported.exit_code, 0);
@@ -183,12 +183,11 @@ TEST_F(Actions, SayWhatIsNotThereOrCannotBeRead) {
     std::string uri;
     std::string sentence;
   };
-  const std::vector<Case> cases = {
-      {folder.uri() + "/ran", "there is no folder " + folder.path() + "/ran"},
-      {"/run", "'/run' is not a storage URI: write file:///absolute/folder, s3://bucket/prefix"},
-      {folder.uri() + "/run/step-30/g-1", "there is no"},
-      {"file:///proc/version/run", "there is no folder /proc/version/run"},
-      {folder.uri() + "/loop", "Too many levels of symbolic links"}};
+  const std::vector<Case> cases = {{folder.uri() + "/ran", "there is no folder " + folder.path() + "/ran"},
+                                   {"/run", "'/run' is a folder and not a URI: write file:///run"},
+                                   {folder.uri() + "/run/step-30/g-1", "there is no"},
+                                   {"file:///proc/version/run", "there is no folder /proc/version/run"},
+                                   {folder.uri() + "/loop", "Too many levels of symbolic links"}};
   fs::create_symlink("loop", file("loop"));
   for (const auto& [uri, sentence] : cases) {
     options.uri = uri;

@@ -34,7 +34,7 @@ TEST(Choose, ByStepOrByUriTakesThatOneOrSaysWhatIsThere) {
   EXPECT_EQ(choose(some, {.step = 20})->listed->id, (CheckpointId{20, 2}));
   EXPECT_EQ(choose(some, {.id = CheckpointId{20, 1}})->listed->id, (CheckpointId{20, 1}));
   EXPECT_THAT(choose(some, {.step = 10})->notes, IsEmpty());
-  EXPECT_THAT(choose(some, {.step = 30})->notes, ElementsAre(HasSubstr("step-30/g-1 does not count")));
+  EXPECT_THAT(choose(some, {.step = 30})->notes, ElementsAre(HasSubstr("step-30/g-1 is superseded")));
   EXPECT_EQ(choose(some, {.step = 11}).error().message,
             "there is no checkpoint of step 11; there are steps 10, 20, 25, 28, 30");
   EXPECT_THAT(choose(some, {.id = CheckpointId{20, 3}}).error().message, HasSubstr("no checkpoint step-20/g-3"));

@@ -54,9 +54,11 @@ TEST_F(CheckpointsProgram, HelpOfEachCommandSaysItsExitCodes) {
 
 TEST_F(CheckpointsProgram, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"$T checkpoints", "A subcommand is required"},
+      {"$T checkpoints", "error: trainyard checkpoints needs a command; there are:\n  ls  "},
       {"$T checkpoints verfy file:///run",
-       "error: verfy is not a command of trainyard checkpoints; there are ls, show, verify, get, export, import, rm\n"},
+       "error: verfy is not a command of trainyard checkpoints; did you mean verify?\n"},
+      {"$T checkpoints peek file:///run",
+       "error: peek is not a command of trainyard checkpoints; there are ls, show, verify, get, export, import, rm\n"},
       {"$T checkpoints ls", "URI is required"},
       {"$T checkpoints get file:///run", "TO is required"},
       {"$T checkpoints import model.pt", "URI is required"},
@@ -114,12 +116,13 @@ TEST_F(CheckpointsProgram, CredentialsAreAskedForAndNeverShown) {
   EXPECT_THAT(refused.err, testing::Not(HasSubstr("hush")));
 }
 
-// A copy of the program alone has no module beside it.
-TEST_F(CheckpointsProgram, AUriThatNeedsTheMissingModuleSaysSo) {
-  const Outcome missing = run("cp $T alone && ./alone checkpoints ls gs://models/run");
-  EXPECT_EQ(missing.exit_code, 1);
-  EXPECT_THAT(missing.err,
-              HasSubstr("gs://models/run: gs:// and az:// need libtrainyard_arrow.so, which is neither in"));
+TEST_F(CheckpointsProgram, CredentialsOfOtherCloudsAreAskedForToo) {
+  const Outcome google = run("GOOGLE_APPLICATION_CREDENTIALS=/no/such.json $T checkpoints ls gs://models/run");
+  EXPECT_EQ(google.exit_code, 1);
+  EXPECT_THAT(google.err, HasSubstr("reading /no/such.json, which GOOGLE_APPLICATION_CREDENTIALS names"));
+  const Outcome azure = run("env -i HOME=$PWD $T checkpoints ls az://models/run");
+  EXPECT_EQ(azure.exit_code, 1);
+  EXPECT_THAT(azure.err, HasSubstr("az://models/run: no storage account is named: set AZURE_STORAGE_ACCOUNT_NAME"));
 }
 
 }  // namespace

@@ -45,21 +45,21 @@ TEST_F(SnapshotActions, LsShowsATableAndExactNumbersAsJson) {
   const Outcome listed = run(list_snapshots);
   EXPECT_EQ(listed.exit_code, 0) << listed.err;
   EXPECT_THAT(listed.out, MatchesRegex("STEP   GENERATION +BYTES   STATE\n"
-                                       "  10 +1 +[0-9]+ B   counts\n"
-                                       "  20 +1 +[0-9]+ B   counts\n"
-                                       "  30 +1 +[0-9]+ B   does not count\n"
-                                       "  30 +2 +[0-9]+ B   counts\n"));
+                                       "  10 +1 +[0-9]+ B   current\n"
+                                       "  20 +1 +[0-9]+ B   current\n"
+                                       "  30 +1 +[0-9]+ B   superseded\n"
+                                       "  30 +2 +[0-9]+ B   current\n"));
   options.is_json = true;
   const auto json = nlohmann::json::parse(run(list_snapshots).out);
   ASSERT_EQ(json.size(), 4U);
   EXPECT_EQ(json[2]["uri"], uri() + "/snapshots/g-1/step-30.json");
-  EXPECT_EQ(json[2]["state"], "does not count");
+  EXPECT_EQ(json[2]["state"], "superseded");
   EXPECT_EQ(json[2]["bytes"], fs::file_size(folder.file("run/snapshots/g-1/step-30.json")));
 }
 
 TEST_F(SnapshotActions, LsSaysUpToWhereASnapshotCounts) {
   prefix.claim(3, checkpoint::CheckpointId{15, 1});
-  EXPECT_THAT(run(list_snapshots).out, HasSubstr("B   counts up to step 15\n"));
+  EXPECT_THAT(run(list_snapshots).out, HasSubstr("B   current up to step 15\n"));
 }
 
 TEST_F(SnapshotActions, OfWhatIsNotThereAreOneSentence) {
@@ -110,7 +110,7 @@ TEST_F(SnapshotActions, GetOfOneThatDoesNotCountSaysSo) {
   options.target = folder.path() + "/out";
   const Outcome got = run(get_snapshot);
   EXPECT_EQ(got.exit_code, 0) << got.err;
-  EXPECT_EQ(got.err, "note: of generation 1, which does not count: a later run went on from an earlier step\n");
+  EXPECT_EQ(got.err, "note: of generation 1, which is superseded: a later run went on from an earlier step\n");
 }
 
 TEST_F(SnapshotActions, GetNamesWhatIsBesideAMissingOneAndLeavesNothing) {

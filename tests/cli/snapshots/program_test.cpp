@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "tests/cli/snapshots/shelf_folder.hpp"
 #include "tests/paths/paths.hpp"
@@ -42,9 +43,11 @@ TEST_F(SnapshotsProgram, HelpOfEachCommandSaysItsExitCodes) {
 
 TEST_F(SnapshotsProgram, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"$T snapshots", "A subcommand is required"},
+      {"$T snapshots", "error: trainyard snapshots needs a command; there are:\n  ls  "},
       {"$T snapshots list file:///run",
        "error: list is not a command of trainyard snapshots; there are ls, get, history\n"},
+      {"$T snapshots get file:///run 5 -o five", "error: unknown option -o"},
+      {"$T snapshots history file:///run -o csv", "--output"},
       {"$T snapshots ls", "URI is required"},
       {"$T snapshots get file:///run", "STEP is required"},
       {"$T snapshots get file:///run x", "STEP"},
@@ -58,12 +61,14 @@ TEST_F(SnapshotsProgram, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
 }
 
 TEST_F(SnapshotsProgram, ListsGetsAndTellsHistory) {
-  EXPECT_THAT(run("$T snapshots ls " + uri()).out, HasSubstr("does not count"));
+  EXPECT_THAT(run("$T snapshots ls " + uri()).out, HasSubstr("superseded"));
   EXPECT_EQ(run("$T snapshots get " + uri() + " 20").exit_code, 0);
   EXPECT_THAT(fakes::text_of(folder.file("snapshot-20/metrics.csv")), HasSubstr("20,loss,steps,1\n"));
-  EXPECT_EQ(run("$T snapshots get " + uri() + " 10 -o ten").exit_code, 0);
+  EXPECT_EQ(run("$T snapshots get " + uri() + " 10 ten").exit_code, 0);
   EXPECT_THAT(fakes::text_of(folder.file("ten/val_a.png")), testing::StartsWith("\x89PNG"));
   EXPECT_THAT(run("$T snapshots history " + uri()).out, HasSubstr("\n30,loss,steps,2,2\n"));
+  EXPECT_EQ(nlohmann::json::parse(run("$T snapshots history " + uri() + " -o json").out).back(),
+            nlohmann::json::parse(R"({"step": 30, "name": "loss", "over": "steps", "value": 2.0, "generation": 2})"));
 }
 
 }  // namespace

@@ -1,0 +1,29 @@
+#include "cli/checkpoints/cut_file_guard.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/fakes/temporary_folder.hpp"
+#include "worker/checkpoint/interchange/mapped_file.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+// Maps a file of two pages, has it cut to one, and looks into the second.
+void look_behind_the_cut(const std::string& path) {
+  const auto file = checkpoint::MappedFile::open(path);
+  const CutFileGuard guard{path};
+  std::filesystem::resize_file(path, 4096);
+  static_cast<void>(*static_cast<volatile std::byte*>(&file->bytes()[8000]));
+}
+
+TEST(CutFileGuardDeathTest, EndsTheProgramWithASentenceWhereItWouldCrash) {
+  const fakes::TemporaryFolder folder;
+  const std::string path = folder.write("model.pt", std::string(8192, 'x')).string();
+  EXPECT_EXIT(look_behind_the_cut(path), testing::ExitedWithCode(1), "error: .*model.pt was cut off while it was read");
+}
+
+}  // namespace
+}  // namespace trainyard::cli

@@ -1,0 +1,137 @@
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "tests/cli/program_fixture.hpp"
+#include "tests/paths/paths.hpp"
+
+/// What `trainyard validate` and `trainyard render` say of files.
+namespace trainyard::cli {
+namespace {
+
+using fakes::text_of;
+using testing::HasSubstr;
+using testing::StartsWith;
+using Outcome = ProgramOutcome;
+
+TEST_F(ProgramTest, ValidateSaysEveryViolationWithItsPlace) {
+  const std::string bad = folder_
+                              .write("bad.yaml", R"(apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: one}
+spec:
+  replicas: 0
+  training: {model: {name: fashion_cnn}, data: {format: synthetic}, batchSise: 5}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: s}
+---
+apiVersion: trainyard.dev/v1
+kind: TrainingJob
+metadata: {name: two}
+spec: {training: {model: {name: fashion_cnn}, data: {format: synthetic}}}
+)")
+                              .string();
+  const Outcome outcome = run({"validate", bad});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, HasSubstr(bad + ": document 1 (TrainingJob one): spec.replicas: "));
+  EXPECT_THAT(outcome.out, HasSubstr(bad + ": document 1 (TrainingJob one): spec.training.batchSise: "));
+  EXPECT_THAT(outcome.out, HasSubstr(bad + ": document 2 (Secret s): not checked, only TrainingJobs are\n"));
+  EXPECT_THAT(
+      outcome.out,
+      HasSubstr(bad +
+                ": document 3 (TrainingJob two): apiVersion: must be trainyard.dev/v1alpha1, got trainyard.dev/v1\n"));
+}
+
+TEST_F(ProgramTest, ValidateRefusesWhatWasMeantAsATrainingJobAndHavingCheckedNothing) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"kind: TrainingJobs", "(TrainingJobs job): kind: must be TrainingJob, got \"TrainingJobs\"\n"},
+      {"kind: trainingjob", "(trainingjob job): kind: must be TrainingJob, got \"trainingjob\"\n"},
+      {"spec: {}", "(no kind job): kind: must be TrainingJob, got nothing\n"}};
+  for (const auto& [line, sentence] : cases) {
+    const std::string file =
+        folder_.write("job.yaml", "apiVersion: trainyard.dev/v1alpha1\nmetadata: {name: job}\n" + line + "\n");
+    const Outcome outcome = run({"validate", file});
+    EXPECT_EQ(outcome.exit_code, 1) << line;
+    EXPECT_THAT(outcome.out, HasSubstr(sentence));
+    EXPECT_EQ(run({"run", file}).exit_code, 1) << line;
+  }
+  const Outcome nothing =
+      run({"validate", folder_.write("s.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n").string()});
+  EXPECT_EQ(nothing.exit_code, 1);
+  EXPECT_EQ(nothing.err, "error: there is no TrainingJob to check\n");
+}
+
+TEST_F(ProgramTest, ValidateJudgesEachItemOfAList) {
+  const std::string file = folder_
+                               .write("list.yaml", R"(apiVersion: v1
+kind: List
+items:
+  - {apiVersion: trainyard.dev/v1alpha1, kind: TrainingJob, metadata: {name: one}, spec: {training: {model: {name: fashion_cnn}, data: {format: synthetic}}}}
+  - {apiVersion: v1, kind: Secret, metadata: {name: s}}
+  - {apiVersion: trainyard.dev/v1alpha1, kind: TrainingJob, metadata: {name: two}, spec: {replicas: 0}}
+)")
+                               .string();
+  const Outcome outcome = run({"validate", file});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, StartsWith(file + ": document 1, item 1 (TrainingJob one): valid\n" + file +
+                                      ": document 1, item 2 (Secret s): not checked, only TrainingJobs are\n" + file +
+                                      ": document 1, item 3 (TrainingJob two): spec"));
+}
+
+TEST_F(ProgramTest, ValidateTellsNoMoreThanTwentyFaultsOfAJob) {
+  std::string job = "apiVersion: trainyard.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: job, finalizers: [";
+  for (int item = 0; item < 300; ++item) job += "5, ";
+  const std::string file = folder_.write(
+      "job.yaml", job + "]}\nspec: {training: {model: {name: fashion_cnn}, data: {format: synthetic}}}\n");
+  const Outcome outcome = run({"validate", file});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(std::ranges::count(outcome.out, '\n'), 21);
+  EXPECT_THAT(outcome.out, testing::EndsWith("(TrainingJob job): and 280 more\n"));
+}
+
+TEST_F(ProgramTest, ValidateTellsWhatThePodsOrTheWorkerWouldBeRefusedFor) {
+  const auto validate = [&](const std::string& container, const std::string& model) {
+    folder_.write("job.yaml",
+                  "apiVersion: trainyard.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: job}\n"
+                  "spec: {training: {model: {name: " +
+                      model + "}, data: {format: synthetic}}, template: {spec: {containers: [{" + container +
+                      "}]}}}\n");
+    return run({"validate", "job.yaml"});
+  };
+  const Outcome mistyped = validate("name: worker, resource: {limits: {cpu: 1}}", "fashion_cnn");
+  EXPECT_EQ(mistyped.exit_code, 1);
+  EXPECT_EQ(mistyped.out,
+            "job.yaml: document 1 (TrainingJob job): spec.template.spec.containers[0].resource: unknown field; did you "
+            "mean resources?\n");
+  EXPECT_THAT(run({"run", "job.yaml"}).err, HasSubstr("did you mean resources?"));
+  const Outcome unknown = validate("name: worker", "resnet50");
+  EXPECT_EQ(unknown.exit_code, 0) << "an operator's own worker image may know it";
+  EXPECT_EQ(unknown.out,
+            "job.yaml: document 1 (TrainingJob job): valid, but the model 'resnet50' is not built in (there is: "
+            "fashion_cnn): name an image, or --worker, that has it\n");
+  EXPECT_EQ(validate("name: worker, image: mine", "resnet50").out, "job.yaml: document 1 (TrainingJob job): valid\n");
+}
+
+TEST_F(ProgramTest, ValidateTakesGoodFilesAndNamesUnreadableOnes) {
+  const std::string good = shell_job("true");
+  EXPECT_EQ(run({"validate", good}).out, good + ": document 1 (TrainingJob job): valid\n");
+  const Outcome outcome = run({"validate", good, "absent.yaml", folder_.write("broken.yaml", "a: [1\n").string()});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("error: cannot read absent.yaml: No such file or directory\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("broken.yaml: "));
+}
+
+TEST_F(ProgramTest, RenderPrintsWhatTheOperatorWouldMake) {
+  const std::string golden = paths::source("tests/cli/golden");
+  const Outcome outcome = run({"render", golden + "/job.yaml", "--worker-image", "registry.example/worker:1"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, text_of(golden + "/rendered.yaml"))
+      << "if the change is meant: trainyard render tests/cli/golden/job.yaml --worker-image registry.example/worker:1 "
+         ">tests/cli/golden/rendered.yaml";
+}
+
+}  // namespace
+}  // namespace trainyard::cli
