@@ -13,7 +13,7 @@ ARG VARIANT=cpu
 ARG PIP_CERT
 COPY . /src
 WORKDIR /src
-RUN if [ "$VARIANT" = cuda ]; then scripts/setup test; else scripts/setup clouds; fi \
+RUN if [ "$VARIANT" = cuda ]; then scripts/setup test; else scripts/setup build; fi \
  && cmake --preset release -DBUILD_TESTING=OFF \
  && cmake --build build/release --target $(docker/programs worker "$VARIANT") \
  && docker/collect --variant "$VARIANT" /out $(docker/programs worker "$VARIANT" | sed 's|^|build/release/bin/|')
@@ -29,7 +29,5 @@ COPY --from=built /out/certificates/ /etc/ssl/certs/
 COPY --from=built /out/lib/ /usr/local/lib/
 RUN ldconfig
 COPY --from=built /out/bin/ /usr/local/bin/
-# Arrow's OpenSSL would look for them one by one, by hashed names.
-ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/trainyard-worker"]

@@ -41,7 +41,8 @@ def _parser() -> argparse.ArgumentParser:
     def command(name: str, function, text: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
         sub.set_defaults(command=function)
-        sub.add_argument("--dir", type=Path, default=cache / "cluster", help="the cluster's folder (default: %(default)s)")
+        sub.add_argument("--dir", type=Path, default=Path(os.environ.get("TRAINYARD_CLUSTER") or cache / "cluster"),
+                         help="the cluster's folder (default: $TRAINYARD_CLUSTER, now %(default)s)")
         return sub
 
     for name, function, text in (
@@ -50,8 +51,9 @@ def _parser() -> argparse.ArgumentParser:
         sub = command(name, function, text)
         sub.add_argument("--control-plane-only", action="store_true",
                          help="etcd, kube-apiserver and kube-controller-manager alone: no root, no nodes")
-        sub.add_argument("--definitions", type=Path, default=REPOSITORY / "crds",
-                         help="folder of CustomResourceDefinitions to install, where it holds any (default: crds/)")
+        sub.add_argument("--definitions", type=Path,
+                         help="folder of CustomResourceDefinitions to install (default: crds/ with --control-plane-only, else none: "
+                              "the chart brings its own, and helm refuses those that it has not installed)")
     command("down", down, "end the cluster and remove all that is left of it")
     command("status", status, "say what runs and how to use it")
     command("env", env, "print the shell's line that makes kubectl and helm use it")
@@ -68,8 +70,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def up(options: argparse.Namespace) -> int:
-    words = [sys.executable, "-m", "trainyard_cluster", "run", "--dir", str(options.dir.absolute()),
-             "--definitions", str(options.definitions.absolute())]
+    words = [sys.executable, "-m", "trainyard_cluster", "run", "--dir", str(options.dir.absolute())]
+    if options.definitions:
+        words += ["--definitions", str(options.definitions.absolute())]
     if options.control_plane_only:
         words.append("--control-plane-only")
     # No `with`: the keeper stays when we go.
@@ -88,14 +91,14 @@ def run(options: argparse.Namespace) -> int:
     folder = ClusterFolder(options.dir)
     if options.control_plane_only:
         _require(CONTROL_PLANE_TOOLS, CONTROL_PLANE_COMMANDS)
-        keep_control_plane(folder, _tools(), options.definitions.absolute())
+        keep_control_plane(folder, _tools(), (options.definitions or REPOSITORY / "crds").absolute())
         return 0
     _require(CONTROL_PLANE_TOOLS + NODE_TOOLS, CONTROL_PLANE_COMMANDS + NODE_COMMANDS)
     if os.geteuid() != 0:
         raise CannotRunHere("a cluster with a node needs root (try sudo); with --control-plane-only it does not")
     if any(folder.path.is_relative_to(place) for place in HIDDEN_INSIDE):
         raise ClusterError(f"{folder.path} is not to be seen from inside the cluster: name a folder outside {', '.join(HIDDEN_INSIDE)}")
-    keep_cluster(folder, _tools(), options.definitions.absolute())
+    keep_cluster(folder, _tools(), options.definitions and options.definitions.absolute())
     return 0
 
 

@@ -98,15 +98,16 @@ def keep_control_plane(folder: ClusterFolder, tools: Path, definitions: Path) ->
         folder.remove()
 
 
-def keep_cluster(folder: ClusterFolder, tools: Path, definitions: Path) -> None:
+def keep_cluster(folder: ClusterFolder, tools: Path, definitions: Path | None) -> None:
     """The same for a whole cluster, whose parts are in a sandbox: `keep_inside` is its first process."""
+    installed = ["--definitions", str(definitions)] if definitions else []
     lock = folder.claim()
     lifeline = Lifeline(folder.path / "keeper.log")
     sandbox = Sandbox(lock)
     try:
         make_control_group(folder.control_group())
         inside = sandbox.start([sys.executable, "-m", "trainyard_cluster", "inside", "--dir", str(folder.path),
-                                "--definitions", str(definitions), "--lock-fd", str(lock)])
+                                *installed, "--lock-fd", str(lock)])
         _, address = sandbox.join_to_machine()
         (folder.path / "sandbox").write_text(str(sandbox.pid))
         inside.stdin.write(f"{address}\n".encode())
@@ -129,7 +130,7 @@ def _relay(inside: subprocess.Popen, lifeline: Lifeline) -> None:
         lifeline.wait(0.1)
 
 
-def keep_inside(folder: ClusterFolder, tools: Path, definitions: Path, lock: int) -> None:
+def keep_inside(folder: ClusterFolder, tools: Path, definitions: Path | None, lock: int) -> None:
     """The first process of the sandbox: everything else in it is its child, and goes with it."""
     lifeline = Lifeline(folder.path / "inside.log")
     address = sys.stdin.readline().strip()
@@ -140,7 +141,8 @@ def keep_inside(folder: ClusterFolder, tools: Path, definitions: Path, lock: int
     node.start_runtime()
     plane.start(with_scheduler=True)
     node.start()
-    plane.apply_definitions(definitions)
+    if definitions:
+        plane.apply_definitions(definitions)
     folder.write_status(describe(plane))
     folder.hand_to_caller(plane.kubeconfig)
     announce("ready")

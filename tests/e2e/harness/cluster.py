@@ -45,8 +45,7 @@ class OwnCluster(Cluster):
     def __init__(self) -> None:
         super().__init__(Path(tempfile.mkdtemp(prefix="trainyard-e2e-", dir=_large_temporary_folder())))
         self.keeper = subprocess.Popen(  # pylint: disable=consider-using-with
-            # The chart installs the definitions: that is part of what is tested.
-            [SCRIPT, "run", "--dir", str(self.folder), "--definitions", "/nonexistent"],
+            [SCRIPT, "run", "--dir", str(self.folder)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.inside: list[subprocess.Popen] = []
 
