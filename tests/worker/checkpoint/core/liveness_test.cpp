@@ -145,11 +145,11 @@ TEST_F(ARunByHand, ThatClaimedWhileThisOneLoadedIsNotOverwritten) {
   ASSERT_TRUE(first.end());
   TestRun beside{objects};
   begin(beside);
-  bool has_met = false;
+  std::atomic<bool> has_met = false;  // Asked by several threads.
   TestRun late{
       std::make_unique<fakes::FaultyStore>(std::make_unique<fakes::MemoryStore>(objects, false),
                                            [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
-                                             if (call == "get_range" && !std::exchange(has_met, true)) {
+                                             if (call == "get_range" && !has_met.exchange(true)) {
                                                EXPECT_TRUE(beside.restore());
                                              }
                                              return std::nullopt;
