@@ -28,8 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto look_interval = 100ms;  // The finest that a deadline is kept.
-constexpr auto farewell_to_late_peers = 1s;
+constexpr auto look_interval = 100ms;      // The finest that a deadline is kept.
 constexpr auto farewell_to_peers = 300ms;  // For the last words to be read by all.
 
 FileDescriptor take_signals() {
@@ -280,7 +279,7 @@ class Launcher {
     // Who is on the way to us is still told; who comes later learns it from whoever restarts the group.
     const bool is_hub = options_.ranks.first_rank == 0;
     if (link_->group().verdict() && is_hub)
-      run_link(farewell_to_late_peers, [this] { return link_->group().waiting_for(now()).empty(); });
+      run_link(options_.peers.farewell_to_late_peers, [this] { return link_->group().waiting_for(now()).empty(); });
     link_->run(PollSet{}, now());
     link_->finish();
     run_link(farewell_to_peers, [this] { return link_->is_finished(); });
