@@ -56,6 +56,7 @@ class AzureStore final : public Store {
     return {};
   }
   [[nodiscard]] bool has_conditional_create() const override { return true; }
+  [[nodiscard]] std::string trouble() const override { return client_.trouble(); }
   [[nodiscard]] std::string uri_of(std::string_view key) const override;
 
  private:

@@ -65,6 +65,8 @@ class CloudClient {
   [[nodiscard]] Result<void> read_range(const std::string& doing, const CloudRequest& whole, std::uint64_t offset,
                                         std::span<std::byte> into, std::uint64_t part_bytes,
                                         std::size_t connection_count);
+  /// As HttpClient's.
+  [[nodiscard]] std::string trouble() const { return http_.trouble(); }
 
  private:
   [[nodiscard]] Result<HttpRequest> authorise(CloudRequest request, std::string& used_token) const;

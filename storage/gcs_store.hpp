@@ -43,6 +43,7 @@ class GcsStore final : public Store {
   [[nodiscard]] Result<void> remove_unfinished(
       const std::function<bool(std::string_view folder)>& is_abandoned) override;
   [[nodiscard]] bool has_conditional_create() const override { return true; }
+  [[nodiscard]] std::string trouble() const override { return client_.trouble(); }
   [[nodiscard]] std::string uri_of(std::string_view key) const override;
 
  private:

@@ -93,6 +93,20 @@ TEST_P(ACloudStoreBehindAFaultyNetwork, PutsASmallObjectAfterAll) {
   }
 }
 
+TEST_P(ACloudStoreBehindAFaultyNetwork, SaysForWhatItTriesAgain) {
+  const Store* asked = nullptr;
+  std::vector<std::string> troubles;
+  FaultProxy proxy{server().port(), [&](const ProxiedRequest&) {
+                     troubles.push_back(asked->trouble());
+                     return troubles.size() == 1 ? refuse(503, "ServerBusy", "Retry-After: 0\r\n") : Fault{};
+                   }};
+  const auto store = open(proxy.port());
+  asked = store.get();
+  ASSERT_TRUE(put_text(*store, "a", "x"));
+  EXPECT_THAT(troubles, testing::ElementsAre("", HasSubstr("503")));
+  EXPECT_EQ(store->trouble(), "");
+}
+
 TEST_P(ACloudStoreBehindAFaultyNetwork, PutsALargeObjectAfterAll) {
   const std::vector<std::string> targets = is_google()
                                                ? std::vector<std::string>{"?uploads", "partNumber=2", completion()}
