@@ -165,7 +165,8 @@ class JobRun {
     return is_good ? 0 : 1;
   }
 
-  /// A job has ended once its workers have. Their sidecars are asked to end then, and have the pods' grace for it.
+  /// Waits for the sidecars of ended workers: they are asked to end only once the workers have, and have the pods'
+  /// grace period for it.
   void wait_for_sidecars(const TrainingJob& job, JobWatch& watch, kube::Api& api) const {
     const Instant end = clock_.instant() + std::chrono::seconds{plan::grace_seconds(job.spec)};
     while (has_ending_sidecars(api) && signals_.count() < 2 && clock_.instant() < end) {
