@@ -29,11 +29,11 @@ class Executor {
   /// as well.
   [[nodiscard]] Result<void> write_status(const resource::TrainingJob& job, const resource::TrainingJobStatus& status);
 
-  /// Does all of `actions`: first the check and the creation of the service, then pods, then what the job itself waits
-  /// for: the deletion of its service, of a finalizer, of the job. Pods are deleted and created concurrently; rank 0's
-  /// is created before the others. The last step is left out while anything before it failed. A refusal to create
+  /// Does all of `actions` in three steps: first the check of the template and the creation of the service; then the
+  /// pods, which are deleted and created concurrently, rank 0's created first; last the deletion of the service or of
+  /// the job, and changes of its finalizer. The last step is left out if anything before it failed. A refusal to create
   /// (quota, admission, a wrong template, a taken name) is remembered for the next plan and is no error; it ends the
-  /// creating, not the deleting. An error names what failed of both.
+  /// creating, not the deleting. An error names all that failed.
   [[nodiscard]] Result<void> act(const resource::TrainingJob& job, const std::vector<plan::Action>& actions);
 
   /// Events are told once: one that cannot be written is logged and let go.
@@ -55,7 +55,7 @@ class Executor {
     Result<void> created;
     Result<void> deleted;
   };
-  /// Of each kind of call the error of the first that failed.
+  /// Makes all calls, several at a time. Returns the first error of each kind of call.
   PodOutcomes change_pods(const resource::TrainingJob& job, const std::vector<const plan::CreatePod*>& creates,
                           const std::vector<const plan::DeletePod*>& deletes);
   /// A template's check or a service, which pods need.

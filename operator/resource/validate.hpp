@@ -19,7 +19,7 @@ namespace trainyard::resource {
 /// The same for `after` as the new form of the stored `before`: also the rules about what may not change.
 [[nodiscard]] std::vector<Violation> validate_update(const nlohmann::json& before, const nlohmann::json& after);
 
-/// What the CRD's schema says against a TrainingJob's status.
+/// Where a TrainingJob's status violates the CRD's schema.
 [[nodiscard]] std::vector<Violation> validate_status(const nlohmann::json& status);
 
 }  // namespace trainyard::resource
