@@ -59,7 +59,7 @@ TEST(AzureError, IsWhatTheCallerCanDo) {
 
 TEST(AzureError, SaysThatAServerIsPerhapsNotAzure) {
   const Error error = azure_error({.status = 403, .headers = {}, .body = "<html>"}, "x", "https://h", {});
-  EXPECT_THAT(error.message, HasSubstr("without Azure's words"));
+  EXPECT_THAT(error.message, HasSubstr("without an error code of Azure's"));
 }
 
 TEST(AzureError, TellsHowLongToWait) {
