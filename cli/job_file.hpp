@@ -29,8 +29,8 @@ struct Document {
 /// "examples/a.yaml: document 2 (TrainingJob smoke)", "a.yaml: document 1, item 2 (TrainingJob smoke)"
 [[nodiscard]] std::string title_of(const Document& document);
 
-/// Why the API server would refuse a TrainingJob, or later its pods: one text for each violation, "spec.replicas: must
-/// be ...". Empty for other kinds. After twenty texts one more says how many are left out.
+/// Why the API server would refuse `document`, a TrainingJob, or later its pods: one text for each violation,
+/// "spec.replicas: must be ...". After twenty texts one more says how many are left out.
 [[nodiscard]] std::vector<std::string> find_violations(const Document& document);
 
 /// The TrainingJobs of `file`, each with a name, without violations and with its defaults filled in. ErrorKind::invalid
