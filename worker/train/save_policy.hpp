@@ -32,9 +32,8 @@ enum class SaveAction {
 
 [[nodiscard]] SaveAction choose_save(const SaveSituation& situation);
 
-/// The checkpoint that an outage of the storage has cost and that is made up for: a save that failed is followed by
-/// another one after a growing pause, and one that was held up, so that others were left out, by another one at once.
-/// By rank 0's clock. Pure.
+/// When to save again after an outage of the storage: after a save that failed, once a growing pause is over; after a
+/// save that was held up, so that others were left out, at once. By rank 0's clock. Pure.
 class OwedSave {
  public:
   void failed(Instant now);
