@@ -41,8 +41,8 @@ struct RunContext {
   std::function<std::string()> make_nonce = &checkpoint::make_nonce;  ///< Gives each claim its nonce.
 
   StartPatience patience{};  ///< For how long a storage that fails is retried while the run restores.
-  bool is_first_here =
-      true;  ///< True when no lower rank sees the store from the same place: this one looks for itself.
+  /// True when no lower rank sees the store from the same place: this one looks for itself.
+  bool is_first_here = true;
 
   [[nodiscard]] bool is_rank0() const { return communicator.rank() == 0; }
 };
