@@ -15,6 +15,8 @@ constexpr double no_share = 0.5;
 }  // namespace
 
 void OwedSave::failed(Instant now) {
+  // A storage that has just failed is not tried again at once, even where other saves were left out meanwhile.
+  is_held_up_ = false;
   next_try_ = now + backoff_delay(save_backoff, ++failures_, no_share);
 }
 
