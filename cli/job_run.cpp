@@ -87,7 +87,7 @@ class JobRun {
     if (!is_over(job.status)) consoles_.words.show(progress_line(job, clock_.now()), clock_.instant());
   }
 
-  /// What another process asks this run for becomes the job's annotation, as kubectl annotate would make it.
+  /// Turns another process's request for a checkpoint into the job's annotation, as `kubectl annotate` would.
   void pass_request_on(const TrainingJob& job, kube::Api& api) {
     const auto id = next_request();
     if (!id) return;
@@ -109,7 +109,7 @@ class JobRun {
     return std::nullopt;
   }
 
-  /// What cannot be read or taken out of the box would be met again at every look.
+  /// Takes no more requests: one that cannot be read or removed would fail again at every look.
   void close_box(const Error& error) {
     is_box_closed_ = true;
     consoles_.words.print(fmt::format("error: {}; this run takes no more requests for checkpoints", error.message));

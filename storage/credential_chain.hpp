@@ -44,7 +44,7 @@ class CredentialChain {
 
   /// What get() gave last; empty before. Never asks a source.
   [[nodiscard]] Credentials last() const;
-  /// The same, and what it gave before that: requests that were signed with it may still be on their way.
+  /// What get() gave last, and before that: requests that were signed with either may still be on their way.
   [[nodiscard]] std::array<Credentials, 2> recent() const;
 
  private:

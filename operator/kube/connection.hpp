@@ -62,7 +62,7 @@ class Connection {
   /// Replaces client_ if its next request will connect anew and the authorities have changed since it was made.
   [[nodiscard]] Result<void> renew_client();
   [[nodiscard]] httplib::Request prepare(const HttpRequest& request, const std::string& token);
-  /// What `send` gives for our token.
+  /// Calls `send` with our token, and once more if the server answers 401 and the token's source then has another one.
   [[nodiscard]] Result<HttpReply> with_token(const std::function<Result<HttpReply>(const std::string& token)>& send);
   [[nodiscard]] Result<HttpReply> exchange_once(httplib::Request request, std::chrono::milliseconds deadline);
   [[nodiscard]] Result<HttpReply> stream_once(httplib::Request request, std::chrono::milliseconds silence_max,

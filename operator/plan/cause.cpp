@@ -62,7 +62,7 @@ std::string describe_ending(const Ending& ending) {
   return text;
 }
 
-/// Of a container that ended by itself.
+/// The cause of the end of a container that ended by itself.
 Cause cause_of_code(int code) {
   switch (code) {
     case contract::exit_fenced:

@@ -23,7 +23,7 @@ struct SaveSituation {
 enum class SaveAction {
   none,
   begin,           ///< Training goes on while it is written.
-  begin_copies,    ///< The same, on the nodes alone.
+  begin_copies,    ///< As begin, but with copies on the nodes alone.
   postpone,        ///< It is begun after the first step at which no copies are being written.
   leave_out,       ///< The one before is still being written.
   wait_and_begin,  ///< Once the one before is written.
