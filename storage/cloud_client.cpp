@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "storage/accepted_reply.hpp"
 #include "storage/sigv4.hpp"
 
 namespace trainyard::storage {
@@ -78,15 +79,8 @@ Result<void> CloudClient::perform(std::span<const CloudCall> calls, std::size_t 
 
 Result<HttpReply> CloudClient::send(std::string doing, CloudRequest request,
                                     std::optional<std::chrono::milliseconds> patience) {
-  HttpReply accepted;
-  const CloudCall call{.make = [&] { return request; },
-                       .accept = [&](const HttpReply& reply) -> Result<void> {
-                         accepted = reply;
-                         return {};
-                       },
-                       .doing = std::move(doing),
-                       .patience = patience};
-  return perform({&call, 1}, 1).map([&] { return std::move(accepted); });
+  return accepted_reply(
+      *this, CloudCall{.make = [&] { return request; }, .accept = {}, .doing = std::move(doing), .patience = patience});
 }
 
 Result<void> CloudClient::read_range(const std::string& doing, const CloudRequest& whole, std::uint64_t offset,

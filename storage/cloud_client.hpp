@@ -39,7 +39,7 @@ struct CloudCall {
   std::function<Result<void>(const HttpReply&, const Error&)> refuse = {};
 };
 
-/// How one cloud's storage service is spoken to.
+/// What the requests to one cloud's storage service have in common.
 struct CloudService {
   std::string endpoint;                             ///< "https://host:port"
   std::shared_ptr<AccessTokens> tokens;             ///< Every request carries their token; nullptr: none.

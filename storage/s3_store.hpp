@@ -16,7 +16,7 @@ struct S3Tuning {
   std::uint64_t part_bytes = std::uint64_t{16} << 20;  ///< Also the size up to which an object goes up in one piece.
   std::size_t connection_count = 4;
   std::int64_t page_keys = 1000;  ///< Of a list; servers give 1000 at most.
-  /// Of one try to put the parts of a large object together, which may take a server minutes.
+  /// Limit of one try to put the parts of a large object together, which may take a server minutes.
   std::chrono::milliseconds completion_deadline{600'000};
   /// Younger uploads that nobody completed are left alone, whoever's they are.
   std::chrono::milliseconds orphan_age_min{std::chrono::hours{1}};

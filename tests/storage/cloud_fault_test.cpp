@@ -179,7 +179,7 @@ TEST_P(ACloudStoreBehindAFaultyNetwork, CreatesOnceThoughRepliesAreLost) {
                      each_write(is_large && !is_google() ? "blocklist" : bucket, {Kind::lose_reply, "", 0})};
     http.patience = http.first_patience = std::chrono::milliseconds{1};
     const auto lost = put_large(*open(proxy.port(), is_large ? "l" : "s"), content, {.if_absent = true});
-    // It is there, and only its owner can tell whose it is.
+    // The object is there; only its owner can tell who wrote it.
     ASSERT_FALSE(lost);
     EXPECT_EQ(lost.error().kind, ErrorKind::unavailable) << lost.error().message;
     const auto store = open(server().port(), is_large ? "l" : "s");

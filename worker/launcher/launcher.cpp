@@ -166,7 +166,7 @@ class Launcher {
     while (const auto pid = ended_child()) on_exit(*pid, time);
   }
 
-  /// Not reaped yet: until then its number is nobody else's.
+  /// The pid of a child that has ended and is not reaped yet: until then no other process gets that number.
   static std::optional<pid_t> ended_child() {
     siginfo_t info{};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return std::nullopt;
@@ -242,7 +242,7 @@ class Launcher {
   void show_progress(Instant time) {
     const std::string waiting_for = link_->group().waiting_for(time);
     if (status_) {
-      // A wait that most groups have is no news.
+      // The short wait that most groups have is not reported.
       status_->update({.rank = options_.ranks.first_rank,
                        .progress = supervisor_.progress(0),
                        .waiting_for = time < first_words_ ? std::string{} : waiting_for},

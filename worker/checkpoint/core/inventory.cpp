@@ -67,10 +67,10 @@ Result<void> find_unlisted(storage::Store& store, std::int64_t generation, const
   return fail(ErrorKind::unavailable, store.uri_of(claims_prefix) + " holds many claims that are not listed");
 }
 
-// Those that have no listed manifest and would count with one, the newest first.
+// The checkpoints that have no listed manifest and would count with one, the newest first.
 std::vector<CheckpointId> unlisted_of(const Inventory& inventory) {
   std::set<CheckpointId> named{inventory.present.begin(), inventory.present.end()};
-  // Earlier runs resumed from steps that a run has gone beyond since, and retention may have removed them.
+  // Not what earlier runs resumed from: training has gone beyond those steps, and retention may have removed them.
   if (!inventory.claims.empty() && inventory.claims.back().resumed_from)
     named.insert(*inventory.claims.back().resumed_from);
   for (const CheckpointId& id : inventory.complete) named.erase(id);
@@ -164,7 +164,7 @@ Result<void> add_unlisted_files(storage::Store& store, const Manifest& manifest,
   for (const Receipt& receipt : manifest.receipts) {
     const std::string key = data_key(manifest, receipt.rank);
     if (inventory.sizes.contains(key)) continue;
-    if (receipt.bytes == 0) return {};  // No data file is: its header has bytes.
+    if (receipt.bytes == 0) return {};  // No data file is empty: it has a header.
     std::byte last{};
     const auto read = store.get_range(key, receipt.bytes - 1, {&last, 1});
     if (!read && (says_absent(read.error().kind) || read.error().kind == ErrorKind::corrupt)) return {};

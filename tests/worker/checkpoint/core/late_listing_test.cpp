@@ -22,7 +22,7 @@ class AStoreThatListsLate : public testing::TestWithParam<std::size_t> {
     run->as_attempt(attempt);
     return run;
   }
-  // The newest checkpoint that is there and counts, and of which a list shows any file once a run has put its claim.
+  // The newest checkpoint that exists and counts, if lists show any of its files once a run has put its claim.
   std::int64_t visible_step() {
     const std::size_t writes = late.lists.size();  // With the claim's.
     const auto& listed = late.lists[writes - std::min(writes, std::max(late.lag_writes, std::size_t{1}))];

@@ -74,7 +74,7 @@ TEST(IsRunning, SeesThatAProcessHasEnded) {
 
 class ARunByHand : public testing::Test {
  protected:
-  // On a machine that this one knows nothing of.
+  // The process runs on a machine that this one knows nothing of.
   void begin(TestRun& run) {
     run.identity = {.job = "local", .job_uid = "", .attempt = 1, .fingerprint = "fashion"};
     run.process = "another machine's";
