@@ -212,7 +212,7 @@ Result<std::vector<ObjectInfo>> AzureStore::list(std::string_view prefix) {
   return fail(ErrorKind::unavailable, fmt::format("{}: the list does not end", doing));
 }
 
-Result<void> AzureStore::remove(std::string_view key) {
+Result<void> AzureStore::remove(std::string_view key, const std::stop_token& stop) {
   if (auto good = check_key(key); !good) return good;
   const CloudCall call{
       .make = [&]() -> CloudRequest {
@@ -225,7 +225,7 @@ Result<void> AzureStore::remove(std::string_view key) {
         if (reply.status == 404 && azure_code(reply) == "BlobNotFound") return {};
         return tl::unexpected(error);
       }};
-  return client_.perform({&call, 1}, 1);
+  return client_.perform({&call, 1}, 1, OnError::cut, stop);
 }
 
 }  // namespace trainyard::storage

@@ -55,7 +55,8 @@ Result<HttpRequest> CloudClient::authorise(CloudRequest request, std::string& us
                      .deadline = request.deadline};
 }
 
-Result<void> CloudClient::perform(std::span<const CloudCall> calls, std::size_t connection_count, OnError on_error) {
+Result<void> CloudClient::perform(std::span<const CloudCall> calls, std::size_t connection_count, OnError on_error,
+                                  const std::stop_token& stop) {
   std::vector<HttpCall> http_calls;
   std::vector<TokenUse> uses(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -74,7 +75,7 @@ Result<void> CloudClient::perform(std::span<const CloudCall> calls, std::size_t 
                           },
                           .patience = call.patience});
   }
-  return http_.perform(http_calls, connection_count, on_error);
+  return http_.perform(http_calls, connection_count, on_error, stop);
 }
 
 Result<HttpReply> CloudClient::send(std::string doing, CloudRequest request,

@@ -56,7 +56,7 @@ class CloudClient {
   CloudClient(CloudService service, HttpTuning tuning);
 
   [[nodiscard]] Result<void> perform(std::span<const CloudCall> calls, std::size_t connection_count,
-                                     OnError on_error = OnError::cut);
+                                     OnError on_error = OnError::cut, const std::stop_token& stop = {});
   /// One request, and its 2xx reply.
   [[nodiscard]] Result<HttpReply> send(std::string doing, CloudRequest request,
                                        std::optional<std::chrono::milliseconds> patience = {});

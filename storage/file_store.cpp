@@ -300,7 +300,7 @@ Result<std::vector<ObjectInfo>> FileStore::list(std::string_view prefix) {
   return std::move(found.objects);
 }
 
-Result<void> FileStore::remove(std::string_view key) {
+Result<void> FileStore::remove(std::string_view key, const std::stop_token&) {
   if (auto good = check_key(key); !good) return good;
   return remove_file(key);
 }

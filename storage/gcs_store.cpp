@@ -205,7 +205,7 @@ Result<std::vector<ObjectInfo>> GcsStore::list(std::string_view prefix) {
   return fail(ErrorKind::unavailable, fmt::format("{}: the list does not end", doing));
 }
 
-Result<void> GcsStore::remove(std::string_view key) {
+Result<void> GcsStore::remove(std::string_view key, const std::stop_token& stop) {
   if (auto good = check_key(key); !good) return good;
   const CloudCall call{
       .make = [&]() -> CloudRequest { return {.method = "DELETE", .path = json_path(object_of(key))}; },
@@ -216,7 +216,7 @@ Result<void> GcsStore::remove(std::string_view key) {
         if (reply.status == gcs_not_found && !is_missing_gcs_bucket(reply)) return {};
         return tl::unexpected(error);
       }};
-  return client_.perform({&call, 1}, 1);
+  return client_.perform({&call, 1}, 1, OnError::cut, stop);
 }
 
 Result<void> GcsStore::remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) {

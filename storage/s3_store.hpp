@@ -33,7 +33,7 @@ class S3Store final : public Store {
   [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key) override;
   [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
   [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
-  [[nodiscard]] Result<void> remove(std::string_view key) override;
+  [[nodiscard]] Result<void> remove(std::string_view key, const std::stop_token& stop = {}) override;
   /// By DeleteObjects, a thousand keys a request; one by one where the server has no such request.
   [[nodiscard]] Result<void> remove_all(std::span<const std::string> keys, std::stop_token stop) override;
   /// Takes uploads that began long ago and were never completed. Where the key may not list them, or the server does

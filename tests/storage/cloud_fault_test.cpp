@@ -107,6 +107,19 @@ TEST_P(ACloudStoreBehindAFaultyNetwork, SaysForWhatItTriesAgain) {
   EXPECT_EQ(store->trouble(), "");
 }
 
+TEST_P(ACloudStoreBehindAFaultyNetwork, GivesUpARemovalOnceAStopIsRequested) {
+  std::stop_source stop;
+  FaultProxy proxy{server().port(), [&](const ProxiedRequest& request) {
+                     if (request.method != "DELETE") return Fault{};
+                     stop.request_stop();
+                     return Fault{Kind::stall, "", 0};
+                   }};
+  const auto store = open(proxy.port());
+  ASSERT_TRUE(put_text(*store, "a", "x"));
+  const std::vector<std::string> keys{"a"};
+  EXPECT_EQ(store->remove_all(keys, stop.get_token()).error().kind, ErrorKind::cancelled);
+}
+
 TEST_P(ACloudStoreBehindAFaultyNetwork, PutsALargeObjectAfterAll) {
   const std::vector<std::string> targets = is_google()
                                                ? std::vector<std::string>{"?uploads", "partNumber=2", completion()}
