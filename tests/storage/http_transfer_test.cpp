@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "storage/http_client.hpp"
 #include "storage/http_status.hpp"
 #include "tests/fakes/fault_proxy.hpp"
@@ -48,16 +50,19 @@ TEST(KindOfStatus, SaysWhatTheCallerCanDoWithoutTheServersWords) {
 /// What a client makes of `reply`, which a server gives to its first requests.
 class AnHttpClient : public testing::Test {
  protected:
+  HttpCall call_to(std::uint16_t port) {
+    return HttpCall{.doing = "ask",
+                    .make = [port]() -> Result<HttpRequest> {
+                      return HttpRequest{.method = "GET", .url = "http://127.0.0.1:" + std::to_string(port) + "/"};
+                    },
+                    .accept = [this](const HttpReply& reply) -> Result<void> {
+                      last = reply;
+                      if (reply.status / 100 == 2) return {};
+                      return fail(kind_of_status(reply.status), "refused", retry_after_of(reply));
+                    }};
+  }
   Result<void> ask(std::uint16_t port, const std::stop_token& stop = {}) {
-    const HttpCall call{.doing = "ask",
-                        .make = [port]() -> Result<HttpRequest> {
-                          return HttpRequest{.method = "GET", .url = "http://127.0.0.1:" + std::to_string(port) + "/"};
-                        },
-                        .accept = [this](const HttpReply& reply) -> Result<void> {
-                          last = reply;
-                          if (reply.status / 100 == 2) return {};
-                          return fail(kind_of_status(reply.status), "refused", retry_after_of(reply));
-                        }};
+    const HttpCall call = call_to(port);
     HttpClient client{tuning};
     return client.perform({&call, 1}, 1, OnError::cut, stop);
   }
@@ -100,6 +105,36 @@ TEST_F(AnHttpClient, EndsWhenItIsStillAskedToStayAway) {
       }};
   EXPECT_EQ(ask(server.port()).error().kind, ErrorKind::throttled);
   EXPECT_EQ(server.request_count(), 2);
+}
+
+TEST_F(AnHttpClient, TakesNoHeaderOfAnInterimReplyForTheReplysOwn) {
+  fakes::FaultProxy server{1, [](const auto&) {
+                             return fakes::Fault{fakes::Fault::Kind::reply,
+                                                 "HTTP/1.1 103 Early Hints\r\nX-Of: the interim reply\r\n\r\n" +
+                                                     fakes::http_reply(200, "X-Other: 1\r\n", ""),
+                                                 0};
+                           }};
+  ASSERT_TRUE(ask(server.port()));
+  EXPECT_EQ(last.status, 200);
+  EXPECT_EQ(last.header("x-of"), "");
+  EXPECT_EQ(last.header("x-other"), "1");
+}
+
+TEST_F(AnHttpClient, HasItsWholePatienceAgainAfterASuccessOfAnotherCall) {
+  tuning.first_patience = tuning.patience = std::chrono::seconds{2};
+  // The first call is told to stay away until its patience ends, and fails once more when the second has succeeded.
+  fakes::FaultProxy server{1, [](const fakes::ProxiedRequest& request) {
+                             const std::string reply = request.number == 1
+                                                           ? fakes::http_reply(503, "Retry-After: 15\r\n", "")
+                                                       : request.number == 3 ? fakes::http_reply(503, "", "")
+                                                                             : fakes::http_reply(200, "", "");
+                             return fakes::Fault{fakes::Fault::Kind::reply, reply, 0};
+                           }};
+  const std::vector<HttpCall> calls(2, call_to(server.port()));
+  HttpClient client{tuning};
+  const auto asked = client.perform(calls, 1);
+  EXPECT_TRUE(asked) << asked.error().message;
+  EXPECT_EQ(server.request_count(), 4);
 }
 
 TEST_F(AnHttpClient, IsStoppedInTheMidstOfARequest) {

@@ -247,6 +247,26 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, StartsTheUploadAnewWhenTheServerForgotIt) 
   }
 }
 
+TEST_F(AnS3StoreBehindAFaultyNetwork, TakesNoOlderObjectOfThatLengthForAnUploadThatTheServerForgot) {
+  const std::vector<std::byte> older = contract::some_bytes((std::size_t{6} << 20) + 1);
+  std::vector<std::byte> newer = older;
+  newer.back() ^= std::byte{1};
+  const std::span<const std::byte> older_piece{older};
+  const std::span<const std::byte> newer_piece{newer};
+  int completions = 0;
+  FaultProxy proxy{server().port(), [&](const ProxiedRequest& request) {
+                     const bool is_completion =
+                         request.method == "POST" && request.target.find("uploadId=") != std::string::npos;
+                     return is_completion && ++completions == 2 ? refuse(404, "NoSuchUpload") : Fault{};
+                   }};
+  S3Config config = config_at(proxy.port());
+  config.checksums = S3Checksums::off;  // With them the objects could be told apart.
+  S3Store store{config, tuning};
+  ASSERT_TRUE(store.put("large", {&older_piece, 1}, {}));
+  ASSERT_TRUE(store.put("large", {&newer_piece, 1}, {}));
+  EXPECT_EQ(store.get("large"), newer);
+}
+
 TEST_F(AnS3StoreBehindAFaultyNetwork, CreatesOnceThoughRepliesAreLost) {
   FaultProxy proxy{server().port(), fail_first(1, "PUT", {Kind::lose_reply, "", 0})};
   const auto store = open(proxy.port());

@@ -219,5 +219,18 @@ TEST(CacheSink, KeepsWhatItCouldReadLastOfAnObjectAndTellsWhyNoMore) {
   EXPECT_EQ(changes, (Texts{"a", "a"}));
 }
 
+TEST(CacheSink, ErasesNoSuccessorByTheEventOfItsPredecessorsDeletion) {
+  ObjectCache<Thing> cache;
+  CacheSink<Thing> sink{cache, "", parse_thing, [](const Thing&) {}};
+  json successor = object("a", "7");
+  successor["metadata"]["uid"] = "of-the-successor";
+  sink.put(object("a", "1"));
+  sink.put(successor);
+  sink.erase(object("a", "6"));
+  const auto found = cache.find({"ns", "a"});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->metadata.uid, "of-the-successor");
+}
+
 }  // namespace
 }  // namespace trainyard::control

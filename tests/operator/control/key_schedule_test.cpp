@@ -51,6 +51,15 @@ TEST(KeySchedule, KeepsTheSoonestTimeAskedFor) {
   EXPECT_EQ(keys.size(), 1U);
 }
 
+TEST(KeySchedule, GivesAKeyThatIsAskedForSoonerOnce) {
+  KeySchedule keys = schedule();
+  keys.add(a, start + seconds{5});
+  keys.add(a, start + seconds{1});
+  EXPECT_EQ(keys.take(start + seconds{9}), a);
+  EXPECT_EQ(keys.take(start + seconds{9}), std::nullopt);
+  EXPECT_EQ(keys.next_due(), std::nullopt);
+}
+
 TEST(KeySchedule, HoldsAKeyBackWhileSomebodyHasIt) {
   KeySchedule keys = schedule();
   keys.add(a, start);

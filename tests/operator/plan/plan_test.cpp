@@ -220,6 +220,12 @@ TEST(MakePlan, StaysRunningOnceAllRanksHaveRun) {
   EXPECT_EQ(plan.status->replicas, (resource::ReplicaCounts{.desired = 2, .ready = 1, .succeeded = 1}));
 }
 
+TEST(MakePlan, StaysRunningWhileTheCauseOfALossIsStillWaitedFor) {
+  // A pod that is being deleted says within its grace why.
+  const Plan plan = make_plan(an_observed().phase(Phase::running).ended(1, 90).leaving(0, later + 60s), later);
+  EXPECT_EQ(plan.status.value_or(resource::TrainingJobStatus{.phase = Phase::running}).phase, Phase::running);
+}
+
 TEST(MakePlan, TakesACheckpointThatIsReportedWithTheLossIntoAccount) {
   const auto observed = an_observed(a_job().checkpoint()).ended(1, 1).with([](Observed& changed) {
     changed.job.status.attempts_without_progress = 2;

@@ -42,9 +42,10 @@ json worker_of(const json& pod) {
 }
 
 TEST(BuildPod, NamesLabelsAndOwnsThePod) {
-  const json metadata = pod_of(a_job().pod_template(R"({"metadata": {"labels": {"team": "vision"},
+  const json metadata =
+      pod_of(a_job().pod_template(R"({"metadata": {"labels": {"team": "vision", "trainyard.dev/job": "another"},
                                                         "annotations": {"note": "mine"}}})"))
-                            .at("metadata");
+          .at("metadata");
   EXPECT_EQ(metadata.at("name"), "smoke-c0de-1-1");
   EXPECT_EQ(metadata.at("namespace"), "research");
   EXPECT_EQ(metadata.at("labels"), json::parse(R"({"team": "vision", "trainyard.dev/job": "smoke",

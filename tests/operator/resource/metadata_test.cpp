@@ -16,7 +16,7 @@ TEST(ParseMetadata, KeepsWhatWeReadAndDropsTheRest) {
       "creationTimestamp": "2026-11-21T10:00:00Z",
       "deletionTimestamp": "2026-11-21T10:00:05Z", "deletionGracePeriodSeconds": 5, "finalizers": ["a/b", "c/d"],
       "ownerReferences": [{"uid": "other"}, {"apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob",
-          "uid": "owner", "name": "job", "controller": true}]}})"));
+          "uid": "owner", "name": "job", "controller": true}, {"uid": "another"}]}})"));
   ASSERT_TRUE(metadata) << metadata.error().message;
   EXPECT_EQ(*metadata, (Metadata{.name = "a",
                                  .name_space = "ns",
