@@ -20,11 +20,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds at_once{0};
 constexpr milliseconds stale_wait{1'000};  // For the caches to learn what the server has told us.
 
-/// Versions are decimal numbers without leading zeros: the longer is the larger.
-bool is_older(const std::string& version, const std::string& than) {
-  return version.size() != than.size() ? version.size() < than.size() : version < than;
-}
-
 std::string path_of(const resource::TrainingJob& job) {
   return fmt::format("{}/{}", job.metadata.name_space, job.metadata.name);
 }
@@ -47,7 +42,7 @@ class Reconciler::Impl {
       return std::nullopt;
     }
     const JobMemory memory = memory_.recall(key, job->metadata.uid);
-    if (is_older(job->metadata.resource_version, memory.written_version)) return catch_up(*job);
+    if (control::is_older_version(job->metadata.resource_version, memory.written_version)) return catch_up(*job);
     const plan::Observed observed = observe(*job, caches_, memory, progress_, options_);
     const plan::Plan plan = plan::make_plan(observed, clock_.now());
     if (plan.is_stale) return judge_pods_ahead(observed, memory);
