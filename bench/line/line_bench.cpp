@@ -40,21 +40,50 @@ double seconds_between(steady_clock::time_point start, steady_clock::time_point 
   return std::chrono::duration<double>(end - start).count();
 }
 
+/// Calls `note`, on a thread of its own, with each object of a namespace that comes or changes from now on.
+class Follower {
+ public:
+  using Note = std::function<void(kube::WatchEventType, const json&)>;
+
+  /// `api` outlives it.
+  Follower(kube::Api& api, const kube::ResourceType& type, std::string name_space, Note note)
+      : thread_{[&api, type, name_space = std::move(name_space), note = std::move(note)](const std::stop_token& stop) {
+          // A definition that has just been installed is refused for a while.
+          Result<kube::ListPage> listed;
+          check(eventually([&] {
+                  listed = api.list(type, {.name_space = name_space});
+                  return listed.has_value();
+                }),
+                "objects can be listed");
+          kube::WatchOptions options{.name_space = name_space,
+                                     .label_selector = {},
+                                     .field_selector = {},
+                                     .resource_version = listed->resource_version};
+          // The server ends a watch after some minutes.
+          while (!stop.stop_requested()) {
+            const auto ended = api.watch(
+                type, options,
+                [&](const kube::WatchEvent& event) {
+                  options.resource_version = event.object.at("metadata").at("resourceVersion");
+                  const bool is_there =
+                      event.type == kube::WatchEventType::added || event.type == kube::WatchEventType::modified;
+                  if (is_there) note(event.type, event.object);
+                },
+                stop);
+            check(ended.has_value() || stop.stop_requested(), "the watch goes on where it ended");
+          }
+        }} {}
+
+ private:
+  std::jthread thread_;
+};
+
 /// Notes when each pod of a namespace came, as a watch tells it.
 class PodClock {
  public:
   PodClock(kube::Api& api, std::string name_space)
-      : thread_{[this, &api, name_space = std::move(name_space)](const std::stop_token& stop) {
-          const auto listed = api.list(kube::pods, {.name_space = name_space});
-          check(listed.has_value(), "pods can be listed");
-          static_cast<void>(api.watch(
-              kube::pods,
-              {.name_space = name_space,
-               .label_selector = {},
-               .field_selector = {},
-               .resource_version = listed->resource_version},
-              [this](const kube::WatchEvent& event) { note(event); }, stop));
-        }} {}
+      : follower_{api, kube::pods, std::move(name_space),
+                  [this](kube::WatchEventType type, const json& pod) { note(type, pod); }} {}
 
   /// When the `count`-th pod of `job` was there.
   steady_clock::time_point wait_for(const std::string& job, std::size_t count) {
@@ -66,11 +95,11 @@ class PodClock {
   }
 
  private:
-  void note(const kube::WatchEvent& event) {
-    if (event.type != kube::WatchEventType::added) return;
+  void note(kube::WatchEventType type, const json& pod) {
+    if (type != kube::WatchEventType::added) return;
     {
       const std::scoped_lock lock{mutex_};
-      came_[event.object.at("metadata").at("labels").value("trainyard.dev/job", "")].push_back(steady_clock::now());
+      came_[pod.at("metadata").at("labels").value("trainyard.dev/job", "")].push_back(steady_clock::now());
     }
     changed_.notify_all();
   }
@@ -78,29 +107,15 @@ class PodClock {
   std::mutex mutex_;  // guards came_
   std::condition_variable changed_;
   std::map<std::string, std::vector<steady_clock::time_point>> came_;
-  std::jthread thread_;
+  Follower follower_;
 };
 
 /// Notes when the status of each job of a namespace first told of each attempt, as a watch tells it.
 class AttemptClock {
  public:
   AttemptClock(kube::Api& api, std::string name_space)
-      : thread_{[this, &api, name_space = std::move(name_space)](const std::stop_token& stop) {
-          // A definition that has just been installed is refused for a while.
-          Result<kube::ListPage> listed;
-          check(eventually([&] {
-                  listed = api.list(kube::training_jobs, {.name_space = name_space});
-                  return listed.has_value();
-                }),
-                "jobs can be listed");
-          static_cast<void>(api.watch(
-              kube::training_jobs,
-              {.name_space = name_space,
-               .label_selector = {},
-               .field_selector = {},
-               .resource_version = listed->resource_version},
-              [this](const kube::WatchEvent& event) { note(event.object); }, stop));
-        }} {}
+      : follower_{api, kube::training_jobs, std::move(name_space),
+                  [this](kube::WatchEventType, const json& job) { note(job); }} {}
 
   steady_clock::time_point wait_for(const std::string& job, std::int64_t attempt) {
     std::unique_lock lock{mutex_};
@@ -125,7 +140,7 @@ class AttemptClock {
   std::mutex mutex_;  // guards begun_
   std::condition_variable changed_;
   std::map<std::pair<std::string, std::int64_t>, steady_clock::time_point> begun_;
-  std::jthread thread_;
+  Follower follower_;
 };
 
 class Bench {
@@ -222,6 +237,7 @@ class Bench {
       samples.first_seconds.push_back(seconds_between(decided, pod_clock_->wait_for(job, count + 1)));
       samples.replaced_seconds.push_back(seconds_between(decided, pod_clock_->wait_for(job, 2 * count)));
       check(api_->remove(kube::training_jobs, name_space_, job).has_value(), "the job can be deleted");
+      remove_pods();
     }
     return samples;
   }
@@ -257,6 +273,23 @@ class Bench {
             return object && object->value("/status/formed"_json_pointer, false);
           }),
           "the job is formed");
+  }
+
+  /// At once, where the garbage collector would be busy with it during the next round.
+  void remove_pods() {
+    const std::string path = fmt::format("/api/v1/namespaces/{}/pods", name_space_);
+    check(eventually([&] {
+            const auto left = api_->list(kube::pods, {.name_space = name_space_,
+                                                      .label_selector = {},
+                                                      .field_selector = {},
+                                                      .resource_version = {},
+                                                      .continue_token = {},
+                                                      .limit = 1});
+            if (left && left->items.empty()) return true;
+            static_cast<void>(control_plane_.kubectl({"delete", "--raw", path}));
+            return false;
+          }),
+          "all pods can be deleted");
   }
 
   std::unique_ptr<OperatorProcess> start() {

@@ -40,6 +40,10 @@ class CacheSink final : public ObjectSink {
     listed_.clear();
   }
 
+  void forget() override {
+    for (const T& erased : cache_.erase_unlisted(name_space_, {}, version_max)) on_change_(erased);
+  }
+
   void put(const nlohmann::json& object) override {
     auto parsed = parse_(object);
     if (!parsed) return skip(object, parsed.error());
@@ -68,6 +72,8 @@ class CacheSink final : public ObjectSink {
   }
 
  private:
+  static constexpr std::string_view version_max = "18446744073709551615";
+
   void skip(const nlohmann::json& object, const Error& error) {
     const auto metadata = resource::parse_metadata(object);
     logging::warn("object skipped", {{"name", metadata ? metadata->name : ""}, {"error", error.message}});

@@ -7,6 +7,7 @@
 
 #include "common/logging.hpp"
 #include "operator/control/interruptible_wait.hpp"
+#include "operator/control/object_cache.hpp"
 
 namespace trainyard::control {
 namespace {
@@ -60,6 +61,15 @@ Result<void> Informer::list_page() {
     if (options_.is_optional && page.error().kind == ErrorKind::forbidden) announce_first_list();
     return tl::unexpected{page.error()};
   }
+  // Lists are of the newest version that there is. Where that is older than what was seen, etcd was set back to a
+  // backup: caches, which keep the newer of two versions, would believe the past for ever.
+  if (is_first_page && is_older_version(page->resource_version, newest_version_)) {
+    logging::warn("the API server has an older version than before: all that is known is listed anew",
+                  {{"resource", type_.plural}, {"version", page->resource_version}, {"before", newest_version_}});
+    newest_version_.clear();
+    sink_.forget();
+  }
+  note_version(page->resource_version);
   for (const kube::json& object : page->items) sink_.put(object);
   state_ = after_page(std::move(state_), *page);
   if (state_.phase == WatchState::Phase::watching) {
@@ -70,6 +80,10 @@ Result<void> Informer::list_page() {
     announce_first_list();
   }
   return {};
+}
+
+void Informer::note_version(const std::string& version) {
+  if (is_older_version(newest_version_, version)) newest_version_ = version;
 }
 
 void Informer::announce_first_list() {
@@ -108,6 +122,7 @@ void Informer::handle(const kube::WatchEvent& event) {
     case kube::WatchEventType::bookmark:
       break;
   }
+  note_version(version_of(event.object));
   state_ = after_event(std::move(state_), version_of(event.object));
 }
 

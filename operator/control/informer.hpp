@@ -45,6 +45,7 @@ class Informer {
   Result<void> watch(const std::stop_token& stop);
   void handle(const kube::WatchEvent& event);
   void announce_first_list();
+  void note_version(const std::string& version);
 
   kube::Api& api_;
   const kube::ResourceType type_;
@@ -52,6 +53,7 @@ class Informer {
   ObjectSink& sink_;
   std::function<void()> on_first_list_;
   WatchState state_;
+  std::string newest_version_;                     // of all lists, events and bookmarks
   std::atomic<std::int64_t> watch_restarts_ = -1;  // the first is no restart
 };
 

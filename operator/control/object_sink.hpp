@@ -10,6 +10,8 @@ class ObjectSink {
  public:
   virtual ~ObjectSink() = default;
   virtual void begin_list() = 0;
+  /// In a list, before its first object: nothing of before is known any more, whatever its version.
+  virtual void forget() = 0;
   /// Of a list or an event.
   virtual void put(const nlohmann::json& object) = 0;
   virtual void erase(const nlohmann::json& object) = 0;

@@ -53,9 +53,12 @@ ProgressPoller::ProgressPoller(const reconcile::Caches& caches, const Clock& clo
       fetch_{std::move(fetch)},
       on_report_{std::move(on_report)},
       options_{options},
-      queue_{{.backoff = {.initial = options.interval, .max = options.silent_interval_max}}} {
+      queue_{{.backoff = {.initial = options.interval, .max = options.silent_interval_max}}},
+      late_queue_{{.backoff = {.initial = options.interval, .max = options.silent_interval_max}}} {
   for (int worker = 0; worker < options_.workers; ++worker) {
-    threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
+    for (control::WorkQueue* queue : {&queue_, &late_queue_}) {
+      threads_.emplace_back([this, queue](const std::stop_token& stop) { run(*queue, stop); });
+    }
   }
 }
 
@@ -78,22 +81,38 @@ std::optional<plan::ProgressReport> ProgressPoller::last_report(std::string_view
   return found == entries_.end() ? std::nullopt : std::optional{found->second.report};
 }
 
-void ProgressPoller::run(const std::stop_token& stop) {
-  while (const auto key = queue_.take(stop)) {
-    switch (poll(*key)) {
+void ProgressPoller::run(control::WorkQueue& queue, const std::stop_token& stop) {
+  while (const auto key = queue.take(stop)) {
+    const Outcome outcome = poll(*key);
+    control::WorkQueue& next = choose_queue(*key, outcome);
+    switch (outcome) {
       case Outcome::answered:
       case Outcome::not_running:
-        queue_.succeed_until(*key, options_.interval);
+        next.succeed_until(*key, options_.interval);
         break;
       case Outcome::silent:
-        queue_.fail(*key, std::nullopt);
+      case Outcome::late:
+        next.fail(*key, std::nullopt);
         break;
       case Outcome::over:
-        queue_.succeed(*key);
         forget(*key);
         break;
     }
+    if (outcome == Outcome::over || &next != &queue) queue.succeed(*key);
   }
+}
+
+control::WorkQueue& ProgressPoller::queue_of(const ObjectKey& key) {
+  const std::scoped_lock lock{mutex_};
+  const auto tracked = tracked_.find(key);
+  return tracked != tracked_.end() && tracked->second.is_late ? late_queue_ : queue_;
+}
+
+control::WorkQueue& ProgressPoller::choose_queue(const ObjectKey& key, Outcome outcome) {
+  const bool is_late = outcome == Outcome::late;
+  const std::scoped_lock lock{mutex_};
+  if (const auto tracked = tracked_.find(key); tracked != tracked_.end()) tracked->second.is_late = is_late;
+  return is_late ? late_queue_ : queue_;
 }
 
 ProgressPoller::Outcome ProgressPoller::poll(const ObjectKey& key) {
@@ -108,7 +127,7 @@ ProgressPoller::Outcome ProgressPoller::poll(const ObjectKey& key) {
   const auto asked = ask(*job, *pod, report);
   if (!report) {
     keep_silence(key, *job, asked, report.error());
-    return Outcome::silent;
+    return report.error().kind == ErrorKind::timeout ? Outcome::late : Outcome::silent;
   }
   if (asked) note_answer(*report, *asked);
   keep_report(key, job->metadata.uid, *std::move(report));
@@ -136,9 +155,9 @@ std::optional<resource::CheckpointRequest> ProgressPoller::ask(const resource::T
 ProgressPoller::Entry* ProgressPoller::entry_of(const ObjectKey& key, const std::string& job_uid) {
   const auto tracked = tracked_.find(key);
   if (tracked == tracked_.end()) return nullptr;
-  if (tracked->second != job_uid) {
-    entries_.erase(tracked->second);  // of a job of the same name that is gone
-    tracked->second = job_uid;
+  if (tracked->second.job_uid != job_uid) {
+    entries_.erase(tracked->second.job_uid);  // of a job of the same name that is gone
+    tracked->second.job_uid = job_uid;
   }
   return &entries_[job_uid];
 }
@@ -181,7 +200,7 @@ void ProgressPoller::forget(const ObjectKey& key) {
   const std::scoped_lock lock{mutex_};
   const auto tracked = tracked_.find(key);
   if (tracked == tracked_.end()) return;
-  entries_.erase(tracked->second);
+  entries_.erase(tracked->second.job_uid);
   tracked_.erase(tracked);
 }
 

@@ -31,8 +31,10 @@ struct PollerOptions {
   std::chrono::milliseconds deadline{1'000};      ///< Of one poll.
   std::chrono::milliseconds silence_max{10'000};  ///< After this much of it a rank 0 counts as unreachable.
   std::chrono::milliseconds silent_interval_max{
-      30'000};      ///< One that stays silent is asked ever more seldom, down to this.
-  int workers = 4;  ///< Polls at a time: rank 0s that hang hold up no more than these.
+      30'000};  ///< One that stays silent is asked ever more seldom, down to this.
+  /// Polls at a time. As many again are for rank 0s that let the deadline pass at their last poll: however many those
+  /// are, they hold up each other and nobody else.
+  int workers = 4;
   RequestPost post_request = manager::post_request;
 };
 
@@ -54,7 +56,7 @@ class ProgressPoller final : public reconcile::ProgressSource {
   /// From now on the job is polled while it is in the cache and not over. Cheap to call again.
   void track(const control::ObjectKey& job);
   /// The next poll of a job that is tracked is now.
-  void poll_now(const control::ObjectKey& job) { queue_.add(job); }
+  void poll_now(const control::ObjectKey& job) { queue_of(job).add(job); }
 
   [[nodiscard]] std::optional<plan::ProgressReport> last_report(std::string_view job_uid) const override;
 
@@ -63,9 +65,17 @@ class ProgressPoller final : public reconcile::ProgressSource {
     plan::ProgressReport report;
     std::optional<Instant> silent_since;
   };
-  enum class Outcome { answered, silent, not_running, over };
+  struct Tracked {
+    std::string job_uid;  // Empty until a poll has met the job.
+    bool is_late = false;
+  };
+  /// late: it let the deadline pass; silent: it was soon clear that no answer comes.
+  enum class Outcome { answered, silent, late, not_running, over };
 
-  void run(const std::stop_token& stop);
+  void run(control::WorkQueue& queue, const std::stop_token& stop);
+  control::WorkQueue& queue_of(const control::ObjectKey& key);
+  /// The queue for the polls after one that ended so.
+  control::WorkQueue& choose_queue(const control::ObjectKey& key, Outcome outcome);
   Outcome poll(const control::ObjectKey& key);
   /// What rank 0 makes of the checkpoint that is to be asked for, where it has not said so in its report.
   std::optional<resource::CheckpointRequest> ask(const resource::TrainingJob& job, const resource::Pod& rank_0,
@@ -84,8 +94,9 @@ class ProgressPoller final : public reconcile::ProgressSource {
   const OnReport on_report_;
   const PollerOptions options_;
   control::WorkQueue queue_;
-  mutable std::mutex mutex_;                           // guards the two below
-  std::map<control::ObjectKey, std::string> tracked_;  // to the job's UID, once a poll has met it
+  control::WorkQueue late_queue_;
+  mutable std::mutex mutex_;  // guards the two below
+  std::map<control::ObjectKey, Tracked> tracked_;
   std::map<std::string, Entry, std::less<>> entries_;  // by the job's UID
   std::vector<std::jthread> threads_;
 };

@@ -19,12 +19,19 @@ std::uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
+nlohmann::json checkpoint_parts(const resource::CheckpointSpec& spec) {
+  nlohmann::json parts = worker_checkpoint(spec);
+  // Pods that run since before pathStyle could be left out carry the hash of false where their job says nothing of S3.
+  if (spec.s3 == resource::S3Spec{}) parts["s3"]["pathStyle"] = false;
+  return parts;
+}
+
 }  // namespace
 
 std::string spec_hash(const resource::TrainingJobSpec& spec) {
   nlohmann::json parts{{"replicas", spec.replicas}, {"gpusPerPod", spec.gpus_per_pod}, {"template", spec.pod_template}};
   if (spec.training) parts["training"] = resource::to_json(*spec.training);
-  if (spec.checkpoint) parts["checkpoint"] = worker_checkpoint(*spec.checkpoint);
+  if (spec.checkpoint) parts["checkpoint"] = checkpoint_parts(*spec.checkpoint);
   return fmt::format("{:016x}", fnv1a(parts.dump()));
 }
 

@@ -232,9 +232,9 @@ Executor::PodOutcomes Executor::change_pods(const resource::TrainingJob& job,
       std::min(creates.size() + deletes.size(), static_cast<std::size_t>(std::max(1, options_.pod_calls_at_once_max)));
   {
     std::vector<std::jthread> helpers;
-    // Deletes that hang must not hold up creates, and creates that hang must not hold up deletes.
-    const auto deleters = threads > 1 ? std::min(deletes.size(), std::max<std::size_t>(1, threads / 4)) : 0;
-    for (std::size_t helper = 0; helper < deleters; ++helper) helpers.emplace_back([&] { deletion.make_all(); });
+    // Deletes that hang must not hold up creates, and creates that hang must not hold up deletes. One thread is enough
+    // for the latter: all of them delete once everything is created, and the last delete comes no later for that.
+    if (threads > 1 && !deletes.empty()) helpers.emplace_back([&] { deletion.make_all(); });
     // The other ranks look for rank 0 as soon as they run.
     creation.make_next();
     const auto work = [&] {

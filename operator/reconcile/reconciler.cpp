@@ -20,11 +20,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds at_once{0};
 constexpr milliseconds stale_wait{1'000};  // For the caches to learn what the server has told us.
 
-/// Versions are decimal numbers without leading zeros: the longer is the larger.
-bool is_older(const std::string& version, const std::string& than) {
-  return version.size() != than.size() ? version.size() < than.size() : version < than;
-}
-
 std::string path_of(const resource::TrainingJob& job) {
   return fmt::format("{}/{}", job.metadata.name_space, job.metadata.name);
 }
@@ -47,7 +42,8 @@ class Reconciler::Impl {
       return std::nullopt;
     }
     const JobMemory memory = memory_.recall(key, job->metadata.uid);
-    if (is_older(job->metadata.resource_version, memory.written_version)) return catch_up(*job);
+    if (control::is_older_version(job->metadata.resource_version, memory.written_version))
+      return catch_up(*job, memory);
     const plan::Observed observed = observe(*job, caches_, memory, progress_, options_);
     const plan::Plan plan = plan::make_plan(observed, clock_.now());
     if (plan.is_stale) return judge_pods_ahead(observed, memory);
@@ -56,13 +52,22 @@ class Reconciler::Impl {
 
  private:
   /// The cache is behind what we did ourselves. Nothing is decided on it.
-  Result<std::optional<milliseconds>> catch_up(const resource::TrainingJob& job) {
+  Result<std::optional<milliseconds>> catch_up(const resource::TrainingJob& job, const JobMemory& memory) {
     logging::warn("the cached job is out of date", {{"job", path_of(job)}, {"attempt", job.status.attempt}});
     if (auto reread = executor_.reread(job); !reread) {
       if (reread.error().kind == ErrorKind::not_found) return std::nullopt;
       return tl::unexpected(reread.error());
     }
-    return has_moved(job) ? at_once : stale_wait;
+    const control::ObjectKey key{.name_space = job.metadata.name_space, .name = job.metadata.name};
+    const auto current = caches_.jobs.find(key);
+    if (!current || current->metadata.uid != job.metadata.uid) return at_once;
+    if (control::is_older_version(current->metadata.resource_version, memory.written_version)) {
+      // It was asked for its newest version: etcd was set back to a backup, and what was written since is lost.
+      logging::warn("the API server has lost what was written of a job: it is planned for as it is now",
+                    {{"job", path_of(job)}, {"attempt", current->status.attempt}});
+      memory_.forget(key);
+    }
+    return at_once;
   }
 
   /// Pods of an attempt that the cached job does not know. Where the server knows it, the cache was behind. Else they

@@ -239,6 +239,7 @@ bool Simulation::work_once() {
 
 void Simulation::settle() {
   constexpr int turns_max = 400;
+  if (is_given_up()) return;
   is_at_rest_ = false;
   int quiet_turns = 0;
   // With lagging caches one quiet turn says little: news may be on its way.
@@ -248,6 +249,7 @@ void Simulation::settle() {
     quiet_turns = is_busy ? 0 : quiet_turns + 1;
   }
   is_at_rest_ = quiet_turns >= quiet_turns_wanted;
+  restless_instants_ = is_at_rest_ ? 0 : restless_instants_ + 1;
 }
 
 void Simulation::advance(Time end) {
@@ -263,14 +265,14 @@ void Simulation::advance(Time end) {
 void Simulation::pass(milliseconds duration) {
   const Time end = clock.now() + duration;
   settle();
-  while (clock.now() < end) advance(end);
+  while (clock.now() < end && !is_given_up()) advance(end);
 }
 
 bool Simulation::run_until(const std::function<bool()>& holds, std::chrono::seconds limit) {
   const Time end = clock.now() + limit;
   settle();
   while (!holds()) {
-    if (clock.now() >= end) return false;
+    if (clock.now() >= end || is_given_up()) return false;
     advance(end);
   }
   return true;

@@ -124,6 +124,9 @@ class Simulation {
   [[nodiscard]] std::vector<std::string> twins() const;
   /// Whether the last instant ended with nothing left to do in it.
   [[nodiscard]] bool is_at_rest() const { return is_at_rest_; }
+  /// The operator has been busy without end for so many instants that nothing more is waited for: a test that can only
+  /// fail is to fail soon.
+  [[nodiscard]] bool is_given_up() const { return restless_instants_ >= restless_instants_max; }
 
   fakes::FakeClock clock;
   local::MemoryApi api;
@@ -148,6 +151,8 @@ class Simulation {
   std::unique_ptr<Process> process_;
   std::function<void()> intruder_;
   bool is_at_rest_ = false;
+  static constexpr int restless_instants_max = 20;
+  int restless_instants_ = 0;  // in a row
 };
 
 }  // namespace trainyard::simulation

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <future>
 #include <memory>
+#include <thread>
 
 #include "local/memory_api.hpp"
 #include "operator/control/write_gate.hpp"
@@ -118,6 +119,7 @@ class SlowServer final : public fakes::RefusingApi {
 
   Result<json> get(const kube::ResourceType&, std::string_view, std::string_view) override {
     if (is_silent_) return fail(ErrorKind::timeout, "no answer");
+    caller_ = std::this_thread::get_id();
     return fail(ErrorKind::not_found, "there is no lease");
   }
   Result<json> create(const kube::ResourceType&, std::string_view, const json& object,
@@ -129,25 +131,39 @@ class SlowServer final : public fakes::RefusingApi {
     stored["metadata"]["resourceVersion"] = "1";
     return stored;
   }
-  [[nodiscard]] bool was_asked_to_create() const { return is_silent_; }
+  /// True on the thread that asks the server, until it has asked for a create.
+  [[nodiscard]] bool waits_for_create_here() const { return !is_silent_ && caller_ == std::this_thread::get_id(); }
 
  private:
   fakes::FakeClock& clock_;
   const milliseconds create_takes_;
   std::atomic<bool> is_silent_ = false;
+  std::atomic<std::thread::id> caller_{};
+};
+
+/// Time passes for an elector that has not asked for the lease yet, whenever it looks, and for nobody else. Where it
+/// has looked before anybody waited for its lead it looks again only after a while.
+class ClockUntilCreate final : public Clock {
+ public:
+  ClockUntilCreate(fakes::FakeClock& clock, const SlowServer& api) : clock_{clock}, api_{api} {}
+  [[nodiscard]] Time now() const override { return clock_.now(); }
+  [[nodiscard]] Instant instant() const override {
+    if (api_.waits_for_create_here()) clock_.advance(quick.retry);
+    return clock_.instant();
+  }
+
+ private:
+  fakes::FakeClock& clock_;
+  const SlowServer& api_;
 };
 
 TEST(Elector, LeadsFromBeforeItAskedForTheLeaseAndNotFromTheReply) {
   fakes::FakeClock clock;
   SlowServer api{clock, milliseconds{300}};
+  const ClockUntilCreate elector_clock{clock, api};
   std::stop_source stop;
-  const auto elector = candidate(api, clock, "slow");
-  auto led = std::async(std::launch::async, [&] { return elector->wait_for_lead(stop.get_token()); });
-  // Where the elector has looked before anybody waited for its lead, it looks again only after a while.
-  while (led.wait_for(milliseconds{200}) != std::future_status::ready) {
-    if (!api.was_asked_to_create()) clock.advance(std::chrono::seconds{1});
-  }
-  ASSERT_TRUE(led.get());
+  const auto elector = candidate(api, elector_clock, "slow");
+  ASSERT_TRUE(elector->wait_for_lead(stop.get_token()));
   clock.advance(milliseconds{199});
   EXPECT_TRUE(elector->is_leader());
   clock.advance(milliseconds{1});

@@ -158,6 +158,20 @@ TEST(Informer, ListsAfreshWhenTheVersionIsGoneAndTellsWhatWentMeanwhile) {
   EXPECT_EQ(done.first_lists, 1);
 }
 
+TEST(Informer, ForgetsWhatItKnowsWhereTheServerWasSetBackToABackup) {
+  ScriptedApi api;
+  api.lists = {kube::ListPage{{object("a", "8"), object("b", "2"), object("c", "9")}, "10", ""},
+               kube::ListPage{{object("a", "3")}, "5", "next"}, kube::ListPage{{object("b", "2")}, "5", ""},
+               kube::ListPage{{object("a", "6"), object("b", "2")}, "7", ""}};
+  api.watches = {{{event(WatchEventType::modified, "b", "12")}, fail(ErrorKind::gone, "too old")},
+                 {{}, fail(ErrorKind::gone, "too old")}};
+  const Outcome done = run(api);
+  EXPECT_EQ(done.asked, (Texts{"list ", "watch 10", "list ", "list next", "watch 5", "list ", "watch 7"}));
+  EXPECT_EQ(done.cached, (Texts{"a@6", "b@2"}));
+  EXPECT_EQ(done.changes, (Texts{"a", "b", "c", "b", "a", "b", "c", "a", "b", "a", "b"}))
+      << "all are told of when they are forgotten, and once in each list";
+}
+
 TEST(Informer, StartsTheListOverWhenItsTokenIsGone) {
   ScriptedApi api;
   api.lists = {kube::ListPage{{object("a", "1")}, "5", "next"}, fail(ErrorKind::gone, "expired"),

@@ -270,6 +270,56 @@ TEST(ProgressPoller, IsNotHeldUpByOneRank0ThatHangs) {
   EXPECT_TRUE(over.wait_for(lock, seconds{60}, [&] { return is_over.load(); }));
 }
 
+/// As many as there are workers for those that answer, and all of them let every deadline pass.
+TEST(ProgressPoller, IsNotHeldUpByAnyNumberOfRank0sThatHang) {
+  constexpr int hanging = 4;
+  Fixture fixture;
+  fixture.caches.pods.put(rank_0());
+  for (int number = 0; number < hanging; ++number) {
+    resource::TrainingJob job = running_job();
+    job.metadata.name = "hangs-" + std::to_string(number);
+    job.metadata.uid = "hang-" + std::to_string(number);
+    fixture.caches.jobs.put(job);
+    resource::Pod pod = rank_0();
+    pod.metadata.name = job.metadata.name + "-hang-2-0";
+    pod.metadata.uid = pod.metadata.name;
+    pod.metadata.controller = plan::owner_reference(job);
+    pod.pod_ip = "10.0.0.66";
+    fixture.caches.pods.put(pod);
+  }
+  std::mutex mutex;  // guards all below
+  std::condition_variable changed;
+  int late = 0;
+  int answers = 0;
+  bool is_over = false;
+  const auto fetch = [&](const std::string& url, milliseconds) -> Result<std::string> {
+    std::unique_lock lock{mutex};
+    const bool hangs = url.find("10.0.0.66") != std::string::npos;
+    hangs ? ++late : ++answers;
+    changed.notify_all();
+    if (!hangs) return R"({"uid":"abcd-uid","attempt":2,"step":7})";
+    // The first time at once, and then for as long as the test lasts.
+    if (late > hanging) changed.wait(lock, [&] { return is_over; });
+    return fail(ErrorKind::timeout, "no answer within 1000 ms");
+  };
+  ProgressPoller poller{
+      fixture.caches,
+      fixture.clock,
+      plan::kubernetes_traits(),
+      fetch,
+      [](const ObjectKey&) {},
+      PollerOptions{.interval = milliseconds{1}, .silent_interval_max = milliseconds{2}, .workers = hanging}};
+  for (int number = 0; number < hanging; ++number) poller.track({"ns", "hangs-" + std::to_string(number)});
+  std::unique_lock lock{mutex};
+  ASSERT_TRUE(changed.wait_for(lock, seconds{60}, [&] { return late == 2 * hanging; }));
+  lock.unlock();
+  poller.track(key);
+  lock.lock();
+  EXPECT_TRUE(changed.wait_for(lock, seconds{60}, [&] { return answers == 5; }));
+  is_over = true;
+  changed.notify_all();
+}
+
 /// A rank 0 on a free port of this machine that takes requests, and what it was asked.
 class RequestableRank0 {
  public:

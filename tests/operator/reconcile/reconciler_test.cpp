@@ -8,6 +8,7 @@
 #include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/finalizer.hpp"
+#include "tests/fakes/refusing_api.hpp"
 #include "tests/operator/reconcile/reconciler_fixture.hpp"
 
 namespace trainyard::reconcile {
@@ -268,6 +269,49 @@ TEST_F(ReconcilerTest, DoesNotPlanForAJobOlderThanItsOwnLastWrite) {
   const auto done = faulty.done().size();
   ASSERT_TRUE(reconciler->reconcile(key));
   EXPECT_EQ(verbs_since(done), std::vector<std::string>{"get trainingjobs"});
+}
+
+/// Shows jobs as they were once a test says so, as after a restore of etcd.
+class RestoredApi final : public fakes::RefusingApi {
+ public:
+  explicit RestoredApi(kube::Api& api) : api_{api} {}
+  void set_back(json job) { job_ = std::move(job); }
+
+  Result<json> get(const kube::ResourceType& type, std::string_view name_space, std::string_view name) override {
+    return job_ && type == kube::training_jobs ? Result<json>{*job_} : api_.get(type, name_space, name);
+  }
+  Result<json> create(const kube::ResourceType& type, std::string_view name_space, const json& object,
+                      const kube::CreateOptions& options) override {
+    return api_.create(type, name_space, object, options);
+  }
+  Result<json> update_status(const kube::ResourceType& type, std::string_view name_space, const json& object) override {
+    if (job_) writes_.push_back(object.at("metadata").at("resourceVersion"));
+    return job_ ? fail(ErrorKind::unavailable, "no") : api_.update_status(type, name_space, object);
+  }
+  /// Versions under which the status was written after the restore.
+  [[nodiscard]] const std::vector<std::string>& writes() const { return writes_; }
+
+ private:
+  kube::Api& api_;
+  std::optional<json> job_;
+  std::vector<std::string> writes_;
+};
+
+TEST_F(ReconcilerTest, PlansForAJobWhoseLaterVersionsTheServerHasLost) {
+  apply();
+  const json before = *api.get(kube::training_jobs, "research", "smoke");
+  RestoredApi restored{api};
+  reconciler = std::make_unique<Reconciler>(restored, clock, caches, progress,
+                                            ReconcilerOptions{.settings = {.worker_image_cpu = "worker:cpu"}});
+  ASSERT_TRUE(reconciler->reconcile(key));
+  restored.set_back(before);
+  caches.jobs.erase(key);
+  caches.jobs.put(*resource::parse_training_job(before));
+  const auto caught_up = reconciler->reconcile(key);
+  ASSERT_TRUE(caught_up);
+  EXPECT_EQ(*caught_up, std::optional{0ms});
+  EXPECT_FALSE(reconciler->reconcile(key)) << "the write is refused";
+  EXPECT_EQ(restored.writes(), (std::vector{before.at("metadata").at("resourceVersion").get<std::string>()}));
 }
 
 TEST_F(ReconcilerTest, AsksTheServerBeforeItTakesAPodForLost) {
