@@ -188,8 +188,9 @@ class Exploration {
   }
 
   std::string answer(std::size_t who, const Call& call, World& world, std::string& how) {
+    std::string wrong = check_owner(call, who, world);
     Reply reply = apply(call, who, world.objects);
-    std::string wrong = call.changes_objects() ? check_change(call, who, world) : std::string{};
+    if (wrong.empty() && call.changes_objects()) wrong = check_change(call, who, world);
     if (wrong.empty()) wrong = learn(who, std::move(reply), world);
     if (!wrong.empty() || scenario_.writers[who].has_conditional_create || call.kind != CallKind::get) return wrong;
     const auto& next = standing_of(who, *world.writers[who].history).next;
@@ -199,8 +200,9 @@ class Exploration {
   }
 
   std::string change(const Call& call, std::size_t who, World& world) {
+    std::string wrong = check_owner(call, who, world);
     std::ignore = apply(call, who, world.objects);  // The reply is lost.
-    return check_change(call, who, world);
+    return wrong.empty() ? check_change(call, who, world) : wrong;
   }
 
   static Reply lost() {
@@ -258,9 +260,19 @@ class Exploration {
     return {};
   }
 
+  // Invariant 2, of a change that writer `who` is about to make: what another job wrote stays.
+  std::string check_owner(const Call& call, std::size_t who, const World& world) const {
+    const Object* object = call.changes_objects() ? world.objects.find(call.key) : nullptr;
+    if (object == nullptr || object->author == nobody || (call.kind == CallKind::put && call.is_if_absent)) return {};
+    if (is_same_life(scenario_.writers[object->author].identity, scenario_.writers[who].identity)) return {};
+    return fmt::format("writer {} changes {}, which writer {} of another job wrote", who, call.key, object->author);
+  }
+
   std::string check_users_files(const World& world) const {
     for (const auto& [key, text] : scenario_.objects) {
-      if (world.objects.find(key) == nullptr) return fmt::format("the user's file {} is gone", key);
+      const Object* object = world.objects.find(key);
+      if (object == nullptr) return fmt::format("the user's file {} is gone", key);
+      if (object->author != nobody) return fmt::format("the user's file {} was replaced", key);
     }
     return {};
   }
@@ -293,8 +305,22 @@ class Exploration {
 
   const Loaded& loaded_of(const Objects& objects) {
     const auto [place, is_new] = loads_.try_emplace(objects.hash());
-    if (is_new) place->second = load(objects);
+    if (is_new) place->second = load(objects, next_attempt(objects));
     return place->second;
+  }
+
+  // Of the job that claimed last, since another one may have to wait for its end.
+  [[nodiscard]] Identity next_attempt(const Objects& objects) const {
+    std::int64_t newest = 0;
+    Identity identity = scenario_.writers.front().identity;
+    for (const auto& [key, object] : objects.all()) {
+      const auto generation = parse_claim_key(key);
+      if (!generation || *generation <= newest) continue;
+      newest = *generation;
+      identity = scenario_.writers[object->author].identity;
+    }
+    identity.attempt = attempt_max;
+    return identity;
   }
 
   const Standing& standing_of(std::size_t who, const History& history) {

@@ -46,8 +46,8 @@ struct Findings {
 ///   1. a reported checkpoint stays loadable until a newer one is reported: an attempt that begins now resumes from its
 ///   step or a later one,
 ///      and gets the bytes of that step;
-///   2. only the run's own data is removed: a user's files stay as they are, and no writer removes or replaces what a
-///   later generation wrote;
+///   2. only the run's own data is removed: a user's files stay as they are, and no writer removes or replaces what
+///   another job or a later generation wrote;
 ///   3. a fenced writer never counts: no attempt resumes from a step that an older generation wrote beyond the step
 ///   from which a later one
 ///      has gone on, and no writer reports such a step.

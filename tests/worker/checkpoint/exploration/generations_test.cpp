@@ -48,6 +48,13 @@ TEST(Generations, TwoWritersThatSaveSeveralTimes) {
   expect_invariants(bounded(writers({3, 3}), 2));
 }
 
+// Each goes on from what the other one saved, once that has ended; both keep two of their own.
+TEST(Generations, TwoJobsThatFollowEachOther) {
+  Scenario scenario = bounded(writers({3, 3}), 1);
+  scenario.writers.front().identity = identity_of_attempt(1, "b");
+  expect_invariants(scenario);
+}
+
 TEST(Generations, ThreeWriters) {
   expect_invariants(bounded(writers({1, 1, 1}), 2));
 }

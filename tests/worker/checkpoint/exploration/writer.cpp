@@ -157,7 +157,7 @@ Standing stand(const Script& script, std::size_t author, const History& history)
   return standing;
 }
 
-Loaded load(const Objects& objects) {
+Loaded load(const Objects& objects, const Identity& identity) {
   fakes::MemoryObjects copy;
   for (const auto& [key, object] : objects.all()) copy.objects.emplace(key, object->content);
   fakes::MemoryStore store{copy};
@@ -168,7 +168,7 @@ Loaded load(const Objects& objects) {
   Run run{RunContext{.store = store,
                      .communicator = communicator,
                      .clock = clock,
-                     .identity = identity_of_attempt(attempt_max),
+                     .identity = identity,
                      .keep = {.last = 2, .every_steps = {}, .every_epochs = {}, .best = {}}}};
   const auto restored = run.restore(state.entries());
   if (!restored) return {.error = restored.error().message};
@@ -180,8 +180,8 @@ Loaded load(const Objects& objects) {
           .error = {}};
 }
 
-Identity identity_of_attempt(std::int64_t attempt) {
-  return {.job = "team/a", .job_uid = "uid-a", .attempt = attempt, .fingerprint = "fashion"};
+Identity identity_of_attempt(std::int64_t attempt, const std::string& job) {
+  return {.job = "team/" + job, .job_uid = "uid-" + job, .attempt = attempt, .fingerprint = "fashion"};
 }
 
 }  // namespace trainyard::checkpoint::exploration
