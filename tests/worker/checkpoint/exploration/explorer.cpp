@@ -137,7 +137,7 @@ class Exploration {
         moves.push_back({Move::Kind::lose_reply, who});
       if (world.late_changes < scenario_.late_changes_max && call.kind == CallKind::put)
         moves.push_back({Move::Kind::delay, who});
-      if (world.stale_lists < scenario_.stale_lists_max && call.kind == CallKind::list && call.key == claims_prefix)
+      if (world.stale_lists < scenario_.stale_lists_max && call.kind == CallKind::list)
         moves.push_back({Move::Kind::answer_stale, who});
     }
     return moves;
@@ -288,7 +288,13 @@ class Exploration {
 
   // Invariants 1 and 3, of an attempt that begins in this world.
   std::string check_loadable(const World& world) {
-    const Loaded& loaded = loaded_of(world.objects);
+    std::string wrong = check_loaded(loaded_of(world.objects, Lists::complete), world);
+    if (!wrong.empty() || scenario_.stale_lists_max == 0) return wrong;
+    wrong = check_loaded(loaded_of(world.objects, Lists::empty), world);
+    return wrong.empty() ? wrong : "with lists that show nothing: " + wrong;
+  }
+
+  static std::string check_loaded(const Loaded& loaded, const World& world) {
     if (!loaded.error.empty()) return fmt::format("an attempt that begins now cannot resume: {}", loaded.error);
     if (loaded.has_wrong_bytes) return "an attempt that begins now gets bytes that are not those of the step";
     if (loaded.step < world.reported_step)
@@ -303,9 +309,9 @@ class Exploration {
     return {};
   }
 
-  const Loaded& loaded_of(const Objects& objects) {
-    const auto [place, is_new] = loads_.try_emplace(objects.hash());
-    if (is_new) place->second = load(objects, next_attempt(objects));
+  const Loaded& loaded_of(const Objects& objects, Lists lists) {
+    const auto [place, is_new] = loads_.try_emplace(combine(objects.hash(), static_cast<std::uint64_t>(lists)));
+    if (is_new) place->second = load(objects, next_attempt(objects), lists);
     return place->second;
   }
 
@@ -332,7 +338,7 @@ class Exploration {
   const Scenario& scenario_;
   Findings findings_;
   std::unordered_set<std::uint64_t> visited_;
-  std::unordered_map<std::uint64_t, Loaded> loads_;        // By the objects' hash.
+  std::unordered_map<std::uint64_t, Loaded> loads_;        // By the objects' hash and the lists.
   std::unordered_map<std::uint64_t, Standing> standings_;  // By writer and history; references into it stay good.
 };
 

@@ -157,9 +157,12 @@ Standing stand(const Script& script, std::size_t author, const History& history)
   return standing;
 }
 
-Loaded load(const Objects& objects, const Identity& identity) {
+Loaded load(const Objects& objects, const Identity& identity, Lists lists) {
   fakes::MemoryObjects copy;
-  for (const auto& [key, object] : objects.all()) copy.objects.emplace(key, object->content);
+  for (const auto& [key, object] : objects.all()) {
+    copy.objects.emplace(key, object->content);
+    if (lists == Lists::empty) copy.unlisted.insert(key);
+  }
   fakes::MemoryStore store{copy};
   dist::SingleCommunicator communicator;
   fakes::FakeClock clock;

@@ -50,7 +50,9 @@ struct Loaded {
   std::string error;  ///< Not empty: it could not resume, though no call failed.
 };
 
-/// What a run of `identity` that begins now, alone and without any fault, resumes from.
-[[nodiscard]] Loaded load(const Objects& objects, const Identity& identity);
+enum class Lists { complete, empty };
+
+/// What a run of `identity` that begins now, alone and without any other fault than its `lists`, resumes from.
+[[nodiscard]] Loaded load(const Objects& objects, const Identity& identity, Lists lists);
 
 }  // namespace trainyard::checkpoint::exploration
