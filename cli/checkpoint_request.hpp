@@ -34,7 +34,7 @@ struct Waiting {
 [[nodiscard]] Result<std::string> request_in_cluster(kube::Api& api, const std::string& name_space,
                                                      const CheckpointRequestOptions& options, const std::string& id,
                                                      const Waiting& waiting);
-/// The same of the run that works in `folder`. A request that has no answer in time is withdrawn.
+/// As request_in_cluster(), for the run that works in `folder`. A request that has no answer in time is withdrawn.
 [[nodiscard]] Result<std::string> request_of_run(const std::filesystem::path& folder,
                                                  const CheckpointRequestOptions& options, const std::string& id,
                                                  const Waiting& waiting);

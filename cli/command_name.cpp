@@ -24,8 +24,8 @@ std::string last_part(const std::string& module) {
   return module.substr(module.rfind('.') + 1);
 }
 
-/// The name of the script or module that an interpreter was given. Nothing where the program is none, or was given
-/// code.
+/// The name of the script or module that an interpreter runs. Nothing where the program is no interpreter, or runs code
+/// given by -c.
 std::optional<std::string> script_of(const std::vector<std::string>& command, std::string_view program) {
   if (!is_python(program) && !is_shell(program)) return std::nullopt;
   for (std::size_t index = 1; index < command.size(); ++index) {
@@ -40,7 +40,7 @@ std::optional<std::string> script_of(const std::vector<std::string>& command, st
   return std::nullopt;
 }
 
-/// `text` with nothing but what a job's name may hold.
+/// `text` as a job's name: lower case, without the characters that a name may not hold.
 std::string as_name(std::string_view text) {
   std::string name;
   for (const char c : text) {

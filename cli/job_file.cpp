@@ -21,14 +21,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t violations_max = 20;  // More are no help.
+constexpr std::size_t violations_max = 20;  // A longer list helps nobody.
 
 std::string text_at(const json& object, const char* field) {
   const auto found = object.is_object() ? object.find(field) : object.end();
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// What kubectl takes apart: List, TrainingJobList.
+/// True for a list of objects (kind: List, TrainingJobList), whose items kubectl creates one by one.
 bool is_list(const json& object) {
   return text_at(object, "kind").ends_with("List") && object.contains("items") && object.at("items").is_array();
 }

@@ -9,7 +9,7 @@
 
 namespace trainyard::cli {
 
-/// One document of a YAML file, or one item of a list (kind: List) that is one. Empty documents are not counted.
+/// One document of a YAML file, or one item of a document that is a list (kind: List). Empty documents are not counted.
 struct Document {
   std::string file;
   std::size_t number = 1;  ///< From 1.
@@ -29,8 +29,8 @@ struct Document {
 /// "examples/a.yaml: document 2 (TrainingJob smoke)", "a.yaml: document 1, item 2 (TrainingJob smoke)"
 [[nodiscard]] std::string title_of(const Document& document);
 
-/// What the API server would say against a document that is ours, or later against its pods: one text for each
-/// violation, "spec.replicas: must be ...". The twentieth is followed by how many more there are.
+/// Why the API server would refuse `document`, a TrainingJob, or later its pods: one text for each violation,
+/// "spec.replicas: must be ...". After twenty texts one more says how many are left out.
 [[nodiscard]] std::vector<std::string> find_violations(const Document& document);
 
 /// The TrainingJobs of `file`, each with a name, without violations and with its defaults filled in. ErrorKind::invalid

@@ -87,7 +87,7 @@ class JobRun {
     if (!is_over(job.status)) consoles_.words.show(progress_line(job, clock_.now()), clock_.instant());
   }
 
-  /// What another process asks this run for becomes the job's annotation, as kubectl annotate would make it.
+  /// Turns another process's request for a checkpoint into the job's annotation, as `kubectl annotate` would.
   void pass_request_on(const TrainingJob& job, kube::Api& api) {
     const auto id = next_request();
     if (!id) return;
@@ -109,7 +109,7 @@ class JobRun {
     return std::nullopt;
   }
 
-  /// What cannot be read or taken out of the box would be met again at every look.
+  /// Takes no more requests: one that cannot be read or removed would fail again at every look.
   void close_box(const Error& error) {
     is_box_closed_ = true;
     consoles_.words.print(fmt::format("error: {}; this run takes no more requests for checkpoints", error.message));
@@ -165,7 +165,8 @@ class JobRun {
     return is_good ? 0 : 1;
   }
 
-  /// A job has ended once its workers have. Their sidecars are asked to end then, and have the pods' grace for it.
+  /// Waits for the sidecars of ended workers: they are asked to end only once the workers have, and have the pods'
+  /// grace period for it.
   void wait_for_sidecars(const TrainingJob& job, JobWatch& watch, kube::Api& api) const {
     const Instant end = clock_.instant() + std::chrono::seconds{plan::grace_seconds(job.spec)};
     while (has_ending_sidecars(api) && signals_.count() < 2 && clock_.instant() < end) {

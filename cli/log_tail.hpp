@@ -14,9 +14,9 @@ class LogTail {
 
   /// The bytes since the last call, at most 1 MiB; empty when there are none.
   [[nodiscard]] std::string read();
-  /// The same, up to the last line's end; what stands behind it comes when it has become a line.
+  /// As read(), up to the end of the last line; the rest is kept back until its line has ended.
   [[nodiscard]] std::string read_lines();
-  /// The same, and whatever an earlier call has kept back, with all that came after it.
+  /// As read_lines(), but once an earlier call has kept something back, that comes too with all that follows it.
   [[nodiscard]] std::string read_soon();
   /// What these two have kept back.
   [[nodiscard]] std::string rest() { return std::exchange(part_, {}); }

@@ -81,7 +81,7 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
       ->type_name("STREAMS")
       ->group(of_a_command);
   run->add_option("--log-dir", arguments.command.log_folder,
-                  "Where logs are kept [trainyard-runs/SCRIPT, or -2 and so on while it is in use]")
+                  "Where logs are kept [trainyard-runs/SCRIPT, or SCRIPT-2 and so on while another run uses it]")
       ->needs(nproc)
       ->type_name("DIR")
       ->group(of_a_command);
@@ -182,7 +182,7 @@ std::string command_hint(const Arguments& arguments, const std::vector<std::stri
          std::to_string(arguments.command.processes) + " -- " + command;
 }
 
-/// "trainyard", or "trainyard snapshots" of the group of commands below it.
+/// "trainyard" for the program itself, "trainyard snapshots" for a group of commands.
 std::string full_name(const CLI::App& group) {
   return group.get_parent() == nullptr ? group.get_name() : "trainyard " + group.get_name();
 }
@@ -209,7 +209,7 @@ int missing_command(const CLI::App& group) {
   return exit_usage;
 }
 
-/// `word` is nothing that the command takes which was given.
+/// The command that was given has no option or argument `word`.
 int unknown_argument(const std::string& word, const CLI::App& app) {
   std::vector<std::string> options;
   for (const CLI::App* command = &app; command != nullptr;) {

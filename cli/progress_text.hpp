@@ -36,8 +36,8 @@ struct Outcome {
   std::filesystem::path logs;
   std::chrono::milliseconds took{};
   std::string worker_message;  ///< What rank 0 said at its end; empty: nothing.
-  /// A command of --nproc: its failure is told in the words of its options, and of its logs the folder alone is named,
-  /// since a rank has two files there.
+  /// A command of --nproc: its failure is described by the names of its options, and only the folder of its logs is
+  /// named, since each rank has two files there.
   bool is_command = false;
 };
 /// What the job came to and where its things are, a line each.

@@ -33,14 +33,15 @@ json command_job(const RunCommandOptions& options, const std::string& name) {
         {"gpusPerPod", 0},  // As under torchrun every rank sees all of them, and LOCAL_RANK chooses.
         {"restart",
          {{"application", {{"max", options.restarts_max}}},
-          {"infrastructure", {{"max", options.restarts_max}}},  // Whatever a program's exit code means to others.
+          // --max-restarts bounds both, since a command of a user's own may end with any code.
+          {"infrastructure", {{"max", options.restarts_max}}},
           {"backoff", {{"initial", "0s"}, {"max", "0s"}}}}},
         {"template",
          {{"spec",
            {{"containers", json::array({{{"name", "worker"}, {"image", "none"}, {"command", options.command}}})}}}}}}}};
 }
 
-/// A variable of this process, or else what torchrun sets it to.
+/// The variable `name` with this process's value, or else with `torchruns`, which torchrun would set.
 std::pair<const std::string, std::string> own_or_torchruns(std::string_view name, std::string_view torchruns) {
   const std::string key{name};
   return {key, environment_of(key.c_str()).value_or(std::string{torchruns})};

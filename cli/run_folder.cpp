@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* lock_name = ".lock";
-constexpr int folders_max = 100;  // Of one name, beside each other.
+constexpr int folders_max = 100;  // That runs of one name may use at the same time.
 
 Result<void> make_folder(const fs::path& folder) {
   std::error_code error;

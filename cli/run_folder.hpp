@@ -17,7 +17,8 @@ class RunFolder {
  public:
   /// Makes what is missing. ErrorKind::conflict when another run holds the folder, io when it cannot be made.
   [[nodiscard]] static Result<RunFolder> open(const std::filesystem::path& folder, Time now);
-  /// The same of the first of `folder`, `folder`-2, `folder`-3 and so on up to 100 that no other run holds.
+  /// Opens the first of `folder`, `folder`-2, `folder`-3 and so on up to `folder`-100 that no other run holds. Errors
+  /// as of open().
   [[nodiscard]] static Result<RunFolder> open_free(const std::filesystem::path& folder, Time now);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }

@@ -12,9 +12,8 @@ sigset_t watched_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    // What is ignored from the start is so for a reason, such as nohup: once blocked it would be pending all the same.
-    // But a shell lets everything that it starts in the background ignore SIGINT, which a script may then send on
-    // purpose.
+    // A signal that is ignored from the start (nohup) stays ignored; once blocked it would become pending all the same.
+    // SIGINT is the exception: shells let background programs ignore it, and a script may send it on purpose.
     struct sigaction action {};
     const bool is_ignored = ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
     if (is_ignored && number != SIGINT) continue;

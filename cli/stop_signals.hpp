@@ -5,9 +5,9 @@
 
 namespace trainyard::cli {
 
-/// Ctrl-C and its relatives as a number that others can look at: SIGINT, and of SIGTERM and SIGHUP those that this
-/// process was not started to ignore. Made before other threads are started, so that all of them have the signals
-/// blocked and none is interrupted. Any thread may ask.
+/// Counts the signals that ask this process to stop: SIGINT, and SIGTERM and SIGHUP unless the process was started with
+/// them ignored. Made before other threads are started, so that the signals are blocked in all of them and interrupt
+/// none. Any thread may ask.
 class StopSignals {
  public:
   StopSignals();

@@ -16,7 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-/// What is to be known of the model of a valid job, which only the worker's image can judge; empty: nothing.
+/// A note for a valid job whose model the worker's own image does not have; else empty. Only the image that runs can
+/// judge the name.
 std::string model_note(const json& job) {
   const std::string model = job.value("/spec/training/model/name"_json_pointer, "");
   const json pod_template = job.value("/spec/template"_json_pointer, json::object());

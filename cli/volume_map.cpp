@@ -36,7 +36,7 @@ std::set<std::string> claims_of(const json& job) {
   return claims;
 }
 
-/// One sentence for all claims of `claims`, which have no folder.
+/// One sentence that asks for the folders of all `claims`.
 std::string ask_for_folders(const std::vector<std::string>& claims) {
   std::vector<std::string> quoted;
   std::vector<std::string> flags;
@@ -150,7 +150,7 @@ Result<void> check_claims(const json& job, const ClaimFolders& folders) {
   std::vector<std::string> without_folder;
   ClaimFolders complete = folders;
   for (const std::string& claim : claims_of(job)) {
-    // One that lies in no other, so that nothing is taken to be written into one of `folders` that is not.
+    // A stand-in that lies within no other folder: no path through it is taken for one in `folders`.
     if (complete.emplace(claim, fmt::format("/-/{}", claim)).second) without_folder.push_back(claim);
   }
   std::vector<std::string> faults;

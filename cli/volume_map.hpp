@@ -24,8 +24,8 @@ using ClaimFolders = std::map<std::string, std::string>;
 /// ErrorKind::not_found names the claim that no folder stands for.
 [[nodiscard]] Result<nlohmann::json> with_claim_folders(nlohmann::json job, const ClaimFolders& folders);
 
-/// Success where every claim of `job` has a folder that is there, or that is made because checkpoints are written into
-/// it. ErrorKind::not_found names all claims that have none at once, and the --volume that gives them one.
+/// Succeeds if every claim of `job` has a folder that exists, or that will be made because checkpoints are written into
+/// it. ErrorKind::not_found names all other claims at once, and the --volume options that are missing.
 [[nodiscard]] Result<void> check_claims(const nlohmann::json& job, const ClaimFolders& folders);
 
 /// The folders of the claims of `job` that have to be made before it runs as `adapted` (with_claim_folders): only what

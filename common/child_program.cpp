@@ -27,6 +27,7 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t output_bytes_max = std::size_t{64} << 20;
 constexpr std::size_t words_bytes_max = 280;
+constexpr int stop_look_milliseconds = 50;  // Between two looks whether a stop is requested.
 
 struct Pipe {
   FileDescriptor read;
@@ -164,7 +165,10 @@ Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::c
     if (left.count() <= 0)
       return fail(ErrorKind::timeout, fmt::format("{} did not end within {} seconds", arguments.front(),
                                                   std::chrono::ceil<std::chrono::seconds>(deadline).count()));
-    ::poll(watched.data(), watched.size(), static_cast<int>(std::min<std::int64_t>(left.count(), 1'000'000)));
+    if (options.stop.stop_requested())
+      return fail(ErrorKind::cancelled, fmt::format("{} was given up, since a stop was requested", arguments.front()));
+    const std::int64_t longest = options.stop.stop_possible() ? stop_look_milliseconds : 1'000'000;
+    ::poll(watched.data(), watched.size(), static_cast<int>(std::min<std::int64_t>(left.count(), longest)));
     if (!take(output->read.get(), end.output, output_bytes_max, false)) watched[1].fd = -1;
     if (!take(words->read.get(), end.words, words_bytes_max, true)) watched[2].fd = -1;
   }

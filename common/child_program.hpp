@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <map>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,12 @@ struct ProgramOptions {
   /// It talks to whoever sits at our terminal: it has our standard input and error, and stays in our process group, for
   /// a group of its own could not read a terminal. `words` are empty then.
   bool is_sharing_terminal = false;
+  std::stop_token stop;  ///< Ends it as the deadline does, and run_program() with `cancelled`.
 };
 
 /// Runs `arguments[0]` (a path; no shell is in between) with no input until it ends. What it started itself is ended
 /// with it at the deadline, but not where it shares the terminal: that group is ours. Blocks; any thread may call.
-/// Errors: invalid when there is no such program or it may not be run; timeout; unavailable; io.
+/// Errors: invalid when there is no such program or it may not be run; timeout; cancelled; unavailable; io.
 [[nodiscard]] Result<ProgramEnd> run_program(const std::vector<std::string>& arguments,
                                              std::chrono::milliseconds deadline, const ProgramOptions& options = {});
 

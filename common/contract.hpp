@@ -86,7 +86,7 @@ inline constexpr std::string_view google_credentials_file = "credentials.json"; 
 // TRAINYARD_ATTEMPT: one more than the job's last attempt, so that it fences what may still run of that one. It ends
 // with 0 when nothing of the job is left, and with 93 when another try cannot help.
 inline constexpr std::string_view worker_program = "trainyard-worker";
-/// What training.model.name may be with the worker's own image. Images of users' own may know others.
+/// The values of training.model.name that the worker's own image knows. Users' own images may know others.
 inline constexpr std::array<std::string_view, 1> built_in_models{"fashion_cnn"};
 inline constexpr std::string_view clean_up_command = "clean-up";
 

@@ -7,14 +7,14 @@
 namespace trainyard {
 namespace {
 
-constexpr std::size_t word_bytes_max = 64;  // Longer ones are no words that were mistyped.
+constexpr std::size_t word_bytes_max = 64;  // Longer texts are no mistyped words.
 
 char lower(char c) {
   return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
 }
 
-/// Letters that are missing, added, changed, or swapped with their neighbour (optimal string alignment), whatever their
-/// case.
+/// How many letters must be added, removed, changed, or swapped with their neighbour to make `right` of `left` (optimal
+/// string alignment). Case is ignored.
 std::size_t edit_distance(std::string_view left, std::string_view right) {
   std::vector<std::size_t> before_last(right.size() + 1);
   std::vector<std::size_t> last(right.size() + 1);

@@ -60,7 +60,7 @@ Result<std::optional<std::string>> secret_value(const json& reference, const Con
   return fail(ErrorKind::not_found, fmt::format("couldn't find key {} in Secret {}", key, name));
 }
 
-/// Thousandths of a processor: of 2, "2", "0.5", "500m". Nothing for what is no such amount.
+/// An amount of processors, such as 2, "0.5" or "500m", in thousandths. Nothing where `amount` is none.
 std::optional<std::int64_t> millicores(const json& amount) {
   std::string text = amount.is_string() ? amount.get<std::string>() : amount.dump();
   const bool is_in_thousandths = text.ends_with('m');
@@ -72,7 +72,8 @@ std::optional<std::int64_t> millicores(const json& amount) {
   return static_cast<std::int64_t>(std::ceil(is_in_thousandths ? number : number * 1000.0));
 }
 
-/// Of the resources that a container asks for its CPU alone, as "requests.cpu" in the unit "1m".
+/// The value of a resourceFieldRef. Only "requests.cpu" in the unit "1m" is known, which is all that the operator asks
+/// for.
 Result<std::string> resource_value(const json& container, const json& reference) {
   const std::string resource = reference.value("resource", "");
   const std::string divisor = reference.value("divisor", "");
@@ -81,7 +82,7 @@ Result<std::string> resource_value(const json& container, const json& reference)
                                                 resource, divisor.empty() ? "1" : divisor));
   }
   const auto amount = millicores(container.value("/resources/requests/cpu"_json_pointer, json(0)));
-  if (!amount) return fail(ErrorKind::invalid, "resources.requests.cpu is no amount of processors");
+  if (!amount) return fail(ErrorKind::invalid, "resources.requests.cpu is not an amount of processors");
   return std::to_string(*amount);
 }
 

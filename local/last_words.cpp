@@ -80,7 +80,7 @@ std::string clean_line(std::string_view line) {
   return clean;
 }
 
-/// The lines of `log` that hold words. The first may be the end of one.
+/// The lines of `log` that are not empty once they are cleaned.
 std::vector<std::string> clean_lines(std::string_view log) {
   std::vector<std::string> lines;
   while (!log.empty()) {
@@ -114,7 +114,7 @@ std::optional<std::string> exception_of(const std::vector<std::string>& lines) {
   return std::string{without_rank(*exception)};
 }
 
-/// At most words_bytes_max bytes, the end of which says what went wrong.
+/// At most words_bytes_max bytes of `words`. The beginning is cut off, since the end says what went wrong.
 std::string bounded(std::string words) {
   constexpr std::string_view mark = "... ";
   if (words.size() <= words_bytes_max) return words;

@@ -15,8 +15,8 @@ enum class LogStream { both, output, error };
 [[nodiscard]] std::filesystem::path rank_log(const std::filesystem::path& folder, std::int64_t attempt,
                                              std::int64_t rank, LogStream stream = LogStream::both);
 
-/// The same for a container of `pod`, whose labels tell attempt and rank; a side container's name stands before ".log",
-/// and a pod that is no job's has its own name for "rank-<r>".
+/// The log of a container of `pod`, whose labels name attempt and rank. A side container's name stands before ".log"; a
+/// pod that is no job's has its own name instead of "rank-<r>".
 [[nodiscard]] std::filesystem::path container_log(const std::filesystem::path& folder, const nlohmann::json& pod,
                                                   std::string_view container, LogStream stream = LogStream::both);
 

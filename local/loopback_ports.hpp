@@ -15,7 +15,7 @@ namespace trainyard::local {
 /// given out. Ports are never given out twice. Any thread may call.
 class LoopbackPorts {
  public:
-  /// The same for the same pod, always.
+  /// The address of the pod at `place`; equal places always get equal addresses.
   [[nodiscard]] plan::PodAddress address_of(const plan::PodPlace& place);
 
  private:

@@ -42,8 +42,8 @@ tl::unexpected<Error> other_uid(const ResourceType& type, std::string_view name,
                   resource_name(type), name, wanted, stored));
 }
 
-/// The version and UID that `object` names are conditions; those that it leaves out are none, but for the version of a
-/// kind that is never replaced without one.
+/// Checks the version and UID that `object` names against those of `stored`. Either may be left out, except the version
+/// of a kind that takes no unconditional updates.
 Result<void> check_preconditions(const ResourceType& type, const json& object, const json& stored) {
   const json& metadata = object.value("metadata", json::object());
   const json& kept = stored.at("metadata");

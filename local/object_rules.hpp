@@ -22,7 +22,7 @@ namespace trainyard::local {
 /// Whether status is a subresource, which create and update then leave alone.
 [[nodiscard]] bool has_status(const kube::ResourceType& type);
 
-/// Whether an update may leave out metadata.resourceVersion and so replace whatever is stored.
+/// True when an update may leave out metadata.resourceVersion and so replace whatever is stored.
 [[nodiscard]] bool takes_unconditional_updates(const kube::ResourceType& type);
 
 /// ErrorKind::invalid unless `object` is a JSON object whose metadata, if any, holds strings where the server wants

@@ -18,7 +18,8 @@ bool is_live(const ContainerState& container) {
   return container.started_at && !container.end;
 }
 
-/// An init container that does not keep the next ones from starting.
+/// True when the init container lets the next containers start: a sidecar that has started, or another one that has
+/// ended well.
 bool is_initialized(const ContainerState& container) {
   return container.is_sidecar ? container.started_at.has_value() : container.end && container.end->exit_code == 0;
 }

@@ -29,8 +29,8 @@ struct ContainerState {
   std::optional<ContainerEnd> end;
   /// An init container with restartPolicy Always: it runs beside the others, and how it ends decides nothing.
   bool is_sidecar = false;
-  std::int64_t restarts = 0;             ///< Of a sidecar.
-  std::optional<ContainerEnd> last_end;  ///< How a sidecar ended that was started again.
+  std::int64_t restarts = 0;             ///< How often a sidecar was started again.
+  std::optional<ContainerEnd> last_end;  ///< How a sidecar that was started again had ended.
 };
 
 struct PodState {

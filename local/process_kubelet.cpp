@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view loopback = "127.0.0.1";
 constexpr std::int64_t grace_seconds_default = 30;  // Kubernetes'.
-/// Of a sidecar that ends again and again, as a kubelet waits. Its first restart comes at once.
+/// How long a kubelet waits before it restarts a sidecar that ends again and again. The first restart comes at once.
 constexpr Backoff sidecar_backoff{
     .initial = std::chrono::seconds{10}, .max = std::chrono::minutes{5}, .jitter_share = 0};
 
@@ -52,9 +52,9 @@ struct ProcessKubelet::ContainerRun {
   std::filesystem::path termination_log;
   std::vector<std::string> gpus;
   std::optional<ProcessGroup> process;
-  std::optional<Instant> restart_at;  // Of a sidecar that has ended.
+  std::optional<Instant> restart_at;  // Set for a sidecar that has ended.
 
-  /// It has not been started, or a sidecar's turn to be started again has come.
+  /// True when the container was not started yet, or is a sidecar that is to be started again now.
   bool is_fresh() const { return !state.end && !process && state.waiting_message.empty(); }
 };
 
@@ -77,7 +77,7 @@ struct ProcessKubelet::PodRun {
     const auto runs = [](const ContainerRun& container) { return container.process.has_value(); };
     return std::ranges::any_of(init_containers, runs) || std::ranges::any_of(containers, runs);
   }
-  /// Whether a container runs that is no sidecar.
+  /// True when a container runs that is no sidecar.
   bool has_live_worker() const {
     const auto works = [](const ContainerRun& container) {
       return container.process.has_value() && !container.state.is_sidecar;
@@ -320,7 +320,7 @@ void ProcessKubelet::stop_pod(PodRun& pod, const json& metadata) {
   const auto kill_at =
       clock_.instant() + std::chrono::seconds{metadata.value("deletionGracePeriodSeconds", std::int64_t{0})};
   if (!pod.is_stopping) {
-    // Sidecars serve the others to their end.
+    // Sidecars are stopped last: they serve the other containers until those have ended.
     pod.for_each_container([](ContainerRun& container) {
       if (container.process && !container.state.is_sidecar) container.process->terminate();
       container.restart_at.reset();
@@ -355,7 +355,7 @@ void ProcessKubelet::handle_events(PodRun& pod) {
   update_state(pod);
   if (has_done_its_work(pod.state) || (pod.is_stopping && !pod.has_live_worker())) end_sidecars(pod);
   write_status(pod);
-  // One that could not be started has ended at once, and no event will tell of it.
+  // A sidecar that could not be started has ended at once: no process event will bring us back here.
   const bool has_ended_sidecar = std::ranges::any_of(pod.init_containers, [](const ContainerRun& container) {
     return container.state.is_sidecar && container.state.end;
   });

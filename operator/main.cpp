@@ -58,8 +58,8 @@ void declare_flags(CLI::App& app, Flags& flags) {
   const std::map<std::string, plan::UserIds> user_ids{{"fixed", plan::UserIds::fixed},
                                                       {"cluster", plan::UserIds::cluster}};
   app.add_option("--user-ids", flags.settings.user_ids,
-                 "Who gives pods their user and group ids where a template does not: fixed (65532) or cluster, which "
-                 "names none, for OpenShift")
+                 "Who chooses the user and group ids of pods whose template names none: fixed (the operator: 65532) "
+                 "or cluster (the cluster, as OpenShift does; the pods name none)")
       ->transform(CLI::CheckedTransformer(user_ids));
   app.add_option("--listen", flags.listen, "Where /healthz, /readyz and /metrics are served")->capture_default_str();
   app.add_option("--leader-election-namespace", flags.election_namespace,
@@ -68,7 +68,7 @@ void declare_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   app.add_option("--api-silence-max", flags.api_silence_max_seconds,
-                 "Seconds without any answer of the API server after which /healthz fails; 0: it never does")
+                 "Seconds without any answer from the API server after which /healthz fails; 0: it never fails")
       ->check(CLI::Range(0, 86'400))
       ->capture_default_str();
   app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
@@ -210,8 +210,9 @@ int main(int argc, char** argv) {
   trainyard::declare_flags(app, flags);
   CLI11_PARSE(app, argc, argv);
   trainyard::logging::set_up(trainyard::logging::Format::json, flags.log_level);
-  // Two arenas instead of one a thread and core: replies of the API server come and go on every thread. What is large
-  // has pages of its own, and gives them back; glibc would raise this limit to whatever was freed last.
+  // Two malloc arenas, not glibc's eight a core: replies of the API server come and go on every thread. Large blocks
+  // get pages of their own, which go back to the system when freed; with the limit unset glibc raises it to the largest
+  // block freed so far.
   mallopt(M_ARENA_MAX, 2);
   mallopt(M_MMAP_THRESHOLD, 128 * 1024);
   mallopt(M_TRIM_THRESHOLD, 256 * 1024);

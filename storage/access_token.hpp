@@ -30,13 +30,13 @@ class AccessTokens {
   explicit AccessTokens(Fetch fetch, std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>());
 
   /// A token to send now. A transient error of the issuer stays transient. While renewal fails, the old token is given
-  /// as long as it is valid. Never not_found, which a store says of objects.
+  /// as long as it is valid. Never ErrorKind::not_found, which would mean an object that does not exist.
   [[nodiscard]] Result<std::string> get();
 
   /// The server refuses `token`, whatever its expiry: get() asks the issuer again.
   void refuse(const std::string& token);
 
-  /// The last token and the one before: requests that carry it may still be on their way. Never asks the issuer.
+  /// The last token and the one before, which requests on their way may still carry. Never asks the issuer.
   [[nodiscard]] std::array<std::string, 2> recent() const;
 
  private:

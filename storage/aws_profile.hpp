@@ -12,7 +12,7 @@
 /// The files that the AWS tools keep for a user: ~/.aws/credentials and ~/.aws/config.
 namespace trainyard::storage {
 
-/// What the two files say of one profile; where both say something, the credentials file's word counts.
+/// The values of one profile in the two files; where both have a value, the credentials file's is taken.
 struct AwsProfile {
   std::string name;
   std::string files;                          ///< The two paths, for messages.

@@ -2,21 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <iterator>
-
 #include "storage/http_status.hpp"
+#include "storage/server_meaning.hpp"
 #include "storage/server_words.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {
 namespace {
-
-struct AzureMeaning {
-  std::string_view code;
-  ErrorKind kind;
-  std::string_view advice;
-};
 
 constexpr std::string_view azure_access =
     "Allow this identity to list the container and to read, write and delete blobs in it (Storage Blob Data "
@@ -25,9 +17,9 @@ constexpr std::string_view azure_identity =
     "Check AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, and this machine's "
     "clock; without any of them the pod needs an identity of Azure's";
 
-// Source: https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes. What is not here goes by the
-// status.
-constexpr AzureMeaning azure_meanings[] = {
+// Source: https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes. Other codes are judged by the
+// // status.
+constexpr ServerMeaning azure_meanings[] = {
     {"ContainerNotFound", ErrorKind::not_found, "Create the container, or correct its name in the URI"},
     {"BlobNotFound", ErrorKind::not_found, ""},
     {"ContainerBeingDeleted", ErrorKind::unavailable, ""},
@@ -42,7 +34,7 @@ constexpr AzureMeaning azure_meanings[] = {
     {"UnauthorizedBlobOverwrite", ErrorKind::forbidden, azure_access},
     {"BlobAlreadyExists", ErrorKind::already_exists, ""},
     {"ConditionNotMet", ErrorKind::already_exists, ""},
-    // Both are answered with 412 or 409 too, and say nothing of whether the blob was there.
+    // The status of these two is 412 or 409 as well, but they do not say that the blob exists.
     {"LeaseIdMissing", ErrorKind::forbidden, "Break the lease that somebody holds on it"},
     {"BlobImmutableDueToPolicy", ErrorKind::forbidden, "The container's immutability policy forbids it"},
     // The blocks of an upload are dropped when somebody else writes the blob.
@@ -66,23 +58,21 @@ std::string azure_code(const HttpReply& reply) {
 Error azure_error(const HttpReply& reply, std::string_view doing, std::string_view endpoint,
                   const std::vector<std::string>& secrets) {
   const std::string code = azure_code(reply);
-  const auto* meaning = std::find_if(std::begin(azure_meanings), std::end(azure_meanings),
-                                     [&](const AzureMeaning& known) { return known.code == code; });
-  const bool is_known = meaning != std::end(azure_meanings);
+  const ServerMeaning* meaning = find_meaning(azure_meanings, code);
   const auto quoted_words = [&](std::string text) {
     for (const std::string& secret : secrets) text = server_words(std::move(text), {secret});
     return server_words(std::move(text), {});
   };
-  Error error{is_known ? meaning->kind : kind_of_status(reply.status),
+  Error error{meaning != nullptr ? meaning->kind : kind_of_status(reply.status),
               fmt::format("{}: {} answered {}", doing, endpoint, reply.status), retry_after_of(reply)};
   if (!code.empty()) error.message += fmt::format(" {}", quoted_words(code));
-  // Its words end with the request's number and the time, a line each.
+  // The message ends with the request's id and the time, a line each, which are left out.
   const std::string words = xml::text_of(reply.body, "Message");
   if (!words.empty()) error.message += fmt::format(" ({})", quoted_words(words.substr(0, words.find('\n'))));
   const bool has_words = !code.empty() || reply.status == 404 || reply.status == 412;
   if (!has_words && reply.status >= 400 && reply.status < 500)
-    error.message += " without Azure's words for it. Check that the endpoint is Azure Blob Storage";
-  if (is_known && !meaning->advice.empty()) error.message += fmt::format(". {}", meaning->advice);
+    error.message += " without an error code of Azure's. Check that the endpoint is Azure Blob Storage";
+  if (meaning != nullptr && !meaning->advice.empty()) error.message += fmt::format(". {}", meaning->advice);
   return error;
 }
 

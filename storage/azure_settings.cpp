@@ -19,7 +19,7 @@ constexpr const char* emulator_key =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 constexpr const char* emulator_endpoint = "http://127.0.0.1:10000/devstoreaccount1";
 
-/// The values of the connection string and of the variables, not yet judged.
+/// The values of the connection string and of the variables, not validated yet.
 struct Said {
   std::string account;
   std::string key;

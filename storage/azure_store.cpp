@@ -30,7 +30,7 @@ struct BlobPage {
   std::string next_marker;  // How to ask for the next page; empty: this is the last one.
 };
 
-// Accounts with folders list those as blobs, and so do clients that make marks of folders.
+// Accounts with a hierarchy list folders as blobs, and some clients store an empty blob for each folder.
 bool is_folder(std::string_view blob, std::string_view name) {
   return xml::text_of(blob, "ResourceType") == "directory" || xml::text_of(blob, "hdi_isfolder") == "true" ||
          name.ends_with('/');
@@ -212,7 +212,7 @@ Result<std::vector<ObjectInfo>> AzureStore::list(std::string_view prefix) {
   return fail(ErrorKind::unavailable, fmt::format("{}: the list does not end", doing));
 }
 
-Result<void> AzureStore::remove(std::string_view key) {
+Result<void> AzureStore::remove(std::string_view key, const std::stop_token& stop) {
   if (auto good = check_key(key); !good) return good;
   const CloudCall call{
       .make = [&]() -> CloudRequest {
@@ -221,11 +221,11 @@ Result<void> AzureStore::remove(std::string_view key) {
       .accept = [](const HttpReply&) -> Result<void> { return {}; },
       .doing = fmt::format("remove {}", uri_of(key)),
       .refuse = [](const HttpReply& reply, const Error& error) -> Result<void> {
-        // Not there is as good as removed, unless it is the container.
+        // A blob that does not exist counts as removed; a container that does not exist is an error.
         if (reply.status == 404 && azure_code(reply) == "BlobNotFound") return {};
         return tl::unexpected(error);
       }};
-  return client_.perform({&call, 1}, 1);
+  return client_.perform({&call, 1}, 1, OnError::cut, stop);
 }
 
 }  // namespace trainyard::storage

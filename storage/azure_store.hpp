@@ -50,12 +50,13 @@ class AzureStore final : public Store {
   [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key) override;
   [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
   [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
-  [[nodiscard]] Result<void> remove(std::string_view key) override;
+  [[nodiscard]] Result<void> remove(std::string_view key, const std::stop_token& stop = {}) override;
   /// Does nothing: the server drops blocks that no blob was made of after a week.
   [[nodiscard]] Result<void> remove_unfinished(const std::function<bool(std::string_view folder)>&) override {
     return {};
   }
   [[nodiscard]] bool has_conditional_create() const override { return true; }
+  [[nodiscard]] std::string trouble() const override { return client_.trouble(); }
   [[nodiscard]] std::string uri_of(std::string_view key) const override;
 
  private:

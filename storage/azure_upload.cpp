@@ -60,7 +60,7 @@ Result<void> send_blocks(CloudClient& client, const AzureUpload& upload, const s
 
 Result<void> commit_blocks(CloudClient& client, const AzureUpload& upload, const std::vector<Block>& blocks) {
   std::string text = R"(<?xml version="1.0" encoding="utf-8"?><BlockList>)";
-  // "Latest" also finds blocks that a try whose reply was lost has made the blob of.
+  // "Latest" also finds committed blocks: an earlier try whose reply was lost may have made the blob of them.
   for (const Block& block : blocks) text += fmt::format("<Latest>{}</Latest>", block.id);
   text += "</BlockList>";
   const CloudCall call{.make = [&]() -> CloudRequest {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "storage/accepted_reply.hpp"
 #include "storage/sigv4.hpp"
 
 namespace trainyard::storage {
@@ -54,7 +55,8 @@ Result<HttpRequest> CloudClient::authorise(CloudRequest request, std::string& us
                      .deadline = request.deadline};
 }
 
-Result<void> CloudClient::perform(std::span<const CloudCall> calls, std::size_t connection_count, OnError on_error) {
+Result<void> CloudClient::perform(std::span<const CloudCall> calls, std::size_t connection_count, OnError on_error,
+                                  const std::stop_token& stop) {
   std::vector<HttpCall> http_calls;
   std::vector<TokenUse> uses(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -73,20 +75,13 @@ Result<void> CloudClient::perform(std::span<const CloudCall> calls, std::size_t 
                           },
                           .patience = call.patience});
   }
-  return http_.perform(http_calls, connection_count, on_error);
+  return http_.perform(http_calls, connection_count, on_error, stop);
 }
 
 Result<HttpReply> CloudClient::send(std::string doing, CloudRequest request,
                                     std::optional<std::chrono::milliseconds> patience) {
-  HttpReply accepted;
-  const CloudCall call{.make = [&] { return request; },
-                       .accept = [&](const HttpReply& reply) -> Result<void> {
-                         accepted = reply;
-                         return {};
-                       },
-                       .doing = std::move(doing),
-                       .patience = patience};
-  return perform({&call, 1}, 1).map([&] { return std::move(accepted); });
+  return accepted_reply(
+      *this, CloudCall{.make = [&] { return request; }, .accept = {}, .doing = std::move(doing), .patience = patience});
 }
 
 Result<void> CloudClient::read_range(const std::string& doing, const CloudRequest& whole, std::uint64_t offset,

@@ -39,7 +39,7 @@ struct CloudCall {
   std::function<Result<void>(const HttpReply&, const Error&)> refuse = {};
 };
 
-/// How one cloud's storage service is spoken to.
+/// What the requests to one cloud's storage service have in common.
 struct CloudService {
   std::string endpoint;                             ///< "https://host:port"
   std::shared_ptr<AccessTokens> tokens;             ///< Every request carries their token; nullptr: none.
@@ -56,7 +56,7 @@ class CloudClient {
   CloudClient(CloudService service, HttpTuning tuning);
 
   [[nodiscard]] Result<void> perform(std::span<const CloudCall> calls, std::size_t connection_count,
-                                     OnError on_error = OnError::cut);
+                                     OnError on_error = OnError::cut, const std::stop_token& stop = {});
   /// One request, and its 2xx reply.
   [[nodiscard]] Result<HttpReply> send(std::string doing, CloudRequest request,
                                        std::optional<std::chrono::milliseconds> patience = {});
@@ -65,6 +65,8 @@ class CloudClient {
   [[nodiscard]] Result<void> read_range(const std::string& doing, const CloudRequest& whole, std::uint64_t offset,
                                         std::span<std::byte> into, std::uint64_t part_bytes,
                                         std::size_t connection_count);
+  /// As HttpClient's.
+  [[nodiscard]] std::string trouble() const { return http_.trouble(); }
 
  private:
   [[nodiscard]] Result<HttpRequest> authorise(CloudRequest request, std::string& used_token) const;

@@ -38,14 +38,15 @@ std::string CommandStore::uri_of(std::string_view key) const {
   return key.empty() ? to_string(uri_) : fmt::format("{}/{}", to_string(uri_), key);
 }
 
-Result<std::string> CommandStore::run(const std::string& operation, const std::string& path,
-                                      std::string_view key) const {
+Result<std::string> CommandStore::run(const std::string& operation, const std::string& path, std::string_view key,
+                                      const std::stop_token& stop) const {
   for (int failures = 1;; ++failures) {
-    auto output = judge(run_program({uri_.program, operation, path, std::string{key}}, tuning_.deadline), uri_.program,
-                        operation);
+    auto output =
+        judge(run_program({uri_.program, operation, path, std::string{key}}, tuning_.deadline, {.stop = stop}),
+              uri_.program, operation);
     if (output) return output;
     const Error& error = output.error();
-    if (!is_transient(error.kind) || failures >= tuning_.tries_max)
+    if (!is_transient(error.kind) || failures >= tuning_.tries_max || stop.stop_requested())
       return fail(fmt::format("{} '{}'", operation, key), error);
     // Nothing tells when it would succeed.
     std::this_thread::sleep_for(backoff_delay(tuning_.backoff, failures, random_share()));
@@ -120,15 +121,15 @@ Result<std::vector<ObjectInfo>> CommandStore::list(std::string_view prefix) {
   return objects;
 }
 
-Result<void> CommandStore::remove(std::string_view key) {
+Result<void> CommandStore::remove(std::string_view key, const std::stop_token& stop) {
   if (auto good = check_key(key); !good) return good;
   const auto can_remove = knows("remove");
   if (!can_remove) return tl::unexpected(can_remove.error());
   if (*can_remove) {
-    const auto removed = run("remove", "-", key);
+    const auto removed = run("remove", "-", key, stop);
     if (!removed && removed.error().kind != ErrorKind::not_found) return tl::unexpected(removed.error());
   }
-  return folder_.remove(key);
+  return folder_.remove(key, stop);
 }
 
 Result<void> CommandStore::remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) {

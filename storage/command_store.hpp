@@ -41,7 +41,7 @@ class CommandStore final : public Store {
   /// From the folder, into which the program gets what is not there.
   [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
   [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
-  [[nodiscard]] Result<void> remove(std::string_view key) override;
+  [[nodiscard]] Result<void> remove(std::string_view key, const std::stop_token& stop = {}) override;
   [[nodiscard]] Result<void> remove_unfinished(
       const std::function<bool(std::string_view folder)>& is_abandoned) override;
   [[nodiscard]] bool has_conditional_create() const override { return false; }
@@ -51,8 +51,8 @@ class CommandStore final : public Store {
 
  private:
   [[nodiscard]] Result<bool> knows(const std::string& operation);
-  [[nodiscard]] Result<std::string> run(const std::string& operation, const std::string& path,
-                                        std::string_view key) const;
+  [[nodiscard]] Result<std::string> run(const std::string& operation, const std::string& path, std::string_view key,
+                                        const std::stop_token& stop = {}) const;
   [[nodiscard]] Result<void> fetch(std::string_view key);
 
   const Uri uri_;

@@ -18,7 +18,7 @@ namespace trainyard::storage {
 /// a microsecond, however many they are.
 [[nodiscard]] std::uint32_t crc32c_joined(std::uint32_t first, std::uint32_t second, std::uint64_t second_bytes);
 
-/// The same by table, on any CPU.
+/// crc32c() by a table, for any CPU.
 [[nodiscard]] std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t before = 0);
 
 /// Eight hexadecimal digits.

@@ -87,7 +87,7 @@ Result<Credentials> CredentialChain::look(const CredentialSource* chosen, const 
   found = chosen;
   if (chosen != nullptr) return chosen->get();
   std::string tried;
-  // A guess that fails in a way that may pass may have some yet.
+  // A guess that fails for now, as by a time-out, may have credentials later.
   ErrorKind kind = ErrorKind::unauthorized;
   for (const CredentialSource& source : sources_) {
     auto credentials = source.get();

@@ -34,9 +34,9 @@ class CredentialChain {
                            std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>());
 
   /// Credentials to sign with now. Which source has some is found once: a later failure of that one is its own error,
-  /// so that a process never changes who it is. A source that is set up and fails ends the search. unauthorized when
-  /// no source has any, unavailable when a guess may have some yet: the message says what each of them lacks. Never
-  /// not_found, which a store says of objects.
+  /// so that a process never changes who it is. A source that is set up and fails ends the search. unauthorized when no
+  /// source has any, unavailable when one that is a guess may have some later: the message says what each of them
+  /// lacks. Never not_found, which would mean an object that does not exist.
   [[nodiscard]] Result<Credentials> get();
 
   /// The server says that these are expired, whatever their expiry: get() asks the source again.
@@ -44,7 +44,7 @@ class CredentialChain {
 
   /// What get() gave last; empty before. Never asks a source.
   [[nodiscard]] Credentials last() const;
-  /// The same, and what it gave before that: requests that were signed with it may still be on their way.
+  /// What get() gave last, and before that: requests that were signed with either may still be on their way.
   [[nodiscard]] std::array<Credentials, 2> recent() const;
 
  private:

@@ -50,8 +50,8 @@ ErrorKind kind_of_refusal(long status, std::string_view code) {
   // IDPCommunicationError: STS does not reach the identity provider.
   if (status >= 500 || status == 408 || code == "IDPCommunicationError") return ErrorKind::unavailable;
   if (status < 400) return ErrorKind::invalid;
-  // A role, a policy or a pod's association that is seconds old is not yet known everywhere. What no waiting mends is
-  // what was sent.
+  // A role, a policy or a pod's association that is seconds old is not known everywhere yet, so 403 may pass. It does
+  // not where the code says that the request itself is wrong.
   const bool is_wrong = is_one_of(code, {"ExpiredToken", "ExpiredTokenException", "InvalidIdentityToken",
                                          "InvalidClientTokenId", "SignatureDoesNotMatch", "UnrecognizedClientException",
                                          "IncompleteSignature", "MissingAuthenticationToken"});
@@ -63,7 +63,7 @@ Result<Credentials> complete(Credentials credentials, std::string_view expiry) {
     return fail(ErrorKind::invalid, "it holds no key");
   if (expiry.empty()) return credentials;
   const auto time = parse_rfc3339(expiry);
-  if (!time) return fail(ErrorKind::invalid, "its expiry is no time");
+  if (!time) return fail(ErrorKind::invalid, "its expiry is not a time");
   credentials.expiry = *time;
   return credentials;
 }
@@ -130,7 +130,7 @@ Result<Credentials> parse_sso_reply(const HttpReply& reply, std::string_view tok
 Result<Credentials> parse_process_output(std::string_view text) {
   const json object = json::parse(text, nullptr, false);
   if (!object.is_object() || object.value("Version", json{}) != 1)
-    return fail(ErrorKind::invalid, "its output is no JSON object with \"Version\": 1");
+    return fail(ErrorKind::invalid, "its output is not a JSON object with \"Version\": 1");
   return complete({.access_key_id = text_in(object, "AccessKeyId"),
                    .secret_access_key = text_in(object, "SecretAccessKey"),
                    .session_token = text_in(object, "SessionToken")},

@@ -27,7 +27,7 @@ namespace trainyard::storage {
 /// The key in what a credential_process wrote. Errors: invalid for what is not its JSON.
 [[nodiscard]] Result<Credentials> parse_process_output(std::string_view text);
 
-/// What another reply than 2xx of these servers means, as above.
+/// The error that a reply other than 2xx of these servers means, as above.
 [[nodiscard]] Error refusal_of(const HttpReply& reply, std::string_view secret);
 
 }  // namespace trainyard::storage

@@ -114,7 +114,8 @@ Result<Credentials> metadata_credentials(CredentialService& service, const Envir
     is_answered = true;
     if (reply.status / 100 == 2) return reply.body.substr(0, reply.body.find_first_of("\r\n"));
     Error error = refusal_of(reply, {});
-    if (reply.status == unauthorized) error.kind = ErrorKind::unavailable;  // The session has ended: begin anew.
+    if (reply.status == unauthorized)
+      error.kind = ErrorKind::unavailable;  // The session has ended: a new one must be begun.
     return tl::unexpected(error);
   };
   const auto token = service.ask<std::string>(doing,
@@ -127,7 +128,7 @@ Result<Credentials> metadata_credentials(CredentialService& service, const Envir
                                                   return fail(ErrorKind::not_found, "it is switched off");
                                                 return text_of(reply);
                                               });
-  // Nobody is there. A time-out may also be a server that has too much to do.
+  // No server is there. A time-out does not say so: the server may be busy.
   if (!token && !is_answered && token.error().kind == ErrorKind::unavailable)
     return fail(ErrorKind::not_found, token.error().message);
   if (!token) return tl::unexpected(token.error());

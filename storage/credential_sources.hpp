@@ -14,8 +14,8 @@ namespace trainyard::storage {
 /// For how long the servers that give credentials are asked.
 struct CredentialTuning {
   std::chrono::milliseconds deadline{5'000};  ///< Of one request: a thousand ranks may ask at once.
-  std::chrono::milliseconds patience{5'000};  ///< For further requests after one that may pass.
-  /// To the instance's metadata: on a machine that has none it is all lost time.
+  std::chrono::milliseconds patience{5'000};  ///< For how long a failed request is tried again.
+  /// Limit for connecting to the instance's metadata. A machine that has none loses this time.
   std::chrono::milliseconds metadata_connect_timeout{2'000};
 };
 

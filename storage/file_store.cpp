@@ -62,7 +62,7 @@ std::vector<std::string> parts_of(std::string_view key) {
 }
 
 struct Found {
-  bool has_objects = true;  // Else the file system is asked nothing about them, and they are left out.
+  bool has_objects = true;  // False: objects are left out, and the file system is not asked for their sizes.
   std::vector<ObjectInfo> objects;
   std::vector<std::string> temporaries;  // Keys.
 };
@@ -199,7 +199,7 @@ Result<void> FileStore::write_once(std::string_view key, Pieces pieces, const Pu
   const auto file = posix::create_file_in(folder, temporary, options_.modes.file);
   if (!file) return tl::unexpected(file.error());
   auto written = posix::write_durably(*file, pieces, fmt::format("{}/{}", folder.path, temporary));
-  // Only now that the temporary file keeps them from being removed again: a sync is slow.
+  // Synced only now: a sync is slow, and the temporary file keeps others from removing the new folders meanwhile.
   for (const std::size_t parent : changed) {
     if (written) written = posix::sync_folder(way->folders[parent]);
   }
@@ -208,7 +208,7 @@ Result<void> FileStore::write_once(std::string_view key, Pieces pieces, const Pu
                                 : posix::replace_in(folder, temporary, way->name);
   }
   if (!written) {
-    // The error that stands is the first one; a temporary file that stays is only hidden clutter.
+    // The first error is returned; a temporary file that is left behind is only hidden clutter.
     static_cast<void>(posix::remove_file_in(folder, temporary));
     return written;
   }
@@ -300,7 +300,7 @@ Result<std::vector<ObjectInfo>> FileStore::list(std::string_view prefix) {
   return std::move(found.objects);
 }
 
-Result<void> FileStore::remove(std::string_view key) {
+Result<void> FileStore::remove(std::string_view key, const std::stop_token&) {
   if (auto good = check_key(key); !good) return good;
   return remove_file(key);
 }

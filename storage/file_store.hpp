@@ -19,8 +19,8 @@ struct FileStoreOptions {
 };
 
 /// What TRAINYARD_FILE_MODE says: the permission bits of new files in octal, 0600 when it is not set; folders get the
-/// same with leave to enter for whoever may read. ErrorKind::invalid for another text, or bits that keep the owner out
-/// or allow to run files.
+/// same, and whoever may read them may also enter. ErrorKind::invalid for another text, or for bits that lock the owner
+/// out or make files executable.
 [[nodiscard]] Result<posix::Modes> file_modes(const Environment& environment);
 
 /// Objects as files under one folder, which is made when the first one is put. An object is written to a hidden
@@ -32,7 +32,7 @@ class FileStore final : public Store {
  public:
   /// `folder`: absolute.
   explicit FileStore(std::string folder, FileStoreOptions options = {});
-  /// One that asks `file_system` and not the system, for tests.
+  /// Asks `file_system` instead of the system, for tests.
   FileStore(std::string folder, FileSystemOf file_system);
 
   [[nodiscard]] Result<void> probe() override;
@@ -40,11 +40,11 @@ class FileStore final : public Store {
   [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key) override;
   [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
   [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
-  [[nodiscard]] Result<void> remove(std::string_view key) override;
+  [[nodiscard]] Result<void> remove(std::string_view key, const std::stop_token& stop = {}) override;
   [[nodiscard]] Result<void> remove_unfinished(
       const std::function<bool(std::string_view folder)>& is_abandoned) override;
   [[nodiscard]] bool has_conditional_create() const override { return true; }
-  /// Not on a network file system, which each machine reads for itself.
+  /// False on a network file system, from which each machine fetches the bytes for itself.
   [[nodiscard]] bool is_near() const override;
   /// One waits for the medium while what came is verified. More of them make a disk seek.
   [[nodiscard]] std::size_t calls_at_a_time() const override { return 2; }
@@ -71,7 +71,8 @@ class FileStore final : public Store {
   [[nodiscard]] static Result<Way> begin_way(Result<posix::OpenFolder> root, std::string_view key);
   /// not_found when one of the folders is not there.
   [[nodiscard]] Result<Way> find_way(std::string_view key) const;
-  /// Makes the folders that are missing. `changed`: the indices of those that got a new name in them.
+  /// Makes the folders that are missing. Adds to `changed` the indices, in Way::folders, of those in which one was
+  /// made.
   [[nodiscard]] Result<Way> make_way(std::string_view key, std::vector<std::size_t>& changed) const;
   [[nodiscard]] Result<void> write_once(std::string_view key, Pieces pieces, const PutOptions& options) const;
   [[nodiscard]] Result<void> remove_file(std::string_view key) const;

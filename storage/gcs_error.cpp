@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "storage/http_status.hpp"
+#include "storage/server_meaning.hpp"
 #include "storage/server_words.hpp"
 #include "storage/xml.hpp"
 
@@ -16,13 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr long gcs_not_implemented = 501;  // Said by servers that stand in for Google's.
-
-struct GcsMeaning {
-  std::string_view code;
-  ErrorKind kind;
-  std::string_view advice;
-};
+constexpr long gcs_not_implemented = 501;  // An answer of emulators.
 
 constexpr std::string_view gcs_access =
     "Allow this account to list the bucket and to get, create and delete objects in it (roles/storage.objectUser)";
@@ -30,8 +23,8 @@ constexpr std::string_view gcs_identity =
     "Set GOOGLE_APPLICATION_CREDENTIALS to a file with credentials, or name a Secret with the key credentials.json in "
     "checkpoint.credentialsSecret, or give the pod a service account of Google's";
 
-// The reasons of the JSON API and the codes of the XML API. What is not here goes by the status.
-constexpr GcsMeaning gcs_meanings[] = {
+// The reasons of the JSON API and the codes of the XML API. Others are judged by the status.
+constexpr ServerMeaning gcs_meanings[] = {
     {"rateLimitExceeded", ErrorKind::throttled, ""},
     {"userRateLimitExceeded", ErrorKind::throttled, ""},
     {"SlowDown", ErrorKind::throttled, ""},
@@ -73,12 +66,12 @@ GcsRefusal gcs_refusal(const HttpReply& reply) {
   return said;
 }
 
-// A reason that a status contradicts is of another refusal: "required" also stands for a missing parameter.
-bool fits(const GcsMeaning& meaning, long status) {
+// A reason may have another meaning with another status: "required" with 400 is a missing parameter.
+bool fits(const ServerMeaning& meaning, long status) {
   return meaning.kind != ErrorKind::unauthorized || status == 401;
 }
 
-// The server compares what it was sent with the checksum that came with it.
+// True when the server says that what it got does not match the checksum that came with it.
 bool is_wrong_checksum(long status, const std::string& words) {
   const bool names_one = words.find("CRC32C") != std::string::npos || words.find("crc32c") != std::string::npos;
   return status == 400 && names_one;
@@ -99,20 +92,19 @@ bool is_missing_gcs_bucket(const HttpReply& reply) {
 
 Error gcs_error(const HttpReply& reply, std::string_view doing, const GcsSettings& settings) {
   const GcsRefusal said = gcs_refusal(reply);
-  const auto* meaning = std::find_if(std::begin(gcs_meanings), std::end(gcs_meanings), [&](const GcsMeaning& known) {
-    return known.code == said.code && fits(known, reply.status);
-  });
-  const bool is_known = meaning != std::end(gcs_meanings);
+  const ServerMeaning* meaning = find_meaning(gcs_meanings, said.code);
+  if (meaning != nullptr && !fits(*meaning, reply.status)) meaning = nullptr;
   const auto tokens = settings.tokens ? settings.tokens->recent() : std::array<std::string, 2>{};
-  Error error{is_known ? meaning->kind : kind_of_status(reply.status),
+  Error error{meaning != nullptr ? meaning->kind : kind_of_status(reply.status),
               fmt::format("{}: {} answered {}", doing, settings.endpoint, reply.status), retry_after_of(reply)};
   if (is_wrong_checksum(reply.status, said.words)) error.kind = ErrorKind::corrupt;
   if (reply.status == gcs_not_implemented) error.kind = ErrorKind::invalid;
-  if (error.kind == ErrorKind::gone && !is_known) error.kind = ErrorKind::unavailable;  // Begun anew, it may pass.
+  if (error.kind == ErrorKind::gone && meaning == nullptr)
+    error.kind = ErrorKind::unavailable;  // An upload that is begun anew may succeed.
   if (!said.code.empty()) error.message += fmt::format(" {}", server_words(said.code, {tokens[0], tokens[1]}));
   if (!said.words.empty()) error.message += fmt::format(" ({})", server_words(said.words, {tokens[0], tokens[1]}));
   const std::string_view advice = is_missing_gcs_bucket(reply) ? "Create the bucket, or correct its name in the URI"
-                                  : is_known                   ? meaning->advice
+                                  : meaning != nullptr         ? meaning->advice
                                                                : advice_by_status(reply.status);
   if (!advice.empty()) error.message += fmt::format(". {}", advice);
   return error;

@@ -141,14 +141,14 @@ Result<void> GcsStore::put_in_parts(std::string_view key, Pieces pieces) {
     const auto id = begin_gcs_upload(client_, upload);
     if (!id && is_transient(id.error().kind)) return tl::unexpected(id.error());
     if (!id) {
-      // A server that stands in for Google's may lack it, and a role may. Anything else fails in one stream too.
+      // Emulators may lack multipart uploads, and a role may not allow them. Any other fault makes one stream fail too.
       auto put = put_in_one_stream(key, pieces, {});
       if (put && takes_parts_.exchange(false))
         logging::warn("large objects go up in one stream each", {{"error", id.error().message}});
       return put;
     }
     auto done = finish_gcs_upload(client_, upload, *id, pieces);
-    // Somebody has ended the upload, or a part came apart on its way.
+    // Gone: somebody else has ended the upload.
     const bool is_to_be_repeated = !done && done.error().kind == ErrorKind::gone;
     if (!is_to_be_repeated || tries == gcs_upload_tries_max) return done;
   }
@@ -205,18 +205,18 @@ Result<std::vector<ObjectInfo>> GcsStore::list(std::string_view prefix) {
   return fail(ErrorKind::unavailable, fmt::format("{}: the list does not end", doing));
 }
 
-Result<void> GcsStore::remove(std::string_view key) {
+Result<void> GcsStore::remove(std::string_view key, const std::stop_token& stop) {
   if (auto good = check_key(key); !good) return good;
   const CloudCall call{
       .make = [&]() -> CloudRequest { return {.method = "DELETE", .path = json_path(object_of(key))}; },
       .accept = [](const HttpReply&) -> Result<void> { return {}; },
       .doing = fmt::format("remove {}", uri_of(key)),
       .refuse = [](const HttpReply& reply, const Error& error) -> Result<void> {
-        // Not there is as good as removed, unless it is the bucket.
+        // An object that does not exist counts as removed; a bucket that does not exist is an error.
         if (reply.status == gcs_not_found && !is_missing_gcs_bucket(reply)) return {};
         return tl::unexpected(error);
       }};
-  return client_.perform({&call, 1}, 1);
+  return client_.perform({&call, 1}, 1, OnError::cut, stop);
 }
 
 Result<void> GcsStore::remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) {

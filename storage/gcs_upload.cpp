@@ -76,7 +76,7 @@ std::string gcs_completion_text(const std::vector<GcsPart>& parts) {
   return text + "</CompleteMultipartUpload>";
 }
 
-// The parts' checksums are not the object's, which the server computes anew.
+// The checksums of the parts do not say that the server put them together right: the whole object's is compared.
 Result<void> check_gcs_object(CloudClient& client, const GcsUpload& upload, Pieces pieces) {
   const auto reply = client.send(fmt::format("look at what became of: {}", upload.doing),
                                  {.method = "GET", .path = upload.json_path, .query = {{"fields", "size,crc32c"}}});
@@ -113,7 +113,7 @@ Result<void> complete_gcs_upload(CloudClient& client, const GcsUpload& upload, c
                        },
                        .doing = upload.doing};
   const auto done = client.perform({&call, 1}, 1);
-  // A try whose reply was lost has done it.
+  // An earlier try, whose reply was lost, may have completed the upload.
   const bool may_be_done = !done && done.error().kind == ErrorKind::gone && tries > 1;
   if (may_be_done) return check_gcs_object(client, upload, pieces) ? Result<void>{} : done;
   return done ? check_gcs_object(client, upload, pieces) : done;

@@ -22,8 +22,8 @@ struct GcsUpload {
   std::chrono::milliseconds completion_deadline{};  ///< Limit of one try to complete.
 };
 
-/// Begins an upload; its id. A server or a role that knows no multipart uploads refuses with an error that is not
-/// transient.
+/// Begins an upload and returns its id. A server that has no multipart uploads, or a role that does not allow them,
+/// gives an error that is not transient.
 [[nodiscard]] Result<std::string> begin_gcs_upload(CloudClient& client, const GcsUpload& upload);
 
 /// Sends `pieces` as the parts of the upload `id`, straight from their memory, and puts them together. On every failure
@@ -35,10 +35,10 @@ struct GcsUpload {
 void abort_gcs_upload(CloudClient& client, const std::string& xml_path, const std::string& id,
                       const std::string& doing);
 
-/// The value of x-goog-hash for `pieces`: "crc32c=AAAAAA==".
+/// The value of the header x-goog-hash for `pieces`: "crc32c=AAAAAA==".
 [[nodiscard]] std::string gcs_hash(Pieces pieces);
 
-/// True unless `reply` tells a CRC-32C in x-goog-hash that is another than `hash`, of gcs_hash().
+/// True unless `reply` has a CRC-32C in x-goog-hash that differs from `hash`, a value of gcs_hash().
 [[nodiscard]] bool matches_gcs_hash(const HttpReply& reply, const std::string& hash);
 
 }  // namespace trainyard::storage

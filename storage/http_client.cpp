@@ -170,13 +170,13 @@ class Batch {
     if (!failing_since_) failing_since_ = std::max(one.started, last_success_);
     // Over a slow link one try may take longer than the patience.
     const Instant since = one.failures == 1 ? now() : *failing_since_;
-    // A server that says when to come again is there: it is no configuration that is wrong.
+    // A server that says when to come again was reached, so the configuration is not what is wrong.
     const Instant end = since + (error.retry_after ? full_patience(*one.call) : patience(*one.call));
     if (now() >= end) return tl::unexpected(error);
     const auto delay = backoff_delay(tuning_.backoff, one.failures, random_share());
     one.due = now() + delay;
     if (error.retry_after) {
-      // Asked to stay away for longer than there is patience, the call comes a last time at its end.
+      // A server that asks for a longer wait than there is patience is asked a last time when patience ends.
       one.due = std::min(now() + std::max(delay, *error.retry_after), end);
     } else if (one.due > end) {
       return tl::unexpected(error);
@@ -246,7 +246,7 @@ Result<void> HttpClient::perform(std::span<const HttpCall> calls, std::size_t co
     outcome = batch.run(connection_count, stop);
     if (!outcome && on_error == OnError::drain) batch.drain(stop);
   }
-  // Who called hears of an error that was final.
+  // The caller gets the final error: nothing is being tried again any more.
   if (!outcome) set_trouble("");
   const std::scoped_lock lock{mutex_};
   idle_.push_back(std::move(connections));

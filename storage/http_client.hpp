@@ -41,9 +41,9 @@ struct HttpTuning {
   std::chrono::milliseconds connect_timeout{5'000};
   std::chrono::seconds stall_timeout{
       30};  ///< A transfer that moves less than 1 KiB/s for as long is given up and tried again.
-  /// How long calls are tried again while none succeeds, and at least once each. Before the first success of all it is
-  /// `first_patience`, unless the server says when to come again: then it is most likely the configuration that is
-  /// wrong.
+  /// How long calls are tried again while none succeeds, and at least once each. Before the client's first success it
+  /// is `first_patience`, since most likely the configuration is wrong then; but `patience` where the server says when
+  /// to come again.
   std::chrono::milliseconds patience{90'000};
   std::chrono::milliseconds first_patience{10'000};
   Backoff backoff{.initial = std::chrono::milliseconds{100}, .max = std::chrono::milliseconds{5'000}};
@@ -66,7 +66,7 @@ class HttpClient {
   [[nodiscard]] Result<void> perform(std::span<const HttpCall> calls, std::size_t connection_count,
                                      OnError on_error = OnError::cut, const std::stop_token& stop = {});
 
-  /// The error for which calls under way are tried again; empty while none is.
+  /// The last error for which a call is being tried again; empty while none is.
   [[nodiscard]] std::string trouble() const;
 
  private:

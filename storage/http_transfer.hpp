@@ -13,8 +13,8 @@ namespace trainyard::storage {
 
 struct HttpTuning;
 
-/// What a transfer that libcurl ended with `code` means: unavailable and timeout for what a later try may do better,
-/// invalid for a URL, a proxy or certificates that are wrong. internal for what no transfer of ours can end with. Pure.
+/// The kind of error of a transfer that libcurl ended with `code`: unavailable or timeout where a later try may
+/// succeed, invalid for a wrong URL, proxy or certificate, internal for codes that only misuse of libcurl gives. Pure.
 [[nodiscard]] ErrorKind kind_of_transfer(CURLcode code);
 
 /// One request on its way, as libcurl's callbacks see it. Stays where it is, since they hold its address.
@@ -48,7 +48,7 @@ class HttpTransfer {
   std::size_t piece_ = 0;  // Of request_.body: where reading goes on.
   std::size_t sent_of_piece_ = 0;
   bool is_too_long_ = false;
-  bool is_cut_ = false;  // A refusal of which enough has come.
+  bool is_cut_ = false;  // Ended by us, since enough of a refusal has come.
   std::array<char, CURL_ERROR_SIZE> error_text_{};
 };
 

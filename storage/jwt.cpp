@@ -18,14 +18,14 @@ using Bio = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 using DigestContext = std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)>;
 
-// A key with a passphrase would be asked for at the terminal.
+// Without this OpenSSL would ask for a key's passphrase at the terminal.
 int no_passphrase(char*, int, int, void*) {
   return 0;
 }
 
 tl::unexpected<Error> no_key() {
   ERR_clear_error();
-  return fail(ErrorKind::unauthorized, "the private key is no RSA key in PEM");
+  return fail(ErrorKind::unauthorized, "the private key is not an RSA key in PEM");
 }
 
 }  // namespace

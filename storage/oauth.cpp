@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "storage/accepted_reply.hpp"
 #include "storage/http_status.hpp"
 #include "storage/server_words.hpp"
 
@@ -49,22 +50,17 @@ HttpTuning issuer_tuning(std::chrono::milliseconds limit, const Environment& env
 }
 
 Result<HttpReply> ask_issuer(HttpClient& http, const std::string& doing, const HttpRequest& request) {
-  HttpReply reply;
-  const HttpCall call{.doing = doing,
-                      .make = [&]() -> Result<HttpRequest> { return request; },
-                      .accept = [&](const HttpReply& came) -> Result<void> {
-                        reply = came;
-                        return {};
-                      },
-                      .patience = std::nullopt};
-  return http.perform({&call, 1}, 1).map([&] { return std::move(reply); });
+  return accepted_reply(http, HttpCall{.doing = doing,
+                                       .make = [&]() -> Result<HttpRequest> { return request; },
+                                       .accept = {},
+                                       .patience = std::nullopt});
 }
 
 Result<AccessToken> parse_token_reply(const HttpReply& reply, Time now,
                                       std::initializer_list<std::string_view> secrets) {
   if (reply.status / 100 != 2) return tl::unexpected(issuer_error(reply, secrets));
   const json object = json::parse(reply.body, nullptr, false);
-  if (!object.is_object()) return fail(ErrorKind::invalid, "the reply is no JSON object");
+  if (!object.is_object()) return fail(ErrorKind::invalid, "the reply is not a JSON object");
   AccessToken token{.text = member_text(object, "access_token"), .expiry = std::nullopt};
   if (token.text.empty() || token.text.find_first_of("\r\n") != std::string::npos)
     return fail(ErrorKind::invalid, "the reply holds no access token");

@@ -14,7 +14,8 @@
 /// Common to the issuers of Google's and Azure's access tokens.
 namespace trainyard::storage {
 
-/// For one token: an issuer that does not answer within `limit` is tried again by the request that needs the token.
+/// Settings for asking an issuer for one token. After `limit` it is given up; the request that needs the token then
+/// tries again.
 [[nodiscard]] HttpTuning issuer_tuning(std::chrono::milliseconds limit, const Environment& environment);
 
 /// The reply of any status to one request.

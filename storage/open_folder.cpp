@@ -28,7 +28,7 @@ bool is_link(const OpenFolder& folder, const std::string& name) {
   return ::fstatat(folder.descriptor.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
 }
 
-// What errno says of `name` after a call that follows no link.
+// The error that errno means after a call on `name` that follows no link.
 tl::unexpected<Error> failed_in(std::string_view what, const OpenFolder& folder, const std::string& name) {
   const int error_number = errno;
   const std::string path = path_in(folder, name);
@@ -41,7 +41,7 @@ tl::unexpected<Error> failed_in(std::string_view what, const OpenFolder& folder,
   return tl::unexpected(error_of(error_number, fmt::format("{} {}", what, path)));
 }
 
-// The umask may have taken bits away. A folder's bit by which new files get its group stays.
+// Sets `mode`, of which the umask may have taken bits away. A folder's set-group-id bit stays.
 Result<void> set_mode(const FileDescriptor& made, mode_t mode, const OpenFolder& folder, const std::string& name) {
   struct stat status {};
   if (::fstat(made.get(), &status) != 0 || ::fchmod(made.get(), mode | (status.st_mode & S_ISGID)) != 0)
@@ -141,7 +141,7 @@ Result<void> set_mode_in(const OpenFolder& folder, const std::string& name, mode
 }
 
 Result<FileDescriptor> open_file_in(const OpenFolder& folder, const std::string& name) {
-  // A pipe must not hold up whoever opens it.
+  // O_NONBLOCK: opening a pipe would wait for a writer.
   constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   FileDescriptor file{::openat(folder.descriptor.get(), name.c_str(), flags)};
   if (!file) return failed_in("opening", folder, name);

@@ -27,7 +27,7 @@ struct Modes {
 
 struct FolderEntry {
   std::string name;
-  bool is_folder = false;  ///< Else a file. What is neither is no entry, nor is a link.
+  bool is_folder = false;  ///< False: a file. Links and whatever else there may be are no entries.
 };
 
 /// The folder at `path`, which may be a link.
@@ -37,21 +37,21 @@ struct FolderEntry {
 [[nodiscard]] Result<bool> make_folder_in(const OpenFolder& parent, const std::string& name, mode_t mode);
 /// Removes the folder `name`; false when it is not empty, or is none.
 [[nodiscard]] bool remove_folder_in(const OpenFolder& parent, const std::string& name);
-/// What is in the folder now, in no order: its files and folders that `is_wanted` by their name.
+/// The files and folders in the folder now whose names `is_wanted` accepts, in no order.
 [[nodiscard]] Result<std::vector<FolderEntry>> entries_of(const OpenFolder& folder,
                                                           const std::function<bool(const std::string&)>& is_wanted);
-/// Makes what happened to the names in the folder durable.
+/// Makes durable which names are in the folder.
 [[nodiscard]] Result<void> sync_folder(const OpenFolder& folder);
 
 /// A new file; already_exists when there is one. The mode holds whatever the umask.
 [[nodiscard]] Result<FileDescriptor> create_file_in(const OpenFolder& folder, const std::string& name, mode_t mode);
 /// Gives the file the permission bits `mode`.
 [[nodiscard]] Result<void> set_mode_in(const OpenFolder& folder, const std::string& name, mode_t mode);
-/// The file, for reading; `invalid` for what is no file.
+/// Opens the file for reading; `invalid` for what is no file.
 [[nodiscard]] Result<FileDescriptor> open_file_in(const OpenFolder& folder, const std::string& name);
 /// The file's length; not_found also for what is no file.
 [[nodiscard]] Result<std::uint64_t> file_bytes_in(const OpenFolder& folder, const std::string& name);
-/// Success also when there is none. A link is removed itself.
+/// Success also when there is none. Of a link the link itself is removed.
 [[nodiscard]] Result<void> remove_file_in(const OpenFolder& folder, const std::string& name);
 /// Gives `from` the name `to`, whatever was there before.
 [[nodiscard]] Result<void> replace_in(const OpenFolder& folder, const std::string& from, const std::string& to);

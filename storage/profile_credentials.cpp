@@ -17,14 +17,14 @@
 namespace trainyard::storage {
 namespace {
 
-constexpr int roles_max = 5;  // From one profile to the next: more are a ring.
+constexpr int roles_max = 5;  // Of profiles that each name the next as source: more are taken for a circle.
 constexpr std::size_t login_bytes_max = std::size_t{64} << 10;
 
 tl::unexpected<Error> refuse_profile(const AwsProfile& profile, ErrorKind kind, std::string_view why) {
   return fail(kind, fmt::format("the profile '{}' of {} {}", profile.name, profile.files, why));
 }
 
-/// Where a login by `aws sso login` is for.
+/// What a login by `aws sso login` is for.
 struct Login {
   std::string region;
   std::string cached_as;  // Whose SHA-1 names the file.
@@ -151,7 +151,9 @@ Result<Credentials> source_of_role(const AwsProfile& profile, const ProfileWorld
   if (roles_left > 0) return credentials_within(read_profile(world.environment, named), world, roles_left - 1);
   return refuse_profile(
       profile, ErrorKind::invalid,
-      fmt::format("is at the end of {} roles, one the source of the next: do they form a ring?", roles_max));
+      fmt::format(
+          "is the last of more than {} roles, each the source of the next: does source_profile lead in a circle?",
+          roles_max));
 }
 
 Result<Credentials> credentials_within(const AwsProfile& profile, const ProfileWorld& world, int roles_left) {
@@ -170,7 +172,7 @@ Result<Credentials> credentials_within(const AwsProfile& profile, const ProfileW
       break;
   }
   auto source = source_of_role(profile, world, roles_left);
-  // A role is set up here, and its source lacks something.
+  // not_found would mean that the profile says nothing; but it names a role, whose source lacks something.
   if (!source && source.error().kind == ErrorKind::not_found) source.error().kind = ErrorKind::unauthorized;
   return source.and_then([&](const Credentials& key) { return take_on_role(profile, key, world); });
 }

@@ -13,7 +13,7 @@
 #include "storage/environment.hpp"
 #include "storage/sigv4.hpp"
 
-/// All the ways by which a profile of the AWS tools' files says to get credentials.
+/// The ways in which a profile in the AWS tools' files can say where credentials come from.
 namespace trainyard::storage {
 
 enum class ProfileWay {
@@ -24,15 +24,15 @@ enum class ProfileWay {
   single_sign_on,  ///< sso_session or sso_start_url, with the token that `aws sso login` left
 };
 
-/// Which way the profile says; a role before its own key. not_found when it says none; invalid when it is asked for and
-/// not there, or says one only in part, naming what is missing. Pure.
+/// The way that the profile names; a role goes before a key of its own. not_found when it names none; invalid when the
+/// profile was asked for and does not exist, or when something is missing, which the message names. Pure.
 [[nodiscard]] Result<ProfileWay> way_of(const AwsProfile& profile);
 
-/// The words of a command line: quotes keep spaces, a backslash keeps the next character. No shell's other signs mean
-/// anything. ErrorKind::invalid for an open quote. Pure.
+/// The words of a command line: quotes keep spaces, a backslash keeps the next character. Nothing else has the meaning
+/// that a shell gives it. ErrorKind::invalid for an open quote. Pure.
 [[nodiscard]] Result<std::vector<std::string>> words_of_command(std::string_view text);
 
-/// What a profile's ways need beside the files.
+/// What is needed beside the files to follow a profile's way.
 struct ProfileWorld {
   Environment environment;
   std::string region;  ///< Whose STS is asked.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/logging.hpp"
+#include "storage/accepted_reply.hpp"
 #include "storage/s3_error.hpp"
 #include "storage/xml.hpp"
 
@@ -109,15 +110,8 @@ Result<void> S3Client::perform(std::span<const S3Call> calls, std::size_t connec
 
 Result<HttpReply> S3Client::send(std::string doing, S3Request request,
                                  std::optional<std::chrono::milliseconds> patience) {
-  HttpReply accepted;
-  const S3Call call{.make = [&] { return request; },
-                    .accept = [&](const HttpReply& reply) -> Result<void> {
-                      accepted = reply;
-                      return {};
-                    },
-                    .doing = std::move(doing),
-                    .patience = patience};
-  return perform({&call, 1}, 1).map([&] { return std::move(accepted); });
+  return accepted_reply(
+      *this, S3Call{.make = [&] { return request; }, .accept = {}, .doing = std::move(doing), .patience = patience});
 }
 
 }  // namespace trainyard::storage

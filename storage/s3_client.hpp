@@ -66,7 +66,7 @@ class S3Client {
   [[nodiscard]] Time now() const { return config_.clock->now() + clock_error_.load(); }
 
  private:
-  /// What has been done about one call's refusals.
+  /// What has been tried so far against refusals of one call.
   struct Remedies {
     Credentials used;  // By its last try.
     bool has_renewed = false;

@@ -8,19 +8,14 @@
 #include <utility>
 
 #include "storage/http_status.hpp"
+#include "storage/server_meaning.hpp"
 #include "storage/server_words.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {
 namespace {
 
-struct Meaning {
-  std::string_view code;
-  ErrorKind kind;
-  std::string_view advice;
-};
-
-constexpr Meaning meanings[] = {
+constexpr ServerMeaning meanings[] = {
     {"NoSuchBucket", ErrorKind::not_found, "Create the bucket, or correct its name in the URI"},
     {"NoSuchKey", ErrorKind::not_found, ""},
     {"NoSuchUpload", ErrorKind::gone, ""},
@@ -74,18 +69,16 @@ std::string true_region(const HttpReply& reply, const S3Config& config) {
 Error s3_error(const HttpReply& reply, std::string_view doing, const S3Config& config) {
   const std::string code = xml::text_of(reply.body, "Code");
   const std::string words = xml::text_of(reply.body, "Message");
-  const auto* meaning =
-      std::find_if(std::begin(meanings), std::end(meanings), [&](const Meaning& m) { return m.code == code; });
-  const bool is_known = meaning != std::end(meanings);
+  const ServerMeaning* meaning = find_meaning(meanings, code);
 
-  Error error{is_known ? meaning->kind : kind_of_status(reply.status),
+  Error error{meaning != nullptr ? meaning->kind : kind_of_status(reply.status),
               fmt::format("{}: {} answered {}", doing, config.endpoint(), reply.status), retry_after_of(reply)};
   if (!code.empty()) error.message += fmt::format(" {}", quoted(code, config));
   if (!words.empty()) error.message += fmt::format(" ({})", quoted(words, config));
   if (code.empty() && reply.status >= 400 && reply.status < 500 && reply.status != 404 && reply.status != 412) {
     error.message += " without S3's words for it. Check that the endpoint is an S3 server";
   }
-  if (is_known && !meaning->advice.empty()) error.message += fmt::format(". {}", meaning->advice);
+  if (meaning != nullptr && !meaning->advice.empty()) error.message += fmt::format(". {}", meaning->advice);
   if (const std::string region = true_region(reply, config); error.kind == ErrorKind::invalid && !region.empty()) {
     error.message += fmt::format(": the bucket is in {}, not in {}", region, config.region);
   }

@@ -14,8 +14,8 @@
 namespace trainyard::storage {
 namespace {
 
-// What the server says of one object, as s3_error() reads a whole reply's refusal. A status that no code explains is
-// a server's fault.
+// The error of one object, read as s3_error() reads a whole reply. The status is 500, so that an unknown code counts as
+// a fault of the server, which may pass.
 Error error_of_object(std::string_view refusal, std::string_view doing, const S3Config& config) {
   const HttpReply reply{.status = 500, .headers = {}, .body = std::string{refusal}};
   return s3_error(reply, fmt::format("{}: {}", doing, server_words(xml::text_of(refusal, "Key"), {})), config);

@@ -199,7 +199,7 @@ Result<std::vector<ObjectInfo>> S3Store::list(std::string_view prefix) {
   return fail(ErrorKind::unavailable, fmt::format("{}: the list does not end", doing));
 }
 
-Result<void> S3Store::remove(std::string_view key) {
+Result<void> S3Store::remove(std::string_view key, const std::stop_token& stop) {
   if (auto good = check_key(key); !good) return good;
   const S3Call call{.make = [&]() -> S3Request { return {.method = "DELETE", .object = object_of(key)}; },
                     .accept = [](const HttpReply&) -> Result<void> { return {}; },
@@ -209,7 +209,7 @@ Result<void> S3Store::remove(std::string_view key) {
                       if (reply.status == not_found && xml::text_of(reply.body, "Code") != "NoSuchBucket") return {};
                       return tl::unexpected(error);
                     }};
-  return client_.perform({&call, 1}, 1);
+  return client_.perform({&call, 1}, 1, OnError::cut, stop);
 }
 
 Result<void> S3Store::remove_all(std::span<const std::string> keys, std::stop_token stop) {

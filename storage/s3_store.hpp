@@ -16,7 +16,7 @@ struct S3Tuning {
   std::uint64_t part_bytes = std::uint64_t{16} << 20;  ///< Also the size up to which an object goes up in one piece.
   std::size_t connection_count = 4;
   std::int64_t page_keys = 1000;  ///< Of a list; servers give 1000 at most.
-  /// Of one try to put the parts of a large object together, which may take a server minutes.
+  /// Limit of one try to put the parts of a large object together, which may take a server minutes.
   std::chrono::milliseconds completion_deadline{600'000};
   /// Younger uploads that nobody completed are left alone, whoever's they are.
   std::chrono::milliseconds orphan_age_min{std::chrono::hours{1}};
@@ -33,7 +33,7 @@ class S3Store final : public Store {
   [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key) override;
   [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
   [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
-  [[nodiscard]] Result<void> remove(std::string_view key) override;
+  [[nodiscard]] Result<void> remove(std::string_view key, const std::stop_token& stop = {}) override;
   /// By DeleteObjects, a thousand keys a request; one by one where the server has no such request.
   [[nodiscard]] Result<void> remove_all(std::span<const std::string> keys, std::stop_token stop) override;
   /// Takes uploads that began long ago and were never completed. Where the key may not list them, or the server does

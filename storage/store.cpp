@@ -78,7 +78,7 @@ Result<void> Store::remove_all(std::span<const std::string> keys, std::stop_toke
           if (failed) return {};
           if (stop.stop_requested())
             return fail(ErrorKind::cancelled, fmt::format("removing {}: the removal was given up", uri_of(key)));
-          if (auto removed = remove(key); !removed) return removed;
+          if (auto removed = remove(key, stop); !removed) return removed;
         }
         return {};
       });

@@ -51,8 +51,8 @@ class Store {
                                                std::span<std::byte> into) = 0;
   /// Objects whose key begins with `prefix`, sorted by key.
   [[nodiscard]] virtual Result<std::vector<ObjectInfo>> list(std::string_view prefix) = 0;
-  /// Success also when the key is not there.
-  [[nodiscard]] virtual Result<void> remove(std::string_view key) = 0;
+  /// Success also when the key is not there; `cancelled` soon after a stop is requested, where the store is far away.
+  [[nodiscard]] virtual Result<void> remove(std::string_view key, const std::stop_token& stop = {}) = 0;
   /// Removes the objects of all `keys`, in no order: several at a time, or many by one request where the server knows
   /// how. Success also for keys that are not there. The first error that is final ends the removal, and its message
   /// names the key; `cancelled` soon after a stop is requested. After an error some of the objects are still there.

@@ -66,7 +66,7 @@ Result<void> WebStore::put(std::string_view, Pieces, const PutOptions&) {
   return tl::unexpected(read_only(uri_of("")));
 }
 
-Result<void> WebStore::remove(std::string_view) {
+Result<void> WebStore::remove(std::string_view, const std::stop_token&) {
   return tl::unexpected(read_only(uri_of("")));
 }
 

@@ -32,7 +32,7 @@ class WebStore final : public Store {
   [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
   /// not_found when there is no index, or it names a file that is not there.
   [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
-  [[nodiscard]] Result<void> remove(std::string_view key) override;
+  [[nodiscard]] Result<void> remove(std::string_view key, const std::stop_token& stop = {}) override;
   [[nodiscard]] Result<void> remove_unfinished(const std::function<bool(std::string_view folder)>&) override {
     return {};
   }

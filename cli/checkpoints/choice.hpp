@@ -26,13 +26,13 @@ struct Choice {
 /// ErrorKind::not_found says what is there. Unfinished and damaged ones are chosen when named.
 [[nodiscard]] Result<Choice> choose(const checkpoint::Catalogue& catalogue, const Wish& wish);
 
-/// The same for reading: ErrorKind::corrupt for one that is unfinished or damaged, with the reason.
+/// choose() for reading: ErrorKind::corrupt for one that is unfinished or damaged, with the reason.
 [[nodiscard]] Result<Choice> choose_readable(const checkpoint::Catalogue& catalogue, const Wish& wish);
 
-/// The same for verifying: without a name the newest that counts, damaged or not.
+/// choose() for verifying: without a name the newest that counts, damaged or not.
 [[nodiscard]] Result<Choice> choose_to_verify(const checkpoint::Catalogue& catalogue, const Wish& wish);
 
-/// The same for removing: it must be named, and not by a step that several are of. ErrorKind::invalid.
+/// choose() for removing. ErrorKind::invalid where none is named, or by a step of which there are several.
 [[nodiscard]] Result<Choice> choose_to_remove(const checkpoint::Catalogue& catalogue, const Wish& wish);
 
 }  // namespace trainyard::cli

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int exit_failed = 1;
 
-// A handler may look at nothing else.
+// Global, since nothing else reaches a signal handler.
 std::string sentence;
 struct sigaction handled_before;
 

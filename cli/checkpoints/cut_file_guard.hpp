@@ -4,11 +4,11 @@
 
 namespace trainyard::cli {
 
-/// While one lives, a look into a mapped file that somebody cuts off meanwhile (SIGBUS) ends the program with a
-/// sentence and exit code 1, and not with a crash. One at a time in a process.
+/// While a guard lives, reading a mapped file that somebody truncates meanwhile (SIGBUS) ends the program with one
+/// sentence and exit code 1 instead of a crash. A process may have one guard at a time.
 class CutFileGuard {
  public:
-  /// `path`: the file that is mapped, for the sentence.
+  /// `path`: the mapped file, which the sentence names.
   explicit CutFileGuard(const std::string& path);
   CutFileGuard(const CutFileGuard&) = delete;
   CutFileGuard& operator=(const CutFileGuard&) = delete;

@@ -11,7 +11,7 @@ namespace trainyard::cli {
 
 /// A table, the newest last.
 [[nodiscard]] std::string listing_text(const checkpoint::Catalogue& catalogue);
-/// The same as an array of objects with exact numbers.
+/// The checkpoints as a JSON array of objects, with exact numbers.
 [[nodiscard]] nlohmann::json listing_json(const checkpoint::Catalogue& catalogue, const storage::Store& store);
 
 /// One checkpoint for people: what its manifest says, or why there is none to read.

@@ -43,7 +43,7 @@ void add_s3(CLI::App& command, storage::S3Options& s3) {
   command.add_option("--region", s3.region, "Of S3 [$AWS_REGION, $AWS_DEFAULT_REGION, us-east-1]");
   command.add_flag(
       "--path-style,!--virtual-host", [&s3](std::int64_t count) { s3.path_style = count > 0; },
-      "S3's bucket in the path, or in the host's name [in the path, but at AWS's own endpoints]");
+      "Put S3's bucket in the URL's path, or in the host name [in the path, except at AWS's own endpoints]");
 }
 
 }  // namespace trainyard::cli

@@ -27,8 +27,8 @@ Result<std::vector<storage::ObjectInfo>> StoppableStore::list(std::string_view p
   return go_on().and_then([&] { return store_->list(prefix); });
 }
 
-Result<void> StoppableStore::remove(std::string_view key) {
-  return go_on().and_then([&] { return store_->remove(key); });
+Result<void> StoppableStore::remove(std::string_view key, const std::stop_token& stop) {
+  return go_on().and_then([&] { return store_->remove(key, stop); });
 }
 
 Result<void> StoppableStore::remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) {

@@ -22,7 +22,7 @@ class StoppableStore final : public storage::Store {
   [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key) override;
   [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
   [[nodiscard]] Result<std::vector<storage::ObjectInfo>> list(std::string_view prefix) override;
-  [[nodiscard]] Result<void> remove(std::string_view key) override;
+  [[nodiscard]] Result<void> remove(std::string_view key, const std::stop_token& stop = {}) override;
   [[nodiscard]] Result<void> remove_unfinished(
       const std::function<bool(std::string_view folder)>& is_abandoned) override;
   [[nodiscard]] bool has_conditional_create() const override { return store_->has_conditional_create(); }

@@ -79,7 +79,7 @@ std::string steps_beside(const Shelf& shelf, std::int64_t step) {
   return fmt::format("the nearest are of steps {} and {}", *std::prev(after), *after);
 }
 
-/// Of several runs' snapshots of one step the one of which the most counts, then the latest.
+/// The snapshot of `step`. If several runs have one, the one of which the most counts, then the latest.
 Result<const Listed*> choose(const Shelf& shelf, std::int64_t step) {
   const auto rank_of = [](const Listed& listed) {
     return std::tuple{-static_cast<int>(listed.standing), listed.id.generation};

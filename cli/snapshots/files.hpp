@@ -14,9 +14,9 @@ namespace trainyard::cli {
 /// "step,name,over,value" and a line for each point (RFC 4180, lines end in \n). Numbers are exact, or nan, inf, -inf;
 /// control characters in names become '?'.
 [[nodiscard]] std::string points_csv(std::span<const snapshot::Point> points);
-/// The same with the generation behind.
+/// As points_csv(), with the generation as the last column.
 [[nodiscard]] std::string history_csv(std::span<const snapshot::History::Entry> entries);
-/// The same as an array of objects; a value that is not finite is null.
+/// The history as a JSON array of objects; a value that is not finite becomes null.
 [[nodiscard]] nlohmann::json history_json(std::span<const snapshot::History::Entry> entries);
 
 /// A file's name for each of `images`, all different: its name where it is letters, digits, '.', '-' and '_', others

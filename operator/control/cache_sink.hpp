@@ -15,9 +15,10 @@
 
 namespace trainyard::control {
 
-/// Keeps a projection T of each object in a cache, and tells of each object that came, changed or went after the cache
-/// knows it. An object that cannot be read is logged and told of, and the cache keeps what it could last read of it:
-/// one bad object must not stop the rest, nor be taken for gone.
+/// Keeps a projection T of each object in a cache, and calls `on_change` for each object that came, changed or went,
+/// after the cache was updated. For an object that cannot be read it logs a warning and calls `on_unreadable`; the
+/// cache keeps the last version that could be read, since one bad object must neither stop the others nor be taken for
+/// deleted.
 template <typename T>
 class CacheSink final : public ObjectSink {
  public:

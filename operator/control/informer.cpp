@@ -64,7 +64,8 @@ Result<void> Informer::list_page() {
   state_ = after_page(std::move(state_), *page);
   if (state_.phase == WatchState::Phase::watching) {
     sink_.end_list(state_.resource_version);
-    // What the pages took lies free between the objects that were kept of them.
+    // The memory of the pages is free now, but scattered between the objects that were kept: hand it back to the
+    // system.
     if (!is_first_page) malloc_trim(0);
     announce_first_list();
   }

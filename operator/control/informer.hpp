@@ -18,7 +18,7 @@ struct InformerOptions {
   std::string name_space;  ///< Empty: all.
   std::string label_selector;
   std::string field_selector;
-  bool is_optional = false;  ///< To be forbidden the first list is to have an empty one.
+  bool is_optional = false;  ///< A first list that the server forbids counts as an empty one.
   int page_objects = 100;    ///< Bounds what a list holds in memory at a time: about two megabytes of pods.
   std::chrono::seconds watch_timeout{300};
   Backoff backoff{.initial = std::chrono::milliseconds{200}, .max = std::chrono::milliseconds{15'000}};

@@ -29,14 +29,13 @@ struct ObjectKey {
   return left.size() != right.size() ? left.size() < right.size() : left < right;
 }
 
-/// A kind of which there may be very many, which says itself how it is kept in little memory: `unpack(pack(object))` is
-/// `object`.
+/// A type with a compact form of its own, since a cache may hold very many of it. unpack(pack(object)) equals `object`.
 template <typename T>
 concept Packable = requires(const T& object) {
   { unpack(pack(object)) } -> std::same_as<T>;
 };
 
-/// What a cache holds of a T.
+/// The form in which a cache holds a T.
 template <typename T>
 struct KeptForm {
   using Type = T;
@@ -46,10 +45,11 @@ struct KeptForm<T> {
   using Type = decltype(pack(std::declval<const T&>()));
 };
 
-/// Keys by some property of their objects. A key is the caller's and stays where it is while it is listed here.
+/// Finds the keys of objects by some property of theirs. Holds pointers: the caller keeps each key in its place until
+/// it is removed here.
 class KeyIndex {
  public:
-  /// An empty `value` is not listed.
+  /// An empty `value` is not indexed.
   void add(const std::string& value, const ObjectKey& key) {
     if (!value.empty()) keys_[value].insert(&key);
   }
@@ -93,14 +93,15 @@ class ObjectCache {
   /// Sorted by key.
   [[nodiscard]] std::vector<T> on_node(std::string_view node_name) const { return listed_in(by_node_, node_name); }
 
-  /// Calls `visit` with every object, sorted by key, while the cache waits: it must be quick and not call the cache.
+  /// Calls `visit` with every object, sorted by key, under the cache's lock: `visit` must be quick and must not call
+  /// the cache.
   template <typename Visit>
   void for_each(const Visit& visit) const {
     const std::scoped_lock lock{mutex_};
     for (const auto& [key, kept] : objects_) visit(taken_out(kept));
   }
 
-  /// Of every object, sorted.
+  /// The keys of all objects, sorted.
   [[nodiscard]] std::vector<ObjectKey> keys() const {
     const std::scoped_lock lock{mutex_};
     std::vector<ObjectKey> keys;
@@ -181,7 +182,7 @@ class ObjectCache {
       return object;
     }
   }
-  /// A T, or a reference to one.
+  /// Returns an unpacked T by value, or a reference to a T that is kept as it is.
   static decltype(auto) taken_out(const Kept& kept) {
     if constexpr (Packable<T>) {
       return unpack(kept);

@@ -42,7 +42,7 @@ WatchState after_page(WatchState state, const kube::ListPage& page) {
 
 WatchState after_list_failure(WatchState state, const Error& error) {
   ++state.failures;
-  // A token that the server cannot read will be no better the next time.
+  // A continue token that the server refuses once is refused again: the list starts over.
   const bool is_token_bad = !state.continue_token.empty() && needs_list(error, 0);
   return is_token_bad || error.kind == ErrorKind::gone ? list_afresh(state.failures) : state;
 }

@@ -22,8 +22,8 @@ struct WatchState {
 };
 
 [[nodiscard]] WatchState after_page(WatchState state, const kube::ListPage& page);
-/// The same page is asked for again where the server or the way to it failed. Anything else said of a continue token
-/// (it has expired, it is invalid) starts the list over.
+/// Asks for the same page again after a failure of the server or of the connection. Any other error for a continue
+/// token (expired, invalid) starts the list over.
 [[nodiscard]] WatchState after_list_failure(WatchState state, const Error& error);
 
 /// After an event or bookmark that carries `resource_version`.

@@ -29,7 +29,7 @@ class WorkQueue {
   /// Again with backoff, and not before `retry_after`. How long that will be.
   std::chrono::milliseconds fail(const ObjectKey& key, std::optional<std::chrono::milliseconds> retry_after);
 
-  /// The key has got further: its next failure counts as the first.
+  /// Resets the backoff of a key that has made progress: its next failure counts as its first.
   void forget_failures(const ObjectKey& key);
 
   [[nodiscard]] std::size_t size() const;

@@ -33,7 +33,7 @@ inline constexpr ResourceType secrets{"", "v1", "secrets", "Secret"};
 inline constexpr ResourceType claims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"};
 inline constexpr ResourceType nodes{"", "v1", "nodes", "Node", false};
 inline constexpr ResourceType events{"events.k8s.io", "v1", "events", "Event"};
-/// The same objects in their older form, whose text may be changed once it is written.
+/// Events in their older form, whose text may be changed after they were written.
 inline constexpr ResourceType core_events{"", "v1", "events", "Event"};
 inline constexpr ResourceType leases{"coordination.k8s.io", "v1", "leases", "Lease"};
 

@@ -12,7 +12,7 @@ namespace trainyard::kube {
 struct AuthoritySource::File {
   std::filesystem::path path;
   std::mutex mutex;         // guards what follows
-  std::string pem;          // the last that could be used
+  std::string pem;          // the last text that could be used
   std::string told_reason;  // of the warning that was logged last
 };
 

@@ -8,8 +8,8 @@
 
 namespace trainyard::kube {
 
-/// The authorities that vouch for a server: the machine's own, fixed ones, or those of a file that somebody else renews
-/// (the kubelet, for service accounts). Copies share what the file held last. Any thread may call.
+/// The certificate authorities by which a server is trusted: the machine's own, a fixed text, or a file that somebody
+/// else renews (the kubelet, for service accounts). Copies share the file's last contents. Any thread may call.
 class AuthoritySource {
  public:
   /// The machine's own.
@@ -18,9 +18,9 @@ class AuthoritySource {
   /// ErrorKind::io when the file cannot be read now.
   [[nodiscard]] static Result<AuthoritySource> of_file(const std::filesystem::path& file);
 
-  /// The certificates; empty: the machine's own. A file is read at every call, so that a renewed authority is believed
-  /// from the next connection on. Where the file cannot be read any more, or holds no certificate, what it held before
-  /// is given, and a warning logged once.
+  /// The certificates in PEM; empty: the machine's own. A file is read at every call, so that a renewed authority is
+  /// trusted from the next connection on. Where the file can no longer be read, or holds no certificate, returns its
+  /// last good contents and logs a warning once.
   [[nodiscard]] std::string pem() const;
 
  private:

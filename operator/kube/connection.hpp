@@ -31,10 +31,9 @@ struct HttpReply {
   std::optional<std::chrono::milliseconds> retry_after;
 };
 
-/// One TLS connection to the API server: made when first needed, kept alive, made again when it broke, then with the
-/// authorities that vouch for the server by that time. One thread at a
-/// time. A peer that vanished without a word is noticed within half a minute by TCP, whatever the deadline of the
-/// request.
+/// One TLS connection to the API server: made when first needed, kept alive, and made again when it broke, then with
+/// the authorities of that time. One thread at a time. TCP notices within half a minute that the peer is gone, whatever
+/// the deadline of the request.
 class Connection {
  public:
   /// Does not connect yet. ErrorKind::invalid when certificates or key of `config` cannot be used. `config` must
@@ -60,10 +59,10 @@ class Connection {
 
  private:
   explicit Connection(const ClientConfig& config);
-  /// Makes client_ anew where it is to connect next and the authorities are others than it was made with.
+  /// Replaces client_ if its next request will connect anew and the authorities have changed since it was made.
   [[nodiscard]] Result<void> renew_client();
   [[nodiscard]] httplib::Request prepare(const HttpRequest& request, const std::string& token);
-  /// What `send` gives for our token.
+  /// Calls `send` with our token, and once more if the server answers 401 and the token's source then has another one.
   [[nodiscard]] Result<HttpReply> with_token(const std::function<Result<HttpReply>(const std::string& token)>& send);
   [[nodiscard]] Result<HttpReply> exchange_once(httplib::Request request, std::chrono::milliseconds deadline);
   [[nodiscard]] Result<HttpReply> stream_once(httplib::Request request, std::chrono::milliseconds silence_max,

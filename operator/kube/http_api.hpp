@@ -46,7 +46,7 @@ class HttpApi final : public Api {
                                         const std::function<void(std::string_view)>& on_bytes,
                                         const std::stop_token& stop);
 
-  /// When the API server sent anything last, a refusal included; at first, when this was made.
+  /// When the API server last sent anything, refusals included; before its first answer, when this object was made.
   [[nodiscard]] Instant last_answer() const { return last_answer_; }
 
   [[nodiscard]] const std::string& default_namespace() const { return config_.name_space; }

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* default_namespace = "default";  // Where a context names none, to kubectl as well.
+constexpr const char* default_namespace = "default";  // kubectl's too, for a context that names no namespace.
 
 std::string text_of(const YAML::Node& map, const char* field) {
   const YAML::Node node = map[field];

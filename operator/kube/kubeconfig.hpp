@@ -9,14 +9,14 @@
 
 namespace trainyard::kube {
 
-/// What the kubeconfig `file` says of `context` (empty: its current-context): namespace (where it names none
-/// "default"), server, CA, client certificate or token, each inline or as a file that is relative to the kubeconfig's
-/// folder; a CA's file and a token's are read again later. A user's exec, a credential plugin of
-/// client.authentication.k8s.io/v1 or v1beta1, is run here and then when
-/// its token expires; its client certificate is taken once. What the user has beside it goes first, as with kubectl:
-/// with a token of its own no plugin is run. ErrorKind::io when a file cannot be read; invalid names the entry that is
-/// missing, malformed, or asks for what is not done here: insecure-skip-tls-verify, tls-server-name, auth-provider, a
-/// password, proxy-url, impersonation. unauthorized, timeout, unavailable: the plugin gave no credentials, and why.
+/// Reads `context` (empty: the current-context) from the kubeconfig `file`: namespace ("default" where it names none),
+/// server, CA, client certificate or token. Certificates and tokens stand inline or in files, relative to the
+/// kubeconfig's folder; the files of the CA and of the token are read again later. A user's exec, a credential plugin
+/// of client.authentication.k8s.io/v1 or v1beta1, is run here and again when its token expires; its client certificate
+/// is taken once. As with kubectl no plugin is run for a user with a token of its own. ErrorKind::io when a file cannot
+/// be read; invalid names the entry that is missing, malformed, or asks for what is not done here:
+/// insecure-skip-tls-verify, tls-server-name, auth-provider, a password, proxy-url, impersonation. unauthorized,
+/// timeout, unavailable: the plugin gave no credentials, and why.
 [[nodiscard]] Result<ClientConfig> load_kubeconfig(const std::filesystem::path& file, std::string_view context = {});
 
 /// The file that kubectl would read: the first of $KUBECONFIG that exists, else ~/.kube/config.

@@ -3,7 +3,7 @@
 namespace trainyard::kube {
 namespace {
 
-/// Of an object's metadata in a list, which stands deepest: items, the item, its metadata, the field.
+/// The depth of the deepest field that is looked for: a list's items, the item, its metadata, the field.
 constexpr int field_depth_max = 4;
 
 }  // namespace

@@ -34,7 +34,7 @@ std::string openssl_reason() {
   return reason == nullptr ? "no PEM block was found" : reason;
 }
 
-/// Success: at least one was added.
+/// Adds the certificates of `pem`. Succeeds if there was at least one.
 Result<void> add_authorities(X509_STORE* store, const std::string& pem) {
   const Owned<BIO> reader = reader_of(pem);
   int added = 0;

@@ -19,8 +19,8 @@ std::string text_of(const ObjectKey& key) {
   return key.name_space + "/" + key.name;
 }
 
-/// A group that forms little by little, because a server throttles or a quota's record is contended, is not held back
-/// ever longer.
+/// `options` with a callback that resets the job's backoff at each creation. Without it a group that forms little by
+/// little, because the server throttles or updates of a quota conflict, would wait ever longer.
 reconcile::ReconcilerOptions with_news_of_creations(reconcile::ReconcilerOptions options, control::WorkQueue& queue) {
   options.on_creation = [&queue](const ObjectKey& key) { queue.forget_failures(key); };
   return options;

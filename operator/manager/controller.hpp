@@ -68,7 +68,7 @@ class Controller {
   bool wait_for_first_lists(const std::stop_token& stop);
   void work(const std::stop_token& stop);
   void reconcile(const control::ObjectKey& key);
-  /// Tells the owner of a job that cannot be read why, in an event.
+  /// Records an event that says why the job cannot be read; does nothing for other jobs.
   Result<void> tell_if_unreadable(const control::ObjectKey& key);
   void resync(const std::stop_token& stop);
 

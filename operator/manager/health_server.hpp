@@ -17,8 +17,8 @@ class Server;
 
 namespace trainyard::manager {
 
-/// Whether the API server has answered within `silence_max`; zero: it need not. A process that it does not answer for
-/// so long may hold what only a start afresh mends.
+/// True when the API server has answered within `silence_max`, or that is zero. After a longer silence the cause may be
+/// state of this process that only a restart mends.
 [[nodiscard]] bool is_heard(Instant last_answer, Instant now, std::chrono::seconds silence_max);
 
 struct HealthAnswers {

@@ -17,7 +17,7 @@ void begin_attempt(resource::TrainingJobStatus& status, const Observed& observed
 
 /// Completes the current attempt's record.
 void end_attempt(resource::TrainingJobStatus& status, const Loss& loss, Time now);
-/// The same for an attempt that succeeded, or that ends with its job for no fault of a member.
+/// Completes the record of an attempt that succeeded, or that ends with its job through no fault of a member.
 void end_attempt(resource::TrainingJobStatus& status, const std::string& message, Time now);
 
 /// The record of the attempt before the current one; null where there is none.

@@ -45,7 +45,7 @@ bool is_failure_of_node(const Ending& ending) {
   if (reason == "ContainerStatusUnknown") return true;
   if (reason == "Unknown") return ending.exit_code == 255 || ending.exit_code == 137;
   if (reason != "StartError" && reason != "ContainerCannotRun") return false;
-  // Runtimes say so of a command that the image does not have, which is a mistake in the template.
+  // Runtimes give the same reasons for a command that the image does not have, which is a mistake in the template.
   const auto says = [&](std::string_view words) { return ending.message.find(words) != std::string::npos; };
   return !says("exec: \"") && !says("executable file");
 }
@@ -62,7 +62,7 @@ std::string describe_ending(const Ending& ending) {
   return text;
 }
 
-/// Of a container that ended by itself.
+/// The cause of the end of a container that ended by itself.
 Cause cause_of_code(int code) {
   switch (code) {
     case contract::exit_fenced:
@@ -226,7 +226,7 @@ Judgement judge_members(const Observed& observed, const std::vector<Member>& mem
       add_node(loss.lost_nodes, pod->node_name);
     }
   }
-  // Its peers may have been told before its own report came.
+  // A peer's report may name the node before the rank's own report has come.
   if (loss.exit_code == contract::exit_device) add_node(loss.lost_nodes, loss.node);
   // Ranks that gave up waiting for a peer which has found no place yet, on a node or within a quota: the job waits for
   // room, and that is nobody's fault.

@@ -43,7 +43,8 @@ struct ClusterTraits {
 /// its name is none of the job's.
 [[nodiscard]] std::optional<std::string> status_url(const ClusterTraits& traits, const resource::TrainingJob& job,
                                                     const resource::Pod& pod);
-/// Where it is asked for a checkpoint: "http://10.0.0.7:29503/checkpoint". The same.
+/// Where the operator asks a pod of `job` for a checkpoint: "http://10.0.0.7:29503/checkpoint". Empty in the same cases
+/// as status_url().
 [[nodiscard]] std::optional<std::string> request_url(const ClusterTraits& traits, const resource::TrainingJob& job,
                                                      const resource::Pod& pod);
 

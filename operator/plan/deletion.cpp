@@ -89,7 +89,7 @@ void end_pods(const std::vector<const resource::Pod*>& ending, Time now, Draft& 
   say(draft, fmt::format("{} of the job's pods are still ending, and may save until then", ending.size()));
 }
 
-/// What the pod, or else its kubelet, said last.
+/// The pod's last message, or else the kubelet's reason.
 const std::string& last_words(const Ending& ending) {
   return ending.message.empty() ? ending.reason : ending.message;
 }

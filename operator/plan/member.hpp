@@ -19,10 +19,10 @@ enum class MemberState {
 
 /// How the worker container, or the pod before it, ended.
 struct Ending {
-  std::optional<int> exit_code;            ///< Empty: the pod ended without an end of its worker (evicted, lost).
-  std::string reason;                      ///< "OOMKilled", "Evicted", "PeerLost", ...
-  std::string kubelet_reason;              ///< What the kubelet alone can have given as the container's reason.
-  std::string message;                     ///< What the worker wrote last.
+  std::optional<int> exit_code;  ///< Empty: the pod ended without an end of its worker (evicted, lost).
+  std::string reason;            ///< "OOMKilled", "Evicted", "PeerLost", ...
+  std::string kubelet_reason;    ///< The container's reason as the kubelet wrote it; the worker cannot change it.
+  std::string message;           ///< What the worker wrote last.
   std::optional<std::int64_t> culprit;     ///< The pod (its rank label) that the worker names as the cause.
   std::optional<int> culprit_exit_code;    ///< How that one ended, as it told the worker.
   std::optional<ProgressReport> progress;  ///< How far the worker says it came.

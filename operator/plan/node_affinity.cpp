@@ -19,8 +19,8 @@ void avoid_hosts(json& pod_spec, const std::vector<std::string>& host_names) {
   json& required = pod_spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
   json& terms = required["nodeSelectorTerms"];
   if (terms.empty()) terms.push_back(json::object());
-  // A node must meet all requirements of one of the terms: so each term gets ours. Not by matchFields, which would name
-  // the node itself: Karpenter makes no node for a pod that has it.
+  // A node must meet all requirements of one of the terms, so each term gets ours. Not by matchFields, which could name
+  // the node itself: Karpenter makes no node for a pod that has them.
   for (json& term : terms) {
     term["matchExpressions"].push_back(
         {{"key", resource::host_name_label}, {"operator", "NotIn"}, {"values", host_names}});

@@ -17,8 +17,8 @@ inline constexpr std::chrono::seconds avoidance_max{60};
 /// Nodes for the next attempt to keep off: those lost now, and those lost before that are not known to be back.
 [[nodiscard]] std::vector<std::string> next_avoided_nodes(const Observed& observed, const Loss& loss);
 
-/// The values of the label kubernetes.io/hostname of the nodes that the job's pods keep off, in their order. That of a
-/// node that is not known is taken to be the node's name, as most clusters set it.
+/// The label kubernetes.io/hostname of each node that the job's pods keep off, in the order of status.avoidedNodes. For
+/// a node that is not known it is the node's name, as most clusters set it.
 [[nodiscard]] std::vector<std::string> avoided_host_names(const Observed& observed);
 
 /// In a small cluster there may be no room without them. How much longer to hold on to the avoided nodes; 0: give them

@@ -39,7 +39,7 @@ struct CreateFailure {
 struct Observed {
   resource::TrainingJob job;
   std::vector<resource::Pod> pods;                    ///< Those of the job (ownership.hpp), of every attempt.
-  std::optional<resource::Service> service;           ///< The same.
+  std::optional<resource::Service> service;           ///< That of the job (ownership.hpp).
   std::map<std::string, resource::Node> nodes;        ///< By name; empty where the operator may not read nodes.
   std::map<std::string, std::string> mount_failures;  ///< By pod name: what its kubelet last said of its volumes.
   std::optional<ProgressReport> progress;

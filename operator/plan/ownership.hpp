@@ -11,8 +11,8 @@ namespace trainyard::plan {
 /// True when `object` is in the job's namespace and its controller is the job by apiVersion, kind, name and UID.
 [[nodiscard]] bool is_controlled_by(const resource::Metadata& object, const resource::TrainingJob& job);
 
-/// True for a pod that the job controls and whose name a plan of the job gives: that of the clean-up, or of a rank of
-/// any attempt. The ranks of the current attempt end with the size of its group.
+/// True for a pod that the job controls and whose name is one that a plan of the job gives: the clean-up pod's, or that
+/// of a rank of any attempt. In the current attempt the rank must be below the size of the group.
 [[nodiscard]] bool is_pod_of(const resource::Pod& pod, const resource::TrainingJob& job);
 
 [[nodiscard]] bool is_service_of(const resource::Service& service, const resource::TrainingJob& job);

@@ -66,7 +66,8 @@ Plan make_plan(const Observed& observed, Time now) {
       observed.pods, [&](const resource::Pod& pod) { return attempt_of(job, pod) > job.status.attempt; });
   if (is_stale) return {.is_stale = true};
   Draft draft{.status = job.status};
-  // Each whole status that is written may be the one that the API server takes again.
+  // The API server may accept the next status. If it refuses that too, status_despite_refusal() raises the condition
+  // again.
   clear_condition(draft.status, condition_status_refused, "Accepted", now);
   if (job.metadata.deletion_time) {
     plan_deletion(observed, now, draft);

@@ -23,7 +23,8 @@ struct CreateService {
 };
 struct CreatePod {
   std::int64_t rank = 0;  ///< -1: a pod of no attempt, which cleans up.
-  /// Builds the pod, the same at each call. Any thread. The pods of a large group would take tens of megabytes at once.
+  /// Builds the pod, the same at each call; any thread may call. Built only when it is created, since all pods of a
+  /// large group would take tens of megabytes at once.
   std::function<nlohmann::json()> pod;
 };
 struct DeletePod {
@@ -46,7 +47,7 @@ struct RemoveFinalizer {};
 using Action = std::variant<CheckPod, CreateService, CreatePod, DeletePod, DeleteService, DeleteJob, AddFinalizer,
                             RemoveFinalizer>;
 
-/// Told to the user once the status that it tells of is stored. A job has one event of each reason.
+/// Recorded for the user once the status that it describes is stored. A job has one event of each reason.
 struct Event {
   std::string reason;  ///< "Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed"
   bool is_warning = false;
@@ -65,8 +66,8 @@ struct Plan {
   std::vector<Action> actions;  ///< In order.
   std::vector<Event> events;
   std::optional<std::chrono::milliseconds> requeue_after;
-  /// A pod of a later attempt exists than the status records: the job that was observed is older than the operator's
-  /// own last decision, or the pod is not the operator's. The server knows which.
+  /// True when a pod of a later attempt exists than the status records: either the observed job is older than the
+  /// operator's own last decision, or the pod is not the operator's. Reading the job from the server tells which.
   bool is_stale = false;
 };
 

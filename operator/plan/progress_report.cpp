@@ -39,7 +39,7 @@ std::string text(const json& object, const char* field) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
-/// Empty where it is too long for the status: of a URI that is cut nothing could be read.
+/// Empty where the URI is too long for the status: one that is cut off leads nowhere.
 std::string uri(const json& object) {
   std::string value = text(object, "uri");
   return value.size() <= uri_bytes_max ? value : std::string{};

@@ -33,12 +33,14 @@ struct ProgressReport {
   bool operator==(const ProgressReport&) const = default;
 };
 
-/// The report in an object of the contract's words, as it was at `now`. Null is a number that is not finite. Fields of
-/// another type than the contract's are taken for absent, and so are times and URIs that the status cannot hold. Longer
-/// texts are cut (bounded_text.hpp): whatever a worker writes, the API server takes the status that is made of it.
+/// The report in a JSON object with the contract's field names, received at `now`. Null stands for a number that is not
+/// finite. Fields of a type other than the contract's count as absent, and so do times and URIs that the status cannot
+/// hold; texts that are too long are cut (bounded_text.hpp). So whatever a worker writes, the API server accepts the
+/// status that is made of it.
 [[nodiscard]] ProgressReport read_progress_report(const nlohmann::json& object, std::int64_t attempt, Time now);
 
-/// A `checkpointRequest` in the contract's words, within the same bounds; empty where it is none.
+/// The `checkpointRequest` in a JSON object with the contract's field names, within the same bounds; empty where it is
+/// malformed.
 [[nodiscard]] std::optional<resource::CheckpointRequest> read_request_record(const nlohmann::json& record);
 
 }  // namespace trainyard::plan

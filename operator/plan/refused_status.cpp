@@ -18,7 +18,7 @@ std::optional<CheckpointRequest> without_texts(const std::optional<CheckpointReq
   return CheckpointRequest{.id = request->id, .state = request->state, .step = request->step, .time = request->time};
 }
 
-/// The stored one, so that its time tells since when the status is refused.
+/// Takes the condition from `stored`, so that its time still says since when the status is refused.
 void keep_condition(resource::TrainingJobStatus& status, const resource::TrainingJobStatus& stored,
                     std::string_view type) {
   const auto found = std::ranges::find(stored.conditions, type, &Condition::type);
@@ -46,11 +46,10 @@ resource::TrainingJobStatus status_despite_refusal(const resource::TrainingJobSt
   }
   for (Condition& condition : status.conditions) condition.message.clear();
   keep_condition(status, stored, condition_status_refused);
-  raise_condition(status, condition_status_refused, "Invalid",
-                  fmt::format("the API server refused the whole status, of which only decisions and counters are "
-                              "stored: {}",
-                              refusal),
-                  now);
+  raise_condition(
+      status, condition_status_refused, "Invalid",
+      fmt::format("the API server refused the whole status, so only decisions and counters are stored: {}", refusal),
+      now);
   return status;
 }
 

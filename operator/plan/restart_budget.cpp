@@ -21,7 +21,7 @@ void fail_when_spent(const resource::TrainingJob& job, const Loss& loss, Restart
     decision.failed_reason = reason;
     decision.failed_message = fmt::format("{}; {}", loss.message, message);
   };
-  if (loss.is_final) return refuse("DoNotRestart", "not restarting, since the worker says that it cannot help");
+  if (loss.is_final) return refuse("DoNotRestart", "not restarted, since the worker says that a restart cannot help");
   const bool makes_checkpoints = job.spec.checkpoint.has_value();
   if (makes_checkpoints && loss.cause == resource::Cause::application && loss.is_charged &&
       decision.attempts_without_progress >= restart.no_progress_attempts) {

@@ -12,7 +12,7 @@ namespace trainyard::plan {
 /// What a loss does to the job's budgets.
 struct RestartDecision {
   resource::RestartCounts restarts;            ///< After the charge.
-  std::int64_t attempts_without_progress = 0;  ///< The same.
+  std::int64_t attempts_without_progress = 0;  ///< After this loss.
   std::chrono::milliseconds wait{0};           ///< Before the next attempt.
   /// Why there is no next attempt, one CamelCase word: DoNotRestart, ApplicationBudget, InfrastructureBudget,
   /// NoProgress. Empty: there is one.

@@ -31,14 +31,14 @@ void for_each_container(json& pod_spec, const Visit& visit) {
   }
 }
 
-/// Keeps what is there.
+/// Adds those of `fields` that `object` does not have.
 void add_fields(json& object, const json& fields) {
   for (const auto& [field, value] : fields.items()) {
     if (!object.contains(field)) object[field] = value;
   }
 }
 
-/// Who a container runs as that says nothing of it.
+/// The user of a container whose template names none.
 json default_user(UserIds user_ids) {
   json user{{"runAsNonRoot", true}};
   if (user_ids != UserIds::cluster) user.update({{"runAsUser", nonroot_id}, {"runAsGroup", nonroot_id}});
@@ -72,12 +72,13 @@ void add_security_defaults(json& pod_spec, UserIds user_ids) {
     pod_spec["automountServiceAccountToken"] = false;
   }
   const bool is_users_own = pod_spec.contains("securityContext");
-  if (is_users_own && wants_root(context_of(pod_spec))) return;  // Root without capabilities would be no root.
+  // A template that asks for root needs root's capabilities too.
+  if (is_users_own && wants_root(context_of(pod_spec))) return;
   bool has_root = false;
   for_each_container(pod_spec, [&](const json& container) { has_root |= wants_root(context_of(container)); });
   if (!is_users_own) {
     pod_spec["securityContext"] = default_pod_context(user_ids);
-    // What stands in the pod holds for its containers of root too.
+    // A pod's fields also hold for its containers that run as root, so then each other container gets them itself.
     if (!has_root) add_fields(pod_spec["securityContext"], default_user(user_ids));
   }
   for_each_container(pod_spec, [&](json& container) {

@@ -72,7 +72,7 @@ void add_default_environment(json& environment, const resource::TrainingJobSpec&
     if (!is_set && !value.empty()) environment.push_back({{"name", name}, {"value", value}});
   };
   add("PYTHONUNBUFFERED", "1");  // Otherwise the last lines of a killed Python process are lost.
-  // A worker of ours ends by its launcher's word, before NCCL's watchdog would end it.
+  // Trainyard's own worker does without: its launcher ends the ranks, before NCCL's watchdog would.
   if (!spec.training) add(contract::env_nccl_async_error_handling, contract::default_async_error_handling);
   if (spec.checkpoint) {
     add("AWS_REGION", spec.checkpoint->s3.region);

@@ -94,7 +94,7 @@ Result<bool> Executor::is_gone(const resource::TrainingJob& job, const std::stri
 Result<void> Executor::write_status(const resource::TrainingJob& job, const resource::TrainingJobStatus& status) {
   auto written = put_status(job, status);
   if (written || written.error().kind != ErrorKind::invalid) return written;
-  // Whatever is wrong with it must not hold up what was decided.
+  // A text that the server refuses must not hold up what was decided.
   logging::warn("status refused: only decisions and counters are written",
                 {{"job", text_of(job)}, {"error", written.error().message}});
   return put_status(job, plan::status_despite_refusal(status, job.status, written.error().message, clock_.now()));

@@ -29,11 +29,11 @@ class Executor {
   /// as well.
   [[nodiscard]] Result<void> write_status(const resource::TrainingJob& job, const resource::TrainingJobStatus& status);
 
-  /// Does all of `actions`: first the check and the creation of the service, then pods, then what the job itself waits
-  /// for: the deletion of its service, of a finalizer, of the job. Pods are deleted and created concurrently; rank 0's
-  /// is created before the others. The last step is left out while anything before it failed. A refusal to create
+  /// Does all of `actions` in three steps: first the check of the template and the creation of the service; then the
+  /// pods, which are deleted and created concurrently, rank 0's created first; last the deletion of the service or of
+  /// the job, and changes of its finalizer. The last step is left out if anything before it failed. A refusal to create
   /// (quota, admission, a wrong template, a taken name) is remembered for the next plan and is no error; it ends the
-  /// creating, not the deleting. An error names what failed of both.
+  /// creating, not the deleting. An error names all that failed.
   [[nodiscard]] Result<void> act(const resource::TrainingJob& job, const std::vector<plan::Action>& actions);
 
   /// Events are told once: one that cannot be written is logged and let go.
@@ -46,7 +46,7 @@ class Executor {
   Result<bool> is_gone(const resource::TrainingJob& job, const std::string& pod);
   Result<void> put_status(const resource::TrainingJob& job, const resource::TrainingJobStatus& status);
   Result<void> check_pod(const resource::TrainingJob& job, const plan::CheckPod& action);
-  /// One that is there already counts as created if it is the job's; already_exists: it is another's.
+  /// An object that exists already counts as created if it is the job's; already_exists: it is another's.
   template <typename T, typename Parse>
   Result<void> create(const resource::TrainingJob& job, const kube::ResourceType& type, const nlohmann::json& object,
                       control::ObjectCache<T>& cache, Parse parse);
@@ -55,12 +55,12 @@ class Executor {
     Result<void> created;
     Result<void> deleted;
   };
-  /// Of each kind of call the error of the first that failed.
+  /// Makes all calls, several at a time. Returns the first error of each kind of call.
   PodOutcomes change_pods(const resource::TrainingJob& job, const std::vector<const plan::CreatePod*>& creates,
                           const std::vector<const plan::DeletePod*>& deletes);
-  /// A template's check or a service, which pods need.
+  /// Checks the template or creates the service, which pods need.
   Result<void> prepare(const resource::TrainingJob& job, const plan::Action& action);
-  /// What is done once nothing is left to do about pods.
+  /// Does an action that comes after all of the pods.
   Result<void> conclude(const resource::TrainingJob& job, const plan::Action& action);
   /// Whether there was such an object to remove.
   Result<bool> remove(const kube::ResourceType& type, const control::ObjectKey& key, const std::string& uid);
@@ -69,7 +69,7 @@ class Executor {
   Result<void> remove_pod(const resource::TrainingJob& job, const plan::DeletePod& action);
   Result<void> remove_service(const resource::TrainingJob& job, const plan::DeleteService& action);
   Result<void> remove_job(const resource::TrainingJob& job, const plan::DeleteJob& action);
-  /// Of what others have set nothing is lost: the patch is under the version that it was made from.
+  /// Keeps the finalizers that others have set: the patch is conditional on the version that it was made from.
   Result<void> set_finalizer(const resource::TrainingJob& job, bool is_wanted);
   Result<void> add_finalizer(const resource::TrainingJob& job);
   /// Remembers, once a round, why nothing more was created. Success where it was a refusal.

@@ -36,12 +36,12 @@ class Memory {
   /// A create that was neither done nor refused; one more in a row, unless note_no_failure came between.
   void note_failure(const control::ObjectKey& key, const std::string& uid, const Error& error, Time now);
   void note_no_failure(const control::ObjectKey& key, const std::string& uid);
-  /// Whatever failed or was refused before, the job advances.
+  /// Forgets earlier failures and refusals, since the job advances.
   void note_creation(const control::ObjectKey& key, const std::string& uid);
   void note_acceptance(const control::ObjectKey& key, const std::string& uid, std::int64_t generation);
   /// The job as our own write has left it: what is older is not planned for.
   void note_version(const control::ObjectKey& key, const std::string& uid, const std::string& version);
-  /// The same of its status.
+  /// Notes our own write of the job's status.
   void note_write(const control::ObjectKey& key, const std::string& uid, const std::string& version, Time now);
   void note_foreign_pods(const control::ObjectKey& key, const std::string& uid, std::set<std::string> foreign_pods);
   void forget(const control::ObjectKey& key);

@@ -22,7 +22,7 @@ std::optional<resource::Service> service_of(const resource::TrainingJob& job, co
   return std::nullopt;
 }
 
-/// Of events too anybody may write one, about any UID.
+/// Anybody may write an event about any UID: namespace and name must fit too.
 bool is_about(const resource::MountFailure& failure, const resource::Pod& pod) {
   return failure.metadata.name_space == pod.metadata.name_space && failure.pod == pod.metadata.name;
 }

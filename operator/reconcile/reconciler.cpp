@@ -78,7 +78,7 @@ class Reconciler::Impl {
     const auto current = caches_.jobs.find(key);
     if (!current || current->metadata.uid != job.metadata.uid) return at_once;
     std::set<std::string> foreign;
-    // Of those that were known already, the ones that are still there.
+    // Foreign pods that were known before are kept as long as they exist.
     for (const resource::Pod& pod : caches_.pods.owned_by(job.metadata.uid)) {
       if (memory.foreign_pods.contains(pod.metadata.uid)) foreign.insert(pod.metadata.uid);
     }
@@ -112,7 +112,8 @@ class Reconciler::Impl {
     if (is_idle && plan.requeue_after != at_once) return plan.requeue_after;
     // What was done may have made the next step possible. If not, the next plan would be this one again.
     if (has_changed(observed)) return at_once;
-    return fail(ErrorKind::conflict, "what was planned for the job has changed nothing: it is tried again");
+    return fail(ErrorKind::conflict,
+                "what was done for the job has changed nothing that the next plan rests on: it is tried again later");
   }
 
   /// True when the cache holds another version of the job, or none any more.
@@ -122,8 +123,8 @@ class Reconciler::Impl {
            cached->metadata.resource_version != job.metadata.resource_version;
   }
 
-  /// True when a plan made now rests on something else than `before`. Nothing else lets a job be looked at again at
-  /// once: whatever the server, a pod or the job's author does, no job takes a worker for itself.
+  /// True when a plan made now would rest on something else than `before`. Only then is the job looked at again at
+  /// once: so no job keeps a worker busy, whatever the server, a pod or the job's author does.
   bool has_changed(const plan::Observed& before) const {
     const resource::TrainingJob& job = before.job;
     if (has_moved(job)) return true;

@@ -38,7 +38,7 @@ void read_containers(FieldReader& fields, std::string_view name, std::vector<Con
   });
 }
 
-/// Of all that a pod's containers are given only this is kept.
+/// Reads the request token, the only variable of a container that is kept.
 void read_request_token(FieldReader& container, std::string& token) {
   container.read_list("env", [&](FieldReader& variable) {
     std::string name;

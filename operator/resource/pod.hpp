@@ -55,8 +55,8 @@ struct Pod {
   bool operator==(const Pod&) const = default;
 };
 
-/// Of labels and annotations those of trainyard.dev/ are kept, of conditions those that are read, and the token of rank
-/// 0's pod alone: no other is asked for anything.
+/// Keeps the labels and annotations of trainyard.dev/ and the conditions that are read, and of request tokens only that
+/// of rank 0's pod, since no other rank is asked for anything.
 [[nodiscard]] Result<Pod> parse_pod(const nlohmann::json& object);
 
 /// A Pod in half a kilobyte: a cache may hold ten thousand.

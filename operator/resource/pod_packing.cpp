@@ -67,7 +67,7 @@ class Packer {
  private:
   void add(Number auto number) {
     const auto wide = static_cast<std::int64_t>(number);
-    // Small numbers of either sign become small ones without a sign.
+    // Zigzag: small numbers of either sign become small numbers without a sign.
     auto left = (static_cast<std::uint64_t>(wide) << 1) ^ static_cast<std::uint64_t>(wide >> 63);
     for (; left >= 128; left >>= 7) bytes_ += static_cast<char>((left & 127) | 128);
     bytes_ += static_cast<char>(left);

@@ -52,8 +52,8 @@ std::string shown(const json& value) {
   return text.size() <= bytes_max ? text : text.substr(0, bytes_max) + "...";
 }
 
-/// As the API server sees it, which reads what is beyond 64 bits as a floating-point number, and takes such a one for
-/// an integer only where it is exact.
+/// True for what the API server takes for an integer. It reads numbers beyond 64 bits as floating-point numbers, and
+/// takes those for integers only below 2^53.
 bool is_integer(const json& value) {
   constexpr double exact_max = 9007199254740991;  // 2^53 - 1
   if (value.is_number_unsigned())

@@ -19,7 +19,7 @@ namespace trainyard::resource {
 [[nodiscard]] std::vector<Violation> check_schema(const nlohmann::json& schema, const nlohmann::json& value,
                                                   const std::string& path);
 
-/// Whether rules about `value` can be judged: types and enums fit `schema`, and nothing that is required is missing.
+/// True when CEL rules about `value` can be evaluated: types and enums fit `schema`, and no required field is missing.
 /// Unknown fields, numbers out of range and lengths do not matter.
 [[nodiscard]] bool is_well_formed(const nlohmann::json& schema, const nlohmann::json& value);
 
@@ -28,7 +28,7 @@ void visit_values(const nlohmann::json& schema, const nlohmann::json& value, con
                   const std::function<void(const nlohmann::json& schema, const nlohmann::json& value,
                                            const std::string& path)>& visit);
 
-/// What is said of `field`, which is none of `properties`: which one was probably meant, or which there are.
+/// The message for a `field` that is none of `properties`: which one was probably meant, or which there are.
 [[nodiscard]] std::string unknown_field(const std::string& field, const nlohmann::json& properties);
 
 /// "spec" and "training": "spec.training"; without a parent the name alone.

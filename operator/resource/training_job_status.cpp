@@ -138,7 +138,7 @@ json to_json(T value) {
   return object;
 }
 
-/// What was asked for stands beside what there is.
+/// The newest checkpoint, with the requests for others beside it.
 json checkpoint_json(const TrainingJobStatus& status) {
   json object = status.checkpoint ? to_json(*status.checkpoint) : json::object();
   if (status.checkpoint_request) object["request"] = to_json(*status.checkpoint_request);

@@ -75,7 +75,7 @@ struct TrainingSpec {
 struct S3Spec {
   std::string endpoint;                ///< Empty: AWS's, by region.
   std::string region;                  ///< Empty: the environment's, else us-east-1.
-  std::optional<bool> path_style;      ///< Absent: in the path, but at AWS's own endpoints.
+  std::optional<bool> path_style;      ///< Absent: in the path, except at AWS's own endpoints.
   std::string server_side_encryption;  ///< AES256, aws:kms or aws:kms:dsse. Empty: as the bucket says.
   std::string kms_key_id;              ///< Empty: the account's own.
   bool operator==(const S3Spec&) const = default;

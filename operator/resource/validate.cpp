@@ -95,8 +95,8 @@ std::vector<Violation> validate(const json& given, const json* stored) {
   if (!given.is_object() || !given.value("metadata", json::object()).is_object()) return check_shape(given);
   const json object = with_generated_name(with_defaults(given));
   std::vector<Violation> violations = check_shape(object);
-  // The server judges rules only on objects whose shape is right. Here everything that is wrong is told at once, so
-  // they are judged wherever what they speak of is right.
+  // The server evaluates rules only for objects that fit the schema. Here everything that is wrong is reported at once,
+  // so a rule is evaluated wherever the value that it is about is well-formed.
   if (check_object_meta(object.value("metadata", json::object())).empty())
     append(violations, check_rules(training_job_schema(), object, nullptr, ""));
   if (!object.contains("spec")) return violations;

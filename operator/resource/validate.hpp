@@ -16,10 +16,10 @@ namespace trainyard::resource {
 /// does. Fields that the schema does not know are violations, as under `kubectl apply`'s strict field validation.
 [[nodiscard]] std::vector<Violation> validate_training_job(const nlohmann::json& object);
 
-/// The same for `after` as the new form of the stored `before`: also the rules about what may not change.
+/// What is wrong with `after` as an update of the stored `before`: also by the rules about what may not change.
 [[nodiscard]] std::vector<Violation> validate_update(const nlohmann::json& before, const nlohmann::json& after);
 
-/// What the CRD's schema says against a TrainingJob's status.
+/// Where a TrainingJob's status violates the CRD's schema.
 [[nodiscard]] std::vector<Violation> validate_status(const nlohmann::json& status);
 
 }  // namespace trainyard::resource

@@ -88,7 +88,7 @@ json plain_scalar(const std::string& text, YAML::Mark mark) {
   return text;
 }
 
-/// A scalar of a tag that says its type, whether it is quoted or not.
+/// The value of a scalar whose tag names its type (!!int), whether it is quoted or not.
 json tagged_scalar(const std::string& text, std::string_view type, YAML::Mark mark) {
   const json value = plain_scalar(text, mark);
   const bool is_right = type == "int"     ? value.is_number_integer()
@@ -233,8 +233,8 @@ json with_sent_numbers(json value) {
   return value;
 }
 
-/// `text` as JSON, whose strings may hold escapes that YAML does not know. Nothing where it is none, and where it has
-/// what the YAML reader refuses with line and column: keys that are given twice, too many levels.
+/// `text` read as JSON, whose strings may hold escapes that YAML does not know. Nothing where it is no JSON, or has
+/// what the YAML reader refuses with line and column: a key that is given twice, too many levels.
 std::optional<json> as_json(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos || text[begin] != '{') return std::nullopt;
@@ -252,8 +252,8 @@ std::optional<json> as_json(std::string_view text) {
   return with_sent_numbers(std::move(value));
 }
 
-/// Whether the line that an error is at, or the one before it, is indented by a tab: YAML's own words for that are
-/// about something else. Gives its number, from 0.
+/// The number, from 0, of the line of an error or of the one before it, if that is indented with a tab: yaml-cpp's own
+/// message for this does not mention tabs.
 std::optional<int> tab_line(std::string_view text, int error_line) {
   int line = 0;
   for (std::size_t at = 0; at < text.size() && line <= error_line; ++line) {

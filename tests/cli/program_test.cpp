@@ -205,7 +205,7 @@ TEST_F(ProgramTest, ASignalThatWasIgnoredFromTheStartStaysSo) {
 TEST_F(ProgramTest, SigintIsTakenByARunInAScriptsBackgroundToo) {
   const std::string job =
       shell_job("trap 'touch $FOLDER/saved; exit 91' TERM; touch $FOLDER/up; while :; do sleep 0.05; done");
-  // As a shell without job control starts what stands before '&'.
+  // A shell without job control starts background programs like this.
   auto group = start_shell("trap '' INT; exec \"$0\" run job.yaml");
   const pid_t pid = pid_of(group);
   ASSERT_TRUE(appears("up"));

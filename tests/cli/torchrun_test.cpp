@@ -6,7 +6,7 @@
 #include "tests/cli/program_fixture.hpp"
 #include "tests/skips.hpp"
 
-/// What `trainyard run --nproc` tells its ranks, beside the real torchrun.
+/// The environment that `trainyard run --nproc` gives its ranks, compared with that of the real torchrun.
 namespace trainyard::cli {
 namespace {
 
@@ -78,7 +78,8 @@ TEST_F(TorchrunTest, EveryVariableOfTorchrunIsThereWithItsValue) {
   ASSERT_EQ(end_of(torchrun).exit_code, 0) << err();
   const auto theirs = environments("theirs");
   const auto ours = of_trainyard();
-  // Addresses and names are of the run; torchrun's agent hosts a store and gives a file for errors, ours does neither.
+  // Not compared: addresses and names, which belong to a run, and what only torchrun's agent sets: its store and its
+  // file for errors.
   const std::vector<std::string> others{"MASTER_ADDR",
                                         "MASTER_PORT",
                                         "TORCHELASTIC_RUN_ID",

@@ -63,6 +63,14 @@ TEST(RunProgram, EndsItWithAllThatItStartedAtTheDeadline) {
   }
 }
 
+TEST(RunProgram, EndsTheProgramOnceAStopIsRequested) {
+  std::stop_source stop;
+  stop.request_stop();
+  const auto end = run_program({"/bin/sh", "-c", "sleep 600"}, 600s, {.stop = stop.get_token()});
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().kind, ErrorKind::cancelled);
+}
+
 TEST(RunProgram, KeepsTheWordsOnOneLine) {
   const auto end = run_shell(R"(printf 'a\tb\r\nsig=c.\033[1m\n\n' >&2)");
   ASSERT_TRUE(end) << end.error().message;

@@ -42,9 +42,9 @@ class FaultyStore final : public storage::Store {
     if (auto error = fault_("list", prefix, {})) return tl::unexpected(*error);
     return store_->list(prefix);
   }
-  Result<void> remove(std::string_view key) override {
+  Result<void> remove(std::string_view key, const std::stop_token& stop = {}) override {
     if (auto error = fault_("remove", key, {})) return tl::unexpected(*error);
-    return store_->remove(key);
+    return store_->remove(key, stop);
   }
   Result<void> remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) override {
     if (auto error = fault_("remove_unfinished", "", {})) return tl::unexpected(*error);

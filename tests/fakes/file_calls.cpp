@@ -23,7 +23,7 @@ std::function<FileFate(const FileCall&)>& decision() {
   return decide;
 }
 
-// What an open descriptor is of.
+// The path of the file that an open descriptor refers to.
 std::string path_of(int file) {
   std::string path(PATH_MAX, '\0');
   const ssize_t bytes = ::readlink(("/proc/self/fd/" + std::to_string(file)).c_str(), path.data(), path.size());
@@ -35,7 +35,7 @@ std::string path_in(int folder, const char* path) {
   return folder == AT_FDCWD || *path == '/' ? path : path_of(folder) + "/" + path;
 }
 
-// `path` is called only where a test wants to know.
+// Calls `path` only if a test listens.
 template <typename Path>
 FileFate fate_of(std::string_view name, std::size_t bytes, const Path& path) {
   return decision() ? decision()({.name = name, .bytes = bytes, .path = path()}) : FileFate{};

@@ -9,8 +9,8 @@
 namespace trainyard::fakes {
 
 /// For decide_file_calls(): kills at point `fatal` (from 1). A call is one, and a write of bytes is three: none, half
-/// and all of them are written. What is not synced outlives a process, but no machine: fsync is no point. Nor is a look
-/// at a file.
+/// and all of them are written. Unsynced data outlives a process, so an fsync is no such point; neither is a look at a
+/// file.
 inline std::function<FileFate(const FileCall&)> killing_at(int fatal) {
   return [fatal, next = std::make_shared<std::atomic<int>>(1)](const FileCall& call) -> FileFate {
     if (call.name == "fsync") return {.kind = FileFate::Kind::skip};

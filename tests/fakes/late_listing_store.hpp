@@ -43,9 +43,9 @@ class LateListingStore final : public storage::Store {
     std::erase_if(found, [&](const storage::ObjectInfo& object) { return !object.key.starts_with(prefix); });
     return found;
   }
-  Result<void> remove(std::string_view key) override {
+  Result<void> remove(std::string_view key, const std::stop_token& stop = {}) override {
     const std::scoped_lock lock{late_.mutex};
-    return store_.remove(key).map([&] { note(); });
+    return store_.remove(key, stop).map([&] { note(); });
   }
   Result<void> remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) override {
     return store_.remove_unfinished(is_abandoned);

@@ -74,7 +74,7 @@ class MemoryStore final : public storage::Store {
     return found;
   }
 
-  Result<void> remove(std::string_view key) override {
+  Result<void> remove(std::string_view key, const std::stop_token& = {}) override {
     const std::scoped_lock lock{objects_.mutex};
     if (const auto found = objects_.objects.find(key); found != objects_.objects.end()) objects_.objects.erase(found);
     return {};

@@ -39,7 +39,7 @@ class OperatorProcess {
 
  private:
   explicit OperatorProcess(cluster::Child child) : child_{child} {}
-  /// What the kernel says of the process under `field`.
+  /// The value of `field` in the process's /proc/PID/status, in bytes.
   [[nodiscard]] std::int64_t memory_bytes(std::string_view field) const;
 
   cluster::Child child_;

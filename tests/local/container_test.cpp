@@ -109,7 +109,7 @@ TEST_F(ResolveContainerTest, AVariableMayBeTheCpuRequestInThousandths) {
     EXPECT_THAT(spec->environment, Contains("M=" + value)) << request;
   }
   EXPECT_EQ(resolve(with(R"({"requests": {"cpu": "many"}})")).error().message,
-            "resources.requests.cpu is no amount of processors");
+            "resources.requests.cpu is not an amount of processors");
 }
 
 TEST_F(ResolveContainerTest, OverridesAreSetOverTheContainersOwnVariablesAndUseThem) {

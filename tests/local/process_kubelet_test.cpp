@@ -350,6 +350,8 @@ TEST_F(ProcessKubeletTest, AGpuThatIsNamedTwiceIsGivenOutTwice) {
   folder_.write("go", "");
   await_phase("Succeeded", "first");
   await_phase("Succeeded", "second");
+  EXPECT_EQ(text_of(folder_.file("logs") / "first.log"), "0\n");
+  EXPECT_EQ(text_of(folder_.file("logs") / "second.log"), "0\n");
 }
 
 TEST_F(ProcessKubeletTest, NothingIsLeftWhenItIsDestroyed) {

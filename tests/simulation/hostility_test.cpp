@@ -9,8 +9,8 @@
 #include "tests/simulation/job_life.hpp"
 #include "tests/simulation/stories.hpp"
 
-// What a hostile author, a hostile pod or a lying worker does must not freeze a job, loop, or have anything deleted
-// that is not the operator's.
+// Nothing that a hostile author, a hostile pod or a lying worker does may freeze a job, make the operator loop, or make
+// it delete what is not its own.
 
 namespace trainyard::simulation {
 namespace {
@@ -30,7 +30,7 @@ TEST(Intruders, ChangeNoStorysEnd) {
   for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
     const std::size_t index = seed % stories.size();
     SCOPED_TRACE(fmt::format("seed {}, story '{}'", seed, stories[index].name));
-    // Every other one with caches that lag behind.
+    // Every other run has caches that lag behind.
     Simulation simulation{{.lag_seed = seed % 2 == 0 ? seed : 0}};
     Intruder intruder{simulation, seed, 40};
     simulation.set_intruder([&] { intruder.act(); });
@@ -48,7 +48,7 @@ TEST(Intruders, ChangeNoStorysEnd) {
   EXPECT_GT(acts, 2'000) << "the schedules are to do something";
 }
 
-/// The forgeries that were seen to work, one by one.
+/// Single forgeries, each by itself.
 class Forgery : public JobLife {
  protected:
   void forge(const std::string& name_space, const std::string& name, bool is_held = true) {
@@ -60,7 +60,7 @@ class Forgery : public JobLife {
     ASSERT_TRUE(world.api.create(kube::pods, name_space, pod));
     world.settle();
   }
-  /// A rank is lost, and replaced as ever.
+  /// Loses a rank, and expects that it is replaced as usual.
   void expect_not_frozen(std::int64_t attempt) {
     world.delete_pod(attempt, 1);
     EXPECT_TRUE(runs(attempt + 1)) << world.status().message;
@@ -117,7 +117,7 @@ TEST_F(Forgery, OfAnAttemptThatNeverWasIsNotDeletedAgainAndAgain) {
   expect_not_frozen(2);
 }
 
-/// What a container that is no worker of ours may answer and leave behind.
+/// Answers and termination messages that a container which is not Trainyard's worker may give.
 json a_lie(std::mt19937_64& random) {
   const auto text = [&] { return std::string(random() % 50'000, 'x'); };
   const auto number = [&]() -> json {
@@ -159,7 +159,7 @@ TEST(LyingWorker, WedgesNoJob) {
     };
     const auto tell_lies = [&](std::int64_t attempt) {
       for (int lie = 0; lie < 4; ++lie) {
-        // Now and then for another attempt.
+        // Sometimes for another attempt.
         world.report(
             plan::read_progress_report(a_lie(random), attempt + (random() % 4 == 0 ? 1 : 0), world.clock.now()));
         world.pass(11s);

@@ -17,7 +17,7 @@ constexpr const char* home = "zz";
 }  // namespace
 
 void Intruder::act() {
-  // Some turns in a row, and then none for a while.
+  // Acts in some turns in a row, and then pauses for a while.
   if (acts_left_ == 0 || below(6) != 0) return;
   const auto victim = world_.job();
   if (!victim) return;
@@ -35,7 +35,7 @@ void Intruder::act() {
   }
 }
 
-/// In other namespaces every name, in the job's own those that only look like the job's.
+/// Any of the job's names in other namespaces; in the job's own namespace only names that look like them.
 Intruder::Key Intruder::choose_pod(const resource::TrainingJob& victim) {
   const std::string own = plan::owned_name(victim);
   const std::int64_t attempt = std::max<std::int64_t>(1, victim.status.attempt);
@@ -74,7 +74,7 @@ void Intruder::forge(const resource::TrainingJob& victim) {
   if (is_made && std::ranges::find(made, key) == made.end()) made.push_back(key);
 }
 
-/// What was forged ends, goes, or is let go by its finalizer.
+/// A forged object ends, is deleted, or loses its finalizer.
 void Intruder::change() {
   if (pods_.empty()) return;
   const auto& [name_space, name] = choose(pods_);
@@ -94,7 +94,7 @@ void Intruder::change() {
   }
 }
 
-/// A job of the same name, next door.
+/// A job of the same name in another namespace.
 void Intruder::lead_own_job() {
   const std::string name = "smoke";
   if (!world_.api.get(kube::training_jobs, home, name)) {

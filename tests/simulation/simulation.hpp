@@ -93,7 +93,7 @@ class Simulation {
   void vanish(std::int64_t attempt, std::int64_t rank);
   void lose_node(std::int64_t rank);
   void report(plan::ProgressReport report);
-  /// `act` is called before each turn of the operator: somebody else is at work in the cluster.
+  /// `act` is called before each turn of the operator, as somebody else who works in the cluster.
   void set_intruder(std::function<void()> act) { intruder_ = std::move(act); }
 
   /// Lets operator and cluster work, and time pass where both wait, until `holds`. False after `limit` of simulated

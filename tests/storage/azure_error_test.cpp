@@ -36,7 +36,7 @@ TEST(AzureError, IsWhatTheCallerCanDo) {
       // Both answers to If-None-Match: *.
       {409, "BlobAlreadyExists", ErrorKind::already_exists, ""},
       {412, "ConditionNotMet", ErrorKind::already_exists, ""},
-      // And what the same statuses say otherwise.
+      // The same statuses with another meaning.
       {412, "LeaseIdMissing", ErrorKind::forbidden, "lease"},
       {409, "BlobImmutableDueToPolicy", ErrorKind::forbidden, "policy"},
       {400, "InvalidBlockList", ErrorKind::gone, ""},
@@ -59,7 +59,7 @@ TEST(AzureError, IsWhatTheCallerCanDo) {
 
 TEST(AzureError, SaysThatAServerIsPerhapsNotAzure) {
   const Error error = azure_error({.status = 403, .headers = {}, .body = "<html>"}, "x", "https://h", {});
-  EXPECT_THAT(error.message, HasSubstr("without Azure's words"));
+  EXPECT_THAT(error.message, HasSubstr("without an error code of Azure's"));
 }
 
 TEST(AzureError, TellsHowLongToWait) {

@@ -77,6 +77,22 @@ TEST(CloudClient, WaitsForAnIssuerThatIsSlowOrThrottles) {
   EXPECT_EQ(fetches, 3);
 }
 
+TEST(CloudClient, SaysForWhatItTriesAgainWhileItDoes) {
+  const CloudClient* asked = nullptr;
+  std::vector<std::string> troubles;
+  LoopbackServer server{[&](const httplib::Request&, httplib::Response& response) {
+    troubles.push_back(asked->trouble());
+    if (troubles.size() < 2) response.status = 503;
+  }};
+  CloudService service = service_at(server, nullptr);
+  service.error_of = [](const HttpReply&, std::string_view) { return Error{ErrorKind::unavailable, "away", {}}; };
+  CloudClient client{service, quick_tuning()};
+  asked = &client;
+  ASSERT_TRUE(client.send("look", {.method = "GET", .path = "/a"}));
+  EXPECT_THAT(troubles, ElementsAre("", testing::HasSubstr("away")));
+  EXPECT_EQ(client.trouble(), "");
+}
+
 TEST(CloudClient, AddsWhatAuthorisesARequestInItsQuery) {
   std::string target;
   LoopbackServer server{[&](const httplib::Request& request, httplib::Response&) { target = request.target; }};

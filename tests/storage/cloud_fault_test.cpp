@@ -93,6 +93,33 @@ TEST_P(ACloudStoreBehindAFaultyNetwork, PutsASmallObjectAfterAll) {
   }
 }
 
+TEST_P(ACloudStoreBehindAFaultyNetwork, SaysForWhatItTriesAgain) {
+  const Store* asked = nullptr;
+  std::vector<std::string> troubles;
+  FaultProxy proxy{server().port(), [&](const ProxiedRequest&) {
+                     troubles.push_back(asked->trouble());
+                     return troubles.size() == 1 ? refuse(503, "ServerBusy", "Retry-After: 0\r\n") : Fault{};
+                   }};
+  const auto store = open(proxy.port());
+  asked = store.get();
+  ASSERT_TRUE(put_text(*store, "a", "x"));
+  EXPECT_THAT(troubles, testing::ElementsAre("", HasSubstr("503")));
+  EXPECT_EQ(store->trouble(), "");
+}
+
+TEST_P(ACloudStoreBehindAFaultyNetwork, GivesUpARemovalOnceAStopIsRequested) {
+  std::stop_source stop;
+  FaultProxy proxy{server().port(), [&](const ProxiedRequest& request) {
+                     if (request.method != "DELETE") return Fault{};
+                     stop.request_stop();
+                     return Fault{Kind::stall, "", 0};
+                   }};
+  const auto store = open(proxy.port());
+  ASSERT_TRUE(put_text(*store, "a", "x"));
+  const std::vector<std::string> keys{"a"};
+  EXPECT_EQ(store->remove_all(keys, stop.get_token()).error().kind, ErrorKind::cancelled);
+}
+
 TEST_P(ACloudStoreBehindAFaultyNetwork, PutsALargeObjectAfterAll) {
   const std::vector<std::string> targets = is_google()
                                                ? std::vector<std::string>{"?uploads", "partNumber=2", completion()}
@@ -165,7 +192,7 @@ TEST_P(ACloudStoreBehindAFaultyNetwork, CreatesOnceThoughRepliesAreLost) {
                      each_write(is_large && !is_google() ? "blocklist" : bucket, {Kind::lose_reply, "", 0})};
     http.patience = http.first_patience = std::chrono::milliseconds{1};
     const auto lost = put_large(*open(proxy.port(), is_large ? "l" : "s"), content, {.if_absent = true});
-    // It is there, and only its owner can tell whose it is.
+    // The object is there; only its owner can tell who wrote it.
     ASSERT_FALSE(lost);
     EXPECT_EQ(lost.error().kind, ErrorKind::unavailable) << lost.error().message;
     const auto store = open(server().port(), is_large ? "l" : "s");

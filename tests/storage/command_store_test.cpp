@@ -126,6 +126,18 @@ TEST_F(CommandStoreTest, EndsAProgramThatHangs) {
   EXPECT_EQ(put.error().kind, ErrorKind::timeout);
 }
 
+TEST_F(CommandStoreTest, ARemovalIsGivenUpOnceAStopIsRequested) {
+  CommandStore store = open(R"sh(#!/bin/sh
+[ "$1" = capabilities ] && { echo remove; exit 0; }
+[ "$1" = put ] || sleep 600
+)sh");
+  ASSERT_TRUE(put_text(store, "a", "x"));
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(store.remove("a", stop.get_token()).error().kind, ErrorKind::cancelled);
+  EXPECT_EQ(get_text(store, "a"), "x");
+}
+
 TEST_F(CommandStoreTest, SaysAtTheProbeThatThereIsNoProgram) {
   CommandStore store{parse_uri("command:/no/such/program?folder=" + local_.path()).value(), tuning};
   const auto probed = store.probe();

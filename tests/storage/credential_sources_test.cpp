@@ -226,7 +226,7 @@ TEST_F(CredentialSourcesTest, SayWhatTheInstancesMetadataLack) {
       AllOf(HasSubstr("no AWS credentials were found"), HasSubstr("asking " + nowhere)));
 }
 
-/// Each of the three services, with what stands in its way.
+/// Each of the three services, with the fault that is put in its way.
 class CredentialServicesTest : public CredentialSourcesTest {
  protected:
   struct Service {
@@ -262,7 +262,7 @@ TEST_F(CredentialServicesTest, AreAskedAgainAfterWhatPasses) {
       {"half a reply", {Fault::Kind::half_reply, "", 0}},
       {"silence", {Fault::Kind::stall, "", 0}},
   };
-  // Short, but each later request has the patience's time to try again in.
+  // Short, but a request that has begun may still be tried again for as long as the patience lasts.
   tuning.deadline = std::chrono::milliseconds{500};
   for (const auto& [name, fault] : rows) {
     for (std::size_t i = 0; i < services_at(0).size(); ++i) {
@@ -285,7 +285,8 @@ TEST_F(CredentialServicesTest, ThatGoOnFailingAreUnavailableAndThatRefuseAreNot)
   for (const Row& row : {Row{429, true}, {500, true}, {503, true}, {403, true}, {400, false}, {404, false}}) {
     for (std::size_t i = 0; i < services_at(0).size(); ++i) {
       fakes::FaultProxy proxy{static_cast<std::uint16_t>(server_.port()), [&](const auto& request) {
-                                // Metadata that refuse a session are switched off; the role is what is asked for next.
+                                // Metadata that refuse a session are switched off, so the request for the role is
+                                // refused instead.
                                 if (request.method == "PUT") return Fault{};
                                 return Fault{Fault::Kind::reply, fakes::http_reply(row.status, "", ""), 0};
                               }};

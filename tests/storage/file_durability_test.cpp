@@ -1,4 +1,4 @@
-// In which order a file store asks the operating system for what: what is not durable in time is lost with the power.
+// The order of a file store's system calls: what is not made durable in time is lost with the power.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,8 +23,8 @@ class AFileStoresCalls : public testing::Test {
  protected:
   void TearDown() override { fakes::decide_file_calls(nullptr); }
 
-  /// What `work` asks of the operating system, as "rename run/a"; temporary files are all called ".tmp". Paths are
-  /// below the test's folder.
+  /// The system calls that `work` makes, as "rename run/a". Temporary files are all called ".tmp", and paths are below
+  /// the test's folder.
   template <typename Work>
   std::vector<std::string> calls_of(const Work& work) {
     std::vector<std::string> calls;

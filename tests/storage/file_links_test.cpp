@@ -1,4 +1,5 @@
-// What symbolic links and other strangers below a file store's folder can do: nothing. And who may read what it makes.
+// Symbolic links and other foreign files below a file store's folder have no effect; files and folders get the
+// permissions that they should.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -77,7 +77,7 @@ TEST(GcsStore, SaysThatAReplyIsNoList) {
   }
 }
 
-// The parts' checksums may all be right, and the object wrong.
+// The checksums of the parts may all be right although the object is wrong.
 TEST(GcsStore, ComparesWhatBecameOfThePartsWithWhatWasSent) {
   LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
     if (request.method == "GET") return response.set_content(R"({"size": "5", "crc32c": "AAAAAA=="})", "text/plain");

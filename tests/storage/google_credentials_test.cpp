@@ -205,7 +205,7 @@ TEST_F(GoogleCredentials, ThatAreWrittenWrongNameWhatIsMissing) {
       {"hush", "no JSON object"},
       {R"({"type": "hush"})", "its type is not known here"},
       {no_key.dump(), "private_key, which is missing"},
-      {bad_key.dump(), "the private key is no RSA key"},
+      {bad_key.dump(), "the private key is not an RSA key"},
       {service_account("http://evil/hush").dump(), "token_uri is refused"},
       {federation("http://evil").dump(), "token_url is refused"},
       {executable.dump(), "name a file or a url"},

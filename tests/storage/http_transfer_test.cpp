@@ -45,7 +45,7 @@ TEST(KindOfStatus, SaysWhatTheCallerCanDoWithoutTheServersWords) {
   }
 }
 
-/// A client and what it hears of `reply`, which a server gives to its first requests.
+/// What a client makes of `reply`, which a server gives to its first requests.
 class AnHttpClient : public testing::Test {
  protected:
   Result<void> ask(std::uint16_t port, const std::stop_token& stop = {}) {

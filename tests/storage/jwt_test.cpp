@@ -28,7 +28,7 @@ TEST(SignedJwt, SaysThatAKeyIsNoneWithoutShowingIt) {
   for (const std::string& text : {std::string{"hush"}, std::string{}, key.substr(0, key.size() / 2)}) {
     const auto jwt = signed_jwt("{}", "{}", text);
     ASSERT_FALSE(jwt);
-    EXPECT_EQ(jwt.error(), (Error{ErrorKind::unauthorized, "the private key is no RSA key in PEM", {}}));
+    EXPECT_EQ(jwt.error(), (Error{ErrorKind::unauthorized, "the private key is not an RSA key in PEM", {}}));
   }
 }
 

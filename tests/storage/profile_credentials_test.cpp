@@ -145,7 +145,7 @@ TEST_F(ProfileCredentialsTest, TakeOnRolesOneAfterTheOther) {
   EXPECT_THAT(asked_[1], HasSubstr("AssumeRole r1 as of-r2/"));
   EXPECT_THAT(words_of(find("[default]\nrole_arn = r1\nsource_profile = other\n"
                             "[profile other]\nrole_arn = r2\nsource_profile = default\n")),
-              HasSubstr("do they form a ring?"));
+              HasSubstr("does source_profile lead in a circle?"));
   // A profile may name itself: then its own key is meant.
   EXPECT_TRUE(
       find("[default]\nrole_arn = r1\nsource_profile = default\naws_access_key_id = id\n"

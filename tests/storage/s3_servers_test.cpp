@@ -1,4 +1,4 @@
-// S3 servers that lack something, or say the same thing in another way: a proxy in front of a real server plays them.
+// S3 servers that lack something, or answer in another way. A proxy in front of a real server plays them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ bool is_completion(const ProxiedRequest& request) {
   return request.method == "POST" && request.target.find("uploadId=") != std::string::npos;
 }
 
-// Of a server that knows an upload no more once it is completed.
+// A server that no longer knows an upload once it is completed.
 Fault lose_the_first_reply(int completions) {
   if (completions == 1) return {Kind::lose_reply, "", 0};
   return completions == 2 ? refuse(404, "NoSuchUpload") : Fault{};
@@ -67,7 +67,7 @@ TEST_F(AnS3StoreAtAnotherServer, GoesOnWithoutChecksumsWhereTheyAreNotKnown) {
     EXPECT_EQ(put_text(*store, "claim", "other", {.if_absent = true}).error().kind, ErrorKind::already_exists);
     EXPECT_EQ(refused, 1) << "it is learnt once";
 
-    // Whichever request meets it first.
+    // Whichever request comes first gets this answer.
     const auto large_first = open(proxy.port(), "large-first");
     EXPECT_TRUE(put_large(*large_first));
     EXPECT_EQ(open(proxy.port(), "large-first")->get("large"), large());

@@ -46,7 +46,7 @@ std::optional<Origin> origin_of(storage::Store* store, const resource::Checkpoin
   return Origin{.store = *store, .id = parse_place(spec.resume_uri).id};
 }
 
-// How this rank's start asks the storage.
+// What the run needs to know of this rank's start.
 struct Start {
   StartPatience patience;
   bool is_first_here = true;
@@ -68,8 +68,8 @@ RunContext context_of(storage::Store& store, storage::Store* origin, LocalTier* 
           .is_first_here = start.is_first_here};
 }
 
-// A folder of one machine may be another one for each pod, and costs nothing to look at; a bucket is the same from
-// every rank of a node.
+// True when this rank has to look at the store itself. A near folder may be another one for each pod and is cheap to
+// look at, so every rank does. A bucket is the same for all ranks of a node, so the first of them does.
 Result<bool> is_first_here(const storage::Store& store, dist::Communicator& communicator, const std::string& node) {
   const auto names = communicator.all_gather(node);
   if (!names) return fail(ErrorKind::cancelled, names.error().message);
@@ -84,7 +84,7 @@ Result<void> probe_together(storage::Store& store, dist::Communicator& communica
   if (is_asked) mine = ask_patiently(patience, clock, StartCall::probe, [&] { return store.probe(); });
   const auto probed = agree(communicator, mine);
   if (probed) return probed;
-  // Is the job refused, or only the node of one rank? Now that it matters every rank asks.
+  // Now every rank asks, to tell whether the whole job is refused or only the node of one rank.
   return agree(communicator, is_asked ? mine : store.probe());
 }
 
@@ -265,13 +265,13 @@ class StoreCheckpointer final : public Checkpointer {
   dist::Communicator& communicator_;
   const Clock& clock_;
   const bool is_by_hand_;
-  bool is_complete_ = false;  // The save that was begun last is of a run that has done all of its work.
-  // Of the training thread and of the writer's in turn: while that one is busy they are its own. Retention is the
-  // sweeper's.
+  bool is_complete_ = false;  // Whether the save that was begun last is of a run that has done all of its work.
+  // The training thread and the writer's thread use these in turn: while the writer is busy they are its alone. Only
+  // the sweeper's thread runs retention.
   Run run_;
   Staging staging_;
-  std::future<void> copied_;          // Of the save that was begun last, until that was waited for.
-  std::optional<SignsOfLife> signs_;  // Of rank 0 of a run by hand, from its claim to its end.
+  std::future<void> copied_;  // Ready once the save that was begun last has its copy; empty once that was waited for.
+  std::optional<SignsOfLife> signs_;  // On rank 0 of a run by hand, from its claim to its end.
   Sweeper sweeper_{[this](const std::stop_token& stop) { run_.tidy_up(stop); }};
   Writer writer_;  // The last: its thread ends before what it uses.
 };

@@ -123,7 +123,7 @@ struct StartOptions {
                                                                       const Clock& clock,
                                                                       const StartOptions& options = {});
 
-/// The same on a store that is already open, for tests.
+/// As above, on a store that is already open, for tests.
 [[nodiscard]] Result<std::unique_ptr<Checkpointer>> open_checkpointer(
     std::unique_ptr<storage::Store> store, const resource::CheckpointSpec& spec, const Identity& identity,
     dist::Communicator& communicator, const Clock& clock, const StartOptions& options = {});

@@ -5,20 +5,21 @@
 namespace trainyard::checkpoint {
 namespace {
 
-constexpr std::uint64_t lines_max = 64;
+constexpr std::uint64_t part_count_min = 64;
 constexpr std::uint64_t line_bytes_min = 64;
 
 }  // namespace
 
 SamplePlan plan_samples(std::uint64_t bytes, std::uint64_t element_bytes, double random) {
-  if (bytes <= lines_max * line_bytes_min) return {.count = 1, .line_bytes = bytes, .first = 0, .stride = bytes};
+  if (bytes <= part_count_min * line_bytes_min) return {.count = 1, .line_bytes = bytes, .first = 0, .stride = bytes};
   const std::uint64_t line_elements = std::max<std::uint64_t>(1, line_bytes_min / element_bytes);
-  const std::uint64_t stride_elements = bytes / element_bytes / lines_max;
+  const std::uint64_t stride_elements = bytes / element_bytes / part_count_min;
   if (stride_elements < line_elements) return {.count = 1, .line_bytes = bytes, .first = 0, .stride = bytes};
-  // Past the last whole stride some elements remain, which the last line may reach.
-  const std::uint64_t room = bytes / element_bytes - (lines_max - 1) * stride_elements - line_elements;
+  // The parts are rounded down, so that in a small tensor some more of them fit. Less than one remains at the end.
+  const std::uint64_t count = bytes / element_bytes / stride_elements;
+  const std::uint64_t room = bytes / element_bytes - (count - 1) * stride_elements - line_elements;
   const auto first = static_cast<std::uint64_t>(random * static_cast<double>(room + 1));
-  return {.count = lines_max,
+  return {.count = count,
           .line_bytes = line_elements * element_bytes,
           .first = std::min(first, room) * element_bytes,
           .stride = stride_elements * element_bytes};

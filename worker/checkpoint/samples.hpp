@@ -8,10 +8,10 @@
 #include <vector>
 
 /// Samples of a tensor's bytes, by which a copy of it is compared with what it was when the samples were taken. A
-/// tensor of up to 4 KiB is taken whole; of a larger one a line of 64 bytes out of each of 64 equal parts, at a place
-/// within the part that differs from time to time. So a change of all elements, or of a run of elements longer than a
-/// 32nd of the tensor, is always found; a change of a share `s` of the lines at random places is missed with
-/// probability (1 - s)^64.
+/// tensor of up to 4 KiB is taken whole. Of a larger one a line of 64 bytes is taken out of each of 64 equal parts
+/// (some more where its size is no multiple of them), at a place within the part that differs from time to time. So a
+/// change of all elements, or of a run of elements longer than a 32nd of the tensor, is always found; a change of a
+/// share `s` of the lines at random places is missed with a probability of at most (1 - s)^64.
 namespace trainyard::checkpoint {
 
 /// Where the samples of `bytes` bytes lie.
@@ -30,7 +30,7 @@ struct SamplePlan {
 /// The lines one after the other.
 [[nodiscard]] std::vector<std::byte> samples_of(std::span<const std::byte> bytes, const SamplePlan& plan);
 
-/// The same of a contiguous tensor on a device, there: queued on the current stream, and not waited for.
+/// The samples of a contiguous tensor, taken on its device: queued on the current stream, and not waited for.
 [[nodiscard]] torch::Tensor samples_on_device(const torch::Tensor& tensor, const SamplePlan& plan);
 
 }  // namespace trainyard::checkpoint

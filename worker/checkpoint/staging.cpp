@@ -27,8 +27,8 @@ std::uint32_t version_of(const torch::Tensor& tensor) {
   return static_cast<std::uint32_t>(tensor._version());
 }
 
-// The dimensions by which the tensor's bytes lie one after the other, as those of a contiguous or of a channels-last
-// one do; nothing where there are none, or where the bytes are not what the tensor says.
+// The order of dimensions in which the tensor's bytes lie one after the other, as in a contiguous or a channels-last
+// tensor. Nothing where there is no such order, or where the values are not the bytes (conjugated, negated).
 std::optional<std::vector<std::int64_t>> order_in_memory(const torch::Tensor& tensor) {
   if (tensor.is_conj() || tensor.is_neg()) return std::nullopt;
   std::vector<std::int64_t> order(static_cast<std::size_t>(tensor.dim()));
@@ -103,7 +103,7 @@ Result<bool> Staging::copy_steady() {
   }
 }
 
-// On the host a line costs a look into memory; on a device all lines are one more small kernel.
+// Notes the rows with samples of their bytes. On the host these are some reads; on a device one more small kernel.
 Staging::Steady Staging::steady_rows(const torch::Tensor& rows, const Slice& slice, std::vector<std::int64_t> order) {
   const double random = std::uniform_real_distribution{0.0, 1.0}(random_);
   Steady one{.slice = slice,

@@ -54,8 +54,8 @@ class Staging {
     torch::Tensor rows;                 // The slice's, its dimensions in their order in memory.
     std::vector<std::int64_t> order{};  // Of the slice's dimensions in `rows`.
     std::uint32_t version = 0;          // As torch counts the changes in place of a tensor and of its views.
-    SamplePlan plan;                    // No samples: the rows are this copy's own.
-    std::vector<std::byte> samples{};   // As the rows were; of those on a device once they were read.
+    SamplePlan plan;                    // Of no lines where the rows are this copy's own.
+    std::vector<std::byte> samples{};   // Of the rows as they were; for a device filled in once they were read.
     torch::Tensor device_samples{};
   };
 

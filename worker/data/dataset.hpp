@@ -27,9 +27,9 @@ class Dataset {
   /// The samples `ids` (int64 [B] on the CPU, each in [0, size())), in that order, on any device: the trainer moves
   /// them to the rank's. May throw: the rank then fails with what() as its message.
   [[nodiscard]] virtual Batch gather(const torch::Tensor& ids) const = 0;
-  /// What tells these samples from as many others: a name, a URI, a version. With the model it decides whether a run
-  /// may go on from another job's checkpoint, so it is the same at each start, on every machine and device. Empty: the
-  /// job's training.data tells.
+  /// Identifies these samples among data sets of the same size: a name, a URI, a version. With the model it decides
+  /// whether a run may go on from another job's checkpoint, so it must be the same at each start, on every machine and
+  /// device. Empty: the job's training.data is used instead.
   [[nodiscard]] virtual std::string id() const { return {}; }
 };
 

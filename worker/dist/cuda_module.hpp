@@ -24,12 +24,12 @@ struct CudaModule {
                                                  std::chrono::milliseconds timeout);
 };
 
-/// The file of the CUDA module, where a user names it; else it is looked for.
+/// The variable by which a user names the file of the CUDA module; without it the file is looked for.
 inline constexpr std::string_view env_cuda_module = "TRAINYARD_CUDA_MODULE";
 
-/// Where the CUDA module may be, best first: in TRAINYARD_CUDA_MODULE alone where that is `named`; else beside the
-/// program and in ../lib, the same of the launcher's folder, and where our images install it. A program of a user's own
-/// lies anywhere. Pure.
+/// Where the CUDA module may be, the best place first: only `named`, the value of TRAINYARD_CUDA_MODULE, where it is
+/// set; else in the program's folder and in ../lib, in the launcher's folder and its ../lib, since a user's own program
+/// may be anywhere, and where our images install it. Pure.
 [[nodiscard]] std::vector<std::filesystem::path> cuda_module_places(const std::optional<std::string>& named,
                                                                     const std::filesystem::path& program_folder,
                                                                     const std::optional<std::string>& launcher_folder);

@@ -11,7 +11,7 @@
 namespace trainyard::dist {
 
 struct DeviceFacts {
-  std::optional<std::int64_t> promised;  ///< contract::env_gpus_per_pod; nothing: nobody has promised any.
+  std::optional<std::int64_t> promised;  ///< contract::env_gpus_per_pod; nothing: not set.
   std::int64_t local_rank = 0;
   std::string node;            ///< For messages.
   Result<void> cuda_module{};  ///< Why this program has no CUDA module (find_cuda_module); success where it has one.

@@ -8,7 +8,7 @@ namespace {
 
 // Results of the CUDA driver API (CUresult in cuda.h), which a build without CUDA's headers needs too.
 constexpr int success = 0;
-constexpr int stub_library = 34;  // The toolkit's libcuda, which programs are linked with where there is no driver.
+constexpr int stub_library = 34;  // Of the toolkit's libcuda, which stands in for the driver when programs are linked.
 constexpr int no_device = 100;
 
 std::string describe_result(void* driver, const char* call, int result) {

@@ -7,8 +7,8 @@ namespace trainyard::dist {
 
 /// What the NVIDIA driver says of this process's GPUs.
 struct DriverAnswer {
-  bool is_present = false;   ///< There is a driver to ask.
-  std::int64_t devices = 0;  ///< That it shows, CUDA_VISIBLE_DEVICES minded.
+  bool is_present = false;   ///< True when there is a driver to ask.
+  std::int64_t devices = 0;  ///< How many it shows, within CUDA_VISIBLE_DEVICES.
   std::string trouble;       ///< Why it is not present, or why it could not answer; empty where it answered.
   bool operator==(const DriverAnswer&) const = default;
 };

@@ -21,7 +21,8 @@ struct GroupOptions {
   /// After which a collective is an error even though nobody reported a failure. Longer than a launcher's hang
   /// deadline, which finds the rank that is stuck.
   std::chrono::milliseconds collective_deadline{std::chrono::minutes{30}};
-  /// The same for the communicator of the checkpoints: how much longer one rank's share may take than another's.
+  /// As collective_deadline, for the communicator of the checkpoints. Bounds how much longer one rank's share may take
+  /// than another's.
   std::chrono::milliseconds checkpoint_deadline{std::chrono::hours{6}};
   /// The CUDA device of this rank: adds NCCL for its tensors. Needs the CUDA module (cuda_module.hpp).
   std::optional<std::int64_t> cuda_device;

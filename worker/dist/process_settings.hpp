@@ -6,7 +6,7 @@
 
 namespace trainyard::dist {
 
-/// Who chose the number of threads: what the user has set stays.
+/// Who chose the number of threads. A user's choice is kept.
 enum class Threads { ours, users };
 
 /// Settings of this process that training speed and clean ends depend on: environment variables of NCCL's watchdog,

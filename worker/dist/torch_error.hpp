@@ -8,7 +8,7 @@ namespace trainyard::dist {
 
 /// The first line of torch's or Gloo's text, without the place in their sources that it begins with.
 [[nodiscard]] std::string first_line(std::string_view text);
-/// The same of an exception; of torch's own without the stack.
+/// The first line of an exception's message; for torch's own exceptions without the stack.
 [[nodiscard]] std::string message_of(const std::exception& error);
 
 }  // namespace trainyard::dist

@@ -43,7 +43,7 @@ GroupFailure signal_failure(std::int64_t rank, const Death& death) {
   }
 }
 
-// Whether the words begin as "rank 3: " does: ranks that agree on an error say whose it is.
+// True when the message begins with a rank, as "rank 3: ": ranks that agree on an error name the rank that met it.
 bool names_a_rank(std::string_view message) {
   constexpr std::string_view beginning = "rank ";
   if (!message.starts_with(beginning)) return false;

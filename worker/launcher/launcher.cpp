@@ -28,8 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto look_interval = 100ms;  // The finest that a deadline is kept.
-constexpr auto farewell_to_late_peers = 1s;
+constexpr auto look_interval = 100ms;      // The finest that a deadline is kept.
 constexpr auto farewell_to_peers = 300ms;  // For the last words to be read by all.
 
 FileDescriptor take_signals() {
@@ -167,7 +166,7 @@ class Launcher {
     while (const auto pid = ended_child()) on_exit(*pid, time);
   }
 
-  /// Not reaped yet: until then its number is nobody else's.
+  /// The pid of a child that has ended and is not reaped yet: until then no other process gets that number.
   static std::optional<pid_t> ended_child() {
     siginfo_t info{};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return std::nullopt;
@@ -243,7 +242,7 @@ class Launcher {
   void show_progress(Instant time) {
     const std::string waiting_for = link_->group().waiting_for(time);
     if (status_) {
-      // A wait that most groups have is no news.
+      // The short wait that most groups have is not reported.
       status_->update({.rank = options_.ranks.first_rank,
                        .progress = supervisor_.progress(0),
                        .waiting_for = time < first_words_ ? std::string{} : waiting_for},
@@ -280,7 +279,7 @@ class Launcher {
     // Who is on the way to us is still told; who comes later learns it from whoever restarts the group.
     const bool is_hub = options_.ranks.first_rank == 0;
     if (link_->group().verdict() && is_hub)
-      run_link(farewell_to_late_peers, [this] { return link_->group().waiting_for(now()).empty(); });
+      run_link(options_.peers.farewell_to_late_peers, [this] { return link_->group().waiting_for(now()).empty(); });
     link_->run(PollSet{}, now());
     link_->finish();
     run_link(farewell_to_peers, [this] { return link_->is_finished(); });

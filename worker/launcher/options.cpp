@@ -18,8 +18,10 @@ constexpr std::string_view env_rank_program = "TRAINYARD_RANK_PROGRAM";
 constexpr std::string_view env_rendezvous_seconds = "TRAINYARD_RENDEZVOUS_SECONDS";
 constexpr std::string_view env_heartbeat_seconds = "TRAINYARD_HEARTBEAT_SECONDS";
 constexpr std::string_view env_hang_seconds = "TRAINYARD_HANG_SECONDS";
+constexpr std::string_view env_farewell_seconds = "TRAINYARD_FAREWELL_SECONDS";
 constexpr NumberRange any_seconds{.min = 1, .max = 31'536'000};
-constexpr std::int64_t default_grace_seconds = 30;  // Kubernetes' own.
+constexpr NumberRange farewell_seconds{.min = 1, .max = 60};  // Nothing else is listened to meanwhile.
+constexpr std::int64_t default_grace_seconds = 30;            // Kubernetes' own.
 
 Result<void> read_arguments(const std::vector<std::string>& arguments, Options& options) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -44,8 +46,9 @@ Result<void> read_arguments(const std::vector<std::string>& arguments, Options& 
   return {};
 }
 
-Result<milliseconds> read_seconds(const Environment& environment, std::string_view name, milliseconds otherwise) {
-  const auto number = number_or(environment, name, any_seconds, std::chrono::duration_cast<seconds>(otherwise).count());
+Result<milliseconds> read_seconds(const Environment& environment, std::string_view name, milliseconds otherwise,
+                                  NumberRange range = any_seconds) {
+  const auto number = number_or(environment, name, range, std::chrono::duration_cast<seconds>(otherwise).count());
   if (!number) return tl::make_unexpected(number.error());
   return seconds{*number};
 }
@@ -57,10 +60,14 @@ Result<void> read_deadlines(const Environment& environment, Options& options) {
   if (!heartbeat) return tl::make_unexpected(heartbeat.error());
   const auto hang = read_seconds(environment, env_hang_seconds, options.ranks.hang_deadline);
   if (!hang) return tl::make_unexpected(hang.error());
+  const auto farewell =
+      read_seconds(environment, env_farewell_seconds, options.peers.farewell_to_late_peers, farewell_seconds);
+  if (!farewell) return tl::make_unexpected(farewell.error());
   const auto grace = read_seconds(environment, contract::env_grace_seconds, seconds{default_grace_seconds});
   if (!grace) return tl::make_unexpected(grace.error());
   options.peers.rendezvous_deadline = *rendezvous;
   options.peers.silence_deadline = *heartbeat;
+  options.peers.farewell_to_late_peers = *farewell;
   options.peers.beat_interval = std::min<milliseconds>(options.peers.beat_interval, *heartbeat / 4);
   options.ranks.alive_deadline = *heartbeat;
   options.ranks.hang_deadline = *hang;
@@ -104,17 +111,18 @@ std::string usage() {
          "  TRAINYARD_RANK_PROGRAM          the rank program, where --rank-program is not given (trainyard-rank beside "
          "this one)\n"
          "  TRAINYARD_RENDEZVOUS_SECONDS    for the group to come together (600)\n"
-         "  TRAINYARD_STORAGE_PATIENCE_SECONDS   for which a start tries a storage again that does not let it in "
-         "(120)\n"
+         "  TRAINYARD_STORAGE_PATIENCE_SECONDS   for which a start tries again a storage that fails or refuses (120)\n"
          "  TRAINYARD_HEARTBEAT_SECONDS     after which a silent rank or launcher is lost (10); raise it to halt a "
          "rank in a debugger\n"
          "  TRAINYARD_HANG_SECONDS          after which a rank that trains or validates without progress is killed "
          "(600)\n"
+         "  TRAINYARD_FAREWELL_SECONDS      for which the launcher of rank 0 stays after a failure, to tell those "
+         "who have not come yet (1, at most 60)\n"
          "  TRAINYARD_GRACE_SECONDS         from SIGTERM until the pod is killed (30)\n"
-         "  TRAINYARD_GPUS_PER_POD          GPUs that this pod must see, or its ranks end; 0: train on the CPU\n"
-         "  TRAINYARD_CUDA_MODULE           libtrainyard_cuda.so, where it lies beside none of the programs\n"
-         "  TRAINYARD_CPU_MILLICORES        the container's CPU request: a rank's threads, where there is no limit\n"
-         "  OMP_NUM_THREADS                 threads of a rank, where they are not to be chosen\n"
+         "  TRAINYARD_GPUS_PER_POD          GPUs that each rank must see; with fewer it ends; 0: train on the CPU\n"
+         "  TRAINYARD_CUDA_MODULE           path of libtrainyard_cuda.so, where it is not beside the programs\n"
+         "  TRAINYARD_CPU_MILLICORES        the container's CPU request, by which threads are chosen without a limit\n"
+         "  OMP_NUM_THREADS                 threads of a rank (chosen by CPU limit or request)\n"
          "  TRAINYARD_REQUEST_TOKEN         with which rank 0 is asked for a checkpoint: POST /checkpoint, beside "
          "/status\n"
          "\n"

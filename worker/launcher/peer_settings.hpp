@@ -16,6 +16,8 @@ struct PeerSettings {
   std::chrono::milliseconds rendezvous_deadline{600'000};  ///< For all to come.
   std::chrono::milliseconds verdict_deadline{
       1'500};  ///< How long a launcher waits for the hub's word on its own failure.
+  std::chrono::milliseconds farewell_to_late_peers{
+      1'000};  ///< How long the hub of a broken group stays for those who have not come yet, to tell them why.
 };
 
 /// "rank 3", or "ranks 4 to 7" of a pod of several.

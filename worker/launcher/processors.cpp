@@ -55,7 +55,8 @@ ProcessorFacts read_processor_facts(const Environment& environment) {
   ProcessorFacts facts{.usable = std::max(1, CPU_COUNT(&mask)),
                        .limit_millicores = millicores_of_cpu_max(container_cpu_max())};
   const auto requested = optional_number(environment, contract::env_cpu_millicores, {.min = 1, .max = millicores_max});
-  if (requested) facts.requested_millicores = *requested;  // The kubelet writes 0 where there is no request.
+  // Ignored where it is malformed, or 0: the kubelet writes that where there is no request.
+  if (requested) facts.requested_millicores = *requested;
   return facts;
 }
 

@@ -10,8 +10,8 @@
 
 namespace trainyard::launcher {
 
-/// Set to "1" by the launcher where it chose its ranks' OMP_NUM_THREADS itself: they may choose better once they have
-/// met.
+/// "1" where the launcher, and not the user, has chosen its ranks' OMP_NUM_THREADS: they may choose another number once
+/// they have met.
 inline constexpr std::string_view env_chose_threads = "TRAINYARD_CHOSE_THREADS";
 
 /// What bounds the processors of this process.
@@ -21,11 +21,11 @@ struct ProcessorFacts {
   std::optional<std::int64_t> requested_millicores = {};  ///< contract::env_cpu_millicores.
 };
 
-/// How many ranks share what.
+/// How many ranks share a resource, this one included.
 struct RankCounts {
-  std::int64_t in_container = 1;  ///< The limit.
-  std::int64_t in_pod = 1;        ///< The request.
-  std::int64_t on_node = 1;       ///< The processors, as far as such ranks are known.
+  std::int64_t in_container = 1;  ///< Share the container's CPU limit.
+  std::int64_t in_pod = 1;        ///< Share its CPU request.
+  std::int64_t on_node = 1;       ///< Share the node's processors, as far as such ranks are known.
 };
 
 /// How many threads one rank computes with, at least 1. The container's limit decides, where there is none its request,
@@ -36,7 +36,7 @@ struct RankCounts {
 
 [[nodiscard]] ProcessorFacts read_processor_facts(const Environment& environment);
 
-/// What a rank knows of the others before they have met.
+/// The counts as far as a rank knows them before it has met the others.
 [[nodiscard]] RankCounts rank_counts(const GroupEnvironment& environment);
 
 /// Equal for processes that share processors: the node's boot, by which containers of one node are known, and the

@@ -16,7 +16,7 @@ namespace trainyard::launcher {
 /// How a rank's process ended.
 struct RankExit {
   Death death;
-  std::vector<RankMessage> last_words;  ///< What it had said and nobody has received.
+  std::vector<RankMessage> last_words;  ///< Messages that nobody had received yet.
 };
 
 /// One rank's process and the launcher's end of its socket pair.

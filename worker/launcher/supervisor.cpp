@@ -64,7 +64,7 @@ void Supervisor::on_death(std::int64_t local_rank, const Death& death, Instant n
 }
 
 bool Supervisor::has_left_early(const Rank& rank) {
-  const bool uses_link = rank.alive.has_value();  // Of another program exit code 0 is all that there is.
+  const bool uses_link = rank.alive.has_value();  // A program without the link says nothing but its exit code.
   const bool is_done = rank.progress && rank.progress->phase == "Done";
   return uses_link && !rank.said && !is_done && rank.death && *rank.death == Death{};
 }

@@ -73,7 +73,7 @@ class Supervisor {
     bool has_ended_as_meant = false;
   };
 
-  /// Ended with exit code 0 although training was not complete: the others would wait for it.
+  /// True for a rank that ended with exit code 0 before its training was complete: the others would wait for it.
   [[nodiscard]] static bool has_left_early(const Rank& rank);
   void look_for_hang(std::int64_t local_rank, Instant now);
   void kill_running();

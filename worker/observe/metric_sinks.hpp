@@ -24,7 +24,7 @@ class TrainingMetrics final : public MetricSink {
   MetricSums epoch_;
 };
 
-/// The same during a validation: all values count for the whole of it.
+/// Takes what is logged during a validation: all values count for the whole of it.
 class ValidationMetrics final : public MetricSink {
  public:
   void set_batch_size(std::int64_t samples) { weight_ = static_cast<double>(samples); }

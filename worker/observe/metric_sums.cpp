@@ -56,7 +56,7 @@ double combine(Reduce reduce, double a, double b) {
   return b;
 }
 
-/// A scalar of the host as one of `device`, without waiting for that.
+/// Makes a scalar on `device` of one on the host, without waiting for the device.
 torch::Tensor host_scalar_on(const torch::Tensor& scalar, torch::Device device) {
   return torch::full({}, scalar.item<double>(), torch::dtype(torch::kDouble).device(device));
 }

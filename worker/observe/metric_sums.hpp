@@ -27,7 +27,7 @@ class MetricSums {
 
  private:
   struct Sum {
-    torch::Tensor value;  // double, scalar; on the host only while all values were
+    torch::Tensor value;  // double, scalar; on a device once any value was
     double weight = 0.0;
     LogOptions options;
   };

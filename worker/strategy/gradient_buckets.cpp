@@ -89,7 +89,7 @@ void GradientBuckets::take_gradient(std::size_t parameter) {
         "a parameter got its gradient twice in one step: training_step must not call backward() itself");
   }
   torch::Tensor& gradient = parameters_[parameter].mutable_grad();
-  // A function may give none to an input of its; as c10d::Reducer has it, the loss has then not used the parameter.
+  // An autograd function may give an input no gradient. Like c10d::Reducer, take the parameter for unused then.
   if (!gradient.defined()) return;
   TORCH_CHECK(!gradient.is_sparse(), "sparse gradients are not reduced: give the embedding sparse(false)");
   // Scaling while copying costs nothing extra: memory is passed over once either way.

@@ -12,7 +12,7 @@
 
 namespace trainyard::train {
 
-/// Where a model's weights are, and how they are reached.
+/// Where a model's weights are, and how to get them.
 struct WeightsSource {
   std::string uri;
   std::string sha256;  ///< Of the file, as 64 hexadecimal digits. Empty: any bytes will do.

@@ -11,7 +11,7 @@ namespace trainyard::train {
 /// Returns an exit code only when that cannot be started.
 int run_program(const ModelRegistry& models, int argc, char** argv);
 
-/// The same with one model, named after its type (snake_case).
+/// run_program() with one model, named after its type (snake_case).
 template <typename ModuleType>
 int run_program(int argc, char** argv, std::string_view type_name) {
   ModelRegistry models;

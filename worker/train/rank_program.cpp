@@ -58,7 +58,7 @@ std::string node_name(const launcher::Environment& environment) {
 
 constexpr std::int64_t gpus_per_pod_max = 1024;
 
-/// The device that was promised to this rank or that the driver shows it, ready to be used.
+/// The device that this rank was promised, else the one that the driver shows, ready for use.
 OrEnd<torch::Device> open_device(const launcher::Environment& environment, const launcher::GroupEnvironment& group) {
   const auto promised =
       launcher::optional_number(environment, contract::env_gpus_per_pod, {.min = 0, .max = gpus_per_pod_max});
@@ -277,7 +277,7 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   if (!budget) return end(Stage::rendezvous, budget.error());
   const checkpoint::StartPatience patience = start_patience(*budget, link, run.clock);
   const auto folder = find_data(run.job, link, run.clock, patience);
-  // Whether the job is refused or only this rank's node is for all ranks to say, once they have met.
+  // A refusal may concern the job or only this rank's node: the ranks find out together, once they have met.
   if (!folder && !checkpoint::is_refusal(folder.error().kind)) return end(Stage::data, folder.error());
   if (folder) {
     auto datasets = open_datasets(*run.module, run.job, *folder, *device);
@@ -340,7 +340,7 @@ void run_rank(const ModelRegistry& models) {
   const launcher::Environment environment = launcher::process_environment();
   set_up_logging(environment);
   auto group = launcher::parse_group_environment(environment);
-  // Before the link is opened: its thread may read the environment that this writes.
+  // Writes the environment, which the link's thread may read: so before the link is opened.
   const dist::Threads threads = group ? dist::apply_process_settings(*group) : dist::Threads::users;
   const std::unique_ptr<RankLink> link = launcher::open_rank_link();
   Run run;

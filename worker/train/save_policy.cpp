@@ -7,7 +7,7 @@
 namespace trainyard::train {
 namespace {
 
-// A try copies the state and may write all of it, as where a disk is full.
+// Each try copies the state, and may write all of it before it fails, as on a full disk.
 constexpr Backoff save_backoff{.initial = std::chrono::seconds{5}, .max = std::chrono::seconds{30}};
 // Without jitter: one rank decides.
 constexpr double no_share = 0.5;
@@ -15,6 +15,8 @@ constexpr double no_share = 0.5;
 }  // namespace
 
 void OwedSave::failed(Instant now) {
+  // A storage that has just failed is not tried again at once, even where other saves were left out meanwhile.
+  is_held_up_ = false;
   next_try_ = now + backoff_delay(save_backoff, ++failures_, no_share);
 }
 

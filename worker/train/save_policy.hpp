@@ -23,7 +23,7 @@ struct SaveSituation {
 enum class SaveAction {
   none,
   begin,           ///< Training goes on while it is written.
-  begin_copies,    ///< The same, on the nodes alone.
+  begin_copies,    ///< As begin, but with copies on the nodes alone.
   postpone,        ///< It is begun after the first step at which no copies are being written.
   leave_out,       ///< The one before is still being written.
   wait_and_begin,  ///< Once the one before is written.
@@ -32,9 +32,8 @@ enum class SaveAction {
 
 [[nodiscard]] SaveAction choose_save(const SaveSituation& situation);
 
-/// The checkpoint that an outage of the storage has cost and that is made up for: a save that failed is followed by
-/// another one after a growing pause, and one that was held up, so that others were left out, by another one at once.
-/// By rank 0's clock. Pure.
+/// When to save again after an outage of the storage: after a save that failed, once a growing pause is over; after a
+/// save that was held up, so that others were left out, at once. By rank 0's clock. Pure.
 class OwedSave {
  public:
   void failed(Instant now);

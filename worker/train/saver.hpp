@@ -46,27 +46,29 @@ class Saver {
   void begin(const checkpoint::State& state, std::int64_t step, const Options& options);
   /// Waits until it is copied. Before the optimizer's step.
   void finish_copy();
-  /// Acts on the outcome of a save that has ended, if there is one, and says whether there was. The next one may be
-  /// begun then. A storage that fails is no end: training goes on, another save is owed, and the log says so at once,
-  /// once a minute while it lasts, and when it is over. Once no rank is saving.
+  /// Acts on the outcome of the last save. To be called when no rank is saving any more. True when there was an
+  /// outcome; then the next save may be begun. If the storage failed, training goes on, another save is owed, and the
+  /// failure is logged at once, once a minute while it lasts, and when it is over. An error ends the run.
   [[nodiscard]] OrEnd<bool> settle();
-  /// The same for one that may be under way, which is waited for as long as the group holds together. `on_look` is
-  /// called some times a second.
+  /// Waits for the save under way, if there is one, as long as the group holds together; then acts on its outcome as
+  /// settle() does. Calls `on_look` some times a second meanwhile.
   [[nodiscard]] OrEnd<void> wait(const std::function<void()>& on_look = [] {});
-  /// Looks how the save under way gets on with the storage. After each step.
+  /// Logs once, and keeps for error(), why the storage is being retried in the save under way. To be called after each
+  /// step.
   void watch();
-  /// Says, once for each save that is under way, that the one of `step` is left out for it.
+  /// Logs, once for each save under way, that the save of `step` is left out because of it.
   void leave_out(std::int64_t step);
-  /// Training ends in order after `step`, with no save under way.
+  /// Training ends as planned after `step`. No save may be under way.
   void end(std::int64_t step, const launcher::RankEnd& ended);
 
-  /// The newest of this attempt.
+  /// The newest checkpoint of this attempt.
   [[nodiscard]] const std::optional<launcher::SavedCheckpoint>& last() const { return last_; }
-  /// Why the last save failed, or why the storage is tried again in the one under way; empty while all goes well.
+  /// Why the storage is being retried in the save under way, else why the last save failed; empty while all goes well.
   [[nodiscard]] const std::string& error() const { return trouble_.empty() ? error_ : trouble_; }
-  /// Whether an outage has cost a checkpoint that can be made up for now. On rank 0, whose answer is every rank's.
+  /// True when an outage has cost a checkpoint and another save is to be begun now. To be asked on rank 0, which
+  /// decides for all ranks.
   [[nodiscard]] bool is_owed() const { return !is_saving() && owed_.is_due(clock_.instant()); }
-  /// The checkpoints that somebody asks for.
+  /// The requests for checkpoints.
   [[nodiscard]] const CheckpointRequests& requests() const { return requests_; }
 
  private:
@@ -82,7 +84,7 @@ class Saver {
   bool must_succeed_ = false;
   bool is_copies_only_ = false;
   bool has_left_out_ = false;
-  bool has_met_trouble_ = false;  // The save that was begun last.
+  bool has_met_trouble_ = false;  // Whether the save that was begun last has met trouble.
   std::int64_t begun_step_ = 0;
   Instant::duration stall_{};  // What the training thread has paid for the save that was begun last.
   std::optional<launcher::SavedCheckpoint> last_;

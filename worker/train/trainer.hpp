@@ -99,7 +99,7 @@ class Trainer {
   TrainerParts parts_;
   Schedule schedule_;
   Position position_;
-  bool is_position_known_ = false;  // Not while a checkpoint may still say where training goes on.
+  bool is_position_known_ = false;  // False until it is known where training begins or goes on.
   torch::Tensor order_;             // of the epoch at order_epoch_
   std::int64_t order_epoch_ = -1;
   StepAgreement agreement_;

@@ -65,7 +65,7 @@ OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {
   return {};
 }
 
-/// Says while it waits what the storage fails with.
+/// Reports, while it waits, why the storage fails.
 OrEnd<void> Trainer::wait_for_save() {
   report("Saving");
   return saver_->wait([this] {

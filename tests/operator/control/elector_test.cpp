@@ -111,7 +111,7 @@ TEST(Elector, LeadsAgainWhenItsLeadIsWaitedForAgain) {
   EXPECT_TRUE(alone->is_leader());
 }
 
-/// A server that takes its time for a create, and then answers no more.
+/// A server that is slow to answer a create, and then answers nothing any more.
 class SlowServer final : public fakes::RefusingApi {
  public:
   SlowServer(fakes::FakeClock& clock, milliseconds create_takes) : clock_{clock}, create_takes_{create_takes} {}

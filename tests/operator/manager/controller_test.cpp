@@ -140,7 +140,7 @@ TEST_F(ControllerTest, TriesAgainSoonAfterEveryFailureOfAJobThatAdvances) {
   many["spec"]["replicas"] = 20;
   ASSERT_TRUE(api_.create(kube::training_jobs, "ns", many));
   ControllerOptions options;
-  // One create a round: after 19 failures in a row the pause would be an hour and a half.
+  // One create succeeds in each round. Without it, 19 failures in a row would make the pause an hour and a half.
   options.reconciler.pod_calls_at_once_max = 1;
   options.queue.backoff = {.initial = milliseconds{10}, .max = std::chrono::hours{10}};
   const Controller controller{throttling, clock_, std::move(options), counters_};

@@ -66,12 +66,12 @@ std::vector<Lie> lies() {
   };
 }
 
-/// The status after the job's rank 0 has said `report`, which the API server takes and we can read again.
+/// Expects that the API server accepts the next status of `observed`, and that it can be read back.
 void expect_storable(const Observed& observed) {
   const Plan plan = make_plan(observed, later);
   const json status = resource::to_json(plan.status.value_or(observed.job.status));
   for (const auto& violation : resource::validate_status(status)) ADD_FAILURE() << resource::to_string(violation);
-  // As the server sends it back: numbers go through text.
+  // Through text, as the server sends it back.
   const auto read = resource::parse_status(json::parse(status.dump()));
   EXPECT_TRUE(read) << read.error().message;
 }

@@ -69,7 +69,7 @@ TEST(StatusDespiteRefusal, KeepsDecisionsAndCountersAndNoText) {
 
 TEST(StatusDespiteRefusal, IsTheSameWhenTheSameIsRefusedAgain) {
   const TrainingJobStatus first = status_despite_refusal(a_full_status(), {}, "Too long", later);
-  // The next plan is made from what is stored, and hopes that the server takes its whole status.
+  // The next plan is made from what is stored, and tries the whole status again.
   TrainingJobStatus wanted = a_full_status();
   wanted.conditions = first.conditions;
   wanted.conditions[0].message = "fails";

@@ -55,8 +55,9 @@ TEST(DecideRestart, StopsAtOnceWhenTheWorkerSaysThatARestartCannotHelp) {
   const RestartDecision decision = decide_restart(
       a_job(), {.cause = Cause::application, .is_final = true, .message = "exit code 93 (InvalidData): no such path"});
   EXPECT_EQ(decision.failed_reason, "DoNotRestart");
-  EXPECT_EQ(decision.failed_message,
-            "exit code 93 (InvalidData): no such path; not restarting, since the worker says that it cannot help");
+  EXPECT_EQ(
+      decision.failed_message,
+      "exit code 93 (InvalidData): no such path; not restarted, since the worker says that a restart cannot help");
 }
 
 TEST(DecideRestart, SaysThatNoRestartIsAllowedWhereTheBudgetIsNone) {

@@ -57,7 +57,7 @@ class ExecutorTest : public testing::Test {
   plan::Action create(std::int64_t rank) const {
     return plan::CreatePod{.rank = rank, .pod = [this, rank] { return pod_of(rank); }};
   }
-  /// Every call that `is_meant` fails like this from now on.
+  /// From now on every call for which `is_meant` is true fails with this error.
   void fail_where(const std::function<bool(const ApiCall&)>& is_meant, const Error& error) {
     faulty.set_schedule([=](const ApiCall& call) -> std::optional<Fault> {
       return is_meant(call) ? std::optional{Fault{.error = error}} : std::nullopt;

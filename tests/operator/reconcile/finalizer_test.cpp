@@ -1,4 +1,4 @@
-// How the reconciler takes and leaves its finalizer, and has a template checked before anything is made of it.
+// How the reconciler adds and removes its finalizer, and has a template checked before anything is made from it.
 #include <gtest/gtest.h>
 
 #include "operator/plan/conditions.hpp"

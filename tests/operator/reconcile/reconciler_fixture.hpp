@@ -20,14 +20,15 @@
 
 namespace trainyard::reconcile {
 
-/// What rank 0 says, where a test lets it speak.
+/// Gives the report that a test has set as rank 0's.
 class FakeProgress final : public ProgressSource {
  public:
   std::optional<plan::ProgressReport> last_report(std::string_view) const override { return report; }
   std::optional<plan::ProgressReport> report;
 };
 
-/// Caches follow the server only where a test says so: what the reconciler knows beyond that it put there itself.
+/// The caches follow the server only where a test puts objects into them. Whatever else is in them the reconciler put
+/// there.
 class ReconcilerTest : public testing::Test {
  protected:
   ReconcilerTest() { restart(); }
@@ -50,21 +51,21 @@ class ReconcilerTest : public testing::Test {
     const nlohmann::json created = *api.create(kube::training_jobs, "research", job.manifest());
     caches.jobs.put(*resource::parse_training_job(created));
   }
-  /// What `kubectl label` does, and then the watch, which does not know the object any more.
+  /// Removes the job's label as `kubectl label` does, and then the object from the cache, as the watch does.
   template <typename T>
   void take_label_off(const kube::ResourceType& type, control::ObjectCache<T>& cache, const std::string& name) {
     const nlohmann::json patch = {{"metadata", {{"labels", {{"trainyard.dev/job", nullptr}}}}}};
     const nlohmann::json object = *api.patch(type, "research", name, kube::PatchType::merge, patch);
     cache.erase({.name_space = "research", .name = name}, object.at("metadata").at("uid").get<std::string>());
   }
-  /// Every create of a pod fails like this from now on.
+  /// From now on every create of a pod fails with `error`.
   void fail_pods(const Error& error) {
     faulty.set_schedule([error](const fakes::ApiCall& call) -> std::optional<fakes::Fault> {
       if (call.verb != "create" || call.plural != "pods" || call.is_dry_run) return std::nullopt;
       return fakes::Fault{.error = error};
     });
   }
-  /// Until nothing is left to do at once.
+  /// Reconciles until nothing is left to do at once.
   void work() {
     for (int turn = 0; turn < 20; ++turn) {
       const auto requeue = reconciler->reconcile(key);
@@ -72,7 +73,7 @@ class ReconcilerTest : public testing::Test {
     }
     FAIL() << "the work does not end";
   }
-  /// A pod or service that says of itself that the job is its controller, stored and in the cache.
+  /// Stores a pod or service which names the job as its controller, and returns it.
   nlohmann::json forged(const kube::ResourceType& type, const std::string& name_space, const std::string& name) {
     nlohmann::json object{{"metadata", plan::owned_metadata(stored(), name)}};
     object["metadata"]["namespace"] = name_space;

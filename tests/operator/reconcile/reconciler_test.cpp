@@ -50,7 +50,7 @@ TEST_F(ReconcilerTest, ActsOnNoPlanWhoseStatusMetAConflict) {
   asked["metadata"]["annotations"][std::string{plan::checkpoint_request_annotation}] = "lunch";
   caches.jobs.put(*resource::parse_training_job(
       *api.patch(kube::training_jobs, "research", "smoke", kube::PatchType::merge, asked)));
-  // The watch has not told of this yet.
+  // The cache does not know of this yet.
   ASSERT_TRUE(
       api.patch(kube::training_jobs, "research", "smoke", kube::PatchType::merge, {{"spec", {{"suspend", true}}}}));
   const auto done = faulty.done().size();
@@ -80,7 +80,7 @@ TEST_F(ReconcilerTest, LetsAJobLiveThatWasAppliedAgainWhileItsPredecessorsTimeRa
 TEST_F(ReconcilerTest, GoesOnWithoutTextsWhereTheServerRefusesTheStatus) {
   apply(a_job().checkpoint());
   work();
-  // The poller is trusted to bound what it reads; here it has not.
+  // The poller should have bounded this URI, and here has not.
   progress.report = plan::ProgressReport{.attempt = 1, .step = 3};
   progress.report->checkpoint = resource::CheckpointStatus{.step = 3, .uri = std::string(3'000, 'x')};
   const auto reconcile_often = [&] {

@@ -1,4 +1,4 @@
-// What a start makes of a storage that refuses it, and how often it asks.
+// How a start reacts to a storage that refuses it, and how often it asks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class AStart : public ACheckpointer {
  protected:
   using Fault = std::function<std::optional<Error>(std::int64_t rank, std::string_view call, std::string_view key)>;
 
-  /// What opening and restoring came to, by rank. Waiting takes no time.
+  /// The outcome of opening and restoring, by rank. Waiting takes no time.
   std::vector<Result<void>> start(std::int64_t world_size, const Fault& fault) {
     std::vector<Result<void>> outcomes(static_cast<std::size_t>(world_size));
     fakes::ThreadGroup group{world_size};

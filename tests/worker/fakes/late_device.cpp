@@ -271,7 +271,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_copy_from_and_resize", copy_from_and_resize);
 }
 
-/// As on a GPU: of the host's tensors an operation takes scalars alone.
+/// As on a GPU, operations take no tensors of the host except scalars.
 void check_one_device(const c10::OperatorHandle& operation, const torch::jit::Stack& stack) {
   bool has_device = false;
   bool has_host = false;

@@ -39,12 +39,14 @@ TEST(ParseOptions, ReadsEveryDeadline) {
                                      environment_of({{"TRAINYARD_RENDEZVOUS_SECONDS", "20"},
                                                      {"TRAINYARD_HEARTBEAT_SECONDS", "2"},
                                                      {"TRAINYARD_HANG_SECONDS", "30"},
+                                                     {"TRAINYARD_FAREWELL_SECONDS", "3"},
                                                      {"TRAINYARD_GRACE_SECONDS", "120"}}),
                                      "/b");
   ASSERT_TRUE(options) << options.error().message;
   EXPECT_EQ(options->peers.rendezvous_deadline, 20s);
   EXPECT_EQ(options->peers.silence_deadline, 2s);
   EXPECT_EQ(options->peers.beat_interval, 500ms);
+  EXPECT_EQ(options->peers.farewell_to_late_peers, 3s);
   EXPECT_EQ(options->ranks.alive_deadline, 2s);
   EXPECT_EQ(options->ranks.hang_deadline, 30s);
   EXPECT_EQ(options->ranks.stop_deadline, 115s);

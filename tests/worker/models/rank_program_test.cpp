@@ -187,7 +187,7 @@ TEST_F(RankProgramTest, EndsAtOnceWhereAGpuThatWasPromisedIsMissing) {
     int exit_code = 0;
     std::string message;
   };
-  // The driver is asked first: that this is no module shows only where it would be loaded.
+  // The driver is asked first, so a file that is no module is noticed only when it is to be loaded.
   const std::string some_file = "/etc/passwd";
   const std::string driver = paths::build("tests/worker/fakes/driver");
   const std::vector<Case> cases{

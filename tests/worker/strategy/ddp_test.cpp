@@ -218,7 +218,7 @@ TEST(Ddp, CountsAParameterThatOneRankDidNotUseAsZeroThereAndSkipsOneThatNobodyUs
   });
 }
 
-/// Gives its input on; back comes a gradient or, where it is silent, none at all.
+/// Returns its input. Its backward gives a gradient or, where it is silent, none.
 struct MaybeSilent final : torch::autograd::Function<MaybeSilent> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& input, bool is_silent) {
     context->saved_data["is_silent"] = is_silent;

@@ -23,7 +23,7 @@
 namespace trainyard::train {
 namespace {
 
-/// LineFit with a validation and a number of the host's beside those of the device.
+/// LineFit with a validation, and with a metric on the host beside those on the device.
 class WatchedLineFit final : public Module {
  public:
   WatchedLineFit() { register_module("line", line_); }

@@ -97,6 +97,15 @@ TEST(OwedSave, IsDueAtOnceWhereOneWasHeldUp) {
   EXPECT_FALSE(owed.is_due({}));
 }
 
+TEST(OwedSave, WaitsAfterAFailureEvenWhereOthersWereLeftOut) {
+  using namespace std::chrono_literals;
+  OwedSave owed;
+  owed.held_up();
+  owed.failed({});
+  EXPECT_FALSE(owed.is_due({}));
+  EXPECT_TRUE(owed.is_due(Instant{} + 5s));
+}
+
 TEST(MayGoOn, OnlyWhereAnotherSaveMaySucceed) {
   const std::set<ErrorKind> passing = {ErrorKind::not_found, ErrorKind::gone,      ErrorKind::unauthorized,
                                        ErrorKind::forbidden, ErrorKind::throttled, ErrorKind::unavailable,

@@ -251,7 +251,8 @@ TEST(TrainerSaving, EndsAllRanksAlikeWhenAnotherRunHasTakenOver) {
   }
 }
 
-/// A run whose only checkpoints are due by the hour, which does not pass by itself; it ends once one was made up for.
+/// A run whose checkpoints are due every hour of a clock that a test moves. It ends once a missed checkpoint was made
+/// up for.
 class HourlyRun : public SavingRun {
  public:
   static constexpr std::int64_t steps_max = 3000;

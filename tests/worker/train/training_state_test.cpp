@@ -84,7 +84,7 @@ TEST(Fingerprint, DependsOnTheModelsShapeAndTheDataButNotOnWeights) {
   EXPECT_NE(of("small", 0, make_small_dataset(100, 1)), expected);
 }
 
-/// What checkpoints have held since before data sets gave an id: they stay one's own.
+/// The fingerprint in checkpoints from before data sets had ids: a run must still take them for its own.
 TEST(Fingerprint, OfBuiltInDataIsWhatItAlwaysWas) {
   const data::ImageDataset data = make_small_dataset(100, 0);
   const Batch first = data.gather(torch::arange(64));
@@ -92,7 +92,7 @@ TEST(Fingerprint, OfBuiltInDataIsWhatItAlwaysWas) {
   EXPECT_TRUE(fingerprint("small", *make_small_module(0), data, {}).ends_with(fmt::format("/100-{:016x}", checksum)));
 }
 
-/// Other samples each time, and nothing to compare them with.
+/// Gives other samples each time, and has no id.
 class Augmented final : public Dataset {
  public:
   explicit Augmented(std::string id) : id_{std::move(id)} {}

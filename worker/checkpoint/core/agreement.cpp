@@ -32,7 +32,7 @@ tl::unexpected<Error> ranks_lost(const Error& error) {
   return fail(ErrorKind::cancelled, error.message);
 }
 
-// The lower comes first.
+// Which error the ranks report when they met several: that of the lowest number.
 int precedence(ErrorKind kind) {
   if (is_refusal(kind)) return 1;
   return is_transient(kind) ? 2 : 0;

@@ -17,7 +17,7 @@ struct RankError {
   Error error;
 };
 
-/// Whether `kind` says that a storage does not let the caller in: unauthorized or forbidden. Pure.
+/// True for the kinds by which a storage refuses the caller: unauthorized and forbidden. Pure.
 [[nodiscard]] bool is_refusal(ErrorKind kind);
 
 /// The error that stands for `errors`, at least one, of a group of `world_size` ranks, with its rank's number. An error
@@ -35,7 +35,7 @@ struct RankError {
 /// What rank `root` has, value or error, on every rank. The others' `mine` is ignored.
 [[nodiscard]] Result<nlohmann::json> follow(dist::Communicator& communicator, std::int64_t root,
                                             const Result<nlohmann::json>& mine);
-/// The same of rank 0.
+/// follow() with rank 0 as `root`.
 [[nodiscard]] Result<nlohmann::json> follow_rank0(dist::Communicator& communicator, const Result<nlohmann::json>& mine);
 
 }  // namespace trainyard::checkpoint

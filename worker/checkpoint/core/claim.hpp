@@ -20,7 +20,7 @@ struct Claim {
   std::optional<CheckpointId> resumed_from;  ///< Nothing: it began afresh, or is open.
   Time time;
   std::string nonce;      ///< Tells our own claim from another's of the same number.
-  std::string process{};  ///< this_process() of a run by hand, which gives signs of life. Empty: of other runs.
+  std::string process{};  ///< this_process() of a run by hand, which gives signs of life. Empty for other runs.
   bool is_open = false;   ///< What it resumes from is not settled: it fences, and takes the count of nothing yet.
   bool operator==(const Claim&) const = default;
 };

@@ -78,7 +78,7 @@ Result<Receipt> put_data(storage::Store& store, const Manifest& plan, std::int64
   const std::string header = safetensors_header(
       tensors, {{"format", "pt"}, {"step", std::to_string(plan.id.step)}, {"rank", std::to_string(rank)}});
   pieces.front() = std::as_bytes(std::span{header});
-  // Only the manifest needs the checksums: they are made while the store writes, where a thread can be had.
+  // Only the manifest needs the checksums, so they are computed while the store writes, if a thread can be started.
   auto checksums = std::async([&] { return checksums_of(std::span{pieces}.subspan(1)); });
   const auto put = store.put(data_key(plan, rank), pieces);
   const std::vector<std::uint32_t> chunk_checksums = checksums.get();

@@ -71,8 +71,8 @@ Result<void> find_unlisted(storage::Store& store, std::int64_t generation, const
 // Runs that saved nothing are seldom so many in a row.
 constexpr int runs_asked_max = 8;
 
-// What the newest runs resumed from, down to the newest that has saved anything, and what that one saved last. What
-// earlier runs saved a run has gone beyond since, and retention may have removed it.
+// The checkpoints from which the newest runs resumed, down to the newest run that has saved any, and the last that this
+// run saved. Not those of earlier runs: training has gone beyond those steps, and retention may have removed them.
 Result<std::set<CheckpointId>> named_by_runs(storage::Store& store, const Inventory& inventory) {
   std::set<CheckpointId> named;
   int asked = 0;
@@ -89,7 +89,7 @@ Result<std::set<CheckpointId>> named_by_runs(storage::Store& store, const Invent
   return named;
 }
 
-// Those that have no listed manifest and would count with one, the newest first.
+// The checkpoints that have no listed manifest and would count with one, the newest first.
 std::vector<CheckpointId> unlisted_of(const Inventory& inventory, std::set<CheckpointId> named) {
   named.insert(inventory.present.begin(), inventory.present.end());
   for (const CheckpointId& id : inventory.complete) named.erase(id);
@@ -185,7 +185,7 @@ Result<void> add_unlisted_files(storage::Store& store, const Manifest& manifest,
   for (const Receipt& receipt : manifest.receipts) {
     const std::string key = data_key(manifest, receipt.rank);
     if (inventory.sizes.contains(key)) continue;
-    if (receipt.bytes == 0) return {};  // No data file is: its header has bytes.
+    if (receipt.bytes == 0) return {};  // No data file is empty: it has a header.
     std::byte last{};
     const auto read = store.get_range(key, receipt.bytes - 1, {&last, 1});
     if (!read && (says_absent(read.error().kind) || read.error().kind == ErrorKind::corrupt)) return {};

@@ -42,16 +42,16 @@ struct Inventory {
 /// anything.
 [[nodiscard]] std::vector<std::string> keys_to_remove(const Inventory& inventory, const CheckpointId& id);
 
-/// The checkpoints only: what is known of generations is left empty.
+/// Lists the checkpoints alone; all that is about generations stays empty.
 [[nodiscard]] Result<Inventory> list_checkpoints(storage::Store& store);
 
-/// True for the error by which a store says that the object asked for is not there. S3 forbids to ask for what is not
-/// there where a policy allows to list the prefix and not the whole bucket.
+/// True for the errors by which a store says that an object does not exist: not_found, and forbidden, which is S3's
+/// answer where a policy lets the key list only the prefix and not the whole bucket.
 [[nodiscard]] bool says_absent(ErrorKind kind);
 
-/// What the text of generation `generation`'s claim is worth: the claim; nothing for the torn text of a run that never
-/// got to write anything else, which only a store that `may_tear` objects leaves; ErrorKind::corrupt for any other
-/// text, by which nobody knows any more which checkpoints count.
+/// The claim of `generation` in `text`. Nothing for a torn text, which only a store that `may_tear` objects leaves:
+/// that run never got to write anything else. ErrorKind::corrupt for any other text that is no claim: without it nobody
+/// knows which checkpoints count.
 [[nodiscard]] Result<std::optional<Claim>> judge_claim(std::string_view text, std::int64_t generation, bool may_tear);
 
 /// Lists the prefix and reads the claims. A store without conditional create may tear objects.
@@ -76,9 +76,8 @@ inline constexpr std::size_t unlisted_checkpoints_max = 16;
 /// Reads the sign of life of the newest claim's run.
 [[nodiscard]] Result<void> read_newest_sign(storage::Store& store, Inventory& inventory);
 
-/// Reads again what may have changed of the claims since `inventory` was taken: new ones, those that were open, and the
-/// newest, which goes with all others when a job is cleaned up.
-/// True when any has.
+/// Reads again those claims that may have changed since `inventory` was taken: new ones, open ones, and the newest,
+/// which a clean-up removes with all others. True when any has changed.
 [[nodiscard]] Result<bool> refresh_claims(storage::Store& store, Inventory& inventory);
 
 /// The highest generation claimed, listed or not, where `known` is one.

@@ -33,8 +33,8 @@ inline constexpr std::string_view snapshots_prefix = "snapshots/";
 [[nodiscard]] std::string alive_key(std::int64_t generation);
 [[nodiscard]] std::string saved_key(std::int64_t generation);
 [[nodiscard]] std::string folder_key(const CheckpointId& id);
-/// `nonce`: of the save that writes the file, so that no late write of another run or of an earlier try meets it. Empty
-/// for a file of a program before format version 3.
+/// `nonce`: that of the save which writes the file, so that no late write of another run or of an earlier try can
+/// replace it. Empty for files written before format version 3.
 [[nodiscard]] std::string data_key(const CheckpointId& id, std::int64_t rank, std::string_view nonce = {});
 [[nodiscard]] std::string manifest_key(const CheckpointId& id);
 /// `id`: of the snapshot.

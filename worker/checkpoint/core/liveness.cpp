@@ -16,7 +16,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// The machine since its last start, and the processes that see each other there. Empty where /proc does not say.
+// This machine's boot and this process's pid namespace. Empty where /proc does not say.
 std::string place_of_processes() {
   std::ifstream file{"/proc/sys/kernel/random/boot_id"};
   std::string boot;
@@ -27,7 +27,7 @@ std::string place_of_processes() {
   return fmt::format("{}/{}", boot, std::string_view{name.data(), static_cast<std::size_t>(length)});
 }
 
-// In the kernel's ticks since its start; empty where there is no such process.
+// When the process `pid` was started, in the kernel's ticks since boot; empty where there is no such process.
 std::string start_of(std::string_view pid) {
   std::ifstream file{fmt::format("/proc/{}/stat", pid)};
   const std::string text{std::istreambuf_iterator<char>{file}, {}};
@@ -74,7 +74,7 @@ Result<std::optional<LastSign>> read_sign(storage::Store& store, const Claim& cl
   const auto said = text.and_then(unseal).and_then([](const nlohmann::json& object) {
     return read_fields("a sign of life", [&] { return object.at("timeMilliseconds").get<std::int64_t>(); });
   });
-  // One that cannot be read says nothing: the run puts another one soon.
+  // A sign that cannot be read is ignored: the run puts another one soon.
   if (said) sign.time = std::max(sign.time, Time{std::chrono::milliseconds{*said}});
   return sign;
 }
@@ -89,7 +89,7 @@ SignsOfLife::SignsOfLife(storage::Store& store, const Clock& clock, std::int64_t
 
 void SignsOfLife::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    // A sign that cannot be put is as good as none: whoever misses it for long takes over, and this run is fenced.
+    // A failure need not be handled: if signs stay away for long, another run may take over, and this one is fenced.
     static_cast<void>(storage::put_text(store_, alive_key(generation_),
                                         seal({{"timeMilliseconds", clock_.now().time_since_epoch().count()}})));
     std::unique_lock lock{mutex_};

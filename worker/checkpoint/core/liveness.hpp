@@ -24,8 +24,8 @@ inline constexpr std::chrono::seconds sign_interval{30};
 /// How long after its last sign a run is taken for alive. Clocks of different machines may differ by less.
 inline constexpr std::chrono::seconds life_time{90};
 
-/// This process among all of all machines: the machine's boot, the pid namespace, the pid, and when it started.
-/// Empty where /proc does not say.
+/// Identifies this process among those of all machines: the machine's boot, the pid namespace, the pid, and when it
+/// started. Empty where /proc does not say.
 [[nodiscard]] std::string this_process();
 
 /// True while the process that this_process() named there runs. Nothing where that cannot be known: it was named on

@@ -14,8 +14,8 @@ namespace trainyard::checkpoint {
 /// `path`/UID. ErrorKind::invalid where the job has no UID that can name a folder.
 [[nodiscard]] Result<std::string> local_folder(const std::string& path, const Identity& identity);
 
-/// A store in `folder`, which is invalid where a symbolic link has taken its place: whoever else may write below `path`
-/// leads nothing of ours elsewhere.
+/// A store in `folder`. Its calls fail with ErrorKind::invalid where a symbolic link has taken the folder's place, so
+/// that nobody else who may write there can lead them elsewhere.
 [[nodiscard]] storage::FileStore open_local_store(const std::string& folder);
 
 /// Makes the folder, which says from then on whose it is.

@@ -77,7 +77,7 @@ Receipt read_receipt(const nlohmann::json& object) {
   return receipt;
 }
 
-// It becomes a part of keys. Throws as placement_of() does.
+// Validated, since it becomes a part of keys. Throws as placement_of() does.
 std::string read_data_nonce(const nlohmann::json& value) {
   auto nonce = value.get<std::string>();
   if (!is_save_nonce(nonce))

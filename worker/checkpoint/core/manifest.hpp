@@ -41,7 +41,8 @@ struct Manifest {
   Time time;
   bool is_complete = false;  ///< The run ended with this one.
   std::string nonce;         ///< Tells our own write from another's of the same key.
-  std::string data_nonce;    ///< In its data files' names: the nonce of the save that wrote them. Empty: data_key()'s.
+  /// The nonce of the save that wrote its data files, part of their names. Empty: as in data_key().
+  std::string data_nonce;
   nlohmann::json values = nlohmann::json::object();
   std::vector<EntryInfo> entries;
   std::vector<Receipt> receipts;  ///< One of each rank, in rank order.

@@ -192,8 +192,8 @@ Result<std::optional<Restored>> load_origin(const RunContext& context, std::span
                                    : "there is no complete checkpoint"));
 }
 
-// One rank at each place looks for the claim itself: a folder that is not shared, or missing credentials of a node,
-// show here and not after the first epoch.
+// One rank at each place looks for the claim itself, so that a folder that is not shared, or a node without
+// credentials, shows here and not after the first epoch.
 Result<void> see_claim(const RunContext& context, const Claim& claim) {
   if (!context.is_first_here) return {};
   const auto seen = ask_patiently(context.patience, context.clock, StartCall::state, [&] {
@@ -291,7 +291,7 @@ Result<Resumption> restore_once(const RunContext& context, std::span<const HostE
   return resumption;
 }
 
-// Whether the storage, which has failed with `error`, is asked again. Rank 0's patience is that of all.
+// Whether the storage, which has failed with `error`, is to be asked again. Rank 0 decides for all, and waits first.
 Result<bool> wait_together(const RunContext& context, StartTries& tries, const Error& error) {
   if (!may_pass_at_a_start(StartCall::state, error.kind)) return false;
   Result<nlohmann::json> mine;

@@ -48,10 +48,9 @@ void Retention::tidy_up(const std::stop_token& stop) {
 Result<void> Retention::remove_expired(const CheckpointId& saved, const std::stop_token& stop) {
   const auto listed = list_checkpoints(store_);
   if (!listed) return tl::unexpected(listed.error());
-  // What is listed is this run's to judge as long as no later run has claimed the prefix: that one may go on from what
-  // would be removed here.
+  // If a later run has claimed the prefix, it may go on from what would be removed here: then nothing is removed.
   if (auto newest = check_newest(store_, ours_); !newest) return newest;
-  // What seems to have no manifest may have one that is not listed yet.
+  // Lists may lag behind: this run's own checkpoints are complete even where no manifest is listed yet.
   std::vector<CheckpointId> complete = listed->complete;
   std::copy_if(listed->present.begin(), listed->present.end(), std::back_inserter(complete), [&](const auto& id) {
     return complete_.contains(id) && std::ranges::find(listed->complete, id) == listed->complete.end();
@@ -83,7 +82,8 @@ void Retention::learn_facts(std::span<const CheckpointId> complete, const std::s
   }
 }
 
-// Of runs before this one, which may have been killed. One that still lives is fenced, and loses nothing that counts.
+// Removes what earlier runs, which may have been killed, left unfinished. One that still lives is fenced, and loses
+// nothing that counts.
 Result<void> Retention::remove_unfinished() {
   return store_.remove_unfinished([&](std::string_view folder) {
     const auto generation = generation_of_folder(folder);

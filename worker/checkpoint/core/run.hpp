@@ -50,9 +50,9 @@ class Run {
   /// That this run has claimed. Not collective; needs restore() before.
   [[nodiscard]] std::int64_t generation() const { return resumption_->claim.generation; }
 
-  /// Removes what the checkpoints saved so far have made superfluous, and what killed runs left half written; gives up
-  /// soon after `stop` is requested. What could not be removed is tried again after the next
-  /// save. Not collective: only rank 0's call does anything. May be called beside save(), by one thread at a time.
+  /// Removes what the checkpoints saved so far have made superfluous, and what killed runs left half written. Gives up
+  /// soon after `stop` is requested; what could not be removed is tried again after the next save. Not collective: only
+  /// rank 0's call does anything. May be called while another thread is in save(), by one thread at a time.
   void tidy_up(const std::stop_token& stop = {}) { retention_.tidy_up(stop); }
 
   /// Records that this run has ended in order, so that another job may go on from what it saved. Not collective: only

@@ -40,8 +40,9 @@ struct RunContext {
   std::string process{};           ///< this_process(), of a run that gives SignsOfLife. Empty: of one that does not.
   std::function<std::string()> make_nonce = &checkpoint::make_nonce;  ///< Gives each claim its nonce.
 
-  StartPatience patience{};   ///< With a storage that fails while the run restores.
-  bool is_first_here = true;  ///< No rank before this one sees the store from the same place: it looks for itself.
+  StartPatience patience{};  ///< For how long a storage that fails is retried while the run restores.
+  /// True when no lower rank sees the store from the same place: this one looks for itself.
+  bool is_first_here = true;
 
   [[nodiscard]] bool is_rank0() const { return communicator.rank() == 0; }
 };

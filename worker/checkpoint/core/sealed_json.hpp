@@ -13,8 +13,8 @@ namespace trainyard::checkpoint {
 /// bit of them has changed.
 [[nodiscard]] std::string seal(nlohmann::json object);
 
-/// No sealed text is longer. Parsed it takes some ten times as much memory, and whoever serves it need not be trusted.
-/// The manifest of a thousand ranks with some thousand tensors takes 2 MiB.
+/// The longest sealed text. Longer ones are not parsed: that would take several times as much memory, and the server
+/// that gives the text is not trusted.
 inline constexpr std::uint64_t sealed_bytes_max = std::uint64_t{64} << 20;
 
 /// The object that seal() wrote, without the checksum. ErrorKind::corrupt for anything else.

@@ -28,7 +28,7 @@ Result<void> check_may_resume(const storage::Store& store, const Identity& resum
           store.uri_of(folder_key(manifest.id)), manifest.identity.job));
 }
 
-// What is listed as too long to be read is not fetched either.
+// Does not fetch a manifest that is listed as longer than any that is read.
 Result<std::string> get_manifest(storage::Store& store, const Inventory& inventory, const CheckpointId& id) {
   const auto listed = inventory.sizes.find(manifest_key(id));
   if (listed != inventory.sizes.end() && listed->second > sealed_bytes_max) {

@@ -67,7 +67,7 @@ class Search {
   [[nodiscard]] Result<void> check_succession();
 
   storage::Store* store_;
-  const Clock* clock_;               // nullptr: nobody is followed, as of an origin.
+  const Clock* clock_;               // nullptr for an origin, which is claimed by nobody.
   std::optional<Identity> resumer_;  // Nothing: whoever resumes, any job's will do.
   bool resumes_others_;
   Inventory inventory_;

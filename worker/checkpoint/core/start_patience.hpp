@@ -8,7 +8,7 @@
 #include "common/clock.hpp"
 #include "common/result.hpp"
 
-/// How a start bears with a storage that does not let it in yet. Rights, keys and buckets that were made seconds ago
+/// How a start retries a storage that does not let it in yet. Rights, keys and buckets that were made seconds ago
 /// are not known everywhere at once, and a service that hands out credentials is slow when a thousand ranks ask it.
 namespace trainyard::checkpoint {
 
@@ -29,7 +29,7 @@ struct StartPatience {
   std::function<bool(std::chrono::milliseconds pause, const Error& error)> wait{};
 };
 
-/// What a rank of a job takes.
+/// The budget of a job's ranks, unless their environment names another.
 inline constexpr std::chrono::minutes start_budget{2};
 
 /// The tries of one call. Used from one thread.
@@ -47,7 +47,8 @@ class StartTries {
   std::int64_t failures_ = 0;
 };
 
-/// The outcome of the last try of `ask`, a function that returns a Result.
+/// Calls `ask`, a function that returns a Result, until it succeeds or must not be tried again. Returns its last
+/// outcome.
 template <typename Ask>
 auto ask_patiently(const StartPatience& patience, const Clock& clock, StartCall call, const Ask& ask) {
   StartTries tries{patience, clock};

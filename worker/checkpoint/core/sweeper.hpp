@@ -9,7 +9,7 @@
 
 namespace trainyard::checkpoint {
 
-/// Does a task that may take long, and that nobody needs the outcome of, on a thread of its own. Any thread may call.
+/// Does a task that may take long, and whose outcome nobody needs, on a thread of its own. Any thread may call.
 class Sweeper {
  public:
   /// Must not throw; returns soon once the token's stop is requested.

@@ -98,7 +98,7 @@ Result<Catalogue> read_catalogue(storage::Store& store) {
   if (!inventory) return tl::unexpected(inventory.error());
   Catalogue catalogue;
   for (const CheckpointId& id : inventory->present) {
-    // By name, listed or not: a store's lists may lag behind.
+    // The manifest is read whether it is listed or not, since a store's lists may lag behind.
     const std::string key = manifest_key(id);
     const auto text = storage::get_text(store, key);
     const bool is_absent = !text && says_absent(text.error().kind) && !inventory->sizes.contains(key);

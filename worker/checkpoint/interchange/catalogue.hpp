@@ -16,7 +16,7 @@ namespace trainyard::checkpoint {
 /// What a restore makes of a checkpoint.
 enum class Standing {
   complete,    ///< A restore may pick it.
-  final,       ///< The same, and its run ended with it: there is nothing left to train.
+  final,       ///< Complete, and its run ended with it: there is nothing left to train.
   superseded,  ///< Does not count: a later generation went on from an earlier step.
   unfinished,  ///< Without a manifest: being written, or never finished.
   damaged,     ///< A restore skips it: its manifest cannot be read, or a file is missing or of another size.

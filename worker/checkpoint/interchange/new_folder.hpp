@@ -23,7 +23,7 @@ class NewFolder {
   [[nodiscard]] Result<void> check_free() const;
   /// A file in it, which is to be committed before the folder is. `key` may have parts between '/'.
   [[nodiscard]] Result<NewFile> create(const std::string& key) const;
-  /// The same with all that is to be in it.
+  /// Creates a file with `content`, and commits it.
   [[nodiscard]] Result<void> write(const std::string& key, std::string_view content) const;
   /// Gives the folder its name, in place of an empty one. already_exists for any other.
   [[nodiscard]] Result<void> commit();

@@ -15,11 +15,11 @@ struct Removal {
   std::vector<std::string> strangers;  ///< Objects beside them that no worker writes, and that stay.
 };
 
-/// Pure. Of the checkpoint `id`, whatever it is.
+/// The removal of the checkpoint `id`, whatever its standing. Pure.
 [[nodiscard]] Removal removal_of(const Inventory& inventory, const CheckpointId& id);
 
-/// Pure. The same of a checkpoint that a person names. ErrorKind::conflict for the newest checkpoint that counts, and
-/// for an unfinished one of a run that has not ended and may be writing it, unless `is_forced`.
+/// The removal of a checkpoint that a person names. Unless `is_forced`, ErrorKind::conflict for the newest checkpoint
+/// that counts, and for an unfinished one of a run that has not ended and may be writing it. Pure.
 [[nodiscard]] Result<Removal> plan_removal(const Catalogue& catalogue, const Listed& listed, bool is_forced);
 
 /// Removes the first key, and then the others several at a time, up to the first error.

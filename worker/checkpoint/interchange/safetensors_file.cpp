@@ -21,7 +21,7 @@ tl::unexpected<Error> no_safetensors(std::string_view why) {
   return fail(ErrorKind::corrupt, fmt::format("it is no safetensors file, or damaged: {}", why));
 }
 
-// As many as a model of a thousand layers with a thousand experts has, and no more memory than some header's own.
+// A model of a thousand layers with a thousand experts has as many. Bounds the memory that a hostile header takes.
 constexpr std::size_t tensors_max = 1'000'000;
 constexpr std::size_t dimensions_max = 64;  // As torch has it.
 constexpr std::size_t shown_name_bytes_max = 200;

@@ -99,7 +99,7 @@ Result<LoadedWeights> load_from_checkpoints(storage::Store& store, const Weights
   }
 }
 
-// As it lies in the file, with its length in front.
+// The header as it is in the file, with its length in front.
 Result<std::string> read_file_header(storage::Store& store, const std::string& file) {
   std::string start(safetensors_length_bytes, '\0');
   if (auto read = store.get_range(file, 0, std::as_writable_bytes(std::span{start})); !read)
@@ -174,7 +174,7 @@ Result<void> read_and_digest(storage::Store& store, const std::string& file, std
   return {};
 }
 
-// Puts the tensors into place, all of them from a file of the digest that the place has.
+// Reads the tensors into place. Where `place` has a digest, the whole file is read and must match it.
 Result<void> read_file(storage::Store& store, const WeightsPlace& place, std::string_view header,
                        const std::vector<SafetensorsEntry>& tensors, std::span<const WantedTensor> wanted) {
   if (place.sha256.empty()) return read_tensors(store, place.file, wanted);
@@ -234,8 +234,9 @@ Result<LoadedWeights> load_weights(storage::Store& store, const WeightsPlace& pl
                                    const std::set<std::string>& aliases) {
   if (!place.file.empty()) return load_from_file(store, place, entries, aliases);
   if (place.sha256.empty()) return load_from_checkpoints(store, place, entries, aliases);
-  return fail(ErrorKind::invalid, fmt::format("{} is no {} file, and a SHA-256 is of one: leave it out",
-                                              store.uri_of(""), safetensors_ending));
+  return fail(ErrorKind::invalid,
+              fmt::format("{} is not a {} file, and weightsSha256 is the digest of one: leave it out", store.uri_of(""),
+                          safetensors_ending));
 }
 
 Result<LoadedWeights> load_weights(std::string_view uri, const storage::S3Options& s3,

@@ -43,7 +43,7 @@ struct LoadedWeights {
                                                  std::span<const HostEntry> entries,
                                                  const std::set<std::string>& aliases = {});
 
-/// The same, from the storage that `uri` names. `sha256`: as WeightsPlace's.
+/// As above, from the storage that `uri` names. `sha256`: as WeightsPlace's.
 [[nodiscard]] Result<LoadedWeights> load_weights(std::string_view uri, const storage::S3Options& s3,
                                                  std::span<const HostEntry> entries,
                                                  const std::set<std::string>& aliases = {}, std::string sha256 = {});

@@ -103,7 +103,7 @@ TEST_F(AFullDisk, LeavesAnObjectAsItWasOrWholeAtWhicheverCallItIsMet) {
           EXPECT_THAT(put.error().message, HasSubstr(refusal.says));
           EXPECT_THAT(put.error().message, HasSubstr(root));
         }
-        // A folder that cannot be synced is heard of when the object has its name.
+        // That a folder cannot be synced shows only after the object has got its name.
         const auto now = storage::get_text(store, key);
         const bool was_there = std::string_view{key} == "step-1/g-1/there";
         if (put || met.has_renamed) {

@@ -18,6 +18,7 @@ class AStoreThatListsLate : public testing::TestWithParam<std::size_t> {
     run->as_attempt(attempt);
     return run;
   }
+
   fakes::LateObjects late{GetParam()};
 };
 

@@ -74,7 +74,7 @@ TEST(IsRunning, SeesThatAProcessHasEnded) {
 
 class ARunByHand : public testing::Test {
  protected:
-  // On a machine that this one knows nothing of.
+  // The process runs on a machine that this one knows nothing of.
   void begin(TestRun& run) {
     run.identity = {.job = "local", .job_uid = "", .attempt = 1, .fingerprint = "fashion"};
     run.process = "another machine's";
@@ -145,11 +145,11 @@ TEST_F(ARunByHand, ThatClaimedWhileThisOneLoadedIsNotOverwritten) {
   ASSERT_TRUE(first.end());
   TestRun beside{objects};
   begin(beside);
-  bool has_met = false;
+  std::atomic<bool> has_met = false;  // Asked by several threads.
   TestRun late{std::make_unique<fakes::FaultyStore>(
       std::make_unique<fakes::MemoryStore>(objects, false),
       [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
-        if (is_data(call, key) && !std::exchange(has_met, true)) {
+        if (is_data(call, key) && !has_met.exchange(true)) {
           EXPECT_TRUE(beside.restore());
         }
         return std::nullopt;

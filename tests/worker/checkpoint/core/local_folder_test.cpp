@@ -120,7 +120,9 @@ TEST_F(ALocalFolder, CanBeMarkedAgain) {
 
 TEST_F(ALocalFolder, ThatCannotBeMadeSaysSo) {
   write("uid-2");
-  EXPECT_FALSE(mark_local_folder(path(), this_life));
+  const auto marked = mark_local_folder(path(), this_life);
+  ASSERT_FALSE(marked);
+  EXPECT_NE(marked.error().message.find(path() + "/uid-2"), std::string::npos) << marked.error().message;
 }
 
 }  // namespace

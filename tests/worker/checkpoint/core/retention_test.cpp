@@ -1,4 +1,4 @@
-// What goes when newer checkpoints come, in which order, and when nobody waits for it.
+// Which checkpoints are removed when newer ones come, in which order, and that nobody waits for it.
 #include "worker/checkpoint/core/retention.hpp"
 
 #include <gmock/gmock.h>

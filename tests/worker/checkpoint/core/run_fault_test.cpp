@@ -156,7 +156,7 @@ TEST_F(ADamagedCheckpoint, IsToldFromAStoreThatFails) {
           run.communicator = healthy.communicator;
           const auto restored = run.as_attempt(2).restore();
           ASSERT_FALSE(restored) << broken;
-          // Of a part that each rank reads, one rank alone is refused.
+          // Only one rank is refused the part that each rank reads.
           const bool is_refused_alone = kind == ErrorKind::forbidden && std::string_view{broken} == "get_range";
           EXPECT_EQ(restored.error().kind, is_refused_alone ? ErrorKind::unavailable : kind) << broken;
         });

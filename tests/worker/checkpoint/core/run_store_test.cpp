@@ -1,12 +1,18 @@
 // Runs over real stores: a folder, and a real S3 server.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 #include "storage/file_store.hpp"
+#include "tests/fakes/fault_proxy.hpp"
+#include "tests/fakes/gate.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/storage/s3_fixture.hpp"
 #include "tests/worker/checkpoint/core/run_contract.hpp"
@@ -81,6 +87,58 @@ TEST_F(InS3, AnOlderWriterThatWakesUpLateHarmsNothing) {
       writers.expect_all_is_well();
     }
   }
+}
+
+// Whether a request removes one object, or many.
+bool is_removal(const fakes::ProxiedRequest& request) {
+  return request.method == "DELETE" || request.target.find("?delete") != std::string::npos;
+}
+
+TEST_F(InS3, RanksPutOneObjectEachAndRetentionRemovesAThousandByARequest) {
+  constexpr std::int64_t world_size = 100;
+  std::atomic<int> puts = 0;
+  std::atomic<int> removals = 0;
+  fakes::FaultProxy proxy{server().port(), [&](const fakes::ProxiedRequest& request) {
+                            if (request.target.find("step-") != std::string::npos && request.method == "PUT") ++puts;
+                            if (is_removal(request)) ++removals;
+                            return fakes::Fault{};
+                          }};
+  on_ranks(
+      world_size, [&] { return open(proxy.port()); },
+      [&](TestRun& run) {
+        run.large_rows = 1;
+        run.tidies_up = false;
+        ASSERT_TRUE(run.restore());
+        for (const std::int64_t step : {10, 20, 30}) {
+          const auto saved = run.save(step);
+          ASSERT_TRUE(saved) << saved.error().message;
+        }
+        if (run.communicator->rank() == 0) run.tidy_up();
+      });
+  EXPECT_EQ(puts, 3 * (world_size + 1));
+  EXPECT_EQ(removals, 2) << "of the manifest, and then of the files";
+  EXPECT_EQ(open(server().port())->list("step-").value().size(), static_cast<std::size_t>(2 * (world_size + 1)));
+}
+
+TEST_F(InS3, AStopDoesNotWaitForARemovalThatTheServerDoesNotAnswer) {
+  fakes::Gate gate;
+  fakes::FaultProxy proxy{server().port(), [&](const fakes::ProxiedRequest& request) {
+                            if (!is_removal(request)) return fakes::Fault{};
+                            gate.open();
+                            return fakes::Fault{.kind = fakes::Fault::Kind::stall};
+                          }};
+  TestRun run{open(proxy.port())};
+  run.tidies_up = false;
+  ASSERT_TRUE(run.restore());
+  for (const std::int64_t step : {10, 20, 30}) ASSERT_TRUE(run.save(step));
+  std::stop_source stop;
+  const std::jthread stopper{[&] {
+    gate.pass();
+    stop.request_stop();
+  }};
+  const auto begun = std::chrono::steady_clock::now();
+  run.tidy_up(stop.get_token());
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, tuning.http.stall_timeout) << "the store's own patience";
 }
 
 TEST_F(InS3, AWrongKeyOfOneRankEndsAllOfThemAndMayPass) {

@@ -64,7 +64,7 @@ class TestRun {
     return run_->restore(state.entries());
   }
 
-  /// With retention, as long as that is not taken off by `tidies_up`.
+  /// Runs retention after a save, unless `tidies_up` is false.
   Result<Saved> save(std::int64_t step, bool is_complete = false) {
     state.set(step);
     auto saved = run_->save(state.entries(), values_of ? values_of(step) : nlohmann::json{{"epoch", step / 10}}, step,

@@ -77,7 +77,7 @@ TEST(Generations, AnyPutMayHappenLate) {
   expect_invariants(scenario);
 }
 
-// Of generations and of checkpoints. Two of one start: the look before the claim, and the one after it.
+// Lists of generations and lists of checkpoints. Two may lag: a start looks once before its claim and once after it.
 TEST(Generations, AnyListMayLagBehind) {
   Scenario scenario = bounded(writers({2, 1}), 1);
   scenario.stale_lists_max = 2;

@@ -50,7 +50,7 @@ class ReplayedStore final : public storage::Store {
     if (reply.error) return tl::unexpected(*reply.error);
     return reply.listing;
   }
-  Result<void> remove(std::string_view key) override {
+  Result<void> remove(std::string_view key, const std::stop_token& = {}) override {
     return done(answer({.kind = CallKind::remove, .key = std::string{key}, .content = {}}));
   }
   Result<void> remove_unfinished(const std::function<bool(std::string_view)>&) override { return {}; }

@@ -177,7 +177,7 @@ class ZeroStore final : public storage::Store {
   Result<std::vector<storage::ObjectInfo>> list(std::string_view) override {
     return std::vector<storage::ObjectInfo>{};
   }
-  Result<void> remove(std::string_view) override { return {}; }
+  Result<void> remove(std::string_view, const std::stop_token&) override { return {}; }
   Result<void> remove_unfinished(const std::function<bool(std::string_view)>&) override { return {}; }
   [[nodiscard]] bool has_conditional_create() const override { return true; }
   [[nodiscard]] std::string uri_of(std::string_view key) const override { return std::string{key}; }

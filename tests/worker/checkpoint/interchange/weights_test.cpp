@@ -266,7 +266,8 @@ TEST_F(Weights, AreTakenFromAFileOfTheDigestThatIsAskedFor) {
 
 TEST_F(Weights, OfADigestAreNoCheckpoints) {
   place.sha256 = std::string(64, '0');
-  expect_refused(ErrorKind::invalid, HasSubstr("memory:// is no .safetensors file, and a SHA-256 is of one"));
+  expect_refused(ErrorKind::invalid,
+                 HasSubstr("memory:// is not a .safetensors file, and weightsSha256 is the digest of one"));
 }
 
 TEST(Sha256Digest, IsThatOfTheStandard) {
