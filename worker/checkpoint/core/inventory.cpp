@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/logging.hpp"
+#include "worker/checkpoint/core/newest_saved.hpp"
 #include "worker/checkpoint/core/sealed_json.hpp"
 #include "worker/checkpoint/core/selection.hpp"
 
@@ -67,12 +68,30 @@ Result<void> find_unlisted(storage::Store& store, std::int64_t generation, const
   return fail(ErrorKind::unavailable, store.uri_of(claims_prefix) + " holds many claims that are not listed");
 }
 
+// Runs that saved nothing are seldom so many in a row.
+constexpr int runs_asked_max = 8;
+
+// The checkpoints from which the newest runs resumed, down to the newest run that has saved any, and the last that this
+// run saved. Not those of earlier runs: training has gone beyond those steps, and retention may have removed them.
+Result<std::set<CheckpointId>> named_by_runs(storage::Store& store, const Inventory& inventory) {
+  std::set<CheckpointId> named;
+  int asked = 0;
+  for (auto claim = inventory.claims.rbegin(); claim != inventory.claims.rend() && asked < runs_asked_max; ++claim) {
+    if (claim->is_open) continue;  // Its run saves nothing before it is closed.
+    ++asked;
+    if (claim->resumed_from) named.insert(*claim->resumed_from);
+    const auto saved = read_newest_saved(store, *claim);
+    if (!saved) return tl::unexpected(saved.error());
+    if (!*saved) continue;
+    named.insert(**saved);
+    break;
+  }
+  return named;
+}
+
 // The checkpoints that have no listed manifest and would count with one, the newest first.
-std::vector<CheckpointId> unlisted_of(const Inventory& inventory) {
-  std::set<CheckpointId> named{inventory.present.begin(), inventory.present.end()};
-  // Not what earlier runs resumed from: training has gone beyond those steps, and retention may have removed them.
-  if (!inventory.claims.empty() && inventory.claims.back().resumed_from)
-    named.insert(*inventory.claims.back().resumed_from);
+std::vector<CheckpointId> unlisted_of(const Inventory& inventory, std::set<CheckpointId> named) {
+  named.insert(inventory.present.begin(), inventory.present.end());
   for (const CheckpointId& id : inventory.complete) named.erase(id);
   std::vector<CheckpointId> unlisted =
       counting(std::vector<CheckpointId>{named.begin(), named.end()}, inventory.claims);
@@ -149,7 +168,9 @@ Result<void> add_unlisted_claims(storage::Store& store, Inventory& inventory) {
 }
 
 Result<void> add_unlisted_manifests(storage::Store& store, Inventory& inventory) {
-  for (const CheckpointId& id : unlisted_of(inventory)) {
+  auto named = named_by_runs(store, inventory);
+  if (!named) return tl::unexpected(named.error());
+  for (const CheckpointId& id : unlisted_of(inventory, std::move(*named))) {
     const auto text = storage::get_text(store, manifest_key(id));
     if (!text && says_absent(text.error().kind)) continue;
     if (!text) return tl::unexpected(text.error());

@@ -64,8 +64,9 @@ struct Inventory {
 [[nodiscard]] Result<void> add_unlisted_claims(storage::Store& store, Inventory& inventory);
 
 /// Adds the manifests and data files that a store whose lists lag behind does not list yet, as far as something names
-/// them: a folder in which other files are listed, or the newest claim, which says what its run resumed from. Only
-/// checkpoints that count are asked for, the newest `unlisted_checkpoints_max` of those without a listed manifest.
+/// them: a folder in which other files are listed, or the newest runs, whose claims say what they resumed from and
+/// whose records say what they saved last. Only checkpoints that count are asked for, the newest
+/// `unlisted_checkpoints_max` of those without a listed manifest.
 [[nodiscard]] Result<void> add_unlisted_manifests(storage::Store& store, Inventory& inventory);
 inline constexpr std::size_t unlisted_checkpoints_max = 16;
 

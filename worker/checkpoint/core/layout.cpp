@@ -86,6 +86,10 @@ std::string alive_key(std::int64_t generation) {
   return fmt::format("{}{}.alive", claims_prefix, generation);
 }
 
+std::string saved_key(std::int64_t generation) {
+  return fmt::format("{}{}.saved", claims_prefix, generation);
+}
+
 std::string folder_key(const CheckpointId& id) {
   return fmt::format("{}{}/g-{}", checkpoints_prefix, id.step, id.generation);
 }

@@ -10,6 +10,7 @@
 ///   generations/G.json                       the claim of generation G: who writes, and what it resumed from
 ///   generations/G.end                        that its run has ended: another job may go on. Empty
 ///   generations/G.alive                      when its run was last alive, of a run by hand
+///   generations/G.saved                      the newest checkpoint that its run has saved
 ///   step-N/g-G/rank-R-NONCE.safetensors      rank R's share of the state after N optimizer steps, as one save wrote it
 ///   step-N/g-G/manifest.json                 written last: with it the checkpoint is complete
 ///   snapshots/g-G/step-N.json                what rank 0 showed until step N; no part of any checkpoint
@@ -30,6 +31,7 @@ inline constexpr std::string_view snapshots_prefix = "snapshots/";
 [[nodiscard]] std::string claim_key(std::int64_t generation);
 [[nodiscard]] std::string end_key(std::int64_t generation);
 [[nodiscard]] std::string alive_key(std::int64_t generation);
+[[nodiscard]] std::string saved_key(std::int64_t generation);
 [[nodiscard]] std::string folder_key(const CheckpointId& id);
 /// `nonce`: that of the save which writes the file, so that no late write of another run or of an earlier try can
 /// replace it. Empty for files written before format version 3.

@@ -13,6 +13,7 @@
 #include "worker/checkpoint/core/data_file.hpp"
 #include "worker/checkpoint/core/fence.hpp"
 #include "worker/checkpoint/core/local_tier.hpp"
+#include "worker/checkpoint/core/newest_saved.hpp"
 #include "worker/checkpoint/core/own_bytes.hpp"
 #include "worker/checkpoint/core/shards.hpp"
 
@@ -155,14 +156,20 @@ Result<void> Run::end() {
   return put_end(context_.store, resumption_->claim);
 }
 
+Result<void> Run::record(const CheckpointId& id) {
+  if (last_saved_ && last_saved_->id == id) return {};  // Its record is there.
+  return put_newest_saved(context_.store, resumption_->claim, id.step);
+}
+
 Result<void> Run::commit(Manifest& manifest) {
   Result<nlohmann::json> mine;
   if (context_.is_rank0()) {
     mine = check_newest(context_.store, resumption_->claim)
                .and_then([&] { return put_manifest(context_.store, manifest, resumption_->claim); })
+               .and_then([&] { return record(manifest.id); })
                .and_then([&] {
-                 // A run that claimed meanwhile may have looked before the manifest was there. If nobody has, this
-                 // checkpoint counts.
+                 // A run that claimed meanwhile may have looked before manifest and record were there. If nobody has,
+                 // this checkpoint counts, and whoever claims later finds it by the record, whatever the lists show.
                  return check_newest(context_.store, resumption_->claim);
                })
                .map([&] { return nlohmann::json(manifest.time.time_since_epoch().count()); });

@@ -63,6 +63,7 @@ class Run {
   /// But for the receipts.
   [[nodiscard]] Manifest plan_of(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
                                  bool is_complete);
+  [[nodiscard]] Result<void> record(const CheckpointId& id);
   [[nodiscard]] Result<void> commit(Manifest& manifest);
 
   RunContext context_;

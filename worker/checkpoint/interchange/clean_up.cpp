@@ -155,7 +155,9 @@ Result<void> remove_unfinished(storage::Store& store, const Inventory& inventory
 // its claim would be taken for that of a later run of the same number.
 Result<void> remove_claims(storage::Store& store, const Inventory& inventory) {
   for (const std::int64_t generation : inventory.claimed) {
-    if (auto removed = store.remove(end_key(generation)); !removed) return removed;
+    for (const std::string& key : {saved_key(generation), end_key(generation)}) {
+      if (auto removed = store.remove(key); !removed) return removed;
+    }
     if (auto removed = store.remove(claim_key(generation)); !removed) return removed;
   }
   return {};

@@ -12,6 +12,7 @@
 #include "worker/checkpoint/core/fence.hpp"
 #include "worker/checkpoint/core/inventory.hpp"
 #include "worker/checkpoint/core/manifest.hpp"
+#include "worker/checkpoint/core/newest_saved.hpp"
 #include "worker/checkpoint/core/succession.hpp"
 #include "worker/checkpoint/interchange/entry_names.hpp"
 
@@ -93,6 +94,7 @@ Result<Imported> import_tensors(storage::Store& store, std::span<const ForeignTe
   manifest.receipts.push_back(std::move(*receipt));
   return check_newest(store, *claim)
       .and_then([&] { return put_manifest(store, manifest, *claim); })
+      .and_then([&] { return put_newest_saved(store, *claim, manifest.id.step); })
       // Who claimed meanwhile may not have seen the manifest, and took its count.
       .and_then([&] { return check_newest(store, *claim); })
       .and_then([&] { return put_end(store, *claim); })

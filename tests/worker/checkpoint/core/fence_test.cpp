@@ -12,6 +12,7 @@
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/worker/checkpoint/core/test_run.hpp"
 #include "worker/checkpoint/core/manifest.hpp"
+#include "worker/checkpoint/core/sealed_json.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -84,6 +85,17 @@ TEST_P(AFence, ReplacesTheManifestThatTheSameRunPut) {
 INSTANTIATE_TEST_SUITE_P(OnStores, AFence, testing::Bool(),
                          [](const auto& info) { return info.param ? "WithConditionalCreate" : "WithoutIt"; });
 
+TEST(PutManifest, PutsNoneThatNobodyWouldRead) {
+  fakes::MemoryObjects objects;
+  fakes::MemoryStore store{objects};
+  const Claim ours = claim_of("ours");
+  const auto put = put_manifest(store, manifest_of(ours, std::string(sealed_bytes_max, 'x')), ours);
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(put.error().message, HasSubstr("of which nobody reads more than 67108864"));
+  EXPECT_FALSE(objects.objects.contains(manifest_key({10, 1})));
+}
+
 // A store without conditional create, where `meanwhile` happens once between the look at `key` and its put.
 std::unique_ptr<storage::Store> meeting_store(fakes::MemoryObjects& objects, std::string key,
                                               std::function<void()> meanwhile) {
@@ -135,8 +147,8 @@ TEST(AStaleAttempt, ThatSleptThroughItsLoadOverwritesNoNewerClaim) {
     std::atomic<bool> has_met = false;
     TestRun stale{std::make_unique<fakes::FaultyStore>(
         std::make_unique<fakes::MemoryStore>(objects, is_conditional),
-        [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
-          if (call == "get_range" && !has_met.exchange(true)) {
+        [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+          if (is_data(call, key) && !has_met.exchange(true)) {
             EXPECT_TRUE(newer.as_attempt(3).restore());
             EXPECT_TRUE(newer.save(20));
           }
@@ -158,14 +170,14 @@ TEST(AStaleAttempt, OfAnotherJobThatSleptThroughItsLoadIsRefused) {
   ASSERT_TRUE(before.end());
   TestRun newer{objects};
   std::atomic<bool> has_met = false;
-  TestRun stale{
-      std::make_unique<fakes::FaultyStore>(std::make_unique<fakes::MemoryStore>(objects, false),
-                                           [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
-                                             if (call == "get_range" && !has_met.exchange(true)) {
-                                               EXPECT_TRUE(newer.as_attempt(2).restore());
-                                             }
-                                             return std::nullopt;
-                                           })};
+  TestRun stale{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects, false),
+      [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+        if (is_data(call, key) && !has_met.exchange(true)) {
+          EXPECT_TRUE(newer.as_attempt(2).restore());
+        }
+        return std::nullopt;
+      })};
   const auto restored = stale.as_job("b").restore();
   ASSERT_FALSE(restored);
   EXPECT_EQ(restored.error().kind, ErrorKind::invalid);
@@ -182,7 +194,7 @@ TEST(AStaleAttempt, ChoosesAgainWhenAllWasCleanedUpMeanwhile) {
       std::make_unique<fakes::MemoryStore>(objects),
       [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
         // When all is loaded and the claims are read once more.
-        if (call == "get_range") has_met = true;
+        if (is_data(call, key)) has_met = true;
         if (call == "list" && key == claims_prefix && has_met.exchange(false)) objects.objects.clear();
         return std::nullopt;
       })};
@@ -203,15 +215,15 @@ TEST(AStaleAttempt, ChoosesAgainWhenAnOpenClaimWasClosedMeanwhile) {
   other.is_open = true;
   ASSERT_TRUE(put_claim(store, other));
   std::atomic<bool> has_met = false;
-  TestRun run{
-      std::make_unique<fakes::FaultyStore>(std::make_unique<fakes::MemoryStore>(objects),
-                                           [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
-                                             if (call != "get_range" || has_met.exchange(true)) return std::nullopt;
-                                             other.is_open = false;
-                                             other.resumed_from = CheckpointId{10, 1};
-                                             EXPECT_TRUE(close_claim(store, other));
-                                             return std::nullopt;
-                                           })};
+  TestRun run{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects),
+      [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+        if (!is_data(call, key) || has_met.exchange(true)) return std::nullopt;
+        other.is_open = false;
+        other.resumed_from = CheckpointId{10, 1};
+        EXPECT_TRUE(close_claim(store, other));
+        return std::nullopt;
+      })};
   EXPECT_EQ(run.as_attempt(3).restore().value()->step, 10) << "step 20 was superseded while it was loaded";
 }
 

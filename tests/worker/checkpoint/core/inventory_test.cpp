@@ -9,6 +9,7 @@
 
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/worker/checkpoint/core/test_run.hpp"
+#include "worker/checkpoint/core/newest_saved.hpp"
 #include "worker/checkpoint/core/sealed_json.hpp"
 
 namespace trainyard::checkpoint {
@@ -107,6 +108,7 @@ class AStoreThatListsLess : public testing::Test {
     ASSERT_TRUE(run.restore());
     for (const std::int64_t step : {10, 20}) ASSERT_TRUE(run.save(step));
     data = data_key_in(objects, {20, 1}, 0);
+    all_of_step_20 = {data, "step-20/g-1/manifest.json"};
   }
   // Restores as attempt 2 what is there once `hidden` are not listed.
   Result<std::optional<Restored>> restore_without(const std::vector<std::string>& hidden) {
@@ -115,8 +117,14 @@ class AStoreThatListsLess : public testing::Test {
     return run.as_attempt(2).restore();
   }
 
+  Claim newest_claim() {
+    fakes::MemoryStore store{objects};
+    return list_claims(store).value().back();
+  }
+
   fakes::MemoryObjects objects;
   std::string data;
+  std::vector<std::string> all_of_step_20;
 };
 
 TEST_F(AStoreThatListsLess, IsAskedForAManifestByName) {
@@ -139,6 +147,71 @@ TEST_F(AStoreThatListsLess, IsAskedForWhatTheNewestClaimNames) {
   EXPECT_EQ(third.as_attempt(3).restore().value()->step, 20);
 }
 
+TEST_F(AStoreThatListsLess, IsAskedForWhatTheNewestRunSavedLast) {
+  EXPECT_EQ(restore_without(all_of_step_20).value()->step, 20);
+}
+
+TEST_F(AStoreThatListsLess, IsAskedForWhatARunSavedBeforeOnesThatDiedWithoutASave) {
+  Claim claim{.generation = 2,
+              .identity = {.job = "team/a", .job_uid = "uid-a", .attempt = 1, .fingerprint = "fashion"},
+              .resumed_from = CheckpointId{.step = 25, .generation = 1},  // A copy on a node, which is gone.
+              .time = {},
+              .nonce = "second"};
+  objects.unlisted.insert(all_of_step_20.begin(), all_of_step_20.end());
+  fakes::MemoryStore store{objects};
+  ASSERT_TRUE(storage::put_text(store, claim_key(2), to_text(claim)));
+  claim.generation = 3;
+  claim.is_open = true;
+  ASSERT_TRUE(storage::put_text(store, claim_key(3), to_text(claim)));
+  EXPECT_EQ(restore_without({}).value()->step, 20);
+}
+
+TEST_F(AStoreThatListsLess, IsBelievedOnceNoRunHasARecord) {
+  objects.objects.erase("generations/1.saved");
+  const auto before = objects.objects;
+  EXPECT_EQ(restore_without({}).value()->step, 20) << "an older program saved it";
+  objects.objects = before;
+  EXPECT_EQ(restore_without(all_of_step_20).value()->step, 10);
+}
+
+// Whoever can write there need not be trusted.
+TEST_F(AStoreThatListsLess, IsBelievedWhereARecordIsWrong) {
+  const std::string nonce = newest_claim().nonce;
+  const auto record = [](const nlohmann::json& object) {
+    std::string text = seal(object);
+    text.resize(newest_saved_bytes, ' ');
+    return text;
+  };
+  for (const std::string& wrong :
+       {std::string{}, std::string{"{"}, std::string(1'000, '['), record({{"nonce", nonce}}),
+        record({{"nonce", nonce}, {"step", "20"}}), record({{"nonce", nonce}, {"step", -1}}),
+        record({{"nonce", nonce}, {"step", 1e300}}), record({{"nonce", nonce}, {"step", 999}}),
+        record({{"nonce", "another run's"}, {"step", 20}}), record({{"step", 20}}), "[]" + std::string(254, ' ')}) {
+    objects.unlisted.clear();
+    fakes::MemoryStore store{objects};
+    ASSERT_TRUE(storage::put_text(store, "generations/1.saved", wrong));
+    const auto before = objects.objects;
+    EXPECT_EQ(restore_without({}).value()->step, 20) << wrong;
+    objects.objects = before;
+    const auto restored = restore_without(all_of_step_20);
+    ASSERT_TRUE(restored) << wrong << restored.error().message;
+    EXPECT_EQ((*restored)->step, 10) << wrong;
+    EXPECT_THAT((*restored)->skipped, testing::IsEmpty()) << wrong;
+    objects.objects = before;
+  }
+}
+
+TEST_F(AStoreThatListsLess, IsAskedForNoMoreOfARecordThanItHas) {
+  objects.objects.at("generations/1.saved").resize(std::size_t{1} << 20);
+  TestRun run{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects),
+      [](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+        EXPECT_FALSE(call == "get" && key == "generations/1.saved") << "the whole object";
+        return std::nullopt;
+      })};
+  EXPECT_EQ(run.as_attempt(2).restore().value()->step, 20);
+}
+
 TEST_F(AStoreThatListsLess, HasADamagedCheckpointWhereAFileIsNotThereEither) {
   objects.objects.erase(data);
   const auto restored = restore_without({});
@@ -159,7 +232,7 @@ TEST_F(AStoreThatListsLess, HasNoCheckpointWhereNoManifestIsThereEither) {
 }
 
 TEST_F(AStoreThatListsLess, ThatIsAwayIsNotTakenForOneThatHasNothing) {
-  for (const std::string_view broken : {"step-20/g-1/manifest.json", "step-20/g-1/rank-0"}) {
+  for (const std::string_view broken : {"step-20/g-1/manifest.json", "step-20/g-1/rank-0", "generations/1.saved"}) {
     objects.unlisted = {data, "step-20/g-1/manifest.json"};
     if (broken.ends_with("manifest.json")) objects.unlisted.erase(data);
     TestRun run{std::make_unique<fakes::FaultyStore>(

@@ -8,6 +8,7 @@ namespace {
 TEST(Layout, PutsEachCheckpointInAFolderOfItsStepAndGeneration) {
   const CheckpointId id{.step = 120, .generation = 3};
   EXPECT_EQ(claim_key(3), "generations/3.json");
+  EXPECT_EQ(saved_key(3), "generations/3.saved");
   EXPECT_EQ(end_key(3), "generations/3.end");
   EXPECT_EQ(folder_key(id), "step-120/g-3");
   EXPECT_EQ(data_key(id, 7, "0123456789abcdef0123456789abcdef-2"),

@@ -146,14 +146,14 @@ TEST_F(ARunByHand, ThatClaimedWhileThisOneLoadedIsNotOverwritten) {
   TestRun beside{objects};
   begin(beside);
   std::atomic<bool> has_met = false;  // Asked by several threads.
-  TestRun late{
-      std::make_unique<fakes::FaultyStore>(std::make_unique<fakes::MemoryStore>(objects, false),
-                                           [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
-                                             if (call == "get_range" && !has_met.exchange(true)) {
-                                               EXPECT_TRUE(beside.restore());
-                                             }
-                                             return std::nullopt;
-                                           })};
+  TestRun late{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects, false),
+      [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+        if (is_data(call, key) && !has_met.exchange(true)) {
+          EXPECT_TRUE(beside.restore());
+        }
+        return std::nullopt;
+      })};
   begin(late);
   EXPECT_THAT(late.restore().error().message, HasSubstr("in use by run local of generation 2"));
   EXPECT_TRUE(beside.save(20));

@@ -105,6 +105,18 @@ TEST(Claim, IsReadBackAsItWasWritten) {
   EXPECT_EQ(parse_claim(seal({{"generation", 1}})).error().kind, ErrorKind::corrupt);
 }
 
+// What is longer is refused before it becomes a tree in memory, however good it is.
+TEST(Seal, IsOfATextUpToItsBound) {
+  std::string text = seal({{"generation", 1}});
+  text.resize(sealed_bytes_max, ' ');
+  EXPECT_TRUE(unseal(text));
+  text += ' ';
+  const auto longer = unseal(text);
+  ASSERT_FALSE(longer);
+  EXPECT_EQ(longer.error().kind, ErrorKind::corrupt);
+  EXPECT_EQ(longer.error().message, "it is of 67108865 bytes, and no program writes more than 67108864");
+}
+
 TEST(Seal, TakesTextThatIsNoUtf8) {
   EXPECT_TRUE(unseal(seal({{"name", "\xff\xfe"}})));
 }

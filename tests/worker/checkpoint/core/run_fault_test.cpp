@@ -8,6 +8,7 @@
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/worker/checkpoint/core/test_run.hpp"
 #include "worker/checkpoint/core/run.hpp"
+#include "worker/checkpoint/core/sealed_json.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -89,6 +90,20 @@ TEST_F(ADamagedCheckpoint, IsSkippedWhenItsManifestChanged) {
   expect_skipped("its checksum does not match");
 }
 
+TEST_F(ADamagedCheckpoint, IsSkippedUnreadWhenItsManifestIsLongerThanAnyProgramWrites) {
+  object("manifest.json").resize(sealed_bytes_max + 1);
+  TestRun run{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects),
+      [](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+        EXPECT_FALSE(call == "get" && key == "step-20/g-1/manifest.json");
+        return std::nullopt;
+      })};
+  const auto restored = run.as_attempt(2).restore();
+  ASSERT_TRUE(restored && *restored) << restored.error().message;
+  EXPECT_EQ((*restored)->step, 10);
+  EXPECT_THAT((*restored)->skipped, testing::ElementsAre(HasSubstr("no program writes more than 67108864")));
+}
+
 TEST_F(ADamagedCheckpoint, IsSkippedWhenItIsACopyOfAnother) {
   object("manifest.json") = objects.objects.at("step-10/g-1/manifest.json");
   expect_skipped("of another checkpoint");
@@ -157,14 +172,14 @@ TEST(ARestore, LooksAgainWhenAnOlderRunWasJustRemovingWhatItChose) {
   ASSERT_TRUE(older.restore());
   for (const std::int64_t step : {10, 20}) ASSERT_TRUE(older.save(step));
   std::atomic<bool> has_met = false;
-  TestRun newer{
-      std::make_unique<fakes::FaultyStore>(std::make_unique<fakes::MemoryStore>(objects),
-                                           [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
-                                             if (call == "get_range" && !has_met.exchange(true)) {
-                                               for (const std::int64_t step : {30, 40}) EXPECT_TRUE(older.save(step));
-                                             }
-                                             return {};
-                                           })};
+  TestRun newer{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects),
+      [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+        if (is_data(call, key) && !has_met.exchange(true)) {
+          for (const std::int64_t step : {30, 40}) EXPECT_TRUE(older.save(step));
+        }
+        return {};
+      })};
   const auto restored = newer.as_attempt(2).restore();
   ASSERT_TRUE(restored) << restored.error().message;
   EXPECT_EQ((*restored)->step, 40);
@@ -222,6 +237,9 @@ class AnUnconfirmedSave : public testing::Test {
   TestRun run{std::make_unique<fakes::FaultyStore>(
       std::make_unique<fakes::MemoryStore>(objects),
       [this](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+        if (call == "put" && key.ends_with(".safetensors")) {
+          EXPECT_FALSE(objects.objects.contains(key)) << "rewritten, with the same bytes or others: " << key;
+        }
         if (call == "put" && puts_left && (*puts_left)-- <= 0) return Error{ErrorKind::unavailable, "dead", {}};
         const bool is_saved = objects.objects.contains("step-10/g-1/manifest.json");
         if (!is_away || !is_saved || call == "put" || !key.starts_with("generations")) return std::nullopt;
@@ -231,15 +249,16 @@ class AnUnconfirmedSave : public testing::Test {
 
 TEST_F(AnUnconfirmedSave, IsMadeAnewUnderOtherKeysAndStaysWholeWhereverThatDies) {
   is_away = false;
+  constexpr int puts_of_a_save_made_anew = 4;  // Data, the manifest that is there already, its replacement, the record.
   const auto before = objects.objects;
-  for (int puts = 0; puts <= 3; ++puts) {
+  for (int puts = 0; puts <= puts_of_a_save_made_anew; ++puts) {
     objects.objects = before;
     puts_left = puts;
     const auto saved = run.save(10);
-    EXPECT_EQ(saved.has_value(), puts == 3) << "data, the manifest that is there already, its replacement";
+    EXPECT_EQ(saved.has_value(), puts == puts_of_a_save_made_anew);
     for (const auto& [key, content] : before) {
       if (key.ends_with(".safetensors")) {
-        EXPECT_EQ(objects.objects.at(key), content) << "rewritten: " << key;
+        EXPECT_EQ(objects.objects.at(key), content) << "rewritten or removed: " << key;
       }
     }
     fakes::MemoryObjects copy;

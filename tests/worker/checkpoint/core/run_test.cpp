@@ -72,11 +72,11 @@ TEST(Run, WritesAFolderOfSafetensorsAndAManifest) {
     ASSERT_TRUE(saved) << saved.error().message;
   });
   EXPECT_EQ(keys_of(objects),
-            (std::vector<std::string>{"generations/1.json", "step-10/g-1/manifest.json",
+            (std::vector<std::string>{"generations/1.json", "generations/1.saved", "step-10/g-1/manifest.json",
                                       data_key_in(objects, {10, 1}, 0), data_key_in(objects, {10, 1}, 1)}));
 }
 
-TEST(Run, PutsOneObjectForEachRankAndOneMore) {
+TEST(Run, PutsOneObjectForEachRankTheManifestAndARecord) {
   for (const std::int64_t world_size : {1, 8, 60}) {
     fakes::MemoryObjects objects;
     std::atomic<std::int64_t> puts = 0;
@@ -85,7 +85,7 @@ TEST(Run, PutsOneObjectForEachRankAndOneMore) {
       TestRun run{std::make_unique<fakes::FaultyStore>(
           std::make_unique<fakes::MemoryStore>(objects),
           [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
-            if (call == "put" && key.starts_with("step-")) ++puts;
+            if (call == "put" && (key.starts_with("step-") || key == "generations/1.saved")) ++puts;
             return std::nullopt;
           })};
       run.communicator = &communicator;
@@ -94,8 +94,8 @@ TEST(Run, PutsOneObjectForEachRankAndOneMore) {
       ASSERT_TRUE(run.save(10));
       ASSERT_TRUE(run.save(20));
     });
-    EXPECT_EQ(puts, 2 * (world_size + 1));
-    EXPECT_EQ(keys_of(objects).size(), static_cast<std::size_t>(2 * (world_size + 1) + 1));
+    EXPECT_EQ(puts, 2 * (world_size + 2));
+    EXPECT_EQ(keys_of(objects).size(), static_cast<std::size_t>(2 * (world_size + 1) + 2));
   }
 }
 

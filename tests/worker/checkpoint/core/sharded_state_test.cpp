@@ -97,8 +97,8 @@ void expect_resharded(std::int64_t from, Split saved_as, std::int64_t to, Split 
     std::atomic<std::uint64_t> bytes_read{0};  // By several threads.
     TestRun run{std::make_unique<fakes::FaultyStore>(
         std::make_unique<fakes::MemoryStore>(objects),
-        [&](std::string_view call, std::string_view, storage::Pieces pieces) -> std::optional<Error> {
-          if (call == "get_range") bytes_read += pieces.front().size();
+        [&](std::string_view call, std::string_view key, storage::Pieces pieces) -> std::optional<Error> {
+          if (is_data(call, key)) bytes_read += pieces.front().size();
           return std::nullopt;
         })};
     run.communicator = &communicator;

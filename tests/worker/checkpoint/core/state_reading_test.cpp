@@ -159,8 +159,8 @@ TEST(StateReading, FetchesWhatAllRanksNeedOnceForTheGroupFromAStoreFarAway) {
       return std::make_unique<fakes::MemoryStore>(objects);
     };
     std::atomic<std::uint64_t> fetched_bytes{0};
-    const auto count = [&](std::string_view call, std::string_view, storage::Pieces into) -> std::optional<Error> {
-      if (call == "get_range") fetched_bytes += into.front().size();
+    const auto count = [&](std::string_view call, std::string_view key, storage::Pieces into) -> std::optional<Error> {
+      if (is_data(call, key)) fetched_bytes += into.front().size();
       return std::nullopt;
     };
     on_every_rank_over(row.saved_by, open, count, [](TestRun& run) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "tests/fakes/fake_clock.hpp"
@@ -96,6 +97,11 @@ class TestRun {
   std::unique_ptr<storage::Store> store_;
   std::optional<Run> run_;
 };
+
+/// True for a call of a store that reads part of a data file.
+inline bool is_data(std::string_view call, std::string_view key) {
+  return call == "get_range" && key.ends_with(".safetensors");
+}
 
 /// The key of the data file that `rank` wrote for the checkpoint `id`, of whichever save.
 inline std::string data_key_in(const fakes::MemoryObjects& objects, const CheckpointId& id, std::int64_t rank) {

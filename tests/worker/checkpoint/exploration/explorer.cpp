@@ -137,7 +137,7 @@ class Exploration {
         moves.push_back({Move::Kind::lose_reply, who});
       if (world.late_changes < scenario_.late_changes_max && call.kind == CallKind::put)
         moves.push_back({Move::Kind::delay, who});
-      if (world.stale_lists < scenario_.stale_lists_max && call.kind == CallKind::list && call.key == claims_prefix)
+      if (world.stale_lists < scenario_.stale_lists_max && call.kind == CallKind::list)
         moves.push_back({Move::Kind::answer_stale, who});
     }
     return moves;
@@ -188,8 +188,9 @@ class Exploration {
   }
 
   std::string answer(std::size_t who, const Call& call, World& world, std::string& how) {
+    std::string wrong = check_owner(call, who, world);
     Reply reply = apply(call, who, world.objects);
-    std::string wrong = call.changes_objects() ? check_change(call, who, world) : std::string{};
+    if (wrong.empty() && call.changes_objects()) wrong = check_change(call, who, world);
     if (wrong.empty()) wrong = learn(who, std::move(reply), world);
     if (!wrong.empty() || scenario_.writers[who].has_conditional_create || call.kind != CallKind::get) return wrong;
     const auto& next = standing_of(who, *world.writers[who].history).next;
@@ -199,8 +200,9 @@ class Exploration {
   }
 
   std::string change(const Call& call, std::size_t who, World& world) {
+    std::string wrong = check_owner(call, who, world);
     std::ignore = apply(call, who, world.objects);  // The reply is lost.
-    return check_change(call, who, world);
+    return wrong.empty() ? check_change(call, who, world) : wrong;
   }
 
   static Reply lost() {
@@ -258,9 +260,19 @@ class Exploration {
     return {};
   }
 
+  // Invariant 2, of a change that writer `who` is about to make: what another job wrote stays.
+  std::string check_owner(const Call& call, std::size_t who, const World& world) const {
+    const Object* object = call.changes_objects() ? world.objects.find(call.key) : nullptr;
+    if (object == nullptr || object->author == nobody || (call.kind == CallKind::put && call.is_if_absent)) return {};
+    if (is_same_life(scenario_.writers[object->author].identity, scenario_.writers[who].identity)) return {};
+    return fmt::format("writer {} changes {}, which writer {} of another job wrote", who, call.key, object->author);
+  }
+
   std::string check_users_files(const World& world) const {
     for (const auto& [key, text] : scenario_.objects) {
-      if (world.objects.find(key) == nullptr) return fmt::format("the user's file {} is gone", key);
+      const Object* object = world.objects.find(key);
+      if (object == nullptr) return fmt::format("the user's file {} is gone", key);
+      if (object->author != nobody) return fmt::format("the user's file {} was replaced", key);
     }
     return {};
   }
@@ -276,7 +288,13 @@ class Exploration {
 
   // Invariants 1 and 3, of an attempt that begins in this world.
   std::string check_loadable(const World& world) {
-    const Loaded& loaded = loaded_of(world.objects);
+    std::string wrong = check_loaded(loaded_of(world.objects, Lists::complete), world);
+    if (!wrong.empty() || scenario_.stale_lists_max == 0) return wrong;
+    wrong = check_loaded(loaded_of(world.objects, Lists::empty), world);
+    return wrong.empty() ? wrong : "with lists that show nothing: " + wrong;
+  }
+
+  static std::string check_loaded(const Loaded& loaded, const World& world) {
     if (!loaded.error.empty()) return fmt::format("an attempt that begins now cannot resume: {}", loaded.error);
     if (loaded.has_wrong_bytes) return "an attempt that begins now gets bytes that are not those of the step";
     if (loaded.step < world.reported_step)
@@ -291,10 +309,24 @@ class Exploration {
     return {};
   }
 
-  const Loaded& loaded_of(const Objects& objects) {
-    const auto [place, is_new] = loads_.try_emplace(objects.hash());
-    if (is_new) place->second = load(objects);
+  const Loaded& loaded_of(const Objects& objects, Lists lists) {
+    const auto [place, is_new] = loads_.try_emplace(combine(objects.hash(), static_cast<std::uint64_t>(lists)));
+    if (is_new) place->second = load(objects, next_attempt(objects), lists);
     return place->second;
+  }
+
+  // Of the job that claimed last, since another one may have to wait for its end.
+  [[nodiscard]] Identity next_attempt(const Objects& objects) const {
+    std::int64_t newest = 0;
+    Identity identity = scenario_.writers.front().identity;
+    for (const auto& [key, object] : objects.all()) {
+      const auto generation = parse_claim_key(key);
+      if (!generation || *generation <= newest) continue;
+      newest = *generation;
+      identity = scenario_.writers[object->author].identity;
+    }
+    identity.attempt = attempt_max;
+    return identity;
   }
 
   const Standing& standing_of(std::size_t who, const History& history) {
@@ -306,7 +338,7 @@ class Exploration {
   const Scenario& scenario_;
   Findings findings_;
   std::unordered_set<std::uint64_t> visited_;
-  std::unordered_map<std::uint64_t, Loaded> loads_;        // By the objects' hash.
+  std::unordered_map<std::uint64_t, Loaded> loads_;        // By the objects' hash and the lists.
   std::unordered_map<std::uint64_t, Standing> standings_;  // By writer and history; references into it stay good.
 };
 

@@ -22,8 +22,10 @@ struct Scenario {
   int crashes_max = 1;       ///< A writer makes no more calls; what it began last happened or did not.
   int lost_replies_max = 0;  ///< A change happens, and its writer is told `unavailable`.
   int late_changes_max =
-      0;                    ///< Its writer is told `unavailable`, and the change happens at any later moment, or never.
-  int stale_lists_max = 0;  ///< A list of the generations shows nothing of other writers.
+      0;  ///< Its writer is told `unavailable`, and the change happens at any later moment, or never.
+  /// A list shows nothing of other writers. Where it is not 0, an attempt that begins now must resume from what was
+  /// reported even if its lists show nothing at all.
+  int stale_lists_max = 0;
   /// How often it may become another writer's turn while the one before could still go on. Few changes of turns show
   /// most faults of a protocol, in far fewer states (Musuvathi and Qadeer 2007, iterative context bounding). Nothing:
   /// any number.
@@ -46,8 +48,8 @@ struct Findings {
 ///   1. a reported checkpoint stays loadable until a newer one is reported: an attempt that begins now resumes from its
 ///   step or a later one,
 ///      and gets the bytes of that step;
-///   2. only the run's own data is removed: a user's files stay as they are, and no writer removes or replaces what a
-///   later generation wrote;
+///   2. only the run's own data is removed: a user's files stay as they are, and no writer removes or replaces what
+///   another job or a later generation wrote;
 ///   3. a fenced writer never counts: no attempt resumes from a step that an older generation wrote beyond the step
 ///   from which a later one
 ///      has gone on, and no writer reports such a step.

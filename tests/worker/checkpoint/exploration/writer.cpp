@@ -157,9 +157,12 @@ Standing stand(const Script& script, std::size_t author, const History& history)
   return standing;
 }
 
-Loaded load(const Objects& objects) {
+Loaded load(const Objects& objects, const Identity& identity, Lists lists) {
   fakes::MemoryObjects copy;
-  for (const auto& [key, object] : objects.all()) copy.objects.emplace(key, object->content);
+  for (const auto& [key, object] : objects.all()) {
+    copy.objects.emplace(key, object->content);
+    if (lists == Lists::empty) copy.unlisted.insert(key);
+  }
   fakes::MemoryStore store{copy};
   dist::SingleCommunicator communicator;
   fakes::FakeClock clock;
@@ -168,7 +171,7 @@ Loaded load(const Objects& objects) {
   Run run{RunContext{.store = store,
                      .communicator = communicator,
                      .clock = clock,
-                     .identity = identity_of_attempt(attempt_max),
+                     .identity = identity,
                      .keep = {.last = 2, .every_steps = {}, .every_epochs = {}, .best = {}}}};
   const auto restored = run.restore(state.entries());
   if (!restored) return {.error = restored.error().message};
@@ -180,8 +183,8 @@ Loaded load(const Objects& objects) {
           .error = {}};
 }
 
-Identity identity_of_attempt(std::int64_t attempt) {
-  return {.job = "team/a", .job_uid = "uid-a", .attempt = attempt, .fingerprint = "fashion"};
+Identity identity_of_attempt(std::int64_t attempt, const std::string& job) {
+  return {.job = "team/" + job, .job_uid = "uid-" + job, .attempt = attempt, .fingerprint = "fashion"};
 }
 
 }  // namespace trainyard::checkpoint::exploration

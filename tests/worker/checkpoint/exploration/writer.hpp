@@ -14,9 +14,9 @@
 
 namespace trainyard::checkpoint::exploration {
 
-/// Attempt `attempt` of the one job that all writers belong to.
-[[nodiscard]] Identity identity_of_attempt(std::int64_t attempt);
-inline constexpr std::int64_t attempt_max = 99;  ///< load()'s, later than any writer's.
+/// Attempt `attempt` of the job `job`. All jobs have one model and one training set.
+[[nodiscard]] Identity identity_of_attempt(std::int64_t attempt, const std::string& job = "a");
+inline constexpr std::int64_t attempt_max = 99;  ///< Later than any writer's.
 
 /// What one run does: it restores, saves `saves` times, a step further each time, and ends.
 struct Script {
@@ -50,7 +50,9 @@ struct Loaded {
   std::string error;  ///< Not empty: it could not resume, though no call failed.
 };
 
-/// What an attempt that begins now, alone and without any fault, resumes from.
-[[nodiscard]] Loaded load(const Objects& objects);
+enum class Lists { complete, empty };
+
+/// What a run of `identity` that begins now, alone and without any other fault than its `lists`, resumes from.
+[[nodiscard]] Loaded load(const Objects& objects, const Identity& identity, Lists lists);
 
 }  // namespace trainyard::checkpoint::exploration
