@@ -61,8 +61,7 @@ class S3Fixture : public testing::Test {
                            .first_patience = std::chrono::minutes{2},
                            .backoff = {.initial = std::chrono::milliseconds{1}, .max = std::chrono::milliseconds{20}},
                            .ca_bundle = ""},
-                  .part_bytes = std::uint64_t{5} << 20,
-                  .connection_count = 4,
+                  .transfer = {.part_bytes = std::uint64_t{5} << 20, .connection_count = 4},
                   .page_keys = 1000};
   std::string bucket;
 
