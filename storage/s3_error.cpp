@@ -14,6 +14,8 @@
 namespace trainyard::storage {
 namespace {
 
+constexpr long internal_server_error = 500;
+
 struct Meaning {
   std::string_view code;
   ErrorKind kind;
@@ -45,6 +47,12 @@ constexpr Meaning meanings[] = {
     {"InvalidRange", ErrorKind::corrupt, "The object ends before the bytes that were asked for"},
     {"BadDigest", ErrorKind::corrupt, ""},
     {"XAmzContentChecksumMismatch", ErrorKind::corrupt, ""},
+    {"InvalidDigest", ErrorKind::invalid, ""},  // This and the next five: 400, or within a 200.
+    {"InvalidPart", ErrorKind::invalid, ""},
+    {"InvalidPartOrder", ErrorKind::invalid, ""},
+    {"InvalidRequest", ErrorKind::invalid, ""},
+    {"MalformedXML", ErrorKind::invalid, ""},
+    {"EntityTooSmall", ErrorKind::invalid, "Set TRAINYARD_STORAGE_PART_MIB to what this server takes"},
     {"IncompleteBody", ErrorKind::unavailable, ""},
     {"RequestTimeout", ErrorKind::timeout, ""},
     {"SlowDown", ErrorKind::throttled, ""},
@@ -78,7 +86,9 @@ Error s3_error(const HttpReply& reply, std::string_view doing, const S3Config& c
       std::find_if(std::begin(meanings), std::end(meanings), [&](const Meaning& m) { return m.code == code; });
   const bool is_known = meaning != std::end(meanings);
 
-  Error error{is_known ? meaning->kind : kind_of_status(reply.status),
+  // A server that needs long has answered 200 before it found an error: what it does not name may pass.
+  const long status = reply.status / 100 == 2 ? internal_server_error : reply.status;
+  Error error{is_known ? meaning->kind : kind_of_status(status),
               fmt::format("{}: {} answered {}", doing, config.endpoint(), reply.status), retry_after_of(reply)};
   if (!code.empty()) error.message += fmt::format(" {}", quoted(code, config));
   if (!words.empty()) error.message += fmt::format(" ({})", quoted(words, config));

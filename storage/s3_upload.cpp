@@ -145,11 +145,7 @@ Result<void> complete_upload(S3Client& client, const S3Upload& upload, const std
   int tries = 0;
   const auto accept = [&](const HttpReply& reply) -> Result<void> {
     // A server that needs long answers 200 first and may find an error afterwards.
-    if (xml::element(reply.body, "Error")) {
-      HttpReply late = reply;
-      late.status = 500;
-      return tl::unexpected(s3_error(late, upload.doing, client.config()));
-    }
+    if (xml::element(reply.body, "Error")) return tl::unexpected(s3_error(reply, upload.doing, client.config()));
     const std::string checksum = xml::text_of(reply.body, "ChecksumCRC32C");
     if (client.has_checksums() && is_other_composite(checksum, parts)) {
       return fail(ErrorKind::corrupt, fmt::format("{}: the server holds other bytes than were sent", upload.doing));
