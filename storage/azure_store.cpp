@@ -24,6 +24,8 @@ constexpr const char* azure_version = "2021-12-02";
 constexpr std::chrono::seconds azure_issuer_patience{5};
 // A list that does not end is a server's fault.
 constexpr int blob_pages_max = 100'000;
+// Source: https://learn.microsoft.com/rest/api/storageservices/understanding-block-blobs
+constexpr TransferLimits block_limits{.part_bytes_max = std::uint64_t{4'000} << 20, .part_count_max = 50'000};
 
 struct BlobPage {
   std::vector<ObjectInfo> objects;
@@ -139,13 +141,13 @@ Result<void> AzureStore::put(std::string_view key, Pieces pieces, const PutOptio
   if (auto good = check_key(key); !good) return good;
   std::uint64_t bytes = 0;
   for (const auto& piece : pieces) bytes += piece.size();
-  if (bytes <= tuning_.part_bytes) return put_whole(key, pieces, options);
+  const TransferPlan plan = make_transfer_plan(bytes, tuning_.transfer, block_limits);
+  if (bytes <= plan.part_bytes) return put_whole(key, pieces, options);
   return upload_in_blocks(client_,
                           {.path = path_of(blob_of(key)),
                            .doing = fmt::format("put {}", uri_of(key)),
                            .options = options,
-                           .part_bytes = tuning_.part_bytes,
-                           .connection_count = tuning_.connection_count,
+                           .plan = plan,
                            .commit_deadline = tuning_.commit_deadline},
                           pieces);
 }
@@ -187,7 +189,7 @@ Result<std::vector<std::byte>> AzureStore::get(std::string_view key) {
 Result<void> AzureStore::get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) {
   if (auto good = check_key(key); !good) return good;
   return client_.read_range(fmt::format("get {}", uri_of(key)), {.method = "GET", .path = path_of(blob_of(key))},
-                            offset, into, tuning_.part_bytes, tuning_.connection_count);
+                            offset, into, make_read_plan(into.size(), tuning_.transfer));
 }
 
 Result<std::vector<ObjectInfo>> AzureStore::list(std::string_view prefix) {

@@ -10,6 +10,7 @@
 #include "storage/cloud_client.hpp"
 #include "storage/environment.hpp"
 #include "storage/store.hpp"
+#include "storage/transfer_plan.hpp"
 #include "storage/uri.hpp"
 
 namespace trainyard::storage {
@@ -17,8 +18,7 @@ namespace trainyard::storage {
 /// How an Azure store cuts its work up.
 struct AzureTuning {
   HttpTuning http;
-  std::uint64_t part_bytes = std::uint64_t{16} << 20;  ///< Also the size up to which a blob goes up in one piece.
-  std::size_t connection_count = 4;
+  TransferChoice transfer;         ///< A blob that fits into one block goes up in one piece.
   std::int64_t page_blobs = 5000;  ///< Length of a list's page; the server gives 5000 at most.
   /// Limit of one try to make a blob of its blocks, which may take the server minutes.
   std::chrono::milliseconds commit_deadline{600'000};

@@ -13,7 +13,6 @@
 namespace trainyard::storage {
 namespace {
 
-constexpr std::uint64_t block_count_max = 50'000;
 constexpr int block_upload_tries_max = 3;
 
 struct Block {
@@ -21,10 +20,9 @@ struct Block {
   std::string id;  // In base64, all of one length, as Azure wants it.
 };
 
-std::vector<Block> cut_into_blocks(Pieces pieces, std::uint64_t part_bytes_min) {
+std::vector<Block> cut_into_blocks(Pieces pieces, std::uint64_t block_bytes) {
   std::uint64_t bytes = 0;
   for (const auto& piece : pieces) bytes += piece.size();
-  const std::uint64_t block_bytes = std::max(part_bytes_min, (bytes + block_count_max - 1) / block_count_max);
   // Blocks that another upload of the same blob sends at the same time have other ids.
   std::random_device random;
   const std::string upload_id = fmt::format("{:08x}{:08x}", random(), random());
@@ -55,7 +53,7 @@ Result<void> send_blocks(CloudClient& client, const AzureUpload& upload, const s
                      },
                      .doing = upload.doing});
   }
-  return client.perform(calls, upload.connection_count, OnError::drain);
+  return client.perform(calls, upload.plan.connection_count, OnError::drain);
 }
 
 Result<void> commit_blocks(CloudClient& client, const AzureUpload& upload, const std::vector<Block>& blocks) {
@@ -82,7 +80,7 @@ Result<void> commit_blocks(CloudClient& client, const AzureUpload& upload, const
 
 Result<void> upload_in_blocks(CloudClient& client, const AzureUpload& upload, Pieces pieces) {
   for (int tries = 1;; ++tries) {
-    const std::vector<Block> blocks = cut_into_blocks(pieces, upload.part_bytes);
+    const std::vector<Block> blocks = cut_into_blocks(pieces, upload.plan.part_bytes);
     auto done = send_blocks(client, upload, blocks).and_then([&] { return commit_blocks(client, upload, blocks); });
     const bool is_to_be_repeated = !done && done.error().kind == ErrorKind::gone;
     if (!is_to_be_repeated || tries == block_upload_tries_max) return done;

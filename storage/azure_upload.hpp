@@ -8,6 +8,7 @@
 #include "common/result.hpp"
 #include "storage/cloud_client.hpp"
 #include "storage/store.hpp"
+#include "storage/transfer_plan.hpp"
 
 namespace trainyard::storage {
 
@@ -16,8 +17,7 @@ struct AzureUpload {
   std::string path;   ///< The blob's, percent-encoded.
   std::string doing;  ///< "put az://container/key"
   PutOptions options;
-  std::uint64_t part_bytes = 0;  ///< At least; more where a blob would have more than 50,000 blocks.
-  std::size_t connection_count = 4;
+  TransferPlan plan;
   std::chrono::milliseconds commit_deadline{};  ///< Limit of one try to commit.
 };
 

@@ -85,11 +85,10 @@ Result<HttpReply> CloudClient::send(std::string doing, CloudRequest request,
 }
 
 Result<void> CloudClient::read_range(const std::string& doing, const CloudRequest& whole, std::uint64_t offset,
-                                     std::span<std::byte> into, std::uint64_t part_bytes,
-                                     std::size_t connection_count) {
+                                     std::span<std::byte> into, const TransferPlan& plan) {
   std::vector<CloudCall> calls;
-  for (std::uint64_t begin = 0; begin < into.size(); begin += part_bytes) {
-    const auto part = into.subspan(begin, std::min<std::uint64_t>(part_bytes, into.size() - begin));
+  for (std::uint64_t begin = 0; begin < into.size(); begin += plan.part_bytes) {
+    const auto part = into.subspan(begin, std::min<std::uint64_t>(plan.part_bytes, into.size() - begin));
     const std::uint64_t first = offset + begin;
     calls.push_back({.make =
                          [&whole, part, first] {
@@ -102,7 +101,7 @@ Result<void> CloudClient::read_range(const std::string& doing, const CloudReques
                                    const HttpReply& reply) { return check_range(reply, first, part.size(), doing); },
                      .doing = doing});
   }
-  return perform(calls, connection_count);
+  return perform(calls, plan.connection_count);
 }
 
 }  // namespace trainyard::storage

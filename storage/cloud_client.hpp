@@ -15,6 +15,7 @@
 #include "common/result.hpp"
 #include "storage/access_token.hpp"
 #include "storage/http_client.hpp"
+#include "storage/transfer_plan.hpp"
 
 namespace trainyard::storage {
 
@@ -60,11 +61,10 @@ class CloudClient {
   /// One request, and its 2xx reply.
   [[nodiscard]] Result<HttpReply> send(std::string doing, CloudRequest request,
                                        std::optional<std::chrono::milliseconds> patience = {});
-  /// Fills `into` with the bytes from `offset` on of the object that `whole` asks for, in parts of `part_bytes` over
-  /// several connections. ErrorKind::corrupt when the object ends before.
+  /// Fills `into` with the bytes from `offset` on of the object that `whole` asks for, in parts, as `plan`
+  /// says. ErrorKind::corrupt when the object ends before.
   [[nodiscard]] Result<void> read_range(const std::string& doing, const CloudRequest& whole, std::uint64_t offset,
-                                        std::span<std::byte> into, std::uint64_t part_bytes,
-                                        std::size_t connection_count);
+                                        std::span<std::byte> into, const TransferPlan& plan);
   /// As HttpClient's.
   [[nodiscard]] std::string trouble() const { return http_.trouble(); }
 

@@ -6,6 +6,12 @@
 #include <cstring>
 #if defined(__x86_64__)
 #include <nmmintrin.h>
+#define TRAINYARD_CRC_TARGET __attribute__((target("sse4.2")))
+#elif defined(__aarch64__)
+#include <arm_acle.h>
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#define TRAINYARD_CRC_TARGET __attribute__((target("+crc")))
 #endif
 
 namespace trainyard::storage {
@@ -54,32 +60,58 @@ std::uint32_t product(std::uint32_t a, std::uint32_t b) {
 }
 
 #if defined(__x86_64__)
+using Register = std::uint64_t;  // As wide as the instruction's operand: a narrower one costs a move each time.
+
+bool has_instruction() {
+  return __builtin_cpu_supports("sse4.2") != 0;
+}
+TRAINYARD_CRC_TARGET inline Register take_eight(Register crc, std::uint64_t word) {
+  return _mm_crc32_u64(crc, word);
+}
+TRAINYARD_CRC_TARGET inline std::uint32_t take_one(std::uint32_t crc, std::uint8_t byte) {
+  return _mm_crc32_u8(crc, byte);
+}
+#elif defined(__aarch64__)
+using Register = std::uint32_t;
+
+// Optional in ARMv8.0, and part of ARMv8.1.
+bool has_instruction() {
+  return (::getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
+}
+TRAINYARD_CRC_TARGET inline Register take_eight(Register crc, std::uint64_t word) {
+  return __crc32cd(crc, word);
+}
+TRAINYARD_CRC_TARGET inline std::uint32_t take_one(std::uint32_t crc, std::uint8_t byte) {
+  return __crc32cb(crc, byte);
+}
+#endif
+
+#if defined(TRAINYARD_CRC_TARGET)
 // The instruction's result comes after three cycles, but one can begin in each: three lanes keep it busy. Shorter ones
 // are not worth the joining.
 constexpr std::size_t lane_bytes_min = 4096;
 
-__attribute__((target("sse4.2"))) std::uint32_t crc32c_hardware(std::span<const std::byte> bytes,
-                                                                std::uint32_t before) {
+TRAINYARD_CRC_TARGET std::uint32_t crc32c_hardware(std::span<const std::byte> bytes, std::uint32_t before) {
   const std::size_t lane_bytes = bytes.size() / 3 / 8 * 8;
   if (lane_bytes >= lane_bytes_min) {
-    std::uint64_t first = ~before;
-    std::uint64_t second = 0xffffffff;
-    std::uint64_t third = 0xffffffff;
+    Register first = ~before;
+    Register second = 0xffffffff;
+    Register third = 0xffffffff;
     for (const std::byte* at = bytes.data(); at != bytes.data() + lane_bytes; at += 8) {
-      first = _mm_crc32_u64(first, load_eight(at));
-      second = _mm_crc32_u64(second, load_eight(at + lane_bytes));
-      third = _mm_crc32_u64(third, load_eight(at + 2 * lane_bytes));
+      first = take_eight(first, load_eight(at));
+      second = take_eight(second, load_eight(at + lane_bytes));
+      third = take_eight(third, load_eight(at + 2 * lane_bytes));
     }
     before = crc32c_joined(~static_cast<std::uint32_t>(first), ~static_cast<std::uint32_t>(second), lane_bytes);
     before = crc32c_joined(before, ~static_cast<std::uint32_t>(third), lane_bytes);
     bytes = bytes.subspan(3 * lane_bytes);
   }
-  std::uint64_t crc = ~before;
+  Register crc = ~before;
   const std::byte* at = bytes.data();
   std::size_t left = bytes.size();
-  for (; left >= 8; at += 8, left -= 8) crc = _mm_crc32_u64(crc, load_eight(at));
+  for (; left >= 8; at += 8, left -= 8) crc = take_eight(crc, load_eight(at));
   auto crc32 = static_cast<std::uint32_t>(crc);
-  for (; left > 0; ++at, --left) crc32 = _mm_crc32_u8(crc32, std::to_integer<std::uint8_t>(*at));
+  for (; left > 0; ++at, --left) crc32 = take_one(crc32, std::to_integer<std::uint8_t>(*at));
   return ~crc32;
 }
 #endif
@@ -100,9 +132,9 @@ std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t be
 }
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
-#if defined(__x86_64__)
-  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
-  if (has_instruction) return crc32c_hardware(bytes, before);
+#if defined(TRAINYARD_CRC_TARGET)
+  static const bool is_in_hardware = has_instruction();
+  if (is_in_hardware) return crc32c_hardware(bytes, before);
 #endif
   return crc32c_portable(bytes, before);
 }

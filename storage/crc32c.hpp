@@ -8,8 +8,8 @@
 
 namespace trainyard::storage {
 
-/// CRC-32C (Castagnoli) of what `before` is the CRC of, followed by `bytes`. Uses the CPU's instruction where there is
-/// one. Source: RFC 3720, B.4.
+/// CRC-32C (Castagnoli) of what `before` is the CRC of, followed by `bytes`. Uses the instruction of x86-64 (SSE 4.2)
+/// and of arm64 (CRC32) where the CPU has it. Source: RFC 3720, B.4.
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
 
 [[nodiscard]] std::uint32_t crc32c(std::string_view text);

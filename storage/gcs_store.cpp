@@ -102,8 +102,9 @@ Result<void> GcsStore::put(std::string_view key, Pieces pieces, const PutOptions
   if (auto good = check_key(key); !good) return good;
   std::uint64_t bytes = 0;
   for (const auto& piece : pieces) bytes += piece.size();
-  if (bytes <= tuning_.part_bytes || options.if_absent || !takes_parts_) return put_in_one_stream(key, pieces, options);
-  return put_in_parts(key, pieces);
+  const TransferPlan plan = make_transfer_plan(bytes, tuning_.transfer);
+  if (bytes <= plan.part_bytes || options.if_absent || !takes_parts_) return put_in_one_stream(key, pieces, options);
+  return put_in_parts(key, pieces, plan);
 }
 
 Result<void> GcsStore::put_in_one_stream(std::string_view key, Pieces pieces, const PutOptions& options) {
@@ -129,13 +130,12 @@ Result<void> GcsStore::put_in_one_stream(std::string_view key, Pieces pieces, co
   return client_.perform({&call, 1}, 1);
 }
 
-Result<void> GcsStore::put_in_parts(std::string_view key, Pieces pieces) {
+Result<void> GcsStore::put_in_parts(std::string_view key, Pieces pieces, const TransferPlan& plan) {
   const std::string object = object_of(key);
   const GcsUpload upload{.xml_path = xml_path(object),
                          .json_path = json_path(object),
                          .doing = fmt::format("put {}", uri_of(key)),
-                         .part_bytes = tuning_.part_bytes,
-                         .connection_count = tuning_.connection_count,
+                         .plan = plan,
                          .completion_deadline = tuning_.completion_deadline};
   for (int tries = 1;; ++tries) {
     const auto id = begin_gcs_upload(client_, upload);
@@ -175,8 +175,8 @@ Result<std::vector<std::byte>> GcsStore::get(std::string_view key) {
 Result<void> GcsStore::get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) {
   if (auto good = check_key(key); !good) return good;
   const CloudRequest whole{.method = "GET", .path = json_path(object_of(key)), .query = {{"alt", "media"}}};
-  return client_.read_range(fmt::format("get {}", uri_of(key)), whole, offset, into, tuning_.part_bytes,
-                            tuning_.connection_count);
+  return client_.read_range(fmt::format("get {}", uri_of(key)), whole, offset, into,
+                            make_read_plan(into.size(), tuning_.transfer));
 }
 
 Result<std::vector<ObjectInfo>> GcsStore::list(std::string_view prefix) {

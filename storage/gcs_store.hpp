@@ -9,14 +9,14 @@
 #include "storage/cloud_client.hpp"
 #include "storage/gcs_settings.hpp"
 #include "storage/store.hpp"
+#include "storage/transfer_plan.hpp"
 
 namespace trainyard::storage {
 
 /// How a GCS store cuts its work up.
 struct GcsTuning {
   HttpTuning http;
-  std::uint64_t part_bytes = std::uint64_t{16} << 20;  ///< Also the size up to which an object goes up in one stream.
-  std::size_t connection_count = 4;
+  TransferChoice transfer;           ///< An object that fits into one part goes up in one stream.
   std::int64_t page_objects = 1000;  ///< Length of a list's page; the server gives 1000 at most.
   /// Limit of one try to put the parts of a large object together, which may take a server minutes.
   std::chrono::milliseconds completion_deadline{600'000};
@@ -51,7 +51,7 @@ class GcsStore final : public Store {
   [[nodiscard]] std::string json_path(std::string_view object) const;
   [[nodiscard]] std::string xml_path(std::string_view object) const;
   [[nodiscard]] Result<void> put_in_one_stream(std::string_view key, Pieces pieces, const PutOptions& options);
-  [[nodiscard]] Result<void> put_in_parts(std::string_view key, Pieces pieces);
+  [[nodiscard]] Result<void> put_in_parts(std::string_view key, Pieces pieces, const TransferPlan& plan);
 
   const GcsSettings settings_;
   const GcsTuning tuning_;

@@ -16,7 +16,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t gcs_part_count_max = 10'000;
 constexpr std::chrono::milliseconds gcs_abort_patience{3'000};
 constexpr std::string_view hash_begin = "crc32c=";
 
@@ -32,9 +31,8 @@ std::uint64_t byte_count(Pieces pieces) {
   return bytes;
 }
 
-std::vector<GcsPart> gcs_parts(Pieces pieces, std::uint64_t part_bytes_min) {
+std::vector<GcsPart> gcs_parts(Pieces pieces, std::uint64_t part_bytes) {
   const std::uint64_t bytes = byte_count(pieces);
-  const std::uint64_t part_bytes = std::max(part_bytes_min, (bytes + gcs_part_count_max - 1) / gcs_part_count_max);
   std::vector<GcsPart> parts;
   for (std::uint64_t begin = 0; begin < bytes; begin += part_bytes)
     parts.push_back({.body = slice_of(pieces, begin, std::min(part_bytes, bytes - begin)), .hash = {}, .etag = {}});
@@ -65,7 +63,7 @@ Result<void> send_gcs_parts(CloudClient& client, const GcsUpload& upload, const 
                      },
                      .doing = upload.doing});
   }
-  return client.perform(calls, upload.connection_count, OnError::drain);
+  return client.perform(calls, upload.plan.connection_count, OnError::drain);
 }
 
 std::string gcs_completion_text(const std::vector<GcsPart>& parts) {
@@ -133,7 +131,7 @@ Result<std::string> begin_gcs_upload(CloudClient& client, const GcsUpload& uploa
 }
 
 Result<void> finish_gcs_upload(CloudClient& client, const GcsUpload& upload, const std::string& id, Pieces pieces) {
-  std::vector<GcsPart> parts = gcs_parts(pieces, upload.part_bytes);
+  std::vector<GcsPart> parts = gcs_parts(pieces, upload.plan.part_bytes);
   auto done = send_gcs_parts(client, upload, id, parts).and_then([&] {
     return complete_gcs_upload(client, upload, id, parts, pieces);
   });

@@ -8,17 +8,17 @@
 #include "common/result.hpp"
 #include "storage/cloud_client.hpp"
 #include "storage/store.hpp"
+#include "storage/transfer_plan.hpp"
 
 /// Multipart uploads of Google Cloud Storage's XML API.
 /// Source: https://cloud.google.com/storage/docs/multipart-uploads
 namespace trainyard::storage {
 
 struct GcsUpload {
-  std::string xml_path;          ///< "/bucket/object", encoded.
-  std::string json_path;         ///< Where the JSON API has the object.
-  std::string doing;             ///< "put gs://bucket/key"
-  std::uint64_t part_bytes = 0;  ///< At least; more where an object would have more than 10,000 parts.
-  std::size_t connection_count = 4;
+  std::string xml_path;   ///< "/bucket/object", encoded.
+  std::string json_path;  ///< Where the JSON API has the object.
+  std::string doing;      ///< "put gs://bucket/key"
+  TransferPlan plan;
   std::chrono::milliseconds completion_deadline{};  ///< Limit of one try to complete.
 };
 

@@ -15,6 +15,8 @@
 namespace trainyard::storage {
 namespace {
 
+constexpr long internal_server_error = 500;
+
 constexpr ServerMeaning meanings[] = {
     {"NoSuchBucket", ErrorKind::not_found, "Create the bucket, or correct its name in the URI"},
     {"NoSuchKey", ErrorKind::not_found, ""},
@@ -40,6 +42,12 @@ constexpr ServerMeaning meanings[] = {
     {"InvalidRange", ErrorKind::corrupt, "The object ends before the bytes that were asked for"},
     {"BadDigest", ErrorKind::corrupt, ""},
     {"XAmzContentChecksumMismatch", ErrorKind::corrupt, ""},
+    {"InvalidDigest", ErrorKind::invalid, ""},  // This and the next five: 400, or within a 200.
+    {"InvalidPart", ErrorKind::invalid, ""},
+    {"InvalidPartOrder", ErrorKind::invalid, ""},
+    {"InvalidRequest", ErrorKind::invalid, ""},
+    {"MalformedXML", ErrorKind::invalid, ""},
+    {"EntityTooSmall", ErrorKind::invalid, "Set TRAINYARD_STORAGE_PART_MIB to what this server takes"},
     {"IncompleteBody", ErrorKind::unavailable, ""},
     {"RequestTimeout", ErrorKind::timeout, ""},
     {"SlowDown", ErrorKind::throttled, ""},
@@ -71,7 +79,9 @@ Error s3_error(const HttpReply& reply, std::string_view doing, const S3Config& c
   const std::string words = xml::text_of(reply.body, "Message");
   const ServerMeaning* meaning = find_meaning(meanings, code);
 
-  Error error{meaning != nullptr ? meaning->kind : kind_of_status(reply.status),
+  // A server that needs long has answered 200 before it found an error: what it does not name may pass.
+  const long status = reply.status / 100 == 2 ? internal_server_error : reply.status;
+  Error error{meaning != nullptr ? meaning->kind : kind_of_status(status),
               fmt::format("{}: {} answered {}", doing, config.endpoint(), reply.status), retry_after_of(reply)};
   if (!code.empty()) error.message += fmt::format(" {}", quoted(code, config));
   if (!words.empty()) error.message += fmt::format(" ({})", quoted(words, config));

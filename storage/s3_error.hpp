@@ -8,8 +8,9 @@
 
 namespace trainyard::storage {
 
-/// What a reply other than success means: the kind is what the caller can do, the message holds `doing`, the server's
-/// code and words, and advice where there is any. Never a secret, even if the server repeats one. Pure.
+/// What a reply other than success means, also one that says 200 and holds an error: the kind is what the caller can
+/// do, the message holds `doing`, the server's code and words, and advice where there is any. Never a secret, even if
+/// the server repeats one. Pure.
 [[nodiscard]] Error s3_error(const HttpReply& reply, std::string_view doing, const S3Config& config);
 
 /// True when `reply` to a request with checksum headers may mean that the server does not know them: it says so, or it

@@ -86,15 +86,15 @@ Result<void> S3Store::put(std::string_view key, Pieces pieces, const PutOptions&
   if (auto good = check_key(key); !good) return good;
   std::uint64_t bytes = 0;
   for (const auto& piece : pieces) bytes += piece.size();
-  auto done = bytes <= tuning_.part_bytes ? put_whole(key, pieces, options)
-                                          : upload_in_parts(client_,
-                                                            {.object = object_of(key),
-                                                             .doing = fmt::format("put {}", uri_of(key)),
-                                                             .options = options,
-                                                             .part_bytes = tuning_.part_bytes,
-                                                             .connection_count = tuning_.connection_count,
-                                                             .completion_deadline = tuning_.completion_deadline},
-                                                            pieces);
+  const TransferPlan plan = make_transfer_plan(bytes, tuning_.transfer);
+  auto done = bytes <= plan.part_bytes ? put_whole(key, pieces, options)
+                                       : upload_in_parts(client_,
+                                                         {.object = object_of(key),
+                                                          .doing = fmt::format("put {}", uri_of(key)),
+                                                          .options = options,
+                                                          .plan = plan,
+                                                          .completion_deadline = tuning_.completion_deadline},
+                                                         pieces);
   // Others' puts came in between each time: nothing is known to be there, and a later try may pass.
   if (!done && done.error().kind == ErrorKind::conflict) done.error().kind = ErrorKind::unavailable;
   return done;
@@ -150,9 +150,10 @@ Result<void> S3Store::get_range(std::string_view key, std::uint64_t offset, std:
   if (auto good = check_key(key); !good) return good;
   const std::string doing = fmt::format("get {}", uri_of(key));
   std::vector<S3Call> calls;
-  for (std::uint64_t begin = 0; begin < into.size(); begin += tuning_.part_bytes) {
+  const TransferPlan plan = make_read_plan(into.size(), tuning_.transfer);
+  for (std::uint64_t begin = 0; begin < into.size(); begin += plan.part_bytes) {
     const std::span<std::byte> part =
-        into.subspan(begin, std::min<std::uint64_t>(tuning_.part_bytes, into.size() - begin));
+        into.subspan(begin, std::min<std::uint64_t>(plan.part_bytes, into.size() - begin));
     calls.push_back({.make = [this, key, part, first = offset + begin]() -> S3Request {
                        return {.method = "GET",
                                .object = object_of(key),
@@ -167,7 +168,7 @@ Result<void> S3Store::get_range(std::string_view key, std::uint64_t offset, std:
                      },
                      .doing = doing});
   }
-  return client_.perform(calls, tuning_.connection_count);
+  return client_.perform(calls, plan.connection_count);
 }
 
 Result<std::vector<ObjectInfo>> S3Store::list(std::string_view prefix) {
@@ -253,7 +254,8 @@ Result<bool> S3Store::remove_by_request(std::span<const std::string> keys, const
                        return tl::unexpected(error);
                      }});
   }
-  const auto done = client_.perform(calls, tuning_.connection_count, OnError::drain, stop);
+  const std::size_t connection_count = make_read_plan(0, tuning_.transfer).connection_count;
+  const auto done = client_.perform(calls, connection_count, OnError::drain, stop);
   if (!done && !is_known) return false;
   return done.map([] { return true; });
 }

@@ -7,14 +7,14 @@
 
 #include "storage/s3_client.hpp"
 #include "storage/store.hpp"
+#include "storage/transfer_plan.hpp"
 
 namespace trainyard::storage {
 
 /// How an S3 store cuts its work up.
 struct S3Tuning {
   HttpTuning http;
-  std::uint64_t part_bytes = std::uint64_t{16} << 20;  ///< Also the size up to which an object goes up in one piece.
-  std::size_t connection_count = 4;
+  TransferChoice transfer;        ///< An object that fits into one part goes up in one piece.
   std::int64_t page_keys = 1000;  ///< Of a list; servers give 1000 at most.
   /// Limit of one try to put the parts of a large object together, which may take a server minutes.
   std::chrono::milliseconds completion_deadline{600'000};

@@ -16,7 +16,6 @@
 namespace trainyard::storage {
 namespace {
 
-constexpr std::uint64_t part_count_max = 10'000;
 constexpr int upload_tries_max = 3;
 constexpr int abort_tries_max = 5;
 // What is left of it costs some money; the caller may have little time left.
@@ -45,10 +44,9 @@ struct Part {
   std::string etag;
 };
 
-std::vector<Part> cut(Pieces pieces, std::uint64_t part_bytes_min) {
+std::vector<Part> cut(Pieces pieces, std::uint64_t part_bytes) {
   std::uint64_t bytes = 0;
   for (const auto& piece : pieces) bytes += piece.size();
-  const std::uint64_t part_bytes = std::max(part_bytes_min, (bytes + part_count_max - 1) / part_count_max);
   std::vector<Part> parts;
   for (std::uint64_t begin = 0; begin < bytes; begin += part_bytes) {
     parts.push_back({.body = slice_of(pieces, begin, std::min(part_bytes, bytes - begin)), .crc = 0, .etag = {}});
@@ -95,7 +93,7 @@ Result<void> send_parts(S3Client& client, const S3Upload& upload, const std::str
                      .doing = upload.doing,
                      .retries_conflict = false});
   }
-  return client.perform(calls, upload.connection_count, OnError::drain);
+  return client.perform(calls, upload.plan.connection_count, OnError::drain);
 }
 
 std::string completion_text(const std::vector<Part>& parts, bool has_checksums) {
@@ -147,11 +145,7 @@ Result<void> complete_upload(S3Client& client, const S3Upload& upload, const std
   int tries = 0;
   const auto accept = [&](const HttpReply& reply) -> Result<void> {
     // A server that needs long answers 200 first and may find an error afterwards.
-    if (xml::element(reply.body, "Error")) {
-      HttpReply late = reply;
-      late.status = 500;
-      return tl::unexpected(s3_error(late, upload.doing, client.config()));
-    }
+    if (xml::element(reply.body, "Error")) return tl::unexpected(s3_error(reply, upload.doing, client.config()));
     const std::string checksum = xml::text_of(reply.body, "ChecksumCRC32C");
     if (client.has_checksums() && is_other_composite(checksum, parts)) {
       return fail(ErrorKind::corrupt, fmt::format("{}: the server holds other bytes than were sent", upload.doing));
@@ -187,7 +181,7 @@ bool is_forgotten(const Error& error) {
 Result<void> upload_once(S3Client& client, const S3Upload& upload, Pieces pieces) {
   const auto id = create_upload(client, upload);
   if (!id) return tl::unexpected(id.error());
-  std::vector<Part> parts = cut(pieces, upload.part_bytes);
+  std::vector<Part> parts = cut(pieces, upload.plan.part_bytes);
   auto done =
       send_parts(client, upload, *id, parts).and_then([&] { return complete_upload(client, upload, *id, parts); });
   if (!done) abort_upload(client, upload.object, *id, upload.doing);

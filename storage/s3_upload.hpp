@@ -8,6 +8,7 @@
 #include "common/result.hpp"
 #include "storage/s3_client.hpp"
 #include "storage/store.hpp"
+#include "storage/transfer_plan.hpp"
 
 namespace trainyard::storage {
 
@@ -16,8 +17,7 @@ struct S3Upload {
   std::string object;  ///< Under the bucket.
   std::string doing;   ///< "put s3://bucket/key"
   PutOptions options;
-  std::uint64_t part_bytes = 0;  ///< At least; more where an object would have more than 10,000 parts.
-  std::size_t connection_count = 4;
+  TransferPlan plan;
   std::chrono::milliseconds completion_deadline{};  ///< Of one try.
 };
 

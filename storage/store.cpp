@@ -12,24 +12,25 @@
 #include "storage/gcs_store.hpp"
 #include "storage/s3_config.hpp"
 #include "storage/s3_store.hpp"
+#include "storage/transfer_plan.hpp"
 #include "storage/uri.hpp"
 #include "storage/web_store.hpp"
 
 namespace trainyard::storage {
 namespace {
 
-Result<std::unique_ptr<Store>> open_gcs(const Uri& uri) {
+Result<std::unique_ptr<Store>> open_gcs(const Uri& uri, const TransferChoice& transfer) {
   auto settings = make_gcs_settings(uri, process_environment());
   if (!settings) return fail(to_string(uri), settings.error());
-  GcsTuning tuning;
+  GcsTuning tuning{.transfer = transfer};
   tuning.http.ca_bundle = settings->ca_bundle;
   return std::make_unique<GcsStore>(std::move(*settings), std::move(tuning));
 }
 
-Result<std::unique_ptr<Store>> open_azure(const Uri& uri) {
+Result<std::unique_ptr<Store>> open_azure(const Uri& uri, const TransferChoice& transfer) {
   auto place = make_azure_place(uri, process_environment());
   if (!place) return fail(to_string(uri), place.error());
-  AzureTuning tuning;
+  AzureTuning tuning{.transfer = transfer};
   tuning.http.ca_bundle = place->ca_bundle;
   return std::make_unique<AzureStore>(std::move(*place), std::move(tuning));
 }
@@ -45,15 +46,17 @@ Result<std::unique_ptr<Store>> open_store(std::string_view text, const S3Options
     });
   }
   if (uri->scheme == Scheme::command) return std::make_unique<CommandStore>(std::move(*uri), CommandTuning{});
+  const auto transfer = read_transfer_choice(process_environment());
+  if (!transfer) return fail(to_string(*uri), transfer.error());
   if (uri->scheme == Scheme::web) {
-    WebTuning tuning;
+    WebTuning tuning{.transfer = *transfer};
     tuning.http.ca_bundle = first_of(process_environment(), {"AWS_CA_BUNDLE"});
     return std::make_unique<WebStore>(std::move(*uri), std::move(tuning));
   }
-  if (uri->scheme == Scheme::gs) return open_gcs(*uri);
-  if (uri->scheme == Scheme::az) return open_azure(*uri);
-  return make_s3_config(*uri, s3, process_environment()).map([](S3Config config) -> std::unique_ptr<Store> {
-    S3Tuning tuning;
+  if (uri->scheme == Scheme::gs) return open_gcs(*uri, *transfer);
+  if (uri->scheme == Scheme::az) return open_azure(*uri, *transfer);
+  return make_s3_config(*uri, s3, process_environment()).map([&](S3Config config) -> std::unique_ptr<Store> {
+    S3Tuning tuning{.transfer = *transfer};
     tuning.http.ca_bundle = config.ca_bundle;
     return std::make_unique<S3Store>(std::move(config), std::move(tuning));
   });

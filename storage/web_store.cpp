@@ -87,8 +87,9 @@ Result<void> WebStore::get_range(std::string_view key, std::uint64_t offset, std
   if (auto good = check_key(key); !good) return good;
   const std::string doing = fmt::format("get {}", uri_of(key));
   std::vector<HttpCall> calls;
-  for (std::uint64_t begin = 0; begin < into.size(); begin += tuning_.part_bytes) {
-    const auto part = into.subspan(begin, std::min<std::uint64_t>(tuning_.part_bytes, into.size() - begin));
+  const TransferPlan plan = make_read_plan(into.size(), tuning_.transfer);
+  for (std::uint64_t begin = 0; begin < into.size(); begin += plan.part_bytes) {
+    const auto part = into.subspan(begin, std::min<std::uint64_t>(plan.part_bytes, into.size() - begin));
     const std::uint64_t first = offset + begin;
     calls.push_back(call_of(
         doing,
@@ -100,7 +101,7 @@ Result<void> WebStore::get_range(std::string_view key, std::uint64_t offset, std
         },
         [&doing, part, first](const HttpReply& reply) { return check_part(reply, first, part.size(), doing); }));
   }
-  return http_.perform(calls, tuning_.connection_count);
+  return http_.perform(calls, plan.connection_count);
 }
 
 Result<std::vector<ObjectInfo>> WebStore::read_index(std::string_view prefix) {
@@ -133,7 +134,8 @@ Result<std::vector<ObjectInfo>> WebStore::list(std::string_view prefix) {
           return fail(ErrorKind::invalid, fmt::format("{}: the server does not tell its length", doing));
         }));
   }
-  return http_.perform(calls, tuning_.connection_count).map([&] { return std::move(*objects); });
+  const std::size_t connection_count = make_read_plan(0, tuning_.transfer).connection_count;
+  return http_.perform(calls, connection_count).map([&] { return std::move(*objects); });
 }
 
 Result<std::vector<ObjectInfo>> parse_index(std::string_view text) {

@@ -7,6 +7,7 @@
 
 #include "storage/http_client.hpp"
 #include "storage/store.hpp"
+#include "storage/transfer_plan.hpp"
 #include "storage/uri.hpp"
 
 namespace trainyard::storage {
@@ -14,8 +15,7 @@ namespace trainyard::storage {
 /// How a web store cuts its work up.
 struct WebTuning {
   HttpTuning http;
-  std::uint64_t part_bytes = std::uint64_t{16} << 20;
-  std::size_t connection_count = 4;
+  TransferChoice transfer;
 };
 
 /// Files below a folder of a web server, to be read only: put() and remove() are invalid. A web server tells no list of

@@ -1,5 +1,6 @@
-"""A real S3 server (versitygw) over a folder in memory, on the loopback address."""
+"""S3 servers on the loopback address: a real one (versitygw) over a folder in memory, and a sink."""
 import contextlib
+import json
 import os
 import pathlib
 import socket
@@ -47,3 +48,12 @@ def s3_server(folder):
     finally:
         server.kill()
         server.wait()
+
+
+@contextlib.contextmanager
+def upload_sink(counts):
+    """Serves upload_sink, which throws away what it gets; gives the environment that clients find it by. In the end `counts` holds what it got."""
+    with subprocess.Popen([runs.ROOT / "build/release/bench/storage/upload_sink"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as sink:
+        port = int(sink.stdout.readline())
+        yield {**os.environ, **KEYS, "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{port}"}
+        counts.update(json.loads(sink.communicate()[0]))

@@ -25,7 +25,7 @@ std::unique_ptr<AzureStore> azure_at(const LoopbackServer& server) {
   return std::make_unique<AzureStore>(
       std::move(place),
       AzureTuning{.http = {.backoff = {.initial = std::chrono::milliseconds{1}, .max = std::chrono::milliseconds{5}}},
-                  .part_bytes = 9});
+                  .transfer = {.part_bytes = 9}});
 }
 
 TEST(AzureStore, ReadsAListToItsLastPageAndSkipsFolders) {

@@ -122,7 +122,7 @@ TEST(CloudClient, TellsARangeThatIsNotTheOneAskedFor) {
     }};
     CloudClient client{service_at(server, nullptr), quick_tuning()};
     std::vector<std::byte> into(4);
-    const auto read = client.read_range("get", {.method = "GET", .path = "/a"}, 2, into, 1'000, 4);
+    const auto read = client.read_range("get", {.method = "GET", .path = "/a"}, 2, into, {1'000, 4});
     ASSERT_FALSE(read) << row.status << row.range;
     EXPECT_EQ(read.error().kind, ErrorKind::corrupt) << read.error().message;
   }

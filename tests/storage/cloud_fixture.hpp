@@ -39,14 +39,15 @@ class CloudFixture : public testing::TestWithParam<std::string> {
     if (is_google()) {
       return make_gcs_settings(uri, environment).map([&](GcsSettings settings) -> std::unique_ptr<Store> {
         return std::make_unique<GcsStore>(std::move(settings), GcsTuning{.http = http,
-                                                                         .part_bytes = part_bytes,
+                                                                         .transfer = {.part_bytes = part_bytes},
                                                                          .page_objects = page_objects,
                                                                          .orphan_age_min = orphan_age_min});
       });
     }
     return make_azure_place(uri, environment).map([&](AzurePlace place) -> std::unique_ptr<Store> {
       return std::make_unique<AzureStore>(
-          std::move(place), AzureTuning{.http = http, .part_bytes = part_bytes, .page_blobs = page_objects});
+          std::move(place),
+          AzureTuning{.http = http, .transfer = {.part_bytes = part_bytes}, .page_blobs = page_objects});
     });
   }
   /// A store under `prefix` of this test's bucket, at the server's port or at a proxy's.

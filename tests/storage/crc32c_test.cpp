@@ -70,6 +70,18 @@ TEST(Crc32c, IsTheSameByTableAndByInstructionForEverySizeThatIsTakenInLanes) {
   }
 }
 
+TEST(Crc32c, IsTheSameByTableAndByInstructionForShortSizesFromAnyAddress) {
+  std::mt19937 random{4};
+  std::vector<std::byte> bytes(100);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  for (std::size_t begin = 0; begin < 9; ++begin) {
+    for (std::size_t size = 0; size <= bytes.size() - begin; ++size) {
+      const auto some = std::span{bytes}.subspan(begin, size);
+      EXPECT_EQ(crc32c(some, 0x1234), crc32c_portable(some, 0x1234)) << size << " bytes from " << begin;
+    }
+  }
+}
+
 TEST(Crc32c, IsWrittenAsEightDigits) {
   EXPECT_EQ(crc32c_text(0x0a), "0000000a");
 }

@@ -19,7 +19,7 @@ std::unique_ptr<GcsStore> gcs_at(const LoopbackServer& server) {
   return std::make_unique<GcsStore>(
       GcsSettings{.bucket = "b", .prefix = "run", .endpoint = server.url(), .tokens = nullptr, .ca_bundle = {}},
       GcsTuning{.http = {.backoff = {.initial = std::chrono::milliseconds{1}, .max = std::chrono::milliseconds{5}}},
-                .part_bytes = 4});
+                .transfer = {.part_bytes = 4}});
 }
 
 TEST(GcsStore, ChecksTheChecksumAmongSeveralHeadersOfOneName) {

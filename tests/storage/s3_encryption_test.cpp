@@ -28,7 +28,7 @@ TEST(S3Encryption, IsAskedForWhereAnObjectBeginsAndNowhereElse) {
                                environment_of({}));
   ASSERT_TRUE(config) << config.error().message;
   config->credentials = given_credentials({"id", "secret", ""});
-  S3Store store{*config, {.part_bytes = 1'000, .connection_count = 1}};
+  S3Store store{*config, {.transfer = {.part_bytes = 1'000, .connection_count = 1}}};
   const std::vector<std::byte> content = contract::some_bytes(1'500);
   const std::span<const std::byte> piece{content};
   ASSERT_TRUE(put_text(store, "small", "x"));

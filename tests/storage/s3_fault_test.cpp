@@ -180,22 +180,6 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, NoticesAReplyThatChangedOnItsWay) {
   EXPECT_EQ(always.request_count(), 3);
 }
 
-TEST_F(AnS3StoreBehindAFaultyNetwork, SendsBytesThatTheServerCanCheck) {
-  // The server holds the checksum that was sent, and refuses another: one bit is changed on the way there.
-  S3Client client{config_at(server().port()), tuning.http};
-  const std::string text = "some bytes";
-  const S3Call call{.make = [&]() -> S3Request {
-                      return {.method = "PUT",
-                              .object = "run/a",
-                              .query = {},
-                              .headers = {{"x-amz-checksum-crc32c", "AAAAAA=="}},
-                              .body = {std::as_bytes(std::span{text})}};
-                    },
-                    .accept = [](const HttpReply&) -> Result<void> { return {}; },
-                    .doing = "put with a wrong checksum"};
-  EXPECT_FALSE(client.perform({&call, 1}, 1));
-}
-
 TEST_F(AnS3StoreBehindAFaultyNetwork, ForgetsTheUploadOnEveryErrorPath) {
   const std::vector<std::byte> content = contract::some_bytes((std::size_t{11} << 20) + 1);
   const std::span<const std::byte> piece{content};

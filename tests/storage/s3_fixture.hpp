@@ -14,18 +14,20 @@
 
 namespace trainyard::storage {
 
-/// Tests over a server that all of a suite share, each with a bucket of its own. Skipped where the server is not
-/// installed, but for CI.
-class S3Fixture : public testing::Test {
+/// Tests over a server (Versitygw or Minio) that all of a suite share, each with a bucket of its own. Skipped where the
+/// server is not installed, but for CI.
+template <typename Server>
+class S3FixtureOf : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    if (Versitygw::is_installed()) server_ = Versitygw::start();
+    if (Server::is_installed()) server_ = Server::start();
   }
   static void TearDownTestSuite() { server_.reset(); }
 
   void SetUp() override {
-    if (!Versitygw::is_installed()) return tests::cannot_run("versitygw is not installed: run scripts/setup cluster");
-    ASSERT_TRUE(server_) << "versitygw does not start";
+    if (!Server::is_installed())
+      return tests::cannot_run(fmt::format("{} is not installed: run scripts/setup cluster", Server::name));
+    ASSERT_TRUE(server_) << Server::name << " does not start";
     bucket = fmt::format("bucket-{}", ++bucket_count_);
     server_->make_bucket(bucket);
   }
@@ -41,10 +43,10 @@ class S3Fixture : public testing::Test {
             .scheme = "http",
             .host = fmt::format("127.0.0.1:{}", port),
             .path_style = true,
-            .credentials = given_credentials({Versitygw::access_key_id, Versitygw::secret_access_key, ""}),
+            .credentials = given_credentials({Server::access_key_id, Server::secret_access_key, ""}),
             .ca_bundle = ""};
   }
-  [[nodiscard]] static Versitygw& server() { return *server_; }
+  [[nodiscard]] static Server& server() { return *server_; }
 
   /// Uploads that the server still keeps parts of.
   [[nodiscard]] std::string unfinished_uploads() const {
@@ -61,14 +63,15 @@ class S3Fixture : public testing::Test {
                            .first_patience = std::chrono::minutes{2},
                            .backoff = {.initial = std::chrono::milliseconds{1}, .max = std::chrono::milliseconds{20}},
                            .ca_bundle = ""},
-                  .part_bytes = std::uint64_t{5} << 20,
-                  .connection_count = 4,
+                  .transfer = {.part_bytes = std::uint64_t{5} << 20, .connection_count = 4},
                   .page_keys = 1000};
   std::string bucket;
 
  private:
-  static inline std::unique_ptr<Versitygw> server_;
+  static inline std::unique_ptr<Server> server_;
   static inline int bucket_count_ = 0;
 };
+
+using S3Fixture = S3FixtureOf<Versitygw>;
 
 }  // namespace trainyard::storage

@@ -132,7 +132,7 @@ TEST_F(AnS3StoreInAnOutage, SaysByItsErrorWhatItMeansToARun) {
 }
 
 TEST_F(AnS3StoreInAnOutage, SaysThatTheBucketIsGoneWhenItWasDeletedInMidUpload) {
-  tuning.connection_count = 1;
+  tuning.transfer.connection_count = 1;
   const std::vector<std::byte> content = contract::some_bytes((std::size_t{11} << 20) + 1);
   bool is_gone = false;
   FaultProxy proxy{server().port(), [&](const ProxiedRequest& request) {

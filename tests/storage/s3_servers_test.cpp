@@ -129,6 +129,35 @@ TEST_F(AnS3StoreAtAnotherServer, SeesThatACompletionMadeAnotherObject) {
   EXPECT_EQ(completions, 3);
 }
 
+TEST_F(AnS3StoreAtAnotherServer, TakesARefusalWithinASuccessfulCompletionAsOneByStatus) {
+  struct Row {
+    std::string code;
+    ErrorKind kind;
+    int completions;
+  };
+  const Row rows[] = {{"BadDigest", ErrorKind::corrupt, 3},
+                      {"XAmzContentChecksumMismatch", ErrorKind::corrupt, 3},
+                      {"InvalidRequest", ErrorKind::invalid, 1},
+                      {"InvalidPart", ErrorKind::invalid, 1},
+                      {"AccessDenied", ErrorKind::forbidden, 1}};
+  for (const Row& row : rows) {
+    for (const int status : {200, 400}) {
+      int completions = 0;
+      FaultProxy proxy{server().port(), [&](const ProxiedRequest& request) {
+                         if (!is_completion(request)) return Fault{};
+                         ++completions;
+                         return refuse(status, row.code);
+                       }};
+      const auto put = put_large(*open(proxy.port()));
+      ASSERT_FALSE(put) << row.code << " " << status;
+      EXPECT_EQ(put.error().kind, row.kind) << row.code << " " << status;
+      EXPECT_THAT(put.error().message, HasSubstr(fmt::format("answered {} {}", status, row.code)));
+      EXPECT_EQ(completions, row.completions) << row.code << " " << status;
+      EXPECT_EQ(unfinished_uploads(), "");
+    }
+  }
+}
+
 TEST_F(AnS3StoreAtAnotherServer, DoesNotTakeAnotherObjectForTheOneWhoseCompletionsReplyWasLost) {
   int completions = 0;
   int parts = 0;

@@ -13,6 +13,7 @@ namespace trainyard::storage {
 /// A real S3 server, versitygw over a temporary folder, of a test's own.
 class Versitygw {
  public:
+  static constexpr const char* name = "versitygw";
   static constexpr const char* access_key_id = "test-key";
   static constexpr const char* secret_access_key = "test-secret-0123456789";
   // A second user, who may do everything too.

@@ -32,7 +32,7 @@ class WebStoreTest : public testing::Test {
                             .first_patience = std::chrono::minutes{2},
                             .backoff = {.initial = std::chrono::milliseconds{1}, .max = std::chrono::milliseconds{20}},
                             .ca_bundle = ""},
-                   .part_bytes = 1'024};
+                   .transfer = {.part_bytes = 1'024}};
   LoopbackServer server{[this](const httplib::Request& request, httplib::Response& response) {
     const auto file = files.find(request.path);
     if (file == files.end()) {

@@ -112,6 +112,8 @@ std::string usage() {
          "this one)\n"
          "  TRAINYARD_RENDEZVOUS_SECONDS    for the group to come together (600)\n"
          "  TRAINYARD_STORAGE_PATIENCE_SECONDS   for which a start tries again a storage that fails or refuses (120)\n"
+         "  TRAINYARD_STORAGE_PART_MIB      of a large object's parts in remote storage, 5 to 5120 (by its size)\n"
+         "  TRAINYARD_STORAGE_CONNECTIONS   over which such an object goes, 1 to 32 (by its size)\n"
          "  TRAINYARD_HEARTBEAT_SECONDS     after which a silent rank or launcher is lost (10); raise it to halt a "
          "rank in a debugger\n"
          "  TRAINYARD_HANG_SECONDS          after which a rank that trains or validates without progress is killed "

@@ -1,0 +1,72 @@
+#include "storage/transfer_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+namespace trainyard::storage {
+namespace {
+
+constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
+constexpr std::uint64_t part_bytes_min = 16 * mebibyte;
+// What must be sent again when a connection breaks stays small.
+constexpr std::uint64_t part_bytes_usual_max = 64 * mebibyte;
+// Eight for each of 16 connections: the last parts, when some connections have nothing to do, are a small share.
+constexpr std::uint64_t part_count_wanted = 128;
+constexpr std::size_t connection_count_min = 4;
+constexpr std::uint64_t bytes_per_connection = 64 * mebibyte;
+
+std::uint64_t quotient_rounded_up(std::uint64_t dividend, std::uint64_t divisor) {
+  return dividend / divisor + (dividend % divisor == 0 ? 0 : 1);
+}
+
+struct Range {
+  std::uint64_t min = 0;
+  std::uint64_t max = 0;
+};
+
+Result<std::optional<std::uint64_t>> read_number(const Environment& environment, const char* name, Range range,
+                                                 std::string_view what) {
+  const std::string text = first_of(environment, {name});
+  if (text.empty()) return std::nullopt;
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc{} && end == text.data() + text.size();
+  if (is_number && number >= range.min && number <= range.max) return number;
+  return fail(ErrorKind::invalid,
+              fmt::format("{} is '{}': write {} from {} to {}", name, text, what, range.min, range.max));
+}
+
+}  // namespace
+
+TransferPlan make_transfer_plan(std::uint64_t bytes, const TransferChoice& choice, const TransferLimits& limits) {
+  const std::uint64_t usual_part_bytes =
+      std::clamp(quotient_rounded_up(bytes, part_count_wanted), part_bytes_min, part_bytes_usual_max);
+  const std::uint64_t part_bytes =
+      std::max(choice.part_bytes.value_or(usual_part_bytes), quotient_rounded_up(bytes, limits.part_count_max));
+  const std::size_t usual_connection_count = std::clamp<std::uint64_t>(
+      bytes / bytes_per_connection, connection_count_min, std::max(limits.connection_count_max, connection_count_min));
+  return {.part_bytes = std::min(part_bytes, limits.part_bytes_max),
+          .connection_count = choice.connection_count.value_or(usual_connection_count)};
+}
+
+TransferPlan make_read_plan(std::uint64_t bytes, const TransferChoice& choice) {
+  return make_transfer_plan(bytes, choice, {.connection_count_max = connection_count_min});
+}
+
+Result<TransferChoice> read_transfer_choice(const Environment& environment) {
+  const auto part_mib =
+      read_number(environment, "TRAINYARD_STORAGE_PART_MIB", {.min = 5, .max = 5 * 1024}, "the MiB of a part");
+  if (!part_mib) return tl::unexpected(part_mib.error());
+  const auto connections =
+      read_number(environment, "TRAINYARD_STORAGE_CONNECTIONS", {.min = 1, .max = 32}, "a number of connections");
+  if (!connections) return tl::unexpected(connections.error());
+  TransferChoice choice;
+  if (*part_mib) choice.part_bytes = **part_mib * mebibyte;
+  if (*connections) choice.connection_count = **connections;
+  return choice;
+}
+
+}  // namespace trainyard::storage
