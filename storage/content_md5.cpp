@@ -6,11 +6,10 @@
 #include <memory>
 
 #include "common/base64.hpp"
-#include "common/check.hpp"
 
 namespace trainyard::storage {
 
-std::string content_md5(Pieces pieces) {
+std::optional<std::string> content_md5(Pieces pieces) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int digest_bytes = 0;
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context{EVP_MD_CTX_new(), &EVP_MD_CTX_free};
@@ -19,8 +18,14 @@ std::string content_md5(Pieces pieces) {
     is_good = is_good && EVP_DigestUpdate(context.get(), piece.data(), piece.size()) == 1;
   }
   is_good = is_good && EVP_DigestFinal_ex(context.get(), digest.data(), &digest_bytes) == 1;
-  check(is_good, "OpenSSL computes an MD5");
+  if (!is_good) return std::nullopt;
   return encode_base64({reinterpret_cast<const char*>(digest.data()), digest_bytes});
+}
+
+bool is_other_md5(std::string_view told, Pieces pieces) {
+  if (told.empty()) return false;
+  const auto md5 = content_md5(pieces);
+  return md5 && *md5 != told;
 }
 
 }  // namespace trainyard::storage

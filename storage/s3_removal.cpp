@@ -1,12 +1,10 @@
 #include "storage/s3_removal.hpp"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
-#include <array>
+#include <optional>
 #include <vector>
 
-#include "common/base64.hpp"
 #include "storage/s3_error.hpp"
 #include "storage/server_words.hpp"
 #include "storage/xml.hpp"
@@ -27,13 +25,6 @@ std::string removal_text(std::span<const std::string> objects) {
   std::string text = "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Quiet>true</Quiet>";
   for (const std::string& object : objects) text += fmt::format("<Object><Key>{}</Key></Object>", xml::escaped(object));
   return text + "</Delete>";
-}
-
-std::optional<std::string> content_md5(std::string_view body) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned int digest_bytes = 0;
-  if (EVP_Digest(body.data(), body.size(), digest.data(), &digest_bytes, EVP_md5(), nullptr) != 1) return std::nullopt;
-  return encode_base64({reinterpret_cast<const char*>(digest.data()), digest_bytes});
 }
 
 Result<void> check_removal(const HttpReply& reply, std::string_view doing, const S3Config& config) {

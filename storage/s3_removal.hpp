@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,9 +15,6 @@ inline constexpr std::size_t removed_keys_max = 1'000;  ///< Of one request, by 
 
 /// The request's body for `objects`, which are named under the bucket; the server answers the errors only.
 [[nodiscard]] std::string removal_text(std::span<const std::string> objects);
-
-/// The Content-MD5 of `body`, which S3 wants of this request; nothing where the cryptography here is without MD5.
-[[nodiscard]] std::optional<std::string> content_md5(std::string_view body);
 
 /// Success when a 2xx `reply` says that every object is removed or was not there. Else the error of the objects that
 /// are still there: a final one where there is one, else a transient one. Its message names the object and counts the

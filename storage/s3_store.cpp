@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/logging.hpp"
+#include "storage/content_md5.hpp"
 #include "storage/key.hpp"
 #include "storage/s3_orphans.hpp"
 #include "storage/s3_removal.hpp"
@@ -234,17 +235,18 @@ Result<bool> S3Store::remove_by_request(std::span<const std::string> keys, const
       objects.push_back(object_of(key));
     bodies.push_back(removal_text(objects));
   }
-  if (!content_md5("")) return false;
+  if (!content_md5({})) return false;  // S3 wants the MD5 of this request.
   bool is_known = true;
   std::vector<S3Call> calls;
   const std::string doing = fmt::format("remove {} objects under {}", keys.size(), uri_of(""));
   for (const std::string& body : bodies) {
     calls.push_back({.make = [&body]() -> S3Request {
+                       const auto bytes = std::as_bytes(std::span{body});
                        return {.method = "POST",
                                .object = {},
                                .query = {{"delete", ""}},
-                               .headers = {{"content-md5", content_md5(body).value()}},
-                               .body = {std::as_bytes(std::span{body})},
+                               .headers = {{"content-md5", content_md5({&bytes, 1}).value()}},
+                               .body = {bytes},
                                .payload_hash = sha256_text(body)};
                      },
                      .accept = [&](const HttpReply& reply) { return check_removal(reply, doing, client_.config()); },

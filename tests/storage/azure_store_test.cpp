@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,20 @@ TEST(AzureStore, SendsBlocksWithChecksumsAndMakesTheBlobOnItsCondition) {
   EXPECT_EQ(blocks[0].size(), blocks[1].size());
   std::ranges::sort(blocks);
   EXPECT_THAT(list, HasSubstr("<Latest>" + blocks[0] + "</Latest><Latest>" + blocks[1] + "</Latest>"));
+}
+
+TEST(AzureStore, GivesAllBlocksIdsOfOneLengthHoweverManyThereAre) {
+  std::set<std::size_t> lengths;
+  int blocks = 0;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+    response.status = 201;
+    if (request.get_param_value("comp") != "block") return;
+    lengths.insert(request.get_param_value("blockid").size());
+    ++blocks;
+  }};
+  ASSERT_TRUE(put_text(*azure_at(server), "a", std::string(100, 'x')));
+  EXPECT_GT(blocks, 10);
+  EXPECT_EQ(lengths.size(), 1U) << "the service takes no others";
 }
 
 TEST(AzureStore, SendsABlockAgainThatTheServerHoldsWrong) {

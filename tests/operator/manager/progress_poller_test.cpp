@@ -174,6 +174,22 @@ TEST(ProgressPoller, CallsARank0UnreachableOnlyAfterAWhileAndKeepsItsLastAnswer)
   EXPECT_EQ(fixture.poller->last_report("abcd-uid"), (plan::ProgressReport{.attempt = 2, .step = 9}));
 }
 
+TEST(ProgressPoller, CountsASilenceAnewAfterAnAnswerThatBringsNoNews) {
+  Fixture fixture;
+  fixture.caches.pods.put(rank_0());
+  fixture.start();
+  const Result<std::string> same = fixture.answer;
+  ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
+  fixture.set_answer(fail(ErrorKind::timeout, "no answer within 1000 ms"));
+  ASSERT_TRUE(fixture.wait_for_polls(5));
+  fixture.set_answer(same);
+  ASSERT_TRUE(fixture.wait_for_polls(5));
+  fixture.clock.advance(seconds{11});
+  fixture.set_answer(fail(ErrorKind::timeout, "no answer within 1000 ms"));
+  ASSERT_TRUE(fixture.wait_for_polls(5));
+  EXPECT_EQ(fixture.poller->last_report("abcd-uid")->unavailable_because, "");
+}
+
 TEST(ProgressPoller, AsksNobodyBeforeRank0Runs) {
   Fixture fixture;
   resource::Pod starting = rank_0();
