@@ -59,7 +59,7 @@ TEST(CredentialReplies, SayWhatTheCallerCanDo) {
       {parse_json_reply(reply(200, "[]"), "hush"), ErrorKind::invalid, "no JSON"},
       {parse_json_reply(reply(200, "{}"), "hush"), ErrorKind::invalid, "no key"},
       {parse_json_reply(reply(200, R"({"AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": "soon"})"), "hush"),
-       ErrorKind::invalid, "no time"},
+       ErrorKind::invalid, "not a time"},
       {parse_json_reply(reply(200, R"({"Code": "AssumeRoleUnauthorizedAccess", "Message": "no"})"), "hush"),
        ErrorKind::unauthorized, "AssumeRoleUnauthorizedAccess (no)"},
       // Not not_found, which a store says of objects.

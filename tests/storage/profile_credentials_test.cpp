@@ -191,7 +191,7 @@ TEST_F(ProfileCredentialsTest, AskAProgram) {
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().kind, ErrorKind::unavailable);
   EXPECT_THAT(failed.error().message, HasSubstr("ended with exit code 3: the vault is locked"));
-  EXPECT_THAT(words_of(find(program("echo hush"))), AllOf(HasSubstr("no JSON object"), Not(HasSubstr("hush"))));
+  EXPECT_THAT(words_of(find(program("echo hush"))), AllOf(HasSubstr("not a JSON object"), Not(HasSubstr("hush"))));
   EXPECT_EQ(find("[default]\ncredential_process = /no/such/program\n").error().kind, ErrorKind::invalid);
 }
 

@@ -221,8 +221,9 @@ TEST(MakePlan, StaysRunningOnceAllRanksHaveRun) {
 }
 
 TEST(MakePlan, StaysRunningWhileTheCauseOfALossIsStillWaitedFor) {
-  // A pod that is being deleted says within its grace why.
-  const Plan plan = make_plan(an_observed().phase(Phase::running).ended(1, 90).leaving(0, later + 60s), later);
+  // Two seconds, for a better witness than one that has lost a peer.
+  const auto observed = an_observed().phase(Phase::running).ended(1, 90, R"({"reason": "Said", "exitCode": 90})");
+  const Plan plan = make_plan(observed, builders::start + 1s);
   EXPECT_EQ(plan.status.value_or(resource::TrainingJobStatus{.phase = Phase::running}).phase, Phase::running);
 }
 
