@@ -58,7 +58,7 @@ TransferPlan make_read_plan(std::uint64_t bytes, const TransferChoice& choice) {
 
 Result<TransferChoice> read_transfer_choice(const Environment& environment) {
   const auto part_mib =
-      read_number(environment, "TRAINYARD_STORAGE_PART_MIB", {.min = 5, .max = 5 * 1024}, "the MiB of a part");
+      read_number(environment, "TRAINYARD_STORAGE_PART_MIB", {.min = 5, .max = 5'120}, "the MiB of a part");
   if (!part_mib) return tl::unexpected(part_mib.error());
   const auto connections =
       read_number(environment, "TRAINYARD_STORAGE_CONNECTIONS", {.min = 1, .max = 32}, "a number of connections");
