@@ -48,6 +48,23 @@ TEST_F(LocalLogsTest, FollowingAnEndedRunPrintsWhatThereIs) {
   EXPECT_EQ(print({.job = "job", .rank = 2}), "error: there is no log of rank 2 in attempt 1; there is rank 0, 12");
 }
 
+TEST_F(LocalLogsTest, FollowingPrintsWhatARankSaidLastAlsoWhenTheNextAttemptHasBegun) {
+  std::optional run{RunFolder::open(folder_.path(), first_day)};
+  write_log("attempt-1/rank-0.stdout.log", "out\n");
+  write_log("attempt-1/rank-0.stderr.log", "err\n");
+  std::string printed;
+  const auto print_and_go_on = [&](std::string_view bytes) {
+    printed += bytes;
+    if (bytes != "err\n") return;
+    // The other log has been read by now.
+    write_log("attempt-1/rank-0.stdout.log", "out\nlast\n");
+    write_log("attempt-2/rank-0.log", "two\n");
+    run.reset();
+  };
+  EXPECT_TRUE(print_local_logs({.job = "job", .is_following = true}, folder_.path(), print_and_go_on));
+  EXPECT_EQ(printed, "out\nerr\nlast\ntwo\n");
+}
+
 TEST_F(LocalLogsTest, AnAttemptIsFollowedUntilTheNextOneBegins) {
   const auto run = RunFolder::open(folder_.path(), first_day);
   write_log("attempt-1/rank-0.log", "one\n");

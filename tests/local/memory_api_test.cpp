@@ -274,8 +274,11 @@ TEST_F(MemoryApiTest, ARunningPodIsMarkedAndGoesWhenItsKubeletLetsItGo) {
 
   ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0", {.uid = {}, .grace_period_seconds = 60}));
   EXPECT_EQ(api_.get(kube::pods, "default", "p-0").value(), pod) << "a later delete lengthens nothing";
+  clock_.advance(std::chrono::seconds{3});
+  ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0", {.uid = {}, .grace_period_seconds = 30}));
+  EXPECT_EQ(api_.get(kube::pods, "default", "p-0").value(), pod) << "nor does one of the same grace";
   ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0", {.uid = {}, .grace_period_seconds = 5}));
-  EXPECT_EQ(api_.get(kube::pods, "default", "p-0").value()["metadata"]["deletionTimestamp"], "2026-01-01T00:00:05Z");
+  EXPECT_EQ(api_.get(kube::pods, "default", "p-0").value()["metadata"]["deletionTimestamp"], "2026-01-01T00:00:08Z");
   ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0", {.uid = {}, .grace_period_seconds = 0}));
   EXPECT_EQ(count(kube::pods), 0U);
 }

@@ -117,6 +117,16 @@ TEST_F(CommandStoreTest, RepeatsNoSignatureOfTheProgram) {
   EXPECT_THAT(put.error().message, testing::EndsWith("exit code 1: refused: ?sv=1&sig=***&se=2"));
 }
 
+TEST_F(CommandStoreTest, TakesNoWordOfARefusalForACapability) {
+  const std::string prints_its_usage = R"sh(#!/bin/sh
+[ "$1" = put ] || { echo "usage: program put PATH KEY; cannot get, list or remove"; exit 2; }
+)sh";
+  CommandStore store = open(prints_its_usage);
+  ASSERT_TRUE(put_text(store, "a", "x"));
+  EXPECT_EQ(get_text(store, "a"), "x") << "out of the folder";
+  EXPECT_TRUE(store.remove("a"));
+}
+
 TEST_F(CommandStoreTest, EndsAProgramThatHangs) {
   tuning.deadline = 100ms;
   tuning.tries_max = 2;

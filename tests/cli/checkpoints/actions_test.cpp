@@ -110,6 +110,14 @@ TEST_F(Actions, VerifyNamesDamageAndIsExitCode1) {
   EXPECT_THAT(all.out, HasSubstr("step-10/g-1: whole"));
 }
 
+TEST_F(Actions, VerifyOfAllIsExitCode1WhicheverIsDamaged) {
+  prefix.flip(data_key(checkpoint::CheckpointId{10, 1}, 1), -1);
+  options.is_all = true;
+  const Outcome all = run(verify_checkpoints);
+  EXPECT_EQ(all.exit_code, 1);
+  EXPECT_THAT(all.out, AllOf(HasSubstr("step-10/g-1: DAMAGED"), HasSubstr("step-20/g-1: whole")));
+}
+
 TEST_F(Actions, GetMakesAFolderAndNeverAHalfOne) {
   options.target = folder.path() + "/copy/";
   prefix.flip(data_key(checkpoint::CheckpointId{20, 1}, 1), -1);

@@ -309,6 +309,23 @@ TEST_F(ACleanUp, RemovesASnapshotThatWasWrittenWhileItBegan) {
   EXPECT_EQ(keys(), strangers);
 }
 
+TEST_F(ACleanUp, RemovesACheckpointThatWasSavedWhileItBegan) {
+  TestRun run{objects};
+  run.as_attempt(2);
+  ASSERT_TRUE(run.restore());
+  ASSERT_TRUE(run.save(10));
+  bool has_saved = false;
+  fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
+                           [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
+                             if (call == "put" && !std::exchange(has_saved, true)) EXPECT_TRUE(run.save(20));
+                             return std::nullopt;
+                           }};
+  const auto cleaned = clean(store);
+  ASSERT_TRUE(cleaned) << cleaned.error().message;
+  EXPECT_EQ(cleaned->checkpoints, 2U);
+  EXPECT_THAT(keys(), IsEmpty());
+}
+
 TEST_F(ACleanUp, FencesARankThatStillSaves) {
   TestRun run{objects};
   run.as_attempt(2);
