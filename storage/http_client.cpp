@@ -241,13 +241,13 @@ Result<void> HttpClient::perform(std::span<const HttpCall> calls, std::size_t co
   Result<void> outcome;
   {
     Batch batch{calls, tuning_, *connections, has_succeeded_,
-                [this](std::string error) { set_trouble(std::move(error)); }};
+                [this, of = connections.get()](std::string error) { set_trouble(of, std::move(error)); }};
     const std::stop_callback wake{stop, [&] { curl_multi_wakeup(connections->multi()); }};
     outcome = batch.run(connection_count, stop);
     if (!outcome && on_error == OnError::drain) batch.drain(stop);
   }
   // The caller gets the final error: nothing is being tried again any more.
-  if (!outcome) set_trouble("");
+  if (!outcome) set_trouble(connections.get(), "");
   const std::scoped_lock lock{mutex_};
   idle_.push_back(std::move(connections));
   return outcome;
@@ -255,12 +255,16 @@ Result<void> HttpClient::perform(std::span<const HttpCall> calls, std::size_t co
 
 std::string HttpClient::trouble() const {
   const std::scoped_lock lock{mutex_};
-  return trouble_;
+  return troubles_.empty() ? std::string{} : troubles_.begin()->second;
 }
 
-void HttpClient::set_trouble(std::string error) {
+void HttpClient::set_trouble(const HttpConnections* of, std::string error) {
   const std::scoped_lock lock{mutex_};
-  trouble_ = std::move(error);
+  if (error.empty()) {
+    troubles_.erase(of);
+  } else {
+    troubles_.insert_or_assign(of, std::move(error));
+  }
 }
 
 }  // namespace trainyard::storage

@@ -70,13 +70,14 @@ class HttpClient {
   [[nodiscard]] std::string trouble() const;
 
  private:
-  void set_trouble(std::string error);
+  /// Of one perform(), which is known by its connections. Empty: it has none.
+  void set_trouble(const HttpConnections* of, std::string error);
 
   const HttpTuning tuning_;
   std::atomic<bool> has_succeeded_ = false;
-  mutable std::mutex mutex_;  // guards idle_ and trouble_
+  mutable std::mutex mutex_;  // guards idle_ and troubles_
   std::vector<std::unique_ptr<HttpConnections>> idle_;
-  std::string trouble_;
+  std::map<const HttpConnections*, std::string> troubles_;  // Of each perform() that tries something again.
 };
 
 }  // namespace trainyard::storage

@@ -114,6 +114,10 @@ void Controller::add_informers() {
 
 void Controller::on_job(const resource::TrainingJob& job) {
   const ObjectKey key{job.metadata.name_space, job.metadata.name};
+  {
+    const std::scoped_lock lock{mutex_};
+    unreadable_.erase(key);
+  }
   queue_.add(key);
   poller_.track(key);
   // Somebody waits for it.

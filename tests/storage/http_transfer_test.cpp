@@ -137,6 +137,27 @@ TEST_F(AnHttpClient, HasItsWholePatienceAgainAfterASuccessOfAnotherCall) {
   EXPECT_EQ(server.request_count(), 4);
 }
 
+TEST_F(AnHttpClient, SaysForWhatItTriesAgainThoughAnotherCallHasEnded) {
+  HttpClient client{tuning};
+  fakes::FaultProxy refusing{1, [](const auto&) {
+                               return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(403, "", ""), 0};
+                             }};
+  std::string trouble;
+  fakes::FaultProxy failing{1, [&](const fakes::ProxiedRequest& request) {
+                              if (request.number == 2) {
+                                const HttpCall refused = call_to(refusing.port());
+                                EXPECT_FALSE(client.perform({&refused, 1}, 1));
+                                trouble = client.trouble();
+                              }
+                              const int status = request.number == 1 ? 503 : 200;
+                              return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(status, "", ""), 0};
+                            }};
+  const HttpCall call = call_to(failing.port());
+  EXPECT_TRUE(client.perform({&call, 1}, 1));
+  EXPECT_NE(trouble, "");
+  EXPECT_EQ(client.trouble(), "");
+}
+
 TEST_F(AnHttpClient, IsStoppedInTheMidstOfARequest) {
   std::stop_source stop;
   fakes::FaultProxy server{1, [&](const auto&) {

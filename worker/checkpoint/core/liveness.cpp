@@ -9,6 +9,7 @@
 #include <iterator>
 #include <vector>
 
+#include "common/logging.hpp"
 #include "worker/checkpoint/core/inventory.hpp"
 #include "worker/checkpoint/core/layout.hpp"
 #include "worker/checkpoint/core/sealed_json.hpp"
@@ -88,10 +89,15 @@ SignsOfLife::SignsOfLife(storage::Store& store, const Clock& clock, std::int64_t
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 void SignsOfLife::run(const std::stop_token& stop) {
+  bool is_failing = false;
   while (!stop.stop_requested()) {
-    // A failure need not be handled: if signs stay away for long, another run may take over, and this one is fenced.
-    static_cast<void>(storage::put_text(store_, alive_key(generation_),
-                                        seal({{"timeMilliseconds", clock_.now().time_since_epoch().count()}})));
+    const auto put = storage::put_text(store_, alive_key(generation_),
+                                       seal({{"timeMilliseconds", clock_.now().time_since_epoch().count()}}));
+    // If signs stay away for long, another run may take over, and this one is fenced.
+    if (!put && !is_failing)
+      logging::warn("this run cannot show that it is alive: another one may take over its checkpoints",
+                    {{"error", put.error().message}});
+    is_failing = !put;
     std::unique_lock lock{mutex_};
     changed_.wait_for(lock, stop, interval_, [] { return false; });
   }
