@@ -30,7 +30,7 @@ const std::string token = "a-session-token/with+signs==";
 class ATalkativeServer : public storage::S3Fixture {
  protected:
   void SetUp() override {
-    S3Fixture::SetUp();
+    storage::S3Fixture::SetUp();
     tuning.http.patience = tuning.http.first_patience = std::chrono::milliseconds{50};
     logging::set_up(logging::Format::json, logging::Level::debug);
     testing::internal::CaptureStderr();

@@ -28,7 +28,7 @@ using testing::IsEmpty;
 class InS3 : public storage::S3Fixture {
  protected:
   void SetUp() override {
-    S3Fixture::SetUp();
+    storage::S3Fixture::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
     prefix.emplace(open(server().port()));
     prefix->claim(1);
