@@ -317,7 +317,9 @@ TEST_F(ACleanUp, RemovesACheckpointThatWasSavedWhileItBegan) {
   bool has_saved = false;
   fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
                            [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
-                             if (call == "put" && !std::exchange(has_saved, true)) EXPECT_TRUE(run.save(20));
+                             if (call == "put" && !std::exchange(has_saved, true)) {
+                               EXPECT_TRUE(run.save(20));
+                             }
                              return std::nullopt;
                            }};
   const auto cleaned = clean(store);
