@@ -224,6 +224,24 @@ TEST(ALocalTierOfMoreRanks, GivesTheNewOnesFreshGenerators) {
   });
 }
 
+TEST(ALocalTierOfSeveralRanksANode, LeavesOutTheCopyThatARankBesideItsKeeperCannotRead) {
+  LocalNodes nodes{{0, 0, 1}, 2};
+  nodes.run(1, [](TestRun& run) {
+    ASSERT_TRUE(run.restore());
+    ASSERT_TRUE(run.save_copies(20));
+  });
+  nodes.open_local = [&](std::int64_t rank) -> std::unique_ptr<storage::Store> {
+    auto store = std::make_unique<fakes::MemoryStore>(nodes.folder_of(rank));
+    if (rank != 1) return store;
+    return std::make_unique<fakes::FaultyStore>(
+        std::move(store), [](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+          if (call != "get" || !key.ends_with("manifest.json")) return std::nullopt;
+          return Error{ErrorKind::io, "Input/output error", std::nullopt};
+        });
+  };
+  nodes.expect_resumes(2, 20, true);
+}
+
 TEST(ALargeLocalTier, SpreadsAStateThatOneMessageDoesNotHold) {
   LocalNodes nodes{{0, 1}, 2};
   nodes.large_rows = 40'000;  // 40 MiB
