@@ -120,5 +120,50 @@ TEST_F(ALongRun, GoesOnWhileTheStorageIsAwayForAnHourSaysSoAndCatchesUp) {
   EXPECT_TRUE(torch::equal(restored.entries.front().tensor, state.entries.front().tensor));
 }
 
+/// A save is under way from begin_save() until the test ends it.
+class ScriptedCheckpointer final : public checkpoint::Checkpointer {
+ public:
+  std::string trouble_now;
+  bool has_ended = true;
+
+  Result<std::optional<checkpoint::Restored>> restore(checkpoint::State&) override { return std::nullopt; }
+  [[nodiscard]] std::int64_t generation() const override { return 1; }
+  void begin_save(const checkpoint::State&, std::int64_t step, const checkpoint::SaveOptions&) override {
+    step_ = step;
+    has_ended = false;
+  }
+  void finish_copy() override {}
+  [[nodiscard]] bool is_saving() const override { return !has_ended; }
+  [[nodiscard]] std::string trouble() const override { return trouble_now; }
+  std::optional<checkpoint::SaveOutcome> take_outcome(std::chrono::milliseconds) override {
+    return checkpoint::SaveOutcome{.step = step_, .saved = checkpoint::Saved{.step = step_, .uri = "memory://step"}};
+  }
+  Result<void> end() override { return {}; }
+  void remove_copies() override {}
+
+ private:
+  std::int64_t step_ = 0;
+};
+
+TEST(ASaver, OwesWhatWasLeftOutOfASaveThatMetTroubleAndNothingAfterIt) {
+  ScriptedCheckpointer checkpointer;
+  const fakes::FakeRankLink link;
+  const fakes::FakeClock clock;
+  Saver saver{checkpointer, link, clock, /*speaks=*/false};
+  const auto save = [&](std::int64_t step, const std::string& trouble) {
+    saver.begin({}, step, {});
+    checkpointer.trouble_now = trouble;
+    saver.watch();
+    checkpointer.trouble_now.clear();
+    saver.leave_out(step + 1);
+    checkpointer.has_ended = true;
+    ASSERT_TRUE(saver.settle());
+  };
+  save(10, "the store is away");
+  EXPECT_TRUE(saver.is_owed());
+  save(20, "");
+  EXPECT_FALSE(saver.is_owed()) << "this one met no trouble";
+}
+
 }  // namespace
 }  // namespace trainyard::train
