@@ -120,6 +120,24 @@ TEST(GlooCommunicator, EndsWithTheGroupAndStaysFailed) {
   });
 }
 
+TEST(GlooCommunicator, BeginsNothingMoreAfterACollectiveThatFailed) {
+  std::latch is_over{1};
+  run_ranks(2, 100ms, [&](Communicator& communicator, FakeRankLink& link) {
+    if (communicator.rank() == 1) return is_over.wait();  // It is there, and takes no part.
+    const auto first = communicator.all_gather("here");
+    const auto beats = link.beats();
+    EXPECT_GT(beats, 0) << "it has waited for rank 1";
+    const auto second = communicator.all_gather("here");
+    EXPECT_EQ(link.beats(), beats) << "it waits for nobody any more";
+    EXPECT_FALSE(first);
+    EXPECT_FALSE(second);
+    if (!first && !second) {
+      EXPECT_EQ(second.error().message, first.error().message);
+    }
+    is_over.count_down();
+  });
+}
+
 TEST(GlooCommunicator, IsASignOfLifeOnlyWhereTheTrainingThreadWaits) {
   for (const UsedBy used_by : {UsedBy::training_thread, UsedBy::background_thread}) {
     std::latch has_waited{1};
