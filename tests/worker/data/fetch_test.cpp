@@ -1,7 +1,10 @@
 #include "worker/data/fetch.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -90,6 +93,20 @@ TEST_F(FetchTest, IsDoneByOneAtATime) {
   }
   EXPECT_EQ(failures, 0);
   EXPECT_EQ(read_file(folder_ / "images"), "abc");
+}
+
+TEST_F(FetchTest, LetsNobodyElseTakeItsLockMeanwhile) {
+  put("images", "abc");
+  int tries = 0;
+  const auto try_to_share = [&] {
+    const int lock = ::open((folder_ / ".lock").c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(lock, 0);
+    EXPECT_NE(::flock(lock, LOCK_SH | LOCK_NB), 0);
+    ::close(lock);
+    ++tries;
+  };
+  ASSERT_TRUE(fetch(*store_, folder_, try_to_share).has_value());
+  EXPECT_GT(tries, 0);
 }
 
 TEST_F(FetchTest, SaysWhereItFoundNothing) {
