@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 
 #include "common/contract.hpp"
 #include "tests/fakes/gate.hpp"
@@ -35,10 +37,14 @@ struct LocalTierOfATraining : testing::Test {
     saving.run.run();
     remote = saving.objects.objects;
   }
-  /// Rank 0 fails in the midst of the first step at which there is a copy.
+  /// Rank 0 fails in the midst of a step at which there is a copy. A thread makes the copy of the third step, so that
+  /// the steps after it wait for that thread.
   void fail_once_copied(SavingRun& saving) const {
-    saving.run.ranks[0].module->on_step = [this](std::int64_t) {
-      if (newest_copy() > 0) throw std::runtime_error{"a bug"};
+    saving.run.ranks[0].module->on_step = [this, seen = 0](std::int64_t) mutable {
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes{1};
+      if (++seen <= 3) return;
+      while (newest_copy() == 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+      throw std::runtime_error{"a bug"};
     };
   }
   [[nodiscard]] std::string path() const { return folder.path() + "/local"; }
