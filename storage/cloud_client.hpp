@@ -40,7 +40,7 @@ struct CloudCall {
   std::function<Result<void>(const HttpReply&, const Error&)> refuse = {};
 };
 
-/// What the requests to one cloud's storage service have in common.
+/// Where one cloud's storage service is, and how all requests to it are authorised and its errors read.
 struct CloudService {
   std::string endpoint;                             ///< "https://host:port"
   std::shared_ptr<AccessTokens> tokens;             ///< Every request carries their token; nullptr: none.

@@ -70,14 +70,14 @@ class HttpClient {
   [[nodiscard]] std::string trouble() const;
 
  private:
-  /// Of one perform(), which is known by its connections. Empty: it has none.
+  /// Keeps `error`, for which the perform() that uses the connections `of` tries again; an empty one removes it.
   void set_trouble(const HttpConnections* of, std::string error);
 
   const HttpTuning tuning_;
   std::atomic<bool> has_succeeded_ = false;
   mutable std::mutex mutex_;  // guards idle_ and troubles_
   std::vector<std::unique_ptr<HttpConnections>> idle_;
-  std::map<const HttpConnections*, std::string> troubles_;  // Of each perform() that tries something again.
+  std::map<const HttpConnections*, std::string> troubles_;  // Of every perform() that tries a call again.
 };
 
 }  // namespace trainyard::storage

@@ -246,7 +246,7 @@ class Bench {
     double megabytes = 0;       ///< Some seconds after every object was listed.
     double peak_megabytes = 0;  ///< Of the same process until then.
   };
-  /// Of a leader that is started once there are `pods`, in jobs of at most 2,000.
+  /// The memory of a leader that is started when there are `pods` pods already, in jobs of at most 2,000.
   Memory memory_with(int pods) {
     {
       const auto maker = start();
@@ -350,7 +350,7 @@ int run(const std::vector<std::string>& wanted) {
   json samples = json::object();
   for (const auto& [part, measure] : parts) {
     if (!wanted.empty() && std::ranges::find(wanted, part) == wanted.end()) continue;
-    // What one part leaves behind must not be in another's way.
+    // A control plane for each part, so that objects which one part leaves behind do not disturb the next.
     const auto control_plane = cluster::ControlPlane::start();
     if (!control_plane) {
       std::cerr << "error: " << control_plane.error().message << '\n';

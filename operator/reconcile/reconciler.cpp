@@ -115,7 +115,8 @@ class Reconciler::Impl {
     if (!acted) return tl::unexpected(acted.error());
     const bool is_idle = !plan.status && plan.actions.empty();
     if (is_idle && plan.requeue_after != at_once) return plan.requeue_after;
-    // What was done may have made the next step possible. If not, the next plan would be this one again.
+    // The actions may have made the next step possible. If they changed nothing that is observed, the next plan would
+    // be the same, and repeating it at once would be an endless loop.
     if (has_changed(observed)) return at_once;
     return fail(ErrorKind::conflict,
                 "what was done for the job has changed nothing that the next plan rests on: it is tried again later");

@@ -94,7 +94,7 @@ bool is_removal(const fakes::ProxiedRequest& request) {
   return request.method == "DELETE" || request.target.find("?delete") != std::string::npos;
 }
 
-TEST_F(InS3, RanksPutOneObjectEachAndRetentionRemovesAThousandByARequest) {
+TEST_F(InS3, RanksPutOneObjectEachAndRetentionRemovesAllTheirFilesByOneRequest) {
   constexpr std::int64_t world_size = 100;
   std::atomic<int> puts = 0;
   std::atomic<int> removals = 0;
