@@ -1,7 +1,6 @@
 // A rank process that trains nothing but uses its link as one that trains: what the first argument says.
 //   train          reports a step every 20 ms; ends preempted on SIGTERM, and as told when the group is broken; answers
-//   a
-//                  request for a checkpoint with the step that it is at, and ends preempted where it says so
+//                  a request for a checkpoint with the step that it is at, and ends preempted where that asks for it
 //   no-progress    reports one step, then only lives
 //   deaf           as train, but minds neither SIGTERM nor the group
 //   fail           ends by exit_do_not_restart with words of its own
