@@ -121,4 +121,9 @@ function(trainyard_test name)
   # gtest: scripts/test_results.py expects a report of its cases from it.
   # COST: those that may take long begin first, so that none of them is left alone at the end.
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS};gtest" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT})
+  if(TRAINYARD_SANITIZE MATCHES "thread")
+    # ThreadSanitizer holds every program for a second at its end, to see races with threads that still run. The tests start hundreds of
+    # programs, and some of them measure how long a program takes to end.
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "TSAN_OPTIONS=atexit_sleep_ms=50")
+  endif()
 endfunction()
