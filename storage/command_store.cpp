@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <condition_variable>
+#include <mutex>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 #include "common/child_program.hpp"
@@ -30,6 +31,13 @@ Result<std::string> judge(const Result<ProgramEnd>& end, const std::string& prog
               fmt::format("{} ended with exit code {}{}{}", program, end->exit_code, words.empty() ? "" : ": ", words));
 }
 
+void pause(std::chrono::milliseconds time, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any never_notified;
+  std::unique_lock lock{mutex};
+  never_notified.wait_for(lock, stop, time, [] { return false; });
+}
+
 }  // namespace
 
 CommandStore::CommandStore(Uri uri, CommandTuning tuning) : uri_(std::move(uri)), tuning_(tuning), folder_(uri_.path) {}
@@ -46,10 +54,14 @@ Result<std::string> CommandStore::run(const std::string& operation, const std::s
               uri_.program, operation);
     if (output) return output;
     const Error& error = output.error();
-    if (!is_transient(error.kind) || failures >= tuning_.tries_max || stop.stop_requested())
-      return fail(fmt::format("{} '{}'", operation, key), error);
+    const std::string what = fmt::format("{} '{}'", operation, key);
+    if (!is_transient(error.kind) || failures >= tuning_.tries_max) return fail(what, error);
     // Nothing tells when it would succeed.
-    std::this_thread::sleep_for(backoff_delay(tuning_.backoff, failures, random_share()));
+    pause(backoff_delay(tuning_.backoff, failures, random_share()), stop);
+    if (stop.stop_requested())
+      return fail(ErrorKind::cancelled, fmt::format("{}: not tried again, as a stop was requested; the program's last "
+                                                    "answer: {}",
+                                                    what, error.message));
   }
 }
 

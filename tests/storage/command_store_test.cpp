@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <stop_token>
+#include <thread>
+
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/storage/store_contract.hpp"
 
@@ -146,6 +150,27 @@ TEST_F(CommandStoreTest, ARemovalIsGivenUpOnceAStopIsRequested) {
   stop.request_stop();
   EXPECT_EQ(store.remove("a", stop.get_token()).error().kind, ErrorKind::cancelled);
   EXPECT_EQ(get_text(store, "a"), "x");
+}
+
+TEST_F(CommandStoreTest, ARemovalThatFailedIsNotTriedAgainOnceAStopIsRequested) {
+  tuning.backoff = {.initial = 10min, .max = 10min};
+  CommandStore store = open(R"sh(#!/bin/sh
+[ "$1" = capabilities ] && { echo remove; exit 0; }
+[ "$1" = put ] || { ln -s /proc/$$ "$(dirname "$0")/process"; echo "link is down" >&2; exit 1; }
+)sh");
+  ASSERT_TRUE(put_text(store, "a", "x"));
+  std::stop_source stop;
+  // Once the program that failed is gone the store waits for ten minutes.
+  const std::jthread stopper{[&](const std::stop_token& is_test_over) {
+    const std::string process = tools_.file("process");
+    const auto has_ended = [&] { return std::filesystem::is_symlink(process) && !std::filesystem::exists(process); };
+    while (!has_ended() && !is_test_over.stop_requested()) std::this_thread::yield();
+    stop.request_stop();
+  }};
+  const auto removed = store.remove("a", stop.get_token());
+  ASSERT_FALSE(removed);
+  EXPECT_EQ(removed.error().kind, ErrorKind::cancelled);
+  EXPECT_THAT(removed.error().message, HasSubstr("link is down"));
 }
 
 TEST_F(CommandStoreTest, SaysAtTheProbeThatThereIsNoProgram) {
