@@ -10,6 +10,7 @@
 
 #include "common/check.hpp"
 #include "common/clock.hpp"
+#include "storage/failing_time.hpp"
 #include "storage/http_transfer.hpp"
 #include "storage/random_share.hpp"
 
@@ -141,9 +142,8 @@ class Batch {
         one.is_done = true;
         ++done_count_;
         has_succeeded_ = true;
-        if (failing_since_) set_trouble_("");
-        failing_since_.reset();
-        last_success_ = now();
+        if (failing_time_.is_failing()) set_trouble_("");
+        failing_time_.on_success(now());
       } else if (auto again = plan_another_try(one, outcome.error()); !again) {
         return again;
       }
@@ -167,9 +167,7 @@ class Batch {
                           : error.kind == ErrorKind::conflict ? one.call->retries_conflict
                                                               : is_transient(error.kind);
     if (!may_pass) return tl::unexpected(error);
-    if (!failing_since_) failing_since_ = std::max(one.started, last_success_);
-    // Over a slow link one try may take longer than the patience.
-    const Instant since = one.failures == 1 ? now() : *failing_since_;
+    const Instant since = failing_time_.on_failure(one.failures, one.started, now());
     // A server that says when to come again was reached, so the configuration is not what is wrong.
     const Instant end = since + (error.retry_after ? full_patience(*one.call) : patience(*one.call));
     if (now() >= end) return tl::unexpected(error);
@@ -215,8 +213,7 @@ class Batch {
   std::vector<Progress> progress_;
   std::size_t running_count_ = 0;
   std::size_t done_count_ = 0;
-  std::optional<Instant> failing_since_;  // Since when no call has succeeded while at least one failed.
-  Instant last_success_{};
+  FailingTime failing_time_;
 };
 
 }  // namespace

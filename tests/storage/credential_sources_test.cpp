@@ -302,6 +302,17 @@ TEST_F(CredentialServicesTest, ThatGoOnFailingAreUnavailableAndThatRefuseAreNot)
   }
 }
 
+TEST_F(CredentialServicesTest, MetadataThatGiveNoSessionForNowAreThereAllTheSame) {
+  tuning.patience = std::chrono::milliseconds{20};
+  fakes::FaultProxy busy{static_cast<std::uint16_t>(server_.port()), [](const auto& /*request*/) {
+                           return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(503, "", ""), 0};
+                         }};
+  const auto found = find(services_at(busy.port()).back().variables);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().kind, ErrorKind::unavailable);
+  EXPECT_THAT(found.error().message, HasSubstr("it answered 503"));
+}
+
 TEST_F(CredentialServicesTest, ThatAreSilentAreUnavailable) {
   tuning.deadline = std::chrono::milliseconds{30};
   tuning.patience = std::chrono::milliseconds{30};

@@ -83,6 +83,11 @@ class ScriptedApi final : public fakes::RefusingApi {
     changed_.wait_for(lock, seconds{60}, [&] { return is_silent_; });
     return asked_;
   }
+  /// How often it was asked until now.
+  std::size_t asked_count() {
+    const std::scoped_lock lock{mutex_};
+    return asked_.size();
+  }
 
  private:
   std::mutex mutex_;  // guards all but the construction of the script
@@ -96,16 +101,20 @@ struct Outcome {
   std::vector<std::string> cached;   ///< "name@version", sorted
   std::vector<std::string> changes;  ///< in order
   int first_lists = 0;
+  std::size_t asked_before_first_list = 0;
   std::int64_t watch_restarts = 0;
 };
 
-Outcome run(ScriptedApi& api) {
+Outcome run(ScriptedApi& api, bool is_optional = false) {
   ObjectCache<Thing> cache;
   Outcome result;
   CacheSink<Thing> sink{cache, "", parse_thing,
                         [&](const Thing& thing) { result.changes.push_back(thing.metadata.name); }};
-  Informer informer{api, kube::pods, {.backoff = {.initial = milliseconds{1}, .max = milliseconds{2}}}, sink, [&] {
+  const InformerOptions options{.is_optional = is_optional,
+                                .backoff = {.initial = milliseconds{1}, .max = milliseconds{2}}};
+  Informer informer{api, kube::pods, options, sink, [&] {
                       ++result.first_lists;
+                      result.asked_before_first_list = api.asked_count();
                     }};
   {
     std::jthread thread{[&](const std::stop_token& stop) { informer.run(stop); }};
@@ -188,6 +197,17 @@ TEST(Informer, AsksForTheSamePageAgainThroughAnOutage) {
   const Outcome done = run(api);
   EXPECT_EQ(done.asked, (Texts{"list ", "list ", "list next", "list next", "watch 5"}));
   EXPECT_EQ(done.cached, (Texts{"a@1", "b@2"}));
+}
+
+TEST(Informer, CountsAsListedWithoutTheRightToListOnlyWhereItsKindIsOptional) {
+  for (const bool is_optional : {true, false}) {
+    ScriptedApi api;
+    api.lists = {fail(ErrorKind::forbidden, "no right"), kube::ListPage{{object("a", "1")}, "5", ""}};
+    const Outcome done = run(api, is_optional);
+    EXPECT_EQ(done.asked, (Texts{"list ", "list ", "watch 5"})) << "the right may be given later";
+    EXPECT_EQ(done.first_lists, 1);
+    EXPECT_EQ(done.asked_before_first_list, is_optional ? 1U : 2U);
+  }
 }
 
 TEST(Informer, LeavesOutAnObjectThatCannotBeRead) {

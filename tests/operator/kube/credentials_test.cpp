@@ -16,6 +16,8 @@ TEST(TokenSource, ReadsARenewedFileAtOnce) {
   EXPECT_EQ(source.token(), "first");
   folder.write("token", "second");
   EXPECT_EQ(source.token(), "second");
+  folder.write("token", "third \r\n\n");
+  EXPECT_EQ(source.token(), "third") << "a line end in a header would be refused, or would begin another header";
 }
 
 TEST(TokenSource, SaysWhichFileIsMissingOrEmpty) {
