@@ -119,20 +119,41 @@ TEST(ValidateTrainingJob, JudgesNoRuleAboutAValueThatHasTheWrongShape) {
             "spec.training.data.format: must be one of synthetic, idx, got \"synthetc\"\n");
 }
 
+/// The file's documents; none where it cannot be read.
+std::vector<json> documents_of(const std::filesystem::path& path) {
+  std::ifstream stream{path};
+  const std::string text{std::istreambuf_iterator<char>{stream}, {}};
+  auto documents = parse_yaml(text);
+  EXPECT_TRUE(documents) << path << ": " << documents.error().message;
+  return documents.value_or(std::vector<json>{});
+}
+
 TEST(Examples, AreAccepted) {
   std::size_t jobs_count = 0;
   for (const auto& entry : std::filesystem::directory_iterator{paths::source("examples")}) {
     if (entry.path().extension() != ".yaml") continue;
-    std::ifstream stream{entry.path()};
-    const std::string text{std::istreambuf_iterator<char>{stream}, {}};
-    const auto documents = parse_yaml(text);
-    ASSERT_TRUE(documents) << entry.path() << ": " << documents.error().message;
-    for (const json& document : *documents) {
+    for (const json& document : documents_of(entry.path())) {
       EXPECT_EQ(joined(validate_training_job(document)), "") << entry.path();
       ++jobs_count;
     }
   }
   EXPECT_GE(jobs_count, 4U);
+}
+
+TEST(Examples, OfThePageOfFieldsAreAcceptedWithTheirStatus) {
+  const std::vector<json> documents = documents_of(paths::source("docs/reference.yaml"));
+  ASSERT_GE(documents.size(), 4U);
+  for (const json& document : documents) EXPECT_EQ(joined(validate_training_job(document)), "") << document;
+  const json& status = documents.front().at("status");
+  EXPECT_EQ(joined(validate_status(status)), "");
+}
+
+TEST(Crd, HasNoFieldInAStatusThatTheOperatorDoesNotReadAndWrite) {
+  json document = documents_of(paths::source("docs/reference.yaml")).at(0);
+  document["metadata"]["uid"] = "u";
+  const auto job = parse_training_job(document);
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(to_json(job->status), document.at("status"));
 }
 
 TEST(Crd, HasEveryFieldThatTheOperatorWritesIntoAStatus) {
