@@ -52,7 +52,7 @@ void find_no_room(Observed& observed) {
   observed.job.status.reason = "Unschedulable";
 }
 
-ObservedBuilder forming() {
+ObservedBuilder group_forming() {
   return after_a_life().unformed();
 }
 
@@ -125,7 +125,8 @@ TEST(Decide, EndsTheJobAsSucceededOnceAllRanksHave) {
       {"none has ended", after_a_life(), false},
       {"one has", after_a_life().ended(0, 0), false, rank_0_has_succeeded},
       {"both have", after_a_life().ended(0, 0).ended(1, 0), true, succeeds(), told_success},
-      {"so fast that nobody saw the group formed", forming().ended(0, 0).ended(1, 0), true, succeeds(), told_success},
+      {"so fast that nobody saw the group formed", group_forming().ended(0, 0).ended(1, 0), true, succeeds(),
+       told_success},
       {"one of them before its pod went", after_a_life().missing(0).ended(1, 0).with(record_rank_0), true, succeeds(),
        told_success},
       {"a group of nobody has not succeeded",
@@ -168,10 +169,10 @@ TEST(Decide, EndsTheJobWhoseTemplateMakesNoPod) {
        fails_for("InvalidTemplate", no_program), told_that("InvalidTemplate", no_program)},
       {"or the API server says", a_new_job().with(refuse_pod), true, fails_for("InvalidTemplate", fault),
        told_that("InvalidTemplate", fault)},
-      {"also in a later attempt", forming().with(refuse_pod), true, fails_for("InvalidTemplate", fault),
+      {"also in a later attempt", group_forming().with(refuse_pod), true, fails_for("InvalidTemplate", fault),
        told_that("InvalidTemplate", fault)},
       {"a refusal for another reason may pass",
-       forming().with(refuse_pod).with([](Observed& observed) { observed.refusal->kind = ErrorKind::forbidden; }),
+       group_forming().with(refuse_pod).with([](Observed& observed) { observed.refusal->kind = ErrorKind::forbidden; }),
        false},
       {"a group that runs needs no template", after_a_life().with(refuse_pod), false},
       {"nor does a job that is suspended before it began",
@@ -184,16 +185,16 @@ TEST(Decide, EndsTheJobWhoseTemplateMakesNoPod) {
 TEST(Decide, TriesAvoidedNodesAgainAfterAMinuteWithoutRoom) {
   const std::vector<DecisionCase> rows{
       {.sentence = "which is waited for",
-       .observed = forming().with(find_no_room),
+       .observed = group_forming().with(find_no_room),
        .requeue_after = 2s,
        .now = start + 58s},
-      {"and is over then", forming().with(find_no_room).with([](Observed& observed) {
+      {"and is over then", group_forming().with(find_no_room).with([](Observed& observed) {
          observed.job.status.attempts.back().start = later - 60s;
          observed.job.status.restart_not_before.reset();
        }),
        true, forms_anew_because(Cause::infrastructure, room_words)},
       {"a group that waits for something else waits on",
-       forming().phase(Phase::pending, "ImagePull").with([](Observed& observed) {
+       group_forming().phase(Phase::pending, "ImagePull").with([](Observed& observed) {
          observed.job.status.attempts.back().start = later - 60s;
        }),
        false},
@@ -222,7 +223,7 @@ TEST(Decide, TakesTheFirstOfSeveralReasonsInTheirOrder) {
     observed.job.status.attempts.back().start = later - 60s;
     observed.job.status.restart_not_before.reset();
   };
-  const ObservedBuilder lost_and_edited = forming().ended(1, 93).with(edit_spec);
+  const ObservedBuilder lost_and_edited = group_forming().ended(1, 93).with(edit_spec);
   const std::string final_words = "exit code 93; not restarted, since the worker says that a restart cannot help";
   const std::vector<DecisionCase> rows{
       {"success before suspension, whose end of the attempt stays recorded",
@@ -240,10 +241,10 @@ TEST(Decide, TakesTheFirstOfSeveralReasonsInTheirOrder) {
        told_success},
       {"suspension before the deadline", after_a_life().with(active_for(61s)).with(ask_for_suspension), true,
        begins_to_suspend_by_signal},
-      {"the deadline before the template", forming().with(active_for(61s)).with(refuse_pod), true,
+      {"the deadline before the template", group_forming().with(active_for(61s)).with(refuse_pod), true,
        fails_for("DeadlineExceeded", deadline_words), told_that("DeadlineExceeded", deadline_words)},
-      {"the template before a loss", forming().ended(1, 1).with(refuse_pod), true, fails_for("InvalidTemplate", fault),
-       told_that("InvalidTemplate", fault)},
+      {"the template before a loss", group_forming().ended(1, 1).with(refuse_pod), true,
+       fails_for("InvalidTemplate", fault), told_that("InvalidTemplate", fault)},
       {"a loss before an edit", lost_and_edited, true,
        [&](TrainingJobStatus& status) {
          expect_attempt_ended(status, Cause::application, "exit code 93");
@@ -259,7 +260,7 @@ TEST(Decide, TakesTheFirstOfSeveralReasonsInTheirOrder) {
          expect_condition(status, condition_failed, true, "DoNotRestart", final_words);
        },
        told_that("DoNotRestart", final_words)},
-      {"an edit before avoided nodes", forming().with(edit_spec).with(find_no_room).with(wait_a_minute), true,
+      {"an edit before avoided nodes", group_forming().with(edit_spec).with(find_no_room).with(wait_a_minute), true,
        forms_anew_because(Cause::spec_changed, "the spec was changed while the group formed")},
   };
   for (const DecisionCase& row : rows) expect_decision(row, decide);
