@@ -188,6 +188,76 @@ TEST(JudgeMembers, AvoidsTheNodeThatDidNotGiveItsGpus) {
   EXPECT_EQ(told->lost_nodes, std::vector<std::string>{"node-1"});
 }
 
+TEST(JudgeMembers, BelievesNoNameThatIsNoRanks) {
+  for (const char* named : {"", R"(, "culprit": 2)", R"(, "culprit": -1)"}) {
+    const auto loss = judge(an_observed().ended(0, 90, ours(90, named))).loss;
+    ASSERT_TRUE(loss) << named;
+    EXPECT_EQ(loss->rank, 0) << named;
+    EXPECT_EQ(loss->pod, "smoke-c0de-1-0") << named;
+    EXPECT_EQ(loss->exit_code, 90) << named;
+    EXPECT_EQ(loss->message, "rank 0 lost a peer: exit code 90 (Said): said so") << named;
+    EXPECT_TRUE(loss->lost_nodes.empty()) << named;
+  }
+}
+
+TEST(JudgeMembers, TellsOfANamedPeerWhatIsKnownOfIt) {
+  const std::string names_1 = R"(, "culprit": 1)";
+  const Observed no_pod = an_observed().unformed().ended(0, 90, ours(90, names_1)).missing(1);
+  EXPECT_EQ(
+      judge(no_pod).loss,
+      (Loss{.cause = Cause::infrastructure, .rank = 1, .message = "rank 0 lost a peer: exit code 90 (Said): said so"}));
+  const Observed lost_its_peer_too = an_observed().ended(0, 90, ours(90, names_1)).ended(1, 90, ours(90));
+  EXPECT_EQ(judge(lost_its_peer_too).loss, (Loss{.cause = Cause::infrastructure,
+                                                 .rank = 1,
+                                                 .pod = "smoke-c0de-1-1",
+                                                 .node = "node-1",
+                                                 .exit_code = 90,
+                                                 .message = "rank 0 lost a peer: exit code 90 (Said): said so"}))
+      << "its kubelet has spoken, so its node is not avoided";
+  const Observed waits = an_observed().ended(0, 90, ours(90, names_1)).waiting(1);
+  EXPECT_TRUE(judge(waits).loss->lost_nodes.empty()) << "it never ran there";
+}
+
+TEST(JudgeMembers, BlamesTheNodeForWhateverItsKubeletEnds) {
+  for (const char* reason :
+       {"Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "UnexpectedAdmissionError",
+        "NodeAffinity", "OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfnvidia.com/gpu"}) {
+    const Observed observed =
+        an_observed().ended(1, 1).with([&](Observed& changed) { changed.pods[1].reason = reason; });
+    EXPECT_EQ(judge(observed).loss->cause, Cause::infrastructure) << reason;
+  }
+  const auto other = an_observed().ended(1, 1).with([](Observed& changed) { changed.pods[1].reason = "Error"; });
+  EXPECT_EQ(judge(other).loss->cause, Cause::application);
+}
+
+TEST(JudgeMembers, WaitsForNoSaveOfAPodThatDoesNotRun) {
+  const auto deleted = judge(an_observed(a_job().checkpoint()).waiting(1).leaving(1, start + 120s));
+  ASSERT_TRUE(deleted.loss);
+  EXPECT_EQ(*deleted.loss, (Loss{.cause = Cause::deleted,
+                                 .rank = 1,
+                                 .pod = "smoke-c0de-1-1",
+                                 .node = "node-1",
+                                 .message = "the pod is being deleted"}));
+}
+
+TEST(JudgeMembers, WaitsForTheWitnessThatMaySpeakFirst) {
+  const Observed observed = an_observed(a_job().checkpoint()).ended(0, 90, ours(90)).leaving(1, start + 120s);
+  EXPECT_EQ(judge(observed, start + 500ms).again_in, 1500ms);
+  const Observed undated = an_observed().ended(0, 90, ours(90)).with([](Observed& changed) {
+    changed.pods[0].containers[0].terminated->finished_at.reset();
+  });
+  EXPECT_TRUE(judge(undated, start).loss) << "an end that nobody dated may be long ago";
+}
+
+TEST(JudgeMembers, NamesEachLostNodeOnce) {
+  const Observed observed = an_observed().on_lost_node(0).on_lost_node(1).with(
+      [](Observed& changed) { changed.pods[1].node_name = changed.pods[0].node_name; });
+  EXPECT_EQ(judge(observed).loss->lost_nodes, std::vector<std::string>{"node-0"});
+  const auto both = judge(an_observed().on_lost_node(0).on_lost_node(1)).loss;
+  EXPECT_EQ(both->lost_nodes, (std::vector<std::string>{"node-0", "node-1"}))
+      << "of every member, not the culprit's alone";
+}
+
 TEST(JudgeMembers, CountsCulpritsInPodsWhereAPodHoldsSeveralRanks) {
   const auto loss = judge(an_observed(a_job().gpus_per_pod(4)).ended(0, 90, ours(90, R"(, "culprit": 6)"))).loss;
   ASSERT_TRUE(loss);

@@ -74,6 +74,33 @@ Observed finished(CleanPods policy, Phase phase, int exit_code) {
       });
 }
 
+TEST(CleanUpFinished, AsksNothingToGoThatGoesAlready) {
+  Observed observed = finished(CleanPods::running, Phase::succeeded, 0);
+  observed.service = resource::Service{.metadata = {.name = "smoke-c0de", .uid = "s"}};
+  ASSERT_EQ(clean_up_finished(observed).size(), 2U);
+  EXPECT_EQ(std::get<DeleteService>(clean_up_finished(observed).back()).uid, "s");
+  EXPECT_EQ(std::get<DeleteService>(clean_up_finished(observed).back()).name, "smoke-c0de");
+  observed.service->metadata.deletion_time = builders::start;
+  EXPECT_EQ(names_of(clean_up_finished(observed)), std::vector<std::string>{"smoke-c0de-2-1"});
+  observed.pods.at(1).metadata.deletion_time = builders::start;
+  EXPECT_THAT(clean_up_finished(observed), IsEmpty());
+}
+
+TEST(CleanUpFinished, KeepsNoPodOfAJobThatFailedThroughNoPodsFault) {
+  Observed observed = finished(CleanPods::all, Phase::failed, 93);
+  observed.job.status.attempts.back().cause.reset();
+  observed.job.status.attempts.back().pod.clear();
+  EXPECT_EQ(clean_up_finished(observed).size(), 3U);
+  observed.job.status.attempts.clear();
+  EXPECT_EQ(clean_up_finished(observed).size(), 3U);
+}
+
+TEST(DeleteLivePods, NamesThemByTheirUid) {
+  const std::vector<Action> actions = delete_live_pods(an_observed().ended(1, 0));
+  ASSERT_EQ(actions.size(), 1U);
+  EXPECT_EQ(std::get<DeletePod>(actions[0]), (DeletePod{.name = "smoke-c0de-1-0", .uid = "uid-of-smoke-c0de-1-0"}));
+}
+
 TEST(CleanUpFinished, RemovesWhatThePolicySaysAndKeepsThePodThatFailedTheJob) {
   using Names = std::vector<std::string>;
   const std::string old = "smoke-c0de-1-1";

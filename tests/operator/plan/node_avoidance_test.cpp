@@ -50,8 +50,13 @@ TEST(NextAvoidedNodes, AreThoseLostNowAndThoseLostBeforeThatAreNotKnownToBeBack)
 
 TEST(NextAvoidedNodes, AreBounded) {
   Names many;
-  for (int index = 0; index < 40; ++index) many.push_back("node-" + std::to_string(index));
+  for (int index = 0; index < 40; ++index) many.push_back("lost-" + std::to_string(index));
   EXPECT_EQ(next_avoided_nodes(avoiding({}), {.lost_nodes = many}), Names(many.begin(), many.begin() + 16));
+  const Names oldest_last =
+      next_avoided_nodes(avoiding(Names(many.begin(), many.begin() + 16)), {.lost_nodes = {"new"}});
+  EXPECT_EQ(oldest_last.size(), 16U);
+  EXPECT_EQ(oldest_last.front(), "new");
+  EXPECT_EQ(oldest_last.back(), "lost-14");
 }
 
 TEST(AvoidedHostNames, AreTheNodesLabels) {
@@ -104,6 +109,15 @@ TEST(TimeUntilNodesAreForgiven, RunsWhileTheGroupFindsNoRoomWithoutThem) {
       << "no pod was made yet that could find room";
   EXPECT_FALSE(time_until_nodes_are_forgiven(status(Phase::pending, "QuotaExceeded"), start + 20s));
   EXPECT_FALSE(time_until_nodes_are_forgiven(status(Phase::running, ""), start + 20s));
+  EXPECT_FALSE(time_until_nodes_are_forgiven(status(Phase::running, "Unschedulable"), start + 61s));
+  const auto without = [&](void (*remove)(resource::TrainingJobStatus&)) {
+    resource::TrainingJobStatus made = status(Phase::pending, "Unschedulable");
+    remove(made);
+    return time_until_nodes_are_forgiven(made, start + 61s);
+  };
+  EXPECT_FALSE(without([](resource::TrainingJobStatus& made) { made.avoided_nodes.clear(); }));
+  EXPECT_FALSE(without([](resource::TrainingJobStatus& made) { made.attempts.clear(); }));
+  EXPECT_FALSE(without([](resource::TrainingJobStatus& made) { made.attempts.back().start.reset(); }));
 }
 
 }  // namespace

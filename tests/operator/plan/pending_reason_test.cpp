@@ -29,13 +29,76 @@ TEST(FindPendingReason, SaysWhyAPodWaits) {
       {an_observed().waiting(1, "CreateContainerConfigError", R"(configmap "settings" not found)"), "ConfigMapMissing"},
       {an_observed().waiting(1, "CreateContainerConfigError", "container has runAsNonRoot and image will run as root"),
        "ContainerConfig"},
+      {an_observed().waiting(1, "CreateContainerConfigError", "references non-existent secret key"), "ContainerConfig"},
+      {an_observed().waiting(1, "CreateContainerConfigError", R"(object "a" not found)"), "ContainerConfig"},
+      {an_observed().waiting(1, "CreateContainerError", R"(secret "a" not found)"), "ContainerConfig"},
+      {an_observed().waiting(1, "RunContainerError", "no such device"), "ContainerConfig"},
       {an_observed().waiting(1, "ContainerCreating"), ""},
+      {an_observed().waiting(1, "AWordOfTheFuture", "not found"), ""},
       {an_observed(), ""},
   };
   for (const auto& [observed, reason] : cases) {
     const auto found = reason_of(observed);
     EXPECT_EQ(found ? found->reason : "", reason);
   }
+}
+
+TEST(FindPendingReason, KnowsEveryWordForAnImageThatDoesNotComeAlsoWithoutAMessage) {
+  for (const char* word : {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull",
+                           "RegistryUnavailable", "ImageInspectError"}) {
+    EXPECT_EQ(reason_of(an_observed().waiting(1, word)), (PendingReason{"ImagePull", std::string{"rank 1: "} + word}));
+    EXPECT_EQ(reason_of(an_observed().waiting(1, word, "denied")), (PendingReason{"ImagePull", "rank 1: denied"}));
+  }
+  EXPECT_EQ(reason_of(an_observed().waiting(1, "RunContainerError")),
+            (PendingReason{"ContainerConfig", "rank 1: RunContainerError"}));
+}
+
+TEST(FindPendingReason, SaysWhyAnInitContainerDoesNotRun) {
+  struct Row {
+    std::string sentence;
+    std::vector<resource::ContainerStatus> init_containers;
+    std::optional<PendingReason> expected;
+  };
+  const resource::ContainerStatus no_image{
+      .name = "fetch", .waiting_reason = "ErrImagePull", .waiting_message = "no such image"};
+  const resource::ContainerStatus no_secret{
+      .name = "fetch", .waiting_reason = "CreateContainerConfigError", .waiting_message = R"(secret "keys" not found)"};
+  const resource::ContainerStatus running{.name = "first", .is_running = true};
+  const std::vector<Row> rows{
+      {"its image does not come", {no_image}, PendingReason{"ImagePull", "rank 1: no such image"}},
+      {"its Secret is missing",
+       {running, no_secret},
+       PendingReason{"SecretMissing", R"(rank 1: secret "keys" not found)"}},
+      {"it runs", {running}, {}},
+  };
+  for (const Row& row : rows) {
+    const Observed observed = an_observed().waiting(1, "PodInitializing").with([&](Observed& changed) {
+      changed.pods.at(1).init_containers = row.init_containers;
+    });
+    EXPECT_EQ(reason_of(observed), row.expected) << row.sentence;
+  }
+}
+
+TEST(FindPendingReason, TellsAGateFromWantOfRoomAndSaysNothingOfPodsThatHaveTheirNode) {
+  const auto scheduled = [](bool is_true, const std::string& reason) {
+    return an_observed().unscheduled(1, "gates: quota").with([=](Observed& observed) {
+      observed.pods.at(1).conditions.at(0).is_true = is_true;
+      observed.pods.at(1).conditions.at(0).reason = reason;
+    });
+  };
+  EXPECT_EQ(reason_of(scheduled(false, "SchedulingGated")), (PendingReason{"SchedulingGated", "rank 1: gates: quota"}));
+  EXPECT_EQ(reason_of(scheduled(false, "Unschedulable")), (PendingReason{"Unschedulable", "rank 1: gates: quota"}));
+  EXPECT_EQ(reason_of(scheduled(false, "SchedulerError")), std::nullopt);
+  EXPECT_EQ(reason_of(scheduled(true, "Unschedulable")), std::nullopt);
+  EXPECT_EQ(reason_of(an_observed().unscheduled(1, "x").with(
+                [](Observed& observed) { observed.pods.at(1).conditions.clear(); })),
+            std::nullopt);
+}
+
+TEST(FindPendingReason, SaysOfAClaimThatItIsMissingOnlyWhereItIs) {
+  EXPECT_EQ(reason_of(an_observed().unscheduled(1, "persistentvolumeclaim \"datasets\" is being deleted"))->reason,
+            "Unschedulable");
+  EXPECT_EQ(reason_of(an_observed().unscheduled(1, "node \"a\" not found"))->reason, "Unschedulable");
 }
 
 TEST(FindPendingReason, NamesTheRankTheMessageAndHowManyMore) {
@@ -80,6 +143,32 @@ TEST(FindPendingReason, AsksToBeAskedAgainWhenACreationTakesTooLong) {
   const Plan late = make_plan(observed, start + 30s);
   EXPECT_EQ(late.status->reason, "ContainerCreating");
   EXPECT_FALSE(late.requeue_after);
+}
+
+TEST(TimeUntilPending, IsThatOfTheContainerWhichIsHeldUpFirst) {
+  const auto created = [](Time first, std::optional<Time> second) {
+    return an_observed().waiting(0).waiting(1).with([=](Observed& observed) {
+      observed.pods.at(0).metadata.creation_time = first;
+      observed.pods.at(1).metadata.creation_time = second;
+    });
+  };
+  const auto left = [](const Observed& observed) { return time_until_pending(members_of(observed), start + 20s); };
+  using Left = std::optional<std::chrono::milliseconds>;
+  EXPECT_EQ(left(created(start, start + 5s)), Left{10s});
+  EXPECT_EQ(left(created(start + 5s, start)), Left{10s});
+  EXPECT_EQ(left(created(start - 10s, start + 5s)), Left{15s}) << "what is held up already changes no more";
+  EXPECT_EQ(left(created(start, std::nullopt)), Left{10s});
+  EXPECT_EQ(left(an_observed()), Left{}) << "all run";
+  EXPECT_EQ(left(an_observed().unscheduled(1, "no room")), Left{}) << "no node has it";
+  EXPECT_EQ(left(an_observed().waiting(1, "ErrImagePull")), Left{});
+}
+
+TEST(FindPendingReason, SaysNothingOfAContainerOfWhichNobodyKnowsForHowLongItIsCreated) {
+  const Observed observed =
+      an_observed().waiting(1).with([](Observed& changed) { changed.pods.at(1).metadata.creation_time.reset(); });
+  EXPECT_EQ(reason_of(observed, start + 1h), std::nullopt);
+  EXPECT_TRUE(reason_of(an_observed().waiting(1), start + 30s));
+  EXPECT_FALSE(reason_of(an_observed().waiting(1), start + 29s));
 }
 
 TEST(RefusalReason, TellsQuotaFromOtherAdmission) {

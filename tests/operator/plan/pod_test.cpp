@@ -238,6 +238,19 @@ TEST(BuildPod, LeavesTheUsersOwnSharedMemoryAlone) {
   EXPECT_EQ(pod.at("spec").at("volumes").size(), 1);
 }
 
+TEST(BuildPod, LeavesTheUsersOwnMountsAlone) {
+  const json pod =
+      pod_of(a_job().checkpoint("gs://models/x").pod_template(R"({"spec": {"containers": [{"name": "worker",
+      "image": "i", "volumeMounts": [{"name": "a", "mountPath": "/data"},
+                                     {"name": "b", "mountPath": "/var/run/secrets/trainyard/google"}]}]}})"),
+             0, [](resource::TrainingJob& job) {
+               job.spec.training->data.volume_claim = "datasets";
+               job.spec.checkpoint->credentials_secret = "gcs-credentials";
+             });
+  EXPECT_EQ(pod.at("spec").at("volumes").size(), 1) << "shared memory";
+  EXPECT_EQ(worker_of(pod).at("volumeMounts").size(), 3);
+}
+
 TEST(BuildPod, PassesCredentialsAndS3SettingsAsTheSdksExpectThem) {
   const json worker = worker_of(pod_of(a_job().checkpoint(), 0, [](resource::TrainingJob& job) {
     job.spec.checkpoint->credentials_secret = "s3-credentials";

@@ -184,6 +184,133 @@ TEST(TakeReports, RoundsToWhatAColumnHoldsAndLeavesOutWhatIsNotFinite) {
   EXPECT_TRUE(is_condition_true(status, condition_non_finite_loss));
 }
 
+TEST(TakeReports, SaysThatRankZeroDoesNotAnswerUntilItDoes) {
+  const auto raised = [](const Observed& observed) -> std::optional<resource::Condition> {
+    resource::TrainingJobStatus status = observed.job.status;
+    take_reports(status, observed, members_of(observed), later);
+    const auto found = std::ranges::find(status.conditions, condition_progress_unavailable, &resource::Condition::type);
+    return found == status.conditions.end() ? std::nullopt : std::optional{*found};
+  };
+  const auto silent = [](const builders::JobBuilder& job = a_job()) {
+    return an_observed(job).with([](Observed& observed) {
+      observed.progress = polled(512);
+      observed.progress->unavailable_because = "connection refused";
+    });
+  };
+  const auto before = [](Observed& observed) {
+    raise_condition(observed.job.status, condition_progress_unavailable, "Unreachable", "timed out", start);
+  };
+  resource::Condition expected{.type = std::string{condition_progress_unavailable},
+                               .is_true = true,
+                               .reason = "Unreachable",
+                               .message = "connection refused",
+                               .last_transition = later,
+                               .observed_generation = 1};
+  EXPECT_EQ(raised(silent()), expected);
+  EXPECT_EQ(raised(silent(a_job().without_training().container())), std::nullopt) << "it need not serve /status";
+  EXPECT_EQ(raised(silent().phase(Phase::suspending)), std::nullopt) << "its pods are on their way out";
+  expected.last_transition = start;
+  EXPECT_EQ(raised(silent().with(before)), expected);
+  const Observed answers = an_observed().with(before).with([](Observed& observed) { observed.progress = polled(1); });
+  EXPECT_EQ(raised(answers), (resource::Condition{.type = std::string{condition_progress_unavailable},
+                                                  .reason = "Available",
+                                                  .last_transition = later,
+                                                  .observed_generation = 1}));
+}
+
+TEST(TakeReports, SaysThatTheGroupTrainsOnceItHasDoneAStepInThisAttempt) {
+  const auto trains = [](const Observed& observed) {
+    resource::TrainingJobStatus status = observed.job.status;
+    take_reports(status, observed, members_of(observed), later);
+    return is_condition_true(status, condition_training);
+  };
+  const auto reported = [](std::optional<std::int64_t> step) {
+    return an_observed().with([=](Observed& observed) {
+      observed.job.status.progress = resource::Progress{.step = 512};
+      observed.progress = ProgressReport{.attempt = 1, .step = step};
+    });
+  };
+  EXPECT_TRUE(trains(reported(1)));
+  EXPECT_FALSE(trains(reported(0)));
+  EXPECT_FALSE(trains(reported({}))) << "step 512 was the attempt's before";
+  EXPECT_FALSE(trains(reported(1).phase(Phase::suspending)));
+}
+
+TEST(TakeReports, LeavesAJobAloneWhosePodsAreNotWanted) {
+  for (const Phase phase : {Phase::suspended, Phase::succeeded, Phase::failed}) {
+    const Observed observed = an_observed(a_job().checkpoint()).ended(0, 0, last_words).phase(phase);
+    resource::TrainingJobStatus status = observed.job.status;
+    take_reports(status, observed, members_of(observed), later);
+    EXPECT_EQ(status, observed.job.status) << to_string(phase);
+  }
+}
+
+TEST(TakeReports, SaysInWhichWayTheLossIsNotFiniteAndThatItIsAgain) {
+  const auto condition_after = [](std::optional<double> loss, bool is_raised) {
+    Observed observed = an_observed().with([&](Observed& changed) {
+      if (is_raised) raise_condition(changed.job.status, condition_non_finite_loss, "NaN", "before", start);
+      changed.progress = polled(7);
+      changed.progress->loss = loss;
+    });
+    resource::TrainingJobStatus status = observed.job.status;
+    take_reports(status, observed, members_of(observed), later);
+    const auto found = std::ranges::find(status.conditions, condition_non_finite_loss, &resource::Condition::type);
+    return found == status.conditions.end() ? "" : found->reason + ": " + found->message;
+  };
+  EXPECT_EQ(condition_after(HUGE_VAL, false), "Infinite: the loss was inf at step 7");
+  EXPECT_EQ(condition_after(std::nan(""), false), "NaN: the loss was nan at step 7");
+  EXPECT_EQ(condition_after(HUGE_VAL, true), "NaN: before") << "told once";
+  EXPECT_EQ(condition_after(0.5, true), "LossIsFinite: ");
+  EXPECT_EQ(condition_after({}, true), "NaN: before") << "nothing was said of the loss";
+}
+
+TEST(ReadProgressReport, EstimatesTheEndFromWhatIsLeftUnlessThatIsAbsurd) {
+  const auto end = [](const nlohmann::json& eta) { return read_progress_report({{"etaSeconds", eta}}, 1, later); };
+  EXPECT_EQ(end(1.5).estimated_end, later + 1500ms);
+  EXPECT_EQ(end(0).estimated_end, later);
+  EXPECT_FALSE(end(-1).estimated_end);
+  EXPECT_FALSE(end(nullptr).estimated_end);
+  EXPECT_FALSE(end("1").estimated_end);
+  EXPECT_FALSE(end(4e8).estimated_end);
+}
+
+TEST(ReadProgressReport, ReadsAllThatTheContractNames) {
+  const auto report = read_progress_report(nlohmann::json::parse(R"({"epoch": 1, "step": 2, "totalSteps": 3,
+      "loss": 0.5, "accuracy": 0.25, "samplesPerSecond": 7.5, "etaSeconds": 60, "checkpointError": "no space",
+      "waitingFor": "its data", "checkpoint": {"step": 2, "uri": "s3://m/step-2/g-1", "time": "2026-01-01T00:00:00Z",
+      "bytes": 9, "durationSeconds": 1.25}, "checkpointRequest": {"id": "a", "state": "Done", "step": 2,
+      "uri": "s3://m/step-2/g-1", "message": "saved"}})"),
+                                           3, later);
+  const Time new_year{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
+  const std::string uri = "s3://m/step-2/g-1";
+  EXPECT_EQ(
+      report,
+      (ProgressReport{
+          .attempt = 3,
+          .epoch = 1,
+          .step = 2,
+          .total_steps = 3,
+          .loss = 0.5,
+          .accuracy = 0.25,
+          .samples_per_second = 7.5,
+          .estimated_end = later + 60s,
+          .checkpoint =
+              resource::CheckpointStatus{.step = 2, .uri = uri, .time = new_year, .bytes = 9, .duration_seconds = 1.25},
+          .checkpoint_error = "no space",
+          .waiting_for = "its data",
+          .requests = {
+              {.id = "a", .state = resource::RequestState::done, .step = 2, .uri = uri, .message = "saved"}}}));
+}
+
+TEST(ReadRequestRecord, IsNothingWhereTheIdOrTheStateIsNone) {
+  EXPECT_TRUE(read_request_record({{"id", "a"}, {"state", "Pending"}}));
+  EXPECT_FALSE(read_request_record({{"id", "a b"}, {"state", "Pending"}}));
+  EXPECT_FALSE(read_request_record({{"id", "a"}, {"state", "Perhaps"}}));
+  EXPECT_FALSE(read_request_record({{"state", "Pending"}}));
+  EXPECT_FALSE(read_request_record({{"id", "a"}}));
+  EXPECT_FALSE(read_request_record("a"));
+}
+
 TEST(ReadProgressReport, TakesNullForANumberThatIsNotFiniteAndForgivesOtherTypes) {
   const auto report =
       read_progress_report({{"loss", nullptr}, {"step", "x"}, {"checkpoint", {{"step", -1}}}}, 3, later);

@@ -67,6 +67,23 @@ TEST(StatusDespiteRefusal, KeepsDecisionsAndCountersAndNoText) {
   EXPECT_NE(written.conditions.back().message.find("status.message: Too long"), std::string::npos);
 }
 
+TEST(StatusDespiteRefusal, MakesUpNothingThatWasNotThere) {
+  TrainingJobStatus wanted = an_observed().build().job.status;
+  wanted.avoided_nodes = {"node-1"};
+  TrainingJobStatus stored = wanted;
+  stored.avoided_nodes = {"node-2"};
+  TrainingJobStatus expected = wanted;
+  expected.avoided_nodes = {"node-2"};
+  expected.conditions.push_back({.type = std::string{condition_status_refused},
+                                 .is_true = true,
+                                 .reason = "Invalid",
+                                 .message = "the API server refused the whole status, so only decisions and counters "
+                                            "are stored: Too long",
+                                 .last_transition = later,
+                                 .observed_generation = 1});
+  EXPECT_EQ(status_despite_refusal(wanted, stored, "Too long", later), expected);
+}
+
 TEST(StatusDespiteRefusal, IsTheSameWhenTheSameIsRefusedAgain) {
   const TrainingJobStatus first = status_despite_refusal(a_full_status(), {}, "Too long", later);
   // The next plan is made from what is stored, and tries the whole status again.

@@ -73,6 +73,12 @@ TEST(DecideRestart, ChargesNothingForWhatIsNobodysFault) {
   const RestartDecision decision = decide_restart(job, {.cause = Cause::infrastructure, .is_charged = false});
   EXPECT_EQ(decision.failed_reason, "");
   EXPECT_EQ(decision.restarts, job.status.restarts);
+
+  resource::TrainingJob saving = a_job().checkpoint();
+  saving.status.attempts_without_progress = 3;
+  const RestartDecision spared = decide_restart(saving, {.cause = Cause::application, .is_charged = false});
+  EXPECT_EQ(spared.failed_reason, "");
+  EXPECT_EQ(spared.attempts_without_progress, 3);
 }
 
 TEST(DecideRestart, SpreadsJobsThatAreLostTogetherAndRepeatsItselfForOne) {
