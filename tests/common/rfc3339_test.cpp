@@ -19,7 +19,8 @@ TEST(ParseRfc3339, ReadsFractionsAndOffsets) {
                                                         {"2026-11-21T10:00:00.1Z", ten_o_clock + 100ms},
                                                         {"2026-11-21T10:00:00.123456Z", ten_o_clock + 123ms},
                                                         {"2026-11-21T12:30:00+02:30", ten_o_clock},
-                                                        {"2026-11-21T08:00:00-02:00", ten_o_clock}};
+                                                        {"2026-11-21T08:00:00-02:00", ten_o_clock},
+                                                        {"2026-11-21T06:30:00-03:30", ten_o_clock}};
   for (const auto& [text, time] : cases) EXPECT_EQ(parse_rfc3339(text), time) << text;
 }
 

@@ -49,6 +49,8 @@ TEST(ParseUri, RefusesTheRestAndSaysWhatWouldBeRight) {
       {"file://relative/folder", "with three slashes"},
       {"file:///", "the root folder"},
       {"file:///a/../../etc", "'..'"},
+      {"file:///data/runs/..", "'..'"},
+      {"file:///../data", "'..'"},
       {"s3://", "s3://bucket/prefix"},
       {"s3:///prefix", "s3://bucket/prefix"},
       {"s3://user:secret@host/x", "s3://bucket/prefix"},

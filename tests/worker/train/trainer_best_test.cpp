@@ -70,6 +70,15 @@ TEST(TrainerAtABest, SavesWhatIsBetterThanAllBeforeOnAllRanksAlike) {
   }
 }
 
+TEST(TrainerAtABest, SavesOnceWhereTheScheduleAsksForTheStepAsWell) {
+  const fakes::TemporaryFolder folder;
+  ScoredRun scored{folder, 1, {3, 2, 4, 4, 1, 5}};
+  scored.run.checkpoint->every.steps = 6;
+  scored.run.run();
+  EXPECT_EQ(scored.run.ranks[0].end.reason, "Completed") << scored.run.ranks[0].end.message;
+  EXPECT_EQ(scored.saved(0), (SavedSteps{2, 6, 12, 13}));
+}
+
 TEST(TrainerAtABest, KnowsTheBestOfTheAttemptsBefore) {
   const fakes::TemporaryFolder folder;
   ScoredRun first{folder, 2, {3, 5, 1, 1, 1, 1}};

@@ -13,8 +13,6 @@
 namespace trainyard::checkpoint {
 namespace {
 
-constexpr std::uint64_t piece_bytes = std::uint64_t{32} << 20;
-
 // A chunk's checksum, as far as the file has been read.
 struct Progress {
   const Chunk* chunk = nullptr;
@@ -33,7 +31,8 @@ std::string damage_of(const Chunk& chunk) {
                      chunk.row_end);
 }
 
-Result<std::vector<std::string>> read_file(storage::Store& store, const std::string& key, const Receipt& receipt) {
+Result<std::vector<std::string>> read_file(storage::Store& store, const std::string& key, const Receipt& receipt,
+                                           std::uint64_t piece_bytes) {
   std::vector<Progress> chunks;
   for (const Chunk& chunk : receipt.chunks) {
     // Those that would lie outside are told of by stray_chunks().
@@ -81,13 +80,13 @@ std::string damage_of_size(const Inventory& inventory, const std::string& key, c
 }
 
 Result<void> verify_file(storage::Store& store, const Inventory& inventory, const Manifest& manifest,
-                         const Receipt& receipt, Verdict& verdict) {
+                         const Receipt& receipt, std::uint64_t piece_bytes, Verdict& verdict) {
   const std::string key = data_key(manifest, receipt.rank);
   if (std::string damage = damage_of_size(inventory, key, receipt); !damage.empty()) {
     verdict.damages.push_back(std::move(damage));
     return {};
   }
-  auto damages = read_file(store, key, receipt);
+  auto damages = read_file(store, key, receipt, piece_bytes);
   // Gone or shorter than the listing said a moment ago.
   if (!damages && is_damage(damages.error().kind))
     damages = std::vector{fmt::format("{}: {}", key, damages.error().message)};
@@ -99,7 +98,8 @@ Result<void> verify_file(storage::Store& store, const Inventory& inventory, cons
 
 }  // namespace
 
-Result<Verdict> verify(storage::Store& store, const Inventory& inventory, const CheckpointId& id) {
+Result<Verdict> verify(storage::Store& store, const Inventory& inventory, const CheckpointId& id,
+                       std::uint64_t piece_bytes) {
   Verdict verdict;
   const std::string key = manifest_key(id);
   const auto manifest = storage::get_text(store, key).and_then(parse_manifest);
@@ -119,7 +119,7 @@ Result<Verdict> verify(storage::Store& store, const Inventory& inventory, const 
   const auto strays = stray_chunks(*manifest);
   verdict.damages.insert(verdict.damages.end(), strays.begin(), strays.end());
   for (const Receipt& receipt : manifest->receipts) {
-    if (auto done = verify_file(store, inventory, *manifest, receipt, verdict); !done)
+    if (auto done = verify_file(store, inventory, *manifest, receipt, piece_bytes, verdict); !done)
       return tl::unexpected(done.error());
   }
   return verdict;

@@ -16,8 +16,9 @@ struct Verdict {
 };
 
 /// Reads every byte of a checkpoint: the manifest, each data file's size and checksum and those of the chunks in it,
-/// and whether the chunks hold every entry exactly once. An error is one of the store, and says nothing of the
-/// checkpoint.
-[[nodiscard]] Result<Verdict> verify(storage::Store& store, const Inventory& inventory, const CheckpointId& id);
+/// and whether the chunks hold every entry exactly once. `piece_bytes`, at least 1, are read at a time. An error is one
+/// of the store, and says nothing of the checkpoint.
+[[nodiscard]] Result<Verdict> verify(storage::Store& store, const Inventory& inventory, const CheckpointId& id,
+                                     std::uint64_t piece_bytes = std::uint64_t{32} << 20);
 
 }  // namespace trainyard::checkpoint

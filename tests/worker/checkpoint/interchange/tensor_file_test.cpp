@@ -109,6 +109,15 @@ TEST(ParseSafetensorsHeader, TakesTensorsAndLeavesOutTheRest) {
   EXPECT_EQ(entries->front().shape, (std::vector<std::int64_t>{2, 1}));
 }
 
+TEST(ParseSafetensorsHeader, PutsAnEmptyTensorBeforeTheOneThatBeginsAtItsByte) {
+  const auto entries = parse_safetensors_header(
+      R"({"full": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
+          "empty": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}})");
+  ASSERT_TRUE(entries) << entries.error().message;
+  EXPECT_EQ(entries->at(0).name, "empty");
+  EXPECT_EQ(entries->at(1).name, "full");
+}
+
 TEST(ParseSafetensorsHeader, RefusesWhatIsNoneAndWhatWouldTakeMuchMoreMemoryThanItself) {
   const auto tensor = [](const std::string& fields) { return "{\"a\": {" + fields + "}}"; };
   const std::string rest = R"("dtype": "I8", "data_offsets": [0, 1])";

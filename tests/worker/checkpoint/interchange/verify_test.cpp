@@ -39,6 +39,21 @@ TEST_F(Verify, ReadsEveryByteOfAWholeCheckpointAndFindsNothing) {
   EXPECT_EQ(verdict->bytes, data_bytes(manifest));
 }
 
+TEST_F(Verify, FindsTheSameWhereverTheBorderBetweenTwoPiecesIs) {
+  const auto flipped = static_cast<std::int64_t>(chunk_of(1, "model.large").offset);
+  for (const std::uint64_t piece_bytes : {1, 7, 64, 100, 1000}) {
+    const auto whole = verify(prefix.store(), prefix.inventory(), checked, piece_bytes);
+    ASSERT_TRUE(whole);
+    EXPECT_THAT(whole->damages, IsEmpty()) << piece_bytes;
+    EXPECT_EQ(whole->bytes, data_bytes(manifest)) << piece_bytes;
+    prefix.flip(data_key(checked, 1), flipped);
+    const auto damaged = verify(prefix.store(), prefix.inventory(), checked, piece_bytes);
+    ASSERT_TRUE(damaged);
+    EXPECT_THAT(damaged->damages, ElementsAre(HasSubstr("model.large"))) << piece_bytes;
+    prefix.flip(data_key(checked, 1), flipped);
+  }
+}
+
 TEST_F(Verify, NamesTheEntryAndTheFileOfAFlippedByte) {
   for (const auto& [rank, entry] : std::vector<std::pair<std::int64_t, std::string>>{
            {0, "buffer.mean"}, {0, "model.large"}, {1, "model.large"}, {2, "rng.cpu"}}) {

@@ -1,0 +1,68 @@
+#include "operator/reconcile/events.hpp"
+
+#include <gtest/gtest.h>
+
+#include "common/rfc3339.hpp"
+#include "tests/operator/reconcile/reconciler_fixture.hpp"
+
+namespace trainyard::reconcile {
+namespace {
+
+using namespace std::chrono_literals;
+using fakes::ApiCall;
+using fakes::Fault;
+using nlohmann::json;
+
+class RecordEventTest : public ReconcilerTest {
+ protected:
+  RecordEventTest() { apply(); }
+  Result<void> record(const plan::Event& event) {
+    const resource::TrainingJob job = stored();
+    return record_event(faulty, job, event, "me", clock.now());
+  }
+  json only_event() {
+    const auto events = api.list(kube::core_events, {})->items;
+    EXPECT_EQ(events.size(), 1U);
+    return events.size() == 1 ? events[0] : json::object();
+  }
+};
+
+TEST_F(RecordEventTest, KeepsOneEventOfAReasonWithItsFirstAndItsLastTime) {
+  const std::string first = format_rfc3339(clock.now());
+  EXPECT_TRUE(record({.reason = "Restarting", .is_warning = true, .note = "rank 1 was lost", .count = 1}));
+  clock.advance(3h);
+  EXPECT_TRUE(record({.reason = "Restarting", .is_warning = true, .note = "rank 0 was lost", .count = 2}));
+  const json event = only_event();
+  EXPECT_EQ(event.at("message"), "rank 0 was lost");
+  EXPECT_EQ(event.at("type"), "Warning");
+  EXPECT_EQ(event.at("count"), 2);
+  EXPECT_EQ(event.at("firstTimestamp"), first);
+  EXPECT_EQ(event.at("lastTimestamp"), format_rfc3339(clock.now()));
+}
+
+TEST_F(RecordEventTest, CutsANoteAtTheBorderOfACharacter) {
+  EXPECT_TRUE(record({.reason = "Pending", .note = std::string(1'023, 'x') + "\u00e9 and more"}));
+  EXPECT_EQ(only_event().value("message", ""), std::string(1'023, 'x'));
+}
+
+TEST_F(RecordEventTest, FailsWhereTheServerRefusesIt) {
+  const resource::TrainingJob job = stored();
+  faulty.set_schedule([](const ApiCall&) { return std::optional{Fault{.error = {ErrorKind::forbidden, "no right"}}}; });
+  const auto recorded = record_event(faulty, job, {.reason = "Running"}, "me", clock.now());
+  ASSERT_FALSE(recorded);
+  EXPECT_EQ(recorded.error().kind, ErrorKind::forbidden);
+}
+
+TEST_F(RecordEventTest, IsDoneForAStatusThatIsStoredAlthoughAnActionOfItsPlanFails) {
+  fail_pods({ErrorKind::throttled, "slow down"});
+  for (int turn = 0; turn < 6; ++turn) static_cast<void>(reconciler->reconcile(key));
+  ASSERT_EQ(api.list(kube::core_events, {})->items.size(), 0U) << "the server may recover";
+  clock.advance(60s);
+  const auto done = reconciler->reconcile(key);
+  ASSERT_FALSE(done) << "no pod could be created";
+  EXPECT_EQ(done.error().kind, ErrorKind::throttled);
+  EXPECT_EQ(only_event().value("message", ""), "ApiUnavailable: slow down");
+}
+
+}  // namespace
+}  // namespace trainyard::reconcile
