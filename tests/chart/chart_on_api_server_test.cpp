@@ -104,6 +104,29 @@ TEST_F(ChartOnApiServer, LetsTheOperatorDoItsWorkAndNoMore) {
   }
 }
 
+TEST_F(ChartOnApiServer, TakesThePolicyTheLabelsAndTheVariablesThatMayBeAdded) {
+  const Outcome installed = install(
+      "--set networkPolicy.create=true,commonLabels.team=vision,podLabels.tier=gold,extraEnv[0].name=TZ,extraEnv[0]."
+      "value=UTC --set 'networkPolicy.apiServerCidrs={10.0.0.1/32}' --set 'extraArgs={--kubeconfig=/x}' --set "
+      "image.digest=sha256:" +
+      std::string(64, 'a'));
+  ASSERT_EQ(installed.exit_code, 0) << installed.output;
+  const std::string kept = kubectl({"get", "networkpolicies,deployments,crds,clusterroles", "--selector", "team=vision",
+                                    "--namespace", "trainyard-system", "--output", "name"});
+  for (const char* object : {"networkpolicy.networking.k8s.io/trainyard-operator", "deployment.apps/trainyard-operator",
+                             "customresourcedefinition.apiextensions.k8s.io/trainingjobs.trainyard.dev",
+                             "clusterrole.rbac.authorization.k8s.io/trainyard-operator"}) {
+    EXPECT_THAT(kept, HasSubstr(object));
+  }
+}
+
+TEST_F(ChartOnApiServer, SaysThatTheClusterDoesNotKnowServiceMonitors) {
+  const Outcome installed = install("--set serviceMonitor.create=true");
+  EXPECT_NE(installed.exit_code, 0);
+  EXPECT_THAT(installed.output,
+              HasSubstr("no matches for kind \"ServiceMonitor\" in version \"monitoring.coreos.com/v1\""));
+}
+
 TEST_F(ChartOnApiServer, KeepsTheOperatorInsideItsNamespaces) {
   const auto inside = control_plane().create_namespace("inside");
   ASSERT_TRUE(inside) << inside.error().message;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/contract.hpp"
 #include "operator/resource/yaml.hpp"
 #include "tests/chart/tools.hpp"
 #include "tests/skips.hpp"
@@ -60,6 +61,12 @@ class Chart : public testing::Test {
     return found;
   }
 
+  [[nodiscard]] json the_operators_container(const std::string& flags) const {
+    const auto deployments = objects_of_kind("Deployment", flags);
+    EXPECT_EQ(deployments.size(), 1U) << flags;
+    return deployments.at(0).at("spec").at("template").at("spec").at("containers").at(0);
+  }
+
   /// The rules of every role.
   [[nodiscard]] std::map<std::string, json> rules(const std::string& flags) const {
     std::map<std::string, json> found;
@@ -90,6 +97,11 @@ TEST_F(Chart, RendersWhatKubernetesAccepts) {
       "--set replicas=1,priorityClassName=high --set 'image.pullSecrets={x}' --set 'workerImages.pullSecrets={y,z}'",
       "--set workerImages.cpu=,workerImages.cuda= --set podLabels.a=b,nodeSelector.c=d,serviceAccount.annotations.e=f",
       "--set 'tolerations[0].operator=Exists' --set-json 'affinity={\"podAntiAffinity\":{}}' --set nameOverride=other",
+      "--set networkPolicy.create=true,commonLabels.team=a,podLabels.b=c --set 'extraArgs={--kubeconfig=/x}' "
+      "--set-json 'extraEnv=[{\"name\":\"TZ\",\"value\":\"UTC\"}]'",
+      "--set networkPolicy.create=true --set 'namespaces={a,b}' --set "
+      "'networkPolicy.apiServerCidrs={10.0.0.1/32,fd00::1/128}' "
+      "--set-json 'networkPolicy.metricsFrom=[{\"namespaceSelector\":{\"matchLabels\":{\"a\":\"b\"}}}]'",
   };
   for (const std::string& flags : variants) {
     const Outcome rendered = render(flags);
@@ -162,10 +174,165 @@ TEST_F(Chart, TellsTheOperatorWhatTheValuesSay) {
                                            "--set 'namespaces={a,b}' --set workerImages.cpu=w:1,workerImages.cuda=w:2 "
                                            "--set 'workerImages.pullSecrets={x,y}'");
   ASSERT_EQ(deployments.size(), 1U);
-  EXPECT_EQ(deployments[0].at("spec").at("template").at("spec").at("containers").at(0).at("args"),
-            (json{"--listen=0.0.0.0:8080", "--leader-election-namespace=system", "--user-ids=fixed",
-                  "--api-silence-max=300", "--namespaces=a,b", "--worker-image-cpu=w:1", "--worker-image-cuda=w:2",
-                  "--worker-pull-secret=x", "--worker-pull-secret=y"}));
+  EXPECT_EQ(
+      deployments[0].at("spec").at("template").at("spec").at("containers").at(0).at("args"),
+      (json{"--listen=0.0.0.0:8080", "--leader-election-namespace=system", "--user-ids=fixed", "--api-silence-max=300",
+            "--workers=4", "--log-level=info", "--namespaces=a,b", "--worker-image-cpu=w:1", "--worker-image-cuda=w:2",
+            "--worker-pull-secret=x", "--worker-pull-secret=y"}));
+}
+
+TEST_F(Chart, GivesTheOperatorTheFlagsAndVariablesThatAreAdded) {
+  const json container = the_operators_container(
+      "--set workers=16,logLevel=debug --set 'extraArgs={--kubeconfig=/a b}' "
+      "--set-json 'extraEnv=[{\"name\":\"TZ\",\"value\":\"UTC\"}]'");
+  const json& flags = container.at("args");
+  for (const char* expected : {"--workers=16", "--log-level=debug"}) {
+    EXPECT_NE(std::ranges::find(flags, json(expected)), flags.end()) << expected << flags;
+  }
+  EXPECT_EQ(flags.back(), "--kubeconfig=/a b");
+  EXPECT_EQ(container.at("env"), json::parse(R"([{"name": "TZ", "value": "UTC"}])"));
+  EXPECT_FALSE(the_operators_container("").contains("env"));
+}
+
+// The operator's program refuses most flags when they are given twice, and its pods would never start.
+TEST_F(Chart, RefusesAnExtraFlagThatItSetsItself) {
+  const json flags = the_operators_container("--set 'namespaces={a}' --set 'workerImages.pullSecrets={x}'").at("args");
+  ASSERT_GE(flags.size(), 10U);
+  for (const json& given : flags) {
+    const std::string flag = given.get<std::string>().substr(0, given.get<std::string>().find('='));
+    const Outcome rendered = render(fmt::format("--set 'extraArgs={{{}=1}}'", flag));
+    EXPECT_NE(rendered.exit_code, 0) << flag;
+    EXPECT_THAT(rendered.output, HasSubstr(fmt::format("extraArgs holds {}, which the chart sets itself: ", flag)));
+  }
+  for (const char* form : {"--workers", "--workers 1"}) {
+    EXPECT_THAT(render(fmt::format("--set 'extraArgs={{{}}}'", form)).output, HasSubstr("set the value workers"))
+        << form;
+  }
+}
+
+TEST_F(Chart, NamesImagesByTheirDigestWhereOneIsGiven) {
+  struct Case {
+    std::string flags;
+    std::string operators;
+    json workers;
+  };
+  const std::string digest = "sha256:" + std::string(64, 'a');
+  const std::vector<Case> table{
+      {"image.repository=r:5000/o,image.tag=v7",
+       "r:5000/o:v7",
+       {"localhost/trainyard-worker:dev", "localhost/trainyard-worker:dev-cuda"}},
+      {"image.repository=r:5000/o,image.tag=v7,image.digest=" + digest,
+       "r:5000/o@" + digest,
+       {"localhost/trainyard-worker:dev", "localhost/trainyard-worker:dev-cuda"}},
+      {fmt::format("workerImages.cpu=r:5000/w:7,workerImages.cpuDigest={0},workerImages.cudaDigest={0}", digest),
+       "localhost/trainyard-operator:dev",
+       {"r:5000/w@" + digest, "localhost/trainyard-worker@" + digest}},
+      {fmt::format("workerImages.cpu=r:5000/w,workerImages.cpuDigest={},workerImages.cuda=r/w:7@sha256:old,"
+                   "workerImages.cudaDigest={}",
+                   digest, digest),
+       "localhost/trainyard-operator:dev",
+       {"r:5000/w@" + digest, "r/w@" + digest}},
+  };
+  for (const Case& c : table) {
+    const json container = the_operators_container("--set " + c.flags);
+    EXPECT_EQ(container.at("image"), c.operators);
+    json workers = json::array();
+    for (const json& flag : container.at("args")) {
+      const std::string text = flag.get<std::string>();
+      if (text.starts_with("--worker-image-")) workers.push_back(text.substr(text.find('=') + 1));
+    }
+    EXPECT_EQ(workers, c.workers) << c.flags;
+  }
+}
+
+TEST_F(Chart, LabelsEveryObjectAsItIsToldAndSelectsPodsAsEver) {
+  const auto plain = objects_of_kind("Deployment");
+  const auto labelled = objects(
+      "--set commonLabels.team=vision,podLabels.tier=gold,networkPolicy.create=true,"
+      "serviceMonitor.create=true,serviceMonitor.labels.release=p");
+  ASSERT_EQ(plain.size(), 1U);
+  ASSERT_GE(labelled.size(), 12U);
+  for (const json& object : labelled) {
+    const json& labels = object.at("metadata").at("labels");
+    const json& kind = object.at("kind");
+    EXPECT_EQ(labels.value("team", ""), "vision") << kind;
+    EXPECT_EQ(labels.value("app.kubernetes.io/name", ""), "trainyard-operator") << kind;
+    EXPECT_EQ(labels.value("release", ""), kind == "ServiceMonitor" ? "p" : "") << kind;
+    if (kind != "Deployment") continue;
+    EXPECT_EQ(object.at("spec").at("selector"), plain[0].at("spec").at("selector"));
+    const json& of_pods = object.at("spec").at("template").at("metadata").at("labels");
+    EXPECT_EQ(of_pods.value("team", ""), "vision");
+    EXPECT_EQ(of_pods.value("tier", ""), "gold");
+    EXPECT_FALSE(labels.contains("tier"));
+  }
+}
+
+TEST_F(Chart, AllowsTheOperatorTheConnectionsThatItNeedsOnly) {
+  EXPECT_TRUE(objects_of_kind("NetworkPolicy").empty());
+  const auto policies = objects_of_kind("NetworkPolicy", "--set networkPolicy.create=true");
+  ASSERT_EQ(policies.size(), 1U);
+  const json spec = policies[0].at("spec");
+  EXPECT_EQ(spec.at("podSelector"), objects_of_kind("Deployment")[0].at("spec").at("selector"));
+  EXPECT_EQ(spec.at("policyTypes"), (json{"Ingress", "Egress"}));
+  EXPECT_EQ(spec.at("ingress"), json::parse(R"([{"ports": [{"protocol": "TCP", "port": 8080}]}])"));
+  EXPECT_EQ(the_operators_container("").at("ports").at(0).at("containerPort"), 8080);
+  const json ranks{
+      {"ports", {{{"protocol", "TCP"}, {"port", contract::default_status_port}}}},
+      {"to",
+       {{{"namespaceSelector", json::object()},
+         {"podSelector", {{"matchExpressions", {{{"key", contract::label_job}, {"operator", "Exists"}}}}}}}}}};
+  json expected = json::parse(R"([
+      {"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 6443}]},
+      {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}])");
+  expected.push_back(ranks);
+  EXPECT_EQ(spec.at("egress"), expected);
+}
+
+TEST_F(Chart, NarrowsTheNetworkPolicyAsTheValuesSay) {
+  const auto policies = objects_of_kind(
+      "NetworkPolicy",
+      "--set networkPolicy.create=true --set 'namespaces={a,b}' --set 'networkPolicy.apiServerPorts={6443}' "
+      "--set 'networkPolicy.apiServerCidrs={10.0.0.1/32}' --set 'networkPolicy.dnsPorts={5353}' "
+      "--set-json 'networkPolicy.metricsFrom=[{\"podSelector\":{}}]'");
+  ASSERT_EQ(policies.size(), 1U);
+  const json spec = policies[0].at("spec");
+  EXPECT_EQ(spec.at("ingress").at(0).at("from"), json::parse(R"([{"podSelector": {}}])"));
+  const json& egress = spec.at("egress");
+  EXPECT_EQ(egress.at(0), json::parse(R"({"ports": [{"protocol": "TCP", "port": 6443}],
+                                          "to": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]})"));
+  EXPECT_EQ(egress.at(1).at("ports"),
+            json::parse(R"([{"protocol": "UDP", "port": 5353}, {"protocol": "TCP", "port": 5353}])"));
+  EXPECT_EQ(egress.at(2).at("to").at(0).at("namespaceSelector"), json::parse(R"({"matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}]})"));
+}
+
+TEST_F(Chart, LetsAPrometheusFindTheMetricsByAServiceOfTheirOwn) {
+  EXPECT_TRUE(objects_of_kind("ServiceMonitor").empty());
+  EXPECT_TRUE(objects_of_kind("Service").empty());
+  const std::string flags = "--set serviceMonitor.create=true,serviceMonitor.intervalSeconds=15";
+  const auto monitors = objects_of_kind("ServiceMonitor", flags);
+  const auto services = objects_of_kind("Service", flags);
+  ASSERT_EQ(monitors.size(), 1U);
+  ASSERT_EQ(services.size(), 1U);
+  const json selected = objects_of_kind("Deployment")[0].at("spec").at("selector").at("matchLabels");
+  EXPECT_EQ(monitors[0].at("apiVersion"), "monitoring.coreos.com/v1");
+  EXPECT_EQ(monitors[0].at("spec"),
+            (json{{"namespaceSelector", {{"matchNames", {"system"}}}},
+                  {"selector", {{"matchLabels", selected}}},
+                  {"endpoints", {{{"port", "http"}, {"path", "/metrics"}, {"interval", "15s"}}}}}));
+  // A ServiceMonitor selects Services by their labels, and its port by the name that the Service gives it.
+  json of_service = services[0].at("metadata").at("labels");
+  for (const auto& [label, value] : selected.items()) EXPECT_EQ(of_service.value(label, ""), value) << label;
+  EXPECT_EQ(services[0].at("spec"), (json{{"clusterIP", "None"},
+                                          {"publishNotReadyAddresses", true},
+                                          {"selector", selected},
+                                          {"ports", {{{"name", "http"}, {"port", 8080}, {"targetPort", "http"}}}}}));
+  // kubeconform has no schema of the kind ServiceMonitor.
+  const Outcome checked = run(fmt::format(
+      "{} template release charts/trainyard --kube-version 1.36.0 {} | {} -strict -summary -skip ServiceMonitor "
+      "-schema-location {}'/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json'",
+      helm_, flags, kubeconform_, schemas_));
+  EXPECT_THAT(checked.output, HasSubstr("Invalid: 0, Errors: 0, Skipped: 1"));
 }
 
 TEST_F(Chart, GrantsTheOperatorWhatItUsesAndNoMore) {
@@ -217,12 +384,50 @@ struct WrongValue {
   std::string said;
 };
 
-TEST_F(Chart, RefusesValuesThatCannotBe) {
-  const std::vector<WrongValue> table{{"--set replicas=many", "/replicas"},
-                                      {"--set replica=1", "replica"},
-                                      {"--set image.tag=", "/image/tag"},
-                                      {"--set namespaces=a", "/namespaces"},
-                                      {"--set 'namespaces={A_B}'", "/namespaces/0"}};
+// helm lists all that its schema refuses, so one call shows each.
+TEST_F(Chart, RefusesValuesThatCannotBeAndNamesEach) {
+  const std::vector<WrongValue> table{
+      {"--set replicas=many", "at '/replicas': got string, want integer"},
+      {"--set replica=1", "additional properties 'replica' not allowed"},
+      {"--set image.tag=", "at '/image/tag'"},
+      {"--set 'namespaces={A_B}'", "at '/namespaces/0'"},
+      {"--set logLevel=loud", "at '/logLevel': value must be one of 'debug', 'info', 'warn', 'error'"},
+      {"--set workers=0", "at '/workers': minimum: got 0, want 1"},
+      {"--set extraArgs=--kubeconfig", "at '/extraArgs': got string, want array"},
+      {"--set 'extraEnv[0].value=x'", "at '/extraEnv/0': missing property 'name'"},
+      {"--set 'extraEnv[1].name=1X'", "at '/extraEnv/1/name'"},
+      {"--set commonLabels.a=b/c", "at '/commonLabels/a'"},
+      {"--set podLabels.a=b/c", "at '/podLabels/a'"},
+      {"--set image.digest=latest", "at '/image/digest'"},
+      {"--set workerImages.cpuDigest=sha256:abc", "at '/workerImages/cpuDigest'"},
+      {"--set workerImages.cudaDigest=sha256:" + std::string(63, 'a'), "at '/workerImages/cudaDigest'"},
+      {"--set networkPolicy.enabled=true", "at '/networkPolicy': additional properties 'enabled' not allowed"},
+      {"--set-json 'networkPolicy.apiServerPorts=[]'", "at '/networkPolicy/apiServerPorts': minItems: got 0, want 1"},
+      {"--set 'networkPolicy.dnsPorts={70000}'", "at '/networkPolicy/dnsPorts/0': maximum: got 70,000, want 65,535"},
+      {"--set 'networkPolicy.apiServerCidrs={kubernetes}'", "at '/networkPolicy/apiServerCidrs/0'"},
+      {"--set 'networkPolicy.metricsFrom[0].pods=x'",
+       "at '/networkPolicy/metricsFrom/0': additional properties 'pods'"},
+      {"--set serviceMonitor.create=yes", "at '/serviceMonitor/create': got string, want boolean"},
+      {"--set serviceMonitor.labels.a=b/c", "at '/serviceMonitor/labels/a'"},
+      {"--set serviceMonitor.intervalSeconds=0", "at '/serviceMonitor/intervalSeconds': minimum: got 0, want 1"}};
+  std::string flags;
+  for (const WrongValue& wrong : table) flags += wrong.flags + " ";
+  const Outcome rendered = render(flags);
+  EXPECT_NE(rendered.exit_code, 0);
+  for (const WrongValue& wrong : table) EXPECT_THAT(rendered.output, HasSubstr(wrong.said)) << wrong.flags;
+}
+
+TEST_F(Chart, RefusesValuesThatDoNotGoTogether) {
+  const std::vector<WrongValue> table{
+      {"--set namespaces=a", "at '/namespaces': got string, want array"},
+      {"--set 'commonLabels.helm\\.sh/chart=x'",
+       "commonLabels holds helm.sh/chart, which the chart sets itself: leave it out"},
+      {"--set 'podLabels.app\\.kubernetes\\.io/name=x'",
+       "podLabels holds app.kubernetes.io/name, which the chart sets itself"},
+      {"--set serviceMonitor.create=true --set 'serviceMonitor.labels.app\\.kubernetes\\.io/name=x'",
+       "serviceMonitor.labels holds app.kubernetes.io/name, which the chart sets itself"},
+      {"--set workerImages.cuda=,workerImages.cudaDigest=sha256:" + std::string(64, '0'),
+       "workerImages.cudaDigest is set, but workerImages.cuda, the image that it belongs to, is empty"}};
   for (const WrongValue& wrong : table) {
     const Outcome rendered = render(wrong.flags);
     EXPECT_NE(rendered.exit_code, 0) << wrong.flags;

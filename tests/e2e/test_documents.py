@@ -1,28 +1,20 @@
 """README.md and docs/cluster.md, followed to the letter on a cluster as their readers get it."""
 
 import os
-import re
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
-from harness.cluster import REPOSITORY, SCRIPT
+from harness.cluster import SCRIPT
+from harness.documents import USE_CLUSTER, blocks_of, follow
 from harness.jobs import Job
 from harness.kubernetes import Kubernetes
 
 pytestmark = pytest.mark.disturbs  # Its pods take all processors that they find, within times that the documents give.
 
-STEP_SECONDS_MAX = 1800
 CHECKPOINTS = Path("/var/tmp/checkpoints")  # The folder that docs/cluster.md makes.
-
-
-def blocks_of(document: str, mark: str) -> list[str]:
-    """The commands of the document's first code block that has `mark`, and of the blocks that follow it."""
-    blocks = re.findall(r"^```\w*\n(.*?)^```$", (REPOSITORY / document).read_text(), re.DOTALL | re.MULTILINE)
-    first = next(index for index, block in enumerate(blocks) if mark in block)
-    return blocks[first:]
 
 
 @pytest.fixture(name="folder")
@@ -39,14 +31,6 @@ def _folder():
         shutil.rmtree(CHECKPOINTS, ignore_errors=True)
 
 
-def follow(folder: Path, commands: str) -> str:
-    """What the commands print, run by a shell in the repository's folder that stops at the first one that fails."""
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", commands], cwd=REPOSITORY, capture_output=True, text=True, check=False,
-                          timeout=STEP_SECONDS_MAX, env={**os.environ, "TRAINYARD_CLUSTER": str(folder)})
-    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
 def test_the_readme_can_be_followed(folder):
     said = follow(folder, blocks_of("README.md", "scripts/cluster up")[0])
     assert "trainingjob.trainyard.dev/smoke condition met" in said
@@ -56,10 +40,9 @@ def test_the_readme_can_be_followed(folder):
 
 def test_the_page_on_clusters_can_be_followed(folder):
     start, claims, *_ = blocks_of("docs/cluster.md", "scripts/cluster up")
-    use_it = f'eval "$({SCRIPT} env)"\n'
     assert "trainingjob.trainyard.dev/smoke condition met" in follow(folder, start)
-    follow(folder, use_it + claims)
+    follow(folder, USE_CLUSTER + claims)
     Job(Kubernetes(folder / "kubeconfig", "default"), "fashion-mnist").wait_for(
         "the first step", lambda status: status.get("progress", {}).get("step", 0) > 0, within=400)
     # This kubeconfig names no namespace: as for kubectl that is "default".
-    assert "step" in follow(folder, use_it + "build/release/bin/trainyard checkpoint fashion-mnist")
+    assert "step" in follow(folder, USE_CLUSTER + "build/release/bin/trainyard checkpoint fashion-mnist")

@@ -1,0 +1,31 @@
+"""The commands of README.md and docs/, as their readers run them."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from harness.cluster import REPOSITORY, SCRIPT
+
+STEP_SECONDS_MAX = 1800
+USE_CLUSTER = f'eval "$({SCRIPT} env)"\n'  # Before commands that want kubectl and helm.
+
+
+def blocks_of(document: str, mark: str) -> list[str]:
+    """The commands of the document's first code block that has `mark`, and of the blocks that follow it."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", (REPOSITORY / document).read_text(), re.DOTALL | re.MULTILINE)
+    first = next(index for index, block in enumerate(blocks) if mark in block)
+    return blocks[first:]
+
+
+def commands_of(document: str) -> list[str]:
+    """All code blocks of the document that are marked as commands."""
+    return re.findall(r"^```sh\n(.*?)^```$", (REPOSITORY / document).read_text(), re.DOTALL | re.MULTILINE)
+
+
+def follow(folder: Path, commands: str) -> str:
+    """What the commands print, run by a shell in the repository's folder that stops at the first one that fails."""
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", commands], cwd=REPOSITORY, capture_output=True, text=True, check=False,
+                          timeout=STEP_SECONDS_MAX, env={**os.environ, "TRAINYARD_CLUSTER": str(folder)})
+    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
