@@ -72,6 +72,7 @@ Environment rank_environment(const resource::TrainingJob& job, std::int64_t repl
   add(contract::env_pet_node_rank, rank);
   add(contract::env_pet_master_addr, master.host);
   add(contract::env_pet_master_port, master.master_port);
+  add(contract::env_pet_rdzv_id, job.metadata.uid);
 
   add(contract::env_job, job.metadata.name);
   add(contract::env_namespace, job.metadata.name_space);

@@ -81,6 +81,7 @@ TEST(BuildPod, GivesTheRankEnvironmentAtProcessLevel) {
                                                     {"PET_NODE_RANK", "1"},
                                                     {"PET_MASTER_ADDR", "smoke-c0de-1-0.smoke-c0de.research.svc"},
                                                     {"PET_MASTER_PORT", "29500"},
+                                                    {"PET_RDZV_ID", "c0de1234-0000-4000-8000-000000000001"},
                                                     {"TRAINYARD_JOB", "smoke"},
                                                     {"TRAINYARD_NAMESPACE", "research"},
                                                     {"TRAINYARD_JOB_UID", "c0de1234-0000-4000-8000-000000000001"},

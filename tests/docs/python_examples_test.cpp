@@ -1,0 +1,146 @@
+// The commands of docs/python.md, followed to the letter: the Python examples are killed, asked to stop, and go on.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <poll.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "local/process_group.hpp"
+#include "operator/plan/rank_environment.hpp"
+#include "tests/builders/a_job.hpp"
+#include "tests/docs/page.hpp"
+#include "tests/fakes/free_port.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/paths/paths.hpp"
+#include "tests/skips.hpp"
+
+namespace trainyard::docs {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+constexpr std::chrono::minutes patience{9};  // Only a broken program takes that long, however busy the machine is.
+
+/// A program in a folder of its own, which is its home too; the repository's examples are there.
+class Program {
+ public:
+  Program(const std::vector<std::string>& arguments, std::vector<std::string> environment) {
+    std::filesystem::create_directory_symlink(paths::source("examples"), folder_.file("examples"));
+    const std::string torch_folder = std::filesystem::path{paths::torch_python()}.parent_path();
+    environment.push_back(fmt::format("PATH={}:{}:/usr/bin:/bin", torch_folder, paths::build("bin")));
+    environment.push_back("HOME=" + folder_.path());
+    auto group = local::ProcessGroup::start({.arguments = arguments,
+                                             .environment = std::move(environment),
+                                             .working_directory = folder_.path(),
+                                             .output_path = folder_.file("out"),
+                                             .error_path = folder_.file("out")});
+    EXPECT_TRUE(group) << group.error().message;
+    group_ = *std::move(group);
+  }
+
+  /// Its exit code, once it has ended.
+  int wait() {
+    pollfd readable{.fd = group_->event_fd(), .events = POLLIN, .revents = 0};
+    while (::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds{patience}.count())) == 1) {
+      const auto event = group_->next_event();
+      if (event && std::holds_alternative<local::ProcessEnded>(*event))
+        return std::get<local::ProcessEnded>(*event).exit_code;
+    }
+    ADD_FAILURE() << "it did not end";
+    return -1;
+  }
+  [[nodiscard]] std::string out() const { return fakes::text_of(folder_.file("out")); }
+  [[nodiscard]] std::string text_of(const std::string& name) const { return fakes::text_of(folder_.file(name)); }
+
+ private:
+  const fakes::TemporaryFolder folder_;
+  std::optional<local::ProcessGroup> group_;
+};
+
+bool has_packages() {
+  const std::string finds =
+      " -c 'import importlib.util as u; exit(not all(map(u.find_spec,"
+      " [\"torch\", \"lightning\", \"transformers\", \"accelerate\"])))' 2>/dev/null";
+  return std::system((paths::torch_python() + finds).c_str()) == 0;
+}
+
+constexpr std::string_view no_packages =
+    "Python's torch, lightning, transformers or accelerate is missing: scripts/setup test installs them";
+
+/// The steps that the run's lines "step N..." tell, in order.
+std::vector<int> steps_told(const std::string& out) {
+  std::vector<int> steps;
+  std::istringstream lines{out};
+  const std::regex step{"^step ([0-9]+).* on 2 ranks$"};
+  std::smatch found;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_match(line, found, step)) steps.push_back(std::stoi(found[1]));
+  }
+  return steps;
+}
+
+TEST(PythonExamples, GoOnAfterAKillAndAfterSigterm) {
+  if (!has_packages()) return tests::cannot_run(std::string{no_packages});
+  std::map<std::string, std::unique_ptr<Program>> runs;
+  for (const std::string& commands : Page{"docs/python.md"}.blocks("sh")) {
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(commands, found, std::regex{"examples/([a-z-]+)\\.yaml"})) << commands;
+    // All at once: most of a pause before a restart is another's time to import torch.
+    runs[found[1]] = std::make_unique<Program>(
+        std::vector<std::string>{"bash", "-euo", "pipefail", "-c", commands},
+        std::vector<std::string>{"PYTHONPATH=" + paths::source("tests/docs/killed"), "PYTHONDONTWRITEBYTECODE=1",
+                                 "OMP_NUM_THREADS=1", "CUDA_VISIBLE_DEVICES=-1", "HF_HUB_OFFLINE=1"});
+  }
+  const std::vector<int> expected{10,  20, 30, 40, 50,
+                                  60,  70, 80, 90, 100,  // saved at 50; killed while it saved at 100
+                                  60,  70, 80, 90, 100,  // asked to stop at 100, and all did at 101
+                                  110, 120};
+  for (const auto& [name, run] : runs) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(run->wait(), 0) << run->out();
+    const std::string out = run->out();
+    EXPECT_EQ(steps_told(out), expected) << out;
+    EXPECT_THAT(out, HasSubstr("goes on after step 50\n"));
+    EXPECT_THAT(out, ContainsRegex("Attempt 2 ended by rank [01]: exit code 91: preempted after step 101;"));
+    EXPECT_THAT(out, HasSubstr("goes on after step 101\n"));
+    EXPECT_THAT(out, HasSubstr("after 2 restarts"));
+  }
+  EXPECT_EQ(runs.size(), 3U);
+  EXPECT_TRUE(runs.contains("torchrun") && runs.contains("lightning") && runs.contains("hugging-face"));
+}
+
+TEST(PythonExamples, TorchrunTellsItsProcessesWhatThePageSays) {
+  if (!has_packages()) return tests::cannot_run(std::string{no_packages});
+  const std::uint16_t port = fakes::free_port();
+  const plan::ClusterTraits traits{
+      .address_of = [&](const plan::PodPlace&) { return plan::PodAddress{.host = "127.0.0.1", .master_port = port}; }};
+  std::vector<std::unique_ptr<Program>> pods;
+  for (const std::int64_t pod : {0, 1}) {
+    std::vector<std::string> environment;
+    resource::TrainingJob job = builders::a_job().named("bert").without_training().container().gpus_per_pod(8);
+    job.status.attempt = 2;
+    for (const auto& [name, value] : plan::rank_environment(job, 2, pod, 30, traits)) {
+      environment.push_back(fmt::format("{}={}", name, value));
+    }
+    const std::string write =
+        "import json, os; json.dump(dict(os.environ), open(os.environ['HOME'] + '/rank-' + os.environ['RANK'], 'w'))";
+    pods.push_back(std::make_unique<Program>(
+        std::vector<std::string>{"torchrun", "--no-python", "/usr/bin/python3", "-c", write}, std::move(environment)));
+  }
+  for (const auto& pod : pods) EXPECT_EQ(pod->wait(), 0) << pod->out();
+  const auto told = nlohmann::json::parse(pods.at(1)->text_of("rank-11")).get<std::map<std::string, std::string>>();
+  const auto rows = Page{"docs/python.md"}.table("| variable | value |");
+  EXPECT_GE(rows.size(), 11U);
+  for (const auto& row : rows) {
+    const std::string name = unquoted(row.at(0));
+    ASSERT_TRUE(told.contains(name)) << name;
+    EXPECT_EQ(told.at(name), unquoted(row.at(1))) << name;
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::docs
