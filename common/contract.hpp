@@ -44,7 +44,7 @@ inline constexpr std::string_view env_pet_nproc_per_node = "PET_NPROC_PER_NODE";
 inline constexpr std::string_view env_pet_node_rank = "PET_NODE_RANK";
 inline constexpr std::string_view env_pet_master_addr = "PET_MASTER_ADDR";
 inline constexpr std::string_view env_pet_master_port = "PET_MASTER_PORT";
-/// What torchrun gives its ranks as TORCHELASTIC_RUN_ID. Without it they would read "none" there.
+/// torchrun passes this value to its ranks as TORCHELASTIC_RUN_ID; without it they read "none" there.
 inline constexpr std::string_view env_pet_rdzv_id = "PET_RDZV_ID";
 
 // Ours, for trainyard-worker.

@@ -8,17 +8,16 @@
 
 namespace trainyard::storage {
 
-/// For how long the calls of one batch have been failing: patience is counted from its begin.
+/// Remembers since when the calls of one batch fail, so that the patience with them is counted from there.
 class FailingTime {
  public:
   void on_success(Instant now) {
     since_.reset();
     last_success_ = now;
   }
-  /// Takes note of the failure number `failures`, from 1, of one call, whose try began at `started`. Returns from when
-  /// on the patience with that call is counted. That is now for its first failure, since over a slow link one try may
-  /// take longer than the patience; and never from before another call's success, which shows that the server was
-  /// there.
+  /// Notes failure number `failures` (from 1) of one call, whose try began at `started`. Returns the instant from which
+  /// the patience with that call is counted: `now` for its first failure, since over a slow link one try may take
+  /// longer than the patience; never an instant before another call's success, which shows that the server was there.
   [[nodiscard]] Instant on_failure(std::int64_t failures, Instant started, Instant now) {
     if (!since_) since_ = std::max(started, last_success_);
     return failures == 1 ? now : *since_;

@@ -16,8 +16,8 @@ namespace trainyard::resource {
 /// does. Fields that the schema does not know are violations, as under `kubectl apply`'s strict field validation.
 [[nodiscard]] std::vector<Violation> validate_training_job(const nlohmann::json& object);
 
-/// What is wrong with `after` as an update of the stored `before`: as validate_training_job(), and in addition each
-/// change of a field that may not change.
+/// The violations of `after` as an update of the stored `before`: those of validate_training_job(), and each change of
+/// a field that may not change.
 [[nodiscard]] std::vector<Violation> validate_update(const nlohmann::json& before, const nlohmann::json& after);
 
 /// Where a TrainingJob's status violates the CRD's schema.

@@ -95,7 +95,7 @@ class AskedForACheckpoint : public testing::Test {
                       .workers = 1});
     poller_->track(key);
   }
-  /// What is known of r1 once something is, and `is` holds for it.
+  /// The request r1 as the poller knows it, once it is in `state`.
   std::optional<resource::CheckpointRequest> known(resource::RequestState state) {
     const auto deadline = std::chrono::steady_clock::now() + seconds{60};
     while (std::chrono::steady_clock::now() < deadline) {
