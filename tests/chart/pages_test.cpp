@@ -16,19 +16,20 @@
 #include "operator/plan/security.hpp"
 #include "operator/plan/service.hpp"
 #include "operator/resource/yaml.hpp"
-#include "tests/chart/page.hpp"
 #include "tests/chart/tools.hpp"
+#include "tests/docs/page.hpp"
 #include "tests/skips.hpp"
 #include "worker/launcher/status_document.hpp"
 
 namespace trainyard::chart {
 namespace {
 
+using docs::quoted;
 using nlohmann::json;
 using testing::HasSubstr;
 
-std::string page(const std::string& name) {
-  return read_file(source_folder() / "docs" / name);
+docs::Page page(const std::string& name) {
+  return docs::Page{"docs/" + name};
 }
 
 json parse_one(const std::string& yaml) {
@@ -39,8 +40,8 @@ json parse_one(const std::string& yaml) {
 }
 
 /// The block of YAML in `page` whose object is of this kind.
-json object_in(const std::string& page, std::string_view kind) {
-  for (const std::string& block : code_blocks(page, "yaml")) {
+json object_in(const docs::Page& page, std::string_view kind) {
+  for (const std::string& block : page.blocks("yaml")) {
     if (json object = parse_one(block); object.value("kind", "") == kind) return object;
   }
   ADD_FAILURE() << "the page has no block of kind " << kind;
@@ -97,7 +98,7 @@ TEST(MetricsPage, ListsTheSeriesThatOperatorAndWorkerServe) {
   std::map<std::string, std::string> served = served_by_the_operator();
   served.merge(served_by_the_worker());
   std::map<std::string, std::string> listed;
-  for (const auto& row : table_rows(page("metrics.md"), "series")) {
+  for (const auto& row : page("metrics.md").table("| series |")) {
     ASSERT_EQ(row.size(), 4U) << row.front();
     listed[quoted(row[0]).at(0)] = fmt::format("{} {}", row[1], fmt::join(quoted(row[2]), ","));
     EXPECT_NE(row[3], "") << row[0] << " has no meaning";
@@ -174,7 +175,7 @@ TEST(SecurityPage, ListsTheRulesOfTheChartEachWithItsReason) {
     }
   }
   std::multiset<std::string> on_page;
-  for (const auto& row : table_rows(page("security.md"), "role")) {
+  for (const auto& row : page("security.md").table("| role |")) {
     ASSERT_EQ(row.size(), 6U) << row.front();
     const auto group = quoted(row[1]);
     on_page.insert(rule_line(quoted(row[0]).at(0), group.empty() ? row[1] : group.at(0), quoted(row[2]), quoted(row[3]),
@@ -187,7 +188,7 @@ TEST(SecurityPage, ListsTheRulesOfTheChartEachWithItsReason) {
 
 TEST(SecurityPage, ListsThePortsOfOperatorAndRanks) {
   std::vector<std::string> listed;
-  for (const auto& row : table_rows(page("security.md"), "port")) listed.push_back(row.front());
+  for (const auto& row : page("security.md").table("| port |")) listed.push_back(row.front());
   EXPECT_EQ(listed,
             (std::vector<std::string>{
                 "8080", std::to_string(contract::default_master_port), std::to_string(contract::default_store_port),
@@ -200,7 +201,7 @@ TEST(SecurityPage, ListsThePortsOfOperatorAndRanks) {
 TEST(SecurityPage, ShowsWhatAPodGetsWhoseTemplateSaysNothing) {
   json pod = json::parse(R"({"containers": [{}]})");
   plan::add_security_defaults(pod, plan::UserIds::fixed);
-  const auto blocks = code_blocks(page("security.md"), "yaml");
+  const auto blocks = page("security.md").blocks("yaml");
   const auto shown = std::ranges::find_if(blocks, [](const std::string& b) { return b.starts_with("automount"); });
   ASSERT_NE(shown, blocks.end());
   EXPECT_EQ(parse_one(*shown), pod);
@@ -225,7 +226,7 @@ TEST(InstallPage, NamesTheVersionsOfKubernetesThatHelmTakesAndTheTestsRun) {
   std::smatch tested;
   const std::string modules = read_file(source_folder() / "tests/cluster/tools/go.mod");
   ASSERT_TRUE(std::regex_search(modules, tested, std::regex{"k8s.io/kubernetes v(\\d+\\.\\d+)\\."}));
-  const std::string text = page("install.md");
+  const std::string text = read_file(source_folder() / "docs/install.md");
   EXPECT_THAT(text, HasSubstr(fmt::format("**Kubernetes** {} or newer", least[1].str())));
   EXPECT_THAT(text, HasSubstr(fmt::format("run on Kubernetes {} only", tested[1].str())));
 }

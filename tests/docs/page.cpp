@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
+#include <regex>
 
 #include "tests/paths/paths.hpp"
 
@@ -46,10 +48,13 @@ std::vector<std::string> Page::blocks(std::string_view language) const {
 }
 
 std::vector<std::vector<std::string>> Page::table(std::string_view head) const {
-  const auto first = std::ranges::find_if(lines_, [&](const std::string& line) { return line.starts_with(head); });
   std::vector<std::vector<std::string>> rows;
-  for (auto line = first; line != lines_.end() && line->starts_with("|"); ++line) {
-    if (line - first >= 2) rows.push_back(cells_of(*line));
+  for (auto line = lines_.begin(); line != lines_.end(); ++line) {
+    const bool is_first_line = line == lines_.begin() || !std::prev(line)->starts_with("|");
+    if (!is_first_line || !line->starts_with(head)) continue;
+    for (auto row = line; row != lines_.end() && row->starts_with("|"); ++row) {
+      if (row - line >= 2) rows.push_back(cells_of(*row));
+    }
   }
   return rows;
 }
@@ -60,6 +65,15 @@ bool is_quoted(std::string_view cell) {
 
 std::string unquoted(std::string_view cell) {
   return std::string{is_quoted(cell) ? cell.substr(1, cell.size() - 2) : cell};
+}
+
+std::vector<std::string> quoted(const std::string& cell) {
+  static const std::regex word{"`([^`]+)`"};
+  std::vector<std::string> found;
+  for (std::sregex_iterator one{cell.begin(), cell.end(), word}; one != std::sregex_iterator{}; ++one) {
+    found.push_back((*one)[1]);
+  }
+  return found;
 }
 
 }  // namespace trainyard::docs

@@ -15,7 +15,7 @@ class Page {
   /// The contents of all code blocks of `language`.
   [[nodiscard]] std::vector<std::string> blocks(std::string_view language) const;
 
-  /// The rows of the table whose first line begins with `head`, each as its cells without blanks around them. The two
+  /// The rows of all tables whose first line begins with `head`, each as its cells without blanks around them. The two
   /// lines of the head are left out. Empty: there is no such table.
   [[nodiscard]] std::vector<std::vector<std::string>> table(std::string_view head) const;
 
@@ -23,8 +23,11 @@ class Page {
   std::vector<std::string> lines_;
 };
 
-/// What stands between the backticks of a cell that has nothing else; the cell itself where it has.
-[[nodiscard]] std::string unquoted(std::string_view cell);
+/// True when the cell is one word in backticks and nothing else.
 [[nodiscard]] bool is_quoted(std::string_view cell);
+/// The cell without its backticks where is_quoted(), else the cell as it is.
+[[nodiscard]] std::string unquoted(std::string_view cell);
+/// Every word in backticks that the cell has.
+[[nodiscard]] std::vector<std::string> quoted(const std::string& cell);
 
 }  // namespace trainyard::docs
