@@ -1,17 +1,16 @@
 // The commands of docs/python.md, followed to the letter: the Python examples are killed, asked to stop, and go on.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <poll.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
-#include "local/process_group.hpp"
 #include "operator/plan/rank_environment.hpp"
 #include "tests/builders/a_job.hpp"
 #include "tests/docs/page.hpp"
+#include "tests/docs/program.hpp"
 #include "tests/fakes/free_port.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
@@ -23,42 +22,17 @@ namespace {
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-constexpr std::chrono::minutes patience{9};  // Only a broken program takes that long, however busy the machine is.
-
-/// A program in a folder of its own, which is its home too; the repository's examples are there.
-class Program {
+/// A program of the page, whose folder is its home too; the repository's examples are there.
+class ExampleRun : public Program {
  public:
-  Program(const std::vector<std::string>& arguments, std::vector<std::string> environment) {
-    std::filesystem::create_directory_symlink(paths::source("examples"), folder_.file("examples"));
+  ExampleRun(const std::vector<std::string>& arguments, std::vector<std::string> environment) {
+    std::filesystem::create_directory_symlink(paths::source("examples"), folder().file("examples"));
     const std::string torch_folder = std::filesystem::path{paths::torch_python()}.parent_path();
     environment.push_back(fmt::format("PATH={}:{}:/usr/bin:/bin", torch_folder, paths::build("bin")));
-    environment.push_back("HOME=" + folder_.path());
-    auto group = local::ProcessGroup::start({.arguments = arguments,
-                                             .environment = std::move(environment),
-                                             .working_directory = folder_.path(),
-                                             .output_path = folder_.file("out"),
-                                             .error_path = folder_.file("out")});
-    EXPECT_TRUE(group) << group.error().message;
-    group_ = *std::move(group);
+    environment.push_back("HOME=" + folder().path());
+    start(arguments, std::move(environment));
   }
-
-  /// Its exit code, once it has ended.
-  int wait() {
-    pollfd readable{.fd = group_->event_fd(), .events = POLLIN, .revents = 0};
-    while (::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds{patience}.count())) == 1) {
-      const auto event = group_->next_event();
-      if (event && std::holds_alternative<local::ProcessEnded>(*event))
-        return std::get<local::ProcessEnded>(*event).exit_code;
-    }
-    ADD_FAILURE() << "it did not end";
-    return -1;
-  }
-  [[nodiscard]] std::string out() const { return fakes::text_of(folder_.file("out")); }
-  [[nodiscard]] std::string text_of(const std::string& name) const { return fakes::text_of(folder_.file(name)); }
-
- private:
-  const fakes::TemporaryFolder folder_;
-  std::optional<local::ProcessGroup> group_;
+  [[nodiscard]] std::string text_of(const std::string& name) const { return fakes::text_of(folder().file(name)); }
 };
 
 bool has_packages() {
@@ -85,12 +59,12 @@ std::vector<int> steps_told(const std::string& out) {
 
 TEST(PythonExamples, GoOnAfterAKillAndAfterSigterm) {
   if (!has_packages()) return tests::cannot_run(std::string{no_packages});
-  std::map<std::string, std::unique_ptr<Program>> runs;
+  std::map<std::string, std::unique_ptr<ExampleRun>> runs;
   for (const std::string& commands : Page{"docs/python.md"}.blocks("sh")) {
     std::smatch found;
     ASSERT_TRUE(std::regex_search(commands, found, std::regex{"examples/([a-z-]+)\\.yaml"})) << commands;
     // All at once: most of a pause before a restart is another's time to import torch.
-    runs[found[1]] = std::make_unique<Program>(
+    runs[found[1]] = std::make_unique<ExampleRun>(
         std::vector<std::string>{"bash", "-euo", "pipefail", "-c", commands},
         std::vector<std::string>{"PYTHONPATH=" + paths::source("tests/docs/killed"), "PYTHONDONTWRITEBYTECODE=1",
                                  "OMP_NUM_THREADS=1", "CUDA_VISIBLE_DEVICES=-1", "HF_HUB_OFFLINE=1"});
@@ -118,7 +92,7 @@ TEST(PythonExamples, TorchrunTellsItsProcessesWhatThePageSays) {
   const std::uint16_t port = fakes::free_port();
   const plan::ClusterTraits traits{
       .address_of = [&](const plan::PodPlace&) { return plan::PodAddress{.host = "127.0.0.1", .master_port = port}; }};
-  std::vector<std::unique_ptr<Program>> pods;
+  std::vector<std::unique_ptr<ExampleRun>> pods;
   for (const std::int64_t pod : {0, 1}) {
     std::vector<std::string> environment;
     resource::TrainingJob job = builders::a_job().named("bert").without_training().container().gpus_per_pod(8);
@@ -128,7 +102,7 @@ TEST(PythonExamples, TorchrunTellsItsProcessesWhatThePageSays) {
     }
     const std::string write =
         "import json, os; json.dump(dict(os.environ), open(os.environ['HOME'] + '/rank-' + os.environ['RANK'], 'w'))";
-    pods.push_back(std::make_unique<Program>(
+    pods.push_back(std::make_unique<ExampleRun>(
         std::vector<std::string>{"torchrun", "--no-python", "/usr/bin/python3", "-c", write}, std::move(environment)));
   }
   for (const auto& pod : pods) EXPECT_EQ(pod->wait(), 0) << pod->out();

@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 
-#include "local/process_group.hpp"
 #include "operator/manager/progress_poller.hpp"
 #include "operator/manager/progress_reading.hpp"
 #include "operator/manager/status_fetch.hpp"
@@ -16,6 +15,7 @@
 #include "operator/plan/pod.hpp"
 #include "tests/builders/an_observed.hpp"
 #include "tests/docs/page.hpp"
+#include "tests/docs/program.hpp"
 #include "tests/fakes/free_port.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
@@ -136,7 +136,7 @@ TEST(PythonPage, SaysHowOftenAStatusIsAskedFor) {
 }
 
 /// A Python program of the page with lines of the test's own behind it.
-class PythonProgram {
+class PythonProgram : public Program {
  public:
   PythonProgram(const std::string& mark, const std::string& rest, std::vector<std::string> environment) {
     std::string program;
@@ -145,32 +145,8 @@ class PythonProgram {
     }
     EXPECT_NE(program, "") << "no program of the page has " << mark;
     environment.emplace_back("PATH=/usr/bin:/bin");
-    auto group =
-        local::ProcessGroup::start({.arguments = {"python3", "-u", folder_.write("program.py", program + rest)},
-                                    .environment = std::move(environment),
-                                    .working_directory = folder_.path(),
-                                    .output_path = folder_.file("out"),
-                                    .error_path = folder_.file("out")});
-    EXPECT_TRUE(group) << group.error().message;
-    group_ = *std::move(group);
+    start({"python3", "-u", folder().write("program.py", program + rest)}, std::move(environment));
   }
-
-  /// Its exit code, once it has ended.
-  int wait() {
-    pollfd readable{.fd = group_->event_fd(), .events = POLLIN, .revents = 0};
-    while (::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds{patience}.count())) == 1) {
-      const auto event = group_->next_event();
-      if (event && std::holds_alternative<local::ProcessEnded>(*event))
-        return std::get<local::ProcessEnded>(*event).exit_code;
-    }
-    ADD_FAILURE() << "it did not end";
-    return -1;
-  }
-  [[nodiscard]] std::string out() const { return fakes::text_of(folder_.file("out")); }
-
- private:
-  const fakes::TemporaryFolder folder_;
-  std::optional<local::ProcessGroup> group_;
 };
 
 TEST(PythonPage, ShowsAStatusServerThatTheOperatorUnderstands) {
