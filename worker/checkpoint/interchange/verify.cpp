@@ -8,12 +8,11 @@
 #include "storage/crc32c.hpp"
 #include "worker/checkpoint/core/manifest.hpp"
 #include "worker/checkpoint/core/search.hpp"
+#include "worker/checkpoint/interchange/piece.hpp"
 #include "worker/checkpoint/interchange/stored_tensor.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
-
-constexpr std::uint64_t piece_bytes = std::uint64_t{32} << 20;
 
 // A chunk's checksum, as far as the file has been read.
 struct Progress {
