@@ -4,12 +4,13 @@
 #include <filesystem>
 #include <string_view>
 
+#include "cli/file_uri.hpp"
+
 namespace trainyard::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view file_scheme = "file://";
 constexpr std::string_view step_prefix = "step-";
 
 std::optional<std::int64_t> step_of(const std::string& name) {

@@ -60,7 +60,7 @@ bool has_log(const fs::path& logs, std::int64_t attempt, std::int64_t rank) {
   return numbers_in(logs / fmt::format("attempt-{}", attempt), "rank-").contains(rank);
 }
 
-Result<void> explain_absence(const LogsOptions& options, const fs::path& folder, const fs::path& logs) {
+Result<void> no_such_log(const LogsOptions& options, const fs::path& folder, const fs::path& logs) {
   const auto attempts = numbers_in(logs, "attempt-");
   if (attempts.empty())
     return fail(ErrorKind::not_found, fmt::format("no rank of {} has started yet in {}", options.job, folder.string()));
@@ -99,8 +99,7 @@ Result<void> print_local_logs(const LogsOptions& options, const fs::path& folder
     }
     const bool is_attempt_over = options.attempt && last > *options.attempt;
     if (!options.is_following || !is_live || is_attempt_over)
-      return shown == 0 || (options.attempt && shown != attempt) ? explain_absence(options, folder, logs)
-                                                                 : Result<void>{};
+      return shown == 0 || (options.attempt && shown != attempt) ? no_such_log(options, folder, logs) : Result<void>{};
     std::this_thread::sleep_for(log_look_interval);
   }
 }

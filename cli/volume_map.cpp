@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/file_uri.hpp"
 #include "cli/uri_fields.hpp"
 #include "common/contract.hpp"
 
@@ -16,7 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view file_scheme = "file://";
 constexpr std::string_view local_path_field = "/checkpoint/local/path";
 
 Result<std::string> folder_of(const std::string& claim, const std::string& field, const ClaimFolders& folders) {

@@ -2,7 +2,8 @@
 
 # trainyard_batch(<out> <name> <files of this folder>): instead of a library's files, sources that include TRAINYARD_BATCH of them each. What several
 # files include is then read once, and what they instantiate compiled once: half the time of a whole build, but a changed file has its batch
-# compiled again. CMake's own UNITY_BUILD writes absolute paths, with which a second clone would find nothing in ccache.
+# compiled again. The files of a batch share their anonymous namespaces, and so a name is its library's only one there (tidy_test checks it).
+# CMake's own UNITY_BUILD writes absolute paths, with which a second clone would find nothing in ccache.
 function(trainyard_batch out name)
   file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   list(LENGTH ARGN file_count)

@@ -119,7 +119,7 @@ Result<pid_t> start(const std::vector<std::string>& arguments, const Pipe& outpu
 }
 
 // Appends what is there; false at its end.
-bool take(int descriptor, std::string& into, std::size_t bytes_max, bool keeps_the_end) {
+bool read_available(int descriptor, std::string& into, std::size_t bytes_max, bool keeps_the_end) {
   std::array<char, 65'536> buffer{};
   for (;;) {
     const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
@@ -169,12 +169,12 @@ Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::c
       return fail(ErrorKind::cancelled, fmt::format("{} was given up, since a stop was requested", arguments.front()));
     const std::int64_t longest = options.stop.stop_possible() ? stop_look_milliseconds : 1'000'000;
     ::poll(watched.data(), watched.size(), static_cast<int>(std::min<std::int64_t>(left.count(), longest)));
-    if (!take(output->read.get(), end.output, output_bytes_max, false)) watched[1].fd = -1;
-    if (!take(words->read.get(), end.words, words_bytes_max, true)) watched[2].fd = -1;
+    if (!read_available(output->read.get(), end.output, output_bytes_max, false)) watched[1].fd = -1;
+    if (!read_available(words->read.get(), end.words, words_bytes_max, true)) watched[2].fd = -1;
   }
   end.exit_code = child.wait();
-  take(output->read.get(), end.output, output_bytes_max, false);
-  take(words->read.get(), end.words, words_bytes_max, true);
+  read_available(output->read.get(), end.output, output_bytes_max, false);
+  read_available(words->read.get(), end.words, words_bytes_max, true);
   end.words = on_one_line(std::move(end.words));
   return end;
 }

@@ -23,6 +23,9 @@ struct HttpRequest {
   bool is_direct = false;          ///< Past every proxy: for addresses that mean this machine.
 };
 
+/// The status of a reply that holds a whole object. A reply that holds a part of one has 206.
+inline constexpr long http_ok = 200;
+
 struct HttpReply {
   long status = 0;
   std::map<std::string, std::string> headers;  ///< Names in lower case; values of one name joined by ", ".

@@ -18,7 +18,6 @@ constexpr std::size_t refusal_bytes_max = std::size_t{256} << 10;
 constexpr long slow_bytes_per_second = 1024;
 constexpr long buffer_bytes = 512L << 10;
 constexpr long redirects_max = 5;
-constexpr long ok = 200;
 
 std::string_view advice_for(CURLcode code) {
   switch (code) {
@@ -142,7 +141,7 @@ long HttpTransfer::status() const {
 }
 
 Result<HttpReply> HttpTransfer::finish(CURLcode code) {
-  if (is_too_long_ && status() == ok && request_.headers.contains("range"))
+  if (is_too_long_ && status() == http_ok && request_.headers.contains("range"))
     return fail(ErrorKind::invalid, "the server sends all of it when it is asked for a part: it must know Range");
   if (is_too_long_) return fail(ErrorKind::corrupt, "the reply is longer than what was asked for");
   if (code != CURLE_OK && !is_cut_) {

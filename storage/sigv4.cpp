@@ -33,7 +33,7 @@ std::string hmac_sha256(std::string_view key, std::string_view message) {
   return {reinterpret_cast<const char*>(digest.data()), digest_bytes};
 }
 
-std::string trimmed(std::string_view value) {
+std::string single_spaced(std::string_view value) {
   // Spaces at the ends go, and several within are one.
   std::string text;
   for (const char c : value) {
@@ -85,7 +85,7 @@ std::string canonical_query(const std::vector<std::pair<std::string, std::string
 
 std::string canonical_request(const SignedParts& request) {
   std::string headers;
-  for (const auto& [name, value] : request.headers) headers += fmt::format("{}:{}\n", name, trimmed(value));
+  for (const auto& [name, value] : request.headers) headers += fmt::format("{}:{}\n", name, single_spaced(value));
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", request.method, request.path, canonical_query(request.query), headers,
                      signed_header_names(request), request.payload_hash);
 }

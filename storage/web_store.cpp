@@ -14,7 +14,6 @@ namespace trainyard::storage {
 namespace {
 
 constexpr std::string_view index_key = "index.txt";
-constexpr long ok = 200;
 
 Error error_of(const HttpReply& reply, std::string_view doing) {
   return {kind_of_status(reply.status), fmt::format("{}: the server answered {}", doing, reply.status),
@@ -33,11 +32,11 @@ HttpCall call_of(std::string doing, std::function<HttpRequest()> make,
 
 // Whether `reply` is the part from `first` on. A server that knows no ranges sends all from the start.
 Result<void> check_part(const HttpReply& reply, std::uint64_t first, std::size_t bytes, std::string_view doing) {
-  if (reply.status == ok && first > 0)
+  if (reply.status == http_ok && first > 0)
     return fail(ErrorKind::invalid,
                 fmt::format("{}: the server sends all of it when it is asked for a part: it must know Range", doing));
   const std::string range = reply.header("content-range");
-  if (reply.status != ok && !range.starts_with(fmt::format("bytes {}-", first)))
+  if (reply.status != http_ok && !range.starts_with(fmt::format("bytes {}-", first)))
     return fail(ErrorKind::corrupt, fmt::format("{}: the server sent another part than was asked for", doing));
   if (reply.into_bytes == bytes) return {};
   return fail(ErrorKind::corrupt,

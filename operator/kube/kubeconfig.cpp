@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* default_namespace = "default";  // kubectl's too, for a context that names no namespace.
 
-std::string text_of(const YAML::Node& map, const char* field) {
+std::string scalar_of(const YAML::Node& map, const char* field) {
   const YAML::Node node = map[field];
   return node && node.IsScalar() ? node.Scalar() : std::string{};
 }
@@ -31,7 +31,7 @@ Result<YAML::Node> entry(const YAML::Node& root, const char* list, const char* f
   const YAML::Node entries = root[list];
   if (entries && entries.IsSequence()) {
     for (const YAML::Node& candidate : entries) {
-      if (!candidate.IsMap() || text_of(candidate, "name") != name) continue;
+      if (!candidate.IsMap() || scalar_of(candidate, "name") != name) continue;
       const YAML::Node found = candidate[field];
       if (found && found.IsMap()) return found;
     }
@@ -41,26 +41,26 @@ Result<YAML::Node> entry(const YAML::Node& root, const char* list, const char* f
 
 /// The contents of `<field>-data` (base64) or else of the file that `<field>` names. Empty: neither is given.
 Result<std::string> pem(const YAML::Node& map, const std::string& field, const fs::path& folder) {
-  if (const std::string data = text_of(map, (field + "-data").c_str()); !data.empty()) {
+  if (const std::string data = scalar_of(map, (field + "-data").c_str()); !data.empty()) {
     auto decoded = decode_base64(data);
     if (!decoded) return fail(field + "-data", decoded.error());
     return decoded;
   }
-  const std::string file = text_of(map, field.c_str());
+  const std::string file = scalar_of(map, field.c_str());
   if (file.empty()) return std::string{};
   return read_file(field, folder / file);
 }
 
 Result<AuthoritySource> authorities_of(const YAML::Node& cluster, const fs::path& folder) {
-  const std::string file = text_of(cluster, "certificate-authority");
-  if (text_of(cluster, "certificate-authority-data").empty() && !file.empty()) {
+  const std::string file = scalar_of(cluster, "certificate-authority");
+  if (scalar_of(cluster, "certificate-authority-data").empty() && !file.empty()) {
     return AuthoritySource::of_file(folder / file);
   }
   return pem(cluster, "certificate-authority", folder).map(AuthoritySource::of_text);
 }
 
 Result<void> refuse_unsupported(const YAML::Node& cluster, const YAML::Node& user) {
-  if (const std::string skip = text_of(cluster, "insecure-skip-tls-verify"); !skip.empty() && skip != "false") {
+  if (const std::string skip = scalar_of(cluster, "insecure-skip-tls-verify"); !skip.empty() && skip != "false") {
     return fail(ErrorKind::invalid,
                 "insecure-skip-tls-verify is refused: the server's certificate is always verified; give its "
                 "certificate-authority instead");
@@ -83,7 +83,7 @@ Result<nlohmann::json> plugin_settings(const YAML::Node& cluster) {
   const YAML::Node extensions = cluster["extensions"];
   if (extensions && extensions.IsSequence()) {
     for (const YAML::Node& candidate : extensions) {
-      if (candidate.IsMap() && text_of(candidate, "name") == "client.authentication.k8s.io/exec")
+      if (candidate.IsMap() && scalar_of(candidate, "name") == "client.authentication.k8s.io/exec")
         return candidate["extension"] ? resource::json_of(candidate["extension"]) : nlohmann::json{};
     }
   }
@@ -100,7 +100,7 @@ Result<void> ask_plugin(ClientConfig& config, const YAML::Node& user, const YAML
   auto settings = plugin_settings(cluster);
   if (!settings) return fail("the cluster's extensions", settings.error());
   ExecCluster told{
-      .server = text_of(cluster, "server"), .ca_pem = config.authorities.pem(), .config = *std::move(settings)};
+      .server = scalar_of(cluster, "server"), .ca_pem = config.authorities.pem(), .config = *std::move(settings)};
   const auto plugin = std::make_shared<ExecPlugin>(*std::move(entry), std::move(told));
   auto credential = plugin->credential();
   if (!credential) return tl::unexpected{credential.error()};
@@ -114,20 +114,20 @@ Result<void> ask_plugin(ClientConfig& config, const YAML::Node& user, const YAML
 
 Result<ClientConfig> read_entries(const YAML::Node& root, std::string context_name, const fs::path& folder) {
   if (!root.IsMap()) return fail(ErrorKind::invalid, "it is not a kubeconfig");
-  if (context_name.empty()) context_name = text_of(root, "current-context");
+  if (context_name.empty()) context_name = scalar_of(root, "current-context");
   if (context_name.empty()) return fail(ErrorKind::invalid, "it has no current-context");
   const auto context = entry(root, "contexts", "context", context_name);
   if (!context) return tl::unexpected{context.error()};
-  const auto cluster = entry(root, "clusters", "cluster", text_of(*context, "cluster"));
+  const auto cluster = entry(root, "clusters", "cluster", scalar_of(*context, "cluster"));
   if (!cluster) return tl::unexpected{cluster.error()};
-  const auto user = entry(root, "users", "user", text_of(*context, "user"));
+  const auto user = entry(root, "users", "user", scalar_of(*context, "user"));
   if (!user) return tl::unexpected{user.error()};
   if (auto supported = refuse_unsupported(*cluster, *user); !supported) return tl::unexpected{supported.error()};
 
   ClientConfig config;
-  const std::string name_space = text_of(*context, "namespace");
+  const std::string name_space = scalar_of(*context, "namespace");
   config.name_space = name_space.empty() ? default_namespace : name_space;
-  if (auto set = set_server(config, text_of(*cluster, "server")); !set) return tl::unexpected{set.error()};
+  if (auto set = set_server(config, scalar_of(*cluster, "server")); !set) return tl::unexpected{set.error()};
   struct Target {
     const YAML::Node& map;
     const char* field;
@@ -147,8 +147,8 @@ Result<ClientConfig> read_entries(const YAML::Node& root, std::string context_na
     return fail(ErrorKind::invalid, "client-certificate and client-key are given only together");
   }
   // As kubectl does: the file, which may be renewed, before the text, and that before the plugin.
-  const std::string token = text_of(*user, "token");
-  if (const std::string file = text_of(*user, "tokenFile"); !file.empty()) {
+  const std::string token = scalar_of(*user, "token");
+  if (const std::string file = scalar_of(*user, "tokenFile"); !file.empty()) {
     config.token = TokenSource::of_file(folder / file);
   } else if (!token.empty()) {
     config.token = TokenSource::of_text(token);

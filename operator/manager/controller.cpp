@@ -15,7 +15,7 @@ namespace {
 using control::ObjectKey;
 using std::chrono::milliseconds;
 
-std::string text_of(const ObjectKey& key) {
+std::string full_name(const ObjectKey& key) {
   return key.name_space + "/" + key.name;
 }
 
@@ -179,7 +179,7 @@ void Controller::reconcile(const ObjectKey& key) {
     ++counters_.reconcile_errors;
     const milliseconds delay = queue_.fail(key, again.error().retry_after);
     logging::warn("reconcile will be tried again",
-                  {{"job", text_of(key)}, {"error", again.error().message}, {"delayMs", delay.count()}});
+                  {{"job", full_name(key)}, {"error", again.error().message}, {"delayMs", delay.count()}});
   } else if (*again) {
     queue_.succeed_until(key, **again);
   } else {

@@ -46,8 +46,8 @@ void judge_saving(resource::TrainingJobStatus& status, const ProgressReport& rep
 }
 
 /// What each poll makes of the same pace differs a little. The end moves with the steps, and then by whole intervals.
-std::optional<Time> estimated_end(const resource::TrainingJobStatus& status, const ProgressReport& report,
-                                  std::chrono::milliseconds interval) {
+std::optional<Time> steady_end(const resource::TrainingJobStatus& status, const ProgressReport& report,
+                               std::chrono::milliseconds interval) {
   if (!report.estimated_end) return std::nullopt;
   const auto& last = status.progress;
   if (last && last->estimated_end && last->step == report.step) return last->estimated_end;
@@ -64,7 +64,7 @@ void take_report(resource::TrainingJobStatus& status, const ProgressReport& repo
                                          .loss = readable(report.loss),
                                          .accuracy = readable(report.accuracy),
                                          .samples_per_second = readable(report.samples_per_second),
-                                         .estimated_end = estimated_end(status, report, interval)};
+                                         .estimated_end = steady_end(status, report, interval)};
     status.step_text = step_text(*status.progress);
   }
   if (report.checkpoint) take_checkpoint(status, *report.checkpoint);

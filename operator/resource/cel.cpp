@@ -11,6 +11,7 @@
 
 #include "common/duration.hpp"
 #include "operator/resource/cel_syntax.hpp"
+#include "operator/resource/utf8.hpp"
 
 namespace trainyard::resource::cel {
 namespace {
@@ -72,10 +73,6 @@ Outcome add(const json& left, const json& right) {
     return json(left.get<std::int64_t>() + right.get<std::int64_t>());
   }
   return no_value(fmt::format("no sum of {} and {}", left.type_name(), right.type_name()));
-}
-
-std::size_t count_characters(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 Outcome call_function(std::string_view name, const json& argument) {

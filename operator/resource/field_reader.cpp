@@ -9,19 +9,12 @@
 
 #include "common/duration.hpp"
 #include "common/rfc3339.hpp"
+#include "operator/resource/shown_value.hpp"
 
 namespace trainyard::resource {
 namespace {
 
 using nlohmann::json;
-
-/// Values of a user's file may be long; an error shows their beginning.
-std::string shown(const json& value) {
-  constexpr std::size_t bytes_max = 80;
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > bytes_max) text = text.substr(0, bytes_max) + "...";
-  return text;
-}
 
 std::string expected(std::string_view what, const json& value) {
   return fmt::format("must be {}, got {}", what, shown(value));

@@ -6,11 +6,11 @@
 namespace trainyard::resource {
 namespace {
 
-constexpr EnumNames<PodPhase, 5> phase_names{{{"Pending", PodPhase::pending},
-                                              {"Running", PodPhase::running},
-                                              {"Succeeded", PodPhase::succeeded},
-                                              {"Failed", PodPhase::failed},
-                                              {"Unknown", PodPhase::unknown}}};
+constexpr EnumNames<PodPhase, 5> pod_phase_names{{{"Pending", PodPhase::pending},
+                                                  {"Running", PodPhase::running},
+                                                  {"Succeeded", PodPhase::succeeded},
+                                                  {"Failed", PodPhase::failed},
+                                                  {"Unknown", PodPhase::unknown}}};
 
 void read_state(FieldReader& state, ContainerStatus& status) {
   state.read_object("waiting", [&](FieldReader& waiting) {
@@ -81,7 +81,7 @@ Result<Pod> parse_pod(const nlohmann::json& object) {
     spec.read_list("containers", [&](FieldReader& container) { read_request_token(container, pod.request_token); });
   });
   fields.read_object("status", [&](FieldReader& status) {
-    status.read("phase", pod.phase, phase_names);
+    status.read("phase", pod.phase, pod_phase_names);
     status.read("podIP", pod.pod_ip);
     status.read("reason", pod.reason);
     status.read("message", pod.message);

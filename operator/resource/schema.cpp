@@ -11,6 +11,8 @@
 #include <set>
 
 #include "common/nearest_word.hpp"
+#include "operator/resource/shown_value.hpp"
+#include "operator/resource/utf8.hpp"
 
 namespace trainyard::resource {
 namespace {
@@ -46,12 +48,6 @@ void apply_defaults_to_field(const json& schema, json& parent, const std::string
   if (parent.contains(name)) parent[name] = with_schema_defaults(schema, std::move(parent[name]));
 }
 
-std::string shown(const json& value) {
-  constexpr std::size_t bytes_max = 80;
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  return text.size() <= bytes_max ? text : text.substr(0, bytes_max) + "...";
-}
-
 /// True for what the API server takes for an integer. It reads numbers beyond 64 bits as floating-point numbers, and
 /// takes those for integers only below 2^53.
 bool is_integer(const json& value) {
@@ -82,10 +78,6 @@ bool has_type(const json& value, std::string_view type) {
   if (type == "string") return value.is_string();
   if (type == "boolean") return value.is_boolean();
   return type == "integer" ? is_integer(value) : value.is_number();
-}
-
-std::size_t count_characters(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 enum class Extent { everything, form_only };

@@ -132,7 +132,7 @@ T read(FieldReader& fields) {
 }
 
 template <typename T>
-json to_json(T value) {
+json status_json(T value) {
   json object = json::object();
   list_fields(value, WriteField{object});
   return object;
@@ -140,9 +140,9 @@ json to_json(T value) {
 
 /// The newest checkpoint, with the requests for others beside it.
 json checkpoint_json(const TrainingJobStatus& status) {
-  json object = status.checkpoint ? to_json(*status.checkpoint) : json::object();
-  if (status.checkpoint_request) object["request"] = to_json(*status.checkpoint_request);
-  if (status.suspend_request) object["beforeSuspend"] = to_json(*status.suspend_request);
+  json object = status.checkpoint ? status_json(*status.checkpoint) : json::object();
+  if (status.checkpoint_request) object["request"] = status_json(*status.checkpoint_request);
+  if (status.suspend_request) object["beforeSuspend"] = status_json(*status.suspend_request);
   return object;
 }
 
@@ -168,7 +168,7 @@ Condition read_condition(FieldReader& fields) {
   return condition;
 }
 
-json to_json(const Condition& condition) {
+json status_json(const Condition& condition) {
   json object{{"type", condition.type},
               {"status", condition.is_true ? "True" : "False"},
               {"observedGeneration", condition.observed_generation}};
@@ -181,7 +181,7 @@ json to_json(const Condition& condition) {
 template <typename T>
 json list_of(const std::vector<T>& items) {
   json list = json::array();
-  for (const T& item : items) list.push_back(to_json(item));
+  for (const T& item : items) list.push_back(status_json(item));
   return list;
 }
 
@@ -225,8 +225,8 @@ json to_json(const TrainingJobStatus& status) {
               {"formed", status.is_formed},
               {"observedGeneration", status.observed_generation},
               {"restartCount", status.restart_count},
-              {"replicas", to_json(status.replicas)},
-              {"restarts", to_json(status.restarts)},
+              {"replicas", status_json(status.replicas)},
+              {"restarts", status_json(status.restarts)},
               {"attemptsWithoutProgress", status.attempts_without_progress}};
   if (status.phase != Phase::none) object["phase"] = to_string(status.phase);
   put(object, "reason", status.reason);
@@ -235,7 +235,7 @@ json to_json(const TrainingJobStatus& status) {
   put(object, "ready", status.ready);
   put(object, "stepText", status.step_text);
   put(object, "selector", status.selector);
-  if (status.progress) object["progress"] = to_json(*status.progress);
+  if (status.progress) object["progress"] = status_json(*status.progress);
   if (json checkpoint = checkpoint_json(status); !checkpoint.empty()) object["checkpoint"] = std::move(checkpoint);
   // Backoff may be shorter than a second, so this one time keeps its fraction.
   if (status.restart_not_before) object["restartNotBefore"] = format_rfc3339_micro(*status.restart_not_before);

@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 11> false_words{"n",     "N",     "no",  
                                                        "False", "FALSE", "off", "Off", "OFF"};
 
 /// Decimal, 0x, 0o, 0b, and octal by a leading 0, with a sign.
-std::optional<json> as_integer(std::string_view text) {
+std::optional<json> read_integer(std::string_view text) {
   const bool is_negative = text.starts_with('-');
   if (is_negative || text.starts_with('+')) text.remove_prefix(1);
   int base = 10;
@@ -83,7 +83,7 @@ json plain_scalar(const std::string& text, YAML::Mark mark) {
   if (number_starts.find(text.front()) == std::string_view::npos) return text;
   std::string digits = text;
   std::erase(digits, '_');
-  if (auto integer = as_integer(digits)) return *integer;
+  if (auto integer = read_integer(digits)) return *integer;
   if (auto number = as_float(digits, mark)) return *number;
   return text;
 }

@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-HttpReply reply(long status, std::string body) {
+HttpReply answer(long status, std::string body) {
   return {.status = status, .headers = {}, .body = std::move(body), .into_bytes = 0};
 }
 
@@ -19,19 +19,19 @@ const Credentials good{"id", "secret", "token", parse_rfc3339("2026-01-01T01:00:
 
 TEST(CredentialReplies, GiveKeyAndExpiry) {
   EXPECT_EQ(
-      parse_sts_reply(reply(200,
-                            "<AssumeRoleWithWebIdentityResponse><Result><Credentials><AccessKeyId>id</AccessKeyId>"
-                            "<SecretAccessKey>secret</SecretAccessKey><SessionToken>token</SessionToken>"
-                            "<Expiration>2026-01-01T01:00:00Z</Expiration></Credentials></Result>"
-                            "</AssumeRoleWithWebIdentityResponse>"),
+      parse_sts_reply(answer(200,
+                             "<AssumeRoleWithWebIdentityResponse><Result><Credentials><AccessKeyId>id</AccessKeyId>"
+                             "<SecretAccessKey>secret</SecretAccessKey><SessionToken>token</SessionToken>"
+                             "<Expiration>2026-01-01T01:00:00Z</Expiration></Credentials></Result>"
+                             "</AssumeRoleWithWebIdentityResponse>"),
                       "jwt"),
       good);
-  EXPECT_EQ(parse_json_reply(reply(200,
-                                   R"({"Code": "Success", "AccessKeyId": "id", "SecretAccessKey": "secret",
+  EXPECT_EQ(parse_json_reply(answer(200,
+                                    R"({"Code": "Success", "AccessKeyId": "id", "SecretAccessKey": "secret",
                                        "Token": "token", "Expiration": "2026-01-01T01:00:00Z"})"),
                              ""),
             good);
-  EXPECT_EQ(parse_json_reply(reply(200, R"({"AccessKeyId": "id", "SecretAccessKey": "secret"})"), ""),
+  EXPECT_EQ(parse_json_reply(answer(200, R"({"AccessKeyId": "id", "SecretAccessKey": "secret"})"), ""),
             (Credentials{"id", "secret", ""}));
 }
 
@@ -44,28 +44,28 @@ TEST(CredentialReplies, SayWhatTheCallerCanDo) {
   const std::string denied =
       "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no hush-hush</Message></Error></ErrorResponse>";
   const Row rows[] = {
-      {parse_sts_reply(reply(403, denied), "hush"), ErrorKind::unavailable, "403 AccessDenied (no ***-***)"},
-      {parse_sts_reply(reply(400, "<Error><Code>ExpiredTokenException</Code></Error>"), "hush"),
+      {parse_sts_reply(answer(403, denied), "hush"), ErrorKind::unavailable, "403 AccessDenied (no ***-***)"},
+      {parse_sts_reply(answer(400, "<Error><Code>ExpiredTokenException</Code></Error>"), "hush"),
        ErrorKind::unauthorized, "400 ExpiredTokenException"},
-      {parse_sts_reply(reply(400, "<Error><Code>IDPCommunicationError</Code></Error>"), "hush"), ErrorKind::unavailable,
-       "IDPCommunicationError"},
-      {parse_sts_reply(reply(400, "<Error><Code>Throttling</Code></Error>"), "hush"), ErrorKind::throttled,
+      {parse_sts_reply(answer(400, "<Error><Code>IDPCommunicationError</Code></Error>"), "hush"),
+       ErrorKind::unavailable, "IDPCommunicationError"},
+      {parse_sts_reply(answer(400, "<Error><Code>Throttling</Code></Error>"), "hush"), ErrorKind::throttled,
        "Throttling"},
-      {parse_sts_reply(reply(503, ""), "hush"), ErrorKind::unavailable, "it answered 503"},
-      {parse_sts_reply(reply(301, ""), "hush"), ErrorKind::invalid, "it answered 301"},
-      {parse_sts_reply(reply(200, "<html>"), "hush"), ErrorKind::invalid, "AWS_ENDPOINT_URL_STS"},
-      {parse_sts_reply(reply(200, "<Credentials></Credentials>"), "hush"), ErrorKind::invalid, "no key"},
-      {parse_json_reply(reply(200, "<html>"), "hush"), ErrorKind::invalid, "no JSON"},
-      {parse_json_reply(reply(200, "[]"), "hush"), ErrorKind::invalid, "no JSON"},
-      {parse_json_reply(reply(200, "{}"), "hush"), ErrorKind::invalid, "no key"},
-      {parse_json_reply(reply(200, R"({"AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": "soon"})"), "hush"),
+      {parse_sts_reply(answer(503, ""), "hush"), ErrorKind::unavailable, "it answered 503"},
+      {parse_sts_reply(answer(301, ""), "hush"), ErrorKind::invalid, "it answered 301"},
+      {parse_sts_reply(answer(200, "<html>"), "hush"), ErrorKind::invalid, "AWS_ENDPOINT_URL_STS"},
+      {parse_sts_reply(answer(200, "<Credentials></Credentials>"), "hush"), ErrorKind::invalid, "no key"},
+      {parse_json_reply(answer(200, "<html>"), "hush"), ErrorKind::invalid, "no JSON"},
+      {parse_json_reply(answer(200, "[]"), "hush"), ErrorKind::invalid, "no JSON"},
+      {parse_json_reply(answer(200, "{}"), "hush"), ErrorKind::invalid, "no key"},
+      {parse_json_reply(answer(200, R"({"AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": "soon"})"), "hush"),
        ErrorKind::invalid, "not a time"},
-      {parse_json_reply(reply(200, R"({"Code": "AssumeRoleUnauthorizedAccess", "Message": "no"})"), "hush"),
+      {parse_json_reply(answer(200, R"({"Code": "AssumeRoleUnauthorizedAccess", "Message": "no"})"), "hush"),
        ErrorKind::unauthorized, "AssumeRoleUnauthorizedAccess (no)"},
       // Not not_found, which a store says of objects.
-      {parse_json_reply(reply(404, R"({"code": "x", "message": "hush"})"), "hush"), ErrorKind::unauthorized,
+      {parse_json_reply(answer(404, R"({"code": "x", "message": "hush"})"), "hush"), ErrorKind::unauthorized,
        "404 x (***)"},
-      {parse_json_reply(reply(429, ""), "hush"), ErrorKind::throttled, "429"},
+      {parse_json_reply(answer(429, ""), "hush"), ErrorKind::throttled, "429"},
   };
   for (const Row& row : rows) {
     ASSERT_FALSE(row.found) << row.says;
@@ -105,10 +105,10 @@ TEST(CredentialRefusals, ArePassingUnlessWhatWasSentIsWrong) {
       {302, "", ErrorKind::invalid},
   };
   for (const Row& row : rows) {
-    EXPECT_EQ(refusal_of(reply(row.status, "<Error><Code>" + row.code + "</Code></Error>"), "").kind, row.kind)
+    EXPECT_EQ(refusal_of(answer(row.status, "<Error><Code>" + row.code + "</Code></Error>"), "").kind, row.kind)
         << row.status << " " << row.code;
   }
-  HttpReply busy = reply(429, "");
+  HttpReply busy = answer(429, "");
   busy.headers["retry-after"] = "3";
   EXPECT_EQ(refusal_of(busy, "").retry_after, std::chrono::seconds{3});
 }

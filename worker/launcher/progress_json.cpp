@@ -27,7 +27,7 @@ void get(const json& object, const char* key, std::optional<T>& value) {
   }
 }
 
-json to_json(const SavedCheckpoint& saved) {
+json checkpoint_json(const SavedCheckpoint& saved) {
   return {{"step", saved.step},
           {"uri", saved.uri},
           {"time", format_rfc3339_micro(saved.time)},
@@ -57,7 +57,7 @@ json to_json(const RankProgress& progress) {
   put(object, "samplesPerSecond", progress.samples_per_second);
   put(object, "etaSeconds", progress.eta_seconds);
   put(object, "accuracy", progress.accuracy);
-  if (progress.checkpoint) object["checkpoint"] = to_json(*progress.checkpoint);
+  if (progress.checkpoint) object["checkpoint"] = checkpoint_json(*progress.checkpoint);
   if (!progress.checkpoint_error.empty())
     object["checkpointError"] = truncate(progress.checkpoint_error, error_bytes_max);
   if (progress.checkpoint_request) object["checkpointRequest"] = to_json(*progress.checkpoint_request);

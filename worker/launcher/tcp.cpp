@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 
+#include "worker/launcher/error_text.hpp"
 #include "worker/launcher/group_environment.hpp"
 
 namespace trainyard::launcher {
@@ -20,10 +21,6 @@ namespace {
 
 constexpr int backlog_max = 1024;  // Every launcher of a large job at once.
 constexpr int socket_type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
-
-std::string error_text(int error) {
-  return std::strerror(error);
-}  // NOLINT(concurrency-mt-unsafe): thread-safe in glibc.
 
 SocketAddress any_address(int family, Reach reach, std::uint16_t port) {
   SocketAddress address;

@@ -10,8 +10,8 @@
 #include "worker/data/dataset.hpp"
 #include "worker/data/sampler.hpp"
 #include "worker/dist/communicator.hpp"
-#include "worker/include/trainyard/module.hpp"
 #include "worker/observe/metric_sums.hpp"
+#include "worker/train/module.hpp"
 
 namespace trainyard::train {
 

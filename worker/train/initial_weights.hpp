@@ -8,7 +8,7 @@
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/checkpoint/core/start_patience.hpp"
 #include "worker/dist/communicator.hpp"
-#include "worker/include/trainyard/module.hpp"
+#include "worker/train/module.hpp"
 
 namespace trainyard::train {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "common/result.hpp"
-#include "worker/include/trainyard/module.hpp"
+#include "worker/train/module.hpp"
 
 namespace trainyard::train {
 

@@ -1,4 +1,4 @@
-#include "worker/include/trainyard/module.hpp"
+#include "worker/train/module.hpp"
 
 #include <torch/types.h>
 

@@ -6,9 +6,9 @@
 #include "common/result.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/data/dataset.hpp"
-#include "worker/include/trainyard/module.hpp"
 #include "worker/observe/metric_sums.hpp"
 #include "worker/train/best_metric.hpp"
+#include "worker/train/module.hpp"
 #include "worker/train/optimizer.hpp"
 #include "worker/train/schedule.hpp"
 

@@ -59,7 +59,7 @@ Observed reporting(const ObservedBuilder& observed, const CheckpointRequest& rec
       [&](Observed& changed) { changed.progress = ProgressReport{.attempt = attempt, .requests = {record}}; });
 }
 
-ObservedBuilder finished(const ObservedBuilder& observed) {
+ObservedBuilder succeeded(const ObservedBuilder& observed) {
   return ObservedBuilder{observed}.phase(Phase::succeeded);
 }
 
@@ -109,8 +109,8 @@ TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
        }),
        {},
        asked_now(pending("a", "the pods of this attempt take no requests: the next attempt is asked"))},
-      {"a finished job", finished(asked_for("a")), {}, failed("a", "the job has ended: nothing trains any more")},
-      {"a job that finished meanwhile", finished(asked_for("a")), pending("a"),
+      {"a finished job", succeeded(asked_for("a")), {}, failed("a", "the job has ended: nothing trains any more")},
+      {"a job that finished meanwhile", succeeded(asked_for("a")), pending("a"),
        failed("a", "the job ended before it was saved")},
       {"a container of the user's own",
        asked_for("a", a_job().checkpoint().without_training().container()),
@@ -176,7 +176,7 @@ TEST(MakePlan, RecordsWhatIsAskedForBeforeAnybodyIsAsked) {
 }
 
 TEST(MakePlan, RefusesWhatIsAskedOfAFinishedJobInItsStatus) {
-  const Plan plan = make_plan(finished(asked_for("a")), later);
+  const Plan plan = make_plan(succeeded(asked_for("a")), later);
   ASSERT_TRUE(plan.status);
   EXPECT_EQ(plan.status->checkpoint_request->state, RequestState::failed);
   EXPECT_EQ(plan.status->phase, Phase::succeeded);

@@ -11,7 +11,7 @@ using builders::a_job;
 using resource::Cause;
 using namespace std::chrono_literals;
 
-struct Case {
+struct BudgetCase {
   std::string sentence;
   Cause cause;
   std::int64_t application, infrastructure, without_progress;  // before
@@ -21,7 +21,7 @@ struct Case {
 };
 
 TEST(DecideRestart, ChargesTheBudgetOfTheCauseAndWaitsLongerEachTime) {
-  const std::vector<Case> cases{
+  const std::vector<BudgetCase> cases{
       {"the first loss of a pod is answered at once", Cause::deleted, 0, 0, 0, false, "", 0s},
       {"the second waits", Cause::infrastructure, 0, 1, 0, false, "", 5s},
       {"the third twice as long", Cause::infrastructure, 0, 2, 0, false, "", 10s},
@@ -35,7 +35,7 @@ TEST(DecideRestart, ChargesTheBudgetOfTheCauseAndWaitsLongerEachTime) {
       {"but not where a checkpoint came between", Cause::application, 2, 0, 1, true, "", 10s},
       {"and losses of pods never count as such", Cause::deleted, 2, 0, 2, true, "", 10s},
   };
-  for (const Case& c : cases) {
+  for (const BudgetCase& c : cases) {
     resource::TrainingJob job = c.makes_checkpoints ? a_job().checkpoint() : a_job();
     job.status.attempt = 3;
     job.status.restarts = {.application = c.application, .infrastructure = c.infrastructure};

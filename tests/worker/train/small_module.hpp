@@ -13,7 +13,7 @@
 
 #include "worker/data/image_dataset.hpp"
 #include "worker/data/synthetic.hpp"
-#include "worker/include/trainyard/module.hpp"
+#include "worker/train/module.hpp"
 
 namespace trainyard::train {
 

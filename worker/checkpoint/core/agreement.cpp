@@ -8,7 +8,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-std::string to_text(const Result<nlohmann::json>& outcome) {
+std::string outcome_text(const Result<nlohmann::json>& outcome) {
   nlohmann::json object;
   if (outcome) {
     object["value"] = *outcome;
@@ -57,7 +57,7 @@ Error agreed_error(std::span<const RankError> errors, std::int64_t world_size) {
 }
 
 Result<std::vector<nlohmann::json>> gather_all(dist::Communicator& communicator, const Result<nlohmann::json>& mine) {
-  const auto texts = communicator.all_gather(to_text(mine));
+  const auto texts = communicator.all_gather(outcome_text(mine));
   if (!texts) return ranks_lost(texts.error());
   std::vector<nlohmann::json> values;
   std::vector<RankError> errors;
@@ -79,7 +79,7 @@ Result<void> agree(dist::Communicator& communicator, const Result<void>& mine) {
 }
 
 Result<nlohmann::json> follow(dist::Communicator& communicator, std::int64_t root, const Result<nlohmann::json>& mine) {
-  const auto text = communicator.broadcast(communicator.rank() == root ? to_text(mine) : std::string{}, root);
+  const auto text = communicator.broadcast(communicator.rank() == root ? outcome_text(mine) : std::string{}, root);
   if (!text) return ranks_lost(text.error());
   return parse_outcome(*text);
 }

@@ -85,7 +85,7 @@ std::string read_data_nonce(const nlohmann::json& value) {
   return nonce;
 }
 
-Manifest read_manifest(const nlohmann::json& object) {
+Manifest manifest_from(const nlohmann::json& object) {
   Manifest manifest;
   manifest.id = {.step = object.at("step").get<std::int64_t>(),
                  .generation = object.at("generation").get<std::int64_t>()};
@@ -157,7 +157,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
                   fmt::format("it is of format version {}, and this program knows {} at most: use a newer one",
                               *version, format_version_max));
     }
-    return read_fields("a manifest", [&] { return read_manifest(object); });
+    return read_fields("a manifest", [&] { return manifest_from(object); });
   });
 }
 

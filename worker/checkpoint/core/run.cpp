@@ -36,7 +36,7 @@ Result<void> check_own(std::span<const HostEntry> entries) {
   return {};
 }
 
-nlohmann::json json_of(const std::vector<Rows>& shards) {
+nlohmann::json shards_json(const std::vector<Rows>& shards) {
   nlohmann::json list = nlohmann::json::array();
   for (const Rows& rows : shards) list.push_back({rows.begin, rows.end});
   return list;
@@ -53,7 +53,7 @@ Result<void> agree_on_plan(const RunContext& context, const Manifest& plan, std:
   Manifest comparable = plan;
   comparable.time = {};
   const nlohmann::json same = {{"step", plan.id.step}, {"digest", storage::crc32c(to_text(comparable))}};
-  const Result<nlohmann::json> mine = nlohmann::json{{"same", same}, {"shards", json_of(shards_of(entries))}};
+  const Result<nlohmann::json> mine = nlohmann::json{{"same", same}, {"shards", shards_json(shards_of(entries))}};
   const auto all = gather_all(context.communicator, mine);
   if (!all) return tl::unexpected(all.error());
   std::vector<std::vector<Rows>> shards;

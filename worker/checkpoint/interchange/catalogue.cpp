@@ -15,7 +15,7 @@ bool is_resumable(const Listed& listed) {
   return listed.counts && listed.standing != Standing::damaged;
 }
 
-std::uint64_t bytes_of(const Inventory& inventory, const CheckpointId& id) {
+std::uint64_t stored_bytes(const Inventory& inventory, const CheckpointId& id) {
   std::uint64_t bytes = 0;
   for (auto object = inventory.sizes.lower_bound(folder_key(id) + "/"); object != inventory.sizes.end(); ++object) {
     if (parse_checkpoint_key(object->first) != id) break;
@@ -49,7 +49,7 @@ std::string_view to_string(Standing standing) {
 }
 
 Listed judge(const Inventory& inventory, const CheckpointId& id, Result<Manifest> manifest) {
-  Listed listed{.id = id, .bytes = bytes_of(inventory, id), .job = job_of_claim(inventory, id.generation)};
+  Listed listed{.id = id, .bytes = stored_bytes(inventory, id), .job = job_of_claim(inventory, id.generation)};
   if (!manifest && manifest.error().kind == ErrorKind::not_found) return listed;
   listed.counts = !counting({&id, 1}, inventory.claims).empty();
   const auto whole = manifest ? check_files(inventory, *manifest, id) : Result<void>{tl::unexpected(manifest.error())};

@@ -23,7 +23,7 @@ struct Snapshots {
   std::size_t strangers = 0;  // Other objects in their folders.
 };
 
-struct Place {
+struct Contents {
   Inventory inventory;
   Snapshots snapshots;
 };
@@ -74,9 +74,9 @@ Result<void> check_checkpoints(storage::Store& store, const Inventory& inventory
 }
 
 // A snapshot does not say whose it is: it is its generation's owner's.
-Result<void> check_snapshots(const storage::Store& store, const Place& place) {
-  for (const CheckpointId& id : place.snapshots.present) {
-    if (!place.inventory.claimed.contains(id.generation))
+Result<void> check_snapshots(const storage::Store& store, const Contents& contents) {
+  for (const CheckpointId& id : contents.snapshots.present) {
+    if (!contents.inventory.claimed.contains(id.generation))
       return not_alone(store, fmt::format("{}, of a generation that nobody has claimed", snapshot_key(id)));
   }
   return {};
@@ -98,20 +98,20 @@ Result<Snapshots> list_snapshots(storage::Store& store) {
 }
 
 // Claims last: one that was made before the listings ended is seen.
-Result<Place> look(storage::Store& store) {
+Result<Contents> look(storage::Store& store) {
   auto snapshots = list_snapshots(store);
   if (!snapshots) return tl::unexpected(snapshots.error());
   auto inventory = take_inventory(store);
   if (!inventory) return tl::unexpected(inventory.error());
   return add_unlisted_claims(store, *inventory).map([&] {
-    return Place{.inventory = std::move(*inventory), .snapshots = std::move(*snapshots)};
+    return Contents{.inventory = std::move(*inventory), .snapshots = std::move(*snapshots)};
   });
 }
 
-Result<void> check_alone(storage::Store& store, const Place& place, const Identity& ours) {
-  return check_claims(store, place.inventory, ours)
-      .and_then([&] { return check_checkpoints(store, place.inventory, ours); })
-      .and_then([&] { return check_snapshots(store, place); });
+Result<void> check_alone(storage::Store& store, const Contents& contents, const Identity& ours) {
+  return check_claims(store, contents.inventory, ours)
+      .and_then([&] { return check_checkpoints(store, contents.inventory, ours); })
+      .and_then([&] { return check_snapshots(store, contents); });
 }
 
 // Open: until it is removed too, it takes the count of nothing that may have to stay after all.

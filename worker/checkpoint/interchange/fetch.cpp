@@ -9,11 +9,10 @@
 
 #include "storage/crc32c.hpp"
 #include "worker/checkpoint/interchange/new_folder.hpp"
+#include "worker/checkpoint/interchange/piece.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
-
-constexpr std::uint64_t piece_bytes = std::uint64_t{32} << 20;
 
 Result<void> copy_file(storage::Store& store, const std::string& key, const Receipt& receipt, NewFolder& folder) {
   auto file = folder.create(key);

@@ -23,7 +23,6 @@ tl::unexpected<Error> no_safetensors(std::string_view why) {
 
 // A model of a thousand layers with a thousand experts has as many. Bounds the memory that a hostile header takes.
 constexpr std::size_t tensors_max = 1'000'000;
-constexpr std::size_t dimensions_max = 64;  // As torch has it.
 constexpr std::size_t shown_name_bytes_max = 200;
 
 std::string shown(std::string_view name) {

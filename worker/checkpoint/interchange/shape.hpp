@@ -1,10 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
 namespace trainyard::checkpoint {
+
+/// torch has no tensors of more dimensions.
+inline constexpr std::size_t dimensions_max = 64;
 
 /// Elements of a tensor of `shape`; nothing where it has a negative extent, or more than can be counted.
 [[nodiscard]] inline std::optional<std::uint64_t> element_count(std::span<const std::int64_t> shape) {

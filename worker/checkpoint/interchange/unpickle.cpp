@@ -25,10 +25,9 @@ constexpr std::string_view untyped_storage = "UntypedStorage";
 constexpr int nesting_max = 32;
 constexpr std::size_t name_bytes_max = 1024;
 // All that is copied for each tensor is limited: hundreds of thousands may share what is said of one. torch has no
-// tensors of more dimensions, and numbers the storages.
-constexpr std::size_t dimensions_max = 64;
+// tensors of more dimensions than dimensions_max, and numbers the storages.
 constexpr std::size_t record_bytes_max = 64;
-constexpr std::size_t tensors_max = 300'000;
+constexpr std::size_t pickled_tensors_max = 300'000;
 constexpr std::size_t dicts_max = 100'000;
 
 // "torch.FloatStorage" and "torch.storage.FloatStorage" without what is in front.
@@ -207,8 +206,8 @@ class Flattening {
     auto read = read_tensor(*tensor, name);
     if (!read) return tl::unexpected(read.error());
     if (!names_.insert(name).second) return fail(ErrorKind::invalid, fmt::format("two tensors are named {}", name));
-    if (tensors_.size() == tensors_max)
-      return fail(ErrorKind::invalid, fmt::format("it holds more than {} tensors", tensors_max));
+    if (tensors_.size() == pickled_tensors_max)
+      return fail(ErrorKind::invalid, fmt::format("it holds more than {} tensors", pickled_tensors_max));
     tensors_.push_back(std::move(*read));
     return {};
   }

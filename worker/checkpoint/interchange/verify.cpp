@@ -8,6 +8,7 @@
 #include "storage/crc32c.hpp"
 #include "worker/checkpoint/core/manifest.hpp"
 #include "worker/checkpoint/core/search.hpp"
+#include "worker/checkpoint/interchange/piece.hpp"
 #include "worker/checkpoint/interchange/stored_tensor.hpp"
 
 namespace trainyard::checkpoint {

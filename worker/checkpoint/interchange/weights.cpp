@@ -175,8 +175,8 @@ Result<void> read_and_digest(storage::Store& store, const std::string& file, std
 }
 
 // Reads the tensors into place. Where `place` has a digest, the whole file is read and must match it.
-Result<void> read_file(storage::Store& store, const WeightsPlace& place, std::string_view header,
-                       const std::vector<SafetensorsEntry>& tensors, std::span<const WantedTensor> wanted) {
+Result<void> read_wanted(storage::Store& store, const WeightsPlace& place, std::string_view header,
+                         const std::vector<SafetensorsEntry>& tensors, std::span<const WantedTensor> wanted) {
   if (place.sha256.empty()) return read_tensors(store, place.file, wanted);
   Sha256 digest;
   digest.add(std::as_bytes(std::span{header}));
@@ -210,7 +210,7 @@ Result<LoadedWeights> load_from_file(storage::Store& store, const WeightsPlace& 
   }
   return check_fit(uri, offered, entries, aliases)
       .and_then([&]() -> Result<void> {
-        auto read = read_file(store, place, *header, *tensors, wanted);
+        auto read = read_wanted(store, place, *header, *tensors, wanted);
         if (!read) return fail(uri, read.error());
         return read;
       })

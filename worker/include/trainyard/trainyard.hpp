@@ -6,8 +6,9 @@
 ///   class MyModel final : public trainyard::Module { ... };
 ///   TRAINYARD_MAIN(MyModel)
 ///
-/// The program then is a worker as `trainyard-worker` is, with the model `my_model`.
-#include "worker/include/trainyard/module.hpp"
+/// `Module` and what it offers: worker/train/module.hpp. The program then is a worker as `trainyard-worker` is, with
+/// the model `my_model`.
+#include "worker/train/module.hpp"
 #include "worker/train/program.hpp"
 
 /// Makes `ModuleType`, which has a constructor without arguments, the model of this program; its name in

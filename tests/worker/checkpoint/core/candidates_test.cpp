@@ -102,13 +102,13 @@ TEST(LineUp, OffersWhatAnyNodeThatIsLeftHolds) {
   }
 }
 
-struct Refusal {
+struct RefusedCopy {
   std::string name;
   Copy copy;
   std::string says;
 };
 
-class RefusalOf : public testing::TestWithParam<Refusal> {};
+class RefusalOf : public testing::TestWithParam<RefusedCopy> {};
 
 Copy with(Copy changed, const std::function<void(Copy&)>& change) {
   change(changed);
@@ -123,19 +123,18 @@ TEST_P(RefusalOf, SaysWhyACopyDoesNotCount) {
 
 INSTANTIATE_TEST_SUITE_P(
     OfACopy, RefusalOf,
-    testing::Values(Refusal{"good", copy(130, 2), ""},
-                    Refusal{"of the run before, as far as it counts", copy(100, 1), ""},
-                    Refusal{"of the run before, beyond", copy(101, 1), "a later run went on from step 100"},
-                    Refusal{"of another life", with(copy(130, 2), [](Copy& c) { c.identity.job_uid = "uid-b"; }),
-                            "it is another job's"},
-                    Refusal{"of another model", with(copy(130, 2), [](Copy& c) { c.identity.fingerprint = "other"; }),
-                            "it is of another model or other data"},
-                    Refusal{"of another place's claim", with(copy(130, 2), [](Copy& c) { c.nonce = "m2-130"; }),
-                            "it is of a run that never wrote to checkpoint.uri"},
-                    Refusal{"of a claim whose nonce begins alike",
-                            with(copy(130, 2), [](Copy& c) { c.nonce = "n21-130"; }),
-                            "it is of a run that never wrote to checkpoint.uri"},
-                    Refusal{"of no claim", copy(130, 9), "it is of a run that never wrote to checkpoint.uri"}));
+    testing::Values(
+        RefusedCopy{"good", copy(130, 2), ""}, RefusedCopy{"of the run before, as far as it counts", copy(100, 1), ""},
+        RefusedCopy{"of the run before, beyond", copy(101, 1), "a later run went on from step 100"},
+        RefusedCopy{"of another life", with(copy(130, 2), [](Copy& c) { c.identity.job_uid = "uid-b"; }),
+                    "it is another job's"},
+        RefusedCopy{"of another model", with(copy(130, 2), [](Copy& c) { c.identity.fingerprint = "other"; }),
+                    "it is of another model or other data"},
+        RefusedCopy{"of another place's claim", with(copy(130, 2), [](Copy& c) { c.nonce = "m2-130"; }),
+                    "it is of a run that never wrote to checkpoint.uri"},
+        RefusedCopy{"of a claim whose nonce begins alike", with(copy(130, 2), [](Copy& c) { c.nonce = "n21-130"; }),
+                    "it is of a run that never wrote to checkpoint.uri"},
+        RefusedCopy{"of no claim", copy(130, 9), "it is of a run that never wrote to checkpoint.uri"}));
 
 TEST(RefusalOf, SaysThatALaterRunBeganAfresh) {
   const std::vector<Claim> afresh{claim_of(1, std::nullopt), claim_of(2, std::nullopt)};

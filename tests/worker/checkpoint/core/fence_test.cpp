@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Claim claim_of(const std::string& nonce, std::int64_t attempt = 1) {
+Claim claim_with(const std::string& nonce, std::int64_t attempt = 1) {
   return {.generation = 1,
           .identity = {.job = "team/a", .job_uid = "uid-a", .attempt = attempt, .fingerprint = "fashion"},
           .resumed_from = std::nullopt,
@@ -45,26 +45,26 @@ class AFence : public testing::TestWithParam<bool> {
 };
 
 TEST_P(AFence, LeavesTheClaimThatIsThere) {
-  ASSERT_TRUE(put_claim(store, claim_of("first")));
-  const auto second = put_claim(store, claim_of("second"));
+  ASSERT_TRUE(put_claim(store, claim_with("first")));
+  const auto second = put_claim(store, claim_with("second"));
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().kind, ErrorKind::already_exists);
-  EXPECT_TRUE(check_newest(store, claim_of("first")));
-  EXPECT_TRUE(put_claim(store, claim_of("first"))) << "the reply to an earlier try was lost";
+  EXPECT_TRUE(check_newest(store, claim_with("first")));
+  EXPECT_TRUE(put_claim(store, claim_with("first"))) << "the reply to an earlier try was lost";
 }
 
 TEST_P(AFence, TellsRunsOfOneGenerationApartByTheirNonces) {
-  ASSERT_TRUE(storage::put_text(store, claim_key(1), to_text(claim_of("theirs", 2))));
-  const auto checked = check_newest(store, claim_of("ours"));
+  ASSERT_TRUE(storage::put_text(store, claim_key(1), to_text(claim_with("theirs", 2))));
+  const auto checked = check_newest(store, claim_with("ours"));
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().kind, ErrorKind::conflict);
   EXPECT_THAT(checked.error().message, HasSubstr("attempt 2 of team/a"));
 }
 
 TEST_P(AFence, LeavesTheManifestThatAnotherRunOfThisGenerationPut) {
-  const Claim theirs = claim_of("theirs");
+  const Claim theirs = claim_with("theirs");
   ASSERT_TRUE(put_manifest(store, manifest_of(theirs, "theirs"), theirs));
-  const Claim ours = claim_of("ours");
+  const Claim ours = claim_with("ours");
   const auto put = put_manifest(store, manifest_of(ours, "ours"), ours);
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().kind, ErrorKind::conflict);
@@ -74,7 +74,7 @@ TEST_P(AFence, LeavesTheManifestThatAnotherRunOfThisGenerationPut) {
 }
 
 TEST_P(AFence, ReplacesTheManifestThatTheSameRunPut) {
-  const Claim ours = claim_of("ours");
+  const Claim ours = claim_with("ours");
   ASSERT_TRUE(put_manifest(store, manifest_of(ours, "first"), ours));
   Manifest second = manifest_of(ours, "second");
   second.nonce = "ours-2";
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(OnStores, AFence, testing::Bool(),
 TEST(PutManifest, PutsNoneThatNobodyWouldRead) {
   fakes::MemoryObjects objects;
   fakes::MemoryStore store{objects};
-  const Claim ours = claim_of("ours");
+  const Claim ours = claim_with("ours");
   const auto put = put_manifest(store, manifest_of(ours, std::string(sealed_bytes_max, 'x')), ours);
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().kind, ErrorKind::invalid);
@@ -210,7 +210,7 @@ TEST(AStaleAttempt, ChoosesAgainWhenAnOpenClaimWasClosedMeanwhile) {
   ASSERT_TRUE(before.restore());
   for (const std::int64_t step : {10, 20}) ASSERT_TRUE(before.save(step));
   fakes::MemoryStore store{objects};
-  Claim other = claim_of("other", 2);
+  Claim other = claim_with("other", 2);
   other.generation = 2;
   other.is_open = true;
   ASSERT_TRUE(put_claim(store, other));

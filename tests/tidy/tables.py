@@ -1,0 +1,80 @@
+"""What the layout's rules allow and forbid, each with its reason. rules.py applies them."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Arrow:
+    why: str
+    only: tuple[str, ...] = ()  # The folders to which it leads; none: to all of the top folder.
+
+
+# Which top folder may include and link which other one. The test also names an arrow that nothing needs any more.
+ARROWS = {
+    ("operator", "common"): Arrow("Results, clocks, logging and the contract with the worker."),
+    ("operator", "crds"): Arrow("Validation without a server reads the embedded CRD."),
+    ("local", "common"): Arrow("Results, clocks, logging and the contract with the worker."),
+    ("local", "operator"): Arrow("It stands in for the API server, and runs the operator's own controller on it.",
+                                 ("operator/kube", "operator/manager", "operator/plan", "operator/resource")),
+    ("storage", "common"): Arrow("Results, clocks, backoff and logging."),
+    ("worker", "common"): Arrow("Results, clocks, logging and the contract with the operator."),
+    ("worker", "operator"): Arrow("A rank reads its job's training spec, which it gets as JSON.", ("operator/resource",)),
+    ("worker", "storage"): Arrow("Checkpoints, snapshots and data lie in a store."),
+    ("cli", "common"): Arrow("Results, clocks, durations and logging."),
+    ("cli", "operator"): Arrow("validate, render and logs know the API, what is planned for a job, and the way to a server.",
+                               ("operator/kube", "operator/plan", "operator/resource")),
+    ("cli", "local"): Arrow("run is a cluster on this machine."),
+    ("cli", "storage"): Arrow("checkpoints and snapshots read a store."),
+    ("cli", "worker"): Arrow("checkpoints and snapshots read what the worker saved, by its libraries without torch.",
+                             ("worker/checkpoint/core", "worker/checkpoint/interchange", "worker/snapshot")),
+    ("bench", "common"): Arrow("Clocks and results."),
+    ("bench", "operator"): Arrow("bench/line is a client of the API server.", ("operator/kube",)),
+    ("bench", "storage"): Arrow("bench/storage writes to a store."),
+    ("bench", "tests"): Arrow("bench/line starts the operator, a server and kubelets as the integration tests do.",
+                              ("tests/builders", "tests/cluster", "tests/integration")),
+    ("bench", "worker"): Arrow("bench/storage saves as ranks do.", ("worker/checkpoint", "worker/dist", "worker/launcher")),
+    ("tests", "cli"): Arrow("Tests see what they test."),
+    ("tests", "common"): Arrow("Tests see what they test."),
+    ("tests", "crds"): Arrow("Tests see what they test."),
+    ("tests", "examples"): Arrow("The own model of the examples also trains on a device."),
+    ("tests", "local"): Arrow("Tests see what they test, and tests of the operator run on the server in memory."),
+    ("tests", "operator"): Arrow("Tests see what they test."),
+    ("tests", "storage"): Arrow("Tests see what they test."),
+    ("tests", "worker"): Arrow("Tests see what they test."),
+    ("examples", "worker"): Arrow("A program of one's own includes the worker's public headers.", ("worker/include/trainyard",)),
+}
+
+# The folders whose targets may link torch and include its headers. tests/tidy compiles the worker's headers alone.
+TORCH_USERS = ("worker/", "tests/worker/", "tests/tidy/", "bench/storage/", "examples/own-model/")
+
+# The libraries under worker/ without torch.
+TORCH_FREE = {
+    "trainyard_launcher": "It runs in every pod, also beside a program that brings a torch of its own.",
+    "trainyard_communicator": "Checkpoints agree through it, and are tested without torch.",
+    "trainyard_checkpoint_core": "The CLI and the clean-up pod read checkpoints.",
+    "trainyard_interchange": "The CLI exports, imports and verifies checkpoints.",
+    "trainyard_clean_up": "It runs in a pod that starts fast and holds no torch.",
+    "trainyard_snapshot": "The CLI reads snapshots.",
+}
+
+# What operator/plan, which only decides, never includes.
+NO_PLAN_HEADERS = {
+    "common/child_program.hpp": "it starts processes",
+    "common/file_descriptor.hpp": "it holds files",
+    "common/logging.hpp": "it logs",
+    "common/parallel.hpp": "it starts threads",
+    **dict.fromkeys(("thread", "mutex", "condition_variable", "future"), "a plan has no threads"),
+    **dict.fromkeys(("fstream", "iostream", "filesystem"), "a plan reads and writes nothing"),
+    "random": "a plan is the same for the same state",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Tables:
+    arrows: dict[tuple[str, str], Arrow]
+    torch_users: tuple[str, ...]
+    torch_free: dict[str, str]
+    no_plan_headers: dict[str, str]
+
+
+TABLES = Tables(ARROWS, TORCH_USERS, TORCH_FREE, NO_PLAN_HEADERS)
