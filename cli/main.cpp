@@ -1,6 +1,3 @@
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -17,11 +14,11 @@
 #include "cli/run_command.hpp"
 #include "cli/snapshots/command.hpp"
 #include "cli/stop_signals.hpp"
+#include "cli/usage_errors.hpp"
 #include "cli/validate.hpp"
 #include "common/duration.hpp"
 #include "common/exit_codes.hpp"
 #include "common/logging.hpp"
-#include "common/nearest_word.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -182,48 +179,8 @@ std::string command_hint(const Arguments& arguments, const std::vector<std::stri
          std::to_string(arguments.command.processes) + " -- " + command;
 }
 
-/// "trainyard" for the program itself, "trainyard snapshots" for a group of commands.
-std::string full_name(const CLI::App& group) {
-  return group.get_parent() == nullptr ? group.get_name() : "trainyard " + group.get_name();
-}
-
-/// `word` stands where one of the commands of `group` should.
-int unknown_command(const std::string& word, const CLI::App& group) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : group.get_subcommands({})) names.push_back(command->get_name());
-  const std::string meant = nearest_word(word, names);
-  std::cerr << fmt::format(
-      "error: {} is not a command of {}; {}\n", word, full_name(group),
-      meant.empty() ? fmt::format("there are {}", fmt::join(names, ", ")) : fmt::format("did you mean {}?", meant));
-  return exit_usage;
-}
-
-/// No command of `group` is given.
-int missing_command(const CLI::App& group) {
-  std::size_t width = 0;
-  for (const CLI::App* command : group.get_subcommands({})) width = std::max(width, command->get_name().size());
-  std::cerr << fmt::format("error: {} needs a command; there are:\n", full_name(group));
-  for (const CLI::App* command : group.get_subcommands({}))
-    std::cerr << fmt::format("  {:<{}}  {}\n", command->get_name(), width, command->get_description());
-  std::cerr << fmt::format("Try: {} COMMAND --help\n", full_name(group));
-  return exit_usage;
-}
-
-/// The command that was given has no option or argument `word`.
-int unknown_argument(const std::string& word, const CLI::App& app) {
-  std::vector<std::string> options;
-  for (const CLI::App* command = &app; command != nullptr;) {
-    for (const CLI::Option* option : command->get_options()) {
-      for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
-    }
-    const auto below = command->get_subcommands();
-    command = below.empty() ? nullptr : below.front();
-  }
-  const std::string name = word.substr(0, word.find('='));
-  const std::string meant = name.starts_with("--") ? nearest_word(name, options) : "";
-  std::cerr << fmt::format("error: {} {}{}\nRun with --help for more information.\n",
-                           word.starts_with('-') ? "unknown option" : "unexpected argument", name,
-                           meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+int print_error(const std::string& text) {
+  std::cerr << text;
   return exit_usage;
 }
 
@@ -273,7 +230,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ExtrasError&) {
     if (run_app->parsed() && arguments.command.command.empty() && !given_option(*run_app, of_a_command).empty())
       return usage_error(command_hint(arguments, app.remaining(true)));
-    return unknown_argument(app.remaining(true).front(), app);
+    return print_error(unknown_argument(app.remaining(true).front(), innermost_command(app)));
   } catch (const CLI::ParseError& error) {
     // Help and version are "errors" of exit code 0.
     if (error.get_exit_code() == 0) return app.exit(error);
@@ -282,8 +239,8 @@ int main(int argc, char** argv) {
       if (!is_meant || !group->get_subcommands().empty()) continue;
       const auto rest = app.remaining(true);
       const bool is_option = !rest.empty() && rest.front().starts_with('-');
-      if (is_option) return unknown_argument(rest.front(), app);
-      return rest.empty() ? missing_command(*group) : unknown_command(rest.front(), *group);
+      if (is_option) return print_error(unknown_argument(rest.front(), *group));
+      return print_error(rest.empty() ? missing_command(*group) : unknown_command(rest.front(), *group));
     }
     app.exit(error);
     return exit_usage;
