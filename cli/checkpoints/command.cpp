@@ -26,16 +26,10 @@ void add_step(CLI::App& command, CheckpointsOptions& options) {
       ->check(CLI::NonNegativeNumber);
 }
 
-void add_output(CLI::App& command, CheckpointsOptions& options) {
-  command.add_option("-o,--output", "json: exact numbers, for programs")
-      ->check(CLI::IsMember({"json"}))
-      ->each([&options](const std::string&) { options.is_json = true; });
-}
-
 void declare_ls(CLI::App& app, CheckpointsOptions& options) {
   CLI::App* ls = app.add_subcommand("ls", "List checkpoints as they were written, the newest last");
   add_place(*ls, options);
-  add_output(*ls, options);
+  add_output(*ls, options.format);
   ls->footer(std::string{"STATE: complete; final: its run had ended; superseded: a later run went on from an earlier "
                          "step;\nunfinished: being written, or its run died; damaged: a restore skips it.\n"} +
              exit_codes);
@@ -45,7 +39,7 @@ void declare_show(CLI::App& app, CheckpointsOptions& options) {
   CLI::App* show = app.add_subcommand("show", "Say what is in a checkpoint: job, values, every tensor");
   add_place(*show, options);
   add_step(*show, options);
-  add_output(*show, options);
+  add_output(*show, options.format, "text");
 }
 
 void declare_verify(CLI::App& app, CheckpointsOptions& options) {
@@ -53,6 +47,7 @@ void declare_verify(CLI::App& app, CheckpointsOptions& options) {
   add_place(*verify, options);
   add_step(*verify, options);
   verify->add_flag("--all", options.is_all, "Every one that has a manifest")->excludes("--step");
+  add_output(*verify, options.format, "text");
   verify->footer("Exit code: 0 all is whole, 1 something is damaged or cannot be read, 2 wrong usage.");
 }
 

@@ -16,16 +16,10 @@ void add_place(CLI::App& command, SnapshotsOptions& options) {
   command.footer(exit_codes);
 }
 
-void add_output(CLI::App& command, SnapshotsOptions& options) {
-  command.add_option("-o,--output", "json: exact numbers, for programs")
-      ->check(CLI::IsMember({"json"}))
-      ->each([&options](const std::string&) { options.is_json = true; });
-}
-
 void declare_ls(CLI::App& app, SnapshotsOptions& options) {
   CLI::App* ls = app.add_subcommand("ls", "List snapshots as they were written, the newest last");
   add_place(*ls, options);
-  add_output(*ls, options);
+  add_output(*ls, options.format);
   ls->footer(std::string{"STATE: current; current up to step N: a later run went on from there; superseded: it went "
                          "on from an\nearlier step.\n"} +
              exit_codes);
@@ -41,7 +35,7 @@ void declare_get(CLI::App& app, SnapshotsOptions& options) {
 void declare_history(CLI::App& app, SnapshotsOptions& options) {
   CLI::App* history = app.add_subcommand("history", "Print every value of every metric that counts, as CSV");
   add_place(*history, options);
-  add_output(*history, options);
+  add_output(*history, options.format, "csv");
   history->footer(std::string{"Columns: step, name, over (steps: since the value before; epoch; validation), value "
                               "(over all ranks), generation.\nReads every snapshot. What is damaged is left out and "
                               "named, and the exit code is 1.\n"} +

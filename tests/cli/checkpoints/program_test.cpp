@@ -66,7 +66,7 @@ TEST_F(CheckpointsProgram, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
       {"$T checkpoints show file:///run --step x", "--step"},
       {"$T checkpoints show file:///run --step -1", "--step"},
       {"$T checkpoints verify file:///run --step 1 --all", "--all"},
-      {"$T checkpoints ls file:///run --output yaml", "--output"},
+      {"$T checkpoints ls file:///run --output csv", "--output: csv not in {table,json,yaml}"},
       {"$T checkpoints export file:///run model.bin", "model.bin says no format: name it FILE.safetensors or FILE.pt"},
   };
   for (const auto& [line, sentence] : cases) {
