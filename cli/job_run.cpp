@@ -9,6 +9,7 @@
 
 #include "cli/checkpoint_folder.hpp"
 #include "cli/job_watch.hpp"
+#include "cli/local_run.hpp"
 #include "cli/progress_text.hpp"
 #include "cli/request_annotation.hpp"
 #include "cli/request_box.hpp"
@@ -76,6 +77,7 @@ class JobRun {
 
   void tell(const TrainingJob& job) {
     show(follower_.read(job.status.attempt));
+    record(job.status);
     // Where streams are apart a rank has no one file that could be named.
     const std::filesystem::path shown_log_folder = options_.kubelet.has_separate_streams ? "" : folder_.logs();
     if (const std::string line = ended_attempt_line(told_, job.status, shown_log_folder); !line.empty())
@@ -85,6 +87,16 @@ class JobRun {
     told_ = job.status;
     if (options_.is_quiet) return;
     if (!is_over(job.status)) consoles_.words.show(progress_line(job, clock_.now()), clock_.instant());
+  }
+
+  /// Leaves the status for `trainyard ps` and `trainyard status`, which are other processes.
+  void record(const TrainingJobStatus& status) {
+    if (recorded_ == status) return;
+    recorded_ = status;
+    const auto written = write_run_status(folder_.logs(), status);
+    if (written || std::exchange(is_unrecorded_told_, true)) return;
+    consoles_.words.print(
+        fmt::format("error: {}; `trainyard ps` will not know how far this run is", written.error().message));
   }
 
   /// Turns another process's request for a checkpoint into the job's annotation, as `kubectl annotate` would.
@@ -148,6 +160,7 @@ class JobRun {
         newest && (!job.status.checkpoint || newest->step > job.status.checkpoint->step)) {
       job.status.checkpoint = newest;
     }
+    record(job.status);
     show(follower_.read_rest());
     consoles_.words.clear();
     const bool is_good = job.status.phase == Phase::succeeded;
@@ -214,6 +227,8 @@ class JobRun {
   const SystemClock clock_;
   OutputFollower follower_;
   TrainingJobStatus told_;
+  std::optional<TrainingJobStatus> recorded_;
+  bool is_unrecorded_told_ = false;
   bool is_stopping_ = false;
 };
 

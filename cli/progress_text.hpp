@@ -43,6 +43,11 @@ struct Outcome {
 /// What the job came to and where its things are, a line each.
 [[nodiscard]] std::vector<std::string> summary_of(const resource::TrainingJob& job, const Outcome& outcome);
 
+/// `text`, which may hold the end of a log, as one line of at most 600 bytes or so without control characters.
+[[nodiscard]] std::string one_line(const std::string& text);
+/// `uri` without file://, since people type folders.
+[[nodiscard]] std::string plain_path(const std::string& uri);
+
 /// "41s", "3m05s", "2h05m"
 [[nodiscard]] std::string format_span(std::chrono::milliseconds span);
 /// "12,345"
