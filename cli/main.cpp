@@ -7,12 +7,15 @@
 
 #include "cli/checkpoint_request.hpp"
 #include "cli/checkpoints/command.hpp"
+#include "cli/completion.hpp"
 #include "cli/failure.hpp"
+#include "cli/local_run.hpp"
 #include "cli/logs.hpp"
 #include "cli/ps.hpp"
 #include "cli/render.hpp"
 #include "cli/run.hpp"
 #include "cli/run_command.hpp"
+#include "cli/run_folder.hpp"
 #include "cli/snapshots/command.hpp"
 #include "cli/status.hpp"
 #include "cli/stop_signals.hpp"
@@ -37,6 +40,7 @@ struct Arguments {
   RenderOptions render;
   LogsOptions logs;
   PsOptions ps;
+  std::string shell;
   StatusOptions status;
   CheckpointRequestOptions checkpoint;
 };
@@ -151,6 +155,34 @@ CLI::App* declare_logs(CLI::App& app, Arguments& arguments) {
       "  trainyard logs fashion-mnist --rank 1 -f\n"
       "  trainyard logs fashion-mnist -n research --attempt 1");
   return logs;
+}
+
+CLI::App* declare_completion(CLI::App& app, Arguments& arguments) {
+  CLI::App* completion =
+      app.add_subcommand("completion", "Print the script by which a shell completes commands of trainyard");
+  completion->add_option("SHELL", arguments.shell, "Which shell")
+      ->check(CLI::IsMember({"bash", "zsh"}))
+      ->type_name("")
+      ->required();
+  completion->footer(
+      "The script asks this program what there is: commands, options, choices, runs, job files. It needs no change "
+      "when "
+      "the\nprogram is another. With -- WORDS, which the script adds, the answer for these words is printed.\n\n"
+      "  source <(trainyard completion bash)       in ~/.bashrc\n"
+      "  source <(trainyard completion zsh)        in ~/.zshrc, behind: autoload -U compinit && compinit");
+  return completion;
+}
+
+/// The shell's script; with `words`, what may stand at the end of these.
+int print_completion(const CLI::App& app, const std::string& shell, const std::vector<std::string>& words) {
+  if (words.empty()) {
+    std::cout << completion_script(shell);
+    return 0;
+  }
+  std::vector<Completion::Word> runs;
+  for (const auto& folder : run_folders_in(runs_folder())) runs.push_back({folder.filename().string(), ""});
+  std::cout << completion_lines(complete(app, words, runs));
+  return 0;
 }
 
 CLI::App* declare_ps(CLI::App& app, Arguments& arguments) {
@@ -283,6 +315,7 @@ int main(int argc, char** argv) {
   CLI::App* checkpoint_app = declare_checkpoint(app, arguments);
   const CLI::App* checkpoints_app = checkpoints.declare(app);
   const CLI::App* snapshots_app = snapshots.declare(app);
+  const CLI::App* completion_app = declare_completion(app, arguments);
   try {
     app.parse(static_cast<int>(separator - argv), argv);
   } catch (const CLI::ExtrasError&) {
@@ -309,6 +342,7 @@ int main(int argc, char** argv) {
       return usage_error("there is no command behind --");
     return run(*run_app, arguments);
   }
+  if (completion_app->parsed()) return print_completion(app, arguments.shell, arguments.command.command);
   if (separator != argv + argc) return usage_error("only `trainyard run` takes a command behind --");
   if (validate_app->parsed()) return validate_files(arguments.validated_files, std::cout, std::cerr);
   if (render_app->parsed()) return render_file(arguments.render, std::cout, std::cerr);
