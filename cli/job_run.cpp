@@ -31,6 +31,12 @@ bool is_over(const TrainingJobStatus& status) {
   return status.phase == Phase::succeeded || status.phase == Phase::failed;
 }
 
+/// The text `name` of `object`, which any program may have written; empty where it is none.
+std::string text_in(const nlohmann::json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 class JobRun {
  public:
   JobRun(const nlohmann::json& job, const RunFolder& folder, JobRunOptions options, RunConsoles consoles,
@@ -165,9 +171,11 @@ class JobRun {
     consoles_.words.clear();
     const bool is_good = job.status.phase == Phase::succeeded;
     if (!options_.is_quiet || !is_good) {
+      const nlohmann::json last = last_word(api, job);
       const Outcome outcome{.logs = folder_.logs(),
                             .took = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.instant() - began),
-                            .worker_message = last_word(api, job),
+                            .worker_message = text_in(last, "message"),
+                            .is_already_complete = text_in(last, "reason") == "AlreadyComplete",
                             .is_command = options_.kubelet.has_separate_streams};
       for (const auto& line : summary_of(job, outcome)) consoles_.words.print(line);
     }
@@ -200,14 +208,14 @@ class JobRun {
            });
   }
 
-  /// The message that rank 0's worker left when it ended well; empty for programs that leave none, and when its pod is
+  /// What rank 0's worker left when it ended well; an empty object for programs that leave nothing, and when its pod is
   /// gone.
-  std::string last_word(kube::Api& api, const TrainingJob& job) const {
+  nlohmann::json last_word(kube::Api& api, const TrainingJob& job) const {
     const auto pod = api.get(kube::pods, name_space_, plan::pod_name(job, job.status.attempt, 0));
-    if (!pod) return "";
+    if (!pod) return nlohmann::json::object();
     const auto field = "/status/containerStatuses/0/state/terminated/message"_json_pointer;
-    const auto message = nlohmann::json::parse(pod->value(field, ""), nullptr, false);
-    return message.is_object() ? message.value("message", "") : "";
+    auto message = nlohmann::json::parse(pod->value(field, ""), nullptr, false);
+    return message.is_object() ? message : nlohmann::json::object();
   }
 
   void print_news(const std::string& line) {

@@ -134,6 +134,7 @@ std::vector<std::string> summary_of(const resource::TrainingJob& job, const Outc
       if (status.restart_count > 0) {
         line += fmt::format(" after {} restart{}", status.restart_count, status.restart_count == 1 ? "" : "s");
       }
+      if (outcome.is_already_complete) line += ", without training: nothing was left to train";
       lines.push_back(line);
       if (status.progress && status.progress->accuracy) {
         lines.push_back(fmt::format("  test accuracy  {:.4f}", *status.progress->accuracy));

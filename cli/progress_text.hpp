@@ -35,7 +35,8 @@ namespace trainyard::cli {
 struct Outcome {
   std::filesystem::path logs;
   std::chrono::milliseconds took{};
-  std::string worker_message;  ///< What rank 0 said at its end; empty: nothing.
+  std::string worker_message;        ///< What rank 0 said at its end; empty: nothing.
+  bool is_already_complete = false;  ///< The ranks found that nothing was left to train.
   /// A command of --nproc: its failure is described by the names of its options, and only the folder of its logs is
   /// named, since each rank has two files there.
   bool is_command = false;
