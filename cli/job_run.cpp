@@ -9,6 +9,7 @@
 
 #include "cli/checkpoint_folder.hpp"
 #include "cli/job_watch.hpp"
+#include "cli/local_run.hpp"
 #include "cli/progress_text.hpp"
 #include "cli/request_annotation.hpp"
 #include "cli/request_box.hpp"
@@ -28,6 +29,12 @@ constexpr auto look_interval = 100ms;  // At logs and signals, which wake nobody
 
 bool is_over(const TrainingJobStatus& status) {
   return status.phase == Phase::succeeded || status.phase == Phase::failed;
+}
+
+/// The text `name` of `object`, which any program may have written; empty where it is none.
+std::string text_in(const nlohmann::json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 class JobRun {
@@ -76,6 +83,7 @@ class JobRun {
 
   void tell(const TrainingJob& job) {
     show(follower_.read(job.status.attempt));
+    record(job.status);
     // Where streams are apart a rank has no one file that could be named.
     const std::filesystem::path shown_log_folder = options_.kubelet.has_separate_streams ? "" : folder_.logs();
     if (const std::string line = ended_attempt_line(told_, job.status, shown_log_folder); !line.empty())
@@ -85,6 +93,16 @@ class JobRun {
     told_ = job.status;
     if (options_.is_quiet) return;
     if (!is_over(job.status)) consoles_.words.show(progress_line(job, clock_.now()), clock_.instant());
+  }
+
+  /// Leaves the status for `trainyard ps` and `trainyard status`, which are other processes.
+  void record(const TrainingJobStatus& status) {
+    if (recorded_ == status) return;
+    recorded_ = status;
+    const auto written = write_run_status(folder_.logs(), status);
+    if (written || std::exchange(is_unrecorded_told_, true)) return;
+    consoles_.words.print(
+        fmt::format("error: {}; `trainyard ps` will not know how far this run is", written.error().message));
   }
 
   /// Turns another process's request for a checkpoint into the job's annotation, as `kubectl annotate` would.
@@ -148,13 +166,16 @@ class JobRun {
         newest && (!job.status.checkpoint || newest->step > job.status.checkpoint->step)) {
       job.status.checkpoint = newest;
     }
+    record(job.status);
     show(follower_.read_rest());
     consoles_.words.clear();
     const bool is_good = job.status.phase == Phase::succeeded;
     if (!options_.is_quiet || !is_good) {
+      const nlohmann::json last = last_word(api, job);
       const Outcome outcome{.logs = folder_.logs(),
                             .took = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.instant() - began),
-                            .worker_message = last_word(api, job),
+                            .worker_message = text_in(last, "message"),
+                            .is_already_complete = text_in(last, "reason") == "AlreadyComplete",
                             .is_command = options_.kubelet.has_separate_streams};
       for (const auto& line : summary_of(job, outcome)) consoles_.words.print(line);
     }
@@ -187,14 +208,14 @@ class JobRun {
            });
   }
 
-  /// The message that rank 0's worker left when it ended well; empty for programs that leave none, and when its pod is
+  /// What rank 0's worker left when it ended well; an empty object for programs that leave nothing, and when its pod is
   /// gone.
-  std::string last_word(kube::Api& api, const TrainingJob& job) const {
+  nlohmann::json last_word(kube::Api& api, const TrainingJob& job) const {
     const auto pod = api.get(kube::pods, name_space_, plan::pod_name(job, job.status.attempt, 0));
-    if (!pod) return "";
+    if (!pod) return nlohmann::json::object();
     const auto field = "/status/containerStatuses/0/state/terminated/message"_json_pointer;
-    const auto message = nlohmann::json::parse(pod->value(field, ""), nullptr, false);
-    return message.is_object() ? message.value("message", "") : "";
+    auto message = nlohmann::json::parse(pod->value(field, ""), nullptr, false);
+    return message.is_object() ? message : nlohmann::json::object();
   }
 
   void print_news(const std::string& line) {
@@ -214,6 +235,8 @@ class JobRun {
   const SystemClock clock_;
   OutputFollower follower_;
   TrainingJobStatus told_;
+  std::optional<TrainingJobStatus> recorded_;
+  bool is_unrecorded_told_ = false;
   bool is_stopping_ = false;
 };
 

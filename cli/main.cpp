@@ -1,6 +1,3 @@
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -10,18 +7,24 @@
 
 #include "cli/checkpoint_request.hpp"
 #include "cli/checkpoints/command.hpp"
+#include "cli/completion.hpp"
 #include "cli/failure.hpp"
+#include "cli/local_run.hpp"
 #include "cli/logs.hpp"
+#include "cli/ps.hpp"
 #include "cli/render.hpp"
 #include "cli/run.hpp"
 #include "cli/run_command.hpp"
+#include "cli/run_folder.hpp"
 #include "cli/snapshots/command.hpp"
+#include "cli/status.hpp"
 #include "cli/stop_signals.hpp"
+#include "cli/text/output_format.hpp"
+#include "cli/usage_errors.hpp"
 #include "cli/validate.hpp"
 #include "common/duration.hpp"
 #include "common/exit_codes.hpp"
 #include "common/logging.hpp"
-#include "common/nearest_word.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -36,20 +39,26 @@ struct Arguments {
   std::vector<std::string> validated_files;
   RenderOptions render;
   LogsOptions logs;
+  PsOptions ps;
+  std::string shell;
+  StatusOptions status;
   CheckpointRequestOptions checkpoint;
 };
 
 void add_cluster_options(CLI::App& command, ClusterChoice& cluster) {
   command.add_option("-n,--namespace", cluster.name_space, "The job is in this namespace of a cluster");
-  command.add_option("--kubeconfig", cluster.kubeconfig,
-                     "How to reach the cluster [as kubectl: $KUBECONFIG, ~/.kube/config]");
+  command
+      .add_option("--kubeconfig", cluster.kubeconfig,
+                  "How to reach the cluster [as kubectl: $KUBECONFIG, ~/.kube/config]")
+      ->type_name("FILE");
   command.add_option("--context", cluster.context, "Which context of the kubeconfig [its current one]");
 }
 
 CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
   CLI::App* run = app.add_subcommand("run", "Run TrainingJobs on this machine, without Kubernetes");
   run->add_option("FILE", arguments.run.file,
-                  "YAML with one TrainingJob or several, which run one after the other; - is standard input");
+                  "YAML with one TrainingJob or several, which run one after the other; - is standard input")
+      ->type_name("YAML");
   run->add_option("--volume", arguments.run.volumes,
                   "A folder that stands for a PersistentVolumeClaim; may be repeated")
       ->allow_extra_args(false)
@@ -103,44 +112,118 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
 CLI::App* declare_validate(CLI::App& app, Arguments& arguments) {
   CLI::App* validate =
       app.add_subcommand("validate", "Say what the API server, or the operator, would refuse in TrainingJobs");
-  validate->add_option("FILE", arguments.validated_files, "YAML files; - is standard input")->required();
+  validate->add_option("FILE", arguments.validated_files, "YAML files; - is standard input")
+      ->type_name("YAML")
+      ->required();
   validate->footer(
       "Stricter than the API server in two things: a key that is given twice is refused, and so is a mistyped field "
       "of\n"
       "spec.template, which the server refuses only with the pods.\n"
-      "Exit code: 0 all are valid, 1 some are not, or there is none.");
+      "Exit code: 0 all are valid, 1 some are not, or there is none.\n\n"
+      "  trainyard validate examples/*.yaml");
   return validate;
 }
 
 CLI::App* declare_render(CLI::App& app, Arguments& arguments) {
   CLI::App* render =
       app.add_subcommand("render", "Print the pods and the service that the operator would make, as YAML");
-  render->add_option("FILE", arguments.render.file, "YAML with TrainingJobs; - is standard input")->required();
+  render->add_option("FILE", arguments.render.file, "YAML with TrainingJobs; - is standard input")
+      ->type_name("YAML")
+      ->required();
   render->add_option("-n,--namespace", arguments.render.name_space, "Of jobs that name none")->capture_default_str();
   render->add_option("--worker-image", arguments.render.worker_image, "Where a job names no image")
       ->capture_default_str();
+  render->footer(
+      "Exit code: 0 printed, 1 a job is not valid, 2 wrong usage.\n\n"
+      "  trainyard render examples/smoke.yaml");
   return render;
 }
 
 CLI::App* declare_logs(CLI::App& app, Arguments& arguments) {
   LogsOptions& options = arguments.logs;
   CLI::App* logs = app.add_subcommand("logs", "Print what a rank of a job wrote, here or in a cluster");
-  logs->add_option("JOB", options.job, "The job's name")->required();
+  logs->add_option("JOB", options.job, "The job's name")->type_name("NAME")->required();
   logs->add_option("--rank", options.rank, "Which rank (pod)")->check(CLI::Range(0, 1'000'000))->capture_default_str();
   logs->add_option("--attempt", options.attempt, "Which attempt [the newest]");
   logs->add_flag("-f,--follow", options.is_following,
                  "Go on until the job ends, or the attempt that is named; wait for what is not there yet");
-  logs->add_option("--dir", options.folder, "The folder of a run on this machine [trainyard-runs/JOB]");
+  logs->add_option("--dir", options.folder, "The folder of a run on this machine [trainyard-runs/JOB]")
+      ->type_name("DIR");
   add_cluster_options(*logs, options.cluster);
-  logs->footer("Without -n, --kubeconfig or --context a run in this folder comes first.");
+  logs->footer(
+      "Without -n, --kubeconfig or --context a run in this folder comes first.\n\n"
+      "  trainyard logs fashion-mnist --rank 1 -f\n"
+      "  trainyard logs fashion-mnist -n research --attempt 1");
   return logs;
+}
+
+CLI::App* declare_completion(CLI::App& app, Arguments& arguments) {
+  CLI::App* completion =
+      app.add_subcommand("completion", "Print the script by which a shell completes commands of trainyard");
+  completion->add_option("SHELL", arguments.shell, "Which shell")
+      ->check(CLI::IsMember({"bash", "zsh"}))
+      ->type_name("")
+      ->required();
+  completion->footer(
+      "The script asks this program what there is: commands, options, choices, runs, job files. It needs no change "
+      "when "
+      "the\nprogram is another. With -- WORDS, which the script adds, the answer for these words is printed.\n\n"
+      "  source <(trainyard completion bash)       in ~/.bashrc\n"
+      "  source <(trainyard completion zsh)        in ~/.zshrc, behind: autoload -U compinit && compinit");
+  return completion;
+}
+
+/// The shell's script; with `words`, what may stand at the end of these.
+int print_completion(const CLI::App& app, const std::string& shell, const std::vector<std::string>& words) {
+  if (words.empty()) {
+    std::cout << completion_script(shell);
+    return 0;
+  }
+  std::vector<Completion::Word> runs;
+  for (const auto& folder : run_folders_in(runs_folder())) runs.push_back({folder.filename().string(), ""});
+  std::cout << completion_lines(complete(app, words, runs));
+  return 0;
+}
+
+CLI::App* declare_ps(CLI::App& app, Arguments& arguments) {
+  CLI::App* ps = app.add_subcommand("ps", "List the runs on this machine, one for each job");
+  ps->add_option("--dir", arguments.ps.folder,
+                 "The folder that the runs' folders are in, or one run's [trainyard-runs]")
+      ->type_name("DIR");
+  add_output(*ps, arguments.ps.format);
+  ps->footer(
+      "PHASE: as a TrainingJob's; Interrupted: the run's process is gone, and told no end; Ended: a run of which "
+      "nothing "
+      "more\nis known. AGE: since the run began. The run that began last comes last. Jobs of a cluster: kubectl get "
+      "tj\n"
+      "Exit code: 0 listed, 1 what a run wrote cannot be read, 2 wrong usage.\n\n"
+      "  trainyard ps\n"
+      "  trainyard ps -o json");
+  return ps;
+}
+
+CLI::App* declare_status(CLI::App& app, Arguments& arguments) {
+  StatusOptions& options = arguments.status;
+  CLI::App* status =
+      app.add_subcommand("status", "Say how far a job is and how its attempts ended, here or in a cluster");
+  status->add_option("JOB", options.job, "The job's name")->type_name("NAME")->required();
+  status->add_option("--dir", options.folder, "The folder of a run on this machine [trainyard-runs/JOB]")
+      ->type_name("DIR");
+  add_output(*status, options.format, "text");
+  add_cluster_options(*status, options.cluster);
+  status->footer(
+      "Without -n, --kubeconfig or --context a run in this folder comes first.\n"
+      "Exit code: 0 shown, whatever became of the job; 1 there is no such job, or it cannot be read; 2 wrong usage.\n\n"
+      "  trainyard status fashion-mnist\n"
+      "  trainyard status fashion-mnist -n research -o yaml");
+  return status;
 }
 
 CLI::App* declare_checkpoint(CLI::App& app, Arguments& arguments) {
   CheckpointRequestOptions& options = arguments.checkpoint;
   CLI::App* checkpoint =
       app.add_subcommand("checkpoint", "Ask a job that trains for a checkpoint now, here or in a cluster");
-  checkpoint->add_option("JOB", options.job, "The job's name")->required();
+  checkpoint->add_option("JOB", options.job, "The job's name")->type_name("NAME")->required();
   checkpoint
       ->add_option_function<std::string>(
           "--timeout",
@@ -152,11 +235,13 @@ CLI::App* declare_checkpoint(CLI::App& app, Arguments& arguments) {
           "How long the answer is waited for, such as 90s [5m]")
       ->type_name("DURATION");
   checkpoint->add_flag("--no-wait", options.is_sent_only, "Only send the request; it stands in the job's status");
-  checkpoint->add_option("--dir", options.folder, "The folder of a run on this machine [trainyard-runs/JOB]");
+  checkpoint->add_option("--dir", options.folder, "The folder of a run on this machine [trainyard-runs/JOB]")
+      ->type_name("DIR");
   add_cluster_options(*checkpoint, options.cluster);
   checkpoint->footer(
       "Training goes on while it is written. Without -n, --kubeconfig or --context a run in progress in this folder "
-      "comes first.\nExit code: 0 saved (or sent), 1 no checkpoint was made, 2 wrong usage.");
+      "comes first.\nExit code: 0 saved (or sent), 1 no checkpoint was made, 2 wrong usage.\n\n"
+      "  trainyard checkpoint fashion-mnist --timeout 10m");
   return checkpoint;
 }
 
@@ -182,48 +267,8 @@ std::string command_hint(const Arguments& arguments, const std::vector<std::stri
          std::to_string(arguments.command.processes) + " -- " + command;
 }
 
-/// "trainyard" for the program itself, "trainyard snapshots" for a group of commands.
-std::string full_name(const CLI::App& group) {
-  return group.get_parent() == nullptr ? group.get_name() : "trainyard " + group.get_name();
-}
-
-/// `word` stands where one of the commands of `group` should.
-int unknown_command(const std::string& word, const CLI::App& group) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : group.get_subcommands({})) names.push_back(command->get_name());
-  const std::string meant = nearest_word(word, names);
-  std::cerr << fmt::format(
-      "error: {} is not a command of {}; {}\n", word, full_name(group),
-      meant.empty() ? fmt::format("there are {}", fmt::join(names, ", ")) : fmt::format("did you mean {}?", meant));
-  return exit_usage;
-}
-
-/// No command of `group` is given.
-int missing_command(const CLI::App& group) {
-  std::size_t width = 0;
-  for (const CLI::App* command : group.get_subcommands({})) width = std::max(width, command->get_name().size());
-  std::cerr << fmt::format("error: {} needs a command; there are:\n", full_name(group));
-  for (const CLI::App* command : group.get_subcommands({}))
-    std::cerr << fmt::format("  {:<{}}  {}\n", command->get_name(), width, command->get_description());
-  std::cerr << fmt::format("Try: {} COMMAND --help\n", full_name(group));
-  return exit_usage;
-}
-
-/// The command that was given has no option or argument `word`.
-int unknown_argument(const std::string& word, const CLI::App& app) {
-  std::vector<std::string> options;
-  for (const CLI::App* command = &app; command != nullptr;) {
-    for (const CLI::Option* option : command->get_options()) {
-      for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
-    }
-    const auto below = command->get_subcommands();
-    command = below.empty() ? nullptr : below.front();
-  }
-  const std::string name = word.substr(0, word.find('='));
-  const std::string meant = name.starts_with("--") ? nearest_word(name, options) : "";
-  std::cerr << fmt::format("error: {} {}{}\nRun with --help for more information.\n",
-                           word.starts_with('-') ? "unknown option" : "unexpected argument", name,
-                           meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+int print_error(const std::string& text) {
+  std::cerr << text;
   return exit_usage;
 }
 
@@ -265,15 +310,18 @@ int main(int argc, char** argv) {
   CLI::App* validate_app = declare_validate(app, arguments);
   CLI::App* render_app = declare_render(app, arguments);
   CLI::App* logs_app = declare_logs(app, arguments);
+  const CLI::App* ps_app = declare_ps(app, arguments);
+  const CLI::App* status_app = declare_status(app, arguments);
   CLI::App* checkpoint_app = declare_checkpoint(app, arguments);
   const CLI::App* checkpoints_app = checkpoints.declare(app);
   const CLI::App* snapshots_app = snapshots.declare(app);
+  const CLI::App* completion_app = declare_completion(app, arguments);
   try {
     app.parse(static_cast<int>(separator - argv), argv);
   } catch (const CLI::ExtrasError&) {
     if (run_app->parsed() && arguments.command.command.empty() && !given_option(*run_app, of_a_command).empty())
       return usage_error(command_hint(arguments, app.remaining(true)));
-    return unknown_argument(app.remaining(true).front(), app);
+    return print_error(unknown_argument(app.remaining(true).front(), innermost_command(app)));
   } catch (const CLI::ParseError& error) {
     // Help and version are "errors" of exit code 0.
     if (error.get_exit_code() == 0) return app.exit(error);
@@ -282,8 +330,8 @@ int main(int argc, char** argv) {
       if (!is_meant || !group->get_subcommands().empty()) continue;
       const auto rest = app.remaining(true);
       const bool is_option = !rest.empty() && rest.front().starts_with('-');
-      if (is_option) return unknown_argument(rest.front(), app);
-      return rest.empty() ? missing_command(*group) : unknown_command(rest.front(), *group);
+      if (is_option) return print_error(unknown_argument(rest.front(), *group));
+      return print_error(rest.empty() ? missing_command(*group) : unknown_command(rest.front(), *group));
     }
     app.exit(error);
     return exit_usage;
@@ -294,10 +342,13 @@ int main(int argc, char** argv) {
       return usage_error("there is no command behind --");
     return run(*run_app, arguments);
   }
+  if (completion_app->parsed()) return print_completion(app, arguments.shell, arguments.command.command);
   if (separator != argv + argc) return usage_error("only `trainyard run` takes a command behind --");
   if (validate_app->parsed()) return validate_files(arguments.validated_files, std::cout, std::cerr);
   if (render_app->parsed()) return render_file(arguments.render, std::cout, std::cerr);
   if (logs_app->parsed()) return print_logs(arguments.logs);
+  if (ps_app->parsed()) return list_runs(arguments.ps);
+  if (status_app->parsed()) return print_status(arguments.status);
   if (checkpoint_app->parsed()) return request_checkpoint(arguments.checkpoint);
   std::optional<StopSignals> signals;
   const auto is_stopped = [&] { return signals && signals->count() > 0; };

@@ -15,35 +15,10 @@ namespace {
 using resource::Phase;
 using resource::TrainingJobStatus;
 
-/// Messages may hold the end of a log; on a terminal they are one line, beside the log's path.
-std::string one_line(const std::string& text) {
-  constexpr std::size_t length_max = 600;
-  std::string line;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      if (!line.empty() && !line.ends_with(" | ")) line += " | ";
-    } else if (byte >= 0x20 && byte != 0x7f) {
-      line += c;
-    } else if (c == '\t') {
-      line += ' ';
-    }
-  }
-  while (line.ends_with(" | ")) line.resize(line.size() - 3);
-  if (line.size() > length_max)
-    line = line.substr(0, length_max / 2) + " ... " + line.substr(line.size() - length_max / 2);
-  return line;
-}
-
 std::string with_reason(std::string text, const TrainingJobStatus& status) {
   if (!status.reason.empty()) text += fmt::format(" ({})", status.reason);
   if (!status.message.empty()) text += ": " + one_line(status.message);
   return text;
-}
-
-/// People type folders, not file:// URIs.
-std::string plain_path(const std::string& uri) {
-  return uri.starts_with("file://") ? uri.substr(7) : uri;
 }
 
 std::filesystem::path log_of(const std::filesystem::path& logs, const resource::AttemptRecord& attempt) {
@@ -159,6 +134,7 @@ std::vector<std::string> summary_of(const resource::TrainingJob& job, const Outc
       if (status.restart_count > 0) {
         line += fmt::format(" after {} restart{}", status.restart_count, status.restart_count == 1 ? "" : "s");
       }
+      if (outcome.is_already_complete) line += ", without training: nothing was left to train";
       lines.push_back(line);
       if (status.progress && status.progress->accuracy) {
         lines.push_back(fmt::format("  test accuracy  {:.4f}", *status.progress->accuracy));
@@ -185,6 +161,29 @@ std::vector<std::string> summary_of(const resource::TrainingJob& job, const Outc
   }
   lines.push_back("  logs           " + outcome.logs.string());
   return lines;
+}
+
+std::string one_line(const std::string& text) {
+  constexpr std::size_t length_max = 600;
+  std::string line;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      if (!line.empty() && !line.ends_with(" | ")) line += " | ";
+    } else if (byte >= 0x20 && byte != 0x7f) {
+      line += c;
+    } else if (c == '\t') {
+      line += ' ';
+    }
+  }
+  while (line.ends_with(" | ")) line.resize(line.size() - 3);
+  if (line.size() > length_max)
+    line = line.substr(0, length_max / 2) + " ... " + line.substr(line.size() - length_max / 2);
+  return line;
+}
+
+std::string plain_path(const std::string& uri) {
+  return uri.starts_with("file://") ? uri.substr(7) : uri;
 }
 
 std::string format_span(std::chrono::milliseconds span) {

@@ -35,13 +35,19 @@ namespace trainyard::cli {
 struct Outcome {
   std::filesystem::path logs;
   std::chrono::milliseconds took{};
-  std::string worker_message;  ///< What rank 0 said at its end; empty: nothing.
+  std::string worker_message;        ///< What rank 0 said at its end; empty: nothing.
+  bool is_already_complete = false;  ///< The ranks found that nothing was left to train.
   /// A command of --nproc: its failure is described by the names of its options, and only the folder of its logs is
   /// named, since each rank has two files there.
   bool is_command = false;
 };
 /// What the job came to and where its things are, a line each.
 [[nodiscard]] std::vector<std::string> summary_of(const resource::TrainingJob& job, const Outcome& outcome);
+
+/// `text`, which may hold the end of a log, as one line of at most 600 bytes or so without control characters.
+[[nodiscard]] std::string one_line(const std::string& text);
+/// `uri` without file://, since people type folders.
+[[nodiscard]] std::string plain_path(const std::string& uri);
 
 /// "41s", "3m05s", "2h05m"
 [[nodiscard]] std::string format_span(std::chrono::milliseconds span);

@@ -5,7 +5,7 @@
 #include <ostream>
 
 #include "cli/job_file.hpp"
-#include "cli/yaml_text.hpp"
+#include "cli/text/yaml.hpp"
 #include "operator/plan/cluster_traits.hpp"
 #include "operator/plan/containers.hpp"
 #include "operator/plan/pod.hpp"

@@ -13,6 +13,7 @@
 #include "cli/job_file.hpp"
 #include "cli/job_run.hpp"
 #include "cli/local_job.hpp"
+#include "cli/nothing_left.hpp"
 #include "cli/stop_signals.hpp"
 #include "local/gpus.hpp"
 
@@ -98,6 +99,9 @@ int run_document(const Document& document, const Machine& machine, const fs::pat
       return report({.message = fmt::format("cannot make the folder {}: {}", path, error.message())});
   }
   const json& spec = prepared->job.object.at("spec");
+  const auto end = look_for_end(prepared->job.object, RunFolder::checkpoints_in(folder_path).string());
+  if (!end) return report(fail(title_of(document), end.error()).value());
+  if (!end->empty()) console.print(*end);
   for (const auto& note : prepared->job.notes) console.print(note);
   const std::int64_t replicas = spec.value("replicas", std::int64_t{1});
   console.print(fmt::format("{}: {} process{} on this machine, in {}", document.name(), replicas,

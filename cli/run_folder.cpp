@@ -64,8 +64,12 @@ fs::path RunFolder::checkpoints_in(const fs::path& folder) {
   return fs::absolute(folder).lexically_normal() / "checkpoints";
 }
 
+fs::path runs_folder() {
+  return "trainyard-runs";
+}
+
 fs::path default_run_folder(const std::string& job) {
-  return fs::path{"trainyard-runs"} / job;
+  return runs_folder() / job;
 }
 
 bool is_run_in_progress(const fs::path& folder) {

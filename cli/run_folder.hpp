@@ -11,8 +11,8 @@
 namespace trainyard::cli {
 
 /// Where a job's runs on this machine keep what they make: `checkpoints/`, shared by all runs so that the next goes on
-/// where the last one stopped, and `logs/<time>/` of each run, the newest also as `logs/latest`. One run at a time: the
-/// folder is locked while this object lives.
+/// where the last one stopped, and `logs/<time>/` of each run with its logs and its status (local_run.hpp), the newest
+/// also as `logs/latest`. One run at a time: the folder is locked while this object lives.
 class RunFolder {
  public:
   /// Makes what is missing. ErrorKind::conflict when another run holds the folder, io when it cannot be made.
@@ -35,6 +35,8 @@ class RunFolder {
   FileDescriptor lock_;
 };
 
+/// The folder that holds the folders of runs, below the current one, where nothing else is asked for.
+[[nodiscard]] std::filesystem::path runs_folder();
 /// The folder of `job` below the current one, where nothing else is asked for.
 [[nodiscard]] std::filesystem::path default_run_folder(const std::string& job);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <vector>
 
 namespace trainyard {
 namespace {
@@ -37,19 +36,25 @@ std::size_t edit_distance(std::string_view left, std::string_view right) {
 
 }  // namespace
 
-std::string nearest_word(std::string_view word, std::span<const std::string> words, std::size_t changes_max) {
+std::vector<std::string> nearest_words(std::string_view word, std::span<const std::string> words,
+                                       std::size_t changes_max) {
   if (word.size() > word_bytes_max) return {};
-  std::string nearest;
-  std::size_t nearest_distance = std::min(word.size() / 3, changes_max) + 1;
+  std::vector<std::string> nearest;
+  std::size_t nearest_distance = std::min(word.size() / 3, changes_max);
   for (const std::string& candidate : words) {
     if (candidate.size() > word_bytes_max) continue;
     const std::size_t distance = edit_distance(word, candidate);
-    if (distance < nearest_distance) {
-      nearest = candidate;
-      nearest_distance = distance;
-    }
+    if (distance > nearest_distance) continue;
+    if (distance < nearest_distance) nearest.clear();
+    nearest.push_back(candidate);
+    nearest_distance = distance;
   }
   return nearest;
+}
+
+std::string nearest_word(std::string_view word, std::span<const std::string> words, std::size_t changes_max) {
+  const auto nearest = nearest_words(word, words, changes_max);
+  return nearest.empty() ? std::string{} : nearest.front();
 }
 
 }  // namespace trainyard

@@ -12,7 +12,7 @@
 #include "cli/checkpoints/cut_file_guard.hpp"
 #include "cli/checkpoints/listing.hpp"
 #include "cli/checkpoints/stoppable_store.hpp"
-#include "cli/checkpoints/text.hpp"
+#include "cli/text/table.hpp"
 #include "common/clock.hpp"
 #include "common/exit_codes.hpp"
 #include "storage/uri.hpp"
@@ -126,8 +126,8 @@ int list_checkpoints(const CheckpointsOptions& options, const Streams& streams) 
     if (opened->catalogue.checkpoints.empty())
       return report(streams, options, {ErrorKind::not_found, "there is no such checkpoint", std::nullopt});
   }
-  if (options.is_json) {
-    streams.out << listing_json(opened->catalogue, *opened->store).dump(2) << '\n';
+  if (options.format != OutputFormat::text) {
+    streams.out << document_text(listing_json(opened->catalogue, *opened->store), options.format);
   } else if (opened->catalogue.checkpoints.empty()) {
     streams.err << "note: there are no checkpoints under " << opened->store->uri_of("") << '\n';
   } else {
@@ -142,8 +142,8 @@ int show_checkpoint(const CheckpointsOptions& options, const Streams& streams) {
   const auto choice = choose(opened->catalogue, opened->wish);
   if (!choice) return report(streams, options, choice.error());
   print_notes(streams, *choice);
-  if (options.is_json) {
-    streams.out << description_json(*choice->listed, *opened->store).dump(2) << '\n';
+  if (options.format != OutputFormat::text) {
+    streams.out << document_text(description_json(*choice->listed, *opened->store), options.format);
   } else {
     streams.out << description_text(*choice->listed, *opened->store);
   }
@@ -156,14 +156,20 @@ int verify_checkpoints(const CheckpointsOptions& options, const Streams& streams
   const auto ids = ids_to_verify(*opened, options.is_all);
   if (!ids) return report(streams, options, ids.error());
   int exit_code = 0;
+  nlohmann::json document = nlohmann::json::array();
   for (const auto& id : *ids) {
     const auto verdict = checkpoint::verify(*opened->store, opened->catalogue.inventory, id);
     if (!verdict) return report(streams, options, verdict.error());
+    if (!verdict->damages.empty()) exit_code = exit_failure;
+    if (options.format != OutputFormat::text) {
+      document.push_back(verdict_json(id, *verdict, *opened->store));
+      continue;
+    }
     for (const std::string& damage : verdict->damages) streams.out << "damaged: " << printable(damage) << '\n';
     streams.out << fmt::format("{}: {}, {} read\n", folder_key(id), verdict->damages.empty() ? "whole" : "DAMAGED",
                                human_bytes(verdict->bytes));
-    if (!verdict->damages.empty()) exit_code = exit_failure;
   }
+  if (options.format != OutputFormat::text) streams.out << document_text(document, options.format);
   return exit_code;
 }
 

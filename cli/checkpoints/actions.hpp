@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/checkpoints/reading.hpp"
+#include "cli/text/output_format.hpp"
 #include "storage/store.hpp"
 
 /// The commands of `trainyard checkpoints`, each over a person's options and two streams: results go to `out`, notes
@@ -17,7 +18,7 @@ struct CheckpointsOptions {
   storage::S3Options s3;
   std::optional<std::int64_t> step;
   bool is_all = false;
-  bool is_json = false;
+  OutputFormat format = OutputFormat::text;  ///< ls, show, verify
   bool is_forced = false;
   bool is_agreed = false;  ///< --yes
   std::string target;      ///< get: the folder. export: the file.

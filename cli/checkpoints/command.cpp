@@ -1,5 +1,6 @@
 #include "cli/checkpoints/command.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -9,7 +10,11 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr const char* exit_codes = "Exit code: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.";
+/// The end of a command's help: what its exit codes mean, and an example.
+std::string ending(const std::string& example) {
+  return fmt::format("Exit code: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.\n\n  trainyard checkpoints {}",
+                     example);
+}
 
 void add_place(CLI::App& command, CheckpointsOptions& options) {
   command
@@ -18,7 +23,6 @@ void add_place(CLI::App& command, CheckpointsOptions& options) {
                   ".../step-N/g-G")
       ->required();
   add_s3(command, options.s3);
-  command.footer(exit_codes);
 }
 
 void add_step(CLI::App& command, CheckpointsOptions& options) {
@@ -26,26 +30,21 @@ void add_step(CLI::App& command, CheckpointsOptions& options) {
       ->check(CLI::NonNegativeNumber);
 }
 
-void add_output(CLI::App& command, CheckpointsOptions& options) {
-  command.add_option("-o,--output", "json: exact numbers, for programs")
-      ->check(CLI::IsMember({"json"}))
-      ->each([&options](const std::string&) { options.is_json = true; });
-}
-
 void declare_ls(CLI::App& app, CheckpointsOptions& options) {
   CLI::App* ls = app.add_subcommand("ls", "List checkpoints as they were written, the newest last");
   add_place(*ls, options);
-  add_output(*ls, options);
+  add_output(*ls, options.format);
   ls->footer(std::string{"STATE: complete; final: its run had ended; superseded: a later run went on from an earlier "
                          "step;\nunfinished: being written, or its run died; damaged: a restore skips it.\n"} +
-             exit_codes);
+             ending("ls s3://models/fashion-mnist"));
 }
 
 void declare_show(CLI::App& app, CheckpointsOptions& options) {
   CLI::App* show = app.add_subcommand("show", "Say what is in a checkpoint: job, values, every tensor");
   add_place(*show, options);
   add_step(*show, options);
-  add_output(*show, options);
+  add_output(*show, options.format, "text");
+  show->footer(ending("show s3://models/fashion-mnist --step 600"));
 }
 
 void declare_verify(CLI::App& app, CheckpointsOptions& options) {
@@ -53,20 +52,24 @@ void declare_verify(CLI::App& app, CheckpointsOptions& options) {
   add_place(*verify, options);
   add_step(*verify, options);
   verify->add_flag("--all", options.is_all, "Every one that has a manifest")->excludes("--step");
-  verify->footer("Exit code: 0 all is whole, 1 something is damaged or cannot be read, 2 wrong usage.");
+  add_output(*verify, options.format, "text");
+  verify->footer(
+      "Exit code: 0 all is whole, 1 something is damaged or cannot be read, 2 wrong usage.\n\n"
+      "  trainyard checkpoints verify s3://models/fashion-mnist --all");
 }
 
 void declare_get(CLI::App& app, CheckpointsOptions& options) {
   CLI::App* get = app.add_subcommand("get", "Copy a checkpoint into a new local folder that a run can go on from");
   add_place(*get, options);
-  get->add_option("TO", options.target, "The folder; it is made")->required();
+  get->add_option("TO", options.target, "The folder; it is made")->type_name("DIR")->required();
   add_step(*get, options);
+  get->footer(ending("get s3://models/fashion-mnist fashion-mnist"));
 }
 
 void declare_export(CLI::App& app, CheckpointsOptions& options) {
   CLI::App* to_file = app.add_subcommand("export", "Write the model's tensors to a file that Python reads");
   add_place(*to_file, options);
-  to_file->add_option("FILE", options.target, "FILE.safetensors or FILE.pt")->required();
+  to_file->add_option("FILE", options.target, "FILE.safetensors or FILE.pt")->type_name("PATH")->required();
   add_step(*to_file, options);
   to_file->add_option("--only", options.only, "Only tensors whose names in the file begin so")->type_name("PREFIX");
   to_file->add_flag("--all", options.is_all,
@@ -74,20 +77,21 @@ void declare_export(CLI::App& app, CheckpointsOptions& options) {
   to_file->add_flag("--force", options.is_forced, "Replace FILE if it is there");
   to_file->footer(std::string{"  model.load_state_dict(torch.load(\"FILE.pt\", weights_only=True))\n"
                               "  model.load_state_dict(safetensors.torch.load_file(\"FILE.safetensors\"))\n\n"} +
-                  exit_codes);
+                  ending("export s3://models/fashion-mnist fashion.safetensors"));
 }
 
 void declare_import(CLI::App& app, CheckpointsOptions& options) {
   CLI::App* from_file =
       app.add_subcommand("import", "Make a checkpoint of a file of weights, to begin a training with");
   from_file->add_option("FILE", options.source, "FILE.safetensors, or FILE.pt of torch.save(model.state_dict(), FILE)")
+      ->type_name("PATH")
       ->required();
   from_file->add_option("URI", options.uri, "A prefix of its own: file:///folder, s3://bucket/prefix, ...")->required();
   add_s3(*from_file, options.s3);
   from_file->footer(
       std::string{"A job begins with it by training.model.weights: URI\n"
                   "Nothing in a .pt file is executed: what is no dict of tensors is refused by name.\n\n"} +
-      exit_codes);
+      ending("import resnet50.pt s3://models/resnet50"));
 }
 
 void declare_rm(CLI::App& app, CheckpointsOptions& options) {
@@ -96,6 +100,7 @@ void declare_rm(CLI::App& app, CheckpointsOptions& options) {
   rm->add_option("--step", options.step, "Which one, by its step")->check(CLI::NonNegativeNumber);
   rm->add_flag("-y,--yes", options.is_agreed, "Do not ask");
   rm->add_flag("--force", options.is_forced, "Also the newest that counts, or one that a run may be writing");
+  rm->footer(ending("rm s3://models/fashion-mnist --step 600"));
 }
 
 std::optional<bool> ask_on_terminal(const std::string& question) {

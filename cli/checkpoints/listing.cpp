@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/checkpoints/text.hpp"
+#include "cli/text/table.hpp"
 #include "common/rfc3339.hpp"
 
 namespace trainyard::cli {
@@ -121,6 +121,15 @@ json description_json(const Listed& listed, const storage::Store& store) {
                                  {"bytes", entry.bytes}});
   }
   return object;
+}
+
+json verdict_json(const checkpoint::CheckpointId& id, const checkpoint::Verdict& verdict, const storage::Store& store) {
+  return {{"step", id.step},
+          {"generation", id.generation},
+          {"uri", store.uri_of(folder_key(id))},
+          {"isWhole", verdict.damages.empty()},
+          {"bytes", verdict.bytes},
+          {"damages", verdict.damages}};
 }
 
 }  // namespace trainyard::cli

@@ -5,8 +5,9 @@
 
 #include "storage/store.hpp"
 #include "worker/checkpoint/interchange/catalogue.hpp"
+#include "worker/checkpoint/interchange/verify.hpp"
 
-/// What `trainyard checkpoints ls` and `show` print. Pure; `store` only names places.
+/// What `trainyard checkpoints ls`, `show` and `verify` print. Pure; `store` only names places.
 namespace trainyard::cli {
 
 /// A table, the newest last.
@@ -17,5 +18,9 @@ namespace trainyard::cli {
 /// One checkpoint for people: what its manifest says, or why there is none to read.
 [[nodiscard]] std::string description_text(const checkpoint::Listed& listed, const storage::Store& store);
 [[nodiscard]] nlohmann::json description_json(const checkpoint::Listed& listed, const storage::Store& store);
+
+/// What verify() found of the checkpoint `id`.
+[[nodiscard]] nlohmann::json verdict_json(const checkpoint::CheckpointId& id, const checkpoint::Verdict& verdict,
+                                          const storage::Store& store);
 
 }  // namespace trainyard::cli

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cli/checkpoints/stoppable_store.hpp"
-#include "cli/checkpoints/text.hpp"
+#include "cli/text/table.hpp"
 #include "common/exit_codes.hpp"
 #include "storage/uri.hpp"
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/checkpoints/text.hpp"
 #include "cli/snapshots/files.hpp"
+#include "cli/text/table.hpp"
 #include "common/exit_codes.hpp"
 #include "worker/checkpoint/core/search.hpp"
 #include "worker/checkpoint/core/selection.hpp"
@@ -114,8 +114,8 @@ std::string absolute(const std::string& folder) {
 int list_snapshots(const SnapshotsOptions& options, const Streams& streams) {
   const auto opened = open(options);
   if (!opened) return report(streams, opened.error());
-  if (options.is_json) {
-    streams.out << listing_json(*opened).dump(2) << '\n';
+  if (options.format != OutputFormat::text) {
+    streams.out << document_text(listing_json(*opened), options.format);
   } else if (opened->shelf.snapshots.empty()) {
     streams.err << "note: there are no snapshots under " << printable(opened->store->uri_of("")) << '\n';
   } else {
@@ -162,8 +162,8 @@ int print_history(const SnapshotsOptions& options, const Streams& streams) {
     streams.err << "note: left out: " << printable(snapshot.error().message) << '\n';
     exit_code = exit_failure;
   }
-  if (options.is_json) {
-    streams.out << history_json(history.entries()).dump(2) << '\n';
+  if (options.format != OutputFormat::text) {
+    streams.out << document_text(history_json(history.entries()), options.format);
   } else {
     streams.out << history_csv(history.entries());
   }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/checkpoints/reading.hpp"
+#include "cli/text/output_format.hpp"
 #include "storage/store.hpp"
 
 /// The commands of `trainyard snapshots`, each over a person's options and two streams. Each gives the exit code: 0
@@ -15,7 +16,7 @@ struct SnapshotsOptions {
   std::string uri;  ///< A prefix, as in checkpoint.uri.
   storage::S3Options s3;
   std::int64_t step = 0;                                    ///< get
-  bool is_json = false;                                     ///< ls, history
+  OutputFormat format = OutputFormat::text;                 ///< ls, history
   std::string target;                                       ///< get: the folder. Empty: snapshot-STEP.
   std::function<bool()> is_stopped = [] { return false; };  ///< Asked before each object that is read.
 };

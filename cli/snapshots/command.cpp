@@ -1,5 +1,7 @@
 #include "cli/snapshots/command.hpp"
 
+#include <fmt/format.h>
+
 #include <iostream>
 #include <string>
 #include <utility>
@@ -7,45 +9,43 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr const char* exit_codes = "Exit code: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.";
+/// The end of a command's help: what its exit codes mean, and an example.
+std::string ending(const std::string& example) {
+  return fmt::format("Exit code: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.\n\n  trainyard snapshots {}",
+                     example);
+}
 
 void add_place(CLI::App& command, SnapshotsOptions& options) {
   command.add_option("URI", options.uri, "A prefix as in checkpoint.uri (file:///folder, s3://bucket/prefix, ...)")
       ->required();
   add_s3(command, options.s3);
-  command.footer(exit_codes);
-}
-
-void add_output(CLI::App& command, SnapshotsOptions& options) {
-  command.add_option("-o,--output", "json: exact numbers, for programs")
-      ->check(CLI::IsMember({"json"}))
-      ->each([&options](const std::string&) { options.is_json = true; });
 }
 
 void declare_ls(CLI::App& app, SnapshotsOptions& options) {
   CLI::App* ls = app.add_subcommand("ls", "List snapshots as they were written, the newest last");
   add_place(*ls, options);
-  add_output(*ls, options);
+  add_output(*ls, options.format);
   ls->footer(std::string{"STATE: current; current up to step N: a later run went on from there; superseded: it went "
                          "on from an\nearlier step.\n"} +
-             exit_codes);
+             ending("ls s3://models/fashion-mnist"));
 }
 
 void declare_get(CLI::App& app, SnapshotsOptions& options) {
   CLI::App* get = app.add_subcommand("get", "Write a snapshot's images (PNG) and metrics.csv into a new folder");
   add_place(*get, options);
   get->add_option("STEP", options.step, "Which one, by its step")->required()->check(CLI::NonNegativeNumber);
-  get->add_option("TO", options.target, "The folder; it is made [snapshot-STEP]");
+  get->add_option("TO", options.target, "The folder; it is made [snapshot-STEP]")->type_name("DIR");
+  get->footer(ending("get s3://models/fashion-mnist 500 step-500"));
 }
 
 void declare_history(CLI::App& app, SnapshotsOptions& options) {
   CLI::App* history = app.add_subcommand("history", "Print every value of every metric that counts, as CSV");
   add_place(*history, options);
-  add_output(*history, options);
+  add_output(*history, options.format, "csv");
   history->footer(std::string{"Columns: step, name, over (steps: since the value before; epoch; validation), value "
                               "(over all ranks), generation.\nReads every snapshot. What is damaged is left out and "
                               "named, and the exit code is 1.\n"} +
-                  exit_codes);
+                  ending("history s3://models/fashion-mnist > metrics.csv"));
 }
 
 }  // namespace

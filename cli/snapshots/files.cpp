@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "cli/checkpoints/text.hpp"
+#include "cli/text/table.hpp"
 
 namespace trainyard::cli {
 namespace {

@@ -17,7 +17,8 @@ using Outcome = ProgramOutcome;
 
 TEST_F(ProgramTest, HelpAndVersionAreNoErrors) {
   EXPECT_EQ(run({"--version"}).exit_code, 0);
-  for (const std::string command : {"run", "validate", "render", "logs", "checkpoint", "checkpoints", "snapshots"}) {
+  for (const std::string command :
+       {"run", "validate", "render", "logs", "ps", "status", "checkpoint", "checkpoints", "snapshots", "completion"}) {
     const Outcome help = run({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Usage: trainyard " + command));
@@ -31,8 +32,8 @@ TEST_F(ProgramTest, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
        "Kubernetes\n  validate     "},
       {{"vaildate", "a.yaml"}, "error: vaildate is not a command of trainyard; did you mean validate?\n"},
       {{"start", "a.yaml"},
-       "error: start is not a command of trainyard; there are run, validate, render, logs, checkpoint, checkpoints, "
-       "snapshots\n"},
+       "error: start is not a command of trainyard; there are run, validate, render, logs, ps, status, checkpoint, "
+       "checkpoints, snapshots, completion\n"},
       {{"checkpoints"}, "error: trainyard checkpoints needs a command; there are:\n  ls      List checkpoints"},
       {{"checkpoints", "exprot"}, "error: exprot is not a command of trainyard checkpoints; did you mean export?\n"},
       {{"--verbos"}, "error: unknown option --verbos; did you mean --verbose?\n"},

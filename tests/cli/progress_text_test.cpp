@@ -106,6 +106,14 @@ TEST(SummaryOf, TellsTheResultAndWhereThingsAre) {
                    "  logs           /logs"}));
 }
 
+TEST(SummaryOf, SaysThatNothingWasLeftToTrain) {
+  resource::TrainingJob job;
+  job.status = status_in(Phase::succeeded);
+  job.status.checkpoint = {.step = 900, .uri = "s3://c/step-900/g-1"};
+  EXPECT_EQ(summary_of(job, {.logs = "/logs", .took = 1s, .is_already_complete = true}).front(),
+            "Succeeded in 1s at step 900, without training: nothing was left to train");
+}
+
 TEST(SummaryOf, TellsWhyAJobFailedAndWhereItsCulpritWrote) {
   resource::TrainingJob job;
   job.status = status_in(Phase::failed);

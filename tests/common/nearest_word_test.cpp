@@ -26,5 +26,13 @@ TEST(NearestWord, IsTheOneThatWasMistyped) {
   EXPECT_EQ(nearest_word("volumeMoun", words, 1), "");
 }
 
+TEST(NearestWords, AreSeveralWhereTheyAreEquallyNear) {
+  const std::vector<std::string> words{"checkpoint", "checkpoints", "logs", "runs", "rust"};
+  EXPECT_EQ(nearest_words("chekpoint", words), std::vector<std::string>{"checkpoint"});
+  EXPECT_EQ(nearest_words("rus", words), (std::vector<std::string>{"runs", "rust"}));
+  EXPECT_EQ(nearest_words("start", words), std::vector<std::string>{});
+  EXPECT_EQ(nearest_words("chekpoints", words, 0), std::vector<std::string>{});
+}
+
 }  // namespace
 }  // namespace trainyard

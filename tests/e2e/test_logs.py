@@ -1,4 +1,6 @@
-"""`trainyard logs` against a cluster: the same command as for a run on this machine."""
+"""`trainyard logs` and `trainyard status` against a cluster: the same commands as for a run on this machine."""
+
+import json
 
 from harness.jobs import Job, an_actor_job
 from harness.program import trainyard
@@ -15,6 +17,8 @@ def test_logs_are_those_of_a_rank_and_an_attempt_and_followed_to_their_end(kube)
     assert (followed.returncode, followed.stdout) == (0, "rank 0\nagain\nthe end\n"), followed.stderr
     job.wait_for_phase("Succeeded")
     culprit = job.status()["attempts"][0]["rank"]
+    told = trainyard(kube, "status", "talker", "-o", "json")
+    assert told.returncode == 0 and json.loads(told.stdout)["attempts"][0]["rank"] == culprit, told.stderr
     assert trainyard(kube, "logs", "talker", "--attempt", 1, "--rank", culprit).stdout == f"rank {culprit}\n"
     assert trainyard(kube, "logs", "talker", "--rank", 1).stdout == "rank 1\nagain\nthe end\n"
 

@@ -60,7 +60,7 @@ TEST_F(Actions, LsShowsATableAndExactNumbersAsJson) {
   EXPECT_THAT(table.out, MatchesRegex("STEP   GENERATION   TIME +BYTES   RANKS   JOB +STATE\n"
                                       "  10 +1   2026-11-21T[0-9:]+Z   1.1 MiB +2   team/a   complete\n"
                                       "  20 +1   2026-11-21T[0-9:]+Z   1.1 MiB +2   team/a   complete\n"));
-  options.is_json = true;
+  options.format = OutputFormat::json;
   options.uri += "/step-10/g-1/";
   const auto json = nlohmann::json::parse(run(list_checkpoints).out);
   ASSERT_EQ(json.size(), 1U);
@@ -70,6 +70,8 @@ TEST_F(Actions, LsShowsATableAndExactNumbersAsJson) {
   std::uint64_t bytes = 0;
   for (const auto& entry : fs::directory_iterator{file("run/step-10/g-1")}) bytes += entry.file_size();
   EXPECT_EQ(json[0]["bytes"], bytes);
+  options.format = OutputFormat::yaml;
+  EXPECT_THAT(run(list_checkpoints).out, HasSubstr("  state: complete\n  step: 10\n"));
 }
 
 TEST_F(Actions, ShowTellsWhatIsInTheNewest) {
@@ -78,7 +80,7 @@ TEST_F(Actions, ShowTellsWhatIsInTheNewest) {
   EXPECT_THAT(shown.out, AllOf(HasSubstr("/run/step-20/g-1\n"), HasSubstr("UID           uid-a\n"),
                                HasSubstr("Fingerprint   fashion\n"), HasSubstr("metrics.accuracy   0.5\n"),
                                ContainsRegex("model\\.large +BF16 +\\[1100, 512\\] +replicated +1\\.1 MiB\n")));
-  options.is_json = true;
+  options.format = OutputFormat::json;
   options.step = 10;
   const auto json = nlohmann::json::parse(run(show_checkpoint).out);
   EXPECT_EQ(json["step"], 10);
@@ -116,6 +118,20 @@ TEST_F(Actions, VerifyOfAllIsExitCode1WhicheverIsDamaged) {
   const Outcome all = run(verify_checkpoints);
   EXPECT_EQ(all.exit_code, 1);
   EXPECT_THAT(all.out, AllOf(HasSubstr("step-10/g-1: DAMAGED"), HasSubstr("step-20/g-1: whole")));
+}
+
+TEST_F(Actions, VerifySaysTheSameToPrograms) {
+  prefix.flip(data_key(checkpoint::CheckpointId{10, 1}, 1), -1);
+  options.is_all = true;
+  options.format = OutputFormat::json;
+  const Outcome all = run(verify_checkpoints);
+  EXPECT_EQ(all.exit_code, 1);
+  const auto json = nlohmann::json::parse(all.out);
+  ASSERT_EQ(json.size(), 2U);
+  EXPECT_EQ(json[0]["isWhole"], false);
+  EXPECT_EQ(json[0]["damages"].size(), 1U);
+  EXPECT_EQ(json[1]["isWhole"], true);
+  EXPECT_EQ(json[1]["uri"], folder.uri() + "/run/step-20/g-1");
 }
 
 TEST_F(Actions, GetMakesAFolderAndNeverAHalfOne) {

@@ -66,7 +66,7 @@ TEST_F(CheckpointsProgram, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
       {"$T checkpoints show file:///run --step x", "--step"},
       {"$T checkpoints show file:///run --step -1", "--step"},
       {"$T checkpoints verify file:///run --step 1 --all", "--all"},
-      {"$T checkpoints ls file:///run --output yaml", "--output"},
+      {"$T checkpoints ls file:///run --output csv", "--output: csv not in {table,json,yaml}"},
       {"$T checkpoints export file:///run model.bin", "model.bin says no format: name it FILE.safetensors or FILE.pt"},
   };
   for (const auto& [line, sentence] : cases) {
@@ -92,6 +92,23 @@ TEST_F(CheckpointsProgram, ListsVerifiesExportsGetsAndRemoves) {
   EXPECT_EQ(run("$T checkpoints rm " + uri + " --step 10 -y").exit_code, 0);
   EXPECT_EQ(run("$T checkpoints show " + uri + " --step 10").exit_code, 1);
   EXPECT_EQ(run("$T checkpoints show " + folder.uri() + "/copy -o json").exit_code, 0);
+}
+
+TEST_F(CheckpointsProgram, ARunOfATrainingThatHasEndedSaysSoBeforeAllElse) {
+  checkpoint::TestPrefix prefix{
+      std::make_unique<storage::FileStore>(folder.path() + "/trainyard-runs/job/checkpoints")};
+  prefix.claim(1);
+  prefix.save({20, 1}, 2, /*is_complete=*/true);
+  folder.write("job.yaml", R"(apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: job}
+spec: {gpusPerPod: 0, training: {model: {name: fashion_cnn}, data: {format: synthetic}, maxSteps: 20}}
+)");
+  const Outcome again = run("$T run job.yaml --worker /bin/true");
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, testing::StartsWith("Nothing is left to train: job has ended at step 20. To start afresh, "
+                                             "name another folder by --dir; to train on, raise training.maxSteps.\n"
+                                             "job: 1 process"));
 }
 
 // A file that may not grow is a disk that is full, as far as any user can have one.

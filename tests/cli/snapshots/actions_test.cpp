@@ -49,12 +49,14 @@ TEST_F(SnapshotActions, LsShowsATableAndExactNumbersAsJson) {
                                        "  20 +1 +[0-9]+ B   current\n"
                                        "  30 +1 +[0-9]+ B   superseded\n"
                                        "  30 +2 +[0-9]+ B   current\n"));
-  options.is_json = true;
+  options.format = OutputFormat::json;
   const auto json = nlohmann::json::parse(run(list_snapshots).out);
   ASSERT_EQ(json.size(), 4U);
   EXPECT_EQ(json[2]["uri"], uri() + "/snapshots/g-1/step-30.json");
   EXPECT_EQ(json[2]["state"], "superseded");
   EXPECT_EQ(json[2]["bytes"], fs::file_size(folder.file("run/snapshots/g-1/step-30.json")));
+  options.format = OutputFormat::yaml;
+  EXPECT_THAT(run(list_snapshots).out, HasSubstr("  generation: 1\n  state: superseded\n  step: 30\n"));
 }
 
 TEST_F(SnapshotActions, LsSaysUpToWhereASnapshotCounts) {

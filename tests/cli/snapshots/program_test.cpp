@@ -47,11 +47,11 @@ TEST_F(SnapshotsProgram, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
       {"$T snapshots list file:///run",
        "error: list is not a command of trainyard snapshots; there are ls, get, history\n"},
       {"$T snapshots get file:///run 5 -o five", "error: unknown option -o"},
-      {"$T snapshots history file:///run -o csv", "--output"},
+      {"$T snapshots history file:///run -o table", "--output: table not in {csv,json,yaml}"},
       {"$T snapshots ls", "URI is required"},
       {"$T snapshots get file:///run", "STEP is required"},
       {"$T snapshots get file:///run x", "STEP"},
-      {"$T snapshots ls file:///run -o yaml", "--output"},
+      {"$T snapshots ls file:///run -o csv", "--output: csv not in {table,json,yaml}"},
   };
   for (const auto& [line, sentence] : cases) {
     const Outcome outcome = run(line);

@@ -1,4 +1,4 @@
-#include "cli/checkpoints/text.hpp"
+#include "cli/text/table.hpp"
 
 #include <fmt/format.h>
 

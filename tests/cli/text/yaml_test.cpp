@@ -1,4 +1,4 @@
-#include "cli/yaml_text.hpp"
+#include "cli/text/yaml.hpp"
 
 #include <gtest/gtest.h>
 
@@ -91,6 +91,10 @@ TEST(ToYaml, IsReadBackToTheSameValue) {
     ASSERT_TRUE(read) << to_yaml(object) << read.error().message;
     EXPECT_EQ(read->at(0), object) << to_yaml(object);
   }
+}
+
+TEST(ToYaml, WritesNumbersThatEveryVersionOfYamlReads) {
+  EXPECT_EQ(to_yaml(json{1e-5, 2.5e-9, 0.5, 3, 1e20}), "- 1.0e-05\n- 2.5e-09\n- 0.5\n- 3\n- 1.0e+20\n");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "cli/yaml_text.hpp"
+#include "cli/text/yaml.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -50,6 +50,15 @@ void write_block(const std::string& text, std::size_t indent, std::string& out) 
   }
 }
 
+/// As in JSON, but a number that JSON writes as 1e-05 has a point, too: readers of YAML 1.1 would take it for text.
+std::string scalar_text(const json& value) {
+  std::string text = value.dump();
+  const auto exponent = text.find('e');
+  if (value.is_number_float() && exponent != std::string::npos && text.find('.') == std::string::npos)
+    text.insert(exponent, ".0");
+  return text;
+}
+
 void write_value(const json& value, std::size_t indent, std::string& out);
 
 /// Behind "key:" or "-": on the same line where it is a scalar or empty, else on the next ones.
@@ -62,7 +71,7 @@ void write_after(const json& value, std::size_t indent, std::string& out) {
     // JSON's quoting is YAML's double quoting.
     out += " " + (is_plain(text) ? text : value.dump()) + "\n";
   } else if (!value.is_structured() || value.empty()) {
-    out += " " + value.dump() + "\n";
+    out += " " + scalar_text(value) + "\n";
   } else {
     out += '\n';
     write_value(value, indent, out);

@@ -1,0 +1,77 @@
+#include "cli/nothing_left.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "storage/file_store.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/worker/checkpoint/interchange/test_prefix.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+using checkpoint::Listed;
+using checkpoint::Standing;
+
+nlohmann::json job_that_trains(const std::string& training, const std::string& resume = "auto") {
+  nlohmann::json job = {{"metadata", {{"name", "smoke"}}},
+                        {"spec",
+                         {{"training", nlohmann::json::parse(training)},
+                          {"checkpoint", {{"uri", "file:///runs/smoke"}, {"resume", resume}}}}}};
+  job["spec"]["training"].update({{"model", {{"name", "fashion_cnn"}}}, {"data", {{"format", "synthetic"}}}});
+  return job;
+}
+
+/// A checkpoint of step 20, after two epochs.
+Listed a_checkpoint(Standing standing = Standing::final) {
+  Listed listed{.id = {.step = 20, .generation = 1}, .standing = standing, .counts = true, .manifest = {}};
+  listed.manifest.emplace().values = {{"epoch", 2}, {"step", 20}};
+  return listed;
+}
+
+TEST(NothingLeft, IsSaidOfATrainingThatHasEnded) {
+  const Listed end = a_checkpoint();
+  EXPECT_EQ(nothing_left_line(job_that_trains(R"({"maxSteps": 20})"), &end, true),
+            "Nothing is left to train: smoke has ended at step 20. To start afresh, name another folder by --dir; to "
+            "train on, raise training.maxSteps.");
+  EXPECT_EQ(nothing_left_line(job_that_trains(R"({"epochs": 2})"), &end, false),
+            "Nothing is left to train: smoke has ended at step 20. To start afresh, set checkpoint.resume: none; to "
+            "train on, raise training.epochs.");
+  EXPECT_NE(nothing_left_line(job_that_trains("{}"), &end, true), "") << "without an end in the job it is one epoch";
+}
+
+TEST(NothingLeft, IsNotSaidWhereTheJobTrains) {
+  const Listed end = a_checkpoint();
+  const Listed cut = a_checkpoint(Standing::complete);
+  const std::string twenty = R"({"maxSteps": 20})";
+  EXPECT_EQ(nothing_left_line(job_that_trains(twenty), nullptr, true), "") << "no checkpoint";
+  EXPECT_EQ(nothing_left_line(job_that_trains(twenty), &cut, true), "") << "a run that was cut short";
+  EXPECT_EQ(nothing_left_line(job_that_trains(twenty, "none"), &end, true), "") << "afresh";
+  EXPECT_EQ(nothing_left_line(job_that_trains(R"({"maxSteps": 21})"), &end, true), "") << "more steps";
+  EXPECT_EQ(nothing_left_line(job_that_trains(R"({"epochs": 3})"), &end, true), "") << "more epochs";
+  nlohmann::json other = job_that_trains(twenty);
+  other["spec"].erase("training");
+  EXPECT_EQ(nothing_left_line(other, &end, true), "") << "a program of another kind";
+}
+
+TEST(LookForEnd, ReadsTheFolderOfTheJobsCheckpoints) {
+  const fakes::TemporaryFolder folder;
+  nlohmann::json job = job_that_trains(R"({"maxSteps": 20})");
+  job["spec"]["checkpoint"]["uri"] = folder.uri() + "/run";
+  EXPECT_EQ(look_for_end(job, ""), "") << "there is no folder";
+  checkpoint::TestPrefix prefix{std::make_unique<storage::FileStore>(folder.path() + "/run")};
+  prefix.claim(1);
+  prefix.save({20, 1}, 2);
+  EXPECT_EQ(look_for_end(job, ""), "") << "the run that saved it was cut short";
+  prefix.save({20, 1}, 2, /*is_complete=*/true);
+  EXPECT_EQ(look_for_end(job, folder.path() + "/run"),
+            "Nothing is left to train: smoke has ended at step 20. To start afresh, name another folder by --dir; to "
+            "train on, raise training.maxSteps.");
+  EXPECT_NE(look_for_end(job, "/other"), look_for_end(job, folder.path() + "/run")) << "--dir would change nothing";
+  job["spec"]["checkpoint"]["uri"] = "s3://models/run";
+  EXPECT_EQ(look_for_end(job, ""), "") << "storage elsewhere is the ranks' to read";
+}
+
+}  // namespace
+}  // namespace trainyard::cli
