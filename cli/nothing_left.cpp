@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cli/file_uri.hpp"
 #include "cli/progress_text.hpp"
 #include "operator/resource/training_job.hpp"
 #include "storage/store.hpp"
@@ -14,8 +15,6 @@ namespace {
 
 using checkpoint::Listed;
 using nlohmann::json;
-
-constexpr std::string_view file_scheme = "file://";
 
 /// The worker's rule, which also looks at the end of what `spec` asks for: it may ask for more than the run that ended.
 bool is_end_of(const resource::TrainingSpec& spec, const Listed& listed) {
