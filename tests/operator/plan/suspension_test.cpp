@@ -8,15 +8,15 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Cause;
+using api::CheckpointRequest;
+using api::Phase;
+using api::RequestState;
+using api::TrainingJobStatus;
 using builders::a_job;
 using builders::later;
 using builders::ObservedBuilder;
 using builders::start;
-using resource::Cause;
-using resource::CheckpointRequest;
-using resource::Phase;
-using resource::RequestState;
-using resource::TrainingJobStatus;
 using namespace std::chrono_literals;
 
 const std::string true_words = "spec.suspend is true";
@@ -96,7 +96,7 @@ TEST(DecideSuspension, BeginsOnceTheSpecAsksForIt) {
        begins_to_suspend(asked_by_suspension(), asked_words)},
       {"those whose policy is to signal are not, and an earlier suspension's answer is forgotten",
        to_be_suspended().with(
-           [](Observed& observed) { observed.job.spec.checkpoint->on_suspend = resource::OnSuspend::signal; }),
+           [](Observed& observed) { observed.job.spec.checkpoint->on_suspend = api::OnSuspend::signal; }),
        true, begins_to_suspend({}, by_signal)},
       {"nor are those that save nowhere",
        to_be_suspended().with([](Observed& observed) { observed.job.spec.checkpoint.reset(); }), true,
