@@ -23,9 +23,9 @@ std::optional<std::int64_t> step_of(const std::string& name) {
 
 }  // namespace
 
-std::optional<resource::CheckpointStatus> newest_checkpoint(const std::string& uri) {
+std::optional<api::CheckpointStatus> newest_checkpoint(const std::string& uri) {
   if (!uri.starts_with(file_scheme)) return std::nullopt;
-  std::optional<resource::CheckpointStatus> newest;
+  std::optional<api::CheckpointStatus> newest;
   std::error_code error;
   for (const auto& step_folder : fs::directory_iterator{uri.substr(file_scheme.size()), error}) {
     const auto step = step_of(step_folder.path().filename());

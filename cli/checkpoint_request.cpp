@@ -79,8 +79,7 @@ Result<std::string> request_in_cluster(kube::Api& api, const std::string& name_s
   if (options.is_sent_only) return sent_words(id);
   const auto look = [&]() -> Result<RequestNews> {
     const auto object = api.get(kube::training_jobs, name_space, options.job);
-    if (object)
-      return resource::parse_training_job(*object).map([&](const auto& job) { return request_news(job, id); });
+    if (object) return api::parse_training_job(*object).map([&](const auto& job) { return request_news(job, id); });
     if (is_transient(object.error().kind)) return RequestNews{RequestNews::State::waiting, object.error().message};
     return tl::unexpected{explain(object.error(), name_space, options)};
   };

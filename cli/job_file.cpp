@@ -11,10 +11,10 @@
 #include <iostream>
 #include <sstream>
 
+#include "api/contract.hpp"
+#include "api/validation/validate.hpp"
+#include "api/validation/yaml.hpp"
 #include "cli/template_fields.hpp"
-#include "common/contract.hpp"
-#include "operator/resource/validate.hpp"
-#include "operator/resource/yaml.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -68,7 +68,7 @@ bool Document::is_ours() const {
 Result<std::vector<Document>> read_documents(const std::string& file) {
   const auto text = read_text(file);
   if (!text) return tl::unexpected(text.error());
-  auto objects = resource::parse_yaml(*text);
+  auto objects = api::parse_yaml(*text);
   if (!objects) return fail(file, objects.error());
   if (objects->empty()) return fail(ErrorKind::invalid, fmt::format("{} is empty", file));
   std::vector<Document> documents;
@@ -99,14 +99,13 @@ std::vector<std::string> find_violations(const Document& document) {
   const std::string given = text_at(document.object, "apiVersion");
   if (given != version)
     texts.push_back(fmt::format("apiVersion: must be {}, got {}", version, given.empty() ? "nothing" : given));
-  for (const auto& violation : resource::validate_training_job(document.object)) {
-    std::string text = resource::to_string(violation);
+  for (const auto& violation : api::validate_training_job(document.object)) {
+    std::string text = api::to_string(violation);
     // Both may speak of it; ours names what would be right.
     if (!texts.empty() && text.starts_with("apiVersion:")) continue;
     texts.push_back(std::move(text));
   }
-  for (const auto& violation : mistyped_template_fields(document.object))
-    texts.push_back(resource::to_string(violation));
+  for (const auto& violation : mistyped_template_fields(document.object)) texts.push_back(api::to_string(violation));
   if (texts.size() > violations_max) {
     const std::size_t more = texts.size() - violations_max;
     texts.resize(violations_max);
@@ -126,7 +125,7 @@ Result<std::vector<Document>> read_valid_jobs(const std::string& file) {
     if (violations.empty() && document.name().empty())
       violations.emplace_back("metadata.name: must be given here: only an API server makes names of generateName");
     for (const auto& violation : violations) faults += fmt::format("\n  {}: {}", title_of(document), violation);
-    if (faults.empty()) document.object = resource::with_defaults(std::move(document.object));
+    if (faults.empty()) document.object = api::with_defaults(std::move(document.object));
   }
   if (!faults.empty()) return fail(ErrorKind::invalid, "this cannot be taken:" + faults);
   return documents;

@@ -14,8 +14,8 @@
 namespace trainyard::cli {
 namespace {
 
-using resource::AttemptRecord;
-using resource::TrainingJobStatus;
+using api::AttemptRecord;
+using api::TrainingJobStatus;
 
 constexpr const char* unknown = "-";
 
@@ -37,7 +37,7 @@ std::string restarts_text(const TrainingJobStatus& status) {
                      status.restarts.application, status.restarts.infrastructure);
 }
 
-std::string checkpoint_text(const resource::CheckpointStatus& checkpoint, Time now) {
+std::string checkpoint_text(const api::CheckpointStatus& checkpoint, Time now) {
   std::string text = fmt::format("step {} in {}", checkpoint.step, plain_path(checkpoint.uri));
   if (checkpoint.time) text += fmt::format(" ({} ago)", age(checkpoint.time, now));
   return printable(text);
@@ -52,7 +52,7 @@ std::string reason_text(const JobReport& job) {
 
 /// How far the job is. Of a job that does not run nobody knows when it will end.
 std::string progress_text(const JobReport& job, Time now) {
-  resource::TrainingJob shown{.metadata = {}, .spec = {}, .status = job.status};
+  api::TrainingJob shown{.metadata = {}, .spec = {}, .status = job.status};
   shown.status.checkpoint.reset();
   if (job.phase == interrupted && shown.status.progress) shown.status.progress->estimated_end.reset();
   return progress_line(shown, now);
@@ -80,8 +80,8 @@ JobReport report_of(const LocalRun& run) {
           .status = run.status.value_or(TrainingJobStatus{})};
 }
 
-JobReport report_of(const resource::TrainingJob& job) {
-  const bool has_phase = job.status.phase != resource::Phase::none;
+JobReport report_of(const api::TrainingJob& job) {
+  const bool has_phase = job.status.phase != api::Phase::none;
   return {.name = job.metadata.name,
           .phase = has_phase ? std::string{to_string(job.status.phase)} : "Pending",
           .name_space = job.metadata.name_space,

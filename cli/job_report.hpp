@@ -18,11 +18,11 @@ struct JobReport {
   std::string folder;      ///< Of this machine.
   std::string logs;        ///< Of this machine.
   std::optional<Time> start;
-  resource::TrainingJobStatus status;
+  api::TrainingJobStatus status;
   bool operator==(const JobReport&) const = default;
 };
 [[nodiscard]] JobReport report_of(const LocalRun& run);
-[[nodiscard]] JobReport report_of(const resource::TrainingJob& job);
+[[nodiscard]] JobReport report_of(const api::TrainingJob& job);
 
 /// A line for each job.
 [[nodiscard]] std::string jobs_table(std::span<const JobReport> jobs, Time now);

@@ -14,15 +14,15 @@
 #include "cli/request_annotation.hpp"
 #include "cli/request_box.hpp"
 #include "local/cluster.hpp"
-#include "operator/plan/names.hpp"
-#include "operator/plan/worker_pod.hpp"
+#include "operator/manifest/names.hpp"
+#include "operator/manifest/worker_pod.hpp"
 
 namespace trainyard::cli {
 namespace {
 
-using resource::Phase;
-using resource::TrainingJob;
-using resource::TrainingJobStatus;
+using api::Phase;
+using api::TrainingJob;
+using api::TrainingJobStatus;
 using namespace std::chrono_literals;
 
 constexpr auto look_interval = 100ms;  // At logs and signals, which wake nobody.
@@ -111,7 +111,7 @@ class JobRun {
     if (!id) return;
     const auto& request = job.status.checkpoint_request;
     if (request && request->id == *id) {
-      if (request->state != resource::RequestState::pending) answer(*request);
+      if (request->state != api::RequestState::pending) answer(*request);
       return;
     }
     if (std::exchange(annotated_, *id) == *id) return;
@@ -134,14 +134,14 @@ class JobRun {
   }
 
   void refuse(const std::string& id, const std::string& sentence) {
-    answer({.id = id, .state = resource::RequestState::failed, .message = sentence});
+    answer({.id = id, .state = api::RequestState::failed, .message = sentence});
   }
 
   void refuse_the_rest() {
     while (const auto id = next_request()) refuse(*id, "the run ended before it was saved");
   }
 
-  void answer(const resource::CheckpointRequest& answer) {
+  void answer(const api::CheckpointRequest& answer) {
     if (const auto written = requests_.answer(answer); !written) close_box(written.error());
   }
 
@@ -189,7 +189,7 @@ class JobRun {
   /// Waits for the sidecars of ended workers: they are asked to end only once the workers have, and have the pods'
   /// grace period for it.
   void wait_for_sidecars(const TrainingJob& job, JobWatch& watch, kube::Api& api) const {
-    const Instant end = clock_.instant() + std::chrono::seconds{plan::grace_seconds(job.spec)};
+    const Instant end = clock_.instant() + std::chrono::seconds{manifest::grace_seconds(job.spec)};
     while (has_ending_sidecars(api) && signals_.count() < 2 && clock_.instant() < end) {
       watch.wait(look_interval);
     }
@@ -211,7 +211,7 @@ class JobRun {
   /// What rank 0's worker left when it ended well; an empty object for programs that leave nothing, and when its pod is
   /// gone.
   nlohmann::json last_word(kube::Api& api, const TrainingJob& job) const {
-    const auto pod = api.get(kube::pods, name_space_, plan::pod_name(job, job.status.attempt, 0));
+    const auto pod = api.get(kube::pods, name_space_, manifest::pod_name(job, job.status.attempt, 0));
     if (!pod) return nlohmann::json::object();
     const auto field = "/status/containerStatuses/0/state/terminated/message"_json_pointer;
     auto message = nlohmann::json::parse(pod->value(field, ""), nullptr, false);

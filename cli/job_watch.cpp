@@ -17,7 +17,7 @@ void JobWatch::wait(std::chrono::milliseconds limit) {
   has_news_ = false;
 }
 
-std::optional<resource::TrainingJob> JobWatch::latest() const {
+std::optional<api::TrainingJob> JobWatch::latest() const {
   const std::scoped_lock lock{mutex_};
   return latest_;
 }
@@ -30,7 +30,7 @@ void JobWatch::run(const std::stop_token& stop) {
         [this](const kube::WatchEvent& event) {
           if (event.type == kube::WatchEventType::bookmark || event.object.at("metadata").value("name", "") != name_)
             return;
-          auto job = resource::parse_training_job(event.object);
+          auto job = api::parse_training_job(event.object);
           if (!job) {
             logging::error("a job's status cannot be read", {{"job", name_}, {"error", job.error().message}});
             return;

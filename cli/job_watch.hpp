@@ -7,8 +7,8 @@
 #include <string>
 #include <thread>
 
+#include "api/training_job.hpp"
 #include "operator/kube/api.hpp"
-#include "operator/resource/training_job.hpp"
 
 namespace trainyard::cli {
 
@@ -21,7 +21,7 @@ class JobWatch {
   /// Returns at a change of the job or after `limit`, whichever comes first.
   void wait(std::chrono::milliseconds limit);
   /// Empty: nothing has been seen yet.
-  [[nodiscard]] std::optional<resource::TrainingJob> latest() const;
+  [[nodiscard]] std::optional<api::TrainingJob> latest() const;
 
  private:
   void run(const std::stop_token& stop);
@@ -30,7 +30,7 @@ class JobWatch {
   const std::string name_space_;
   const std::string name_;
   mutable std::mutex mutex_;  // guards the two below
-  std::optional<resource::TrainingJob> latest_;
+  std::optional<api::TrainingJob> latest_;
   bool has_news_ = false;
   std::condition_variable changed_;
   std::jthread thread_;  // Last: joins before the rest dies.

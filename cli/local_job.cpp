@@ -7,10 +7,10 @@
 #include <cstring>
 #include <fstream>
 
+#include "api/training_job.hpp"
 #include "cli/uri_fields.hpp"
-#include "operator/plan/containers.hpp"
-#include "operator/plan/pod.hpp"
-#include "operator/resource/training_job.hpp"
+#include "operator/manifest/containers.hpp"
+#include "operator/manifest/pod.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -91,15 +91,15 @@ Result<LocalJob> adapt_to_machine(json job, const ClaimFolders& folders, const s
 Result<void> check_can_run(const json& job, const local::ProcessKubeletOptions& options) {
   json object = job;
   object["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000";
-  auto parsed = resource::parse_training_job(object);
+  auto parsed = api::parse_training_job(object);
   if (!parsed) return tl::unexpected(parsed.error());
-  const plan::Settings settings{.worker_image_cpu = "trainyard-worker", .worker_image_cuda = "trainyard-worker"};
-  if (const std::string fault = plan::template_fault(parsed->spec, settings); !fault.empty()) {
+  const manifest::Settings settings{.worker_image_cpu = "trainyard-worker", .worker_image_cuda = "trainyard-worker"};
+  if (const std::string fault = manifest::template_fault(parsed->spec, settings); !fault.empty()) {
     return fail(ErrorKind::invalid, fault);
   }
   parsed->status.attempt = 1;
   parsed->status.replicas.desired = parsed->spec.replicas;
-  const json pod = plan::build_pod(*parsed, 0, plan::kubernetes_traits(), settings);
+  const json pod = manifest::build_pod(*parsed, 0, manifest::kubernetes_traits(), settings);
   std::string missing_secret;
   const local::ContainerContext context{
       .worker_program = options.worker_program,

@@ -13,8 +13,8 @@ namespace trainyard::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using resource::Phase;
-using resource::TrainingJobStatus;
+using api::Phase;
+using api::TrainingJobStatus;
 
 constexpr const char* status_key = "status.json";
 
@@ -28,7 +28,7 @@ Result<std::optional<TrainingJobStatus>> read_status(const fs::path& logs) {
   if (!text && text.error().kind == ErrorKind::not_found) return std::nullopt;
   if (!text) return tl::unexpected{text.error()};
   const auto object = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  auto status = resource::parse_status(object.is_object() ? object : nlohmann::json::object());
+  auto status = api::parse_status(object.is_object() ? object : nlohmann::json::object());
   if (object.is_object() && status) return *std::move(status);
   return fail(ErrorKind::corrupt, fmt::format("the run's status {} is damaged", files.path_of(status_key)));
 }
@@ -37,7 +37,7 @@ Result<std::optional<TrainingJobStatus>> read_status(const fs::path& logs) {
 
 Result<void> write_run_status(const fs::path& logs, const TrainingJobStatus& status) {
   storage::FileStore files{logs.string()};
-  return storage::put_text(files, status_key, resource::to_json(status).dump());
+  return storage::put_text(files, status_key, api::to_json(status).dump());
 }
 
 Result<LocalRun> read_local_run(const fs::path& folder) {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "api/training_job.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
-#include "operator/resource/training_job.hpp"
 
 namespace trainyard::cli {
 
@@ -20,14 +20,13 @@ struct LocalRun {
   std::optional<Time> start;
   bool is_in_progress = false;  ///< Its process is alive.
   /// As the run wrote it last; empty: it has written none yet, or ended before that.
-  std::optional<resource::TrainingJobStatus> status;
+  std::optional<api::TrainingJobStatus> status;
   bool operator==(const LocalRun&) const = default;
 };
 
 /// Leaves `status` for other processes in the folder `logs` of a run: a file that is there whole or not at all. Errors
 /// are those of storage::FileStore.
-[[nodiscard]] Result<void> write_run_status(const std::filesystem::path& logs,
-                                            const resource::TrainingJobStatus& status);
+[[nodiscard]] Result<void> write_run_status(const std::filesystem::path& logs, const api::TrainingJobStatus& status);
 
 /// ErrorKind::not_found: no run has worked in `folder`; corrupt: its status is damaged; else those of
 /// storage::FileStore.

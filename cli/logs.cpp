@@ -8,14 +8,14 @@
 #include <filesystem>
 #include <thread>
 
+#include "api/contract.hpp"
 #include "cli/failure.hpp"
 #include "cli/local_logs.hpp"
 #include "cli/log_step.hpp"
 #include "cli/run_folder.hpp"
-#include "common/contract.hpp"
 #include "operator/kube/http_api.hpp"
-#include "operator/plan/containers.hpp"
-#include "operator/plan/names.hpp"
+#include "operator/manifest/containers.hpp"
+#include "operator/manifest/names.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -36,14 +36,14 @@ struct RankContainer {
   std::string container;
 };
 
-RankContainer container_of(const resource::TrainingJob& job, std::int64_t attempt, std::int64_t rank) {
-  const kube::json* worker = plan::find_worker(job.spec.pod_template);
+RankContainer container_of(const api::TrainingJob& job, std::int64_t attempt, std::int64_t rank) {
+  const kube::json* worker = manifest::find_worker(job.spec.pod_template);
   std::string container{contract::worker_container};
   if (worker != nullptr) container = worker->value("name", container);
-  return {.pod = plan::pod_name(job, attempt, rank), .container = std::move(container)};
+  return {.pod = manifest::pod_name(job, attempt, rank), .container = std::move(container)};
 }
 
-Error explain_absence(const Error& error, const LogsOptions& options, const resource::TrainingJob& job,
+Error explain_absence(const Error& error, const LogsOptions& options, const api::TrainingJob& job,
                       std::int64_t attempt) {
   if (error.kind != ErrorKind::not_found) return error;
   return {
@@ -58,14 +58,14 @@ int print_attempts(kube::HttpApi& api, const LogsOptions& options, const std::st
   while (true) {
     const auto object = api.get(kube::training_jobs, name_space, options.job);
     if (!object) return report(object.error());
-    const auto job = resource::parse_training_job(*object);
+    const auto job = api::parse_training_job(*object);
     if (!job) return report(job.error());
     const std::int64_t attempt = options.attempt.value_or(job->status.attempt);
     switch (next_log_step(job->status, options.attempt, printed, options.is_following)) {
       case LogStep::end:
         if (printed > 0) return 0;
         return report({.message = fmt::format("{} has no pods yet: {} {}", options.job,
-                                              resource::to_string(job->status.phase), job->status.message)});
+                                              api::to_string(job->status.phase), job->status.message)});
       case LogStep::print: {
         const auto [pod, container] = container_of(*job, attempt, options.rank);
         const auto streamed = api.stream_log(

@@ -5,8 +5,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "api/training_job.hpp"
+#include "cli/file_uri.hpp"
 #include "cli/progress_text.hpp"
-#include "operator/resource/training_job.hpp"
 #include "storage/store.hpp"
 
 namespace trainyard::cli {
@@ -15,10 +16,8 @@ namespace {
 using checkpoint::Listed;
 using nlohmann::json;
 
-constexpr std::string_view file_scheme = "file://";
-
 /// The worker's rule, which also looks at the end of what `spec` asks for: it may ask for more than the run that ended.
-bool is_end_of(const resource::TrainingSpec& spec, const Listed& listed) {
+bool is_end_of(const api::TrainingSpec& spec, const Listed& listed) {
   if (listed.standing != checkpoint::Standing::final || !listed.manifest) return false;
   const auto epochs = spec.epochs || spec.max_steps ? spec.epochs : std::optional<std::int64_t>{1};
   const json& values = listed.manifest->values;
@@ -32,10 +31,10 @@ bool is_end_of(const resource::TrainingSpec& spec, const Listed& listed) {
 std::string nothing_left_line(const json& job, const Listed* newest, bool has_default_folder) {
   json object = job;
   object["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000";  // Which an API server would give it.
-  const auto parsed = resource::parse_training_job(object);
+  const auto parsed = api::parse_training_job(object);
   if (!parsed || newest == nullptr || !parsed->spec.training || !parsed->spec.checkpoint) return "";
-  const resource::TrainingSpec& training = *parsed->spec.training;
-  if (parsed->spec.checkpoint->resume == resource::ResumeMode::none || !is_end_of(training, *newest)) return "";
+  const api::TrainingSpec& training = *parsed->spec.training;
+  if (parsed->spec.checkpoint->resume == api::ResumeMode::none || !is_end_of(training, *newest)) return "";
   const char* more = training.max_steps ? "training.maxSteps" : "training.epochs";
   return fmt::format("Nothing is left to train: {} has ended at step {}. To start afresh, {}; to train on, raise {}.",
                      parsed->metadata.name, newest->id.step,

@@ -3,8 +3,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "checkpoint/interchange/catalogue.hpp"
 #include "common/result.hpp"
-#include "worker/checkpoint/interchange/catalogue.hpp"
 
 /// What `trainyard run` says before it starts a job whose training has ended already.
 namespace trainyard::cli {

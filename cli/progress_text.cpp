@@ -12,8 +12,8 @@
 namespace trainyard::cli {
 namespace {
 
-using resource::Phase;
-using resource::TrainingJobStatus;
+using api::Phase;
+using api::TrainingJobStatus;
 
 std::string with_reason(std::string text, const TrainingJobStatus& status) {
   if (!status.reason.empty()) text += fmt::format(" ({})", status.reason);
@@ -21,11 +21,11 @@ std::string with_reason(std::string text, const TrainingJobStatus& status) {
   return text;
 }
 
-std::filesystem::path log_of(const std::filesystem::path& logs, const resource::AttemptRecord& attempt) {
+std::filesystem::path log_of(const std::filesystem::path& logs, const api::AttemptRecord& attempt) {
   return local::rank_log(logs, attempt.number, attempt.rank.value_or(0));
 }
 
-std::string describe_end(const resource::AttemptRecord& attempt) {
+std::string describe_end(const api::AttemptRecord& attempt) {
   std::string text = fmt::format("Attempt {} ended", attempt.number);
   if (attempt.rank) text += fmt::format(" by rank {}", *attempt.rank);
   const std::string message = one_line(attempt.message);
@@ -35,15 +35,15 @@ std::string describe_end(const resource::AttemptRecord& attempt) {
   return text;
 }
 
-const resource::AttemptRecord* ended_attempt(const TrainingJobStatus& status, std::int64_t number) {
+const api::AttemptRecord* ended_attempt(const TrainingJobStatus& status, std::int64_t number) {
   const auto found = std::find_if(
       status.attempts.begin(), status.attempts.end(),
-      [&](const resource::AttemptRecord& attempt) { return attempt.number == number && attempt.end && attempt.cause; });
+      [&](const api::AttemptRecord& attempt) { return attempt.number == number && attempt.end && attempt.cause; });
   return found == status.attempts.end() ? nullptr : &*found;
 }
 
 /// In the words of `trainyard run --nproc`, whose user has written no spec.
-std::string command_failure(const resource::TrainingJob& job) {
+std::string command_failure(const api::TrainingJob& job) {
   const TrainingJobStatus& status = job.status;
   const auto* last = ended_attempt(status, status.attempt);
   const bool is_spent = status.reason == "ApplicationBudget" || status.reason == "InfrastructureBudget";
@@ -63,7 +63,7 @@ std::string ended_attempt_line(const TrainingJobStatus& before, const TrainingJo
                                const std::filesystem::path& logs) {
   if (before.attempt == 0 || after.attempt <= before.attempt) return "";
   const auto* ended = ended_attempt(after, before.attempt);
-  if (ended == nullptr || ended->cause == resource::Cause::suspended) return "";
+  if (ended == nullptr || ended->cause == api::Cause::suspended) return "";
   if (logs.empty()) return describe_end(*ended);
   return fmt::format("{}; its log: {}", describe_end(*ended), log_of(logs, *ended).string());
 }
@@ -99,10 +99,10 @@ std::string request_line(const TrainingJobStatus& before, const TrainingJobStatu
   return fmt::format("Checkpoint on request: {}", one_line(news.sentence));
 }
 
-std::string progress_line(const resource::TrainingJob& job, Time now) {
+std::string progress_line(const api::TrainingJob& job, Time now) {
   const TrainingJobStatus& status = job.status;
   if (!status.progress) return "";
-  const resource::Progress& progress = *status.progress;
+  const api::Progress& progress = *status.progress;
   const auto epochs = job.spec.training ? job.spec.training->epochs : std::nullopt;
   // Its speed is measured from the first log to the second.
   const bool is_of_first_step = job.spec.training && !progress.samples_per_second;
@@ -121,7 +121,7 @@ std::string progress_line(const resource::TrainingJob& job, Time now) {
   return line;
 }
 
-std::vector<std::string> summary_of(const resource::TrainingJob& job, const Outcome& outcome) {
+std::vector<std::string> summary_of(const api::TrainingJob& job, const Outcome& outcome) {
   const TrainingJobStatus& status = job.status;
   std::vector<std::string> lines;
   // A checkpoint that was saved while stopping may be younger than the last report.

@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "common/request_id.hpp"
+#include "api/request_id.hpp"
 #include "storage/posix.hpp"
 
 namespace trainyard::cli {
@@ -37,14 +37,14 @@ Result<void> RequestBox::withdraw(const std::string& id) {
   return files_.remove(request_key(id));
 }
 
-Result<std::optional<resource::CheckpointRequest>> RequestBox::take_answer(const std::string& id) {
+Result<std::optional<api::CheckpointRequest>> RequestBox::take_answer(const std::string& id) {
   const auto text = storage::get_text(files_, answer_key(id));
   if (!text && text.error().kind == ErrorKind::not_found) return std::nullopt;
   if (!text) return tl::unexpected{text.error()};
   // The run has taken its request away itself.
   std::ignore = withdraw(id);
   const auto object = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  const auto status = resource::parse_status(object.is_object() ? object : nlohmann::json::object());
+  const auto status = api::parse_status(object.is_object() ? object : nlohmann::json::object());
   if (status && status->checkpoint_request) return status->checkpoint_request;
   return fail(ErrorKind::corrupt, fmt::format("{} is damaged", files_.path_of(answer_key(id))));
 }
@@ -68,10 +68,10 @@ Result<std::optional<std::string>> RequestBox::next() {
   return first;
 }
 
-Result<void> RequestBox::answer(const resource::CheckpointRequest& answer) {
-  resource::TrainingJobStatus status;
+Result<void> RequestBox::answer(const api::CheckpointRequest& answer) {
+  api::TrainingJobStatus status;
   status.checkpoint_request = answer;
-  return storage::put_text(files_, answer_key(answer.id), resource::to_json(status).dump()).and_then([&] {
+  return storage::put_text(files_, answer_key(answer.id), api::to_json(status).dump()).and_then([&] {
     return files_.remove(request_key(answer.id));
   });
 }

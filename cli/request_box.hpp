@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "api/training_job.hpp"
 #include "common/result.hpp"
-#include "operator/resource/training_job.hpp"
 #include "storage/file_store.hpp"
 
 namespace trainyard::cli {
@@ -21,7 +21,7 @@ class RequestBox {
   /// After an error the run may still take the request up.
   [[nodiscard]] Result<void> withdraw(const std::string& id);
   /// The answer, where there is one, which is then gone from the box.
-  [[nodiscard]] Result<std::optional<resource::CheckpointRequest>> take_answer(const std::string& id);
+  [[nodiscard]] Result<std::optional<api::CheckpointRequest>> take_answer(const std::string& id);
 
   // ---- The run
   /// Throws away what was meant for an earlier run.
@@ -29,7 +29,7 @@ class RequestBox {
   /// The first of the ids that wait, in their order as texts.
   [[nodiscard]] Result<std::optional<std::string>> next();
   /// After an error next() may give the request again.
-  [[nodiscard]] Result<void> answer(const resource::CheckpointRequest& answer);
+  [[nodiscard]] Result<void> answer(const api::CheckpointRequest& answer);
 
  private:
   std::string folder_;

@@ -6,9 +6,9 @@
 
 namespace trainyard::cli {
 
-using resource::RequestState;
+using api::RequestState;
 
-RequestNews request_news(const resource::CheckpointRequest& request) {
+RequestNews request_news(const api::CheckpointRequest& request) {
   switch (request.state) {
     case RequestState::pending:
       return {RequestNews::State::waiting, request.message};
@@ -20,7 +20,7 @@ RequestNews request_news(const resource::CheckpointRequest& request) {
   return {RequestNews::State::failed, request.message};
 }
 
-RequestNews request_news(const resource::TrainingJob& job, const std::string& id) {
+RequestNews request_news(const api::TrainingJob& job, const std::string& id) {
   const auto& request = job.status.checkpoint_request;
   if (request && request->id == id) return request_news(*request);
   const auto annotation = job.metadata.annotations.find(std::string{plan::checkpoint_request_annotation});

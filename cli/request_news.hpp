@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "operator/resource/training_job.hpp"
+#include "api/training_job.hpp"
 
 namespace trainyard::cli {
 
@@ -14,8 +14,8 @@ struct RequestNews {
   bool operator==(const RequestNews&) const = default;
 };
 
-[[nodiscard]] RequestNews request_news(const resource::CheckpointRequest& request);
+[[nodiscard]] RequestNews request_news(const api::CheckpointRequest& request);
 /// Of the request `id` of `job`, whose annotation it was.
-[[nodiscard]] RequestNews request_news(const resource::TrainingJob& job, const std::string& id);
+[[nodiscard]] RequestNews request_news(const api::TrainingJob& job, const std::string& id);
 
 }  // namespace trainyard::cli

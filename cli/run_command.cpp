@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "api/contract.hpp"
+#include "api/validation/validate.hpp"
 #include "cli/command_name.hpp"
 #include "cli/console.hpp"
 #include "cli/failure.hpp"
@@ -13,9 +15,7 @@
 #include "cli/job_run.hpp"
 #include "cli/stop_signals.hpp"
 #include "cli/stream_choice.hpp"
-#include "common/contract.hpp"
 #include "common/exit_codes.hpp"
-#include "operator/resource/validate.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -91,9 +91,9 @@ int run_command(const RunCommandOptions& options) {
     return exit_usage;
   }
   const std::string name = command_name(options.command);
-  const json job = resource::with_defaults(command_job(options, name));
-  if (const auto violations = resource::validate_training_job(job); !violations.empty()) {
-    std::fprintf(stderr, "error: %s\n", resource::to_string(violations.front()).c_str());
+  const json job = api::with_defaults(command_job(options, name));
+  if (const auto violations = api::validate_training_job(job); !violations.empty()) {
+    std::fprintf(stderr, "error: %s\n", api::to_string(violations.front()).c_str());
     return exit_usage;
   }
   const fs::path usual_folder = default_run_folder(name);

@@ -38,7 +38,7 @@ Result<JobReport> report_in_cluster(kube::Api& api, const std::string& name_spac
   if (!object && object.error().kind == ErrorKind::not_found)
     return fail(ErrorKind::not_found, fmt::format("there is no TrainingJob {} in the namespace {}", job, name_space));
   if (!object) return tl::unexpected{object.error()};
-  return resource::parse_training_job(*object).map([](const resource::TrainingJob& found) { return report_of(found); });
+  return api::parse_training_job(*object).map([](const api::TrainingJob& found) { return report_of(found); });
 }
 
 int print_status(const StatusOptions& options) {

@@ -13,8 +13,8 @@
 namespace trainyard::cli {
 namespace {
 
+using api::Violation;
 using nlohmann::json;
-using resource::Violation;
 using Names = std::vector<std::string>;
 
 constexpr std::size_t changes_max = 2;

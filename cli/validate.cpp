@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "api/contract.hpp"
 #include "cli/job_file.hpp"
-#include "common/contract.hpp"
-#include "operator/plan/containers.hpp"
+#include "operator/manifest/containers.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -21,7 +21,7 @@ using nlohmann::json;
 std::string model_note(const json& job) {
   const std::string model = job.value("/spec/training/model/name"_json_pointer, "");
   const json pod_template = job.value("/spec/template"_json_pointer, json::object());
-  const json* worker = plan::find_worker(pod_template);
+  const json* worker = manifest::find_worker(pod_template);
   const bool has_own_image = worker != nullptr && !worker->value("image", "").empty();
   if (model.empty() || has_own_image ||
       std::ranges::find(contract::built_in_models, model) != contract::built_in_models.end())

@@ -8,9 +8,9 @@
 #include <optional>
 #include <set>
 
+#include "api/contract.hpp"
 #include "cli/file_uri.hpp"
 #include "cli/uri_fields.hpp"
-#include "common/contract.hpp"
 
 namespace trainyard::cli {
 namespace {

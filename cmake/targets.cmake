@@ -106,7 +106,7 @@ function(trainyard_test name)
   endif()
   # ThreadSanitizer is for the folders that have threads.
   if(TRAINYARD_SANITIZE MATCHES "thread"
-     AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/(common|local|storage|fakes|operator/(control|manager)|worker/(launcher|checkpoint/core|snapshot))")
+     AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/(common|local|storage|fakes|operator/(control|manager)|worker/(rank|launcher)|checkpoint/(group|format|run|snapshot))")
     set(is_sanitized OFF)
   endif()
   if(arg_PLAIN AND NOT TRAINYARD_SANITIZE)

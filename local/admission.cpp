@@ -2,15 +2,15 @@
 
 #include <fmt/format.h>
 
-#include "operator/resource/validate.hpp"
+#include "api/validation/validate.hpp"
 
 namespace trainyard::local {
 namespace {
 
 /// As the server puts several: `TrainingJob.trainyard.dev "x" is invalid: [spec.a: must be ..., spec.b: ...]`.
-std::string sentence(const json& job, const std::vector<resource::Violation>& violations) {
+std::string sentence(const json& job, const std::vector<api::Violation>& violations) {
   std::string list;
-  for (const auto& violation : violations) list += (list.empty() ? "" : ", ") + resource::to_string(violation);
+  for (const auto& violation : violations) list += (list.empty() ? "" : ", ") + api::to_string(violation);
   return fmt::format(fmt::runtime(violations.size() == 1 ? "TrainingJob.trainyard.dev \"{}\" is invalid: {}"
                                                          : "TrainingJob.trainyard.dev \"{}\" is invalid: [{}]"),
                      job.at("metadata").value("name", ""), list);
@@ -23,16 +23,16 @@ Admission training_job_admission() {
     if (type != kube::training_jobs) return object;
     const json status = object.value("status", json::object());
     if (stored != nullptr && status != stored->value("status", json::object())) {
-      if (const auto violations = resource::validate_status(status); !violations.empty()) {
+      if (const auto violations = api::validate_status(status); !violations.empty()) {
         return fail(ErrorKind::invalid, sentence(object, violations));
       }
     }
     // Metadata has no schema.
     if (stored != nullptr && object.value("spec", json{}) == stored->value("spec", json{})) return object;
     const auto violations =
-        stored == nullptr ? resource::validate_training_job(object) : resource::validate_update(*stored, object);
+        stored == nullptr ? api::validate_training_job(object) : api::validate_update(*stored, object);
     if (!violations.empty()) return fail(ErrorKind::invalid, sentence(object, violations));
-    return resource::with_defaults(object);
+    return api::with_defaults(object);
   };
 }
 

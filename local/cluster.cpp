@@ -12,11 +12,13 @@ manager::ControllerOptions controller_options(LoopbackPorts& ports, const Cluste
   controller.is_watching_nodes = false;  // The only node is this machine; when it is lost, so are we.
   controller.workers = 2;
   controller.poller = options.poller;
-  controller.reconciler.traits.address_of = [&ports](const plan::PodPlace& place) { return ports.address_of(place); };
+  controller.reconciler.traits.address_of = [&ports](const manifest::PodPlace& place) {
+    return ports.address_of(place);
+  };
   // Never pulled: the kubelet of this machine runs the worker program in its place.
   controller.reconciler.settings.worker_image_cpu = "trainyard-worker";
   controller.reconciler.settings.worker_image_cuda = "trainyard-worker";
-  controller.reconciler.settings.user_ids = plan::UserIds::process;
+  controller.reconciler.settings.user_ids = manifest::UserIds::process;
   controller.reconciler.settings.request_key = manager::make_request_key();
   // A person looks on, and the API server is next door.
   controller.reconciler.settings.progress_interval = std::chrono::seconds{1};

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 
 namespace trainyard::local {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 
 namespace trainyard::local {
 namespace {

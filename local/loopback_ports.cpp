@@ -25,7 +25,7 @@ bool is_free(std::uint16_t port) {
 
 }  // namespace
 
-plan::PodAddress LoopbackPorts::address_of(const plan::PodPlace& place) {
+manifest::PodAddress LoopbackPorts::address_of(const manifest::PodPlace& place) {
   const std::scoped_lock lock{mutex_};
   const auto [entry, is_new] = addresses_.try_emplace(place.name_space + "/" + place.pod);
   if (is_new) {

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "operator/plan/cluster_traits.hpp"
+#include "operator/manifest/cluster_traits.hpp"
 
 namespace trainyard::local {
 
@@ -16,13 +16,13 @@ namespace trainyard::local {
 class LoopbackPorts {
  public:
   /// The address of the pod at `place`; equal places always get equal addresses.
-  [[nodiscard]] plan::PodAddress address_of(const plan::PodPlace& place);
+  [[nodiscard]] manifest::PodAddress address_of(const manifest::PodPlace& place);
 
  private:
   std::uint16_t free_port();  // Needs mutex_.
 
-  std::mutex mutex_;                                   // guards everything below
-  std::map<std::string, plan::PodAddress> addresses_;  // by namespace/pod
+  std::mutex mutex_;                                       // guards everything below
+  std::map<std::string, manifest::PodAddress> addresses_;  // by namespace/pod
   std::set<std::uint16_t> given_;
   std::minstd_rand random_{std::random_device{}()};
 };

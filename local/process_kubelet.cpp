@@ -8,9 +8,9 @@
 #include <fstream>
 #include <set>
 
+#include "api/contract.hpp"
 #include "common/backoff.hpp"
 #include "common/check.hpp"
-#include "common/contract.hpp"
 #include "common/logging.hpp"
 #include "local/gpus.hpp"
 #include "local/last_words.hpp"

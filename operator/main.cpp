@@ -32,7 +32,7 @@ using std::chrono::milliseconds;
 struct Flags {
   std::string kubeconfig;
   std::vector<std::string> namespaces;
-  plan::Settings settings;
+  manifest::Settings settings;
   std::string listen = "0.0.0.0:8080";
   std::string election_namespace;
   int workers = 4;
@@ -55,8 +55,8 @@ void declare_flags(CLI::App& app, Flags& flags) {
   app.add_option("--worker-image-cuda", flags.settings.worker_image_cuda, "The same for jobs with GPUs");
   app.add_option("--worker-pull-secret", flags.settings.image_pull_secrets,
                  "Secret to pull these images with; may be repeated");
-  const std::map<std::string, plan::UserIds> user_ids{{"fixed", plan::UserIds::fixed},
-                                                      {"cluster", plan::UserIds::cluster}};
+  const std::map<std::string, manifest::UserIds> user_ids{{"fixed", manifest::UserIds::fixed},
+                                                          {"cluster", manifest::UserIds::cluster}};
   app.add_option("--user-ids", flags.settings.user_ids,
                  "Who chooses the user and group ids of pods whose template names none: fixed (the operator: 65532) "
                  "or cluster (the cluster, as OpenShift does; the pods name none)")

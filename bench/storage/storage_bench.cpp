@@ -24,7 +24,7 @@
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/dist/group.hpp"
 #include "worker/dist/process_settings.hpp"
-#include "worker/launcher/rank_link.hpp"
+#include "worker/rank/rank_link.hpp"
 
 namespace trainyard::bench {
 namespace {
@@ -108,7 +108,7 @@ class MemoryCopy {
 class Rank {
  public:
   explicit Rank(const Options& options)
-      : link_{launcher::open_rank_link()},
+      : link_{rank::open_rank_link()},
         group_{value_or_exit(form_group())},
         state_{make_state(options.size_mb)},
         checkpointer_{open(options)} {}
@@ -150,14 +150,14 @@ class Rank {
 
  private:
   Result<dist::Group> form_group() {
-    auto environment = launcher::parse_group_environment(launcher::process_environment());
+    auto environment = rank::parse_group_environment(rank::process_environment());
     if (!environment) return tl::unexpected(environment.error());
     std::ignore = dist::apply_process_settings(*environment);  // Its ranks are the only ones of this node.
     return dist::form_group(*environment, *link_);
   }
 
   std::unique_ptr<checkpoint::Checkpointer> open(const Options& options) {
-    resource::CheckpointSpec spec;
+    api::CheckpointSpec spec;
     spec.uri = options.uri;
     spec.keep.last = options.rounds + 1;  // What removing old ones takes is no part of what the peers do.
     const checkpoint::Identity identity{
@@ -166,7 +166,7 @@ class Rank {
   }
 
   SystemClock clock_;
-  std::unique_ptr<launcher::RankLink> link_;
+  std::unique_ptr<rank::RankLink> link_;
   dist::Group group_;
   checkpoint::State state_;
   std::unique_ptr<checkpoint::Checkpointer> checkpointer_;

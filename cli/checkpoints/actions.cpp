@@ -8,6 +8,15 @@
 #include <ostream>
 #include <utility>
 
+#include "checkpoint/format/place.hpp"
+#include "checkpoint/interchange/catalogue.hpp"
+#include "checkpoint/interchange/export.hpp"
+#include "checkpoint/interchange/fetch.hpp"
+#include "checkpoint/interchange/import.hpp"
+#include "checkpoint/interchange/removal.hpp"
+#include "checkpoint/interchange/safetensors_file.hpp"
+#include "checkpoint/interchange/tensor_file.hpp"
+#include "checkpoint/interchange/verify.hpp"
 #include "cli/checkpoints/choice.hpp"
 #include "cli/checkpoints/cut_file_guard.hpp"
 #include "cli/checkpoints/listing.hpp"
@@ -16,15 +25,6 @@
 #include "common/clock.hpp"
 #include "common/exit_codes.hpp"
 #include "storage/uri.hpp"
-#include "worker/checkpoint/core/place.hpp"
-#include "worker/checkpoint/interchange/catalogue.hpp"
-#include "worker/checkpoint/interchange/export.hpp"
-#include "worker/checkpoint/interchange/fetch.hpp"
-#include "worker/checkpoint/interchange/import.hpp"
-#include "worker/checkpoint/interchange/removal.hpp"
-#include "worker/checkpoint/interchange/safetensors_file.hpp"
-#include "worker/checkpoint/interchange/tensor_file.hpp"
-#include "worker/checkpoint/interchange/verify.hpp"
 
 namespace trainyard::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/interchange/catalogue.hpp"
 #include "common/result.hpp"
-#include "worker/checkpoint/interchange/catalogue.hpp"
 
 /// Which checkpoint a command means. Pure.
 namespace trainyard::cli {

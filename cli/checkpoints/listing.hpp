@@ -3,9 +3,9 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "checkpoint/interchange/catalogue.hpp"
+#include "checkpoint/interchange/verify.hpp"
 #include "storage/store.hpp"
-#include "worker/checkpoint/interchange/catalogue.hpp"
-#include "worker/checkpoint/interchange/verify.hpp"
 
 /// What `trainyard checkpoints ls`, `show` and `verify` print. Pure; `store` only names places.
 namespace trainyard::cli {

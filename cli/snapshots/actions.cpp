@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/interchange/new_folder.hpp"
+#include "checkpoint/run/search.hpp"
+#include "checkpoint/run/selection.hpp"
+#include "checkpoint/snapshot/history.hpp"
 #include "cli/snapshots/files.hpp"
 #include "cli/text/table.hpp"
 #include "common/exit_codes.hpp"
-#include "worker/checkpoint/core/search.hpp"
-#include "worker/checkpoint/core/selection.hpp"
-#include "worker/checkpoint/interchange/new_folder.hpp"
-#include "worker/snapshot/history.hpp"
 
 namespace trainyard::cli {
 namespace {

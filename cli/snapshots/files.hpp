@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "worker/snapshot/history.hpp"
-#include "worker/snapshot/snapshot.hpp"
+#include "checkpoint/snapshot/history.hpp"
+#include "checkpoint/snapshot/snapshot.hpp"
 
 /// What `trainyard snapshots` writes into files. Pure.
 namespace trainyard::cli {

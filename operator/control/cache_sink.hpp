@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "api/metadata.hpp"
 #include "common/logging.hpp"
 #include "common/result.hpp"
 #include "operator/control/object_cache.hpp"
 #include "operator/control/object_sink.hpp"
-#include "operator/resource/metadata.hpp"
 
 namespace trainyard::control {
 
@@ -24,7 +24,7 @@ class CacheSink final : public ObjectSink {
  public:
   using Parse = std::function<Result<T>(const nlohmann::json&)>;
   using OnChange = std::function<void(const T&)>;
-  using OnUnreadable = std::function<void(const resource::Metadata&, const Error&)>;
+  using OnUnreadable = std::function<void(const api::Metadata&, const Error&)>;
 
   /// `cache` outlives the sink. `name_space`: what the informer lists; empty: all.
   CacheSink(ObjectCache<T>& cache, std::string name_space, Parse parse, OnChange on_change,
@@ -53,7 +53,7 @@ class CacheSink final : public ObjectSink {
   }
 
   void erase(const nlohmann::json& object) override {
-    const auto metadata = resource::parse_metadata(object);
+    const auto metadata = api::parse_metadata(object);
     if (!metadata) {
       logging::warn("object skipped", {{"error", metadata.error().message}});
       return;
@@ -75,7 +75,7 @@ class CacheSink final : public ObjectSink {
   static constexpr std::string_view version_max = "18446744073709551615";
 
   void skip(const nlohmann::json& object, const Error& error) {
-    const auto metadata = resource::parse_metadata(object);
+    const auto metadata = api::parse_metadata(object);
     logging::warn("object skipped", {{"name", metadata ? metadata->name : ""}, {"error", error.message}});
     if (!metadata) return;
     if (is_listing_) listed_.insert({metadata->name_space, metadata->name});

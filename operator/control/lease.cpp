@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "api/metadata.hpp"
 #include "common/rfc3339.hpp"
-#include "operator/resource/metadata.hpp"
 
 namespace trainyard::control {
 namespace {
@@ -29,7 +29,7 @@ std::int64_t number_of(const json& spec, const char* field) {
 }  // namespace
 
 Result<Lease> parse_lease(const json& object) {
-  auto metadata = resource::parse_metadata(object);
+  auto metadata = api::parse_metadata(object);
   if (!metadata) return fail("a Lease", metadata.error());
   Lease lease{
       .name_space = metadata->name_space, .name = metadata->name, .resource_version = metadata->resource_version};

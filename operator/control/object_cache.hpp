@@ -74,7 +74,7 @@ class KeyIndex {
   std::unordered_map<std::string, std::set<const ObjectKey*, ByKey>> keys_;
 };
 
-/// What an informer knows of one kind of object: T is the projection that we keep, T::metadata a resource::Metadata.
+/// What an informer knows of one kind of object: T is the projection that we keep, T::metadata a api::Metadata.
 /// Objects are also found by the UID of their controller and by their node. Any thread may call; values are returned by
 /// copy.
 template <typename T>

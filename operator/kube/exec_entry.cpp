@@ -4,21 +4,21 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "api/field_reader.hpp"
 #include "operator/kube/one_line.hpp"
-#include "operator/resource/field_reader.hpp"
 
 namespace trainyard::kube {
 namespace {
 
 constexpr std::string_view exec_v1 = "client.authentication.k8s.io/v1";
-constexpr resource::EnumNames<std::string_view, 2> api_versions{
+constexpr api::EnumNames<std::string_view, 2> api_versions{
     {{exec_v1, exec_v1}, {"client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1beta1"}}};
-constexpr resource::EnumNames<InteractiveMode, 3> interactive_modes{{{"Never", InteractiveMode::never},
-                                                                     {"IfAvailable", InteractiveMode::if_available},
-                                                                     {"Always", InteractiveMode::always}}};
+constexpr api::EnumNames<InteractiveMode, 3> interactive_modes{{{"Never", InteractiveMode::never},
+                                                                {"IfAvailable", InteractiveMode::if_available},
+                                                                {"Always", InteractiveMode::always}}};
 
-void read_environment(resource::FieldReader& reader, std::map<std::string, std::string>& environment) {
-  reader.read_list("env", [&](resource::FieldReader& variable) {
+void read_environment(api::FieldReader& reader, std::map<std::string, std::string>& environment) {
+  reader.read_list("env", [&](api::FieldReader& variable) {
     std::string name;
     variable.require("name");
     variable.read("name", name);
@@ -31,7 +31,7 @@ void read_environment(resource::FieldReader& reader, std::map<std::string, std::
 
 Result<ExecEntry> parse_exec_entry(const nlohmann::json& exec, const std::filesystem::path& folder) {
   std::optional<Error> problem;
-  resource::FieldReader reader{exec, "the user's exec", problem};
+  api::FieldReader reader{exec, "the user's exec", problem};
   ExecEntry entry;
   reader.require("apiVersion");
   reader.read("apiVersion", entry.api_version, api_versions);

@@ -10,9 +10,9 @@
 #include <sstream>
 #include <utility>
 
+#include "api/validation/yaml.hpp"
 #include "common/base64.hpp"
 #include "operator/kube/exec_plugin.hpp"
-#include "operator/resource/yaml.hpp"
 
 namespace trainyard::kube {
 namespace {
@@ -84,7 +84,7 @@ Result<nlohmann::json> plugin_settings(const YAML::Node& cluster) {
   if (extensions && extensions.IsSequence()) {
     for (const YAML::Node& candidate : extensions) {
       if (candidate.IsMap() && scalar_of(candidate, "name") == "client.authentication.k8s.io/exec")
-        return candidate["extension"] ? resource::json_of(candidate["extension"]) : nlohmann::json{};
+        return candidate["extension"] ? api::json_of(candidate["extension"]) : nlohmann::json{};
     }
   }
   return nlohmann::json{};
@@ -93,9 +93,8 @@ Result<nlohmann::json> plugin_settings(const YAML::Node& cluster) {
 /// Runs the user's plugin once, to see whether it gives a token, a client certificate or both.
 Result<void> ask_plugin(ClientConfig& config, const YAML::Node& user, const YAML::Node& cluster,
                         const fs::path& folder) {
-  auto entry = resource::json_of(user["exec"]).and_then([&](const nlohmann::json& exec) {
-    return parse_exec_entry(exec, folder);
-  });
+  auto entry =
+      api::json_of(user["exec"]).and_then([&](const nlohmann::json& exec) { return parse_exec_entry(exec, folder); });
   if (!entry) return tl::unexpected{entry.error()};
   auto settings = plugin_settings(cluster);
   if (!settings) return fail("the cluster's extensions", settings.error());

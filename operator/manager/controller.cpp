@@ -3,7 +3,7 @@
 #include <exception>
 #include <random>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "operator/control/interruptible_wait.hpp"
 #include "operator/plan/checkpoint_request.hpp"
@@ -68,9 +68,9 @@ std::int64_t Controller::watch_restarts() const {
   return restarts;
 }
 
-std::map<resource::Phase, std::int64_t> Controller::jobs_by_phase() const {
-  std::map<resource::Phase, std::int64_t> counts;
-  caches_.jobs.for_each([&](const resource::TrainingJob& job) { ++counts[job.status.phase]; });
+std::map<api::Phase, std::int64_t> Controller::jobs_by_phase() const {
+  std::map<api::Phase, std::int64_t> counts;
+  caches_.jobs.for_each([&](const api::TrainingJob& job) { ++counts[job.status.phase]; });
   return counts;
 }
 
@@ -90,8 +90,8 @@ void Controller::add_informers() {
   const std::string of_jobs{contract::label_job};
   const auto namespaces = options_.namespaces.empty() ? std::vector<std::string>{""} : options_.namespaces;
   for (const std::string& name_space : namespaces) {
-    inform<resource::TrainingJob>(
-        kube::training_jobs, caches_.jobs, {.name_space = name_space}, resource::parse_training_job,
+    inform<api::TrainingJob>(
+        kube::training_jobs, caches_.jobs, {.name_space = name_space}, api::parse_training_job,
         [this](const auto& job) { on_job(job); },
         [this](const auto& metadata, const Error& error) { on_unreadable_job(metadata, error); });
     inform<resource::Pod>(kube::pods, caches_.pods, {.name_space = name_space, .label_selector = of_jobs},
@@ -112,7 +112,7 @@ void Controller::add_informers() {
   }
 }
 
-void Controller::on_job(const resource::TrainingJob& job) {
+void Controller::on_job(const api::TrainingJob& job) {
   const ObjectKey key{job.metadata.name_space, job.metadata.name};
   {
     const std::scoped_lock lock{mutex_};
@@ -124,7 +124,7 @@ void Controller::on_job(const resource::TrainingJob& job) {
   if (plan::request_to_send(job.status)) poller_.poll_now(key);
 }
 
-void Controller::on_unreadable_job(const resource::Metadata& job, const Error& error) {
+void Controller::on_unreadable_job(const api::Metadata& job, const Error& error) {
   const ObjectKey key{job.name_space, job.name};
   {
     const std::scoped_lock lock{mutex_};
@@ -143,7 +143,7 @@ void Controller::on_mount_failure(const resource::MountFailure& failure) {
   if (const auto pod = caches_.pods.find({failure.metadata.name_space, failure.pod})) enqueue_owner(pod->metadata);
 }
 
-void Controller::enqueue_owner(const resource::Metadata& owned) {
+void Controller::enqueue_owner(const api::Metadata& owned) {
   // Not by the label, because users can edit labels.
   if (owned.controller) queue_.add({owned.name_space, owned.controller->name});
 }

@@ -50,7 +50,7 @@ class Controller {
   [[nodiscard]] const reconcile::Caches& caches() const { return caches_; }
   [[nodiscard]] std::size_t queue_size() const { return queue_.size(); }
   [[nodiscard]] std::int64_t watch_restarts() const;
-  [[nodiscard]] std::map<resource::Phase, std::int64_t> jobs_by_phase() const;
+  [[nodiscard]] std::map<api::Phase, std::int64_t> jobs_by_phase() const;
 
  private:
   template <typename T>
@@ -58,11 +58,11 @@ class Controller {
               typename control::CacheSink<T>::Parse parse, typename control::CacheSink<T>::OnChange on_change,
               typename control::CacheSink<T>::OnUnreadable on_unreadable = {});
   void add_informers();
-  void on_job(const resource::TrainingJob& job);
-  void on_unreadable_job(const resource::Metadata& job, const Error& error);
+  void on_job(const api::TrainingJob& job);
+  void on_unreadable_job(const api::Metadata& job, const Error& error);
   void on_node(const resource::Node& node);
   void on_mount_failure(const resource::MountFailure& failure);
-  void enqueue_owner(const resource::Metadata& owned);
+  void enqueue_owner(const api::Metadata& owned);
 
   void count_first_list();
   bool wait_for_first_lists(const std::stop_token& stop);
@@ -73,7 +73,7 @@ class Controller {
   void resync(const std::stop_token& stop);
 
   struct Unreadable {
-    resource::Metadata metadata;
+    api::Metadata metadata;
     std::string why;
   };
 

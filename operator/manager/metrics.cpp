@@ -46,7 +46,7 @@ std::string metrics_page(const MetricsSnapshot& snapshot) {
       "Watches of the API server that were started anew.", {counter(snapshot.watch_restarts)});
   std::vector<ClientMetric> jobs;
   for (const auto& [phase, count] : snapshot.jobs_by_phase) {
-    const std::string name{phase == resource::Phase::none ? "New" : resource::to_string(phase)};
+    const std::string name{phase == api::Phase::none ? "New" : api::to_string(phase)};
     jobs.push_back(gauge(count, {{.name = "phase", .value = name}}));
   }
   add(families, MetricType::Gauge, "trainyard_jobs", "TrainingJobs by phase, on the replica that leads.",

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "operator/resource/training_job.hpp"
+#include "api/training_job.hpp"
 
 namespace trainyard::manager {
 
@@ -15,7 +15,7 @@ struct MetricsSnapshot {
   std::int64_t reconcile_errors = 0;
   std::int64_t queue_size = 0;
   std::int64_t watch_restarts = 0;
-  std::map<resource::Phase, std::int64_t> jobs_by_phase;
+  std::map<api::Phase, std::int64_t> jobs_by_phase;
 };
 
 /// In Prometheus' text format.

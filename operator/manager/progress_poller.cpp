@@ -4,32 +4,32 @@
 #include <nlohmann/json.hpp>
 
 #include "operator/manager/progress_reading.hpp"
+#include "operator/manifest/names.hpp"
 #include "operator/plan/checkpoint_request.hpp"
-#include "operator/plan/names.hpp"
 #include "operator/plan/ownership.hpp"
 
 namespace trainyard::manager {
 namespace {
 
+using api::Phase;
 using control::ObjectKey;
-using resource::Phase;
 
-bool is_over(const resource::TrainingJob& job) {
+bool is_over(const api::TrainingJob& job) {
   return job.status.phase == Phase::succeeded || job.status.phase == Phase::failed || job.metadata.deletion_time;
 }
 
 /// Rank 0's pod of the job's attempt, where one runs.
-std::optional<resource::Pod> running_rank_0(const reconcile::Caches& caches, const resource::TrainingJob& job) {
+std::optional<resource::Pod> running_rank_0(const reconcile::Caches& caches, const api::TrainingJob& job) {
   auto pod =
-      caches.pods.find({.name_space = job.metadata.name_space, .name = plan::pod_name(job, job.status.attempt, 0)});
+      caches.pods.find({.name_space = job.metadata.name_space, .name = manifest::pod_name(job, job.status.attempt, 0)});
   const bool is_running =
       pod && plan::is_pod_of(*pod, job) && pod->phase == resource::PodPhase::running && !pod->metadata.deletion_time;
   return is_running ? std::move(pod) : std::nullopt;
 }
 
 /// Whether it is news.
-bool note_answer(plan::ProgressReport& report, const resource::CheckpointRequest& answer) {
-  const auto known = std::ranges::find(report.requests, answer.id, &resource::CheckpointRequest::id);
+bool note_answer(plan::ProgressReport& report, const api::CheckpointRequest& answer) {
+  const auto known = std::ranges::find(report.requests, answer.id, &api::CheckpointRequest::id);
   if (known == report.requests.end()) {
     report.requests.push_back(answer);
     return true;
@@ -45,7 +45,7 @@ Result<RankReply> post_request(const std::string& url, const RankPost& post, std
   return exchange_with_rank(url, post, deadline);
 }
 
-ProgressPoller::ProgressPoller(const reconcile::Caches& caches, const Clock& clock, plan::ClusterTraits traits,
+ProgressPoller::ProgressPoller(const reconcile::Caches& caches, const Clock& clock, manifest::ClusterTraits traits,
                                StatusFetch fetch, OnReport on_report, PollerOptions options)
     : caches_{caches},
       clock_{clock},
@@ -119,7 +119,7 @@ ProgressPoller::Outcome ProgressPoller::poll(const ObjectKey& key) {
   const auto job = caches_.jobs.find(key);
   if (!job || is_over(*job)) return Outcome::over;
   const auto pod = running_rank_0(caches_, *job);
-  const auto url = pod ? plan::status_url(traits_, *job, *pod) : std::nullopt;
+  const auto url = pod ? manifest::status_url(traits_, *job, *pod) : std::nullopt;
   if (!url) return Outcome::not_running;
   const auto answer = fetch_(*url, options_.deadline);
   auto report = answer ? read_progress(*answer, job->metadata.uid, job->status.attempt, clock_.now())
@@ -134,16 +134,15 @@ ProgressPoller::Outcome ProgressPoller::poll(const ObjectKey& key) {
   return Outcome::answered;
 }
 
-std::optional<resource::CheckpointRequest> ProgressPoller::ask(const resource::TrainingJob& job,
-                                                               const resource::Pod& rank_0,
-                                                               const Result<plan::ProgressReport>& report) {
+std::optional<api::CheckpointRequest> ProgressPoller::ask(const api::TrainingJob& job, const resource::Pod& rank_0,
+                                                          const Result<plan::ProgressReport>& report) {
   const auto wanted = plan::request_to_send(job.status);
-  const auto url = plan::request_url(traits_, job, rank_0);
+  const auto url = manifest::request_url(traits_, job, rank_0);
   if (!wanted || !url || rank_0.request_token.empty()) return std::nullopt;
   // The address has changed hands: the token is not for whoever has it now.
   if (!report && report.error().kind == ErrorKind::conflict) return std::nullopt;
-  const bool is_known = report && std::ranges::find(report->requests, wanted->id, &resource::CheckpointRequest::id) !=
-                                      report->requests.end();
+  const bool is_known =
+      report && std::ranges::find(report->requests, wanted->id, &api::CheckpointRequest::id) != report->requests.end();
   if (is_known) return std::nullopt;
   const nlohmann::json body{{"id", wanted->id}, {"then", wanted->is_last ? "exit" : "continue"}};
   const auto reply =
@@ -175,8 +174,8 @@ void ProgressPoller::keep_report(const ObjectKey& key, const std::string& job_ui
   on_report_(key);
 }
 
-void ProgressPoller::keep_silence(const ObjectKey& key, const resource::TrainingJob& job,
-                                  const std::optional<resource::CheckpointRequest>& asked, const Error& error) {
+void ProgressPoller::keep_silence(const ObjectKey& key, const api::TrainingJob& job,
+                                  const std::optional<api::CheckpointRequest>& asked, const Error& error) {
   {
     const std::scoped_lock lock{mutex_};
     Entry* const found = entry_of(key, job.metadata.uid);

@@ -12,7 +12,7 @@
 #include "common/clock.hpp"
 #include "operator/control/work_queue.hpp"
 #include "operator/manager/status_fetch.hpp"
-#include "operator/plan/cluster_traits.hpp"
+#include "operator/manifest/cluster_traits.hpp"
 #include "operator/reconcile/progress_source.hpp"
 #include "operator/reconcile/reconciler.hpp"
 
@@ -46,7 +46,7 @@ class ProgressPoller final : public reconcile::ProgressSource {
 
   /// `caches` and `clock` outlive it. `on_report` is called, on a thread of the poller, for a job whose report is
   /// another than before.
-  ProgressPoller(const reconcile::Caches& caches, const Clock& clock, plan::ClusterTraits traits, StatusFetch fetch,
+  ProgressPoller(const reconcile::Caches& caches, const Clock& clock, manifest::ClusterTraits traits, StatusFetch fetch,
                  OnReport on_report, PollerOptions options = {});
   /// Waits for the polls that are under way.
   ~ProgressPoller() override;
@@ -78,18 +78,18 @@ class ProgressPoller final : public reconcile::ProgressSource {
   control::WorkQueue& choose_queue(const control::ObjectKey& key, Outcome outcome);
   Outcome poll(const control::ObjectKey& key);
   /// What rank 0 makes of the checkpoint that is to be asked for, where it has not said so in its report.
-  std::optional<resource::CheckpointRequest> ask(const resource::TrainingJob& job, const resource::Pod& rank_0,
-                                                 const Result<plan::ProgressReport>& report);
+  std::optional<api::CheckpointRequest> ask(const api::TrainingJob& job, const resource::Pod& rank_0,
+                                            const Result<plan::ProgressReport>& report);
   /// The job's entry, for as long as mutex_ is held; none when it is tracked no more.
   Entry* entry_of(const control::ObjectKey& key, const std::string& job_uid);
   void keep_report(const control::ObjectKey& key, const std::string& job_uid, plan::ProgressReport report);
-  void keep_silence(const control::ObjectKey& key, const resource::TrainingJob& job,
-                    const std::optional<resource::CheckpointRequest>& asked, const Error& error);
+  void keep_silence(const control::ObjectKey& key, const api::TrainingJob& job,
+                    const std::optional<api::CheckpointRequest>& asked, const Error& error);
   void forget(const control::ObjectKey& key);
 
   const reconcile::Caches& caches_;
   const Clock& clock_;
-  const plan::ClusterTraits traits_;
+  const manifest::ClusterTraits traits_;
   const StatusFetch fetch_;
   const OnReport on_report_;
   const PollerOptions options_;

@@ -14,8 +14,8 @@ std::string text_of(const nlohmann::json& object, const char* field) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
-resource::CheckpointRequest refused(std::string_view id, std::string message) {
-  return {.id = std::string{id}, .state = resource::RequestState::failed, .message = std::move(message)};
+api::CheckpointRequest refused(std::string_view id, std::string message) {
+  return {.id = std::string{id}, .state = api::RequestState::failed, .message = std::move(message)};
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ Result<plan::ProgressReport> read_progress(std::string_view answer, std::string_
   return plan::read_progress_report(object, attempt, now);
 }
 
-std::optional<resource::CheckpointRequest> read_request_answer(const RankReply& reply, std::string_view id) {
+std::optional<api::CheckpointRequest> read_request_answer(const RankReply& reply, std::string_view id) {
   const auto object = nlohmann::json::parse(reply.body, nullptr, /*allow_exceptions=*/false);
   switch (reply.status) {
     case 200:

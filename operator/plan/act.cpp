@@ -3,13 +3,13 @@
 #include <functional>
 #include <memory>
 
+#include "operator/manifest/node_affinity.hpp"
+#include "operator/manifest/pod.hpp"
+#include "operator/manifest/service.hpp"
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/clean_up.hpp"
 #include "operator/plan/creation_wait.hpp"
-#include "operator/plan/node_affinity.hpp"
 #include "operator/plan/node_avoidance.hpp"
-#include "operator/plan/pod.hpp"
-#include "operator/plan/service.hpp"
 #include "operator/plan/suspension.hpp"
 
 namespace trainyard::plan {
@@ -18,30 +18,30 @@ namespace {
 using std::chrono::milliseconds;
 
 void check_template(const Observed& observed, Time now, Draft& draft) {
-  resource::TrainingJob job = observed.job;
+  api::TrainingJob job = observed.job;
   begin_attempt(job.status, observed, now);
-  draft.actions.emplace_back(CheckPod{.pod = build_pod(job, 0, observed.traits, observed.settings)});
+  draft.actions.emplace_back(CheckPod{.pod = manifest::build_pod(job, 0, observed.traits, observed.settings)});
 }
 
 /// Builds the pod of a rank; holds what that takes, once for all ranks.
 std::function<nlohmann::json(std::int64_t rank)> pod_maker(const Observed& observed) {
   struct Ingredients {
-    resource::TrainingJob job;
-    ClusterTraits traits;
-    Settings settings;
+    api::TrainingJob job;
+    manifest::ClusterTraits traits;
+    manifest::Settings settings;
     std::vector<std::string> avoided_host_names;
   };
   const auto held = std::make_shared<const Ingredients>(
       Ingredients{observed.job, observed.traits, observed.settings, avoided_host_names(observed)});
   return [held](std::int64_t rank) {
-    nlohmann::json pod = build_pod(held->job, rank, held->traits, held->settings);
-    avoid_hosts(pod["spec"], held->avoided_host_names);
+    nlohmann::json pod = manifest::build_pod(held->job, rank, held->traits, held->settings);
+    manifest::avoid_hosts(pod["spec"], held->avoided_host_names);
     return pod;
   };
 }
 
 void create_missing(const Observed& observed, const std::vector<Member>& members, Draft& draft) {
-  if (!observed.service) draft.actions.emplace_back(CreateService{.service = build_service(observed.job)});
+  if (!observed.service) draft.actions.emplace_back(CreateService{.service = manifest::build_service(observed.job)});
   if (observed.job.status.is_formed) return;
   const auto make_pod = pod_maker(observed);
   for (const Member& member : members) {
@@ -54,8 +54,8 @@ void create_missing(const Observed& observed, const std::vector<Member>& members
 }  // namespace
 
 void plan_actions(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
-  const resource::TrainingJobStatus& status = observed.job.status;
-  if (status.phase == resource::Phase::suspending || status.phase == resource::Phase::suspended) {
+  const api::TrainingJobStatus& status = observed.job.status;
+  if (status.phase == api::Phase::suspending || status.phase == api::Phase::suspended) {
     const milliseconds left = time_left_to_save(draft.status, observed, members, now);
     if (left.count() == 0) return draft.act(delete_live_pods(observed));
     draft.act(clean_up_older_attempts(observed));

@@ -6,13 +6,13 @@
 #include <array>
 #include <tuple>
 
-#include "common/contract.hpp"
-#include "operator/plan/names.hpp"
+#include "api/contract.hpp"
+#include "operator/manifest/names.hpp"
 
 namespace trainyard::plan {
 namespace {
 
-using resource::Cause;
+using api::Cause;
 using std::chrono::milliseconds;
 
 /// Better witnesses first.
@@ -207,7 +207,7 @@ Judgement judge_members(const Observed& observed, const std::vector<Member>& mem
   for (const Member& member : members) {
     if (auto suspect = accuse(observed, member, now)) suspects.push_back(std::move(*suspect));
     if (member.state == MemberState::missing && observed.job.status.is_formed) {
-      judgement.absent_pods.push_back(pod_name(observed.job, observed.job.status.attempt, member.rank));
+      judgement.absent_pods.push_back(manifest::pod_name(observed.job, observed.job.status.attempt, member.rank));
     }
   }
   if (suspects.empty()) return judgement;

@@ -13,7 +13,7 @@ namespace trainyard::plan {
 
 /// Why an attempt is over.
 struct Loss {
-  resource::Cause cause = resource::Cause::application;
+  api::Cause cause = api::Cause::application;
   bool is_final = false;             ///< A restart cannot help: exit code 93.
   bool is_charged = true;            ///< Counts against the budget of its cause.
   std::optional<std::int64_t> rank;  ///< The culprit's.

@@ -4,22 +4,22 @@
 
 #include <algorithm>
 
-#include "common/contract.hpp"
-#include "common/request_id.hpp"
+#include "api/contract.hpp"
+#include "api/request_id.hpp"
+#include "operator/manifest/request_token.hpp"
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/bounded_text.hpp"
-#include "operator/plan/request_token.hpp"
 
 namespace trainyard::plan {
 namespace {
 
-using resource::CheckpointRequest;
-using resource::RequestState;
+using api::CheckpointRequest;
+using api::RequestState;
 
 constexpr std::string_view operators_prefix = "suspend-";
 
 /// What the annotation says; empty: no checkpoint is asked for.
-std::string wanted_id(const resource::TrainingJob& job) {
+std::string wanted_id(const api::TrainingJob& job) {
   const auto found = job.metadata.annotations.find(std::string{checkpoint_request_annotation});
   return found == job.metadata.annotations.end() ? std::string{} : found->second;
 }
@@ -39,7 +39,7 @@ bool is_pending(const std::optional<CheckpointRequest>& request) {
 }
 
 /// Why the job can never do it; empty: it can.
-std::string fault_of(const resource::TrainingJob& job) {
+std::string fault_of(const api::TrainingJob& job) {
   if (!contract::is_request_id(wanted_id(job))) {
     return fmt::format("the annotation's value must match {}", contract::checkpoint_request_id_pattern);
   }
@@ -48,7 +48,7 @@ std::string fault_of(const resource::TrainingJob& job) {
   }
   if (is_finished(job.status)) return "the job has ended: nothing trains any more";
   if (!job.spec.training) return "a container of your own does not take checkpoint requests";
-  if (!takes_requests(job.spec)) return "spec.checkpoint is not set: there is nowhere to save to";
+  if (!manifest::takes_requests(job.spec)) return "spec.checkpoint is not set: there is nowhere to save to";
   return {};
 }
 
@@ -57,11 +57,11 @@ bool is_rank_0_running(const std::vector<Member>& members) {
 }
 
 /// Whether rank 0 is being asked.
-bool is_asked(const resource::TrainingJobStatus& status, const std::vector<Member>& members) {
+bool is_asked(const api::TrainingJobStatus& status, const std::vector<Member>& members) {
   return is_active(status) && can_be_asked(members);
 }
 
-std::string waiting_words(const resource::TrainingJobStatus& status, const std::vector<Member>& members) {
+std::string waiting_words(const api::TrainingJobStatus& status, const std::vector<Member>& members) {
   if (is_asked(status, members)) return "rank 0 is asked";
   if (!is_active(status)) return "the job does not run: it is asked when it trains again";
   if (!is_rank_0_running(members)) return "rank 0 does not run yet: it is asked when it does";
@@ -69,7 +69,7 @@ std::string waiting_words(const resource::TrainingJobStatus& status, const std::
 }
 
 /// The polled one first: last words came after it.
-std::vector<CheckpointRequest> reports_of(const resource::TrainingJobStatus& status, const Observed& observed,
+std::vector<CheckpointRequest> reports_of(const api::TrainingJobStatus& status, const Observed& observed,
                                           const std::vector<Member>& members) {
   std::vector<CheckpointRequest> reports;
   const auto add = [&](const ProgressReport& report) {
@@ -97,7 +97,7 @@ void follow(CheckpointRequest& request, const std::vector<CheckpointRequest>& re
 }
 
 /// What the annotation asks for.
-void take_annotation(resource::TrainingJobStatus& status, const Observed& observed, const std::vector<Member>& members,
+void take_annotation(api::TrainingJobStatus& status, const Observed& observed, const std::vector<Member>& members,
                      Time now) {
   std::optional<CheckpointRequest>& request = status.checkpoint_request;
   const std::string wanted = wanted_id(observed.job);
@@ -116,8 +116,8 @@ std::string suspend_request_id(std::int64_t generation) {
   return fmt::format("{}{}", operators_prefix, generation);
 }
 
-std::optional<RequestToSend> request_to_send(const resource::TrainingJobStatus& status) {
-  const bool is_suspending = status.phase == resource::Phase::suspending;
+std::optional<RequestToSend> request_to_send(const api::TrainingJobStatus& status) {
+  const bool is_suspending = status.phase == api::Phase::suspending;
   const auto& request = is_suspending ? status.suspend_request : status.checkpoint_request;
   if (!is_pending(request) || !(is_suspending || is_active(status))) return std::nullopt;
   return RequestToSend{.id = request->id, .is_last = is_suspending};
@@ -140,7 +140,7 @@ void abandon(std::optional<CheckpointRequest>& request, std::string_view why, Ti
   request->time = now;
 }
 
-void take_checkpoint_requests(resource::TrainingJobStatus& status, const Observed& observed,
+void take_checkpoint_requests(api::TrainingJobStatus& status, const Observed& observed,
                               const std::vector<Member>& members, Time now) {
   const auto reports = reports_of(status, observed, members);
   if (is_pending(status.checkpoint_request)) {

@@ -20,12 +20,12 @@ struct RequestToSend {
 };
 
 /// What rank 0 is to be asked for while the status stands as it does; empty: nothing. May be asked again and again.
-[[nodiscard]] std::optional<RequestToSend> request_to_send(const resource::TrainingJobStatus& status);
+[[nodiscard]] std::optional<RequestToSend> request_to_send(const api::TrainingJobStatus& status);
 
 /// Follows the annotation and what rank 0 says of it: `status.checkpoint_request`. An id that has its answer is never
 /// asked for again; one that comes while another waits for rank 0's answer is taken up after that answer.
 /// Follows what rank 0 says of `status.suspend_request` as well.
-void take_checkpoint_requests(resource::TrainingJobStatus& status, const Observed& observed,
+void take_checkpoint_requests(api::TrainingJobStatus& status, const Observed& observed,
                               const std::vector<Member>& members, Time now);
 
 /// The operator's own id for the suspension that the spec of `generation` asks for.
@@ -38,6 +38,6 @@ void take_checkpoint_requests(resource::TrainingJobStatus& status, const Observe
 [[nodiscard]] bool is_taken(const Observed& observed, const std::string& id);
 
 /// Ends a request that has no answer: there will be none.
-void abandon(std::optional<resource::CheckpointRequest>& request, std::string_view why, Time now);
+void abandon(std::optional<api::CheckpointRequest>& request, std::string_view why, Time now);
 
 }  // namespace trainyard::plan

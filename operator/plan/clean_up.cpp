@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "operator/manifest/names.hpp"
 #include "operator/plan/member.hpp"
-#include "operator/plan/names.hpp"
 
 namespace trainyard::plan {
 namespace {
 
-using resource::CleanPods;
+using api::CleanPods;
 
 template <typename Predicate>
 std::vector<Action> delete_pods_where(const Observed& observed, Predicate is_wanted) {
@@ -21,34 +21,34 @@ std::vector<Action> delete_pods_where(const Observed& observed, Predicate is_wan
 }
 
 /// Whether the pod is the one that made the job fail.
-bool is_culprit(const resource::TrainingJobStatus& status, const resource::Pod& pod) {
-  return status.phase == resource::Phase::failed && !status.attempts.empty() && status.attempts.back().cause &&
+bool is_culprit(const api::TrainingJobStatus& status, const resource::Pod& pod) {
+  return status.phase == api::Phase::failed && !status.attempts.empty() && status.attempts.back().cause &&
          status.attempts.back().pod == pod.metadata.name;
 }
 
 }  // namespace
 
 std::vector<Action> clean_up_finished(const Observed& observed) {
-  const resource::TrainingJob& job = observed.job;
+  const api::TrainingJob& job = observed.job;
   if (job.spec.clean_pods == CleanPods::none) {
     // Pods that go on although their job has failed train for nobody.
-    return job.status.phase == resource::Phase::failed ? delete_live_pods(observed) : std::vector<Action>{};
+    return job.status.phase == api::Phase::failed ? delete_live_pods(observed) : std::vector<Action>{};
   }
   auto actions = delete_pods_where(observed, [&](const resource::Pod& pod) {
     // A pod of ours may be live although its worker has ended: a sidecar runs on.
     return is_live(pod) || (job.spec.clean_pods == CleanPods::all && !is_culprit(job.status, pod));
   });
   if (observed.service && !observed.service->metadata.deletion_time) {
-    const resource::Metadata& service = observed.service->metadata;
+    const api::Metadata& service = observed.service->metadata;
     actions.emplace_back(DeleteService{.name = service.name, .uid = service.uid});
   }
   return actions;
 }
 
 std::vector<Action> clean_up_older_attempts(const Observed& observed) {
-  const resource::TrainingJob& job = observed.job;
+  const api::TrainingJob& job = observed.job;
   return delete_pods_where(observed, [&](const resource::Pod& pod) {
-    return attempt_of(job, pod) < (is_live(pod) ? job.status.attempt : job.status.attempt - 1);
+    return manifest::attempt_of(job, pod) < (is_live(pod) ? job.status.attempt : job.status.attempt - 1);
   });
 }
 
@@ -56,7 +56,7 @@ std::vector<Action> delete_live_pods(const Observed& observed) {
   return delete_pods_where(observed, [](const resource::Pod& pod) { return is_live(pod); });
 }
 
-std::optional<std::chrono::milliseconds> time_until_deletion(const resource::TrainingJob& job, Time now) {
+std::optional<std::chrono::milliseconds> time_until_deletion(const api::TrainingJob& job, Time now) {
   if (!job.spec.ttl_after_finished || !job.status.completion_time) return std::nullopt;
   return std::max(std::chrono::milliseconds{0}, *job.status.completion_time + *job.spec.ttl_after_finished - now);
 }

@@ -19,6 +19,6 @@ namespace trainyard::plan {
 [[nodiscard]] std::vector<Action> delete_live_pods(const Observed& observed);
 
 /// Until the job itself is deleted by `spec.ttlSecondsAfterFinished`; 0: now. Empty: never, or it has not finished.
-[[nodiscard]] std::optional<std::chrono::milliseconds> time_until_deletion(const resource::TrainingJob& job, Time now);
+[[nodiscard]] std::optional<std::chrono::milliseconds> time_until_deletion(const api::TrainingJob& job, Time now);
 
 }  // namespace trainyard::plan

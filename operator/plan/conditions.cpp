@@ -7,13 +7,13 @@
 namespace trainyard::plan {
 namespace {
 
-resource::Condition* find_condition(resource::TrainingJobStatus& status, std::string_view type) {
-  const auto found = std::ranges::find(status.conditions, type, &resource::Condition::type);
+api::Condition* find_condition(api::TrainingJobStatus& status, std::string_view type) {
+  const auto found = std::ranges::find(status.conditions, type, &api::Condition::type);
   return found == status.conditions.end() ? nullptr : &*found;
 }
 
-void set_condition(resource::TrainingJobStatus& status, resource::Condition wanted, Time now) {
-  resource::Condition* condition = find_condition(status, wanted.type);
+void set_condition(api::TrainingJobStatus& status, api::Condition wanted, Time now) {
+  api::Condition* condition = find_condition(status, wanted.type);
   if (condition == nullptr) {
     wanted.last_transition = now;
     status.conditions.push_back(std::move(wanted));
@@ -26,17 +26,17 @@ void set_condition(resource::TrainingJobStatus& status, resource::Condition want
 
 }  // namespace
 
-bool is_condition_true(const resource::TrainingJobStatus& status, std::string_view type) {
-  const auto found = std::ranges::find(status.conditions, type, &resource::Condition::type);
+bool is_condition_true(const api::TrainingJobStatus& status, std::string_view type) {
+  const auto found = std::ranges::find(status.conditions, type, &api::Condition::type);
   return found != status.conditions.end() && found->is_true;
 }
 
-std::optional<Time> condition_since(const resource::TrainingJobStatus& status, std::string_view type) {
-  const auto found = std::ranges::find(status.conditions, type, &resource::Condition::type);
+std::optional<Time> condition_since(const api::TrainingJobStatus& status, std::string_view type) {
+  const auto found = std::ranges::find(status.conditions, type, &api::Condition::type);
   return found == status.conditions.end() ? std::nullopt : found->last_transition;
 }
 
-void raise_condition(resource::TrainingJobStatus& status, std::string_view type, std::string reason,
+void raise_condition(api::TrainingJobStatus& status, std::string_view type, std::string reason,
                      std::string_view message, Time now) {
   set_condition(status,
                 {.type = std::string{type},
@@ -47,7 +47,7 @@ void raise_condition(resource::TrainingJobStatus& status, std::string_view type,
                 now);
 }
 
-void clear_condition(resource::TrainingJobStatus& status, std::string_view type, std::string reason, Time now) {
+void clear_condition(api::TrainingJobStatus& status, std::string_view type, std::string reason, Time now) {
   if (!is_condition_true(status, type)) return;
   set_condition(status,
                 {.type = std::string{type},

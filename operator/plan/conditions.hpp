@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "operator/resource/training_job.hpp"
+#include "api/training_job.hpp"
 
 namespace trainyard::plan {
 
@@ -21,15 +21,15 @@ inline constexpr std::string_view condition_progress_unavailable = "ProgressUnav
 inline constexpr std::string_view condition_cleaning_up = "CleaningUp";
 inline constexpr std::string_view condition_status_refused = "StatusRefused";
 
-[[nodiscard]] bool is_condition_true(const resource::TrainingJobStatus& status, std::string_view type);
+[[nodiscard]] bool is_condition_true(const api::TrainingJobStatus& status, std::string_view type);
 
 /// Since when the condition is what it is; empty: it was never raised.
-[[nodiscard]] std::optional<Time> condition_since(const resource::TrainingJobStatus& status, std::string_view type);
+[[nodiscard]] std::optional<Time> condition_since(const api::TrainingJobStatus& status, std::string_view type);
 
 /// Sets the condition to True, with as much of the message as the status may hold (bounded_text.hpp).
-void raise_condition(resource::TrainingJobStatus& status, std::string_view type, std::string reason,
+void raise_condition(api::TrainingJobStatus& status, std::string_view type, std::string reason,
                      std::string_view message, Time now);
 /// Sets the condition to False where it stands as True; one that was never raised is not listed.
-void clear_condition(resource::TrainingJobStatus& status, std::string_view type, std::string reason, Time now);
+void clear_condition(api::TrainingJobStatus& status, std::string_view type, std::string reason, Time now);
 
 }  // namespace trainyard::plan

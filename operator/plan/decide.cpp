@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "operator/manifest/containers.hpp"
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/conditions.hpp"
-#include "operator/plan/containers.hpp"
 #include "operator/plan/deadline.hpp"
 #include "operator/plan/edit.hpp"
 #include "operator/plan/finalizer.hpp"
@@ -16,15 +16,15 @@
 namespace trainyard::plan {
 namespace {
 
-using resource::Cause;
-using resource::Phase;
+using api::Cause;
+using api::Phase;
 
 /// Only before pods are made of it: an edit of a running job is judged when its turn comes.
 bool decide_invalid_template(const Observed& observed, Time now, Draft& draft) {
-  const resource::TrainingJobStatus& status = observed.job.status;
+  const api::TrainingJobStatus& status = observed.job.status;
   const bool is_forming = status.attempt == 0 || (is_active(status) && !status.is_formed);
   if (!is_forming || observed.job.spec.is_suspended) return false;
-  std::string fault = template_fault(observed.job.spec, observed.settings);
+  std::string fault = manifest::template_fault(observed.job.spec, observed.settings);
   if (fault.empty() && observed.refusal && observed.refusal->kind == ErrorKind::invalid)
     fault = observed.refusal->message;
   if (fault.empty()) return false;
@@ -35,7 +35,7 @@ bool decide_invalid_template(const Observed& observed, Time now, Draft& draft) {
 }
 
 bool decide_success(const std::vector<Member>& members, Time now, Draft& draft) {
-  resource::TrainingJobStatus& status = draft.status;
+  api::TrainingJobStatus& status = draft.status;
   status.succeeded_ranks.clear();
   for (const Member& member : members) {
     if (member.state == MemberState::succeeded) status.succeeded_ranks.push_back(member.rank);

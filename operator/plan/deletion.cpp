@@ -7,18 +7,18 @@
 #include <string_view>
 #include <vector>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
+#include "operator/manifest/clean_up_pod.hpp"
+#include "operator/manifest/containers.hpp"
+#include "operator/manifest/names.hpp"
+#include "operator/manifest/node_affinity.hpp"
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/bounded_text.hpp"
 #include "operator/plan/checkpoint_request.hpp"
-#include "operator/plan/clean_up_pod.hpp"
 #include "operator/plan/conditions.hpp"
-#include "operator/plan/containers.hpp"
 #include "operator/plan/creation_wait.hpp"
 #include "operator/plan/finalizer.hpp"
 #include "operator/plan/member.hpp"
-#include "operator/plan/names.hpp"
-#include "operator/plan/node_affinity.hpp"
 #include "operator/plan/node_avoidance.hpp"
 #include "operator/plan/pending_reason.hpp"
 #include "operator/plan/transition.hpp"
@@ -26,7 +26,7 @@
 namespace trainyard::plan {
 namespace {
 
-using resource::Phase;
+using api::Phase;
 using std::chrono::milliseconds;
 
 constexpr const char* reason_cleaning = "CleaningUp";
@@ -45,7 +45,7 @@ void say(Draft& draft, std::string_view message) {
 }
 
 void begin(const Observed& observed, Time now, Draft& draft) {
-  resource::TrainingJobStatus& status = draft.status;
+  api::TrainingJobStatus& status = draft.status;
   const std::string message =
       fmt::format("the checkpoints under {} go with the job", observed.job.spec.checkpoint->uri);
   end_attempt(status, "the job was deleted", now);
@@ -70,7 +70,7 @@ void give_up(const Observed& observed, std::string_view why, Time now, Draft& dr
 std::vector<const resource::Pod*> ending_pods(const Observed& observed, Time now) {
   std::vector<const resource::Pod*> ending;
   for (const resource::Pod& pod : observed.pods) {
-    if (pod.metadata.name == clean_up_pod_name(observed.job) || !is_live(pod)) continue;
+    if (pod.metadata.name == manifest::clean_up_pod_name(observed.job) || !is_live(pod)) continue;
     const bool hangs = pod.metadata.deletion_time &&
                        (is_on_lost_node(observed, pod) || now >= *pod.metadata.deletion_time + hung_pod_wait);
     if (!hangs) ending.push_back(&pod);
@@ -96,22 +96,22 @@ const std::string& last_words(const Ending& ending) {
 
 /// Why no pod can be made now; empty: nothing is known to be in the way.
 std::string obstacle(const Observed& observed) {
-  if (std::string fault = template_fault(observed.job.spec, observed.settings); !fault.empty()) return fault;
+  if (std::string fault = manifest::template_fault(observed.job.spec, observed.settings); !fault.empty()) return fault;
   if (observed.refusal) return observed.refusal->message;
   return observed.create_failure ? observed.create_failure->message : std::string{};
 }
 
 void make_pod(const Observed& observed, Time begun, Time now, Draft& draft) {
-  const resource::TrainingJob& job = observed.job;
+  const api::TrainingJob& job = observed.job;
   if (const std::string why = obstacle(observed); !why.empty()) {
     say(draft, fmt::format("the pod that removes the checkpoints cannot be made: {}", why));
   }
-  if (!template_fault(job.spec, observed.settings).empty()) return;
+  if (!manifest::template_fault(job.spec, observed.settings).empty()) return;
   if (const auto wait = time_until_creation(observed, now); wait.count() > 0) return draft.look_again_in(wait);
   // Recorded before the pod is made, so that one that vanishes at once is no reason for the next.
   draft.status.restart_not_before = now + pause_after(now - begun);
-  nlohmann::json pod = build_clean_up_pod(job, observed.settings);
-  avoid_hosts(pod["spec"], avoided_host_names(observed));
+  nlohmann::json pod = manifest::build_clean_up_pod(job, observed.settings);
+  manifest::avoid_hosts(pod["spec"], avoided_host_names(observed));
   draft.actions.emplace_back(CreatePod{.rank = -1, .pod = [pod = std::move(pod)] { return pod; }});
 }
 
@@ -175,7 +175,7 @@ bool clean_up(const Observed& observed, Time begun, Time now, Draft& draft) {
     end_pods(ending, now, draft);
     return false;
   }
-  const auto pod = std::ranges::find(observed.pods, clean_up_pod_name(observed.job),
+  const auto pod = std::ranges::find(observed.pods, manifest::clean_up_pod_name(observed.job),
                                      [](const resource::Pod& each) { return each.metadata.name; });
   if (pod != observed.pods.end()) return follow_pod(observed, judge_pod(observed, *pod), now, draft);
   make_pod(observed, begun, now, draft);
@@ -185,7 +185,7 @@ bool clean_up(const Observed& observed, Time begun, Time now, Draft& draft) {
 }  // namespace
 
 void plan_deletion(const Observed& observed, Time now, Draft& draft) {
-  const resource::TrainingJob& job = observed.job;
+  const api::TrainingJob& job = observed.job;
   draft.status.observed_generation = job.metadata.generation;
   const bool has_given_up = job.status.phase == Phase::deleting && job.status.reason == reason_left;
   // Before the first attempt nothing was saved.

@@ -13,7 +13,7 @@ namespace trainyard::plan {
 
 /// A plan while the policies write it.
 struct Draft {
-  resource::TrainingJobStatus status;
+  api::TrainingJobStatus status;
   std::vector<Action> actions;
   std::vector<Event> events;
   std::vector<std::string> pods_believed_gone;

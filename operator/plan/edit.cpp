@@ -1,27 +1,27 @@
 #include "operator/plan/edit.hpp"
 
+#include "operator/manifest/containers.hpp"
+#include "operator/manifest/names.hpp"
+#include "operator/manifest/spec_hash.hpp"
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/conditions.hpp"
-#include "operator/plan/containers.hpp"
-#include "operator/plan/names.hpp"
-#include "operator/plan/spec_hash.hpp"
 #include "operator/plan/transition.hpp"
 
 namespace trainyard::plan {
 
-using resource::Cause;
-using resource::Phase;
+using api::Cause;
+using api::Phase;
 
 bool decide_edit(const Observed& observed, Time now, Draft& draft) {
-  const resource::TrainingJob& job = observed.job;
+  const api::TrainingJob& job = observed.job;
   if (!is_active(job.status) || job.status.attempt_generation == job.metadata.generation) return false;
-  const std::string wanted = spec_hash(job.spec);
+  const std::string wanted = manifest::spec_hash(job.spec);
   bool has_pods = false;
   bool is_edited = false;
   for (const resource::Pod& pod : observed.pods) {
-    if (attempt_of(job, pod) != job.status.attempt) continue;
+    if (manifest::attempt_of(job, pod) != job.status.attempt) continue;
     has_pods = true;
-    is_edited = is_edited || spec_hash_of(pod) != wanted;
+    is_edited = is_edited || manifest::spec_hash_of(pod) != wanted;
   }
   if (is_edited && job.status.phase != Phase::running) {
     form_anew(observed, Cause::spec_changed, "the spec was changed while the group formed", now, draft);
@@ -37,7 +37,8 @@ bool decide_edit(const Observed& observed, Time now, Draft& draft) {
   if (has_pods || job.status.is_formed) return false;
   // Nothing was made of the old spec yet: the attempt takes the new one, and says so before its first pod.
   draft.status.replicas = {.desired = job.spec.replicas, .pending = job.spec.replicas};
-  draft.status.worker_image = needs_worker_image(job.spec) ? worker_image(job.spec, observed.settings) : std::string{};
+  draft.status.worker_image =
+      manifest::needs_worker_image(job.spec) ? manifest::worker_image(job.spec, observed.settings) : std::string{};
   return true;
 }
 

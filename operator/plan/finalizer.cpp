@@ -6,15 +6,15 @@
 
 namespace trainyard::plan {
 
-bool wants_clean_up(const resource::TrainingJobSpec& spec) {
-  return spec.checkpoint && spec.checkpoint->on_delete == resource::OnDelete::remove;
+bool wants_clean_up(const api::TrainingJobSpec& spec) {
+  return spec.checkpoint && spec.checkpoint->on_delete == api::OnDelete::remove;
 }
 
-bool is_held(const resource::TrainingJob& job) {
+bool is_held(const api::TrainingJob& job) {
   return std::ranges::find(job.metadata.finalizers, clean_up_finalizer) != job.metadata.finalizers.end();
 }
 
-bool is_held_as_wanted(const resource::TrainingJob& job) {
+bool is_held_as_wanted(const api::TrainingJob& job) {
   return is_held(job) || !wants_clean_up(job.spec);
 }
 

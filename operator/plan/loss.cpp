@@ -11,9 +11,9 @@
 namespace trainyard::plan {
 namespace {
 
-using resource::Phase;
+using api::Phase;
 
-Event restart_event(const resource::TrainingJobStatus& status, const Loss& loss) {
+Event restart_event(const api::TrainingJobStatus& status, const Loss& loss) {
   return {.reason = "Restarting",
           .is_warning = true,
           .note = fmt::format("attempt {} begins because rank {} was lost ({}): {}", status.attempt,
@@ -22,7 +22,7 @@ Event restart_event(const resource::TrainingJobStatus& status, const Loss& loss)
 }
 
 /// Of ranks that gave up on others for which there was no room yet.
-Event waiting_event(const resource::TrainingJobStatus& status) {
+Event waiting_event(const api::TrainingJobStatus& status) {
   return {.reason = "Pending",
           .is_warning = true,
           .note = fmt::format("there was no room for the whole group yet, attempt {} waits for it: {}", status.attempt,
@@ -30,7 +30,7 @@ Event waiting_event(const resource::TrainingJobStatus& status) {
 }
 
 void restart(const Observed& observed, const Loss& loss, const RestartDecision& decision, Time now, Draft& draft) {
-  resource::TrainingJobStatus& status = draft.status;
+  api::TrainingJobStatus& status = draft.status;
   status.restarts = decision.restarts;
   status.attempts_without_progress = decision.attempts_without_progress;
   if (loss.is_charged) status.restart_count += 1;
@@ -51,7 +51,7 @@ bool decide_loss(const Observed& observed, const std::vector<Member>& members, T
   draft.pods_believed_gone = std::move(judgement.absent_pods);
   const Loss& loss = *judgement.loss;
   // A report that came with the loss may hold a checkpoint, which gives budgets back before they are charged.
-  resource::TrainingJob job = observed.job;
+  api::TrainingJob job = observed.job;
   job.status = draft.status;
   const RestartDecision decision = decide_restart(job, loss);
   end_attempt(draft.status, loss, now);

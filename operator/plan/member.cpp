@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
+#include "operator/manifest/containers.hpp"
+#include "operator/manifest/devices.hpp"
+#include "operator/manifest/names.hpp"
 #include "operator/plan/bounded_text.hpp"
-#include "operator/plan/containers.hpp"
-#include "operator/plan/devices.hpp"
-#include "operator/plan/names.hpp"
 
 namespace trainyard::plan {
 namespace {
@@ -20,7 +20,7 @@ bool is_typed_code(std::int64_t code) {
   return code >= contract::exit_peer_lost && code <= contract::exit_device;
 }
 
-/// A worker of ours writes one JSON object (common/contract.hpp); of any other container the message is free text.
+/// A worker of ours writes one JSON object (api/contract.hpp); of any other container the message is free text.
 void read_termination_message(const std::string& text, const Observed& observed, Ending& ending) {
   const json message = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!message.is_object()) return;
@@ -41,7 +41,7 @@ void read_termination_message(const std::string& text, const Observed& observed,
   if (const std::string reason = text_of("reason"); !reason.empty()) ending.reason = reason;
   if (const std::string sentence = text_of("message"); !sentence.empty()) ending.message = sentence;
   if (const auto culprit = number("culprit"); culprit && *culprit >= 0) {
-    ending.culprit = *culprit / ranks_per_pod(observed.job.spec.gpus_per_pod);
+    ending.culprit = *culprit / manifest::ranks_per_pod(observed.job.spec.gpus_per_pod);
   }
   if (const auto code = number("culpritExitCode"); code && *code >= 0 && *code <= 255) {
     ending.culprit_exit_code = static_cast<int>(*code);
@@ -105,10 +105,12 @@ Ending ending_of_pod(const resource::Pod& pod) {
 }  // namespace
 
 Member judge_pod(const Observed& observed, const resource::Pod& pod) {
-  Member member{.rank = rank_of(observed.job, pod), .pod = &pod, .is_leaving = pod.metadata.deletion_time.has_value()};
+  Member member{
+      .rank = manifest::rank_of(observed.job, pod), .pod = &pod, .is_leaving = pod.metadata.deletion_time.has_value()};
   std::vector<std::string> names;
   for (const auto& container : pod.containers) names.push_back(container.name);
-  const resource::ContainerStatus* worker = find_status(pod.containers, deciding_container(observed.job.spec, names));
+  const resource::ContainerStatus* worker =
+      find_status(pod.containers, manifest::deciding_container(observed.job.spec, names));
   if (worker != nullptr && worker->terminated) {
     member.ending = ending_of(*worker->terminated, observed);
     member.state = is_success(pod, *worker->terminated) ? MemberState::succeeded : MemberState::failed;
@@ -124,11 +126,11 @@ Member judge_pod(const Observed& observed, const resource::Pod& pod) {
 }
 
 std::vector<Member> members_of(const Observed& observed) {
-  const resource::TrainingJobStatus& status = observed.job.status;
+  const api::TrainingJobStatus& status = observed.job.status;
   std::vector<Member> members(static_cast<std::size_t>(std::max<std::int64_t>(0, status.replicas.desired)));
   for (std::size_t rank = 0; rank < members.size(); ++rank) members[rank].rank = static_cast<std::int64_t>(rank);
   for (const resource::Pod& pod : observed.pods) {
-    const auto numbers = pod_numbers(observed.job, pod.metadata.name);
+    const auto numbers = manifest::pod_numbers(observed.job, pod.metadata.name);
     if (!numbers || numbers->attempt != status.attempt || numbers->rank >= status.replicas.desired) continue;
     members[static_cast<std::size_t>(numbers->rank)] = judge_pod(observed, pod);
   }

@@ -25,9 +25,8 @@ std::vector<std::string> avoided_host_names(const Observed& observed) {
   return host_names;
 }
 
-std::optional<std::chrono::milliseconds> time_until_nodes_are_forgiven(const resource::TrainingJobStatus& status,
-                                                                       Time now) {
-  if (status.avoided_nodes.empty() || status.phase != resource::Phase::pending || status.reason != "Unschedulable" ||
+std::optional<std::chrono::milliseconds> time_until_nodes_are_forgiven(const api::TrainingJobStatus& status, Time now) {
+  if (status.avoided_nodes.empty() || status.phase != api::Phase::pending || status.reason != "Unschedulable" ||
       status.attempts.empty() || !status.attempts.back().start) {
     return std::nullopt;
   }

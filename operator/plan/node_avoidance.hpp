@@ -24,6 +24,6 @@ inline constexpr std::chrono::seconds avoidance_max{60};
 /// In a small cluster there may be no room without them. How much longer to hold on to the avoided nodes; 0: give them
 /// up; empty: the attempt does not wait because of them.
 [[nodiscard]] std::optional<std::chrono::milliseconds> time_until_nodes_are_forgiven(
-    const resource::TrainingJobStatus& status, Time now);
+    const api::TrainingJobStatus& status, Time now);
 
 }  // namespace trainyard::plan

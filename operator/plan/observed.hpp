@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "api/training_job.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
-#include "operator/plan/cluster_traits.hpp"
+#include "operator/manifest/cluster_traits.hpp"
+#include "operator/manifest/settings.hpp"
 #include "operator/plan/progress_report.hpp"
-#include "operator/plan/settings.hpp"
 #include "operator/resource/node.hpp"
 #include "operator/resource/pod.hpp"
 #include "operator/resource/service.hpp"
-#include "operator/resource/training_job.hpp"
 
 namespace trainyard::plan {
 
@@ -37,7 +37,7 @@ struct CreateFailure {
 
 /// Everything that a decision about one job rests on.
 struct Observed {
-  resource::TrainingJob job;
+  api::TrainingJob job;
   std::vector<resource::Pod> pods;                    ///< Those of the job (ownership.hpp), of every attempt.
   std::optional<resource::Service> service;           ///< That of the job (ownership.hpp).
   std::map<std::string, resource::Node> nodes;        ///< By name; empty where the operator may not read nodes.
@@ -47,8 +47,8 @@ struct Observed {
   std::optional<Refusal> refusal;
   std::optional<CreateFailure> create_failure;
   bool is_template_accepted = false;  ///< A dry run of rank 0's pod succeeded for the job's present generation.
-  ClusterTraits traits;
-  Settings settings;
+  manifest::ClusterTraits traits;
+  manifest::Settings settings;
 };
 
 }  // namespace trainyard::plan

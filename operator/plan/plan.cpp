@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "operator/manifest/names.hpp"
 #include "operator/plan/act.hpp"
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/checkpoint_request.hpp"
@@ -12,7 +13,6 @@
 #include "operator/plan/draft.hpp"
 #include "operator/plan/finalizer.hpp"
 #include "operator/plan/member.hpp"
-#include "operator/plan/names.hpp"
 #include "operator/plan/progress.hpp"
 #include "operator/plan/refresh.hpp"
 
@@ -33,7 +33,7 @@ void plan_finished(const Observed& observed, Time now, Draft& draft) {
 }
 
 void plan_unfinished(const Observed& observed, Time now, Draft& draft) {
-  draft.status.selector = job_selector(observed.job);
+  draft.status.selector = manifest::job_selector(observed.job);
   draft.status.observed_generation = observed.job.metadata.generation;
   const std::vector<Member> members = members_of(observed);
   take_reports(draft.status, observed, members, now);
@@ -46,24 +46,23 @@ void plan_unfinished(const Observed& observed, Time now, Draft& draft) {
 }
 
 /// How long a status that only shows some more progress is kept back; 0: it holds news, or it is time.
-std::chrono::milliseconds time_until_write(const Observed& observed, const resource::TrainingJobStatus& status,
-                                           Time now) {
-  resource::TrainingJobStatus advanced = observed.job.status;
+std::chrono::milliseconds time_until_write(const Observed& observed, const api::TrainingJobStatus& status, Time now) {
+  api::TrainingJobStatus advanced = observed.job.status;
   if (!observed.status_written || !advanced.progress) return {};
   advanced.progress = status.progress;
   advanced.step_text = status.step_text;
-  if (resource::to_json(advanced) != resource::to_json(status)) return {};
+  if (api::to_json(advanced) != api::to_json(status)) return {};
   return std::max(std::chrono::milliseconds{0}, *observed.status_written + observed.settings.progress_interval - now);
 }
 
 }  // namespace
 
 Plan make_plan(const Observed& observed, Time now) {
-  const resource::TrainingJob& job = observed.job;
+  const api::TrainingJob& job = observed.job;
   // Owned objects go with their owner.
   if (job.metadata.deletion_time && !is_held(job)) return {};
   const bool is_stale = std::ranges::any_of(
-      observed.pods, [&](const resource::Pod& pod) { return attempt_of(job, pod) > job.status.attempt; });
+      observed.pods, [&](const resource::Pod& pod) { return manifest::attempt_of(job, pod) > job.status.attempt; });
   if (is_stale) return {.is_stale = true};
   Draft draft{.status = job.status};
   // The API server may accept the next status. If it refuses that too, status_despite_refusal() raises the condition
@@ -77,7 +76,7 @@ Plan make_plan(const Observed& observed, Time now) {
     plan_unfinished(observed, now, draft);
   }
   // Compared as stored: times of the API are whole seconds.
-  bool is_written = resource::to_json(draft.status) != resource::to_json(job.status);
+  bool is_written = api::to_json(draft.status) != api::to_json(job.status);
   if (is_written) {
     const auto wait = time_until_write(observed, draft.status, now);
     is_written = wait.count() == 0;

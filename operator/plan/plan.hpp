@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "api/training_job.hpp"
 #include "operator/plan/observed.hpp"
-#include "operator/resource/training_job.hpp"
 
 namespace trainyard::plan {
 
@@ -59,7 +59,7 @@ struct Event {
 struct Plan {
   /// Written first, under the job's resource version; nothing else is done unless that succeeds. Empty: it stands as it
   /// is.
-  std::optional<resource::TrainingJobStatus> status;
+  std::optional<api::TrainingJobStatus> status;
   /// Pods that the plan believes to be gone. Where the API server still has one of them, the plan must not be carried
   /// out.
   std::vector<std::string> pods_believed_gone;

@@ -17,7 +17,7 @@ std::optional<double> readable(const std::optional<double>& number) {
   return std::strtod(fmt::format("{:.6g}", *number).c_str(), nullptr);
 }
 
-void take_checkpoint(resource::TrainingJobStatus& status, const resource::CheckpointStatus& checkpoint) {
+void take_checkpoint(api::TrainingJobStatus& status, const api::CheckpointStatus& checkpoint) {
   const std::int64_t last_step = status.checkpoint ? status.checkpoint->step : 0;
   if (checkpoint.step > last_step) {
     status.restarts.infrastructure = 0;
@@ -27,7 +27,7 @@ void take_checkpoint(resource::TrainingJobStatus& status, const resource::Checkp
   status.checkpoint->duration_seconds = readable(checkpoint.duration_seconds);
 }
 
-void judge_loss(resource::TrainingJobStatus& status, const ProgressReport& report, Time now) {
+void judge_loss(api::TrainingJobStatus& status, const ProgressReport& report, Time now) {
   if (!report.loss) return;
   if (std::isfinite(*report.loss)) {
     clear_condition(status, condition_non_finite_loss, "LossIsFinite", now);
@@ -37,7 +37,7 @@ void judge_loss(resource::TrainingJobStatus& status, const ProgressReport& repor
   }
 }
 
-void judge_saving(resource::TrainingJobStatus& status, const ProgressReport& report, Time now) {
+void judge_saving(api::TrainingJobStatus& status, const ProgressReport& report, Time now) {
   if (report.checkpoint_error.empty()) {
     clear_condition(status, condition_checkpoint_failing, "NoneFailed", now);
   } else {
@@ -46,7 +46,7 @@ void judge_saving(resource::TrainingJobStatus& status, const ProgressReport& rep
 }
 
 /// What each poll makes of the same pace differs a little. The end moves with the steps, and then by whole intervals.
-std::optional<Time> steady_end(const resource::TrainingJobStatus& status, const ProgressReport& report,
+std::optional<Time> steady_end(const api::TrainingJobStatus& status, const ProgressReport& report,
                                std::chrono::milliseconds interval) {
   if (!report.estimated_end) return std::nullopt;
   const auto& last = status.progress;
@@ -55,16 +55,16 @@ std::optional<Time> steady_end(const resource::TrainingJobStatus& status, const 
   return Time{(since_epoch + interval / 2) / interval * interval};
 }
 
-void take_report(resource::TrainingJobStatus& status, const ProgressReport& report, std::chrono::milliseconds interval,
+void take_report(api::TrainingJobStatus& status, const ProgressReport& report, std::chrono::milliseconds interval,
                  Time now) {
   if (report.step) {
-    status.progress = resource::Progress{.epoch = report.epoch.value_or(0),
-                                         .step = *report.step,
-                                         .total_steps = report.total_steps,
-                                         .loss = readable(report.loss),
-                                         .accuracy = readable(report.accuracy),
-                                         .samples_per_second = readable(report.samples_per_second),
-                                         .estimated_end = steady_end(status, report, interval)};
+    status.progress = api::Progress{.epoch = report.epoch.value_or(0),
+                                    .step = *report.step,
+                                    .total_steps = report.total_steps,
+                                    .loss = readable(report.loss),
+                                    .accuracy = readable(report.accuracy),
+                                    .samples_per_second = readable(report.samples_per_second),
+                                    .estimated_end = steady_end(status, report, interval)};
     status.step_text = step_text(*status.progress);
   }
   if (report.checkpoint) take_checkpoint(status, *report.checkpoint);
@@ -72,12 +72,12 @@ void take_report(resource::TrainingJobStatus& status, const ProgressReport& repo
   judge_saving(status, report, now);
 }
 
-void judge_training(resource::TrainingJobStatus& status, Time now) {
+void judge_training(api::TrainingJobStatus& status, Time now) {
   if (!status.progress || status.progress->step < 1 || is_condition_true(status, condition_training)) return;
   raise_condition(status, condition_training, "FirstStepDone", fmt::format("attempt {} trains", status.attempt), now);
 }
 
-void judge_availability(resource::TrainingJobStatus& status, const Observed& observed, Time now) {
+void judge_availability(api::TrainingJobStatus& status, const Observed& observed, Time now) {
   const std::string& problem = observed.progress->unavailable_because;
   // A container of the user's own need not serve /status.
   if (problem.empty() || !observed.job.spec.training) {
@@ -89,10 +89,10 @@ void judge_availability(resource::TrainingJobStatus& status, const Observed& obs
 
 }  // namespace
 
-void take_reports(resource::TrainingJobStatus& status, const Observed& observed, const std::vector<Member>& members,
+void take_reports(api::TrainingJobStatus& status, const Observed& observed, const std::vector<Member>& members,
                   Time now) {
   // One that is being suspended may be asked for a checkpoint before its pods go.
-  if (!is_active(status) && status.phase != resource::Phase::suspending) return;
+  if (!is_active(status) && status.phase != api::Phase::suspending) return;
   if (observed.progress && observed.progress->attempt == status.attempt) {
     take_report(status, *observed.progress, observed.settings.progress_interval, now);
     if (is_active(status)) {
@@ -106,7 +106,7 @@ void take_reports(resource::TrainingJobStatus& status, const Observed& observed,
   }
 }
 
-std::string step_text(const resource::Progress& progress) {
+std::string step_text(const api::Progress& progress) {
   return progress.total_steps ? fmt::format("{}/{}", progress.step, *progress.total_steps)
                               : fmt::format("{}", progress.step);
 }

@@ -12,10 +12,10 @@ namespace trainyard::plan {
 /// message: progress, checkpoint, and the conditions Training, NonFiniteLoss, CheckpointFailing and
 /// ProgressUnavailable. A checkpoint beyond the last one gives back the infrastructure budget, backoff and the attempts
 /// without progress.
-void take_reports(resource::TrainingJobStatus& status, const Observed& observed, const std::vector<Member>& members,
+void take_reports(api::TrainingJobStatus& status, const Observed& observed, const std::vector<Member>& members,
                   Time now);
 
 /// "512/900", or "512" where the total is unknown.
-[[nodiscard]] std::string step_text(const resource::Progress& progress);
+[[nodiscard]] std::string step_text(const api::Progress& progress);
 
 }  // namespace trainyard::plan

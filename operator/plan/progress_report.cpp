@@ -3,7 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "common/request_id.hpp"
+#include "api/request_id.hpp"
 #include "common/rfc3339.hpp"
 #include "operator/plan/bounded_text.hpp"
 
@@ -56,12 +56,12 @@ std::optional<Time> estimated_end(const json& object, Time now) {
   return now + duration_cast<milliseconds>(std::chrono::duration<double>{*eta_seconds});
 }
 
-std::optional<resource::CheckpointStatus> checkpoint(const json& object) {
+std::optional<api::CheckpointStatus> checkpoint(const json& object) {
   const auto found = object.find("checkpoint");
   if (found == object.end() || !found->is_object()) return std::nullopt;
   const auto step = count(*found, "step");
   if (!step) return std::nullopt;
-  resource::CheckpointStatus status;
+  api::CheckpointStatus status;
   status.step = *step;
   status.uri = uri(*found);
   status.time = time(*found);
@@ -91,17 +91,17 @@ ProgressReport read_progress_report(const json& object, std::int64_t attempt, Ti
   return report;
 }
 
-std::optional<resource::CheckpointRequest> read_request_record(const json& record) {
+std::optional<api::CheckpointRequest> read_request_record(const json& record) {
   if (!record.is_object()) return std::nullopt;
   const std::string id = text(record, "id");
   const auto state = contract::request_state_from(text(record, "state"));
   if (!contract::is_request_id(id) || !state) return std::nullopt;
-  return resource::CheckpointRequest{.id = id,
-                                     .state = *state,
-                                     .step = count(record, "step"),
-                                     .uri = uri(record),
-                                     .time = {},
-                                     .message = bounded_text(text(record, "message"))};
+  return api::CheckpointRequest{.id = id,
+                                .state = *state,
+                                .step = count(record, "step"),
+                                .uri = uri(record),
+                                .time = {},
+                                .message = bounded_text(text(record, "message"))};
 }
 
 }  // namespace trainyard::plan

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "api/training_job.hpp"
 #include "common/clock.hpp"
-#include "operator/resource/training_job.hpp"
 
 namespace trainyard::plan {
 
 /// What rank 0 of a job answered when it was last polled, or wrote when it ended: the parts of `/status`
-/// (common/contract.hpp) that reach the job's status.
+/// (api/contract.hpp) that reach the job's status.
 struct ProgressReport {
   std::int64_t attempt = 0;  ///< Whose it is. Reports of another attempt than the current one are not used.
   std::optional<std::int64_t> epoch;
@@ -22,11 +22,11 @@ struct ProgressReport {
   std::optional<double> accuracy;
   std::optional<double> samples_per_second;
   std::optional<Time> estimated_end;
-  std::optional<resource::CheckpointStatus> checkpoint;
+  std::optional<api::CheckpointStatus> checkpoint;
   std::string checkpoint_error;  ///< Why the last save failed while training goes on; empty: it did not.
   std::string waiting_for;       ///< What rank 0 says it waits for before training begins.
   /// What is known of checkpoints that were asked for: rank 0's own record, and its answer when it was asked last.
-  std::vector<resource::CheckpointRequest> requests;
+  std::vector<api::CheckpointRequest> requests;
   /// Why rank 0 has not answered for long enough to be told to the user; what stands above is then its last answer.
   /// Empty: it answers.
   std::string unavailable_because;
@@ -41,6 +41,6 @@ struct ProgressReport {
 
 /// The `checkpointRequest` in a JSON object with the contract's field names, within the same bounds; empty where it is
 /// malformed.
-[[nodiscard]] std::optional<resource::CheckpointRequest> read_request_record(const nlohmann::json& record);
+[[nodiscard]] std::optional<api::CheckpointRequest> read_request_record(const nlohmann::json& record);
 
 }  // namespace trainyard::plan

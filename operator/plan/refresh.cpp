@@ -12,7 +12,7 @@
 namespace trainyard::plan {
 namespace {
 
-using resource::Phase;
+using api::Phase;
 
 /// For how long the API server may fail to create something before the user is told.
 constexpr std::chrono::seconds failing_max{5};
@@ -29,7 +29,7 @@ std::optional<PendingReason> waiting_reason(const Observed& observed, const std:
 }
 
 void set_pending(const PendingReason& why, Draft& draft) {
-  resource::TrainingJobStatus& status = draft.status;
+  api::TrainingJobStatus& status = draft.status;
   const bool is_news = status.phase != Phase::pending || status.reason != why.reason;
   status.phase = Phase::pending;
   status.reason = why.reason;
@@ -41,9 +41,9 @@ void set_pending(const PendingReason& why, Draft& draft) {
 }
 
 /// Nothing holds the group up; it is on its way.
-void set_forming(resource::TrainingJobStatus& status) {
-  const resource::AttemptRecord* previous = previous_attempt(status);
-  using resource::Cause;
+void set_forming(api::TrainingJobStatus& status) {
+  const api::AttemptRecord* previous = previous_attempt(status);
+  using api::Cause;
   const bool is_restart = previous != nullptr && previous->cause && *previous->cause != Cause::suspended &&
                           *previous->cause != Cause::spec_changed;
   status.phase = is_restart ? Phase::restarting : Phase::starting;
@@ -53,7 +53,7 @@ void set_forming(resource::TrainingJobStatus& status) {
 
 /// What keeps a running group from training, if anything is known.
 std::string running_message(const Observed& observed, const std::vector<Member>& members,
-                            const resource::TrainingJobStatus& status) {
+                            const api::TrainingJobStatus& status) {
   const auto leaving = std::ranges::find_if(
       members, [](const Member& member) { return member.is_leaving && member.state == MemberState::running; });
   if (leaving != members.end()) {
@@ -65,7 +65,7 @@ std::string running_message(const Observed& observed, const std::vector<Member>&
 }
 
 void set_running(const Observed& observed, const std::vector<Member>& members, Draft& draft) {
-  resource::TrainingJobStatus& status = draft.status;
+  api::TrainingJobStatus& status = draft.status;
   if (status.phase != Phase::running) {
     draft.events.push_back(
         {.reason = "Running",
@@ -78,7 +78,7 @@ void set_running(const Observed& observed, const std::vector<Member>& members, D
 }
 
 void refresh_phase(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
-  resource::TrainingJobStatus& status = draft.status;
+  api::TrainingJobStatus& status = draft.status;
   const bool all_run = status.is_formed && std::ranges::all_of(members, [](const Member& member) {
                          return member.state == MemberState::running || member.state == MemberState::succeeded;
                        });
@@ -101,8 +101,8 @@ void refresh_phase(const Observed& observed, const std::vector<Member>& members,
 
 }  // namespace
 
-void count_members(const std::vector<Member>& members, resource::TrainingJobStatus& status) {
-  resource::ReplicaCounts counts{.desired = status.replicas.desired};
+void count_members(const std::vector<Member>& members, api::TrainingJobStatus& status) {
+  api::ReplicaCounts counts{.desired = status.replicas.desired};
   for (const Member& member : members) {
     switch (member.state) {
       case MemberState::missing:
@@ -124,7 +124,7 @@ void count_members(const std::vector<Member>& members, resource::TrainingJobStat
 }
 
 void refresh_status(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
-  resource::TrainingJobStatus& status = draft.status;
+  api::TrainingJobStatus& status = draft.status;
   if (status.attempt == 0) {
     status.replicas = {.desired = observed.job.spec.replicas, .pending = observed.job.spec.replicas};
   }

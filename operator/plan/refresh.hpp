@@ -8,7 +8,7 @@
 namespace trainyard::plan {
 
 /// What the members of the current attempt do, into `status.replicas`.
-void count_members(const std::vector<Member>& members, resource::TrainingJobStatus& status);
+void count_members(const std::vector<Member>& members, api::TrainingJobStatus& status);
 
 /// Brings the parts of the status up to date that only describe: whether the attempt is formed, phase
 /// and reason.

@@ -10,8 +10,8 @@
 namespace trainyard::plan {
 namespace {
 
-using resource::CheckpointRequest;
-using resource::Condition;
+using api::CheckpointRequest;
+using api::Condition;
 
 std::optional<CheckpointRequest> without_texts(const std::optional<CheckpointRequest>& request) {
   if (!request) return std::nullopt;
@@ -19,8 +19,7 @@ std::optional<CheckpointRequest> without_texts(const std::optional<CheckpointReq
 }
 
 /// Takes the condition from `stored`, so that its time still says since when the status is refused.
-void keep_condition(resource::TrainingJobStatus& status, const resource::TrainingJobStatus& stored,
-                    std::string_view type) {
+void keep_condition(api::TrainingJobStatus& status, const api::TrainingJobStatus& stored, std::string_view type) {
   const auto found = std::ranges::find(stored.conditions, type, &Condition::type);
   if (found == stored.conditions.end()) return;
   std::erase_if(status.conditions, [&](const Condition& condition) { return condition.type == type; });
@@ -29,18 +28,18 @@ void keep_condition(resource::TrainingJobStatus& status, const resource::Trainin
 
 }  // namespace
 
-resource::TrainingJobStatus status_despite_refusal(const resource::TrainingJobStatus& wanted,
-                                                   const resource::TrainingJobStatus& stored, std::string_view refusal,
-                                                   Time now) {
-  resource::TrainingJobStatus status = wanted;
+api::TrainingJobStatus status_despite_refusal(const api::TrainingJobStatus& wanted,
+                                              const api::TrainingJobStatus& stored, std::string_view refusal,
+                                              Time now) {
+  api::TrainingJobStatus status = wanted;
   status.message.clear();
   status.step_text.clear();
   status.progress.reset();
-  if (wanted.checkpoint) status.checkpoint = resource::CheckpointStatus{.step = wanted.checkpoint->step};
+  if (wanted.checkpoint) status.checkpoint = api::CheckpointStatus{.step = wanted.checkpoint->step};
   status.checkpoint_request = without_texts(wanted.checkpoint_request);
   status.suspend_request = without_texts(wanted.suspend_request);
   status.avoided_nodes = stored.avoided_nodes;
-  for (resource::AttemptRecord& attempt : status.attempts) {
+  for (api::AttemptRecord& attempt : status.attempts) {
     attempt.node.clear();
     attempt.message.clear();
   }

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "operator/resource/training_job.hpp"
+#include "api/training_job.hpp"
 
 namespace trainyard::plan {
 
@@ -10,8 +10,8 @@ namespace trainyard::plan {
 /// of `wanted` (phase, attempt, counters, budgets, ends) without the texts and measurements that come from workers or
 /// from the cluster, and with condition StatusRefused. `stored` is the status that the server has. Equal refusals give
 /// equal results, so that nothing is written twice.
-[[nodiscard]] resource::TrainingJobStatus status_despite_refusal(const resource::TrainingJobStatus& wanted,
-                                                                 const resource::TrainingJobStatus& stored,
-                                                                 std::string_view refusal, Time now);
+[[nodiscard]] api::TrainingJobStatus status_despite_refusal(const api::TrainingJobStatus& wanted,
+                                                            const api::TrainingJobStatus& stored,
+                                                            std::string_view refusal, Time now);
 
 }  // namespace trainyard::plan

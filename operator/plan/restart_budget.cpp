@@ -2,28 +2,28 @@
 
 #include <fmt/format.h>
 
+#include "api/contract.hpp"
 #include "common/backoff.hpp"
-#include "common/contract.hpp"
 
 namespace trainyard::plan {
 namespace {
 
 /// In [0, 1): the same for every plan of the same attempt, different for jobs that are lost together.
-double jitter_of(const resource::TrainingJob& job) {
+double jitter_of(const api::TrainingJob& job) {
   std::uint64_t hash = static_cast<std::uint64_t>(job.status.attempt) * 0x9e3779b97f4a7c15;
   for (const char byte : job.metadata.uid) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
   return static_cast<double>(hash >> 11) / static_cast<double>(std::uint64_t{1} << 53);
 }
 
-void fail_when_spent(const resource::TrainingJob& job, const Loss& loss, RestartDecision& decision) {
-  const resource::RestartSpec& restart = job.spec.restart;
+void fail_when_spent(const api::TrainingJob& job, const Loss& loss, RestartDecision& decision) {
+  const api::RestartSpec& restart = job.spec.restart;
   const auto refuse = [&](const char* reason, std::string message) {
     decision.failed_reason = reason;
     decision.failed_message = fmt::format("{}; {}", loss.message, message);
   };
   if (loss.is_final) return refuse("DoNotRestart", "not restarted, since the worker says that a restart cannot help");
   const bool makes_checkpoints = job.spec.checkpoint.has_value();
-  if (makes_checkpoints && loss.cause == resource::Cause::application && loss.is_charged &&
+  if (makes_checkpoints && loss.cause == api::Cause::application && loss.is_charged &&
       decision.attempts_without_progress >= restart.no_progress_attempts) {
     return refuse("NoProgress", fmt::format("{} attempts in a row failed by themselves without a new checkpoint "
                                             "(spec.restart.noProgressAttempts)",
@@ -47,10 +47,10 @@ void fail_when_spent(const resource::TrainingJob& job, const Loss& loss, Restart
 
 }  // namespace
 
-RestartDecision decide_restart(const resource::TrainingJob& job, const Loss& loss) {
-  const resource::TrainingJobStatus& status = job.status;
+RestartDecision decide_restart(const api::TrainingJob& job, const Loss& loss) {
+  const api::TrainingJobStatus& status = job.status;
   RestartDecision decision{.restarts = status.restarts, .attempts_without_progress = status.attempts_without_progress};
-  const bool is_application = loss.cause == resource::Cause::application;
+  const bool is_application = loss.cause == api::Cause::application;
   const std::int64_t losses_before = status.restarts.infrastructure + status.attempts_without_progress;
   if (loss.is_charged) {
     (is_application ? decision.restarts.application : decision.restarts.infrastructure) += 1;

@@ -5,28 +5,28 @@
 #include <algorithm>
 #include <string>
 
+#include "operator/manifest/worker_pod.hpp"
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/bounded_text.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/transition.hpp"
-#include "operator/plan/worker_pod.hpp"
 
 namespace trainyard::plan {
 namespace {
 
-using resource::Cause;
-using resource::Phase;
-using resource::RequestState;
+using api::Cause;
+using api::Phase;
+using api::RequestState;
 using std::chrono::milliseconds;
 
 bool is_asked_first(const Observed& observed, const std::vector<Member>& members) {
   const auto& checkpoint = observed.job.spec.checkpoint;
-  return checkpoint && checkpoint->on_suspend == resource::OnSuspend::request &&
+  return checkpoint && checkpoint->on_suspend == api::OnSuspend::request &&
          is_condition_true(observed.job.status, condition_training) && can_be_asked(members);
 }
 
-std::string suspending_words(const std::optional<resource::CheckpointRequest>& request, bool is_waited_for) {
+std::string suspending_words(const std::optional<api::CheckpointRequest>& request, bool is_waited_for) {
   const char* by_signal = "spec.suspend is true: pods are asked to save and stop";
   if (!request) return by_signal;
   switch (request->state) {
@@ -53,7 +53,7 @@ void set_suspended(Draft& draft, Time now) {
 }  // namespace
 
 bool decide_suspension(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
-  resource::TrainingJobStatus& status = draft.status;
+  api::TrainingJobStatus& status = draft.status;
   const bool is_wanted = observed.job.spec.is_suspended;
   if (status.phase == Phase::suspending) {
     if (!is_wanted) {
@@ -90,7 +90,7 @@ bool decide_suspension(const Observed& observed, const std::vector<Member>& memb
   status.suspend_request.reset();
   if (is_asked_first(observed, members)) {
     status.suspend_request =
-        resource::CheckpointRequest{.id = suspend_request_id(observed.job.metadata.generation), .time = now};
+        api::CheckpointRequest{.id = suspend_request_id(observed.job.metadata.generation), .time = now};
   }
   end_attempt(status, Loss{.cause = Cause::suspended, .message = "spec.suspend is true"}, now);
   set_phase(status, Phase::suspending, "Suspended", suspending_words(status.suspend_request, true));
@@ -99,7 +99,7 @@ bool decide_suspension(const Observed& observed, const std::vector<Member>& memb
   return true;
 }
 
-milliseconds time_left_to_save(const resource::TrainingJobStatus& status, const Observed& observed,
+milliseconds time_left_to_save(const api::TrainingJobStatus& status, const Observed& observed,
                                const std::vector<Member>& members, Time now) {
   const auto& request = status.suspend_request;
   if (status.phase != Phase::suspending || !request || !request->time || request->state == RequestState::failed)
@@ -109,7 +109,7 @@ milliseconds time_left_to_save(const resource::TrainingJobStatus& status, const 
   if (!is_done && !can_be_asked(members)) return {};
   const bool is_heard = is_done || is_taken(observed, request->id);
   const std::chrono::seconds limit =
-      is_heard ? std::chrono::seconds{grace_seconds(observed.job.spec)} : suspend_answer_max;
+      is_heard ? std::chrono::seconds{manifest::grace_seconds(observed.job.spec)} : suspend_answer_max;
   return std::max(milliseconds{0}, *request->time + limit - now);
 }
 

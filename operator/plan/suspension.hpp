@@ -19,7 +19,7 @@ inline constexpr std::chrono::seconds suspend_answer_max{5};
 
 /// How long the pods of a job that is being suspended are still left to save and end by themselves; 0: they are
 /// deleted.
-[[nodiscard]] std::chrono::milliseconds time_left_to_save(const resource::TrainingJobStatus& status,
+[[nodiscard]] std::chrono::milliseconds time_left_to_save(const api::TrainingJobStatus& status,
                                                           const Observed& observed, const std::vector<Member>& members,
                                                           Time now);
 

@@ -8,21 +8,21 @@
 
 namespace trainyard::plan {
 
-using resource::Cause;
-using resource::Phase;
+using api::Cause;
+using api::Phase;
 
-void set_phase(resource::TrainingJobStatus& status, Phase phase, std::string reason, const std::string& message) {
+void set_phase(api::TrainingJobStatus& status, Phase phase, std::string reason, const std::string& message) {
   status.phase = phase;
   status.reason = std::move(reason);
   status.message = bounded_text(message);
 }
 
-void set_end(resource::TrainingJobStatus& status, Time now) {
+void set_end(api::TrainingJobStatus& status, Time now) {
   status.completion_time = now;
   set_over(status, "JobEnded", now);
 }
 
-void set_over(resource::TrainingJobStatus& status, const std::string& reason, Time now) {
+void set_over(api::TrainingJobStatus& status, const std::string& reason, Time now) {
   status.restart_not_before.reset();
   if (status.progress) status.progress->estimated_end.reset();
   status.replicas.ready = 0;

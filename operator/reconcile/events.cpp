@@ -6,18 +6,18 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "common/rfc3339.hpp"
-#include "operator/plan/names.hpp"
+#include "operator/manifest/names.hpp"
 
 namespace trainyard::reconcile {
 namespace {
 
-std::string event_name(const resource::TrainingJob& job, const plan::Event& event) {
+std::string event_name(const api::TrainingJob& job, const plan::Event& event) {
   std::string reason = event.reason;
   std::ranges::transform(reason, reason.begin(),
                          [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  return fmt::format("{}-{}", plan::owned_name(job), reason);
+  return fmt::format("{}-{}", manifest::owned_name(job), reason);
 }
 
 /// The API's limit for a note; the end goes, at the border of a UTF-8 character.
@@ -32,7 +32,7 @@ std::string bounded_note(std::string note) {
 
 }  // namespace
 
-nlohmann::json build_event(const resource::TrainingJob& job, const plan::Event& event, const std::string& instance,
+nlohmann::json build_event(const api::TrainingJob& job, const plan::Event& event, const std::string& instance,
                            Time now) {
   return {{"apiVersion", "v1"},
           {"kind", "Event"},
@@ -52,7 +52,7 @@ nlohmann::json build_event(const resource::TrainingJob& job, const plan::Event& 
           {"count", event.count}};
 }
 
-Result<void> record_event(kube::Api& api, const resource::TrainingJob& job, const plan::Event& event,
+Result<void> record_event(kube::Api& api, const api::TrainingJob& job, const plan::Event& event,
                           const std::string& instance, Time now) {
   const std::string& name_space = job.metadata.name_space;
   const nlohmann::json object = build_event(job, event, instance, now);

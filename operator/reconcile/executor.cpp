@@ -8,7 +8,7 @@
 #include <thread>
 #include <variant>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "operator/plan/finalizer.hpp"
 #include "operator/plan/ownership.hpp"
@@ -19,16 +19,16 @@
 namespace trainyard::reconcile {
 namespace {
 
-control::ObjectKey key_of(const resource::Metadata& metadata) {
+control::ObjectKey key_of(const api::Metadata& metadata) {
   return {.name_space = metadata.name_space, .name = metadata.name};
 }
 
-std::string text_of(const resource::TrainingJob& job) {
+std::string text_of(const api::TrainingJob& job) {
   return fmt::format("{}/{}", job.metadata.name_space, job.metadata.name);
 }
 
 /// By which informers know what is ours. Without it an object is there, and no cache will ever show it.
-bool is_labelled(const resource::Metadata& metadata) {
+bool is_labelled(const api::Metadata& metadata) {
   return metadata.labels.contains(std::string{contract::label_job});
 }
 
@@ -42,7 +42,7 @@ Error joined(const Error& creating, const Error& deleting) {
           .retry_after = std::max(creating.retry_after, deleting.retry_after)};
 }
 
-nlohmann::json status_update(const resource::TrainingJob& job, const resource::TrainingJobStatus& status) {
+nlohmann::json status_update(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
   // The UID is a precondition too: a job that was deleted and applied again is another.
   return {{"apiVersion", fmt::format("{}/{}", contract::api_group, contract::api_version)},
           {"kind", "TrainingJob"},
@@ -51,12 +51,12 @@ nlohmann::json status_update(const resource::TrainingJob& job, const resource::T
             {"namespace", job.metadata.name_space},
             {"uid", job.metadata.uid},
             {"resourceVersion", job.metadata.resource_version}}},
-          {"status", resource::to_json(status)}};
+          {"status", api::to_json(status)}};
 }
 
 }  // namespace
 
-Result<bool> Executor::are_gone(const resource::TrainingJob& job, const std::vector<std::string>& pods) {
+Result<bool> Executor::are_gone(const api::TrainingJob& job, const std::vector<std::string>& pods) {
   std::atomic<bool> are_gone{true};
   SharedCalls questions{pods.size(),
                         [&](std::size_t index) {
@@ -75,7 +75,7 @@ Result<bool> Executor::are_gone(const resource::TrainingJob& job, const std::vec
   return are_gone.load();
 }
 
-Result<bool> Executor::is_gone(const resource::TrainingJob& job, const std::string& name) {
+Result<bool> Executor::is_gone(const api::TrainingJob& job, const std::string& name) {
   const auto object = api_.get(kube::pods, job.metadata.name_space, name);
   if (!object && object.error().kind == ErrorKind::not_found) return true;
   if (!object) return tl::unexpected(object.error());
@@ -91,7 +91,7 @@ Result<bool> Executor::is_gone(const resource::TrainingJob& job, const std::stri
   return remove_unlabelled(job, kube::pods, pod->metadata).map([] { return true; });
 }
 
-Result<void> Executor::write_status(const resource::TrainingJob& job, const resource::TrainingJobStatus& status) {
+Result<void> Executor::write_status(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
   auto written = put_status(job, status);
   if (written || written.error().kind != ErrorKind::invalid) return written;
   // A text that the server refuses must not hold up what was decided.
@@ -100,7 +100,7 @@ Result<void> Executor::write_status(const resource::TrainingJob& job, const reso
   return put_status(job, plan::status_despite_refusal(status, job.status, written.error().message, clock_.now()));
 }
 
-Result<void> Executor::put_status(const resource::TrainingJob& job, const resource::TrainingJobStatus& status) {
+Result<void> Executor::put_status(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
   const auto reply = api_.update_status(kube::training_jobs, job.metadata.name_space, status_update(job, status));
   if (!reply) {
     if (reply.error().kind == ErrorKind::conflict) {
@@ -109,7 +109,7 @@ Result<void> Executor::put_status(const resource::TrainingJob& job, const resour
     if (reply.error().kind == ErrorKind::not_found) caches_.jobs.erase(key_of(job.metadata), job.metadata.uid);
     return tl::unexpected(reply.error());
   }
-  auto stored = resource::parse_training_job(*reply);
+  auto stored = api::parse_training_job(*reply);
   if (!stored) return tl::unexpected(stored.error());
   memory_.note_write(key_of(job.metadata), job.metadata.uid, stored->metadata.resource_version, clock_.now());
   if (job.status.phase != status.phase || job.status.attempt != status.attempt) {
@@ -123,19 +123,19 @@ Result<void> Executor::put_status(const resource::TrainingJob& job, const resour
   return {};
 }
 
-Result<void> Executor::reread(const resource::TrainingJob& job) {
+Result<void> Executor::reread(const api::TrainingJob& job) {
   const auto object = api_.get(kube::training_jobs, job.metadata.name_space, job.metadata.name);
   if (!object) {
     if (object.error().kind == ErrorKind::not_found) caches_.jobs.erase(key_of(job.metadata), job.metadata.uid);
     return tl::unexpected(object.error());
   }
-  auto stored = resource::parse_training_job(*object);
+  auto stored = api::parse_training_job(*object);
   if (!stored) return tl::unexpected(stored.error());
   caches_.jobs.put(std::move(*stored));
   return {};
 }
 
-Result<void> Executor::act(const resource::TrainingJob& job, const std::vector<plan::Action>& actions) {
+Result<void> Executor::act(const api::TrainingJob& job, const std::vector<plan::Action>& actions) {
   std::vector<const plan::CreatePod*> creates;
   std::vector<const plan::DeletePod*> deletes;
   std::vector<const plan::Action*> conclusions;
@@ -164,13 +164,13 @@ Result<void> Executor::act(const resource::TrainingJob& job, const std::vector<p
   return {};
 }
 
-Result<void> Executor::prepare(const resource::TrainingJob& job, const plan::Action& action) {
+Result<void> Executor::prepare(const api::TrainingJob& job, const plan::Action& action) {
   if (const auto* check = std::get_if<plan::CheckPod>(&action)) return check_pod(job, *check);
   const auto& service = std::get<plan::CreateService>(action).service;
   return create(job, kube::services, service, caches_.services, resource::parse_service);
 }
 
-Result<void> Executor::check_pod(const resource::TrainingJob& job, const plan::CheckPod& action) {
+Result<void> Executor::check_pod(const api::TrainingJob& job, const plan::CheckPod& action) {
   const auto reply =
       api_.create(kube::pods, job.metadata.name_space, action.pod, {.is_dry_run = true, .is_strict = true});
   if (!reply) return tl::unexpected(reply.error());
@@ -179,8 +179,8 @@ Result<void> Executor::check_pod(const resource::TrainingJob& job, const plan::C
 }
 
 template <typename T, typename Parse>
-Result<void> Executor::create(const resource::TrainingJob& job, const kube::ResourceType& type,
-                              const nlohmann::json& object, control::ObjectCache<T>& cache, Parse parse) {
+Result<void> Executor::create(const api::TrainingJob& job, const kube::ResourceType& type, const nlohmann::json& object,
+                              control::ObjectCache<T>& cache, Parse parse) {
   // Strict, because a template that was edited since the first attempt has passed no dry run.
   auto reply = api_.create(type, job.metadata.name_space, object, {.is_strict = true});
   const bool existed = !reply && reply.error().kind == ErrorKind::already_exists;
@@ -191,7 +191,7 @@ Result<void> Executor::create(const resource::TrainingJob& job, const kube::Reso
   if (!reply) return tl::unexpected(reply.error());
   auto stored = parse(*reply);
   if (!stored) return tl::unexpected(stored.error());
-  const resource::Metadata metadata = stored->metadata;
+  const api::Metadata metadata = stored->metadata;
   if (!plan::is_controlled_by(metadata, job)) {
     return fail(ErrorKind::already_exists,
                 fmt::format("{} {} exists and belongs to somebody else: delete it, or give the job another name",
@@ -216,11 +216,11 @@ Result<void> Executor::create(const resource::TrainingJob& job, const kube::Reso
   return {};
 }
 
-Result<void> Executor::create_pod(const resource::TrainingJob& job, const plan::CreatePod& action) {
+Result<void> Executor::create_pod(const api::TrainingJob& job, const plan::CreatePod& action) {
   return create(job, kube::pods, action.pod(), caches_.pods, resource::parse_pod);
 }
 
-Executor::PodOutcomes Executor::change_pods(const resource::TrainingJob& job,
+Executor::PodOutcomes Executor::change_pods(const api::TrainingJob& job,
                                             const std::vector<const plan::CreatePod*>& creates,
                                             const std::vector<const plan::DeletePod*>& deletes) {
   SharedCalls creation{creates.size(), [&](std::size_t index) { return create_pod(job, *creates[index]); },
@@ -247,8 +247,8 @@ Executor::PodOutcomes Executor::change_pods(const resource::TrainingJob& job,
   return {.created = creation.outcome(), .deleted = deletion.outcome()};
 }
 
-Result<void> Executor::remove_unlabelled(const resource::TrainingJob& job, const kube::ResourceType& type,
-                                         const resource::Metadata& metadata) {
+Result<void> Executor::remove_unlabelled(const api::TrainingJob& job, const kube::ResourceType& type,
+                                         const api::Metadata& metadata) {
   logging::warn("an object of the job lost its label and is deleted",
                 {{"job", text_of(job)}, {"resource", type.plural}, {"name", metadata.name}});
   const auto removed = remove(type, key_of(metadata), metadata.uid);
@@ -256,7 +256,7 @@ Result<void> Executor::remove_unlabelled(const resource::TrainingJob& job, const
   return {};
 }
 
-Result<void> Executor::conclude(const resource::TrainingJob& job, const plan::Action& action) {
+Result<void> Executor::conclude(const api::TrainingJob& job, const plan::Action& action) {
   if (const auto* service = std::get_if<plan::DeleteService>(&action)) return remove_service(job, *service);
   if (const auto* deletion = std::get_if<plan::DeleteJob>(&action)) return remove_job(job, *deletion);
   if (std::holds_alternative<plan::RemoveFinalizer>(action)) return set_finalizer(job, false);
@@ -277,7 +277,7 @@ Result<bool> Executor::remove(const kube::ResourceType& type, const control::Obj
   return tl::unexpected(removed.error());
 }
 
-Result<void> Executor::remove_pod(const resource::TrainingJob& job, const plan::DeletePod& action) {
+Result<void> Executor::remove_pod(const api::TrainingJob& job, const plan::DeletePod& action) {
   const control::ObjectKey key{.name_space = job.metadata.name_space, .name = action.name};
   const auto is_marked = remove(kube::pods, key, action.uid);
   if (!is_marked) return tl::unexpected(is_marked.error());
@@ -290,14 +290,14 @@ Result<void> Executor::remove_pod(const resource::TrainingJob& job, const plan::
   return {};
 }
 
-Result<void> Executor::remove_service(const resource::TrainingJob& job, const plan::DeleteService& action) {
+Result<void> Executor::remove_service(const api::TrainingJob& job, const plan::DeleteService& action) {
   const control::ObjectKey key{.name_space = job.metadata.name_space, .name = action.name};
   if (const auto removed = remove(kube::services, key, action.uid); !removed) return tl::unexpected(removed.error());
   caches_.services.erase(key, action.uid);
   return {};
 }
 
-Result<void> Executor::remove_job(const resource::TrainingJob& job, const plan::DeleteJob& action) {
+Result<void> Executor::remove_job(const api::TrainingJob& job, const plan::DeleteJob& action) {
   const control::ObjectKey key = key_of(job.metadata);
   if (const auto removed = remove(kube::training_jobs, key, action.uid); !removed) {
     return tl::unexpected(removed.error());
@@ -311,7 +311,7 @@ Result<void> Executor::remove_job(const resource::TrainingJob& job, const plan::
   return {};
 }
 
-Result<void> Executor::set_finalizer(const resource::TrainingJob& job, bool is_wanted) {
+Result<void> Executor::set_finalizer(const api::TrainingJob& job, bool is_wanted) {
   // The status may just have been written, and with it the version has changed.
   const auto current = caches_.jobs.find(key_of(job.metadata));
   if (!current || current->metadata.uid != job.metadata.uid) return {};
@@ -333,18 +333,18 @@ Result<void> Executor::set_finalizer(const resource::TrainingJob& job, bool is_w
     }
     return kind == ErrorKind::invalid ? fail(ErrorKind::conflict, reply.error().message) : Result<void>{};
   }
-  auto stored = resource::parse_training_job(*reply);
+  auto stored = api::parse_training_job(*reply);
   if (!stored) return tl::unexpected(stored.error());
   memory_.note_version(key_of(job.metadata), job.metadata.uid, stored->metadata.resource_version);
   caches_.jobs.put(std::move(*stored));
   return {};
 }
 
-Result<void> Executor::add_finalizer(const resource::TrainingJob& job) {
+Result<void> Executor::add_finalizer(const api::TrainingJob& job) {
   return set_finalizer(job, true).map([&] { memory_.note_creation(key_of(job.metadata), job.metadata.uid); });
 }
 
-Result<void> Executor::note_failure(const resource::TrainingJob& job, const Error& error) {
+Result<void> Executor::note_failure(const api::TrainingJob& job, const Error& error) {
   const control::ObjectKey key = key_of(job.metadata);
   const bool is_refusal =
       error.kind == ErrorKind::forbidden || error.kind == ErrorKind::invalid || error.kind == ErrorKind::already_exists;
@@ -357,7 +357,7 @@ Result<void> Executor::note_failure(const resource::TrainingJob& job, const Erro
   return {};
 }
 
-void Executor::tell(const resource::TrainingJob& job, const std::vector<plan::Event>& events) {
+void Executor::tell(const api::TrainingJob& job, const std::vector<plan::Event>& events) {
   for (const plan::Event& event : events) {
     const auto recorded = record_event(api_, job, event, options_.instance, clock_.now());
     if (!recorded) {

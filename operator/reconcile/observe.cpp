@@ -7,7 +7,7 @@
 namespace trainyard::reconcile {
 namespace {
 
-std::vector<resource::Pod> pods_of(const resource::TrainingJob& job, const Caches& caches, const JobMemory& memory) {
+std::vector<resource::Pod> pods_of(const api::TrainingJob& job, const Caches& caches, const JobMemory& memory) {
   std::vector<resource::Pod> pods = caches.pods.owned_by(job.metadata.uid);
   std::erase_if(pods, [&](const resource::Pod& pod) {
     return !plan::is_pod_of(pod, job) || memory.foreign_pods.contains(pod.metadata.uid);
@@ -15,7 +15,7 @@ std::vector<resource::Pod> pods_of(const resource::TrainingJob& job, const Cache
   return pods;
 }
 
-std::optional<resource::Service> service_of(const resource::TrainingJob& job, const Caches& caches) {
+std::optional<resource::Service> service_of(const api::TrainingJob& job, const Caches& caches) {
   for (resource::Service& service : caches.services.owned_by(job.metadata.uid)) {
     if (plan::is_service_of(service, job)) return std::move(service);
   }
@@ -29,7 +29,7 @@ bool is_about(const resource::MountFailure& failure, const resource::Pod& pod) {
 
 }  // namespace
 
-plan::Observed observe(const resource::TrainingJob& job, const Caches& caches, const JobMemory& memory,
+plan::Observed observe(const api::TrainingJob& job, const Caches& caches, const JobMemory& memory,
                        const ProgressSource& progress, const ReconcilerOptions& options) {
   const std::string& uid = job.metadata.uid;
   plan::Observed observed{.job = job,

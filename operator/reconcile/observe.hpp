@@ -7,7 +7,7 @@
 namespace trainyard::reconcile {
 
 /// What the caches hold about `job`. Asks no server.
-[[nodiscard]] plan::Observed observe(const resource::TrainingJob& job, const Caches& caches, const JobMemory& memory,
+[[nodiscard]] plan::Observed observe(const api::TrainingJob& job, const Caches& caches, const JobMemory& memory,
                                      const ProgressSource& progress, const ReconcilerOptions& options);
 
 }  // namespace trainyard::reconcile

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/logging.hpp"
-#include "operator/plan/names.hpp"
+#include "operator/manifest/names.hpp"
 #include "operator/plan/plan.hpp"
 #include "operator/reconcile/executor.hpp"
 #include "operator/reconcile/memory.hpp"
@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds at_once{0};
 constexpr milliseconds stale_wait{1'000};  // For the caches to learn what the server has told us.
 
-std::string path_of(const resource::TrainingJob& job) {
+std::string path_of(const api::TrainingJob& job) {
   return fmt::format("{}/{}", job.metadata.name_space, job.metadata.name);
 }
 
@@ -52,7 +52,7 @@ class Reconciler::Impl {
 
  private:
   /// The cache is behind what we did ourselves. Nothing is decided on it.
-  Result<std::optional<milliseconds>> catch_up(const resource::TrainingJob& job, const JobMemory& memory) {
+  Result<std::optional<milliseconds>> catch_up(const api::TrainingJob& job, const JobMemory& memory) {
     logging::warn("the cached job is out of date", {{"job", path_of(job)}, {"attempt", job.status.attempt}});
     if (auto reread = executor_.reread(job); !reread) {
       if (reread.error().kind == ErrorKind::not_found) return std::nullopt;
@@ -74,7 +74,7 @@ class Reconciler::Impl {
   /// are not the operator's, which records an attempt before it makes the first pod, and are left out from now on: they
   /// must not hold up the job.
   Result<std::optional<milliseconds>> judge_pods_ahead(const plan::Observed& observed, const JobMemory& memory) {
-    const resource::TrainingJob& job = observed.job;
+    const api::TrainingJob& job = observed.job;
     const control::ObjectKey key{.name_space = job.metadata.name_space, .name = job.metadata.name};
     if (auto reread = executor_.reread(job); !reread) {
       if (reread.error().kind == ErrorKind::not_found) return std::nullopt;
@@ -88,7 +88,7 @@ class Reconciler::Impl {
       if (memory.foreign_pods.contains(pod.metadata.uid)) foreign.insert(pod.metadata.uid);
     }
     for (const resource::Pod& pod : observed.pods) {
-      if (plan::attempt_of(*current, pod) <= current->status.attempt) continue;
+      if (manifest::attempt_of(*current, pod) <= current->status.attempt) continue;
       foreign.insert(pod.metadata.uid);
       logging::warn("a pod has the name of an attempt that has not begun, and is ignored",
                     {{"job", path_of(job)}, {"attempt", current->status.attempt}, {"pod", pod.metadata.name}});
@@ -98,7 +98,7 @@ class Reconciler::Impl {
   }
 
   Result<std::optional<milliseconds>> carry_out(const plan::Observed& observed, const plan::Plan& plan) {
-    const resource::TrainingJob& job = observed.job;
+    const api::TrainingJob& job = observed.job;
     const auto gone = executor_.are_gone(job, plan.pods_believed_gone);
     if (!gone) return tl::unexpected(gone.error());
     if (!*gone) return stale_wait;
@@ -123,7 +123,7 @@ class Reconciler::Impl {
   }
 
   /// True when the cache holds another version of the job, or none any more.
-  bool has_moved(const resource::TrainingJob& job) const {
+  bool has_moved(const api::TrainingJob& job) const {
     const auto cached = caches_.jobs.find({.name_space = job.metadata.name_space, .name = job.metadata.name});
     return !cached || cached->metadata.uid != job.metadata.uid ||
            cached->metadata.resource_version != job.metadata.resource_version;
@@ -132,7 +132,7 @@ class Reconciler::Impl {
   /// True when a plan made now would rest on something else than `before`. Only then is the job looked at again at
   /// once: so no job keeps a worker busy, whatever the server, a pod or the job's author does.
   bool has_changed(const plan::Observed& before) const {
-    const resource::TrainingJob& job = before.job;
+    const api::TrainingJob& job = before.job;
     if (has_moved(job)) return true;
     const JobMemory memory =
         memory_.recall({.name_space = job.metadata.name_space, .name = job.metadata.name}, job.metadata.uid);

@@ -6,24 +6,24 @@
 #include <optional>
 #include <string>
 
+#include "api/training_job.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
 #include "operator/control/object_cache.hpp"
 #include "operator/kube/api.hpp"
-#include "operator/plan/cluster_traits.hpp"
-#include "operator/plan/settings.hpp"
+#include "operator/manifest/cluster_traits.hpp"
+#include "operator/manifest/settings.hpp"
 #include "operator/reconcile/progress_source.hpp"
 #include "operator/resource/mount_failure.hpp"
 #include "operator/resource/node.hpp"
 #include "operator/resource/pod.hpp"
 #include "operator/resource/service.hpp"
-#include "operator/resource/training_job.hpp"
 
 namespace trainyard::reconcile {
 
 /// What the informers keep up to date. `nodes` and `mount_failures` stay empty where the operator may not read them.
 struct Caches {
-  control::ObjectCache<resource::TrainingJob> jobs;
+  control::ObjectCache<api::TrainingJob> jobs;
   control::ObjectCache<resource::Pod> pods;          ///< With the label contract::label_job.
   control::ObjectCache<resource::Service> services;  ///< With the label contract::label_job.
   control::ObjectCache<resource::Node> nodes;
@@ -31,8 +31,8 @@ struct Caches {
 };
 
 struct ReconcilerOptions {
-  plan::ClusterTraits traits = plan::kubernetes_traits();
-  plan::Settings settings;
+  manifest::ClusterTraits traits = manifest::kubernetes_traits();
+  manifest::Settings settings;
   std::string instance = "trainyard-operator";  ///< reportingInstance of events: this process.
   int pod_calls_at_once_max = 16;  ///< Requests about one job's pods (creates, deletes, questions) under way together.
   /// Called for a job of which an object was created, also where the reconcile fails afterwards. Any thread.

@@ -2,21 +2,21 @@
 
 #include <nlohmann/json.hpp>
 
-#include "operator/resource/field_reader.hpp"
+#include "api/field_reader.hpp"
 
 namespace trainyard::resource {
 
 Result<MountFailure> parse_mount_failure(const nlohmann::json& object) {
-  auto metadata = parse_metadata(object);
+  auto metadata = api::parse_metadata(object);
   if (!metadata) return tl::unexpected(metadata.error());
   MountFailure failure{.metadata = std::move(*metadata), .pod = {}, .message = {}};
   failure.metadata.labels.clear();
   failure.metadata.annotations.clear();
   std::optional<Error> problem;
-  FieldReader fields{object, "", problem};
+  api::FieldReader fields{object, "", problem};
   fields.read("note", failure.message);
-  fields.read_object("regarding", [&](FieldReader& regarding) {
-    OwnerReference pod{.is_controller = true};
+  fields.read_object("regarding", [&](api::FieldReader& regarding) {
+    api::OwnerReference pod{.is_controller = true};
     regarding.read("uid", pod.uid);
     regarding.read("name", failure.pod);
     failure.metadata.controller = pod;

@@ -3,14 +3,15 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "operator/resource/metadata.hpp"
+#include "api/metadata.hpp"
 
 namespace trainyard::resource {
 
 /// A kubelet's Event FailedMount: a volume of a pod cannot be mounted, which no status says.
 struct MountFailure {
-  Metadata metadata;  ///< Of the event; `controller` is the pod that it is about, so that it is found by the pod's UID.
-  std::string pod;    ///< Its name, in the event's namespace.
+  api::Metadata
+      metadata;     ///< Of the event; `controller` is the pod that it is about, so that it is found by the pod's UID.
+  std::string pod;  ///< Its name, in the event's namespace.
   std::string message;
   bool operator==(const MountFailure&) const = default;
 };

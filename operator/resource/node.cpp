@@ -5,7 +5,7 @@
 namespace trainyard::resource {
 
 Result<Node> parse_node(const nlohmann::json& object) {
-  auto metadata = parse_metadata(object);
+  auto metadata = api::parse_metadata(object);
   if (!metadata) return tl::unexpected(metadata.error());
   Node node{.metadata = std::move(*metadata)};
   const auto host_name = node.metadata.labels.find(std::string{host_name_label});

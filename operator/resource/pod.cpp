@@ -1,24 +1,24 @@
 #include "operator/resource/pod.hpp"
 
-#include "common/contract.hpp"
-#include "operator/resource/field_reader.hpp"
+#include "api/contract.hpp"
+#include "api/field_reader.hpp"
 
 namespace trainyard::resource {
 namespace {
 
-constexpr EnumNames<PodPhase, 5> pod_phase_names{{{"Pending", PodPhase::pending},
-                                                  {"Running", PodPhase::running},
-                                                  {"Succeeded", PodPhase::succeeded},
-                                                  {"Failed", PodPhase::failed},
-                                                  {"Unknown", PodPhase::unknown}}};
+constexpr api::EnumNames<PodPhase, 5> pod_phase_names{{{"Pending", PodPhase::pending},
+                                                       {"Running", PodPhase::running},
+                                                       {"Succeeded", PodPhase::succeeded},
+                                                       {"Failed", PodPhase::failed},
+                                                       {"Unknown", PodPhase::unknown}}};
 
-void read_state(FieldReader& state, ContainerStatus& status) {
-  state.read_object("waiting", [&](FieldReader& waiting) {
+void read_state(api::FieldReader& state, ContainerStatus& status) {
+  state.read_object("waiting", [&](api::FieldReader& waiting) {
     waiting.read("reason", status.waiting_reason);
     waiting.read("message", status.waiting_message);
   });
-  state.read_object("running", [&](FieldReader&) { status.is_running = true; });
-  state.read_object("terminated", [&](FieldReader& terminated) {
+  state.read_object("running", [&](api::FieldReader&) { status.is_running = true; });
+  state.read_object("terminated", [&](api::FieldReader& terminated) {
     ContainerTermination& termination = status.terminated.emplace();
     terminated.read("exitCode", termination.exit_code);
     terminated.read("signal", termination.signal);
@@ -28,19 +28,19 @@ void read_state(FieldReader& state, ContainerStatus& status) {
   });
 }
 
-void read_containers(FieldReader& fields, std::string_view name, std::vector<ContainerStatus>& containers) {
-  fields.read_list(name, [&](FieldReader& item) {
+void read_containers(api::FieldReader& fields, std::string_view name, std::vector<ContainerStatus>& containers) {
+  fields.read_list(name, [&](api::FieldReader& item) {
     ContainerStatus& status = containers.emplace_back();
     item.read("name", status.name);
     item.read("ready", status.is_ready);
     item.read("restartCount", status.restart_count);
-    item.read_object("state", [&](FieldReader& state) { read_state(state, status); });
+    item.read_object("state", [&](api::FieldReader& state) { read_state(state, status); });
   });
 }
 
 /// Reads the request token, the only variable of a container that is kept.
-void read_request_token(FieldReader& container, std::string& token) {
-  container.read_list("env", [&](FieldReader& variable) {
+void read_request_token(api::FieldReader& container, std::string& token) {
+  container.read_list("env", [&](api::FieldReader& variable) {
     std::string name;
     variable.read("name", name);
     if (name == contract::env_request_token) variable.read("value", token);
@@ -59,7 +59,7 @@ bool is_read(const PodCondition& condition) {
 }
 
 /// Pods are named <job>-<uid4>-<attempt>-<rank>.
-bool is_rank_0(const Metadata& metadata) {
+bool is_rank_0(const api::Metadata& metadata) {
   return metadata.name.ends_with("-0");
 }
 
@@ -67,7 +67,7 @@ bool is_rank_0(const Metadata& metadata) {
 
 Result<Pod> parse_pod(const nlohmann::json& object) {
   Pod pod;
-  if (auto metadata = parse_metadata(object)) {
+  if (auto metadata = api::parse_metadata(object)) {
     pod.metadata = std::move(*metadata);
     keep_ours(pod.metadata.labels);
     keep_ours(pod.metadata.annotations);
@@ -75,17 +75,18 @@ Result<Pod> parse_pod(const nlohmann::json& object) {
     return tl::unexpected{metadata.error()};
   }
   std::optional<Error> problem;
-  FieldReader fields{object, "", problem};
-  fields.read_object("spec", [&](FieldReader& spec) {
+  api::FieldReader fields{object, "", problem};
+  fields.read_object("spec", [&](api::FieldReader& spec) {
     spec.read("nodeName", pod.node_name);
-    spec.read_list("containers", [&](FieldReader& container) { read_request_token(container, pod.request_token); });
+    spec.read_list("containers",
+                   [&](api::FieldReader& container) { read_request_token(container, pod.request_token); });
   });
-  fields.read_object("status", [&](FieldReader& status) {
+  fields.read_object("status", [&](api::FieldReader& status) {
     status.read("phase", pod.phase, pod_phase_names);
     status.read("podIP", pod.pod_ip);
     status.read("reason", pod.reason);
     status.read("message", pod.message);
-    status.read_list("conditions", [&](FieldReader& item) {
+    status.read_list("conditions", [&](api::FieldReader& item) {
       PodCondition& condition = pod.conditions.emplace_back();
       std::string value;
       item.read("type", condition.type);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "operator/resource/metadata.hpp"
+#include "api/metadata.hpp"
 
 namespace trainyard::resource {
 
@@ -42,7 +42,7 @@ struct PodCondition {
 
 /// The part of a Pod that planning reads; informers keep this and drop the rest.
 struct Pod {
-  Metadata metadata;
+  api::Metadata metadata;
   PodPhase phase = PodPhase::pending;
   std::string node_name;
   std::string pod_ip;

@@ -17,12 +17,12 @@ concept MaybeConst = std::same_as<std::remove_const_t<T>, Plain>;
 // Each structure's fields, in one place for both directions.
 
 template <typename Archive>
-void pass(Archive& archive, MaybeConst<OwnerReference> auto& owner) {
+void pass(Archive& archive, MaybeConst<api::OwnerReference> auto& owner) {
   archive(owner.api_version, owner.kind, owner.name, owner.uid, owner.is_controller);
 }
 
 template <typename Archive>
-void pass(Archive& archive, MaybeConst<Metadata> auto& metadata) {
+void pass(Archive& archive, MaybeConst<api::Metadata> auto& metadata) {
   archive(metadata.name, metadata.name_space, metadata.uid, metadata.resource_version, metadata.generation,
           metadata.labels, metadata.annotations, metadata.creation_time, metadata.deletion_time,
           metadata.deletion_grace, metadata.finalizers, metadata.controller);

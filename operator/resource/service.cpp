@@ -3,7 +3,7 @@
 namespace trainyard::resource {
 
 Result<Service> parse_service(const nlohmann::json& object) {
-  return parse_metadata(object).map([](Metadata metadata) { return Service{std::move(metadata)}; });
+  return api::parse_metadata(object).map([](api::Metadata metadata) { return Service{std::move(metadata)}; });
 }
 
 }  // namespace trainyard::resource

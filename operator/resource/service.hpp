@@ -2,13 +2,13 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "operator/resource/metadata.hpp"
+#include "api/metadata.hpp"
 
 namespace trainyard::resource {
 
 /// The part of a Service that planning reads.
 struct Service {
-  Metadata metadata;
+  api::Metadata metadata;
   bool operator==(const Service&) const = default;
 };
 

@@ -16,7 +16,7 @@ JobBuilder::JobBuilder() {
                    .creation_time = start};
   job_.spec.replicas = 2;
   job_.spec.gpus_per_pod = 0;
-  job_.spec.training = resource::TrainingSpec{.model = {.name = "fashion_cnn"}, .max_steps = 200};
+  job_.spec.training = api::TrainingSpec{.model = {.name = "fashion_cnn"}, .max_steps = 200};
 }
 
 JobBuilder& JobBuilder::named(std::string name) {
@@ -36,10 +36,10 @@ JobBuilder& JobBuilder::gpus_per_pod(std::int64_t count) {
   return *this;
 }
 JobBuilder& JobBuilder::checkpoint(std::string uri) {
-  job_.spec.checkpoint = resource::CheckpointSpec{.uri = std::move(uri)};
+  job_.spec.checkpoint = api::CheckpointSpec{.uri = std::move(uri)};
   return *this;
 }
-JobBuilder& JobBuilder::on_delete(resource::OnDelete policy) {
+JobBuilder& JobBuilder::on_delete(api::OnDelete policy) {
   if (!job_.spec.checkpoint) checkpoint();
   job_.spec.checkpoint->on_delete = policy;
   return *this;
@@ -68,7 +68,7 @@ JobBuilder& JobBuilder::ttl(std::chrono::seconds ttl) {
   job_.spec.ttl_after_finished = ttl;
   return *this;
 }
-JobBuilder& JobBuilder::clean_pods(resource::CleanPods policy) {
+JobBuilder& JobBuilder::clean_pods(api::CleanPods policy) {
   job_.spec.clean_pods = policy;
   return *this;
 }
@@ -78,16 +78,16 @@ JobBuilder& JobBuilder::generation(std::int64_t generation) {
 }
 
 json JobBuilder::manifest() const {
-  const resource::TrainingJobSpec& spec = job_.spec;
+  const api::TrainingJobSpec& spec = job_.spec;
   constexpr std::array clean_pods_names{"None", "Running", "All"};
   json fields{{"replicas", spec.replicas},
               {"gpusPerPod", spec.gpus_per_pod},
               {"suspend", spec.is_suspended},
               {"cleanPods", clean_pods_names.at(static_cast<std::size_t>(spec.clean_pods))}};
   if (!spec.pod_template.empty()) fields["template"] = spec.pod_template;
-  if (spec.training) fields["training"] = resource::to_json(*spec.training);
+  if (spec.training) fields["training"] = api::to_json(*spec.training);
   if (spec.checkpoint) {
-    json checkpoint = resource::to_json(*spec.checkpoint);
+    json checkpoint = api::to_json(*spec.checkpoint);
     if (checkpoint.at("every").empty()) checkpoint.erase("every");  // The server has a default, and takes no emptiness.
     fields["checkpoint"] = std::move(checkpoint);
   }

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "operator/resource/training_job.hpp"
+#include "api/training_job.hpp"
 
 namespace trainyard::builders {
 
@@ -23,7 +23,7 @@ class JobBuilder {
   JobBuilder& gpus_per_pod(std::int64_t count);
   JobBuilder& checkpoint(std::string uri = "s3://models/smoke");
   /// Its checkpoints go with it.
-  JobBuilder& on_delete(resource::OnDelete policy = resource::OnDelete::remove);
+  JobBuilder& on_delete(api::OnDelete policy = api::OnDelete::remove);
   JobBuilder& without_training();
   /// The template's JSON; a syntax error ends the test.
   JobBuilder& pod_template(std::string_view text);
@@ -31,19 +31,17 @@ class JobBuilder {
   JobBuilder& suspended(bool is_suspended = true);
   JobBuilder& deadline(std::chrono::seconds deadline);
   JobBuilder& ttl(std::chrono::seconds ttl);
-  JobBuilder& clean_pods(resource::CleanPods policy);
+  JobBuilder& clean_pods(api::CleanPods policy);
   JobBuilder& generation(std::int64_t generation);
 
-  [[nodiscard]] resource::TrainingJob build() const { return job_; }
-  operator resource::TrainingJob() const {
-    return job_;
-  }  // NOLINT(google-explicit-constructor): reads as the job it builds
+  [[nodiscard]] api::TrainingJob build() const { return job_; }
+  operator api::TrainingJob() const { return job_; }  // NOLINT(google-explicit-constructor): reads as the job it builds
 
   /// As a user would apply it: apiVersion, kind, metadata, spec.
   [[nodiscard]] nlohmann::json manifest() const;
 
  private:
-  resource::TrainingJob job_;
+  api::TrainingJob job_;
 };
 
 [[nodiscard]] inline JobBuilder a_job() {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "common/check.hpp"
-#include "operator/plan/names.hpp"
-#include "operator/plan/owned_object.hpp"
-#include "operator/plan/spec_hash.hpp"
+#include "operator/manifest/names.hpp"
+#include "operator/manifest/owned_object.hpp"
+#include "operator/manifest/spec_hash.hpp"
 
 namespace trainyard::builders {
 namespace {
@@ -23,15 +23,15 @@ resource::Node a_node(const std::string& name) {
 
 }  // namespace
 
-resource::Pod a_pod(const resource::TrainingJob& job, std::int64_t attempt, std::int64_t rank) {
-  const std::string name = plan::pod_name(job, attempt, rank);
+resource::Pod a_pod(const api::TrainingJob& job, std::int64_t attempt, std::int64_t rank) {
+  const std::string name = manifest::pod_name(job, attempt, rank);
   return {.metadata = {.name = name,
                        .name_space = job.metadata.name_space,
                        .uid = "uid-of-" + name,
                        .resource_version = "11",
-                       .annotations = {{std::string{plan::spec_hash_annotation}, plan::spec_hash(job.spec)}},
+                       .annotations = {{std::string{manifest::spec_hash_annotation}, manifest::spec_hash(job.spec)}},
                        .creation_time = start,
-                       .controller = plan::owner_reference(job)},
+                       .controller = manifest::owner_reference(job)},
           .phase = resource::PodPhase::running,
           .node_name = node_name(rank),
           .pod_ip = fmt::format("10.0.0.{}", rank + 1),
@@ -41,20 +41,20 @@ resource::Pod a_pod(const resource::TrainingJob& job, std::int64_t attempt, std:
 
 ObservedBuilder::ObservedBuilder(const JobBuilder& job) {
   observed_.job = job;
-  observed_.traits = plan::kubernetes_traits();
+  observed_.traits = manifest::kubernetes_traits();
   observed_.settings = {.worker_image_cpu = "trainyard-worker:cpu", .worker_image_cuda = "trainyard-worker:cuda"};
   observed_.is_template_accepted = true;
-  observed_.service = resource::Service{.metadata = {.name = plan::service_name(observed_.job),
+  observed_.service = resource::Service{.metadata = {.name = manifest::service_name(observed_.job),
                                                      .name_space = "research",
                                                      .uid = "uid-of-service",
-                                                     .controller = plan::owner_reference(observed_.job)}};
-  resource::TrainingJobStatus& status = observed_.job.status;
-  status.phase = resource::Phase::running;
+                                                     .controller = manifest::owner_reference(observed_.job)}};
+  api::TrainingJobStatus& status = observed_.job.status;
+  status.phase = api::Phase::running;
   status.attempt = 1;
   status.attempt_generation = observed_.job.metadata.generation;
   status.observed_generation = observed_.job.metadata.generation;
   status.is_formed = true;
-  status.selector = plan::job_selector(observed_.job);
+  status.selector = manifest::job_selector(observed_.job);
   status.replicas = {.desired = observed_.job.spec.replicas, .ready = observed_.job.spec.replicas};
   status.ready = fmt::format("{0}/{0}", observed_.job.spec.replicas);
   status.start_time = start;
@@ -72,8 +72,8 @@ void ObservedBuilder::make_pods() {
 }
 
 resource::Pod& ObservedBuilder::pod(std::int64_t rank) {
-  const auto found =
-      std::ranges::find_if(observed_.pods, [&](const auto& pod) { return plan::rank_of(observed_.job, pod) == rank; });
+  const auto found = std::ranges::find_if(
+      observed_.pods, [&](const auto& pod) { return manifest::rank_of(observed_.job, pod) == rank; });
   check(found != observed_.pods.end(), "the pod that a test changes is there");
   return *found;
 }
@@ -87,17 +87,17 @@ ObservedBuilder& ObservedBuilder::attempt(std::int64_t attempt) {
 
 ObservedBuilder& ObservedBuilder::unformed() {
   observed_.job.status.is_formed = false;
-  return phase(resource::Phase::starting);
+  return phase(api::Phase::starting);
 }
 
-ObservedBuilder& ObservedBuilder::phase(resource::Phase phase, std::string reason) {
+ObservedBuilder& ObservedBuilder::phase(api::Phase phase, std::string reason) {
   observed_.job.status.phase = phase;
   observed_.job.status.reason = std::move(reason);
   return *this;
 }
 
 ObservedBuilder& ObservedBuilder::missing(std::int64_t rank) {
-  std::erase_if(observed_.pods, [&](const auto& pod) { return plan::rank_of(observed_.job, pod) == rank; });
+  std::erase_if(observed_.pods, [&](const auto& pod) { return manifest::rank_of(observed_.job, pod) == rank; });
   return *this;
 }
 

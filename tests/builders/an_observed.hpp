@@ -9,7 +9,7 @@
 namespace trainyard::builders {
 
 /// One pod of attempt `attempt`, running on node "node-<rank>".
-[[nodiscard]] resource::Pod a_pod(const resource::TrainingJob& job, std::int64_t attempt, std::int64_t rank);
+[[nodiscard]] resource::Pod a_pod(const api::TrainingJob& job, std::int64_t attempt, std::int64_t rank);
 
 /// What the operator sees of a job whose first attempt runs: two pods, each with its worker running, the service, all
 /// nodes ready. Every method states one thing that is otherwise.
@@ -20,7 +20,7 @@ class ObservedBuilder {
   // ---- The attempt
   ObservedBuilder& attempt(std::int64_t attempt);
   ObservedBuilder& unformed();
-  ObservedBuilder& phase(resource::Phase phase, std::string reason = {});
+  ObservedBuilder& phase(api::Phase phase, std::string reason = {});
 
   // ---- Its pods
   ObservedBuilder& missing(std::int64_t rank);

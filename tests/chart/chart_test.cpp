@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/contract.hpp"
-#include "operator/resource/yaml.hpp"
+#include "api/contract.hpp"
+#include "api/validation/yaml.hpp"
 #include "tests/chart/tools.hpp"
 #include "tests/skips.hpp"
 
@@ -26,7 +26,7 @@ TEST(ChartFiles, HoldTheCrdOfTheRepository) {
 }
 
 std::vector<json> parse(const std::string& yaml) {
-  auto documents = resource::parse_yaml(yaml);
+  auto documents = api::parse_yaml(yaml);
   if (!documents) throw std::runtime_error(documents.error().message);
   return *documents;
 }

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
+#include "api/validation/yaml.hpp"
 #include "operator/manager/metrics.hpp"
-#include "operator/plan/security.hpp"
-#include "operator/plan/service.hpp"
-#include "operator/resource/yaml.hpp"
+#include "operator/manifest/security.hpp"
+#include "operator/manifest/service.hpp"
 #include "tests/chart/tools.hpp"
 #include "tests/docs/page.hpp"
 #include "tests/skips.hpp"
@@ -33,7 +33,7 @@ docs::Page page(const std::string& name) {
 }
 
 json parse_one(const std::string& yaml) {
-  auto documents = resource::parse_yaml(yaml);
+  auto documents = api::parse_yaml(yaml);
   if (!documents) throw std::runtime_error(documents.error().message);
   EXPECT_EQ(documents->size(), 1U) << yaml;
   return documents->at(0);
@@ -77,14 +77,14 @@ std::map<std::string, std::string> series_served(const std::string& served) {
 }
 
 std::map<std::string, std::string> served_by_the_operator() {
-  return series_served(manager::metrics_page({.jobs_by_phase = {{resource::Phase::running, 1}}}));
+  return series_served(manager::metrics_page({.jobs_by_phase = {{api::Phase::running, 1}}}));
 }
 
 std::map<std::string, std::string> served_by_the_worker() {
-  launcher::RankProgress progress;
+  rank::RankProgress progress;
   progress.epoch = progress.epochs = progress.step = progress.total_steps = 1;
   progress.loss = progress.samples_per_second = progress.eta_seconds = progress.accuracy = 1.0;
-  progress.checkpoint = launcher::SavedCheckpoint{};
+  progress.checkpoint = rank::SavedCheckpoint{};
   return series_served(launcher::make_metrics_document({}, {.progress = progress}));
 }
 
@@ -135,10 +135,10 @@ TEST(MetricsPage, AlertsByExpressionsOverSeriesThatThereAre) {
 
 TEST(MetricsPage, FindsRanksByTheServiceOfEachJob) {
   const json monitor = object_in(page("metrics.md"), "ServiceMonitor");
-  resource::TrainingJob job;
+  api::TrainingJob job;
   job.metadata.name = "a";
   job.metadata.uid = "1a2b3c";
-  const json service = plan::build_service(job);
+  const json service = manifest::build_service(job);
   const json& chosen = monitor.at("spec").at("selector").at("matchExpressions").at(0);
   EXPECT_EQ(chosen.at("operator"), "Exists");
   EXPECT_TRUE(service.at("metadata").at("labels").contains(chosen.at("key").get<std::string>())) << service;
@@ -163,7 +163,7 @@ TEST(SecurityPage, ListsTheRulesOfTheChartEachWithItsReason) {
   if (helm.empty()) return tests::cannot_run("helm is missing; scripts/setup cluster installs it");
   const Outcome rendered = run(helm + " template trainyard charts/trainyard --kube-version 1.36.0");
   ASSERT_EQ(rendered.exit_code, 0) << rendered.output;
-  const auto objects = resource::parse_yaml(rendered.output);
+  const auto objects = api::parse_yaml(rendered.output);
   ASSERT_TRUE(objects) << objects.error().message;
   std::multiset<std::string> in_chart;
   for (const json& object : *objects) {
@@ -200,7 +200,7 @@ TEST(SecurityPage, ListsThePortsOfOperatorAndRanks) {
 
 TEST(SecurityPage, ShowsWhatAPodGetsWhoseTemplateSaysNothing) {
   json pod = json::parse(R"({"containers": [{}]})");
-  plan::add_security_defaults(pod, plan::UserIds::fixed);
+  manifest::add_security_defaults(pod, manifest::UserIds::fixed);
   const auto blocks = page("security.md").blocks("yaml");
   const auto shown = std::ranges::find_if(blocks, [](const std::string& b) { return b.starts_with("automount"); });
   ASSERT_NE(shown, blocks.end());
@@ -224,7 +224,7 @@ TEST(InstallPage, NamesTheVersionsOfKubernetesThatHelmTakesAndTheTestsRun) {
   const std::string chart = read_file(source_folder() / "charts/trainyard/Chart.yaml");
   ASSERT_TRUE(std::regex_search(chart, least, std::regex{"kubeVersion: \">=(\\d+\\.\\d+)\\.0-0\""})) << chart;
   std::smatch tested;
-  const std::string modules = read_file(source_folder() / "tests/cluster/tools/go.mod");
+  const std::string modules = read_file(source_folder() / "tools/cluster/programs/go.mod");
   ASSERT_TRUE(std::regex_search(modules, tested, std::regex{"k8s.io/kubernetes v(\\d+\\.\\d+)\\."}));
   const std::string text = read_file(source_folder() / "docs/install.md");
   EXPECT_THAT(text, HasSubstr(fmt::format("**Kubernetes** {} or newer", least[1].str())));

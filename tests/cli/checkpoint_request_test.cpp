@@ -20,9 +20,9 @@
 namespace trainyard::cli {
 namespace {
 
+using api::CheckpointRequest;
+using api::RequestState;
 using kube::json;
-using resource::CheckpointRequest;
-using resource::RequestState;
 using namespace std::chrono_literals;
 
 /// Time that passes only while somebody waits, with what happens meanwhile.
@@ -45,10 +45,10 @@ class RequestInCluster : public testing::Test {
   void apply() { ASSERT_TRUE(api_.create(kube::training_jobs, "research", builders::a_job().manifest())); }
   /// What the operator makes of it, whenever it does.
   void answer(const CheckpointRequest& request) {
-    resource::TrainingJobStatus status;
+    api::TrainingJobStatus status;
     status.checkpoint_request = request;
     json object = *api_.get(kube::training_jobs, "research", "smoke");
-    object["status"] = resource::to_json(status);
+    object["status"] = api::to_json(status);
     ASSERT_TRUE(api_.update_status(kube::training_jobs, "research", object));
   }
   void fail_calls(const std::string& verb, const Error& error) {

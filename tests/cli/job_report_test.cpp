@@ -9,15 +9,15 @@ namespace trainyard::cli {
 namespace {
 
 using namespace std::chrono_literals;
-using resource::Cause;
-using resource::Phase;
+using api::Cause;
+using api::Phase;
 
 const Time begun_at{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
 const Time looked_at = begun_at + 130s;
 
 /// A run that trains in its second attempt.
 LocalRun a_run() {
-  resource::TrainingJobStatus status;
+  api::TrainingJobStatus status;
   status.phase = Phase::running;
   status.attempt = 2;
   status.restart_count = 1;
@@ -89,7 +89,7 @@ TEST(JobText, OfARunWhoseProcessIsGonePromisesNothing) {
 }
 
 TEST(JobText, OfAJobInAClusterSaysItsNamespaceAndWhatItWaitsFor) {
-  resource::TrainingJob job;
+  api::TrainingJob job;
   job.metadata.name = "smoke";
   job.metadata.name_space = "research";
   EXPECT_EQ(job_text(report_of(job), looked_at), "Name        smoke\nNamespace   research\nPhase       Pending\n");
@@ -106,7 +106,7 @@ TEST(JobText, OfAJobInAClusterSaysItsNamespaceAndWhatItWaitsFor) {
 TEST(JobJson, IsTheStatusWithTheJobsNamePhaseAndPlace) {
   LocalRun run = a_run();
   run.is_in_progress = false;
-  nlohmann::json expected = resource::to_json(*run.status);
+  nlohmann::json expected = api::to_json(*run.status);
   expected.update({{"name", "job"},
                    {"phase", "Interrupted"},
                    {"folder", "/runs/job"},

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "operator/resource/validate.hpp"
+#include "api/validation/validate.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::cli {
@@ -17,7 +17,7 @@ json a_job(const std::string& spec) {
            {"kind", "TrainingJob"},
            {"metadata", {{"name", "job"}}},
            {"spec", json::parse(spec)}};
-  return resource::with_defaults(job);
+  return api::with_defaults(job);
 }
 
 const std::string training =

@@ -12,8 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
-using resource::Phase;
-using resource::TrainingJobStatus;
+using api::Phase;
+using api::TrainingJobStatus;
 
 const Time new_year{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
 

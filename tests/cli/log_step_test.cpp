@@ -8,7 +8,7 @@
 namespace trainyard::cli {
 namespace {
 
-using resource::Phase;
+using api::Phase;
 
 struct Row {
   std::string_view name;
@@ -37,7 +37,7 @@ TEST(NextLogStep, FollowsAJobAcrossItsAttemptsToItsRest) {
       {"an attempt of its own, printed", Phase::running, 3, 1, 1, true, LogStep::end},
   };
   for (const Row& row : table) {
-    resource::TrainingJobStatus status;
+    api::TrainingJobStatus status;
     status.phase = row.phase;
     status.attempt = row.attempt;
     EXPECT_EQ(next_log_step(status, row.wanted, row.printed, row.is_following), row.step) << row.name;

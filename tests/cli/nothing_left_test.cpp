@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "storage/file_store.hpp"
+#include "tests/checkpoint/interchange/test_prefix.hpp"
 #include "tests/fakes/temporary_folder.hpp"
-#include "tests/worker/checkpoint/interchange/test_prefix.hpp"
 
 namespace trainyard::cli {
 namespace {

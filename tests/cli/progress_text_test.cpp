@@ -6,8 +6,8 @@ namespace trainyard::cli {
 namespace {
 
 using namespace std::chrono_literals;
-using resource::Phase;
-using resource::TrainingJobStatus;
+using api::Phase;
+using api::TrainingJobStatus;
 
 const Time now{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
 
@@ -19,7 +19,7 @@ TrainingJobStatus status_in(Phase phase, std::int64_t attempt = 1) {
 }
 
 TEST(ProgressLine, ShowsWhatIsKnown) {
-  resource::TrainingJob job;
+  api::TrainingJob job;
   TrainingJobStatus& status = job.status;
   status = status_in(Phase::running);
   EXPECT_EQ(progress_line(job, now), "");
@@ -62,8 +62,8 @@ TEST(PhaseLine, TellsEachPhaseOnceAndLeavesEndsToTheSummary) {
 }
 
 TEST(RequestLine, TellsTheAnswerOnce) {
-  using resource::CheckpointRequest;
-  using resource::RequestState;
+  using api::CheckpointRequest;
+  using api::RequestState;
   const TrainingJobStatus before = status_in(Phase::running);
   TrainingJobStatus after = before;
   after.checkpoint_request = CheckpointRequest{.id = "a", .message = "rank 0 is asked"};
@@ -80,7 +80,7 @@ TEST(EndedAttemptLine, NamesTheCulpritTheCauseAndTheLog) {
   TrainingJobStatus after = status_in(Phase::restarting, 2);
   after.attempts = {{.number = 1,
                      .end = now,
-                     .cause = resource::Cause::application,
+                     .cause = api::Cause::application,
                      .rank = 1,
                      .exit_code = 7,
                      .message = "no such file\nat line 3\n"}};
@@ -89,12 +89,12 @@ TEST(EndedAttemptLine, NamesTheCulpritTheCauseAndTheLog) {
   EXPECT_EQ(ended_attempt_line(status_in(Phase::running), after, ""),
             "Attempt 1 ended by rank 1 (exit code 7): no such file | at line 3");
   EXPECT_EQ(ended_attempt_line(after, after, "/logs"), "");
-  after.attempts[0].cause = resource::Cause::suspended;
+  after.attempts[0].cause = api::Cause::suspended;
   EXPECT_EQ(ended_attempt_line(status_in(Phase::running), after, "/logs"), "");
 }
 
 TEST(SummaryOf, TellsTheResultAndWhereThingsAre) {
-  resource::TrainingJob job;
+  api::TrainingJob job;
   job.status = status_in(Phase::succeeded);
   job.status.restart_count = 1;
   job.status.progress = {.step = 900, .accuracy = 0.8993};
@@ -107,7 +107,7 @@ TEST(SummaryOf, TellsTheResultAndWhereThingsAre) {
 }
 
 TEST(SummaryOf, SaysThatNothingWasLeftToTrain) {
-  resource::TrainingJob job;
+  api::TrainingJob job;
   job.status = status_in(Phase::succeeded);
   job.status.checkpoint = {.step = 900, .uri = "s3://c/step-900/g-1"};
   EXPECT_EQ(summary_of(job, {.logs = "/logs", .took = 1s, .is_already_complete = true}).front(),
@@ -115,11 +115,11 @@ TEST(SummaryOf, SaysThatNothingWasLeftToTrain) {
 }
 
 TEST(SummaryOf, TellsWhyAJobFailedAndWhereItsCulpritWrote) {
-  resource::TrainingJob job;
+  api::TrainingJob job;
   job.status = status_in(Phase::failed);
   job.status.reason = "DoNotRestart";
   job.status.message = "exit code 93: no such data";
-  job.status.attempts = {{.number = 1, .end = now, .cause = resource::Cause::application, .rank = 0}};
+  job.status.attempts = {{.number = 1, .end = now, .cause = api::Cause::application, .rank = 0}};
   using Lines = std::vector<std::string>;
   EXPECT_EQ(summary_of(job, {.logs = "/logs"}),
             (Lines{"Failed (DoNotRestart): exit code 93: no such data", "  its log        /logs/attempt-1/rank-0.log",
@@ -127,13 +127,13 @@ TEST(SummaryOf, TellsWhyAJobFailedAndWhereItsCulpritWrote) {
 }
 
 TEST(SummaryOf, TellsTheFailureOfACommandInTheWordsOfItsOptions) {
-  resource::TrainingJob job;
+  api::TrainingJob job;
   job.status = status_in(Phase::failed);
   job.status.reason = "ApplicationBudget";
   job.status.message = "exit code 3: ValueError: bad; no restart is allowed (spec.restart.application.max: 0)";
   job.status.attempts = {{.number = 1,
                           .end = now,
-                          .cause = resource::Cause::application,
+                          .cause = api::Cause::application,
                           .rank = 1,
                           .exit_code = 3,
                           .message = "exit code 3: ValueError: bad"}};
@@ -154,7 +154,7 @@ TEST(SummaryOf, TellsTheFailureOfACommandInTheWordsOfItsOptions) {
 }
 
 TEST(SummaryOf, ShowsNoControlCharacters) {
-  resource::TrainingJob job;
+  api::TrainingJob job;
   job.status = status_in(Phase::failed);
   job.status.message = "10%\r\x1b[31mno\tluck\x07\n";
   EXPECT_EQ(summary_of(job, {.logs = "/logs"}).front(), "Failed: 10%[31mno luck");

@@ -11,8 +11,8 @@
 namespace trainyard::cli {
 namespace {
 
-using resource::CheckpointRequest;
-using resource::RequestState;
+using api::CheckpointRequest;
+using api::RequestState;
 
 class RequestBoxTest : public testing::Test {
  protected:

@@ -7,8 +7,8 @@
 namespace trainyard::cli {
 namespace {
 
-using resource::CheckpointRequest;
-using resource::RequestState;
+using api::CheckpointRequest;
+using api::RequestState;
 using State = RequestNews::State;
 
 RequestNews waits(std::string sentence) {
@@ -45,7 +45,7 @@ TEST(RequestNews, IsWhatTheStatusSaysOfOurId) {
       {"somebody took it away", "", {}, has_failed("somebody took the request away before it was answered")},
   };
   for (const Row& row : rows) {
-    resource::TrainingJob job;
+    api::TrainingJob job;
     if (!row.annotation.empty())
       job.metadata.annotations[std::string{plan::checkpoint_request_annotation}] = row.annotation;
     job.status.checkpoint_request = row.request;

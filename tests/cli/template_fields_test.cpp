@@ -8,8 +8,8 @@
 namespace trainyard::cli {
 namespace {
 
+using api::Violation;
 using nlohmann::json;
-using resource::Violation;
 using testing::ElementsAre;
 using testing::IsEmpty;
 

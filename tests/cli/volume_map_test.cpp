@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "operator/resource/validate.hpp"
+#include "api/validation/validate.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::cli {
@@ -177,8 +177,8 @@ TEST(WithCheckpointFolder, MakesAJobThatTheApiTakes) {
     if (!row.pod_template.is_null()) given["spec"]["template"] = row.pod_template;
     const json job = with_checkpoint_folder(given, "/home/my name/kept");
     EXPECT_EQ(job.at("/spec/checkpoint/uri"_json_pointer), "file:///home/my name/kept") << row.name;
-    const auto violations = resource::validate_training_job(job);
-    EXPECT_TRUE(violations.empty()) << row.name << ": " << resource::to_string(violations.front());
+    const auto violations = api::validate_training_job(job);
+    EXPECT_TRUE(violations.empty()) << row.name << ": " << api::to_string(violations.front());
   }
 }
 

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "operator/resource/yaml.hpp"
+#include "api/validation/yaml.hpp"
 #include "tests/paths/paths.hpp"
 
 namespace trainyard::corpus {
@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 json parse_document(const std::string& text, const std::string& what) {
-  const auto documents = resource::parse_yaml(text);
+  const auto documents = api::parse_yaml(text);
   if (!documents) throw std::runtime_error(what + ": " + documents.error().message);
   if (documents->size() != 1) throw std::runtime_error(what + ": not one document");
   return documents->front();

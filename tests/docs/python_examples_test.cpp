@@ -7,7 +7,7 @@
 #include <regex>
 #include <sstream>
 
-#include "operator/plan/rank_environment.hpp"
+#include "operator/manifest/rank_environment.hpp"
 #include "tests/builders/a_job.hpp"
 #include "tests/docs/page.hpp"
 #include "tests/docs/program.hpp"
@@ -90,14 +90,15 @@ TEST(PythonExamples, GoOnAfterAKillAndAfterSigterm) {
 TEST(PythonExamples, TorchrunTellsItsProcessesWhatThePageSays) {
   if (!has_packages()) return tests::cannot_run(std::string{no_packages});
   const std::uint16_t port = fakes::free_port();
-  const plan::ClusterTraits traits{
-      .address_of = [&](const plan::PodPlace&) { return plan::PodAddress{.host = "127.0.0.1", .master_port = port}; }};
+  const manifest::ClusterTraits traits{.address_of = [&](const manifest::PodPlace&) {
+    return manifest::PodAddress{.host = "127.0.0.1", .master_port = port};
+  }};
   std::vector<std::unique_ptr<ExampleRun>> pods;
   for (const std::int64_t pod : {0, 1}) {
     std::vector<std::string> environment;
-    resource::TrainingJob job = builders::a_job().named("bert").without_training().container().gpus_per_pod(8);
+    api::TrainingJob job = builders::a_job().named("bert").without_training().container().gpus_per_pod(8);
     job.status.attempt = 2;
-    for (const auto& [name, value] : plan::rank_environment(job, 2, pod, 30, traits)) {
+    for (const auto& [name, value] : manifest::rank_environment(job, 2, pod, 30, traits)) {
       environment.push_back(fmt::format("{}={}", name, value));
     }
     const std::string write =

@@ -11,8 +11,8 @@
 #include "operator/manager/progress_poller.hpp"
 #include "operator/manager/progress_reading.hpp"
 #include "operator/manager/status_fetch.hpp"
+#include "operator/manifest/pod.hpp"
 #include "operator/plan/cause.hpp"
-#include "operator/plan/pod.hpp"
 #include "tests/builders/an_observed.hpp"
 #include "tests/docs/page.hpp"
 #include "tests/docs/program.hpp"
@@ -39,15 +39,15 @@ using Variables = std::map<std::string, std::optional<std::string>>;
 
 /// Pod 1 of the page's job.
 Variables environment_of_pod(std::int64_t gpus_per_pod) {
-  resource::TrainingJob job = a_job()
-                                  .named("bert")
-                                  .without_training()
-                                  .container()
-                                  .checkpoint("file:///checkpoints/bert")
-                                  .gpus_per_pod(gpus_per_pod);
+  api::TrainingJob job = a_job()
+                             .named("bert")
+                             .without_training()
+                             .container()
+                             .checkpoint("file:///checkpoints/bert")
+                             .gpus_per_pod(gpus_per_pod);
   job.status.attempt = 2;
   job.status.replicas.desired = job.spec.replicas;
-  const json pod = plan::build_pod(job, 1, plan::kubernetes_traits(), {});
+  const json pod = manifest::build_pod(job, 1, manifest::kubernetes_traits(), {});
   Variables variables;
   for (const json& variable : pod.at("spec").at("containers").at(0).at("env")) {
     const std::string name = variable.at("name");
@@ -89,7 +89,7 @@ TEST(PythonPage, SaysWhatAPodOfOneGpuHasOtherThanOneWithoutGpus) {
 }
 
 std::string charged_to(const plan::Loss& loss) {
-  return loss.cause == resource::Cause::application ? "application" : "infrastructure";
+  return loss.cause == api::Cause::application ? "application" : "infrastructure";
 }
 
 TEST(PythonPage, SaysWhatExitCodesMean) {

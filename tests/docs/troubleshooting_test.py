@@ -13,7 +13,7 @@ PAGE = SOURCE / "docs/troubleshooting.md"
 
 # Where the words come from that a job's status, its events and its pods' last words hold. Every string literal there that is one CamelCase word
 # is on the page or below: so a new reason, in whatever form it is written, is noticed.
-SOURCES = ("operator/plan/*", "operator/reconcile/*", "operator/manager/*", "operator/resource/training_job_status.cpp",
+SOURCES = ("operator/plan/*", "operator/reconcile/*", "operator/manager/*", "api/training_job_status.cpp",
            "worker/launcher/*", "worker/train/*", "worker/clean_up/*", "worker/dist/*")
 
 # Words in the same files that are none of ours.
@@ -97,7 +97,7 @@ class Troubleshooting(unittest.TestCase):
         self.sources = read_sources()
         self.page = PAGE.read_text()
         self.tables = tables_of(self.page)
-        self.contract = (SOURCE / "common/contract.hpp").read_text()
+        self.contract = (SOURCE / "api/contract.hpp").read_text()
         self.codes = dict(re.findall(r"inline constexpr int (exit_\w+) =\s*(\d+);", self.contract))
 
     def test_every_word_that_a_user_can_see_is_explained_and_no_other(self):

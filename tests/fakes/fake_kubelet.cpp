@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "api/contract.hpp"
 #include "common/check.hpp"
-#include "common/contract.hpp"
 #include "common/rfc3339.hpp"
 
 namespace trainyard::fakes {

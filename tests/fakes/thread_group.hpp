@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "checkpoint/group/communicator.hpp"
 #include "common/check.hpp"
-#include "worker/dist/communicator.hpp"
 
 namespace trainyard::fakes {
 
@@ -57,7 +57,7 @@ class MeetingPlace {
   std::int64_t round_ = 0;
 };
 
-class ThreadCommunicator final : public dist::Communicator {
+class ThreadCommunicator final : public checkpoint::Communicator {
  public:
   ThreadCommunicator(std::int64_t rank, MeetingPlace& place) : rank_(rank), place_(place) {}
   [[nodiscard]] std::int64_t rank() const override { return rank_; }
@@ -70,14 +70,14 @@ class ThreadCommunicator final : public dist::Communicator {
   [[nodiscard]] Result<std::vector<std::string>> all_gather(std::string_view text) override {
     return place_.exchange(rank_, text);
   }
-  [[nodiscard]] Result<void> spread(std::span<const dist::Part> parts) override {
-    for (const dist::Message& message : dist::messages_of(parts, spread_bytes_max)) {
-      const dist::Part& part = parts[message.part];
+  [[nodiscard]] Result<void> spread(std::span<const checkpoint::BroadcastPart> parts) override {
+    for (const checkpoint::Message& message : checkpoint::messages_of(parts, spread_bytes_max)) {
+      const checkpoint::BroadcastPart& part = parts[message.part];
       std::string text(message.bytes(), '\0');
-      dist::copy_out(part, message, std::as_writable_bytes(std::span{text}));
+      checkpoint::copy_out(part, message, std::as_writable_bytes(std::span{text}));
       const auto heard = broadcast(text, part.root);
       if (!heard) return tl::unexpected(heard.error());
-      if (rank_ != part.root) dist::copy_in(part, message, std::as_bytes(std::span{*heard}));
+      if (rank_ != part.root) checkpoint::copy_in(part, message, std::as_bytes(std::span{*heard}));
     }
     return {};
   }
@@ -95,7 +95,7 @@ class ThreadGroup {
   explicit ThreadGroup(std::int64_t world_size) : place_(world_size) {}
 
   /// Runs `rank_main` on every rank, each on its own thread, and returns when all have ended.
-  void run(const std::function<void(dist::Communicator&)>& rank_main) {
+  void run(const std::function<void(checkpoint::Communicator&)>& rank_main) {
     std::vector<std::jthread> ranks;
     for (std::int64_t rank = 0; rank < place_.world_size(); ++rank) {
       ranks.emplace_back([this, rank, &rank_main] {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "api/validation/validate.hpp"
 #include "operator/kube/http_api.hpp"
 #include "operator/kube/kubeconfig.hpp"
-#include "operator/resource/validate.hpp"
 #include "tests/cluster/control_plane.hpp"
 
 namespace trainyard {
@@ -58,7 +58,7 @@ TEST_F(CorpusOnApiServer, GetsTheVerdictsAndDefaultsThatAreGivenWithoutAServer) 
     if (tested.says.empty()) {
       EXPECT_TRUE(reply) << tested << ": " << said;
       if (reply) {
-        EXPECT_EQ(reply->at("spec"), resource::with_defaults(tested.object).at("spec")) << tested;
+        EXPECT_EQ(reply->at("spec"), api::with_defaults(tested.object).at("spec")) << tested;
       }
       continue;
     }

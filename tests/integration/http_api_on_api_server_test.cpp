@@ -93,11 +93,11 @@ void compact(const std::string& etcd) {
 }
 
 struct Thing {
-  resource::Metadata metadata;
+  api::Metadata metadata;
 };
 
 Result<Thing> parse_thing(const json& object) {
-  auto metadata = resource::parse_metadata(object);
+  auto metadata = api::parse_metadata(object);
   if (!metadata) return tl::unexpected{metadata.error()};
   return Thing{*std::move(metadata)};
 }

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "operator/resource/training_job.hpp"
+#include "api/training_job.hpp"
+#include "tests/api/full_status.hpp"
 #include "tests/cluster/control_plane.hpp"
-#include "tests/operator/resource/full_status.hpp"
 
 namespace trainyard {
 namespace {
@@ -49,7 +49,7 @@ TEST_F(TrainingJobOnApiServer, KeepsEveryFieldOfAStatus) {
   write_full_status();
   const json stored = json::parse(kubectl({"get", "tj", "job", "--output", "json"}));
   EXPECT_EQ(stored.at("status"), to_json(resource::a_full_status()));
-  const auto job = resource::parse_training_job(stored);
+  const auto job = api::parse_training_job(stored);
   ASSERT_TRUE(job) << job.error().message;
   EXPECT_EQ(job->status, resource::a_full_status());
 }

@@ -166,7 +166,7 @@ TEST(LoopbackPorts, AreDistinctAndStay) {
   LoopbackPorts ports;
   std::set<std::uint16_t> seen;
   for (int rank = 0; rank < 100; ++rank) {
-    const plan::PodPlace place{.name_space = "default", .pod = "p-" + std::to_string(rank)};
+    const manifest::PodPlace place{.name_space = "default", .pod = "p-" + std::to_string(rank)};
     const auto address = ports.address_of(place);
     EXPECT_EQ(address, ports.address_of(place));
     seen.insert({address.master_port, address.store_port, address.peer_port, address.status_port});

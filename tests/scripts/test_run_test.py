@@ -55,8 +55,8 @@ class TestRun(unittest.TestCase):
         (self.project / "scripts").mkdir()
         for name in ("test", "lib.sh", "versions.env", "test_results.py"):
             shutil.copy(SOURCE / "scripts" / name, self.project / "scripts" / name)
-        tools = self.project / "tests/cluster/tools"
-        shutil.copytree(SOURCE / "tests/cluster/tools", tools)
+        tools = self.project / "tools/cluster/programs"
+        shutil.copytree(SOURCE / "tools/cluster/programs", tools)
         self.write("scripts/stages.txt", STAGES)
         self.write("scripts/setup", "#!/bin/sh\n")
         self.write("scripts/lint", "#!/bin/sh\n")
@@ -164,7 +164,7 @@ class Lint(unittest.TestCase):
             (project / "scripts").mkdir()
             for script in ("lint", "lib.sh", "versions.env"):
                 shutil.copy(SOURCE / "scripts" / script, project / "scripts" / script)
-            shutil.copytree(SOURCE / "tests/cluster/tools", project / "tests/cluster/tools")
+            shutil.copytree(SOURCE / "tools/cluster/programs", project / "tools/cluster/programs")
             programs = {"scripts/setup": "exit 0", "path/cmake": "mkdir -p build/release build/clang; touch build/release/build.ninja; "
                         "echo '[]' >build/clang/compile_commands.json", "path/clang-format-14": "exit 0", "path/clang-tidy-14": "exit 0"}
             if failing == "git":

@@ -7,10 +7,10 @@
 namespace trainyard::simulation {
 namespace {
 
+using api::Phase;
 using builders::a_job;
 using fakes::ApiCall;
 using fakes::Fault;
-using resource::Phase;
 using namespace std::chrono_literals;
 
 /// A job whose checkpoints go with it.

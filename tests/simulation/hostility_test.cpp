@@ -3,8 +3,8 @@
 
 #include <random>
 
+#include "operator/manifest/owned_object.hpp"
 #include "operator/plan/checkpoint_request.hpp"
-#include "operator/plan/owned_object.hpp"
 #include "tests/simulation/intruder.hpp"
 #include "tests/simulation/job_life.hpp"
 #include "tests/simulation/stories.hpp"
@@ -15,8 +15,8 @@
 namespace trainyard::simulation {
 namespace {
 
+using api::Phase;
 using builders::a_job;
-using resource::Phase;
 using namespace std::chrono_literals;
 
 TEST(Intruders, ChangeNoStorysEnd) {
@@ -52,7 +52,7 @@ TEST(Intruders, ChangeNoStorysEnd) {
 class Forgery : public JobLife {
  protected:
   void forge(const std::string& name_space, const std::string& name, bool is_held = true) {
-    json pod{{"metadata", plan::owned_metadata(*world.job(), name)}};
+    json pod{{"metadata", manifest::owned_metadata(*world.job(), name)}};
     pod["metadata"]["namespace"] = name_space;
     pod["metadata"]["labels"][intruder_label] = "true";
     if (is_held) pod["metadata"]["finalizers"] = {"intruder.example/hold"};
@@ -201,7 +201,7 @@ TEST_F(JobLife, EndsInNoProgressWhereEachAttemptSavesTheSameStep) {
     ASSERT_TRUE(runs(attempt)) << "attempt " << attempt;
     world.report({.attempt = attempt,
                   .step = 50,
-                  .checkpoint = resource::CheckpointStatus{.step = 50, .uri = "s3://models/smoke/step-50/g-1"}});
+                  .checkpoint = api::CheckpointStatus{.step = 50, .uri = "s3://models/smoke/step-50/g-1"}});
     world.pass(15s);
     world.end(attempt, 0, 1, "Traceback");
   }

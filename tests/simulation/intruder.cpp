@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
+#include "operator/manifest/names.hpp"
+#include "operator/manifest/owned_object.hpp"
 #include "operator/plan/checkpoint_request.hpp"
-#include "operator/plan/names.hpp"
-#include "operator/plan/owned_object.hpp"
 
 namespace trainyard::simulation {
 namespace {
@@ -36,13 +36,13 @@ void Intruder::act() {
 }
 
 /// Any of the job's names in other namespaces; in the job's own namespace only names that look like them.
-Intruder::Key Intruder::choose_pod(const resource::TrainingJob& victim) {
-  const std::string own = plan::owned_name(victim);
+Intruder::Key Intruder::choose_pod(const api::TrainingJob& victim) {
+  const std::string own = manifest::owned_name(victim);
   const std::int64_t attempt = std::max<std::int64_t>(1, victim.status.attempt);
   if (below(2) == 0) {
-    const std::string exact = plan::pod_name(victim, attempt + static_cast<std::int64_t>(below(2)), below(2));
+    const std::string exact = manifest::pod_name(victim, attempt + static_cast<std::int64_t>(below(2)), below(2));
     return {choose<std::string>({"aa", home}),
-            choose<std::string>({exact, own + "-9-9", own + "-0-0", plan::clean_up_pod_name(victim), "x-9-9"})};
+            choose<std::string>({exact, own + "-9-9", own + "-0-0", manifest::clean_up_pod_name(victim), "x-9-9"})};
   }
   return {victim.metadata.name_space,
           choose<std::string>({"x-9-9", "x-0-0", fmt::format("x-{}-0", attempt), own + "-0-0", own + "-900-9",
@@ -50,8 +50,8 @@ Intruder::Key Intruder::choose_pod(const resource::TrainingJob& victim) {
                                own + "-99999999999999999999-0"})};
 }
 
-json Intruder::metadata_of(const resource::TrainingJob& victim, const Key& key) {
-  json metadata = plan::owned_metadata(victim, key.second);
+json Intruder::metadata_of(const api::TrainingJob& victim, const Key& key) {
+  json metadata = manifest::owned_metadata(victim, key.second);
   metadata["namespace"] = key.first;
   metadata["labels"][intruder_label] = "true";
   metadata["labels"][std::string{contract::label_rank}] = std::to_string(below(3));
@@ -63,10 +63,11 @@ json Intruder::metadata_of(const resource::TrainingJob& victim, const Key& key) 
   return metadata;
 }
 
-void Intruder::forge(const resource::TrainingJob& victim) {
+void Intruder::forge(const api::TrainingJob& victim) {
   const bool is_service = below(6) == 0;
   Key key = choose_pod(victim);
-  if (is_service) key = below(2) == 0 ? Key{home, plan::service_name(victim)} : Key{victim.metadata.name_space, "svc"};
+  if (is_service)
+    key = below(2) == 0 ? Key{home, manifest::service_name(victim)} : Key{victim.metadata.name_space, "svc"};
   json object{{"metadata", metadata_of(victim, key)}};
   if (!is_service) object["spec"]["containers"] = json::array({{{"name", "worker"}, {"image", "evil"}}});
   const bool is_made = world_.api.create(is_service ? kube::services : kube::pods, key.first, object).has_value();

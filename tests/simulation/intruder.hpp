@@ -28,11 +28,11 @@ class Intruder {
  private:
   using Key = std::pair<std::string, std::string>;  // Namespace, name.
 
-  void forge(const resource::TrainingJob& victim);
+  void forge(const api::TrainingJob& victim);
   void change();
   void lead_own_job();
-  json metadata_of(const resource::TrainingJob& victim, const Key& key);
-  Key choose_pod(const resource::TrainingJob& victim);
+  json metadata_of(const api::TrainingJob& victim, const Key& key);
+  Key choose_pod(const api::TrainingJob& victim);
   std::size_t below(std::size_t end) { return random_() % end; }
   template <typename T>
   T choose(const std::vector<T>& from) {

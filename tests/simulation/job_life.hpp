@@ -22,10 +22,9 @@ class JobLife : public testing::Test {
     ASSERT_TRUE(runs(1));
   }
   bool runs(std::int64_t attempt) {
-    return world.run_until(
-        [&] { return world.is_phase(resource::Phase::running) && world.status().attempt == attempt; });
+    return world.run_until([&] { return world.is_phase(api::Phase::running) && world.status().attempt == attempt; });
   }
-  bool reaches(resource::Phase phase) {
+  bool reaches(api::Phase phase) {
     return world.run_until([&] { return world.is_phase(phase); });
   }
   bool has_condition(std::string_view type) { return plan::is_condition_true(world.status(), type); }

@@ -6,10 +6,10 @@
 namespace trainyard::simulation {
 namespace {
 
+using api::Phase;
 using builders::a_job;
 using fakes::ApiCall;
 using fakes::Fault;
-using resource::Phase;
 using namespace std::chrono_literals;
 
 TEST_F(JobLife, GoesFromApplyToSucceeded) {
@@ -144,7 +144,7 @@ TEST_F(JobLife, EndsWhenThreeFailuresBringNoNewCheckpoint) {
   start(a_job().checkpoint());
   world.report({.attempt = 1,
                 .step = 50,
-                .checkpoint = resource::CheckpointStatus{.step = 50, .uri = "s3://models/smoke/step-50/g-1"}});
+                .checkpoint = api::CheckpointStatus{.step = 50, .uri = "s3://models/smoke/step-50/g-1"}});
   world.pass(1s);
   for (std::int64_t attempt = 1; attempt <= 2; ++attempt) {
     world.end(attempt, 0, 1);
@@ -160,7 +160,7 @@ TEST_F(JobLife, GetsItsInfrastructureBudgetBackWithEveryCheckpoint) {
   for (std::int64_t attempt = 1; attempt <= 15; ++attempt) {
     world.report({.attempt = attempt,
                   .step = attempt * 10,
-                  .checkpoint = resource::CheckpointStatus{.step = attempt * 10, .uri = "s3://models/smoke"}});
+                  .checkpoint = api::CheckpointStatus{.step = attempt * 10, .uri = "s3://models/smoke"}});
     world.pass(1s);
     world.vanish(attempt, 1);
     ASSERT_TRUE(runs(attempt + 1)) << world.status().message;
@@ -186,10 +186,9 @@ TEST_F(JobLife, KeepsTheLogsOfTheLastTwoAttempts) {
 }
 
 TEST_F(JobLife, CleansUpAsToldAndKeepsTheCulprit) {
-  const std::vector<std::pair<resource::CleanPods, Names>> policies_and_pods{
-      {resource::CleanPods::none, {"1-1 Failed"}},
-      {resource::CleanPods::running, {"1-1 Failed"}},
-      {resource::CleanPods::all, {"1-1 Failed"}}};
+  const std::vector<std::pair<api::CleanPods, Names>> policies_and_pods{{api::CleanPods::none, {"1-1 Failed"}},
+                                                                        {api::CleanPods::running, {"1-1 Failed"}},
+                                                                        {api::CleanPods::all, {"1-1 Failed"}}};
   for (const auto& [policy, expected] : policies_and_pods) {
     Simulation simulation;
     simulation.apply(a_job().clean_pods(policy).manifest());
@@ -257,7 +256,7 @@ TEST_F(JobLife, LetsTheGroupOfADeletedPodSaveBeforeTheNextAttempt) {
   world.end(1, 1, 91, R"({"exitCode": 91, "reason": "Preempted"})");
   world.end(1, 0, 91, R"({"exitCode": 91, "reason": "Preempted"})");
   ASSERT_TRUE(runs(2));
-  EXPECT_EQ(world.status().attempts[0].cause, resource::Cause::deleted);
+  EXPECT_EQ(world.status().attempts[0].cause, api::Cause::deleted);
   EXPECT_EQ(world.status().attempts[0].rank, 0);
 }
 

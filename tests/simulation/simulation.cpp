@@ -7,11 +7,11 @@
 #include <map>
 #include <utility>
 
+#include "api/contract.hpp"
 #include "common/check.hpp"
-#include "common/contract.hpp"
 #include "common/logging.hpp"
 #include "local/admission.hpp"
-#include "operator/plan/names.hpp"
+#include "operator/manifest/names.hpp"
 
 namespace trainyard::simulation {
 namespace {
@@ -88,7 +88,7 @@ struct Simulation::Process {
              kube::training_jobs,
              "",
              caches.jobs,
-             resource::parse_training_job,
+             api::parse_training_job,
              [&world](const auto& job) {
                world.wake_job({job.metadata.name_space, job.metadata.name});
              }},
@@ -110,7 +110,7 @@ struct Simulation::Process {
   control::KeySchedule schedule{{}};
   Time next_resync{};
   reconcile::Reconciler reconciler;
-  Feed<resource::TrainingJob> jobs;
+  Feed<api::TrainingJob> jobs;
   Feed<resource::Pod> pods;
   Feed<resource::Service> services;
   Feed<resource::Node> nodes;
@@ -205,7 +205,7 @@ void Simulation::wake_job(const control::ObjectKey& job) {
   process_->schedule.add(job, clock.instant());
 }
 
-void Simulation::wake_owner(const resource::Metadata& owned) {
+void Simulation::wake_owner(const api::Metadata& owned) {
   if (owned.controller) wake_job({.name_space = owned.name_space, .name = owned.controller->name});
 }
 
@@ -280,20 +280,20 @@ bool Simulation::run_until(const std::function<bool()>& holds, std::chrono::seco
 
 // ---- What can be seen
 
-std::optional<resource::TrainingJob> Simulation::job() {
+std::optional<api::TrainingJob> Simulation::job() {
   const auto object = api.get(kube::training_jobs, key_.name_space, key_.name);
   if (!object) return std::nullopt;
-  auto job = resource::parse_training_job(*object);
+  auto job = api::parse_training_job(*object);
   check(job.has_value(), "the stored job can be read");
   return *job;
 }
 
-resource::TrainingJobStatus Simulation::status() {
+api::TrainingJobStatus Simulation::status() {
   const auto current = job();
-  return current ? current->status : resource::TrainingJobStatus{};
+  return current ? current->status : api::TrainingJobStatus{};
 }
 
-bool Simulation::is_phase(resource::Phase phase) {
+bool Simulation::is_phase(api::Phase phase) {
   return status().phase == phase;
 }
 
@@ -315,11 +315,11 @@ std::vector<std::string> Simulation::live_pods() {
 }
 
 std::string Simulation::pod_name(std::int64_t attempt, std::int64_t rank) {
-  return plan::pod_name({.metadata = {.name = key_.name, .uid = uid_}}, attempt, rank);
+  return manifest::pod_name({.metadata = {.name = key_.name, .uid = uid_}}, attempt, rank);
 }
 
 std::string Simulation::clean_up_pod_name() const {
-  return plan::clean_up_pod_name({.metadata = {.name = key_.name, .uid = uid_}});
+  return manifest::clean_up_pod_name({.metadata = {.name = key_.name, .uid = uid_}});
 }
 
 bool Simulation::is_cleaning_up() {

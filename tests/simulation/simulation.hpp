@@ -107,9 +107,9 @@ class Simulation {
   void restart_operator();
 
   // ---- What can be seen
-  [[nodiscard]] std::optional<resource::TrainingJob> job();
-  [[nodiscard]] resource::TrainingJobStatus status();
-  [[nodiscard]] bool is_phase(resource::Phase phase);
+  [[nodiscard]] std::optional<api::TrainingJob> job();
+  [[nodiscard]] api::TrainingJobStatus status();
+  [[nodiscard]] bool is_phase(api::Phase phase);
   /// "smoke-c0de-1-0 Running", sorted. Those in the job's namespace that no intruder has made.
   [[nodiscard]] std::vector<std::string> pods();
   [[nodiscard]] std::vector<std::string> live_pods();
@@ -138,7 +138,7 @@ class Simulation {
   struct Process;
 
   void wake_job(const control::ObjectKey& job);
-  void wake_owner(const resource::Metadata& owned);
+  void wake_owner(const api::Metadata& owned);
   bool work_once();
   /// To the next instant at which anybody may have something to do, and not beyond `end`.
   void advance(Time end);

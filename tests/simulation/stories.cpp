@@ -12,8 +12,8 @@
 namespace trainyard::simulation {
 namespace {
 
+using api::Phase;
 using builders::a_job;
-using resource::Phase;
 
 void expect_phase(Simulation& simulation, Phase phase) {
   ASSERT_TRUE(simulation.run_until([&] { return simulation.is_phase(phase); }))
@@ -108,7 +108,7 @@ std::vector<Story> all_stories() {
          start_training(simulation);
          simulation.edit({{"suspend", true}});
          expect_phase(simulation, Phase::suspending);
-         simulation.report({.attempt = 1, .step = 12, .requests = {resource::CheckpointRequest{.id = "suspend-2"}}});
+         simulation.report({.attempt = 1, .step = 12, .requests = {api::CheckpointRequest{.id = "suspend-2"}}});
          simulation.pass(std::chrono::seconds{10});
          EXPECT_EQ(simulation.live_pods().size(), 2U) << "the ranks save";
          simulation.end(1, 0, 91, R"({"exitCode": 91, "reason": "Preempted", "progress": {"step": 13,
@@ -136,8 +136,8 @@ std::vector<Story> all_stories() {
          ASSERT_TRUE(simulation.run_until([&] { return state_of_request() == "Pending"; }));
          simulation.report({.attempt = 1,
                             .step = 13,
-                            .requests = {resource::CheckpointRequest{
-                                .id = "lunch", .state = resource::RequestState::done, .step = 13, .uri = "s3://m"}}});
+                            .requests = {api::CheckpointRequest{
+                                .id = "lunch", .state = api::RequestState::done, .step = 13, .uri = "s3://m"}}});
          ASSERT_TRUE(simulation.run_until([&] { return state_of_request() == "Done"; }));
          finish(simulation, 1);
        }},
@@ -207,19 +207,19 @@ Outcome outcome_of(Simulation& simulation) {
   outcome.pods = simulation.pods();
   outcome.services = simulation.services();
   if (!job) return outcome;
-  const resource::TrainingJobStatus& status = job->status;
+  const api::TrainingJobStatus& status = job->status;
   outcome.phase = status.phase;
   outcome.reason = status.reason;
   outcome.attempt = status.attempt;
   outcome.restart_count = status.restart_count;
   outcome.restarts = status.restarts;
-  for (const resource::AttemptRecord& record : status.attempts) {
+  for (const api::AttemptRecord& record : status.attempts) {
     std::string text = fmt::format("{} {}", record.number, record.cause ? to_string(*record.cause) : "-");
     if (record.rank) text += fmt::format(" rank {}", *record.rank);
     if (record.exit_code) text += fmt::format(" exit {}", *record.exit_code);
     outcome.records.push_back(text);
   }
-  for (const resource::Condition& condition : status.conditions) {
+  for (const api::Condition& condition : status.conditions) {
     if (condition.is_true) outcome.conditions.push_back(condition.type);
   }
   std::ranges::sort(outcome.conditions);

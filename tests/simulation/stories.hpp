@@ -22,11 +22,11 @@ void PrintTo(const Story& story, std::ostream* stream);
 
 /// How a story ended, as far as that must not depend on disturbances.
 struct Outcome {
-  resource::Phase phase = resource::Phase::none;
+  api::Phase phase = api::Phase::none;
   std::string reason;
   std::int64_t attempt = 0;
   std::int64_t restart_count = 0;
-  resource::RestartCounts restarts;
+  api::RestartCounts restarts;
   std::vector<std::string> records;     ///< "1 Application rank 1 exit 1"
   std::vector<std::string> conditions;  ///< Those that are true.
   std::vector<std::string> requests;    ///< "suspend-2 Done 12"

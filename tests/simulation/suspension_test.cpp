@@ -5,8 +5,8 @@
 namespace trainyard::simulation {
 namespace {
 
+using api::Phase;
 using builders::a_job;
-using resource::Phase;
 using namespace std::chrono_literals;
 
 TEST_F(JobLife, MayBeginSuspended) {
@@ -65,7 +65,7 @@ TEST_F(JobLife, MayResumeWhilePodsStillLeave) {
   ASSERT_TRUE(reaches(Phase::suspending));
   world.edit({{"suspend", false}});
   ASSERT_TRUE(runs(2));
-  EXPECT_EQ(world.status().restarts, resource::RestartCounts{});
+  EXPECT_EQ(world.status().restarts, api::RestartCounts{});
 }
 
 TEST_F(JobLife, EndsWellWhenAllRanksFinishWhileBeingSuspended) {
@@ -90,8 +90,8 @@ TEST_F(JobLife, IsSuspendedThoughContainersThatKnowNothingOfItEndWithZero) {
 
 // ---- Asked for a checkpoint before
 
-using resource::CheckpointRequest;
-using resource::RequestState;
+using api::CheckpointRequest;
+using api::RequestState;
 
 /// A job that can save and has done its first step, in a cluster whose pods end no sooner than they must.
 class SavesBeforeItIsSuspended : public JobLife {
@@ -145,7 +145,7 @@ TEST_F(SavesBeforeItIsSuspended, AndIsChargedNothingForTheRanksEnd) {
   EXPECT_EQ(leaving(), 0U) << "they ended by themselves, and their logs stay";
   EXPECT_EQ(world.status().attempt, 1);
   EXPECT_EQ(world.status().restart_count, 0);
-  EXPECT_EQ(world.status().restarts, resource::RestartCounts{});
+  EXPECT_EQ(world.status().restarts, api::RestartCounts{});
   EXPECT_EQ(world.status().checkpoint->step, 13);
   const auto request = world.status().suspend_request;
   EXPECT_EQ(request->state, RequestState::done);
@@ -248,7 +248,7 @@ TEST_F(SavesBeforeItIsSuspended, AndMayBeResumedBeforeItIsDone) {
   world.pass(2s);
   world.edit({{"suspend", false}});
   ASSERT_TRUE(runs(2));
-  EXPECT_EQ(world.status().restarts, resource::RestartCounts{});
+  EXPECT_EQ(world.status().restarts, api::RestartCounts{});
   EXPECT_EQ(world.status().suspend_request->message, "the job was resumed before there was an answer");
 }
 

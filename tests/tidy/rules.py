@@ -169,17 +169,17 @@ def own_names_of_unseen_headers(layout: Layout) -> Iterator[str]:
 
 
 def effects_in_plan(layout: Layout) -> Iterator[str]:
-    """operator/plan only decides: it sees the API's structs and what is common, and has no thread, file, log or clock."""
+    """The folders of PURE only decide: they see each other, structs and what is common, and have no thread, file, log or clock."""
     forbidden = layout.tables.no_plan_headers
     for include in layout.includes:
-        if posixpath.dirname(include.source) != "operator/plan":
+        if posixpath.dirname(include.source) not in layout.tables.pure:
             continue
         if include.name in forbidden:
             yield f"{include.source} includes {include.name}: {forbidden[include.name]}"
-        elif include.is_quoted and not include.name.startswith(("operator/plan/", "operator/resource/", "common/")):
-            yield f"{include.source} includes {include.name}: a plan sees only operator/resource and common"
+        elif include.is_quoted and posixpath.dirname(include.name) not in (*layout.tables.pure, *layout.tables.seen_by_pure):
+            yield f"{include.source} includes {include.name}: a plan sees only {', '.join((*layout.tables.pure, *layout.tables.seen_by_pure))}"
     for path, text in layout.texts.items():
-        if posixpath.dirname(path) == "operator/plan" and re.search(r"_clock::now|SystemClock", text):
+        if posixpath.dirname(path) in layout.tables.pure and re.search(r"_clock::now|SystemClock", text):
             yield f"{path} reads a clock"
 
 

@@ -15,7 +15,8 @@ TABLES = Tables(
             ("cli", "worker"): Arrow("It does.", ("worker/checkpoint/core",)), ("tests", "worker"): Arrow("It does.")},
     torch_users=("worker/", "tests/worker/"),
     torch_free={"trainyard_communicator": "It is tested alone.", "trainyard_checkpoint_core": "The CLI reads checkpoints."},
-    no_plan_headers={"common/logging.hpp": "it logs", "thread": "a plan has no threads"})
+    no_plan_headers={"common/logging.hpp": "it logs", "thread": "a plan has no threads"},
+    pure=("operator/plan",), seen_by_pure=("operator/resource", "common"))
 
 
 def header(*includes: str) -> str:
@@ -129,7 +130,7 @@ PLANTED = [
     (rules.effects_in_plan, {POD: source("common/logging.hpp")}, f"{POD} includes common/logging.hpp: it logs"),
     (rules.effects_in_plan, {POD: "#include <thread>\n"}, f"{POD} includes thread: a plan has no threads"),
     (rules.effects_in_plan, {POD: source("operator/kube/api.hpp")},
-     f"{POD} includes operator/kube/api.hpp: a plan sees only operator/resource and common"),
+     f"{POD} includes operator/kube/api.hpp: a plan sees only operator/plan, operator/resource, common"),
     (rules.effects_in_plan, {POD: "auto now = std::chrono::steady_clock::now();\n"}, f"{POD} reads a clock"),
     (rules.forbidden_headers_that_do_not_exist, {"common/logging.hpp": None}, "NO_PLAN_HEADERS forbids common/logging.hpp, which does not exist"),
     (rules.own_header_not_first, {DECIDE: source("common/result.hpp", "operator/plan/decide.hpp")},

@@ -11,31 +11,38 @@ class Arrow:
 
 # Which top folder may include and link which other one. The test also names an arrow that nothing needs any more.
 ARROWS = {
-    ("operator", "common"): Arrow("Results, clocks, logging and the contract with the worker."),
-    ("operator", "crds"): Arrow("Validation without a server reads the embedded CRD."),
-    ("local", "common"): Arrow("Results, clocks, logging and the contract with the worker."),
+    ("api", "common"): Arrow("Results, clocks, durations and near words."),
+    ("operator", "common"): Arrow("Results, clocks, logging and backoff."),
+    ("operator", "api"): Arrow("It reconciles TrainingJobs."),
+    ("local", "common"): Arrow("Results, clocks, logging and child programs."),
+    ("local", "api"): Arrow("It admits TrainingJobs as a server does."),
     ("local", "operator"): Arrow("It stands in for the API server, and runs the operator's own controller on it.",
-                                 ("operator/kube", "operator/manager", "operator/plan", "operator/resource")),
+                                 ("operator/kube", "operator/manager", "operator/manifest")),
     ("storage", "common"): Arrow("Results, clocks, backoff and logging."),
-    ("worker", "common"): Arrow("Results, clocks, logging and the contract with the operator."),
-    ("worker", "operator"): Arrow("A rank reads its job's training spec, which it gets as JSON.", ("operator/resource",)),
+    ("checkpoint", "common"): Arrow("Results, clocks, logging and threads."),
+    ("checkpoint", "api"): Arrow("The spec says how many checkpoints are kept, and the worker's exit codes are the contract's."),
+    ("checkpoint", "storage"): Arrow("Checkpoints and snapshots lie in a store."),
+    ("worker", "common"): Arrow("Results, clocks and logging."),
+    ("worker", "api"): Arrow("A rank reads its job's training spec, and launcher and operator keep one contract."),
+    ("worker", "checkpoint"): Arrow("It saves and restores checkpoints, and takes snapshots."),
     ("worker", "storage"): Arrow("Checkpoints, snapshots and data lie in a store."),
     ("cli", "common"): Arrow("Results, clocks, durations and logging."),
-    ("cli", "operator"): Arrow("validate, render and logs know the API, what is planned for a job, and the way to a server.",
-                               ("operator/kube", "operator/plan", "operator/resource")),
+    ("cli", "api"): Arrow("validate, render and run read TrainingJobs."),
+    ("cli", "operator"): Arrow("render and logs know what is planned for a job, and the way to a server.",
+                               ("operator/kube", "operator/manifest", "operator/plan")),
     ("cli", "local"): Arrow("run is a cluster on this machine."),
     ("cli", "storage"): Arrow("checkpoints and snapshots read a store."),
-    ("cli", "worker"): Arrow("checkpoints and snapshots read what the worker saved, by its libraries without torch.",
-                             ("worker/checkpoint/core", "worker/checkpoint/interchange", "worker/snapshot")),
+    ("cli", "checkpoint"): Arrow("checkpoints and snapshots list, verify, export and remove what the worker saved."),
     ("bench", "common"): Arrow("Clocks and results."),
     ("bench", "operator"): Arrow("bench/line is a client of the API server.", ("operator/kube",)),
     ("bench", "storage"): Arrow("bench/storage writes to a store."),
     ("bench", "tests"): Arrow("bench/line starts the operator, a server and kubelets as the integration tests do.",
                               ("tests/builders", "tests/cluster", "tests/integration")),
-    ("bench", "worker"): Arrow("bench/storage saves as ranks do.", ("worker/checkpoint", "worker/dist", "worker/launcher")),
+    ("bench", "worker"): Arrow("bench/storage saves as ranks do.", ("worker/checkpoint", "worker/dist", "worker/rank")),
+    ("tests", "api"): Arrow("Tests see what they test."),
+    ("tests", "checkpoint"): Arrow("Tests see what they test."),
     ("tests", "cli"): Arrow("Tests see what they test."),
     ("tests", "common"): Arrow("Tests see what they test."),
-    ("tests", "crds"): Arrow("Tests see what they test."),
     ("tests", "examples"): Arrow("The own model of the examples also trains on a device."),
     ("tests", "local"): Arrow("Tests see what they test, and tests of the operator run on the server in memory."),
     ("tests", "operator"): Arrow("Tests see what they test."),
@@ -49,15 +56,16 @@ TORCH_USERS = ("worker/", "tests/worker/", "tests/tidy/", "bench/storage/", "exa
 
 # The libraries under worker/ without torch.
 TORCH_FREE = {
+    "trainyard_rank": "A launcher and a clean-up pod say the same words as a rank.",
     "trainyard_launcher": "It runs in every pod, also beside a program that brings a torch of its own.",
-    "trainyard_communicator": "Checkpoints agree through it, and are tested without torch.",
-    "trainyard_checkpoint_core": "The CLI and the clean-up pod read checkpoints.",
-    "trainyard_interchange": "The CLI exports, imports and verifies checkpoints.",
     "trainyard_clean_up": "It runs in a pod that starts fast and holds no torch.",
-    "trainyard_snapshot": "The CLI reads snapshots.",
 }
 
-# What operator/plan, which only decides, never includes.
+# Which folders only decide, and which other folders they may include.
+PURE = ("operator/plan", "operator/manifest")
+SEEN_BY_PURE = ("operator/resource", "api", "common")
+
+# What the folders of PURE never include.
 NO_PLAN_HEADERS = {
     "common/child_program.hpp": "it starts processes",
     "common/file_descriptor.hpp": "it holds files",
@@ -75,6 +83,8 @@ class Tables:
     torch_users: tuple[str, ...]
     torch_free: dict[str, str]
     no_plan_headers: dict[str, str]
+    pure: tuple[str, ...]
+    seen_by_pure: tuple[str, ...]
 
 
-TABLES = Tables(ARROWS, TORCH_USERS, TORCH_FREE, NO_PLAN_HEADERS)
+TABLES = Tables(ARROWS, TORCH_USERS, TORCH_FREE, NO_PLAN_HEADERS, PURE, SEEN_BY_PURE)

@@ -8,16 +8,16 @@
 #include <stop_token>
 #include <utility>
 
+#include "checkpoint/format/place.hpp"
+#include "checkpoint/run/agreement.hpp"
+#include "checkpoint/run/liveness.hpp"
+#include "checkpoint/run/local_folder.hpp"
+#include "checkpoint/run/local_tier.hpp"
+#include "checkpoint/run/nodes.hpp"
+#include "checkpoint/run/store_options.hpp"
+#include "checkpoint/run/sweeper.hpp"
 #include "common/logging.hpp"
 #include "storage/file_store.hpp"
-#include "worker/checkpoint/core/agreement.hpp"
-#include "worker/checkpoint/core/liveness.hpp"
-#include "worker/checkpoint/core/local_folder.hpp"
-#include "worker/checkpoint/core/local_tier.hpp"
-#include "worker/checkpoint/core/nodes.hpp"
-#include "worker/checkpoint/core/place.hpp"
-#include "worker/checkpoint/core/store_options.hpp"
-#include "worker/checkpoint/core/sweeper.hpp"
 #include "worker/checkpoint/host_state.hpp"
 #include "worker/checkpoint/staging.hpp"
 #include "worker/dist/torch_error.hpp"
@@ -25,23 +25,22 @@
 namespace trainyard::checkpoint {
 namespace {
 
-Keep keep_of(const resource::KeepSpec& spec) {
+Keep keep_of(const api::KeepSpec& spec) {
   Keep keep{.last = spec.last, .every_steps = spec.every.steps, .every_epochs = spec.every.epochs, .best = {}};
   if (spec.best) {
-    keep.best = KeepBest{.metric = spec.best->metric,
-                         .is_highest = spec.best->mode == resource::BestMode::max,
-                         .count = spec.best->count};
+    keep.best = KeepBest{
+        .metric = spec.best->metric, .is_highest = spec.best->mode == api::BestMode::max, .count = spec.best->count};
   }
   return keep;
 }
 
 /// nullptr where the spec names none.
-Result<std::unique_ptr<storage::Store>> open_origin(const resource::CheckpointSpec& spec) {
+Result<std::unique_ptr<storage::Store>> open_origin(const api::CheckpointSpec& spec) {
   if (spec.resume_uri.empty()) return nullptr;
   return storage::open_store(parse_place(spec.resume_uri).prefix_uri, options_of(spec.s3));
 }
 
-std::optional<Origin> origin_of(storage::Store* store, const resource::CheckpointSpec& spec) {
+std::optional<Origin> origin_of(storage::Store* store, const api::CheckpointSpec& spec) {
   if (store == nullptr) return std::nullopt;
   return Origin{.store = *store, .id = parse_place(spec.resume_uri).id};
 }
@@ -52,15 +51,14 @@ struct Start {
   bool is_first_here = true;
 };
 
-RunContext context_of(storage::Store& store, storage::Store* origin, LocalTier* local,
-                      const resource::CheckpointSpec& spec, const Identity& identity, dist::Communicator& communicator,
-                      const Clock& clock, Start start) {
+RunContext context_of(storage::Store& store, storage::Store* origin, LocalTier* local, const api::CheckpointSpec& spec,
+                      const Identity& identity, Communicator& communicator, const Clock& clock, Start start) {
   return {.store = store,
           .communicator = communicator,
           .clock = clock,
           .identity = identity,
           .keep = keep_of(spec.keep),
-          .resumes_others = spec.resume == resource::ResumeMode::automatic,
+          .resumes_others = spec.resume == api::ResumeMode::automatic,
           .origin = origin_of(origin, spec),
           .local = local,
           .process = identity.job_uid.empty() ? this_process() : "",
@@ -70,14 +68,14 @@ RunContext context_of(storage::Store& store, storage::Store* origin, LocalTier* 
 
 // True when this rank has to look at the store itself. A near folder may be another one for each pod and is cheap to
 // look at, so every rank does. A bucket is the same for all ranks of a node, so the first of them does.
-Result<bool> is_first_here(const storage::Store& store, dist::Communicator& communicator, const std::string& node) {
+Result<bool> is_first_here(const storage::Store& store, Communicator& communicator, const std::string& node) {
   const auto names = communicator.all_gather(node);
   if (!names) return fail(ErrorKind::cancelled, names.error().message);
   const auto rank = static_cast<std::size_t>(communicator.rank());
   return store.is_near() || keepers_of(*names)[rank] == communicator.rank();
 }
 
-Result<void> probe_together(storage::Store& store, dist::Communicator& communicator, const Clock& clock,
+Result<void> probe_together(storage::Store& store, Communicator& communicator, const Clock& clock,
                             const StartPatience& patience) {
   const bool is_asked = communicator.rank() == 0 || store.is_near();
   Result<void> mine;
@@ -92,8 +90,8 @@ Result<void> probe_together(storage::Store& store, dist::Communicator& communica
 class LocalCopies {
  public:
   /// Collective; nullptr where the spec has none.
-  static Result<std::unique_ptr<LocalCopies>> open(const resource::CheckpointSpec& spec, const Identity& identity,
-                                                   dist::Communicator& communicator, const Clock& clock,
+  static Result<std::unique_ptr<LocalCopies>> open(const api::CheckpointSpec& spec, const Identity& identity,
+                                                   Communicator& communicator, const Clock& clock,
                                                    const std::string& node) {
     if (!spec.local) return nullptr;
     const auto folder = local_folder(spec.local->path, identity);
@@ -135,7 +133,7 @@ class LocalCopies {
 };
 
 // What one rank cannot do with its own tensors must not leave the others waiting in the steps that follow.
-Result<void> all_have(dist::Communicator& communicator, const Result<HostState>& host) {
+Result<void> all_have(Communicator& communicator, const Result<HostState>& host) {
   return agree(communicator, host.map([](const HostState&) {}));
 }
 
@@ -145,8 +143,8 @@ constexpr std::chrono::seconds last_sweep_patience{20};
 class StoreCheckpointer final : public Checkpointer {
  public:
   StoreCheckpointer(std::unique_ptr<storage::Store> store, std::unique_ptr<storage::Store> origin,
-                    std::unique_ptr<LocalCopies> copies, const resource::CheckpointSpec& spec, const Identity& identity,
-                    dist::Communicator& communicator, const Clock& clock, Start start)
+                    std::unique_ptr<LocalCopies> copies, const api::CheckpointSpec& spec, const Identity& identity,
+                    Communicator& communicator, const Clock& clock, Start start)
       : store_(std::move(store)),
         origin_(std::move(origin)),
         copies_(std::move(copies)),
@@ -262,7 +260,7 @@ class StoreCheckpointer final : public Checkpointer {
   std::unique_ptr<storage::Store> store_;
   std::unique_ptr<storage::Store> origin_;  // nullptr: none.
   std::unique_ptr<LocalCopies> copies_;     // nullptr: none.
-  dist::Communicator& communicator_;
+  Communicator& communicator_;
   const Clock& clock_;
   const bool is_by_hand_;
   bool is_complete_ = false;  // Whether the save that was begun last is of a run that has done all of its work.
@@ -278,12 +276,12 @@ class StoreCheckpointer final : public Checkpointer {
 
 }  // namespace
 
-Result<std::unique_ptr<storage::Store>> open_place(const resource::CheckpointSpec& spec) {
+Result<std::unique_ptr<storage::Store>> open_place(const api::CheckpointSpec& spec) {
   return storage::open_store(spec.uri, options_of(spec.s3));
 }
 
-Result<std::unique_ptr<Checkpointer>> open_checkpointer(const resource::CheckpointSpec& spec, const Identity& identity,
-                                                        dist::Communicator& communicator, const Clock& clock,
+Result<std::unique_ptr<Checkpointer>> open_checkpointer(const api::CheckpointSpec& spec, const Identity& identity,
+                                                        Communicator& communicator, const Clock& clock,
                                                         const StartOptions& options) {
   auto store = open_place(spec);
   if (auto opened = agree(communicator, store.map([](const auto&) {})); !opened) return tl::unexpected(opened.error());
@@ -291,8 +289,8 @@ Result<std::unique_ptr<Checkpointer>> open_checkpointer(const resource::Checkpoi
 }
 
 Result<std::unique_ptr<Checkpointer>> open_checkpointer(std::unique_ptr<storage::Store> store,
-                                                        const resource::CheckpointSpec& spec, const Identity& identity,
-                                                        dist::Communicator& communicator, const Clock& clock,
+                                                        const api::CheckpointSpec& spec, const Identity& identity,
+                                                        Communicator& communicator, const Clock& clock,
                                                         const StartOptions& options) {
   auto origin = open_origin(spec);
   if (auto opened = agree(communicator, origin.map([](const auto&) {})); !opened) return tl::unexpected(opened.error());

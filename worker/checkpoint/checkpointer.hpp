@@ -10,17 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "api/training_spec.hpp"
+#include "checkpoint/format/entry.hpp"
+#include "checkpoint/format/identity.hpp"
+#include "checkpoint/group/communicator.hpp"
+#include "checkpoint/run/restore.hpp"
+#include "checkpoint/run/run.hpp"
+#include "checkpoint/run/start_patience.hpp"
+#include "checkpoint/run/writer.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
-#include "operator/resource/training_spec.hpp"
 #include "storage/store.hpp"
-#include "worker/checkpoint/core/entry.hpp"
-#include "worker/checkpoint/core/identity.hpp"
-#include "worker/checkpoint/core/restore.hpp"
-#include "worker/checkpoint/core/run.hpp"
-#include "worker/checkpoint/core/start_patience.hpp"
-#include "worker/checkpoint/core/writer.hpp"
-#include "worker/dist/communicator.hpp"
 
 namespace trainyard::checkpoint {
 
@@ -106,7 +106,7 @@ class Checkpointer {
 };
 
 /// The store of `spec`'s place, as open_checkpointer() opens it: for what lies beside the checkpoints.
-[[nodiscard]] Result<std::unique_ptr<storage::Store>> open_place(const resource::CheckpointSpec& spec);
+[[nodiscard]] Result<std::unique_ptr<storage::Store>> open_place(const api::CheckpointSpec& spec);
 
 /// Where a rank is, and how long its start bears with the storage.
 struct StartOptions {
@@ -117,15 +117,16 @@ struct StartOptions {
 /// Collective. The store's credentials and place are tried here: by rank 0, by every rank where the store is near, and
 /// by all once one of these has failed, so that what ails one node is told from what ails the job.
 /// `communicator` is the checkpointer's alone from here on: it is used from a thread of its own.
-[[nodiscard]] Result<std::unique_ptr<Checkpointer>> open_checkpointer(const resource::CheckpointSpec& spec,
+[[nodiscard]] Result<std::unique_ptr<Checkpointer>> open_checkpointer(const api::CheckpointSpec& spec,
                                                                       const Identity& identity,
-                                                                      dist::Communicator& communicator,
-                                                                      const Clock& clock,
+                                                                      Communicator& communicator, const Clock& clock,
                                                                       const StartOptions& options = {});
 
 /// As above, on a store that is already open, for tests.
-[[nodiscard]] Result<std::unique_ptr<Checkpointer>> open_checkpointer(
-    std::unique_ptr<storage::Store> store, const resource::CheckpointSpec& spec, const Identity& identity,
-    dist::Communicator& communicator, const Clock& clock, const StartOptions& options = {});
+[[nodiscard]] Result<std::unique_ptr<Checkpointer>> open_checkpointer(std::unique_ptr<storage::Store> store,
+                                                                      const api::CheckpointSpec& spec,
+                                                                      const Identity& identity,
+                                                                      Communicator& communicator, const Clock& clock,
+                                                                      const StartOptions& options = {});
 
 }  // namespace trainyard::checkpoint

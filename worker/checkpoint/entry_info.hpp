@@ -1,8 +1,8 @@
 #pragma once
 
+#include "checkpoint/format/entry.hpp"
 #include "common/result.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
-#include "worker/checkpoint/core/entry.hpp"
 
 namespace trainyard::checkpoint {
 

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "checkpoint/format/entry.hpp"
 #include "common/result.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
-#include "worker/checkpoint/core/entry.hpp"
 
 namespace trainyard::checkpoint {
 

@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
+#include "checkpoint/format/entry.hpp"
+#include "checkpoint/format/split.hpp"
 #include "common/result.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
-#include "worker/checkpoint/core/entry.hpp"
-#include "worker/checkpoint/core/split.hpp"
 #include "worker/checkpoint/device_reader.hpp"
 #include "worker/checkpoint/samples.hpp"
 

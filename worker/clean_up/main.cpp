@@ -3,25 +3,24 @@
 
 #include <csignal>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
+#include "checkpoint/run/store_options.hpp"
 #include "common/logging.hpp"
 #include "storage/store.hpp"
-#include "worker/checkpoint/core/store_options.hpp"
 #include "worker/clean_up/task.hpp"
-#include "worker/launcher/termination_message.hpp"
+#include "worker/rank/termination_message.hpp"
 
 namespace {
 
 using namespace trainyard;
 
-void say_end(const launcher::RankEnd& end, const launcher::Environment& environment) {
+void say_end(const rank::RankEnd& end, const rank::Environment& environment) {
   if (end.exit_code == contract::exit_success) {
     logging::info("cleaned up", {{"summary", end.message}});
   } else {
     logging::error("ended", {{"reason", end.reason}, {"exitCode", end.exit_code}, {"error", end.message}});
   }
-  const auto written =
-      launcher::write_termination_message(environment, launcher::make_termination_message(end, {}, {}));
+  const auto written = rank::write_termination_message(environment, rank::make_termination_message(end, {}, {}));
   if (!written) logging::warn("termination message not written", {{"error", written.error().message}});
 }
 
@@ -30,10 +29,10 @@ void say_end(const launcher::RankEnd& end, const launcher::Environment& environm
 int main() {
   // As PID 1 it would not hear of a signal otherwise. There is nothing to tidy up: the next one goes on.
   std::signal(SIGTERM, [](int) { _exit(contract::exit_preempted); });
-  const launcher::Environment environment = launcher::process_environment();
-  const bool is_json = environment(launcher::env_log_format) == "json";
+  const rank::Environment environment = rank::process_environment();
+  const bool is_json = environment(rank::env_log_format) == "json";
   logging::set_up(is_json ? logging::Format::json : logging::Format::text, logging::Level::info);
-  const launcher::RankEnd end = clean_up::run(environment, SystemClock{}, [](const resource::CheckpointSpec& spec) {
+  const rank::RankEnd end = clean_up::run(environment, SystemClock{}, [](const api::CheckpointSpec& spec) {
     return storage::open_store(spec.uri, checkpoint::options_of(spec.s3));
   });
   say_end(end, environment);

@@ -5,14 +5,14 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/contract.hpp"
-#include "worker/checkpoint/interchange/clean_up.hpp"
-#include "worker/launcher/number.hpp"
+#include "api/contract.hpp"
+#include "checkpoint/interchange/clean_up.hpp"
+#include "worker/rank/number.hpp"
 
 namespace trainyard::clean_up {
 namespace {
 
-using launcher::RankEnd;
+using rank::RankEnd;
 
 RankEnd refused(const Error& error) {
   return {
@@ -24,7 +24,7 @@ RankEnd failed(const Error& error) {
 }
 
 // Not by parse_group_environment(): where no rank runs, what a template says of ranks says nothing.
-Result<checkpoint::Identity> read_identity(const launcher::Environment& environment) {
+Result<checkpoint::Identity> read_identity(const rank::Environment& environment) {
   checkpoint::Identity identity{.job = fmt::format("{}/{}", environment(contract::env_namespace).value_or(""),
                                                    environment(contract::env_job).value_or("")),
                                 .job_uid = environment(contract::env_job_uid).value_or(""),
@@ -35,7 +35,7 @@ Result<checkpoint::Identity> read_identity(const launcher::Environment& environm
                 fmt::format("{} is not set: it says whose checkpoints are to be removed; the operator sets it",
                             contract::env_job_uid));
   }
-  return launcher::number_or(environment, contract::env_attempt, {.min = 1}, 1).map([&](std::int64_t attempt) {
+  return rank::number_or(environment, contract::env_attempt, {.min = 1}, 1).map([&](std::int64_t attempt) {
     identity.attempt = attempt;
     return std::move(identity);
   });
@@ -50,7 +50,7 @@ RankEnd done(const checkpoint::CleanedUp& cleaned, const storage::Store& store) 
 
 }  // namespace
 
-Result<Task> read_task(const launcher::Environment& environment) {
+Result<Task> read_task(const rank::Environment& environment) {
   auto identity = read_identity(environment);
   if (!identity) return tl::unexpected(identity.error());
   const auto spec = nlohmann::json::parse(environment(contract::env_spec).value_or(""), nullptr, false);
@@ -58,12 +58,12 @@ Result<Task> read_task(const launcher::Environment& environment) {
     return fail(ErrorKind::invalid,
                 fmt::format("{} is not a JSON object with the field `checkpoint`", contract::env_spec));
   }
-  auto checkpoint = resource::parse_checkpoint_spec(spec["checkpoint"]);
+  auto checkpoint = api::parse_checkpoint_spec(spec["checkpoint"]);
   if (!checkpoint) return fail(contract::env_spec, checkpoint.error());
   return Task{.checkpoint = std::move(*checkpoint), .identity = std::move(*identity)};
 }
 
-RankEnd run(const launcher::Environment& environment, const Clock& clock, const OpenStore& open) {
+RankEnd run(const rank::Environment& environment, const Clock& clock, const OpenStore& open) {
   const auto task = read_task(environment);
   if (!task) return refused(task.error());
   const auto store = open(task->checkpoint);

@@ -24,9 +24,9 @@ std::unique_ptr<Dataset> make_synthetic(const DataSource& source, Part part) {
 
 Result<std::unique_ptr<Dataset>> open_data(const DataSource& source, Part part) {
   switch (source.spec.format) {
-    case resource::DataFormat::synthetic:
+    case api::DataFormat::synthetic:
       return make_synthetic(source, part);
-    case resource::DataFormat::idx: {
+    case api::DataFormat::idx: {
       auto images = read_labeled_images(source.folder, part == Part::train ? "train" : "t10k");
       if (!images) return tl::unexpected{images.error()};
       return make_dataset(std::move(*images), source.device);

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string>
 
-#include "worker/launcher/group_environment.hpp"
+#include "worker/rank/group_environment.hpp"
 
 namespace trainyard::dist {
 namespace {
@@ -47,14 +47,14 @@ Result<fs::path> first_existing(const std::vector<fs::path>& places) {
                                                 fmt::join(texts, ", no "), env_cuda_module));
 }
 
-Result<fs::path> find_cuda_module(const launcher::Environment& environment) {
+Result<fs::path> find_cuda_module(const rank::Environment& environment) {
   std::error_code error;
   const fs::path program_folder = fs::read_symlink("/proc/self/exe", error).parent_path();
   return first_existing(
-      cuda_module_places(environment(env_cuda_module), program_folder, environment(launcher::env_launcher_folder)));
+      cuda_module_places(environment(env_cuda_module), program_folder, environment(rank::env_launcher_folder)));
 }
 
-Result<const CudaModule*> load_cuda_module(const launcher::Environment& environment) {
+Result<const CudaModule*> load_cuda_module(const rank::Environment& environment) {
   const auto path = find_cuda_module(environment);
   if (!path) return tl::unexpected{path.error()};
   // Never unloaded: torch keeps pointers into it. Global, for its registrations are looked up by name.

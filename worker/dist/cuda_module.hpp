@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/result.hpp"
-#include "worker/launcher/environment.hpp"
+#include "worker/rank/environment.hpp"
 
 namespace trainyard::dist {
 
@@ -38,10 +38,10 @@ inline constexpr std::string_view env_cuda_module = "TRAINYARD_CUDA_MODULE";
 [[nodiscard]] Result<std::filesystem::path> first_existing(const std::vector<std::filesystem::path>& places);
 
 /// The CUDA module's file. ErrorKind::not_found names all places where it was looked for.
-[[nodiscard]] Result<std::filesystem::path> find_cuda_module(const launcher::Environment& environment);
+[[nodiscard]] Result<std::filesystem::path> find_cuda_module(const rank::Environment& environment);
 
 /// The module, loaded with all of CUDA. A rank's very first act after its settings, before any tensor: torch looks for
 /// CUDA once. ErrorKind::not_found as above; internal when it does not load.
-[[nodiscard]] Result<const CudaModule*> load_cuda_module(const launcher::Environment& environment);
+[[nodiscard]] Result<const CudaModule*> load_cuda_module(const rank::Environment& environment);
 
 }  // namespace trainyard::dist

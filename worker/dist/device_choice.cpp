@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 
 namespace trainyard::dist {
 namespace {
@@ -90,7 +90,7 @@ Result<Device> choose_device(const DeviceFacts& facts) {
   return choose_of_promised(facts, *facts.promised);
 }
 
-Result<void> agree_on_device_kind(bool has_gpu, Communicator& communicator) {
+Result<void> agree_on_device_kind(bool has_gpu, checkpoint::Communicator& communicator) {
   const auto kinds = communicator.all_gather(has_gpu ? gpu : cpu);
   if (!kinds) return tl::unexpected{kinds.error()};
   std::vector<std::size_t> without;

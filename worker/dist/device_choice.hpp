@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
-#include "worker/dist/communicator.hpp"
 #include "worker/dist/gpu_driver.hpp"
 
 namespace trainyard::dist {
@@ -25,6 +25,6 @@ struct DeviceFacts {
 
 /// Success when all ranks train on GPUs or all on the CPU. ErrorKind::conflict names the ranks that see no GPU:
 /// NCCL would wait for them without end. Collective; other errors are the communicator's.
-[[nodiscard]] Result<void> agree_on_device_kind(bool has_gpu, Communicator& communicator);
+[[nodiscard]] Result<void> agree_on_device_kind(bool has_gpu, checkpoint::Communicator& communicator);
 
 }  // namespace trainyard::dist

@@ -49,29 +49,29 @@ std::string text_of(const at::Tensor& bytes, std::int64_t length) {
 }
 
 /// `link` without the signs of life.
-class SilentLink final : public launcher::RankLink {
+class SilentLink final : public rank::RankLink {
  public:
-  explicit SilentLink(launcher::RankLink& link) : link_{link} {}
-  void report(const launcher::RankProgress& /*progress*/) override {}
+  explicit SilentLink(rank::RankLink& link) : link_{link} {}
+  void report(const rank::RankProgress& /*progress*/) override {}
   void beat() override {}
   [[nodiscard]] bool is_stop_requested() const override { return link_.is_stop_requested(); }
-  [[nodiscard]] std::optional<launcher::CheckpointRequest> checkpoint_request() const override {
+  [[nodiscard]] std::optional<rank::CheckpointRequest> checkpoint_request() const override {
     return link_.checkpoint_request();
   }
-  [[nodiscard]] std::optional<launcher::RankEnd> group_failure() const override { return link_.group_failure(); }
-  [[noreturn]] void exit(const launcher::RankEnd& end) override {
+  [[nodiscard]] std::optional<rank::RankEnd> group_failure() const override { return link_.group_failure(); }
+  [[noreturn]] void exit(const rank::RankEnd& end) override {
     link_.exit(end);
     std::abort();  // g++ 12 forgets [[noreturn]] when it devirtualises the call.
   }
 
  private:
-  launcher::RankLink& link_;
+  rank::RankLink& link_;
 };
 
-class GlooCommunicator final : public Communicator {
+class GlooCommunicator final : public checkpoint::Communicator {
  public:
   GlooCommunicator(c10::intrusive_ptr<c10d::ProcessGroupGloo> group, std::chrono::milliseconds deadline,
-                   launcher::RankLink& link, UsedBy used_by)
+                   rank::RankLink& link, UsedBy used_by)
       : group_{std::move(group)}, deadline_{deadline}, link_{link}, silent_link_{link}, used_by_{used_by} {}
 
   [[nodiscard]] std::int64_t rank() const override { return group_->getRank(); }
@@ -106,8 +106,8 @@ class GlooCommunicator final : public Communicator {
     return texts;
   }
 
-  [[nodiscard]] Result<void> spread(std::span<const Part> parts) override {
-    const std::vector<Message> messages = messages_of(parts, message_bytes_max);
+  [[nodiscard]] Result<void> spread(std::span<const checkpoint::BroadcastPart> parts) override {
+    const std::vector<checkpoint::Message> messages = checkpoint::messages_of(parts, message_bytes_max);
     // Each is used by every so many-th message: fresh memory would have to be cleared for each. What is given up on
     // holds on to its own, and so may still be written to.
     std::vector<at::Tensor> buffers;
@@ -129,16 +129,18 @@ class GlooCommunicator final : public Communicator {
   }
 
  private:
-  Work send(std::span<const Part> parts, const Message& message, const at::Tensor& buffer) {
-    const Part& part = parts[message.part];
-    if (part.root == rank()) copy_out(part, message, bytes_of(buffer, message.bytes()));
+  Work send(std::span<const checkpoint::BroadcastPart> parts, const checkpoint::Message& message,
+            const at::Tensor& buffer) {
+    const checkpoint::BroadcastPart& part = parts[message.part];
+    if (part.root == rank()) checkpoint::copy_out(part, message, bytes_of(buffer, message.bytes()));
     std::vector<at::Tensor> bytes{buffer.narrow(0, 0, static_cast<std::int64_t>(message.bytes()))};
     return group_->broadcast(bytes, from_root(part.root));
   }
 
-  void take(std::span<const Part> parts, const Message& message, const at::Tensor& buffer) {
-    const Part& part = parts[message.part];
-    if (part.root != rank()) copy_in(part, message, bytes_of(buffer, message.bytes()));
+  void take(std::span<const checkpoint::BroadcastPart> parts, const checkpoint::Message& message,
+            const at::Tensor& buffer) {
+    const checkpoint::BroadcastPart& part = parts[message.part];
+    if (part.root != rank()) checkpoint::copy_in(part, message, bytes_of(buffer, message.bytes()));
   }
 
   Result<std::vector<at::Tensor>> gather(const at::Tensor& own) {
@@ -166,7 +168,7 @@ class GlooCommunicator final : public Communicator {
   }
 
   Result<void> finish(const Work& work, std::string_view what) {
-    launcher::RankLink& link = used_by_ == UsedBy::training_thread ? link_ : silent_link_;
+    rank::RankLink& link = used_by_ == UsedBy::training_thread ? link_ : silent_link_;
     auto done = wait_or_fail(work, link, deadline_, what);
     if (!done) failure_ = done.error();
     return done;
@@ -174,7 +176,7 @@ class GlooCommunicator final : public Communicator {
 
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
   std::chrono::milliseconds deadline_;
-  launcher::RankLink& link_;
+  rank::RankLink& link_;
   SilentLink silent_link_;
   UsedBy used_by_;
   std::optional<Error> failure_;  // Ranks no longer agree on what comes next: nothing can.
@@ -182,9 +184,9 @@ class GlooCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::ProcessGroupGloo> group,
-                                                     std::chrono::milliseconds deadline, launcher::RankLink& link,
-                                                     UsedBy used_by) {
+std::unique_ptr<checkpoint::Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::ProcessGroupGloo> group,
+                                                                 std::chrono::milliseconds deadline,
+                                                                 rank::RankLink& link, UsedBy used_by) {
   return std::make_unique<GlooCommunicator>(std::move(group), deadline, link, used_by);
 }
 

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <memory>
 
-#include "worker/dist/communicator.hpp"
-#include "worker/launcher/rank_link.hpp"
+#include "checkpoint/group/communicator.hpp"
+#include "worker/rank/rank_link.hpp"
 
 namespace trainyard::dist {
 
@@ -16,8 +16,8 @@ enum class UsedBy { training_thread, background_thread };
 
 /// A communicator over a Gloo group that nobody else uses: collectives of other threads would get into its order.
 /// `deadline`: of one call. `link` must outlive it.
-[[nodiscard]] std::unique_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::ProcessGroupGloo> group,
-                                                                   std::chrono::milliseconds deadline,
-                                                                   launcher::RankLink& link, UsedBy used_by);
+[[nodiscard]] std::unique_ptr<checkpoint::Communicator> make_gloo_communicator(
+    c10::intrusive_ptr<c10d::ProcessGroupGloo> group, std::chrono::milliseconds deadline, rank::RankLink& link,
+    UsedBy used_by);
 
 }  // namespace trainyard::dist

@@ -12,7 +12,7 @@
 #include "worker/dist/rendezvous_store.hpp"
 #include "worker/dist/roll_call.hpp"
 #include "worker/dist/torch_error.hpp"
-#include "worker/launcher/tcp.hpp"
+#include "worker/rank/tcp.hpp"
 
 namespace trainyard::dist {
 namespace {
@@ -23,9 +23,9 @@ constexpr int look_ups_max = 10;
 constexpr std::chrono::seconds look_up_interval{1};
 
 /// The name has resolved before: what fails now is a name server's moment of weakness.
-Result<std::string> find_own_address(const std::string& master_address, launcher::RankLink& link) {
+Result<std::string> find_own_address(const std::string& master_address, rank::RankLink& link) {
   for (int look_up = 1;; ++look_up) {
-    const auto address = launcher::local_address_towards(master_address);
+    const auto address = rank::local_address_towards(master_address);
     if (address || look_up == look_ups_max || link.group_failure()) return address;
     link.beat();
     std::this_thread::sleep_for(look_up_interval);
@@ -34,9 +34,9 @@ Result<std::string> find_own_address(const std::string& master_address, launcher
 
 /// Gloo's own choice is the address of the host's name, which is often loopback or another network than the one to rank
 /// 0.
-Result<std::shared_ptr<::gloo::transport::Device>> open_device(const launcher::GroupEnvironment& environment,
-                                                               launcher::RankLink& link) {
-  if (const auto interface = launcher::process_environment()("GLOO_SOCKET_IFNAME")) {
+Result<std::shared_ptr<::gloo::transport::Device>> open_device(const rank::GroupEnvironment& environment,
+                                                               rank::RankLink& link) {
+  if (const auto interface = rank::process_environment()("GLOO_SOCKET_IFNAME")) {
     return Gloo::createDeviceForInterface(*interface);
   }
   if (environment.world_size == 1) return Gloo::createDeviceForHostname("127.0.0.1");
@@ -70,14 +70,14 @@ class GlooMaker {
 };
 
 Result<c10::intrusive_ptr<c10d::Backend>> make_nccl(const Group& group, const GroupOptions& options) {
-  const auto module = load_cuda_module(launcher::process_environment());
+  const auto module = load_cuda_module(rank::process_environment());
   if (!module) return tl::make_unexpected(module.error());
   auto store = c10::make_intrusive<c10d::PrefixStore>("nccl", group.store);
   return (*module)->make_nccl(std::move(store), group.rank, group.world_size, *options.cuda_device,
                               2 * options.collective_deadline);
 }
 
-Result<void> connect(Group& group, const launcher::GroupEnvironment& environment, launcher::RankLink& link,
+Result<void> connect(Group& group, const rank::GroupEnvironment& environment, rank::RankLink& link,
                      const GroupOptions& options) {
   auto device = open_device(environment, link);
   if (!device) return tl::make_unexpected(device.error());
@@ -89,8 +89,8 @@ Result<void> connect(Group& group, const launcher::GroupEnvironment& environment
                                   maker.make("gloo", 2, options.collective_deadline));
   group.process_group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   if (group.world_size == 1) {
-    group.communicator = std::make_unique<SingleCommunicator>();
-    group.checkpoint_communicator = std::make_unique<SingleCommunicator>();
+    group.communicator = std::make_unique<checkpoint::SingleCommunicator>();
+    group.checkpoint_communicator = std::make_unique<checkpoint::SingleCommunicator>();
   } else {
     group.communicator = make_gloo_communicator(maker.make("communicator", 1, options.collective_deadline),
                                                 options.collective_deadline, link, UsedBy::training_thread);
@@ -111,8 +111,7 @@ Result<void> connect(Group& group, const launcher::GroupEnvironment& environment
 
 }  // namespace
 
-Result<Group> form_group(const launcher::GroupEnvironment& environment, launcher::RankLink& link,
-                         const GroupOptions& options) {
+Result<Group> form_group(const rank::GroupEnvironment& environment, rank::RankLink& link, const GroupOptions& options) {
   if (!environment.rank) {
     return fail(ErrorKind::invalid,
                 fmt::format("RANK is not set although LOCAL_WORLD_SIZE is {}: start this program by trainyard-worker, "

@@ -8,10 +8,10 @@
 #include <memory>
 #include <optional>
 
+#include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
-#include "worker/dist/communicator.hpp"
-#include "worker/launcher/group_environment.hpp"
-#include "worker/launcher/rank_link.hpp"
+#include "worker/rank/group_environment.hpp"
+#include "worker/rank/rank_link.hpp"
 
 namespace trainyard::dist {
 
@@ -36,16 +36,16 @@ struct Group {
   /// Gloo for CPU tensors and, with a device, NCCL for CUDA tensors. Of one rank too, so that strategies need no second
   /// path. Not for waiting: use wait_or_fail.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
-  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<checkpoint::Communicator> communicator;
   /// For the checkpoints alone, which a thread of their own writes while training goes on.
-  std::unique_ptr<Communicator> checkpoint_communicator;
+  std::unique_ptr<checkpoint::Communicator> checkpoint_communicator;
 };
 
 /// Meets the other ranks of `environment` and connects to them. `link` must outlive the group. Reports whom it waits
 /// for. Errors: invalid (the environment has no RANK), timeout (ranks that have not come are named), cancelled (the
 /// launcher says that the group is broken), unavailable (a connection failed), conflict (some ranks have a CUDA device
 /// and others do not).
-[[nodiscard]] Result<Group> form_group(const launcher::GroupEnvironment& environment, launcher::RankLink& link,
+[[nodiscard]] Result<Group> form_group(const rank::GroupEnvironment& environment, rank::RankLink& link,
                                        const GroupOptions& options = {});
 
 }  // namespace trainyard::dist

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "worker/launcher/processors.hpp"
+#include "worker/rank/processors.hpp"
 
 namespace trainyard::dist {
 namespace {
@@ -37,7 +37,7 @@ void switch_off_nccl_exits() {
 
 }  // namespace
 
-Threads apply_process_settings(const launcher::GroupEnvironment& environment) {
+Threads apply_process_settings(const rank::GroupEnvironment& environment) {
   switch_off_nccl_exits();
   // c10d records every collective, stack included, in one recorder for all groups of the process. Nobody reads it here.
   set_unless_set("TORCH_FR_BUFFER_SIZE", "0");
@@ -45,25 +45,25 @@ Threads apply_process_settings(const launcher::GroupEnvironment& environment) {
   mallopt(M_TRIM_THRESHOLD, keep_bytes);
   mallopt(M_TOP_PAD, map_from_bytes);
   mallopt(M_MMAP_THRESHOLD, map_from_bytes);
-  const launcher::Environment variables = launcher::process_environment();
-  if (variables("OMP_NUM_THREADS")) return variables(launcher::env_chose_threads) ? Threads::ours : Threads::users;
+  const rank::Environment variables = rank::process_environment();
+  if (variables("OMP_NUM_THREADS")) return variables(rank::env_chose_threads) ? Threads::ours : Threads::users;
   const std::int64_t threads =
-      launcher::threads_per_rank(launcher::read_processor_facts(variables), launcher::rank_counts(environment));
+      rank::threads_per_rank(rank::read_processor_facts(variables), rank::rank_counts(environment));
   set_unless_set("OMP_NUM_THREADS", std::to_string(threads).c_str());
   at::set_num_threads(static_cast<int>(threads));
   return Threads::ours;
 }
 
-Result<void> share_processors(const launcher::GroupEnvironment& environment, Threads threads,
-                              Communicator& communicator) {
-  const std::string ours = launcher::shared_processors();
+Result<void> share_processors(const rank::GroupEnvironment& environment, Threads threads,
+                              checkpoint::Communicator& communicator) {
+  const std::string ours = rank::shared_processors();
   const auto all = communicator.all_gather(ours);
   if (!all) return tl::unexpected{all.error()};
   if (threads == Threads::users) return {};
-  launcher::RankCounts ranks = launcher::rank_counts(environment);
+  rank::RankCounts ranks = rank::rank_counts(environment);
   ranks.on_node = std::ranges::count(*all, ours);
-  const launcher::ProcessorFacts facts = launcher::read_processor_facts(launcher::process_environment());
-  at::set_num_threads(static_cast<int>(launcher::threads_per_rank(facts, ranks)));
+  const rank::ProcessorFacts facts = rank::read_processor_facts(rank::process_environment());
+  at::set_num_threads(static_cast<int>(rank::threads_per_rank(facts, ranks)));
   return {};
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
-#include "worker/dist/communicator.hpp"
-#include "worker/launcher/group_environment.hpp"
+#include "worker/rank/group_environment.hpp"
 
 namespace trainyard::dist {
 
@@ -13,11 +13,11 @@ enum class Threads { ours, users };
 /// memory allocator, threads. A rank's first call in main, before any other thread runs (so before the RankLink is
 /// opened) and before CUDA is loaded. What the user has set stays. Source of the allocator's: about +14 % in DDP and a
 /// quarter in one process against glibc's defaults on FashionCNN.
-[[nodiscard]] Threads apply_process_settings(const launcher::GroupEnvironment& environment);
+[[nodiscard]] Threads apply_process_settings(const rank::GroupEnvironment& environment);
 
 /// Computes with fewer threads where ranks of other pods share this node's processors, which no rank knows before they
 /// have met. Collective; errors are the communicator's.
-[[nodiscard]] Result<void> share_processors(const launcher::GroupEnvironment& environment, Threads threads,
-                                            Communicator& communicator);
+[[nodiscard]] Result<void> share_processors(const rank::GroupEnvironment& environment, Threads threads,
+                                            checkpoint::Communicator& communicator);
 
 }  // namespace trainyard::dist

@@ -11,8 +11,8 @@
 #include "common/logging.hpp"
 #include "common/waiting_words.hpp"
 #include "worker/dist/torch_error.hpp"
-#include "worker/launcher/tcp.hpp"
-#include "worker/launcher/waiting_text.hpp"
+#include "worker/rank/tcp.hpp"
+#include "worker/rank/waiting_text.hpp"
 
 namespace trainyard::dist {
 namespace {
@@ -25,11 +25,11 @@ constexpr auto retry_interval_min = 10ms;
 constexpr auto retry_interval_max = 500ms;
 
 Result<void> try_connect(const std::string& host, std::uint16_t port) {
-  const auto addresses = launcher::resolve(host, port);
+  const auto addresses = rank::resolve(host, port);
   if (!addresses) return tl::make_unexpected(addresses.error());
   Result<void> last = fail(ErrorKind::unavailable, "no address");
   for (const auto& address : *addresses) {
-    const auto socket = launcher::start_connect(address);
+    const auto socket = rank::start_connect(address);
     if (!socket) {
       last = tl::make_unexpected(socket.error());
       continue;
@@ -39,15 +39,15 @@ Result<void> try_connect(const std::string& host, std::uint16_t port) {
       last = fail(ErrorKind::unavailable, "no answer");
       continue;
     }
-    last = launcher::take_connect_error(socket->get());
+    last = rank::take_connect_error(socket->get());
     if (last) return {};
   }
   return last;
 }
 
 /// TCPStore's own constructor would wait as well, but deaf to the group's failure and with words of its own.
-Result<void> wait_for_host(const launcher::GroupEnvironment& environment, std::uint16_t port, milliseconds deadline,
-                           launcher::RankLink& link) {
+Result<void> wait_for_host(const rank::GroupEnvironment& environment, std::uint16_t port, milliseconds deadline,
+                           rank::RankLink& link) {
   const std::string& host = environment.master_address;
   const Instant start = std::chrono::steady_clock::now();
   Instant next_words = start + first_words_after;
@@ -58,7 +58,7 @@ Result<void> wait_for_host(const launcher::GroupEnvironment& environment, std::u
     link.beat();
     const Instant now = std::chrono::steady_clock::now();
     const auto waited = std::chrono::duration_cast<milliseconds>(now - start);
-    const std::string text = fmt::format("rank 0's store at {}:{} ({}): {}", host, port, launcher::seconds_text(waited),
+    const std::string text = fmt::format("rank 0's store at {}:{} ({}): {}", host, port, rank::seconds_text(waited),
                                          connected.error().message);
     if (const auto failure = link.group_failure()) return fail(ErrorKind::cancelled, failure->message);
     if (link.is_stop_requested()) return fail(ErrorKind::cancelled, "asked to stop while waiting for " + text);
@@ -72,15 +72,15 @@ Result<void> wait_for_host(const launcher::GroupEnvironment& environment, std::u
   }
 }
 
-std::string key_prefix(const launcher::GroupEnvironment& environment) {
+std::string key_prefix(const rank::GroupEnvironment& environment) {
   if (environment.uses_agent_store) return fmt::format("trainyard/restart-{}", environment.restart_count);
   return fmt::format("trainyard/{}/{}", environment.job_uid, environment.attempt);
 }
 
 }  // namespace
 
-Result<c10::intrusive_ptr<c10d::Store>> open_store(const launcher::GroupEnvironment& environment, std::int64_t rank,
-                                                   milliseconds deadline, launcher::RankLink& link) {
+Result<c10::intrusive_ptr<c10d::Store>> open_store(const rank::GroupEnvironment& environment, std::int64_t rank,
+                                                   milliseconds deadline, rank::RankLink& link) {
   if (environment.world_size == 1) return c10::make_intrusive<c10d::HashStore>();
   const bool hosts = rank == 0 && !environment.has_launcher && !environment.uses_agent_store;
   c10d::TCPStoreOptions options;
@@ -89,9 +89,8 @@ Result<c10::intrusive_ptr<c10d::Store>> open_store(const launcher::GroupEnvironm
   options.timeout = deadline;
   FileDescriptor listener;
   if (hosts) {
-    const auto reach =
-        launcher::is_loopback(environment.master_address) ? launcher::Reach::loopback : launcher::Reach::everywhere;
-    auto listening = launcher::listen_on(reach, options.port, "the rendezvous store");
+    const auto reach = rank::is_loopback(environment.master_address) ? rank::Reach::loopback : rank::Reach::everywhere;
+    auto listening = rank::listen_on(reach, options.port, "the rendezvous store");
     if (!listening) return tl::make_unexpected(listening.error());
     options.isServer = true;
     options.masterListenFd = listening->release();  // The store owns it from here.

@@ -5,8 +5,8 @@
 #include <chrono>
 
 #include "common/result.hpp"
-#include "worker/launcher/group_environment.hpp"
-#include "worker/launcher/rank_link.hpp"
+#include "worker/rank/group_environment.hpp"
+#include "worker/rank/rank_link.hpp"
 
 namespace trainyard::dist {
 
@@ -14,8 +14,8 @@ namespace trainyard::dist {
 /// count. Hosted by rank 0's launcher, by torchrun's agent, or, where neither is, by rank 0 itself on MASTER_PORT.
 /// Waits until its host listens. Errors: timeout, unavailable, cancelled as form_group; already_exists when the port is
 /// in use.
-[[nodiscard]] Result<c10::intrusive_ptr<c10d::Store>> open_store(const launcher::GroupEnvironment& environment,
+[[nodiscard]] Result<c10::intrusive_ptr<c10d::Store>> open_store(const rank::GroupEnvironment& environment,
                                                                  std::int64_t rank, std::chrono::milliseconds deadline,
-                                                                 launcher::RankLink& link);
+                                                                 rank::RankLink& link);
 
 }  // namespace trainyard::dist

@@ -7,7 +7,7 @@
 #include "common/logging.hpp"
 #include "common/waiting_words.hpp"
 #include "worker/dist/torch_error.hpp"
-#include "worker/launcher/waiting_text.hpp"
+#include "worker/rank/waiting_text.hpp"
 
 namespace trainyard::dist {
 namespace {
@@ -31,7 +31,7 @@ std::vector<std::int64_t> missing_ranks(c10d::Store& store, std::int64_t world_s
   return missing;
 }
 
-Result<void> wait_for_all(c10d::Store& store, const RollCall& call, launcher::RankLink& link) {
+Result<void> wait_for_all(c10d::Store& store, const RollCall& call, rank::RankLink& link) {
   std::vector<std::string> keys;
   for (std::int64_t rank = 0; rank < call.world_size; ++rank) keys.push_back(key_of(rank));
   const Instant start = std::chrono::steady_clock::now();
@@ -45,10 +45,10 @@ Result<void> wait_for_all(c10d::Store& store, const RollCall& call, launcher::Ra
     if (now >= next_words || waited >= call.deadline) {
       const auto missing = missing_ranks(store, call.world_size);
       if (missing.empty()) break;
-      const std::string text = launcher::missing_ranks_text(missing, call.world_size, waited);
+      const std::string text = rank::missing_ranks_text(missing, call.world_size, waited);
       if (waited >= call.deadline) return fail(ErrorKind::timeout, "the group did not come together: " + text);
       if (call.logs) logging::info("waiting for the group", {{"rank", call.rank}, {"waitingFor", text}});
-      launcher::RankProgress progress;
+      rank::RankProgress progress;
       progress.phase = "Rendezvous";
       progress.waiting_for = text;
       link.report(progress);
@@ -63,7 +63,7 @@ Result<void> wait_for_all(c10d::Store& store, const RollCall& call, launcher::Ra
 
 }  // namespace
 
-Result<void> answer_roll_call(c10d::Store& store, const RollCall& call, launcher::RankLink& link) {
+Result<void> answer_roll_call(c10d::Store& store, const RollCall& call, rank::RankLink& link) {
   try {
     store.set(key_of(call.rank), std::vector<std::uint8_t>{1});
     return wait_for_all(store, call, link);

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/result.hpp"
-#include "worker/launcher/rank_link.hpp"
+#include "worker/rank/rank_link.hpp"
 
 namespace trainyard::dist {
 
@@ -21,6 +21,6 @@ struct RollCall {
 /// Returns once every rank has called with this store. Reports who is missing meanwhile. Errors: timeout, with the
 /// missing ranks; cancelled when the launcher says that the group is broken; unavailable when the store does not
 /// answer.
-[[nodiscard]] Result<void> answer_roll_call(c10d::Store& store, const RollCall& call, launcher::RankLink& link);
+[[nodiscard]] Result<void> answer_roll_call(c10d::Store& store, const RollCall& call, rank::RankLink& link);
 
 }  // namespace trainyard::dist

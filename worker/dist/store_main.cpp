@@ -9,7 +9,7 @@
 #include <string_view>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 
 int main(int argc, char** argv) {
   int listener = -1;

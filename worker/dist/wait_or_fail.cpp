@@ -36,7 +36,7 @@ struct Completion {
 };
 
 template <typename IsDone>
-Result<void> wait_until(const IsDone& is_done, launcher::RankLink& link, std::chrono::milliseconds deadline,
+Result<void> wait_until(const IsDone& is_done, rank::RankLink& link, std::chrono::milliseconds deadline,
                         std::string_view what) {
   const Instant start = std::chrono::steady_clock::now();
   while (!is_done()) {
@@ -58,7 +58,7 @@ Result<void> lost(std::string_view what, const std::string& why) {
 
 }  // namespace
 
-Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, launcher::RankLink& link,
+Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, rank::RankLink& link,
                           std::chrono::milliseconds deadline, std::string_view what) {
   try {
     const c10::intrusive_ptr<c10::ivalue::Future> future = work->getFuture();

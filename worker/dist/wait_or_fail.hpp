@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "common/result.hpp"
-#include "worker/launcher/rank_link.hpp"
+#include "worker/rank/rank_link.hpp"
 
 namespace trainyard::dist {
 
@@ -17,7 +17,7 @@ namespace trainyard::dist {
 /// is lost), timeout after `deadline`. The work is then abandoned, not ended: its tensors must not be used any more,
 /// and the process should end by RankLink::exit. `what` names the collective in messages: "the gradients' all-reduce of
 /// step 12".
-[[nodiscard]] Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, launcher::RankLink& link,
+[[nodiscard]] Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, rank::RankLink& link,
                                         std::chrono::milliseconds deadline, std::string_view what);
 
 }  // namespace trainyard::dist

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -40,26 +40,26 @@ CheckpointAnswer CheckpointDesk::post(std::string_view authorization, std::strin
   }
   if (!is_secret(authorization, "Bearer " + *settings_.token))
     return refuse(401, "the token is wrong or missing: send the header Authorization: Bearer TOKEN");
-  const auto request = parse_checkpoint_request(body);
+  const auto request = rank::parse_checkpoint_request(body);
   if (!request) return refuse(400, request.error().message);
   if (!settings_.is_rank_zero) return refuse(409, "this is not rank 0's pod: rank 0 takes requests for checkpoints");
-  if (record_ && record_->request.id == request->id) return answer(200, to_json(*record_));
-  if (record_ && record_->state == RequestState::pending) {
+  if (record_ && record_->request.id == request->id) return answer(200, rank::to_json(*record_));
+  if (record_ && record_->state == contract::RequestState::pending) {
     const std::string& pending = record_->request.id;
     return answer(409, {{"error", fmt::format("the request {} is still pending", pending)}, {"id", pending}});
   }
   if (!settings_.has_checkpoint_uri) return refuse(409, "the job saves no checkpoints: checkpoint.uri is not set");
   if (is_closed_) return refuse(409, "training has ended: no other checkpoint is saved");
-  record_ = CheckpointRecord{.request = *request};
+  record_ = rank::CheckpointRecord{.request = *request};
   untold_ = *request;
-  return answer(202, {{"id", request->id}, {"state", to_string(RequestState::pending)}});
+  return answer(202, {{"id", request->id}, {"state", to_string(contract::RequestState::pending)}});
 }
 
-std::optional<CheckpointRequest> CheckpointDesk::take_request() {
+std::optional<rank::CheckpointRequest> CheckpointDesk::take_request() {
   return std::exchange(untold_, std::nullopt);
 }
 
-void CheckpointDesk::hear(const std::optional<CheckpointRecord>& answered) {
+void CheckpointDesk::hear(const std::optional<rank::CheckpointRecord>& answered) {
   // Until it has answered the last one, the rank reports what came of the one before.
   if (answered && record_ && answered->request.id == record_->request.id) record_ = answered;
 }

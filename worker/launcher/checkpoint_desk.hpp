@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "worker/launcher/checkpoint_request.hpp"
+#include "worker/rank/checkpoint_request.hpp"
 
 namespace trainyard::launcher {
 
@@ -30,18 +30,18 @@ class CheckpointDesk {
   /// Answers a POST /checkpoint as contract.hpp says. `authorization`: that header's value.
   [[nodiscard]] CheckpointAnswer post(std::string_view authorization, std::string_view body);
   /// The request that was taken last, once: rank 0 is to be told of it.
-  [[nodiscard]] std::optional<CheckpointRequest> take_request();
+  [[nodiscard]] std::optional<rank::CheckpointRequest> take_request();
   /// What the rank reports of the last request that it has answered.
-  void hear(const std::optional<CheckpointRecord>& answered);
+  void hear(const std::optional<rank::CheckpointRecord>& answered);
   /// From now on nothing new is taken: the rank makes no step any more.
   void close() { is_closed_ = true; }
   /// What has come of the request that was taken last.
-  [[nodiscard]] const std::optional<CheckpointRecord>& record() const { return record_; }
+  [[nodiscard]] const std::optional<rank::CheckpointRecord>& record() const { return record_; }
 
  private:
   CheckpointDeskSettings settings_;
-  std::optional<CheckpointRecord> record_;
-  std::optional<CheckpointRequest> untold_;
+  std::optional<rank::CheckpointRecord> record_;
+  std::optional<rank::CheckpointRequest> untold_;
   bool is_closed_ = false;
 };
 

@@ -62,7 +62,7 @@ int exit_code_of(const Death& death) {
   return death.signal == 0 ? death.exit_code : 128 + death.signal;
 }
 
-GroupFailure failure_of(std::int64_t rank, const Death& death, const std::optional<RankEnd>& said) {
+GroupFailure failure_of(std::int64_t rank, const Death& death, const std::optional<rank::RankEnd>& said) {
   if (death.signal != 0) return signal_failure(rank, death);
   if (said && said->exit_code == death.exit_code) {
     return {.culprit = rank,

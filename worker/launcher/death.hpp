@@ -5,7 +5,7 @@
 #include <string>
 
 #include "worker/launcher/group_failure.hpp"
-#include "worker/launcher/rank_link.hpp"
+#include "worker/rank/rank_link.hpp"
 
 namespace trainyard::launcher {
 
@@ -24,6 +24,6 @@ struct Death {
 [[nodiscard]] int exit_code_of(const Death& death);
 
 /// The death of `rank` as the group's failure. `said`: its own last words, which count where its exit code is theirs.
-[[nodiscard]] GroupFailure failure_of(std::int64_t rank, const Death& death, const std::optional<RankEnd>& said);
+[[nodiscard]] GroupFailure failure_of(std::int64_t rank, const Death& death, const std::optional<rank::RankEnd>& said);
 
 }  // namespace trainyard::launcher

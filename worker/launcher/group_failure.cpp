@@ -1,16 +1,16 @@
 #include "worker/launcher/group_failure.hpp"
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 
 namespace trainyard::launcher {
 
-RankEnd end_of_others(const GroupFailure& failure) {
+rank::RankEnd end_of_others(const GroupFailure& failure) {
   if (!failure.culprit)
     return {.exit_code = failure.exit_code, .reason = failure.reason, .message = failure.message, .culprit = {}};
-  RankEnd end{.exit_code = contract::exit_peer_lost,
-              .reason = "PeerLost",
-              .message = failure.message,
-              .culprit = failure.culprit};
+  rank::RankEnd end{.exit_code = contract::exit_peer_lost,
+                    .reason = "PeerLost",
+                    .message = failure.message,
+                    .culprit = failure.culprit};
   // One that only fell silent has not said how it ended.
   if (failure.exit_code != contract::exit_peer_lost) end.culprit_exit_code = failure.exit_code;
   return end;

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "worker/launcher/rank_link.hpp"
+#include "worker/rank/rank_link.hpp"
 
 namespace trainyard::launcher {
 
@@ -19,6 +19,6 @@ struct GroupFailure {
 
 /// How a rank ends because of another one's failure: peer_lost; or as the failure says where nobody is its culprit
 /// (rendezvous).
-[[nodiscard]] RankEnd end_of_others(const GroupFailure& failure);
+[[nodiscard]] rank::RankEnd end_of_others(const GroupFailure& failure);
 
 }  // namespace trainyard::launcher

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/logging.hpp"
-#include "worker/launcher/tcp.hpp"
+#include "worker/rank/tcp.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -45,7 +45,7 @@ void HubLink::run(const PollSet& ready, Instant now) {
 
 void HubLink::accept_all(Instant now) {
   while (members_.size() < connections_max) {
-    SocketAddress address;
+    rank::SocketAddress address;
     address.size = sizeof(address.storage);
     FileDescriptor socket{accept4(listener_.get(), address.get(), &address.size, SOCK_NONBLOCK | SOCK_CLOEXEC)};
     if (!socket) return;

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "common/waiting_words.hpp"
 #include "worker/launcher/oom_counter.hpp"
@@ -20,8 +20,8 @@
 #include "worker/launcher/process.hpp"
 #include "worker/launcher/rank_process.hpp"
 #include "worker/launcher/status_server.hpp"
-#include "worker/launcher/tcp.hpp"
-#include "worker/launcher/termination_message.hpp"
+#include "worker/rank/tcp.hpp"
+#include "worker/rank/termination_message.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -41,7 +41,7 @@ FileDescriptor take_signals() {
   return FileDescriptor{signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
 }
 
-RankEnd end_of_error(const Error& error) {
+rank::RankEnd end_of_error(const Error& error) {
   const bool may_help_later = error.kind == ErrorKind::already_exists || error.kind == ErrorKind::io;
   return {.exit_code = may_help_later ? contract::exit_rendezvous : contract::exit_do_not_restart,
           .reason = error.kind == ErrorKind::already_exists ? "PortInUse" : "CannotStart",
@@ -53,7 +53,7 @@ class Launcher {
  public:
   explicit Launcher(const Options& options) : options_{options}, supervisor_{options.ranks, now()} {}
 
-  RankEnd run() {
+  rank::RankEnd run() {
     signals_ = take_signals();
     // Orphans of our ranks come to us, as they would to PID 1: none outlives its rank unseen.
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -69,7 +69,7 @@ class Launcher {
 
   [[nodiscard]] std::int64_t speaker() const { return supervisor_.speaker(); }
   /// The last report of the first rank, with the request that it may not have answered.
-  [[nodiscard]] std::optional<RankProgress> progress() const {
+  [[nodiscard]] std::optional<rank::RankProgress> progress() const {
     auto progress = supervisor_.progress(0);
     if (progress && status_) progress->checkpoint_request = status_->checkpoint_record();
     return progress;
@@ -94,8 +94,8 @@ class Launcher {
     return {};
   }
 
-  [[nodiscard]] Reach reach() const {
-    return is_loopback(options_.group.master_address) ? Reach::loopback : Reach::everywhere;
+  [[nodiscard]] rank::Reach reach() const {
+    return rank::is_loopback(options_.group.master_address) ? rank::Reach::loopback : rank::Reach::everywhere;
   }
 
   Result<void> start_status_server() {
@@ -111,7 +111,7 @@ class Launcher {
   /// Beside every rank, so that a stopped or dead rank 0 cannot block the others' look-ups.
   Result<void> start_store() {
     if (options_.ranks.first_rank != 0 || options_.group.world_size == 1) return {};
-    auto listener = listen_on(reach(), options_.group.store_port, "the rendezvous store (TRAINYARD_STORE_PORT)");
+    auto listener = rank::listen_on(reach(), options_.group.store_port, "the rendezvous store (TRAINYARD_STORE_PORT)");
     if (!listener) return tl::make_unexpected(listener.error());
     auto pid = start({.path = options_.store_program,
                       .arguments = {std::to_string(listener->get())},
@@ -145,7 +145,7 @@ class Launcher {
 
   void hear_ranks(Instant time) {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      for (const RankMessage& message : ranks_[i].receive())
+      for (const rank::RankMessage& message : ranks_[i].receive())
         supervisor_.on_message(static_cast<std::int64_t>(i), message, time);
     }
   }
@@ -187,7 +187,7 @@ class Launcher {
   void on_rank_exit(std::size_t index, Instant time) {
     RankExit exit = ranks_[index].reap();
     const auto local_rank = static_cast<std::int64_t>(index);
-    for (const RankMessage& message : exit.last_words) supervisor_.on_message(local_rank, message, time);
+    for (const rank::RankMessage& message : exit.last_words) supervisor_.on_message(local_rank, message, time);
     if (exit.death.signal == SIGKILL) {
       const std::int64_t kills = read_oom_kills();
       exit.death.is_out_of_memory = kills > std::exchange(oom_kills_, kills);
@@ -270,11 +270,11 @@ class Launcher {
   }
 
   /// Ranks that need no others may be done before all have come. Who came to find us gone would wait for us in vain.
-  bool may_leave(const RankEnd& end) {
+  bool may_leave(const rank::RankEnd& end) {
     return end.exit_code != contract::exit_success || is_stop_asked_ || link_->group().verdict() || is_together_;
   }
 
-  RankEnd finish(RankEnd end) {
+  rank::RankEnd finish(rank::RankEnd end) {
     if (!link_->group().verdict()) link_->group().report_done(now());
     // Who is on the way to us is still told; who comes later learns it from whoever restarts the group.
     const bool is_hub = options_.ranks.first_rank == 0;
@@ -323,8 +323,8 @@ class Launcher {
 
 }  // namespace
 
-void say_end(const RankEnd& end, const std::optional<std::int64_t>& rank, const std::optional<RankProgress>& progress,
-             const Environment& environment) {
+void say_end(const rank::RankEnd& end, const std::optional<std::int64_t>& rank,
+             const std::optional<rank::RankProgress>& progress, const rank::Environment& environment) {
   if (end.exit_code == contract::exit_success) {
     logging::info("all ranks of this launcher completed");
   } else if (end.exit_code == contract::exit_preempted) {
@@ -332,14 +332,15 @@ void say_end(const RankEnd& end, const std::optional<std::int64_t>& rank, const 
   } else {
     logging::error("ended", {{"reason", end.reason}, {"exitCode", end.exit_code}, {"error", end.message}});
   }
-  if (auto written = write_termination_message(environment, make_termination_message(end, rank, progress)); !written) {
+  if (auto written = rank::write_termination_message(environment, rank::make_termination_message(end, rank, progress));
+      !written) {
     logging::warn("termination message not written", {{"error", written.error().message}});
   }
 }
 
-void launch(const Options& options, const Environment& environment) {
+void launch(const Options& options, const rank::Environment& environment) {
   Launcher launcher{options};
-  const RankEnd end = launcher.run();
+  const rank::RankEnd end = launcher.run();
   say_end(end, launcher.speaker(), launcher.progress(), environment);
   // No destructors: a look-up of a name may hang in the system's resolver for longer than the pod has.
   _exit(end.exit_code);

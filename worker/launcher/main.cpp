@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "worker/launcher/launcher.hpp"
 #include "worker/launcher/options.hpp"
@@ -18,11 +18,10 @@ namespace {
 
 using namespace trainyard;
 
-int refuse(const Error& error, const launcher::Environment& environment,
-           const std::string& reason = "InvalidEnvironment") {
-  const launcher::RankEnd end{
+int refuse(const Error& error, const rank::Environment& environment, const std::string& reason = "InvalidEnvironment") {
+  const rank::RankEnd end{
       .exit_code = contract::exit_do_not_restart, .reason = reason, .message = error.message, .culprit = {}};
-  say_end(end, {}, {}, environment);
+  launcher::say_end(end, {}, {}, environment);
   return end.exit_code;
 }
 
@@ -38,8 +37,8 @@ Error become(const std::string& program, const std::vector<std::string>& given) 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const launcher::Environment environment = launcher::process_environment();
-  const bool is_json = environment(launcher::env_log_format) == "json";
+  const rank::Environment environment = rank::process_environment();
+  const bool is_json = environment(rank::env_log_format) == "json";
   logging::set_up(is_json ? logging::Format::json : logging::Format::text, logging::Level::info);
   const std::string folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   if (argc == 2 && argv[1] == contract::clean_up_command) {

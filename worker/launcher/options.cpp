@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "common/contract.hpp"
-#include "worker/launcher/number.hpp"
+#include "api/contract.hpp"
+#include "worker/rank/number.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -19,9 +19,9 @@ constexpr std::string_view env_rendezvous_seconds = "TRAINYARD_RENDEZVOUS_SECOND
 constexpr std::string_view env_heartbeat_seconds = "TRAINYARD_HEARTBEAT_SECONDS";
 constexpr std::string_view env_hang_seconds = "TRAINYARD_HANG_SECONDS";
 constexpr std::string_view env_farewell_seconds = "TRAINYARD_FAREWELL_SECONDS";
-constexpr NumberRange any_seconds{.min = 1, .max = 31'536'000};
-constexpr NumberRange farewell_seconds{.min = 1, .max = 60};  // Nothing else is listened to meanwhile.
-constexpr std::int64_t default_grace_seconds = 30;            // Kubernetes' own.
+constexpr rank::NumberRange any_seconds{.min = 1, .max = 31'536'000};
+constexpr rank::NumberRange farewell_seconds{.min = 1, .max = 60};  // Nothing else is listened to meanwhile.
+constexpr std::int64_t default_grace_seconds = 30;                  // Kubernetes' own.
 
 Result<void> read_arguments(const std::vector<std::string>& arguments, Options& options) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -46,14 +46,14 @@ Result<void> read_arguments(const std::vector<std::string>& arguments, Options& 
   return {};
 }
 
-Result<milliseconds> read_seconds(const Environment& environment, std::string_view name, milliseconds otherwise,
-                                  NumberRange range = any_seconds) {
-  const auto number = number_or(environment, name, range, std::chrono::duration_cast<seconds>(otherwise).count());
+Result<milliseconds> read_seconds(const rank::Environment& environment, std::string_view name, milliseconds otherwise,
+                                  rank::NumberRange range = any_seconds) {
+  const auto number = rank::number_or(environment, name, range, std::chrono::duration_cast<seconds>(otherwise).count());
   if (!number) return tl::make_unexpected(number.error());
   return seconds{*number};
 }
 
-Result<void> read_deadlines(const Environment& environment, Options& options) {
+Result<void> read_deadlines(const rank::Environment& environment, Options& options) {
   const auto rendezvous = read_seconds(environment, env_rendezvous_seconds, options.peers.rendezvous_deadline);
   if (!rendezvous) return tl::make_unexpected(rendezvous.error());
   const auto heartbeat = read_seconds(environment, env_heartbeat_seconds, options.peers.silence_deadline);
@@ -76,7 +76,7 @@ Result<void> read_deadlines(const Environment& environment, Options& options) {
 }
 
 void place(Options& options) {
-  const GroupEnvironment& group = options.group;
+  const rank::GroupEnvironment& group = options.group;
   options.ranks.rank_count = group.rank ? 1 : group.local_world_size;
   options.ranks.first_rank = group.rank.value_or(group.node_rank * group.local_world_size);
   options.peers.self = {.job = group.job,
@@ -88,7 +88,7 @@ void place(Options& options) {
 }
 
 /// Whether the job is one that saves. What is wrong with the rest of its spec the ranks will say.
-bool has_checkpoint_uri(const Environment& environment) {
+bool has_checkpoint_uri(const rank::Environment& environment) {
   const auto spec = nlohmann::json::parse(environment(contract::env_spec).value_or(""), nullptr, false);
   const nlohmann::json::json_pointer uri{"/checkpoint/uri"};
   return spec.contains(uri) && spec.at(uri).is_string() && !spec.at(uri).get<std::string>().empty();
@@ -134,7 +134,7 @@ std::string usage() {
          "Delete).\n";
 }
 
-Result<Options> parse_options(const std::vector<std::string>& arguments, const Environment& environment,
+Result<Options> parse_options(const std::vector<std::string>& arguments, const rank::Environment& environment,
                               const std::string& folder) {
   Options options;
   options.rank_program = environment(env_rank_program).value_or(folder + "/trainyard-rank");
@@ -142,7 +142,7 @@ Result<Options> parse_options(const std::vector<std::string>& arguments, const E
   options.folder = folder;
   if (auto read = read_arguments(arguments, options); !read) return tl::make_unexpected(read.error());
   if (options.asks_for_help) return options;
-  auto group = parse_group_environment(environment);
+  auto group = rank::parse_group_environment(environment);
   if (!group) return tl::make_unexpected(group.error());
   options.group = std::move(*group);
   if (auto read = read_deadlines(environment, options); !read) return tl::make_unexpected(read.error());

@@ -6,16 +6,16 @@
 
 #include "common/result.hpp"
 #include "worker/launcher/checkpoint_desk.hpp"
-#include "worker/launcher/environment.hpp"
-#include "worker/launcher/group_environment.hpp"
 #include "worker/launcher/peer_settings.hpp"
 #include "worker/launcher/supervisor.hpp"
+#include "worker/rank/environment.hpp"
+#include "worker/rank/group_environment.hpp"
 
 namespace trainyard::launcher {
 
 /// All that a launcher needs to know, from its command line and its environment.
 struct Options {
-  GroupEnvironment group;
+  rank::GroupEnvironment group;
   PeerSettings peers;
   SupervisorSettings ranks;
   CheckpointDeskSettings checkpoint_requests;
@@ -30,8 +30,8 @@ struct Options {
 
 /// `arguments` without the program's name; `folder`: where the program itself lies, and its siblings.
 /// ErrorKind::invalid with one sentence for anything wrong.
-[[nodiscard]] Result<Options> parse_options(const std::vector<std::string>& arguments, const Environment& environment,
-                                            const std::string& folder);
+[[nodiscard]] Result<Options> parse_options(const std::vector<std::string>& arguments,
+                                            const rank::Environment& environment, const std::string& folder);
 
 /// How long ranks get from SIGTERM to SIGKILL: the pod's grace period less what the launcher itself needs to end.
 [[nodiscard]] std::chrono::milliseconds stop_deadline(std::chrono::seconds grace);

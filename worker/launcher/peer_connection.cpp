@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <tuple>
 
-#include "worker/launcher/error_text.hpp"
+#include "worker/rank/error_text.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -26,7 +26,7 @@ Result<void> PeerConnection::flush() {
     const ssize_t sent = ::send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
-    if (sent < 0) return fail(ErrorKind::unavailable, error_text(errno));
+    if (sent < 0) return fail(ErrorKind::unavailable, rank::error_text(errno));
     unsent_.erase(0, static_cast<std::size_t>(sent));
   }
   if (is_finishing_) shutdown(socket_.get(), SHUT_WR);
@@ -48,7 +48,7 @@ Result<std::vector<PeerMessage>> PeerConnection::receive() {
     if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return messages;
     if (size <= 0) {
       if (!messages.empty()) return messages;
-      return fail(ErrorKind::unavailable, size == 0 ? "closed by the other side" : error_text(errno));
+      return fail(ErrorKind::unavailable, size == 0 ? "closed by the other side" : rank::error_text(errno));
     }
     const auto payloads = reader_.feed({buffer.data(), static_cast<std::size_t>(size)});
     if (!payloads) return tl::make_unexpected(payloads.error());

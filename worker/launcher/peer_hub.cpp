@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "common/contract.hpp"
-#include "worker/launcher/waiting_text.hpp"
+#include "api/contract.hpp"
+#include "worker/rank/waiting_text.hpp"
 
 namespace trainyard::launcher {
 
@@ -100,7 +100,7 @@ void PeerHub::on_time(Instant now) {
                     .reason = "PeerLost",
                     .message = fmt::format("{} is lost: nothing was heard from its launcher at {} for {}",
                                            member_text(*connection.hello), connection.address,
-                                           seconds_text(settings_.silence_deadline))},
+                                           rank::seconds_text(settings_.silence_deadline))},
                    now);
   }
   if (now - beat_ >= settings_.beat_interval) {
@@ -136,8 +136,8 @@ void PeerHub::report_done(Instant /*now*/) {
 std::string PeerHub::waiting_for(Instant now) const {
   const auto missing = missing_ranks();
   if (missing.empty()) return "";
-  return missing_ranks_text(missing, settings_.self.world_size,
-                            std::chrono::duration_cast<std::chrono::milliseconds>(now - start_));
+  return rank::missing_ranks_text(missing, settings_.self.world_size,
+                                  std::chrono::duration_cast<std::chrono::milliseconds>(now - start_));
 }
 
 std::vector<std::int64_t> PeerHub::missing_ranks() const {

@@ -3,7 +3,7 @@
 #include "worker/launcher/hub_link.hpp"
 #include "worker/launcher/lone_group.hpp"
 #include "worker/launcher/spoke_link.hpp"
-#include "worker/launcher/tcp.hpp"
+#include "worker/rank/tcp.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -22,12 +22,13 @@ class NoLink final : public PeerLink {
 
 }  // namespace
 
-Result<std::unique_ptr<PeerLink>> open_peer_link(const GroupEnvironment& environment, const PeerSettings& settings,
-                                                 Instant now) {
+Result<std::unique_ptr<PeerLink>> open_peer_link(const rank::GroupEnvironment& environment,
+                                                 const PeerSettings& settings, Instant now) {
   if (settings.self.rank_count == environment.world_size) return std::make_unique<NoLink>();
   if (settings.self.first_rank > 0) return std::make_unique<SpokeLink>(environment, settings, now);
-  const Reach reach = is_loopback(environment.master_address) ? Reach::loopback : Reach::everywhere;
-  auto listener = listen_on(reach, environment.peer_port, "rank 0's launcher (TRAINYARD_PEER_PORT)");
+  const rank::Reach reach =
+      rank::is_loopback(environment.master_address) ? rank::Reach::loopback : rank::Reach::everywhere;
+  auto listener = rank::listen_on(reach, environment.peer_port, "rank 0's launcher (TRAINYARD_PEER_PORT)");
   if (!listener) return tl::make_unexpected(listener.error());
   return std::make_unique<HubLink>(std::move(*listener), settings, now);
 }

@@ -4,10 +4,10 @@
 
 #include "common/clock.hpp"
 #include "common/result.hpp"
-#include "worker/launcher/group_environment.hpp"
 #include "worker/launcher/peer_group.hpp"
 #include "worker/launcher/peer_settings.hpp"
 #include "worker/launcher/poll_set.hpp"
+#include "worker/rank/group_environment.hpp"
 
 namespace trainyard::launcher {
 
@@ -28,7 +28,7 @@ class PeerLink {
 
 /// The link of this launcher's place in the group: rank 0's listens, others connect, a group of one launcher has none.
 /// ErrorKind::already_exists when rank 0's port is in use.
-[[nodiscard]] Result<std::unique_ptr<PeerLink>> open_peer_link(const GroupEnvironment& environment,
+[[nodiscard]] Result<std::unique_ptr<PeerLink>> open_peer_link(const rank::GroupEnvironment& environment,
                                                                const PeerSettings& settings, Instant now);
 
 }  // namespace trainyard::launcher

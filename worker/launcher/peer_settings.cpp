@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 
 namespace trainyard::launcher {
 

@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "common/contract.hpp"
-#include "worker/launcher/waiting_text.hpp"
+#include "api/contract.hpp"
+#include "worker/rank/waiting_text.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -86,8 +86,8 @@ void PeerSpoke::on_time(Instant now) {
   const bool is_connected = state_ == State::greeting || state_ == State::joined;
   if (is_connected && now - heard_ >= settings_.silence_deadline) {
     actions_.emplace_back(Close{});
-    const std::string silence =
-        fmt::format("nothing was heard from its launcher at {} for {}", hub_, seconds_text(settings_.silence_deadline));
+    const std::string silence = fmt::format("nothing was heard from its launcher at {} for {}", hub_,
+                                            rank::seconds_text(settings_.silence_deadline));
     if (state_ == State::greeting) {
       rest("no answer to the greeting", now);
     } else {
@@ -101,7 +101,7 @@ void PeerSpoke::on_time(Instant now) {
   if (state_ == State::connecting && now - tried_at_ >= connect_deadline) {
     // The address may be that of a pod that is gone: it is looked up afresh.
     actions_.emplace_back(Close{});
-    rest(fmt::format("no answer within {}", seconds_text(connect_deadline)), now);
+    rest(fmt::format("no answer within {}", rank::seconds_text(connect_deadline)), now);
   }
   if (state_ == State::resting && now >= retry_at_) {
     state_ = State::connecting;
@@ -152,9 +152,9 @@ void PeerSpoke::set_verdict(GroupFailure failure) {
 std::string PeerSpoke::waiting_for(Instant now) const {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - start_);
   if (state_ == State::left) return "";
-  if (missing_) return missing_->empty() ? "" : missing_ranks_text(*missing_, settings_.self.world_size, waited);
+  if (missing_) return missing_->empty() ? "" : rank::missing_ranks_text(*missing_, settings_.self.world_size, waited);
   const std::string trouble = last_trouble_.empty() ? "" : ": " + last_trouble_;
-  return fmt::format("rank 0's launcher at {} ({}){}", hub_, seconds_text(waited), trouble);
+  return fmt::format("rank 0's launcher at {} ({}){}", hub_, rank::seconds_text(waited), trouble);
 }
 
 }  // namespace trainyard::launcher

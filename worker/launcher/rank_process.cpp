@@ -10,10 +10,10 @@
 #include <csignal>
 #include <cstring>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "worker/launcher/process.hpp"
-#include "worker/launcher/processors.hpp"
+#include "worker/rank/processors.hpp"
 
 namespace trainyard::launcher {
 
@@ -29,12 +29,12 @@ std::vector<std::string> rank_environment(std::vector<std::string> base, const O
   };
   if (!is_set("OMP_NUM_THREADS")) {
     set("OMP_NUM_THREADS", threads);
-    set(env_chose_threads, 1);
+    set(rank::env_chose_threads, 1);
   }
   // Read by glibc before main: its heap then asks for transparent huge pages.
   if (!is_set("GLIBC_TUNABLES")) set("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
 
-  const GroupEnvironment& group = options.group;
+  const rank::GroupEnvironment& group = options.group;
   const bool is_alone = group.rank.has_value();
   set(contract::env_rank, options.ranks.first_rank + local_rank);
   set(contract::env_role_rank, options.ranks.first_rank + local_rank);
@@ -49,9 +49,9 @@ std::vector<std::string> rank_environment(std::vector<std::string> base, const O
   std::erase_if(base, [prefix = fmt::format("{}=", contract::env_request_token)](const std::string& entry) {
     return entry.starts_with(prefix);
   });
-  set(env_has_launcher, 1);
-  set(env_launcher_folder, options.folder);
-  set(env_rank_link, link);
+  set(rank::env_has_launcher, 1);
+  set(rank::env_launcher_folder, options.folder);
+  set(rank::env_rank_link, link);
   return base;
 }
 
@@ -63,7 +63,7 @@ Result<RankProcess> RankProcess::start(const Options& options, std::int64_t loca
   FileDescriptor own{ends[0]};
   const FileDescriptor rank{ends[1]};
   const std::int64_t threads =
-      threads_per_rank(read_processor_facts(process_environment()), rank_counts(options.group));
+      rank::threads_per_rank(rank::read_processor_facts(rank::process_environment()), rank::rank_counts(options.group));
   auto pid =
       launcher::start({.path = options.rank_program,
                        .arguments = options.rank_arguments,
@@ -73,9 +73,9 @@ Result<RankProcess> RankProcess::start(const Options& options, std::int64_t loca
   return RankProcess{*pid, std::move(own)};
 }
 
-std::vector<RankMessage> RankProcess::receive() {
-  std::vector<RankMessage> messages;
-  std::string packet(rank_message_bytes_max, '\0');
+std::vector<rank::RankMessage> RankProcess::receive() {
+  std::vector<rank::RankMessage> messages;
+  std::string packet(rank::rank_message_bytes_max, '\0');
   while (socket_) {
     const ssize_t size = recv(socket_.get(), packet.data(), packet.size(), 0);
     if (size < 0 && errno == EINTR) continue;
@@ -84,7 +84,7 @@ std::vector<RankMessage> RankProcess::receive() {
       socket_.reset();
       break;
     }
-    auto message = decode_rank_message(std::string_view{packet}.substr(0, static_cast<std::size_t>(size)));
+    auto message = rank::decode_rank_message(std::string_view{packet}.substr(0, static_cast<std::size_t>(size)));
     if (message) {
       messages.push_back(std::move(*message));
     } else {
@@ -94,7 +94,7 @@ std::vector<RankMessage> RankProcess::receive() {
   return messages;
 }
 
-void RankProcess::tell(const RankMessage& message) const {
+void RankProcess::tell(const rank::RankMessage& message) const {
   const std::string packet = encode(message);
   if (socket_) send(socket_.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }

@@ -9,14 +9,14 @@
 #include "common/result.hpp"
 #include "worker/launcher/death.hpp"
 #include "worker/launcher/options.hpp"
-#include "worker/launcher/rank_message.hpp"
+#include "worker/rank/rank_message.hpp"
 
 namespace trainyard::launcher {
 
 /// How a rank's process ended.
 struct RankExit {
   Death death;
-  std::vector<RankMessage> last_words;  ///< Messages that nobody had received yet.
+  std::vector<rank::RankMessage> last_words;  ///< Messages that nobody had received yet.
 };
 
 /// One rank's process and the launcher's end of its socket pair.
@@ -31,9 +31,9 @@ class RankProcess {
   /// For the loop to wait for; -1 once the rank has closed its end.
   [[nodiscard]] int file() const { return socket_.get(); }
   /// What the rank has said since the last call. What is no message is logged and left out.
-  [[nodiscard]] std::vector<RankMessage> receive();
+  [[nodiscard]] std::vector<rank::RankMessage> receive();
   /// Never blocks; a rank that reads nothing is killed soon anyway.
-  void tell(const RankMessage& message) const;
+  void tell(const rank::RankMessage& message) const;
   /// SIGKILL goes to the children that it left in its process group as well; other signals to the rank alone. False,
   /// and nothing is sent, once it was reaped: its number may be another's.
   bool send_signal(int signal) const;

@@ -35,7 +35,7 @@ void Resolver::run(const std::stop_token& stop) {
       if (!asked_.wait(lock, stop, [this] { return is_asked_; })) return;
       is_asked_ = false;
     }
-    Answer answer = resolve(host_, port_);
+    Answer answer = rank::resolve(host_, port_);
     const std::scoped_lock lock{mutex_};
     answer_ = std::move(answer);
     eventfd_write(ready_.get(), 1);

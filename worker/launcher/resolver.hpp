@@ -10,7 +10,7 @@
 
 #include "common/file_descriptor.hpp"
 #include "common/result.hpp"
-#include "worker/launcher/tcp.hpp"
+#include "worker/rank/tcp.hpp"
 
 namespace trainyard::launcher {
 
@@ -18,7 +18,7 @@ namespace trainyard::launcher {
 /// One loop calls.
 class Resolver {
  public:
-  using Answer = Result<std::vector<SocketAddress>>;
+  using Answer = Result<std::vector<rank::SocketAddress>>;
 
   Resolver(std::string host, std::uint16_t port);
   /// Waits for a look-up that is under way.

@@ -7,7 +7,7 @@
 
 namespace trainyard::launcher {
 
-SpokeLink::SpokeLink(const GroupEnvironment& environment, const PeerSettings& settings, Instant now)
+SpokeLink::SpokeLink(const rank::GroupEnvironment& environment, const PeerSettings& settings, Instant now)
     : spoke_{settings, fmt::format("{}:{}", environment.master_address, environment.peer_port), now},
       resolver_{environment.master_address, environment.peer_port} {}
 
@@ -40,9 +40,9 @@ void SpokeLink::run(const PollSet& ready, Instant now) {
 void SpokeLink::try_next_address(const std::string& trouble, Instant now) {
   std::string last = trouble;
   while (!addresses_.empty()) {
-    const SocketAddress address = addresses_.back();
+    const rank::SocketAddress address = addresses_.back();
     addresses_.pop_back();
-    auto socket = start_connect(address);
+    auto socket = rank::start_connect(address);
     if (socket) {
       connecting_ = std::move(*socket);
       return;
@@ -53,7 +53,7 @@ void SpokeLink::try_next_address(const std::string& trouble, Instant now) {
 }
 
 void SpokeLink::finish_connect(Instant now) {
-  const auto connected = take_connect_error(connecting_.get());
+  const auto connected = rank::take_connect_error(connecting_.get());
   FileDescriptor socket = std::exchange(connecting_, FileDescriptor{});
   if (!connected) return try_next_address(connected.error().message, now);
   addresses_.clear();

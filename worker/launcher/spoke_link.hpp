@@ -13,7 +13,7 @@ namespace trainyard::launcher {
 /// PeerSpoke's sockets: the look-up of rank 0's name and the connection to its launcher.
 class SpokeLink final : public PeerLink {
  public:
-  SpokeLink(const GroupEnvironment& environment, const PeerSettings& settings, Instant now);
+  SpokeLink(const rank::GroupEnvironment& environment, const PeerSettings& settings, Instant now);
 
   void add_to(PollSet& files) const override;
   void run(const PollSet& ready, Instant now) override;
@@ -32,7 +32,7 @@ class SpokeLink final : public PeerLink {
   PeerSpoke spoke_;
   Resolver resolver_;
   bool is_address_wanted_ = false;
-  std::vector<SocketAddress> addresses_;  ///< Not tried yet.
+  std::vector<rank::SocketAddress> addresses_;  ///< Not tried yet.
   FileDescriptor connecting_;
   std::optional<PeerConnection> connection_;
 };

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "worker/launcher/progress_json.hpp"
+#include "worker/rank/progress_json.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -49,25 +49,25 @@ class Metrics {
 
 }  // namespace
 
-std::string make_status_document(const GroupEnvironment& environment, const Status& status) {
+std::string make_status_document(const rank::GroupEnvironment& environment, const Status& status) {
   json object{{"uid", environment.job_uid},
               {"attempt", environment.attempt},
               {"rank", status.rank},
               {"worldSize", environment.world_size},
               {"phase", "Rendezvous"}};
-  if (status.progress) object.update(to_json(*status.progress));
+  if (status.progress) object.update(rank::to_json(*status.progress));
   if (!status.waiting_for.empty()) object["waitingFor"] = status.waiting_for;
   // The rank's own word of it may be of the one before.
-  if (status.checkpoint_request) object["checkpointRequest"] = to_json(*status.checkpoint_request);
+  if (status.checkpoint_request) object["checkpointRequest"] = rank::to_json(*status.checkpoint_request);
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::string make_metrics_document(const GroupEnvironment& environment, const Status& status) {
+std::string make_metrics_document(const rank::GroupEnvironment& environment, const Status& status) {
   Metrics metrics{fmt::format("namespace=\"{}\",job=\"{}\",attempt=\"{}\",rank=\"{}\"",
                               label_value(environment.job_namespace), label_value(environment.job), environment.attempt,
                               status.rank)};
   metrics.gauge("trainyard_world_size", "Ranks of the job.", static_cast<double>(environment.world_size));
-  const RankProgress progress = status.progress.value_or(RankProgress{});
+  const rank::RankProgress progress = status.progress.value_or(rank::RankProgress{});
   metrics.gauge("trainyard_epoch", "Epoch that is being trained, from 1.", progress.epoch);
   metrics.gauge("trainyard_step", "Optimizer steps finished.", progress.step);
   metrics.gauge("trainyard_steps_planned", "Optimizer steps that the whole training has.", progress.total_steps);

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "worker/launcher/serving.hpp"
 
 namespace trainyard::launcher {
@@ -31,13 +31,14 @@ std::string read_body(const httplib::Request& request, const httplib::ContentRea
 
 }  // namespace
 
-StatusServer::StatusServer(const GroupEnvironment& environment, const CheckpointDeskSettings& requests, Status first)
+StatusServer::StatusServer(const rank::GroupEnvironment& environment, const CheckpointDeskSettings& requests,
+                           Status first)
     : environment_{environment},
       status_{std::move(first)},
       desk_{requests},
       server_{std::make_unique<httplib::Server>()} {}
 
-Result<std::unique_ptr<StatusServer>> StatusServer::start(const GroupEnvironment& environment, Reach reach,
+Result<std::unique_ptr<StatusServer>> StatusServer::start(const rank::GroupEnvironment& environment, rank::Reach reach,
                                                           std::uint16_t port, const CheckpointDeskSettings& requests,
                                                           Status first) {
   std::unique_ptr<StatusServer> server{new StatusServer{environment, requests, std::move(first)}};
@@ -52,8 +53,9 @@ Result<std::unique_ptr<StatusServer>> StatusServer::start(const GroupEnvironment
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   });
   server->add_handlers();
-  const bool is_bound = reach == Reach::loopback ? http.bind_to_port("127.0.0.1", port)
-                                                 : http.bind_to_port("::", port) || http.bind_to_port("0.0.0.0", port);
+  const bool is_bound = reach == rank::Reach::loopback
+                            ? http.bind_to_port("127.0.0.1", port)
+                            : http.bind_to_port("::", port) || http.bind_to_port("0.0.0.0", port);
   if (!is_bound) {
     return fail(ErrorKind::already_exists, fmt::format("port {}, where /status (TRAINYARD_STATUS_PORT) was to listen, "
                                                        "is in use by another program on this machine",
@@ -103,12 +105,12 @@ void StatusServer::update(Status status, bool is_training_over) {
   status_ = std::move(status);
 }
 
-std::optional<CheckpointRequest> StatusServer::take_checkpoint_request() {
+std::optional<rank::CheckpointRequest> StatusServer::take_checkpoint_request() {
   const std::scoped_lock lock{mutex_};
   return desk_.take_request();
 }
 
-std::optional<CheckpointRecord> StatusServer::checkpoint_record() const {
+std::optional<rank::CheckpointRecord> StatusServer::checkpoint_record() const {
   const std::scoped_lock lock{mutex_};
   return desk_.record();
 }

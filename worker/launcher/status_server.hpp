@@ -9,9 +9,9 @@
 
 #include "common/result.hpp"
 #include "worker/launcher/checkpoint_desk.hpp"
-#include "worker/launcher/group_environment.hpp"
 #include "worker/launcher/status_document.hpp"
-#include "worker/launcher/tcp.hpp"
+#include "worker/rank/group_environment.hpp"
+#include "worker/rank/tcp.hpp"
 
 namespace httplib {
 class Server;
@@ -25,8 +25,8 @@ class StatusServer {
  public:
   /// Listens from now on. ErrorKind::already_exists when the port is in use, io when the system has no room for its
   /// threads.
-  [[nodiscard]] static Result<std::unique_ptr<StatusServer>> start(const GroupEnvironment& environment, Reach reach,
-                                                                   std::uint16_t port,
+  [[nodiscard]] static Result<std::unique_ptr<StatusServer>> start(const rank::GroupEnvironment& environment,
+                                                                   rank::Reach reach, std::uint16_t port,
                                                                    const CheckpointDeskSettings& requests,
                                                                    Status first);
   ~StatusServer();
@@ -34,17 +34,17 @@ class StatusServer {
   /// `status` without its request, which is this server's to know; `is_training_over`: no other is taken any more.
   void update(Status status, bool is_training_over);
   /// The request that was taken last, once.
-  [[nodiscard]] std::optional<CheckpointRequest> take_checkpoint_request();
+  [[nodiscard]] std::optional<rank::CheckpointRequest> take_checkpoint_request();
   /// What has come of it.
-  [[nodiscard]] std::optional<CheckpointRecord> checkpoint_record() const;
+  [[nodiscard]] std::optional<rank::CheckpointRecord> checkpoint_record() const;
 
  private:
-  StatusServer(const GroupEnvironment& environment, const CheckpointDeskSettings& requests, Status first);
+  StatusServer(const rank::GroupEnvironment& environment, const CheckpointDeskSettings& requests, Status first);
   void add_handlers();
   [[nodiscard]] Status status() const;
   [[nodiscard]] CheckpointAnswer post(std::string_view authorization, std::string_view body);
 
-  GroupEnvironment environment_;
+  rank::GroupEnvironment environment_;
   mutable std::mutex mutex_;  // guards the two below
   Status status_;
   CheckpointDesk desk_;

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <csignal>
 
-#include "common/contract.hpp"
-#include "worker/launcher/waiting_text.hpp"
+#include "api/contract.hpp"
+#include "worker/rank/waiting_text.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -21,11 +21,11 @@ bool is_peer_lost(const Death& death) {
 }
 
 /// Meeting the others, loading and saving take as long as there is data to move, and have deadlines of their own.
-bool is_stepping(const std::optional<RankProgress>& progress) {
+bool is_stepping(const std::optional<rank::RankProgress>& progress) {
   return !progress || progress->phase == "Training" || progress->phase == "Validating";
 }
 
-std::string last_seen_text(const std::optional<RankProgress>& progress) {
+std::string last_seen_text(const std::optional<rank::RankProgress>& progress) {
   if (!progress) return "before its first report";
   if (!progress->step) return fmt::format("in phase {}", progress->phase);
   return fmt::format("in phase {}, after step {}", progress->phase, *progress->step);
@@ -36,15 +36,15 @@ std::string last_seen_text(const std::optional<RankProgress>& progress) {
 Supervisor::Supervisor(const SupervisorSettings& settings, Instant now)
     : settings_{settings}, ranks_(static_cast<std::size_t>(settings.rank_count)), looked_{now} {}
 
-void Supervisor::on_message(std::int64_t local_rank, const RankMessage& message, Instant now) {
+void Supervisor::on_message(std::int64_t local_rank, const rank::RankMessage& message, Instant now) {
   Rank& rank = ranks_.at(static_cast<std::size_t>(local_rank));
   rank.alive = now;
-  if (std::holds_alternative<Beat>(message)) rank.beat = now;
-  if (const auto* progress = std::get_if<RankProgress>(&message)) {
+  if (std::holds_alternative<rank::Beat>(message)) rank.beat = now;
+  if (const auto* progress = std::get_if<rank::RankProgress>(&message)) {
     rank.beat = now;
     rank.progress = *progress;
   }
-  if (const auto* end = std::get_if<RankEnd>(&message)) rank.said = *end;
+  if (const auto* end = std::get_if<rank::RankEnd>(&message)) rank.said = *end;
 }
 
 void Supervisor::on_death(std::int64_t local_rank, const Death& death, Instant now) {
@@ -91,7 +91,7 @@ std::optional<GroupFailure> Supervisor::failure_of_death(std::int64_t local_rank
     failure.exit_code = terminated;
     failure.reason = "GraceExpired";
     failure.message = fmt::format("rank {} was asked to stop, had not ended {} later, and was killed",
-                                  global(local_rank), seconds_text(settings_.stop_deadline));
+                                  global(local_rank), rank::seconds_text(settings_.stop_deadline));
   } else if (stop_asked_ && rank.death->signal == SIGTERM) {
     failure.reason = "Terminated";
     failure.message = fmt::format("rank {} was asked to stop and ended without saving (SIGTERM)", global(local_rank));
@@ -166,10 +166,10 @@ void Supervisor::look_for_hang(std::int64_t local_rank, Instant now) {
   if (rank.alive && now - *rank.alive >= settings_.alive_deadline) {
     message =
         fmt::format("rank {} has not been heard from for {}: its process is stopped or gets no processor; last seen {}",
-                    global(local_rank), seconds_text(settings_.alive_deadline), last_seen_text(rank.progress));
+                    global(local_rank), rank::seconds_text(settings_.alive_deadline), last_seen_text(rank.progress));
   } else if (is_stepping(rank.progress) && rank.beat && now - *rank.beat >= settings_.hang_deadline) {
     message = fmt::format("rank {} made no progress for {}; last seen {}", global(local_rank),
-                          seconds_text(settings_.hang_deadline), last_seen_text(rank.progress));
+                          rank::seconds_text(settings_.hang_deadline), last_seen_text(rank.progress));
   } else {
     return;
   }
@@ -204,7 +204,7 @@ bool Supervisor::is_training_over(std::int64_t local_rank) const {
   return is_done || rank.said || rank.death || verdict_;
 }
 
-std::optional<RankEnd> Supervisor::end() const {
+std::optional<rank::RankEnd> Supervisor::end() const {
   if (!have_all_ended()) return std::nullopt;
   if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.has_ended_as_meant; })) {
     const auto preempted = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
@@ -213,16 +213,16 @@ std::optional<RankEnd> Supervisor::end() const {
     const Rank& speaks = preempted == ranks_.end() ? ranks_.front() : *preempted;
     if (speaks.said) return speaks.said;
     if (preempted != ranks_.end()) {
-      return RankEnd{
+      return rank::RankEnd{
           .exit_code = contract::exit_preempted, .reason = "Preempted", .message = "stopped as asked", .culprit = {}};
     }
-    return RankEnd{.exit_code = contract::exit_success, .reason = "Completed", .message = "", .culprit = {}};
+    return rank::RankEnd{.exit_code = contract::exit_success, .reason = "Completed", .message = "", .culprit = {}};
   }
   if (!verdict_) return std::nullopt;
   const bool is_ours = verdict_->culprit && *verdict_->culprit >= settings_.first_rank &&
                        *verdict_->culprit < settings_.first_rank + settings_.rank_count;
   if (!is_ours) return end_of_others(*verdict_);
-  return RankEnd{
+  return rank::RankEnd{
       .exit_code = verdict_->exit_code, .reason = verdict_->reason, .message = verdict_->message, .culprit = {}};
 }
 
@@ -232,7 +232,7 @@ std::int64_t Supervisor::speaker() const {
   return is_ours ? *verdict_->culprit : settings_.first_rank;
 }
 
-const std::optional<RankProgress>& Supervisor::progress(std::int64_t local_rank) const {
+const std::optional<rank::RankProgress>& Supervisor::progress(std::int64_t local_rank) const {
   return ranks_.at(static_cast<std::size_t>(local_rank)).progress;
 }
 

@@ -10,7 +10,7 @@
 #include "common/clock.hpp"
 #include "worker/launcher/death.hpp"
 #include "worker/launcher/group_failure.hpp"
-#include "worker/launcher/rank_message.hpp"
+#include "worker/rank/rank_message.hpp"
 
 namespace trainyard::launcher {
 
@@ -35,14 +35,14 @@ class Supervisor {
   };
   struct TellRank {
     std::int64_t local_rank = 0;
-    RankEnd end;
+    rank::RankEnd end;
     bool operator==(const TellRank&) const = default;
   };
   using Action = std::variant<SendSignal, TellRank>;
 
   Supervisor(const SupervisorSettings& settings, Instant now);
 
-  void on_message(std::int64_t local_rank, const RankMessage& message, Instant now);
+  void on_message(std::int64_t local_rank, const rank::RankMessage& message, Instant now);
   void on_death(std::int64_t local_rank, const Death& death, Instant now);
   /// SIGTERM or SIGINT; a second one does not wait any more.
   void on_stop(Instant now);
@@ -58,17 +58,17 @@ class Supervisor {
   [[nodiscard]] bool is_training_over(std::int64_t local_rank) const;
   /// How this launcher ends: known when all its ranks have ended, and, unless they ended as meant, the verdict is
   /// there.
-  [[nodiscard]] std::optional<RankEnd> end() const;
+  [[nodiscard]] std::optional<rank::RankEnd> end() const;
   /// The rank that speaks in the end's message, its last report, and the earliest deadline ahead.
   [[nodiscard]] std::int64_t speaker() const;
-  [[nodiscard]] const std::optional<RankProgress>& progress(std::int64_t local_rank) const;
+  [[nodiscard]] const std::optional<rank::RankProgress>& progress(std::int64_t local_rank) const;
 
  private:
   struct Rank {
     std::optional<Instant> alive;  ///< Last message of any kind.
     std::optional<Instant> beat;   ///< Last sign of progress.
-    std::optional<RankProgress> progress;
-    std::optional<RankEnd> said;
+    std::optional<rank::RankProgress> progress;
+    std::optional<rank::RankEnd> said;
     std::optional<Death> death;
     bool has_ended_as_meant = false;
   };

@@ -100,7 +100,7 @@ void MetricSums::add(std::string_view name, const torch::Tensor& value, double w
   sum.weight += weight;
 }
 
-Result<MetricValues> MetricSums::reduce(dist::Communicator& communicator) {
+Result<MetricValues> MetricSums::reduce(checkpoint::Communicator& communicator) {
   const auto texts = communicator.all_gather(encode());
   if (!texts) return tl::unexpected{texts.error()};
   sums_.clear();

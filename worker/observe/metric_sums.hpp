@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
-#include "worker/dist/communicator.hpp"
 #include "worker/observe/metrics.hpp"
 
 namespace trainyard::observe {
@@ -23,7 +23,7 @@ class MetricSums {
 
   /// Every metric over all ranks, in one message however many there are; ranks need not have the same. Not-a-number
   /// stays what it is. Begins afresh. Collective; errors of the communicator.
-  [[nodiscard]] Result<MetricValues> reduce(dist::Communicator& communicator);
+  [[nodiscard]] Result<MetricValues> reduce(checkpoint::Communicator& communicator);
 
  private:
   struct Sum {

@@ -32,7 +32,7 @@ NamedTensors joined(NamedTensors first, const NamedTensors& second) {
 }  // namespace
 
 Ddp::Ddp(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
-         dist::Communicator& communicator, WaitForWork wait, const DdpOptions& options)
+         checkpoint::Communicator& communicator, WaitForWork wait, const DdpOptions& options)
     : parameters_{std::move(parameters)},
       buffers_{std::move(buffers)},
       process_group_{std::move(process_group)},

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "worker/dist/communicator.hpp"
+#include "checkpoint/group/communicator.hpp"
 #include "worker/strategy/buckets.hpp"
 #include "worker/strategy/buffer_broadcast.hpp"
 #include "worker/strategy/gradient_buckets.hpp"
@@ -33,7 +33,7 @@ class Ddp final : public GradientSync {
   /// `communicator` must outlive the object. Parameters that need no gradient are broadcast at the start and not
   /// reduced.
   Ddp(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
-      dist::Communicator& communicator, WaitForWork wait, const DdpOptions& options = {});
+      checkpoint::Communicator& communicator, WaitForWork wait, const DdpOptions& options = {});
 
   [[nodiscard]] Result<void> synchronize_model() override;
   void zero_gradients() override;
@@ -44,7 +44,7 @@ class Ddp final : public GradientSync {
   NamedTensors parameters_;
   NamedTensors buffers_;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
-  dist::Communicator& communicator_;
+  checkpoint::Communicator& communicator_;
   WaitForWork wait_;
   GradientBuckets gradients_;
   std::optional<BufferBroadcast> buffer_broadcast_;  // empty when there is nothing to send

@@ -48,7 +48,7 @@ std::string first_difference(std::string_view ours, std::string_view theirs, std
 
 }  // namespace
 
-Result<void> agree_on_layout(const NamedTensors& tensors, dist::Communicator& communicator) {
+Result<void> agree_on_layout(const NamedTensors& tensors, checkpoint::Communicator& communicator) {
   const std::string ours = fmt::format("{}", fmt::join(describe(tensors), "\n"));
   const auto hashes =
       communicator.all_gather(fmt::format("{:016x}", word_hash(word_hash_start, std::as_bytes(std::span{ours}))));
@@ -74,7 +74,7 @@ std::uint64_t checksum(const NamedTensors& tensors) {
   return hash;
 }
 
-Result<std::uint64_t> agree_on_values(const NamedTensors& tensors, dist::Communicator& communicator) {
+Result<std::uint64_t> agree_on_values(const NamedTensors& tensors, checkpoint::Communicator& communicator) {
   const std::uint64_t ours = checksum(tensors);
   const auto all = communicator.all_gather(fmt::format("{:016x}", ours));
   if (!all) return tl::unexpected{all.error()};

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "operator/resource/training_spec.hpp"
+#include "api/training_spec.hpp"
 #include "worker/observe/metric_sums.hpp"
 
 namespace trainyard::train {
@@ -11,7 +11,7 @@ namespace trainyard::train {
 /// The best that a metric was in any validation of a training so far.
 struct BestValue {
   std::string metric;
-  resource::BestMode mode = resource::BestMode::max;
+  api::BestMode mode = api::BestMode::max;
   double value = 0.0;
   bool operator==(const BestValue&) const = default;
 };
@@ -19,8 +19,7 @@ struct BestValue {
 /// `spec`'s metric out of a validation's `values`, where it is better than the `best` before; nothing: it is not, or is
 /// not there, or is not finite. A `best` of another metric or mode says nothing. Pure: ranks whose values are equal
 /// decide alike.
-[[nodiscard]] std::optional<BestValue> better_value(const resource::KeepBestSpec& spec,
-                                                    const observe::MetricValues& values,
+[[nodiscard]] std::optional<BestValue> better_value(const api::KeepBestSpec& spec, const observe::MetricValues& values,
                                                     const std::optional<BestValue>& best);
 
 }  // namespace trainyard::train

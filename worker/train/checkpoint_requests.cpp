@@ -6,10 +6,10 @@
 
 namespace trainyard::train {
 
-using launcher::CheckpointRecord;
-using launcher::CheckpointRequest;
-using launcher::RequestState;
-using launcher::Then;
+using contract::RequestState;
+using rank::CheckpointRecord;
+using rank::CheckpointRequest;
+using rank::Then;
 
 bool CheckpointRequests::is_exit_asked() const {
   const auto request = pending();

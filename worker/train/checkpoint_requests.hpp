@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "worker/launcher/rank_link.hpp"
+#include "worker/rank/rank_link.hpp"
 
 namespace trainyard::train {
 
@@ -18,7 +18,7 @@ struct SavedState {
 /// rank than 0. Used from the training thread.
 class CheckpointRequests {
  public:
-  explicit CheckpointRequests(const launcher::RankLink& link) : link_{link} {}
+  explicit CheckpointRequests(const rank::RankLink& link) : link_{link} {}
 
   /// A save is to be begun for one that waits: none of those under way will answer it.
   [[nodiscard]] bool is_save_asked() const { return !answering_ && pending(); }
@@ -34,15 +34,15 @@ class CheckpointRequests {
   void end(const std::optional<SavedState>& state, const std::string& how_it_ended);
 
   /// The last request that was answered, and how.
-  [[nodiscard]] const std::optional<launcher::CheckpointRecord>& record() const { return record_; }
+  [[nodiscard]] const std::optional<rank::CheckpointRecord>& record() const { return record_; }
 
  private:
-  [[nodiscard]] std::optional<launcher::CheckpointRequest> pending() const;
-  void answer(launcher::CheckpointRecord record);
+  [[nodiscard]] std::optional<rank::CheckpointRequest> pending() const;
+  void answer(rank::CheckpointRecord record);
 
-  const launcher::RankLink& link_;
-  std::optional<launcher::CheckpointRequest> answering_;  // By the save under way.
-  std::optional<launcher::CheckpointRecord> record_;
+  const rank::RankLink& link_;
+  std::optional<rank::CheckpointRequest> answering_;  // By the save under way.
+  std::optional<rank::CheckpointRecord> record_;
 };
 
 }  // namespace trainyard::train

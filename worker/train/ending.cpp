@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -65,13 +65,13 @@ Meaning meaning_of(Stage stage, ErrorKind kind) {
 
 }  // namespace
 
-launcher::RankEnd end_of(Stage stage, const Error& error) {
+rank::RankEnd end_of(Stage stage, const Error& error) {
   const Meaning meaning = meaning_of(stage, error.kind);
   return {
       .exit_code = meaning.exit_code, .reason = std::string{meaning.reason}, .message = error.message, .culprit = {}};
 }
 
-launcher::RankEnd preempted(const Stop& stop) {
+rank::RankEnd preempted(const Stop& stop) {
   std::string message = fmt::format("stopped as asked after step {}", stop.step);
   if (!stop.is_saving) {
     message += "; nothing was saved: checkpoint.uri is not set";
@@ -86,13 +86,13 @@ launcher::RankEnd preempted(const Stop& stop) {
   return {.exit_code = contract::exit_preempted, .reason = "Preempted", .message = message, .culprit = {}};
 }
 
-launcher::RankEnd completed(std::int64_t step, const std::map<std::string, double>& validation) {
+rank::RankEnd completed(std::int64_t step, const std::map<std::string, double>& validation) {
   std::string message = fmt::format("trained {} steps", step);
   for (const auto& [name, value] : validation) message += fmt::format(", {} {:.4g}", name, value);
   return {.exit_code = contract::exit_success, .reason = "Completed", .message = message, .culprit = {}};
 }
 
-tl::unexpected<launcher::RankEnd> end(Stage stage, const Error& error) {
+tl::unexpected<rank::RankEnd> end(Stage stage, const Error& error) {
   return tl::unexpected{end_of(stage, error)};
 }
 

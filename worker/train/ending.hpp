@@ -7,13 +7,13 @@
 #include <tl/expected.hpp>
 
 #include "common/result.hpp"
-#include "worker/launcher/rank_link.hpp"
+#include "worker/rank/rank_link.hpp"
 
 namespace trainyard::train {
 
 /// A value, or how this rank must end.
 template <typename T>
-using OrEnd = tl::expected<T, launcher::RankEnd>;
+using OrEnd = tl::expected<T, rank::RankEnd>;
 
 /// What was being done when an error came: it decides what the error means for the job.
 enum class Stage {
@@ -29,7 +29,7 @@ enum class Stage {
 /// The exit code and reason for `error`. A wrong input ends with contract::exit_do_not_restart; storage that did not
 /// answer with exit_storage, a GPU that the node did not give with exit_device. Pure. The group's own failure takes
 /// precedence and is for the caller to look at (RankLink::group_failure).
-[[nodiscard]] launcher::RankEnd end_of(Stage stage, const Error& error);
+[[nodiscard]] rank::RankEnd end_of(Stage stage, const Error& error);
 
 /// Where training stands that is left because a rank was asked to stop.
 struct Stop {
@@ -40,12 +40,12 @@ struct Stop {
 };
 
 /// The end of a rank that was asked to stop. Pure.
-[[nodiscard]] launcher::RankEnd preempted(const Stop& stop);
+[[nodiscard]] rank::RankEnd preempted(const Stop& stop);
 
 /// The end of a rank that has trained to the end, with the metrics of the last validation. Pure.
-[[nodiscard]] launcher::RankEnd completed(std::int64_t step, const std::map<std::string, double>& validation);
+[[nodiscard]] rank::RankEnd completed(std::int64_t step, const std::map<std::string, double>& validation);
 
 /// end_of() for `return`.
-[[nodiscard]] tl::unexpected<launcher::RankEnd> end(Stage stage, const Error& error);
+[[nodiscard]] tl::unexpected<rank::RankEnd> end(Stage stage, const Error& error);
 
 }  // namespace trainyard::train

@@ -42,7 +42,7 @@ class EvaluationMode {
 
 Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Dataset& dataset,
                                                       const EvaluationOptions& options,
-                                                      dist::Communicator& communicator,
+                                                      checkpoint::Communicator& communicator,
                                                       const EvaluationRounds& rounds) {
   observe::ValidationMetrics metrics;
   {

@@ -6,10 +6,10 @@
 #include <functional>
 #include <optional>
 
+#include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
 #include "worker/data/dataset.hpp"
 #include "worker/data/sampler.hpp"
-#include "worker/dist/communicator.hpp"
 #include "worker/observe/metric_sums.hpp"
 #include "worker/train/module.hpp"
 
@@ -33,7 +33,7 @@ struct EvaluationOptions {
 /// communicator and of the rounds.
 [[nodiscard]] Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Dataset& dataset,
                                                                     const EvaluationOptions& options,
-                                                                    dist::Communicator& communicator,
+                                                                    checkpoint::Communicator& communicator,
                                                                     const EvaluationRounds& rounds);
 
 }  // namespace trainyard::train

@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "checkpoint/interchange/entry_names.hpp"
+#include "checkpoint/interchange/weights.hpp"
+#include "checkpoint/run/agreement.hpp"
 #include "common/logging.hpp"
-#include "worker/checkpoint/core/agreement.hpp"
 #include "worker/checkpoint/host_state.hpp"
-#include "worker/checkpoint/interchange/entry_names.hpp"
-#include "worker/checkpoint/interchange/weights.hpp"
 #include "worker/train/named_tensors.hpp"
 
 namespace trainyard::train {
@@ -39,7 +39,7 @@ Result<nlohmann::json> load_here(const WeightsSource& source, const Module& modu
 }  // namespace
 
 Result<void> load_initial_weights(const WeightsSource& source, const Module& module, const checkpoint::State& state,
-                                  dist::Communicator& communicator, const checkpoint::StartPatience& patience,
+                                  checkpoint::Communicator& communicator, const checkpoint::StartPatience& patience,
                                   const Clock& clock) {
   Result<nlohmann::json> mine;
   if (communicator.rank() == 0) mine = load_here(source, module, state, patience, clock);

@@ -2,12 +2,12 @@
 
 #include <string>
 
+#include "checkpoint/group/communicator.hpp"
+#include "checkpoint/run/start_patience.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
-#include "worker/checkpoint/core/start_patience.hpp"
-#include "worker/dist/communicator.hpp"
 #include "worker/train/module.hpp"
 
 namespace trainyard::train {
@@ -24,7 +24,7 @@ struct WeightsSource {
 /// every rank's. A storage that fails is tried again within `patience`. Errors: those of load_weights(); cancelled when
 /// the ranks have lost each other.
 [[nodiscard]] Result<void> load_initial_weights(const WeightsSource& source, const Module& module,
-                                                const checkpoint::State& state, dist::Communicator& communicator,
+                                                const checkpoint::State& state, checkpoint::Communicator& communicator,
                                                 const checkpoint::StartPatience& patience, const Clock& clock);
 
 }  // namespace trainyard::train

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 
 namespace trainyard::train {
 
-Result<Job> read_job(const launcher::Environment& environment) {
+Result<Job> read_job(const rank::Environment& environment) {
   const auto text = environment(contract::env_spec);
   if (!text) {
     return fail(
@@ -25,11 +25,11 @@ Result<Job> read_job(const launcher::Environment& environment) {
                 fmt::format("{} is not a JSON object with the field `training`", contract::env_spec));
   }
   Job job;
-  auto training = resource::parse_training_spec(spec["training"]);
+  auto training = api::parse_training_spec(spec["training"]);
   if (!training) return fail(contract::env_spec, training.error());
   job.training = std::move(*training);
   if (spec.contains("checkpoint") && !spec["checkpoint"].is_null()) {
-    auto checkpoint = resource::parse_checkpoint_spec(spec["checkpoint"]);
+    auto checkpoint = api::parse_checkpoint_spec(spec["checkpoint"]);
     if (!checkpoint) return fail(contract::env_spec, checkpoint.error());
     job.checkpoint = std::move(*checkpoint);
   }

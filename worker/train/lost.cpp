@@ -13,7 +13,7 @@ constexpr int culprit_looks_max = 100;
 
 }  // namespace
 
-tl::unexpected<launcher::RankEnd> lost(const launcher::RankLink& link, Stage stage, const Error& error) {
+tl::unexpected<rank::RankEnd> lost(const rank::RankLink& link, Stage stage, const Error& error) {
   const bool may_be_a_peer = stage == Stage::step || is_transient(error.kind) || error.kind == ErrorKind::cancelled;
   if (!may_be_a_peer) return end(stage, error);
   // While saving, a lost peer and a storage that fails look alike until the launchers have told each other who died.

@@ -19,7 +19,7 @@ torch::Tensor Module::training_step_end(StepOutput output) {
 
 void Module::validation_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) {}
 
-std::unique_ptr<Optimizer> Module::configure_optimizers(const resource::OptimizerSpec& spec) {
+std::unique_ptr<Optimizer> Module::configure_optimizers(const api::OptimizerSpec& spec) {
   return train::make_optimizer(spec, train::named_parameters(*this));
 }
 
@@ -31,7 +31,7 @@ Result<std::unique_ptr<Dataset>> Module::validation_dataset(const DataSource& so
   return data::open_data(source, data::Part::validation);
 }
 
-Result<dist::Group> Module::form_group(const launcher::GroupEnvironment& environment, launcher::RankLink& link,
+Result<dist::Group> Module::form_group(const rank::GroupEnvironment& environment, rank::RankLink& link,
                                        const dist::GroupOptions& options) {
   return dist::form_group(environment, link, options);
 }

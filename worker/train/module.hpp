@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "api/training_spec.hpp"
 #include "common/result.hpp"
-#include "operator/resource/training_spec.hpp"
 #include "worker/data/data_source.hpp"
 #include "worker/data/dataset.hpp"
 #include "worker/dist/group.hpp"
@@ -49,7 +49,7 @@ class Module : public torch::nn::Module {
   virtual void validation_step(const Batch& batch, std::int64_t batch_index);
 
   /// The optimizer of `spec` unless overridden.
-  [[nodiscard]] virtual std::unique_ptr<Optimizer> configure_optimizers(const resource::OptimizerSpec& spec);
+  [[nodiscard]] virtual std::unique_ptr<Optimizer> configure_optimizers(const api::OptimizerSpec& spec);
 
   /// The data that `source` describes unless overridden. Every rank must get the same samples in the same order.
   [[nodiscard]] virtual Result<std::unique_ptr<Dataset>> train_dataset(const DataSource& source);
@@ -57,8 +57,8 @@ class Module : public torch::nn::Module {
   [[nodiscard]] virtual Result<std::unique_ptr<Dataset>> validation_dataset(const DataSource& source);
 
   /// Meets the other ranks: dist::form_group unless overridden.
-  [[nodiscard]] virtual Result<dist::Group> form_group(const launcher::GroupEnvironment& environment,
-                                                       launcher::RankLink& link, const dist::GroupOptions& options);
+  [[nodiscard]] virtual Result<dist::Group> form_group(const rank::GroupEnvironment& environment, rank::RankLink& link,
+                                                       const dist::GroupOptions& options);
   /// How the ranks' gradients become one: DDP unless overridden. `group` and `wait` outlive the result.
   [[nodiscard]] virtual std::unique_ptr<strategy::GradientSync> configure_gradient_sync(dist::Group& group,
                                                                                         strategy::WaitForWork wait);

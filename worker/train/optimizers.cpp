@@ -21,8 +21,7 @@ Optimizer::NamedTensors that_need_gradients(const Optimizer::NamedTensors& param
 /// Kingma & Ba 2015, with the weight decay added to the gradient (L2), not decoupled.
 class FusedAdam final : public Optimizer {
  public:
-  FusedAdam(const resource::OptimizerSpec& spec, NamedTensors parameters)
-      : spec_{spec}, parameters_{std::move(parameters)} {
+  FusedAdam(const api::OptimizerSpec& spec, NamedTensors parameters) : spec_{spec}, parameters_{std::move(parameters)} {
     for (const auto& [name, parameter] : parameters_) {
       means_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
       variances_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
@@ -61,7 +60,7 @@ class FusedAdam final : public Optimizer {
   }
 
  private:
-  resource::OptimizerSpec spec_;
+  api::OptimizerSpec spec_;
   NamedTensors parameters_;
   std::vector<torch::Tensor> means_;      // of the gradients; by parameter, like the next two
   std::vector<torch::Tensor> variances_;  // uncentred
@@ -70,8 +69,7 @@ class FusedAdam final : public Optimizer {
 
 class FusedSgd final : public Optimizer {
  public:
-  FusedSgd(const resource::OptimizerSpec& spec, NamedTensors parameters)
-      : spec_{spec}, parameters_{std::move(parameters)} {
+  FusedSgd(const api::OptimizerSpec& spec, NamedTensors parameters) : spec_{spec}, parameters_{std::move(parameters)} {
     if (spec_.momentum == 0.0) return;
     for (const auto& [name, parameter] : parameters_) {
       momenta_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
@@ -105,19 +103,18 @@ class FusedSgd final : public Optimizer {
   }
 
  private:
-  resource::OptimizerSpec spec_;
+  api::OptimizerSpec spec_;
   NamedTensors parameters_;
   std::vector<torch::Tensor> momenta_;  // by parameter; empty without momentum
 };
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const resource::OptimizerSpec& spec,
-                                          const Optimizer::NamedTensors& parameters) {
+std::unique_ptr<Optimizer> make_optimizer(const api::OptimizerSpec& spec, const Optimizer::NamedTensors& parameters) {
   switch (spec.name) {
-    case resource::OptimizerName::adam:
+    case api::OptimizerName::adam:
       return std::make_unique<FusedAdam>(spec, that_need_gradients(parameters));
-    case resource::OptimizerName::sgd:
+    case api::OptimizerName::sgd:
       return std::make_unique<FusedSgd>(spec, that_need_gradients(parameters));
   }
   return nullptr;

@@ -2,14 +2,14 @@
 
 #include <memory>
 
-#include "operator/resource/training_spec.hpp"
+#include "api/training_spec.hpp"
 #include "worker/train/optimizer.hpp"
 
 namespace trainyard::train {
 
 /// The optimizer of `spec` over those of `parameters` that need a gradient, in one fused kernel a step: the same
 /// numbers, to the bit, as Python's torch.optim.Adam(fused=True) and SGD(fused=True).
-[[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const resource::OptimizerSpec& spec,
+[[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const api::OptimizerSpec& spec,
                                                         const Optimizer::NamedTensors& parameters);
 
 }  // namespace trainyard::train

@@ -8,16 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "common/logging.hpp"
-#include "worker/launcher/group_environment.hpp"
+#include "worker/rank/group_environment.hpp"
 #include "worker/train/rank_program.hpp"
 
 namespace trainyard::train {
 namespace {
 
-bool is_rank(const launcher::Environment& environment) {
-  const auto group = launcher::parse_group_environment(environment);
+bool is_rank(const rank::Environment& environment) {
+  const auto group = rank::parse_group_environment(environment);
   // A wrong environment is the rank's to tell.
   return !group || group->has_launcher || group->uses_agent_store;
 }
@@ -40,7 +40,7 @@ int become_launcher(int argc, char** argv) {
 }  // namespace
 
 int run_program(const ModelRegistry& models, int argc, char** argv) {
-  if (is_rank(launcher::process_environment())) run_rank(models);
+  if (is_rank(rank::process_environment())) run_rank(models);
   return become_launcher(argc, argv);
 }
 

@@ -14,13 +14,13 @@
 #include <string>
 #include <utility>
 
+#include "api/contract.hpp"
+#include "checkpoint/run/agreement.hpp"
+#include "checkpoint/run/start_patience.hpp"
 #include "common/clock.hpp"
-#include "common/contract.hpp"
 #include "common/logging.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
-#include "worker/checkpoint/core/agreement.hpp"
-#include "worker/checkpoint/core/start_patience.hpp"
 #include "worker/data/fetch.hpp"
 #include "worker/dist/cuda_module.hpp"
 #include "worker/dist/device_choice.hpp"
@@ -28,8 +28,8 @@
 #include "worker/dist/process_settings.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/dist/wait_or_fail.hpp"
-#include "worker/launcher/group_environment.hpp"
-#include "worker/launcher/number.hpp"
+#include "worker/rank/group_environment.hpp"
+#include "worker/rank/number.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/job.hpp"
 #include "worker/train/lost.hpp"
@@ -40,17 +40,17 @@
 namespace trainyard::train {
 namespace {
 
-using launcher::RankEnd;
-using launcher::RankLink;
+using rank::RankEnd;
+using rank::RankLink;
 
-void set_up_logging(const launcher::Environment& environment) {
-  const auto asked = environment(launcher::env_log_format);
+void set_up_logging(const rank::Environment& environment) {
+  const auto asked = environment(rank::env_log_format);
   const bool is_text = asked ? *asked == "text" : isatty(STDERR_FILENO) != 0;
   logging::set_up(is_text ? logging::Format::text : logging::Format::json, logging::Level::info);
 }
 
 /// Ranks of one node share its folder of local checkpoints.
-std::string node_name(const launcher::Environment& environment) {
+std::string node_name(const rank::Environment& environment) {
   if (const auto name = environment(contract::env_node_name)) return *name;
   std::array<char, 256> host{};
   return gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
@@ -59,9 +59,9 @@ std::string node_name(const launcher::Environment& environment) {
 constexpr std::int64_t gpus_per_pod_max = 1024;
 
 /// The device that this rank was promised, else the one that the driver shows, ready for use.
-OrEnd<torch::Device> open_device(const launcher::Environment& environment, const launcher::GroupEnvironment& group) {
+OrEnd<torch::Device> open_device(const rank::Environment& environment, const rank::GroupEnvironment& group) {
   const auto promised =
-      launcher::optional_number(environment, contract::env_gpus_per_pod, {.min = 0, .max = gpus_per_pod_max});
+      rank::optional_number(environment, contract::env_gpus_per_pod, {.min = 0, .max = gpus_per_pod_max});
   if (!promised) return end(Stage::device, promised.error());
   if (*promised == 0) return torch::Device{torch::kCPU};
   const auto found = dist::find_cuda_module(environment);
@@ -87,22 +87,22 @@ OrEnd<torch::Device> open_device(const launcher::Environment& environment, const
 
 /// How S3 is reached for what is only read.
 storage::S3Options read_options(const Job& job) {
-  const resource::S3Spec s3 = job.checkpoint ? job.checkpoint->s3 : resource::S3Spec{};
+  const api::S3Spec s3 = job.checkpoint ? job.checkpoint->s3 : api::S3Spec{};
   return {.endpoint = s3.endpoint, .region = s3.region, .path_style = s3.path_style};
 }
 
-std::optional<resource::KeepBestSpec> save_at_best(const Job& job) {
+std::optional<api::KeepBestSpec> save_at_best(const Job& job) {
   return job.checkpoint && job.checkpoint->every.best ? job.checkpoint->keep.best : std::nullopt;
 }
 
-resource::Every copies_every(const Job& job) {
-  return job.checkpoint && job.checkpoint->local ? job.checkpoint->local->every : resource::Every{};
+api::Every copies_every(const Job& job) {
+  return job.checkpoint && job.checkpoint->local ? job.checkpoint->local->every : api::Every{};
 }
 
 /// The folder that the data's files are in, fetched from their URI where that is given.
 Result<std::string> find_data(const Job& job, RankLink& link, const Clock& clock,
                               const checkpoint::StartPatience& patience) {
-  const resource::DataSpec& data = job.training.data;
+  const api::DataSpec& data = job.training.data;
   if (data.uri.empty()) return data.path;
   constexpr std::string_view file_scheme = "file://";
   if (data.uri.starts_with(file_scheme)) return data.uri.substr(file_scheme.size());
@@ -140,17 +140,17 @@ OrEnd<Datasets> open_datasets(Module& module, const Job& job, const std::string&
 }
 
 void report_loading(RankLink& link) {
-  launcher::RankProgress progress;
+  rank::RankProgress progress;
   progress.phase = "Loading";
   link.report(progress);
 }
 
-OrEnd<dist::Group> meet(Module& module, const launcher::Environment& environment,
-                        const launcher::GroupEnvironment& group, torch::Device device, RankLink& link) {
+OrEnd<dist::Group> meet(Module& module, const rank::Environment& environment, const rank::GroupEnvironment& group,
+                        torch::Device device, RankLink& link) {
   dist::GroupOptions options;
   const auto seconds =
-      launcher::number_or(environment, "TRAINYARD_RENDEZVOUS_SECONDS", {.min = 1, .max = 31'536'000},
-                          std::chrono::duration_cast<std::chrono::seconds>(options.rendezvous_deadline).count());
+      rank::number_or(environment, "TRAINYARD_RENDEZVOUS_SECONDS", {.min = 1, .max = 31'536'000},
+                      std::chrono::duration_cast<std::chrono::seconds>(options.rendezvous_deadline).count());
   if (!seconds) return end(Stage::rendezvous, seconds.error());
   options.rendezvous_deadline = std::chrono::seconds{*seconds};
   if (device.is_cuda()) options.cuda_device = device.index();
@@ -166,7 +166,7 @@ OrEnd<dist::Group> meet(Module& module, const launcher::Environment& environment
   return end(Stage::rendezvous, formed.error());
 }
 
-OrEnd<std::optional<SampleRecord>> open_record(const Job& job, const launcher::GroupEnvironment& group) {
+OrEnd<std::optional<SampleRecord>> open_record(const Job& job, const rank::GroupEnvironment& group) {
   if (!job.sample_record_file) return std::nullopt;
   auto record = SampleRecord::open(*job.sample_record_file, group.attempt, *group.rank);
   if (!record) return end(Stage::data, record.error());
@@ -210,8 +210,7 @@ struct Run {
 };
 
 /// nullptr where nothing is to be saved.
-OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run,
-                                                                  const launcher::GroupEnvironment& group,
+OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run, const rank::GroupEnvironment& group,
                                                                   const std::string& node,
                                                                   const checkpoint::StartPatience& patience) {
   if (!run.job.checkpoint) return nullptr;
@@ -241,7 +240,7 @@ void finish_snapshots(const Run& run, const RankEnd& ended) {
 }
 
 void log_beginning(const Run& run, torch::Device device) {
-  const resource::TrainingSpec& training = run.job.training;
+  const api::TrainingSpec& training = run.job.training;
   logging::info("training begins", {{"model", training.model.name},
                                     {"worldSize", run.group.world_size},
                                     {"device", device.str()},
@@ -253,8 +252,8 @@ void log_beginning(const Run& run, torch::Device device) {
 
 /// Where the rank is and what it was given, before it has met the others.
 struct Beginning {
-  launcher::Environment environment;
-  launcher::GroupEnvironment group;
+  rank::Environment environment;
+  rank::GroupEnvironment group;
   dist::Threads threads = dist::Threads::users;
 };
 
@@ -265,7 +264,7 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   auto job = read_job(environment);
   if (!job) return end(Stage::spec, job.error());
   run.job = std::move(*job);
-  const resource::TrainingSpec& training = run.job.training;
+  const api::TrainingSpec& training = run.job.training;
 
   torch::manual_seed(static_cast<std::uint64_t>(training.seed));
   auto module = models.make(training.model.name);
@@ -312,9 +311,9 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   if (run.group.rank == 0) log_beginning(run, *device);
   run.trainer.emplace(
       TrainerParts{.training = training,
-                   .checkpoint_every = run.job.checkpoint ? run.job.checkpoint->every : resource::Every{},
+                   .checkpoint_every = run.job.checkpoint ? run.job.checkpoint->every : api::Every{},
                    .copies_every = copies_every(run.job),
-                   .when_busy = run.job.checkpoint ? run.job.checkpoint->when_busy : resource::WhenBusy::skip,
+                   .when_busy = run.job.checkpoint ? run.job.checkpoint->when_busy : api::WhenBusy::skip,
                    .save_at_best = save_at_best(run.job),
                    .weights_s3 = read_options(run.job),
                    .start_patience = patience,
@@ -337,12 +336,12 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
 }  // namespace
 
 void run_rank(const ModelRegistry& models) {
-  const launcher::Environment environment = launcher::process_environment();
+  const rank::Environment environment = rank::process_environment();
   set_up_logging(environment);
-  auto group = launcher::parse_group_environment(environment);
+  auto group = rank::parse_group_environment(environment);
   // Writes the environment, which the link's thread may read: so before the link is opened.
   const dist::Threads threads = group ? dist::apply_process_settings(*group) : dist::Threads::users;
-  const std::unique_ptr<RankLink> link = launcher::open_rank_link();
+  const std::unique_ptr<RankLink> link = rank::open_rank_link();
   Run run;
   RankEnd ended;
   try {

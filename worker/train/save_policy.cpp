@@ -34,7 +34,7 @@ SaveAction choose_save(const SaveSituation& situation) {
   if (!situation.is_saving) return SaveAction::begin;
   // Who asks is not left out: there is a step after which none is being written.
   if (!situation.is_due) return SaveAction::none;
-  if (situation.when_busy == resource::WhenBusy::wait) return SaveAction::wait_and_begin;
+  if (situation.when_busy == api::WhenBusy::wait) return SaveAction::wait_and_begin;
   return situation.is_saving_copies ? SaveAction::postpone : SaveAction::leave_out;
 }
 

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "api/training_spec.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
-#include "operator/resource/training_spec.hpp"
 
 /// What is done about checkpoints after a step. Pure: all ranks decide from the same, and so alike.
 namespace trainyard::train {
@@ -17,7 +17,7 @@ struct SaveSituation {
   bool is_stop_asked = false;
   bool is_saving = false;         ///< The save before was still under way on some rank when the step began.
   bool is_saving_copies = false;  ///< That save only makes copies on the nodes.
-  resource::WhenBusy when_busy = resource::WhenBusy::skip;
+  api::WhenBusy when_busy = api::WhenBusy::skip;
 };
 
 enum class SaveAction {

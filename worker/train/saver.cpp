@@ -5,7 +5,7 @@
 #include <chrono>
 #include <utility>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "worker/train/log_fields.hpp"
 #include "worker/train/lost.hpp"
@@ -77,7 +77,7 @@ void Saver::leave_out(std::int64_t step) {
   logging::warn("no checkpoint at this step: the one before is still being written", {{"step", step}});
 }
 
-void Saver::end(std::int64_t step, const launcher::RankEnd& ended) {
+void Saver::end(std::int64_t step, const rank::RankEnd& ended) {
   std::optional<SavedState> state;
   if (last_ && last_->step == step) {
     state = {.step = step, .uri = last_->uri};
@@ -114,11 +114,11 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
   }
   const checkpoint::Saved& saved = **outcome.saved;
   note_success(saved.step);
-  last_ = launcher::SavedCheckpoint{.step = saved.step,
-                                    .uri = saved.uri,
-                                    .time = saved.time,
-                                    .bytes = saved.bytes,
-                                    .duration_seconds = to_seconds(outcome.duration)};
+  last_ = rank::SavedCheckpoint{.step = saved.step,
+                                .uri = saved.uri,
+                                .time = saved.time,
+                                .bytes = saved.bytes,
+                                .duration_seconds = to_seconds(outcome.duration)};
   requests_.saved({.step = saved.step, .uri = saved.uri});
   if (speaks_) {
     logging::info("checkpoint saved", {{"step", saved.step},

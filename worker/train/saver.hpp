@@ -9,7 +9,7 @@
 #include "common/clock.hpp"
 #include "common/outage.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
-#include "worker/launcher/rank_link.hpp"
+#include "worker/rank/rank_link.hpp"
 #include "worker/train/checkpoint_requests.hpp"
 #include "worker/train/copies_log.hpp"
 #include "worker/train/ending.hpp"
@@ -27,7 +27,7 @@ class Saver {
   };
 
   /// `speaks`: whether this rank writes the log lines. References outlive it.
-  Saver(checkpoint::Checkpointer& checkpointer, const launcher::RankLink& link, const Clock& clock, bool speaks)
+  Saver(checkpoint::Checkpointer& checkpointer, const rank::RankLink& link, const Clock& clock, bool speaks)
       : checkpointer_{checkpointer},
         link_{link},
         clock_{clock},
@@ -59,10 +59,10 @@ class Saver {
   /// Logs, once for each save under way, that the save of `step` is left out because of it.
   void leave_out(std::int64_t step);
   /// Training ends as planned after `step`. No save may be under way.
-  void end(std::int64_t step, const launcher::RankEnd& ended);
+  void end(std::int64_t step, const rank::RankEnd& ended);
 
   /// The newest checkpoint of this attempt.
-  [[nodiscard]] const std::optional<launcher::SavedCheckpoint>& last() const { return last_; }
+  [[nodiscard]] const std::optional<rank::SavedCheckpoint>& last() const { return last_; }
   /// Why the storage is being retried in the save under way, else why the last save failed; empty while all goes well.
   [[nodiscard]] const std::string& error() const { return trouble_.empty() ? error_ : trouble_; }
   /// True when an outage has cost a checkpoint and another save is to be begun now. To be asked on rank 0, which
@@ -78,7 +78,7 @@ class Saver {
   void note_success(std::int64_t step);
 
   checkpoint::Checkpointer& checkpointer_;
-  const launcher::RankLink& link_;
+  const rank::RankLink& link_;
   const Clock& clock_;
   bool speaks_;
   bool must_succeed_ = false;
@@ -87,7 +87,7 @@ class Saver {
   bool has_met_trouble_ = false;  // Whether the save that was begun last has met trouble.
   std::int64_t begun_step_ = 0;
   Instant::duration stall_{};  // What the training thread has paid for the save that was begun last.
-  std::optional<launcher::SavedCheckpoint> last_;
+  std::optional<rank::SavedCheckpoint> last_;
   std::string error_;
   std::string trouble_;
   OwedSave owed_;

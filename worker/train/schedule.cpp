@@ -8,25 +8,25 @@
 namespace trainyard::train {
 namespace {
 
-constexpr resource::Every each_epoch{.steps = {}, .epochs = 1, .time = {}};
+constexpr api::Every each_epoch{.steps = {}, .epochs = 1, .time = {}};
 
 bool is_multiple(std::int64_t value, const std::optional<std::int64_t>& of) {
   return of && value % *of == 0;
 }
 
-bool is_unset(const resource::Every& every) {
+bool is_unset(const api::Every& every) {
   return !every.steps && !every.epochs && !every.time && !every.best;
 }
 
 }  // namespace
 
-Schedule::Schedule(const resource::TrainingSpec& training, const resource::Every& checkpoint_every,
-                   std::int64_t samples, std::int64_t world_size, const resource::Every& copies_every)
+Schedule::Schedule(const api::TrainingSpec& training, const api::Every& checkpoint_every, std::int64_t samples,
+                   std::int64_t world_size, const api::Every& copies_every)
     : log_every_{training.log_every},
       validate_every_{training.validate_every.value_or(each_epoch)},
       checkpoint_every_{is_unset(checkpoint_every) ? each_epoch : checkpoint_every},
       copies_every_{copies_every},
-      snapshots_every_{training.snapshots ? training.snapshots->every : resource::Every{}},
+      snapshots_every_{training.snapshots ? training.snapshots->every : api::Every{}},
       samples_{samples},
       samples_per_step_{training.batch_size * world_size},
       epochs_{training.epochs},
@@ -91,7 +91,7 @@ bool Schedule::is_snapshot_due(const Position& position) const {
   return is_due(snapshots_every_, position);
 }
 
-bool Schedule::is_due(const resource::Every& every, const Position& position) const {
+bool Schedule::is_due(const api::Every& every, const Position& position) const {
   if (position.step == 0) return false;
   return is_multiple(position.step, every.steps) ||
          (is_epoch_end(position) && is_multiple(position.epoch, every.epochs));

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "operator/resource/training_spec.hpp"
+#include "api/training_spec.hpp"
 
 namespace trainyard::train {
 
@@ -20,8 +20,8 @@ struct Position {
 class Schedule {
  public:
   /// `samples`: size of the training set, at least 1.
-  Schedule(const resource::TrainingSpec& training, const resource::Every& checkpoint_every, std::int64_t samples,
-           std::int64_t world_size, const resource::Every& copies_every = {});
+  Schedule(const api::TrainingSpec& training, const api::Every& checkpoint_every, std::int64_t samples,
+           std::int64_t world_size, const api::Every& copies_every = {});
 
   [[nodiscard]] bool is_finished(const Position& position) const;
   /// After one more step.
@@ -57,13 +57,13 @@ class Schedule {
   [[nodiscard]] bool is_snapshot_due(const Position& position) const;
 
  private:
-  [[nodiscard]] bool is_due(const resource::Every& every, const Position& position) const;
+  [[nodiscard]] bool is_due(const api::Every& every, const Position& position) const;
 
-  resource::Every log_every_;
-  resource::Every validate_every_;
-  resource::Every checkpoint_every_;
-  resource::Every copies_every_;     // Nothing set: none.
-  resource::Every snapshots_every_;  // Nothing set: none.
+  api::Every log_every_;
+  api::Every validate_every_;
+  api::Every checkpoint_every_;
+  api::Every copies_every_;     // Nothing set: none.
+  api::Every snapshots_every_;  // Nothing set: none.
   std::int64_t samples_;
   std::int64_t samples_per_step_;
   std::optional<std::int64_t> epochs_;

@@ -10,12 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/snapshot/draft.hpp"
+#include "checkpoint/snapshot/recorder.hpp"
 #include "common/clock.hpp"
 #include "storage/store.hpp"
 #include "worker/observe/images.hpp"
 #include "worker/observe/metric_sums.hpp"
-#include "worker/snapshot/draft.hpp"
-#include "worker/snapshot/recorder.hpp"
 
 namespace trainyard::train {
 

@@ -4,10 +4,10 @@
 #include <memory>
 #include <thread>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "common/outage.hpp"
-#include "worker/launcher/number.hpp"
+#include "worker/rank/number.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -18,20 +18,19 @@ constexpr auto stop_look_interval = 100ms;
 
 }  // namespace
 
-Result<std::chrono::milliseconds> start_budget_of(const launcher::Environment& environment) {
+Result<std::chrono::milliseconds> start_budget_of(const rank::Environment& environment) {
   const auto otherwise = std::chrono::seconds{checkpoint::start_budget}.count();
-  return launcher::number_or(environment, "TRAINYARD_STORAGE_PATIENCE_SECONDS", {.min = 0, .max = 86'400}, otherwise)
+  return rank::number_or(environment, "TRAINYARD_STORAGE_PATIENCE_SECONDS", {.min = 0, .max = 86'400}, otherwise)
       .map([](std::int64_t seconds) { return std::chrono::milliseconds{std::chrono::seconds{seconds}}; });
 }
 
-checkpoint::StartPatience start_patience(std::chrono::milliseconds budget, launcher::RankLink& link,
-                                         const Clock& clock) {
+checkpoint::StartPatience start_patience(std::chrono::milliseconds budget, rank::RankLink& link, const Clock& clock) {
   return {.budget = budget,
           .wait = [&link, &clock, outage = std::make_shared<Outage>()](std::chrono::milliseconds pause,
                                                                        const Error& error) {
             if (outage->add_failure(clock.instant()))
               logging::warn("the storage cannot be used yet: it is tried again", {{"error", error.message}});
-            launcher::RankProgress progress;
+            rank::RankProgress progress;
             progress.phase = "Loading";
             progress.waiting_for = "the storage, which is tried again: " + error.message;
             link.report(progress);

@@ -2,21 +2,21 @@
 
 #include <chrono>
 
+#include "checkpoint/run/start_patience.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
-#include "worker/checkpoint/core/start_patience.hpp"
-#include "worker/launcher/environment.hpp"
-#include "worker/launcher/rank_link.hpp"
+#include "worker/rank/environment.hpp"
+#include "worker/rank/rank_link.hpp"
 
 namespace trainyard::train {
 
 /// For how long this rank retries a storage that fails at its start: TRAINYARD_STORAGE_PATIENCE_SECONDS, else
 /// checkpoint::start_budget. ErrorKind::invalid where the variable is not a number of seconds.
-[[nodiscard]] Result<std::chrono::milliseconds> start_budget_of(const launcher::Environment& environment);
+[[nodiscard]] Result<std::chrono::milliseconds> start_budget_of(const rank::Environment& environment);
 
 /// Retries for `budget`. Meanwhile the log and /status say what it waits for, and a rank that is asked to stop ends as
 /// preempted. `link` and `clock` outlive it.
-[[nodiscard]] checkpoint::StartPatience start_patience(std::chrono::milliseconds budget, launcher::RankLink& link,
+[[nodiscard]] checkpoint::StartPatience start_patience(std::chrono::milliseconds budget, rank::RankLink& link,
                                                        const Clock& clock);
 
 }  // namespace trainyard::train

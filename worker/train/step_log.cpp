@@ -8,7 +8,7 @@
 
 namespace trainyard::train {
 
-void log_step(const launcher::RankProgress& progress, const observe::MetricValues& values, const StepLine& line) {
+void log_step(const rank::RankProgress& progress, const observe::MetricValues& values, const StepLine& line) {
   const std::int64_t step = *progress.step;
   const double loss = values.at("loss");
   if (line.is_first_step) {

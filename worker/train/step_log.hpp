@@ -1,7 +1,7 @@
 #pragma once
 
-#include "worker/launcher/rank_link.hpp"
 #include "worker/observe/metric_sums.hpp"
+#include "worker/rank/rank_link.hpp"
 
 /// A training's numbers in the log of rank 0, which speaks for the steps.
 namespace trainyard::train {
@@ -12,6 +12,6 @@ struct StepLine {
 };
 
 /// Writes what is known after the step that `progress` names. `values` have "loss".
-void log_step(const launcher::RankProgress& progress, const observe::MetricValues& values, const StepLine& line);
+void log_step(const rank::RankProgress& progress, const observe::MetricValues& values, const StepLine& line);
 
 }  // namespace trainyard::train

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "worker/data/sampler.hpp"
 #include "worker/dist/wait_or_fail.hpp"
@@ -48,13 +48,13 @@ Trainer::Trainer(TrainerParts parts)
   parts_.module.set_image_sink(parts_.snapshots);
 }
 
-launcher::RankEnd Trainer::run() {
-  launcher::RankEnd ended = train();
+rank::RankEnd Trainer::run() {
+  rank::RankEnd ended = train();
   end_checkpoints(ended);
   return ended;
 }
 
-launcher::RankEnd Trainer::train() {
+rank::RankEnd Trainer::train() {
   if (auto begun = begin(); !begun) return begun.error();
   while (!schedule_.is_finished(position_)) {
     const auto flags = take_step();
@@ -118,7 +118,7 @@ OrEnd<bool> Trainer::resume() {
   if (!is_from_copies_) saver_->resume_from({.step = position_.step, .uri = found.uri});
   if (found.is_complete && schedule_.is_finished(position_)) {
     report("Done");
-    return tl::unexpected{launcher::RankEnd{
+    return tl::unexpected{rank::RankEnd{
         .exit_code = contract::exit_success,
         .reason = "AlreadyComplete",
         .message = fmt::format(
@@ -134,7 +134,7 @@ OrEnd<bool> Trainer::resume() {
 }
 
 OrEnd<void> Trainer::load_weights(bool has_resumed) {
-  const resource::ModelSpec& model = parts_.training.model;
+  const api::ModelSpec& model = parts_.training.model;
   const std::string& uri = model.weights;
   if (uri.empty()) return {};
   if (has_resumed) {
@@ -295,7 +295,7 @@ OrEnd<bool> Trainer::validate() {
   return true;
 }
 
-launcher::RankEnd Trainer::preempted() const {
+rank::RankEnd Trainer::preempted() const {
   const bool is_saved = saver_ && saver_->last() && saver_->last()->step == position_.step;
   return train::preempted({.step = position_.step,
                            .has_trained = last_loss_.defined(),

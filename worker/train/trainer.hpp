@@ -4,15 +4,15 @@
 #include <memory>
 #include <optional>
 
+#include "api/training_spec.hpp"
 #include "common/clock.hpp"
-#include "operator/resource/training_spec.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/data/dataset.hpp"
 #include "worker/dist/group.hpp"
-#include "worker/launcher/rank_link.hpp"
 #include "worker/observe/metric_sinks.hpp"
 #include "worker/observe/speed_meter.hpp"
+#include "worker/rank/rank_link.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 #include "worker/train/best_metric.hpp"
@@ -31,12 +31,12 @@ namespace trainyard::train {
 
 /// What a run is made of. References outlive the trainer.
 struct TrainerParts {
-  const resource::TrainingSpec& training;
-  resource::Every checkpoint_every;
-  resource::Every copies_every;  ///< Of copies on the nodes. Nothing set: none but with checkpoints.
-  resource::WhenBusy when_busy = resource::WhenBusy::skip;
+  const api::TrainingSpec& training;
+  api::Every checkpoint_every;
+  api::Every copies_every;  ///< Of copies on the nodes. Nothing set: none but with checkpoints.
+  api::WhenBusy when_busy = api::WhenBusy::skip;
   /// Given: a checkpoint is due after each validation in which this metric is better than in all before.
-  std::optional<resource::KeepBestSpec> save_at_best;
+  std::optional<api::KeepBestSpec> save_at_best;
   storage::S3Options weights_s3;               ///< How training.model.weights is reached.
   checkpoint::StartPatience start_patience{};  ///< With the storage of the weights.
   Module& module;
@@ -45,7 +45,7 @@ struct TrainerParts {
   Optimizer& optimizer;
   strategy::GradientSync& gradients;
   dist::Group& group;
-  launcher::RankLink& link;
+  rank::RankLink& link;
   strategy::WaitForWork wait;
   checkpoint::Checkpointer* checkpointer = nullptr;  ///< nullptr: nothing is saved.
   SnapshotTaker* snapshots = nullptr;  ///< nullptr: none are made, or another rank's. Needs a checkpointer.
@@ -62,10 +62,10 @@ class Trainer {
   /// Trains from the newest checkpoint to the end of the schedule, and says how the rank ends: Completed,
   /// AlreadyComplete, Preempted, or what went wrong. A loss that is not finite is reported and trained on, as PyTorch
   /// does, but nothing is saved before the training's end while some rank's is so. Throws what the module throws.
-  [[nodiscard]] launcher::RankEnd run();
+  [[nodiscard]] rank::RankEnd run();
 
  private:
-  [[nodiscard]] launcher::RankEnd train();
+  [[nodiscard]] rank::RankEnd train();
   [[nodiscard]] OrEnd<void> begin();
   [[nodiscard]] OrEnd<bool> is_stop_asked();
   [[nodiscard]] OrEnd<bool> resume();
@@ -80,11 +80,11 @@ class Trainer {
   [[nodiscard]] OrEnd<void> save_and_wait(bool is_complete);
   [[nodiscard]] OrEnd<void> wait_for_save();
   void begin_save(const Saver::Options& options);
-  void end_checkpoints(const launcher::RankEnd& ended);
-  [[nodiscard]] launcher::RankEnd preempted() const;
+  void end_checkpoints(const rank::RankEnd& ended);
+  [[nodiscard]] rank::RankEnd preempted() const;
 
   [[nodiscard]] StepFlags own_flags() const;
-  [[nodiscard]] tl::unexpected<launcher::RankEnd> lost(Stage stage, const Error& error) const {
+  [[nodiscard]] tl::unexpected<rank::RankEnd> lost(Stage stage, const Error& error) const {
     return train::lost(parts_.link, stage, error);
   }
   void report(std::string_view phase);
@@ -120,7 +120,7 @@ class Trainer {
   bool is_first_step_ = true;
   bool is_loss_finite_ = true;
   torch::Tensor last_loss_;  // of this rank, on its device
-  launcher::RankProgress progress_;
+  rank::RankProgress progress_;
 };
 
 }  // namespace trainyard::train

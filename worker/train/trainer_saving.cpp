@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "worker/train/save_policy.hpp"
 #include "worker/train/trainer.hpp"
@@ -104,7 +104,7 @@ void Trainer::begin_save(const Saver::Options& options) {
 
 /// Who waits for a checkpoint hears of the end, and another job may now go on from what is there, unless this run
 /// failed and is to be repeated.
-void Trainer::end_checkpoints(const launcher::RankEnd& ended) {
+void Trainer::end_checkpoints(const rank::RankEnd& ended) {
   if (!saver_) return;
   const bool is_in_order = ended.exit_code == contract::exit_success || ended.exit_code == contract::exit_preempted ||
                            ended.exit_code == contract::exit_do_not_restart;

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "worker/checkpoint/core/entry.hpp"
+#include "checkpoint/format/entry.hpp"
 #include "worker/strategy/model_agreement.hpp"
 #include "worker/train/named_tensors.hpp"
 
@@ -79,7 +79,7 @@ nlohmann::json to_json(const TrainingValues& values) {
                            {"metrics", std::move(metrics)}};
   if (values.best) {
     object["best"] = {{"metric", values.best->metric},
-                      {"isHighest", values.best->mode == resource::BestMode::max},
+                      {"isHighest", values.best->mode == api::BestMode::max},
                       {"value", values.best->value}};
   }
   return object;
@@ -93,10 +93,9 @@ Result<TrainingValues> parse_training_values(const nlohmann::json& object) {
                           .metrics = {}};
     for (const auto& [name, value] : object.at("metrics").items()) values.metrics[name] = value.get<double>();
     if (const auto best = object.find("best"); best != object.end()) {
-      values.best =
-          BestValue{.metric = best->at("metric").get<std::string>(),
-                    .mode = best->at("isHighest").get<bool>() ? resource::BestMode::max : resource::BestMode::min,
-                    .value = best->at("value").get<double>()};
+      values.best = BestValue{.metric = best->at("metric").get<std::string>(),
+                              .mode = best->at("isHighest").get<bool>() ? api::BestMode::max : api::BestMode::min,
+                              .value = best->at("value").get<double>()};
     }
     return values;
   } catch (const nlohmann::json::exception& error) {
@@ -107,11 +106,11 @@ Result<TrainingValues> parse_training_values(const nlohmann::json& object) {
 
 namespace {
 
-std::string_view format_name(resource::DataFormat format) {
+std::string_view format_name(api::DataFormat format) {
   switch (format) {
-    case resource::DataFormat::synthetic:
+    case api::DataFormat::synthetic:
       return "synthetic";
-    case resource::DataFormat::idx:
+    case api::DataFormat::idx:
       return "idx";
   }
   return "";
@@ -120,7 +119,7 @@ std::string_view format_name(resource::DataFormat format) {
 }  // namespace
 
 std::string fingerprint(const std::string& model_name, const Module& module, const Dataset& dataset,
-                        const resource::DataSpec& data) {
+                        const api::DataSpec& data) {
   std::string layout;
   for (const auto& tensors : {named_parameters(module), named_buffers(module)}) {
     for (const auto& [name, tensor] : tensors) {

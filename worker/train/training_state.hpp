@@ -49,6 +49,6 @@ struct TrainingValues {
 /// and types, and the training set's size and id; where it gives no id, the format and place of `data`. No sample is
 /// looked at: augmentation makes others of them at each start.
 [[nodiscard]] std::string fingerprint(const std::string& model_name, const Module& module, const Dataset& dataset,
-                                      const resource::DataSpec& data);
+                                      const api::DataSpec& data);
 
 }  // namespace trainyard::train

@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "storage/file_store.hpp"
+#include "tests/checkpoint/interchange/test_prefix.hpp"
 #include "tests/fakes/temporary_folder.hpp"
-#include "tests/worker/checkpoint/interchange/test_prefix.hpp"
 
 namespace trainyard::cli {
 namespace {

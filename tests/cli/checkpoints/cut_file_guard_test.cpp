@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
+#include "checkpoint/interchange/mapped_file.hpp"
 #include "tests/fakes/temporary_folder.hpp"
-#include "worker/checkpoint/interchange/mapped_file.hpp"
 
 namespace trainyard::cli {
 namespace {

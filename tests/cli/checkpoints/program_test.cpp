@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "storage/file_store.hpp"
+#include "tests/checkpoint/interchange/test_prefix.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
-#include "tests/worker/checkpoint/interchange/test_prefix.hpp"
 
 /// `trainyard checkpoints` as a person meets it.
 namespace trainyard::cli {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "storage/file_store.hpp"
+#include "tests/checkpoint/interchange/test_prefix.hpp"
+#include "tests/checkpoint/snapshot/drafts.hpp"
 #include "tests/fakes/temporary_folder.hpp"
-#include "tests/worker/checkpoint/interchange/test_prefix.hpp"
-#include "tests/worker/snapshot/drafts.hpp"
 
 namespace trainyard::cli {
 

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "operator/resource/yaml.hpp"
+#include "api/validation/yaml.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -87,7 +87,7 @@ TEST(ToYaml, IsReadBackToTheSameValue) {
                                  json::object()};
   for (const json& value : values) {
     const json object{{"key", value}, {"list", json::array({value, json{{"inner", value}}})}};
-    const auto read = resource::parse_yaml(to_yaml(object));
+    const auto read = api::parse_yaml(to_yaml(object));
     ASSERT_TRUE(read) << to_yaml(object) << read.error().message;
     EXPECT_EQ(read->at(0), object) << to_yaml(object);
   }

@@ -27,7 +27,7 @@ def worker(*, environment: dict[str, str] | None = None, **container: object) ->
 
 
 def actor(*steps: str, name: str = "worker", **container: object) -> dict:
-    """A container of the tiny image that does `steps` (tests/cluster/actor.c says which there are)."""
+    """A container of the tiny image that does `steps` (tools/cluster/actor.c says which there are)."""
     return {"name": name, "image": ACTOR_IMAGE, "args": list(steps), **container}
 
 

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "api/metadata.hpp"
 #include "operator/control/cache_sink.hpp"
-#include "operator/resource/metadata.hpp"
 #include "tests/fakes/refusing_api.hpp"
 
 namespace trainyard::control {
@@ -20,11 +20,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 struct Thing {
-  resource::Metadata metadata;
+  api::Metadata metadata;
 };
 
 Result<Thing> parse_thing(const json& object) {
-  auto metadata = resource::parse_metadata(object);
+  auto metadata = api::parse_metadata(object);
   if (!metadata) return tl::unexpected{metadata.error()};
   return Thing{*std::move(metadata)};
 }
@@ -230,7 +230,7 @@ TEST(CacheSink, KeepsWhatItCouldReadLastOfAnObjectAndTellsWhyNoMore) {
                           return parse_thing(given);
                         },
                         [&](const Thing& thing) { changes.push_back(thing.metadata.name); },
-                        [&](const resource::Metadata& metadata, const Error& error) {
+                        [&](const api::Metadata& metadata, const Error& error) {
                           unreadable.push_back(metadata.name + ": " + error.message);
                         }};
   const auto cached_version = [&] {

@@ -2,14 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include "operator/resource/metadata.hpp"
+#include "api/metadata.hpp"
 #include "operator/resource/pod.hpp"
 
 namespace trainyard::control {
 namespace {
 
 struct Item {
-  resource::Metadata metadata;
+  api::Metadata metadata;
   bool operator==(const Item&) const = default;
 };
 
@@ -19,8 +19,7 @@ Item item(std::string name, std::string uid, std::string version, std::string ow
   made.metadata.name_space = "ns";
   made.metadata.uid = std::move(uid);
   made.metadata.resource_version = std::move(version);
-  if (!owner.empty())
-    made.metadata.controller = resource::OwnerReference{.uid = std::move(owner), .is_controller = true};
+  if (!owner.empty()) made.metadata.controller = api::OwnerReference{.uid = std::move(owner), .is_controller = true};
   return made;
 }
 

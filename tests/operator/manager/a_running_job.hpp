@@ -2,24 +2,24 @@
 
 #include <string>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
+#include "api/training_job.hpp"
 #include "operator/control/object_cache.hpp"
-#include "operator/plan/owned_object.hpp"
+#include "operator/manifest/owned_object.hpp"
 #include "operator/resource/pod.hpp"
-#include "operator/resource/training_job.hpp"
 
 namespace trainyard::manager {
 
 inline const control::ObjectKey key{"ns", "job"};
 
 /// In its second attempt.
-inline resource::TrainingJob running_job() {
-  resource::TrainingJob job;
+inline api::TrainingJob running_job() {
+  api::TrainingJob job;
   job.metadata.name = "job";
   job.metadata.name_space = "ns";
   job.metadata.uid = "abcd-uid";
   job.metadata.resource_version = "1";
-  job.status.phase = resource::Phase::running;
+  job.status.phase = api::Phase::running;
   job.status.attempt = 2;
   job.status.replicas.desired = 1;
   return job;
@@ -32,7 +32,7 @@ inline resource::Pod rank_0(std::string attempt = "2") {
   pod.metadata.name_space = "ns";
   pod.metadata.uid = pod.metadata.name;
   pod.metadata.resource_version = "1";
-  pod.metadata.controller = plan::owner_reference(running_job());
+  pod.metadata.controller = manifest::owner_reference(running_job());
   pod.metadata.labels = {{std::string{contract::label_attempt}, attempt}, {std::string{contract::label_rank}, "0"}};
   pod.phase = resource::PodPhase::running;
   pod.pod_ip = "10.0.0.7";

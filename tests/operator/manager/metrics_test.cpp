@@ -5,7 +5,7 @@
 namespace trainyard::manager {
 namespace {
 
-using resource::Phase;
+using api::Phase;
 using testing::HasSubstr;
 
 TEST(MetricsPage, IsPrometheusText) {

@@ -12,8 +12,8 @@
 namespace trainyard::manager {
 namespace {
 
+using api::Phase;
 using control::ObjectKey;
-using resource::Phase;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -57,9 +57,9 @@ class RequestableRank0 {
     const std::scoped_lock lock{mutex_};
     return asked_;
   }
-  [[nodiscard]] plan::ClusterTraits traits() const {
-    return {.address_of = [port = port_](const plan::PodPlace&) {
-      return plan::PodAddress{.host = "127.0.0.1", .status_port = static_cast<std::uint16_t>(port)};
+  [[nodiscard]] manifest::ClusterTraits traits() const {
+    return {.address_of = [port = port_](const manifest::PodPlace&) {
+      return manifest::PodAddress{.host = "127.0.0.1", .status_port = static_cast<std::uint16_t>(port)};
     }};
   }
 
@@ -80,8 +80,8 @@ class RequestableRank0 {
 class AskedForACheckpoint : public testing::Test {
  protected:
   void start() {
-    resource::TrainingJob job = running_job();
-    job.status.checkpoint_request = resource::CheckpointRequest{.id = "r1"};
+    api::TrainingJob job = running_job();
+    job.status.checkpoint_request = api::CheckpointRequest{.id = "r1"};
     caches_.jobs.put(job);
     resource::Pod pod = rank_0();
     pod.pod_ip = "127.0.0.1";
@@ -96,7 +96,7 @@ class AskedForACheckpoint : public testing::Test {
     poller_->track(key);
   }
   /// The request r1 as the poller knows it, once it is in `state`.
-  std::optional<resource::CheckpointRequest> known(resource::RequestState state) {
+  std::optional<api::CheckpointRequest> known(api::RequestState state) {
     const auto deadline = std::chrono::steady_clock::now() + seconds{60};
     while (std::chrono::steady_clock::now() < deadline) {
       const auto report = poller_->last_report("abcd-uid");
@@ -118,21 +118,21 @@ TEST_F(AskedForACheckpoint, AsksUntilRank0SpeaksOfItAndTellsWhatBecomesOfIt) {
   start();
   ASSERT_TRUE(rank_0_.is_asked(2)) << "at each poll";
   EXPECT_EQ(rank_0_.asked().front(), R"(Bearer abc {"id":"r1","then":"continue"})");
-  EXPECT_EQ(known(resource::RequestState::pending), resource::CheckpointRequest{.id = "r1"});
+  EXPECT_EQ(known(api::RequestState::pending), api::CheckpointRequest{.id = "r1"});
   rank_0_.answer_status(200, "abcd-uid", R"(,"checkpointRequest":{"id":"r1","state":"Done","step":7,"uri":"u"})");
-  EXPECT_EQ(known(resource::RequestState::done),
-            (resource::CheckpointRequest{.id = "r1", .state = resource::RequestState::done, .step = 7, .uri = "u"}));
+  EXPECT_EQ(known(api::RequestState::done),
+            (api::CheckpointRequest{.id = "r1", .state = api::RequestState::done, .step = 7, .uri = "u"}));
   const std::size_t asked = rank_0_.asked().size();
-  for (int poll = 0; poll < 20; ++poll) ASSERT_TRUE(known(resource::RequestState::done));
+  for (int poll = 0; poll < 20; ++poll) ASSERT_TRUE(known(api::RequestState::done));
   EXPECT_LE(rank_0_.asked().size(), asked + 1);
 }
 
 TEST_F(AskedForACheckpoint, AsksTheRanksOfAJobThatIsBeingSuspendedToEndWithIt) {
   start();
-  resource::TrainingJob suspending = running_job();
+  api::TrainingJob suspending = running_job();
   suspending.metadata.resource_version = "2";
   suspending.status.phase = Phase::suspending;
-  suspending.status.suspend_request = resource::CheckpointRequest{.id = "suspend-3"};
+  suspending.status.suspend_request = api::CheckpointRequest{.id = "suspend-3"};
   caches_.jobs.put(suspending);
   const std::string expected = R"(Bearer abc {"id":"suspend-3","then":"exit"})";
   const auto deadline = std::chrono::steady_clock::now() + seconds{60};
@@ -148,7 +148,7 @@ TEST_F(AskedForACheckpoint, TellsThatAContainerKnowsNothingOfIt) {
   rank_0_.answer_status(404, "");
   rank_0_.answer_post(404);
   start();
-  const auto refused = known(resource::RequestState::failed);
+  const auto refused = known(api::RequestState::failed);
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->message, "the container does not take checkpoint requests");
 }

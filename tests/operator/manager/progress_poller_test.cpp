@@ -13,8 +13,8 @@
 namespace trainyard::manager {
 namespace {
 
+using api::Phase;
 using control::ObjectKey;
-using resource::Phase;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -50,7 +50,7 @@ struct Fixture {
       changed.notify_all();
     };
     poller = std::make_unique<ProgressPoller>(
-        caches, clock, plan::kubernetes_traits(), fetch, on_report,
+        caches, clock, manifest::kubernetes_traits(), fetch, on_report,
         PollerOptions{.interval = interval, .silent_interval_max = milliseconds{2}, .workers = 2});
     poller->track(key);
   }
@@ -111,14 +111,14 @@ TEST(ProgressPoller, AsksNoPodOfRank0sNameThatAnotherOwns) {
   foreign.metadata.controller->kind = "ReplicaSet";
   foreign.pod_ip = "10.0.0.66";
   fixture.caches.pods.put(foreign);
-  resource::TrainingJob second = running_job();
+  api::TrainingJob second = running_job();
   second.metadata.name = "second";
   second.metadata.uid = "abcd-second-uid";
   fixture.caches.jobs.put(second);
   resource::Pod pod = rank_0();
   pod.metadata.name = "second-abcd-2-0";
   pod.metadata.uid = pod.metadata.name;
-  pod.metadata.controller = plan::owner_reference(second);
+  pod.metadata.controller = manifest::owner_reference(second);
   fixture.caches.pods.put(pod);
   fixture.answer = fail(ErrorKind::unavailable, "no");
   fixture.start();
@@ -167,7 +167,7 @@ TEST(ProgressPoller, CountsTheSilenceOfEachAttemptAnew) {
   fixture.answer = fail(ErrorKind::timeout, "no answer within 1000 ms");
   fixture.start();
   ASSERT_TRUE(fixture.wait_for_polls(3));
-  resource::TrainingJob restarted = running_job();
+  api::TrainingJob restarted = running_job();
   restarted.metadata.resource_version = "2";
   restarted.status.attempt = 3;
   fixture.caches.pods.put(rank_0("3"));
@@ -207,7 +207,7 @@ TEST(ProgressPoller, ForgetsAJobThatIsOver) {
   fixture.caches.pods.put(rank_0());
   fixture.start();
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
-  resource::TrainingJob over = running_job();
+  api::TrainingJob over = running_job();
   over.metadata.resource_version = "2";
   over.status.phase = Phase::succeeded;
   fixture.caches.jobs.put(over);
@@ -222,13 +222,13 @@ TEST(ProgressPoller, ForgetsAJobWhenAnotherOfItsNameTookItsPlace) {
   fixture.caches.pods.put(rank_0());
   fixture.start();
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
-  resource::TrainingJob again = running_job();
+  api::TrainingJob again = running_job();
   again.metadata.uid = "efgh-uid";
   fixture.set_answer(R"({"uid":"efgh-uid","attempt":2,"step":1})");
   resource::Pod pod = rank_0();
   pod.metadata.name = "job-efgh-2-0";
   pod.metadata.uid = pod.metadata.name;
-  pod.metadata.controller = plan::owner_reference(again);
+  pod.metadata.controller = manifest::owner_reference(again);
   fixture.caches.pods.put(pod);
   fixture.caches.jobs.put(again);
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.poller->last_report("efgh-uid").has_value(); }));
@@ -239,7 +239,7 @@ TEST(ProgressPoller, IsNotHeldUpByOneRank0ThatHangs) {
   Fixture fixture;
   std::atomic<bool> is_over = false;
   std::atomic<int> others = 0;
-  resource::TrainingJob second = running_job();
+  api::TrainingJob second = running_job();
   second.metadata.name = "second";
   second.metadata.uid = "abcd-second-uid";
   fixture.caches.jobs.put(second);
@@ -247,7 +247,7 @@ TEST(ProgressPoller, IsNotHeldUpByOneRank0ThatHangs) {
   resource::Pod pod = rank_0();
   pod.metadata.name = "second-abcd-2-0";
   pod.metadata.uid = pod.metadata.name;
-  pod.metadata.controller = plan::owner_reference(second);
+  pod.metadata.controller = manifest::owner_reference(second);
   pod.pod_ip = "10.0.0.8";
   fixture.caches.pods.put(pod);
   std::mutex mutex;
@@ -266,7 +266,7 @@ TEST(ProgressPoller, IsNotHeldUpByOneRank0ThatHangs) {
   ProgressPoller poller{
       fixture.caches,
       fixture.clock,
-      plan::kubernetes_traits(),
+      manifest::kubernetes_traits(),
       fetch,
       [](const ObjectKey&) {},
       PollerOptions{.interval = milliseconds{1}, .silent_interval_max = milliseconds{2}, .workers = 2}};
@@ -282,14 +282,14 @@ TEST(ProgressPoller, IsNotHeldUpByAnyNumberOfRank0sThatHang) {
   Fixture fixture;
   fixture.caches.pods.put(rank_0());
   for (int number = 0; number < hanging; ++number) {
-    resource::TrainingJob job = running_job();
+    api::TrainingJob job = running_job();
     job.metadata.name = "hangs-" + std::to_string(number);
     job.metadata.uid = "hang-" + std::to_string(number);
     fixture.caches.jobs.put(job);
     resource::Pod pod = rank_0();
     pod.metadata.name = job.metadata.name + "-hang-2-0";
     pod.metadata.uid = pod.metadata.name;
-    pod.metadata.controller = plan::owner_reference(job);
+    pod.metadata.controller = manifest::owner_reference(job);
     pod.pod_ip = "10.0.0.66";
     fixture.caches.pods.put(pod);
   }
@@ -311,7 +311,7 @@ TEST(ProgressPoller, IsNotHeldUpByAnyNumberOfRank0sThatHang) {
   ProgressPoller poller{
       fixture.caches,
       fixture.clock,
-      plan::kubernetes_traits(),
+      manifest::kubernetes_traits(),
       fetch,
       [](const ObjectKey&) {},
       PollerOptions{.interval = milliseconds{1}, .silent_interval_max = milliseconds{2}, .workers = hanging}};

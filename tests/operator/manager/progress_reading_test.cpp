@@ -31,7 +31,7 @@ TEST(ReadProgress, TakesWhatTheContractNames) {
       .samples_per_second = 2400.5,
       .estimated_end = now + seconds{90},
       .checkpoint =
-          resource::CheckpointStatus{.step = 400, .uri = "s3://b/c", .time = now, .bytes = 7, .duration_seconds = 1.25},
+          api::CheckpointStatus{.step = 400, .uri = "s3://b/c", .time = now, .bytes = 7, .duration_seconds = 1.25},
       .checkpoint_error = "away",
       .waiting_for = "rank 1",
       .unavailable_because = {}};
@@ -68,8 +68,8 @@ TEST(ReadProgress, RefusesWhatIsNoObject) {
 }
 
 TEST(ReadProgress, TakesTheRecordOfARequest) {
-  using resource::CheckpointRequest;
-  using resource::RequestState;
+  using api::CheckpointRequest;
+  using api::RequestState;
   const auto requests = [](const std::string& record) { return read(R"(,"checkpointRequest":)" + record)->requests; };
   using Requests = std::vector<CheckpointRequest>;
   EXPECT_EQ(requests(R"({"id":"a","then":"continue","state":"Pending"})"), Requests{CheckpointRequest{.id = "a"}});
@@ -83,8 +83,8 @@ TEST(ReadProgress, TakesTheRecordOfARequest) {
 }
 
 TEST(ReadRequestAnswer, TellsTakenFromRefusedFromLater) {
-  using resource::CheckpointRequest;
-  using resource::RequestState;
+  using api::CheckpointRequest;
+  using api::RequestState;
   struct Row {
     RankReply reply;
     std::optional<CheckpointRequest> answer;

@@ -8,12 +8,12 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Phase;
+using api::RequestState;
 using builders::a_job;
 using builders::later;
 using builders::ObservedBuilder;
 using builders::start;
-using resource::Phase;
-using resource::RequestState;
 using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
 
@@ -30,8 +30,7 @@ ObservedBuilder between_attempts(const std::vector<std::int64_t>& missing = {}) 
 
 auto saving(RequestState state) {
   return [=](Observed& observed) {
-    observed.job.status.suspend_request =
-        resource::CheckpointRequest{.id = "suspend-4", .state = state, .time = start + 6s};
+    observed.job.status.suspend_request = api::CheckpointRequest{.id = "suspend-4", .state = state, .time = start + 6s};
   };
 }
 

@@ -9,12 +9,12 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Cause;
+using api::Phase;
+using api::TrainingJobStatus;
 using builders::a_job;
 using builders::later;
 using builders::start;
-using resource::Cause;
-using resource::Phase;
-using resource::TrainingJobStatus;
 
 /// As after_a_life(), with every mark on it that an attempt leaves.
 Observed a_marked_job(const builders::JobBuilder& job = a_job().checkpoint()) {
@@ -27,7 +27,7 @@ Observed a_marked_job(const builders::JobBuilder& job = a_job().checkpoint()) {
 }
 
 void expect_status(const TrainingJobStatus& status, const TrainingJobStatus& expected, const std::string& sentence) {
-  EXPECT_EQ(resource::to_json(status).dump(1), resource::to_json(expected).dump(1)) << sentence;
+  EXPECT_EQ(api::to_json(status).dump(1), api::to_json(expected).dump(1)) << sentence;
   EXPECT_TRUE(status == expected) << sentence;
 }
 

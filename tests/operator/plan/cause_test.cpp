@@ -8,11 +8,11 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Cause;
 using builders::a_job;
 using builders::an_observed;
 using builders::ObservedBuilder;
 using builders::start;
-using resource::Cause;
 using namespace std::chrono_literals;
 
 Judgement judge(const Observed& observed, Time now = start + 10s) {

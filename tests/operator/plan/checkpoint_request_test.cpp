@@ -9,14 +9,14 @@
 namespace trainyard::plan {
 namespace {
 
+using api::CheckpointRequest;
+using api::Phase;
+using api::RequestState;
 using builders::a_job;
 using builders::an_observed;
 using builders::later;
 using builders::ObservedBuilder;
 using builders::start;
-using resource::CheckpointRequest;
-using resource::Phase;
-using resource::RequestState;
 using namespace std::chrono_literals;
 
 const Time asked_at = start + 5s;
@@ -131,7 +131,7 @@ TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
   for (const RequestCase& row : rows) {
     Observed observed = row.observed;
     observed.job.status.checkpoint_request = row.stored;
-    resource::TrainingJobStatus status = observed.job.status;
+    api::TrainingJobStatus status = observed.job.status;
     take_checkpoint_requests(status, observed, members_of(observed), later);
     EXPECT_EQ(status.checkpoint_request, row.expected)
         << row.sentence << ": "
@@ -147,7 +147,7 @@ TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
 }
 
 TEST(RequestToSend, IsThePendingOneOfAJobWhoseAttemptStands) {
-  resource::TrainingJobStatus status = asked_for("a").build().job.status;
+  api::TrainingJobStatus status = asked_for("a").build().job.status;
   EXPECT_EQ(request_to_send(status), std::nullopt);
   status.checkpoint_request = pending("a");
   EXPECT_EQ(request_to_send(status), (RequestToSend{.id = "a", .is_last = false}));

@@ -47,8 +47,8 @@ TEST(CleanUpOlderAttempts, RemovesEndedPodsOfAllButTheLastTwoAttempts) {
   EXPECT_EQ(clean_up_older_attempts(observed).size(), 2U);
 }
 
-using resource::CleanPods;
-using resource::Phase;
+using api::CleanPods;
+using api::Phase;
 
 /// Rank 1 failed in attempt 1; in attempt 2 rank 0 ended with `exit_code` and rank 1's worker has ended beside a
 /// sidecar that runs on.
@@ -67,9 +67,9 @@ Observed finished(CleanPods policy, Phase phase, int exit_code) {
         first.phase = resource::PodPhase::failed;
         observed.pods.push_back(first);
         auto& attempts = observed.job.status.attempts;
-        attempts = {{.number = 1, .cause = resource::Cause::application, .pod = first.metadata.name}, {.number = 2}};
+        attempts = {{.number = 1, .cause = api::Cause::application, .pod = first.metadata.name}, {.number = 2}};
         if (phase != Phase::failed) return;
-        attempts.back().cause = resource::Cause::application;
+        attempts.back().cause = api::Cause::application;
         attempts.back().pod = observed.pods.at(0).metadata.name;
       });
 }

@@ -11,7 +11,7 @@ using builders::start;
 using namespace std::chrono_literals;
 
 TEST(Conditions, KeepTheTimeAtWhichTheyBecameTrue) {
-  resource::TrainingJobStatus status;
+  api::TrainingJobStatus status;
   raise_condition(status, condition_failed, "A", "first", start);
   raise_condition(status, condition_failed, "B", "second", start + 5s);
   ASSERT_EQ(status.conditions.size(), 1U);
@@ -23,7 +23,7 @@ TEST(Conditions, KeepTheTimeAtWhichTheyBecameTrue) {
 }
 
 TEST(Conditions, ThatWereNeverRaisedAreNotListed) {
-  resource::TrainingJobStatus status;
+  api::TrainingJobStatus status;
   clear_condition(status, condition_training, "A", start);
   EXPECT_TRUE(status.conditions.empty());
 }

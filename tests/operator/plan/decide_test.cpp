@@ -10,14 +10,14 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Cause;
+using api::Phase;
+using api::TrainingJobStatus;
 using builders::a_job;
 using builders::first_sight;
 using builders::later;
 using builders::ObservedBuilder;
 using builders::start;
-using resource::Cause;
-using resource::Phase;
-using resource::TrainingJobStatus;
 using namespace std::chrono_literals;
 
 const std::string fault = "spec.template is wrong";
@@ -39,7 +39,7 @@ auto active_for(std::chrono::seconds so_far) {
 }
 void ask_for_suspension(Observed& observed) {
   observed.job.spec.is_suspended = true;
-  observed.job.spec.checkpoint->on_suspend = resource::OnSuspend::signal;
+  observed.job.spec.checkpoint->on_suspend = api::OnSuspend::signal;
 }
 void edit_spec(Observed& observed) {
   observed.job.spec.training->max_steps = 300;
@@ -248,7 +248,7 @@ TEST(Decide, TakesTheFirstOfSeveralReasonsInTheirOrder) {
       {"a loss before an edit", lost_and_edited, true,
        [&](TrainingJobStatus& status) {
          expect_attempt_ended(status, Cause::application, "exit code 93");
-         resource::AttemptRecord& record = status.attempts.back();
+         api::AttemptRecord& record = status.attempts.back();
          record.rank = 1;
          record.exit_code = 93;
          record.pod = "smoke-c0de-3-1";

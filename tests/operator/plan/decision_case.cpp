@@ -11,20 +11,20 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Cause;
+using api::RequestState;
+using api::TrainingJobStatus;
 using builders::later;
 using builders::start;
-using resource::Cause;
-using resource::RequestState;
-using resource::TrainingJobStatus;
 using namespace std::chrono_literals;
 
-resource::Condition* find_condition(TrainingJobStatus& status, std::string_view type) {
-  const auto found = std::ranges::find(status.conditions, type, &resource::Condition::type);
+api::Condition* find_condition(TrainingJobStatus& status, std::string_view type) {
+  const auto found = std::ranges::find(status.conditions, type, &api::Condition::type);
   return found == status.conditions.end() ? nullptr : &*found;
 }
 
 void expect_cleared(TrainingJobStatus& status, std::string_view type, std::string reason) {
-  const resource::Condition* condition = find_condition(status, type);
+  const api::Condition* condition = find_condition(status, type);
   if (condition != nullptr && condition->is_true) expect_condition(status, type, false, std::move(reason));
 }
 
@@ -36,7 +36,7 @@ void expect_decision(const DecisionCase& row, const Policy& policy) {
   EXPECT_EQ(is_decided, row.is_decided) << row.sentence;
   TrainingJobStatus expected = row.observed.job.status;
   row.change(expected);
-  EXPECT_EQ(resource::to_json(draft.status).dump(1), resource::to_json(expected).dump(1)) << row.sentence;
+  EXPECT_EQ(api::to_json(draft.status).dump(1), api::to_json(expected).dump(1)) << row.sentence;
   EXPECT_TRUE(draft.status == expected) << row.sentence;  // To the millisecond too.
   std::vector<std::string> notes;
   for (const Event& event : draft.events) notes.push_back(event.reason + ": " + event.note);
@@ -55,11 +55,11 @@ builders::ObservedBuilder after_a_life(const builders::JobBuilder& job) {
     status.step_text = "512/900";
     status.restart_count = 2;
     status.progress =
-        resource::Progress{.epoch = 1, .step = 512, .total_steps = 900, .loss = 0.5, .estimated_end = start + 60s};
-    status.checkpoint = resource::CheckpointStatus{.step = 500, .uri = "s3://m/step-500/g-2", .time = start};
-    status.checkpoint_request = resource::CheckpointRequest{
+        api::Progress{.epoch = 1, .step = 512, .total_steps = 900, .loss = 0.5, .estimated_end = start + 60s};
+    status.checkpoint = api::CheckpointStatus{.step = 500, .uri = "s3://m/step-500/g-2", .time = start};
+    status.checkpoint_request = api::CheckpointRequest{
         .id = "lunch", .state = RequestState::done, .step = 500, .time = start, .message = "saved"};
-    status.suspend_request = resource::CheckpointRequest{
+    status.suspend_request = api::CheckpointRequest{
         .id = "suspend-2", .state = RequestState::done, .step = 300, .time = start - 1h, .message = "saved"};
     status.restarts = {.application = 1, .infrastructure = 1};
     status.attempts_without_progress = 1;
@@ -82,13 +82,13 @@ builders::ObservedBuilder after_a_life(const builders::JobBuilder& job) {
 
 void expect_condition(TrainingJobStatus& status, std::string_view type, bool is_true, std::string reason,
                       std::string message, Time at) {
-  resource::Condition expected{.type = std::string{type},
-                               .is_true = is_true,
-                               .reason = std::move(reason),
-                               .message = std::move(message),
-                               .last_transition = at,
-                               .observed_generation = status.observed_generation};
-  resource::Condition* condition = find_condition(status, type);
+  api::Condition expected{.type = std::string{type},
+                          .is_true = is_true,
+                          .reason = std::move(reason),
+                          .message = std::move(message),
+                          .last_transition = at,
+                          .observed_generation = status.observed_generation};
+  api::Condition* condition = find_condition(status, type);
   if (condition == nullptr) {
     status.conditions.push_back(std::move(expected));
   } else {
@@ -113,7 +113,7 @@ void expect_next_attempt(TrainingJobStatus& status, std::int64_t number) {
 }
 
 void expect_attempt_ended(TrainingJobStatus& status, std::optional<Cause> cause, std::string message) {
-  resource::AttemptRecord& record = status.attempts.back();
+  api::AttemptRecord& record = status.attempts.back();
   record.end = later;
   record.cause = cause;
   record.message = std::move(message);
@@ -130,7 +130,7 @@ void expect_over(TrainingJobStatus& status, std::string reason) {
   expect_cleared(status, condition_progress_unavailable, reason);
 }
 
-void expect_phase(TrainingJobStatus& status, resource::Phase phase, std::string reason, std::string message) {
+void expect_phase(TrainingJobStatus& status, api::Phase phase, std::string reason, std::string message) {
   status.phase = phase;
   status.reason = std::move(reason);
   status.message = std::move(message);

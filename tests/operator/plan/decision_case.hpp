@@ -15,12 +15,12 @@ namespace trainyard::plan {
 
 /// One row of a policy's table: what is seen, and everything that the policy makes of it.
 struct DecisionCase {
-  using Change = std::function<void(resource::TrainingJobStatus&)>;
+  using Change = std::function<void(api::TrainingJobStatus&)>;
 
   std::string sentence;
   Observed observed;
   bool is_decided = false;
-  Change change = [](resource::TrainingJobStatus&) {};  ///< From the stored status to the expected one; the rest stays.
+  Change change = [](api::TrainingJobStatus&) {};  ///< From the stored status to the expected one; the rest stays.
   std::vector<Event> events;
   std::optional<std::chrono::milliseconds> requeue_after;
   std::vector<std::string> pods_believed_gone;
@@ -39,20 +39,18 @@ void expect_decision(const DecisionCase& row, const Policy& policy);
 [[nodiscard]] builders::ObservedBuilder after_a_life(const builders::JobBuilder& job = builders::a_job().checkpoint());
 
 /// The condition `type` of an expected status, as of its present generation and since `at`.
-void expect_condition(resource::TrainingJobStatus& status, std::string_view type, bool is_true, std::string reason,
+void expect_condition(api::TrainingJobStatus& status, std::string_view type, bool is_true, std::string reason,
                       std::string message = {}, Time at = builders::later);
 
 /// The status expected once attempt `number` of two CPU pods has begun at `later`; phase, reason and message aside.
-void expect_next_attempt(resource::TrainingJobStatus& status, std::int64_t number);
+void expect_next_attempt(api::TrainingJobStatus& status, std::int64_t number);
 
 /// The status expected once the current attempt's record was closed at `later`.
-void expect_attempt_ended(resource::TrainingJobStatus& status, std::optional<resource::Cause> cause,
-                          std::string message);
+void expect_attempt_ended(api::TrainingJobStatus& status, std::optional<api::Cause> cause, std::string message);
 
 /// The status expected once the job has ended at `later`, or has begun to be deleted; phase, reason and message aside.
-void expect_over(resource::TrainingJobStatus& status, std::string reason);
+void expect_over(api::TrainingJobStatus& status, std::string reason);
 
-void expect_phase(resource::TrainingJobStatus& status, resource::Phase phase, std::string reason = {},
-                  std::string message = {});
+void expect_phase(api::TrainingJobStatus& status, api::Phase phase, std::string reason = {}, std::string message = {});
 
 }  // namespace trainyard::plan

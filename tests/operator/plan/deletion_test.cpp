@@ -5,9 +5,9 @@
 #include <functional>
 #include <tuple>
 
+#include "operator/manifest/names.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/finalizer.hpp"
-#include "operator/plan/names.hpp"
 #include "operator/plan/plan.hpp"
 #include "tests/builders/action_words.hpp"
 #include "tests/builders/an_observed.hpp"
@@ -15,12 +15,12 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Phase;
 using builders::a_job;
 using builders::an_observed;
 using builders::later;
 using builders::start;
 using builders::words_of;
-using resource::Phase;
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
@@ -69,7 +69,7 @@ std::string message_of(const Observed& observed, const Plan& plan) {
 
 TEST(PlanDeletion, RecordsItBeforeAnythingElse) {
   Observed observed = deleted(an_observed(a_job().on_delete()));
-  observed.job.status.checkpoint_request = resource::CheckpointRequest{.id = "lunch"};
+  observed.job.status.checkpoint_request = api::CheckpointRequest{.id = "lunch"};
   const Plan plan = make_plan(observed, later);
   ASSERT_TRUE(plan.status);
   EXPECT_EQ(plan.status->phase, Phase::deleting);
@@ -78,7 +78,7 @@ TEST(PlanDeletion, RecordsItBeforeAnythingElse) {
   EXPECT_EQ(plan.status->ready, "0/2");
   EXPECT_TRUE(is_condition_true(*plan.status, condition_cleaning_up));
   EXPECT_EQ(plan.status->attempts[0].message, "the job was deleted");
-  EXPECT_EQ(plan.status->checkpoint_request->state, resource::RequestState::failed) << "nobody waits for it in vain";
+  EXPECT_EQ(plan.status->checkpoint_request->state, api::RequestState::failed) << "nobody waits for it in vain";
   EXPECT_TRUE(plan.actions.empty());
   EXPECT_TRUE(plan.events.empty());
   EXPECT_EQ(plan.requeue_after, 0ms);
@@ -91,7 +91,7 @@ TEST(PlanDeletion, LetsAJobGoThatHasNothingToCleanUp) {
       {"not wanted any more",
        [] {
          Observed observed = with_pod();
-         observed.job.spec.checkpoint->on_delete = resource::OnDelete::retain;
+         observed.job.spec.checkpoint->on_delete = api::OnDelete::retain;
          return observed;
        }()},
       {"before its first attempt", deleted(builders::first_sight(a_job().on_delete()))}};

@@ -8,27 +8,27 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Cause;
+using api::Phase;
+using api::TrainingJobStatus;
 using builders::a_job;
 using builders::ObservedBuilder;
 using builders::start;
-using resource::Cause;
-using resource::Phase;
-using resource::TrainingJobStatus;
-using Edit = void (*)(resource::TrainingJobSpec&);
+using Edit = void (*)(api::TrainingJobSpec&);
 
 const std::string edit_words = "the spec was changed while the group formed";
 
-void reaches_pods(resource::TrainingJobSpec& spec) {
+void reaches_pods(api::TrainingJobSpec& spec) {
   spec.training->max_steps = 300;
 }
-void reaches_no_pod(resource::TrainingJobSpec& spec) {
+void reaches_no_pod(api::TrainingJobSpec& spec) {
   spec.restart.application.max = 9;
 }
-void asks_for_gpus(resource::TrainingJobSpec& spec) {
+void asks_for_gpus(api::TrainingJobSpec& spec) {
   spec.replicas = 3;
   spec.gpus_per_pod = 1;
 }
-void brings_a_container(resource::TrainingJobSpec& spec) {
+void brings_a_container(api::TrainingJobSpec& spec) {
   spec.pod_template = a_job().container().build().spec.pod_template;
 }
 
@@ -74,7 +74,7 @@ DecisionCase::Change takes_it(std::int64_t replicas, const std::string& worker_i
   return [=](TrainingJobStatus& status) {
     is_bound_to_it(status);
     status.replicas = {.desired = replicas, .pending = replicas};
-    status.worker_image = worker_image;
+    status.worker_image = manifest::worker_image;
   };
 }
 

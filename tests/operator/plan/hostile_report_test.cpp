@@ -3,10 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "api/validation/validate.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/plan.hpp"
 #include "operator/plan/progress_report.hpp"
-#include "operator/resource/validate.hpp"
 #include "tests/builders/an_observed.hpp"
 
 // A worker may write anything into /status, into its answers and into its termination message.
@@ -69,17 +69,17 @@ std::vector<Lie> lies() {
 /// Expects that the API server accepts the next status of `observed`, and that it can be read back.
 void expect_storable(const Observed& observed) {
   const Plan plan = make_plan(observed, later);
-  const json status = resource::to_json(plan.status.value_or(observed.job.status));
-  for (const auto& violation : resource::validate_status(status)) ADD_FAILURE() << resource::to_string(violation);
+  const json status = api::to_json(plan.status.value_or(observed.job.status));
+  for (const auto& violation : api::validate_status(status)) ADD_FAILURE() << api::to_string(violation);
   // Through text, as the server sends it back.
-  const auto read = resource::parse_status(json::parse(status.dump()));
+  const auto read = api::parse_status(json::parse(status.dump()));
   EXPECT_TRUE(read) << read.error().message;
 }
 
 Observed a_job_that_is_asked() {
   return an_observed(a_job().checkpoint()).with([](Observed& observed) {
     observed.job.metadata.annotations[std::string{checkpoint_request_annotation}] = "r1";
-    observed.job.status.checkpoint_request = resource::CheckpointRequest{.id = "r1", .time = builders::start};
+    observed.job.status.checkpoint_request = api::CheckpointRequest{.id = "r1", .time = builders::start};
   });
 }
 
@@ -123,7 +123,7 @@ TEST(HostileReport, OfTheEndItselfFitsTheStatus) {
 TEST(HostileReport, KeepsWhatIsGoodBesideWhatIsNot) {
   const auto report = read_progress_report(
       {{"step", 9}, {"checkpoint", {{"step", 9}, {"uri", long_text(2'049)}, {"bytes", 7}}}}, 1, later);
-  EXPECT_EQ(report.checkpoint, (resource::CheckpointStatus{.step = 9, .bytes = 7}))
+  EXPECT_EQ(report.checkpoint, (api::CheckpointStatus{.step = 9, .bytes = 7}))
       << "the checkpoint is there, though its place cannot be said";
   const std::string longest(2'048, 'x');
   EXPECT_EQ(read_progress_report({{"checkpoint", {{"step", 9}, {"uri", longest}}}}, 1, later).checkpoint->uri, longest);

@@ -10,13 +10,13 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Cause;
+using api::Phase;
+using api::TrainingJobStatus;
 using builders::a_job;
 using builders::later;
 using builders::ObservedBuilder;
 using builders::start;
-using resource::Cause;
-using resource::Phase;
-using resource::TrainingJobStatus;
 using namespace std::chrono_literals;
 
 /// How the record of attempt 3 tells of its end. The culprit is rank 1.
@@ -29,7 +29,7 @@ struct Told {
 
 void expect_loss_told(TrainingJobStatus& status, const Told& told) {
   expect_attempt_ended(status, told.cause, told.message);
-  resource::AttemptRecord& record = status.attempts.back();
+  api::AttemptRecord& record = status.attempts.back();
   record.rank = 1;
   record.exit_code = told.exit_code;
   if (!told.has_pod) return;
@@ -38,10 +38,10 @@ void expect_loss_told(TrainingJobStatus& status, const Told& told) {
 }
 
 /// The next attempt begins, and waits for as long as restart_budget_test.cpp says.
-DecisionCase::Change restarts(const Told& told, resource::RestartCounts charged, std::int64_t without_progress,
+DecisionCase::Change restarts(const Told& told, api::RestartCounts charged, std::int64_t without_progress,
                               std::int64_t restart_count, std::vector<std::string> avoided_nodes) {
   return [=](TrainingJobStatus& status) {
-    resource::TrainingJob job = a_job().checkpoint();
+    api::TrainingJob job = a_job().checkpoint();
     job.status = status;
     status.restart_not_before =
         later + decide_restart(job, {.cause = told.cause, .is_charged = restart_count > 2}).wait;
@@ -87,7 +87,7 @@ DecisionCase row_of_failure(std::string sentence, const Observed& observed, cons
 }
 
 DecisionCase row_of_restart(std::string sentence, const Observed& observed, const Told& told,
-                            resource::RestartCounts charged, std::int64_t without_progress,
+                            api::RestartCounts charged, std::int64_t without_progress,
                             std::vector<std::string> avoided_nodes = {"node-9"}) {
   return {std::move(sentence), observed, true, restarts(told, charged, without_progress, 3, std::move(avoided_nodes)),
           told_restart(told)};
@@ -146,7 +146,7 @@ TEST(DecideLoss, FailsTheJobWhereARestartCannotHelpOrIsNotAllowed) {
   const Told final_word{.exit_code = 93, .message = "exit code 93: no such data"};
   const Told boom{.exit_code = 1, .message = "exit code 1: boom"};
   const Told gone{.cause = Cause::deleted, .message = "the pod is gone; how it ended was not seen", .has_pod = false};
-  const auto spent = [](ObservedBuilder observed, resource::RestartCounts restarts) {
+  const auto spent = [](ObservedBuilder observed, api::RestartCounts restarts) {
     return observed.with([&](Observed& changed) { changed.job.status.restarts = restarts; });
   };
   DecisionCase vanished =

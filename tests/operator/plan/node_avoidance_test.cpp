@@ -92,8 +92,8 @@ TEST(AvoidedHostNames, KeepOffThePodsOfTheNextAttempt) {
 }
 
 TEST(TimeUntilNodesAreForgiven, RunsWhileTheGroupFindsNoRoomWithoutThem) {
-  const auto status = [](resource::Phase phase, const std::string& reason, std::optional<Time> not_before = {}) {
-    resource::TrainingJobStatus made;
+  const auto status = [](api::Phase phase, const std::string& reason, std::optional<Time> not_before = {}) {
+    api::TrainingJobStatus made;
     made.avoided_nodes = {"a"};
     made.phase = phase;
     made.reason = reason;
@@ -101,7 +101,7 @@ TEST(TimeUntilNodesAreForgiven, RunsWhileTheGroupFindsNoRoomWithoutThem) {
     made.restart_not_before = not_before;
     return made;
   };
-  using resource::Phase;
+  using api::Phase;
   EXPECT_EQ(time_until_nodes_are_forgiven(status(Phase::pending, "Unschedulable"), start + 20s), 40s);
   EXPECT_EQ(time_until_nodes_are_forgiven(status(Phase::pending, "Unschedulable"), start + 61s), 0s);
   EXPECT_EQ(time_until_nodes_are_forgiven(status(Phase::pending, "Unschedulable", start + 30s), start + 40s), 50s);
@@ -110,14 +110,14 @@ TEST(TimeUntilNodesAreForgiven, RunsWhileTheGroupFindsNoRoomWithoutThem) {
   EXPECT_FALSE(time_until_nodes_are_forgiven(status(Phase::pending, "QuotaExceeded"), start + 20s));
   EXPECT_FALSE(time_until_nodes_are_forgiven(status(Phase::running, ""), start + 20s));
   EXPECT_FALSE(time_until_nodes_are_forgiven(status(Phase::running, "Unschedulable"), start + 61s));
-  const auto without = [&](void (*remove)(resource::TrainingJobStatus&)) {
-    resource::TrainingJobStatus made = status(Phase::pending, "Unschedulable");
+  const auto without = [&](void (*remove)(api::TrainingJobStatus&)) {
+    api::TrainingJobStatus made = status(Phase::pending, "Unschedulable");
     remove(made);
     return time_until_nodes_are_forgiven(made, start + 61s);
   };
-  EXPECT_FALSE(without([](resource::TrainingJobStatus& made) { made.avoided_nodes.clear(); }));
-  EXPECT_FALSE(without([](resource::TrainingJobStatus& made) { made.attempts.clear(); }));
-  EXPECT_FALSE(without([](resource::TrainingJobStatus& made) { made.attempts.back().start.reset(); }));
+  EXPECT_FALSE(without([](api::TrainingJobStatus& made) { made.avoided_nodes.clear(); }));
+  EXPECT_FALSE(without([](api::TrainingJobStatus& made) { made.attempts.clear(); }));
+  EXPECT_FALSE(without([](api::TrainingJobStatus& made) { made.attempts.back().start.reset(); }));
 }
 
 }  // namespace

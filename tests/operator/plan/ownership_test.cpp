@@ -4,33 +4,33 @@
 
 #include <functional>
 
-#include "operator/plan/owned_object.hpp"
+#include "operator/manifest/owned_object.hpp"
 #include "tests/builders/an_observed.hpp"
 
 namespace trainyard::plan {
 namespace {
 
 /// A job of two ranks in its third attempt.
-resource::TrainingJob a_running_job() {
+api::TrainingJob a_running_job() {
   return builders::an_observed().attempt(3).build().job;
 }
 
 struct Forgery {
   const char* what;
-  std::function<void(resource::Metadata&)> forge;
+  std::function<void(api::Metadata&)> forge;
 };
 
 class IsPodOf : public testing::TestWithParam<Forgery> {};
 
 TEST_P(IsPodOf, IsFalseWhereOneThingIsNotTheJobs) {
-  const resource::TrainingJob job = a_running_job();
+  const api::TrainingJob job = a_running_job();
   resource::Pod pod = builders::a_pod(job, 3, 1);
   ASSERT_TRUE(is_pod_of(pod, job));
   GetParam().forge(pod.metadata);
   EXPECT_FALSE(is_pod_of(pod, job));
 }
 
-void name(resource::Metadata& metadata, const char* name) {
+void name(api::Metadata& metadata, const char* name) {
   metadata.name = name;
 }
 
@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(IsPodOf, IsTrueForEveryPodThatAPlanMakes) {
-  const resource::TrainingJob job = a_running_job();
+  const api::TrainingJob job = a_running_job();
   for (const char* made : {"smoke-c0de-1-0", "smoke-c0de-2-7", "smoke-c0de-3-0", "smoke-c0de-3-1", "smoke-c0de-4-0",
                            "smoke-c0de-cleanup"}) {
     resource::Pod pod = builders::a_pod(job, 3, 1);
@@ -67,7 +67,7 @@ TEST(IsPodOf, IsTrueForEveryPodThatAPlanMakes) {
 
 TEST(IsServiceOf, LooksAtNamespaceOwnerAndName) {
   const resource::Service service = *builders::an_observed().build().service;
-  const resource::TrainingJob job = a_running_job();
+  const api::TrainingJob job = a_running_job();
   EXPECT_TRUE(is_service_of(service, job));
   resource::Service other = service;
   other.metadata.name_space = "zz";

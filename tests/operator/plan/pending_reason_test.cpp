@@ -138,7 +138,7 @@ TEST(FindPendingReason, TellsOfVolumesThatDoNotMountAfterHalfAMinute) {
 
 TEST(FindPendingReason, AsksToBeAskedAgainWhenACreationTakesTooLong) {
   const Observed observed =
-      an_observed().phase(resource::Phase::starting).waiting(0, "ContainerCreating").waiting(1, "PodInitializing");
+      an_observed().phase(api::Phase::starting).waiting(0, "ContainerCreating").waiting(1, "PodInitializing");
   EXPECT_EQ(make_plan(observed, start + 10s).requeue_after, 20s);
   const Plan late = make_plan(observed, start + 30s);
   EXPECT_EQ(late.status->reason, "ContainerCreating");

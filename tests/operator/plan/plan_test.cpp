@@ -12,13 +12,13 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Phase;
 using builders::a_job;
 using builders::an_observed;
 using builders::first_sight;
 using builders::later;
 using builders::start;
 using builders::words_of;
-using resource::Phase;
 using namespace std::chrono_literals;
 
 using Words = std::vector<std::string>;
@@ -40,7 +40,7 @@ TEST(MakePlan, RecordsTheFirstAttemptBeforeItMakesAnything) {
   ASSERT_TRUE(plan.status);
   EXPECT_EQ(plan.status->attempt, 1);
   EXPECT_EQ(plan.status->worker_image, "trainyard-worker:cpu");
-  EXPECT_EQ(plan.status->replicas, (resource::ReplicaCounts{.desired = 2, .pending = 2}));
+  EXPECT_EQ(plan.status->replicas, (api::ReplicaCounts{.desired = 2, .pending = 2}));
   EXPECT_EQ(plan.requeue_after, 0ms);
 }
 
@@ -73,11 +73,11 @@ TEST(MakePlan, RaisesTheAttemptAndTouchesNoPodWhenARankFails) {
   EXPECT_EQ(plan.status->attempt, 2);
   EXPECT_FALSE(plan.status->is_formed);
   EXPECT_EQ(plan.status->phase, Phase::restarting);
-  EXPECT_EQ(plan.status->restarts, (resource::RestartCounts{.application = 1}));
+  EXPECT_EQ(plan.status->restarts, (api::RestartCounts{.application = 1}));
   EXPECT_TRUE(plan.actions.empty());
   ASSERT_EQ(plan.status->attempts.size(), 2U);
-  const resource::AttemptRecord& record = plan.status->attempts[0];
-  EXPECT_EQ(record.cause, resource::Cause::application);
+  const api::AttemptRecord& record = plan.status->attempts[0];
+  EXPECT_EQ(record.cause, api::Cause::application);
   EXPECT_EQ(record.rank, 1);
   EXPECT_EQ(record.pod, "smoke-c0de-1-1");
   EXPECT_EQ(record.node, "node-1");
@@ -91,7 +91,7 @@ TEST(MakePlan, RaisesTheAttemptAndTouchesNoPodWhenARankFails) {
 }
 
 TEST(MakePlan, CountsAtTheEndHowEachPodEnded) {
-  const std::vector<std::pair<Observed, resource::ReplicaCounts>> cases{
+  const std::vector<std::pair<Observed, api::ReplicaCounts>> cases{
       {an_observed().ended(0, 0).ended(1, 0), {.desired = 2, .succeeded = 2}},
       {an_observed().ended(0, 0).ended(1, 93), {.desired = 2, .succeeded = 1, .failed = 1}},
       {an_observed().ended(1, 93), {.desired = 2, .failed = 1}},
@@ -117,7 +117,7 @@ TEST(MakePlan, WaitsAndCountsNoRestartWhenRanksGaveUpOnOneThatHasNoPlaceYet) {
   ASSERT_TRUE(plan.status);
   EXPECT_EQ(plan.status->attempt, 2);
   EXPECT_EQ(plan.status->restart_count, 0);
-  EXPECT_EQ(plan.status->restarts, resource::RestartCounts{});
+  EXPECT_EQ(plan.status->restarts, api::RestartCounts{});
   EXPECT_EQ(plan.events,
             (std::vector<Event>{
                 {.reason = "Pending",
@@ -183,7 +183,7 @@ TEST(MakePlan, FollowsOnDeleteAtAnyTime) {
     EXPECT_EQ(words_of(make_plan(observed, later).actions).back(), "add finalizer") << to_string(phase);
     observed.job.metadata.finalizers = {std::string{clean_up_finalizer}};
     EXPECT_NE(words_of(make_plan(observed, later).actions), Words{"add finalizer"}) << to_string(phase);
-    observed.job.spec.checkpoint->on_delete = resource::OnDelete::retain;
+    observed.job.spec.checkpoint->on_delete = api::OnDelete::retain;
     EXPECT_EQ(words_of(make_plan(observed, later).actions).back(), "remove finalizer") << to_string(phase);
   }
 }
@@ -217,20 +217,20 @@ TEST(MakePlan, StaysRunningOnceAllRanksHaveRun) {
   ASSERT_TRUE(plan.status);
   EXPECT_EQ(plan.status->phase, Phase::running);
   EXPECT_EQ(plan.status->succeeded_ranks, std::vector<std::int64_t>{0});
-  EXPECT_EQ(plan.status->replicas, (resource::ReplicaCounts{.desired = 2, .ready = 1, .succeeded = 1}));
+  EXPECT_EQ(plan.status->replicas, (api::ReplicaCounts{.desired = 2, .ready = 1, .succeeded = 1}));
 }
 
 TEST(MakePlan, StaysRunningWhileTheCauseOfALossIsStillWaitedFor) {
   // Two seconds, for a better witness than one that has lost a peer.
   const auto observed = an_observed().phase(Phase::running).ended(1, 90, R"({"reason": "Said", "exitCode": 90})");
   const Plan plan = make_plan(observed, builders::start + 1s);
-  EXPECT_EQ(plan.status.value_or(resource::TrainingJobStatus{.phase = Phase::running}).phase, Phase::running);
+  EXPECT_EQ(plan.status.value_or(api::TrainingJobStatus{.phase = Phase::running}).phase, Phase::running);
 }
 
 TEST(MakePlan, TakesACheckpointThatIsReportedWithTheLossIntoAccount) {
   const auto observed = an_observed(a_job().checkpoint()).ended(1, 1).with([](Observed& changed) {
     changed.job.status.attempts_without_progress = 2;
-    changed.progress = ProgressReport{.attempt = 1, .checkpoint = resource::CheckpointStatus{.step = 5}};
+    changed.progress = ProgressReport{.attempt = 1, .checkpoint = api::CheckpointStatus{.step = 5}};
   });
   EXPECT_EQ(make_plan(observed, later).status->phase, Phase::restarting);
 }
@@ -248,7 +248,7 @@ TEST(MakePlan, SuspendsByRecordingItFirst) {
   const Plan decided = make_plan(observed, later);
   ASSERT_TRUE(decided.status);
   EXPECT_EQ(decided.status->phase, Phase::suspending);
-  EXPECT_EQ(decided.status->attempts[0].cause, resource::Cause::suspended);
+  EXPECT_EQ(decided.status->attempts[0].cause, api::Cause::suspended);
   EXPECT_TRUE(decided.actions.empty());
   observed.job.status = *decided.status;
   EXPECT_EQ(words_of(make_plan(observed, later).actions), (Words{"delete smoke-c0de-1-0", "delete smoke-c0de-1-1"}));

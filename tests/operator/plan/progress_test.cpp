@@ -12,11 +12,11 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Phase;
 using builders::a_job;
 using builders::an_observed;
 using builders::later;
 using builders::start;
-using resource::Phase;
 using namespace std::chrono_literals;
 
 constexpr const char* last_words =
@@ -29,15 +29,14 @@ ProgressReport polled(std::int64_t step) {
   return {.attempt = 1, .epoch = 1, .step = step, .total_steps = 900, .loss = 0.5, .estimated_end = later + 60s};
 }
 
-resource::TrainingJobStatus status_after(const Observed& observed) {
+api::TrainingJobStatus status_after(const Observed& observed) {
   return make_plan(observed, later).status.value_or(observed.job.status);
 }
 
 TEST(TakeReports, KeepsWhatWasPolledLast) {
   const auto status = status_after(an_observed().with([](Observed& observed) { observed.progress = polled(512); }));
-  EXPECT_EQ(
-      status.progress,
-      (resource::Progress{.epoch = 1, .step = 512, .total_steps = 900, .loss = 0.5, .estimated_end = later + 60s}));
+  EXPECT_EQ(status.progress,
+            (api::Progress{.epoch = 1, .step = 512, .total_steps = 900, .loss = 0.5, .estimated_end = later + 60s}));
   EXPECT_EQ(status.step_text, "512/900");
   EXPECT_TRUE(is_condition_true(status, condition_training));
 }
@@ -58,11 +57,11 @@ TEST(TakeReports, GivesBudgetsBackForALaterCheckpointAndNotForTheSameOneAgain) {
   };
   for (const Row& row : {Row{49, 2}, Row{50, 2}, Row{51, 0}}) {
     const auto status = status_after(an_observed(a_job().checkpoint()).with([&](Observed& observed) {
-      observed.job.status.checkpoint = resource::CheckpointStatus{.step = 50};
+      observed.job.status.checkpoint = api::CheckpointStatus{.step = 50};
       observed.job.status.restarts.infrastructure = 2;
       observed.job.status.attempts_without_progress = 2;
       observed.progress = polled(row.saved_step);
-      observed.progress->checkpoint = resource::CheckpointStatus{.step = row.saved_step};
+      observed.progress->checkpoint = api::CheckpointStatus{.step = row.saved_step};
     }));
     EXPECT_EQ(status.restarts.infrastructure, row.charged) << "step " << row.saved_step;
     EXPECT_EQ(status.attempts_without_progress, row.charged) << "step " << row.saved_step;
@@ -76,7 +75,7 @@ TEST(TakeReports, WritesMereProgressSeldomAndNewsAtOnce) {
   EXPECT_EQ(make_plan(advanced(later), later + 10s).status->progress->step, 512);
 
   Observed with_checkpoint = advanced(later);
-  with_checkpoint.progress->checkpoint = resource::CheckpointStatus{.step = 512};
+  with_checkpoint.progress->checkpoint = api::CheckpointStatus{.step = 512};
   EXPECT_EQ(make_plan(with_checkpoint, later + 4s).status->progress->step, 512);
 
   Observed lost = advanced(later);
@@ -143,13 +142,13 @@ TEST(TakeReports, EndsWithWhatRankZeroWroteLastAndNotWithTheLastPoll) {
         observed.progress = polled(512);
       }));
   EXPECT_EQ(status.phase, Phase::succeeded);
-  EXPECT_EQ(status.progress, (resource::Progress{.epoch = 3,
-                                                 .step = 900,
-                                                 .total_steps = 900,
-                                                 .loss = 0.312346,
-                                                 .accuracy = 0.9,
-                                                 .samples_per_second = 2400.0,
-                                                 .estimated_end = {}}));
+  EXPECT_EQ(status.progress, (api::Progress{.epoch = 3,
+                                            .step = 900,
+                                            .total_steps = 900,
+                                            .loss = 0.312346,
+                                            .accuracy = 0.9,
+                                            .samples_per_second = 2400.0,
+                                            .estimated_end = {}}));
   EXPECT_EQ(status.step_text, "900/900");
   ASSERT_TRUE(status.checkpoint);
   EXPECT_EQ(status.checkpoint->step, 900);
@@ -185,10 +184,10 @@ TEST(TakeReports, RoundsToWhatAColumnHoldsAndLeavesOutWhatIsNotFinite) {
 }
 
 TEST(TakeReports, SaysThatRankZeroDoesNotAnswerUntilItDoes) {
-  const auto raised = [](const Observed& observed) -> std::optional<resource::Condition> {
-    resource::TrainingJobStatus status = observed.job.status;
+  const auto raised = [](const Observed& observed) -> std::optional<api::Condition> {
+    api::TrainingJobStatus status = observed.job.status;
     take_reports(status, observed, members_of(observed), later);
-    const auto found = std::ranges::find(status.conditions, condition_progress_unavailable, &resource::Condition::type);
+    const auto found = std::ranges::find(status.conditions, condition_progress_unavailable, &api::Condition::type);
     return found == status.conditions.end() ? std::nullopt : std::optional{*found};
   };
   const auto silent = [](const builders::JobBuilder& job = a_job()) {
@@ -200,33 +199,33 @@ TEST(TakeReports, SaysThatRankZeroDoesNotAnswerUntilItDoes) {
   const auto before = [](Observed& observed) {
     raise_condition(observed.job.status, condition_progress_unavailable, "Unreachable", "timed out", start);
   };
-  resource::Condition expected{.type = std::string{condition_progress_unavailable},
-                               .is_true = true,
-                               .reason = "Unreachable",
-                               .message = "connection refused",
-                               .last_transition = later,
-                               .observed_generation = 1};
+  api::Condition expected{.type = std::string{condition_progress_unavailable},
+                          .is_true = true,
+                          .reason = "Unreachable",
+                          .message = "connection refused",
+                          .last_transition = later,
+                          .observed_generation = 1};
   EXPECT_EQ(raised(silent()), expected);
   EXPECT_EQ(raised(silent(a_job().without_training().container())), std::nullopt) << "it need not serve /status";
   EXPECT_EQ(raised(silent().phase(Phase::suspending)), std::nullopt) << "its pods are on their way out";
   expected.last_transition = start;
   EXPECT_EQ(raised(silent().with(before)), expected);
   const Observed answers = an_observed().with(before).with([](Observed& observed) { observed.progress = polled(1); });
-  EXPECT_EQ(raised(answers), (resource::Condition{.type = std::string{condition_progress_unavailable},
-                                                  .reason = "Available",
-                                                  .last_transition = later,
-                                                  .observed_generation = 1}));
+  EXPECT_EQ(raised(answers), (api::Condition{.type = std::string{condition_progress_unavailable},
+                                             .reason = "Available",
+                                             .last_transition = later,
+                                             .observed_generation = 1}));
 }
 
 TEST(TakeReports, SaysThatTheGroupTrainsOnceItHasDoneAStepInThisAttempt) {
   const auto trains = [](const Observed& observed) {
-    resource::TrainingJobStatus status = observed.job.status;
+    api::TrainingJobStatus status = observed.job.status;
     take_reports(status, observed, members_of(observed), later);
     return is_condition_true(status, condition_training);
   };
   const auto reported = [](std::optional<std::int64_t> step) {
     return an_observed().with([=](Observed& observed) {
-      observed.job.status.progress = resource::Progress{.step = 512};
+      observed.job.status.progress = api::Progress{.step = 512};
       observed.progress = ProgressReport{.attempt = 1, .step = step};
     });
   };
@@ -239,7 +238,7 @@ TEST(TakeReports, SaysThatTheGroupTrainsOnceItHasDoneAStepInThisAttempt) {
 TEST(TakeReports, LeavesAJobAloneWhosePodsAreNotWanted) {
   for (const Phase phase : {Phase::suspended, Phase::succeeded, Phase::failed}) {
     const Observed observed = an_observed(a_job().checkpoint()).ended(0, 0, last_words).phase(phase);
-    resource::TrainingJobStatus status = observed.job.status;
+    api::TrainingJobStatus status = observed.job.status;
     take_reports(status, observed, members_of(observed), later);
     EXPECT_EQ(status, observed.job.status) << to_string(phase);
   }
@@ -252,9 +251,9 @@ TEST(TakeReports, SaysInWhichWayTheLossIsNotFiniteAndThatItIsAgain) {
       changed.progress = polled(7);
       changed.progress->loss = loss;
     });
-    resource::TrainingJobStatus status = observed.job.status;
+    api::TrainingJobStatus status = observed.job.status;
     take_reports(status, observed, members_of(observed), later);
-    const auto found = std::ranges::find(status.conditions, condition_non_finite_loss, &resource::Condition::type);
+    const auto found = std::ranges::find(status.conditions, condition_non_finite_loss, &api::Condition::type);
     return found == status.conditions.end() ? "" : found->reason + ": " + found->message;
   };
   EXPECT_EQ(condition_after(HUGE_VAL, false), "Infinite: the loss was inf at step 7");
@@ -295,11 +294,10 @@ TEST(ReadProgressReport, ReadsAllThatTheContractNames) {
           .samples_per_second = 7.5,
           .estimated_end = later + 60s,
           .checkpoint =
-              resource::CheckpointStatus{.step = 2, .uri = uri, .time = new_year, .bytes = 9, .duration_seconds = 1.25},
+              api::CheckpointStatus{.step = 2, .uri = uri, .time = new_year, .bytes = 9, .duration_seconds = 1.25},
           .checkpoint_error = "no space",
           .waiting_for = "its data",
-          .requests = {
-              {.id = "a", .state = resource::RequestState::done, .step = 2, .uri = uri, .message = "saved"}}}));
+          .requests = {{.id = "a", .state = api::RequestState::done, .step = 2, .uri = uri, .message = "saved"}}}));
 }
 
 TEST(ReadRequestRecord, IsNothingWhereTheIdOrTheStateIsNone) {

@@ -9,13 +9,13 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Cause;
+using api::Phase;
+using api::TrainingJobStatus;
 using builders::a_job;
 using builders::later;
 using builders::ObservedBuilder;
 using builders::start;
-using resource::Cause;
-using resource::Phase;
-using resource::TrainingJobStatus;
 using namespace std::chrono_literals;
 
 const std::string taken = "pods \"smoke-c0de-3-1\" already exists";
@@ -246,7 +246,7 @@ TEST(CountMembers, CountsEachMemberOnce) {
   struct Row {
     std::string sentence;
     Observed observed;
-    resource::ReplicaCounts counts;
+    api::ReplicaCounts counts;
   };
   const builders::JobBuilder job = a_job().replicas(5);
   const std::vector<Row> rows{
@@ -261,7 +261,7 @@ TEST(CountMembers, CountsEachMemberOnce) {
     TrainingJobStatus status = expected;
     count_members(members_of(row.observed), status);
     expected.replicas = row.counts;
-    EXPECT_TRUE(status == expected) << row.sentence << ": " << resource::to_json(status);
+    EXPECT_TRUE(status == expected) << row.sentence << ": " << api::to_json(status);
   }
 }
 

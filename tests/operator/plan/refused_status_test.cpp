@@ -4,19 +4,19 @@
 
 #include <algorithm>
 
+#include "api/validation/validate.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/plan.hpp"
-#include "operator/resource/validate.hpp"
 #include "tests/builders/an_observed.hpp"
 
 namespace trainyard::plan {
 namespace {
 
+using api::TrainingJobStatus;
 using builders::a_job;
 using builders::an_observed;
 using builders::later;
 using builders::start;
-using resource::TrainingJobStatus;
 using namespace std::chrono_literals;
 
 /// A status with everything in it that may be wrong.
@@ -31,12 +31,12 @@ TrainingJobStatus a_full_status() {
   status.attempts_without_progress = 1;
   status.restart_not_before = later;
   status.succeeded_ranks = {1};
-  status.progress = resource::Progress{.step = 7};
-  status.checkpoint = resource::CheckpointStatus{.step = 50, .uri = text, .time = start};
-  status.checkpoint_request = resource::CheckpointRequest{.id = "r1", .uri = text, .time = start, .message = text};
-  status.suspend_request = resource::CheckpointRequest{.id = "suspend-2", .uri = text, .time = start, .message = text};
+  status.progress = api::Progress{.step = 7};
+  status.checkpoint = api::CheckpointStatus{.step = 50, .uri = text, .time = start};
+  status.checkpoint_request = api::CheckpointRequest{.id = "r1", .uri = text, .time = start, .message = text};
+  status.suspend_request = api::CheckpointRequest{.id = "suspend-2", .uri = text, .time = start, .message = text};
   status.avoided_nodes = {text};
-  status.attempts[0].cause = resource::Cause::deleted;
+  status.attempts[0].cause = api::Cause::deleted;
   status.attempts[0].node = text;
   status.attempts[0].pod = "smoke-c0de-4-0";
   status.attempts[0].message = text;
@@ -46,9 +46,9 @@ TrainingJobStatus a_full_status() {
 
 TEST(StatusDespiteRefusal, KeepsDecisionsAndCountersAndNoText) {
   const TrainingJobStatus wanted = a_full_status();
-  ASSERT_FALSE(resource::validate_status(resource::to_json(wanted)).empty());
+  ASSERT_FALSE(api::validate_status(api::to_json(wanted)).empty());
   const TrainingJobStatus written = status_despite_refusal(wanted, {}, "status.message: Too long", later);
-  EXPECT_TRUE(resource::validate_status(resource::to_json(written)).empty());
+  EXPECT_TRUE(api::validate_status(api::to_json(written)).empty());
   EXPECT_EQ(written.phase, wanted.phase);
   EXPECT_EQ(written.reason, wanted.reason);
   EXPECT_EQ(written.attempt, wanted.attempt);
@@ -91,13 +91,12 @@ TEST(StatusDespiteRefusal, IsTheSameWhenTheSameIsRefusedAgain) {
   wanted.conditions = first.conditions;
   wanted.conditions[0].message = "fails";
   clear_condition(wanted, condition_status_refused, "Accepted", later + 60s);
-  EXPECT_EQ(resource::to_json(status_despite_refusal(wanted, first, "Too long", later + 60s)),
-            resource::to_json(first));
+  EXPECT_EQ(api::to_json(status_despite_refusal(wanted, first, "Too long", later + 60s)), api::to_json(first));
 }
 
 TEST(StatusDespiteRefusal, BoundsTheRefusal) {
   const auto written = status_despite_refusal(a_full_status(), {}, std::string(100'000, 'x'), later);
-  EXPECT_TRUE(resource::validate_status(resource::to_json(written)).empty());
+  EXPECT_TRUE(api::validate_status(api::to_json(written)).empty());
 }
 
 TEST(MakePlan, TakesStatusRefusedBackWithEachWholeStatus) {

@@ -7,8 +7,8 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Cause;
 using builders::a_job;
-using resource::Cause;
 using namespace std::chrono_literals;
 
 struct BudgetCase {
@@ -36,7 +36,7 @@ TEST(DecideRestart, ChargesTheBudgetOfTheCauseAndWaitsLongerEachTime) {
       {"and losses of pods never count as such", Cause::deleted, 2, 0, 2, true, "", 10s},
   };
   for (const BudgetCase& c : cases) {
-    resource::TrainingJob job = c.makes_checkpoints ? a_job().checkpoint() : a_job();
+    api::TrainingJob job = c.makes_checkpoints ? a_job().checkpoint() : a_job();
     job.status.attempt = 3;
     job.status.restarts = {.application = c.application, .infrastructure = c.infrastructure};
     job.status.attempts_without_progress = c.without_progress;
@@ -61,20 +61,20 @@ TEST(DecideRestart, StopsAtOnceWhenTheWorkerSaysThatARestartCannotHelp) {
 }
 
 TEST(DecideRestart, SaysThatNoRestartIsAllowedWhereTheBudgetIsNone) {
-  resource::TrainingJob job = a_job();
+  api::TrainingJob job = a_job();
   job.spec.restart.application.max = 0;
   EXPECT_EQ(decide_restart(job, {.cause = Cause::application, .message = "exit code 3"}).failed_message,
             "exit code 3; no restart for failures of the application is allowed (spec.restart.application.max: 0)");
 }
 
 TEST(DecideRestart, ChargesNothingForWhatIsNobodysFault) {
-  resource::TrainingJob job = a_job();
+  api::TrainingJob job = a_job();
   job.status.restarts = {.application = 3, .infrastructure = 10};
   const RestartDecision decision = decide_restart(job, {.cause = Cause::infrastructure, .is_charged = false});
   EXPECT_EQ(decision.failed_reason, "");
   EXPECT_EQ(decision.restarts, job.status.restarts);
 
-  resource::TrainingJob saving = a_job().checkpoint();
+  api::TrainingJob saving = a_job().checkpoint();
   saving.status.attempts_without_progress = 3;
   const RestartDecision spared = decide_restart(saving, {.cause = Cause::application, .is_charged = false});
   EXPECT_EQ(spared.failed_reason, "");
@@ -83,7 +83,7 @@ TEST(DecideRestart, ChargesNothingForWhatIsNobodysFault) {
 
 TEST(DecideRestart, SpreadsJobsThatAreLostTogetherAndRepeatsItselfForOne) {
   const auto wait = [](const char* uid) {
-    resource::TrainingJob job = a_job().uid(uid);
+    api::TrainingJob job = a_job().uid(uid);
     job.status.restarts.infrastructure = 1;
     return decide_restart(job, {.cause = Cause::deleted}).wait;
   };

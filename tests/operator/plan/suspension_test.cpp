@@ -8,15 +8,15 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Cause;
+using api::CheckpointRequest;
+using api::Phase;
+using api::RequestState;
+using api::TrainingJobStatus;
 using builders::a_job;
 using builders::later;
 using builders::ObservedBuilder;
 using builders::start;
-using resource::Cause;
-using resource::CheckpointRequest;
-using resource::Phase;
-using resource::RequestState;
-using resource::TrainingJobStatus;
 using namespace std::chrono_literals;
 
 const std::string true_words = "spec.suspend is true";
@@ -35,7 +35,7 @@ ObservedBuilder to_be_suspended(const builders::JobBuilder& job = suspended_job(
   return after_a_life(job);
 }
 
-std::optional<CheckpointRequest> pending(Time at = later) {
+std::optional<CheckpointRequest> asked_by_suspension(Time at = later) {
   return CheckpointRequest{.id = "suspend-4", .time = at};
 }
 
@@ -93,10 +93,10 @@ TEST(DecideSuspension, BeginsOnceTheSpecAsksForIt) {
   const std::vector<DecisionCase> rows{
       {"nobody asks for it", after_a_life(), false},
       {"ranks that train and can save are asked first", to_be_suspended(), true,
-       begins_to_suspend(pending(), asked_words)},
+       begins_to_suspend(asked_by_suspension(), asked_words)},
       {"those whose policy is to signal are not, and an earlier suspension's answer is forgotten",
        to_be_suspended().with(
-           [](Observed& observed) { observed.job.spec.checkpoint->on_suspend = resource::OnSuspend::signal; }),
+           [](Observed& observed) { observed.job.spec.checkpoint->on_suspend = api::OnSuspend::signal; }),
        true, begins_to_suspend({}, by_signal)},
       {"nor are those that save nowhere",
        to_be_suspended().with([](Observed& observed) { observed.job.spec.checkpoint.reset(); }), true,
@@ -124,10 +124,11 @@ TEST(DecideSuspension, WaitsForThePodsAndSaysWhatFor) {
   const auto is_over = [](TrainingJobStatus& status) { is_suspended_now(status); };
   const std::vector<DecisionCase> rows{
       {"for nobody's answer", suspending({}), false, says(by_signal)},
-      {"for rank 0's answer", suspending(pending(start + 6s)), false, says(asked_words)},
-      {"no longer than five seconds where rank 0 takes no notice", suspending(pending(start + 5s)), false,
+      {"for rank 0's answer", suspending(asked_by_suspension(start + 6s)), false, says(asked_words)},
+      {"no longer than five seconds where rank 0 takes no notice", suspending(asked_by_suspension(start + 5s)), false,
        says(by_signal)},
-      {"for nothing more from a rank 0 that has ended", suspending(pending()).ended(0, 91), false, says(by_signal)},
+      {"for nothing more from a rank 0 that has ended", suspending(asked_by_suspension()).ended(0, 91), false,
+       says(by_signal)},
       {"until the ranks that have saved end", suspending(saved), false,
        says("spec.suspend is true: step 512 is saved, the pods go")},
       {"for a signal's effect where the save failed", suspending(failed), false,
@@ -142,7 +143,8 @@ TEST(DecideSuspension, WaitsForThePodsAndSaysWhatFor) {
       {"for no pod that has ended", suspending(saved).ended(0, 91).ended(1, 91), true, is_over, told_suspended},
       {"for no pod that is gone", suspending(saved).missing(0).missing(1), true, is_over, told_suspended},
       {"for no pod on a lost node", suspending(saved).ended(0, 91).on_lost_node(1), true, is_over, told_suspended},
-      {"and gives up an answer that cannot come any more", suspending(pending()).ended(0, 91).ended(1, 91), true,
+      {"and gives up an answer that cannot come any more", suspending(asked_by_suspension()).ended(0, 91).ended(1, 91),
+       true,
        [](TrainingJobStatus& status) {
          is_suspended_now(status);
          status.suspend_request->state = RequestState::failed;
@@ -165,7 +167,7 @@ TEST(DecideSuspension, ResumesWithANewAttempt) {
       {"it resumes when the spec does not", suspended(false), true, begins_anew},
       {"so it does before its pods have ended, and keeps the answer that came",
        suspending(answered(RequestState::done, "saved"), false), true, begins_anew},
-      {"an answer that has not come is given up", suspending(pending(start + 6s), false), true,
+      {"an answer that has not come is given up", suspending(asked_by_suspension(start + 6s), false), true,
        [=](TrainingJobStatus& status) {
          begins_anew(status);
          status.suspend_request->state = RequestState::failed;
@@ -194,13 +196,13 @@ TEST(TimeLeftToSave, IsFiveSecondsForAnAnswerAndTheGracePeriodForTheSave) {
     std::chrono::milliseconds left;
   };
   const auto reporting = [](std::int64_t attempt, const std::string& id) {
-    return suspending(pending(start + 6s)).with([&](Observed& observed) {
+    return suspending(asked_by_suspension(start + 6s)).with([&](Observed& observed) {
       observed.progress = ProgressReport{.attempt = attempt, .requests = {{.id = "other"}, {.id = id}}};
     });
   };
   const std::vector<Row> rows{
-      {"a request that nobody has taken", suspending(pending(start + 6s)), 1s},
-      {"one that was not taken in time", suspending(pending(start + 4s)), 0s},
+      {"a request that nobody has taken", suspending(asked_by_suspension(start + 6s)), 1s},
+      {"one that was not taken in time", suspending(asked_by_suspension(start + 4s)), 0s},
       {"one that is taken has the pods' grace period", reporting(3, "suspend-4"), 116s},
       {"another attempt's word is none", reporting(2, "suspend-4"), 1s},
       {"nor is the word about other requests", reporting(3, "suspend-3"), 1s},
@@ -212,12 +214,13 @@ TEST(TimeLeftToSave, IsFiveSecondsForAnAnswerAndTheGracePeriodForTheSave) {
       {"even where rank 0 has ended first", suspending(answered(RequestState::done, "saved")).ended(0, 91), 118s},
       {"nothing is waited for after a failure", suspending(answered(RequestState::failed, "no space")), 0s},
       {"nor where nobody was asked", suspending({}), 0s},
-      {"nor of a rank 0 that is gone", suspending(pending(start + 6s)).missing(0), 0s},
-      {"nor of one that takes no requests", suspending(pending(start + 6s)).with(without_token), 0s},
+      {"nor of a rank 0 that is gone", suspending(asked_by_suspension(start + 6s)).missing(0), 0s},
+      {"nor of one that takes no requests", suspending(asked_by_suspension(start + 6s)).with(without_token), 0s},
       {"nor of a request whose time is not known", suspending(CheckpointRequest{.id = "suspend-4"}), 0s},
       {"nor once the job is suspended", suspended(true), 0s},
       {"nor of a request that an earlier suspension left behind",
-       after_a_life().with([](Observed& observed) { observed.job.status.suspend_request = pending(); }), 0s},
+       after_a_life().with([](Observed& observed) { observed.job.status.suspend_request = asked_by_suspension(); }),
+       0s},
   };
   for (const Row& row : rows) {
     EXPECT_EQ(time_left_to_save(row.observed.job.status, row.observed, members_of(row.observed), later), row.left)

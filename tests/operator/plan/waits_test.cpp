@@ -10,11 +10,11 @@
 namespace trainyard::plan {
 namespace {
 
+using api::Phase;
 using builders::a_job;
 using builders::an_observed;
 using builders::later;
 using builders::start;
-using resource::Phase;
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 using Left = std::optional<milliseconds>;
@@ -49,7 +49,7 @@ TEST(TimeUntilCreation, IsTheLongerOfBackoffAndOfWhatARefusalCosts) {
 
 TEST(TimeUntilDeadline, RunsFromTheStartWhileTheJobIsNotSuspended) {
   const auto left = [](Phase phase, std::optional<Time> since, bool has_deadline = true) {
-    resource::TrainingJob job = has_deadline ? a_job().deadline(60s) : a_job();
+    api::TrainingJob job = has_deadline ? a_job().deadline(60s) : a_job();
     job.status.phase = phase;
     job.status.start_time = since;
     return time_until_deadline(job, later);
@@ -65,7 +65,7 @@ TEST(TimeUntilDeadline, RunsFromTheStartWhileTheJobIsNotSuspended) {
 
 TEST(TimeUntilDeletion, RunsFromTheEndOfAJobThatHasOne) {
   const auto left = [](std::optional<std::chrono::seconds> ttl, std::optional<Time> ended_at) {
-    resource::TrainingJob job = a_job();
+    api::TrainingJob job = a_job();
     job.spec.ttl_after_finished = ttl;
     job.status.completion_time = ended_at;
     return time_until_deletion(job, later);

@@ -17,7 +17,7 @@ class RecordEventTest : public ReconcilerTest {
  protected:
   RecordEventTest() { apply(); }
   Result<void> record(const plan::Event& event) {
-    const resource::TrainingJob job = stored();
+    const api::TrainingJob job = stored();
     return record_event(faulty, job, event, "me", clock.now());
   }
   json only_event() {
@@ -46,7 +46,7 @@ TEST_F(RecordEventTest, CutsANoteAtTheBorderOfACharacter) {
 }
 
 TEST_F(RecordEventTest, FailsWhereTheServerRefusesIt) {
-  const resource::TrainingJob job = stored();
+  const api::TrainingJob job = stored();
   faulty.set_schedule([](const ApiCall&) { return std::optional{Fault{.error = {ErrorKind::forbidden, "no right"}}}; });
   const auto recorded = record_event(faulty, job, {.reason = "Running"}, "me", clock.now());
   ASSERT_FALSE(recorded);

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "local/memory_api.hpp"
-#include "operator/plan/names.hpp"
+#include "operator/manifest/names.hpp"
 #include "tests/builders/a_job.hpp"
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/fakes/faulty_api.hpp"
@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 class ExecutorTest : public testing::Test {
  protected:
   ExecutorTest() {
-    job = *resource::parse_training_job(*api.create(kube::training_jobs, "research", a_job().manifest()));
+    job = *api::parse_training_job(*api.create(kube::training_jobs, "research", a_job().manifest()));
     job.status.attempt = 1;
     for (std::int64_t rank = 0; rank < 3; ++rank) add_pod(rank);
   }
@@ -39,7 +39,7 @@ class ExecutorTest : public testing::Test {
     return {{"apiVersion", "v1"},
             {"kind", "Pod"},
             {"metadata",
-             {{"name", plan::pod_name(job, job.status.attempt, rank)},
+             {{"name", manifest::pod_name(job, job.status.attempt, rank)},
               {"labels", {{"trainyard.dev/job", job.metadata.name}}},
               {"ownerReferences", json::array({{{"apiVersion", "trainyard.dev/v1alpha1"},
                                                 {"kind", "TrainingJob"},
@@ -71,7 +71,7 @@ class ExecutorTest : public testing::Test {
   Memory memory;
   ReconcilerOptions options;
   Executor executor{faulty, clock, caches, memory, options};
-  resource::TrainingJob job;
+  api::TrainingJob job;
 };
 
 TEST_F(ExecutorTest, CreatesTheNextAttemptWhileThePodsOfTheLastAreStillBeingDeleted) {
@@ -91,7 +91,7 @@ TEST_F(ExecutorTest, CreatesTheNextAttemptWhileThePodsOfTheLastAreStillBeingDele
   });
   std::jthread operator_thread{[&] { EXPECT_TRUE(executor.act(job, actions)); }};
   last_create.wait_for_arrival();
-  EXPECT_EQ(creates.front(), plan::pod_name(job, 2, 0));
+  EXPECT_EQ(creates.front(), manifest::pod_name(job, 2, 0));
   deletes.open();
   operator_thread.join();
   const auto listed = api.list(kube::pods, {});
@@ -103,7 +103,7 @@ TEST_F(ExecutorTest, CreatesTheNextAttemptWhileThePodsOfTheLastAreStillBeingDele
 TEST_F(ExecutorTest, TakesCreatesForHealthyAgainOnceOneSucceeds) {
   options.pod_calls_at_once_max = 1;
   const auto failing_since = [&](std::int64_t created, std::int64_t refused) {
-    fail_where([=, this](const ApiCall& call) { return call.name == plan::pod_name(job, 2, refused); },
+    fail_where([=, this](const ApiCall& call) { return call.name == manifest::pod_name(job, 2, refused); },
                {ErrorKind::conflict, "resourcequotas small: the object has been modified"});
     EXPECT_FALSE(executor.act(job, {create(created), create(refused)}));
     return memory.recall({.name_space = "research", .name = "smoke"}, job.metadata.uid).create_failure->since;

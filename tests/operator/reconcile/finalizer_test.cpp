@@ -8,17 +8,17 @@
 namespace trainyard::reconcile {
 namespace {
 
+using api::Phase;
 using builders::a_job;
 using fakes::ApiCall;
 using fakes::Fault;
 using nlohmann::json;
-using resource::Phase;
 using namespace std::chrono_literals;
 
 TEST_F(ReconcilerTest, HoldsAJobBeforeItsFirstAttemptAndKeepsOthersFinalizers) {
   json manifest = a_job().on_delete().manifest();
   manifest["metadata"]["finalizers"] = json::array({"other/finalizer"});
-  caches.jobs.put(*resource::parse_training_job(*api.create(kube::training_jobs, "research", manifest)));
+  caches.jobs.put(*api::parse_training_job(*api.create(kube::training_jobs, "research", manifest)));
   work();
   EXPECT_EQ(stored().metadata.finalizers,
             (std::vector<std::string>{"other/finalizer", std::string{plan::clean_up_finalizer}}));
@@ -57,7 +57,7 @@ TEST_F(ReconcilerTest, TakesNobodysFinalizerThatCameBetweenTheLookAndThePatch) {
 
 TEST_F(ReconcilerTest, AsksForADryRunAnewWhereTheSpecWasEditedSinceTheLast) {
   apply();
-  const resource::TrainingJob job = stored();
+  const api::TrainingJob job = stored();
   EXPECT_TRUE(
       observe(job, caches, {.accepted_generation = job.metadata.generation}, progress, {}).is_template_accepted);
   EXPECT_FALSE(
@@ -102,7 +102,7 @@ TEST_F(ReconcilerTest, CleansUpAfterAJobThatItDeletedItself) {
   clock.advance(11s);
   work();
   EXPECT_EQ(stored().status.phase, Phase::deleting);
-  const std::string pod = plan::clean_up_pod_name(stored());
+  const std::string pod = manifest::clean_up_pod_name(stored());
   json ended = *api.get(kube::pods, "research", pod);
   ended["status"] = {{"phase", "Succeeded"}};
   caches.pods.put(*resource::parse_pod(*api.update_status(kube::pods, "research", ended)));

@@ -36,7 +36,7 @@ class ObserveTest : public testing::Test {
     failure.metadata.name_space = name_space;
     failure.metadata.resource_version = "1";
     failure.metadata.controller =
-        resource::OwnerReference{.kind = "Pod", .name = pod, .uid = about_uid, .is_controller = true};
+        api::OwnerReference{.kind = "Pod", .name = pod, .uid = about_uid, .is_controller = true};
     failure.pod = pod;
     failure.message = message;
     caches_.mount_failures.put(failure);
@@ -48,7 +48,7 @@ class ObserveTest : public testing::Test {
   }
 
   plan::Observed running_ = builders::an_observed();
-  resource::TrainingJob job_ = running_.job;
+  api::TrainingJob job_ = running_.job;
   Caches caches_;
   JobMemory memory_;
   FakeProgress progress_;
@@ -62,7 +62,7 @@ TEST_F(ObserveTest, SeesTheJobsOwnPodsAndTheNodesThatTheyAreOn) {
   put(foreign);
   resource::Pod ignored = running_.pods.front();
   ignored.metadata.uid = "ignored";
-  ignored.metadata.name = plan::pod_name(job_, 2, 0);
+  ignored.metadata.name = manifest::pod_name(job_, 2, 0);
   put(ignored);
   memory_.foreign_pods = {"ignored"};
   for (const resource::Pod& pod : running_.pods) put_node(pod.node_name);

@@ -10,8 +10,8 @@
 
 #include "local/admission.hpp"
 #include "local/memory_api.hpp"
-#include "operator/plan/names.hpp"
-#include "operator/plan/owned_object.hpp"
+#include "operator/manifest/names.hpp"
+#include "operator/manifest/owned_object.hpp"
 #include "operator/reconcile/observe.hpp"
 #include "operator/reconcile/reconciler.hpp"
 #include "tests/builders/a_job.hpp"
@@ -49,7 +49,7 @@ class ReconcilerTest : public testing::Test {
   }
   void apply(const builders::JobBuilder& job = builders::a_job()) {
     const nlohmann::json created = *api.create(kube::training_jobs, "research", job.manifest());
-    caches.jobs.put(*resource::parse_training_job(created));
+    caches.jobs.put(*api::parse_training_job(created));
   }
   /// Removes the job's label as `kubectl label` does, and then the object from the cache, as the watch does.
   template <typename T>
@@ -75,7 +75,7 @@ class ReconcilerTest : public testing::Test {
   }
   /// Stores a pod or service which names the job as its controller, and returns it.
   nlohmann::json forged(const kube::ResourceType& type, const std::string& name_space, const std::string& name) {
-    nlohmann::json object{{"metadata", plan::owned_metadata(stored(), name)}};
+    nlohmann::json object{{"metadata", manifest::owned_metadata(stored(), name)}};
     object["metadata"]["namespace"] = name_space;
     if (type == kube::pods)
       object["spec"]["containers"] = nlohmann::json::array({{{"name", "worker"}, {"image", "x"}}});
@@ -86,7 +86,7 @@ class ReconcilerTest : public testing::Test {
   }
   void end_all_pods(std::int64_t attempt) {
     for (const std::int64_t rank : {0, 1}) {
-      nlohmann::json ended = *api.get(kube::pods, "research", plan::pod_name(stored(), attempt, rank));
+      nlohmann::json ended = *api.get(kube::pods, "research", manifest::pod_name(stored(), attempt, rank));
       ended["status"] = {
           {"phase", "Succeeded"},
           {"containerStatuses",
@@ -94,9 +94,7 @@ class ReconcilerTest : public testing::Test {
       caches.pods.put(*resource::parse_pod(*api.update_status(kube::pods, "research", ended)));
     }
   }
-  resource::TrainingJob stored() {
-    return *resource::parse_training_job(*api.get(kube::training_jobs, "research", "smoke"));
-  }
+  api::TrainingJob stored() { return *api::parse_training_job(*api.get(kube::training_jobs, "research", "smoke")); }
   std::vector<std::string> verbs_since(std::size_t begin) {
     std::vector<std::string> verbs;
     const auto done = faulty.done();

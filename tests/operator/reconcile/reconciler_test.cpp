@@ -14,11 +14,11 @@
 namespace trainyard::reconcile {
 namespace {
 
+using api::Phase;
 using builders::a_job;
 using fakes::ApiCall;
 using fakes::Fault;
 using nlohmann::json;
-using resource::Phase;
 using namespace std::chrono_literals;
 
 TEST_F(ReconcilerTest, KnowsWhatItDidWithoutWaitingForAWatch) {
@@ -49,8 +49,8 @@ TEST_F(ReconcilerTest, ActsOnNoPlanWhoseStatusMetAConflict) {
   faulty.set_schedule({});
   json asked;
   asked["metadata"]["annotations"][std::string{plan::checkpoint_request_annotation}] = "lunch";
-  caches.jobs.put(*resource::parse_training_job(
-      *api.patch(kube::training_jobs, "research", "smoke", kube::PatchType::merge, asked)));
+  caches.jobs.put(
+      *api::parse_training_job(*api.patch(kube::training_jobs, "research", "smoke", kube::PatchType::merge, asked)));
   // The cache does not know of this yet.
   ASSERT_TRUE(
       api.patch(kube::training_jobs, "research", "smoke", kube::PatchType::merge, {{"spec", {{"suspend", true}}}}));
@@ -83,15 +83,15 @@ TEST_F(ReconcilerTest, GoesOnWithoutTextsWhereTheServerRefusesTheStatus) {
   work();
   // The poller should have bounded this URI, and here has not.
   progress.report = plan::ProgressReport{.attempt = 1, .step = 3};
-  progress.report->checkpoint = resource::CheckpointStatus{.step = 3, .uri = std::string(3'000, 'x')};
+  progress.report->checkpoint = api::CheckpointStatus{.step = 3, .uri = std::string(3'000, 'x')};
   const auto reconcile_often = [&] {
     for (int turn = 0; turn < 10; ++turn) static_cast<void>(reconciler->reconcile(key));
   };
   reconcile_often();
   EXPECT_TRUE(plan::is_condition_true(stored().status, plan::condition_status_refused));
   EXPECT_EQ(stored().status.checkpoint->step, 3);
-  ASSERT_TRUE(api.remove(kube::pods, "research", plan::pod_name(stored(), 1, 1)));
-  caches.pods.erase({.name_space = "research", .name = plan::pod_name(stored(), 1, 1)});
+  ASSERT_TRUE(api.remove(kube::pods, "research", manifest::pod_name(stored(), 1, 1)));
+  caches.pods.erase({.name_space = "research", .name = manifest::pod_name(stored(), 1, 1)});
   reconcile_often();
   EXPECT_EQ(stored().status.attempt, 2);
   EXPECT_TRUE(stored().status.is_formed) << "a lost rank is replaced all the same";
@@ -172,12 +172,12 @@ TEST_F(ReconcilerTest, TakesNoPodOfAnotherNamespaceOrNameForOneOfTheJobs) {
   work();
   forge_pod("zz", "smoke-" + stored().metadata.uid.substr(0, 4) + "-1-0");
   for (const char* numbers : {"-9-9", "-0-0", "-1-7", "-1-x"}) {
-    forge_pod("aa", plan::owned_name(stored()) + numbers);
-    forge_pod("zz", plan::owned_name(stored()) + numbers);
+    forge_pod("aa", manifest::owned_name(stored()) + numbers);
+    forge_pod("zz", manifest::owned_name(stored()) + numbers);
   }
   for (const char* name : {"x-9-9", "x-0-0", "x-1-1"}) forge_pod("research", name);
   for (const char* numbers : {"-0-0", "-1-7", "-1-x", "-01-1"}) {
-    forge_pod("research", plan::owned_name(stored()) + numbers);
+    forge_pod("research", manifest::owned_name(stored()) + numbers);
   }
   const auto done = faulty.done().size();
   const auto requeue = reconciler->reconcile(key);
@@ -185,7 +185,7 @@ TEST_F(ReconcilerTest, TakesNoPodOfAnotherNamespaceOrNameForOneOfTheJobs) {
   EXPECT_NE(*requeue, 0ms);
   EXPECT_EQ(verbs_since(done), std::vector<std::string>{});
   clock.advance(1s);
-  const std::string pod = plan::pod_name(stored(), 1, 1);
+  const std::string pod = manifest::pod_name(stored(), 1, 1);
   ASSERT_TRUE(api.remove(kube::pods, "research", pod));
   caches.pods.erase({.name_space = "research", .name = pod});
   work();
@@ -196,18 +196,18 @@ TEST_F(ReconcilerTest, TakesNoPodOfAnotherNamespaceOrNameForOneOfTheJobs) {
 TEST_F(ReconcilerTest, AsksOnceAboutAPodOfAnAttemptThatHasNotBegunAndThenIgnoresIt) {
   apply();
   work();
-  forge_pod("research", plan::pod_name(stored(), 9, 9));
+  forge_pod("research", manifest::pod_name(stored(), 9, 9));
   auto done = faulty.done().size();
   work();
   EXPECT_EQ(verbs_since(done), std::vector<std::string>{"get trainingjobs"});
-  const std::string pod = plan::pod_name(stored(), 1, 1);
+  const std::string pod = manifest::pod_name(stored(), 1, 1);
   ASSERT_TRUE(api.remove(kube::pods, "research", pod));
   caches.pods.erase({.name_space = "research", .name = pod});
   done = faulty.done().size();
   work();
   EXPECT_EQ(stored().status.attempt, 2);
   EXPECT_EQ(std::ranges::count(verbs_since(done), "get trainingjobs"), 0);
-  forge_pod("research", plan::pod_name(stored(), 10, 0));
+  forge_pod("research", manifest::pod_name(stored(), 10, 0));
   done = faulty.done().size();
   work();
   EXPECT_EQ(verbs_since(done), std::vector<std::string>{"get trainingjobs"});
@@ -216,10 +216,10 @@ TEST_F(ReconcilerTest, AsksOnceAboutAPodOfAnAttemptThatHasNotBegunAndThenIgnores
 TEST_F(ReconcilerTest, SaysWhichPodIsInTheWayOfAnAttempt) {
   apply();
   work();
-  const std::string squatter = plan::pod_name(stored(), 2, 1);
+  const std::string squatter = manifest::pod_name(stored(), 2, 1);
   forge_pod("research", squatter);
   work();
-  const std::string pod = plan::pod_name(stored(), 1, 1);
+  const std::string pod = manifest::pod_name(stored(), 1, 1);
   ASSERT_TRUE(api.remove(kube::pods, "research", pod));
   caches.pods.erase({.name_space = "research", .name = pod});
   work();
@@ -238,8 +238,8 @@ TEST_F(ReconcilerTest, SaysWhichPodIsInTheWayOfAnAttempt) {
 TEST_F(ReconcilerTest, ShowsOnlyTheServiceAndTheEventsOfItsOwnPods) {
   apply();
   work();
-  caches.services.put(*resource::parse_service(forged(kube::services, "aa", plan::service_name(stored()))));
-  const std::string pod = plan::pod_name(stored(), 1, 1);
+  caches.services.put(*resource::parse_service(forged(kube::services, "aa", manifest::service_name(stored()))));
+  const std::string pod = manifest::pod_name(stored(), 1, 1);
   const json stored_pod = *api.get(kube::pods, "research", pod);
   const auto fail_mount = [&](const std::string& name_space, const std::string& regarding) {
     const json event{
@@ -306,7 +306,7 @@ TEST_F(ReconcilerTest, PlansForAJobWhoseLaterVersionsTheServerHasLost) {
   ASSERT_TRUE(reconciler->reconcile(key));
   restored.set_back(before);
   caches.jobs.erase(key);
-  caches.jobs.put(*resource::parse_training_job(before));
+  caches.jobs.put(*api::parse_training_job(before));
   const auto caught_up = reconciler->reconcile(key);
   ASSERT_TRUE(caught_up);
   EXPECT_EQ(*caught_up, std::optional{0ms});
@@ -317,7 +317,7 @@ TEST_F(ReconcilerTest, PlansForAJobWhoseLaterVersionsTheServerHasLost) {
 TEST_F(ReconcilerTest, AsksTheServerBeforeItTakesAPodForLost) {
   apply();
   work();
-  caches.pods.erase({.name_space = "research", .name = plan::pod_name(stored(), 1, 1)});
+  caches.pods.erase({.name_space = "research", .name = manifest::pod_name(stored(), 1, 1)});
   work();
   EXPECT_EQ(stored().status.attempt, 1);
   EXPECT_EQ(caches.pods.size(), 2U);
@@ -326,7 +326,7 @@ TEST_F(ReconcilerTest, AsksTheServerBeforeItTakesAPodForLost) {
 TEST_F(ReconcilerTest, TakesAPodForLostThatTheServerDoesNotHave) {
   apply();
   work();
-  const std::string pod = plan::pod_name(stored(), 1, 1);
+  const std::string pod = manifest::pod_name(stored(), 1, 1);
   ASSERT_TRUE(api.remove(kube::pods, "research", pod));
   caches.pods.erase({.name_space = "research", .name = pod});
   work();
@@ -336,7 +336,7 @@ TEST_F(ReconcilerTest, TakesAPodForLostThatTheServerDoesNotHave) {
 TEST_F(ReconcilerTest, DeletesAPodWhoseLabelWasRemovedAndReplacesItsGroup) {
   apply();
   work();
-  const std::string pod = plan::pod_name(stored(), 1, 1);
+  const std::string pod = manifest::pod_name(stored(), 1, 1);
   take_label_off(kube::pods, caches.pods, pod);
   work();
   EXPECT_EQ(stored().status.attempt, 2);
@@ -351,10 +351,10 @@ TEST_F(ReconcilerTest, MakesAServiceAndAPodAnewThatLostTheirLabelsWhileTheGroupF
     return Fault{.error = {ErrorKind::throttled, "slow down"}};
   });
   for (int turn = 0; turn < 10; ++turn) static_cast<void>(reconciler->reconcile(key));
-  const std::string pod = plan::pod_name(stored(), 1, 0);
+  const std::string pod = manifest::pod_name(stored(), 1, 0);
   const std::string uid = (*api.get(kube::pods, "research", pod))["metadata"]["uid"];
   take_label_off(kube::pods, caches.pods, pod);
-  take_label_off(kube::services, caches.services, plan::service_name(stored()));
+  take_label_off(kube::services, caches.services, manifest::service_name(stored()));
   faulty.set_schedule({});
   ASSERT_FALSE(reconciler->reconcile(key)) << "a pause, while the service goes";
   work();
@@ -366,7 +366,7 @@ TEST_F(ReconcilerTest, MakesAServiceAndAPodAnewThatLostTheirLabelsWhileTheGroupF
 TEST_F(ReconcilerTest, PausesBetweenLooksAtAPodThatOnlyTheServerKnows) {
   apply();
   work();
-  const std::string pod = plan::pod_name(stored(), 1, 1);
+  const std::string pod = manifest::pod_name(stored(), 1, 1);
   const std::string uid = (*api.get(kube::pods, "research", pod))["metadata"]["uid"];
   caches.pods.erase({.name_space = "research", .name = pod}, uid);
   const auto requeue = reconciler->reconcile(key);
@@ -447,7 +447,7 @@ TEST_F(ReconcilerTest, TellsOnlyAfterTheStatusIsStored) {
   json job = *api.get(kube::training_jobs, "research", "smoke");
   ASSERT_TRUE(api.patch(kube::training_jobs, "research", "smoke", kube::PatchType::merge,
                         {{"spec", {{"activeDeadlineSeconds", 1}}}}));
-  caches.jobs.put(*resource::parse_training_job(*api.get(kube::training_jobs, "research", "smoke")));
+  caches.jobs.put(*api::parse_training_job(*api.get(kube::training_jobs, "research", "smoke")));
   clock.advance(2s);
   const auto done = faulty.done().size();
   ASSERT_TRUE(reconciler->reconcile(key));

@@ -17,7 +17,7 @@ TEST(ParseMountFailure, IsFoundByThePodThatItIsAbout) {
                                                  .name_space = "ns",
                                                  .uid = "e0",
                                                  .resource_version = "7",
-                                                 .controller = OwnerReference{.uid = "p0", .is_controller = true}},
+                                                 .controller = api::OwnerReference{.uid = "p0", .is_controller = true}},
                                     .pod = "job-abcd-1-0",
                                     .message = "MountVolume.SetUp failed for volume \"x\" : secret \"y\" not found"}));
 }

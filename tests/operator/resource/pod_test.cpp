@@ -84,7 +84,7 @@ TEST(PackedPod, HoldsEverythingThatAPodHas) {
                              .deletion_time = time + std::chrono::milliseconds{1},
                              .deletion_grace = std::chrono::seconds{120},
                              .finalizers = {"f", "g"},
-                             .controller = OwnerReference{"a/v1", "Kind", "job", "u", true}},
+                             .controller = api::OwnerReference{"a/v1", "Kind", "job", "u", true}},
                 .phase = PodPhase::failed,
                 .node_name = "node",
                 .pod_ip = "10.0.0.1",
@@ -115,10 +115,10 @@ TEST(PackedPod, IsSmall) {
                              {"trainyard.dev/attempt", "1"},
                              {"trainyard.dev/rank", "1234"}},
                   .annotations = {{"trainyard.dev/spec-hash", "0123456789abcdef"}},
-                  .controller = OwnerReference{.api_version = "trainyard.dev/v1alpha1",
-                                               .kind = "TrainingJob",
-                                               .name = "llama-finetune",
-                                               .uid = "8c1c4f0e-6f5c-4b7e-9d5e-0b1f6a6d2e11"}};
+                  .controller = api::OwnerReference{.api_version = "trainyard.dev/v1alpha1",
+                                                    .kind = "TrainingJob",
+                                                    .name = "llama-finetune",
+                                                    .uid = "8c1c4f0e-6f5c-4b7e-9d5e-0b1f6a6d2e11"}};
   pod.node_name = "ip-10-12-13-14.eu-central-1.compute.internal";
   pod.pod_ip = "10.12.13.15";
   pod.conditions = {{"PodScheduled", true, "", ""}};

@@ -80,19 +80,19 @@ inline Result<Saved> save(Checkpointer& checkpointer, const State& state, std::i
 }
 
 struct ACheckpointer : testing::Test {
-  [[nodiscard]] resource::CheckpointSpec spec() const {
-    resource::CheckpointSpec spec;
+  [[nodiscard]] api::CheckpointSpec spec() const {
+    api::CheckpointSpec spec;
     spec.uri = folder.uri() + "/run";
     return spec;
   }
-  [[nodiscard]] std::unique_ptr<Checkpointer> open(dist::Communicator& communicator, std::int64_t attempt = 1) const {
+  [[nodiscard]] std::unique_ptr<Checkpointer> open(Communicator& communicator, std::int64_t attempt = 1) const {
     Identity who = identity;
     who.attempt = attempt;
     auto opened = open_checkpointer(spec(), who, communicator, clock);
     return opened ? std::move(*opened) : nullptr;
   }
-  [[nodiscard]] std::unique_ptr<Checkpointer> open(std::unique_ptr<storage::Store> store,
-                                                   dist::Communicator& communicator, std::int64_t attempt = 1) const {
+  [[nodiscard]] std::unique_ptr<Checkpointer> open(std::unique_ptr<storage::Store> store, Communicator& communicator,
+                                                   std::int64_t attempt = 1) const {
     Identity who = identity;
     who.attempt = attempt;
     auto opened = open_checkpointer(std::move(store), spec(), who, communicator, clock);
@@ -101,7 +101,7 @@ struct ACheckpointer : testing::Test {
 
   fakes::TemporaryFolder folder;
   fakes::FakeClock clock;
-  dist::SingleCommunicator single;
+  SingleCommunicator single;
 };
 
 }  // namespace trainyard::checkpoint

@@ -30,7 +30,7 @@ std::unique_ptr<storage::Store> held_up(fakes::MemoryObjects& objects, fakes::Ga
 
 TEST_F(ACheckpointer, RefusesOnAllRanksWhatOneRankCannotSave) {
   fakes::ThreadGroup group{2};
-  group.run([&](dist::Communicator& communicator) {
+  group.run([&](Communicator& communicator) {
     State state = a_state(1);
     const auto checkpointer = open(communicator);
     ASSERT_TRUE(checkpointer->restore(state));
@@ -49,7 +49,7 @@ TEST_F(ACheckpointer, WritesTheStateAsItWasWhenTheSaveWasBegun) {
     fakes::Gate gate;
     std::latch have_changed{world_size};
     fakes::ThreadGroup group{world_size};
-    group.run([&](dist::Communicator& communicator) {
+    group.run([&](Communicator& communicator) {
       const auto checkpointer = open(held_up(objects, gate), communicator);
       State state = a_state(1);
       ASSERT_TRUE(checkpointer->restore(state));
@@ -67,7 +67,7 @@ TEST_F(ACheckpointer, WritesTheStateAsItWasWhenTheSaveWasBegun) {
       EXPECT_FALSE(checkpointer->take_outcome()) << "it is told once";
     });
     fakes::ThreadGroup again{world_size};
-    again.run([&](dist::Communicator& communicator) {
+    again.run([&](Communicator& communicator) {
       State state = a_state(2);
       const auto found = open(std::make_unique<fakes::MemoryStore>(objects), communicator, 2)->restore(state);
       ASSERT_TRUE(found) << found.error().message;
@@ -187,7 +187,7 @@ TEST_F(ACheckpointer, LeavesOutAStateThatIsNotSoundOnAnyRankUnlessItIsTheLast) {
   for (const Row& row : rows) {
     fakes::MemoryObjects objects;
     fakes::ThreadGroup group{2};
-    group.run([&](dist::Communicator& communicator) {
+    group.run([&](Communicator& communicator) {
       const auto checkpointer = open(std::make_unique<fakes::MemoryStore>(objects), communicator);
       State state;
       // The last row of the large one is rank 1's to write, and to look at.
@@ -208,7 +208,7 @@ TEST_F(ACheckpointer, LeavesOutAStateThatIsNotSoundOnAnyRankUnlessItIsTheLast) {
 TEST_F(ACheckpointer, FailsOnAllRanksWhenOneCannotWriteAndSavesTheNext) {
   fakes::MemoryObjects objects;
   fakes::ThreadGroup group{2};
-  group.run([&](dist::Communicator& communicator) {
+  group.run([&](Communicator& communicator) {
     int failures_left = communicator.rank() == 1 ? 2 : 0;
     const auto checkpointer =
         open(std::make_unique<fakes::FaultyStore>(
@@ -233,7 +233,7 @@ TEST_F(ACheckpointer, FailsOnAllRanksWhenOneCannotWriteAndSavesTheNext) {
 TEST_F(ACheckpointer, SaysThatTheRanksHaveLostEachOtherAndNotThatTheStorageFails) {
   fakes::MemoryObjects objects;
   fakes::ThreadGroup group{2};
-  group.run([&](dist::Communicator& communicator) {
+  group.run([&](Communicator& communicator) {
     const auto checkpointer = open(std::make_unique<fakes::MemoryStore>(objects), communicator);
     State state = a_state(1);
     ASSERT_TRUE(checkpointer->restore(state));

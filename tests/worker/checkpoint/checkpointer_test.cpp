@@ -69,7 +69,7 @@ TEST_F(ACheckpointer, RestoresParametersThatNeedGradients) {
 
 TEST_F(ACheckpointer, GivesEachRankItsOwnAndAllTheSameRest) {
   fakes::ThreadGroup group{3};
-  group.run([&](dist::Communicator& communicator) {
+  group.run([&](Communicator& communicator) {
     State state = a_state(1);
     state.entries.back().tensor.fill_(communicator.rank());
     const auto checkpointer = open(communicator);
@@ -78,7 +78,7 @@ TEST_F(ACheckpointer, GivesEachRankItsOwnAndAllTheSameRest) {
     ASSERT_TRUE(done) << done.error().message;
   });
   fakes::ThreadGroup again{3};
-  again.run([&](dist::Communicator& communicator) {
+  again.run([&](Communicator& communicator) {
     State state = a_state(2);
     const auto found = open(communicator, 2)->restore(state);
     ASSERT_TRUE(found) << found.error().message;
@@ -115,7 +115,7 @@ TEST_F(ACheckpointer, IsNotOpenedWhereNothingCanBeKept) {
       {"file:///proc/version/run", ErrorKind::invalid, "choose another folder"},
   };
   for (const Row& row : rows) {
-    resource::CheckpointSpec wrong;
+    api::CheckpointSpec wrong;
     wrong.uri = row.uri;
     const auto opened = open_checkpointer(wrong, identity, single, clock);
     ASSERT_FALSE(opened) << row.uri;
@@ -162,10 +162,10 @@ print(header['scalar'].item(), header['transposed'].shape, header['type.ComplexD
 }
 
 TEST(OpenCheckpointer, HandsTheEncryptionOfTheSpecToTheStore) {
-  resource::CheckpointSpec spec;
+  api::CheckpointSpec spec;
   spec.uri = "s3://models/a";
   spec.s3 = {.endpoint = "http://127.0.0.1:9", .server_side_encryption = "AES256", .kms_key_id = "key-1"};
-  dist::SingleCommunicator alone;
+  SingleCommunicator alone;
   const fakes::FakeClock clock;
   const auto opened = open_checkpointer(spec, identity, alone, clock);
   ASSERT_FALSE(opened);

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 class ResumeUri : public testing::Test {
  protected:
   Result<std::unique_ptr<Checkpointer>> open(const std::string& job, const std::string& resume_uri) {
-    resource::CheckpointSpec spec;
+    api::CheckpointSpec spec;
     spec.uri = folder.uri() + "/" + job;
     spec.resume_uri = resume_uri;
     const Identity identity{.job = job, .job_uid = job, .attempt = 1, .fingerprint = job};
@@ -38,7 +38,7 @@ class ResumeUri : public testing::Test {
 
   fakes::TemporaryFolder folder;
   fakes::FakeClock clock;
-  dist::SingleCommunicator single;
+  SingleCommunicator single;
 };
 
 TEST_F(ResumeUri, NamesAFolderOfCheckpointsOrOneOfThem) {

@@ -48,7 +48,7 @@ State state_of(const at::Tensor& shard, const Cut& cut) {
   return state;
 }
 
-std::unique_ptr<Checkpointer> open(fakes::MemoryObjects& objects, dist::Communicator& communicator, const Clock& clock,
+std::unique_ptr<Checkpointer> open(fakes::MemoryObjects& objects, Communicator& communicator, const Clock& clock,
                                    std::int64_t attempt) {
   const Identity identity{.job = "team/a", .job_uid = "uid", .attempt = attempt, .fingerprint = "f"};
   auto opened = open_checkpointer(std::make_unique<fakes::MemoryStore>(objects), {}, identity, communicator, clock);
@@ -60,7 +60,7 @@ TEST(ShardedTensors, AreRestoredInPlaceByAnotherNumberOfRanks) {
     fakes::MemoryObjects objects;
     const fakes::FakeClock clock;
     fakes::ThreadGroup savers{from};
-    savers.run([&](dist::Communicator& communicator) {
+    savers.run([&](Communicator& communicator) {
       const Cut cut = cut_of(communicator.rank(), communicator.world_size());
       State state = state_of(rows_of(whole_tensor(), cut), cut);
       const auto checkpointer = open(objects, communicator, clock, 1);
@@ -70,7 +70,7 @@ TEST(ShardedTensors, AreRestoredInPlaceByAnotherNumberOfRanks) {
       ASSERT_TRUE(outcome && outcome->saved) << outcome->saved.error().message;
     });
     fakes::ThreadGroup loaders{to};
-    loaders.run([&](dist::Communicator& communicator) {
+    loaders.run([&](Communicator& communicator) {
       const Cut cut = cut_of(communicator.rank(), communicator.world_size());
       const at::Tensor target = at::zeros({row_count, 5});
       State state = state_of(rows_of(target, cut), cut);

@@ -33,7 +33,7 @@ class AStart : public ACheckpointer {
   std::vector<Result<void>> start(std::int64_t world_size, const Fault& fault) {
     std::vector<Result<void>> outcomes(static_cast<std::size_t>(world_size));
     fakes::ThreadGroup group{world_size};
-    group.run([&](dist::Communicator& communicator) {
+    group.run([&](Communicator& communicator) {
       const std::int64_t rank = communicator.rank();
       auto store = std::make_unique<fakes::FaultyStore>(
           std::make_unique<fakes::MemoryStore>(objects),

@@ -8,10 +8,10 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/format/claim.hpp"
 #include "storage/store.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
-#include "worker/checkpoint/core/claim.hpp"
 #include "worker/launcher/process.hpp"
 
 namespace trainyard::clean_up {

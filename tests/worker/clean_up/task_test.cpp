@@ -5,10 +5,10 @@
 #include <map>
 #include <tuple>
 
+#include "checkpoint/format/claim.hpp"
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/fakes/memory_store.hpp"
-#include "worker/checkpoint/core/claim.hpp"
 
 namespace trainyard::clean_up {
 namespace {
@@ -23,7 +23,7 @@ const Variables good{{"TRAINYARD_JOB", "smoke"},
                      {"TRAINYARD_ATTEMPT", "3"},
                      {"TRAINYARD_SPEC", R"({"checkpoint": {"uri": "s3://models/smoke"}})"}};
 
-launcher::Environment environment_of(Variables variables) {
+rank::Environment environment_of(Variables variables) {
   return [variables = std::move(variables)](std::string_view name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional{found->second};
@@ -71,7 +71,7 @@ TEST(ReadTask, NamesWhatIsMissing) {
 }
 
 /// How the program ends whose store fails the call `call` with `kind`.
-launcher::RankEnd end_with(std::string_view call, ErrorKind kind) {
+rank::RankEnd end_with(std::string_view call, ErrorKind kind) {
   static fakes::MemoryObjects objects;
   return run(environment_of(good), fakes::FakeClock{}, [&](const auto&) -> Result<std::unique_ptr<storage::Store>> {
     return std::make_unique<fakes::FaultyStore>(
@@ -90,7 +90,7 @@ TEST(Run, SaysWhetherAnotherTryMayHelp) {
       {"list", ErrorKind::unauthorized, 96, "StorageFailed"}, {"list", ErrorKind::not_found, 96, "StorageFailed"},
       {"list", ErrorKind::timeout, 96, "StorageFailed"}};
   for (const auto& [call, kind, exit_code, reason] : cases) {
-    const launcher::RankEnd end = end_with(call, kind);
+    const rank::RankEnd end = end_with(call, kind);
     EXPECT_EQ(end.exit_code, exit_code) << call << " " << to_string(kind);
     EXPECT_EQ(end.reason, reason);
     EXPECT_THAT(end.message,

@@ -39,7 +39,7 @@ void run_ranks(std::int64_t world_size, std::chrono::milliseconds deadline, cons
 
 TEST(GlooCommunicator, BroadcastsTheRootsTextOfAnyLength) {
   for (const std::string& text : {std::string{}, std::string{"step 12"}, std::string(100'000, '\0')}) {
-    run_ranks(3, 1min, [&](Communicator& communicator, FakeRankLink& /*link*/) {
+    run_ranks(3, 1min, [&](checkpoint::Communicator& communicator, FakeRankLink& /*link*/) {
       for (const std::int64_t root : {0, 2}) {
         const auto heard =
             communicator.broadcast(communicator.rank() == root ? text : "not this one, which is longer", root);
@@ -51,7 +51,7 @@ TEST(GlooCommunicator, BroadcastsTheRootsTextOfAnyLength) {
 }
 
 TEST(GlooCommunicator, GathersTextsOfUnequalLengthsInRankOrder) {
-  run_ranks(3, 1min, [](Communicator& communicator, FakeRankLink& /*link*/) {
+  run_ranks(3, 1min, [](checkpoint::Communicator& communicator, FakeRankLink& /*link*/) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
     const auto texts = communicator.all_gather(std::string(rank * 3, 'x'));
     ASSERT_TRUE(texts) << texts.error().message;
@@ -63,9 +63,9 @@ TEST(GlooCommunicator, SpreadsTheBytesOfSeveralRootsInPartsOfAnySize) {
   constexpr std::size_t large = std::size_t{20} << 20;  // Many messages, more than are under way at a time.
   const std::vector<std::vector<std::size_t>> sizes{{large + 3, 0, 1}, {}, {5, large / 3}, {1, 1, 1}};
   const std::vector<std::int64_t> roots{2, 0, 0, 1};
-  run_ranks(3, 1min, [&](Communicator& communicator, FakeRankLink& /*link*/) {
+  run_ranks(3, 1min, [&](checkpoint::Communicator& communicator, FakeRankLink& /*link*/) {
     std::vector<std::vector<std::string>> texts;
-    std::vector<Part> parts;
+    std::vector<checkpoint::BroadcastPart> parts;
     const auto text_of = [](std::size_t part, std::size_t size) {
       std::string text(size, '\0');
       for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>('a' + (i * 7 + i / 1000 + part) % 26);
@@ -75,7 +75,7 @@ TEST(GlooCommunicator, SpreadsTheBytesOfSeveralRootsInPartsOfAnySize) {
       auto& own = texts.emplace_back();
       for (const std::size_t size : sizes[part])
         own.push_back(communicator.rank() == roots[part] ? text_of(part, size) : std::string(size, '\0'));
-      auto& spans = parts.emplace_back(Part{.root = roots[part], .spans = {}}).spans;
+      auto& spans = parts.emplace_back(checkpoint::BroadcastPart{.root = roots[part], .spans = {}}).spans;
       for (std::string& text : own) spans.push_back(std::as_writable_bytes(std::span{text}));
     }
     const auto spread = communicator.spread(parts);
@@ -90,11 +90,11 @@ TEST(GlooCommunicator, SpreadsTheBytesOfSeveralRootsInPartsOfAnySize) {
 
 TEST(GlooCommunicator, SpreadsNothingMoreOnceTheGroupIsBroken) {
   std::latch is_over{1};
-  run_ranks(2, 1min, [&](Communicator& communicator, FakeRankLink& link) {
+  run_ranks(2, 1min, [&](checkpoint::Communicator& communicator, FakeRankLink& link) {
     if (communicator.rank() == 1) return is_over.wait();  // It is there, and takes no part.
     link.break_group({.exit_code = 90, .reason = "PeerLost", .message = "rank 1 is lost", .culprit = 1});
     std::string text(std::size_t{20} << 20, 'x');
-    const std::vector<Part> parts{{.root = 1, .spans = {std::as_writable_bytes(std::span{text})}}};
+    const std::vector<checkpoint::BroadcastPart> parts{{.root = 1, .spans = {std::as_writable_bytes(std::span{text})}}};
     for (int call = 0; call < 2; ++call) {
       const auto spread = communicator.spread(parts);
       EXPECT_FALSE(spread);
@@ -107,7 +107,7 @@ TEST(GlooCommunicator, SpreadsNothingMoreOnceTheGroupIsBroken) {
 
 TEST(GlooCommunicator, EndsWithTheGroupAndStaysFailed) {
   std::latch is_over{1};
-  run_ranks(2, 1min, [&](Communicator& communicator, FakeRankLink& link) {
+  run_ranks(2, 1min, [&](checkpoint::Communicator& communicator, FakeRankLink& link) {
     if (communicator.rank() == 1) return is_over.wait();  // It is there, and takes no part.
     link.break_group({.exit_code = 90, .reason = "PeerLost", .message = "rank 1 is lost", .culprit = 1});
     for (int call = 0; call < 2; ++call) {
@@ -122,7 +122,7 @@ TEST(GlooCommunicator, EndsWithTheGroupAndStaysFailed) {
 
 TEST(GlooCommunicator, BeginsNothingMoreAfterACollectiveThatFailed) {
   std::latch is_over{1};
-  run_ranks(2, 100ms, [&](Communicator& communicator, FakeRankLink& link) {
+  run_ranks(2, 100ms, [&](checkpoint::Communicator& communicator, FakeRankLink& link) {
     if (communicator.rank() == 1) return is_over.wait();  // It is there, and takes no part.
     const auto first = communicator.all_gather("here");
     const auto beats = link.beats();
@@ -143,7 +143,7 @@ TEST(GlooCommunicator, IsASignOfLifeOnlyWhereTheTrainingThreadWaits) {
     std::latch has_waited{1};
     run_ranks(
         2, 1min,
-        [&](Communicator& communicator, FakeRankLink& link) {
+        [&](checkpoint::Communicator& communicator, FakeRankLink& link) {
           if (communicator.rank() == 1) return has_waited.wait();
           // Nobody else comes: it waits until the group breaks, and looks for that again and again.
           std::jthread breaks{[&] {

@@ -8,7 +8,7 @@
 #include "tests/fakes/free_port.hpp"
 #include "tests/worker/fakes/fake_rank_link.hpp"
 #include "tests/worker/fakes/threads_as_ranks.hpp"
-#include "worker/launcher/tcp.hpp"
+#include "worker/rank/tcp.hpp"
 
 namespace trainyard::dist {
 namespace {
@@ -16,8 +16,8 @@ namespace {
 using fakes::FakeRankLink;
 using namespace std::chrono_literals;
 
-launcher::GroupEnvironment an_environment(std::int64_t world_size, std::int64_t rank, std::uint16_t port) {
-  launcher::GroupEnvironment environment;
+rank::GroupEnvironment an_environment(std::int64_t world_size, std::int64_t rank, std::uint16_t port) {
+  rank::GroupEnvironment environment;
   environment.world_size = world_size;
   environment.rank = rank;
   environment.master_port = port;
@@ -114,7 +114,7 @@ TEST(FormGroup, LeavesTheDeadlineToALauncherWhereThereIsOne) {
 
 TEST(FormGroup, SaysThatThePortOfItsStoreIsInUse) {
   const std::uint16_t port = fakes::free_port();
-  const auto taken = launcher::listen_on(launcher::Reach::loopback, port, "a test");
+  const auto taken = rank::listen_on(rank::Reach::loopback, port, "a test");
   ASSERT_TRUE(taken);
   FakeRankLink link;
   const auto group = form_group(an_environment(2, 0, port), link, {.rendezvous_deadline = 1s});

@@ -8,20 +8,20 @@
 #include <vector>
 
 #include "tests/fakes/thread_group.hpp"
-#include "worker/launcher/processors.hpp"
+#include "worker/rank/processors.hpp"
 
 namespace trainyard::dist {
 namespace {
 
 TEST(ShareProcessors, GivesEachRankItsPartWherePodsOfOneGroupShareANode) {
-  launcher::GroupEnvironment pod;
+  rank::GroupEnvironment pod;
   pod.world_size = 3;
   pod.master_address = "smoke-c0de-1-0.smoke-c0de.research.svc";  // The other ranks may be on any node.
-  const launcher::ProcessorFacts facts = launcher::read_processor_facts(launcher::process_environment());
-  launcher::RankCounts known = launcher::rank_counts(pod);
-  const auto alone = static_cast<int>(launcher::threads_per_rank(facts, known));
+  const rank::ProcessorFacts facts = rank::read_processor_facts(rank::process_environment());
+  rank::RankCounts known = rank::rank_counts(pod);
+  const auto alone = static_cast<int>(rank::threads_per_rank(facts, known));
   known.on_node = 3;
-  const auto shared = static_cast<int>(launcher::threads_per_rank(facts, known));
+  const auto shared = static_cast<int>(rank::threads_per_rank(facts, known));
   fakes::MeetingPlace place{3};
   std::vector<std::jthread> ranks;
   for (std::int64_t rank = 0; rank < 3; ++rank) {

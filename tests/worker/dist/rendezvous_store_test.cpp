@@ -13,7 +13,7 @@ namespace trainyard::dist {
 namespace {
 
 using fakes::FakeRankLink;
-using launcher::GroupEnvironment;
+using rank::GroupEnvironment;
 using namespace std::chrono_literals;
 
 /// A store that outlives the groups that meet there, as the one of torchrun's agent does.

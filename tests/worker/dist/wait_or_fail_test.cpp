@@ -24,7 +24,7 @@ class HandWork final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_ = c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get());
 };
 
-launcher::RankEnd lost_rank_3() {
+rank::RankEnd lost_rank_3() {
   return {.exit_code = 90, .reason = "PeerLost", .message = "rank 3 is lost", .culprit = 3};
 }
 

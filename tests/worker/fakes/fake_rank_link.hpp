@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "worker/launcher/rank_link.hpp"
+#include "worker/rank/rank_link.hpp"
 
 namespace trainyard::fakes {
 
 /// A launcher that remembers what it was told. Any thread may call.
-class FakeRankLink final : public launcher::RankLink {
+class FakeRankLink final : public rank::RankLink {
  public:
-  void report(const launcher::RankProgress& progress) override {
+  void report(const rank::RankProgress& progress) override {
     {
       const std::scoped_lock lock{mutex_};
       reports_.push_back(progress);
@@ -25,17 +25,17 @@ class FakeRankLink final : public launcher::RankLink {
   }
   void beat() override { ++beats_; }
   [[nodiscard]] bool is_stop_requested() const override { return is_stop_requested_; }
-  [[nodiscard]] std::optional<launcher::CheckpointRequest> checkpoint_request() const override {
+  [[nodiscard]] std::optional<rank::CheckpointRequest> checkpoint_request() const override {
     const std::scoped_lock lock{mutex_};
     return checkpoint_request_;
   }
-  [[nodiscard]] std::optional<launcher::RankEnd> group_failure() const override {
+  [[nodiscard]] std::optional<rank::RankEnd> group_failure() const override {
     ++looks_;
     looks_.notify_all();
     const std::scoped_lock lock{mutex_};
     return group_failure_;
   }
-  [[noreturn]] void exit(const launcher::RankEnd& /*end*/) override { std::abort(); }
+  [[noreturn]] void exit(const rank::RankEnd& /*end*/) override { std::abort(); }
 
   [[nodiscard]] std::int64_t beats() const { return beats_; }
   /// Returns when the group's health was asked for `count` times.
@@ -43,29 +43,29 @@ class FakeRankLink final : public launcher::RankLink {
     for (std::int64_t looks = looks_; looks < count; looks = looks_) looks_.wait(looks);
   }
   void request_stop() { is_stop_requested_ = true; }
-  void ask_for_checkpoint(launcher::CheckpointRequest request) {
+  void ask_for_checkpoint(rank::CheckpointRequest request) {
     const std::scoped_lock lock{mutex_};
     checkpoint_request_ = std::move(request);
   }
-  void break_group(launcher::RankEnd failure) {
+  void break_group(rank::RankEnd failure) {
     const std::scoped_lock lock{mutex_};
     group_failure_ = std::move(failure);
   }
-  [[nodiscard]] std::vector<launcher::RankProgress> reports() const {
+  [[nodiscard]] std::vector<rank::RankProgress> reports() const {
     const std::scoped_lock lock{mutex_};
     return reports_;
   }
 
-  std::function<void(const launcher::RankProgress&)> on_report;  ///< On the thread that reports.
+  std::function<void(const rank::RankProgress&)> on_report;  ///< On the thread that reports.
 
  private:
   std::atomic<std::int64_t> beats_{0};
   mutable std::atomic<std::int64_t> looks_{0};
   std::atomic<bool> is_stop_requested_{false};
   mutable std::mutex mutex_;  // guards the three below
-  std::vector<launcher::RankProgress> reports_;
-  std::optional<launcher::CheckpointRequest> checkpoint_request_;
-  std::optional<launcher::RankEnd> group_failure_;
+  std::vector<rank::RankProgress> reports_;
+  std::optional<rank::CheckpointRequest> checkpoint_request_;
+  std::optional<rank::RankEnd> group_failure_;
 };
 
 }  // namespace trainyard::fakes

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "checkpoint/group/communicator.hpp"
 #include "tests/fakes/thread_group.hpp"
 #include "tests/worker/fakes/threads_as_ranks.hpp"
-#include "worker/dist/communicator.hpp"
 
 namespace trainyard::fakes {
 
@@ -21,8 +21,8 @@ struct RankThread {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
-  std::unique_ptr<dist::Communicator> communicator;
-  std::unique_ptr<dist::Communicator> checkpoint_communicator;
+  std::unique_ptr<checkpoint::Communicator> communicator;
+  std::unique_ptr<checkpoint::Communicator> checkpoint_communicator;
 };
 
 inline c10::intrusive_ptr<c10d::ProcessGroup> make_gloo_group(const c10::intrusive_ptr<c10d::Store>& store,

@@ -29,7 +29,7 @@ TEST(CheckpointDesk, TakesARequestAndPassesItOnOnce) {
   CheckpointDesk desk{desk_settings()};
   EXPECT_EQ(desk.take_request(), std::nullopt);
   EXPECT_EQ(post(desk, R"({"id": "a", "then": "exit"})"), (std::pair{202, json{{"id", "a"}, {"state", "Pending"}}}));
-  EXPECT_EQ(desk.take_request(), (CheckpointRequest{.id = "a", .then = Then::exit}));
+  EXPECT_EQ(desk.take_request(), (rank::CheckpointRequest{.id = "a", .then = rank::Then::exit}));
   EXPECT_EQ(desk.take_request(), std::nullopt);
 }
 
@@ -43,8 +43,8 @@ TEST(CheckpointDesk, AnswersTheSameIdWithItsRecordHoweverOften) {
   EXPECT_EQ(post(desk, body), (std::pair{200, pending}));
   EXPECT_EQ(desk.take_request(), std::nullopt) << "it is not asked twice";
 
-  desk.hear(
-      CheckpointRecord{.request = {.id = "a"}, .state = RequestState::done, .step = 7, .uri = "s3://m/step-7/g-1"});
+  desk.hear(rank::CheckpointRecord{
+      .request = {.id = "a"}, .state = RequestState::done, .step = 7, .uri = "s3://m/step-7/g-1"});
   desk.close();
   const json done{{"id", "a"}, {"then", "continue"}, {"state", "Done"}, {"step", 7}, {"uri", "s3://m/step-7/g-1"}};
   EXPECT_EQ(post(desk, body), (std::pair{200, done})) << "also after training has ended";
@@ -117,7 +117,7 @@ TEST(CheckpointDesk, TakesEveryIdThatItAllows) {
        {std::string{"0"}, std::string{"suspend-4"}, std::string{"A.b_c-9"}, std::string(63, 'z')}) {
     CheckpointDesk desk{desk_settings()};
     EXPECT_EQ(post(desk, json{{"id", id}, {"then", "continue"}, {"more", 1}}.dump()).first, 202) << id;
-    EXPECT_EQ(desk.take_request(), (CheckpointRequest{.id = id}));
+    EXPECT_EQ(desk.take_request(), (rank::CheckpointRequest{.id = id}));
   }
 }
 
@@ -126,15 +126,16 @@ TEST(CheckpointDesk, TakesTheNextOneOnlyOnceTheOneBeforeIsAnswered) {
   EXPECT_EQ(post(desk, R"({"id": "a"})").first, 202);
   EXPECT_EQ(post(desk, R"({"id": "b"})"),
             (std::pair{409, json{{"error", "the request a is still pending"}, {"id", "a"}}}));
-  EXPECT_EQ(desk.take_request(), (CheckpointRequest{.id = "a"}));
+  EXPECT_EQ(desk.take_request(), (rank::CheckpointRequest{.id = "a"}));
 
-  const CheckpointRecord failed{.request = {.id = "a"}, .state = RequestState::failed, .message = "the disk is full"};
+  const rank::CheckpointRecord failed{
+      .request = {.id = "a"}, .state = RequestState::failed, .message = "the disk is full"};
   desk.hear(failed);
   EXPECT_EQ(desk.record(), failed);
   EXPECT_EQ(post(desk, R"({"id": "b"})").first, 202);
   desk.hear(failed);
-  EXPECT_EQ(desk.record(), (CheckpointRecord{.request = {.id = "b"}})) << "the rank has not answered it yet";
-  EXPECT_EQ(desk.take_request(), (CheckpointRequest{.id = "b"}));
+  EXPECT_EQ(desk.record(), (rank::CheckpointRecord{.request = {.id = "b"}})) << "the rank has not answered it yet";
+  EXPECT_EQ(desk.take_request(), (rank::CheckpointRequest{.id = "b"}));
 }
 
 TEST(CheckpointDesk, TakesNothingNewOnceTrainingHasEnded) {

@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -12,12 +12,12 @@ namespace {
 TEST(FailureOf, NamesTheRankAndTheCause) {
   struct Case {
     Death death;
-    std::optional<RankEnd> said;
+    std::optional<rank::RankEnd> said;
     GroupFailure failure;
   };
-  const RankEnd words{.exit_code = 93, .reason = "InvalidData", .message = "no file /data/x", .culprit = {}};
+  const rank::RankEnd words{.exit_code = 93, .reason = "InvalidData", .message = "no file /data/x", .culprit = {}};
   const auto storage_failed = [](const std::string& message) {
-    return RankEnd{.exit_code = 95, .reason = "StorageFailed", .message = message, .culprit = {}};
+    return rank::RankEnd{.exit_code = 95, .reason = "StorageFailed", .message = message, .culprit = {}};
   };
   const std::vector<Case> cases{
       {{.exit_code = 95},
@@ -45,13 +45,13 @@ TEST(FailureOf, NamesTheRankAndTheCause) {
 
 TEST(EndOfOthers, IsPeerLostWithTheCulpritOrTheFailureItselfWhereNobodyIs) {
   EXPECT_EQ(end_of_others({.culprit = 2, .exit_code = 1, .reason = "Error", .message = "m"}),
-            (RankEnd{.exit_code = contract::exit_peer_lost,
-                     .reason = "PeerLost",
-                     .message = "m",
-                     .culprit = 2,
-                     .culprit_exit_code = 1}));
+            (rank::RankEnd{.exit_code = contract::exit_peer_lost,
+                           .reason = "PeerLost",
+                           .message = "m",
+                           .culprit = 2,
+                           .culprit_exit_code = 1}));
   EXPECT_EQ(end_of_others({.culprit = {}, .exit_code = 94, .reason = "Rendezvous", .message = "m"}),
-            (RankEnd{.exit_code = 94, .reason = "Rendezvous", .message = "m", .culprit = {}}));
+            (rank::RankEnd{.exit_code = 94, .reason = "Rendezvous", .message = "m", .culprit = {}}));
 }
 
 }  // namespace

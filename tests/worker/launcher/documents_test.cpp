@@ -5,18 +5,18 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "environment_table.hpp"
 #include "worker/launcher/status_document.hpp"
-#include "worker/launcher/termination_message.hpp"
+#include "worker/rank/termination_message.hpp"
 
 namespace trainyard::launcher {
 namespace {
 
 using nlohmann::json;
 
-GroupEnvironment a_group() {
-  GroupEnvironment group;
+rank::GroupEnvironment a_group() {
+  rank::GroupEnvironment group;
   group.world_size = 2;
   group.job = "mnist";
   group.job_namespace = "default";
@@ -25,18 +25,18 @@ GroupEnvironment a_group() {
   return group;
 }
 
-RankProgress a_progress() {
-  RankProgress progress;
+rank::RankProgress a_progress() {
+  rank::RankProgress progress;
   progress.phase = "Training";
   progress.epoch = 1;
   progress.step = 12;
   progress.total_steps = 900;
   progress.loss = 0.5;
-  progress.checkpoint = SavedCheckpoint{.step = 10,
-                                        .uri = "file:///c/step-10/g-1",
-                                        .time = Time{std::chrono::milliseconds{1'000}},
-                                        .bytes = 7,
-                                        .duration_seconds = 0.5};
+  progress.checkpoint = rank::SavedCheckpoint{.step = 10,
+                                              .uri = "file:///c/step-10/g-1",
+                                              .time = Time{std::chrono::milliseconds{1'000}},
+                                              .bytes = 7,
+                                              .duration_seconds = 0.5};
   return progress;
 }
 
@@ -68,7 +68,7 @@ TEST(StatusDocument, HoldsWhatIsKnownAndLeavesOutTheRest) {
 }
 
 TEST(StatusDocument, SaysInABoundedSentenceWhyTheLastCheckpointFailed) {
-  RankProgress progress = a_progress();
+  rank::RankProgress progress = a_progress();
   progress.checkpoint_error = "the bucket is away" + std::string(10'000, '!');
   const json status =
       json::parse(make_status_document(a_group(), {.rank = 0, .progress = progress, .waiting_for = ""}));
@@ -78,22 +78,22 @@ TEST(StatusDocument, SaysInABoundedSentenceWhyTheLastCheckpointFailed) {
 }
 
 TEST(StatusDocument, ShowsTheRequestThatWasTakenLastThoughTheRankKnowsOnlyOfTheOneBefore) {
-  RankProgress progress = a_progress();
-  progress.checkpoint_request =
-      CheckpointRecord{.request = {.id = "a"}, .state = RequestState::done, .step = 10, .uri = "file:///c/step-10/g-1"};
+  rank::RankProgress progress = a_progress();
+  progress.checkpoint_request = rank::CheckpointRecord{
+      .request = {.id = "a"}, .state = RequestState::done, .step = 10, .uri = "file:///c/step-10/g-1"};
   const json answered{
       {"id", "a"}, {"then", "continue"}, {"state", "Done"}, {"step", 10}, {"uri", "file:///c/step-10/g-1"}};
   EXPECT_EQ(json::parse(make_status_document(a_group(), {.progress = progress})).at("checkpointRequest"), answered);
-  const CheckpointRecord taken{.request = {.id = "b", .then = Then::exit}};
+  const rank::CheckpointRecord taken{.request = {.id = "b", .then = rank::Then::exit}};
   const json pending{{"id", "b"}, {"then", "exit"}, {"state", "Pending"}};
-  for (const auto& reported : {std::optional{progress}, std::optional<RankProgress>{}}) {
+  for (const auto& reported : {std::optional{progress}, std::optional<rank::RankProgress>{}}) {
     const Status status{.progress = reported, .checkpoint_request = taken};
     EXPECT_EQ(json::parse(make_status_document(a_group(), status)).at("checkpointRequest"), pending);
   }
 }
 
 TEST(StatusDocument, SaysNullForALossThatIsNotFinite) {
-  RankProgress progress = a_progress();
+  rank::RankProgress progress = a_progress();
   progress.loss = INFINITY;
   const json status =
       json::parse(make_status_document(a_group(), {.rank = 0, .progress = progress, .waiting_for = ""}));
@@ -101,7 +101,7 @@ TEST(StatusDocument, SaysNullForALossThatIsNotFinite) {
 }
 
 TEST(MetricsDocument, IsPrometheusText) {
-  RankProgress progress;
+  rank::RankProgress progress;
   progress.step = 12;
   progress.loss = std::nan("");
   EXPECT_EQ(make_metrics_document(a_group(), {.rank = 1, .progress = progress, .waiting_for = ""}),
@@ -115,22 +115,22 @@ TEST(MetricsDocument, IsPrometheusText) {
 
 TEST(TerminationMessage, HoldsTheEndInTheContractsWords) {
   EXPECT_EQ(
-      json::parse(make_termination_message(
+      json::parse(rank::make_termination_message(
           {.exit_code = 90, .reason = "PeerLost", .message = "rank 1 is gone", .culprit = 1}, 0, {})),
       (json{{"reason", "PeerLost"}, {"exitCode", 90}, {"rank", 0}, {"message", "rank 1 is gone"}, {"culprit", 1}}));
-  EXPECT_EQ(json::parse(make_termination_message(
+  EXPECT_EQ(json::parse(rank::make_termination_message(
                 {.exit_code = 93, .reason = "InvalidEnvironment", .message = "no", .culprit = {}}, {}, {})),
             (json{{"reason", "InvalidEnvironment"}, {"exitCode", 93}, {"message", "no"}}));
 }
 
 TEST(TerminationMessage, HoldsWhatTheRankReportedLastAndStillHolds) {
-  RankProgress progress = a_progress();
+  rank::RankProgress progress = a_progress();
   progress.phase = "Done";
   progress.eta_seconds = 3;
   progress.waiting_for = "nobody";
   progress.checkpoint_error = "the one before the last failed";
-  const RankEnd end{.exit_code = 0, .reason = "Completed", .message = "trained 12 steps", .culprit = {}};
-  EXPECT_EQ(json::parse(make_termination_message(end, 0, progress)).at("progress"),
+  const rank::RankEnd end{.exit_code = 0, .reason = "Completed", .message = "trained 12 steps", .culprit = {}};
+  EXPECT_EQ(json::parse(rank::make_termination_message(end, 0, progress)).at("progress"),
             (json{{"phase", "Done"},
                   {"epoch", 1},
                   {"step", 12},
@@ -143,18 +143,20 @@ TEST(TerminationMessage, HoldsWhatTheRankReportedLastAndStillHolds) {
                     {"bytes", 7},
                     {"durationSeconds", 0.5}}}}));
   progress.checkpoint->uri = std::string(2'000, 'u');
-  EXPECT_FALSE(json::parse(make_termination_message(end, 0, progress)).at("progress").contains("checkpoint"));
+  EXPECT_FALSE(json::parse(rank::make_termination_message(end, 0, progress)).at("progress").contains("checkpoint"));
 }
 
 TEST(TerminationMessage, HoldsWhatCameOfARequest) {
-  const RankEnd end{.exit_code = 91, .reason = "Preempted", .message = "stopped as asked", .culprit = {}};
-  const auto request_in = [&](const CheckpointRecord& record) {
-    RankProgress progress = a_progress();
+  const rank::RankEnd end{.exit_code = 91, .reason = "Preempted", .message = "stopped as asked", .culprit = {}};
+  const auto request_in = [&](const rank::CheckpointRecord& record) {
+    rank::RankProgress progress = a_progress();
     progress.checkpoint_request = record;
-    return json::parse(make_termination_message(end, 0, progress)).at("progress").at("checkpointRequest");
+    return json::parse(rank::make_termination_message(end, 0, progress)).at("progress").at("checkpointRequest");
   };
-  CheckpointRecord done{
-      .request = {.id = "a", .then = Then::exit}, .state = RequestState::done, .step = 12, .uri = "s3://m/step-12/g-1"};
+  rank::CheckpointRecord done{.request = {.id = "a", .then = rank::Then::exit},
+                              .state = RequestState::done,
+                              .step = 12,
+                              .uri = "s3://m/step-12/g-1"};
   EXPECT_EQ(request_in(done),
             (json{{"id", "a"}, {"then", "exit"}, {"state", "Done"}, {"step", 12}, {"uri", "s3://m/step-12/g-1"}}));
   done.uri = std::string(2'000, 'u');
@@ -166,7 +168,7 @@ TEST(TerminationMessage, HoldsWhatCameOfARequest) {
 
 TEST(TerminationMessage, StaysWithinItsBoundWhateverTheTextHolds) {
   for (const char c : {'x', '\x01', '\xff', '"'}) {
-    const std::string message = make_termination_message(
+    const std::string message = rank::make_termination_message(
         {.exit_code = 1, .reason = "Error", .message = std::string(50'000, c), .culprit = {}}, 0, a_progress());
     EXPECT_LE(message.size(), contract::termination_message_bytes_max);
     EXPECT_GT(message.size(), contract::termination_message_bytes_max / 2);
@@ -175,25 +177,25 @@ TEST(TerminationMessage, StaysWithinItsBoundWhateverTheTextHolds) {
 }
 
 TEST(TerminationMessage, DropsTheProgressWhereItLeavesNoRoom) {
-  RankProgress progress = a_progress();
+  rank::RankProgress progress = a_progress();
   progress.phase = std::string(10'000, '\x01');
-  const RankEnd end{.exit_code = 1, .reason = "Error", .message = std::string(50'000, '\x01'), .culprit = {}};
-  const std::string message = make_termination_message(end, 0, progress);
+  const rank::RankEnd end{.exit_code = 1, .reason = "Error", .message = std::string(50'000, '\x01'), .culprit = {}};
+  const std::string message = rank::make_termination_message(end, 0, progress);
   EXPECT_LE(message.size(), contract::termination_message_bytes_max);
   EXPECT_FALSE(json::parse(message).contains("progress"));
 }
 
 TEST(TerminationMessage, IsWrittenWhereTheEnvironmentSaysOrNotAtAll) {
   const std::string path = testing::TempDir() + "/termination-log";
-  ASSERT_TRUE(write_termination_message(environment_of({{"TRAINYARD_TERMINATION_LOG", path}}), "{}"));
+  ASSERT_TRUE(rank::write_termination_message(environment_of({{"TRAINYARD_TERMINATION_LOG", path}}), "{}"));
   std::ifstream file{path};
   EXPECT_EQ((std::string{std::istreambuf_iterator<char>{file}, {}}), "{}");
   const auto refused =
-      write_termination_message(environment_of({{"TRAINYARD_TERMINATION_LOG", "/no/such/folder/x"}}), "{}");
+      rank::write_termination_message(environment_of({{"TRAINYARD_TERMINATION_LOG", "/no/such/folder/x"}}), "{}");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::io);
   if (!std::filesystem::exists("/dev/termination-log")) {
-    EXPECT_TRUE(write_termination_message(environment_of({}), "{}"));
+    EXPECT_TRUE(rank::write_termination_message(environment_of({}), "{}"));
     EXPECT_FALSE(std::filesystem::exists("/dev/termination-log"));
   }
 }

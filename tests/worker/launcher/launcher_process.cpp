@@ -15,7 +15,7 @@
 
 #include "tests/paths/paths.hpp"
 #include "worker/launcher/process.hpp"
-#include "worker/launcher/tcp.hpp"
+#include "worker/rank/tcp.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -49,7 +49,7 @@ std::uint16_t free_port() {
   static std::atomic<unsigned> next{static_cast<unsigned>(getpid()) * 37U};
   while (true) {
     const auto port = static_cast<std::uint16_t>(16'000U + next++ % 16'000U);
-    if (listen_on(Reach::everywhere, port, "a test")) return port;
+    if (rank::listen_on(rank::Reach::everywhere, port, "a test")) return port;
   }
 }
 

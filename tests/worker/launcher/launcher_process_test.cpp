@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher_process.hpp"
-#include "worker/launcher/tcp.hpp"
+#include "worker/rank/tcp.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -263,7 +263,7 @@ TEST(Launcher, SaysWhichPortIsInUse) {
                                                   {group.store_port, "the rendezvous store (TRAINYARD_STORE_PORT)"},
                                                   {status_port, "/status (TRAINYARD_STATUS_PORT)"}};
   for (const auto& [port, use] : uses) {
-    const auto taken = listen_on(Reach::loopback, port, "a test");
+    const auto taken = rank::listen_on(rank::Reach::loopback, port, "a test");
     ASSERT_TRUE(taken);
     LauncherProcess launcher{group, 0, "exec $LINKED_RANK train"};
     EXPECT_EQ(launcher.wait(), 94);

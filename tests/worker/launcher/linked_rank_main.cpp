@@ -9,13 +9,13 @@
 #include <string>
 #include <thread>
 
-#include "common/contract.hpp"
-#include "worker/launcher/rank_link.hpp"
+#include "api/contract.hpp"
+#include "worker/rank/rank_link.hpp"
 
 int main(int argc, char** argv) {
   using namespace trainyard;
   const std::string mode = argc > 1 ? argv[1] : "train";
-  const auto link = launcher::open_rank_link();
+  const auto link = rank::open_rank_link();
   if (mode == "fail") {
     link->exit({.exit_code = contract::exit_do_not_restart,
                 .reason = "InvalidData",
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   }
   std::printf("linked rank is running\n");
   std::fflush(stdout);
-  launcher::RankProgress progress;
+  rank::RankProgress progress;
   progress.phase = "Training";
   progress.total_steps = 1'000'000;
   for (std::int64_t step = 1;; ++step) {
@@ -36,13 +36,13 @@ int main(int argc, char** argv) {
     if (const auto failure = link->group_failure()) link->exit(*failure);
     const auto request = link->checkpoint_request();
     if (request && (!progress.checkpoint_request || progress.checkpoint_request->request != *request)) {
-      progress.checkpoint_request = launcher::CheckpointRecord{.request = *request,
-                                                               .state = launcher::RequestState::done,
-                                                               .step = step,
-                                                               .uri = "memory://step-" + std::to_string(step)};
+      progress.checkpoint_request = rank::CheckpointRecord{.request = *request,
+                                                           .state = contract::RequestState::done,
+                                                           .step = step,
+                                                           .uri = "memory://step-" + std::to_string(step)};
       link->report(progress);
     }
-    if (link->is_stop_requested() || (request && request->then == launcher::Then::exit)) {
+    if (link->is_stop_requested() || (request && request->then == rank::Then::exit)) {
       link->exit({.exit_code = contract::exit_preempted,
                   .reason = "Preempted",
                   .message = "saved and stopped",

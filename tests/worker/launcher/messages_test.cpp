@@ -5,13 +5,13 @@
 
 #include "worker/launcher/frame.hpp"
 #include "worker/launcher/peer_message.hpp"
-#include "worker/launcher/rank_message.hpp"
+#include "worker/rank/rank_message.hpp"
 
 namespace trainyard::launcher {
 namespace {
 
 TEST(RankMessages, AreReadBackAsTheyWereSent) {
-  RankProgress progress;
+  rank::RankProgress progress;
   progress.phase = "Training";
   progress.epoch = 2;
   progress.epochs = 3;
@@ -21,57 +21,57 @@ TEST(RankMessages, AreReadBackAsTheyWereSent) {
   progress.samples_per_second = 2500.25;
   progress.eta_seconds = 61;
   progress.accuracy = 0.875;
-  progress.checkpoint = SavedCheckpoint{.step = 100,
-                                        .uri = "s3://m/step-100/g-1",
-                                        .time = Time{std::chrono::milliseconds{1'700'000'000'123}},
-                                        .bytes = 77,
-                                        .duration_seconds = 1.5};
+  progress.checkpoint = rank::SavedCheckpoint{.step = 100,
+                                              .uri = "s3://m/step-100/g-1",
+                                              .time = Time{std::chrono::milliseconds{1'700'000'000'123}},
+                                              .bytes = 77,
+                                              .duration_seconds = 1.5};
   progress.checkpoint_error = "rank 1: putting s3://m/step-110: 503";
-  progress.checkpoint_request =
-      CheckpointRecord{.request = {.id = "a"}, .state = RequestState::done, .step = 100, .uri = "s3://m/step-100/g-1"};
+  progress.checkpoint_request = rank::CheckpointRecord{
+      .request = {.id = "a"}, .state = RequestState::done, .step = 100, .uri = "s3://m/step-100/g-1"};
   progress.waiting_for = "nobody";
-  RankProgress failing{.phase = "Training"};
-  failing.checkpoint_request = CheckpointRecord{
-      .request = {.id = "a", .then = Then::exit}, .state = RequestState::failed, .message = "the disk is full"};
-  const std::vector<RankMessage> messages{
-      Alive{},
-      Beat{},
+  rank::RankProgress failing{.phase = "Training"};
+  failing.checkpoint_request = rank::CheckpointRecord{
+      .request = {.id = "a", .then = rank::Then::exit}, .state = RequestState::failed, .message = "the disk is full"};
+  const std::vector<rank::RankMessage> messages{
+      rank::Alive{},
+      rank::Beat{},
       progress,
       failing,
-      RankProgress{.phase = "Loading"},
-      CheckpointRequest{.id = "suspend-3", .then = Then::exit},
-      CheckpointRequest{.id = "a"},
-      RankEnd{
+      rank::RankProgress{.phase = "Loading"},
+      rank::CheckpointRequest{.id = "suspend-3", .then = rank::Then::exit},
+      rank::CheckpointRequest{.id = "a"},
+      rank::RankEnd{
           .exit_code = 90, .reason = "PeerLost", .message = "rank 1 is gone", .culprit = 1, .culprit_exit_code = 137},
-      RankEnd{.exit_code = 0, .reason = "Completed", .message = "", .culprit = {}}};
-  for (const RankMessage& message : messages) {
-    const auto read = decode_rank_message(encode(message));
+      rank::RankEnd{.exit_code = 0, .reason = "Completed", .message = "", .culprit = {}}};
+  for (const rank::RankMessage& message : messages) {
+    const auto read = rank::decode_rank_message(encode(message));
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(*read, message);
   }
 }
 
 TEST(RankMessages, KeepALossThatIsNotANumber) {
-  RankProgress progress;
+  rank::RankProgress progress;
   progress.phase = "Training";
   progress.loss = std::nan("");
-  const auto read = decode_rank_message(encode(progress));
+  const auto read = rank::decode_rank_message(encode(progress));
   ASSERT_TRUE(read);
-  ASSERT_TRUE(std::get<RankProgress>(*read).loss);
-  EXPECT_TRUE(std::isnan(*std::get<RankProgress>(*read).loss));
+  ASSERT_TRUE(std::get<rank::RankProgress>(*read).loss);
+  EXPECT_TRUE(std::isnan(*std::get<rank::RankProgress>(*read).loss));
 }
 
 TEST(RankMessages, FitIntoAPacketWhateverTheirText) {
-  const RankEnd end{.exit_code = 1, .reason = "Error", .message = std::string(100'000, '\x01'), .culprit = {}};
+  const rank::RankEnd end{.exit_code = 1, .reason = "Error", .message = std::string(100'000, '\x01'), .culprit = {}};
   const std::string packet = encode(end);
-  EXPECT_LE(packet.size(), rank_message_bytes_max);
-  EXPECT_TRUE(decode_rank_message(packet));
+  EXPECT_LE(packet.size(), rank::rank_message_bytes_max);
+  EXPECT_TRUE(rank::decode_rank_message(packet));
 }
 
 TEST(RankMessages, ThatAreNoneAreRefused) {
   for (const std::string packet : {"", "{}", "[]", R"({"type":"dance"})", R"({"type":"end"})",
                                    R"({"type":"progress","phase":3})", R"({"type":"checkpoint"})", "\xff"}) {
-    const auto read = decode_rank_message(packet);
+    const auto read = rank::decode_rank_message(packet);
     ASSERT_FALSE(read) << packet;
     EXPECT_EQ(read.error().kind, ErrorKind::invalid);
   }

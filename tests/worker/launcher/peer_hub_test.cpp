@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "tests/worker/launcher/a_group.hpp"
 
 namespace trainyard::launcher {

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "launcher_process.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
@@ -48,8 +48,8 @@ TEST_F(RankProcessTest, GivesTheLastWordsWithTheEndHoweverLateTheyWereSaid) {
   EXPECT_EQ(exit.death, (Death{.exit_code = contract::exit_do_not_restart}));
   // The link's own thread may say that it is alive before the end and after it.
   std::vector<std::string> ends;
-  for (const RankMessage& message : exit.last_words) {
-    if (const auto* end = std::get_if<RankEnd>(&message)) ends.push_back(end->message);
+  for (const rank::RankMessage& message : exit.last_words) {
+    if (const auto* end = std::get_if<rank::RankEnd>(&message)) ends.push_back(end->message);
   }
   EXPECT_THAT(ends, testing::ElementsAre("there is no data"));
 }

@@ -19,7 +19,7 @@ class StatusServerTest : public testing::Test {
     for (int tries = 0; tries < 20 && !server_; ++tries) {
       port_ = fakes::free_port();
       auto server =
-          StatusServer::start({}, Reach::loopback, port_, {.token = "5ecret", .has_checkpoint_uri = true}, {});
+          StatusServer::start({}, rank::Reach::loopback, port_, {.token = "5ecret", .has_checkpoint_uri = true}, {});
       if (server) server_ = std::move(*server);
     }
   }
@@ -44,11 +44,11 @@ TEST_F(StatusServerTest, TakesARequestAndShowsWhatComesOfIt) {
   EXPECT_EQ(taken->get_header_value("Content-Type"), "application/json");
   EXPECT_EQ(json::parse(taken->body), (json{{"id", "a"}, {"state", "Pending"}}));
   EXPECT_EQ(status().at("checkpointRequest"), (json{{"id", "a"}, {"then", "continue"}, {"state", "Pending"}}));
-  EXPECT_EQ(server_->take_checkpoint_request(), (CheckpointRequest{.id = "a"}));
+  EXPECT_EQ(server_->take_checkpoint_request(), (rank::CheckpointRequest{.id = "a"}));
 
-  const CheckpointRecord done{
+  const rank::CheckpointRecord done{
       .request = {.id = "a"}, .state = RequestState::done, .step = 7, .uri = "s3://m/step-7/g-1"};
-  server_->update({.progress = RankProgress{.phase = "Training", .checkpoint_request = done}}, false);
+  server_->update({.progress = rank::RankProgress{.phase = "Training", .checkpoint_request = done}}, false);
   EXPECT_EQ(server_->checkpoint_record(), done);
   const json shown{{"id", "a"}, {"then", "continue"}, {"state", "Done"}, {"step", 7}, {"uri", "s3://m/step-7/g-1"}};
   EXPECT_EQ(status().at("checkpointRequest"), shown);

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <functional>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "tests/worker/launcher/a_group.hpp"
 
 namespace trainyard::launcher {
@@ -20,8 +20,8 @@ SupervisorSettings supervisor_settings(std::int64_t first_rank, std::int64_t ran
   return {.first_rank = first_rank, .rank_count = rank_count};
 }
 
-RankProgress at_step(std::int64_t step) {
-  RankProgress progress;
+rank::RankProgress at_step(std::int64_t step) {
+  rank::RankProgress progress;
   progress.phase = "Training";
   progress.step = step;
   return progress;
@@ -41,7 +41,7 @@ TEST(Supervisor, EndsWellWhenAllItsRanksDo) {
   supervisor.on_death(0, {.exit_code = 0}, group_start + 1s);
   EXPECT_EQ(supervisor.end(), std::nullopt);
   supervisor.on_death(1, {.exit_code = 0}, group_start + 2s);
-  EXPECT_EQ(supervisor.end(), (RankEnd{.exit_code = 0, .reason = "Completed", .message = "", .culprit = {}}));
+  EXPECT_EQ(supervisor.end(), (rank::RankEnd{.exit_code = 0, .reason = "Completed", .message = "", .culprit = {}}));
   EXPECT_EQ(supervisor.own_failure(), std::nullopt);
 }
 
@@ -53,15 +53,16 @@ TEST(Supervisor, TakesAnExitBeforeTheTrainingIsCompleteForAFailureOfARankThatUse
   };
   const Row rows[] = {
       {"a program that knows nothing of its launcher", [](Supervisor&) {}},
-      {"it only lived", [](Supervisor& supervisor) { supervisor.on_message(0, Alive{}, group_start); }, "EndedEarly"},
+      {"it only lived", [](Supervisor& supervisor) { supervisor.on_message(0, rank::Alive{}, group_start); },
+       "EndedEarly"},
       {"it trained", [](Supervisor& supervisor) { supervisor.on_message(0, at_step(7), group_start); }, "EndedEarly"},
       {"it has said its last words",
        [](Supervisor& supervisor) {
          supervisor.on_message(0, at_step(7), group_start);
-         supervisor.on_message(0, RankEnd{.reason = "Completed"}, group_start);
+         supervisor.on_message(0, rank::RankEnd{.reason = "Completed"}, group_start);
        }},
       {"it has reported that it is done",
-       [](Supervisor& supervisor) { supervisor.on_message(0, RankProgress{.phase = "Done"}, group_start); }},
+       [](Supervisor& supervisor) { supervisor.on_message(0, rank::RankProgress{.phase = "Done"}, group_start); }},
   };
   for (const Row& row : rows) {
     Supervisor supervisor{supervisor_settings(3, 1), group_start};
@@ -84,14 +85,14 @@ TEST(Supervisor, TakesAnExitBeforeTheTrainingIsCompleteForAFailureOfARankThatUse
 
 TEST(Supervisor, ReportsTheFirstFailureAndEndsOnceTheGroupHasItsVerdict) {
   Supervisor supervisor{supervisor_settings(0, 1), group_start};
-  supervisor.on_message(0, RankEnd{.exit_code = 93, .reason = "InvalidData", .message = "no data", .culprit = {}},
+  supervisor.on_message(0, rank::RankEnd{.exit_code = 93, .reason = "InvalidData", .message = "no data", .culprit = {}},
                         group_start);
   supervisor.on_death(0, {.exit_code = 93}, group_start + 1s);
   EXPECT_EQ(supervisor.end(), std::nullopt);
   ASSERT_TRUE(supervisor.own_failure());
   supervisor.on_verdict(*supervisor.own_failure(), group_start + 1s);
   EXPECT_EQ(supervisor.end(),
-            (RankEnd{.exit_code = 93, .reason = "InvalidData", .message = "rank 0: no data", .culprit = {}}));
+            (rank::RankEnd{.exit_code = 93, .reason = "InvalidData", .message = "rank 0: no data", .culprit = {}}));
   EXPECT_EQ(supervisor.speaker(), 0);
 }
 
@@ -99,16 +100,16 @@ TEST(Supervisor, EndsAsPeerLostWhenTheVerdictNamesAnother) {
   Supervisor supervisor{supervisor_settings(1, 1), group_start};
   supervisor.on_death(0, {.exit_code = 1}, group_start + 1s);  // A script that fell over the broken connection.
   supervisor.on_verdict(killed(0), group_start + 1s);
-  EXPECT_EQ(supervisor.end(), (RankEnd{.exit_code = contract::exit_peer_lost,
-                                       .reason = "PeerLost",
-                                       .message = "rank 0 was killed by signal 9 (SIGKILL)",
-                                       .culprit = 0,
-                                       .culprit_exit_code = 137}));
+  EXPECT_EQ(supervisor.end(), (rank::RankEnd{.exit_code = contract::exit_peer_lost,
+                                             .reason = "PeerLost",
+                                             .message = "rank 0 was killed by signal 9 (SIGKILL)",
+                                             .culprit = 0,
+                                             .culprit_exit_code = 137}));
 }
 
 TEST(Supervisor, TellsItsRanksOfTheVerdictThenKillsThem) {
   Supervisor supervisor{supervisor_settings(0, 3), group_start};
-  supervisor.on_message(0, Alive{}, group_start);
+  supervisor.on_message(0, rank::Alive{}, group_start);
   supervisor.on_death(1, {.exit_code = 0}, group_start);
   supervisor.on_verdict(killed(7), group_start);
   // Rank 2 has never used its link: SIGTERM is all that reaches it.
@@ -130,7 +131,7 @@ TEST(Supervisor, DoesNotTakeTheStopThatItSentItselfForAWishOfTheUser) {
 
 TEST(Supervisor, EndsTheOtherRanksOfThePodWithTheOneThatFailed) {
   Supervisor supervisor{supervisor_settings(0, 2), group_start};
-  supervisor.on_message(1, Alive{}, group_start);
+  supervisor.on_message(1, rank::Alive{}, group_start);
   supervisor.on_death(0, {.signal = SIGSEGV}, group_start);
   supervisor.on_verdict(*supervisor.own_failure(), group_start);
   EXPECT_EQ(supervisor.take_actions(), (SupervisorActions{TellRank{1, end_of_others(*supervisor.own_failure())}}));
@@ -151,8 +152,9 @@ TEST(Supervisor, WaitsForTheCauseWhenARankOnlyLostAPeer) {
 
 TEST(Supervisor, ReportsPeerLostItselfWhenNobodyKnowsTheCause) {
   Supervisor supervisor{supervisor_settings(1, 1), group_start};
-  supervisor.on_message(0, RankEnd{.exit_code = 90, .reason = "PeerLost", .message = "connection reset", .culprit = {}},
-                        group_start);
+  supervisor.on_message(
+      0, rank::RankEnd{.exit_code = 90, .reason = "PeerLost", .message = "connection reset", .culprit = {}},
+      group_start);
   supervisor.on_death(0, {.exit_code = contract::exit_peer_lost}, group_start);
   pass(supervisor, group_start, group_start + 2s);
   EXPECT_EQ(supervisor.own_failure(),
@@ -183,13 +185,13 @@ TEST(Supervisor, KillsARankWhoseProcessFallsSilent) {
 
 TEST(Supervisor, KillsARankThatLivesButMakesNoProgress) {
   Supervisor supervisor{supervisor_settings(0, 1), group_start};
-  supervisor.on_message(0, Beat{}, group_start);
+  supervisor.on_message(0, rank::Beat{}, group_start);
   for (Instant now = group_start; now < group_start + 600s; now += 1s) {
-    supervisor.on_message(0, Alive{}, now);
+    supervisor.on_message(0, rank::Alive{}, now);
     supervisor.on_time(now);
     ASSERT_EQ(supervisor.own_failure(), std::nullopt);
   }
-  supervisor.on_message(0, Alive{}, group_start + 600s);
+  supervisor.on_message(0, rank::Alive{}, group_start + 600s);
   supervisor.on_time(group_start + 600s);
   ASSERT_TRUE(supervisor.own_failure());
   EXPECT_EQ(supervisor.own_failure()->message, "rank 0 made no progress for 600 s; last seen before its first report");
@@ -198,11 +200,11 @@ TEST(Supervisor, KillsARankThatLivesButMakesNoProgress) {
 TEST(Supervisor, GivesTheTimeItTakesToWhatMovesDataOrWaitsForOthers) {
   for (const char* phase : {"Rendezvous", "Loading", "Saving"}) {
     Supervisor supervisor{supervisor_settings(0, 1), group_start};
-    RankProgress progress;
+    rank::RankProgress progress;
     progress.phase = phase;
     supervisor.on_message(0, progress, group_start);
     for (Instant now = group_start; now <= group_start + 3600s; now += 4s) {
-      supervisor.on_message(0, Alive{}, now);
+      supervisor.on_message(0, rank::Alive{}, now);
       supervisor.on_time(now);
     }
     EXPECT_EQ(supervisor.own_failure(), std::nullopt) << phase;
@@ -217,7 +219,7 @@ TEST(Supervisor, LeavesAloneAProgramThatHasNeverUsedItsLink) {
 
 TEST(Supervisor, BlamesNobodyForTheTimeInWhichItSleptItself) {
   Supervisor supervisor{supervisor_settings(0, 1), group_start};
-  supervisor.on_message(0, Alive{}, group_start);
+  supervisor.on_message(0, rank::Alive{}, group_start);
   supervisor.on_time(group_start);
   supervisor.on_time(group_start + 3600s);
   EXPECT_EQ(supervisor.own_failure(), std::nullopt);
@@ -230,7 +232,7 @@ TEST(Supervisor, DoesNotCountTheTimeInWhichItSleptItselfAsTimeWithoutProgress) {
   supervisor.on_message(0, at_step(120), group_start);
   const auto live = [&](Instant from, Instant to) {
     for (Instant now = from; now < to; now += 1s) {
-      supervisor.on_message(0, Alive{}, now);
+      supervisor.on_message(0, rank::Alive{}, now);
       supervisor.on_time(now);
     }
   };
@@ -246,7 +248,7 @@ TEST(Supervisor, ForwardsAStopAndEndsPreempted) {
   Supervisor supervisor{supervisor_settings(0, 2), group_start};
   supervisor.on_stop(group_start);
   EXPECT_EQ(supervisor.take_actions(), (SupervisorActions{SendSignal{0, SIGTERM}, SendSignal{1, SIGTERM}}));
-  const RankEnd said{
+  const rank::RankEnd said{
       .exit_code = contract::exit_preempted, .reason = "Preempted", .message = "saved step 12", .culprit = {}};
   supervisor.on_message(1, said, group_start + 1s);
   supervisor.on_death(1, {.exit_code = contract::exit_preempted}, group_start + 1s);
@@ -283,9 +285,10 @@ TEST(Supervisor, KnowsWhenARankMakesNoStepAnyMore) {
       {"the other rank is done", [](Supervisor& supervisor) { supervisor.on_death(1, {.exit_code = 0}, group_start); },
        false},
       {"it is done",
-       [](Supervisor& supervisor) { supervisor.on_message(0, RankProgress{.phase = "Done"}, group_start); }, true},
+       [](Supervisor& supervisor) { supervisor.on_message(0, rank::RankProgress{.phase = "Done"}, group_start); },
+       true},
       {"it has said its last words",
-       [](Supervisor& supervisor) { supervisor.on_message(0, RankEnd{.exit_code = 91}, group_start); }, true},
+       [](Supervisor& supervisor) { supervisor.on_message(0, rank::RankEnd{.exit_code = 91}, group_start); }, true},
       {"it has died", [](Supervisor& supervisor) { supervisor.on_death(0, {.signal = SIGKILL}, group_start); }, true},
       {"the group is broken", [](Supervisor& supervisor) { supervisor.on_verdict(killed(7), group_start); }, true},
   };

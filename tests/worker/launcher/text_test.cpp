@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "worker/launcher/oom_counter.hpp"
-#include "worker/launcher/truncate.hpp"
-#include "worker/launcher/waiting_text.hpp"
+#include "worker/rank/truncate.hpp"
+#include "worker/rank/waiting_text.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -10,16 +10,16 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(Truncate, KeepsWhatFitsAndNeverCutsACharacter) {
-  EXPECT_EQ(truncate("whole", 5), "whole");
-  EXPECT_EQ(truncate("longer than that", 9), "longer...");
-  EXPECT_EQ(truncate("aäöü", 6), "aä...");
-  EXPECT_EQ(truncate("äöüß", 6), "ä...");
+  EXPECT_EQ(rank::truncate("whole", 5), "whole");
+  EXPECT_EQ(rank::truncate("longer than that", 9), "longer...");
+  EXPECT_EQ(rank::truncate("aäöü", 6), "aä...");
+  EXPECT_EQ(rank::truncate("äöüß", 6), "ä...");
 }
 
 TEST(MissingRanksText, NamesUpToEightRanks) {
-  EXPECT_EQ(missing_ranks_text({1}, 2, 12'345ms), "rank 1 of 2 has not come (12 s)");
-  EXPECT_EQ(missing_ranks_text({1, 3}, 4, 3s), "ranks 1 and 3 of 4 have not come (3 s)");
-  EXPECT_EQ(missing_ranks_text({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 16, 3s),
+  EXPECT_EQ(rank::missing_ranks_text({1}, 2, 12'345ms), "rank 1 of 2 has not come (12 s)");
+  EXPECT_EQ(rank::missing_ranks_text({1, 3}, 4, 3s), "ranks 1 and 3 of 4 have not come (3 s)");
+  EXPECT_EQ(rank::missing_ranks_text({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 16, 3s),
             "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 2 more of 16 have not come (3 s)");
 }
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "tests/fakes/free_port.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"

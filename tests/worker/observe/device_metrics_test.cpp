@@ -15,7 +15,7 @@ torch::Tensor scalar(double value) {
 
 TEST(MetricSums, TakeNumbersOfTheHostBesideThoseOfADevice) {
   const torch::Tensor on_device = scalar(3.0).to(fakes::late_device::device());
-  dist::SingleCommunicator alone;
+  checkpoint::SingleCommunicator alone;
   MetricSums sums;
   sums.add("loss", on_device, 1.0, {});
   sums.add("learning rate", scalar(0.5), 1.0, {});

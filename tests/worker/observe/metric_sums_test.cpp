@@ -33,7 +33,7 @@ TEST(MetricSums, ReduceOverBatchesAndRanksAsAskedFor) {
 }
 
 TEST(MetricSums, WeighMeansByTheBatchesSizes) {
-  dist::SingleCommunicator alone;
+  checkpoint::SingleCommunicator alone;
   MetricSums sums;
   sums.add("accuracy", scalar(1.0), 30, {});
   sums.add("accuracy", scalar(0.0), 10, {});
@@ -49,7 +49,7 @@ TEST(MetricSums, CountAMetricThatOnlyOneRankLogged) {
 }
 
 TEST(MetricSums, BeginAfreshAfterEachReduction) {
-  dist::SingleCommunicator alone;
+  checkpoint::SingleCommunicator alone;
   MetricSums sums;
   sums.add("loss", scalar(1.0), 1, {});
   ASSERT_TRUE(sums.reduce(alone).has_value());
@@ -72,7 +72,7 @@ TEST(MetricSums, KeepWhatIsNotANumber) {
 }
 
 TEST(MetricSums, DoNotChangeWhenTheValueDoesLater) {
-  dist::SingleCommunicator alone;
+  checkpoint::SingleCommunicator alone;
   MetricSums sums;
   torch::Tensor value = torch::tensor(2.0, torch::kDouble);
   sums.add("count", value, 1.0, {.reduce = Reduce::sum});

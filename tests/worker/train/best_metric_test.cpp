@@ -8,7 +8,7 @@
 namespace trainyard::train {
 namespace {
 
-using resource::BestMode;
+using api::BestMode;
 
 TEST(BetterValue, FollowsTheTable) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -35,7 +35,7 @@ TEST(BetterValue, FollowsTheTable) {
       {"of another metric", BestMode::max, {{"m", 0.4}}, BestValue{.metric = "other", .value = 0.5}, 0.4},
   };
   for (const Row& row : rows) {
-    const resource::KeepBestSpec spec{.metric = "m", .mode = row.mode};
+    const api::KeepBestSpec spec{.metric = "m", .mode = row.mode};
     std::optional<BestValue> expected;
     if (row.better) expected = best(row.mode, *row.better);
     EXPECT_EQ(better_value(spec, row.values, row.before), expected) << row.name;

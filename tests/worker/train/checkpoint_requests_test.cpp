@@ -7,9 +7,9 @@
 namespace trainyard::train {
 namespace {
 
-using launcher::CheckpointRecord;
-using launcher::RequestState;
-using launcher::Then;
+using contract::RequestState;
+using rank::CheckpointRecord;
+using rank::Then;
 
 TEST(CheckpointRequests, AreAnsweredByASaveThatBeginsAfterThem) {
   fakes::FakeRankLink link;

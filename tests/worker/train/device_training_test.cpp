@@ -41,14 +41,14 @@ class WatchedLineFit final : public Module {
 };
 
 /// One rank that trains `module` on the simulated device with data of the host's.
-launcher::RankEnd train_on_device(Module& module, fakes::FakeRankLink& link, bool validates) {
+rank::RankEnd train_on_device(Module& module, fakes::FakeRankLink& link, bool validates) {
   const torch::Device device = fakes::late_device::device();
-  resource::TrainingSpec training;
+  api::TrainingSpec training;
   training.batch_size = 10;
   training.epochs = 3;
   training.log_every.steps = 50;
-  training.optimizer = {.name = resource::OptimizerName::sgd, .lr = 0.1};
-  launcher::RankEnd end;
+  training.optimizer = {.name = api::OptimizerName::sgd, .lr = 0.1};
+  rank::RankEnd end;
   fakes::late_device::move_module(module);
   fakes::run_ranks(1, [&](fakes::RankThread& rank) {
     const Points data{1};
@@ -89,7 +89,7 @@ launcher::RankEnd train_on_device(Module& module, fakes::FakeRankLink& link, boo
 TEST(TrainingOnADevice, WorksForTheShippedExampleWhoseDataStaysOnTheHost) {
   Example module;
   fakes::FakeRankLink link;
-  const launcher::RankEnd end = train_on_device(module, link, /*validates=*/false);
+  const rank::RankEnd end = train_on_device(module, link, /*validates=*/false);
   EXPECT_EQ(end.reason, "Completed") << end.message;
   EXPECT_NEAR(module.parameters()[0].cpu().item<double>(), 3.0, 0.05) << "it has learnt the slope";
 }
@@ -97,7 +97,7 @@ TEST(TrainingOnADevice, WorksForTheShippedExampleWhoseDataStaysOnTheHost) {
 TEST(TrainingOnADevice, ValidatesThereAndLogsNumbersOfTheHostBesideThoseOfTheDevice) {
   WatchedLineFit module;
   fakes::FakeRankLink link;
-  const launcher::RankEnd end = train_on_device(module, link, /*validates=*/true);
+  const rank::RankEnd end = train_on_device(module, link, /*validates=*/true);
   EXPECT_EQ(end.reason, "Completed") << end.message;
   EXPECT_NE(end.message.find("samples 2000"), std::string::npos) << end.message;
   ASSERT_FALSE(link.reports().empty());

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -51,7 +51,7 @@ TEST(EndOf, TellsTheOperatorWhetherARestartCanHelp) {
       {Stage::step, ErrorKind::corrupt, contract::exit_failure, "ParametersDiffer"},
   };
   for (const Case& c : cases) {
-    const launcher::RankEnd expected{
+    const rank::RankEnd expected{
         .exit_code = c.exit_code, .reason = c.reason, .message = "what came back", .culprit = {}};
     EXPECT_EQ(end_of(c.stage, {.kind = c.kind, .message = "what came back", .retry_after = {}}), expected)
         << "stage " << static_cast<int>(c.stage) << ", " << to_string(c.kind);
@@ -71,14 +71,14 @@ TEST(Preempted, SaysWhereTheStateIs) {
        "stopped as asked after step 7; it was not saved because it is not finite: training goes on from the checkpoint "
        "before"}};
   for (const auto& [stop, message] : cases) {
-    const launcher::RankEnd expected{
+    const rank::RankEnd expected{
         .exit_code = contract::exit_preempted, .reason = "Preempted", .message = message, .culprit = {}};
     EXPECT_EQ(preempted(stop), expected);
   }
 }
 
 TEST(Completed, TellsTheLastValidation) {
-  const launcher::RankEnd ended = completed(900, {{"val_accuracy", 0.89123}, {"val_loss", 0.3}});
+  const rank::RankEnd ended = completed(900, {{"val_accuracy", 0.89123}, {"val_loss", 0.3}});
   EXPECT_EQ(ended.exit_code, contract::exit_success);
   EXPECT_EQ(ended.reason, "Completed");
   EXPECT_EQ(ended.message, "trained 900 steps, val_accuracy 0.8912, val_loss 0.3");

@@ -19,7 +19,7 @@ const EvaluationRounds to_the_end{.begin = [] {}, .finish = [] { return Result<b
 TEST(Evaluate, GivesTheMeanOverAllSamplesHoweverManyRanksShareThem) {
   const data::ImageDataset dataset = make_small_dataset(33, 1);
   const auto alone = make_small_module(3);
-  dist::SingleCommunicator single;
+  checkpoint::SingleCommunicator single;
   const auto expected = evaluate(*alone, dataset, {.batch_size = 33}, single, to_the_end);
   ASSERT_TRUE(expected && *expected);
   EXPECT_EQ((*expected)->size(), 2U);
@@ -43,7 +43,7 @@ TEST(Evaluate, LeavesTheModuleAndTheRandomGeneratorAsTheyWere) {
   module->train();
   const torch::Tensor mean = module->named_buffers()["norm.running_mean"].clone();
   const torch::Tensor state = at::globalContext().defaultGenerator(torch::kCPU).get_state().clone();
-  dist::SingleCommunicator single;
+  checkpoint::SingleCommunicator single;
   ASSERT_TRUE(evaluate(*module, dataset, {.batch_size = 2}, single, to_the_end).has_value());
   EXPECT_TRUE(module->is_training());
   EXPECT_TRUE(torch::equal(module->named_buffers()["norm.running_mean"], mean));
@@ -54,7 +54,7 @@ TEST(Evaluate, LeavesAPartOfTheModuleInEvaluationModeThatWasInIt) {
   const data::ImageDataset dataset = make_small_dataset(7, 1);
   const auto module = make_small_module(3, 0.5);
   module->named_children()["norm"]->eval();
-  dist::SingleCommunicator single;
+  checkpoint::SingleCommunicator single;
   ASSERT_TRUE(evaluate(*module, dataset, {.batch_size = 2}, single, to_the_end).has_value());
   EXPECT_FALSE(module->named_children()["norm"]->is_training());
   EXPECT_TRUE(module->named_children()["drop"]->is_training());
@@ -95,7 +95,7 @@ TEST(Evaluate, HasAsManyRoundsOnEveryRankAndEndsAfterTheOneThatSaysSo) {
 TEST(Evaluate, EndsWithTheErrorOfARound) {
   const data::ImageDataset dataset = make_small_dataset(9, 1);
   const auto module = make_small_module(3);
-  dist::SingleCommunicator single;
+  checkpoint::SingleCommunicator single;
   const EvaluationRounds rounds{.begin = [] {},
                                 .finish = []() -> Result<bool> { return fail(ErrorKind::unavailable, "gone"); }};
   EXPECT_EQ(evaluate(*module, dataset, {.batch_size = 2}, single, rounds).error().message, "gone");

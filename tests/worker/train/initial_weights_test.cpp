@@ -7,10 +7,10 @@
 
 #include <filesystem>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
+#include "checkpoint/format/safetensors.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/train/training_run.hpp"
-#include "worker/checkpoint/core/safetensors.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -165,7 +165,7 @@ TEST_F(InitialWeights, MayNameATiedTensorTwice) {
   folder.write("w.safetensors", safetensors_of(state));
   const auto optimizer = module.configure_optimizers({});
   const checkpoint::State all = make_state(module, *optimizer, RandomState{torch::kCPU});
-  dist::SingleCommunicator single;
+  checkpoint::SingleCommunicator single;
   const fakes::FakeClock clock;
   const auto loaded = load_initial_weights({.uri = uri, .sha256 = {}, .s3 = {}}, module, all, single, {}, clock);
   ASSERT_TRUE(loaded) << loaded.error().message;

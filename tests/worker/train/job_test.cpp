@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-launcher::Environment environment_of(std::map<std::string, std::string, std::less<>> variables) {
+rank::Environment environment_of(std::map<std::string, std::string, std::less<>> variables) {
   return [variables = std::move(variables)](std::string_view name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional{found->second};

@@ -13,8 +13,8 @@
 namespace trainyard::train {
 namespace {
 
-using resource::OptimizerName;
-using resource::OptimizerSpec;
+using api::OptimizerName;
+using api::OptimizerSpec;
 
 struct Weights {
   torch::Tensor first = torch::linspace(-1, 1, 12).reshape({3, 4}).requires_grad_();

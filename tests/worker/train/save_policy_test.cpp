@@ -9,7 +9,7 @@
 namespace trainyard::train {
 namespace {
 
-using resource::WhenBusy;
+using api::WhenBusy;
 
 TEST(ChooseSave, FollowsTheTable) {
   struct Row {

@@ -44,7 +44,7 @@ class ALongRun : public testing::Test {
   }
 
   std::unique_ptr<checkpoint::Checkpointer> open(std::int64_t attempt) {
-    resource::CheckpointSpec spec;
+    api::CheckpointSpec spec;
     spec.uri = "memory://";
     auto store = std::make_unique<fakes::FaultyStore>(
         std::make_unique<fakes::MemoryStore>(objects),
@@ -76,7 +76,7 @@ class ALongRun : public testing::Test {
   fakes::MemoryObjects objects;
   fakes::FakeClock clock;
   fakes::FakeRankLink link;
-  dist::SingleCommunicator single;
+  checkpoint::SingleCommunicator single;
   bool is_away = false;
   std::set<const std::byte*> staged_at;
   checkpoint::State state;

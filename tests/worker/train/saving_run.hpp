@@ -22,8 +22,7 @@ using Steps = std::set<std::int64_t>;
 /// A run of `max_steps` steps that saves every second one into memory; states how its stores behave by on_put().
 class SavingRun {
  public:
-  explicit SavingRun(std::int64_t world_size, std::int64_t max_steps,
-                     resource::WhenBusy when_busy = resource::WhenBusy::skip)
+  explicit SavingRun(std::int64_t world_size, std::int64_t max_steps, api::WhenBusy when_busy = api::WhenBusy::skip)
       : run{world_size} {
     run.training.max_steps = max_steps;
     run.checkpoint.emplace();
@@ -61,7 +60,7 @@ class SavingRun {
   /// Opens `gate` once a rank says that it waits at step `step`.
   void open_when_waiting(fakes::Gate& gate, std::int64_t step) {
     for (auto& rank : run.ranks) {
-      rank.link->on_report = [&gate, step](const launcher::RankProgress& progress) {
+      rank.link->on_report = [&gate, step](const rank::RankProgress& progress) {
         if (progress.phase == "Saving" && progress.step == step) gate.open();
       };
     }

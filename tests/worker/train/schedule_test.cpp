@@ -8,8 +8,8 @@
 namespace trainyard::train {
 namespace {
 
-using resource::Every;
-using resource::TrainingSpec;
+using api::Every;
+using api::TrainingSpec;
 
 /// 100 samples by 2 ranks of batch 10: five steps an epoch.
 Schedule make_schedule(const TrainingSpec& training, const Every& checkpoint_every = {}) {

@@ -5,10 +5,10 @@
 
 #include <optional>
 
+#include "checkpoint/snapshot/history.hpp"
+#include "tests/checkpoint/snapshot/decode_png.hpp"
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/fakes/memory_store.hpp"
-#include "tests/worker/snapshot/decode_png.hpp"
-#include "worker/snapshot/history.hpp"
 
 namespace trainyard::train {
 namespace {

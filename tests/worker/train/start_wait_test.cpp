@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/worker/fakes/fake_rank_link.hpp"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/train/training_run.hpp"
 
@@ -20,13 +20,13 @@ class ScoredRun {
   ScoredRun(const fakes::TemporaryFolder& folder, std::int64_t world_size, std::vector<double> val_scores)
       : run{world_size}, val_scores_{std::move(val_scores)} {
     run.training.max_steps = 2 * static_cast<std::int64_t>(val_scores_.size()) + 1;
-    run.training.validate_every = resource::Every{.steps = 2, .epochs = {}, .time = {}};
+    run.training.validate_every = api::Every{.steps = 2, .epochs = {}, .time = {}};
     run.checkpoint.emplace();
     run.checkpoint->uri = folder.uri() + "/checkpoints";
     run.checkpoint->every.best = true;
-    run.checkpoint->when_busy = resource::WhenBusy::wait;
+    run.checkpoint->when_busy = api::WhenBusy::wait;
     run.checkpoint->keep.last = 100;
-    run.checkpoint->keep.best = resource::KeepBestSpec{.metric = "score"};
+    run.checkpoint->keep.best = api::KeepBestSpec{.metric = "score"};
     for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
       SmallModule& module = *run.ranks[rank].module;
       module.on_validation = [this, &module, rank, validations = std::size_t{0}](std::int64_t round) mutable {

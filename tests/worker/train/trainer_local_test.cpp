@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "tests/fakes/gate.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/train/saving_run.hpp"
@@ -29,7 +29,7 @@ struct LocalTierOfATraining : testing::Test {
     saving->run.attempt = attempt;
     saving->run.checkpoint->every.steps = 1000;
     saving->run.checkpoint->local =
-        resource::LocalSpec{.path = path(), .every = {.steps = 3, .epochs = {}, .time = {}}, .keep = 1};
+        api::LocalSpec{.path = path(), .every = {.steps = 3, .epochs = {}, .time = {}}, .keep = 1};
     saving->objects.objects = remote;
     return saving;
   }

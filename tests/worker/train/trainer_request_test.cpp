@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "tests/fakes/gate.hpp"
 #include "tests/worker/train/saving_run.hpp"
 #include "worker/train/trainer.hpp"
@@ -17,10 +17,10 @@
 namespace trainyard::train {
 namespace {
 
-using launcher::CheckpointRecord;
-using launcher::CheckpointRequest;
-using launcher::RequestState;
-using launcher::Then;
+using contract::RequestState;
+using rank::CheckpointRecord;
+using rank::CheckpointRequest;
+using rank::Then;
 
 /// A run that saves its end and what rank 0 is asked for.
 class AskedRun : public SavingRun {
@@ -36,7 +36,7 @@ class AskedRun : public SavingRun {
   }
   /// When rank 0 reports `phase` for the first time.
   void ask_in_phase(const std::string& phase, const CheckpointRequest& request) {
-    run.ranks[0].link->on_report = [this, phase, request](const launcher::RankProgress& progress) {
+    run.ranks[0].link->on_report = [this, phase, request](const rank::RankProgress& progress) {
       if (progress.phase == phase) ask(request);
     };
   }
@@ -103,7 +103,7 @@ TEST(TrainerOnRequest, SavesAgainForTheNextOne) {
   const CheckpointRequest second{.id = "b"};
   AskedRun asked{2, 60};
   asked.ask_at_step(3, go_on);
-  asked.run.ranks[0].link->on_report = [&](const launcher::RankProgress& progress) {
+  asked.run.ranks[0].link->on_report = [&](const rank::RankProgress& progress) {
     if (progress.checkpoint_request == done(go_on, 4)) asked.ask(second);
   };
   asked.run.run();

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/train/training_run.hpp"
 #include "worker/data/sampler.hpp"
@@ -84,7 +84,7 @@ TEST_P(TrainerWithOtherRanks, GoesOnAtTheSameStepAndSampleInTheSameOrder) {
   EXPECT_EQ(next_step, GetParam().total_steps + 1);
   std::vector<std::int64_t> expected;
   for (const std::int64_t epoch : {0, 1}) {
-    const torch::Tensor order = data::epoch_order(samples, resource::TrainingSpec{}.seed, epoch);
+    const torch::Tensor order = data::epoch_order(samples, api::TrainingSpec{}.seed, epoch);
     expected.insert(expected.end(), order.data_ptr<std::int64_t>(), order.data_ptr<std::int64_t>() + samples);
   }
   EXPECT_EQ(used, expected) << "none lost, none repeated, and in the order of a run with any number of ranks";

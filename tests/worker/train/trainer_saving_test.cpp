@@ -11,18 +11,18 @@
 #include <utility>
 #include <vector>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
+#include "checkpoint/format/claim.hpp"
+#include "checkpoint/run/fence.hpp"
 #include "tests/fakes/gate.hpp"
 #include "tests/fakes/memory_store.hpp"
 #include "tests/worker/train/saving_run.hpp"
-#include "worker/checkpoint/core/claim.hpp"
-#include "worker/checkpoint/core/fence.hpp"
 #include "worker/train/trainer.hpp"
 
 namespace trainyard::train {
 namespace {
 
-using resource::WhenBusy;
+using api::WhenBusy;
 using testing::HasSubstr;
 
 TEST(TrainerSaving, TakesStepsWhileACheckpointIsWrittenAndLeavesOutWhatIsDueMeanwhile) {
@@ -259,7 +259,7 @@ class HourlyRun : public SavingRun {
 
   explicit HourlyRun(std::int64_t world_size) : SavingRun{world_size, steps_max} {
     run.checkpoint->every = {.steps = {}, .epochs = {}, .time = std::chrono::hours{1}};
-    run.ranks[0].link->on_report = [this](const launcher::RankProgress& progress) {
+    run.ranks[0].link->on_report = [this](const rank::RankProgress& progress) {
       if (progress.checkpoint && progress.checkpoint->step > stop_after) run.ranks[0].link->request_stop();
       if (!progress.checkpoint_error.empty()) has_told = true;
     };
@@ -290,7 +290,7 @@ TEST(TrainerSaving, TriesAgainSoonAfterASaveThatFailed) {
     const auto& rank = saving.run.ranks[0];
     EXPECT_EQ(rank.end.reason, "Preempted") << "no checkpoint before the training's end: " << rank.end.message;
     EXPECT_LT(*saving.saved(0).begin(), HourlyRun::steps_max);
-    EXPECT_TRUE(std::ranges::any_of(rank.link->reports(), [](const launcher::RankProgress& report) {
+    EXPECT_TRUE(std::ranges::any_of(rank.link->reports(), [](const rank::RankProgress& report) {
       return report.checkpoint_error.find("the store is away") != std::string::npos;
     }));
     EXPECT_EQ(rank.link->reports().back().checkpoint_error, "");
@@ -313,7 +313,7 @@ TEST(TrainerSaving, MakesUpForWhatWasLeftOutWhileTheStorageWasAway) {
   saving.run.run();
   const auto& rank = saving.run.ranks[0];
   EXPECT_EQ(rank.end.reason, "Preempted") << "nothing was made up for: " << rank.end.message;
-  EXPECT_TRUE(std::ranges::any_of(rank.link->reports(), [](const launcher::RankProgress& report) {
+  EXPECT_TRUE(std::ranges::any_of(rank.link->reports(), [](const rank::RankProgress& report) {
     return report.checkpoint_error.find("is not saved yet: the store is away") != std::string::npos;
   })) << "/status says so while it lasts";
   EXPECT_EQ(rank.link->reports().back().checkpoint_error, "");
@@ -331,7 +331,7 @@ TEST(TrainerSaving, ReportsNoStepBeforeItKnowsWhereItGoesOn) {
   ASSERT_GT(reports.size(), before);
   EXPECT_EQ(reports[before].phase, "Loading");
   const auto first = std::ranges::find_if(reports.begin() + static_cast<std::ptrdiff_t>(before), reports.end(),
-                                          [](const launcher::RankProgress& report) { return report.step.has_value(); });
+                                          [](const rank::RankProgress& report) { return report.step.has_value(); });
   ASSERT_NE(first, reports.end());
   EXPECT_EQ(first->step, 4) << "and not 0";
 }
@@ -340,10 +340,10 @@ TEST(TrainerSaving, WaitsForNoSaveInAGroupThatIsBroken) {
   SavingRun saving{1, 3};
   fakes::Gate gate;
   saving.hold_up(3, gate);
-  const launcher::RankEnd failure{
+  const rank::RankEnd failure{
       .exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = "rank 1 was killed", .culprit = 1};
   fakes::FakeRankLink& link = *saving.run.ranks[0].link;
-  link.on_report = [&](const launcher::RankProgress& progress) {
+  link.on_report = [&](const rank::RankProgress& progress) {
     if (progress.phase == "Saving") link.break_group(failure);
   };
   saving.run.on_end = [&gate] { gate.open(); };  // Only here: the trainer has ended without it.

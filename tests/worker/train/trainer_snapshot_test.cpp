@@ -9,16 +9,16 @@
 #include <utility>
 #include <vector>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
+#include "checkpoint/snapshot/history.hpp"
 #include "tests/fakes/gate.hpp"
 #include "tests/worker/train/saving_run.hpp"
-#include "worker/snapshot/history.hpp"
 #include "worker/train/trainer.hpp"
 
 namespace trainyard::train {
 namespace {
 
-using resource::WhenBusy;
+using api::WhenBusy;
 using snapshot::History;
 using snapshot::Over;
 

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "common/contract.hpp"
+#include "api/contract.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/train/training_run.hpp"
 
@@ -23,8 +23,8 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-resource::CheckpointSpec checkpoints_in(const fakes::TemporaryFolder& folder) {
-  resource::CheckpointSpec spec;
+api::CheckpointSpec checkpoints_in(const fakes::TemporaryFolder& folder) {
+  api::CheckpointSpec spec;
   spec.uri = folder.uri() + "/checkpoints";
   return spec;
 }
@@ -45,7 +45,7 @@ TEST(Trainer, TrainsToTheEndAndSaysHowItWent) {
     EXPECT_EQ(rank.end.exit_code, contract::exit_success) << rank.end.message;
     EXPECT_EQ(rank.end.reason, "Completed");
     EXPECT_THAT(rank.end.message, HasSubstr("trained 10 steps, val_accuracy"));
-    const launcher::RankProgress last = rank.link->reports().back();
+    const rank::RankProgress last = rank.link->reports().back();
     EXPECT_EQ(last.phase, "Done");
     EXPECT_EQ(last.step, 10);
     EXPECT_EQ(last.total_steps, 10);
@@ -78,7 +78,7 @@ TEST(Trainer, TrainsTwoRanksAsOneRankOfTwiceTheBatch) {
   one.training.batch_size = 20;
   for (TrainingRun* run : {&two, &one}) {
     run->training.epochs = 3;
-    run->training.optimizer = {.name = resource::OptimizerName::sgd, .lr = 0.01};
+    run->training.optimizer = {.name = api::OptimizerName::sgd, .lr = 0.01};
     for (auto& rank : run->ranks) rank.module->set_uses_batch_norm(false);
     run->run();
   }
@@ -210,7 +210,7 @@ TEST(Trainer, SaysAlreadyCompleteAndGoesOnWhenMoreIsAskedFor) {
     return run.ranks[1].end;
   };
   EXPECT_EQ(run_epochs(1).reason, "Completed");
-  const launcher::RankEnd again = run_epochs(1);
+  const rank::RankEnd again = run_epochs(1);
   EXPECT_EQ(again.reason, "AlreadyComplete");
   EXPECT_EQ(again.exit_code, contract::exit_success);
   EXPECT_THAT(again.message, HasSubstr("checkpoint.resume to none"));
@@ -223,7 +223,7 @@ TEST(Trainer, SavesByTimeWhenRankZerosClockSaysSo) {
   run.training.max_steps = 9;
   run.checkpoint = checkpoints_in(folder);
   run.checkpoint->every.time = 50s;
-  run.checkpoint->when_busy = resource::WhenBusy::wait;
+  run.checkpoint->when_busy = api::WhenBusy::wait;
   run.ranks[0].module->on_step = [&run](std::int64_t) { run.clock.advance(20s); };
   run.run();
   std::set<std::int64_t> saved;
@@ -251,7 +251,7 @@ TEST(Trainer, KeepsTheLastGoodCheckpointsWhileTheLossIsNotFinite) {
   run.training.max_steps = 9;
   run.checkpoint = checkpoints_in(folder);
   run.checkpoint->every.steps = 2;
-  run.checkpoint->when_busy = resource::WhenBusy::wait;
+  run.checkpoint->when_busy = api::WhenBusy::wait;
   SmallModule& module = *run.ranks[1].module;
   module.on_step = [&module, step = 0](std::int64_t) mutable {
     if (++step == 5) module.loss_factor = std::numeric_limits<double>::quiet_NaN();
@@ -270,7 +270,7 @@ TEST(Trainer, SavesNoParametersThatAreNotFiniteThoughTheLossStillIs) {
   run.training.max_steps = 4;
   run.checkpoint = checkpoints_in(folder);
   run.checkpoint->every.steps = 1;
-  run.checkpoint->when_busy = resource::WhenBusy::wait;
+  run.checkpoint->when_busy = api::WhenBusy::wait;
   SmallModule& module = *run.ranks[0].module;
   module.on_step = [&module, step = 0](std::int64_t) mutable {
     // Of a parameter that the loss does not depend on: only the update makes it so.
@@ -325,7 +325,7 @@ TEST(Trainer, EndsAsPeerLostWhenAnotherRankHasGone) {
 TEST(Trainer, NamesTheCulpritThatTheLauncherKnows) {
   TrainingRun run;
   run.training.epochs = 100;
-  const launcher::RankEnd failure{
+  const rank::RankEnd failure{
       .exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = "rank 1 was killed", .culprit = 1};
   run.ranks[1].module->on_step = [&, seen = 0](std::int64_t) mutable {
     if (++seen != 3) return;
@@ -366,7 +366,7 @@ TEST(Trainer, UsesEverySampleOncePerEpochAlsoOverARestart) {
 TEST(Trainer, LeavesABatchNormAsItIsThatTheModelKeepsInEvaluationMode) {
   TrainingRun run{1};
   run.training.max_steps = 4;
-  run.training.validate_every = resource::Every{.steps = 2};
+  run.training.validate_every = api::Every{.steps = 2};
   torch::nn::Module& norm = *run.ranks[0].module->named_children()["norm"];
   norm.eval();
   const torch::Tensor mean = norm.named_buffers()["running_mean"].clone();

@@ -26,7 +26,7 @@ class TrainingRun {
   struct Rank {
     std::shared_ptr<SmallModule> module;
     std::unique_ptr<fakes::FakeRankLink> link = std::make_unique<fakes::FakeRankLink>();
-    launcher::RankEnd end;
+    rank::RankEnd end;
     std::uint64_t checksum = 0;  ///< Of parameters and buffers, at the end.
   };
 
@@ -45,8 +45,8 @@ class TrainingRun {
     fakes::run_ranks(static_cast<std::int64_t>(ranks.size()), [this](fakes::RankThread& thread) { run_rank(thread); });
   }
 
-  resource::TrainingSpec training;
-  std::optional<resource::CheckpointSpec> checkpoint;
+  api::TrainingSpec training;
+  std::optional<api::CheckpointSpec> checkpoint;
   std::function<std::unique_ptr<storage::Store>(std::int64_t rank)> open_store;  ///< Not set: `checkpoint`'s URI's.
   /// What the trainer sees of a rank's checkpointer. Not set: itself.
   std::function<std::unique_ptr<checkpoint::Checkpointer>(std::unique_ptr<checkpoint::Checkpointer>)> watch;
@@ -99,9 +99,9 @@ class TrainingRun {
     std::optional<SampleRecord> record;
     if (sample_record) record.emplace(*SampleRecord::open(*sample_record, attempt, thread.rank));
     Trainer trainer{{.training = training,
-                     .checkpoint_every = checkpoint ? checkpoint->every : resource::Every{},
-                     .copies_every = checkpoint && checkpoint->local ? checkpoint->local->every : resource::Every{},
-                     .when_busy = checkpoint ? checkpoint->when_busy : resource::WhenBusy::skip,
+                     .checkpoint_every = checkpoint ? checkpoint->every : api::Every{},
+                     .copies_every = checkpoint && checkpoint->local ? checkpoint->local->every : api::Every{},
+                     .when_busy = checkpoint ? checkpoint->when_busy : api::WhenBusy::skip,
                      .save_at_best = checkpoint && checkpoint->every.best ? checkpoint->keep.best : std::nullopt,
                      .module = *rank.module,
                      .train_data = train_data,

@@ -48,10 +48,9 @@ TEST(MakeState, SharesMemoryWithTheModule) {
 }
 
 TEST(TrainingValues, ComeBackFromJson) {
-  const TrainingValues values{
-      .position = {.step = 7, .epoch = 1, .samples = 40},
-      .metrics = {{"val_accuracy", 0.1}},
-      .best = BestValue{.metric = "val_loss", .mode = resource::BestMode::min, .value = 0.1 + 0.2}};
+  const TrainingValues values{.position = {.step = 7, .epoch = 1, .samples = 40},
+                              .metrics = {{"val_accuracy", 0.1}},
+                              .best = BestValue{.metric = "val_loss", .mode = api::BestMode::min, .value = 0.1 + 0.2}};
   const auto parsed = parse_training_values(nlohmann::json::parse(to_json(values).dump()));
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   EXPECT_EQ(parsed->position, values.position);
@@ -107,13 +106,12 @@ class Augmented final : public Dataset {
 };
 
 TEST(Fingerprint, OfDataOfOnesOwnIsItsIdElseWhereItLies) {
-  const auto of = [](const std::string& id, const resource::DataSpec& data) {
+  const auto of = [](const std::string& id, const api::DataSpec& data) {
     return fingerprint("small", *make_small_module(0), Augmented{id}, data);
   };
   EXPECT_EQ(of("", {}), of("", {}));
   EXPECT_TRUE(of("flowers v2", {}).ends_with("/10-flowers v2"));
-  EXPECT_TRUE(
-      of("", {.format = resource::DataFormat::idx, .path = "/data/flowers"}).ends_with("/10-idx /data/flowers"));
+  EXPECT_TRUE(of("", {.format = api::DataFormat::idx, .path = "/data/flowers"}).ends_with("/10-idx /data/flowers"));
   EXPECT_NE(of("", {.path = "/data/a"}), of("", {.path = "/data/b"}));
   EXPECT_NE(of("", {.uri = "s3://data/a"}), of("", {.uri = "s3://data/b"}));
   EXPECT_EQ(of("flowers", {.uri = "s3://data/a"}), of("flowers", {.uri = "s3://data/b"})) << "the id is enough";

@@ -1,0 +1,87 @@
+#include "api/training_job.hpp"
+
+#include "api/field_reader.hpp"
+
+namespace trainyard::api {
+namespace {
+
+using nlohmann::json;
+
+constexpr EnumNames<CleanPods, 3> clean_pods_names{
+    {{"None", CleanPods::none}, {"Running", CleanPods::running}, {"All", CleanPods::all}}};
+
+void read_seconds(FieldReader& fields, std::string_view name, std::optional<std::chrono::seconds>& value) {
+  std::optional<std::int64_t> seconds;
+  fields.read(name, seconds, IntegerRange{});
+  if (seconds) value = std::chrono::seconds{*seconds};
+}
+
+void read_restart(FieldReader& fields, RestartSpec& restart) {
+  const auto read_budget = [&](std::string_view name, RestartBudget& budget) {
+    fields.read_object(name, [&](FieldReader& cause) { cause.read("max", budget.max); });
+  };
+  read_budget("application", restart.application);
+  read_budget("infrastructure", restart.infrastructure);
+  fields.read_object("backoff", [&](FieldReader& backoff) {
+    backoff.read("initial", restart.backoff.initial);
+    backoff.read("max", restart.backoff.max);
+  });
+  fields.read("noProgressAttempts", restart.no_progress_attempts, IntegerRange{.min = 1});
+}
+
+/// To Kubernetes a field that is null is one that is not there; the template's are not looked at one by one.
+json without_nulls(const json& value) {
+  if (!value.is_structured()) return value;
+  json kept = value.is_object() ? json::object() : json::array();
+  for (const auto& [name, item] : value.items()) {
+    if (item.is_null()) continue;
+    if (value.is_object()) {
+      kept[name] = without_nulls(item);
+    } else {
+      kept.push_back(without_nulls(item));
+    }
+  }
+  return kept;
+}
+
+Result<TrainingJobSpec> parse_spec(const json& object) {
+  std::optional<Error> problem;
+  TrainingJobSpec spec;
+  FieldReader fields{object, "spec", problem};
+  fields.read("replicas", spec.replicas, IntegerRange{.min = 1});
+  fields.read("gpusPerPod", spec.gpus_per_pod);
+  fields.read_object("template", [&](FieldReader&) { spec.pod_template = without_nulls(object.at("template")); });
+  fields.read_object("restart", [&](FieldReader& restart) { read_restart(restart, spec.restart); });
+  fields.read("suspend", spec.is_suspended);
+  read_seconds(fields, "activeDeadlineSeconds", spec.active_deadline);
+  read_seconds(fields, "ttlSecondsAfterFinished", spec.ttl_after_finished);
+  fields.read("cleanPods", spec.clean_pods, clean_pods_names);
+  const json* training = fields.find("training");
+  const json* checkpoint = fields.find("checkpoint");
+  if (problem) return tl::unexpected{*problem};
+  if (training != nullptr) {
+    auto parsed = parse_training_spec(*training);
+    if (!parsed) return tl::unexpected{parsed.error()};
+    spec.training = std::move(*parsed);
+  }
+  if (checkpoint != nullptr) {
+    auto parsed = parse_checkpoint_spec(*checkpoint);
+    if (!parsed) return tl::unexpected{parsed.error()};
+    spec.checkpoint = std::move(*parsed);
+  }
+  return spec;
+}
+
+}  // namespace
+
+Result<TrainingJob> parse_training_job(const json& object) {
+  auto metadata = parse_metadata(object);
+  if (!metadata) return tl::unexpected{metadata.error()};
+  auto spec = parse_spec(object.value("spec", json::object()));
+  if (!spec) return tl::unexpected{spec.error()};
+  auto status = parse_status(object.value("status", json::object()));
+  if (!status) return tl::unexpected{status.error()};
+  return TrainingJob{std::move(*metadata), std::move(*spec), std::move(*status)};
+}
+
+}  // namespace trainyard::api

@@ -1,0 +1,138 @@
+#include "api/validation/validate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "api/validation/cel.hpp"
+#include "api/validation/embedded_crd.hpp"
+#include "api/validation/object_meta.hpp"
+#include "api/validation/schema.hpp"
+#include "api/validation/yaml.hpp"
+#include "common/check.hpp"
+
+namespace trainyard::api {
+namespace {
+
+using nlohmann::json;
+
+/// Schema of the whole object as it stands in the built-in CRD.
+const json& training_job_schema() {
+  static const json schema = [] {
+    const auto documents = parse_yaml(training_job_crd());
+    check(documents && documents->size() == 1, "the built-in CRD is one YAML document");
+    return documents->front().at("spec").at("versions").at(0).at("schema").at("openAPIV3Schema");
+  }();
+  return schema;
+}
+
+const json& spec_schema() {
+  return training_job_schema().at("properties").at("spec");
+}
+
+/// The server makes up a name of five more characters before it judges.
+json with_generated_name(json object) {
+  const auto metadata = object.find("metadata");
+  if (metadata == object.end() || metadata->contains("name")) return object;
+  if (const auto prefix = metadata->find("generateName"); prefix != metadata->end() && prefix->is_string()) {
+    (*metadata)["name"] = prefix->get<std::string>() + "xxxxx";
+  }
+  return object;
+}
+
+std::vector<Violation> check_type_meta(const json& object) {
+  std::vector<Violation> violations;
+  const auto demand = [&](std::string_view name, std::string_view value) {
+    const auto found = object.find(name);
+    if (found != object.end() && *found == value) return;
+    violations.push_back({std::string{name},
+                          fmt::format("must be {}, got {}", value, found == object.end() ? "nothing" : found->dump())});
+  };
+  demand("apiVersion", "trainyard.dev/v1alpha1");
+  demand("kind", "TrainingJob");
+  return violations;
+}
+
+void append(std::vector<Violation>& violations, std::vector<Violation> more) {
+  std::ranges::move(more, std::back_inserter(violations));
+}
+
+std::vector<Violation> check_shape(const json& object) {
+  if (!object.is_object()) return {{"the object", fmt::format("must be an object with fields, got {}", object.dump())}};
+  std::vector<Violation> violations = check_type_meta(object);
+  append(violations, check_object_meta(object.value("metadata", json::object())));
+  for (const auto& [name, unused] : object.items()) {
+    const json& properties = training_job_schema().at("properties");
+    if (!properties.contains(name)) violations.push_back({name, unknown_field(name, properties)});
+  }
+  if (!object.contains("spec") || object.at("spec").is_null()) {
+    violations.push_back({"spec", "must be given"});
+  } else {
+    append(violations, check_schema(spec_schema(), object.at("spec"), "spec"));
+  }
+  return violations;
+}
+
+std::vector<Violation> check_rules(const json& schema, const json& value, const json* old_value,
+                                   const std::string& path) {
+  std::vector<Violation> violations;
+  const auto rules = schema.find("x-kubernetes-validations");
+  if (rules == schema.end()) return violations;
+  for (const json& rule : *rules) {
+    const auto& text = rule.at("rule").get_ref<const std::string&>();
+    if (cel::is_about_changes(text) && old_value == nullptr) continue;
+    const Result<bool> is_kept = cel::keeps_rule(text, value, old_value);
+    if (is_kept && *is_kept) continue;
+    const std::string field = path + rule.value("fieldPath", "");
+    violations.push_back({field.starts_with('.') ? field.substr(1) : field,
+                          is_kept ? rule.at("message").get<std::string>() : is_kept.error().message});
+  }
+  return violations;
+}
+
+std::vector<Violation> validate(const json& given, const json* stored) {
+  if (!given.is_object() || !given.value("metadata", json::object()).is_object()) return check_shape(given);
+  const json object = with_generated_name(with_defaults(given));
+  std::vector<Violation> violations = check_shape(object);
+  // The server evaluates rules only for objects that fit the schema. Here everything that is wrong is reported at once,
+  // so a rule is evaluated wherever the value that it is about is well-formed.
+  if (check_object_meta(object.value("metadata", json::object())).empty())
+    append(violations, check_rules(training_job_schema(), object, nullptr, ""));
+  if (!object.contains("spec")) return violations;
+  const json old_spec = stored != nullptr ? with_defaults(*stored).at("spec") : json();
+  visit_values(spec_schema(), object.at("spec"), "spec",
+               [&](const json& schema, const json& value, const std::string& path) {
+                 if (!is_well_formed(schema, value)) return;
+                 const bool is_whole_spec = path == "spec" && stored != nullptr;
+                 append(violations, check_rules(schema, value, is_whole_spec ? &old_spec : nullptr, path));
+               });
+  return violations;
+}
+
+}  // namespace
+
+std::string to_string(const Violation& violation) {
+  return violation.field.empty() ? violation.sentence : fmt::format("{}: {}", violation.field, violation.sentence);
+}
+
+json with_defaults(json object) {
+  if (object.is_object() && object.contains("spec") && object.at("spec").is_object()) {
+    object["spec"] = with_schema_defaults(spec_schema(), std::move(object["spec"]));
+  }
+  return object;
+}
+
+std::vector<Violation> validate_training_job(const json& object) {
+  return validate(object, nullptr);
+}
+
+std::vector<Violation> validate_status(const json& status) {
+  return check_schema(training_job_schema().at("properties").at("status"), status, "status");
+}
+
+std::vector<Violation> validate_update(const json& before, const json& after) {
+  return validate(after, &before);
+}
+
+}  // namespace trainyard::api

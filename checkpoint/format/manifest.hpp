@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/format/entry.hpp"
+#include "checkpoint/format/identity.hpp"
+#include "checkpoint/format/layout.hpp"
+#include "common/clock.hpp"
+#include "common/result.hpp"
+
+namespace trainyard::checkpoint {
+
+/// A run of an entry's bytes in a data file.
+struct Chunk {
+  std::string entry;
+  std::uint64_t row_begin = 0;  ///< Along the entry's first dimension.
+  std::uint64_t row_end = 0;
+  std::uint64_t offset = 0;  ///< In the file.
+  std::uint64_t bytes = 0;
+  std::uint32_t crc32c = 0;
+  bool operator==(const Chunk&) const = default;
+};
+
+/// What one rank wrote: its data file.
+struct Receipt {
+  std::int64_t rank = 0;
+  std::uint64_t bytes = 0;   ///< Of the file.
+  std::uint32_t crc32c = 0;  ///< Of the file.
+  std::vector<Chunk> chunks;
+  bool operator==(const Receipt&) const = default;
+};
+
+/// A complete checkpoint: all that a reader needs to know.
+struct Manifest {
+  CheckpointId id;
+  Identity identity;
+  Time time;
+  bool is_complete = false;  ///< The run ended with this one.
+  std::string nonce;         ///< Tells our own write from another's of the same key.
+  /// The nonce of the save that wrote its data files, part of their names. Empty: as in data_key().
+  std::string data_nonce;
+  nlohmann::json values = nlohmann::json::object();
+  std::vector<EntryInfo> entries;
+  std::vector<Receipt> receipts;  ///< One of each rank, in rank order.
+  bool operator==(const Manifest&) const = default;
+};
+
+/// As manifests name it: "replicated", "rank0", "per_rank", "sharded".
+[[nodiscard]] std::string_view to_string(Placement placement);
+
+[[nodiscard]] nlohmann::json to_json(const Receipt& receipt);
+/// ErrorKind::corrupt for what to_json() did not write.
+[[nodiscard]] Result<Receipt> parse_receipt(const nlohmann::json& object);
+
+[[nodiscard]] std::string to_text(const Manifest& manifest);
+/// ErrorKind::corrupt for a text that to_text() did not write, invalid for one of a newer format than this.
+[[nodiscard]] Result<Manifest> parse_manifest(std::string_view text);
+
+/// The key of `rank`'s data file.
+[[nodiscard]] std::string data_key(const Manifest& manifest, std::int64_t rank);
+
+/// Bytes of all data files.
+[[nodiscard]] std::uint64_t data_bytes(const Manifest& manifest);
+
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,85 @@
+#include "checkpoint/format/shards.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "checkpoint/format/manifest.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+struct Holding {
+  std::size_t rank = 0;
+  Rows rows;
+};
+
+std::string to_text(const Holding& shard) {
+  return fmt::format("rank {} holds rows {} to {}", shard.rank, shard.rows.begin, shard.rows.end);
+}
+
+// Needs the order of the rows, without empty shards.
+Result<void> check_tiled(const EntryInfo& info, std::span<const Holding> shards) {
+  const auto fault = [&](std::string_view what) {
+    return fail(ErrorKind::internal, fmt::format("the ranks' rows of {} are not its {} rows, each once: {}", info.name,
+                                                 row_count(info), what));
+  };
+  std::uint64_t row = 0;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const Holding& shard = shards[i];
+    if (shard.rows.begin < row) return fault(fmt::format("{}, and {}", to_text(shards[i - 1]), to_text(shard)));
+    if (shard.rows.begin > row)
+      return fault(fmt::format("no rank holds rows {} to {}, before {}", row, shard.rows.begin, to_text(shard)));
+    row = shard.rows.end;
+  }
+  if (row < row_count(info)) {
+    return fault(fmt::format("no rank holds rows {} to {}{}", row, row_count(info),
+                             shards.empty() ? "" : ", behind " + to_text(shards.back())));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_held(const HostEntry& entry) {
+  const EntryInfo& info = entry.info;
+  if (info.placement != Placement::sharded && !entry.rows) return {};
+  const Rows held = held_rows(entry);
+  if (info.placement != Placement::sharded || held.begin > held.end || held.end > row_count(info) ||
+      entry.bytes.size() != (held.end - held.begin) * row_bytes(info)) {
+    return fail(ErrorKind::internal,
+                fmt::format("{} is {} with {} rows of {} bytes, and is held as rows {} to {} in {} bytes", info.name,
+                            to_string(info.placement), row_count(info), row_bytes(info), held.begin, held.end,
+                            entry.bytes.size()));
+  }
+  return {};
+}
+
+std::vector<Rows> shards_of(std::span<const HostEntry> entries) {
+  std::vector<Rows> shards;
+  for (const HostEntry& entry : entries) {
+    if (entry.info.placement == Placement::sharded) shards.push_back(held_rows(entry));
+  }
+  return shards;
+}
+
+Result<void> check_shards(std::span<const EntryInfo> entries, std::span<const std::vector<Rows>> shards) {
+  std::size_t place = 0;
+  for (const EntryInfo& info : entries) {
+    if (info.placement != Placement::sharded) continue;
+    std::vector<Holding> held;
+    for (std::size_t rank = 0; rank < shards.size(); ++rank) {
+      const Rows& rows = shards[rank].at(place);
+      if (rows.begin < rows.end) held.push_back({.rank = rank, .rows = rows});
+    }
+    std::stable_sort(held.begin(), held.end(),
+                     [](const Holding& a, const Holding& b) { return a.rows.begin < b.rows.begin; });
+    if (auto tiled = check_tiled(info, held); !tiled) return tiled;
+    ++place;
+  }
+  return {};
+}
+
+}  // namespace trainyard::checkpoint

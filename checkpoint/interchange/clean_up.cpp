@@ -1,0 +1,186 @@
+#include "checkpoint/interchange/clean_up.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/format/layout.hpp"
+#include "checkpoint/format/manifest.hpp"
+#include "checkpoint/interchange/removal.hpp"
+#include "checkpoint/run/fence.hpp"
+#include "checkpoint/run/inventory.hpp"
+#include "checkpoint/run/search.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+struct Snapshots {
+  std::vector<CheckpointId> present;
+  std::size_t strangers = 0;  // Other objects in their folders.
+};
+
+struct Contents {
+  Inventory inventory;
+  Snapshots snapshots;
+};
+
+tl::unexpected<Error> not_alone(const storage::Store& store, const std::string& what) {
+  return fail(ErrorKind::invalid, fmt::format("{} also holds {}: nothing is removed", store.uri_of(""), what));
+}
+
+std::string name_of(const Identity& other) {
+  return other.job_uid.empty() ? fmt::format("job {}", other.job)
+                               : fmt::format("job {} (UID {})", other.job, other.job_uid);
+}
+
+bool has_claim_of(const Inventory& inventory, const Identity& ours) {
+  return std::any_of(inventory.claims.begin(), inventory.claims.end(),
+                     [&](const Claim& claim) { return is_same_life(claim.identity, ours); });
+}
+
+Result<void> check_claims(const storage::Store& store, const Inventory& inventory, const Identity& ours) {
+  for (const Claim& claim : inventory.claims) {
+    if (!is_same_life(claim.identity, ours))
+      return not_alone(store, fmt::format("generation {} of {}", claim.generation, name_of(claim.identity)));
+    if (claim.identity.attempt > ours.attempt) {
+      return not_alone(store, fmt::format("generation {} of attempt {} of this job, which is newer than the clean-up",
+                                          claim.generation, claim.identity.attempt));
+    }
+  }
+  if (inventory.claims.size() == inventory.claimed.size()) return {};
+  return not_alone(store, "a claim that cannot be read, so that nobody knows whose it is");
+}
+
+// A manifest that cannot be read is of the generation's owner.
+Result<void> check_checkpoints(storage::Store& store, const Inventory& inventory, const Identity& ours) {
+  for (const CheckpointId& id : inventory.present) {
+    // What people have put there is no checkpoint, and still there when its generation's claim has gone.
+    if (removal_of(inventory, id).keys.empty()) continue;
+    if (!inventory.claimed.contains(id.generation))
+      return not_alone(store, fmt::format("{}, of a generation that nobody has claimed", folder_key(id)));
+    if (!inventory.sizes.contains(manifest_key(id))) continue;
+    const auto manifest = storage::get_text(store, manifest_key(id)).and_then(parse_manifest);
+    if (manifest && !is_same_life(manifest->identity, ours))
+      return not_alone(store, fmt::format("{}, of {}", folder_key(id), name_of(manifest->identity)));
+    const bool is_unreadable =
+        !manifest && (is_damage(manifest.error().kind) || manifest.error().kind == ErrorKind::invalid);
+    if (!manifest && !is_unreadable) return tl::unexpected(manifest.error());
+  }
+  return {};
+}
+
+// A snapshot does not say whose it is: it is its generation's owner's.
+Result<void> check_snapshots(const storage::Store& store, const Contents& contents) {
+  for (const CheckpointId& id : contents.snapshots.present) {
+    if (!contents.inventory.claimed.contains(id.generation))
+      return not_alone(store, fmt::format("{}, of a generation that nobody has claimed", snapshot_key(id)));
+  }
+  return {};
+}
+
+Result<Snapshots> list_snapshots(storage::Store& store) {
+  return store.list(snapshots_prefix).map([](const std::vector<storage::ObjectInfo>& objects) {
+    Snapshots snapshots;
+    for (const storage::ObjectInfo& object : objects) {
+      const std::string_view folder = std::string_view{object.key}.substr(0, object.key.rfind('/'));
+      if (const auto id = parse_snapshot_key(object.key)) {
+        snapshots.present.push_back(*id);
+      } else if (parse_snapshot_folder(folder)) {
+        ++snapshots.strangers;
+      }
+    }
+    return snapshots;
+  });
+}
+
+// Claims last: one that was made before the listings ended is seen.
+Result<Contents> look(storage::Store& store) {
+  auto snapshots = list_snapshots(store);
+  if (!snapshots) return tl::unexpected(snapshots.error());
+  auto inventory = take_inventory(store);
+  if (!inventory) return tl::unexpected(inventory.error());
+  return add_unlisted_claims(store, *inventory).map([&] {
+    return Contents{.inventory = std::move(*inventory), .snapshots = std::move(*snapshots)};
+  });
+}
+
+Result<void> check_alone(storage::Store& store, const Contents& contents, const Identity& ours) {
+  return check_claims(store, contents.inventory, ours)
+      .and_then([&] { return check_checkpoints(store, contents.inventory, ours); })
+      .and_then([&] { return check_snapshots(store, contents); });
+}
+
+// Open: until it is removed too, it takes the count of nothing that may have to stay after all.
+Result<void> fence_ranks(storage::Store& store, const Inventory& inventory, const Identity& ours, const Clock& clock) {
+  return put_claim(store, {.generation = inventory.generation_max + 1,
+                           .identity = ours,
+                           .resumed_from = std::nullopt,
+                           .time = clock.now(),
+                           .nonce = make_nonce(),
+                           .is_open = true});
+}
+
+Result<void> remove_checkpoints(storage::Store& store, const Inventory& inventory, CleanedUp& cleaned) {
+  for (const CheckpointId& id : inventory.present) {
+    const Removal removal = removal_of(inventory, id);
+    if (auto removed = remove_all(store, removal); !removed) return removed;
+    cleaned.strangers += removal.strangers.size();
+    if (!removal.keys.empty()) ++cleaned.checkpoints;
+  }
+  return {};
+}
+
+Result<void> remove_snapshots(storage::Store& store, const Snapshots& snapshots, CleanedUp& cleaned) {
+  std::vector<std::string> keys;
+  for (const CheckpointId& id : snapshots.present) keys.push_back(snapshot_key(id));
+  // There may be tens of thousands.
+  if (auto removed = store.remove_all(keys); !removed) return removed;
+  cleaned.snapshots = snapshots.present.size();
+  cleaned.strangers += snapshots.strangers;
+  return {};
+}
+
+Result<void> remove_unfinished(storage::Store& store, const Inventory& inventory) {
+  return store.remove_unfinished([&](std::string_view folder) {
+    const auto generation = generation_of_folder(folder);
+    return generation && inventory.claimed.contains(*generation);
+  });
+}
+
+// By them the next call knows what is the job's, so they go last, the one that fences the last of all. An end without
+// its claim would be taken for that of a later run of the same number.
+Result<void> remove_claims(storage::Store& store, const Inventory& inventory) {
+  for (const std::int64_t generation : inventory.claimed) {
+    for (const std::string& key : {saved_key(generation), end_key(generation)}) {
+      if (auto removed = store.remove(key); !removed) return removed;
+    }
+    if (auto removed = store.remove(claim_key(generation)); !removed) return removed;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<CleanedUp> clean_up(storage::Store& store, const Identity& ours, const Clock& clock) {
+  const auto first = look(store);
+  if (!first) return tl::unexpected(first.error());
+  if (!has_claim_of(first->inventory, ours)) return CleanedUp{};
+  if (auto alone = check_alone(store, *first, ours); !alone) return tl::unexpected(alone.error());
+  if (auto fenced = fence_ranks(store, first->inventory, ours, clock); !fenced) return tl::unexpected(fenced.error());
+  // What was written before the fence stood is there now.
+  const auto last = look(store);
+  if (!last) return tl::unexpected(last.error());
+  CleanedUp cleaned;
+  return check_alone(store, *last, ours)
+      .and_then([&] { return remove_checkpoints(store, last->inventory, cleaned); })
+      .and_then([&] { return remove_snapshots(store, last->snapshots, cleaned); })
+      .and_then([&] { return remove_unfinished(store, last->inventory); })
+      .and_then([&] { return remove_claims(store, last->inventory); })
+      .map([&] { return cleaned; });
+}
+
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/interchange/dtype.hpp"
+
+namespace trainyard::checkpoint {
+
+/// A contiguous tensor whose bytes are record number `record` of the archive.
+struct PickledTensor {
+  std::string_view name;
+  Dtype dtype;
+  std::span<const std::int64_t> shape;
+  std::uint64_t bytes = 0;
+  std::size_t record = 0;
+};
+
+/// The pickle (protocol 2) of a dict of `tensors` as torch.save writes it: only opcodes and globals that
+/// weights_only=True allows.
+[[nodiscard]] std::string pickle_tensors(std::span<const PickledTensor> tensors);
+
+}  // namespace trainyard::checkpoint

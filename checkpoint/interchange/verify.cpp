@@ -1,0 +1,129 @@
+#include "checkpoint/interchange/verify.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+#include "checkpoint/format/manifest.hpp"
+#include "checkpoint/interchange/piece.hpp"
+#include "checkpoint/interchange/stored_tensor.hpp"
+#include "checkpoint/run/search.hpp"
+#include "storage/crc32c.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+// A chunk's checksum, as far as the file has been read.
+struct Progress {
+  const Chunk* chunk = nullptr;
+  std::uint32_t crc = 0;
+};
+
+// Feeds the part of [offset, offset + bytes.size()) that is the chunk's.
+void feed(Progress& progress, std::uint64_t offset, std::span<const std::byte> bytes) {
+  const std::uint64_t begin = std::max(offset, progress.chunk->offset);
+  const std::uint64_t end = std::min(offset + bytes.size(), progress.chunk->offset + progress.chunk->bytes);
+  if (begin < end) progress.crc = storage::crc32c(bytes.subspan(begin - offset, end - begin), progress.crc);
+}
+
+std::string damage_of(const Chunk& chunk) {
+  return fmt::format("{} (rows {} to {}) is damaged: its checksum does not match", chunk.entry, chunk.row_begin,
+                     chunk.row_end);
+}
+
+Result<std::vector<std::string>> read_file(storage::Store& store, const std::string& key, const Receipt& receipt,
+                                           std::uint64_t piece_bytes) {
+  std::vector<Progress> chunks;
+  for (const Chunk& chunk : receipt.chunks) {
+    // Those that would lie outside are told of by stray_chunks().
+    const bool is_inside = chunk.bytes <= receipt.bytes && chunk.offset <= receipt.bytes - chunk.bytes;
+    if (is_inside) chunks.push_back({.chunk = &chunk});
+  }
+  std::sort(chunks.begin(), chunks.end(),
+            [](const Progress& a, const Progress& b) { return a.chunk->offset < b.chunk->offset; });
+  std::uint32_t crc = 0;
+  std::size_t first_open = 0;  // All chunks before it have ended.
+  std::vector<std::byte> piece;
+  for (std::uint64_t offset = 0; offset < receipt.bytes; offset += piece.size()) {
+    piece.resize(std::min(piece_bytes, receipt.bytes - offset));
+    if (auto read = store.get_range(key, offset, piece); !read) return tl::unexpected(read.error());
+    crc = storage::crc32c(piece, crc);
+    for (std::size_t i = first_open; i < chunks.size() && chunks[i].chunk->offset < offset + piece.size(); ++i)
+      feed(chunks[i], offset, piece);
+    while (first_open < chunks.size() &&
+           chunks[first_open].chunk->offset + chunks[first_open].chunk->bytes <= offset + piece.size())
+      ++first_open;
+  }
+  std::vector<std::string> damages;
+  for (const Progress& progress : chunks) {
+    if (progress.crc != progress.chunk->crc32c)
+      damages.push_back(fmt::format("{}: {}", key, damage_of(*progress.chunk)));
+  }
+  if (crc != receipt.crc32c && damages.empty())
+    damages.push_back(fmt::format("{}: the file's checksum does not match, and those of the entries in it do", key));
+  return damages;
+}
+
+// What damages the file as a whole; empty: it is there in its size.
+std::string damage_of_size(const Inventory& inventory, const std::string& key, const Receipt& receipt) {
+  const auto found = inventory.sizes.find(key);
+  std::string what;
+  if (found == inventory.sizes.end())
+    what = "is missing";
+  else if (found->second != receipt.bytes)
+    what = fmt::format("has {} bytes instead of {}", found->second, receipt.bytes);
+  if (what.empty()) return what;
+  std::string entries;
+  for (const Chunk& chunk : receipt.chunks) entries += (entries.empty() ? "" : ", ") + chunk.entry;
+  return fmt::format("{}: the file of rank {} {}; in it: {}", key, receipt.rank, what,
+                     entries.empty() ? "no entry" : entries);
+}
+
+Result<void> verify_file(storage::Store& store, const Inventory& inventory, const Manifest& manifest,
+                         const Receipt& receipt, std::uint64_t piece_bytes, Verdict& verdict) {
+  const std::string key = data_key(manifest, receipt.rank);
+  if (std::string damage = damage_of_size(inventory, key, receipt); !damage.empty()) {
+    verdict.damages.push_back(std::move(damage));
+    return {};
+  }
+  auto damages = read_file(store, key, receipt, piece_bytes);
+  // Gone or shorter than the listing said a moment ago.
+  if (!damages && is_damage(damages.error().kind))
+    damages = std::vector{fmt::format("{}: {}", key, damages.error().message)};
+  if (!damages) return tl::unexpected(damages.error());
+  verdict.bytes += receipt.bytes;
+  verdict.damages.insert(verdict.damages.end(), damages->begin(), damages->end());
+  return {};
+}
+
+}  // namespace
+
+Result<Verdict> verify(storage::Store& store, const Inventory& inventory, const CheckpointId& id,
+                       std::uint64_t piece_bytes) {
+  Verdict verdict;
+  const std::string key = manifest_key(id);
+  const auto manifest = storage::get_text(store, key).and_then(parse_manifest);
+  if (!manifest && !is_damage(manifest.error().kind)) return tl::unexpected(manifest.error());
+  if (!manifest || manifest->id != id) {
+    const std::string why = !manifest                      ? manifest.error().message
+                            : manifest->id.step == id.step ? "it is of another generation"
+                                                           : "it is of another step";
+    const bool is_missing = !manifest && manifest.error().kind == ErrorKind::not_found;
+    verdict.damages.push_back(is_missing ? fmt::format("{} is missing: the checkpoint was never finished", key)
+                                         : fmt::format("{}: {}", key, why));
+    return verdict;
+  }
+  for (const StoredTensor& tensor : stored_tensors(*manifest)) {
+    if (!tensor.fault.empty()) verdict.damages.push_back(fmt::format("{}: {}: {}", key, tensor.name(), tensor.fault));
+  }
+  const auto strays = stray_chunks(*manifest);
+  verdict.damages.insert(verdict.damages.end(), strays.begin(), strays.end());
+  for (const Receipt& receipt : manifest->receipts) {
+    if (auto done = verify_file(store, inventory, *manifest, receipt, piece_bytes, verdict); !done)
+      return tl::unexpected(done.error());
+  }
+  return verdict;
+}
+
+}  // namespace trainyard::checkpoint

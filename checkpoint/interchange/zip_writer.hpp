@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/interchange/new_file.hpp"
+#include "common/result.hpp"
+
+namespace trainyard::checkpoint {
+
+/// Writes a zip archive of stored (not compressed) entries, each of which begins at a multiple of 64 bytes, so that a
+/// reader can map the file. Entries and archive may be of any size (zip64). Source: PKWARE's APPNOTE 6.3.9; the padding
+/// is that of torch's PyTorchStreamWriter.
+class ZipWriter {
+ public:
+  /// `sink` outlives it, and is empty.
+  explicit ZipWriter(Sink& sink) : sink_(sink) {}
+
+  /// Begins an entry of exactly `bytes` bytes, which then come by append(); end() closes it.
+  [[nodiscard]] Result<void> begin(std::string name, std::uint64_t bytes);
+  [[nodiscard]] Result<void> append(std::span<const std::byte> bytes);
+  [[nodiscard]] Result<void> end();
+  /// A whole entry at once.
+  [[nodiscard]] Result<void> add(std::string name, std::string_view content);
+  /// Writes the directory, which completes the archive.
+  [[nodiscard]] Result<void> finish();
+
+ private:
+  struct Entry {
+    std::string name;
+    std::uint64_t bytes = 0;
+    std::uint64_t offset = 0;  // Of its local header.
+    std::uint32_t crc32 = 0;
+  };
+  [[nodiscard]] Result<void> write(std::string_view text);
+
+  Sink& sink_;
+  std::vector<Entry> entries_;
+  std::uint64_t position_ = 0;
+};
+
+}  // namespace trainyard::checkpoint

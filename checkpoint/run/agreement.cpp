@@ -1,0 +1,91 @@
+#include "checkpoint/run/agreement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace trainyard::checkpoint {
+namespace {
+
+std::string outcome_text(const Result<nlohmann::json>& outcome) {
+  nlohmann::json object;
+  if (outcome) {
+    object["value"] = *outcome;
+  } else {
+    object["kind"] = static_cast<int>(outcome.error().kind);
+    object["message"] = outcome.error().message;
+  }
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Result<nlohmann::json> parse_outcome(const std::string& text) {
+  nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
+  if (!object.is_object()) return fail(ErrorKind::internal, "a rank said something that is no outcome");
+  if (object.contains("value")) return std::move(object["value"]);
+  return fail(static_cast<ErrorKind>(object.value("kind", static_cast<int>(ErrorKind::internal))),
+              object.value("message", ""));
+}
+
+// Told apart from what the storage says: after this the ranks can agree on nothing any more.
+tl::unexpected<Error> ranks_lost(const Error& error) {
+  return fail(ErrorKind::cancelled, error.message);
+}
+
+// Which error the ranks report when they met several: that of the lowest number.
+int precedence(ErrorKind kind) {
+  if (is_refusal(kind)) return 1;
+  return is_transient(kind) ? 2 : 0;
+}
+
+}  // namespace
+
+bool is_refusal(ErrorKind kind) {
+  return kind == ErrorKind::unauthorized || kind == ErrorKind::forbidden;
+}
+
+Error agreed_error(std::span<const RankError> errors, std::int64_t world_size) {
+  const RankError& first =
+      *std::ranges::min_element(errors, {}, [](const RankError& one) { return precedence(one.error.kind); });
+  Error agreed = fail(fmt::format("rank {}", first.rank), first.error).value();
+  const auto refused = std::ranges::count_if(errors, [](const RankError& one) { return is_refusal(one.error.kind); });
+  if (!is_refusal(agreed.kind) || refused == world_size) return agreed;
+  agreed.kind = ErrorKind::unavailable;
+  agreed.message += fmt::format(" ({} of {} ranks were refused, the others were not: look at those ranks' nodes)",
+                                refused, world_size);
+  return agreed;
+}
+
+Result<std::vector<nlohmann::json>> gather_all(Communicator& communicator, const Result<nlohmann::json>& mine) {
+  const auto texts = communicator.all_gather(outcome_text(mine));
+  if (!texts) return ranks_lost(texts.error());
+  std::vector<nlohmann::json> values;
+  std::vector<RankError> errors;
+  for (std::size_t rank = 0; rank < texts->size(); ++rank) {
+    auto outcome = parse_outcome((*texts)[rank]);
+    if (outcome) {
+      values.push_back(std::move(*outcome));
+    } else {
+      errors.push_back({.rank = static_cast<std::int64_t>(rank), .error = std::move(outcome.error())});
+    }
+  }
+  if (!errors.empty()) return tl::unexpected(agreed_error(errors, communicator.world_size()));
+  return values;
+}
+
+Result<void> agree(Communicator& communicator, const Result<void>& mine) {
+  const Result<nlohmann::json> outcome = mine.map([] { return nlohmann::json(true); });
+  return gather_all(communicator, outcome).map([](const auto&) {});
+}
+
+Result<nlohmann::json> follow(Communicator& communicator, std::int64_t root, const Result<nlohmann::json>& mine) {
+  const auto text = communicator.broadcast(communicator.rank() == root ? outcome_text(mine) : std::string{}, root);
+  if (!text) return ranks_lost(text.error());
+  return parse_outcome(*text);
+}
+
+Result<nlohmann::json> follow_rank0(Communicator& communicator, const Result<nlohmann::json>& mine) {
+  return follow(communicator, 0, mine);
+}
+
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,119 @@
+#include "checkpoint/run/fence.hpp"
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "checkpoint/format/sealed_json.hpp"
+#include "checkpoint/run/inventory.hpp"
+#include "common/logging.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+void warn_of_single_writer(storage::Store& store, const Claim& claim) {
+  logging::warn("this store has no conditional create: make sure that only one job at a time writes here",
+                {{"job", claim.identity.job}, {"uri", store.uri_of("")}});
+}
+
+// Some servers ignore the condition and overwrite. The same claim once more must be refused; where it is not, no harm
+// is done by it.
+Result<void> try_condition(storage::Store& store, const Claim& claim) {
+  const auto again = storage::put_text(store, claim_key(claim.generation), to_text(claim), {.if_absent = true});
+  if (again) warn_of_single_writer(store, claim);
+  if (!again && again.error().kind != ErrorKind::already_exists) return again;
+  return {};
+}
+
+Result<void> put_where_none_is(storage::Store& store, const std::string& key, const std::string& text) {
+  const auto there = storage::get_text(store, key);
+  if (there) return fail(ErrorKind::already_exists, fmt::format("{} is already there", store.uri_of(key)));
+  if (!says_absent(there.error().kind)) return tl::unexpected(there.error());
+  return storage::put_text(store, key, text);
+}
+
+// Puts an object that is not there. already_exists: it is, or a reply to our own put was lost.
+Result<void> create(storage::Store& store, const std::string& key, const std::string& text) {
+  if (store.has_conditional_create()) {
+    auto put = storage::put_text(store, key, text, {.if_absent = true});
+    if (put || store.has_conditional_create()) return put;
+    // The server has just refused the condition.
+  }
+  return put_where_none_is(store, key, text);
+}
+
+Result<void> fenced_by(storage::Store& store, const Claim& ours, const Claim& other) {
+  if (is_same_job(ours.identity, other.identity)) {
+    const bool is_other_life = !is_same_life(ours.identity, other.identity);
+    return fail(ErrorKind::conflict,
+                fmt::format("attempt {} of {}{} has taken over the checkpoints in {} (generation {}, this run has {})",
+                            other.identity.attempt, is_other_life ? "a newer " : "", other.identity.job,
+                            store.uri_of(""), other.generation, ours.generation));
+  }
+  return fail(ErrorKind::invalid,
+              fmt::format("job {} has taken over the checkpoints in {}: give each job its own checkpoint.uri",
+                          other.identity.job, store.uri_of("")));
+}
+
+}  // namespace
+
+std::string make_nonce() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
+}
+
+Result<void> put_claim(storage::Store& store, const Claim& claim) {
+  const std::string key = claim_key(claim.generation);
+  auto put = create(store, key, to_text(claim));
+  if (!put && put.error().kind == ErrorKind::already_exists) {
+    // Ours, when the reply to an earlier try was lost.
+    const auto claimed = storage::get_text(store, key).and_then(parse_claim);
+    return claimed && claimed->nonce == claim.nonce ? Result<void>{} : put;
+  }
+  if (!put) return put;
+  if (store.has_conditional_create()) return try_condition(store, claim);
+  warn_of_single_writer(store, claim);
+  return {};
+}
+
+Result<void> close_claim(storage::Store& store, const Claim& claim) {
+  return check_newest(store, claim).and_then([&] {
+    return storage::put_text(store, claim_key(claim.generation), to_text(claim));
+  });
+}
+
+Result<void> check_newest(storage::Store& store, const Claim& ours) {
+  const auto highest = highest_generation(store, ours.generation);
+  if (!highest) return tl::unexpected(highest.error());
+  const auto newest = storage::get_text(store, claim_key(*highest)).and_then(parse_claim);
+  if (newest) return newest->nonce == ours.nonce ? Result<void>{} : fenced_by(store, ours, *newest);
+  if (newest.error().kind == ErrorKind::corrupt || newest.error().kind == ErrorKind::not_found) {
+    return fail(ErrorKind::conflict, fmt::format("this run's claim on {} is gone or unreadable: {}", store.uri_of(""),
+                                                 newest.error().message));
+  }
+  return tl::unexpected(newest.error());
+}
+
+Result<void> put_end(storage::Store& store, const Claim& ours) {
+  return storage::put_text(store, end_key(ours.generation), "");
+}
+
+Result<void> put_manifest(storage::Store& store, const Manifest& manifest, const Claim& ours) {
+  const std::string key = manifest_key(manifest.id);
+  const std::string text = to_text(manifest);
+  if (text.size() > sealed_bytes_max) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} would be of {} bytes, of which nobody reads more than {}: save fewer entries, or let "
+                            "fewer ranks hold parts of them",
+                            store.uri_of(key), text.size(), sealed_bytes_max));
+  }
+  auto put = create(store, key, text);
+  if (put || put.error().kind != ErrorKind::already_exists) return put;
+  const auto there = storage::get_text(store, key).and_then(parse_manifest);
+  if (!there) return tl::unexpected(there.error());
+  if (there->nonce == manifest.nonce) return {};
+  if (there->nonce.starts_with(ours.nonce)) return storage::put_text(store, key, to_text(manifest));
+  return fail(ErrorKind::conflict, fmt::format("{} was written by another run", store.uri_of(key)));
+}
+
+}  // namespace trainyard::checkpoint

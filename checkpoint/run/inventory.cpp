@@ -1,0 +1,243 @@
+#include "checkpoint/run/inventory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <utility>
+
+#include "checkpoint/format/sealed_json.hpp"
+#include "checkpoint/run/newest_saved.hpp"
+#include "checkpoint/run/selection.hpp"
+#include "common/logging.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+struct Generations {
+  std::set<std::int64_t> claimed;
+  std::set<std::int64_t> ended;
+};
+
+Result<Generations> list_generations(storage::Store& store) {
+  return store.list(claims_prefix).map([](const std::vector<storage::ObjectInfo>& objects) {
+    Generations generations;
+    for (const storage::ObjectInfo& object : objects) {
+      if (const auto claimed = parse_claim_key(object.key)) generations.claimed.insert(*claimed);
+      if (const auto ended = parse_end_key(object.key)) generations.ended.insert(*ended);
+    }
+    return generations;
+  });
+}
+
+void add_claim(storage::Store& store, std::int64_t generation, const std::string& text, Inventory& inventory) {
+  inventory.claimed.insert(generation);
+  inventory.generation_max = std::max(inventory.generation_max, generation);
+  auto claim = judge_claim(text, generation, !store.has_conditional_create());
+  if (claim && *claim) return inventory.claims.push_back(std::move(**claim));
+  if (!claim) inventory.unreadable.push_back({.generation = generation, .reason = claim.error().message});
+  logging::warn(claim ? "a generation's claim is torn and is ignored" : "a generation's claim cannot be read",
+                {{"uri", store.uri_of(claim_key(generation))}, {"error", claim ? "" : claim.error().message}});
+}
+
+Result<void> read_claims(storage::Store& store, Inventory& inventory) {
+  const auto generations = list_generations(store);
+  if (!generations) return tl::unexpected(generations.error());
+  inventory.ended = generations->ended;
+  for (const std::int64_t generation : generations->claimed) {
+    const auto text = storage::get_text(store, claim_key(generation));
+    if (!text) return tl::unexpected(text.error());
+    add_claim(store, generation, *text, inventory);
+  }
+  return {};
+}
+
+// Claims have no gap between them.
+constexpr int unlisted_claims_max = 1'000;
+
+// Calls `take` with the claims after `generation`, which the store does not list yet.
+template <typename Take>
+Result<void> find_unlisted(storage::Store& store, std::int64_t generation, const Take& take) {
+  for (int count = 0; count < unlisted_claims_max; ++count) {
+    const auto text = storage::get_text(store, claim_key(++generation));
+    if (!text && says_absent(text.error().kind)) return {};
+    if (!text) return tl::unexpected(text.error());
+    take(generation, *text);
+  }
+  return fail(ErrorKind::unavailable, store.uri_of(claims_prefix) + " holds many claims that are not listed");
+}
+
+// Runs that saved nothing are seldom so many in a row.
+constexpr int runs_asked_max = 8;
+
+// The checkpoints from which the newest runs resumed, down to the newest run that has saved any, and the last that this
+// run saved. Not those of earlier runs: training has gone beyond those steps, and retention may have removed them.
+Result<std::set<CheckpointId>> named_by_runs(storage::Store& store, const Inventory& inventory) {
+  std::set<CheckpointId> named;
+  int asked = 0;
+  for (auto claim = inventory.claims.rbegin(); claim != inventory.claims.rend() && asked < runs_asked_max; ++claim) {
+    if (claim->is_open) continue;  // Its run saves nothing before it is closed.
+    ++asked;
+    if (claim->resumed_from) named.insert(*claim->resumed_from);
+    const auto saved = read_newest_saved(store, *claim);
+    if (!saved) return tl::unexpected(saved.error());
+    if (!*saved) continue;
+    named.insert(**saved);
+    break;
+  }
+  return named;
+}
+
+// The checkpoints that have no listed manifest and would count with one, the newest first.
+std::vector<CheckpointId> unlisted_of(const Inventory& inventory, std::set<CheckpointId> named) {
+  named.insert(inventory.present.begin(), inventory.present.end());
+  for (const CheckpointId& id : inventory.complete) named.erase(id);
+  std::vector<CheckpointId> unlisted =
+      counting(std::vector<CheckpointId>{named.begin(), named.end()}, inventory.claims);
+  unlisted.resize(std::min(unlisted.size(), unlisted_checkpoints_max));
+  return unlisted;
+}
+
+void insert_in_order(std::vector<CheckpointId>& all, const CheckpointId& id) {
+  const auto place = std::lower_bound(all.begin(), all.end(), id);
+  if (place == all.end() || *place != id) all.insert(place, id);
+}
+
+}  // namespace
+
+bool says_absent(ErrorKind kind) {
+  return kind == ErrorKind::not_found || kind == ErrorKind::forbidden;
+}
+
+Result<std::optional<Claim>> judge_claim(std::string_view text, std::int64_t generation, bool may_tear) {
+  auto claim = parse_claim(text);
+  if (!claim && may_tear && is_torn(text)) return std::nullopt;
+  if (!claim) return tl::unexpected(claim.error());
+  if (claim->generation != generation)
+    return fail(ErrorKind::corrupt, fmt::format("it is of generation {}", claim->generation));
+  return std::move(*claim);
+}
+
+std::vector<std::string> keys_to_remove(const Inventory& inventory, const CheckpointId& id) {
+  std::vector<std::string> keys = {manifest_key(id)};
+  bool is_written = false;
+  for (auto object = inventory.sizes.lower_bound(folder_key(id) + "/"); object != inventory.sizes.end(); ++object) {
+    const std::string& key = object->first;
+    if (parse_checkpoint_key(key) != id) break;
+    if (!parse_written_key(key)) continue;
+    is_written = true;
+    if (key != keys.front()) keys.push_back(key);
+  }
+  return is_written ? keys : std::vector<std::string>{};
+}
+
+Result<Inventory> list_checkpoints(storage::Store& store) {
+  auto objects = store.list(checkpoints_prefix);
+  if (!objects) return tl::unexpected(objects.error());
+  Inventory inventory;
+  std::set<CheckpointId> present;
+  for (storage::ObjectInfo& object : *objects) {
+    const auto id = parse_checkpoint_key(object.key);
+    if (!id) continue;
+    present.insert(*id);
+    if (object.key == manifest_key(*id)) inventory.complete.push_back(*id);
+    inventory.sizes.emplace(std::move(object.key), object.bytes);
+  }
+  inventory.present.assign(present.begin(), present.end());
+  std::sort(inventory.complete.begin(), inventory.complete.end());
+  return inventory;
+}
+
+Result<Inventory> take_inventory(storage::Store& store) {
+  auto inventory = list_checkpoints(store);
+  if (!inventory) return inventory;
+  // Claims second: one that was made before the listing ended is seen.
+  return read_claims(store, *inventory).map([&] { return std::move(*inventory); });
+}
+
+Result<std::vector<Claim>> list_claims(storage::Store& store) {
+  Inventory inventory;
+  return read_claims(store, inventory).map([&] { return std::move(inventory.claims); });
+}
+
+Result<void> add_unlisted_claims(storage::Store& store, Inventory& inventory) {
+  return find_unlisted(store, inventory.generation_max, [&](std::int64_t generation, const std::string& text) {
+    add_claim(store, generation, text, inventory);
+  });
+}
+
+Result<void> add_unlisted_manifests(storage::Store& store, Inventory& inventory) {
+  auto named = named_by_runs(store, inventory);
+  if (!named) return tl::unexpected(named.error());
+  for (const CheckpointId& id : unlisted_of(inventory, std::move(*named))) {
+    const auto text = storage::get_text(store, manifest_key(id));
+    if (!text && says_absent(text.error().kind)) continue;
+    if (!text) return tl::unexpected(text.error());
+    insert_in_order(inventory.present, id);
+    insert_in_order(inventory.complete, id);
+    inventory.sizes.emplace(manifest_key(id), text->size());
+  }
+  return {};
+}
+
+Result<void> add_unlisted_files(storage::Store& store, const Manifest& manifest, Inventory& inventory) {
+  for (const Receipt& receipt : manifest.receipts) {
+    const std::string key = data_key(manifest, receipt.rank);
+    if (inventory.sizes.contains(key)) continue;
+    if (receipt.bytes == 0) return {};  // No data file is empty: it has a header.
+    std::byte last{};
+    const auto read = store.get_range(key, receipt.bytes - 1, {&last, 1});
+    if (!read && (says_absent(read.error().kind) || read.error().kind == ErrorKind::corrupt)) return {};
+    if (!read) return read;
+    inventory.sizes.emplace(key, receipt.bytes);
+  }
+  return {};
+}
+
+Result<void> read_newest_sign(storage::Store& store, Inventory& inventory) {
+  inventory.newest_sign.reset();
+  if (inventory.claims.empty() || inventory.ended.contains(inventory.claims.back().generation)) return {};
+  return read_sign(store, inventory.claims.back()).map([&](const std::optional<LastSign>& sign) {
+    inventory.newest_sign = sign;
+  });
+}
+
+Result<bool> refresh_claims(storage::Store& store, Inventory& inventory) {
+  const auto listed = list_generations(store);
+  if (!listed) return tl::unexpected(listed.error());
+  inventory.ended.insert(listed->ended.begin(), listed->ended.end());
+  bool has_changed = false;
+  for (Claim& claim : inventory.claims) {
+    const bool may_have_changed = claim.is_open || &claim == &inventory.claims.back();  // A clean-up removes them all.
+    if (!may_have_changed) continue;
+    const auto now = storage::get_text(store, claim_key(claim.generation)).and_then(parse_claim);
+    if (!now && now.error().kind != ErrorKind::corrupt && !says_absent(now.error().kind))
+      return tl::unexpected(now.error());
+    has_changed = has_changed || !now || *now != claim;
+    if (now) claim = *now;
+  }
+  for (const std::int64_t generation : listed->claimed) {
+    if (inventory.claimed.contains(generation)) continue;
+    const auto text = storage::get_text(store, claim_key(generation));
+    if (!text) return tl::unexpected(text.error());
+    add_claim(store, generation, *text, inventory);
+    has_changed = true;
+  }
+  std::sort(inventory.claims.begin(), inventory.claims.end(),
+            [](const Claim& a, const Claim& b) { return a.generation < b.generation; });
+  const std::int64_t known = inventory.generation_max;
+  return add_unlisted_claims(store, inventory).map([&] { return has_changed || inventory.generation_max != known; });
+}
+
+Result<std::int64_t> highest_generation(storage::Store& store, std::int64_t known) {
+  // The list is asked for all the same: a network file system looks for new names when it lists them.
+  const auto listed = list_generations(store);
+  if (!listed) return tl::unexpected(listed.error());
+  std::int64_t highest = listed->claimed.empty() ? known : std::max(known, *listed->claimed.rbegin());
+  return find_unlisted(store, highest, [&](std::int64_t generation, const auto&) { highest = generation; }).map([&] {
+    return highest;
+  });
+}
+
+}  // namespace trainyard::checkpoint

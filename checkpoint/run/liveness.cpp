@@ -1,0 +1,106 @@
+#include "checkpoint/run/liveness.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "checkpoint/format/layout.hpp"
+#include "checkpoint/format/sealed_json.hpp"
+#include "checkpoint/run/inventory.hpp"
+#include "common/logging.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+// This machine's boot and this process's pid namespace. Empty where /proc does not say.
+std::string place_of_processes() {
+  std::ifstream file{"/proc/sys/kernel/random/boot_id"};
+  std::string boot;
+  file >> boot;
+  std::array<char, 64> name{};
+  const ssize_t length = ::readlink("/proc/self/ns/pid", name.data(), name.size());
+  if (boot.empty() || length <= 0) return {};
+  return fmt::format("{}/{}", boot, std::string_view{name.data(), static_cast<std::size_t>(length)});
+}
+
+// When the process `pid` was started, in the kernel's ticks since boot; empty where there is no such process.
+std::string start_of(std::string_view pid) {
+  std::ifstream file{fmt::format("/proc/{}/stat", pid)};
+  const std::string text{std::istreambuf_iterator<char>{file}, {}};
+  // The second field is the program's name in parentheses, in which anything may stand; the start is the 22nd.
+  const std::size_t end_of_name = text.rfind(')');
+  if (end_of_name == std::string::npos) return {};
+  constexpr int fields_before = 19;
+  std::size_t begin = end_of_name + 2;
+  for (int i = 0; i < fields_before && begin != 0; ++i) begin = text.find(' ', begin) + 1;
+  return begin == 0 ? "" : text.substr(begin, text.find(' ', begin) - begin);
+}
+
+}  // namespace
+
+std::string this_process() {
+  const std::string place = place_of_processes();
+  const std::string pid = std::to_string(::getpid());
+  const std::string start = start_of(pid);
+  return place.empty() || start.empty() ? "" : fmt::format("{}/{}/{}", place, pid, start);
+}
+
+std::optional<bool> is_running(std::string_view process) {
+  const std::string place = place_of_processes();
+  if (place.empty() || !process.starts_with(place + "/")) return std::nullopt;
+  process.remove_prefix(place.size() + 1);
+  const std::size_t slash = process.find('/');
+  const std::string_view pid = process.substr(0, slash);
+  const bool is_number = !pid.empty() && std::ranges::all_of(pid, [](char c) { return c >= '0' && c <= '9'; });
+  if (slash == std::string_view::npos || !is_number) return std::nullopt;
+  return start_of(pid) == process.substr(slash + 1);
+}
+
+std::optional<std::chrono::milliseconds> life_left(const LastSign& sign, Time now) {
+  if (sign.is_running) return *sign.is_running ? std::optional<std::chrono::milliseconds>{life_time} : std::nullopt;
+  const auto left = sign.time + life_time - now;
+  return left > left.zero() ? std::optional{left} : std::nullopt;
+}
+
+Result<std::optional<LastSign>> read_sign(storage::Store& store, const Claim& claim) {
+  if (claim.process.empty()) return std::nullopt;
+  LastSign sign{.time = claim.time, .is_running = is_running(claim.process)};
+  const auto text = storage::get_text(store, alive_key(claim.generation));
+  if (!text && !says_absent(text.error().kind)) return tl::unexpected(text.error());
+  const auto said = text.and_then(unseal).and_then([](const nlohmann::json& object) {
+    return read_fields("a sign of life", [&] { return object.at("timeMilliseconds").get<std::int64_t>(); });
+  });
+  // A sign that cannot be read is ignored: the run puts another one soon.
+  if (said) sign.time = std::max(sign.time, Time{std::chrono::milliseconds{*said}});
+  return sign;
+}
+
+SignsOfLife::SignsOfLife(storage::Store& store, const Clock& clock, std::int64_t generation,
+                         std::chrono::milliseconds interval)
+    : store_(store),
+      clock_(clock),
+      generation_(generation),
+      interval_(interval),
+      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+void SignsOfLife::run(const std::stop_token& stop) {
+  bool is_failing = false;
+  while (!stop.stop_requested()) {
+    const auto put = storage::put_text(store_, alive_key(generation_),
+                                       seal({{"timeMilliseconds", clock_.now().time_since_epoch().count()}}));
+    // If signs stay away for long, another run may take over, and this one is fenced.
+    if (!put && !is_failing)
+      logging::warn("this run cannot show that it is alive: another one may take over its checkpoints",
+                    {{"error", put.error().message}});
+    is_failing = !put;
+    std::unique_lock lock{mutex_};
+    changed_.wait_for(lock, stop, interval_, [] { return false; });
+  }
+}
+
+}  // namespace trainyard::checkpoint

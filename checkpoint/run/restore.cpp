@@ -1,0 +1,323 @@
+#include "checkpoint/run/restore.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "checkpoint/format/manifest.hpp"
+#include "checkpoint/run/agreement.hpp"
+#include "checkpoint/run/fence.hpp"
+#include "checkpoint/run/local_tier.hpp"
+#include "checkpoint/run/search.hpp"
+#include "checkpoint/run/state_reading.hpp"
+#include "common/logging.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+// Runs that start at the same time meet at most once for each other one.
+constexpr int claim_tries_max = 16;
+// A run that is fenced finishes at most the save that it is in.
+constexpr int later_looks_max = 4;
+
+nlohmann::json offer_json(const Search::Offer& offer) {
+  nlohmann::json object{{"manifest", offer.manifest_text}, {"skipped", offer.skipped}, {"hasLost", offer.has_lost}};
+  if (offer.local) {
+    object["local"] = {{"step", offer.local->id.step},
+                       {"generation", offer.local->id.generation},
+                       {"nonce", offer.local->nonce},
+                       {"keepers", offer.local->keepers}};
+  }
+  return object;
+}
+
+Search::Offer read_offer(const nlohmann::json& object) {
+  Search::Offer offer{.local = {},
+                      .manifest_text = object.at("manifest"),
+                      .skipped = object.at("skipped"),
+                      .has_lost = object.at("hasLost")};
+  if (const auto local = object.find("local"); local != object.end()) {
+    offer.local = Candidate{.id = {.step = local->at("step"), .generation = local->at("generation")},
+                            .nonce = local->at("nonce"),
+                            .keepers = local->at("keepers")};
+  }
+  return offer;
+}
+
+Result<Search::Offer> share_offer(const RunContext& context, Result<Search>& search) {
+  Result<nlohmann::json> mine;
+  if (context.is_rank0()) mine = search.and_then([](Search& s) { return s.next(); }).map(offer_json);
+  return follow_rank0(context.communicator, mine).map(read_offer);
+}
+
+constexpr std::size_t told_max = 8;
+
+// What is wrong with the nodes' folders is said once, in one line.
+void warn_of_copies(std::vector<std::string> reasons) {
+  if (reasons.empty()) return;
+  const std::size_t count = reasons.size();
+  reasons.resize(std::min(count, told_max));
+  logging::warn("local checkpoints are not used",
+                {{"count", count}, {"error", fmt::format("{}", fmt::join(reasons, "; "))}});
+}
+
+Result<LocalView> look_at_copies(const RunContext& context) {
+  return context.local == nullptr ? LocalView{} : context.local->look();
+}
+
+// Empty when every rank has its state, else the damage that one of them met. From a store far away the group fetches
+// what all ranks need once; a near one is quicker than the other ranks are.
+Result<std::string> load_together(const RunContext& context, storage::Store& store, const Manifest& manifest,
+                                  std::span<const HostEntry> entries) {
+  const std::int64_t rank = context.communicator.rank();
+  // Rank 0 says it for all: the exchange is collective, and another rank may have the same folder by another mount.
+  const auto is_near = follow_rank0(context.communicator, nlohmann::json(store.is_near()));
+  if (!is_near) return tl::unexpected(is_near.error());
+  const bool is_shared = context.communicator.world_size() > 1 && !is_near->get<bool>();
+  const auto plan =
+      check_entries(manifest, entries).and_then([&] { return plan_reading(store, manifest, rank, entries); });
+  const auto read = plan.and_then([&](const StateReading& reading) {
+    return is_shared ? read_share(store, manifest, rank, context.communicator.world_size(), reading)
+                     : read_share(store, manifest, /*rank=*/0, /*world_size=*/1, reading);
+  });
+  Result<nlohmann::json> mine = nlohmann::json("");
+  if (!read && is_damage(read.error().kind)) mine = nlohmann::json(read.error().message);
+  if (!read && !is_damage(read.error().kind)) mine = tl::unexpected(read.error());
+  const auto damages = gather_all(context.communicator, mine);
+  if (!damages) return tl::unexpected(damages.error());
+  const auto first = std::ranges::find_if(*damages, [](const auto& damage) { return damage != ""; });
+  if (first != damages->end()) return first->get<std::string>();
+  if (!is_shared) return std::string{};
+  return exchange_shares(context.communicator, *plan).map([] { return std::string{}; });
+}
+
+// What was found in one place; without `restored`: nothing that is whole.
+struct Loaded {
+  std::optional<CheckpointId> id;
+  std::optional<Restored> restored;
+  std::vector<std::string> skipped;
+  bool has_lost = false;  // Some that was skipped had been complete.
+};
+
+Restored restored_of(const Manifest& manifest, std::string uri, bool is_local, std::vector<std::string> skipped) {
+  return {.step = manifest.id.step,
+          .uri = std::move(uri),
+          .values = manifest.values,
+          .is_local = is_local,
+          .world_size = static_cast<std::int64_t>(manifest.receipts.size()),
+          .is_complete = manifest.is_complete,
+          .skipped = std::move(skipped)};
+}
+
+// Whether `loaded` holds it now. Copies that are damaged lead to the next candidate, which may be the same on others.
+Result<bool> load_copy(const RunContext& context, Result<Search>& search, const Candidate& candidate,
+                       std::span<const HostEntry> entries, Loaded& loaded) {
+  auto load = context.local->load(candidate, entries);
+  if (!load) return tl::unexpected(load.error());
+  const std::string uri = context.local->uri_of(candidate.id);
+  if (load->manifest) {
+    loaded.id = candidate.id;
+    loaded.restored = restored_of(*load->manifest, uri, /*is_local=*/true, loaded.skipped);
+    return true;
+  }
+  loaded.skipped.push_back(fmt::format("{}: {}", uri, load->reason));
+  if (search) search->leave_out(candidate, load->damaged);
+  return false;
+}
+
+Result<Loaded> load_newest(const RunContext& context, storage::Store& store, Result<Search>& search,
+                           std::span<const HostEntry> entries) {
+  Loaded loaded;
+  for (;;) {
+    const auto offer = share_offer(context, search);
+    if (!offer) return tl::unexpected(offer.error());
+    loaded.skipped.insert(loaded.skipped.end(), offer->skipped.begin(), offer->skipped.end());
+    loaded.has_lost = loaded.has_lost || offer->has_lost;
+    if (offer->local) {
+      const auto is_loaded = load_copy(context, search, *offer->local, entries, loaded);
+      if (!is_loaded) return tl::unexpected(is_loaded.error());
+      if (*is_loaded) return loaded;
+      continue;
+    }
+    if (offer->manifest_text.empty()) return loaded;
+    const auto manifest = parse_manifest(offer->manifest_text);
+    if (!manifest) return tl::unexpected(manifest.error());
+    const auto damage = load_together(context, store, *manifest, entries);
+    if (!damage) return tl::unexpected(damage.error());
+    if (!damage->empty()) {
+      loaded.skipped.push_back(*damage);
+      loaded.has_lost = true;
+      continue;
+    }
+    loaded.id = manifest->id;
+    loaded.restored =
+        restored_of(*manifest, store.uri_of(folder_key(manifest->id)), /*is_local=*/false, loaded.skipped);
+    return loaded;
+  }
+}
+
+Result<Loaded> load_own(const RunContext& context, Result<Search>& search, std::span<const HostEntry> entries) {
+  auto loaded = load_newest(context, context.store, search, entries);
+  if (!loaded || loaded->restored) return loaded;
+  if (loaded->has_lost) {
+    return fail(ErrorKind::corrupt,
+                fmt::format("none of the {} checkpoints in {} is whole: mend one, {}choose another checkpoint.uri. The "
+                            "newest: {}",
+                            loaded->skipped.size(), context.store.uri_of(""),
+                            context.resumes_others ? "set checkpoint.resume: none to begin afresh, or " : "or ",
+                            loaded->skipped.front()));
+  }
+  // Who restores one of them says what was skipped; nobody else would here.
+  for (const std::string& reason : loaded->skipped) {
+    if (context.is_rank0())
+      logging::warn("no checkpoint is whole: this run does not go on from one", {{"error", reason}});
+  }
+  return loaded;
+}
+
+Result<std::optional<Restored>> load_origin(const RunContext& context, std::span<const HostEntry> entries) {
+  const Origin& origin = *context.origin;
+  const std::string place = origin.store.uri_of(origin.id ? folder_key(*origin.id) : "");
+  Result<Search> search = fail(ErrorKind::internal, "only rank 0 searches");
+  if (context.is_rank0()) search = Search::begin(origin);
+  auto loaded = load_newest(context, origin.store, search, entries);
+  if (!loaded) return fail(fmt::format("beginning from {}", place), loaded.error());
+  if (loaded->restored) return std::move(loaded->restored);
+  const bool is_there = !loaded->skipped.empty();
+  return fail(is_there ? ErrorKind::corrupt : ErrorKind::not_found,
+              fmt::format("beginning from {}: {}", place,
+                          is_there ? "no checkpoint there is whole. The newest: " + loaded->skipped.front()
+                                   : "there is no complete checkpoint"));
+}
+
+// One rank at each place looks for the claim itself, so that a folder that is not shared, or a node without
+// credentials, shows here and not after the first epoch.
+Result<void> see_claim(const RunContext& context, const Claim& claim) {
+  if (!context.is_first_here) return {};
+  const auto seen = ask_patiently(context.patience, context.clock, StartCall::state, [&] {
+    return storage::get_text(context.store, claim_key(claim.generation)).and_then(parse_claim);
+  });
+  if (seen && seen->nonce == claim.nonce) return {};
+  // Rank 0 itself put the claim there: where the store has no conditional create, another run may have overwritten it.
+  if (seen && context.is_rank0()) return check_newest(context.store, claim);
+  if (!seen && !is_damage(seen.error().kind)) return tl::unexpected(seen.error());
+  return fail(
+      ErrorKind::invalid,
+      fmt::format(
+          "{} does not hold here what rank 0 wrote there: checkpoint.uri must be one place that all ranks share",
+          context.store.uri_of(claim_key(claim.generation))));
+}
+
+Result<Claim> claim_together(const RunContext& context, Result<Search>& search) {
+  Result<nlohmann::json> mine;
+  if (context.is_rank0()) {
+    mine = search.and_then([](Search& s) { return s.next_generation(); }).and_then([&](std::int64_t generation) {
+      const Claim claim{.generation = generation,
+                        .identity = context.identity,
+                        .resumed_from = std::nullopt,
+                        .time = context.clock.now(),
+                        .nonce = context.make_nonce(),
+                        .process = context.process,
+                        .is_open = true};
+      return put_claim(context.store, claim).map([&] { return nlohmann::json(to_text(claim)); });
+    });
+  }
+  return follow_rank0(context.communicator, mine)
+      .and_then([](const nlohmann::json& text) { return parse_claim(text.get<std::string>()); })
+      .and_then([&](const Claim& claim) {
+        return agree(context.communicator, see_claim(context, claim)).map([&] { return claim; });
+      });
+}
+
+// The run before saves until the claim stops it, also while this one loads, and may have removed what was loaded.
+Result<Loaded> load_later(const RunContext& context, Result<Search>& search, Loaded loaded,
+                          std::span<const HostEntry> entries) {
+  for (int looks = 0; looks < later_looks_max; ++looks) {
+    auto view = look_at_copies(context);
+    if (!view) return tl::unexpected(view.error());
+    Result<nlohmann::json> mine;
+    if (context.is_rank0()) {
+      mine = search.and_then([&](Search& s) { return s.look_again(std::move(view->copies)); }).map([](bool is_more) {
+        return nlohmann::json(is_more);
+      });
+    }
+    const auto is_more = follow_rank0(context.communicator, mine);
+    if (!is_more) return tl::unexpected(is_more.error());
+    if (!is_more->get<bool>()) break;
+    auto later = load_own(context, search, entries);
+    if (!later) return later;
+    if (!later->restored) break;
+    loaded = std::move(*later);
+  }
+  return loaded;
+}
+
+Result<Claim> close_together(const RunContext& context, Claim claim, const std::optional<CheckpointId>& resumed_from) {
+  claim.resumed_from = resumed_from;
+  claim.is_open = false;
+  Result<nlohmann::json> mine;
+  if (context.is_rank0()) mine = close_claim(context.store, claim).map([] { return nlohmann::json(true); });
+  return follow_rank0(context.communicator, mine).map([&](const nlohmann::json&) { return claim; });
+}
+
+Result<Resumption> restore_once(const RunContext& context, std::span<const HostEntry> entries) {
+  auto view = look_at_copies(context);
+  if (!view) return tl::unexpected(view.error());
+  Result<Search> search = fail(ErrorKind::internal, "only rank 0 searches");
+  if (context.is_rank0()) {
+    search = Search::begin(context, std::move(view->copies));
+    if (search) std::ranges::move(search->refusals(), std::back_inserter(view->damaged));
+    warn_of_copies(std::move(view->damaged));
+  }
+  auto own = load_own(context, search, entries);
+  if (!own) return tl::unexpected(own.error());
+  Result<std::optional<Restored>> from_origin;
+  if (!own->restored && context.origin) from_origin = load_origin(context, entries);
+  if (!from_origin) return tl::unexpected(from_origin.error());
+  const auto open = claim_together(context, search);
+  if (!open) return tl::unexpected(open.error());
+  own = load_later(context, search, std::move(*own), entries);
+  if (!own) return tl::unexpected(own.error());
+  const auto claim = close_together(context, *open, own->id);
+  if (!claim) return tl::unexpected(claim.error());
+  Resumption resumption{
+      .restored = own->restored ? std::move(own->restored) : std::move(*from_origin), .claim = *claim, .claims = {}};
+  if (context.is_rank0()) {
+    resumption.claims = search->inventory().claims;
+    resumption.claims.push_back(*claim);
+  }
+  return resumption;
+}
+
+// Whether the storage, which has failed with `error`, is to be asked again. Rank 0 decides for all, and waits first.
+Result<bool> wait_together(const RunContext& context, StartTries& tries, const Error& error) {
+  if (!may_pass_at_a_start(StartCall::state, error.kind)) return false;
+  Result<nlohmann::json> mine;
+  if (context.is_rank0()) mine = nlohmann::json(tries.wait_for_next(StartCall::state, error));
+  return follow_rank0(context.communicator, mine).map([](const nlohmann::json& again) { return again.get<bool>(); });
+}
+
+}  // namespace
+
+Result<Resumption> restore_state(const RunContext& context, std::span<const HostEntry> entries) {
+  bool has_found_damage = false;
+  StartTries storage_tries{context.patience, context.clock};
+  for (int tries = 1;; ++tries) {
+    auto resumption = restore_once(context, entries);
+    if (resumption) return resumption;
+    const auto is_to_wait = wait_together(context, storage_tries, resumption.error());
+    if (!is_to_wait) return tl::unexpected(is_to_wait.error());
+    if (*is_to_wait) continue;
+    if (tries >= claim_tries_max) return resumption;
+    const ErrorKind kind = resumption.error().kind;
+    // Another run took the generation meanwhile, and may have resumed from elsewhere: choose again. And what is damaged
+    // at the first look may be what an older run, which still saves, is just removing.
+    const bool is_worth_a_look =
+        kind == ErrorKind::already_exists || (kind == ErrorKind::corrupt && !std::exchange(has_found_damage, true));
+    if (!is_worth_a_look) return resumption;
+  }
+}
+
+}  // namespace trainyard::checkpoint

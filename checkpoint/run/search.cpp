@@ -1,0 +1,169 @@
+#include "checkpoint/run/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "checkpoint/format/manifest.hpp"
+#include "checkpoint/format/sealed_json.hpp"
+#include "checkpoint/run/file_check.hpp"
+#include "checkpoint/run/selection.hpp"
+#include "checkpoint/run/succession.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+bool is_our_own(const Identity& other, const Identity& ours) {
+  return is_same_life(other, ours) && other.fingerprint == ours.fingerprint;
+}
+
+Result<void> check_may_resume(const storage::Store& store, const Identity& resumer, const Manifest& manifest) {
+  if (is_same_life(manifest.identity, resumer) || manifest.identity.fingerprint == resumer.fingerprint) return {};
+  return fail(
+      ErrorKind::invalid,
+      fmt::format(
+          "{} was saved by job {} with another model or other data: set checkpoint.resume: none to begin afresh "
+          "there, or choose another checkpoint.uri",
+          store.uri_of(folder_key(manifest.id)), manifest.identity.job));
+}
+
+// Does not fetch a manifest that is listed as longer than any that is read.
+Result<std::string> get_manifest(storage::Store& store, const Inventory& inventory, const CheckpointId& id) {
+  const auto listed = inventory.sizes.find(manifest_key(id));
+  if (listed != inventory.sizes.end() && listed->second > sealed_bytes_max) {
+    return fail(ErrorKind::corrupt, fmt::format("its manifest is of {} bytes, and no program writes more than {}",
+                                                listed->second, sealed_bytes_max));
+  }
+  return storage::get_text(store, manifest_key(id));
+}
+
+}  // namespace
+
+bool is_damage(ErrorKind kind) {
+  return kind == ErrorKind::corrupt || kind == ErrorKind::not_found;
+}
+
+Result<Search> Search::begin(const RunContext& context, CopiesByKeeper copies) {
+  auto inventory = take_inventory(context.store);
+  if (!inventory) return tl::unexpected(inventory.error());
+  if (auto added = add_unlisted_claims(context.store, *inventory); !added) return tl::unexpected(added.error());
+  Search search{context.store,          &context.clock,        context.identity,
+                context.resumes_others, std::move(*inventory), std::move(copies)};
+  if (auto may = search.check_succession(); !may) return tl::unexpected(may.error());
+  if (auto added = add_unlisted_manifests(context.store, search.inventory_); !added)
+    return tl::unexpected(added.error());
+  search.line_up();
+  return search;
+}
+
+Result<Search> Search::begin(const Origin& origin) {
+  auto inventory = take_inventory(origin.store);
+  if (!inventory) return tl::unexpected(inventory.error());
+  if (!origin.id) {
+    if (auto readable = check_claims_readable(*inventory, origin.store); !readable)
+      return tl::unexpected(readable.error());
+    if (auto added = add_unlisted_manifests(origin.store, *inventory); !added) return tl::unexpected(added.error());
+  }
+  Search search{origin.store, nullptr, std::nullopt, /*resumes_others=*/true, std::move(*inventory), {}};
+  search.line_up();
+  if (origin.id) search.left_ = {{.id = *origin.id, .nonce = {}, .keepers = {}}};
+  return search;
+}
+
+Result<void> Search::check_succession() {
+  return read_newest_sign(*store_, inventory_).and_then([&] {
+    return check_may_follow(inventory_, *resumer_, *store_, clock_->now());
+  });
+}
+
+Result<std::int64_t> Search::next_generation() {
+  const auto has_changed = refresh_claims(*store_, inventory_);
+  if (!has_changed) return tl::unexpected(has_changed.error());
+  if (auto may = check_succession(); !may) return tl::unexpected(may.error());
+  if (*has_changed) {
+    return fail(ErrorKind::already_exists,
+                fmt::format("another run has claimed {} while this one loaded", store_->uri_of(claims_prefix)));
+  }
+  return inventory_.generation_max + 1;
+}
+
+void Search::line_up() {
+  std::vector<CheckpointId> remote = counting(inventory_.complete, inventory_.claims);
+  if (!resumes_others_) {
+    std::erase_if(remote, [&](const CheckpointId& id) {
+      return std::none_of(inventory_.claims.begin(), inventory_.claims.end(), [&](const Claim& claim) {
+        return claim.generation == id.generation && is_our_own(claim.identity, *resumer_);
+      });
+    });
+  }
+  left_ = checkpoint::line_up(remote, copies_, inventory_.claims, resumer_.value_or(Identity{}));
+}
+
+Result<bool> Search::look_again(CopiesByKeeper copies) {
+  auto listed = list_checkpoints(*store_);
+  if (!listed) return tl::unexpected(listed.error());
+  const std::vector<CheckpointId> before = std::exchange(inventory_.complete, std::move(listed->complete));
+  const CopiesByKeeper copies_before = std::exchange(copies_, std::move(copies));
+  inventory_.present = std::move(listed->present);
+  inventory_.sizes = std::move(listed->sizes);
+  if (auto added = add_unlisted_manifests(*store_, inventory_); !added) return tl::unexpected(added.error());
+  line_up();
+  const auto was_copied = [&](const Candidate& candidate) {
+    return std::ranges::any_of(copies_before, [&](const auto& held) {
+      return std::ranges::any_of(
+          held.second, [&](const Copy& copy) { return copy.id == candidate.id && copy.nonce == candidate.nonce; });
+    });
+  };
+  return std::ranges::any_of(left_, [&](const Candidate& candidate) {
+    return candidate.is_local() ? !was_copied(candidate) : std::ranges::find(before, candidate.id) == before.end();
+  });
+}
+
+void Search::leave_out(Candidate local, const std::vector<std::int64_t>& keepers) {
+  std::erase_if(local.keepers,
+                [&](std::int64_t keeper) { return std::ranges::find(keepers, keeper) != keepers.end(); });
+  if (!local.keepers.empty()) left_.push_back(std::move(local));
+}
+
+std::vector<std::string> Search::refusals() const {
+  std::vector<std::string> found;
+  for (const auto& [keeper, held] : copies_) {
+    for (const Copy& copy : held) {
+      const std::string refusal = refusal_of(copy, inventory_.claims, *resumer_);
+      if (!refusal.empty()) found.push_back(fmt::format("rank {}: {}: {}", keeper, folder_key(copy.id), refusal));
+    }
+  }
+  return found;
+}
+
+Result<Search::Offer> Search::next() {
+  Offer offer;
+  while (!left_.empty()) {
+    const Candidate candidate = std::move(left_.back());
+    left_.pop_back();
+    if (candidate.is_local()) {
+      offer.local = candidate;
+      return offer;
+    }
+    const CheckpointId& id = candidate.id;
+    const auto text = get_manifest(*store_, inventory_, id);
+    const auto manifest = text.and_then(parse_manifest);
+    const auto whole = manifest.and_then([&](const Manifest& m) {
+      return add_unlisted_files(*store_, m, inventory_).and_then([&] { return check_files(inventory_, m, id); });
+    });
+    if (whole) {
+      const auto may = resumer_ ? check_may_resume(*store_, *resumer_, *manifest) : Result<void>{};
+      if (!may) return tl::unexpected(may.error());
+      offer.manifest_text = *text;
+      return offer;
+    }
+    const std::string uri = store_->uri_of(folder_key(id));
+    if (!is_damage(whole.error().kind)) return fail(uri, whole.error());
+    offer.skipped.push_back(fmt::format("{}: {}", uri, whole.error().message));
+    offer.has_lost = offer.has_lost || !text || !is_torn(*text);
+  }
+  return offer;
+}
+
+}  // namespace trainyard::checkpoint

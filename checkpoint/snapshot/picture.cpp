@@ -1,0 +1,43 @@
+#include "checkpoint/snapshot/picture.hpp"
+
+#include <algorithm>
+
+#include "common/check.hpp"
+
+namespace trainyard::snapshot {
+namespace {
+
+constexpr std::int64_t columns_max = 8;
+constexpr std::int64_t gap_pixels = 2;
+
+// Of `count` images of `size` pixels, with the gaps between.
+std::int64_t extent(std::int64_t count, std::int64_t size) {
+  return count * size + (count - 1) * gap_pixels;
+}
+
+}  // namespace
+
+Picture lay_out(const Planes& planes) {
+  const auto& [images, channels, height, width, bytes] = planes;
+  check(images > 0 && static_cast<std::int64_t>(bytes.size()) == images * channels * height * width,
+        "an image has as many bytes as its shape says");
+  const std::int64_t columns = std::min(images, columns_max);
+  const std::int64_t rows = (images + columns - 1) / columns;
+  Picture picture{.channels = channels, .height = extent(rows, height), .width = extent(columns, width), .pixels = {}};
+  picture.pixels.resize(static_cast<std::size_t>(picture.height * picture.width * channels));
+  auto byte = bytes.begin();
+  for (std::int64_t image = 0; image < images; ++image) {
+    const std::int64_t top = image / columns * (height + gap_pixels);
+    const std::int64_t left = image % columns * (width + gap_pixels);
+    for (std::int64_t channel = 0; channel < channels; ++channel) {
+      for (std::int64_t y = top; y < top + height; ++y) {
+        for (std::int64_t x = left; x < left + width; ++x) {
+          picture.pixels[static_cast<std::size_t>((y * picture.width + x) * channels + channel)] = *byte++;
+        }
+      }
+    }
+  }
+  return picture;
+}
+
+}  // namespace trainyard::snapshot

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/format/layout.hpp"
+#include "common/clock.hpp"
+#include "common/result.hpp"
+
+/// What rank 0 shows of a training: its metrics with their history, and images. One object each, complete or absent,
+/// never overwritten; checkpoint/core/layout.hpp says where they are.
+namespace trainyard::snapshot {
+
+/// The snapshot after `step` optimizer steps, of the run that claimed `generation`.
+using SnapshotId = checkpoint::CheckpointId;
+
+/// What a value of a metric was taken over.
+enum class Over {
+  steps,       ///< The steps since the value before: as in the log's progress lines.
+  epoch,       ///< The epoch that ended with the step.
+  validation,  ///< The validation set, after the step.
+};
+
+/// "steps", "epoch", "validation".
+[[nodiscard]] std::string_view to_string(Over over);
+
+/// One value of a metric, over all ranks, after `step` steps. It may be no number.
+struct Point {
+  std::string name;
+  Over over = Over::steps;
+  std::int64_t step = 0;
+  double value = 0.0;
+  bool operator==(const Point&) const = default;
+};
+
+struct Image {
+  std::string name;
+  std::int64_t step = 0;  ///< The step that showed it, or after which a validation did.
+  std::int64_t width = 0;
+  std::int64_t height = 0;
+  std::string png;  ///< A PNG file's bytes.
+  bool operator==(const Image&) const = default;
+};
+
+struct Snapshot {
+  SnapshotId id;
+  std::int64_t epoch = 1;  ///< That the last step belongs to, from 1.
+  Time time;
+  std::int64_t attempt = 1;
+  std::vector<Point> points;     ///< All since the snapshot before, in the order in which they came.
+  std::int64_t lost_points = 0;  ///< That had no room while the store was away.
+  std::vector<Image> images;     ///< The last of each name since the snapshot before.
+  bool operator==(const Snapshot&) const = default;
+};
+
+/// JSON with a checksum of itself. Times are kept to the second, bytes that are no UTF-8 are replaced.
+[[nodiscard]] std::string to_text(const Snapshot& snapshot);
+/// ErrorKind::corrupt for a text that to_text() did not write, invalid for a newer format.
+[[nodiscard]] Result<Snapshot> parse_snapshot(std::string_view text);
+
+}  // namespace trainyard::snapshot

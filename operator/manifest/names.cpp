@@ -1,0 +1,73 @@
+#include "operator/manifest/names.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "api/contract.hpp"
+
+namespace trainyard::manifest {
+namespace {
+
+/// Empty unless `text` is the number as pod_name writes it: digits alone, without leading zeros.
+std::optional<std::int64_t> parse_number(std::string_view text) {
+  const bool is_canonical = !text.empty() && text.front() != '-' && (text.front() != '0' || text.size() == 1);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (!is_canonical || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+std::string owned_name(const api::TrainingJob& job) {
+  return fmt::format("{}-{}", job.metadata.name, job.metadata.uid.substr(0, 4));
+}
+
+std::string service_name(const api::TrainingJob& job) {
+  return owned_name(job);
+}
+
+std::string pod_name(const api::TrainingJob& job, std::int64_t attempt, std::int64_t rank) {
+  return fmt::format("{}-{}-{}", owned_name(job), attempt, rank);
+}
+
+std::string clean_up_pod_name(const api::TrainingJob& job) {
+  return fmt::format("{}-cleanup", owned_name(job));
+}
+
+PodPlace place_of(const api::TrainingJob& job, std::int64_t attempt, std::int64_t rank) {
+  return {.name_space = job.metadata.name_space,
+          .service = service_name(job),
+          .pod = pod_name(job, attempt, rank),
+          .attempt = attempt,
+          .rank = rank};
+}
+
+std::string job_selector(const api::TrainingJob& job) {
+  return fmt::format("{}={}", contract::label_job, job.metadata.name);
+}
+
+std::optional<PodNumbers> pod_numbers(const api::TrainingJob& job, std::string_view name) {
+  const std::string prefix = owned_name(job) + "-";
+  if (!name.starts_with(prefix)) return std::nullopt;
+  name.remove_prefix(prefix.size());
+  const auto hyphen = name.find('-');
+  if (hyphen == std::string_view::npos) return std::nullopt;
+  const auto attempt = parse_number(name.substr(0, hyphen));
+  const auto rank = parse_number(name.substr(hyphen + 1));
+  if (!attempt || *attempt < 1 || !rank) return std::nullopt;
+  return PodNumbers{.attempt = *attempt, .rank = *rank};
+}
+
+std::int64_t attempt_of(const api::TrainingJob& job, const resource::Pod& pod) {
+  const auto numbers = pod_numbers(job, pod.metadata.name);
+  return numbers ? numbers->attempt : -1;
+}
+
+std::int64_t rank_of(const api::TrainingJob& job, const resource::Pod& pod) {
+  const auto numbers = pod_numbers(job, pod.metadata.name);
+  return numbers ? numbers->rank : -1;
+}
+
+}  // namespace trainyard::manifest

@@ -1,0 +1,43 @@
+#include "operator/manifest/spec_hash.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/manifest/rank_environment.hpp"
+
+namespace trainyard::manifest {
+namespace {
+
+/// FNV-1a, 64 bits. Only equality matters, between texts that their own user wrote.
+std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char byte : text) {
+    hash ^= static_cast<unsigned char>(byte);
+    hash *= 0x100000001b3;
+  }
+  return hash;
+}
+
+nlohmann::json checkpoint_parts(const api::CheckpointSpec& spec) {
+  nlohmann::json parts = worker_checkpoint(spec);
+  // Pods that run since before pathStyle could be left out carry the hash of false where their job says nothing of S3.
+  if (spec.s3 == api::S3Spec{}) parts["s3"]["pathStyle"] = false;
+  return parts;
+}
+
+}  // namespace
+
+std::string spec_hash(const api::TrainingJobSpec& spec) {
+  nlohmann::json parts{{"replicas", spec.replicas}, {"gpusPerPod", spec.gpus_per_pod}, {"template", spec.pod_template}};
+  if (spec.training) parts["training"] = api::to_json(*spec.training);
+  if (spec.checkpoint) parts["checkpoint"] = checkpoint_parts(*spec.checkpoint);
+  return fmt::format("{:016x}", fnv1a(parts.dump()));
+}
+
+std::string spec_hash_of(const resource::Pod& pod) {
+  const auto found = pod.metadata.annotations.find(std::string{spec_hash_annotation});
+  return found == pod.metadata.annotations.end() ? std::string{} : found->second;
+}
+
+}  // namespace trainyard::manifest

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "api/training_job.hpp"
+#include "common/rfc3339.hpp"
+
+namespace trainyard::api {
+
+/// Every field set to something else than its default.
+inline TrainingJobStatus a_full_status() {
+  const Time time = *parse_rfc3339("2026-11-21T10:00:00Z");
+  TrainingJobStatus status;
+  status.phase = Phase::running;
+  status.reason = "AllRanksRun";
+  status.message = "2 of 2 pods run";
+  status.attempt = 2;
+  status.attempt_generation = 3;
+  status.is_formed = true;
+  status.succeeded_ranks = {0, 1};
+  status.observed_generation = 3;
+  status.ready = "2/2";
+  status.step_text = "512/900";
+  status.restart_count = 1;
+  status.selector = "trainyard.dev/job=a";
+  status.replicas = {.desired = 2, .ready = 2, .pending = 0, .succeeded = 1, .failed = 0};
+  status.progress = Progress{.epoch = 1,
+                             .step = 512,
+                             .total_steps = 900,
+                             .loss = 0.5,
+                             .accuracy = 0.25,
+                             .samples_per_second = 1000,
+                             .estimated_end = time};
+  status.checkpoint = CheckpointStatus{
+      .step = 400, .uri = "s3://models/a/step-400/g-2", .time = time, .bytes = 12, .duration_seconds = 1.5};
+  status.checkpoint_request = CheckpointRequest{.id = "before-lunch",
+                                                .state = RequestState::done,
+                                                .step = 401,
+                                                .uri = "s3://models/a/step-401/g-2",
+                                                .time = time,
+                                                .message = "m"};
+  status.suspend_request =
+      CheckpointRequest{.id = "suspend-3", .state = RequestState::failed, .time = time, .message = "no space"};
+  status.restarts = {.application = 1, .infrastructure = 2};
+  status.attempts_without_progress = 1;
+  status.restart_not_before = time + std::chrono::milliseconds{250};
+  status.avoided_nodes = {"node1"};
+  status.worker_image = "worker:cpu";
+  status.start_time = time;
+  status.completion_time = time;
+  status.attempts = {{.number = 1,
+                      .start = time,
+                      .end = time,
+                      .cause = Cause::infrastructure,
+                      .rank = 1,
+                      .pod = "a-abcd-1-1",
+                      .node = "node1",
+                      .exit_code = 137,
+                      .message = "node1 became unreachable"}};
+  status.conditions = {{.type = "Training",
+                        .is_true = true,
+                        .reason = "FirstStep",
+                        .message = "m",
+                        .last_transition = time,
+                        .observed_generation = 3}};
+  return status;
+}
+
+}  // namespace trainyard::api

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/format/identity.hpp"
+#include "checkpoint/format/layout.hpp"
+#include "common/result.hpp"
+#include "tests/checkpoint/exploration/call.hpp"
+
+namespace trainyard::checkpoint::exploration {
+
+/// Attempt `attempt` of the job `job`. All jobs have one model and one training set.
+[[nodiscard]] Identity identity_of_attempt(std::int64_t attempt, const std::string& job = "a");
+inline constexpr std::int64_t attempt_max = 99;  ///< Later than any writer's.
+
+/// What one run does: it restores, saves `saves` times, a step further each time, and ends.
+struct Script {
+  Identity identity;
+  int saves = 1;
+  bool has_conditional_create = true;
+};
+
+/// The replies that a writer has got so far. A writer is a function of them: it has no other input.
+struct History {
+  std::vector<Reply> replies;
+  std::uint64_t hash = 0;
+};
+[[nodiscard]] std::shared_ptr<const History> extended(const History& history, Reply reply);
+
+/// Where a writer stands after the replies of its history.
+struct Standing {
+  std::optional<Call> next;            ///< The call that it makes next; nothing: it has ended.
+  std::vector<CheckpointId> reported;  ///< The saves that it has reported as done, in order.
+  std::optional<Error> error;          ///< Why it ended before its time.
+  bool has_wrong_bytes = false;        ///< What it restored is not the state of the step that it was told.
+};
+
+/// Runs the real Run from its beginning against the replies of `history`, up to the first call that has none.
+[[nodiscard]] Standing stand(const Script& script, std::size_t author, const History& history);
+
+struct Loaded {
+  std::int64_t step = 0;        ///< 0: there is nothing to resume.
+  std::int64_t generation = 0;  ///< Of the checkpoint.
+  bool has_wrong_bytes = false;
+  std::string error;  ///< Not empty: it could not resume, though no call failed.
+};
+
+enum class Lists { complete, empty };
+
+/// What a run of `identity` that begins now, alone and without any other fault than its `lists`, resumes from.
+[[nodiscard]] Loaded load(const Objects& objects, const Identity& identity, Lists lists);
+
+}  // namespace trainyard::checkpoint::exploration

@@ -1,0 +1,125 @@
+#include "checkpoint/format/manifest.hpp"
+
+#include <gtest/gtest.h>
+
+#include "checkpoint/format/claim.hpp"
+#include "checkpoint/format/sealed_json.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+const Identity identity{.job = "team/a", .job_uid = "uid-1", .attempt = 2, .fingerprint = "f"};
+
+Manifest a_manifest() {
+  return {
+      .id = {.step = 20, .generation = 2},
+      .identity = identity,
+      .time = Time{std::chrono::milliseconds{1'700'000'000'123}},
+      .is_complete = true,
+      .nonce = "n-1",
+      .values = {{"epoch", 3}, {"loss", 0.1}, {"name", "ü"}},
+      .entries = {{.name = "w", .placement = Placement::replicated, .dtype = "F32", .shape = {2, 3}, .bytes = 24},
+                  {.name = "rng", .placement = Placement::per_rank, .dtype = "U8", .shape = {8}, .bytes = 8}},
+      .receipts = {{.rank = 0,
+                    .bytes = 100,
+                    .crc32c = 0xffffffff,
+                    .chunks = {{.entry = "w", .row_begin = 0, .row_end = 1, .offset = 64, .bytes = 12, .crc32c = 1}}}}};
+}
+
+TEST(Manifest, IsReadBackAsItWasWritten) {
+  const auto manifest = parse_manifest(to_text(a_manifest()));
+  ASSERT_TRUE(manifest) << manifest.error().message;
+  EXPECT_EQ(*manifest, a_manifest());
+  EXPECT_EQ(data_bytes(*manifest), 100U);
+}
+
+TEST(Manifest, IsCorruptWhereverOneBitChanges) {
+  const std::string text = to_text(a_manifest());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    for (const int bit : {0, 3, 5}) {
+      std::string changed = text;
+      changed[i] = static_cast<char>(changed[i] ^ (1 << bit));
+      const auto manifest = parse_manifest(changed);
+      // What is left equal in meaning may pass.
+      EXPECT_TRUE(!manifest || *manifest == a_manifest()) << "byte " << i << " bit " << bit;
+    }
+  }
+}
+
+TEST(Manifest, IsCorruptWhenItEndsTooEarly) {
+  const std::string text = to_text(a_manifest());
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    EXPECT_EQ(parse_manifest(text.substr(0, length)).error().kind, ErrorKind::corrupt) << length;
+  }
+}
+
+TEST(Manifest, IsCorruptWithFieldsThatAreMissingOrWrong) {
+  const nlohmann::json good = unseal(to_text(a_manifest())).value();
+  for (const auto& [field, value] : good.items()) {
+    nlohmann::json without = good;
+    without.erase(field);
+    EXPECT_EQ(parse_manifest(seal(without)).error().kind, ErrorKind::corrupt) << field;
+    if (field == "values") continue;
+    nlohmann::json wrong = good;
+    wrong[field] = nlohmann::json::array({nullptr});
+    EXPECT_FALSE(parse_manifest(seal(wrong))) << field;
+  }
+}
+
+TEST(Manifest, OfANewerFormatIsNotTakenForDamage) {
+  nlohmann::json newer = unseal(to_text(a_manifest())).value();
+  newer["version"] = 4;
+  const auto manifest = parse_manifest(seal(newer));
+  ASSERT_FALSE(manifest);
+  EXPECT_EQ(manifest.error().kind, ErrorKind::invalid);
+}
+
+TEST(Manifest, IsOfANewerFormatOnlyWithWhatOlderProgramsCannotRead) {
+  EXPECT_EQ(unseal(to_text(a_manifest())).value().at("version"), 1);
+  Manifest sharded = a_manifest();
+  sharded.entries.front().placement = Placement::sharded;
+  EXPECT_EQ(unseal(to_text(sharded)).value().at("version"), 2) << "they say: use a newer one";
+  EXPECT_EQ(parse_manifest(to_text(sharded)), sharded);
+  Manifest named = a_manifest();
+  named.data_nonce = std::string(32, 'a') + "-1";
+  EXPECT_EQ(unseal(to_text(named)).value().at("version"), 3) << "they would look for its files under other names";
+  EXPECT_EQ(parse_manifest(to_text(named)), named);
+  named.data_nonce = "../../elsewhere";
+  EXPECT_EQ(parse_manifest(to_text(named)).error().kind, ErrorKind::corrupt) << "it becomes a part of keys";
+}
+
+TEST(Receipt, IsReadBackAsItWasWritten) {
+  const Receipt receipt = a_manifest().receipts.front();
+  EXPECT_EQ(parse_receipt(to_json(receipt)), receipt);
+  EXPECT_EQ(parse_receipt({{"rank", 0}}).error().kind, ErrorKind::corrupt);
+}
+
+TEST(Claim, IsReadBackAsItWasWritten) {
+  Claim claim{.generation = 3, .identity = identity, .resumed_from = CheckpointId{20, 2}, .time = Time{}, .nonce = "n"};
+  EXPECT_EQ(parse_claim(to_text(claim)), claim);
+  claim.resumed_from = std::nullopt;
+  EXPECT_EQ(parse_claim(to_text(claim)), claim);
+  claim.is_open = true;
+  EXPECT_EQ(parse_claim(to_text(claim)), claim);
+  EXPECT_EQ(parse_claim("{}").error().kind, ErrorKind::corrupt);
+  EXPECT_EQ(parse_claim(seal({{"generation", 1}})).error().kind, ErrorKind::corrupt);
+}
+
+// What is longer is refused before it becomes a tree in memory, however good it is.
+TEST(Seal, IsOfATextUpToItsBound) {
+  std::string text = seal({{"generation", 1}});
+  text.resize(sealed_bytes_max, ' ');
+  EXPECT_TRUE(unseal(text));
+  text += ' ';
+  const auto longer = unseal(text);
+  ASSERT_FALSE(longer);
+  EXPECT_EQ(longer.error().kind, ErrorKind::corrupt);
+  EXPECT_EQ(longer.error().message, "it is of 67108865 bytes, and no program writes more than 67108864");
+}
+
+TEST(Seal, TakesTextThatIsNoUtf8) {
+  EXPECT_TRUE(unseal(seal({{"name", "\xff\xfe"}})));
+}
+
+}  // namespace
+}  // namespace trainyard::checkpoint

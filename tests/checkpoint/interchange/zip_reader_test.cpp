@@ -1,0 +1,192 @@
+#include "checkpoint/interchange/zip_reader.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include "checkpoint/interchange/little_endian.hpp"
+#include "checkpoint/interchange/zip_writer.hpp"
+#include "tests/checkpoint/interchange/memory_sink.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+using testing::HasSubstr;
+
+std::span<std::byte> as_archive(std::string& text) {
+  return std::as_writable_bytes(std::span{text});
+}
+
+std::string text_in(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Two entries.
+std::string two_entries() {
+  MemorySink sink;
+  ZipWriter zip{sink};
+  EXPECT_TRUE(zip.add("archive/a", "first"));
+  EXPECT_TRUE(zip.add("archive/b", std::string(300, 'b')));
+  EXPECT_TRUE(zip.finish());
+  return sink.content;
+}
+
+// An archive of one entry of any method, whose directory says `bytes` and `crc32`.
+std::string one_entry(std::uint64_t method, const std::string& stored, std::uint64_t bytes, std::uint64_t crc32,
+                      std::uint64_t flags = 0) {
+  const std::string name = "x";
+  const std::string common = little_endian(45, 2) + little_endian(flags, 2) + little_endian(method, 2) +
+                             little_endian(0, 4) + little_endian(crc32, 4) + little_endian(stored.size(), 4) +
+                             little_endian(bytes, 4) + little_endian(name.size(), 2) + little_endian(0, 2);
+  const std::string local = "PK\x03\x04" + common + name;
+  const std::string directory =
+      "PK\x01\x02" + little_endian(45, 2) + common + std::string(2 + 2 + 2 + 4 + 4, '\0') + name;
+  return local + stored + directory + "PK\x05\x06" + std::string(4, '\0') + little_endian(1, 2) + little_endian(1, 2) +
+         little_endian(directory.size(), 4) + little_endian(local.size() + stored.size(), 4) + std::string(2, '\0');
+}
+
+std::string deflated(const std::string& text) {
+  z_stream stream{};
+  EXPECT_EQ(::deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 9, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string packed(::deflateBound(&stream, text.size()), '\0');
+  std::string input = text;
+  stream.next_in = reinterpret_cast<unsigned char*>(input.data());
+  stream.avail_in = static_cast<unsigned>(input.size());
+  stream.next_out = reinterpret_cast<unsigned char*>(packed.data());
+  stream.avail_out = static_cast<unsigned>(packed.size());
+  EXPECT_EQ(::deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  return packed;
+}
+
+std::uint32_t crc32_of_text(const std::string& text) {
+  return static_cast<std::uint32_t>(
+      ::crc32(0, reinterpret_cast<const unsigned char*>(text.data()), static_cast<unsigned>(text.size())));
+}
+
+// What the only entry holds, or the error.
+std::string only_entry(std::string archive) {
+  const auto zip = ZipReader::open(as_archive(archive));
+  if (!zip) return zip.error().message;
+  std::vector<std::byte> buffer;
+  const auto bytes = zip->read(zip->entries().begin()->second, buffer);
+  return bytes ? text_in(*bytes) : bytes.error().message;
+}
+
+TEST(ZipReader, ReadsWhatOurOwnExportWrites) {
+  std::string archive = two_entries();
+  const auto zip = ZipReader::open(as_archive(archive));
+  ASSERT_TRUE(zip) << zip.error().message;
+  ASSERT_EQ(zip->entries().size(), 2U);
+  std::vector<std::byte> buffer;
+  const auto bytes = zip->read(zip->entries().at("archive/a"), buffer);
+  ASSERT_TRUE(bytes);
+  EXPECT_EQ(text_in(*bytes), "first");
+  EXPECT_EQ(bytes->data(), as_archive(archive).data() + zip->entries().at("archive/a").offset) << "nothing is copied";
+}
+
+TEST(ZipReader, FindsTheEndBeforeAComment) {
+  std::string archive = two_entries() + "a comment";
+  archive[archive.size() - 10] = 0;
+  archive[archive.size() - 11] = 9;
+  EXPECT_TRUE(ZipReader::open(as_archive(archive)));
+  archive[archive.size() - 11] = 8;
+  EXPECT_FALSE(ZipReader::open(as_archive(archive)));
+}
+
+TEST(ZipReader, UnpacksWhatIsDeflated) {
+  for (const std::string& text : {std::string{}, std::string{"x"}, std::string(100'000, 'z')})
+    EXPECT_EQ(only_entry(one_entry(8, deflated(text), text.size(), crc32_of_text(text))), text);
+}
+
+TEST(ZipReader, RefusesWhatDoesNotUnpackToWhatItSays) {
+  const std::string text(1000, 'z');
+  const std::uint32_t crc32 = crc32_of_text(text);
+  const std::string packed = deflated(text);
+  for (const std::string& wrong :
+       {one_entry(8, packed, 999, crc32), one_entry(8, packed, 1001, crc32), one_entry(8, "not deflated", 1000, crc32),
+        one_entry(8, packed.substr(0, packed.size() - 1), 1000, crc32), one_entry(8, "", 1000, crc32)})
+    EXPECT_THAT(only_entry(wrong), HasSubstr("does not unpack to what it says"));
+  EXPECT_THAT(only_entry(one_entry(8, packed, 1000, crc32 ^ 1U)), HasSubstr("checksum"));
+  EXPECT_THAT(only_entry(one_entry(0, text, 1000, crc32 ^ 1U)), HasSubstr("checksum"));
+}
+
+TEST(ZipReader, RefusesOtherMethodsAndEncryption) {
+  EXPECT_EQ(only_entry(one_entry(0, "abc", 3, crc32_of_text("abc"))), "abc");
+  EXPECT_THAT(only_entry(one_entry(12, "abc", 3, 0)), HasSubstr("packed by a method that is not known here"));
+  EXPECT_THAT(only_entry(one_entry(0, "abc", 3, 0, 1)), HasSubstr("x in it is encrypted"));
+  EXPECT_THAT(only_entry(one_entry(0, "abc", 4, 0)), HasSubstr("x has two sizes"));
+}
+
+TEST(ZipReader, RefusesWhatIsNoArchiveByAWord) {
+  std::string old = "\x80\x02}.";
+  const auto refused = ZipReader::open(as_archive(old));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(refused.error().message, HasSubstr("since torch 1.6"));
+}
+
+TEST(ZipReader, RefusesAnArchiveThatIsCutOffAnywhere) {
+  const std::string whole = two_entries();
+  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    std::string cut = whole.substr(0, bytes);
+    EXPECT_FALSE(ZipReader::open(as_archive(cut))) << bytes;
+  }
+}
+
+// Every number of the archive, changed at each byte: whatever is said of an entry lies inside.
+TEST(ZipReader, LooksNowhereOutsideWhateverAByteIs) {
+  const std::string whole = two_entries();
+  for (std::size_t place = 0; place < whole.size(); ++place) {
+    for (const char value : {'\0', '\x01', '\x7f', '\xff'}) {
+      std::string changed = whole;
+      changed[place] = value;
+      const auto zip = ZipReader::open(as_archive(changed));
+      if (!zip) continue;
+      for (const auto& [name, entry] : zip->entries()) {
+        std::vector<std::byte> buffer;
+        EXPECT_LE(entry.offset + entry.stored_bytes, changed.size());
+        if (entry.bytes <= 1'000'000) (void)zip->read(entry, buffer);
+      }
+    }
+  }
+}
+
+TEST(ZipReader, RefusesEntriesOverEachOtherAndOneTwice) {
+  // The directory's two entries are made equal, but for what is given.
+  const auto with_second = [](const std::string& name, std::uint64_t header_offset) {
+    const std::string stored = one_entry(0, "abc", 3, crc32_of_text("abc"));
+    const std::size_t directory = stored.find("PK\x01\x02");
+    std::string second = stored.substr(directory, 46) + name;
+    second.replace(42, 4, little_endian(header_offset, 4));
+    const std::size_t end = stored.find("PK\x05\x06");
+    return stored.substr(0, end) + second + "PK\x05\x06" + std::string(4, '\0') + little_endian(2, 2) +
+           little_endian(2, 2) + little_endian(end - directory + second.size(), 4) + little_endian(directory, 4) +
+           std::string(2, '\0');
+  };
+  EXPECT_THAT(only_entry(with_second("x", 0)), HasSubstr("x is there twice"));
+  EXPECT_THAT(only_entry(with_second("y", 0)), HasSubstr("y is not where its directory says"));
+  EXPECT_THAT(only_entry(with_second("y", 1000)), HasSubstr("y is not where its directory says"));
+}
+
+TEST(ZipReader, RefusesAnEntryWithinAnother) {
+  // What the outer entry stores is itself the beginning of an archive.
+  const std::string inner = one_entry(0, "abc", 3, crc32_of_text("abc"));
+  const std::string inner_local = inner.substr(0, inner.find("PK\x01\x02"));
+  std::string outer = one_entry(0, inner_local, inner_local.size(), crc32_of_text(inner_local));
+  const std::size_t directory = outer.rfind("PK\x01\x02");
+  const std::size_t end = outer.rfind("PK\x05\x06");
+  // The outer one is called "y", in both places.
+  outer[30] = 'y';
+  outer[directory + 46] = 'y';
+  std::string second = inner.substr(inner.find("PK\x01\x02"), 46) + "x";
+  second.replace(42, 4, little_endian(31, 4));
+  const std::string archive =
+      outer.substr(0, end) + second + "PK\x05\x06" + std::string(4, '\0') + little_endian(2, 2) + little_endian(2, 2) +
+      little_endian(end - directory + second.size(), 4) + little_endian(directory, 4) + std::string(2, '\0');
+  EXPECT_THAT(only_entry(archive), HasSubstr("lie over each other"));
+}
+
+}  // namespace
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,187 @@
+#include "checkpoint/run/liveness.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "checkpoint/format/sealed_json.hpp"
+#include "tests/checkpoint/run/test_run.hpp"
+#include "tests/fakes/faulty_store.hpp"
+#include "tests/fakes/gate.hpp"
+
+namespace trainyard::checkpoint {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+TEST(LifeLeft, IsCountedFromTheLastSignUnlessTheProcessItselfIsSeen) {
+  constexpr Time sign{1h};
+  struct Row {
+    std::string_view name;
+    std::optional<bool> is_running;
+    Time now;
+    std::optional<std::chrono::milliseconds> expected;
+  };
+  const Row rows[] = {
+      {"just now", {}, sign, life_time},
+      {"a while ago", {}, sign + 50s, 40s},
+      {"for the last moment", {}, sign + life_time - 1ms, 1ms},
+      {"no longer", {}, sign + life_time, std::nullopt},
+      {"by a clock that is ahead of this one", {}, sign - 10s, life_time + 10s},
+      {"its process runs, though its signs stopped", true, sign + 24h, life_time},
+      {"its process is gone, though it gave a sign just now", false, sign, std::nullopt},
+  };
+  for (const Row& row : rows)
+    EXPECT_EQ(life_left({.time = sign, .is_running = row.is_running}, row.now), row.expected) << row.name;
+}
+
+TEST(IsRunning, KnowsThisMachinesProcessesAlone) {
+  const std::string own = this_process();
+  ASSERT_NE(own, "");
+  EXPECT_EQ(is_running(own), true);
+  EXPECT_EQ(is_running(own + "1"), false) << "another process has its number now";
+  EXPECT_EQ(is_running("another boot" + own.substr(own.find('/'))), std::nullopt);
+  for (const std::string& other : {std::string{}, std::string{"x"}, own.substr(0, own.rfind('/')),
+                                   own.substr(0, own.rfind("]/") + 2) + "../1/2"}) {
+    EXPECT_EQ(is_running(other), std::nullopt) << other;
+  }
+}
+
+TEST(IsRunning, SeesThatAProcessHasEnded) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::string name = this_process();
+    ::_exit(::write(ends[1], name.data(), name.size()) == static_cast<ssize_t>(name.size()) ? 0 : 1);
+  }
+  std::string name(256, '\0');
+  name.resize(static_cast<std::size_t>(::read(ends[0], name.data(), name.size())));
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  EXPECT_EQ(is_running(name), false);
+}
+
+class ARunByHand : public testing::Test {
+ protected:
+  // The process runs on a machine that this one knows nothing of.
+  void begin(TestRun& run) {
+    run.identity = {.job = "local", .job_uid = "", .attempt = 1, .fingerprint = "fashion"};
+    run.process = "another machine's";
+  }
+  void SetUp() override {
+    begin(first);
+    ASSERT_TRUE(first.restore());
+    ASSERT_TRUE(first.save(10));
+    begin(second);
+  }
+
+  fakes::MemoryObjects objects;
+  TestRun first{objects};
+  TestRun second{objects};
+};
+
+TEST_F(ARunByHand, KeepsASecondOneOfTheSameModelAndDataOffWhileItLives) {
+  second.clock.advance(20s);
+  const auto restored = second.restore();
+  ASSERT_FALSE(restored);
+  EXPECT_EQ(restored.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(restored.error().message, HasSubstr("memory:// is in use by run local of generation 1"));
+  EXPECT_THAT(restored.error().message, HasSubstr("begin again in 70 s"));
+  EXPECT_THAT(restored.error().message, HasSubstr("an empty object at memory://generations/1.end"));
+  EXPECT_TRUE(first.save(20)) << "nobody has fenced it";
+}
+
+TEST_F(ARunByHand, IsTakenForAliveByItsLastSign) {
+  const std::string sign =
+      R"({"timeMilliseconds":)" + std::to_string((first.clock.now() + 1h).time_since_epoch().count()) + "}";
+  ASSERT_TRUE(storage::put_text(first.store(), "generations/1.alive", seal(nlohmann::json::parse(sign))));
+  second.clock.advance(1h + life_time - 1s);
+  EXPECT_THAT(second.restore().error().message, HasSubstr("begin again in 1 s"));
+  second.clock.advance(1s);
+  EXPECT_EQ(second.restore().value()->step, 10);
+}
+
+TEST_F(ARunByHand, ThatWasKilledIsFollowedWhenItsSignsAreOld) {
+  second.clock.advance(life_time);
+  EXPECT_EQ(second.restore().value()->step, 10);
+  EXPECT_EQ(first.save(20).error().kind, ErrorKind::conflict) << "it lived after all";
+}
+
+TEST_F(ARunByHand, ThatHasEndedOrIsSaidToHaveEndedIsFollowedAtOnce) {
+  ASSERT_TRUE(storage::put_text(first.store(), "generations/1.end", ""));
+  EXPECT_EQ(second.restore().value()->step, 10);
+}
+
+TEST_F(ARunByHand, OfThisMachineIsFollowedAtOnceWhenItsProcessIsGone) {
+  const std::string own = this_process();
+  fakes::MemoryObjects fresh;
+  TestRun killed{fresh};
+  begin(killed);
+  killed.process = own + "1";
+  ASSERT_TRUE(killed.restore());
+  ASSERT_TRUE(killed.save(10));
+  TestRun next{fresh};
+  begin(next);
+  next.process = own;
+  EXPECT_EQ(next.restore().value()->step, 10);
+  TestRun beside{fresh};
+  begin(beside);
+  beside.clock.advance(24h);
+  EXPECT_THAT(beside.restore().error().message, HasSubstr("generation 2, which was started by hand and is alive"));
+}
+
+TEST_F(ARunByHand, ThatClaimedWhileThisOneLoadedIsNotOverwritten) {
+  ASSERT_TRUE(first.end());
+  TestRun beside{objects};
+  begin(beside);
+  std::atomic<bool> has_met = false;  // Asked by several threads.
+  TestRun late{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects, false),
+      [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+        if (is_data(call, key) && !has_met.exchange(true)) {
+          EXPECT_TRUE(beside.restore());
+        }
+        return std::nullopt;
+      })};
+  begin(late);
+  EXPECT_THAT(late.restore().error().message, HasSubstr("in use by run local of generation 2"));
+  EXPECT_TRUE(beside.save(20));
+}
+
+TEST(SignsOfLife, AreGivenAgainAndAgainAlsoWhereOneFails) {
+  fakes::MemoryObjects objects;
+  fakes::FakeClock clock;
+  std::atomic<int> puts = 0;
+  fakes::Gate third;
+  fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
+                           [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+                             EXPECT_EQ(call, "put");
+                             EXPECT_EQ(key, "generations/7.alive");
+                             if (++puts == 2) return Error{ErrorKind::unavailable, "away", std::nullopt};
+                             if (puts == 3) third.pass();
+                             return std::nullopt;
+                           }};
+  clock.advance(5s);
+  {
+    SignsOfLife signs{store, clock, 7, 1ms};
+    third.wait_for_arrival();
+    third.open();
+  }
+  const Claim claim{.generation = 7, .time = Time{}, .process = "another machine's"};
+  fakes::MemoryStore plain{objects};
+  EXPECT_EQ(read_sign(plain, claim).value()->time, clock.now());
+}
+
+}  // namespace
+}  // namespace trainyard::checkpoint

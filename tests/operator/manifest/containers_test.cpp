@@ -1,0 +1,52 @@
+#include "operator/manifest/containers.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/builders/a_job.hpp"
+
+namespace trainyard::manifest {
+namespace {
+
+using builders::a_job;
+using builders::JobBuilder;
+
+const Settings settings{.worker_image_cpu = "worker:cpu"};
+
+TEST(TemplateFault, SaysInOneSentenceWhyNoPodCanBeMade) {
+  const std::vector<std::pair<JobBuilder, std::string>> jobs_and_faults{
+      {a_job(), ""},
+      {a_job().container(), ""},
+      {a_job().pod_template(R"({"spec": {"containers": [{"name": "worker"}]}})"), ""},
+      {a_job().pod_template(
+           R"({"spec": {"containers": [{"name": "worker", "image": "a"}, {"name": "b", "image": "b"}]}})"),
+       ""},
+      {a_job().pod_template(R"({"spec": {"containers": [{"name": "a", "image": "a"}, {"name": "b", "image": "b"}]}})"),
+       "spec.template has 2 containers and none of them is named 'worker': name the one that trains so, because only "
+       "its end decides"},
+      {a_job().without_training(),
+       "there is nothing to run: give spec.training, or a container in spec.template.spec.containers"},
+      {a_job().without_training().pod_template(R"({"spec": {"containers": [{"name": "main"}]}})"),
+       "container 'main' has no image, and without spec.training there is no default"},
+      {a_job().gpus_per_pod(1),
+       "no container is given and the operator was installed without a worker image for GPUs: name an image in "
+       "spec.template, or "
+       "set the chart's workerImages"},
+      {a_job().pod_template(R"({"spec": {"hostname": "mine"}})"),
+       "spec.template.spec.hostname must not be set: ranks find each other by names that the operator gives"},
+      {a_job().gpus_per_pod(2).pod_template(
+           R"({"spec": {"containers": [{"name": "worker", "image": "a", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}})"),
+       "container 'worker' asks for 1 nvidia.com/gpu in resources.limits, but spec.gpusPerPod is 2: make them equal"},
+  };
+  for (const auto& [job, fault] : jobs_and_faults) EXPECT_EQ(template_fault(job.build().spec, settings), fault);
+}
+
+TEST(DecidingContainer, IsTheWorkerOrTheTemplatesOnlyOne) {
+  const auto only = a_job().pod_template(R"({"spec": {"containers": [{"name": "train", "image": "a"}]}})").build().spec;
+  EXPECT_EQ(deciding_container(only, {"istio-proxy", "train"}), "train");
+  EXPECT_EQ(deciding_container(only, {"train", "worker"}), "worker");
+  EXPECT_EQ(deciding_container(a_job().build().spec, {"main"}), "main") << "the template was edited since";
+  EXPECT_EQ(deciding_container(only, {}), "");
+}
+
+}  // namespace
+}  // namespace trainyard::manifest

@@ -1,0 +1,133 @@
+#include "worker/rank/group_environment.hpp"
+
+#include <gtest/gtest.h>
+
+#include "environment_table.hpp"
+
+namespace trainyard::rank {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+TEST(ParseGroupEnvironment, IsAGroupOfOneOnThisMachineWhenNothingIsSet) {
+  const auto group = parse_group_environment(environment_of({}));
+  ASSERT_TRUE(group) << group.error().message;
+  GroupEnvironment alone;
+  alone.rank = 0;
+  alone.master_port = 29500;
+  alone.store_port = 29501;
+  alone.peer_port = 29502;
+  alone.job = "local";
+  EXPECT_EQ(*group, alone);
+}
+
+TEST(ParseGroupEnvironment, ReadsWhatTheOperatorSetsInAPodOfOneRank) {
+  const auto group = parse_group_environment(environment_of({{"RANK", "3"},
+                                                             {"LOCAL_RANK", "0"},
+                                                             {"WORLD_SIZE", "4"},
+                                                             {"LOCAL_WORLD_SIZE", "1"},
+                                                             {"NODE_RANK", "3"},
+                                                             {"MASTER_ADDR", "mnist-1a2b-1-0.mnist-1a2b.default"},
+                                                             {"MASTER_PORT", "1000"},
+                                                             {"TRAINYARD_JOB", "mnist"},
+                                                             {"TRAINYARD_NAMESPACE", "default"},
+                                                             {"TRAINYARD_JOB_UID", "1a2b"},
+                                                             {"TRAINYARD_ATTEMPT", "2"},
+                                                             {"TRAINYARD_STORE_PORT", "1001"},
+                                                             {"TRAINYARD_PEER_PORT", "1002"},
+                                                             {"TRAINYARD_STATUS_PORT", "1003"},
+                                                             {"ROLE_RANK", "3"},
+                                                             {"TORCHELASTIC_RUN_ID", "1a2b"},
+                                                             {"TORCHELASTIC_RESTART_COUNT", "1"},
+                                                             {"TORCHELASTIC_USE_AGENT_STORE", "False"}}));
+  ASSERT_TRUE(group) << group.error().message;
+  EXPECT_FALSE(group->uses_agent_store) << "torchrun's alone hosts a store on MASTER_PORT";
+  GroupEnvironment expected;
+  expected.restart_count = 1;
+  expected.world_size = 4;
+  expected.node_rank = 3;
+  expected.rank = 3;
+  expected.master_address = "mnist-1a2b-1-0.mnist-1a2b.default";
+  expected.master_port = 1000;
+  expected.store_port = 1001;
+  expected.peer_port = 1002;
+  expected.status_port = 1003;
+  expected.job = "mnist";
+  expected.job_namespace = "default";
+  expected.job_uid = "1a2b";
+  expected.attempt = 2;
+  EXPECT_EQ(*group, expected);
+}
+
+TEST(ParseGroupEnvironment, LeavesTheRankOpenInAPodOfSeveral) {
+  const auto group = parse_group_environment(
+      environment_of({{"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}, {"NODE_RANK", "1"}, {"MASTER_ADDR", "m"}}));
+  ASSERT_TRUE(group) << group.error().message;
+  EXPECT_EQ(group->rank, std::nullopt);
+  EXPECT_EQ(group->node_rank, 1);
+}
+
+TEST(ParseGroupEnvironment, ReadsTorchrunsOwn) {
+  const auto group = parse_group_environment(environment_of({{"RANK", "5"},
+                                                             {"LOCAL_RANK", "1"},
+                                                             {"WORLD_SIZE", "8"},
+                                                             {"LOCAL_WORLD_SIZE", "4"},
+                                                             {"GROUP_RANK", "1"},
+                                                             {"MASTER_ADDR", "m"},
+                                                             {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                                             {"TORCHELASTIC_RESTART_COUNT", "2"}}));
+  ASSERT_TRUE(group) << group.error().message;
+  EXPECT_EQ(group->rank, 5);
+  EXPECT_EQ(group->local_rank, 1);
+  EXPECT_TRUE(group->uses_agent_store);
+  EXPECT_EQ(group->restart_count, 2);
+}
+
+TEST(ParseGroupEnvironment, ServesStatusOnlyWhereAPortOrAJobAsksForIt) {
+  EXPECT_EQ(parse_group_environment(environment_of({}))->status_port, std::nullopt);
+  EXPECT_EQ(parse_group_environment(environment_of({{"TRAINYARD_JOB_UID", "u"}}))->status_port, 29503);
+  EXPECT_EQ(parse_group_environment(environment_of({{"TRAINYARD_STATUS_PORT", "8080"}}))->status_port, 8080);
+}
+
+TEST(ParseGroupEnvironment, SaysInOneSentenceWhatContradictsWhat) {
+  struct Case {
+    Variables variables;
+    std::string sentence;
+  };
+  const std::vector<Case> cases{
+      {{{"RANK", "one"}}, "the environment variable RANK is 'one', which is no whole number"},
+      {{{"RANK", "-1"}}, "the environment variable RANK is -1, but must be in 0 to 65536"},
+      {{{"WORLD_SIZE", "0"}}, "the environment variable WORLD_SIZE is 0, but must be in 1 to 65536"},
+      {{{"WORLD_SIZE", "2"}, {"RANK", "2"}, {"MASTER_ADDR", "m"}},
+       "the rank environment contradicts itself: RANK is 2, but WORLD_SIZE is 2: ranks count from 0"},
+      {{{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "m"}},
+       "WORLD_SIZE is 2, but neither RANK nor NODE_RANK is set: which rank is this?"},
+      {{{"WORLD_SIZE", "2"}, {"RANK", "0"}}, "WORLD_SIZE is 2, but MASTER_ADDR is not set: where is rank 0?"},
+      {{{"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "4"}},
+       "the rank environment contradicts itself: LOCAL_WORLD_SIZE is 4, but WORLD_SIZE is 2"},
+      {{{"WORLD_SIZE", "6"}, {"LOCAL_WORLD_SIZE", "4"}, {"NODE_RANK", "0"}, {"MASTER_ADDR", "m"}},
+       "the rank environment contradicts itself: WORLD_SIZE is 6, which is no multiple of LOCAL_WORLD_SIZE 4"},
+      {{{"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}, {"NODE_RANK", "2"}, {"MASTER_ADDR", "m"}},
+       "the rank environment contradicts itself: NODE_RANK is 2, but WORLD_SIZE 8 with LOCAL_WORLD_SIZE 4 makes 2 "
+       "nodes"},
+      {{{"WORLD_SIZE", "4"}, {"RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}, {"LOCAL_RANK", "2"}, {"MASTER_ADDR", "m"}},
+       "the rank environment contradicts itself: LOCAL_RANK is 2, but LOCAL_WORLD_SIZE is 2"},
+      {{{"MASTER_PORT", "70000"}}, "the environment variable MASTER_PORT is 70000, but must be in 1 to 65535"},
+      {{{"WORLD_SIZE", "2"},
+        {"RANK", "0"},
+        {"MASTER_ADDR", "m"},
+        {"TRAINYARD_STORE_PORT", "7"},
+        {"TRAINYARD_PEER_PORT", "7"}},
+       "the rank environment contradicts itself: TRAINYARD_STORE_PORT and TRAINYARD_PEER_PORT are both 7"},
+      {{{"TRAINYARD_ATTEMPT", "0"}}, "the environment variable TRAINYARD_ATTEMPT is 0, but must be at least 1"},
+  };
+  for (const auto& [variables, sentence] : cases) {
+    const auto group = parse_group_environment(environment_of(variables));
+    ASSERT_FALSE(group) << sentence;
+    EXPECT_EQ(group.error().message, sentence);
+    EXPECT_EQ(group.error().kind, ErrorKind::invalid);
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::rank

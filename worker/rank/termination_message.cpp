@@ -1,0 +1,66 @@
+#include "worker/rank/termination_message.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "api/contract.hpp"
+#include "worker/rank/progress_json.hpp"
+#include "worker/rank/truncate.hpp"
+
+namespace trainyard::rank {
+namespace {
+
+constexpr std::size_t reason_bytes_max = 64;
+constexpr std::size_t uri_bytes_max = 1024;
+// Fits with every escape and all else but the progress.
+constexpr std::size_t message_bytes_min = 256;
+
+std::string with_message(nlohmann::json object, std::string_view message, std::size_t message_bytes) {
+  object["message"] = truncate(message, message_bytes);
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// What still holds once the rank has ended.
+nlohmann::json last_progress(RankProgress progress) {
+  progress.waiting_for.clear();
+  progress.eta_seconds.reset();
+  progress.checkpoint_error.clear();
+  // The sentence needs the room more than a URI of a thousand characters does.
+  if (progress.checkpoint && progress.checkpoint->uri.size() > uri_bytes_max) progress.checkpoint.reset();
+  if (auto& record = progress.checkpoint_request; record && record->uri.size() > uri_bytes_max) record->uri.clear();
+  return to_json(progress);
+}
+
+}  // namespace
+
+std::string make_termination_message(const RankEnd& end, const std::optional<std::int64_t>& rank,
+                                     const std::optional<RankProgress>& progress) {
+  nlohmann::json object{{"reason", truncate(end.reason, reason_bytes_max)}, {"exitCode", end.exit_code}};
+  if (rank) object["rank"] = *rank;
+  if (progress) object["progress"] = last_progress(*progress);
+  if (end.culprit) object["culprit"] = *end.culprit;
+  if (end.culprit_exit_code) object["culpritExitCode"] = *end.culprit_exit_code;
+  // Escapes make a message longer than its bytes: shorten until it fits, and then do without the progress.
+  std::size_t message_bytes = contract::termination_message_bytes_max;
+  std::string text = with_message(object, end.message, message_bytes);
+  while (text.size() > contract::termination_message_bytes_max) {
+    if (message_bytes == message_bytes_min) object.erase("progress");
+    message_bytes = std::max(message_bytes_min, message_bytes * 3 / 4);
+    text = with_message(object, end.message, message_bytes);
+  }
+  return text;
+}
+
+Result<void> write_termination_message(const Environment& environment, const std::string& message) {
+  const auto asked = environment(contract::env_termination_log);
+  const std::string path = asked.value_or(std::string{contract::default_termination_log});
+  if (!asked && !std::filesystem::exists(path)) return {};
+  std::ofstream file{path, std::ios::trunc};
+  file << message << std::flush;
+  if (!file) return fail(ErrorKind::io, "writing the termination message to " + path + " failed");
+  return {};
+}
+
+}  // namespace trainyard::rank

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/result.hpp"
+#include "worker/rank/environment.hpp"
+#include "worker/rank/rank_link.hpp"
+
+namespace trainyard::rank {
+
+/// contract.hpp's termination message: one JSON object of at most termination_message_bytes_max bytes. Long messages
+/// lose their end. `rank` speaks; `progress` is the last report of the pod's first rank.
+[[nodiscard]] std::string make_termination_message(const RankEnd& end, const std::optional<std::int64_t>& rank,
+                                                   const std::optional<RankProgress>& progress);
+
+/// Writes it to TRAINYARD_TERMINATION_LOG, or to the kubelet's file where there is one; elsewhere nobody reads it.
+/// ErrorKind::io.
+[[nodiscard]] Result<void> write_termination_message(const Environment& environment, const std::string& message);
+
+}  // namespace trainyard::rank

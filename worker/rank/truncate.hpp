@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trainyard::rank {
+
+/// What a document holds of an error's text; the whole of it is in the log.
+inline constexpr std::size_t error_bytes_max = 512;
+
+/// `text`, or its beginning with "..." at the end, in at most `bytes_max` bytes (at least 3). Never cuts a UTF-8
+/// character.
+[[nodiscard]] std::string truncate(std::string_view text, std::size_t bytes_max);
+
+}  // namespace trainyard::rank

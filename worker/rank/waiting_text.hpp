@@ -1,0 +1,17 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trainyard::rank {
+
+/// "rank 1 of 2 has not come (12 s)", "ranks 1, 2, 5 and 9 more of 16 have not come (3 s)". `missing` is sorted and not
+/// empty.
+[[nodiscard]] std::string missing_ranks_text(const std::vector<std::int64_t>& missing, std::int64_t world_size,
+                                             std::chrono::milliseconds waited);
+/// "12 s"; for deadlines and waiting times in sentences.
+[[nodiscard]] std::string seconds_text(std::chrono::milliseconds time);
+
+}  // namespace trainyard::rank
