@@ -46,8 +46,8 @@ ObservedBuilder being_cleaned() {
   });
 }
 
-/// As `being_cleaned`, without a pod.
-ObservedBuilder without_pods() {
+/// As `being_cleaned`, once no pod is left.
+ObservedBuilder after_the_pods() {
   return being_cleaned().with([](Observed& observed) { observed.pods.clear(); });
 }
 
@@ -227,7 +227,7 @@ TEST(PlanDeletion, WaitsForThePodsThatMayStillSave) {
 
 TEST(PlanDeletion, MakesThePodUnlessSomethingIsInTheWay) {
   const auto refused = [](ErrorKind kind, const std::string& message) {
-    return without_pods().with([&](Observed& observed) {
+    return after_the_pods().with([&](Observed& observed) {
       observed.refusal = Refusal{.kind = kind, .message = message, .count = 1, .last = start};
     });
   };
@@ -239,12 +239,13 @@ TEST(PlanDeletion, MakesThePodUnlessSomethingIsInTheWay) {
   const std::string why_namespace = "the namespace is being deleted, in which no pod can be made that would remove it";
   const std::vector<DecisionCase> rows{
       {.sentence = "nothing is",
-       .observed = without_pods(),
+       .observed = after_the_pods(),
        .change = makes_a_remover(removal_words),
        .requeue_after = removal_left,
        .actions = is_made},
       {.sentence = "a pause that is not over is",
-       .observed = without_pods().with([](Observed& observed) { observed.job.status.restart_not_before = later + 3s; }),
+       .observed =
+           after_the_pods().with([](Observed& observed) { observed.job.status.restart_not_before = later + 3s; }),
        .change = is_seen(),
        .requeue_after = 3s},
       {.sentence = "a refusal is told, and asked about again",
@@ -259,7 +260,7 @@ TEST(PlanDeletion, MakesThePodUnlessSomethingIsInTheWay) {
        .change = only_says(cannot + "exceeded quota: small"),
        .requeue_after = 1s},
       {.sentence = "a server that fails is named",
-       .observed = without_pods().with([](Observed& observed) {
+       .observed = after_the_pods().with([](Observed& observed) {
          observed.create_failure = CreateFailure{.message = "the webhook timed out", .since = start};
        }),
        .change = makes_a_remover(cannot + "the webhook timed out"),
@@ -387,7 +388,7 @@ TEST(PlanDeletion, GivesUpAtItsDeadlineAndPlansNothingElseThen) {
        .events = told_checkpoints_left(too_late + running_words),
        .now = deadline},
       {.sentence = "no other pod is made",
-       .observed = without_pods(),
+       .observed = after_the_pods(),
        .change = gives_up_then(too_late + removal_words),
        .events = told_checkpoints_left(too_late + removal_words),
        .now = deadline},
@@ -407,7 +408,7 @@ TEST(PlanDeletion, PausesLongerBetweenTwoPodsTheLongerItIsTried) {
     const Time now = start + tried_for;
     expect_deletion(
         {.sentence = "after " + std::to_string(tried_for.count()) + " ms",
-         .observed = without_pods(),
+         .observed = after_the_pods(),
          .change = is_seen([&, pause = pause](TrainingJobStatus& status) { status.restart_not_before = now + pause; }),
          .requeue_after = clean_up_deadline - tried_for,
          .now = now,
@@ -427,7 +428,7 @@ TEST(PlanDeletion, DeletesNoOtherPodThatHasTheName) {
 }
 
 TEST(PlanDeletion, KeepsThePodOffTheNodesThatTheJobAvoids) {
-  const Observed observed = without_pods();
+  const Observed observed = after_the_pods();
   Draft draft{.status = observed.job.status};
   plan_deletion(observed, later, draft);
   const std::string pod = std::get<CreatePod>(draft.actions.at(0)).pod().dump();
