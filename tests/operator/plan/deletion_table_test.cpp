@@ -10,15 +10,15 @@
 namespace trainyard::plan {
 namespace {
 
+using api::CheckpointRequest;
+using api::Phase;
+using api::RequestState;
+using api::TrainingJobStatus;
 using builders::a_job;
 using builders::later;
 using builders::ObservedBuilder;
 using builders::start;
-using resource::CheckpointRequest;
-using resource::Phase;
 using resource::PodPhase;
-using resource::RequestState;
-using resource::TrainingJobStatus;
 using namespace std::chrono_literals;
 
 const std::string remover = "smoke-c0de-cleanup";
@@ -129,7 +129,7 @@ TEST(PlanDeletion, TakesOffTheFinalizerOrRecordsWhatBegins) {
   const std::vector<DecisionCase> rows{
       {.sentence = "what nobody wants removed stays",
        .observed = to_be_deleted().with(
-           [](Observed& observed) { observed.job.spec.checkpoint->on_delete = resource::OnDelete::retain; }),
+           [](Observed& observed) { observed.job.spec.checkpoint->on_delete = api::OnDelete::retain; }),
        .change = is_seen(),
        .actions = {"remove finalizer"}},
       {.sentence = "before the first attempt there is nothing",
