@@ -82,7 +82,7 @@ std::string host_name() {
 }
 
 /// Another one at each start, so that a restarted container does not take its predecessor's lease for its own.
-std::string make_identity() {
+std::string make_holder_name() {
   std::random_device random;
   return fmt::format("{}_{:08x}", host_name(), random());
 }
@@ -103,7 +103,7 @@ class Operator {
  public:
   Operator(kube::Api& api, kube::Api& election_api, const Flags& flags, std::string election_namespace)
       : options_{controller_options(flags)},
-        elector_{election_api, clock_, {.name_space = std::move(election_namespace), .identity = make_identity()}},
+        elector_{election_api, clock_, {.name_space = std::move(election_namespace), .holder = make_holder_name()}},
         gate_{api, [this] { return !is_stopping_ && elector_.is_leader(); }} {}
 
   /// Blocks until `stop`.
@@ -123,16 +123,16 @@ class Operator {
     return controller ? controller->is_synced() : elector_.has_seen_lease();
   }
 
-  [[nodiscard]] manager::MetricsSnapshot snapshot() const {
-    manager::MetricsSnapshot snapshot{.is_leader = elector_.is_leader(),
-                                      .reconciles = counters_.reconciles,
-                                      .reconcile_errors = counters_.reconcile_errors};
+  [[nodiscard]] manager::OperatorMetrics metrics() const {
+    manager::OperatorMetrics metrics{.is_leader = elector_.is_leader(),
+                                     .reconciles = counters_.reconciles,
+                                     .reconcile_errors = counters_.reconcile_errors};
     if (const auto controller = this->controller()) {
-      snapshot.queue_size = static_cast<std::int64_t>(controller->queue_size());
-      snapshot.watch_restarts = controller->watch_restarts();
-      snapshot.jobs_by_phase = controller->jobs_by_phase();
+      metrics.queue_size = static_cast<std::int64_t>(controller->queue_size());
+      metrics.watch_restarts = controller->watch_restarts();
+      metrics.jobs_by_phase = controller->jobs_by_phase();
     }
-    return snapshot;
+    return metrics;
   }
 
  private:
@@ -184,7 +184,7 @@ int run(const Flags& flags) {
                                                     std::chrono::seconds{flags.api_silence_max_seconds});
                          },
                      .is_ready = [&] { return process.is_ready(); },
-                     .metrics = [&] { return metrics_page(process.snapshot()); }});
+                     .metrics = [&] { return metrics_page(process.metrics()); }});
   if (!health) return give_up(health.error());
   logging::info("the operator has started", {{"server", config->host}, {"port", (*health)->port()}});
 

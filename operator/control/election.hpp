@@ -21,18 +21,18 @@ struct ElectionTimes {
 /// thread at a time.
 class Election {
  public:
-  enum class Step {
+  enum class Action {
     read,    ///< Get the lease, then `observe` it.
     create,  ///< There is none.
     take,    ///< It is nobody's, or its holder has not renewed it for its duration.
     renew,   ///< It is ours.
-    wait,    ///< Until `next_step_at`.
+    wait,    ///< Until `next_action_at`.
   };
 
-  Election(std::string identity, ElectionTimes times) : identity_{std::move(identity)}, times_{times} {}
+  Election(std::string holder, ElectionTimes times) : holder_{std::move(holder)}, times_{times} {}
 
-  [[nodiscard]] Step next_step(Instant now) const;
-  [[nodiscard]] Instant next_step_at() const { return next_step_at_; }
+  [[nodiscard]] Action next_action(Instant now) const;
+  [[nodiscard]] Instant next_action_at() const { return next_action_at_; }
 
   /// The lease as read at `now`; empty: there is none.
   void observe(const std::optional<Lease>& lease, Instant now);
@@ -50,16 +50,16 @@ class Election {
   [[nodiscard]] Instant leader_until() const { return leader_until_; }
 
  private:
-  [[nodiscard]] bool is_ours() const { return seen_ && seen_->holder == identity_; }
+  [[nodiscard]] bool is_ours() const { return seen_ && seen_->holder == holder_; }
   /// When seen_, which is another's, may be taken.
   [[nodiscard]] Instant expires_at() const;
 
-  std::string identity_;
+  std::string holder_;
   ElectionTimes times_;
   bool is_fresh_ = false;  // nothing has failed since seen_ was read or written
   std::optional<Lease> seen_;
   Instant changed_at_{};  // when seen_ was first seen as it is
-  Instant next_step_at_{};
+  Instant next_action_at_{};
   Instant leader_until_{};
 };
 

@@ -16,7 +16,7 @@ namespace trainyard::control {
 struct ElectorOptions {
   std::string name_space;
   std::string name = "trainyard-operator";
-  std::string identity;  ///< Differs from every other process's, also from an earlier one's of the same pod.
+  std::string holder;  ///< Differs from every other process's, also from an earlier one's of the same pod.
   ElectionTimes times;
 };
 
@@ -45,9 +45,9 @@ class Elector {
 
  private:
   void run(const std::stop_token& stop);
-  void take_step(Election::Step step);
+  void take_action(Election::Action action);
   void read();
-  void write(Election::Step step);
+  void write(Election::Action action);
   bool is_candidate() const;
   void publish();
   void release();

@@ -31,7 +31,7 @@ Informer::Informer(kube::Api& api, const kube::ResourceType& type, InformerOptio
 void Informer::run(const std::stop_token& stop) {
   std::minstd_rand random{std::random_device{}()};
   while (!stop.stop_requested()) {
-    const Result<void> last = step(stop);
+    const Result<void> last = list_or_watch(stop);
     if (stop.stop_requested()) return;
     const milliseconds delay =
         delay_before_next(state_, options_.backoff, last, std::uniform_real_distribution<>{0.0, 1.0}(random));
@@ -43,7 +43,7 @@ void Informer::run(const std::stop_token& stop) {
   }
 }
 
-Result<void> Informer::step(const std::stop_token& stop) {
+Result<void> Informer::list_or_watch(const std::stop_token& stop) {
   return state_.phase == WatchState::Phase::listing ? list_page() : watch(stop);
 }
 

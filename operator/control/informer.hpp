@@ -40,7 +40,7 @@ class Informer {
 
  private:
   /// One request, a page or a whole watch, and what it did to the state.
-  Result<void> step(const std::stop_token& stop);
+  Result<void> list_or_watch(const std::stop_token& stop);
   Result<void> list_page();
   Result<void> watch(const std::stop_token& stop);
   void handle(const kube::WatchEvent& event);

@@ -30,7 +30,7 @@ inline constexpr ResourceType training_jobs{"trainyard.dev", "v1alpha1", "traini
 inline constexpr ResourceType pods{"", "v1", "pods", "Pod"};
 inline constexpr ResourceType services{"", "v1", "services", "Service"};
 inline constexpr ResourceType secrets{"", "v1", "secrets", "Secret"};
-inline constexpr ResourceType claims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"};
+inline constexpr ResourceType volume_claims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"};
 inline constexpr ResourceType nodes{"", "v1", "nodes", "Node", false};
 inline constexpr ResourceType events{"events.k8s.io", "v1", "events", "Event"};
 /// Events in their older form, whose text may be changed after they were written.

@@ -95,12 +95,12 @@ Result<void> HttpApi::watch(const ResourceType& type, const WatchOptions& option
   std::optional<Error> failure;
   const auto decode = [&](std::string_view bytes) {
     last_answer_ = std::chrono::steady_clock::now();
-    auto step = decoder.push(bytes);
-    for (const WatchEvent& event : step.events) {
+    auto decoded = decoder.push(bytes);
+    for (const WatchEvent& event : decoded.events) {
       if (stop.stop_requested()) return false;
       on_event(event);
     }
-    failure = std::move(step.error);
+    failure = std::move(decoded.error);
     return !failure;
   };
   const auto reply =

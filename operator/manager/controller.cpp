@@ -169,7 +169,7 @@ void Controller::work(const std::stop_token& stop) {
 void Controller::reconcile(const ObjectKey& key) {
   Result<std::optional<milliseconds>> again;
   try {
-    again = tell_if_unreadable(key).and_then([&] { return reconciler_.reconcile(key); });
+    again = report_if_unreadable(key).and_then([&] { return reconciler_.reconcile(key); });
   } catch (const std::exception& unexpected) {
     // JSON of an unforeseen shape throws. One job like that must not stop the others.
     again = fail(ErrorKind::internal, unexpected.what());
@@ -187,7 +187,7 @@ void Controller::reconcile(const ObjectKey& key) {
   }
 }
 
-Result<void> Controller::tell_if_unreadable(const ObjectKey& key) {
+Result<void> Controller::report_if_unreadable(const ObjectKey& key) {
   std::optional<Unreadable> unreadable;
   {
     const std::scoped_lock lock{mutex_};

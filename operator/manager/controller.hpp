@@ -69,7 +69,7 @@ class Controller {
   void work(const std::stop_token& stop);
   void reconcile(const control::ObjectKey& key);
   /// Records an event that says why the job cannot be read; does nothing for other jobs.
-  Result<void> tell_if_unreadable(const control::ObjectKey& key);
+  Result<void> report_if_unreadable(const control::ObjectKey& key);
   void resync(const std::stop_token& stop);
 
   struct Unreadable {

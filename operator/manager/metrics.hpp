@@ -9,7 +9,7 @@
 namespace trainyard::manager {
 
 /// What /metrics tells. As many series as there are phases and no more, however many jobs there are.
-struct MetricsSnapshot {
+struct OperatorMetrics {
   bool is_leader = false;
   std::int64_t reconciles = 0;
   std::int64_t reconcile_errors = 0;
@@ -19,6 +19,6 @@ struct MetricsSnapshot {
 };
 
 /// In Prometheus' text format.
-[[nodiscard]] std::string metrics_page(const MetricsSnapshot& snapshot);
+[[nodiscard]] std::string metrics_page(const OperatorMetrics& metrics);
 
 }  // namespace trainyard::manager

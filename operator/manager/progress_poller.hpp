@@ -13,8 +13,8 @@
 #include "operator/control/work_queue.hpp"
 #include "operator/manager/status_fetch.hpp"
 #include "operator/manifest/cluster_traits.hpp"
+#include "operator/reconcile/caches.hpp"
 #include "operator/reconcile/progress_source.hpp"
-#include "operator/reconcile/reconciler.hpp"
 
 namespace trainyard::manager {
 
@@ -61,7 +61,7 @@ class ProgressPoller final : public reconcile::ProgressSource {
   [[nodiscard]] std::optional<plan::ProgressReport> last_report(std::string_view job_uid) const override;
 
  private:
-  struct Entry {
+  struct JobProgress {
     plan::ProgressReport report;
     std::optional<Instant> silent_since;
   };
@@ -80,8 +80,8 @@ class ProgressPoller final : public reconcile::ProgressSource {
   /// What rank 0 makes of the checkpoint that is to be asked for, where it has not said so in its report.
   std::optional<api::CheckpointRequest> ask(const api::TrainingJob& job, const resource::Pod& rank_0,
                                             const Result<plan::ProgressReport>& report);
-  /// The job's entry, for as long as mutex_ is held; none when it is tracked no more.
-  Entry* entry_of(const control::ObjectKey& key, const std::string& job_uid);
+  /// The job's progress, for as long as mutex_ is held; none when it is tracked no more.
+  JobProgress* progress_of(const control::ObjectKey& key, const std::string& job_uid);
   void keep_report(const control::ObjectKey& key, const std::string& job_uid, plan::ProgressReport report);
   void keep_silence(const control::ObjectKey& key, const api::TrainingJob& job,
                     const std::optional<api::CheckpointRequest>& asked, const Error& error);
@@ -97,7 +97,7 @@ class ProgressPoller final : public reconcile::ProgressSource {
   control::WorkQueue late_queue_;
   mutable std::mutex mutex_;  // guards the two below
   std::map<control::ObjectKey, Tracked> tracked_;
-  std::map<std::string, Entry, std::less<>> entries_;  // by the job's UID
+  std::map<std::string, JobProgress, std::less<>> progress_;  // by the job's UID
   std::vector<std::jthread> threads_;
 };
 

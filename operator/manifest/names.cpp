@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "api/contract.hpp"
 
@@ -68,6 +69,27 @@ std::int64_t attempt_of(const api::TrainingJob& job, const resource::Pod& pod) {
 std::int64_t rank_of(const api::TrainingJob& job, const resource::Pod& pod) {
   const auto numbers = pod_numbers(job, pod.metadata.name);
   return numbers ? numbers->rank : -1;
+}
+
+api::OwnerReference owner_reference(const api::TrainingJob& job) {
+  return {.api_version = fmt::format("{}/{}", contract::api_group, contract::api_version),
+          .kind = "TrainingJob",
+          .name = job.metadata.name,
+          .uid = job.metadata.uid,
+          .is_controller = true};
+}
+
+nlohmann::json owned_metadata(const api::TrainingJob& job, const std::string& name) {
+  const api::OwnerReference owner = owner_reference(job);
+  return {{"name", name},
+          {"namespace", job.metadata.name_space},
+          {"labels", {{contract::label_job, job.metadata.name}}},
+          {"ownerReferences",
+           {{{"apiVersion", owner.api_version},
+             {"kind", owner.kind},
+             {"name", owner.name},
+             {"uid", owner.uid},
+             {"controller", owner.is_controller}}}}};
 }
 
 }  // namespace trainyard::manifest

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,5 +36,12 @@ struct PodNumbers {
 /// no rank. The name is read and not the labels, because users can edit labels.
 [[nodiscard]] std::int64_t attempt_of(const api::TrainingJob& job, const resource::Pod& pod);
 [[nodiscard]] std::int64_t rank_of(const api::TrainingJob& job, const resource::Pod& pod);
+
+/// The owner reference that makes the job the controller of an object.
+[[nodiscard]] api::OwnerReference owner_reference(const api::TrainingJob& job);
+
+/// Metadata of an object `name` that the job owns: namespace, the job's label and its owner reference. Kubernetes
+/// deletes the object together with the job.
+[[nodiscard]] nlohmann::json owned_metadata(const api::TrainingJob& job, const std::string& name);
 
 }  // namespace trainyard::manifest

@@ -33,4 +33,8 @@ void add_credentials(nlohmann::json& pod_spec, nlohmann::json& worker, const api
 /// Gives the pod, whose containers are complete, what every pod of ours needs.
 void complete_pod(nlohmann::json& pod_spec, const api::TrainingJob& job, const Settings& settings);
 
+/// Keeps the pod off the nodes whose label kubernetes.io/hostname is one of `host_names`, in addition to the affinity
+/// that the template has.
+void avoid_hosts(nlohmann::json& pod_spec, const std::vector<std::string>& host_names);
+
 }  // namespace trainyard::manifest

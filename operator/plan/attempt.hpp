@@ -16,7 +16,7 @@ inline constexpr std::size_t attempt_records_max = 10;
 void begin_attempt(api::TrainingJobStatus& status, const Observed& observed, Time now);
 
 /// Completes the current attempt's record.
-void end_attempt(api::TrainingJobStatus& status, const Loss& loss, Time now);
+void end_attempt(api::TrainingJobStatus& status, const AttemptEnd& end, Time now);
 /// Completes the record of an attempt that succeeded, or that ends with its job through no fault of a member.
 void end_attempt(api::TrainingJobStatus& status, const std::string& message, Time now);
 

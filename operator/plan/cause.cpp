@@ -163,40 +163,40 @@ void add_node(std::vector<std::string>& nodes, const std::string& node) {
   if (!node.empty() && std::ranges::find(nodes, node) == nodes.end()) nodes.push_back(node);
 }
 
-Loss loss_of(const Suspect& culprit) {
+AttemptEnd end_by(const Suspect& culprit) {
   const Member& member = *culprit.member;
-  Loss loss{.cause = culprit.cause,
-            .is_final = culprit.witness == Witness::final_word,
-            .rank = member.rank,
-            .message = culprit.message};
+  AttemptEnd end{.cause = culprit.cause,
+                 .is_final = culprit.witness == Witness::final_word,
+                 .rank = member.rank,
+                 .message = culprit.message};
   if (member.pod != nullptr) {
-    loss.pod = member.pod->metadata.name;
-    loss.node = member.pod->node_name;
+    end.pod = member.pod->metadata.name;
+    end.node = member.pod->node_name;
   }
-  if (member.ending) loss.exit_code = member.ending->exit_code;
-  return loss;
+  if (member.ending) end.exit_code = member.ending->exit_code;
+  return end;
 }
 
 /// Only lost-peer reports came: the one that they name is to blame, as far as they know one.
-void blame_named_peer(const Suspect& witness, const std::vector<Member>& members, Loss& loss) {
+void blame_named_peer(const Suspect& witness, const std::vector<Member>& members, AttemptEnd& end) {
   const auto& named = witness.member->ending->culprit;
-  loss.message = fmt::format("rank {} lost a peer: {}", witness.member->rank, witness.message);
+  end.message = fmt::format("rank {} lost a peer: {}", witness.member->rank, witness.message);
   if (!named || *named < 0 || *named >= static_cast<std::int64_t>(members.size())) return;
   const Member& member = members[static_cast<std::size_t>(*named)];
-  loss.rank = member.rank;
-  loss.exit_code = member.ending ? member.ending->exit_code : std::nullopt;
-  loss.pod = member.pod != nullptr ? member.pod->metadata.name : std::string{};
-  loss.node = member.pod != nullptr ? member.pod->node_name : std::string{};
+  end.rank = member.rank;
+  end.exit_code = member.ending ? member.ending->exit_code : std::nullopt;
+  end.pod = member.pod != nullptr ? member.pod->metadata.name : std::string{};
+  end.node = member.pod != nullptr ? member.pod->node_name : std::string{};
   if (const auto& told = witness.member->ending->culprit_exit_code) {
     // Its launcher has told its peers how it ended; only its kubelet is slow to say the same.
-    loss.exit_code = told;
-    loss.cause = cause_of_code(*told);
-    loss.is_final = *told == contract::exit_do_not_restart;
+    end.exit_code = told;
+    end.cause = cause_of_code(*told);
+    end.is_final = *told == contract::exit_do_not_restart;
     return;
   }
   // Its peers lost it and its kubelet has not said that it ended: its node is probably lost, which the API server needs
   // 40-50 s to see.
-  if (member.state == MemberState::running) add_node(loss.lost_nodes, loss.node);
+  if (member.state == MemberState::running) add_node(end.lost_nodes, end.node);
 }
 
 }  // namespace
@@ -217,25 +217,25 @@ Judgement judge_members(const Observed& observed, const std::vector<Member>& mem
     return judgement;
   }
   const Suspect& culprit = *std::ranges::min_element(suspects, is_better);
-  Loss loss = loss_of(culprit);
-  if (culprit.witness == Witness::lost_peer) blame_named_peer(culprit, members, loss);
+  AttemptEnd end = end_by(culprit);
+  if (culprit.witness == Witness::lost_peer) blame_named_peer(culprit, members, end);
   for (const Suspect& suspect : suspects) {
     const resource::Pod* pod = suspect.member->pod;
     if (pod == nullptr) continue;
     if (is_on_lost_node(observed, *pod) || takes_node_along(*pod) || lacks_device(*suspect.member)) {
-      add_node(loss.lost_nodes, pod->node_name);
+      add_node(end.lost_nodes, pod->node_name);
     }
   }
   // A peer's report may name the node before the rank's own report has come.
-  if (loss.exit_code == contract::exit_device) add_node(loss.lost_nodes, loss.node);
+  if (end.exit_code == contract::exit_device) add_node(end.lost_nodes, end.node);
   // Ranks that gave up waiting for a peer which has found no place yet, on a node or within a quota: the job waits for
   // room, and that is nobody's fault.
   const bool is_waiting_for_room = std::ranges::any_of(members, [&](const Member& member) {
     return member.state == MemberState::waiting ||
            (member.state == MemberState::missing && !observed.job.status.is_formed);
   });
-  if (loss.exit_code == contract::exit_rendezvous && is_waiting_for_room) loss.is_charged = false;
-  judgement.loss = std::move(loss);
+  if (end.exit_code == contract::exit_rendezvous && is_waiting_for_room) end.is_charged = false;
+  judgement.end = std::move(end);
   return judgement;
 }
 

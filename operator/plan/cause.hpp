@@ -12,7 +12,7 @@
 namespace trainyard::plan {
 
 /// Why an attempt is over.
-struct Loss {
+struct AttemptEnd {
   api::Cause cause = api::Cause::application;
   bool is_final = false;             ///< A restart cannot help: exit code 93.
   bool is_charged = true;            ///< Counts against the budget of its cause.
@@ -22,11 +22,11 @@ struct Loss {
   std::optional<int> exit_code;
   std::string message;
   std::vector<std::string> lost_nodes;  ///< Not to be used by the next attempt.
-  bool operator==(const Loss&) const = default;
+  bool operator==(const AttemptEnd&) const = default;
 };
 
 struct Judgement {
-  std::optional<Loss> loss;
+  std::optional<AttemptEnd> end;
   /// Without a loss: when to judge again although nothing changes, because a better witness may still come.
   std::optional<std::chrono::milliseconds> again_in;
   std::vector<std::string> absent_pods;  ///< Pods of the attempt that were there and are no more.

@@ -11,7 +11,7 @@
 #include "operator/manifest/clean_up_pod.hpp"
 #include "operator/manifest/containers.hpp"
 #include "operator/manifest/names.hpp"
-#include "operator/manifest/node_affinity.hpp"
+#include "operator/manifest/worker_pod.hpp"
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/bounded_text.hpp"
 #include "operator/plan/checkpoint_request.hpp"
@@ -50,7 +50,7 @@ void begin(const Observed& observed, Time now, Draft& draft) {
       fmt::format("the checkpoints under {} go with the job", observed.job.spec.checkpoint->uri);
   end_attempt(status, "the job was deleted", now);
   set_phase(status, Phase::deleting, reason_cleaning, message);
-  set_over(status, "JobDeleted", now);
+  clear_running_state(status, "JobDeleted", now);
   abandon(status.checkpoint_request, "the job was deleted before it was saved", now);
   abandon(status.suspend_request, "the job was deleted before it was saved", now);
   raise_condition(status, condition_cleaning_up, "JobDeleted", message, now);
@@ -81,7 +81,7 @@ std::vector<const resource::Pod*> ending_pods(const Observed& observed, Time now
 void end_pods(const std::vector<const resource::Pod*>& ending, Time now, Draft& draft) {
   for (const resource::Pod* pod : ending) {
     if (pod->metadata.deletion_time) {
-      draft.look_again_in(*pod->metadata.deletion_time + hung_pod_wait - now);
+      draft.requeue_within(*pod->metadata.deletion_time + hung_pod_wait - now);
     } else {
       draft.actions.emplace_back(DeletePod{.name = pod->metadata.name, .uid = pod->metadata.uid});
     }
@@ -107,7 +107,7 @@ void make_pod(const Observed& observed, Time begun, Time now, Draft& draft) {
     say(draft, fmt::format("the pod that removes the checkpoints cannot be made: {}", why));
   }
   if (!manifest::template_fault(job.spec, observed.settings).empty()) return;
-  if (const auto wait = time_until_creation(observed, now); wait.count() > 0) return draft.look_again_in(wait);
+  if (const auto wait = time_until_creation(observed, now); wait.count() > 0) return draft.requeue_within(wait);
   // Recorded before the pod is made, so that one that vanishes at once is no reason for the next.
   draft.status.restart_not_before = now + pause_after(now - begun);
   nlohmann::json pod = manifest::build_clean_up_pod(job, observed.settings);
@@ -121,7 +121,7 @@ void try_again(const Member& member, Time now, Draft& draft) {
                          ending.exit_code ? fmt::format("exit code {}: ", *ending.exit_code) : std::string{},
                          last_words(ending)));
   const Time next = draft.status.restart_not_before.value_or(now);
-  if (next > now) return draft.look_again_in(next - now);
+  if (next > now) return draft.requeue_within(next - now);
   // One name for all of them: the next is made when this one, and its log, are gone.
   if (!member.is_leaving) {
     draft.actions.emplace_back(DeletePod{.name = member.pod->metadata.name, .uid = member.pod->metadata.uid});
@@ -129,7 +129,7 @@ void try_again(const Member& member, Time now, Draft& draft) {
 }
 
 void wait_for_start(const Observed& observed, const Member& member, Time now, Draft& draft) {
-  draft.look_again_in(time_until_pending({member}, now));
+  draft.requeue_within(time_until_pending({member}, now));
   const auto why = pending_reason_of(observed, *member.pod, now);
   say(draft, fmt::format("pod {}, which removes the checkpoints, {}", member.pod->metadata.name,
                          why ? fmt::format("does not start: {}: {}", why->reason, why->message) : "starts"));
@@ -196,11 +196,11 @@ void plan_deletion(const Observed& observed, Time now, Draft& draft) {
   const auto begun = condition_since(job.status, condition_cleaning_up);
   if (job.status.phase != Phase::deleting || !begun) {
     begin(observed, now, draft);
-    return draft.look_again_in(milliseconds{0});
+    return draft.requeue_within(milliseconds{0});
   }
   if (clean_up(observed, *begun, now, draft)) return;
   const auto left = *begun + clean_up_deadline - now;
-  if (left.count() > 0) return draft.look_again_in(left);
+  if (left.count() > 0) return draft.requeue_within(left);
   draft.actions.clear();
   give_up(observed,
           fmt::format("it could not be removed within {} minutes: {}", clean_up_deadline.count(), draft.status.message),

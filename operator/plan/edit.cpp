@@ -24,7 +24,7 @@ bool decide_edit(const Observed& observed, Time now, Draft& draft) {
     is_edited = is_edited || manifest::spec_hash_of(pod) != wanted;
   }
   if (is_edited && job.status.phase != Phase::running) {
-    form_anew(observed, Cause::spec_changed, "the spec was changed while the group formed", now, draft);
+    restart_uncharged(observed, Cause::spec_changed, "the spec was changed while the group formed", now, draft);
     return true;
   }
   if (is_edited) {

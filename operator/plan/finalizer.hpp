@@ -13,10 +13,10 @@ inline constexpr std::string_view clean_up_finalizer = "trainyard.dev/checkpoint
 [[nodiscard]] bool wants_clean_up(const api::TrainingJobSpec& spec);
 
 /// Whether the job has our finalizer.
-[[nodiscard]] bool is_held(const api::TrainingJob& job);
+[[nodiscard]] bool has_finalizer(const api::TrainingJob& job);
 
 /// Whether the finalizer stands as the spec wants it before anything may be saved.
-[[nodiscard]] bool is_held_as_wanted(const api::TrainingJob& job);
+[[nodiscard]] bool has_required_finalizer(const api::TrainingJob& job);
 
 /// Sets or takes off the finalizer of a job that is not being deleted, as its spec wants it.
 void plan_finalizer(const Observed& observed, Time now, Draft& draft);

@@ -15,7 +15,7 @@ inline constexpr std::size_t avoided_nodes_max = 16;
 inline constexpr std::chrono::seconds avoidance_max{60};
 
 /// Nodes for the next attempt to keep off: those lost now, and those lost before that are not known to be back.
-[[nodiscard]] std::vector<std::string> next_avoided_nodes(const Observed& observed, const Loss& loss);
+[[nodiscard]] std::vector<std::string> next_avoided_nodes(const Observed& observed, const AttemptEnd& end);
 
 /// The label kubernetes.io/hostname of each node that the job's pods keep off, in the order of status.avoidedNodes. For
 /// a node that is not known it is the node's name, as most clusters set it.

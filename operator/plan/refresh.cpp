@@ -87,7 +87,7 @@ void refresh_phase(const Observed& observed, const std::vector<Member>& members,
     set_running(observed, members, draft);
     return;
   }
-  draft.look_again_in(time_until_pending(members, now));
+  draft.requeue_within(time_until_pending(members, now));
   if (const auto why = waiting_reason(observed, members, now)) {
     set_pending(*why, draft);
   } else if (status.attempt > 0) {

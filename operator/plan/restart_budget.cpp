@@ -15,15 +15,15 @@ double jitter_of(const api::TrainingJob& job) {
   return static_cast<double>(hash >> 11) / static_cast<double>(std::uint64_t{1} << 53);
 }
 
-void fail_when_spent(const api::TrainingJob& job, const Loss& loss, RestartDecision& decision) {
+void fail_when_spent(const api::TrainingJob& job, const AttemptEnd& end, RestartDecision& decision) {
   const api::RestartSpec& restart = job.spec.restart;
   const auto refuse = [&](const char* reason, std::string message) {
     decision.failed_reason = reason;
-    decision.failed_message = fmt::format("{}; {}", loss.message, message);
+    decision.failed_message = fmt::format("{}; {}", end.message, message);
   };
-  if (loss.is_final) return refuse("DoNotRestart", "not restarted, since the worker says that a restart cannot help");
+  if (end.is_final) return refuse("DoNotRestart", "not restarted, since the worker says that a restart cannot help");
   const bool makes_checkpoints = job.spec.checkpoint.has_value();
-  if (makes_checkpoints && loss.cause == api::Cause::application && loss.is_charged &&
+  if (makes_checkpoints && end.cause == api::Cause::application && end.is_charged &&
       decision.attempts_without_progress >= restart.no_progress_attempts) {
     return refuse("NoProgress", fmt::format("{} attempts in a row failed by themselves without a new checkpoint "
                                             "(spec.restart.noProgressAttempts)",
@@ -47,16 +47,16 @@ void fail_when_spent(const api::TrainingJob& job, const Loss& loss, RestartDecis
 
 }  // namespace
 
-RestartDecision decide_restart(const api::TrainingJob& job, const Loss& loss) {
+RestartDecision decide_restart(const api::TrainingJob& job, const AttemptEnd& end) {
   const api::TrainingJobStatus& status = job.status;
   RestartDecision decision{.restarts = status.restarts, .attempts_without_progress = status.attempts_without_progress};
-  const bool is_application = loss.cause == api::Cause::application;
+  const bool is_application = end.cause == api::Cause::application;
   const std::int64_t losses_before = status.restarts.infrastructure + status.attempts_without_progress;
-  if (loss.is_charged) {
+  if (end.is_charged) {
     (is_application ? decision.restarts.application : decision.restarts.infrastructure) += 1;
     if (is_application) decision.attempts_without_progress += 1;
   }
-  fail_when_spent(job, loss, decision);
+  fail_when_spent(job, end, decision);
   if (!decision.failed_reason.empty()) {
     // A restart that never comes is not counted as one.
     decision.restarts = status.restarts;

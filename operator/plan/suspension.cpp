@@ -92,7 +92,7 @@ bool decide_suspension(const Observed& observed, const std::vector<Member>& memb
     status.suspend_request =
         api::CheckpointRequest{.id = suspend_request_id(observed.job.metadata.generation), .time = now};
   }
-  end_attempt(status, Loss{.cause = Cause::suspended, .message = "spec.suspend is true"}, now);
+  end_attempt(status, AttemptEnd{.cause = Cause::suspended, .message = "spec.suspend is true"}, now);
   set_phase(status, Phase::suspending, "Suspended", suspending_words(status.suspend_request, true));
   status.restart_not_before.reset();
   clear_condition(status, condition_training, "Suspended", now);

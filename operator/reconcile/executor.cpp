@@ -357,7 +357,7 @@ Result<void> Executor::note_failure(const api::TrainingJob& job, const Error& er
   return {};
 }
 
-void Executor::tell(const api::TrainingJob& job, const std::vector<plan::Event>& events) {
+void Executor::record_events(const api::TrainingJob& job, const std::vector<plan::Event>& events) {
   for (const plan::Event& event : events) {
     const auto recorded = record_event(api_, job, event, options_.instance, clock_.now());
     if (!recorded) {

@@ -7,8 +7,9 @@
 #include "common/result.hpp"
 #include "operator/kube/api.hpp"
 #include "operator/plan/plan.hpp"
+#include "operator/reconcile/caches.hpp"
 #include "operator/reconcile/memory.hpp"
-#include "operator/reconcile/reconciler.hpp"
+#include "operator/reconcile/reconciler_options.hpp"
 
 namespace trainyard::reconcile {
 
@@ -37,7 +38,7 @@ class Executor {
   [[nodiscard]] Result<void> act(const api::TrainingJob& job, const std::vector<plan::Action>& actions);
 
   /// Events are told once: one that cannot be written is logged and let go.
-  void tell(const api::TrainingJob& job, const std::vector<plan::Event>& events);
+  void record_events(const api::TrainingJob& job, const std::vector<plan::Event>& events);
 
   /// The job as the server has it now, into the cache.
   [[nodiscard]] Result<void> reread(const api::TrainingJob& job);

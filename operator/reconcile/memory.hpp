@@ -47,7 +47,7 @@ class Memory {
   void forget(const control::ObjectKey& key);
 
  private:
-  JobMemory& entry(const control::ObjectKey& key, const std::string& uid);  // Needs mutex_.
+  JobMemory& memory_of(const control::ObjectKey& key, const std::string& uid);  // Needs mutex_.
 
   mutable std::mutex mutex_;  // guards jobs_
   std::map<control::ObjectKey, JobMemory> jobs_;

@@ -1,8 +1,9 @@
 #pragma once
 
 #include "operator/plan/observed.hpp"
+#include "operator/reconcile/caches.hpp"
 #include "operator/reconcile/memory.hpp"
-#include "operator/reconcile/reconciler.hpp"
+#include "operator/reconcile/reconciler_options.hpp"
 
 namespace trainyard::reconcile {
 

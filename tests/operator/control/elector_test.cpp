@@ -34,9 +34,9 @@ class Outage {
 const ElectionTimes quick{
     .lease = milliseconds{1'000}, .renew = milliseconds{50}, .give_up = milliseconds{500}, .retry = milliseconds{20}};
 
-std::unique_ptr<Elector> candidate(kube::Api& api, const Clock& clock, std::string identity) {
+std::unique_ptr<Elector> candidate(kube::Api& api, const Clock& clock, std::string holder) {
   return std::make_unique<Elector>(
-      api, clock, ElectorOptions{.name_space = "ns", .name = "op", .identity = std::move(identity), .times = quick});
+      api, clock, ElectorOptions{.name_space = "ns", .name = "op", .holder = std::move(holder), .times = quick});
 }
 
 std::string holder(kube::Api& api) {

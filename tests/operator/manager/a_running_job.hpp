@@ -5,7 +5,7 @@
 #include "api/contract.hpp"
 #include "api/training_job.hpp"
 #include "operator/control/object_cache.hpp"
-#include "operator/manifest/owned_object.hpp"
+#include "operator/manifest/names.hpp"
 #include "operator/resource/pod.hpp"
 
 namespace trainyard::manager {

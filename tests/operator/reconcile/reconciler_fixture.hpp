@@ -11,7 +11,6 @@
 #include "local/admission.hpp"
 #include "local/memory_api.hpp"
 #include "operator/manifest/names.hpp"
-#include "operator/manifest/owned_object.hpp"
 #include "operator/reconcile/observe.hpp"
 #include "operator/reconcile/reconciler.hpp"
 #include "tests/builders/a_job.hpp"

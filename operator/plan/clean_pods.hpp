@@ -9,11 +9,11 @@
 namespace trainyard::plan {
 
 /// What `spec.cleanPods` removes of a finished job. The pod that made it fail stays for its log, whatever the policy.
-[[nodiscard]] std::vector<Action> clean_up_finished(const Observed& observed);
+[[nodiscard]] std::vector<Action> clean_pods_of_finished_job(const Observed& observed);
 
 /// What an attempt leaves to be removed while the job goes on: live pods of older attempts, and ended ones of all but
 /// the last two.
-[[nodiscard]] std::vector<Action> clean_up_older_attempts(const Observed& observed);
+[[nodiscard]] std::vector<Action> delete_pods_of_older_attempts(const Observed& observed);
 
 /// Every live pod: what suspending removes.
 [[nodiscard]] std::vector<Action> delete_live_pods(const Observed& observed);

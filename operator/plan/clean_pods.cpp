@@ -1,4 +1,4 @@
-#include "operator/plan/clean_up.hpp"
+#include "operator/plan/clean_pods.hpp"
 
 #include <algorithm>
 
@@ -28,7 +28,7 @@ bool is_culprit(const api::TrainingJobStatus& status, const resource::Pod& pod) 
 
 }  // namespace
 
-std::vector<Action> clean_up_finished(const Observed& observed) {
+std::vector<Action> clean_pods_of_finished_job(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
   if (job.spec.clean_pods == CleanPods::none) {
     // Pods that go on although their job has failed train for nobody.
@@ -45,7 +45,7 @@ std::vector<Action> clean_up_finished(const Observed& observed) {
   return actions;
 }
 
-std::vector<Action> clean_up_older_attempts(const Observed& observed) {
+std::vector<Action> delete_pods_of_older_attempts(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
   return delete_pods_where(observed, [&](const resource::Pod& pod) {
     return manifest::attempt_of(job, pod) < (is_live(pod) ? job.status.attempt : job.status.attempt - 1);
