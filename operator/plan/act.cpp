@@ -23,7 +23,7 @@ void check_template(const Observed& observed, Time now, Draft& draft) {
   draft.actions.emplace_back(CheckPod{.pod = manifest::build_pod(job, 0, observed.traits, observed.settings)});
 }
 
-/// Builds the pod of a rank; holds what that takes, once for all ranks.
+/// Returns a function that builds the pod of a rank. The pods of all ranks share one copy of its input.
 std::function<nlohmann::json(std::int64_t rank)> pod_maker(const Observed& observed) {
   struct Ingredients {
     api::TrainingJob job;

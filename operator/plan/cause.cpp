@@ -15,7 +15,7 @@ namespace {
 using api::Cause;
 using std::chrono::milliseconds;
 
-/// Better witnesses first.
+/// In order: the better witness comes first.
 enum class Witness { final_word, disrupted, gone, leaving, first_hand, asked_to_stop, lost_peer };
 
 struct Suspect {
@@ -23,13 +23,13 @@ struct Suspect {
   Witness witness = Witness::first_hand;
   Cause cause = Cause::application;
   std::string message;
-  std::optional<Time> waits_until;  ///< Decides nothing before this time, unless a better witness speaks.
+  std::optional<Time> waits_until;  ///< Does not end the attempt before this time. Another suspect may.
 };
 
-/// After the grace period the kubelet has killed the pod; its report may take this long.
+/// The kubelet kills a pod at the end of the grace period. Its report of that may take this much longer.
 constexpr milliseconds report_wait{2'000};
 
-/// The kubelet or the control plane ended the pod: its own container had no part in it.
+/// True when the kubelet or the control plane ended the pod, and not its own container.
 bool is_ended_by_system(const resource::Pod& pod) {
   constexpr std::array reasons{
       "Evicted",      "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "UnexpectedAdmissionError",
@@ -38,19 +38,20 @@ bool is_ended_by_system(const resource::Pod& pod) {
          pod.reason.starts_with("OutOf");
 }
 
-/// The kubelet lost the container, as after a quick reboot of its node, or could not run it, as where a GPU's runtime
-/// hook fails.
+/// True when the kubelet lost the container (as after a quick reboot of its node) or could not run it (as when a GPU's
+/// runtime hook fails).
 bool is_failure_of_node(const Ending& ending) {
   const std::string& reason = ending.kubelet_reason;
   if (reason == "ContainerStatusUnknown") return true;
   if (reason == "Unknown") return ending.exit_code == 255 || ending.exit_code == 137;
   if (reason != "StartError" && reason != "ContainerCannotRun") return false;
-  // Runtimes give the same reasons for a command that the image does not have, which is a mistake in the template.
+  // Runtimes give these reasons also for a command that the image lacks, which is a mistake in the template.
   const auto says = [&](std::string_view words) { return ending.message.find(words) != std::string::npos; };
   return !says("exec: \"") && !says("executable file");
 }
 
-/// A node whose clock runs ahead of ours must not stretch the wait: its report is then taken for an old one.
+/// When to stop waiting for a better witness. A node's clock that runs ahead of ours must not lengthen the wait: an end
+/// in the future is treated as old.
 Time witness_deadline(const std::optional<Time>& ended_at, Time now) {
   return ended_at && *ended_at <= now + witness_wait ? *ended_at + witness_wait : now;
 }
@@ -102,7 +103,7 @@ Suspect accuse_failed(const Observed& observed, const Member& member, Time now) 
   return suspect;
 }
 
-/// A pod that is being deleted still runs. Where there is a checkpoint its group is saving one, and cutting that short
+/// A pod that is being deleted still runs. A group with checkpoints is saving one then, and ending the attempt now
 /// would lose work.
 Suspect accuse_leaving(const Observed& observed, const Member& member, Time now) {
   Suspect suspect{
@@ -116,7 +117,7 @@ Suspect accuse_leaving(const Observed& observed, const Member& member, Time now)
 std::optional<Suspect> accuse(const Observed& observed, const Member& member, Time now) {
   if (member.state == MemberState::succeeded) return std::nullopt;
   if (member.state == MemberState::missing) {
-    // Before the attempt is formed a missing pod is still to be created.
+    // Before the attempt is formed, a missing pod is still to be created.
     if (!observed.job.status.is_formed) return std::nullopt;
     return Suspect{.member = &member,
                    .witness = Witness::gone,
@@ -138,7 +139,7 @@ bool decides_now(const Suspect& suspect, Time now) {
   return !suspect.waits_until || *suspect.waits_until <= now;
 }
 
-/// Between equals the first to end is the cause, then the lowest rank. One without a time comes last.
+/// Of two equal witnesses the one that ended first is better, then the lower rank. One without an end time comes last.
 bool is_better(const Suspect& left, const Suspect& right) {
   const auto key = [](const Suspect& suspect) {
     const auto at = suspect.member->ending ? suspect.member->ending->at : std::nullopt;
@@ -154,7 +155,7 @@ bool takes_node_along(const resource::Pod& pod) {
   });
 }
 
-/// The node did not give the pod its GPUs: it would not give them to the next attempt's either.
+/// True when the node did not give the pod its GPUs; it would not give them to a pod of the next attempt either.
 bool lacks_device(const Member& member) {
   return member.ending && member.ending->exit_code == contract::exit_device;
 }
@@ -177,7 +178,7 @@ AttemptEnd end_by(const Suspect& culprit) {
   return end;
 }
 
-/// Only lost-peer reports came: the one that they name is to blame, as far as they know one.
+/// Blames the peer that `witness` lost, if it names one. Used when all reports are of lost peers.
 void blame_named_peer(const Suspect& witness, const std::vector<Member>& members, AttemptEnd& end) {
   const auto& named = witness.member->ending->culprit;
   end.message = fmt::format("rank {} lost a peer: {}", witness.member->rank, witness.message);
@@ -188,14 +189,14 @@ void blame_named_peer(const Suspect& witness, const std::vector<Member>& members
   end.pod = member.pod != nullptr ? member.pod->metadata.name : std::string{};
   end.node = member.pod != nullptr ? member.pod->node_name : std::string{};
   if (const auto& told = witness.member->ending->culprit_exit_code) {
-    // Its launcher has told its peers how it ended; only its kubelet is slow to say the same.
+    // The lost rank's launcher has told its peers how the rank ended; only the kubelet's report is late.
     end.exit_code = told;
     end.cause = cause_of_code(*told);
     end.is_final = *told == contract::exit_do_not_restart;
     return;
   }
-  // Its peers lost it and its kubelet has not said that it ended: its node is probably lost, which the API server needs
-  // 40-50 s to see.
+  // Its peers lost this rank, and its kubelet has not reported its end. Its node is probably lost, which the API server
+  // notices after 40-50 s.
   if (member.state == MemberState::running) add_node(end.lost_nodes, end.node);
 }
 
@@ -226,10 +227,10 @@ Judgement judge_members(const Observed& observed, const std::vector<Member>& mem
       add_node(end.lost_nodes, pod->node_name);
     }
   }
-  // A peer's report may name the node before the rank's own report has come.
+  // The rank's exit code may come from a peer, before the rank's own report.
   if (end.exit_code == contract::exit_device) add_node(end.lost_nodes, end.node);
-  // Ranks that gave up waiting for a peer which has found no place yet, on a node or within a quota: the job waits for
-  // room, and that is nobody's fault.
+  // These ranks gave up on a peer that has no place yet, on a node or within a quota. The job waits for room, which is
+  // nobody's fault.
   const bool is_waiting_for_room = std::ranges::any_of(members, [&](const Member& member) {
     return member.state == MemberState::waiting ||
            (member.state == MemberState::missing && !observed.job.status.is_formed);

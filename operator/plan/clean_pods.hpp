@@ -8,17 +8,18 @@
 
 namespace trainyard::plan {
 
-/// What `spec.cleanPods` removes of a finished job. The pod that made it fail stays for its log, whatever the policy.
+/// The deletions of pods and service after a job has finished, by `spec.cleanPods`. The ended pod that made the job
+/// fail stays for its log under every policy.
 [[nodiscard]] std::vector<Action> clean_pods_of_finished_job(const Observed& observed);
 
-/// What an attempt leaves to be removed while the job goes on: live pods of older attempts, and ended ones of all but
-/// the last two.
+/// The deletions of live pods of older attempts, and of ended pods of all attempts but the last two.
 [[nodiscard]] std::vector<Action> delete_pods_of_older_attempts(const Observed& observed);
 
-/// Every live pod: what suspending removes.
+/// The deletions of all live pods.
 [[nodiscard]] std::vector<Action> delete_live_pods(const Observed& observed);
 
-/// Until the job itself is deleted by `spec.ttlSecondsAfterFinished`; 0: now. Empty: never, or it has not finished.
+/// Time until `spec.ttlSecondsAfterFinished` deletes the job; 0: now. Empty if it never does, or the job has not
+/// finished.
 [[nodiscard]] std::optional<std::chrono::milliseconds> time_until_deletion(const api::TrainingJob& job, Time now);
 
 }  // namespace trainyard::plan

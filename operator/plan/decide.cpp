@@ -20,7 +20,7 @@ namespace {
 using api::Cause;
 using api::Phase;
 
-/// Only before pods are made of it: an edit of a running job is judged when its turn comes.
+/// Only before pods are made from the template: an edit of a running job is checked when its attempt begins.
 bool decide_invalid_template(const Observed& observed, Time now, Draft& draft) {
   const api::TrainingJobStatus& status = observed.job.status;
   const bool is_forming = status.attempt == 0 || (is_active(status) && !status.is_formed);
@@ -86,7 +86,7 @@ bool decide_forgiveness(const Observed& observed, Time now, Draft& draft) {
 
 bool decide_first_attempt(const Observed& observed, Time now, Draft& draft) {
   if (observed.job.status.attempt > 0 || observed.job.spec.is_suspended || !observed.is_template_accepted) return false;
-  // From the first attempt on there may be something to clean up.
+  // From the first attempt on there may be checkpoints to clean up.
   if (!has_required_finalizer(observed.job)) return false;
   begin_attempt(draft.status, observed, now);
   set_phase(draft.status, Phase::starting);
@@ -96,8 +96,8 @@ bool decide_first_attempt(const Observed& observed, Time now, Draft& draft) {
 }  // namespace
 
 std::optional<std::chrono::milliseconds> time_until_deadline(const api::TrainingJob& job, Time now) {
-  // The clock stands still from when the suspension is asked for: pods that take their time to save fail no job. It
-  // starts anew when the job resumes.
+  // The clock stops when the suspension begins, so that a job cannot fail while its pods save. It starts from zero when
+  // the job resumes.
   if (job.status.phase == api::Phase::suspending || job.status.phase == api::Phase::suspended) return std::nullopt;
   if (!job.spec.active_deadline || !job.status.start_time) return std::nullopt;
   return std::max(std::chrono::milliseconds{0}, *job.status.start_time + *job.spec.active_deadline - now);

@@ -35,7 +35,7 @@ constexpr const char* reason_left = "CheckpointsLeft";
 constexpr milliseconds pause_min{5'000};
 constexpr milliseconds pause_max{60'000};
 
-/// Between two pods: half as long as it was tried so far, which is a backoff that needs no count.
+/// Pause between two pods: half of the time tried so far. This backoff needs no counter.
 milliseconds pause_after(milliseconds tried_for) {
   return std::clamp(tried_for / 2, pause_min, pause_max);
 }
@@ -56,7 +56,7 @@ void begin(const Observed& observed, Time now, Draft& draft) {
   raise_condition(status, condition_cleaning_up, "JobDeleted", message, now);
 }
 
-/// Recorded, and told, before the finalizer goes: afterwards there is nobody left to tell.
+/// Records the failure and its event before the finalizer is removed: afterwards the job no longer exists.
 void give_up(const Observed& observed, std::string_view why, Time now, Draft& draft) {
   set_phase(draft.status, Phase::deleting, reason_left,
             fmt::format("what the job has saved under {} stays there: {}", observed.job.spec.checkpoint->uri, why));
@@ -66,7 +66,7 @@ void give_up(const Observed& observed, std::string_view why, Time now, Draft& dr
       {.reason = "Failed", .is_warning = true, .note = fmt::format("{}: {}", reason_left, draft.status.message)});
 }
 
-/// The pods that may still save, or that are not yet asked to end; what hangs is not waited for.
+/// The pods that may still save or are not deleted yet. A pod that hangs is not waited for.
 std::vector<const resource::Pod*> ending_pods(const Observed& observed, Time now) {
   std::vector<const resource::Pod*> ending;
   for (const resource::Pod& pod : observed.pods) {
@@ -89,12 +89,12 @@ void end_pods(const std::vector<const resource::Pod*>& ending, Time now, Draft& 
   say(draft, fmt::format("{} of the job's pods are still ending, and may save until then", ending.size()));
 }
 
-/// The pod's last message, or else the kubelet's reason.
+/// The pod's last message; the kubelet's reason if there is none.
 const std::string& last_words(const Ending& ending) {
   return ending.message.empty() ? ending.reason : ending.message;
 }
 
-/// Why no pod can be made now; empty: nothing is known to be in the way.
+/// Why no pod can be made now; empty if no reason is known.
 std::string obstacle(const Observed& observed) {
   if (std::string fault = manifest::template_fault(observed.job.spec, observed.settings); !fault.empty()) return fault;
   if (observed.refusal) return observed.refusal->message;
@@ -108,7 +108,7 @@ void make_pod(const Observed& observed, Time begun, Time now, Draft& draft) {
   }
   if (!manifest::template_fault(job.spec, observed.settings).empty()) return;
   if (const auto wait = time_until_creation(observed, now); wait.count() > 0) return draft.requeue_within(wait);
-  // Recorded before the pod is made, so that one that vanishes at once is no reason for the next.
+  // Recorded before the pod is made, so that the backoff also applies to a pod that vanishes at once.
   draft.status.restart_not_before = now + pause_after(now - begun);
   nlohmann::json pod = manifest::build_clean_up_pod(job, observed.settings);
   manifest::avoid_hosts(pod["spec"], avoided_host_names(observed));
@@ -122,7 +122,7 @@ void try_again(const Member& member, Time now, Draft& draft) {
                          last_words(ending)));
   const Time next = draft.status.restart_not_before.value_or(now);
   if (next > now) return draft.requeue_within(next - now);
-  // One name for all of them: the next is made when this one, and its log, are gone.
+  // All these pods have one name, so the next can be made only once this one is deleted, with its log.
   if (!member.is_leaving) {
     draft.actions.emplace_back(DeletePod{.name = member.pod->metadata.name, .uid = member.pod->metadata.uid});
   }
@@ -135,7 +135,7 @@ void wait_for_start(const Observed& observed, const Member& member, Time now, Dr
                          why ? fmt::format("does not start: {}: {}", why->reason, why->message) : "starts"));
 }
 
-/// Whether it is over.
+/// Returns true when the clean-up is over.
 bool follow_pod(const Observed& observed, const Member& member, Time now, Draft& draft) {
   switch (member.state) {
     case MemberState::succeeded:
@@ -159,13 +159,13 @@ bool follow_pod(const Observed& observed, const Member& member, Time now, Draft&
   return false;
 }
 
-/// In a namespace that is being deleted nothing can be made any more.
+/// True when the namespace is being deleted, so that nothing can be created in it.
 bool is_namespace_ending(const Observed& observed) {
   return observed.refusal && observed.refusal->kind == ErrorKind::forbidden &&
          observed.refusal->message.find("because it is being terminated") != std::string::npos;
 }
 
-/// Whether it is over, for good or ill.
+/// Returns true when the clean-up is over, whether it succeeded or not.
 bool clean_up(const Observed& observed, Time begun, Time now, Draft& draft) {
   if (is_namespace_ending(observed)) {
     give_up(observed, "the namespace is being deleted, in which no pod can be made that would remove it", now, draft);

@@ -19,7 +19,7 @@ struct Draft {
   std::vector<std::string> pods_believed_gone;
   std::optional<std::chrono::milliseconds> requeue_after;
 
-  /// Looks again after `wait`, or earlier where another policy wants it.
+  /// Plans for the job again after `wait`, or earlier if another policy asks for it.
   void requeue_within(std::chrono::milliseconds wait) {
     requeue_after = requeue_after ? std::min(*requeue_after, wait) : wait;
   }

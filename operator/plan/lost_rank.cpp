@@ -21,7 +21,7 @@ Event restart_event(const api::TrainingJobStatus& status, const AttemptEnd& end)
           .count = status.restart_count};
 }
 
-/// Of ranks that gave up on others for which there was no room yet.
+/// The event when ranks gave up on others for which there was no room yet.
 Event waiting_event(const api::TrainingJobStatus& status) {
   return {.reason = "Pending",
           .is_warning = true,
@@ -50,7 +50,7 @@ bool decide_lost_rank(const Observed& observed, const std::vector<Member>& membe
   if (!judgement.end) return false;
   draft.pods_believed_gone = std::move(judgement.absent_pods);
   const AttemptEnd& end = *judgement.end;
-  // A report that came with the loss may hold a checkpoint, which gives budgets back before they are charged.
+  // A report that came with the lost rank may hold a new checkpoint, which resets budgets before they are charged.
   api::TrainingJob job = observed.job;
   job.status = draft.status;
   const RestartDecision decision = decide_restart(job, end);

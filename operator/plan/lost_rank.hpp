@@ -7,8 +7,8 @@
 
 namespace trainyard::plan {
 
-/// Whether a member of the running attempt is lost: the next attempt begins, or the job fails because a restart cannot
-/// help or is not allowed any more.
+/// If a member of the current attempt is lost, begins the next attempt, or fails the job when a restart cannot help or
+/// no restart is left.
 [[nodiscard]] bool decide_lost_rank(const Observed& observed, const std::vector<Member>& members, Time now,
                                     Draft& draft);
 

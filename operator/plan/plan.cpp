@@ -45,7 +45,7 @@ void plan_unfinished(const Observed& observed, Time now, Draft& draft) {
   plan_finalizer(observed, now, draft);
 }
 
-/// How long a status that only shows some more progress is kept back; 0: it holds news, or it is time.
+/// Time until a status is written that differs only in progress; 0: the status differs in more, or is due.
 std::chrono::milliseconds time_until_write(const Observed& observed, const api::TrainingJobStatus& status, Time now) {
   api::TrainingJobStatus advanced = observed.job.status;
   if (!observed.status_written || !advanced.progress) return {};
@@ -59,7 +59,7 @@ std::chrono::milliseconds time_until_write(const Observed& observed, const api::
 
 Plan make_plan(const Observed& observed, Time now) {
   const api::TrainingJob& job = observed.job;
-  // Owned objects go with their owner.
+  // Kubernetes deletes owned objects together with their owner.
   if (job.metadata.deletion_time && !has_finalizer(job)) return {};
   const bool is_stale = std::ranges::any_of(
       observed.pods, [&](const resource::Pod& pod) { return manifest::attempt_of(job, pod) > job.status.attempt; });
