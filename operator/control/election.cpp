@@ -9,7 +9,8 @@ namespace {
 
 using std::chrono::seconds;
 
-/// Whether somebody wrote to the lease who takes part in the election; a person's annotation is no renewal.
+/// True when no candidate wrote to the lease in between. A person's annotation changes the resource version only, and
+/// is no renewal.
 bool is_same_record(const std::optional<Lease>& left, const std::optional<Lease>& right) {
   if (!left || !right) return left.has_value() == right.has_value();
   Lease compared = *right;
@@ -21,7 +22,7 @@ bool is_same_record(const std::optional<Lease>& left, const std::optional<Lease>
 
 Instant Election::expires_at() const {
   if (!seen_ || seen_->holder.empty()) return changed_at_;
-  // A record made by hand may say anything.
+  // Bounded, because a lease written by hand may have any duration.
   return changed_at_ + std::clamp(seen_->duration, seconds{1}, seconds{60});
 }
 

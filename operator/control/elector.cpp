@@ -36,11 +36,11 @@ bool Elector::wait_for_lead(const std::stop_token& stop) {
 void Elector::wait_for_loss(const std::stop_token& stop) {
   std::unique_lock lock{mutex_};
   while (!stop.stop_requested() && is_leader()) {
-    // The lead ends by itself, with nobody there to say so.
+    // The lead may end by time alone, which notifies nobody.
     changed_.wait_for(lock, stop, leader_until_.load() - clock_.instant(), [this] { return !is_leader(); });
   }
   if (is_leader()) return;
-  // A renewal that is under way comes too late.
+  // From now on a renewal in flight no longer makes us leader.
   is_candidate_ = false;
   leader_until_ = Instant{};
 }
@@ -55,7 +55,7 @@ void Elector::run(const std::stop_token& stop) {
     const Instant now = clock_.instant();
     const Election::Action action = election_.next_action(now);
     if (action == Election::Action::wait) {
-      // Rounded up: a wait that ends a moment early would only be followed by another.
+      // Rounded up, because a wait that ends a moment early would only be followed by another.
       const auto left = duration_cast<milliseconds>(election_.next_action_at() - now) + milliseconds{1};
       if (!wait_unless_stopped(stop, left)) return;
     } else {
@@ -68,7 +68,7 @@ void Elector::take_action(Election::Action action) {
   if (action == Election::Action::read) {
     read();
   } else if (!is_candidate()) {
-    election_.fail(clock_.instant());  // Looks on.
+    election_.fail(clock_.instant());  // reads the lease again later
   } else {
     write(action);
   }

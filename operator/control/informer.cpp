@@ -61,10 +61,10 @@ Result<void> Informer::list_page() {
     if (options_.is_optional && page.error().kind == ErrorKind::forbidden) announce_first_list();
     return tl::unexpected{page.error()};
   }
-  // Lists are of the newest version that there is. Where that is older than what was seen, etcd was set back to a
-  // backup: caches, which keep the newer of two versions, would believe the past for ever.
+  // A list is of the server's newest version. If that is older than a version seen before, etcd was restored from a
+  // backup. Caches keep the newer of two versions, and so would never take over the restored objects.
   if (is_first_page && is_older_version(page->resource_version, newest_version_)) {
-    logging::warn("the API server has an older version than before: all that is known is listed anew",
+    logging::warn("the API server has an older version than before: the cache is emptied and listed again",
                   {{"resource", type_.plural}, {"version", page->resource_version}, {"before", newest_version_}});
     newest_version_.clear();
     sink_.forget();
@@ -74,8 +74,7 @@ Result<void> Informer::list_page() {
   state_ = after_page(std::move(state_), *page);
   if (state_.phase == WatchState::Phase::watching) {
     sink_.end_list(state_.resource_version);
-    // The memory of the pages is free now, but scattered between the objects that were kept: hand it back to the
-    // system.
+    // The memory of the pages is free now, but lies between the objects that were kept: returns it to the system.
     if (!is_first_page) malloc_trim(0);
     announce_first_list();
   }

@@ -35,7 +35,7 @@ Result<std::string> TokenSource::token() const {
     auto credential = plugin_->credential();
     if (!credential) return tl::unexpected{credential.error()};
     if (credential->token.empty())
-      return fail(ErrorKind::unauthorized, "the exec plugin gave a token at first and now gives none; log in anew");
+      return fail(ErrorKind::unauthorized, "the exec plugin gave a token at first and now gives none; log in again");
     return std::move(credential->token);
   }
   if (file_.empty()) return text_;

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How much longer than asked a watch may stay silent before its server counts as hung.
+/// How much longer than its timeout a watch may be silent before we give it up.
 constexpr std::chrono::seconds watch_slack{10};
 constexpr std::chrono::hours log_silence_max{24};
 

@@ -10,7 +10,7 @@
 namespace trainyard::manifest {
 namespace {
 
-/// Empty unless `text` is the number as pod_name writes it: digits alone, without leading zeros.
+/// Reads a number as pod_name writes it: digits alone, without leading zeros. Empty for any other text.
 std::optional<std::int64_t> parse_number(std::string_view text) {
   const bool is_canonical = !text.empty() && text.front() != '-' && (text.front() != '0' || text.size() == 1);
   std::int64_t number = 0;

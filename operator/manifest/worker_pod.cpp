@@ -23,13 +23,13 @@ using nlohmann::json;
 constexpr std::int64_t kubernetes_grace_seconds = 30;
 constexpr int seconds_on_lost_node = 30;
 
-/// Keeps what is there.
+/// Sets `field` only if it is absent.
 void set_default(json& object, const char* field, json value) {
   if (!object.contains(field)) object[field] = std::move(value);
 }
 
-/// Ours come first, so that `$(RANK)` in the user's own variables finds them; a user's variable of one of our names is
-/// dropped, because the last of two equal names would win.
+/// Our variables come first, so that the user's variables can refer to them as `$(RANK)`. A user's variable of one of
+/// our names is dropped, because the last of two equal names would win.
 json merge_environment(const json& user, const Environment& ours) {
   json environment = json::array();
   std::set<std::string> names;
@@ -54,26 +54,27 @@ std::string credentials_secret(const api::TrainingJobSpec& spec) {
   return spec.checkpoint ? spec.checkpoint->credentials_secret : "";
 }
 
-/// The Secret where Google's clients need it, which take credentials from a file only; else empty.
+/// The Secret to mount for Google's clients, which read credentials only from a file; empty if the job has no gs://
+/// URI.
 std::string google_credentials_secret(const api::TrainingJobSpec& spec) {
   return has_uri_of(spec, "gs://") ? credentials_secret(spec) : "";
 }
 
-/// The Secret where its keys become variables; else empty.
+/// The Secret whose keys become variables; empty if Google's clients alone use it.
 std::string variables_secret(const api::TrainingJobSpec& spec) {
   const bool is_googles_alone = has_uri_of(spec, "gs://") && !has_uri_of(spec, "s3://") && !has_uri_of(spec, "az://");
   return is_googles_alone ? "" : credentials_secret(spec);
 }
 
-/// What a user may override.
+/// Adds the variables that a user may override.
 void add_default_environment(json& environment, const api::TrainingJobSpec& spec) {
   const auto add = [&](std::string_view name, std::string_view value) {
     const bool is_set =
         std::ranges::any_of(environment, [&](const json& set) { return set.value("name", "") == name; });
     if (!is_set && !value.empty()) environment.push_back({{"name", name}, {"value", value}});
   };
-  add("PYTHONUNBUFFERED", "1");  // Otherwise the last lines of a killed Python process are lost.
-  // Trainyard's own worker does without: its launcher ends the ranks, before NCCL's watchdog would.
+  add("PYTHONUNBUFFERED", "1");  // Keeps the last lines of a killed Python process.
+  // Trainyard's own worker does not need it: its launcher ends the ranks before NCCL's watchdog would.
   if (!spec.training) add(contract::env_nccl_async_error_handling, contract::default_async_error_handling);
   if (spec.checkpoint) {
     add("AWS_REGION", spec.checkpoint->s3.region);
@@ -167,7 +168,7 @@ void avoid_hosts(json& pod_spec, const std::vector<std::string>& host_names) {
   json& required = pod_spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
   json& terms = required["nodeSelectorTerms"];
   if (terms.empty()) terms.push_back(json::object());
-  // A node must meet all requirements of one of the terms, so each term gets ours. Not by matchFields, which could name
+  // A node must meet all requirements of one term, so each term gets ours. Does not use matchFields, which could name
   // the node itself: Karpenter makes no node for a pod that has them.
   for (json& term : terms) {
     term["matchExpressions"].push_back(

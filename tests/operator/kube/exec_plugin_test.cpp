@@ -37,7 +37,7 @@ TEST(DecideInteractive, FollowsTheModeAndTheTerminal) {
   const auto refused = decide_interactive(InteractiveMode::always, false);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::unauthorized);
-  expect_has(refused.error().message, "standard input is no terminal: run this in a terminal");
+  expect_has(refused.error().message, "standard input is not a terminal: run this in a terminal");
 }
 
 TEST(FindProgram, TakesTheFirstOfItsNameThatMayBeRun) {
@@ -160,14 +160,14 @@ exit 3)sh"};
   EXPECT_EQ(credential.error().kind, ErrorKind::unauthorized);
   EXPECT_EQ(credential.error().message,
             fmt::format("the exec plugin \"{}\": it ended with exit code 3: signing in with ... the session has "
-                        "expired; log in anew, or run it by hand",
+                        "expired; log in again, or run it by hand",
                         program.entry().command));
 }
 
 TEST(ExecPlugin, SaysThatItFailedWithoutAWord) {
   const PluginProgram program{"exit 1"};
   expect_has(ExecPlugin(program.entry(), {}).credential().error().message,
-             "it ended with exit code 1; log in anew, or run it by hand");
+             "it ended with exit code 1; log in again, or run it by hand");
 }
 
 TEST(ExecPlugin, SaysThatItPrintedRubbish) {
@@ -313,7 +313,7 @@ TEST(ExecPlugin, IsNotRunWhenItNeedsATerminalAndThereIsNone) {
   const fakes::Redirection input{STDIN_FILENO, "/dev/null", O_RDONLY};
   const auto credential = ExecPlugin(entry, {}).credential();
   ASSERT_FALSE(credential);
-  expect_has(credential.error().message, "standard input is no terminal");
+  expect_has(credential.error().message, "standard input is not a terminal");
   EXPECT_EQ(program.run_count(), 0);
 }
 
@@ -326,7 +326,7 @@ TEST(TokenSource, SaysThatAPluginGivesATokenNoMore) {
   const auto token = source.token();
   ASSERT_FALSE(token);
   EXPECT_EQ(token.error().kind, ErrorKind::unauthorized);
-  expect_has(token.error().message, "now gives none; log in anew");
+  expect_has(token.error().message, "now gives none; log in again");
 }
 
 }  // namespace
