@@ -15,7 +15,8 @@ class WatchDecoder {
  public:
   struct Decoded {
     std::vector<WatchEvent> events;  ///< In order; handle them before `error`.
-    std::optional<Error> error;  ///< Ends the stream: gone (an ERROR event with 410), the kind of another Status, or corrupt.
+    std::optional<Error>
+        error;  ///< Ends the stream: gone (an ERROR event with 410), the kind of another Status, or corrupt.
   };
 
   /// `tried` begins the message of an error. A line longer than `line_bytes_max` is corrupt, because no object of an

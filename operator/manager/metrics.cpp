@@ -36,14 +36,14 @@ std::string metrics_page(const OperatorMetrics& metrics) {
   std::vector<MetricFamily> families;
   add(families, MetricType::Gauge, "trainyard_operator_leader", "1 while this replica leads.",
       {gauge(metrics.is_leader ? 1 : 0)});
-  add(families, MetricType::Counter, "trainyard_operator_reconciles_total", "Times that a job was looked at.",
+  add(families, MetricType::Counter, "trainyard_operator_reconciles_total", "Reconciles of jobs.",
       {counter(metrics.reconciles)});
   add(families, MetricType::Counter, "trainyard_operator_reconcile_errors_total",
-      "Of these, the ones to be tried again.", {counter(metrics.reconcile_errors)});
-  add(families, MetricType::Gauge, "trainyard_operator_queue_depth", "Jobs that wait to be looked at, now or later.",
+      "Reconciles of jobs that failed and are tried again.", {counter(metrics.reconcile_errors)});
+  add(families, MetricType::Gauge, "trainyard_operator_queue_depth", "Jobs that wait for a reconcile, due or not.",
       {gauge(metrics.queue_size)});
   add(families, MetricType::Counter, "trainyard_operator_watch_restarts_total",
-      "Watches of the API server that were started anew.", {counter(metrics.watch_restarts)});
+      "Watches of the API server that were restarted.", {counter(metrics.watch_restarts)});
   std::vector<ClientMetric> jobs;
   for (const auto& [phase, count] : metrics.jobs_by_phase) {
     const std::string name{phase == api::Phase::none ? "New" : api::to_string(phase)};

@@ -18,7 +18,7 @@ bool is_over(const api::TrainingJob& job) {
   return job.status.phase == Phase::succeeded || job.status.phase == Phase::failed || job.metadata.deletion_time;
 }
 
-/// Rank 0's pod of the job's attempt, where one runs.
+/// The running pod of rank 0 in the job's current attempt; empty if there is none.
 std::optional<resource::Pod> running_rank_0(const reconcile::Caches& caches, const api::TrainingJob& job) {
   auto pod =
       caches.pods.find({.name_space = job.metadata.name_space, .name = manifest::pod_name(job, job.status.attempt, 0)});
@@ -27,7 +27,7 @@ std::optional<resource::Pod> running_rank_0(const reconcile::Caches& caches, con
   return is_running ? std::move(pod) : std::nullopt;
 }
 
-/// Whether it is news.
+/// Stores `answer` in the report. Returns true if that changes the report.
 bool note_answer(plan::ProgressReport& report, const api::CheckpointRequest& answer) {
   const auto known = std::ranges::find(report.requests, answer.id, &api::CheckpointRequest::id);
   if (known == report.requests.end()) {
@@ -63,7 +63,7 @@ ProgressPoller::ProgressPoller(const reconcile::Caches& caches, const Clock& clo
 }
 
 ProgressPoller::~ProgressPoller() {
-  // All are told before the first is waited for.
+  // Asks all threads to stop before the first is joined.
   for (std::jthread& thread : threads_) thread.request_stop();
 }
 
@@ -139,7 +139,7 @@ std::optional<api::CheckpointRequest> ProgressPoller::ask(const api::TrainingJob
   const auto wanted = plan::request_to_send(job.status);
   const auto url = manifest::request_url(traits_, job, rank_0);
   if (!wanted || !url || rank_0.request_token.empty()) return std::nullopt;
-  // The address has changed hands: the token is not for whoever has it now.
+  // Another pod has this address now, and must not get the token.
   if (!report && report.error().kind == ErrorKind::conflict) return std::nullopt;
   const bool is_known =
       report && std::ranges::find(report->requests, wanted->id, &api::CheckpointRequest::id) != report->requests.end();
@@ -147,7 +147,7 @@ std::optional<api::CheckpointRequest> ProgressPoller::ask(const api::TrainingJob
   const nlohmann::json body{{"id", wanted->id}, {"then", wanted->is_last ? "exit" : "continue"}};
   const auto reply =
       options_.post_request(*url, {.token = rank_0.request_token, .body = body.dump()}, options_.deadline);
-  // Whoever does not answer is asked again at the next poll.
+  // Without an answer the request is sent again at the next poll.
   return reply ? read_request_answer(*reply, wanted->id) : std::nullopt;
 }
 
@@ -155,7 +155,7 @@ ProgressPoller::JobProgress* ProgressPoller::progress_of(const ObjectKey& key, c
   const auto tracked = tracked_.find(key);
   if (tracked == tracked_.end()) return nullptr;
   if (tracked->second.job_uid != job_uid) {
-    progress_.erase(tracked->second.job_uid);  // of a job of the same name that is gone
+    progress_.erase(tracked->second.job_uid);  // of an earlier job with this name
     tracked->second.job_uid = job_uid;
   }
   return &progress_[job_uid];

@@ -47,7 +47,7 @@ void say(Draft& draft, std::string_view message) {
 void begin(const Observed& observed, Time now, Draft& draft) {
   api::TrainingJobStatus& status = draft.status;
   const std::string message =
-      fmt::format("the checkpoints under {} go with the job", observed.job.spec.checkpoint->uri);
+      fmt::format("the checkpoints under {} are removed with the job", observed.job.spec.checkpoint->uri);
   end_attempt(status, "the job was deleted", now);
   set_phase(status, Phase::deleting, reason_cleaning, message);
   clear_running_state(status, "JobDeleted", now);
@@ -59,7 +59,7 @@ void begin(const Observed& observed, Time now, Draft& draft) {
 /// Records the failure and its event before the finalizer is removed: afterwards the job no longer exists.
 void give_up(const Observed& observed, std::string_view why, Time now, Draft& draft) {
   set_phase(draft.status, Phase::deleting, reason_left,
-            fmt::format("what the job has saved under {} stays there: {}", observed.job.spec.checkpoint->uri, why));
+            fmt::format("the checkpoints under {} stay: {}", observed.job.spec.checkpoint->uri, why));
   draft.status.restart_not_before.reset();
   clear_condition(draft.status, condition_cleaning_up, reason_left, now);
   draft.events.push_back(
@@ -168,7 +168,7 @@ bool is_namespace_ending(const Observed& observed) {
 /// Returns true when the clean-up is over, whether it succeeded or not.
 bool clean_up(const Observed& observed, Time begun, Time now, Draft& draft) {
   if (is_namespace_ending(observed)) {
-    give_up(observed, "the namespace is being deleted, in which no pod can be made that would remove it", now, draft);
+    give_up(observed, "the namespace is being deleted, so no pod that removes them can be created", now, draft);
     return true;
   }
   if (const auto ending = ending_pods(observed, now); !ending.empty()) {
@@ -202,9 +202,10 @@ void plan_deletion(const Observed& observed, Time now, Draft& draft) {
   const auto left = *begun + clean_up_deadline - now;
   if (left.count() > 0) return draft.requeue_within(left);
   draft.actions.clear();
-  give_up(observed,
-          fmt::format("it could not be removed within {} minutes: {}", clean_up_deadline.count(), draft.status.message),
-          now, draft);
+  give_up(
+      observed,
+      fmt::format("they could not be removed within {} minutes: {}", clean_up_deadline.count(), draft.status.message),
+      now, draft);
 }
 
 }  // namespace trainyard::plan

@@ -31,10 +31,10 @@ std::string suspending_words(const std::optional<api::CheckpointRequest>& reques
   if (!request) return by_signal;
   switch (request->state) {
     case RequestState::pending:
-      return is_waited_for ? "spec.suspend is true: the ranks are asked for a checkpoint before their pods go"
+      return is_waited_for ? "spec.suspend is true: the ranks are asked for a checkpoint before their pods are deleted"
                            : by_signal;
     case RequestState::done:
-      return fmt::format("spec.suspend is true: step {} is saved, the pods go", request->step.value_or(0));
+      return fmt::format("spec.suspend is true: step {} is saved, the pods end", request->step.value_or(0));
     case RequestState::failed:
       break;
   }

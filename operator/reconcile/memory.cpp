@@ -69,7 +69,7 @@ void Memory::forget(const control::ObjectKey& key) {
 
 JobMemory& Memory::memory_of(const control::ObjectKey& key, const std::string& uid) {
   JobMemory& job = jobs_[key];
-  // A job that was deleted and applied again has its predecessor's key, but nothing else of it.
+  // Forgets the predecessor with the same key, which was deleted before the job was applied again.
   if (job.uid != uid) job = JobMemory{.uid = uid};
   return job;
 }

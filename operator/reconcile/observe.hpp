@@ -7,7 +7,7 @@
 
 namespace trainyard::reconcile {
 
-/// What the caches hold about `job`. Asks no server.
+/// Collects what the caches hold about `job`. Sends no request.
 [[nodiscard]] plan::Observed observe(const api::TrainingJob& job, const Caches& caches, const JobMemory& memory,
                                      const ProgressSource& progress, const ReconcilerOptions& options);
 

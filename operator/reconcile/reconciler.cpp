@@ -57,8 +57,8 @@ Result<std::optional<milliseconds>> Reconciler::catch_up(const api::TrainingJob&
   const auto current = caches_.jobs.find(key);
   if (!current || current->metadata.uid != job.metadata.uid) return at_once;
   if (control::is_older_version(current->metadata.resource_version, memory.written_version)) {
-    // It was asked for its newest version: etcd was set back to a backup, and what was written since is lost.
-    logging::warn("the API server has lost what was written of a job: it is planned for as it is now",
+    // The server's newest version is older than our last write: etcd was restored from a backup.
+    logging::warn("the API server has lost the last writes of a job: the job is planned for as it is now",
                   {{"job", path_of(job)}, {"attempt", current->status.attempt}});
     memory_.forget(key);
   }
@@ -76,7 +76,7 @@ Result<std::optional<milliseconds>> Reconciler::judge_pods_ahead(const plan::Obs
   const auto current = caches_.jobs.find(key);
   if (!current || current->metadata.uid != job.metadata.uid) return at_once;
   std::set<std::string> foreign;
-  // Foreign pods that were known before are kept as long as they exist.
+  // Foreign pods that are known already stay so as long as they exist.
   for (const resource::Pod& pod : caches_.pods.owned_by(job.metadata.uid)) {
     if (memory.foreign_pods.contains(pod.metadata.uid)) foreign.insert(pod.metadata.uid);
   }
@@ -103,16 +103,16 @@ Result<std::optional<milliseconds>> Reconciler::carry_out(const plan::Observed& 
     }
   }
   const auto acted = executor_.act(job, plan.actions);
-  // The status that they tell of is stored, whatever became of the actions.
+  // The status that the events describe is stored, even if an action failed.
   executor_.record_events(job, plan.events);
   if (!acted) return tl::unexpected(acted.error());
   const bool is_idle = !plan.status && plan.actions.empty();
   if (is_idle && plan.requeue_after != at_once) return plan.requeue_after;
-  // The actions may have made the next step possible. If they changed nothing that is observed, the next plan would
+  // The actions may have made the next decision possible. If they changed nothing that is observed, the next plan would
   // be the same, and repeating it at once would be an endless loop.
   if (has_changed(observed)) return at_once;
   return fail(ErrorKind::conflict,
-              "what was done for the job has changed nothing that the next plan rests on: it is tried again later");
+              "the plan was carried out and changed nothing that the next plan rests on: trying again later");
 }
 
 bool Reconciler::has_moved(const api::TrainingJob& job) const {

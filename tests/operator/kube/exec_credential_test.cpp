@@ -88,8 +88,10 @@ TEST(ParseExecCredential, SaysWhatIsWrongAndNothingOfASecret) {
         Row{a_reply({{"token", ""}}), "neither a token nor a client certificate"},
         Row{a_reply({{"token", "secret\n"}}), "no header can carry"},
         Row{a_reply({{"token", "secret\r\nX-Header: y"}}), "no header can carry"},
-        Row{a_reply({{"token", "secret"}, {"expirationTimestamp", "secret"}}), "status.expirationTimestamp is not a time"},
-        Row{a_reply({{"token", "secret"}, {"expirationTimestamp", 5}}), "status.expirationTimestamp is not a string"}}) {
+        Row{a_reply({{"token", "secret"}, {"expirationTimestamp", "secret"}}),
+            "status.expirationTimestamp is not a time"},
+        Row{a_reply({{"token", "secret"}, {"expirationTimestamp", 5}}),
+            "status.expirationTimestamp is not a string"}}) {
     const auto credential = parse_exec_credential(row.output, v1);
     ASSERT_FALSE(credential) << row.output;
     EXPECT_EQ(credential.error().kind, ErrorKind::unauthorized) << row.output;

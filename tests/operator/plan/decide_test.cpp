@@ -152,7 +152,7 @@ TEST(Decide, EndsTheJobAtItsDeadline) {
       {"nor while its pods save for a suspension",
        after_a_life().phase(Phase::suspending).with(active_for(61s)).with(ask_for_suspension), false,
        [](TrainingJobStatus& status) {
-         status.message = "spec.suspend is true: step 300 is saved, the pods go";
+         status.message = "spec.suspend is true: step 300 is saved, the pods end";
          status.suspend_request->step = 300;
        }},
       {"nor while it is suspended",

@@ -74,7 +74,7 @@ TEST(PlanDeletion, RecordsItBeforeAnythingElse) {
   ASSERT_TRUE(plan.status);
   EXPECT_EQ(plan.status->phase, Phase::deleting);
   EXPECT_EQ(plan.status->reason, "CleaningUp");
-  EXPECT_EQ(plan.status->message, "the checkpoints under s3://models/smoke go with the job");
+  EXPECT_EQ(plan.status->message, "the checkpoints under s3://models/smoke are removed with the job");
   EXPECT_EQ(plan.status->ready, "0/2");
   EXPECT_TRUE(is_condition_true(*plan.status, condition_cleaning_up));
   EXPECT_EQ(plan.status->attempts[0].message, "the job was deleted");
@@ -217,7 +217,7 @@ void expect_given_up(Observed observed, Time now, const std::string& why) {
   ASSERT_TRUE(plan.status);
   EXPECT_EQ(plan.status->phase, Phase::deleting);
   EXPECT_EQ(plan.status->reason, "CheckpointsLeft");
-  EXPECT_THAT(plan.status->message, HasSubstr("what the job has saved under s3://models/smoke stays there: "));
+  EXPECT_THAT(plan.status->message, HasSubstr("the checkpoints under s3://models/smoke stay: "));
   EXPECT_THAT(plan.status->message, HasSubstr(why));
   EXPECT_FALSE(is_condition_true(*plan.status, condition_cleaning_up));
   EXPECT_EQ(plan.events,
