@@ -82,7 +82,7 @@ struct S3Spec {
 
 enum class ResumeMode { automatic, none };
 
-/// What happens to a checkpoint that is due while the previous one is still being written.
+/// The fate of a checkpoint that is due while the previous one is still being written.
 enum class WhenBusy {
   skip,  ///< No checkpoint is made.
   wait,  ///< Training waits until the previous checkpoint is written.
@@ -94,7 +94,7 @@ enum class OnSuspend {
   signal,   ///< By the SIGTERM of the pods' deletion.
 };
 
-/// What happens to a job's checkpoints when the job is deleted.
+/// The fate of a job's checkpoints when the job is deleted.
 enum class OnDelete {
   retain,
   remove,  ///< They are removed with the job.

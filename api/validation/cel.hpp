@@ -8,9 +8,11 @@
 namespace trainyard::api::cel {
 
 /// True when `self` satisfies the rule, as the API server would decide. `old_self` is the stored value; nullptr if
-/// there is none. Supports the CEL of cel_syntax.hpp with the functions size, string, duration, startsWith, endsWith,
-/// matches and substring. As in CEL, `error || true` is true. ErrorKind::invalid: the rule has no value (a missing
-/// field, a wrong type), or it uses other CEL.
+/// there is none.
+///
+/// Supports the CEL of cel_syntax.hpp with the functions size, string, duration, startsWith, endsWith, matches and
+/// substring. As in CEL, `error || true` is true. ErrorKind::invalid: the rule has no value (a missing field, a wrong
+/// type), or it uses other CEL.
 [[nodiscard]] Result<bool> keeps_rule(std::string_view rule, const nlohmann::json& self,
                                       const nlohmann::json* old_self);
 

@@ -12,11 +12,13 @@ class Node;
 
 namespace trainyard::api {
 
-/// The documents of a YAML (or JSON) text as the values that kubectl sends for them: plain scalars are typed by its
-/// rules (yes and on are true, 010 is 8, ~ is null, 2026-01-01 is a string), quoted ones stay strings, merge keys (<<)
-/// are merged. Empty documents are left out. ErrorKind::invalid with line and column for malformed YAML, for a
-/// duplicate key (which kubectl silently accepts), for text that is not UTF-8, and for values nested deeper than 100
-/// levels.
+/// The documents of a YAML or JSON text as the values that kubectl sends for them; empty documents are left out.
+///
+/// Plain scalars are typed by kubectl's rules (yes and on are true, 010 is 8, ~ is null, 2026-01-01 is a string).
+/// Quoted scalars stay strings, and merge keys (<<) are merged.
+///
+/// ErrorKind::invalid with line and column: malformed YAML, a duplicate key (which kubectl silently accepts), text that
+/// is not UTF-8, values nested deeper than 100 levels.
 [[nodiscard]] Result<std::vector<nlohmann::json>> parse_yaml(std::string_view text);
 
 /// The JSON value of one YAML node, by the rules of parse_yaml().

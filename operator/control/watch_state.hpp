@@ -8,8 +8,8 @@
 #include "common/result.hpp"
 #include "operator/kube/api.hpp"
 
-/// What an informer does next, as a value: it lists page by page, then watches from the list's version. A broken watch
-/// continues from the last version seen; an expired one (410) lists afresh.
+/// State of an informer, which lists page by page and then watches from the list's version. A broken watch continues
+/// from the last version seen; an expired one (410) lists afresh.
 namespace trainyard::control {
 
 struct WatchState {

@@ -41,10 +41,11 @@ class Connection {
   [[nodiscard]] static Result<std::unique_ptr<Connection>> make(const ClientConfig& config);
   ~Connection();
 
-  /// Returns the reply, whatever its status. ErrorKind::unavailable: no connection, a broken one, or a refused
-  /// certificate; timeout: no whole reply within `deadline`; unauthorized: the token cannot be read; corrupt: the body
-  /// is longer than any of an API server. After a 401 the request is sent once more if the token's source then has
-  /// another token. A credential plugin's time does not count for `deadline`; it has a deadline of its own.
+  /// Returns the reply, whatever its HTTP status. After a 401 the request is sent once more if the token's source then
+  /// has another token. A credential plugin's time does not count for `deadline`: the plugin has a deadline of its own.
+  ///
+  /// ErrorKind::unavailable: no connection, a broken one, or a refused certificate; timeout: no whole reply within
+  /// `deadline`; unauthorized: the token cannot be read; corrupt: the body is longer than any of an API server.
   [[nodiscard]] Result<HttpReply> exchange(const HttpRequest& request, std::chrono::milliseconds deadline);
 
   /// Like exchange(), but passes the body of a 200 to `on_bytes` as it arrives, until `on_bytes` returns false

@@ -24,8 +24,9 @@ class TokenSource {
 
   /// The token; empty if there is none. Reads a file at every call (a kilobyte of page cache), so that a renewed token
   /// is used at once. Runs a plugin again when its token has expired, which may take as long as the plugin's deadline.
-  /// ErrorKind::unauthorized when the file cannot be read or is empty, or the plugin returns no token; timeout and
-  /// unavailable when the plugin may return one later.
+  ///
+  /// ErrorKind::unauthorized: the file cannot be read or is empty, or the plugin returned no token; timeout and
+  /// unavailable: the plugin may return one later.
   [[nodiscard]] Result<std::string> token() const;
 
   /// Records that the server refused `token`. True if token() may now return another one; only a plugin is then run

@@ -15,7 +15,7 @@ enum class InteractiveMode { never, if_available, always };
 
 /// The `exec` of a kubeconfig's user: a program that prints credentials.
 struct ExecEntry {
-  std::string_view api_version;  ///< Of question and answer: client.authentication.k8s.io/v1 or v1beta1.
+  std::string_view api_version;  ///< client.authentication.k8s.io/v1 or v1beta1, for question and answer.
   std::string command;           ///< A name to find in PATH, or a path.
   std::vector<std::string> arguments;
   std::map<std::string, std::string> environment;  ///< In addition to this process's own.

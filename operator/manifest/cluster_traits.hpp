@@ -29,7 +29,7 @@ struct PodAddress {
   bool operator==(const PodAddress&) const = default;
 };
 
-/// What differs between Kubernetes and `trainyard run`: how pods are reached.
+/// The difference between Kubernetes and `trainyard run`: how pods are reached.
 struct ClusterTraits {
   /// Equal places give equal addresses for as long as the cluster lives, before the pod exists and after it has ended.
   /// Pods that may live at the same time never share both host and port. Any thread may call.

@@ -6,7 +6,7 @@
 
 namespace trainyard::manifest {
 
-/// Who chooses the user and group ids of a pod whose template names none.
+/// The side that chooses the user and group ids of a pod whose template names none.
 enum class UserIds {
   fixed,    ///< The operator: 65532.
   cluster,  ///< The cluster, as OpenShift's restricted-v2 does by the namespace; the pod names none.

@@ -139,7 +139,8 @@ bool decides_now(const Suspect& suspect, Time now) {
   return !suspect.waits_until || *suspect.waits_until <= now;
 }
 
-/// Of two equal witnesses the one that ended first is better, then the lower rank. One without an end time comes last.
+/// Compares suspects. If both are equally good witnesses, the one that ended first is better, then the lower rank. A
+/// suspect without an end time comes last.
 bool is_better(const Suspect& left, const Suspect& right) {
   const auto key = [](const Suspect& suspect) {
     const auto at = suspect.member->ending ? suspect.member->ending->at : std::nullopt;

@@ -201,11 +201,10 @@ void plan_deletion(const Observed& observed, Time now, Draft& draft) {
   if (clean_up(observed, *begun, now, draft)) return;
   const auto left = *begun + clean_up_deadline - now;
   if (left.count() > 0) return draft.requeue_within(left);
+  const std::string why =
+      fmt::format("they could not be removed within {} minutes: {}", clean_up_deadline.count(), draft.status.message);
   draft.actions.clear();
-  give_up(
-      observed,
-      fmt::format("they could not be removed within {} minutes: {}", clean_up_deadline.count(), draft.status.message),
-      now, draft);
+  give_up(observed, why, now, draft);
 }
 
 }  // namespace trainyard::plan

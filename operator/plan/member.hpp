@@ -22,7 +22,7 @@ struct Ending {
   std::optional<int> exit_code;  ///< Empty: the pod ended (evicted, lost) and its worker's end is unknown.
   std::string reason;            ///< "OOMKilled", "Evicted", "PeerLost", ...
   std::string kubelet_reason;    ///< The container's reason as the kubelet wrote it; the worker cannot change it.
-  std::string message;           ///< What the worker wrote last.
+  std::string message;           ///< The worker's last words.
   std::optional<std::int64_t> culprit;     ///< The pod's index of the rank that the worker names as the cause.
   std::optional<int> culprit_exit_code;    ///< The culprit's exit code, as its launcher told the worker.
   std::optional<ProgressReport> progress;  ///< The worker's last report.

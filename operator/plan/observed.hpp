@@ -30,7 +30,7 @@ struct Refusal {
 
 /// Creates for this job that have failed for some time without a refusal.
 struct CreateFailure {
-  std::string message;  ///< Of the last failure.
+  std::string message;  ///< Message of the last failure.
   Time since{};         ///< When the first of the failures in a row happened.
   bool operator==(const CreateFailure&) const = default;
 };

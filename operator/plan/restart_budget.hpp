@@ -9,7 +9,7 @@
 
 namespace trainyard::plan {
 
-/// What the end of an attempt does to the job's budgets.
+/// Effect of an attempt's end on the job's budgets.
 struct RestartDecision {
   api::RestartCounts restarts;                 ///< Counts after the charge.
   std::int64_t attempts_without_progress = 0;  ///< This attempt included.

@@ -30,10 +30,12 @@ class Executor {
   /// no longer exists; invalid: the decisions are refused as well.
   [[nodiscard]] Result<void> write_status(const api::TrainingJob& job, const api::TrainingJobStatus& status);
 
-  /// Carries out `actions` in three stages: checks the template and creates the service; deletes and creates pods
-  /// concurrently, rank 0's pod first; deletes the service or the job and changes its finalizer. The last stage is left
-  /// out if anything before it failed. A refused create (quota, admission, a wrong template, a taken name) stops the
-  /// creates and not the deletes, is remembered for the next plan, and is not an error. An error names all failures.
+  /// Carries out `actions` in three stages: (1) checks the template and creates the service; (2) deletes and creates
+  /// pods concurrently, rank 0's pod first; (3) deletes the service or the job and changes its finalizer. Leaves out
+  /// stage 3 if anything before it failed.
+  ///
+  /// A refused create (quota, admission, a wrong template, a taken name) stops the creates and not the deletes. The
+  /// refusal is remembered for the next plan and is not an error. An error names all failures.
   [[nodiscard]] Result<void> act(const api::TrainingJob& job, const std::vector<plan::Action>& actions);
 
   /// Creates the events. One that cannot be written is logged and not tried again.

@@ -14,7 +14,7 @@
 
 namespace trainyard::reconcile {
 
-/// What the operator remembers of one job between two plans. If it is lost, the API server's answers bring it back.
+/// The operator's memory of one job between two plans. If it is lost, the API server's answers bring it back.
 struct JobMemory {
   std::string uid;
   std::optional<plan::Refusal> refusal;
@@ -30,7 +30,7 @@ struct JobMemory {
 /// Any thread may call.
 class Memory {
  public:
-  /// What is remembered of the job with this UID; empty values if nothing is.
+  /// The memory of the job with this UID; empty values if there is none.
   [[nodiscard]] JobMemory recall(const control::ObjectKey& key, const std::string& uid) const;
   void note_refusal(const control::ObjectKey& key, const std::string& uid, const Error& error, Time now);
   /// Notes a create that failed without a refusal. `create_failure` keeps the time of the first in a row, which ends at

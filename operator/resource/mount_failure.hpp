@@ -9,9 +9,8 @@ namespace trainyard::resource {
 
 /// A kubelet's Event FailedMount: a volume of a pod cannot be mounted. No status says so.
 struct MountFailure {
-  api::Metadata
-      metadata;     ///< Of the event; `controller` is the pod that it is about, so that it is found by the pod's UID.
-  std::string pod;  ///< The pod's name, in the event's namespace.
+  api::Metadata metadata;  ///< The event's. `controller` is the pod, so that caches find the event by the pod's UID.
+  std::string pod;         ///< The pod's name, in the event's namespace.
   std::string message;
   bool operator==(const MountFailure&) const = default;
 };
