@@ -26,7 +26,7 @@ TEST_P(ParseYamlScalar, IsTypedAsKubectlDoes) {
   EXPECT_EQ(documents->at(0).at("value"), json::parse(GetParam().as_json));
 }
 
-// What `kubectl create --dry-run=client -o json` of Kubernetes 1.36 makes of them.
+// The values are those of `kubectl create --dry-run=client -o json`, Kubernetes 1.36.
 INSTANTIATE_TEST_SUITE_P(
     Table, ParseYamlScalar,
     testing::Values(Scalar{"yes", "true"}, Scalar{"y", "true"}, Scalar{"On", "true"}, Scalar{"TRUE", "true"},

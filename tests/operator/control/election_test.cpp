@@ -98,7 +98,7 @@ TEST(Election, DoesNotTakeAPersonsAnnotationForARenewal) {
   EXPECT_EQ(me.election.to_write("ns", "op", {}).resource_version, "77");
 }
 
-TEST(Election, DoesNotAskWhatTheOthersClockSays) {
+TEST(Election, IgnoresTheClockOfTheOtherHolder) {
   Candidate me;
   Lease from_the_future = held_by("other", 1);
   from_the_future.renewed = Time{std::chrono::hours{1'000'000}};

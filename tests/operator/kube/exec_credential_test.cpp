@@ -20,14 +20,14 @@ ExecEntry an_entry(bool is_cluster_wanted) {
   return entry;
 }
 
-TEST(MakeExecInfo, TellsNothingOfTheClusterUnasked) {
+TEST(MakeExecInfo, LeavesOutTheClusterUnlessItIsWanted) {
   const ExecCluster cluster{.server = "https://10.0.0.1", .ca_pem = "ca", .config = {{"audience", "x"}}};
   EXPECT_EQ(json::parse(make_exec_info(an_entry(false), cluster, true)),
             json::parse(R"({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
                             "spec": {"interactive": true}})"));
 }
 
-TEST(MakeExecInfo, TellsOfTheClusterWhatIsKnown) {
+TEST(MakeExecInfo, DescribesTheClusterIfItIsWanted) {
   EXPECT_EQ(json::parse(make_exec_info(
                 an_entry(true), {.server = "https://10.0.0.1", .ca_pem = "ca", .config = {{"audience", "x"}}}, false)),
             json::parse(R"({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",

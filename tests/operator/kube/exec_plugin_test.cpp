@@ -81,7 +81,7 @@ TEST(ExecPlugin, AsksAgainOnceWhenTheServerRefusesWhatItGaveLast) {
   EXPECT_EQ(plugin.credential()->token, "token-1");
   plugin.refuse("token-1");
   EXPECT_EQ(plugin.credential()->token, "token-2");
-  plugin.refuse("token-1");  // Of a request that was on its way meanwhile.
+  plugin.refuse("token-1");  // by a request that was in flight meanwhile
   EXPECT_EQ(plugin.credential()->token, "token-2");
   EXPECT_EQ(program.run_count(), 2);
 }
@@ -189,21 +189,21 @@ TEST(ExecPlugin, IsEndedWithItsChildrenAtTheDeadline) {
   ASSERT_FALSE(credential);
   EXPECT_EQ(credential.error().kind, ErrorKind::timeout);
   expect_has(credential.error().message, "did not end within 1 seconds; run it by hand to see why");
-  // Ends only when nobody holds the other end any more.
+  // Reads until every other process has closed the other end.
   ::fcntl(reader.get(), F_SETFL, 0);
   char byte = 0;
   while (::read(reader.get(), &byte, 1) > 0) {
   }
 }
 
-/// Whether the thread waits for something. Field 3 of its stat; the name before it stands in brackets.
+/// True when the thread waits. The state is field 3 of its stat, after the name in brackets.
 bool is_asleep(pid_t thread) {
   const std::string stat = fakes::text_of(fmt::format("/proc/self/task/{}/stat", thread));
   const std::size_t name_end = stat.rfind(") ");
   return name_end != std::string::npos && stat.substr(name_end + 2, 1) == "S";
 }
 
-/// What each of several threads gets that ask while `program`, which waits for its fifo "gate", runs.
+/// The results of several threads that ask while `program` runs; it waits for its fifo "gate".
 std::vector<Result<ExecCredential>> ask_at_once(const PluginProgram& program) {
   const std::string gate = program.folder().file("gate").string();
   EXPECT_EQ(::mkfifo(gate.c_str(), 0600), 0);
@@ -223,7 +223,8 @@ std::vector<Result<ExecCredential>> ask_at_once(const PluginProgram& program) {
     const auto are_asleep = [&] {
       return std::ranges::all_of(threads, [](const auto& thread) { return thread != 0 && is_asleep(thread); });
     };
-    // Twice: who only waits for the plugin's lock is awake by then, and has yet to find that the program runs.
+    // Checks twice: a thread that only waited for the plugin's lock is awake at the second check, and has yet to find
+    // that the program runs.
     while (!are_asleep() || !are_asleep()) std::this_thread::yield();
     const FileDescriptor opened{::open(gate.c_str(), O_WRONLY | O_CLOEXEC)};
   }

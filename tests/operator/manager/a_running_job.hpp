@@ -12,7 +12,7 @@ namespace trainyard::manager {
 
 inline const control::ObjectKey key{"ns", "job"};
 
-/// In its second attempt.
+/// A running job in its second attempt.
 inline api::TrainingJob running_job() {
   api::TrainingJob job;
   job.metadata.name = "job";
@@ -25,7 +25,7 @@ inline api::TrainingJob running_job() {
   return job;
 }
 
-/// The pod of its rank 0, which runs.
+/// The running pod of the job's rank 0.
 inline resource::Pod rank_0(std::string attempt = "2") {
   resource::Pod pod;
   pod.metadata.name = "job-abcd-" + attempt + "-0";

@@ -16,7 +16,7 @@ using builders::a_job;
 using builders::later;
 using builders::start;
 
-/// As after_a_life(), with every mark on it that an attempt leaves.
+/// As after_a_life(), with every field set that an attempt may set.
 Observed a_marked_job(const builders::JobBuilder& job = a_job().checkpoint()) {
   return after_a_life(job).with([](Observed& observed) {
     TrainingJobStatus& status = observed.job.status;
@@ -139,7 +139,7 @@ TEST(IsActive, IsAJobWhosePodsAreWantedAndIsFinishedOneThatHasEnded) {
   }
 }
 
-TEST(ClearRunningState, EndsWhatIsSaidOfATrainingThatGoesOn) {
+TEST(ClearRunningState, ClearsWhatOnlyARunningJobHas) {
   TrainingJobStatus status = a_marked_job().job.status;
   status.replicas = {.desired = 2, .ready = 1, .pending = 1, .succeeded = 3, .failed = 4};
   TrainingJobStatus expected = status;

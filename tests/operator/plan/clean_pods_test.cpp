@@ -19,8 +19,7 @@ std::vector<std::string> names_of(const std::vector<Action>& actions) {
   return names;
 }
 
-/// Attempt 2 has begun; of attempt 1, rank 1's worker ended with exit code 7 and its pod has not been reported as
-/// Failed yet.
+/// Attempt 2 has begun. In attempt 1 rank 1's worker ended with exit code 7; its pod is not reported as Failed yet.
 Observed with_an_ending_pod() {
   return an_observed().ended(1, 7).with([](Observed& observed) {
     observed.pods.at(1).phase = resource::PodPhase::running;
@@ -74,7 +73,7 @@ Observed finished(CleanPods policy, Phase phase, int exit_code) {
       });
 }
 
-TEST(CleanPodsOfFinishedJob, AsksNothingToGoThatGoesAlready) {
+TEST(CleanPodsOfFinishedJob, DeletesNothingThatIsBeingDeleted) {
   Observed observed = finished(CleanPods::running, Phase::succeeded, 0);
   observed.service = resource::Service{.metadata = {.name = "smoke-c0de", .uid = "s"}};
   ASSERT_EQ(clean_pods_of_finished_job(observed).size(), 2U);

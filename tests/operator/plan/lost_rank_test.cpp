@@ -19,7 +19,7 @@ using builders::ObservedBuilder;
 using builders::start;
 using namespace std::chrono_literals;
 
-/// How the record of attempt 3 tells of its end. The culprit is rank 1.
+/// The expected end of attempt 3's record. The culprit is rank 1.
 struct Told {
   Cause cause = Cause::application;
   std::optional<int> exit_code;
@@ -189,7 +189,7 @@ TEST(DecideLostRank, ChargesTheBudgetsThatAReportHasJustGivenBack) {
     give_back(status);
     restarts(boom, {2, 0}, 1, 3, {"node-9"})(status);
   };
-  expect_decision({"a checkpoint came with the loss", observed, true, change, told_restart(boom)},
+  expect_decision({"a checkpoint came with the lost rank", observed, true, change, told_restart(boom)},
                   [&](const Observed& seen, const std::vector<Member>& members, Time now, Draft& draft) {
                     give_back(draft.status);
                     return decide_lost_rank(seen, members, now, draft);
