@@ -39,7 +39,7 @@ void fail_when_spent(const api::TrainingJob& job, const AttemptEnd& end, Restart
   }
   if (decision.restarts.infrastructure > restart.infrastructure.max) {
     return refuse("InfrastructureBudget",
-                  fmt::format("all {} restarts for losses of pods and nodes since the last checkpoint are used up "
+                  fmt::format("all {} restarts for lost pods and nodes since the last checkpoint are used up "
                               "(spec.restart.infrastructure.max)",
                               restart.infrastructure.max));
   }
@@ -51,7 +51,7 @@ RestartDecision decide_restart(const api::TrainingJob& job, const AttemptEnd& en
   const api::TrainingJobStatus& status = job.status;
   RestartDecision decision{.restarts = status.restarts, .attempts_without_progress = status.attempts_without_progress};
   const bool is_application = end.cause == api::Cause::application;
-  const std::int64_t losses_before = status.restarts.infrastructure + status.attempts_without_progress;
+  const std::int64_t failures_before = status.restarts.infrastructure + status.attempts_without_progress;
   if (end.is_charged) {
     (is_application ? decision.restarts.application : decision.restarts.infrastructure) += 1;
     if (is_application) decision.attempts_without_progress += 1;
@@ -63,7 +63,7 @@ RestartDecision decide_restart(const api::TrainingJob& job, const AttemptEnd& en
     return decision;
   }
   const Backoff backoff{.initial = job.spec.restart.backoff.initial, .max = job.spec.restart.backoff.max};
-  decision.wait = backoff_delay(backoff, is_application ? losses_before + 1 : losses_before, jitter_of(job));
+  decision.wait = backoff_delay(backoff, is_application ? failures_before + 1 : failures_before, jitter_of(job));
   return decision;
 }
 

@@ -152,7 +152,7 @@ TEST(DecideLostRank, FailsTheJobWhereARestartCannotHelpOrIsNotAllowed) {
   DecisionCase vanished =
       row_of_failure("the budget of the infrastructure is used up", spent(after_a_life().missing(1), {1, 10}), gone,
                      "InfrastructureBudget",
-                     "all 10 restarts for losses of pods and nodes since the last checkpoint are used up "
+                     "all 10 restarts for lost pods and nodes since the last checkpoint are used up "
                      "(spec.restart.infrastructure.max)",
                      1);
   vanished.pods_believed_gone = {"smoke-c0de-3-1"};
