@@ -59,7 +59,7 @@ Result<void> Informer::list_page() {
   if (!page) {
     state_ = after_list_failure(std::move(state_), page.error());
     if (options_.is_optional && page.error().kind == ErrorKind::forbidden) announce_first_list();
-    return tl::unexpected{page.error()};
+    return tl::unexpected(page.error());
   }
   // A list is of the server's newest version. If that is older than a version seen before, etcd was restored from a
   // backup. Caches keep the newer of two versions, and so would never take over the restored objects.
