@@ -43,7 +43,7 @@ struct OptimizerSpec {
   bool operator==(const OptimizerSpec&) const = default;
 };
 
-/// At each multiple of any part that is set.
+/// Due at each multiple of any part that is set.
 struct Every {
   std::optional<std::int64_t> steps;
   std::optional<std::int64_t> epochs;

@@ -23,8 +23,8 @@ struct ObjectKey {
   auto operator<=>(const ObjectKey&) const = default;
 };
 
-/// Versions of objects are decimal numbers without leading zeros, comparable since Kubernetes 1.35 by promise and ever
-/// since in fact.
+/// True when version `left` is older than `right`. Versions of objects are decimal numbers without leading zeros.
+/// Kubernetes promises since 1.35 that they can be compared, and older releases keep that too.
 [[nodiscard]] inline bool is_older_version(std::string_view left, std::string_view right) {
   return left.size() != right.size() ? left.size() < right.size() : left < right;
 }

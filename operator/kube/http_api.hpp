@@ -54,7 +54,7 @@ class HttpApi final : public Api {
  private:
   HttpApi(ClientConfig config, HttpApiOptions options)
       : config_{std::move(config)}, options_{options}, pool_{config_, options.connections_max} {}
-  /// The body of a 2xx, as JSON; else the error of the reply. `tried` begins the message of an error.
+  /// Returns the body of a 2xx reply as JSON, or the error of any other reply. `tried` begins the message of an error.
   [[nodiscard]] Result<json> exchange(const std::string& tried, const HttpRequest& request,
                                       std::chrono::milliseconds deadline);
 

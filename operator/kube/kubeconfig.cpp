@@ -137,7 +137,7 @@ Result<ClientConfig> read_entries(const YAML::Node& root, std::string context_na
   if (config.certificate_pem.empty() != config.key_pem.empty()) {
     return fail(ErrorKind::invalid, "client-certificate and client-key are given only together");
   }
-  // As kubectl does: the file, which may be renewed, before the text, and that before the plugin.
+  // As in kubectl, the file, which may be renewed, comes before the text, and the text before the plugin.
   const std::string token = scalar_of(user, "token");
   if (const std::string file = scalar_of(user, "tokenFile"); !file.empty()) {
     config.token = TokenSource::of_file(folder / file);

@@ -75,7 +75,7 @@ Plan make_plan(const Observed& observed, Time now) {
   } else {
     plan_unfinished(observed, now, draft);
   }
-  // Compared as stored: times of the API are whole seconds.
+  // Compares the stored forms, in which times are whole seconds.
   bool is_written = api::to_json(draft.status) != api::to_json(job.status);
   if (is_written) {
     const auto wait = time_until_write(observed, draft.status, now);

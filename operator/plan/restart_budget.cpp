@@ -8,7 +8,7 @@
 namespace trainyard::plan {
 namespace {
 
-/// In [0, 1): the same for every plan of the same attempt, different for jobs that are lost together.
+/// Jitter in [0, 1): equal for all plans of one attempt, different for jobs that lose ranks at the same time.
 double jitter_of(const api::TrainingJob& job) {
   std::uint64_t hash = static_cast<std::uint64_t>(job.status.attempt) * 0x9e3779b97f4a7c15;
   for (const char byte : job.metadata.uid) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
