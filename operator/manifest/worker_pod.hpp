@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "api/training_job.hpp"
 #include "operator/manifest/rank_environment.hpp"

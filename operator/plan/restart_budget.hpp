@@ -21,9 +21,9 @@ struct RestartDecision {
   bool operator==(const RestartDecision&) const = default;
 };
 
-/// Applies `spec.restart` to the end of an attempt. The first loss of infrastructure since the last checkpoint restarts
-/// the job at once. Every later one, and every failure of the application, waits for backoff. Jitter is a function of
-/// the job's UID and attempt.
+/// Applies `spec.restart` to the end of an attempt. The first failure since the last checkpoint is followed by a
+/// restart at once if infrastructure is the cause. Every later failure, and every failure of the application, waits for
+/// backoff. Jitter is a function of the job's UID and attempt.
 [[nodiscard]] RestartDecision decide_restart(const api::TrainingJob& job, const AttemptEnd& end);
 
 }  // namespace trainyard::plan

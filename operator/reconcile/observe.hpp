@@ -3,6 +3,7 @@
 #include "operator/plan/observed.hpp"
 #include "operator/reconcile/caches.hpp"
 #include "operator/reconcile/memory.hpp"
+#include "operator/reconcile/progress_source.hpp"
 #include "operator/reconcile/reconciler_options.hpp"
 
 namespace trainyard::reconcile {
