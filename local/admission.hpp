@@ -4,8 +4,8 @@
 
 namespace trainyard::local {
 
-/// The CRD's part of the server for TrainingJobs: defaults, schema (the status' too), CEL rules. Other kinds pass as
-/// they are.
+/// What the CRD does in an API server: defaults, schema (also of the status) and CEL rules of TrainingJobs. Other kinds
+/// are stored unchanged.
 [[nodiscard]] Admission training_job_admission();
 
 }  // namespace trainyard::local

@@ -94,7 +94,7 @@ TEST_F(ProgramCheckpointTest, ARunWhoseRequestsCannotBeReadSaysSoOnceAndGoesOn) 
   const Outcome ended = end_of(group);
   EXPECT_EQ(ended.exit_code, 0);
   EXPECT_EQ(ended.out.find(said), ended.out.rfind(said)) << ended.out;
-  EXPECT_THAT(ended.out, HasSubstr("this run takes no more requests for checkpoints"));
+  EXPECT_THAT(ended.out, HasSubstr("this run answers no more checkpoint requests"));
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST_F(ProgramCompletionTest, BashOffersFilesOfTheKindThatIsExpected) {
 TEST_F(ProgramCompletionTest, ZshOffersTheSameWithDescriptions) {
   if (!std::filesystem::exists("/usr/bin/zsh")) return tests::cannot_run("zsh is not installed: scripts/setup test");
   EXPECT_THAT(zsh("rend"),
-              UnorderedElementsAre("render:Print the pods and the service that the operator would make, as YAML"));
+              UnorderedElementsAre("render:Print the pods and the service that the operator would create, as YAML"));
   EXPECT_THAT(zsh("checkpoints ls --output=j"), UnorderedElementsAre("compset *=", "json:"));
   EXPECT_THAT(zsh("run ''"), UnorderedElementsAre("files -g *.(yaml|yml)"));
   EXPECT_THAT(zsh("run --dir ''"), UnorderedElementsAre("files -/"));

@@ -81,7 +81,7 @@ TEST_F(ProgramStatusTest, ARunWhoseProcessWasKilledIsInterrupted) {
   ASSERT_TRUE(comes_true([&] { return phase() != "Running"; }));
   EXPECT_EQ(phase(), "Interrupted");
   EXPECT_THAT(run({"status", "job"}).out,
-              HasSubstr("Reason     its process is gone; the same `trainyard run` goes on"));
+              HasSubstr("Reason     the run's process died; the same `trainyard run` resumes"));
 }
 
 TEST_F(ProgramStatusTest, ARunThatWasStoppedIsSuspended) {
@@ -100,7 +100,7 @@ TEST_F(ProgramStatusTest, AStatusThatCannotBeWrittenIsToldOnceAndTheRunGoesOn) {
       "until [ -d $S ] || mkdir $S 2>/dev/null; do rm -f $S; done; ";
   const Outcome ended = run({"run", shell_job(put_folder + "[ $TRAINYARD_ATTEMPT = 2 ]")});
   EXPECT_EQ(ended.exit_code, 0) << ended.out;
-  const std::string said = "`trainyard ps` will not know how far this run is";
+  const std::string said = "`trainyard ps` will not show the progress of this run";
   EXPECT_THAT(ended.out, HasSubstr(said));
   EXPECT_EQ(ended.out.find(said), ended.out.rfind(said)) << ended.out;
   const Outcome unread = run({"ps"});
@@ -114,7 +114,14 @@ TEST_F(ProgramStatusTest, OfAnUnknownJobSaysWhereItLooked) {
   EXPECT_THAT(outcome.err,
               HasSubstr("there is no run of nobody on this machine (trainyard-runs/nobody), and no cluster to ask: "));
   EXPECT_EQ(run({"status", "job", "--dir", "nowhere"}).err,
-            "error: no run has worked in " + folder_.path() + "/nowhere\n");
+            "error: no run has used the folder " + folder_.path() + "/nowhere\n");
+  EXPECT_EQ(run({"logs", "job", "--dir", "nowhere"}).err, "error: no run has used the folder nowhere\n");
+}
+
+TEST_F(ProgramStatusTest, OfAClusterThatCannotBeFoundDoesNotSpeakOfRunsOnThisMachine) {
+  const Outcome outcome = run({"status", "nobody", "-n", "research", "--kubeconfig", "nowhere"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, testing::StartsWith("error: cannot reach a cluster: "));
 }
 
 }  // namespace

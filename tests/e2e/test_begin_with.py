@@ -39,7 +39,7 @@ def test_others_begin_with_a_jobs_checkpoint_or_with_the_weights_of_its_best(kub
     exported = checkpoints(cluster, s3, "export", f"s3://models/teacher/step-{best}/g-1", weights)
     assert exported.startswith(f"step {best}: {weights}"), exported
     imported = checkpoints(cluster, s3, "import", weights, "s3://models/imported")
-    assert imported.endswith("a training begins with them by training.model.weights: s3://models/imported\n"), imported
+    assert imported.endswith("to begin a training with them, set training.model.weights: s3://models/imported\n"), imported
 
     training = synthetic_training(max_steps=STEPS + 8)
     training["model"]["weights"] = "s3://models/imported"

@@ -185,10 +185,10 @@ TEST_F(ProcessGroupTest, EverythingDiesWithAParentThatIsKilled) {
   EXPECT_TRUE(becomes_true([&] { return !is_alive(program) && !is_alive(away); }));
 }
 
-TEST_F(ProcessGroupTest, ASupervisorThatIsKilledTakesTheProgramWithIt) {
-  auto group = started(shell("echo $$ >$FOLDER/pid; echo $PPID >$FOLDER/supervisor; exec sleep 1000"));
+TEST_F(ProcessGroupTest, AReaperThatIsKilledTakesTheProgramWithIt) {
+  auto group = started(shell("echo $$ >$FOLDER/pid; echo $PPID >$FOLDER/reaper; exec sleep 1000"));
   const pid_t program = pid_in("pid");
-  ::kill(pid_in("supervisor"), SIGKILL);
+  ::kill(pid_in("reaper"), SIGKILL);
   EXPECT_EQ(ended(group), (ProcessEnded{.exit_code = 137, .signal = 9}));
   EXPECT_TRUE(becomes_true([&] { return !is_alive(program); }));
 }
