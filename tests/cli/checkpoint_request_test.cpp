@@ -25,10 +25,10 @@ using api::RequestState;
 using kube::json;
 using namespace std::chrono_literals;
 
-/// Time that passes only while somebody waits, with what happens meanwhile.
+/// A clock that moves only in pauses, and the events that happen in them.
 struct TimeOfTheTest {
   fakes::FakeClock clock;
-  std::vector<std::function<void()>> happenings;  ///< One a pause, in their order.
+  std::vector<std::function<void()>> happenings;  ///< One for each pause, in order.
   std::size_t pauses = 0;
 
   [[nodiscard]] Waiting waiting() {
@@ -43,7 +43,7 @@ struct TimeOfTheTest {
 class RequestInCluster : public testing::Test {
  protected:
   void apply() { ASSERT_TRUE(api_.create(kube::training_jobs, "research", builders::a_job().manifest())); }
-  /// What the operator makes of it, whenever it does.
+  /// The operator writes its answer into the job's status.
   void answer(const CheckpointRequest& request) {
     api::TrainingJobStatus status;
     status.checkpoint_request = request;

@@ -56,7 +56,7 @@ TEST_F(LocalLogsTest, FollowingPrintsWhatARankSaidLastAlsoWhenTheNextAttemptHasB
   const auto print_and_go_on = [&](std::string_view bytes) {
     printed += bytes;
     if (bytes != "err\n") return;
-    // The other log has been read by now.
+    // At this point the log of standard output has already been read.
     write_log("attempt-1/rank-0.stdout.log", "out\nlast\n");
     write_log("attempt-2/rank-0.log", "two\n");
     run.reset();

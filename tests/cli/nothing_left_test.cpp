@@ -55,7 +55,7 @@ TEST(NothingLeft, IsNotSaidWhereTheJobTrains) {
   EXPECT_EQ(nothing_left_line(other, &end, true), "") << "a program of another kind";
 }
 
-TEST(LookForEnd, ReadsTheFolderOfTheJobsCheckpoints) {
+TEST(ReadNothingLeftLine, ReadsTheFolderOfTheJobsCheckpoints) {
   const fakes::TemporaryFolder folder;
   nlohmann::json job = job_that_trains(R"({"maxSteps": 20})");
   job["spec"]["checkpoint"]["uri"] = folder.uri() + "/run";

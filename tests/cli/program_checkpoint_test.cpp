@@ -11,7 +11,7 @@ using Outcome = ProgramOutcome;
 
 class ProgramCheckpointTest : public ProgramTest {
  protected:
-  /// A training job, and a worker for it that saves whatever it is asked for at step 7.
+  /// A training job, and a worker for it that saves each requested checkpoint at step 7.
   std::pair<std::string, std::string> saving_job() const {
     const std::string worker = folder_
                                    .write("worker", R"(#!/usr/bin/python3

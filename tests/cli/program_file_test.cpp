@@ -5,7 +5,7 @@
 #include "tests/cli/program_fixture.hpp"
 #include "tests/paths/paths.hpp"
 
-/// What `trainyard validate` and `trainyard render` say of files.
+/// The output of `trainyard validate` and `trainyard render` for files.
 namespace trainyard::cli {
 namespace {
 
@@ -45,7 +45,7 @@ spec: {training: {model: {name: fashion_cnn}, data: {format: synthetic}}}
                 ": document 3 (TrainingJob two): apiVersion: must be trainyard.dev/v1alpha1, got trainyard.dev/v1\n"));
 }
 
-TEST_F(ProgramTest, ValidateRefusesWhatWasMeantAsATrainingJobAndHavingCheckedNothing) {
+TEST_F(ProgramTest, ValidateRefusesMistypedKindsAndFilesWithoutATrainingJob) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"kind: TrainingJobs", "(TrainingJobs job): kind: must be TrainingJob, got \"TrainingJobs\"\n"},
       {"kind: trainingjob", "(trainingjob job): kind: must be TrainingJob, got \"trainingjob\"\n"},

@@ -5,7 +5,7 @@
 
 #include "tests/cli/program_fixture.hpp"
 
-/// `trainyard ps` and `trainyard status`, which look at a run from another process.
+/// `trainyard ps` and `trainyard status`, which read a run from another process.
 namespace trainyard::cli {
 namespace {
 
@@ -21,7 +21,7 @@ class ProgramStatusTest : public ProgramTest {
     return shell_job("touch $FOLDER/up; while ! [ -e $FOLDER/go ]; do sleep 0.05; done; exit " +
                      std::to_string(exit_code));
   }
-  /// The phase of the one run, by `trainyard ps`.
+  /// The phase of the only run, from `trainyard ps`.
   std::string phase() {
     const auto runs = nlohmann::json::parse(run({"ps", "-o", "json"}).out, nullptr, false);
     return runs.is_array() && runs.size() == 1 ? runs[0].value("phase", "") : "";
@@ -94,7 +94,7 @@ TEST_F(ProgramStatusTest, ARunThatWasStoppedIsSuspended) {
 }
 
 TEST_F(ProgramStatusTest, AStatusThatCannotBeWrittenIsToldOnceAndTheRunGoesOn) {
-  // A folder in the place of the file.
+  // A folder with the name of the status file, so that the file cannot be written.
   const std::string put_folder =
       "S=$FOLDER/trainyard-runs/job/logs/latest/status.json; "
       "until [ -d $S ] || mkdir $S 2>/dev/null; do rm -f $S; done; ";

@@ -209,7 +209,7 @@ TEST_F(ProgramTest, ASignalThatWasIgnoredFromTheStartStaysSo) {
 TEST_F(ProgramTest, SigintIsTakenByARunInAScriptsBackgroundToo) {
   const std::string job =
       shell_job("trap 'touch $FOLDER/saved; exit 91' TERM; touch $FOLDER/up; while :; do sleep 0.05; done");
-  // A shell without job control starts background programs like this.
+  // A shell without job control starts background programs with SIGINT ignored.
   auto group = start_shell("trap '' INT; exec \"$0\" run job.yaml");
   const pid_t pid = pid_of(group);
   ASSERT_TRUE(appears("up"));

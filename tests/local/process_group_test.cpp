@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-/// Generous: only a broken program takes that long.
+/// Generous: only a broken program takes longer.
 constexpr auto patience = 60s;
 
 template <typename Condition>
@@ -58,7 +58,7 @@ class ProcessGroupTest : public testing::Test {
     EXPECT_TRUE(std::holds_alternative<ProcessEnded>(event));
     return std::get<ProcessEnded>(event);
   }
-  /// The pid that a script wrote into a file of its folder, once it is there.
+  /// Waits for a file that a script writes, and returns the pid in it.
   pid_t pid_in(const std::string& file) const {
     EXPECT_TRUE(becomes_true([&] { return fakes::text_of(folder_.file(file)).ends_with('\n'); })) << file;
     return std::stoi(fakes::text_of(folder_.file(file)));

@@ -11,7 +11,7 @@
 namespace trainyard::cli {
 namespace {
 
-// Maps a file of two pages, has it cut to one, and looks into the second.
+// Maps a file of two pages, truncates it to one, and reads the second.
 void look_behind_the_cut(const std::string& path) {
   const auto file = checkpoint::MappedFile::open(path);
   const CutFileGuard guard{path};

@@ -10,7 +10,7 @@
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
 
-/// `trainyard checkpoints` as a person meets it.
+/// `trainyard checkpoints` as a user runs it.
 namespace trainyard::cli {
 namespace {
 
@@ -28,7 +28,7 @@ class CheckpointsProgram : public testing::Test {
  protected:
   const fakes::TemporaryFolder folder;
 
-  /// `line` is a shell's, in the test's folder; $T is the program.
+  /// Runs the shell command `line` in the test's folder; $T is the program.
   Outcome run(const std::string& line) {
     const std::string command = "cd " + folder.path() + " && T=" + paths::program("trainyard") + " && { " + line +
                                 "; } < /dev/null > out 2> err";
@@ -115,7 +115,7 @@ spec: {gpusPerPod: 0, training: {model: {name: fashion_cnn}, data: {format: synt
                                   "job: 1 process"));
 }
 
-// A file that may not grow is a disk that is full, as far as any user can have one.
+// A limit on file sizes stands for a full disk, which a test cannot make.
 TEST_F(CheckpointsProgram, ADiskThatIsFullIsSaidAndLeavesNothing) {
   fill();
   for (const std::string command : {"export file://$PWD/run model.pt", "get file://$PWD/run copy"}) {

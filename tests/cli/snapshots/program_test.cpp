@@ -7,7 +7,7 @@
 #include "tests/cli/snapshots/shelf_folder.hpp"
 #include "tests/paths/paths.hpp"
 
-/// `trainyard snapshots` as a person meets it.
+/// `trainyard snapshots` as a user runs it.
 namespace trainyard::cli {
 namespace {
 
@@ -21,7 +21,7 @@ struct Outcome {
 
 class SnapshotsProgram : public ShelfFolder {
  protected:
-  /// `line` is a shell's, in the test's folder; $T is the program.
+  /// Runs the shell command `line` in the test's folder; $T is the program.
   Outcome run(const std::string& line) {
     const std::string command = "cd " + folder.path() + " && T=" + paths::program("trainyard") + " && { " + line +
                                 "; } < /dev/null > out 2> err";
