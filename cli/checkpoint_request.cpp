@@ -11,6 +11,7 @@
 #include "cli/request_box.hpp"
 #include "cli/run_folder.hpp"
 #include "common/duration.hpp"
+#include "common/try.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 
 namespace trainyard::cli {
@@ -110,7 +111,7 @@ Result<std::string> request_in_cluster(kube::Api& api, const std::string& name_s
                                        const Waiting& waiting) {
   const Instant end = waiting.clock.instant() + options.timeout;
   if (const auto annotated = annotate_request(api, name_space, options.job, id); !annotated)
-    return tl::unexpected{explain(annotated.error(), name_space, options)};
+    return tl::unexpected(explain(annotated.error(), name_space, options));
   if (options.is_sent_only) return sent_text(id);
   const auto look = [&]() -> Result<RequestSummary> {
     const auto object = api.get(kube::training_jobs, name_space, options.job);
@@ -118,13 +119,12 @@ Result<std::string> request_in_cluster(kube::Api& api, const std::string& name_s
       return api::parse_training_job(*object).map([&](const auto& job) { return summarize_request(job, id); });
     if (is_transient(object.error().kind))
       return RequestSummary{RequestSummary::State::waiting, object.error().message};
-    return tl::unexpected{explain(object.error(), name_space, options)};
+    return tl::unexpected(explain(object.error(), name_space, options));
   };
-  auto summary = poll_until_answered(look, end, cluster_poll_interval, waiting);
-  if (!summary) return tl::unexpected{summary.error()};
-  if (summary->state == RequestSummary::State::waiting)
-    summary->sentence += " (the request stays in the job's annotation)";
-  return result_of(*summary, options.timeout);
+  auto summary = TRY(poll_until_answered(look, end, cluster_poll_interval, waiting));
+  if (summary.state == RequestSummary::State::waiting)
+    summary.sentence += " (the request stays in the job's annotation)";
+  return result_of(summary, options.timeout);
 }
 
 Result<std::string> request_of_run(const fs::path& folder, const CheckpointRequestOptions& options,
@@ -134,14 +134,13 @@ Result<std::string> request_of_run(const fs::path& folder, const CheckpointReque
   }
   RequestBox box{folder};
   const Instant end = waiting.clock.instant() + options.timeout;
-  if (auto put = box.put(id); !put) return tl::unexpected{put.error()};
+  TRY(box.put(id));
   if (options.is_sent_only) return sent_text(id);
   const auto look = [&]() -> Result<RequestSummary> {
     // Checked before the answer is read: a run writes its last answer before it ends.
     const bool is_live = is_run_in_progress(folder);
-    const auto answer = box.take_answer(id);
-    if (!answer) return tl::unexpected{answer.error()};
-    if (*answer) return summarize_request(**answer);
+    const auto answer = TRY(box.take_answer(id));
+    if (answer) return summarize_request(*answer);
     if (is_live)
       return RequestSummary{RequestSummary::State::waiting,
                             fmt::format("the run in {} has not saved it yet", folder.string())};
@@ -164,10 +163,10 @@ int request_checkpoint(const CheckpointRequestOptions& options) {
     if (!options.cluster.is_named() && (!options.folder.empty() || is_run_in_progress(folder))) {
       return request_of_run(folder, options, id, waiting);
     }
-    const auto cluster = open_cluster(
-        options.cluster, fmt::format("no run of {} is in progress on this machine ({})", options.job, folder.string()));
-    if (!cluster) return tl::unexpected{cluster.error()};
-    return request_in_cluster(*cluster->api, cluster->name_space, options, id, waiting);
+    const auto cluster =
+        TRY(open_cluster(options.cluster, fmt::format("no run of {} is in progress on this machine ({})", options.job,
+                                                      folder.string())));
+    return request_in_cluster(*cluster.api, cluster.name_space, options, id, waiting);
   }();
   if (!answer) return report(answer.error());
   std::printf("%s\n", answer->c_str());
