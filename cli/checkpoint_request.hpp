@@ -44,7 +44,7 @@ struct Waiting {
 [[nodiscard]] Result<void> annotate_request(kube::Api& api, const std::string& name_space, const std::string& job,
                                             const std::string& id);
 
-/// What has become of a checkpoint request, for people.
+/// The state of a checkpoint request, for people.
 struct RequestSummary {
   enum class State { waiting, saved, failed };
   State state = State::waiting;

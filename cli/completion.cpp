@@ -108,7 +108,7 @@ std::vector<Word> command_words(const CLI::App& group) {
   return words;
 }
 
-/// Where in a command line the cursor is.
+/// The position of the cursor in a command line.
 struct Cursor {
   const CLI::App* command = nullptr;
   const CLI::Option* awaited = nullptr;  ///< The option whose value comes next.

@@ -24,7 +24,7 @@ struct LogsOptions {
 
 enum class LogAction { print, wait, end };
 
-/// What `trainyard logs` does next for a job in a cluster. `printed` is the last attempt whose log was printed (0:
+/// The next action of `trainyard logs` for a job in a cluster. `printed` is the last attempt whose log was printed (0:
 /// none); `wanted` is the attempt that the user named. Without `wanted`, a job that is followed is printed attempt
 /// after attempt until it comes to rest. Pure.
 [[nodiscard]] LogAction next_log_action(const api::TrainingJobStatus& status, std::optional<std::int64_t> wanted,

@@ -104,9 +104,8 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
       ->type_name("N")
       ->group(of_a_command);
   run->footer(
-      "Ctrl-C lets the ranks save a checkpoint and end; a second Ctrl-C kills them. The same command then resumes "
-      "from\n"
-      "the last checkpoint.\n"
+      "Ctrl-C lets the ranks save a checkpoint and end; a second Ctrl-C kills them. The same command then resumes\n"
+      "from the last checkpoint.\n"
       "Exit code: 0 succeeded, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.\n\n"
       "  trainyard run examples/smoke.yaml\n"
       "  trainyard run --nproc 3 -t 3 --log-dir logs -- python3 train.py");
@@ -115,7 +114,7 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
 
 CLI::App* declare_validate(CLI::App& app, Arguments& arguments) {
   CLI::App* validate =
-      app.add_subcommand("validate", "Check TrainingJobs for errors that the API server or the operator would refuse");
+      app.add_subcommand("validate", "Check TrainingJobs for all that the API server or the operator would refuse");
   validate->add_option("FILE", arguments.validated_files, "YAML files; - reads standard input")
       ->type_name("YAML")
       ->required();
@@ -172,9 +171,8 @@ CLI::App* declare_completion(CLI::App& app, Arguments& arguments) {
       ->type_name("")
       ->required();
   completion->footer(
-      "The script asks this program for commands, options, choices, runs and job files, so a new version of the "
-      "program\n"
-      "needs no new script. The script itself calls this command with -- WORDS, which prints how WORDS may go on.\n\n"
+      "The script asks this program for commands, options, choices, runs and job files, so a new version of the\n"
+      "program needs no new script. To ask, the script calls this command with -- WORDS.\n\n"
       "  source <(trainyard completion bash)       in ~/.bashrc\n"
       "  source <(trainyard completion zsh)        in ~/.zshrc, after: autoload -U compinit && compinit");
   return completion;
@@ -199,10 +197,9 @@ CLI::App* declare_ps(CLI::App& app, Arguments& arguments) {
       ->type_name("DIR");
   add_output(*ps, arguments.ps.format);
   ps->footer(
-      "PHASE is the TrainingJob's phase, or Interrupted: the run's process died before the job ended; or Ended: the "
-      "run\n"
-      "left no status. AGE is the time since the run began. The newest run is the last. For jobs in a cluster use\n"
-      "`kubectl get tj`.\n"
+      "PHASE is the TrainingJob's phase, or Interrupted: the run's process died before the job ended; or Ended: the\n"
+      "run left no status. AGE is the time since the run began. The newest run is the last. For jobs in a cluster:\n"
+      "kubectl get tj\n"
       "Exit code: 0 listed, 1 the files of a run cannot be read, 2 wrong usage.\n\n"
       "  trainyard ps\n"
       "  trainyard ps -o json");

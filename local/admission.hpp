@@ -4,8 +4,8 @@
 
 namespace trainyard::local {
 
-/// What the CRD does in an API server: defaults, schema (also of the status) and CEL rules of TrainingJobs. Other kinds
-/// are stored unchanged.
+/// The work of the CRD in an API server: defaults, schema (also of the status) and CEL rules of TrainingJobs. Other
+/// kinds are stored unchanged.
 [[nodiscard]] Admission training_job_admission();
 
 }  // namespace trainyard::local

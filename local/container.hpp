@@ -16,7 +16,7 @@ namespace trainyard::local {
 
 using Variables = std::map<std::string, std::string>;
 
-/// What this machine provides to a container.
+/// The things that this machine provides to a container.
 struct ContainerContext {
   Variables inherited;          ///< Environment in place of the image's: PATH, HOME and so on.
   std::string worker_program;   ///< The program for a container of a `training` job that names no command.

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view loopback = "127.0.0.1";
 constexpr std::int64_t grace_seconds_default = 30;  // Kubernetes'.
-/// How long a kubelet waits before it restarts a sidecar that ends again and again. The first restart comes at once.
+/// A kubelet waits this long before it restarts a sidecar that ends again and again. The first restart comes at once.
 constexpr Backoff sidecar_backoff{
     .initial = std::chrono::seconds{10}, .max = std::chrono::minutes{5}, .jitter_share = 0};
 

@@ -11,7 +11,7 @@
 /// Which checkpoint a command means. Pure.
 namespace trainyard::cli {
 
-/// How the user named a checkpoint, beside its prefix. Both empty: by nothing.
+/// The user's name for a checkpoint under the prefix. Both empty: the user named none.
 struct Wish {
   std::optional<checkpoint::CheckpointId> id;  ///< From the checkpoint's own URI.
   std::optional<std::int64_t> step;            ///< From --step.

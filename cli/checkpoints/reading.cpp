@@ -39,7 +39,7 @@ Result<std::unique_ptr<storage::Store>> open_for_reading(const std::string& uri,
 }
 
 CLI::Option* expect_step(CLI::Option* option) {
-  constexpr std::size_t digits_max = 18;  // Of a number that an std::int64_t holds.
+  constexpr std::size_t digits_max = 18;  // Every such number fits into an std::int64_t.
   const auto check_step = [](const std::string& text) -> std::string {
     const bool is_number = std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
     if (is_number && !text.empty() && text.size() <= digits_max) return "";

@@ -9,7 +9,7 @@
 #include "common/result.hpp"
 #include "storage/store.hpp"
 
-/// What the commands that read a store of checkpoints or snapshots share.
+/// Helpers of the commands that read a store of checkpoints or snapshots.
 namespace trainyard::cli {
 
 /// Results go to `out`, notes and errors to `err`.

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-/// How tables and numbers are shown to a person.
+/// Tables and numbers for people.
 namespace trainyard::cli {
 
 /// "0 B", "999 B", "1.5 KiB", "12.0 MiB", ...
