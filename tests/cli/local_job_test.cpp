@@ -90,7 +90,7 @@ TEST(AdaptToMachine, RefusesCheckpointsThatGoWithTheJob) {
   const auto refused = adapt_to_machine(job, {}, {}, "/c");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(refused.error().message, HasSubstr("spec.checkpoint.onDelete: Delete is for a cluster"));
+  EXPECT_THAT(refused.error().message, HasSubstr("spec.checkpoint.onDelete: Delete works only in a cluster"));
   job["spec"]["checkpoint"]["onDelete"] = "Retain";
   EXPECT_TRUE(adapt_to_machine(job, {}, {}, "/c"));
 }
