@@ -192,7 +192,7 @@ TEST_F(Actions, RmAsksAndKeepsTheNewest) {
   EXPECT_EQ(nobody.exit_code, 2);
   EXPECT_THAT(nobody.err, HasSubstr("give --yes"));
   EXPECT_TRUE(fs::exists(file("run/step-10/g-1/manifest.json")));
-  options.is_agreed = true;
+  options.is_confirmed = true;
   folder.write("run/step-10/g-1/notes.txt", "mine");
   const Outcome removed = remove(std::nullopt);
   EXPECT_EQ(removed.exit_code, 0) << removed.err;

@@ -145,7 +145,7 @@ TEST_F(SnapshotActions, AreNoBusinessOfCheckpointCommands) {
   EXPECT_THAT(listed.out, MatchesRegex("STEP .*\n  20 +1   [^\n]*complete\n"));
   prefix.save({40, 2});
   given.step = 20;
-  given.is_agreed = true;
+  given.is_confirmed = true;
   const Outcome removed = run_on(
       [](const auto& each, const Streams& streams) {
         return remove_checkpoint(each, streams, [](const std::string&) { return std::nullopt; });
