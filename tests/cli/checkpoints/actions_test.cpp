@@ -190,7 +190,7 @@ TEST_F(Actions, RmAsksAndKeepsTheNewest) {
   EXPECT_EQ(remove(false).exit_code, 1);
   const Outcome nobody = remove(std::nullopt);
   EXPECT_EQ(nobody.exit_code, 2);
-  EXPECT_THAT(nobody.err, HasSubstr("give --yes"));
+  EXPECT_THAT(nobody.err, HasSubstr("add --yes"));
   EXPECT_TRUE(fs::exists(file("run/step-10/g-1/manifest.json")));
   options.is_confirmed = true;
   folder.write("run/step-10/g-1/notes.txt", "mine");
