@@ -15,8 +15,8 @@ Result<ClusterAccess> open_cluster(const ClusterChoice& choice, const std::strin
       choice.kubeconfig.empty() ? kube::default_kubeconfig() : std::filesystem::path{choice.kubeconfig};
   auto config = kube::load_kubeconfig(file, choice.context);
   if (!config) {
-    return fail(config.error().kind,
-                fmt::format("{}, and no cluster to ask: {}", nothing_here, config.error().message));
+    const std::string tried = choice.is_named() ? "cannot reach a cluster" : nothing_here + ", and no cluster to ask";
+    return fail(config.error().kind, fmt::format("{}: {}", tried, config.error().message));
   }
   auto api = TRY(kube::HttpApi::make(*std::move(config)));
   std::string name_space = choice.name_space.empty() ? api->default_namespace() : choice.name_space;

@@ -8,13 +8,13 @@
 
 namespace trainyard::cli {
 
-/// Which cluster is meant, as kubectl would be told.
+/// The user's options that choose a cluster and a namespace, as kubectl has them.
 struct ClusterChoice {
   std::string name_space;  ///< Empty: the context's.
   std::string kubeconfig;  ///< Empty: $KUBECONFIG, ~/.kube/config.
   std::string context;     ///< Empty: the current one.
 
-  /// Whether a cluster is meant and no run of this machine.
+  /// True if the user chose a cluster, so that runs on this machine are not looked at.
   [[nodiscard]] bool is_named() const { return !name_space.empty() || !kubeconfig.empty() || !context.empty(); }
 };
 
@@ -23,7 +23,8 @@ struct ClusterAccess {
   std::string name_space;
 };
 
-/// Does not connect yet. `nothing_here` begins the sentence when there is no cluster either.
+/// Reads the kubeconfig; does not connect yet. `nothing_here` says that this machine has no such run: it begins the
+/// error for a missing kubeconfig, unless the user chose a cluster.
 [[nodiscard]] Result<ClusterAccess> open_cluster(const ClusterChoice& choice, const std::string& nothing_here);
 
 }  // namespace trainyard::cli

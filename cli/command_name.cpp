@@ -19,13 +19,13 @@ bool is_shell(std::string_view program) {
   return program == "sh" || program == "bash" || program == "zsh" || program == "dash";
 }
 
-/// "lm" of "tools.lm".
+/// The last part of a module's name: "lm" for "tools.lm".
 std::string last_part(const std::string& module) {
   return module.substr(module.rfind('.') + 1);
 }
 
-/// The name of the script or module that an interpreter runs. Nothing where the program is no interpreter, or runs code
-/// given by -c.
+/// The name of the script or module that an interpreter runs. Empty if `program` is no interpreter, or runs code given
+/// with -c.
 std::optional<std::string> script_of(const std::vector<std::string>& command, std::string_view program) {
   if (!is_python(program) && !is_shell(program)) return std::nullopt;
   for (std::size_t index = 1; index < command.size(); ++index) {
@@ -35,7 +35,7 @@ std::optional<std::string> script_of(const std::vector<std::string>& command, st
     if (!word.starts_with('-')) return fs::path{word}.stem().string();
     if (!is_python(program)) continue;
     if (word == "-m") return has_next ? std::optional{last_part(command[index + 1])} : std::nullopt;
-    if (word == "-W" || word == "-X") ++index;  // Options with a value of their own.
+    if (word == "-W" || word == "-X") ++index;  // These options take a value.
   }
   return std::nullopt;
 }

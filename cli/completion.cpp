@@ -10,7 +10,7 @@ namespace {
 
 using Word = Completion::Word;
 
-/// The words as they were typed: bash cuts them at each "=".
+/// The words as the user typed them. Bash passes "a=b" as three words; here they are joined again.
 std::vector<std::string> joined(std::span<const std::string> words) {
   std::vector<std::string> typed;
   bool is_behind_sign = false;
@@ -27,7 +27,7 @@ std::vector<std::string> joined(std::span<const std::string> words) {
   return typed;
 }
 
-/// The option of `command`, or of a command above it, that is typed `name`; nullptr: there is none.
+/// The option `name` (with its dashes) of `command` or of a command above it; nullptr: there is none.
 const CLI::Option* find_option(const CLI::App& command, std::string_view name) {
   for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
     for (const CLI::Option* option : app->get_options({})) {
@@ -55,12 +55,12 @@ bool is_repeatable(const CLI::Option& option) {
   return option.get_expected_max() == CLI::detail::expected_max_vector_size;
 }
 
-/// The places of values that no option's name announces.
+/// The positional arguments of `command`.
 std::vector<const CLI::Option*> positionals(const CLI::App& command) {
   return command.get_options([](const CLI::Option* option) { return option->get_positional(); });
 }
 
-/// "json" of "FORMAT:{table,json,yaml}", and so on: CLI11 describes a choice by its members.
+/// The members of a choice, which CLI11 describes as "FORMAT:{table,json,yaml}".
 std::vector<Word> choices(const std::string& type_name) {
   std::vector<Word> words;
   const auto begin = type_name.find('{');
@@ -74,7 +74,7 @@ std::vector<Word> choices(const std::string& type_name) {
   return words;
 }
 
-/// What the type that an option's help shows means. `has_sign`: the value has a "=".
+/// The completions for a value of `option`, by the type that its help shows. `has_sign`: the value has a "=".
 Completion values_of(const CLI::Option& option, bool has_sign, const std::vector<Word>& runs) {
   const std::string type_name = option.get_type_name();
   const std::string type = type_name.substr(0, type_name.find(':'));
@@ -89,7 +89,7 @@ Completion values_of(const CLI::Option& option, bool has_sign, const std::vector
 
 std::vector<Word> option_words(const CLI::App& command, const std::set<const CLI::Option*>& given) {
   std::vector<Word> words;
-  std::set<std::string> names;  // Each command has a --help of its own.
+  std::set<std::string> names;  // Each command has its own --help: offer it once.
   for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
     for (const CLI::Option* option : app->get_options({})) {
       if (given.contains(option) && !is_repeatable(*option)) continue;
@@ -108,7 +108,7 @@ std::vector<Word> command_words(const CLI::App& group) {
   return words;
 }
 
-/// Where in a command line the cursor is.
+/// The position of the cursor in a command line.
 struct Cursor {
   const CLI::App* command = nullptr;
   const CLI::Option* awaited = nullptr;  ///< The option whose value comes next.

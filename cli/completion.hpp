@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-/// What a shell offers for a command line of `trainyard` that is being typed. Pure, and found in the app itself, so
-/// that it names every command and option that there is.
+/// Completions of a `trainyard` command line for shells. Pure. Commands and options are read from the app itself, so
+/// none is missing.
 namespace trainyard::cli {
 
-/// Which names of the file system may stand at the cursor.
+/// The kind of file names that may follow at the cursor.
 enum class Files { none, all, folders, yaml };
 
 struct Completion {
@@ -24,16 +24,17 @@ struct Completion {
   bool operator==(const Completion&) const = default;
 };
 
-/// `words` are those behind the program's name up to the cursor, the last one begun or empty. Bash hands "--output=js"
-/// over as three words; they are one here, too. Of a word with a "=" only what stands behind it is completed. `runs`
-/// are the names of the runs on this machine.
+/// The completions of the last of `words`, which may be empty. `words` are the words after the program's name up to the
+/// cursor; "--output=js" may be one word, or three as in bash. In a word with "=" only the part after it is completed.
+/// `runs` are the names of the runs on this machine.
 [[nodiscard]] Completion complete(const CLI::App& app, std::span<const std::string> words,
                                   const std::vector<Completion::Word>& runs);
 
-/// What a script reads: which files, then a word a line, with a tabulator before its description.
+/// The completions as the shells' scripts read them: a line with the kind of files, then a line for each word, with a
+/// tab before the description.
 [[nodiscard]] std::string completion_lines(const Completion& completion);
 
-/// The script for `shell`, "bash" or "zsh". It asks the program at each completion, so no new command outdates it.
+/// The script for `shell`, "bash" or "zsh". It calls the program for each completion, so it also knows later commands.
 [[nodiscard]] std::string_view completion_script(std::string_view shell);
 
 }  // namespace trainyard::cli

@@ -10,7 +10,7 @@ _trainyard() {
   local program=${1/#\~/$HOME} current=${COMP_WORDS[COMP_CWORD]} before='' kind='' word description
   local -a found=()
   COMPREPLY=()
-  # Where bash cuts words at "=", the word to complete is what stands behind the sign.
+  # Bash may cut words at "=": complete the part after the sign.
   if [[ $current == = ]]; then
     current=''
   elif [[ $current == *=* ]]; then
@@ -31,7 +31,7 @@ _trainyard() {
   for word in "${found[@]}"; do
     COMPREPLY+=("$before$word")
   done
-  # Lets bash quote names, and put a slash behind those of folders.
+  # Lets bash quote names, and add a slash to folders.
   if ((${#found[@]} > 0)); then compopt -o filenames 2>/dev/null; fi
   return 0
 }
@@ -39,12 +39,12 @@ complete -F _trainyard trainyard
 )";
 
 constexpr std::string_view zsh_script = R"(#compdef trainyard
-# Completes the commands of trainyard in zsh: source <(trainyard completion zsh), behind compinit
+# Completes the commands of trainyard in zsh: source <(trainyard completion zsh), after compinit
 _trainyard() {
   local line word
   local -a lines offered
   lines=("${(@f)$("${~${(Q)words[1]}}" completion zsh -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
-  # The word to complete is what stands behind a "=".
+  # Complete the part after a "=".
   [[ $PREFIX == *=* ]] && compset -P '*='
   for line in "${(@)lines[2,-1]}"; do
     word=${line%%$'\t'*}
@@ -57,7 +57,7 @@ _trainyard() {
     yaml) _files -g '*.(yaml|yml)' ;;
   esac
 }
-# As a file _trainyard of $fpath this is the function's first call.
+# If this script is a file _trainyard in $fpath, zsh runs it as the first call of the function.
 if [[ ${funcstack[1]-} == _trainyard ]]; then
   _trainyard "$@"
 else

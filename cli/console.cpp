@@ -37,7 +37,7 @@ void Console::show(const std::string& status, Instant now) {
     std::fprintf(stream_, "%s\n", status.c_str());
   } else {
     if (shown_.empty()) end_line();
-    // A line that wraps could not be rewritten.
+    // Cut to the width: a line that wraps cannot be rewritten in place.
     const std::string_view visible = std::string_view{status}.substr(0, static_cast<std::size_t>(width_ - 1));
     std::fprintf(stream_, "\r\033[K%.*s", static_cast<int>(visible.size()), visible.data());
   }

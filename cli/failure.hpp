@@ -7,7 +7,7 @@
 
 namespace trainyard::cli {
 
-/// Says the error on standard error, and gives exit_failure for `return`.
+/// Prints the error on standard error. Returns exit_failure.
 inline int report(const Error& error) {
   std::fprintf(stderr, "error: %s\n", error.message.c_str());
   return exit_failure;

@@ -4,7 +4,7 @@
 
 namespace trainyard::cli {
 
-/// What the URI of a folder of this machine begins with.
+/// The beginning of a URI for a folder of this machine.
 inline constexpr std::string_view file_scheme = "file://";
 
 }  // namespace trainyard::cli

@@ -8,7 +8,8 @@
 namespace trainyard::cli {
 
 local::Variables inherited_environment() {
-  // The pods' own variables are set over these, but a foreign program would also believe in the ones that are not.
+  // The pod's own variables replace inherited ones, but a program would also read a launcher's variable that no pod
+  // sets.
   local::Variables variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
@@ -16,7 +17,7 @@ local::Variables inherited_environment() {
     if (equals == std::string_view::npos) continue;
     const std::string_view name = text.substr(0, equals);
     if (name.starts_with("TORCHELASTIC_") || name.starts_with("PET_") || name.starts_with("TRAINYARD_")) {
-      // Deadlines and the rank program are for people to set.
+      // Users may set the deadlines and the rank program.
       if (name != "TRAINYARD_RANK_PROGRAM" && !name.ends_with("_SECONDS")) continue;
     }
     variables.emplace(name, text.substr(equals + 1));

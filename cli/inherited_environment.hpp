@@ -7,11 +7,10 @@
 
 namespace trainyard::cli {
 
-/// The environment of this process that its ranks begin with: without what an outer launcher may have told it about
-/// ranks.
+/// This process's environment for its ranks, without the variables about ranks that an outer launcher may have set.
 [[nodiscard]] local::Variables inherited_environment();
 
-/// A variable of this process.
+/// The environment variable `name` of this process; empty: it is not set.
 [[nodiscard]] std::optional<std::string> environment_of(const char* name);
 
 }  // namespace trainyard::cli

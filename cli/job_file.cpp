@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t violations_max = 20;  // A longer list helps nobody.
+constexpr std::size_t violations_max = 20;  // A longer list does not help.
 
 std::string text_at(const json& object, const char* field) {
   const auto found = object.is_object() ? object.find(field) : object.end();
@@ -101,7 +101,7 @@ std::vector<std::string> find_violations(const Document& document) {
     texts.push_back(fmt::format("apiVersion: must be {}, got {}", version, given.empty() ? "nothing" : given));
   for (const auto& violation : api::validate_training_job(document.object)) {
     std::string text = api::to_string(violation);
-    // Both may speak of it; ours names what would be right.
+    // Our text above names the right version, so the schema's text is left out.
     if (!texts.empty() && text.starts_with("apiVersion:")) continue;
     texts.push_back(std::move(text));
   }
@@ -122,11 +122,11 @@ Result<std::vector<Document>> read_valid_jobs(const std::string& file) {
   for (auto& document : documents) {
     std::vector<std::string> violations = find_violations(document);
     if (violations.empty() && document.name().empty())
-      violations.emplace_back("metadata.name: must be given here: only an API server makes names of generateName");
+      violations.emplace_back("metadata.name: must be given, since only an API server makes names from generateName");
     for (const auto& violation : violations) faults += fmt::format("\n  {}: {}", title_of(document), violation);
     if (faults.empty()) document.object = api::with_defaults(std::move(document.object));
   }
-  if (!faults.empty()) return fail(ErrorKind::invalid, "this cannot be taken:" + faults);
+  if (!faults.empty()) return fail(ErrorKind::invalid, fmt::format("{} is not valid:{}", file, faults));
   return documents;
 }
 

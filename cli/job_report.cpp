@@ -44,13 +44,14 @@ std::string checkpoint_text(const api::CheckpointStatus& checkpoint, Time now) {
 }
 
 std::string reason_text(const JobReport& job) {
-  if (job.phase == interrupted) return "its process is gone; the same `trainyard run` goes on from the last checkpoint";
+  if (job.phase == interrupted)
+    return "the run's process died; the same `trainyard run` resumes from the last checkpoint";
   const TrainingJobStatus& status = job.status;
   if (status.reason.empty() || status.message.empty()) return one_line(status.reason + status.message);
   return one_line(fmt::format("{}: {}", status.reason, status.message));
 }
 
-/// How far the job is. Of a job that does not run nobody knows when it will end.
+/// The job's progress, without an estimated end if the job is interrupted.
 std::string progress_text(const JobReport& job, Time now) {
   api::TrainingJob shown{.metadata = {}, .spec = {}, .status = job.status};
   shown.status.checkpoint.reset();

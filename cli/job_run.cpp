@@ -4,14 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <filesystem>
 #include <optional>
+#include <string_view>
 #include <utility>
 
-#include "cli/checkpoint_folder.hpp"
+#include "cli/checkpoint_request.hpp"
+#include "cli/file_uri.hpp"
 #include "cli/job_watch.hpp"
 #include "cli/local_run.hpp"
 #include "cli/progress_text.hpp"
-#include "cli/request_annotation.hpp"
 #include "cli/request_box.hpp"
 #include "local/cluster.hpp"
 #include "operator/manifest/names.hpp"
@@ -24,17 +27,28 @@ using api::Phase;
 using api::TrainingJob;
 using api::TrainingJobStatus;
 using namespace std::chrono_literals;
+namespace fs = std::filesystem;
 
-constexpr auto look_interval = 100ms;  // At logs and signals, which wake nobody.
+constexpr auto poll_interval = 100ms;  // For logs and signals, which wake no thread.
 
 bool is_over(const TrainingJobStatus& status) {
   return status.phase == Phase::succeeded || status.phase == Phase::failed;
 }
 
-/// The text `name` of `object`, which any program may have written; empty where it is none.
+/// The string `name` of `object`, which any program may have written; empty if it is no string.
 std::string text_in(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+constexpr std::string_view step_prefix = "step-";
+
+std::optional<std::int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(step_prefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + step_prefix.size(), end, step);
+  return error == std::errc{} && stop == end ? std::optional{step} : std::nullopt;
 }
 
 class JobRun {
@@ -56,7 +70,7 @@ class JobRun {
     if (const auto cleared = requests_.clear(); !cleared) close_box(cleared.error());
     local::Cluster cluster{clock_, {.kubelet = options_.kubelet}};
     if (const auto created = cluster.api().create(kube::training_jobs, name_space_, object_); !created) {
-      consoles_.words.print("error: " + created.error().message);
+      consoles_.messages.print("error: " + created.error().message);
       return 1;
     }
     JobWatch watch{cluster.api(), name_space_, name_};
@@ -66,12 +80,12 @@ class JobRun {
  private:
   int follow(JobWatch& watch, kube::Api& api, Instant began) {
     while (true) {
-      watch.wait(look_interval);
+      watch.wait(poll_interval);
       const auto job = watch.latest();
-      if (job) tell(*job);
-      if (job) pass_request_on(*job, api);
+      if (job) print_changes(*job);
+      if (job) forward_request(*job, api);
       if (signals_.count() >= 2) {
-        consoles_.words.print("Killed. The last complete checkpoint is where the next run goes on.");
+        consoles_.messages.print("Killed. The next run resumes from the last complete checkpoint.");
         return 128 + signals_.first();
       }
       if (signals_.count() == 1) suspend(api);
@@ -81,32 +95,33 @@ class JobRun {
     }
   }
 
-  void tell(const TrainingJob& job) {
+  void print_changes(const TrainingJob& job) {
     show(follower_.read(job.status.attempt));
     record(job.status);
-    // Where streams are apart a rank has no one file that could be named.
+    // With separate streams a rank has two log files, so none is named.
     const std::filesystem::path shown_log_folder = options_.kubelet.has_separate_streams ? "" : folder_.logs();
-    if (const std::string line = ended_attempt_line(told_, job.status, shown_log_folder); !line.empty())
-      print_news(line);
-    if (const std::string line = request_line(told_, job.status); !line.empty()) print_news(line);
-    if (const std::string line = phase_line(told_, job.status); !line.empty() && !options_.is_quiet) print_news(line);
-    told_ = job.status;
+    if (const std::string line = ended_attempt_line(printed_status_, job.status, shown_log_folder); !line.empty())
+      print_with_time(line);
+    if (const std::string line = request_line(printed_status_, job.status); !line.empty()) print_with_time(line);
+    if (const std::string line = phase_line(printed_status_, job.status); !line.empty() && !options_.is_quiet)
+      print_with_time(line);
+    printed_status_ = job.status;
     if (options_.is_quiet) return;
-    if (!is_over(job.status)) consoles_.words.show(progress_line(job, clock_.now()), clock_.instant());
+    if (!is_over(job.status)) consoles_.messages.show(progress_line(job, clock_.now()), clock_.instant());
   }
 
-  /// Leaves the status for `trainyard ps` and `trainyard status`, which are other processes.
+  /// Writes the status for `trainyard ps` and `trainyard status`, which are other processes.
   void record(const TrainingJobStatus& status) {
     if (recorded_ == status) return;
     recorded_ = status;
     const auto written = write_run_status(folder_.logs(), status);
-    if (written || std::exchange(is_unrecorded_told_, true)) return;
-    consoles_.words.print(
-        fmt::format("error: {}; `trainyard ps` will not know how far this run is", written.error().message));
+    if (written || std::exchange(has_printed_record_error_, true)) return;
+    consoles_.messages.print(
+        fmt::format("error: {}; `trainyard ps` will not show the progress of this run", written.error().message));
   }
 
   /// Turns another process's request for a checkpoint into the job's annotation, as `kubectl annotate` would.
-  void pass_request_on(const TrainingJob& job, kube::Api& api) {
+  void forward_request(const TrainingJob& job, kube::Api& api) {
     const auto id = next_request();
     if (!id) return;
     const auto& request = job.status.checkpoint_request;
@@ -114,7 +129,7 @@ class JobRun {
       if (request->state != api::RequestState::pending) answer(*request);
       return;
     }
-    if (std::exchange(annotated_, *id) == *id) return;
+    if (std::exchange(forwarded_, *id) == *id) return;
     if (const auto annotated = annotate_request(api, name_space_, name_, *id); !annotated)
       refuse(*id, annotated.error().message);
   }
@@ -127,10 +142,10 @@ class JobRun {
     return std::nullopt;
   }
 
-  /// Takes no more requests: one that cannot be read or removed would fail again at every look.
+  /// Takes no more requests, since one that cannot be read or removed would fail again at every poll.
   void close_box(const Error& error) {
     is_box_closed_ = true;
-    consoles_.words.print(fmt::format("error: {}; this run takes no more requests for checkpoints", error.message));
+    consoles_.messages.print(fmt::format("error: {}; this run answers no more checkpoint requests", error.message));
   }
 
   void refuse(const std::string& id, const std::string& sentence) {
@@ -138,7 +153,7 @@ class JobRun {
   }
 
   void refuse_the_rest() {
-    while (const auto id = next_request()) refuse(*id, "the run ended before it was saved");
+    while (const auto id = next_request()) refuse(*id, "the run ended before the checkpoint was saved");
   }
 
   void answer(const api::CheckpointRequest& answer) {
@@ -154,44 +169,44 @@ class JobRun {
     if (std::exchange(is_stopping_, true)) return;
     const auto patched =
         api.patch(kube::training_jobs, name_space_, name_, kube::PatchType::merge, {{"spec", {{"suspend", true}}}});
-    consoles_.words.print("\nStopping: the ranks save and end. Ctrl-C again kills them.");
-    if (!patched) consoles_.words.print("error: " + patched.error().message);
+    consoles_.messages.print("\nStopping: the ranks save and end. Ctrl-C again kills them.");
+    if (!patched) consoles_.messages.print("error: " + patched.error().message);
   }
 
   int finish(TrainingJob job, JobWatch& watch, kube::Api& api, Instant began) {
     refuse_the_rest();
     wait_for_sidecars(job, watch, api);
-    // What came after the last report.
+    // The ranks' last save may be later than their last report.
     if (const auto newest = job.spec.checkpoint ? newest_checkpoint(job.spec.checkpoint->uri) : std::nullopt;
         newest && (!job.status.checkpoint || newest->step > job.status.checkpoint->step)) {
       job.status.checkpoint = newest;
     }
     record(job.status);
     show(follower_.read_rest());
-    consoles_.words.clear();
+    consoles_.messages.clear();
     const bool is_good = job.status.phase == Phase::succeeded;
     if (!options_.is_quiet || !is_good) {
-      const nlohmann::json last = last_word(api, job);
+      const nlohmann::json last = worker_report(api, job);
       const Outcome outcome{.logs = folder_.logs(),
                             .took = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.instant() - began),
                             .worker_message = text_in(last, "message"),
                             .is_already_complete = text_in(last, "reason") == "AlreadyComplete",
                             .is_command = options_.kubelet.has_separate_streams};
-      for (const auto& line : summary_of(job, outcome)) consoles_.words.print(line);
+      for (const auto& line : summary_of(job, outcome)) consoles_.messages.print(line);
     }
     if (job.status.phase == Phase::suspended) {
-      if (job.spec.checkpoint) consoles_.words.print("The same command goes on from the last checkpoint.");
+      if (job.spec.checkpoint) consoles_.messages.print("The same command resumes from the last checkpoint.");
       return 128 + signals_.first();
     }
     return is_good ? 0 : 1;
   }
 
-  /// Waits for the sidecars of ended workers: they are asked to end only once the workers have, and have the pods'
-  /// grace period for it.
+  /// Waits for the sidecars of ended workers, for at most the pods' grace period: sidecars are stopped only after the
+  /// workers have ended.
   void wait_for_sidecars(const TrainingJob& job, JobWatch& watch, kube::Api& api) const {
     const Instant end = clock_.instant() + std::chrono::seconds{manifest::grace_seconds(job.spec)};
     while (has_ending_sidecars(api) && signals_.count() < 2 && clock_.instant() < end) {
-      watch.wait(look_interval);
+      watch.wait(poll_interval);
     }
   }
 
@@ -208,9 +223,8 @@ class JobRun {
            });
   }
 
-  /// What rank 0's worker left when it ended well; an empty object for programs that leave nothing, and when its pod is
-  /// gone.
-  nlohmann::json last_word(kube::Api& api, const TrainingJob& job) const {
+  /// The termination message of rank 0's worker; an empty object if the program wrote none, or its pod is gone.
+  nlohmann::json worker_report(kube::Api& api, const TrainingJob& job) const {
     const auto pod = api.get(kube::pods, name_space_, manifest::pod_name(job, job.status.attempt, 0));
     if (!pod) return nlohmann::json::object();
     const auto field = "/status/containerStatuses/0/state/terminated/message"_json_pointer;
@@ -218,8 +232,8 @@ class JobRun {
     return message.is_object() ? message : nlohmann::json::object();
   }
 
-  void print_news(const std::string& line) {
-    consoles_.words.print(fmt::format("{:%H:%M:%S}  {}", fmt::localtime(std::time(nullptr)), line));
+  void print_with_time(const std::string& line) {
+    consoles_.messages.print(fmt::format("{:%H:%M:%S}  {}", fmt::localtime(std::time(nullptr)), line));
   }
 
   const nlohmann::json& object_;
@@ -231,16 +245,32 @@ class JobRun {
   const StopSignals& signals_;
   RequestBox requests_;
   bool is_box_closed_ = false;
-  std::string annotated_;  // the request that was passed on last
+  std::string forwarded_;  // the request that was forwarded last
   const SystemClock clock_;
   OutputFollower follower_;
-  TrainingJobStatus told_;
+  TrainingJobStatus printed_status_;
   std::optional<TrainingJobStatus> recorded_;
-  bool is_unrecorded_told_ = false;
+  bool has_printed_record_error_ = false;
   bool is_stopping_ = false;
 };
 
 }  // namespace
+
+std::optional<api::CheckpointStatus> newest_checkpoint(const std::string& uri) {
+  if (!uri.starts_with(file_scheme)) return std::nullopt;
+  std::optional<api::CheckpointStatus> newest;
+  std::error_code error;
+  for (const auto& step_folder : fs::directory_iterator{uri.substr(file_scheme.size()), error}) {
+    const auto step = step_of(step_folder.path().filename());
+    if (!step || (newest && newest->step > *step)) continue;
+    for (const auto& generation : fs::directory_iterator{step_folder.path(), error}) {
+      // Written last: without it the checkpoint is not complete.
+      if (!fs::exists(generation.path() / "manifest.json", error)) continue;
+      newest = {.step = *step, .uri = std::string{file_scheme} + generation.path().string()};
+    }
+  }
+  return newest;
+}
 
 int run_job(const nlohmann::json& job, const RunFolder& folder, JobRunOptions options, RunConsoles consoles,
             const StopSignals& signals) {

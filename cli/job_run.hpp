@@ -1,9 +1,11 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "api/training_job.hpp"
 #include "cli/console.hpp"
 #include "cli/output_follower.hpp"
 #include "cli/run_folder.hpp"
@@ -14,22 +16,26 @@ namespace trainyard::cli {
 
 struct JobRunOptions {
   local::ProcessKubeletOptions kubelet;
-  std::vector<FollowedLog> shown_logs;  ///< Output of ranks that is shown as it comes.
-  bool is_quiet = false;  ///< Only the ranks' output, restarts and failures: no phases, no summary of success.
+  std::vector<FollowedLog> shown_logs;  ///< Ranks' output to show while it is written.
+  bool is_quiet = false;  ///< Show only the ranks' output, restarts and failures, without phases and summary.
 };
 
-/// Where things are shown; several may be the same one.
+/// The consoles of a run; several may be the same one.
 struct RunConsoles {
-  Console& words;   ///< What we tell.
-  Console& output;  ///< The ranks' standard output, and their logs where the streams are not apart.
-  Console& error;
+  Console& messages;  ///< Our own messages.
+  Console& output;    ///< The ranks' standard output, or their whole output where both streams share a log.
+  Console& error;     ///< The ranks' standard error.
 };
 
-/// Runs one TrainingJob on this machine to its end, and tells how it goes on `consoles`.
-/// The first of `signals` suspends the job: ranks save and end within their grace period. The second kills them. Gives
-/// the exit code: 0 succeeded, 1 failed, 128 + signal when it was stopped. `job` is valid for this machine
-/// (local_job.hpp).
+/// Runs one TrainingJob on this machine to its end, and prints its progress on `consoles`. `job` must be valid for this
+/// machine (local_job.hpp). The first of `signals` suspends the job: its ranks save and end within their grace period.
+/// The second kills them. Returns the exit code: 0 succeeded, 1 failed, 128 + signal if it was stopped.
 [[nodiscard]] int run_job(const nlohmann::json& job, const RunFolder& folder, JobRunOptions options,
                           RunConsoles consoles, const StopSignals& signals);
+
+/// The complete checkpoint with the highest step under `uri`, if `uri` is a folder of this machine (file://). Empty:
+/// there is none, or `uri` is other storage. A job's status may lack it: the ranks report nothing after their last
+/// save.
+[[nodiscard]] std::optional<api::CheckpointStatus> newest_checkpoint(const std::string& uri);
 
 }  // namespace trainyard::cli

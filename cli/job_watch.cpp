@@ -23,7 +23,7 @@ std::optional<api::TrainingJob> JobWatch::latest() const {
 }
 
 void JobWatch::run(const std::stop_token& stop) {
-  // Begun without a version each time, so the first event is the job as it stands.
+  // Each watch begins without a version, so its first event is the job's present state.
   while (!stop.stop_requested()) {
     const auto ended = api_.watch(
         kube::training_jobs, {.name_space = name_space_},
@@ -44,7 +44,7 @@ void JobWatch::run(const std::stop_token& stop) {
         },
         stop);
     if (!ended && ended.error().kind != ErrorKind::cancelled) {
-      logging::debug("watch begins anew", {{"job", name_}, {"error", ended.error().message}});
+      logging::debug("watch ended, starting it again", {{"job", name_}, {"error", ended.error().message}});
     }
   }
 }

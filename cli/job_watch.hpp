@@ -18,9 +18,9 @@ class JobWatch {
   /// `api` outlives the watch.
   JobWatch(kube::Api& api, std::string name_space, std::string name);
 
-  /// Returns at a change of the job or after `limit`, whichever comes first.
+  /// Returns when the job has changed or after `limit`, whichever comes first.
   void wait(std::chrono::milliseconds limit);
-  /// Empty: nothing has been seen yet.
+  /// The newest state; empty: no event has come yet.
   [[nodiscard]] std::optional<api::TrainingJob> latest() const;
 
  private:

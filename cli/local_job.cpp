@@ -37,20 +37,20 @@ Result<void> fit_gpus(json& spec, const std::vector<std::string>& gpus, std::vec
   if (per_pod == 0) return {};
   if (gpus.empty()) {
     notes.push_back(
-        fmt::format("This machine has no GPU: gpusPerPod {} becomes 0, training runs on the CPU.", per_pod));
+        fmt::format("This machine has no GPU: gpusPerPod is 0 instead of {}, and training runs on the CPU.", per_pod));
     drop_gpus(spec);
     return {};
   }
   if (per_pod * replicas > static_cast<std::int64_t>(gpus.size())) {
     return fail(ErrorKind::invalid,
-                fmt::format("the job asks for {} GPUs ({} pods with {} each) and this machine has {}; lower "
+                fmt::format("the job asks for {} GPUs ({} pods with {} each), but this machine has {}; lower "
                             "spec.replicas or spec.gpusPerPod",
                             per_pod * replicas, replicas, per_pod, gpus.size()));
   }
   return {};
 }
 
-/// Google's clients want a file, which a Secret becomes only where there are mounts.
+/// Google's clients read credentials from a file. A Secret is a file only in a cluster, where it can be mounted.
 void use_own_google_credentials(json& spec, std::vector<std::string>& notes) {
   const auto secret = "/checkpoint/credentialsSecret"_json_pointer;
   const bool is_googles = std::ranges::any_of(uri_fields, [&](std::string_view field) {
@@ -72,13 +72,14 @@ Result<LocalJob> adapt_to_machine(json job, const ClaimFolders& folders, const s
   LocalJob adapted{.object = std::move(mapped), .notes = {}};
   json& spec = adapted.object.at("spec");
   if (spec.value("/checkpoint/onDelete"_json_pointer, "") == "Delete") {
-    return fail(ErrorKind::invalid,
-                "spec.checkpoint.onDelete: Delete is for a cluster; nobody deletes a job of this machine. Leave it out "
-                "here, and remove checkpoints with `trainyard checkpoints rm`");
+    return fail(
+        ErrorKind::invalid,
+        "spec.checkpoint.onDelete: Delete works only in a cluster, since a job on this machine is never deleted. "
+        "Leave it out here, and remove checkpoints with `trainyard checkpoints rm`");
   }
   TRY(fit_gpus(spec, gpus, adapted.notes));
   if (spec.value("suspend", false)) {
-    adapted.notes.emplace_back("The job is suspended (spec.suspend) and runs here all the same.");
+    adapted.notes.emplace_back("The job has spec.suspend: true, which is ignored here.");
     spec["suspend"] = false;
   }
   use_own_google_credentials(spec, adapted.notes);

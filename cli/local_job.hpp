@@ -12,26 +12,25 @@
 
 namespace trainyard::cli {
 
-/// A TrainingJob as it can run on this machine, and what of it had to become other than it is written.
+/// A TrainingJob as it can run on this machine.
 struct LocalJob {
   nlohmann::json object;
-  std::vector<std::string> notes;  ///< One sentence each.
+  std::vector<std::string> notes;  ///< What was changed: one sentence each.
 };
 
-/// `job` (valid, defaults filled in) with folders for claims, no GPUs where there are none, and checkpoints below
-/// `checkpoint_folder` where training would otherwise keep none.
-/// ErrorKind::not_found names a claim without a folder; invalid says that there are fewer GPUs than the job asks for,
-/// or which field has no meaning here.
+/// `job` (valid, defaults filled in) with folders in place of claims, without GPUs if this machine has none, and with
+/// checkpoints in `checkpoint_folder` if a training job names no place for them. ErrorKind::not_found names a claim
+/// without a folder; invalid says that this machine has too few GPUs, or names a field that cannot work here.
 [[nodiscard]] Result<LocalJob> adapt_to_machine(nlohmann::json job, const ClaimFolders& folders,
                                                 const std::vector<std::string>& gpus,
                                                 const std::string& checkpoint_folder);
 
-/// Success when the pods of `job` can be started by a kubelet with `options`; otherwise what is missing, and the flag
-/// that gives it.
+/// Succeeds if a kubelet with `options` can start the pods of `job`. An error names what is missing, and the flag that
+/// adds it.
 [[nodiscard]] Result<void> check_can_run(const nlohmann::json& job, const local::ProcessKubeletOptions& options);
 
-/// Adds one `--secret NAME=FILE`; the file holds KEY=VALUE lines, empty ones and those that begin with # are passed
-/// over. ErrorKind::invalid for another form, io when the file cannot be read. A message never holds a value.
+/// Adds one `--secret NAME=FILE`. The file has KEY=VALUE lines; empty lines and lines that begin with # are skipped.
+/// ErrorKind::invalid for any other form, io if the file cannot be read. No error message holds a value.
 [[nodiscard]] Result<void> add_secret(std::string_view flag, std::map<std::string, local::Variables>& secrets);
 
 }  // namespace trainyard::cli

@@ -20,9 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr auto log_look_interval = 100ms;
+constexpr auto log_poll_interval = 100ms;
 
-/// Numbers N of the entries of a folder that begin with `<prefix><N>` and go on with nothing or with a dot.
+/// The numbers N in names `<prefix><N>` and `<prefix><N>.<ending>` of a folder's entries.
 std::set<std::int64_t> numbers_in(const fs::path& folder, std::string_view prefix) {
   std::set<std::int64_t> numbers;
   std::error_code error;
@@ -37,7 +37,7 @@ std::set<std::int64_t> numbers_in(const fs::path& folder, std::string_view prefi
   return numbers;
 }
 
-/// One rank's logs of one attempt, where runs that keep the streams apart have two files.
+/// The logs of one rank in one attempt: one file, or two in runs with separate streams.
 class RankLog {
  public:
   RankLog() = default;
@@ -61,16 +61,19 @@ bool has_log(const fs::path& logs, std::int64_t attempt, std::int64_t rank) {
 }
 
 Result<void> no_such_log(const LogsOptions& options, const fs::path& folder, const fs::path& logs) {
+  std::error_code error;
+  if (!fs::is_symlink(folder / "logs" / "latest", error))
+    return fail(ErrorKind::not_found, fmt::format("no run has used the folder {}", folder.string()));
   const auto attempts = numbers_in(logs, "attempt-");
   if (attempts.empty())
     return fail(ErrorKind::not_found, fmt::format("no rank of {} has started yet in {}", options.job, folder.string()));
   const std::int64_t attempt = options.attempt.value_or(*attempts.rbegin());
   if (!attempts.contains(attempt)) {
-    return fail(ErrorKind::not_found, fmt::format("there is no attempt {} in {}; there is {}", attempt, logs.string(),
+    return fail(ErrorKind::not_found, fmt::format("there is no attempt {} in {}; attempts: {}", attempt, logs.string(),
                                                   fmt::join(attempts, ", ")));
   }
   const auto ranks = numbers_in(logs / fmt::format("attempt-{}", attempt), "rank-");
-  return fail(ErrorKind::not_found, fmt::format("there is no log of rank {} in attempt {}; there is rank {}",
+  return fail(ErrorKind::not_found, fmt::format("there is no log of rank {} in attempt {}; ranks with a log: {}",
                                                 options.rank, attempt, fmt::join(ranks, ", ")));
 }
 
@@ -78,7 +81,7 @@ Result<void> no_such_log(const LogsOptions& options, const fs::path& folder, con
 
 Result<void> print_local_logs(const LogsOptions& options, const fs::path& folder,
                               const std::function<void(std::string_view)>& print) {
-  // Of one run, to its end: a later one gets logs of its own.
+  // Prints the logs of this run only: a later run has logs of its own.
   const fs::path newest = folder / "logs" / "latest";
   std::error_code error;
   const fs::path run = fs::read_symlink(newest, error);
@@ -86,7 +89,7 @@ Result<void> print_local_logs(const LogsOptions& options, const fs::path& folder
   RankLog log;
   std::int64_t shown = 0;
   while (true) {
-    // Before reading: what comes last is read after it.
+    // Checked before the log is read, so that a run's last output is not missed.
     const bool is_live = is_run_in_progress(folder) && fs::read_symlink(newest, error) == run;
     const auto attempts = numbers_in(logs, "attempt-");
     const std::int64_t last = attempts.empty() ? 0 : *attempts.rbegin();
@@ -100,7 +103,7 @@ Result<void> print_local_logs(const LogsOptions& options, const fs::path& folder
     const bool is_attempt_over = options.attempt && last > *options.attempt;
     if (!options.is_following || !is_live || is_attempt_over)
       return shown == 0 || (options.attempt && shown != attempt) ? no_such_log(options, folder, logs) : Result<void>{};
-    std::this_thread::sleep_for(log_look_interval);
+    std::this_thread::sleep_for(log_poll_interval);
   }
 }
 

@@ -9,9 +9,9 @@
 
 namespace trainyard::cli {
 
-/// Gives `print` what a rank wrote in the newest run of `folder`: in the attempt that `options` name, else the newest.
-/// Following goes on to the run's end, from attempt to attempt where none is named, and waits for a log that is not
-/// there yet. ErrorKind::not_found says what there is instead.
+/// Passes to `print` what a rank wrote in the newest run of `folder`, in the attempt that `options` name or else in the
+/// newest. Following continues until the run ends, through all attempts if none is named, and waits for a log that does
+/// not exist yet. The message of ErrorKind::not_found lists what exists.
 [[nodiscard]] Result<void> print_local_logs(const LogsOptions& options, const std::filesystem::path& folder,
                                             const std::function<void(std::string_view)>& print);
 

@@ -31,7 +31,7 @@ Result<std::optional<TrainingJobStatus>> read_status(const fs::path& logs) {
   const auto object = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   auto status = api::parse_status(object.is_object() ? object : nlohmann::json::object());
   if (object.is_object() && status) return *std::move(status);
-  return fail(ErrorKind::corrupt, fmt::format("the run's status {} is damaged", files.path_of(status_key)));
+  return fail(ErrorKind::corrupt, fmt::format("the status file {} is damaged", files.path_of(status_key)));
 }
 
 }  // namespace
@@ -43,13 +43,13 @@ Result<void> write_run_status(const fs::path& logs, const TrainingJobStatus& sta
 
 Result<LocalRun> read_local_run(const fs::path& folder) {
   const fs::path named = fs::absolute(folder).lexically_normal();
-  const fs::path path = named.has_filename() ? named : named.parent_path();  // Of "runs/job/" the last part is empty.
+  const fs::path path = named.has_filename() ? named : named.parent_path();  // "runs/job/" ends with an empty part.
   std::error_code error;
   const fs::path name = fs::read_symlink(path / "logs" / "latest", error);
-  if (error) return fail(ErrorKind::not_found, fmt::format("no run has worked in {}", path.string()));
+  if (error) return fail(ErrorKind::not_found, fmt::format("no run has used the folder {}", path.string()));
   LocalRun run{.name = path.filename().string(), .folder = path, .logs = path / "logs" / name};
   if (const auto start = parse_compact_time(name.string())) run.start = *start;
-  // Before its status is read: a run writes its end while its process is alive.
+  // Checked before the status is read: a run writes its last status before its process ends.
   run.is_in_progress = is_run_in_progress(path);
   run.status = TRY(read_status(run.logs));
   return run;

@@ -7,18 +7,18 @@
 
 namespace trainyard::cli {
 
-/// What has come new into a file that grows and may not exist yet. Used by one thread.
+/// Reads what is appended to a file, which may not exist yet. Used by one thread.
 class LogTail {
  public:
   explicit LogTail(std::filesystem::path file) : file_(std::move(file)) {}
 
   /// The bytes since the last call, at most 1 MiB; empty when there are none.
   [[nodiscard]] std::string read();
-  /// As read(), up to the end of the last line; the rest is kept back until its line has ended.
+  /// As read(), but only whole lines: an incomplete last line is kept back until it ends.
   [[nodiscard]] std::string read_lines();
-  /// As read_lines(), but once an earlier call has kept something back, that comes too with all that follows it.
+  /// As read_lines(), but an incomplete line is kept back for one call only.
   [[nodiscard]] std::string read_soon();
-  /// What these two have kept back.
+  /// The incomplete line that read_lines() or read_soon() kept back.
   [[nodiscard]] std::string rest() { return std::exchange(part_, {}); }
 
  private:
@@ -27,7 +27,7 @@ class LogTail {
   std::string part_;
 };
 
-/// `lines` with `prefix` before each.
+/// `lines` with `prefix` before each line.
 [[nodiscard]] std::string with_prefix(const std::string& lines, const std::string& prefix);
 
 }  // namespace trainyard::cli

@@ -11,7 +11,6 @@
 #include "api/contract.hpp"
 #include "cli/failure.hpp"
 #include "cli/local_logs.hpp"
-#include "cli/log_step.hpp"
 #include "cli/run_folder.hpp"
 #include "operator/kube/http_api.hpp"
 #include "operator/manifest/containers.hpp"
@@ -21,16 +20,22 @@ namespace trainyard::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using api::Phase;
 using namespace std::chrono_literals;
 
-constexpr auto job_look_interval = 1s;  // At a job in a cluster.
+constexpr auto job_poll_interval = 1s;
+
+/// True when a job in this phase starts no rank by itself any more.
+bool is_at_rest(Phase phase) {
+  return phase == Phase::succeeded || phase == Phase::failed || phase == Phase::suspended || phase == Phase::deleting;
+}
 
 void write_out(std::string_view bytes) {
   std::fwrite(bytes.data(), 1, bytes.size(), stdout);
   std::fflush(stdout);
 }
 
-/// What the log of a rank comes from.
+/// The pod and container that write the log of a rank.
 struct RankContainer {
   std::string pod;
   std::string container;
@@ -48,8 +53,8 @@ Error explain_absence(const Error& error, const LogsOptions& options, const api:
   if (error.kind != ErrorKind::not_found) return error;
   return {
       .kind = error.kind,
-      .message = fmt::format("{}. The pod of rank {} in attempt {} is gone or was never there; the job is at attempt "
-                             "{} of {} ranks",
+      .message = fmt::format("{}. The pod of rank {} in attempt {} does not exist (any more); the job is in attempt {} "
+                             "and has {} pods",
                              error.message, options.rank, attempt, job.status.attempt, job.spec.replicas)};
 }
 
@@ -61,12 +66,12 @@ int print_attempts(kube::HttpApi& api, const LogsOptions& options, const std::st
     const auto job = api::parse_training_job(*object);
     if (!job) return report(job.error());
     const std::int64_t attempt = options.attempt.value_or(job->status.attempt);
-    switch (next_log_step(job->status, options.attempt, printed, options.is_following)) {
-      case LogStep::end:
+    switch (next_log_action(job->status, options.attempt, printed, options.is_following)) {
+      case LogAction::end:
         if (printed > 0) return 0;
         return report({.message = fmt::format("{} has no pods yet: {} {}", options.job,
                                               api::to_string(job->status.phase), job->status.message)});
-      case LogStep::print: {
+      case LogAction::print: {
         const auto [pod, container] = container_of(*job, attempt, options.rank);
         const auto streamed = api.stream_log(
             name_space, pod, {.container = container, .is_following = options.is_following}, write_out, {});
@@ -74,7 +79,7 @@ int print_attempts(kube::HttpApi& api, const LogsOptions& options, const std::st
           printed = attempt;
           continue;
         }
-        // Of a pod that is not there yet, or whose container has not started, there may be a log later.
+        // A pod that does not exist yet, or whose container has not started, may have a log later.
         const bool may_come =
             (streamed.error().kind == ErrorKind::not_found || streamed.error().kind == ErrorKind::invalid) &&
             attempt >= job->status.attempt && options.rank < job->spec.replicas;
@@ -82,10 +87,10 @@ int print_attempts(kube::HttpApi& api, const LogsOptions& options, const std::st
           return report(explain_absence(streamed.error(), options, *job, attempt));
         break;
       }
-      case LogStep::wait:
+      case LogAction::wait:
         break;
     }
-    std::this_thread::sleep_for(job_look_interval);
+    std::this_thread::sleep_for(job_poll_interval);
   }
 }
 
@@ -98,6 +103,13 @@ int print_from_cluster(const LogsOptions& options) {
 }
 
 }  // namespace
+
+LogAction next_log_action(const api::TrainingJobStatus& status, std::optional<std::int64_t> wanted,
+                          std::int64_t printed, bool is_following) {
+  if (wanted.value_or(status.attempt) > printed) return LogAction::print;
+  const bool has_all = printed > 0 && wanted.has_value();
+  return !is_following || has_all || is_at_rest(status.phase) ? LogAction::end : LogAction::wait;
+}
 
 int print_logs(const LogsOptions& options) {
   ::signal(SIGPIPE, SIG_DFL);  // `trainyard logs job | head` ends like any filter.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "api/training_job.hpp"
 #include "cli/cluster_access.hpp"
 
 namespace trainyard::cli {
@@ -13,12 +14,20 @@ struct LogsOptions {
   std::int64_t rank = 0;
   std::optional<std::int64_t> attempt;  ///< Absent: the newest.
   bool is_following = false;
-  std::string folder;  ///< Of a run on this machine; empty: trainyard-runs/<job>, where that exists.
+  std::string folder;  ///< The folder of a run on this machine; empty: trainyard-runs/<job>, if that exists.
   ClusterChoice cluster;
 };
 
-/// `trainyard logs JOB`: what a rank wrote, on standard output. A run of this machine comes first, then the cluster
-/// that kubectl would ask. Gives the exit code.
+/// `trainyard logs JOB`: prints what a rank wrote. Looks for a run on this machine first, then asks the cluster that
+/// kubectl would ask. Returns the exit code.
 [[nodiscard]] int print_logs(const LogsOptions& options);
+
+enum class LogAction { print, wait, end };
+
+/// The next action of `trainyard logs` for a job in a cluster. `printed` is the last attempt whose log was printed (0:
+/// none); `wanted` is the attempt that the user named. Without `wanted`, a job that is followed is printed attempt
+/// after attempt until it comes to rest. Pure.
+[[nodiscard]] LogAction next_log_action(const api::TrainingJobStatus& status, std::optional<std::int64_t> wanted,
+                                        std::int64_t printed, bool is_following);
 
 }  // namespace trainyard::cli

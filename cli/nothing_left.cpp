@@ -17,7 +17,8 @@ namespace {
 using checkpoint::Listed;
 using nlohmann::json;
 
-/// The worker's rule, which also looks at the end of what `spec` asks for: it may ask for more than the run that ended.
+/// True if `listed` is final and has reached the end that `spec` asks for, which may be later than that of the run that
+/// wrote it. The worker has the same rule.
 bool is_end_of(const api::TrainingSpec& spec, const Listed& listed) {
   if (listed.standing != checkpoint::Standing::final || !listed.manifest) return false;
   const auto epochs = spec.epochs || spec.max_steps ? spec.epochs : std::optional<std::int64_t>{1};
@@ -31,18 +32,18 @@ bool is_end_of(const api::TrainingSpec& spec, const Listed& listed) {
 
 std::string nothing_left_line(const json& job, const Listed* newest, bool has_default_folder) {
   json object = job;
-  object["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000";  // Which an API server would give it.
+  object["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000";  // An API server would set it.
   const auto parsed = api::parse_training_job(object);
   if (!parsed || newest == nullptr || !parsed->spec.training || !parsed->spec.checkpoint) return "";
   const api::TrainingSpec& training = *parsed->spec.training;
   if (parsed->spec.checkpoint->resume == api::ResumeMode::none || !is_end_of(training, *newest)) return "";
   const char* more = training.max_steps ? "training.maxSteps" : "training.epochs";
-  return fmt::format("Nothing is left to train: {} has ended at step {}. To start afresh, {}; to train on, raise {}.",
+  return fmt::format("Nothing is left to train: {} ended at step {}. To start afresh, {}; to train further, raise {}.",
                      parsed->metadata.name, newest->id.step,
-                     has_default_folder ? "name another folder by --dir" : "set checkpoint.resume: none", more);
+                     has_default_folder ? "choose another folder with --dir" : "set checkpoint.resume: none", more);
 }
 
-Result<std::string> look_for_end(const json& job, const std::string& default_folder) {
+Result<std::string> read_nothing_left_line(const json& job, const std::string& default_folder) {
   const std::string uri = job.value("/spec/checkpoint/uri"_json_pointer, "");
   std::error_code error;
   if (!uri.starts_with(file_scheme) || !std::filesystem::is_directory(uri.substr(file_scheme.size()), error)) return "";

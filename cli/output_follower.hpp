@@ -14,28 +14,28 @@ namespace trainyard::cli {
 struct FollowedLog {
   std::int64_t rank = 0;
   local::LogStream stream = local::LogStream::both;
-  std::string prefix;  ///< Of each line.
+  std::string prefix;  ///< Printed before each line.
   bool operator==(const FollowedLog&) const = default;
 };
 
-/// New output by the stream of ours that it belongs on; what ranks write into one log is all `output`.
+/// New output, by the stream of ours to print it on. The output of ranks whose streams share a log is `output`.
 struct RankOutput {
   std::string output;
   std::string error;
   bool operator==(const RankOutput&) const = default;
 };
 
-/// Output of ranks as it comes, attempt after attempt. Used by one thread.
+/// Reads ranks' output while they write it, attempt after attempt. Used by one thread.
 class OutputFollower {
  public:
   OutputFollower(std::filesystem::path logs, std::vector<FollowedLog> followed)
       : logs_(std::move(logs)), followed_(std::move(followed)) {}
 
-  /// What is new in the logs of `attempt`; at its first call for a later attempt also all that was left of the one
-  /// before.
-  /// Behind a prefix only whole lines; otherwise a part of one (a prompt, a progress bar) comes a call later.
+  /// The new output of `attempt`. The first call for a later attempt also returns the rest of the previous attempt's
+  /// output. With a prefix, only whole lines; without one, an incomplete line (a prompt, a progress bar) is one call
+  /// late.
   [[nodiscard]] RankOutput read(std::int64_t attempt);
-  /// All that is left, whole lines or not.
+  /// All remaining output, also an incomplete last line.
   [[nodiscard]] RankOutput read_rest();
 
  private:

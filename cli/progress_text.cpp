@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/request_news.hpp"
+#include "cli/checkpoint_request.hpp"
 #include "local/log_files.hpp"
 #include "operator/plan/progress.hpp"
 
@@ -42,7 +42,7 @@ const api::AttemptRecord* ended_attempt(const TrainingJobStatus& status, std::in
   return found == status.attempts.end() ? nullptr : &*found;
 }
 
-/// In the words of `trainyard run --nproc`, whose user has written no spec.
+/// The failure of `trainyard run --nproc`, whose user has written no spec: it names options instead of fields.
 std::string command_failure(const api::TrainingJob& job) {
   const TrainingJobStatus& status = job.status;
   const auto* last = ended_attempt(status, status.attempt);
@@ -75,9 +75,9 @@ std::string phase_line(const TrainingJobStatus& before, const TrainingJobStatus&
     case Phase::none:
     case Phase::succeeded:
     case Phase::failed:
-    case Phase::suspending:  // Said when it was asked for.
+    case Phase::suspending:  // JobRun::suspend() prints it.
     case Phase::suspended:
-    case Phase::deleting:  // Nobody deletes a job of this machine.
+    case Phase::deleting:  // A job on this machine is never deleted.
       return "";
     case Phase::pending:
       return after.reason.empty() ? "" : with_reason("Pending", after);
@@ -94,9 +94,9 @@ std::string phase_line(const TrainingJobStatus& before, const TrainingJobStatus&
 std::string request_line(const TrainingJobStatus& before, const TrainingJobStatus& after) {
   const auto& request = after.checkpoint_request;
   if (!request || request == before.checkpoint_request) return "";
-  const RequestNews news = request_news(*request);
-  if (news.state == RequestNews::State::waiting) return "";
-  return fmt::format("Checkpoint on request: {}", one_line(news.sentence));
+  const RequestSummary summary = summarize_request(*request);
+  if (summary.state == RequestSummary::State::waiting) return "";
+  return fmt::format("Requested checkpoint: {}", one_line(summary.sentence));
 }
 
 std::string progress_line(const api::TrainingJob& job, Time now) {
@@ -104,7 +104,7 @@ std::string progress_line(const api::TrainingJob& job, Time now) {
   if (!status.progress) return "";
   const api::Progress& progress = *status.progress;
   const auto epochs = job.spec.training ? job.spec.training->epochs : std::nullopt;
-  // Its speed is measured from the first log to the second.
+  // A worker of ours reports a speed from its second report on.
   const bool is_of_first_step = job.spec.training && !progress.samples_per_second;
   std::string line;
   const auto add = [&line](const std::string& part) { line += (line.empty() ? "" : "  ") + part; };
@@ -124,7 +124,7 @@ std::string progress_line(const api::TrainingJob& job, Time now) {
 std::vector<std::string> summary_of(const api::TrainingJob& job, const Outcome& outcome) {
   const TrainingJobStatus& status = job.status;
   std::vector<std::string> lines;
-  // A checkpoint that was saved while stopping may be younger than the last report.
+  // A checkpoint that was saved while stopping may be later than the last report.
   const std::int64_t step =
       std::max(status.progress ? status.progress->step : 0, status.checkpoint ? status.checkpoint->step : 0);
   switch (status.phase) {

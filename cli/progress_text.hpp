@@ -10,40 +10,40 @@
 #include "api/training_job.hpp"
 #include "common/clock.hpp"
 
-/// What a person is told of a running job: pure functions of its status.
+/// Texts about a running job: pure functions of its status.
 namespace trainyard::cli {
 
-/// How the attempt of `before` ended, when `after` is of another and somebody caused it: who, how, and the log. Else
-/// empty.
+/// A line on how the attempt of `before` ended: rank, exit code, message and log. Empty if `after` is still in that
+/// attempt, or if the attempt ended by suspension.
 [[nodiscard]] std::string ended_attempt_line(const api::TrainingJobStatus& before, const api::TrainingJobStatus& after,
                                              const std::filesystem::path& logs);
 
-/// The phase of `after` in words when it is another than before, or its reason is. Empty: no news, or an end, which is
-/// the summary's.
+/// A line on the phase of `after`, if phase, reason or attempt have changed. Empty otherwise, and for the phases that
+/// summary_of() describes.
 [[nodiscard]] std::string phase_line(const api::TrainingJobStatus& before, const api::TrainingJobStatus& after);
 
-/// What became of the checkpoint that was asked for, once that is known. Else empty.
+/// A line on the requested checkpoint, once it is saved or has failed. Else empty.
 [[nodiscard]] std::string request_line(const api::TrainingJobStatus& before, const api::TrainingJobStatus& after);
 
-/// "epoch 2/3  step 512/900  loss 0.4120  2,310 samples/s  ETA 41s  checkpoint 400"; empty before the first step. A
-/// worker of ours that has logged no more than its first step reports that step's loss: "first loss 2.3188".
+/// "epoch 2/3  step 512/900  loss 0.4120  2,310 samples/s  ETA 41s  checkpoint 400"; empty before the first step. As
+/// long as a worker of ours has reported only its first step: "first loss 2.3188".
 [[nodiscard]] std::string progress_line(const api::TrainingJob& job, Time now);
 
 struct Outcome {
   std::filesystem::path logs;
   std::chrono::milliseconds took{};
-  std::string worker_message;        ///< What rank 0 said at its end; empty: nothing.
+  std::string worker_message;        ///< The end message of rank 0; empty: none.
   bool is_already_complete = false;  ///< The ranks found that nothing was left to train.
-  /// A command of --nproc: its failure is described by the names of its options, and only the folder of its logs is
-  /// named, since each rank has two files there.
+  /// The job is a command of --nproc: a failure is described with options instead of fields, and no log file is named,
+  /// since each rank has two.
   bool is_command = false;
 };
-/// What the job came to and where its things are, a line each.
+/// Lines on how the job ended and where its checkpoints and logs are.
 [[nodiscard]] std::vector<std::string> summary_of(const api::TrainingJob& job, const Outcome& outcome);
 
 /// `text`, which may hold the end of a log, as one line of at most 600 bytes or so without control characters.
 [[nodiscard]] std::string one_line(const std::string& text);
-/// `uri` without file://, since people type folders.
+/// `uri` without file://.
 [[nodiscard]] std::string plain_path(const std::string& uri);
 
 /// "41s", "3m05s", "2h05m"

@@ -33,7 +33,7 @@ Result<void> RequestBox::put(const std::string& id) {
 }
 
 Result<void> RequestBox::withdraw(const std::string& id) {
-  // Nobody asks by this id again: an answer that stays is thrown away when the next run begins.
+  // No request has this id again. If the answer cannot be removed, the next run clears the box.
   std::ignore = files_.remove(answer_key(id));
   return files_.remove(request_key(id));
 }
@@ -42,7 +42,7 @@ Result<std::optional<api::CheckpointRequest>> RequestBox::take_answer(const std:
   const auto text = storage::get_text(files_, answer_key(id));
   if (!text && text.error().kind == ErrorKind::not_found) return std::nullopt;
   TRY(text);
-  // The run has taken its request away itself.
+  // Only tidies up: the run has removed the request already.
   std::ignore = withdraw(id);
   const auto object = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   const auto status = api::parse_status(object.is_object() ? object : nlohmann::json::object());

@@ -10,25 +10,25 @@
 
 namespace trainyard::cli {
 
-/// How one process asks a `trainyard run` of another for a checkpoint: files in the run's folder, each there whole or
-/// not at all. The answer's file takes the place of the request's. Errors are those of storage::FileStore.
+/// Requests for checkpoints from other processes to a `trainyard run`: files in the run's folder, each written
+/// atomically. An answer's file replaces the request's file. Errors are those of storage::FileStore.
 class RequestBox {
  public:
   explicit RequestBox(const std::filesystem::path& run_folder);
 
-  // ---- Whoever asks
+  // ---- For the process that asks
   [[nodiscard]] Result<void> put(const std::string& id);
-  /// After an error the run may still take the request up.
+  /// Removes the request. After an error the run may still answer it.
   [[nodiscard]] Result<void> withdraw(const std::string& id);
-  /// The answer, where there is one, which is then gone from the box.
+  /// Removes and returns the answer; empty: there is none yet.
   [[nodiscard]] Result<std::optional<api::CheckpointRequest>> take_answer(const std::string& id);
 
-  // ---- The run
-  /// Throws away what was meant for an earlier run.
+  // ---- For the run
+  /// Removes the requests to earlier runs, and their answers.
   [[nodiscard]] Result<void> clear();
-  /// The first of the ids that wait, in their order as texts.
+  /// The lexicographically first id that has no answer; empty: there is none.
   [[nodiscard]] Result<std::optional<std::string>> next();
-  /// After an error next() may give the request again.
+  /// After an error, next() may return the request again.
   [[nodiscard]] Result<void> answer(const api::CheckpointRequest& answer);
 
  private:

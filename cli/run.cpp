@@ -24,7 +24,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-/// The worker of this build or installation: beside our own program, else what PATH has.
+/// The worker program: `wanted` if given, else trainyard-worker in our own program's folder, else in PATH.
 std::string find_worker(const std::string& wanted) {
   if (!wanted.empty()) return fs::absolute(wanted).string();
   std::error_code error;
@@ -63,13 +63,13 @@ Result<Machine> describe_machine(const RunOptions& options) {
   return machine;
 }
 
-/// A job that can run here, and what has to be made for it.
+/// A job that can run here, and the folders that it needs.
 struct Preparation {
   LocalJob job;
   std::vector<std::string> new_folders;
 };
 
-/// Looks, and changes nothing on this machine: a job that is refused leaves no trace.
+/// Changes nothing on this machine, so that a refused job leaves no trace.
 Result<Preparation> prepare(const Document& document, const Machine& machine, const fs::path& checkpoints) {
   TRY(check_claims(document.object, machine.claims));
   auto job = TRY(adapt_to_machine(document.object, machine.claims, *machine.kubelet.gpus, checkpoints.string()));
@@ -78,7 +78,7 @@ Result<Preparation> prepare(const Document& document, const Machine& machine, co
   if (job.object.at("spec").contains("training") && !is_found(machine.kubelet.worker_program)) {
     return fail(
         ErrorKind::not_found,
-        fmt::format("the program {} was not found; name it by --worker, or build it and use "
+        fmt::format("the program {} was not found; name it with --worker, or build it and use "
                     "build/release/bin/trainyard: scripts/setup build && cmake --preset release && "
                     "cmake --build build/release --target trainyard trainyard-worker trainyard-rank trainyard-store",
                     machine.kubelet.worker_program));
@@ -95,10 +95,10 @@ int run_document(const Document& document, const Machine& machine, const fs::pat
   for (const auto& path : prepared->new_folders) {
     std::error_code error;
     if (fs::create_directories(path, error); error)
-      return report({.message = fmt::format("cannot make the folder {}: {}", path, error.message())});
+      return report({.message = fmt::format("cannot create the folder {}: {}", path, error.message())});
   }
   const json& spec = prepared->job.object.at("spec");
-  const auto end = look_for_end(prepared->job.object, RunFolder::checkpoints_in(folder_path).string());
+  const auto end = read_nothing_left_line(prepared->job.object, RunFolder::checkpoints_in(folder_path).string());
   if (!end) return report(fail(title_of(document), end.error()).value());
   if (!end->empty()) console.print(*end);
   for (const auto& note : prepared->job.notes) console.print(note);
@@ -107,19 +107,18 @@ int run_document(const Document& document, const Machine& machine, const fs::pat
                             replicas == 1 ? "" : "es", folder->path().string()));
   JobRunOptions options{.kubelet = machine.kubelet, .shown_logs = {}};
   options.kubelet.log_folder = folder->logs();
-  // A training job tells how far it is by its status; another's only sign of life is what it prints.
+  // A training job's status has its progress. Other jobs show nothing but their output.
   if (!spec.contains("training")) options.shown_logs.push_back({.rank = 0});
   return run_job(prepared->job.object, *folder, std::move(options),
-                 {.words = console, .output = console, .error = console}, signals);
+                 {.messages = console, .output = console, .error = console}, signals);
 }
 
-/// Jobs of one name would go on from each other's checkpoints.
+/// Refuses two jobs with the same name: they would resume from each other's checkpoints.
 Result<void> check_names(const std::vector<Document>& jobs) {
   std::set<std::string> names;
   for (const auto& job : jobs) {
     if (!names.insert(job.name()).second)
-      return fail(ErrorKind::invalid,
-                  fmt::format("{}: there is a job of this name before it in the file", title_of(job)));
+      return fail(ErrorKind::invalid, fmt::format("{}: an earlier job in the file has the same name", title_of(job)));
   }
   return {};
 }
@@ -127,7 +126,7 @@ Result<void> check_names(const std::vector<Document>& jobs) {
 }  // namespace
 
 int run_file(const RunOptions& options) {
-  ::signal(SIGPIPE, SIG_IGN);  // Nobody listening any more is no reason to lose the ranks.
+  ::signal(SIGPIPE, SIG_IGN);  // The ranks go on when nobody reads our output any more.
   const auto machine = describe_machine(options);
   if (!machine) return report(machine.error());
   const auto jobs = read_valid_jobs(options.file);
@@ -136,7 +135,7 @@ int run_file(const RunOptions& options) {
   const StopSignals signals;
   Console console{stdout, terminal_width(stdout)};
   for (const auto& job : *jobs) {
-    // It may have come as the job before ended, which then had no use for it.
+    // The signal may have come just after the previous job ended.
     if (signals.count() > 0) return 128 + signals.first();
     fs::path folder = options.folder.empty() ? default_run_folder(job.name()) : fs::path{options.folder};
     if (!options.folder.empty() && jobs->size() > 1) folder /= job.name();

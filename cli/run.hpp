@@ -10,10 +10,10 @@ struct RunOptions {
   std::string folder;                ///< Empty: trainyard-runs/<job>.
   std::vector<std::string> volumes;  ///< CLAIM=FOLDER
   std::vector<std::string> secrets;  ///< NAME=FILE
-  std::string worker;                ///< Path of trainyard-worker; empty: beside this program, else in PATH.
+  std::string worker;                ///< Path of trainyard-worker; empty: in this program's folder, else in PATH.
 };
-/// `trainyard run FILE`: the TrainingJobs of a file, one after the other, on this machine. Gives the exit code
-/// (job_run.hpp); the first job that does not succeed, or that is stopped, is the last.
+/// `trainyard run FILE`: runs the TrainingJobs of a file on this machine, one after the other. Ends with the first job
+/// that does not succeed or is stopped. Returns the exit code (job_run.hpp).
 [[nodiscard]] int run_file(const RunOptions& options);
 
 }  // namespace trainyard::cli

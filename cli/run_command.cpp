@@ -30,10 +30,10 @@ json command_job(const RunCommandOptions& options, const std::string& name) {
       {"metadata", {{"name", name}}},
       {"spec",
        {{"replicas", options.processes},
-        {"gpusPerPod", 0},  // As under torchrun every rank sees all of them, and LOCAL_RANK chooses.
+        {"gpusPerPod", 0},  // As under torchrun: every rank sees all GPUs, and LOCAL_RANK chooses one.
         {"restart",
          {{"application", {{"max", options.restarts_max}}},
-          // --max-restarts bounds both, since a command of a user's own may end with any code.
+          // --max-restarts is the limit for both, since a user's command may end with any exit code.
           {"infrastructure", {{"max", options.restarts_max}}},
           {"backoff", {{"initial", "0s"}, {"max", "0s"}}}}},
         {"template",
@@ -41,27 +41,27 @@ json command_job(const RunCommandOptions& options, const std::string& name) {
            {{"containers", json::array({{{"name", "worker"}, {"image", "none"}, {"command", options.command}}})}}}}}}}};
 }
 
-/// The variable `name` with this process's value, or else with `torchruns`, which torchrun would set.
+/// The variable `name` with this process's value or, if it has none, with `torchruns`, which torchrun would set.
 std::pair<const std::string, std::string> own_or_torchruns(std::string_view name, std::string_view torchruns) {
   const std::string key{name};
   return {key, environment_of(key.c_str()).value_or(std::string{torchruns})};
 }
 
-/// What torchrun tells N ranks of one node, where the operator speaks of N pods with a rank each.
+/// The variables that torchrun sets for `processes` ranks on one node. To the operator they are pods with one rank
+/// each.
 local::Variables one_node_environment(std::int64_t processes) {
   const std::string count = std::to_string(processes);
-  return {
-      {"LOCAL_RANK", "$(RANK)"},
-      {"LOCAL_WORLD_SIZE", count},
-      {"NODE_RANK", "0"},
-      {"GROUP_RANK", "0"},
-      {"GROUP_WORLD_SIZE", "1"},
-      {"PET_NNODES", "1"},
-      {"PET_NODE_RANK", "0"},
-      {"PET_NPROC_PER_NODE", count},
-      own_or_torchruns(contract::env_nccl_async_error_handling, contract::default_async_error_handling),
-      // Every rank sees all GPUs of this machine, if any: the job's gpusPerPod of 0 is no promise that there are none.
-      {std::string{contract::env_gpus_per_pod}, ""}};
+  return {{"LOCAL_RANK", "$(RANK)"},
+          {"LOCAL_WORLD_SIZE", count},
+          {"NODE_RANK", "0"},
+          {"GROUP_RANK", "0"},
+          {"GROUP_WORLD_SIZE", "1"},
+          {"PET_NNODES", "1"},
+          {"PET_NODE_RANK", "0"},
+          {"PET_NPROC_PER_NODE", count},
+          own_or_torchruns(contract::env_nccl_async_error_handling, contract::default_async_error_handling),
+          // Empty, not 0: despite gpusPerPod 0 every rank sees all GPUs of this machine, if there are any.
+          {std::string{contract::env_gpus_per_pod}, ""}};
 }
 
 std::vector<FollowedLog> shown_logs(const RunCommandOptions& options, const StreamChoice& redirects,
@@ -81,7 +81,7 @@ std::vector<FollowedLog> shown_logs(const RunCommandOptions& options, const Stre
 }  // namespace
 
 int run_command(const RunCommandOptions& options) {
-  ::signal(SIGPIPE, SIG_IGN);  // Nobody listening any more is no reason to lose the ranks.
+  ::signal(SIGPIPE, SIG_IGN);  // The ranks go on when nobody reads our output any more.
   const StopSignals signals;
   const auto redirects = StreamChoice::parse(options.redirects);
   const auto tee = StreamChoice::parse(options.tee);
@@ -102,7 +102,7 @@ int run_command(const RunCommandOptions& options) {
       options.log_folder.empty() ? RunFolder::open_free(usual_folder, now) : RunFolder::open(options.log_folder, now);
   if (!folder) return report(folder.error());
   if (const fs::path used = folder->path().filename(); options.log_folder.empty() && used != usual_folder.filename()) {
-    std::fprintf(stderr, "note: another run works in %s; the logs of this one are in %s\n", usual_folder.c_str(),
+    std::fprintf(stderr, "note: another run uses %s; the logs of this run are in %s\n", usual_folder.c_str(),
                  folder->path().c_str());
   }
   JobRunOptions run{.kubelet = {.log_folder = folder->logs(),
@@ -111,12 +111,12 @@ int run_command(const RunCommandOptions& options) {
                                 .overrides = one_node_environment(options.processes)},
                     .shown_logs = shown_logs(options, *redirects, *tee),
                     .is_quiet = true};
-  // torchrun's rule: ranks that each take all processors are slower than one.
+  // As torchrun does: ranks that each use all processors would slow each other down.
   if (options.processes > 1) run.kubelet.inherited.emplace("OMP_NUM_THREADS", "1");
-  // Standard output is the ranks' alone.
+  // Standard output is for the ranks only.
   Console output{stdout, 0};
   Console error{stderr, 0};
-  return run_job(job, *folder, std::move(run), {.words = error, .output = output, .error = error}, signals);
+  return run_job(job, *folder, std::move(run), {.messages = error, .output = output, .error = error}, signals);
 }
 
 }  // namespace trainyard::cli

@@ -14,9 +14,9 @@ struct RunCommandOptions {
   std::string log_folder;  ///< Empty: trainyard-runs/<script or program>.
   std::vector<std::string> command;
 };
-/// `trainyard run --nproc N -- CMD`: N ranks of a command, as torchrun starts them on one node: each stream goes to our
-/// own of that kind, with --redirects to files alone, with --tee to both, each line after its rank. Our own words are
-/// on standard error. Gives the exit code (job_run.hpp).
+/// `trainyard run --nproc N -- CMD`: runs N ranks of a command, as torchrun does on one node. Ranks' streams go to
+/// files and to our streams; with --redirects only to files; with --tee each line is printed after its rank. Our own
+/// messages go to standard error. Returns the exit code (job_run.hpp).
 [[nodiscard]] int run_command(const RunCommandOptions& options);
 
 }  // namespace trainyard::cli

@@ -17,12 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* lock_name = ".lock";
-constexpr int folders_max = 100;  // That runs of one name may use at the same time.
+constexpr int folders_max = 100;  // For runs with the same name at the same time.
 
 Result<void> make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) return fail(ErrorKind::io, fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
+  if (error)
+    return fail(ErrorKind::io, fmt::format("cannot create the folder {}: {}", folder.string(), error.message()));
   return {};
 }
 
@@ -33,17 +34,17 @@ Result<RunFolder> RunFolder::open(const fs::path& folder, Time now) {
   TRY(make_folder(path));
   FileDescriptor lock{::open((path / lock_name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)};
   if (!lock) {
-    return fail(ErrorKind::io, fmt::format("cannot write in the folder {}: {}", path.string(), std::strerror(errno)));
+    return fail(ErrorKind::io, fmt::format("cannot write to the folder {}: {}", path.string(), std::strerror(errno)));
   }
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     return fail(ErrorKind::conflict,
-                fmt::format("another `trainyard run` works in {}; wait for it, stop it, or name another "
-                            "folder by --dir (of a command --log-dir)",
+                fmt::format("another `trainyard run` uses the folder {}; wait until it ends, stop it, or choose "
+                            "another folder with --dir (for a command --log-dir)",
                             path.string()));
   }
   const std::string name = compact_time(now);
   TRY(make_folder(path / "logs" / name));
-  // Renamed over the old link, so that there is one at every moment.
+  // Renamed over the old link, so that a link exists at every moment.
   std::error_code error;
   const fs::path fresh = path / "logs" / ".latest";
   fs::remove(fresh, error);

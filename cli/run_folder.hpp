@@ -10,20 +10,20 @@
 
 namespace trainyard::cli {
 
-/// Where a job's runs on this machine keep what they make: `checkpoints/`, shared by all runs so that the next goes on
-/// where the last one stopped, and `logs/<time>/` of each run with its logs and its status (local_run.hpp), the newest
-/// also as `logs/latest`. One run at a time: the folder is locked while this object lives.
+/// The folder of a job's runs on this machine. `checkpoints/` is shared by all runs, so that the next run resumes where
+/// the last one stopped. `logs/<time>/` has the logs and the status (local_run.hpp) of one run; `logs/latest` links to
+/// the newest. The folder is locked while this object lives, so that one run at a time uses it.
 class RunFolder {
  public:
-  /// Makes what is missing. ErrorKind::conflict when another run holds the folder, io when it cannot be made.
+  /// Creates what is missing. ErrorKind::conflict if another run uses the folder, io if it cannot be created.
   [[nodiscard]] static Result<RunFolder> open(const std::filesystem::path& folder, Time now);
-  /// Opens the first of `folder`, `folder`-2, `folder`-3 and so on up to `folder`-100 that no other run holds. Errors
-  /// as of open().
+  /// Opens the first of `folder`, `folder`-2, `folder`-3 and so on up to `folder`-100 that no other run uses. Errors
+  /// are those of open().
   [[nodiscard]] static Result<RunFolder> open_free(const std::filesystem::path& folder, Time now);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] const std::filesystem::path& logs() const { return logs_; }
-  /// Absolute; of a run that may never have been.
+  /// The absolute path of the checkpoints in a run's folder, which need not exist.
   [[nodiscard]] static std::filesystem::path checkpoints_in(const std::filesystem::path& folder);
 
  private:
@@ -35,12 +35,12 @@ class RunFolder {
   FileDescriptor lock_;
 };
 
-/// The folder that holds the folders of runs, below the current one, where nothing else is asked for.
+/// The default folder for the folders of runs: below the current folder.
 [[nodiscard]] std::filesystem::path runs_folder();
-/// The folder of `job` below the current one, where nothing else is asked for.
+/// The default folder for runs of `job`.
 [[nodiscard]] std::filesystem::path default_run_folder(const std::string& job);
 
-/// Whether a run holds the folder at this moment.
+/// True while a run uses `folder`.
 [[nodiscard]] bool is_run_in_progress(const std::filesystem::path& folder);
 
 }  // namespace trainyard::cli

@@ -10,15 +10,15 @@ namespace trainyard::cli {
 
 struct StatusOptions {
   std::string job;
-  std::string folder;  ///< Of a run on this machine; empty: trainyard-runs/<job>, where that exists.
+  std::string folder;  ///< The folder of a run on this machine; empty: trainyard-runs/<job>, if that exists.
   ClusterChoice cluster;
   OutputFormat format = OutputFormat::text;
 };
-/// `trainyard status JOB`: how far one job is, and how its attempts ended. A run of this machine comes first, then the
-/// cluster that kubectl would ask. Gives the exit code.
+/// `trainyard status JOB`: prints one job's progress and how its attempts ended. A run of this machine comes first,
+/// then the cluster that kubectl would ask. Returns the exit code.
 [[nodiscard]] int print_status(const StatusOptions& options);
 
-/// Errors are the API server's; not_found says that there is no such job.
+/// The report on `job`. Errors are the API server's; ErrorKind::not_found: there is no such job.
 [[nodiscard]] Result<JobReport> report_in_cluster(kube::Api& api, const std::string& name_space,
                                                   const std::string& job);
 

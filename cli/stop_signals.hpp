@@ -6,8 +6,8 @@
 namespace trainyard::cli {
 
 /// Counts the signals that ask this process to stop: SIGINT, and SIGTERM and SIGHUP unless the process was started with
-/// them ignored. Made before other threads are started, so that the signals are blocked in all of them and interrupt
-/// none. Any thread may ask.
+/// them ignored. Create it before other threads start, so that the signals are blocked in all of them. Any thread may
+/// call.
 class StopSignals {
  public:
   StopSignals();
@@ -15,7 +15,7 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   [[nodiscard]] int count() const { return count_; }
-  /// The first that came; 0: none yet.
+  /// The first signal; 0: none yet.
   [[nodiscard]] int first() const { return first_; }
 
  private:

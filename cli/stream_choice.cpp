@@ -21,7 +21,7 @@ std::optional<int> parse_number(std::string_view text, int max) {
 Result<StreamChoice> StreamChoice::parse(std::string_view text) {
   const auto refused =
       fail(ErrorKind::invalid, fmt::format("'{}': must be 0 (none), 1 (standard output), 2 (standard error) or 3 "
-                                           "(both), or such numbers by rank like 0:1,2:3",
+                                           "(both), or such a number for each rank like 0:1,2:3",
                                            text));
   StreamChoice choice;
   if (const auto all = parse_number(text, 3)) {

@@ -8,7 +8,7 @@
 
 namespace trainyard::cli {
 
-/// torchrun's -r and -t: which streams of which ranks. Bits: 1 standard output, 2 standard error.
+/// The value of torchrun's -r and -t: a choice of streams for each rank. Bits: 1 standard output, 2 standard error.
 class StreamChoice {
  public:
   /// "0" to "3" for all ranks, or "0:1,2:3" by rank. ErrorKind::invalid for anything else.

@@ -103,7 +103,7 @@ void check_fields(const json& object, const Names& known, const std::string& pat
   }
 }
 
-/// The items of `object[field]` with their paths.
+/// Calls `visit` for each item of `object[field]`, with the item's path.
 template <typename Visit>
 void for_each_item(const json& object, const char* field, const std::string& path, const Visit& visit) {
   if (!object.is_object() || !object.contains(field) || !object.at(field).is_array()) return;

@@ -7,9 +7,9 @@
 
 namespace trainyard::cli {
 
-/// Fields of a job's spec.template that Kubernetes does not know and that differ by at most two letters from one that
-/// it does, such as `resource` of a container. The API server takes them with the job, and refuses them with its pods.
-/// A field that resembles none may be of a newer Kubernetes, and is left to it.
+/// Mistyped fields of a job's spec.template: unknown to Kubernetes, and at most two letters away from a known field,
+/// such as `resource` in a container. The API server accepts them in the job, and refuses them in its pods. Other
+/// unknown fields may belong to a newer Kubernetes, and are accepted.
 [[nodiscard]] std::vector<api::Violation> mistyped_template_fields(const nlohmann::json& job);
 
 }  // namespace trainyard::cli

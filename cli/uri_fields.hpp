@@ -5,7 +5,7 @@
 
 namespace trainyard::cli {
 
-/// Where a TrainingJob's spec may name storage, as JSON pointers.
+/// The fields of a TrainingJob's spec that may hold a storage URI, as JSON pointers.
 inline constexpr std::array<std::string_view, 4> uri_fields{"/checkpoint/uri", "/checkpoint/resume",
                                                             "/training/data/uri", "/training/model/weights"};
 

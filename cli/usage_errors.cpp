@@ -10,7 +10,7 @@
 namespace trainyard::cli {
 namespace {
 
-/// "; did you mean a or b?", or `otherwise` where nothing is near `word`.
+/// "; did you mean a or b?", or `otherwise` if none of `words` is spelt like `word`.
 std::string guess(const std::string& word, const std::vector<std::string>& words, const std::string& otherwise) {
   const auto meant = nearest_words(word, words);
   return meant.empty() ? otherwise : fmt::format("; did you mean {}?", fmt::join(meant, " or "));
@@ -53,10 +53,14 @@ std::string unknown_argument(const std::string& word, const CLI::App& command) {
     }
   }
   const std::string name = word.starts_with('-') ? word.substr(0, word.find('=')) : word;
-  // A short option is one letter, which is near to every other.
+  // Short options get no guess: every single letter is near to every other.
   const std::string meant = name.starts_with("--") ? guess(name, options, "") : "";
   return fmt::format("error: {} {}{}\nTry: {} --help\n",
                      word.starts_with('-') ? "unknown option" : "unexpected argument", name, meant, full_name(command));
+}
+
+std::string wrong_value(const std::string& sentence, const CLI::App& command) {
+  return fmt::format("error: {}\nTry: {} --help\n", sentence, full_name(command));
 }
 
 }  // namespace trainyard::cli

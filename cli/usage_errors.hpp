@@ -4,20 +4,23 @@
 #include <string>
 #include <vector>
 
-/// What is said of a command line that CLI11 could not make sense of. Pure: the commands and options that are named are
-/// those of the app itself.
+/// The error texts for a command line that CLI11 cannot parse. Pure: all commands and options that a text names are
+/// read from the app itself.
 namespace trainyard::cli {
 
-/// "trainyard checkpoints ls": how the command is typed.
+/// The words that a user types for `command`: "trainyard checkpoints ls".
 [[nodiscard]] std::string full_name(const CLI::App& command);
-/// The command that `app` has parsed last: `app` itself, or the innermost of its commands.
+/// The innermost command of `app` that was parsed; `app` itself if none was.
 [[nodiscard]] const CLI::App& innermost_command(const CLI::App& app);
 
-/// `word` stands where one of the commands of `group` should. Names the nearest ones, or all where none is near.
+/// The error for `word`, which is no command of `group`. Names the commands that are spelt like it, else all.
 [[nodiscard]] std::string unknown_command(const std::string& word, const CLI::App& group);
-/// The command line names none of the commands of `group`. Lists them, each with what it does.
+/// The error for a command line that names no command of `group`. Lists the commands with their descriptions.
 [[nodiscard]] std::string missing_command(const CLI::App& group);
-/// `command`, which was given, has no option or argument `word`. Names the nearest of its options, if any is near.
+/// The error for `word`, which is no option or argument of `command`. Names options that are spelt like it, if any.
 [[nodiscard]] std::string unknown_argument(const std::string& word, const CLI::App& command);
+
+/// The error for an option or argument of `command` that is missing or has a wrong value, as `sentence` says.
+[[nodiscard]] std::string wrong_value(const std::string& sentence, const CLI::App& command);
 
 }  // namespace trainyard::cli

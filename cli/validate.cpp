@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-/// A note for a valid job whose model the worker's own image does not have; else empty. Only the image that runs can
-/// judge the name.
+/// A note on a valid job that names no image and whose model is not built in; else empty. It is no violation: the image
+/// that runs may have the model.
 std::string model_note(const json& job) {
   const std::string model = job.value("/spec/training/model/name"_json_pointer, "");
   const json pod_template = job.value("/spec/template"_json_pointer, json::object());
@@ -44,7 +44,7 @@ int validate_files(const std::vector<std::string>& files, std::ostream& out, std
     }
     for (const auto& document : *documents) {
       if (!document.is_ours()) {
-        out << title_of(document) << ": not checked, only TrainingJobs are\n";
+        out << title_of(document) << ": not checked, since it is no TrainingJob\n";
         continue;
       }
       has_checked = true;

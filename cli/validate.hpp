@@ -6,9 +6,9 @@
 
 namespace trainyard::cli {
 
-/// `trainyard validate FILE...`: every violation of every TrainingJob with file, document, field and a sentence, on
-/// `out`. Gives the exit code: 0 when there is none, 1 otherwise, also when there
-/// is no TrainingJob. What cannot be read goes to `error`.
+/// `trainyard validate FILE...`: prints on `out` every violation of every TrainingJob, with file, document, field and a
+/// sentence, and on `error` why a file cannot be read. Returns the exit code: 0 if all TrainingJobs are valid, 1 if one
+/// is not, a file cannot be read, or there is no TrainingJob.
 [[nodiscard]] int validate_files(const std::vector<std::string>& files, std::ostream& out, std::ostream& error);
 
 }  // namespace trainyard::cli

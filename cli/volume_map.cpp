@@ -27,7 +27,7 @@ Result<std::string> folder_of(const std::string& claim, const std::string& field
               fmt::format("{}: claim '{}' has no local folder; add --volume {}=FOLDER", field, claim, claim));
 }
 
-/// The claims that `job` names, each once.
+/// The volume claims that `job` names, each once.
 std::set<std::string> claims_of(const json& job) {
   const json& spec = job.at("spec");
   std::set<std::string> claims{spec.value("/training/data/volumeClaim"_json_pointer, "")};
@@ -37,7 +37,7 @@ std::set<std::string> claims_of(const json& job) {
   return claims;
 }
 
-/// One sentence that asks for the folders of all `claims`.
+/// A sentence that asks for a folder for each of `claims`.
 std::string ask_for_folders(const std::vector<std::string>& claims) {
   std::vector<std::string> quoted;
   std::vector<std::string> flags;
@@ -50,19 +50,19 @@ std::string ask_for_folders(const std::vector<std::string>& claims) {
                      is_one ? "has" : "have", fmt::join(flags, " "));
 }
 
-/// Lexically normal and without a slash at the end, so that equal folders are equal texts.
+/// `path` in its lexically normal form without a slash at the end, so that equal folders are equal texts.
 std::string normal(const std::filesystem::path& path) {
   std::string text = path.lexically_normal().string();
   while (text.size() > 1 && text.ends_with('/')) text.pop_back();
   return text;
 }
 
-/// The path of a file:// URI; empty for another one.
+/// The path of a file:// URI; empty for other URIs.
 std::string file_path(const std::string& uri) {
   return uri.starts_with(file_scheme) ? normal(uri.substr(file_scheme.size())) : "";
 }
 
-/// What follows `folder` in `path`: "/a/b" under "/a" is "/b"; nothing when `path` is not under it.
+/// The part of `path` after `folder`: "/b" for "/a/b" under "/a". Empty optional: `path` is not under `folder`.
 std::optional<std::string> rest_under(const std::string& path, const std::string& folder) {
   if (path == folder) return "";
   const std::string prefix = folder == "/" ? folder : folder + "/";
@@ -79,7 +79,7 @@ Result<void> move_data(json& data, const ClaimFolders& folders) {
   return {};
 }
 
-/// Folders by the names of the pod's volumes that are claims.
+/// The folder of each of the pod's volumes that is a claim, by the volume's name.
 Result<ClaimFolders> folders_of_volumes(const json& pod_spec, const ClaimFolders& folders) {
   ClaimFolders by_volume;
   std::size_t index = 0;
@@ -110,7 +110,7 @@ std::vector<MovedMount> move_mounts(json& container, const ClaimFolders& by_volu
   return moved;
 }
 
-/// `path`, or where it leads after the mounts have moved. The longest mount wins, as in a mount table.
+/// `path` after the mounts have moved. The longest mount wins, as in a mount table.
 std::string follow(const std::string& path, const std::vector<MovedMount>& mounts) {
   std::string followed = path;
   std::size_t longest = 0;
@@ -139,7 +139,7 @@ Result<void> add_claim_folder(std::string_view flag, ClaimFolders& folders) {
   const std::string folder = normal(std::filesystem::absolute(flag.substr(equals + 1)));
   if (!folders.emplace(flag.substr(0, equals), folder).second) {
     return fail(ErrorKind::invalid,
-                fmt::format("--volume {}: the claim {} has a folder already", flag, flag.substr(0, equals)));
+                fmt::format("--volume {}: an earlier --volume names the claim {}", flag, flag.substr(0, equals)));
   }
   return {};
 }
@@ -148,7 +148,7 @@ Result<void> check_claims(const json& job, const ClaimFolders& folders) {
   std::vector<std::string> without_folder;
   ClaimFolders complete = folders;
   for (const std::string& claim : claims_of(job)) {
-    // A stand-in that lies within no other folder: no path through it is taken for one in `folders`.
+    // A made-up folder outside all others, so that no path in it seems to be in one of `folders`.
     if (complete.emplace(claim, fmt::format("/-/{}", claim)).second) without_folder.push_back(claim);
   }
   std::vector<std::string> faults;
@@ -170,7 +170,7 @@ Result<json> with_claim_folders(json job, const ClaimFolders& folders) {
   const auto containers = "/template/spec/containers"_json_pointer;
   if (const auto pod_spec = "/template/spec"_json_pointer; spec.contains(pod_spec)) {
     const auto by_volume = TRY(folders_of_volumes(spec.at(pod_spec), folders));
-    // Others know their mounts by the paths that stand in their own programs.
+    // Programs of other containers have the mount paths written in them, so their mounts cannot move.
     if (!spec.contains("training") || !spec.contains(containers)) return job;
     for (json& container : spec.at(containers)) {
       if (spec.at(containers).size() > 1 && container.value("name", "") != contract::worker_container) continue;

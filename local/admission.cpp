@@ -7,7 +7,8 @@
 namespace trainyard::local {
 namespace {
 
-/// As the server puts several: `TrainingJob.trainyard.dev "x" is invalid: [spec.a: must be ..., spec.b: ...]`.
+/// One message for several violations, as an API server writes it: `TrainingJob.trainyard.dev "x" is invalid: [spec.a:
+/// must be ..., spec.b: ...]`.
 std::string sentence(const json& job, const std::vector<api::Violation>& violations) {
   std::string list;
   for (const auto& violation : violations) list += (list.empty() ? "" : ", ") + api::to_string(violation);

@@ -4,8 +4,8 @@
 
 namespace trainyard::local {
 
-/// The CRD's part of the server for TrainingJobs: defaults, schema (the status' too), CEL rules. Other kinds pass as
-/// they are.
+/// The work of the CRD in an API server: defaults, schema (also of the status) and CEL rules of TrainingJobs. Other
+/// kinds are stored unchanged.
 [[nodiscard]] Admission training_job_admission();
 
 }  // namespace trainyard::local

@@ -9,18 +9,18 @@ namespace {
 
 manager::ControllerOptions controller_options(LoopbackPorts& ports, const ClusterOptions& options) {
   manager::ControllerOptions controller;
-  controller.is_watching_nodes = false;  // The only node is this machine; when it is lost, so are we.
+  controller.is_watching_nodes = false;  // The only node is this machine: it cannot be lost without us.
   controller.workers = 2;
   controller.poller = options.poller;
   controller.reconciler.traits.address_of = [&ports](const manifest::PodPlace& place) {
     return ports.address_of(place);
   };
-  // Never pulled: the kubelet of this machine runs the worker program in its place.
+  // Never pulled: ProcessKubelet runs the worker program instead.
   controller.reconciler.settings.worker_image_cpu = "trainyard-worker";
   controller.reconciler.settings.worker_image_cuda = "trainyard-worker";
   controller.reconciler.settings.user_ids = manifest::UserIds::process;
   controller.reconciler.settings.request_key = manager::make_request_key();
-  // A person looks on, and the API server is next door.
+  // Short intervals: a user watches, and calls to the API server in memory cost nothing.
   controller.reconciler.settings.progress_interval = std::chrono::seconds{1};
   controller.reconciler.instance = "trainyard";
   return controller;

@@ -17,13 +17,13 @@ struct ClusterOptions {
   manager::PollerOptions poller{.interval = std::chrono::milliseconds{200}};
 };
 
-/// Kubernetes and the operator in one process, with this machine for a node: the API server in memory, pods as child
-/// processes, and the operator's own controller between them. Apply a TrainingJob to api(), watch its status there.
-/// Everything that runs is killed by the destructor; to stop gracefully, suspend or delete the job and wait for its
-/// pods to go.
+/// Kubernetes and the operator in one process: an API server in memory, this machine as the only node, pods as child
+/// processes, and the operator's own controller. Create a TrainingJob in api() and watch its status there. The
+/// destructor kills everything that runs; to stop gracefully, suspend or delete the job and wait until its pods are
+/// gone.
 class Cluster {
  public:
-  /// `clock` outlives the cluster.
+  /// `clock` must outlive the cluster.
   Cluster(const Clock& clock, ClusterOptions options);
 
   [[nodiscard]] MemoryApi& api() { return api_; }

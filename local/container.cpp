@@ -21,7 +21,7 @@ json list_at(const json& object, const char* field) {
   return object.value(field, json::array());
 }
 
-/// The key of "metadata.labels['key']".
+/// The text between the quotes of "metadata.labels['key']".
 std::optional<std::string> subscript(std::string_view path, std::string_view field) {
   if (!path.starts_with(field) || !path.substr(field.size()).starts_with("['") || !path.ends_with("']"))
     return std::nullopt;
@@ -43,7 +43,7 @@ Result<std::string> field_value(const json& pod, const std::string& path) {
     std::replace(pointer.begin(), pointer.end(), '.', '/');
     return pod.value(json::json_pointer{pointer}, "");
   }
-  return fail(ErrorKind::invalid, fmt::format("fieldRef {} is not known on this machine", path));
+  return fail(ErrorKind::invalid, fmt::format("fieldRef {} is not supported on this machine", path));
 }
 
 Result<std::optional<std::string>> secret_value(const json& reference, const ContainerContext& context) {
@@ -61,7 +61,7 @@ Result<std::optional<std::string>> secret_value(const json& reference, const Con
   return fail(ErrorKind::not_found, fmt::format("couldn't find key {} in Secret {}", key, name));
 }
 
-/// An amount of processors, such as 2, "0.5" or "500m", in thousandths. Nothing where `amount` is none.
+/// An amount of CPU, such as 2, "0.5" or "500m", in thousandths of a processor. Empty if `amount` is no such amount.
 std::optional<std::int64_t> millicores(const json& amount) {
   std::string text = amount.is_string() ? amount.get<std::string>() : amount.dump();
   const bool is_in_thousandths = text.ends_with('m');
@@ -73,14 +73,14 @@ std::optional<std::int64_t> millicores(const json& amount) {
   return static_cast<std::int64_t>(std::ceil(is_in_thousandths ? number : number * 1000.0));
 }
 
-/// The value of a resourceFieldRef. Only "requests.cpu" in the unit "1m" is known, which is all that the operator asks
-/// for.
+/// The value of a resourceFieldRef. Only "requests.cpu" with the divisor "1m" is supported: the operator uses no other.
 Result<std::string> resource_value(const json& container, const json& reference) {
   const std::string resource = reference.value("resource", "");
   const std::string divisor = reference.value("divisor", "");
   if (resource != "requests.cpu" || divisor != "1m") {
-    return fail(ErrorKind::invalid, fmt::format("resourceFieldRef {} in units of {} is not known on this machine",
-                                                resource, divisor.empty() ? "1" : divisor));
+    return fail(ErrorKind::invalid,
+                fmt::format("resourceFieldRef {} with the divisor {} is not supported on this machine", resource,
+                            divisor.empty() ? "1" : divisor));
   }
   const auto amount = millicores(container.value("/resources/requests/cpu"_json_pointer, json(0)));
   if (!amount) return fail(ErrorKind::invalid, "resources.requests.cpu is not an amount of processors");
@@ -92,18 +92,16 @@ Result<std::optional<std::string>> value_from(const json& pod, const json& conta
   if (source.contains("resourceFieldRef")) return resource_value(container, source["resourceFieldRef"]);
   if (source.contains("fieldRef")) return field_value(pod, source["fieldRef"].value("fieldPath", ""));
   if (source.contains("secretKeyRef")) return secret_value(source["secretKeyRef"], context);
-  return fail(ErrorKind::invalid,
-              fmt::format("environment variable {} comes from {}, which cannot be had on this machine", variable,
-                          source.empty() ? "nowhere" : source.begin().key()));
+  return fail(ErrorKind::invalid, fmt::format("environment variable {} comes from {}, which this machine does not have",
+                                              variable, source.empty() ? "nowhere" : source.begin().key()));
 }
 
-/// The pod's own variables, in the order of a kubelet: envFrom first, then env, of which each may use those before it.
+/// The variables that the container declares, in a kubelet's order: envFrom, then env, where each may use earlier ones.
 Result<Variables> declared_variables(const json& pod, const json& container, const ContainerContext& context) {
   Variables declared;
   for (const auto& source : list_at(container, "envFrom")) {
     if (!source.contains("secretRef")) {
-      return fail(ErrorKind::invalid,
-                  "envFrom with a ConfigMap cannot be had on this machine: only Secrets are mapped");
+      return fail(ErrorKind::invalid, "envFrom with a ConfigMap is not supported on this machine; only Secrets are");
     }
     const std::string name = source["secretRef"].value("name", "");
     const auto secret = context.read_secret(name);
@@ -125,7 +123,7 @@ Result<Variables> declared_variables(const json& pod, const json& container, con
   return declared;
 }
 
-/// Nothing can be mounted without root, so a mount is had only where its path already leads to the right place.
+/// Nothing can be mounted without root, so a mount is accepted only if its path already leads to the right place.
 Result<void> check_mounts(const json& pod, const json& container, const ContainerContext& context) {
   for (const auto& mount : list_at(container, "volumeMounts")) {
     const std::string name = mount.value("name", "");
@@ -143,13 +141,13 @@ Result<void> check_mounts(const json& pod, const json& container, const Containe
       if (mapped == context.volumes.end()) {
         return fail(ErrorKind::not_found, fmt::format("persistentvolumeclaim \"{}\" not found", claim));
       }
-      // With subPath the mount is a folder within the claim's.
+      // With subPath the mount is a folder in the claim's folder.
       const std::filesystem::path source = std::filesystem::path{mapped->second} / mount.value("subPath", ".");
       if ((source / "").lexically_normal() == (std::filesystem::path{path} / "").lexically_normal()) continue;
       return fail(
           ErrorKind::invalid,
-          fmt::format("volume {} cannot be mounted at {} on this machine, where nothing is mounted: the claim {} "
-                      "is the folder {}; a program finds it only where both are the same path",
+          fmt::format("volume {} cannot be mounted at {}, since nothing is mounted on this machine: the claim {} is "
+                      "the folder {}, so a program finds its files only if mountPath is their real path",
                       name, path, claim, mapped->second));
     }
     return fail(ErrorKind::invalid, fmt::format("volume {} cannot be mounted at {} on this machine", name, path));
@@ -163,11 +161,11 @@ Result<std::vector<std::string>> command_of(const json& container, const Variabl
   for (const auto& word : list_at(container, "command"))
     arguments.push_back(expand_variables(word.get<std::string>(), declared));
   if (arguments.empty()) {
-    // The image's entry point: of our own images it is the worker; of others it cannot be known here.
+    // The image's entry point would run. It is the worker in our images, and unknown in others.
     if (!declared.contains(std::string{contract::env_spec}) || context.worker_program.empty()) {
       return fail(ErrorKind::invalid,
-                  fmt::format("container {} names no command; images are not run on this machine, so "
-                              "its command must be written out",
+                  fmt::format("container {} has no command; this machine runs no images, so write the command into the "
+                              "container",
                               container.value("name", "")));
     }
     arguments.push_back(context.worker_program);
@@ -177,7 +175,8 @@ Result<std::vector<std::string>> command_of(const json& container, const Variabl
   return arguments;
 }
 
-/// As CUDA_VISIBLE_DEVICES has it. None is "-1" and not an empty text, which many programs take for "not set".
+/// The value of CUDA_VISIBLE_DEVICES for `gpus`. Without GPUs "-1", since many programs read an empty text as "not
+/// set".
 std::string device_list(const std::vector<std::string>& gpus) {
   return gpus.empty() ? "-1" : fmt::format("{}", fmt::join(gpus, ","));
 }

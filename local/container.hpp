@@ -11,36 +11,35 @@
 #include "common/result.hpp"
 #include "local/process_group.hpp"
 
-/// From a container of a pod to the process that stands for it on this machine: pure functions over the pod's JSON.
+/// Makes a process on this machine from a container of a pod: pure functions over the pod's JSON.
 namespace trainyard::local {
 
 using Variables = std::map<std::string, std::string>;
 
-/// What this machine gives to a container.
+/// The things that this machine provides to a container.
 struct ContainerContext {
-  Variables inherited;          ///< The image's environment is this machine's: PATH, HOME and so on.
-  std::string worker_program;   ///< What a container of a `training` job runs that names no command. Empty: such a one
-                                ///< is refused.
+  Variables inherited;          ///< Environment in place of the image's: PATH, HOME and so on.
+  std::string worker_program;   ///< The program for a container of a `training` job that names no command.
+                                ///< Empty: such a container is refused.
   std::string termination_log;  ///< File for the termination message.
   std::optional<std::vector<std::string>>
-      visible_gpus;     ///< What CUDA_VISIBLE_DEVICES names. Not set: nothing is said about GPUs.
-  Variables overrides;  ///< Set over the container's own, in which $(NAME) finds the container's.
-  Variables volumes;    ///< Folder of each PersistentVolumeClaim that is mapped.
-  /// The Secret of that name in the pod's namespace; not_found when there is none.
+      visible_gpus;     ///< The value of CUDA_VISIBLE_DEVICES. Not set: the variable is not changed.
+  Variables overrides;  ///< They replace the container's own variables; $(NAME) in them refers to those.
+  Variables volumes;    ///< The folder of each PersistentVolumeClaim that has one.
+  /// The Secret `name`. ErrorKind::not_found: there is none.
   std::function<Result<Variables>(const std::string& name)> read_secret;
 };
 
-/// The process of `container`, but for its log files. Environment, command and arguments are worked out as a kubelet
-/// does: fieldRef, resourceFieldRef of the CPU request, secretKeyRef, envFrom, $(VAR) of what was declared before.
-/// ErrorKind::invalid for what cannot be had on this machine, not_found for a missing Secret or key; the message names
-/// it.
+/// The process for `container`, without its log files. Environment, command and arguments are resolved as by a kubelet:
+/// fieldRef, resourceFieldRef of the CPU request, secretKeyRef, envFrom, and $(VAR) of variables that were declared
+/// before. ErrorKind::invalid names what this machine cannot provide, not_found a missing Secret, key or claim.
 [[nodiscard]] Result<ProcessSpec> resolve_container(const nlohmann::json& pod, const nlohmann::json& container,
                                                     const ContainerContext& context);
 
 /// `text` with each $(NAME) of `variables` replaced; $$(NAME) becomes $(NAME), unknown names stay as they are.
 [[nodiscard]] std::string expand_variables(std::string_view text, const Variables& variables);
 
-/// Devices of the kind nvidia.com/gpu that the pod's container asks for.
+/// The number of nvidia.com/gpu devices that `container` asks for.
 [[nodiscard]] std::int64_t gpus_of(const nlohmann::json& container);
 
 }  // namespace trainyard::local

@@ -15,7 +15,7 @@ std::vector<std::string> find_gpus(const std::optional<std::string>& visible_dev
                         std::all_of(name.begin() + 6, name.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (is_gpu) ++count;
   }
-  // Without devices the variable is a left-over.
+  // Without devices the variable means nothing.
   if (count == 0) return gpus;
   if (!visible_devices) {
     // CUDA counts from 0 whatever numbers the device files have.
@@ -25,7 +25,7 @@ std::vector<std::string> find_gpus(const std::optional<std::string>& visible_dev
   for (std::size_t begin = 0; begin < visible_devices->size();) {
     const auto end = std::min(visible_devices->find(',', begin), visible_devices->size());
     std::string gpu = visible_devices->substr(begin, end - begin);
-    // CUDA sees no device from the first invalid one on; -1 is how people write that.
+    // CUDA ignores all devices from the first invalid one on; users write -1 for it.
     if (gpu.empty() || gpu == "-1") break;
     gpus.push_back(std::move(gpu));
     begin = end + 1;

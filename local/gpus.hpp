@@ -8,12 +8,12 @@
 
 namespace trainyard::local {
 
-/// The GPUs that this process may give out, as they stand in CUDA_VISIBLE_DEVICES: those of that variable where it is
-/// set, else one for each /dev/nvidia<N> under `device_folder`.
+/// The GPUs that this process may assign, by their names for CUDA_VISIBLE_DEVICES: those in `visible_devices` if it is
+/// set, else one for each nvidia<N> in `device_folder`.
 [[nodiscard]] std::vector<std::string> find_gpus(const std::optional<std::string>& visible_devices,
                                                  std::string_view device_folder = "/dev");
 
-/// `gpus` without those of `taken`, each of which is one of them: a name that is there twice is two GPUs.
+/// `gpus` without `taken`. Each name in `taken` removes one equal name: a name that occurs twice is two GPUs.
 [[nodiscard]] std::vector<std::string> without_taken(std::vector<std::string> gpus,
                                                      const std::vector<std::string>& taken);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t lines_max = 3;
 constexpr std::size_t words_bytes_max = 1024;
-/// Lines that may follow a traceback: warnings of libraries at their end. More than that, and the program went on.
+/// After a traceback libraries may log some warnings as they end. If more lines follow, the program did not end there.
 constexpr std::size_t lines_after_traceback_max = 5;
 constexpr std::string_view traceback_mark = "Traceback (most recent call last):";
 constexpr char escape = '\x1b';
@@ -20,7 +20,7 @@ bool is_printable(char c) {
   return static_cast<unsigned char>(c) >= 0x20 && c != '\x7f';
 }
 
-/// Bytes of the escape sequence that `text` begins with (ECMA-48: CSI, OSC, or a short one).
+/// The length of the escape sequence at the beginning of `text` (ECMA-48: CSI, OSC, or a short one).
 std::size_t escape_bytes(std::string_view text) {
   if (text.size() < 2) return text.size();
   if (text[1] == '[') {
@@ -34,13 +34,13 @@ std::size_t escape_bytes(std::string_view text) {
     }
     return text.size();
   }
-  // Between the escape and the final byte there may be others: "(B".
+  // Intermediate bytes may come before the final byte: "(B".
   std::size_t at = 1;
   while (at < text.size() && text[at] >= 0x20 && text[at] <= 0x2f) ++at;
   return std::min(at + 1, text.size());
 }
 
-/// Bytes of the UTF-8 character that `text` begins with; 0: it begins with none.
+/// The length of the UTF-8 character at the beginning of `text`; 0: it begins with no valid character.
 std::size_t utf8_bytes(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.front());
   if (first < 0x80) return 1;
@@ -54,7 +54,7 @@ std::size_t utf8_bytes(std::string_view text) {
   return is_wrong ? 0 : count;
 }
 
-/// The last form of a line that carriage returns have written over.
+/// The last form of a line that was rewritten with carriage returns.
 std::string_view last_form(std::string_view line) {
   while (line.ends_with('\r')) line.remove_suffix(1);
   const auto begin = line.rfind('\r');
@@ -106,7 +106,7 @@ std::optional<std::string> exception_of(const std::vector<std::string>& lines) {
   const auto mark = std::ranges::find_if(lines.rbegin(), lines.rend(),
                                          [](const auto& line) { return without_rank(line) == traceback_mark; });
   if (mark == lines.rend()) return std::nullopt;
-  // The frames are indented.
+  // The lines of the frames are indented; the exception is not.
   const auto exception = std::ranges::find_if(mark.base(), lines.end(),
                                               [](const auto& line) { return !without_rank(line).starts_with(' '); });
   if (exception == lines.end() || std::size_t(lines.end() - exception) > lines_after_traceback_max + 1)
@@ -114,7 +114,7 @@ std::optional<std::string> exception_of(const std::vector<std::string>& lines) {
   return std::string{without_rank(*exception)};
 }
 
-/// At most words_bytes_max bytes of `words`. The beginning is cut off, since the end says what went wrong.
+/// `words`, cut at the beginning to words_bytes_max bytes: the end says what went wrong.
 std::string bounded(std::string words) {
   constexpr std::string_view mark = "... ";
   if (words.size() <= words_bytes_max) return words;
@@ -128,7 +128,7 @@ std::string bounded(std::string words) {
 std::string last_words(std::string_view log) {
   if (log.size() > last_words_bytes_max) {
     log.remove_prefix(log.size() - last_words_bytes_max);
-    // Half a character or half an escape sequence would be read as something else.
+    // The cut may split a character or an escape sequence, so the first line is dropped.
     if (const auto end = log.find('\n'); end != std::string_view::npos && end + 1 < log.size())
       log.remove_prefix(end + 1);
   }

@@ -10,8 +10,8 @@
 namespace trainyard::local {
 namespace {
 
-/// Below the range from which Linux takes the ports of outgoing connections (net.ipv4.ip_local_port_range), so that
-/// nobody gets one by chance between our look and the pod's bind.
+/// Below the ports that Linux uses for outgoing connections (net.ipv4.ip_local_port_range), so that no connection takes
+/// a port between our check and the pod's bind.
 constexpr std::uint16_t port_min = 15'000;
 constexpr std::uint16_t port_max = 32'000;
 
@@ -40,7 +40,7 @@ manifest::PodAddress LoopbackPorts::address_of(const manifest::PodPlace& place) 
 
 std::uint16_t LoopbackPorts::free_port() {
   std::uniform_int_distribution<std::uint16_t> any{port_min, port_max};
-  // All but impossible to fail: 17,000 ports, of which a pod takes four.
+  // Practically never fails: there are 17,000 ports, and a pod takes four.
   for (int tries = 0; tries < 100'000; ++tries) {
     const std::uint16_t port = any(random_);
     if (!given_.contains(port) && is_free(port)) {

@@ -11,8 +11,8 @@
 
 namespace trainyard::local {
 
-/// Addresses of pods that are processes of this machine: 127.0.0.1, and ports that nobody listened on when they were
-/// given out. Ports are never given out twice. Any thread may call.
+/// Addresses of pods that are processes of this machine: 127.0.0.1, and ports that were free when they were assigned.
+/// No port is assigned twice. Any thread may call.
 class LoopbackPorts {
  public:
   /// The address of the pod at `place`; equal places always get equal addresses.

@@ -43,8 +43,8 @@ tl::unexpected<Error> other_uid(const ResourceType& type, std::string_view name,
                   resource_name(type), name, wanted, stored));
 }
 
-/// Checks the version and UID that `object` names against those of `stored`. Either may be left out, except the version
-/// of a kind that takes no unconditional updates.
+/// Compares the version and UID in `object` with those of `stored`. Both are optional, but a kind without unconditional
+/// updates needs the version.
 Result<void> check_preconditions(const ResourceType& type, const json& object, const json& stored) {
   const json& metadata = object.value("metadata", json::object());
   const json& kept = stored.at("metadata");
@@ -109,7 +109,7 @@ Result<kube::ListPage> MemoryApi::list(const ResourceType& type, const kube::Lis
                               "list result",
                               type.plural));
     }
-    found = open->second;  // Kept: a page whose reply was lost may be asked for again.
+    found = open->second;  // Kept: a client that lost the reply may ask for the page again.
   }
 
   kube::ListPage page{.items = {}, .resource_version = found.version, .continue_token = {}};
@@ -138,7 +138,8 @@ Result<void> MemoryApi::watch(const ResourceType& type, const kube::WatchOptions
   std::unique_lock lock{mutex_};
   WatchCursor cursor{.collection = objects_.collection_of(type), .selection = *selection, .version = *since};
   std::vector<WatchEvent> events;
-  if (*since == 0) events = present_events(cursor, objects_.version());  // From no version: first what there is.
+  if (*since == 0)
+    events = present_events(cursor, objects_.version());  // Without a version: first the present objects.
   auto next_bookmark = std::chrono::steady_clock::now() + options_.bookmark_interval;
   while (true) {
     auto newer = TRY(next_events(cursor, objects_.version()));

@@ -16,25 +16,24 @@
 
 namespace trainyard::local {
 
-/// What the server does to an object before it is stored: defaults and validation. Gets the object and the stored one
-/// that it replaces (null: it is created); gives the object to store, or ErrorKind::invalid with a sentence for the
-/// user.
+/// Defaults and validation of an object before it is stored. `stored` is the object that it replaces (null: it is
+/// created). Returns the object to store, or ErrorKind::invalid with a sentence for the user.
 using Admission =
     std::function<Result<json>(const kube::ResourceType& type, const json& object, const json* stored, bool is_strict)>;
 
 struct MemoryApiOptions {
-  std::size_t history_events_max = 10'000;  ///< Of each kind of object; a watch from before them is `gone`.
-  std::size_t open_lists_max = 64;  ///< Lists whose next page is kept; the continue token of an older one is `gone`.
+  std::size_t history_events_max = 10'000;  ///< For each kind of object; a watch from an older version is `gone`.
+  std::size_t open_lists_max = 64;          ///< Lists with a next page; older continue tokens are `gone`.
   std::chrono::milliseconds bookmark_interval{60'000};  ///< Real time.
-  std::uint64_t uid_seed = 0;                           ///< UIDs are a function of it; 0: they differ from run to run.
-  Admission admission;                                  ///< None: everything is stored as it comes.
+  std::uint64_t uid_seed = 0;                           ///< The UIDs depend only on it; 0: UIDs are random.
+  Admission admission;                                  ///< None: objects are stored unchanged.
 };
 
-/// An API server in this process: the cluster of a laptop and the fake of the tests. It behaves like the real one in
-/// all that the operator uses: one increasing resourceVersion, generation raised with the spec, UID and version
-/// preconditions, status as its own subresource, finalizers, graceful deletion of bound and running pods, dependents
-/// that go with their owner, pages and watches. Nothing schedules or runs pods here: that is ProcessKubelet's part, or
-/// the test's. Any thread may call.
+/// An API server in this process, for `trainyard run` and as a fake for tests. It behaves like the real one in all that
+/// the operator uses: one increasing resourceVersion, generation raised with the spec, UID and version preconditions,
+/// status as its own subresource, finalizers, graceful deletion of bound and running pods, deletion of dependents with
+/// their owner, pages and watches. It does not schedule or run pods: ProcessKubelet or a test does. Any thread may
+/// call.
 class MemoryApi final : public kube::Api {
  public:
   explicit MemoryApi(const Clock& clock, MemoryApiOptions options = {});
@@ -56,9 +55,9 @@ class MemoryApi final : public kube::Api {
   [[nodiscard]] Result<void> remove(const kube::ResourceType& type, std::string_view name_space, std::string_view name,
                                     const kube::DeleteOptions& options = {}) override;
 
-  /// The scheduler's binding: sets spec.nodeName once. conflict when the pod is bound already.
+  /// Sets spec.nodeName, as a scheduler does. ErrorKind::conflict: the pod is already bound.
   [[nodiscard]] Result<json> bind_pod(std::string_view name_space, std::string_view name, std::string_view node);
-  /// Forgets history and open lists, as etcd does when it is compacted: watches from before now on are `gone`.
+  /// Forgets history and open lists, as etcd does by compaction: watches from older versions are then `gone`.
   void compact();
 
  private:
@@ -67,7 +66,7 @@ class MemoryApi final : public kube::Api {
     std::string version;
   };
 
-  // Both need mutex_.
+  // The caller of these holds mutex_.
   Result<json> replace(ObjectTable::Collection& collection, std::string_view verb, const ObjectTable::Key& key,
                        const json& object);
   std::string make_uid();

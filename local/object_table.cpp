@@ -82,7 +82,7 @@ void ObjectTable::collect_dependents_of(const std::string& uid) {
   if (found == dependents_.end()) return;
   for (const auto& [name, key] : std::set{found->second}) {  // A copy: removing dependents changes the index.
     Collection& collection = collections_.at(name);
-    // One that went with another dependent is no longer there.
+    // A dependent may already be gone, removed with another one.
     const auto dependent = collection.objects.find(key);
     if (dependent != collection.objects.end() && is_orphaned(*dependent->second)) {
       remove_gracefully(collection, key, std::nullopt);

@@ -18,8 +18,8 @@ namespace trainyard::local {
 
 using nlohmann::json;
 
-/// The objects of an API server in this process under one increasing version, what has become of them lately, and who
-/// owns whom: those whose last owner goes are removed with it. Used by one thread at a time.
+/// The objects of an API server in this process: one increasing version for all, a history of recent changes, and
+/// owners. An object is removed with its last owner. Used by one thread at a time.
 class ObjectTable {
  public:
   using Key = std::pair<std::string, std::string>;  ///< Namespace, name.
@@ -33,25 +33,25 @@ class ObjectTable {
     kube::ResourceType type;
     std::map<Key, Object> objects;
     std::deque<Change> history;
-    std::uint64_t forgotten_version = 0;  ///< Changes up to it are not in `history`.
+    std::uint64_t forgotten_version = 0;  ///< `history` has no changes up to this version.
   };
 
-  /// `history_events_max`: of each collection. `on_change` is called for each change, and when history is forgotten.
+  /// `history_events_max`: for each collection. `on_change` is called after each change and after forget_history().
   ObjectTable(const Clock& clock, std::size_t history_events_max, std::function<void()> on_change)
       : clock_{clock}, history_events_max_{history_events_max}, on_change_{std::move(on_change)} {}
 
-  /// Of the last change.
+  /// The version of the last change.
   [[nodiscard]] std::uint64_t version() const { return version_; }
-  /// The reference stays good for as long as the table.
+  /// The reference is valid as long as the table.
   [[nodiscard]] Collection& collection_of(const kube::ResourceType& type);
   [[nodiscard]] static Result<Object> find(const Collection& collection, const Key& key);
 
-  /// `object` as it is stored: with the next version.
+  /// Stores `object` with the next version. Returns it as it is stored.
   Object store(Collection& collection, const Key& key, json object);
   void erase(Collection& collection, const Key& key);
-  /// Marks the object as deleted; it goes at once where nothing holds it.
+  /// Marks the object as deleted. Removes it at once if it has no finalizers and no grace period.
   void remove_gracefully(Collection& collection, const Key& key, std::optional<std::int64_t> grace_seconds);
-  /// Whether it has owners, and all of them are gone.
+  /// True if `object` has owners, and all of them are gone.
   [[nodiscard]] bool is_orphaned(const json& object) const;
   void forget_history();
 
@@ -65,7 +65,8 @@ class ObjectTable {
   const std::function<void()> on_change_;
   std::map<std::string, Collection> collections_;  // by group/plural; never erased, so references stay good
   std::map<std::string, std::set<std::pair<std::string, Key>>> dependents_;  // owner's UID -> collection and key
-  std::set<std::string> dead_owners_;  // UIDs of objects that went: what names one as its owner is collected on arrival
+  std::set<std::string>
+      dead_owners_;  // UIDs of removed objects: an object that names one as its owner is removed on arrival
   std::uint64_t version_ = 0;
 };
 

@@ -18,8 +18,8 @@ bool is_live(const ContainerState& container) {
   return container.started_at && !container.end;
 }
 
-/// True when the init container lets the next containers start: a sidecar that has started, or another one that has
-/// ended well.
+/// True if the next containers may start after this init container: a sidecar has started, or another init container
+/// has succeeded.
 bool is_initialized(const ContainerState& container) {
   return container.is_sidecar ? container.started_at.has_value() : container.end && container.end->exit_code == 0;
 }

@@ -9,7 +9,7 @@
 
 #include "common/clock.hpp"
 
-/// The status that a kubelet writes for a pod, from what it knows of the containers.
+/// The status that a kubelet writes for a pod, from the states of its containers.
 namespace trainyard::local {
 
 struct ContainerEnd {
@@ -27,10 +27,10 @@ struct ContainerState {
   std::string waiting_message;
   std::optional<Time> started_at;
   std::optional<ContainerEnd> end;
-  /// An init container with restartPolicy Always: it runs beside the others, and how it ends decides nothing.
+  /// An init container with restartPolicy Always: it runs beside the other containers, and its end decides nothing.
   bool is_sidecar = false;
-  std::int64_t restarts = 0;             ///< How often a sidecar was started again.
-  std::optional<ContainerEnd> last_end;  ///< How a sidecar that was started again had ended.
+  std::int64_t restarts = 0;             ///< The number of times that a sidecar was restarted.
+  std::optional<ContainerEnd> last_end;  ///< The end of a restarted sidecar before its last restart.
 };
 
 struct PodState {
@@ -45,12 +45,12 @@ struct PodState {
 /// "Pending", "Running", "Succeeded" or "Failed". A pod has not ended while one of its sidecars runs.
 [[nodiscard]] std::string_view pod_phase(const PodState& pod);
 
-/// True once no container but sidecars is left to run: all have ended, or an init container has failed.
+/// True once only sidecars are left: all other containers have ended, or an init container has failed.
 [[nodiscard]] bool has_done_its_work(const PodState& pod);
 /// True once an init container that is no sidecar has failed.
 [[nodiscard]] bool has_failed_to_initialize(const PodState& pod);
 
-/// The status of a pod that waits for a node, because of `message`.
+/// The status of a pod that waits for a node; `message` says why.
 [[nodiscard]] nlohmann::json unschedulable_status(std::string_view message);
 
 }  // namespace trainyard::local

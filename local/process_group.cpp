@@ -12,7 +12,7 @@
 #include <filesystem>
 
 #include "common/try.hpp"
-#include "local/supervisor.hpp"
+#include "local/reaper.hpp"
 
 namespace trainyard::local {
 namespace {
@@ -24,7 +24,7 @@ std::string_view value_of(const std::vector<std::string>& environment, std::stri
   return {};
 }
 
-/// The file that `name` stands for: itself when it holds a '/', else the first executable of that name in PATH.
+/// The file of the program `name`: `name` itself if it has a '/', else the first executable of that name in PATH.
 Result<std::string> find_program(const std::string& name, std::string_view path) {
   if (name.find('/') != std::string::npos) return name;
   while (!path.empty()) {
@@ -51,14 +51,14 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-ProcessEvent event_of(const SupervisorReport& report) {
+ProcessEvent event_of(const ReaperReport& report) {
   switch (report.kind) {
-    case SupervisorReport::Kind::started:
+    case ReaperReport::Kind::started:
       return ProcessStarted{.pid = report.value};
-    case SupervisorReport::Kind::ended:
+    case ReaperReport::Kind::ended:
       if (WIFSIGNALED(report.value)) return ProcessEnded{128 + WTERMSIG(report.value), WTERMSIG(report.value)};
       return ProcessEnded{.exit_code = WEXITSTATUS(report.value)};
-    case SupervisorReport::Kind::not_started:
+    case ReaperReport::Kind::not_started:
       break;
   }
   return ProcessNotStarted{.message = std::strerror(report.value)};
@@ -72,14 +72,14 @@ Result<ProcessGroup> ProcessGroup::start(const ProcessSpec& spec) {
   auto output = TRY(open_log(spec.output_path));
   auto error = TRY(open_log(spec.error_path));
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(ErrorKind::io, fmt::format("make a pipe: {}", std::strerror(errno)));
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(ErrorKind::io, fmt::format("create a pipe: {}", std::strerror(errno)));
   FileDescriptor events{ends[0]};
   const FileDescriptor report{ends[1]};
   ::fcntl(events.get(), F_SETFL, O_NONBLOCK);
 
   const auto arguments = pointers_to(spec.arguments);
   const auto environment = pointers_to(spec.environment);
-  const SupervisorSpec supervisor_spec{
+  const ReaperSpec reaper_spec{
       .parent = ::getpid(),
       .program = program.c_str(),
       .arguments = arguments.data(),
@@ -88,32 +88,30 @@ Result<ProcessGroup> ProcessGroup::start(const ProcessSpec& spec) {
       .output = output.get(),
       .error = error.get(),
       .report = report.get()};
-  // Blocked across the fork: handlers of ours never run in the supervisor, and it misses no signal.
+  // Signals are blocked during the fork, so that none of our handlers runs in the reaper, and it misses no signal.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t supervisor = ::fork();
-  if (supervisor == 0) supervise(supervisor_spec);
+  const pid_t reaper = ::fork();
+  if (reaper == 0) run_reaper(reaper_spec);
   const int fork_error = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (supervisor < 0) {
+  if (reaper < 0) {
     return fail(ErrorKind::io, fmt::format("start a process for {}: {}", program, std::strerror(fork_error)));
   }
   return ProcessGroup{
-      supervisor,
+      reaper,
       std::move(events),
       {fmt::format("start a process for {}", program),
        fmt::format("change to the working directory {}", spec.working_directory), fmt::format("exec {}", program)}};
 }
 
 ProcessGroup::ProcessGroup(ProcessGroup&& other) noexcept
-    : supervisor_(std::exchange(other.supervisor_, 0)),
-      events_(std::move(other.events_)),
-      steps_(std::move(other.steps_)) {}
+    : reaper_(std::exchange(other.reaper_, 0)), events_(std::move(other.events_)), steps_(std::move(other.steps_)) {}
 
 ProcessGroup& ProcessGroup::operator=(ProcessGroup&& other) noexcept {
-  std::swap(supervisor_, other.supervisor_);
+  std::swap(reaper_, other.reaper_);
   std::swap(events_, other.events_);
   std::swap(steps_, other.steps_);
   return *this;
@@ -125,12 +123,12 @@ ProcessGroup::~ProcessGroup() {
 }
 
 std::optional<ProcessEvent> ProcessGroup::next_event() {
-  if (supervisor_ == 0) return std::nullopt;
-  SupervisorReport report;
+  if (reaper_ == 0) return std::nullopt;
+  ReaperReport report;
   const ssize_t length = ::read(events_.get(), &report, sizeof report);
   if (length < 0) return std::nullopt;
   ProcessEvent event = ProcessEnded{.exit_code = 128 + SIGKILL, .signal = SIGKILL};
-  // Without a last word the supervisor itself was killed, and the program with it.
+  // If the pipe ends without a report, the reaper was killed, and the program with it.
   if (length == static_cast<ssize_t>(sizeof report)) event = event_of(report);
   if (auto* refusal = std::get_if<ProcessNotStarted>(&event)) {
     refusal->message = fmt::format("{}: {}", steps_.at(static_cast<std::size_t>(report.step)), refusal->message);
@@ -140,18 +138,18 @@ std::optional<ProcessEvent> ProcessGroup::next_event() {
 }
 
 void ProcessGroup::terminate() {
-  if (supervisor_ != 0) ::kill(supervisor_, SIGTERM);
+  if (reaper_ != 0) ::kill(reaper_, SIGTERM);
 }
 
 void ProcessGroup::kill() {
-  if (supervisor_ != 0) ::kill(supervisor_, signal_kill_all);
+  if (reaper_ != 0) ::kill(reaper_, signal_kill_all);
 }
 
 void ProcessGroup::reap() {
-  if (supervisor_ == 0) return;
-  while (::waitpid(supervisor_, nullptr, 0) < 0 && errno == EINTR) {
+  if (reaper_ == 0) return;
+  while (::waitpid(reaper_, nullptr, 0) < 0 && errno == EINTR) {
   }
-  supervisor_ = 0;
+  reaper_ = 0;
 }
 
 }  // namespace trainyard::local

@@ -15,10 +15,10 @@ namespace trainyard::local {
 
 struct ProcessSpec {
   std::vector<std::string>
-      arguments;  ///< The program first: a path, or a name that is looked up in PATH of `environment`.
+      arguments;  ///< The first is the program: a path, or a name that is found by PATH of `environment`.
   std::vector<std::string> environment;  ///< NAME=value. Nothing is inherited.
   std::string working_directory;         ///< Empty: ours.
-  std::string output_path;               ///< Standard output is appended to it; folders are made.
+  std::string output_path;               ///< Standard output is appended to it. Its folder is created.
   std::string error_path;                ///< Standard error; may be the same file.
   bool operator==(const ProcessSpec&) const = default;
 };
@@ -28,51 +28,50 @@ struct ProcessStarted {
   bool operator==(const ProcessStarted&) const = default;
 };
 struct ProcessNotStarted {
-  std::string message;  ///< What the system said: "exec /bin/x: no such file or directory".
+  std::string message;  ///< The system's error: "exec /bin/x: no such file or directory".
   bool operator==(const ProcessNotStarted&) const = default;
 };
-/// The program has ended, and so has everything that it had started.
+/// The program and all its descendants have ended.
 struct ProcessEnded {
-  int exit_code = 0;  ///< 128 + signal when a signal ended it.
+  int exit_code = 0;  ///< 128 + signal if a signal ended it.
   int signal = 0;
   bool operator==(const ProcessEnded&) const = default;
 };
 using ProcessEvent = std::variant<ProcessStarted, ProcessNotStarted, ProcessEnded>;
 
-/// A program and all that descends from it, which end together like the processes of a container: when the program
-/// ends, when it is killed here, or when the thread that started it ends, whatever the reason (kill -9 included).
+/// A program and all its descendants, which end together like the processes of a container: when the program ends, when
+/// it is killed here, or when the thread that started it ends for any reason (also by kill -9).
 ///
-/// Between us and the program stands a small supervisor, forked from us: its parent-death signal tells it of our end,
-/// and as the reaper of its descendants it finds even those that have left the process group. The program leads a
-/// session of its own, so that the terminal's Ctrl-C reaches us alone.
+/// Between this process and the program runs a small reaper (reaper.hpp), forked from this process. Its parent-death
+/// signal tells it of our end. It is the subreaper of the program's descendants, so it finds also those that have left
+/// the process group. The program leads a session of its own, so that the terminal's Ctrl-C reaches only us.
 ///
-/// Used by one thread, the one that started it.
+/// Used only by the thread that started it.
 class ProcessGroup {
  public:
-  /// ErrorKind::not_found when there is no such program, io when a file cannot be opened or the system gives no
-  /// process.
+  /// ErrorKind::not_found: there is no such program; io: a log file cannot be opened, or no process can be started.
   [[nodiscard]] static Result<ProcessGroup> start(const ProcessSpec& spec);
 
   ProcessGroup(ProcessGroup&& other) noexcept;
   ProcessGroup& operator=(ProcessGroup&& other) noexcept;
-  /// Kills whatever still runs and waits for it.
+  /// Kills what still runs, and waits for its end.
   ~ProcessGroup();
 
-  /// Readable (poll) when next_event() has one.
+  /// Readable (poll) when next_event() returns an event.
   [[nodiscard]] int event_fd() const { return events_.get(); }
-  /// Empty: nothing has happened. After ProcessEnded or ProcessNotStarted nothing follows.
+  /// Empty: nothing has happened. No event follows ProcessEnded or ProcessNotStarted.
   [[nodiscard]] std::optional<ProcessEvent> next_event();
 
   void terminate();  ///< SIGTERM to the program's process group.
   void kill();       ///< SIGKILL to everything.
 
  private:
-  using Steps = std::array<std::string, 3>;  // By SupervisorReport::Step: what was tried, in words.
-  ProcessGroup(pid_t supervisor, FileDescriptor events, Steps steps)
-      : supervisor_(supervisor), events_(std::move(events)), steps_(std::move(steps)) {}
+  using Steps = std::array<std::string, 3>;  // What each ReaperReport::Step tried, for messages.
+  ProcessGroup(pid_t reaper, FileDescriptor events, Steps steps)
+      : reaper_(reaper), events_(std::move(events)), steps_(std::move(steps)) {}
   void reap();
 
-  pid_t supervisor_ = 0;  // Ours to wait for until reaped, so its number cannot become another process's. 0: reaped.
+  pid_t reaper_ = 0;  // 0: reaped. Until then no other process gets its number.
   FileDescriptor events_;
   Steps steps_;
 };

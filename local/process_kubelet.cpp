@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view loopback = "127.0.0.1";
 constexpr std::int64_t grace_seconds_default = 30;  // Kubernetes'.
-/// How long a kubelet waits before it restarts a sidecar that ends again and again. The first restart comes at once.
+/// A kubelet waits this long before it restarts a sidecar that ends again and again. The first restart comes at once.
 constexpr Backoff sidecar_backoff{
     .initial = std::chrono::seconds{10}, .max = std::chrono::minutes{5}, .jitter_share = 0};
 
@@ -48,25 +48,25 @@ struct ProcessKubelet::ContainerRun {
   json spec;
   ContainerState state;
   std::filesystem::path output_log;
-  std::filesystem::path error_log;  // The same file where the streams are not apart.
+  std::filesystem::path error_log;  // Equal to output_log unless the streams are separate.
   std::filesystem::path termination_log;
   std::vector<std::string> gpus;
   std::optional<ProcessGroup> process;
   std::optional<Instant> restart_at;  // Set for a sidecar that has ended.
 
-  /// True when the container was not started yet, or is a sidecar that is to be started again now.
+  /// True if the container is to be started: for the first time, or again as a sidecar.
   bool is_fresh() const { return !state.end && !process && state.waiting_message.empty(); }
 };
 
 struct ProcessKubelet::PodRun {
-  json object;  // As it was when it started.
+  json object;  // The pod as it was when it started.
   PodState state;
   std::vector<ContainerRun> init_containers;
   std::vector<ContainerRun> containers;
   bool is_stopping = false;
   bool are_sidecars_ending = false;
   std::optional<Instant> kill_at;
-  bool has_news = true;  // The status in the API is behind.
+  bool is_status_behind = true;  // The status in the API is older than `state`.
 
   template <typename Function>
   void for_each_container(Function function) {
@@ -77,7 +77,7 @@ struct ProcessKubelet::PodRun {
     const auto runs = [](const ContainerRun& container) { return container.process.has_value(); };
     return std::ranges::any_of(init_containers, runs) || std::ranges::any_of(containers, runs);
   }
-  /// True when a container runs that is no sidecar.
+  /// True while a container other than a sidecar runs.
   bool has_live_worker() const {
     const auto works = [](const ContainerRun& container) {
       return container.process.has_value() && !container.state.is_sidecar;
@@ -103,7 +103,7 @@ void ProcessKubelet::wake() const {
 }
 
 void ProcessKubelet::watch_pods(const std::stop_token& stop) {
-  // Level-based: an event only says that it is time to look, so a watch that ends for any reason is simply begun anew.
+  // An event only wakes the owner, which lists all pods. So a watch that ends for any reason is simply started again.
   while (!stop.stop_requested()) {
     const auto ended = api_.watch(
         kube::pods, {}, [this](const kube::WatchEvent&) { wake(); }, stop);
@@ -122,14 +122,14 @@ void ProcessKubelet::run(const std::stop_token& stop) {
       if (container.process) container.process->kill();
     });
   }
-  pods_.clear();  // Waits for each.
+  pods_.clear();  // Kills and waits for each.
 }
 
 void ProcessKubelet::wait_for_news() const {
   std::vector<pollfd> waited{{.fd = wake_up_.get(), .events = POLLIN, .revents = 0}};
   std::optional<Instant> deadline;
   for (const auto& [uid, pod] : pods_) {
-    if (pod->has_news) return;
+    if (pod->is_status_behind) return;
     pod->for_each_container([&](const ContainerRun& container) {
       if (container.process) waited.push_back({.fd = container.process->event_fd(), .events = POLLIN, .revents = 0});
       if (container.restart_at) deadline = std::min(deadline.value_or(*container.restart_at), *container.restart_at);
@@ -154,7 +154,7 @@ void ProcessKubelet::sync_pods() {
     present.insert(pod.at("metadata").at("uid"));
     sync_pod(pod);
   }
-  // What is no longer in the API was deleted without grace.
+  // Pods that are no longer in the API were deleted without grace.
   std::erase_if(pods_, [&](const auto& entry) { return !present.contains(entry.first); });
 }
 
@@ -186,7 +186,7 @@ void ProcessKubelet::schedule(const json& pod) {
   const auto wanted = gpus_of_pod(pod);
   Result<json> written;
   if (wanted <= free) {
-    // The binding is an event of the watch, which brings us to start_pod().
+    // The watch reports the binding, which leads to start_pod().
     written =
         api_.bind_pod(metadata.value("namespace", ""), metadata.at("name").get<std::string>(), options_.node_name);
   } else {
@@ -249,11 +249,11 @@ void ProcessKubelet::start_next_containers(PodRun& pod) {
     if (container.state.is_sidecar) {
       start_or_restart_sidecar(pod, container);
       if (container.state.started_at) continue;
-      return;  // The next one's turn comes when this one runs.
+      return;  // The next container starts when this one runs.
     }
     if (container.state.end && container.state.end->exit_code == 0) continue;
     if (container.is_fresh()) start_container(pod, container);
-    return;  // The next one's turn comes when this one has ended well.
+    return;  // The next container starts when this one has succeeded.
   }
   for (auto& container : pod.containers) {
     if (container.is_fresh()) start_container(pod, container);
@@ -266,7 +266,7 @@ void ProcessKubelet::start_or_restart_sidecar(PodRun& pod, ContainerRun& sidecar
     sidecar.restart_at = clock_.instant() + backoff_delay(sidecar_backoff, state.restarts, 0);
     state.waiting_reason = "CrashLoopBackOff";
     state.waiting_message =
-        fmt::format("sidecar {} ended with exit code {} and is started again", state.name, state.end->exit_code);
+        fmt::format("sidecar {} ended with exit code {} and is restarted", state.name, state.end->exit_code);
     state.started_at.reset();
     state.last_end = std::exchange(state.end, std::nullopt);
   }
@@ -290,7 +290,7 @@ void ProcessKubelet::end_sidecars(PodRun& pod) {
 }
 
 void ProcessKubelet::start_container(PodRun& pod, ContainerRun& container) {
-  pod.has_news = true;
+  pod.is_status_behind = true;
   const ContainerContext context{.inherited = options_.inherited,
                                  .worker_program = options_.worker_program,
                                  .termination_log = container.termination_log.string(),
@@ -320,15 +320,15 @@ void ProcessKubelet::stop_pod(PodRun& pod, const json& metadata) {
   const auto kill_at =
       clock_.instant() + std::chrono::seconds{metadata.value("deletionGracePeriodSeconds", std::int64_t{0})};
   if (!pod.is_stopping) {
-    // Sidecars are stopped last: they serve the other containers until those have ended.
+    // Sidecars are stopped last: the other containers may need them until they end.
     pod.for_each_container([](ContainerRun& container) {
       if (container.process && !container.state.is_sidecar) container.process->terminate();
       container.restart_at.reset();
     });
   }
-  // Looked at again at every event, so only a delete with less grace brings the end nearer.
+  // Called again at every event, so only a delete with less grace makes the end earlier.
   pod.kill_at = std::min(pod.kill_at.value_or(kill_at), kill_at);
-  pod.has_news |= !pod.is_stopping;
+  pod.is_status_behind |= !pod.is_stopping;
   pod.is_stopping = true;
 }
 
@@ -338,7 +338,7 @@ void ProcessKubelet::handle_events(PodRun& pod) {
       const auto event = container.process->next_event();
       if (!event) break;
       handle_event(container, *event);
-      pod.has_news = true;
+      pod.is_status_behind = true;
     }
   });
   if (pod.kill_at && clock_.instant() >= *pod.kill_at) {
@@ -350,16 +350,16 @@ void ProcessKubelet::handle_events(PodRun& pod) {
   const bool is_restart_due = std::ranges::any_of(pod.init_containers, [&](const ContainerRun& container) {
     return container.restart_at && clock_.instant() >= *container.restart_at;
   });
-  if (!pod.has_news && !is_restart_due) return;
+  if (!pod.is_status_behind && !is_restart_due) return;
   start_next_containers(pod);
   update_state(pod);
   if (has_done_its_work(pod.state) || (pod.is_stopping && !pod.has_live_worker())) end_sidecars(pod);
   write_status(pod);
-  // A sidecar that could not be started has ended at once: no process event will bring us back here.
+  // A sidecar that could not be started has ended at once, and no process event follows.
   const bool has_ended_sidecar = std::ranges::any_of(pod.init_containers, [](const ContainerRun& container) {
     return container.state.is_sidecar && container.state.end;
   });
-  pod.has_news |= has_ended_sidecar && !pod.is_stopping && !pod.are_sidecars_ending;
+  pod.is_status_behind |= has_ended_sidecar && !pod.is_stopping && !pod.are_sidecars_ending;
 }
 
 void ProcessKubelet::update_state(PodRun& pod) {
@@ -398,13 +398,13 @@ void ProcessKubelet::handle_event(ContainerRun& container, const ProcessEvent& e
 }
 
 void ProcessKubelet::write_status(PodRun& pod) {
-  pod.has_news = false;
+  pod.is_status_behind = false;
   const json& metadata = pod.object.at("metadata");
   const std::string name_space = metadata.value("namespace", "");
   const json identity{{"name", metadata.at("name")}, {"uid", metadata.at("uid")}};
   const auto written =
       api_.update_status(kube::pods, name_space, {{"metadata", identity}, {"status", pod_status(pod.state)}});
-  if (!written) {  // Deleted without grace meanwhile: the next look at the API ends it.
+  if (!written) {  // The pod was deleted without grace meanwhile: the next sync_pods() ends it.
     logging::debug("pod status not written", {{"pod", metadata.at("name")}, {"error", written.error().message}});
     return;
   }

@@ -20,27 +20,27 @@ namespace trainyard::local {
 struct ProcessKubeletOptions {
   std::string node_name = "local";
   std::filesystem::path log_folder;
-  bool has_separate_streams = false;  ///< Standard output and error go to files of their own (log_files.hpp).
-  Variables inherited;                ///< Environment that every container begins with.
+  bool has_separate_streams = false;  ///< Standard output and error have separate log files (log_files.hpp).
+  Variables inherited;                ///< See ContainerContext.
   Variables overrides;                ///< See ContainerContext.
   std::string worker_program;         ///< See ContainerContext.
   std::map<std::string, Variables> secrets;
-  Variables volumes;  ///< Folder of each claim.
-  /// Devices to give out, as they stand in CUDA_VISIBLE_DEVICES; a container that asks for none sees none. Not set:
-  /// nothing is given out, and every container sees what this process does.
+  Variables volumes;  ///< See ContainerContext.
+  /// The GPUs to assign, by their names for CUDA_VISIBLE_DEVICES; a container that asks for none sees none. Not set: no
+  /// GPUs are assigned, and every container sees the GPUs that this process sees.
   std::optional<std::vector<std::string>> gpus;
 };
 
-/// Scheduler and kubelet of a cluster that is this machine: binds pods, runs their containers as child processes (init
-/// containers one after the other), and writes their status as a kubelet does. Pods are never restarted in place
-/// (restartPolicy Never), but for their sidecars (init containers with restartPolicy Always): these stay beside the
-/// containers, are started again when they end, and are asked to end once the containers have.
+/// The scheduler and kubelet of this machine as a cluster: binds pods, runs their containers as child processes (init
+/// containers one after the other), and writes their status as a kubelet does. Containers are not restarted, except for
+/// sidecars (init containers with restartPolicy Always). Sidecars run beside the containers, are restarted when they
+/// end, and get a SIGTERM once the containers have ended.
 ///
-/// One thread owns all children; they end with it (ProcessGroup). The destructor kills what still runs and waits for
-/// it.
+/// One thread owns all children, which end with it (ProcessGroup). The destructor kills what still runs and waits for
+/// its end.
 class ProcessKubelet {
  public:
-  /// `api` and `clock` outlive the kubelet.
+  /// `api` and `clock` must outlive the kubelet.
   ProcessKubelet(MemoryApi& api, const Clock& clock, ProcessKubeletOptions options);
   ~ProcessKubelet();
   ProcessKubelet(const ProcessKubelet&) = delete;
@@ -73,8 +73,8 @@ class ProcessKubelet {
   MemoryApi& api_;
   const Clock& clock_;
   const ProcessKubeletOptions options_;
-  FileDescriptor wake_up_;                               // An eventfd: news from other threads.
-  std::map<std::string, std::unique_ptr<PodRun>> pods_;  // By UID. The owner thread's alone.
+  FileDescriptor wake_up_;                               // An eventfd, by which other threads wake the owner.
+  std::map<std::string, std::unique_ptr<PodRun>> pods_;  // By UID. Used only by the owner thread.
   std::jthread watcher_;
   std::jthread owner_;  // Last: joins before the rest dies.
 };

@@ -6,7 +6,7 @@
 
 namespace trainyard::local {
 
-/// Which objects of a kind a list or a watch is about.
+/// The objects of a kind that a list or a watch selects.
 struct Selection {
   std::string name_space;  ///< Empty: all.
   Selector labels;
@@ -15,7 +15,7 @@ struct Selection {
   [[nodiscard]] bool selects(const nlohmann::json& object) const;
 };
 
-/// ErrorKind::invalid as the selectors' parsers say it.
+/// Errors are those of parse_label_selector() and parse_field_selector().
 [[nodiscard]] Result<Selection> parse_selection(std::string name_space, std::string_view label_selector,
                                                 std::string_view field_selector);
 

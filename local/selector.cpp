@@ -22,7 +22,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
-/// Parts of `text` between commas that stand outside parentheses.
+/// The parts of `text` between commas that are outside parentheses.
 std::vector<std::string_view> split_requirements(std::string_view text) {
   std::vector<std::string_view> parts;
   std::size_t begin = 0;

@@ -9,7 +9,7 @@
 
 namespace trainyard::local {
 
-/// One requirement of a selector: a label's, or a field's, whose key is then a path such as "spec.nodeName".
+/// One requirement of a selector, on a label or a field. A field's key is a path such as "spec.nodeName".
 struct Requirement {
   enum class Operator { in, not_in, exists, does_not_exist };
   std::string key;
@@ -22,8 +22,8 @@ using Selector = std::vector<Requirement>;  ///< All must hold; empty selects ev
 /// kubectl's -l: "a=b,c!=d,e,!f,g in (x,y),h notin (z)". ErrorKind::invalid for anything else.
 [[nodiscard]] Result<Selector> parse_label_selector(std::string_view text);
 /// kubectl's --field-selector: "metadata.name=a,spec.nodeName!=b".
-/// ErrorKind::invalid also for fields that no API server selects by here: only metadata.name, metadata.namespace,
-/// spec.nodeName, status.phase.
+/// ErrorKind::invalid for other fields than metadata.name, metadata.namespace, spec.nodeName, status.phase and, for
+/// events, regarding.kind and reason.
 [[nodiscard]] Result<Selector> parse_field_selector(std::string_view text);
 
 [[nodiscard]] bool labels_match(const Selector& selector, const nlohmann::json& object);

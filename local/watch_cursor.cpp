@@ -37,7 +37,7 @@ Result<std::vector<WatchEvent>> next_events(WatchCursor& cursor, std::uint64_t n
     if (is_selected) {
       events.push_back({was_selected ? WatchEventType::modified : WatchEventType::added, *change->after});
     } else if (was_selected) {
-      // What is gone, or has left the selection, is told with the version of the change.
+      // An object that is gone, or no longer selected, gets a `deleted` event with the version of the change.
       json last = *change->before;
       last["metadata"]["resourceVersion"] = std::to_string(change->version);
       events.push_back({WatchEventType::deleted, std::move(last)});

@@ -8,18 +8,18 @@
 
 namespace trainyard::local {
 
-/// Where a watch stands in a collection's history.
+/// The position of a watch in a collection's history.
 struct WatchCursor {
   const ObjectTable::Collection& collection;
   Selection selection;
-  std::uint64_t version = 0;  ///< Everything up to it has been told.
+  std::uint64_t version = 0;  ///< All changes up to it have been returned.
 };
 
-/// What there is, as added objects; the cursor then stands at `newest`, the table's version.
+/// The present objects as `added` events. Moves the cursor to `newest`, the table's version.
 [[nodiscard]] std::vector<kube::WatchEvent> present_events(WatchCursor& cursor, std::uint64_t newest);
-/// What has happened up to `newest`. ErrorKind::gone when a part of it is forgotten.
+/// The changes after the cursor up to `newest`, to which the cursor moves. ErrorKind::gone: some of them are forgotten.
 [[nodiscard]] Result<std::vector<kube::WatchEvent>> next_events(WatchCursor& cursor, std::uint64_t newest);
-/// Tells how far the watch is.
+/// A bookmark with the cursor's version.
 [[nodiscard]] kube::WatchEvent bookmark(const WatchCursor& cursor);
 
 }  // namespace trainyard::local

@@ -37,7 +37,7 @@ using checkpoint::Listed;
 using checkpoint::Manifest;
 using checkpoint::Standing;
 
-/// The prefix that a command works on, and what is there.
+/// The store of a command's prefix, and the checkpoints in it.
 struct Opened {
   std::unique_ptr<storage::Store> store;
   Catalogue catalogue;
@@ -69,7 +69,7 @@ Result<void> write_export(const Opened& opened, const Manifest& manifest, const 
   return written.and_then([&] { return file.commit(); });
 }
 
-// The ids that are to be verified; none: there is nothing.
+/// The checkpoints to verify, at least one.
 Result<std::vector<checkpoint::CheckpointId>> ids_to_verify(const Opened& opened, bool is_all) {
   std::vector<checkpoint::CheckpointId> ids;
   if (!is_all) {
@@ -85,12 +85,11 @@ Result<std::vector<checkpoint::CheckpointId>> ids_to_verify(const Opened& opened
   return ids;
 }
 
-// The place that is imported to, whose folder need not be there yet.
+/// The store to import into. Its folder need not exist yet.
 Result<std::unique_ptr<storage::Store>> open_to_import(const CheckpointsOptions& options) {
   if (checkpoint::parse_place(options.uri).id)
-    return fail(
-        ErrorKind::invalid,
-        fmt::format("{} is one checkpoint's own: name the folder or prefix that it is to lie under", options.uri));
+    return fail(ErrorKind::invalid,
+                fmt::format("{} is the URI of one checkpoint: give the folder or prefix to import into", options.uri));
   const auto parsed = storage::parse_uri(options.uri);
   if (parsed && parsed->scheme == storage::Scheme::web) return tl::unexpected(storage::read_only(options.uri));
   auto store = TRY(storage::open_store(options.uri, options.s3));
@@ -179,14 +178,14 @@ int get_checkpoint(const CheckpointsOptions& options, const Streams& streams) {
   while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
   const auto bytes = fetch(*opened->store, opened->catalogue.inventory, *listed.manifest, folder);
   if (!bytes) return report(streams, bytes.error());
-  streams.out << fmt::format("step {}, {} of {} ranks: a run goes on from checkpoint.uri: file://{}\n", listed.id.step,
-                             human_bytes(*bytes), listed.manifest->receipts.size(), folder);
+  streams.out << fmt::format("step {}, {} of {} ranks; to resume from it, set checkpoint.uri: file://{}\n",
+                             listed.id.step, human_bytes(*bytes), listed.manifest->receipts.size(), folder);
   return 0;
 }
 
 int export_checkpoint(const CheckpointsOptions& options, const Streams& streams) {
   if (!options.target.ends_with(checkpoint::safetensors_ending) && !options.target.ends_with(".pt")) {
-    streams.err << "error: " << options.target << " says no format: name it FILE.safetensors or FILE.pt\n";
+    streams.err << "error: " << options.target << ": unknown format; end the file's name with .safetensors or .pt\n";
     return exit_usage;
   }
   const auto opened = open(options);
@@ -205,16 +204,16 @@ int export_checkpoint(const CheckpointsOptions& options, const Streams& streams)
 int import_checkpoint(const CheckpointsOptions& options, const Streams& streams) {
   if (!checkpoint::TensorFile::is_known(options.source)) {
     streams.err << "error: " << printable(options.source)
-                << " says no format: it must be a FILE.safetensors or FILE.pt (or .pth, .bin)\n";
+                << ": unknown format; the file's name must end with .safetensors, .pt, .pth or .bin\n";
     return exit_usage;
   }
   const auto imported = import_file(options);
   if (!imported) return report(streams, imported.error());
   if (!imported->left_out.empty()) {
-    streams.err << fmt::format("note: {} tensors that are no model's are left out, such as {}\n",
+    streams.err << fmt::format("note: left out {} tensors that belong to no model, such as {}\n",
                                imported->left_out.size(), printable(imported->left_out.front()));
   }
-  streams.out << fmt::format("{} tensors, {}: a training begins with them by training.model.weights: {}\n",
+  streams.out << fmt::format("{} tensors, {}; to begin a training with them, set training.model.weights: {}\n",
                              imported->tensors, human_bytes(imported->bytes), options.uri);
   return 0;
 }
@@ -227,10 +226,10 @@ int remove_checkpoint(const CheckpointsOptions& options, const Streams& streams,
   const Listed& listed = *choice->listed;
   const auto removal = plan_removal(opened->catalogue, listed, options.is_forced);
   if (!removal) return report(streams, options, removal.error());
-  if (!options.is_agreed) {
+  if (!options.is_confirmed) {
     const auto answer = ask(question_of(listed, *opened->store));
     if (!answer) {
-      streams.err << "error: there is no terminal to ask on: give --yes\n";
+      streams.err << "error: cannot ask, since standard input is no terminal; add --yes to remove it\n";
       return exit_usage;
     }
     if (!*answer) {
@@ -240,7 +239,8 @@ int remove_checkpoint(const CheckpointsOptions& options, const Streams& streams,
   }
   if (auto removed = remove_all(*opened->store, *removal); !removed) return report(streams, removed.error());
   for (const std::string& key : removal->strangers)
-    streams.err << "note: " << printable(opened->store->uri_of(key)) << " is no worker's file, and stays\n";
+    streams.err << "note: " << printable(opened->store->uri_of(key))
+                << " was written by no worker and is left in place\n";
   streams.out << fmt::format("removed {}: {} objects\n", opened->store->uri_of(folder_key(listed.id)),
                              removal->keys.size());
   return 0;

@@ -9,25 +9,25 @@
 #include "cli/text/output_format.hpp"
 #include "storage/store.hpp"
 
-/// The commands of `trainyard checkpoints`, each over a person's options and two streams: results go to `out`, notes
-/// and errors to `err`. Each gives the exit code: 0 done, 1 failed or damage found, 2 wrong usage.
+/// The commands of `trainyard checkpoints`. Each prints its results on `out`, its notes and errors on `err`, and
+/// returns the exit code: 0 done, 1 failed or damage found, 2 wrong usage.
 namespace trainyard::cli {
 
 struct CheckpointsOptions {
-  std::string uri;  ///< A prefix, or a checkpoint's own. import: a prefix.
+  std::string uri;  ///< A prefix, or one checkpoint's URI. import: a prefix.
   storage::S3Options s3;
   std::optional<std::int64_t> step;
   bool is_all = false;
   OutputFormat format = OutputFormat::text;  ///< ls, show, verify
   bool is_forced = false;
-  bool is_agreed = false;  ///< --yes
-  std::string target;      ///< get: the folder. export: the file.
-  std::string source;      ///< import: the file.
+  bool is_confirmed = false;  ///< --yes
+  std::string target;         ///< get: the folder. export: the file.
+  std::string source;         ///< import: the file.
   std::string only;
-  std::function<bool()> is_stopped = [] { return false; };  ///< Asked between the pieces of what is read or written.
+  std::function<bool()> is_stopped = [] { return false; };  ///< Called between pieces of data.
 };
 
-/// A question to a person; nothing: there is nobody to ask.
+/// Asks the user `question`. Empty: there is no terminal to ask on.
 using Ask = std::function<std::optional<bool>(const std::string& question)>;
 
 [[nodiscard]] int list_checkpoints(const CheckpointsOptions& options, const Streams& streams);

@@ -36,10 +36,10 @@ Result<const Listed*> find_named(const Catalogue& catalogue, const Wish& wish) {
 
 std::vector<std::string> notes_on_named(const Listed& listed) {
   if (listed.standing != Standing::superseded) return {};
-  return {fmt::format("{} is superseded: a later run went on from an earlier step", folder_key(listed.id))};
+  return {fmt::format("{} is superseded: a later run resumed from an earlier step", folder_key(listed.id))};
 }
 
-// The newest that counts, damaged or not; nullptr: none.
+/// The newest checkpoint that is not superseded, damaged or not; nullptr: none.
 const Listed* newest_counting(const Catalogue& catalogue) {
   const Listed* best = nullptr;
   for (const Listed& listed : catalogue.checkpoints) {
@@ -78,7 +78,7 @@ Result<Choice> choose_readable(const Catalogue& catalogue, const Wish& wish) {
     return fail(ErrorKind::corrupt, fmt::format("{} is damaged: {}", folder_key(listed.id), listed.reason));
   if (listed.standing == Standing::unfinished) {
     return fail(ErrorKind::corrupt,
-                fmt::format("{} is unfinished: it has no manifest yet, or its run died before it wrote one",
+                fmt::format("{} is unfinished: it has no manifest. It is still being written, or its run died",
                             folder_key(listed.id)));
   }
   return choice;
@@ -92,7 +92,7 @@ Result<Choice> choose_to_verify(const Catalogue& catalogue, const Wish& wish) {
 
 Result<Choice> choose_to_remove(const Catalogue& catalogue, const Wish& wish) {
   if (!is_named(wish))
-    return fail(ErrorKind::invalid, "say which checkpoint: give --step, or the checkpoint's own URI");
+    return fail(ErrorKind::invalid, "name a checkpoint to remove: add --step N, or give its own URI (.../step-N/g-G)");
   auto choice = choose(catalogue, wish);
   if (!choice || wish.id) return choice;
   std::vector<std::string> twins;
@@ -100,8 +100,9 @@ Result<Choice> choose_to_remove(const Catalogue& catalogue, const Wish& wish) {
     if (listed.id.step == *wish.step) twins.push_back(folder_key(listed.id));
   }
   if (twins.size() < 2) return choice;
-  return fail(ErrorKind::invalid, fmt::format("there are several of step {}: name one by its own URI, which ends in {}",
-                                              *wish.step, fmt::join(twins, " or ")));
+  return fail(ErrorKind::invalid,
+              fmt::format("several checkpoints have step {}: name one by its own URI, which ends in {}", *wish.step,
+                          fmt::join(twins, " or ")));
 }
 
 }  // namespace trainyard::cli

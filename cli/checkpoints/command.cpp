@@ -10,7 +10,7 @@
 namespace trainyard::cli {
 namespace {
 
-/// The end of a command's help: what its exit codes mean, and an example.
+/// The end of a command's help: its exit codes and an example.
 std::string ending(const std::string& example) {
   return fmt::format("Exit code: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.\n\n  trainyard checkpoints {}",
                      example);
@@ -18,29 +18,31 @@ std::string ending(const std::string& example) {
 
 void add_place(CLI::App& command, CheckpointsOptions& options) {
   command
-      .add_option("URI", options.uri,
-                  "A prefix as in checkpoint.uri (file:///folder, s3://bucket/prefix, ...), or one checkpoint's own: "
-                  ".../step-N/g-G")
+      .add_option(
+          "URI", options.uri,
+          "A prefix as in checkpoint.uri (file:///folder, s3://bucket/prefix, ...), or the URI of one checkpoint: "
+          ".../step-N/g-G")
       ->required();
   add_s3(command, options.s3);
 }
 
 void add_step(CLI::App& command, CheckpointsOptions& options) {
-  command.add_option("--step", options.step, "Which one, by its step [the newest that counts]")
-      ->check(CLI::NonNegativeNumber);
+  expect_step(command.add_option("--step", options.step,
+                                 "The checkpoint's step [the newest checkpoint that is not superseded]"));
 }
 
 void declare_ls(CLI::App& app, CheckpointsOptions& options) {
-  CLI::App* ls = app.add_subcommand("ls", "List checkpoints as they were written, the newest last");
+  CLI::App* ls = app.add_subcommand("ls", "List checkpoints, the newest last");
   add_place(*ls, options);
   add_output(*ls, options.format);
-  ls->footer(std::string{"STATE: complete; final: its run had ended; superseded: a later run went on from an earlier "
-                         "step;\nunfinished: being written, or its run died; damaged: a restore skips it.\n"} +
+  ls->footer(std::string{"STATE is complete; final: complete, and nothing is left to train; superseded: a later run "
+                         "resumed from\nan earlier step; unfinished: it is being written, or its run died; damaged: a "
+                         "restore skips it.\n"} +
              ending("ls s3://models/fashion-mnist"));
 }
 
 void declare_show(CLI::App& app, CheckpointsOptions& options) {
-  CLI::App* show = app.add_subcommand("show", "Say what is in a checkpoint: job, values, every tensor");
+  CLI::App* show = app.add_subcommand("show", "Show what a checkpoint holds: job, values, every tensor");
   add_place(*show, options);
   add_step(*show, options);
   add_output(*show, options.format, "text");
@@ -48,20 +50,20 @@ void declare_show(CLI::App& app, CheckpointsOptions& options) {
 }
 
 void declare_verify(CLI::App& app, CheckpointsOptions& options) {
-  CLI::App* verify = app.add_subcommand("verify", "Read every byte of a checkpoint, and name what is damaged");
+  CLI::App* verify = app.add_subcommand("verify", "Read every byte of a checkpoint and report damage");
   add_place(*verify, options);
   add_step(*verify, options);
-  verify->add_flag("--all", options.is_all, "Every one that has a manifest")->excludes("--step");
+  verify->add_flag("--all", options.is_all, "Verify all checkpoints that have a manifest")->excludes("--step");
   add_output(*verify, options.format, "text");
   verify->footer(
-      "Exit code: 0 all is whole, 1 something is damaged or cannot be read, 2 wrong usage.\n\n"
+      "Exit code: 0 whole, 1 damaged or not readable, 2 wrong usage.\n\n"
       "  trainyard checkpoints verify s3://models/fashion-mnist --all");
 }
 
 void declare_get(CLI::App& app, CheckpointsOptions& options) {
-  CLI::App* get = app.add_subcommand("get", "Copy a checkpoint into a new local folder that a run can go on from");
+  CLI::App* get = app.add_subcommand("get", "Copy a checkpoint into a new local folder, from which a run can resume");
   add_place(*get, options);
-  get->add_option("TO", options.target, "The folder; it is made")->type_name("DIR")->required();
+  get->add_option("TO", options.target, "The folder, which must not exist yet")->type_name("DIR")->required();
   add_step(*get, options);
   get->footer(ending("get s3://models/fashion-mnist fashion-mnist"));
 }
@@ -71,10 +73,12 @@ void declare_export(CLI::App& app, CheckpointsOptions& options) {
   add_place(*to_file, options);
   to_file->add_option("FILE", options.target, "FILE.safetensors or FILE.pt")->type_name("PATH")->required();
   add_step(*to_file, options);
-  to_file->add_option("--only", options.only, "Only tensors whose names in the file begin so")->type_name("PREFIX");
-  to_file->add_flag("--all", options.is_all,
-                    "Also the optimizer's and the random generators', all under their full names (model. in front)");
-  to_file->add_flag("--force", options.is_forced, "Replace FILE if it is there");
+  to_file->add_option("--only", options.only, "Export only tensors whose names in the file begin with PREFIX")
+      ->type_name("PREFIX");
+  to_file->add_flag(
+      "--all", options.is_all,
+      "Also export the state of optimizer and random generators; all names are then full, as in model.fc.weight");
+  to_file->add_flag("--force", options.is_forced, "Replace FILE if it exists");
   to_file->footer(std::string{"  model.load_state_dict(torch.load(\"FILE.pt\", weights_only=True))\n"
                               "  model.load_state_dict(safetensors.torch.load_file(\"FILE.safetensors\"))\n\n"} +
                   ending("export s3://models/fashion-mnist fashion.safetensors"));
@@ -82,24 +86,30 @@ void declare_export(CLI::App& app, CheckpointsOptions& options) {
 
 void declare_import(CLI::App& app, CheckpointsOptions& options) {
   CLI::App* from_file =
-      app.add_subcommand("import", "Make a checkpoint of a file of weights, to begin a training with");
-  from_file->add_option("FILE", options.source, "FILE.safetensors, or FILE.pt of torch.save(model.state_dict(), FILE)")
+      app.add_subcommand("import", "Make a checkpoint from a file of weights, as the start of a training");
+  from_file
+      ->add_option("FILE", options.source,
+                   "FILE.safetensors, or FILE.pt as torch.save(model.state_dict(), FILE) writes it")
       ->type_name("PATH")
       ->required();
-  from_file->add_option("URI", options.uri, "A prefix of its own: file:///folder, s3://bucket/prefix, ...")->required();
+  from_file
+      ->add_option("URI", options.uri, "A prefix for this checkpoint alone: file:///folder, s3://bucket/prefix, ...")
+      ->required();
   add_s3(*from_file, options.s3);
   from_file->footer(
-      std::string{"A job begins with it by training.model.weights: URI\n"
-                  "Nothing in a .pt file is executed: what is no dict of tensors is refused by name.\n\n"} +
+      std::string{"A job begins with these weights if its spec has training.model.weights: URI\n"
+                  "Nothing in a .pt file is executed. A file that holds anything but a dict of tensors is refused, "
+                  "and\nthe error names what it holds.\n\n"} +
       ending("import resnet50.pt s3://models/resnet50"));
 }
 
 void declare_rm(CLI::App& app, CheckpointsOptions& options) {
   CLI::App* rm = app.add_subcommand("rm", "Remove a checkpoint");
   add_place(*rm, options);
-  rm->add_option("--step", options.step, "Which one, by its step")->check(CLI::NonNegativeNumber);
-  rm->add_flag("-y,--yes", options.is_agreed, "Do not ask");
-  rm->add_flag("--force", options.is_forced, "Also the newest that counts, or one that a run may be writing");
+  expect_step(rm->add_option("--step", options.step, "The checkpoint's step"));
+  rm->add_flag("-y,--yes", options.is_confirmed, "Remove without asking");
+  rm->add_flag("--force", options.is_forced,
+               "Also remove the newest checkpoint that is not superseded, or one that a run may be writing");
   rm->footer(ending("rm s3://models/fashion-mnist --step 600"));
 }
 
@@ -125,7 +135,7 @@ CLI::App* CheckpointsCommand::declare(CLI::App& app) {
   declare_import(*command_, options_);
   declare_rm(*command_, options_);
   command_->footer(
-      "S3's credentials are looked for where the AWS SDKs do: $AWS_ACCESS_KEY_ID and its kin, profiles, roles.\n\n"
+      "S3 credentials are found as by the AWS SDKs: variables such as $AWS_ACCESS_KEY_ID, profiles, roles.\n\n"
       "  trainyard checkpoints ls s3://models/fashion-mnist\n"
       "  trainyard checkpoints export s3://models/fashion-mnist fashion.safetensors\n"
       "  trainyard checkpoints import resnet50.pt s3://models/resnet50");

@@ -7,14 +7,14 @@
 
 namespace trainyard::cli {
 
-/// `trainyard checkpoints`, with its own commands. Outlives the app that it is declared in.
+/// `trainyard checkpoints` and its commands. Must outlive the app that it is declared in.
 class CheckpointsCommand {
  public:
   /// Adds it to `app`.
   CLI::App* declare(CLI::App& app);
-  /// Whether what was parsed makes files, which it takes away again when it is stopped.
+  /// True if the parsed command writes files. It removes unfinished ones when it is stopped.
   [[nodiscard]] bool makes_files() const;
-  /// Runs what the parsed command line says until `is_stopped`. Gives the exit code.
+  /// Runs the parsed command until it is done or `is_stopped` is true. Returns the exit code.
   [[nodiscard]] int run(std::function<bool()> is_stopped);
 
  private:

@@ -12,22 +12,22 @@ namespace {
 
 constexpr int exit_failed = 1;
 
-// Global, since nothing else reaches a signal handler.
-std::string sentence;
+// Global, since a signal handler gets no arguments of ours.
+std::string message;
 struct sigaction handled_before;
 
-void tell_and_end(int /*signal*/) {
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, sentence.data(), sentence.size());
+void print_and_exit(int /*signal*/) {
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, message.data(), message.size());
   ::_exit(exit_failed);
 }
 
 }  // namespace
 
 CutFileGuard::CutFileGuard(const std::string& path) {
-  sentence = fmt::format("error: {} was cut off while it was read, or its disk failed: nothing was imported\n",
-                         printable(path));
+  message = fmt::format("error: {} was truncated while it was read, or its disk failed; nothing was imported\n",
+                        printable(path));
   struct sigaction action {};
-  action.sa_handler = tell_and_end;
+  action.sa_handler = print_and_exit;
   ::sigaction(SIGBUS, &action, &handled_before);
 }
 

@@ -4,11 +4,11 @@
 
 namespace trainyard::cli {
 
-/// While a guard lives, reading a mapped file that somebody truncates meanwhile (SIGBUS) ends the program with one
-/// sentence and exit code 1 instead of a crash. A process may have one guard at a time.
+/// While a guard lives, SIGBUS ends the program with an error message and exit code 1 instead of a crash. The signal
+/// comes when the program reads a mapped file that was truncated meanwhile. A process may have one guard at a time.
 class CutFileGuard {
  public:
-  /// `path`: the mapped file, which the sentence names.
+  /// `path`: the mapped file, for the message.
   explicit CutFileGuard(const std::string& path);
   CutFileGuard(const CutFileGuard&) = delete;
   CutFileGuard& operator=(const CutFileGuard&) = delete;

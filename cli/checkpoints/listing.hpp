@@ -7,19 +7,19 @@
 #include "checkpoint/interchange/verify.hpp"
 #include "storage/store.hpp"
 
-/// What `trainyard checkpoints ls`, `show` and `verify` print. Pure; `store` only names places.
+/// The output of `trainyard checkpoints ls`, `show` and `verify`. Pure: `store` only makes URIs.
 namespace trainyard::cli {
 
-/// A table, the newest last.
+/// The checkpoints as a table, the newest last.
 [[nodiscard]] std::string listing_text(const checkpoint::Catalogue& catalogue);
 /// The checkpoints as a JSON array of objects, with exact numbers.
 [[nodiscard]] nlohmann::json listing_json(const checkpoint::Catalogue& catalogue, const storage::Store& store);
 
-/// One checkpoint for people: what its manifest says, or why there is none to read.
+/// One checkpoint for people: what its manifest holds, or why it has none that can be read.
 [[nodiscard]] std::string description_text(const checkpoint::Listed& listed, const storage::Store& store);
 [[nodiscard]] nlohmann::json description_json(const checkpoint::Listed& listed, const storage::Store& store);
 
-/// What verify() found of the checkpoint `id`.
+/// The result of verify() for the checkpoint `id`.
 [[nodiscard]] nlohmann::json verdict_json(const checkpoint::CheckpointId& id, const checkpoint::Verdict& verdict,
                                           const storage::Store& store);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <ostream>
 #include <utility>
@@ -37,13 +38,23 @@ Result<std::unique_ptr<storage::Store>> open_for_reading(const std::string& uri,
   return std::make_unique<StoppableStore>(std::move(store), std::move(is_stopped));
 }
 
+CLI::Option* expect_step(CLI::Option* option) {
+  constexpr std::size_t digits_max = 18;  // Every such number fits into an std::int64_t.
+  const auto check_step = [](const std::string& text) -> std::string {
+    const bool is_number = std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+    if (is_number && !text.empty() && text.size() <= digits_max) return "";
+    return fmt::format("'{}' is no step: write a whole number, such as 600", text);
+  };
+  return option->check(CLI::Validator{check_step, "", ""})->type_name("N");
+}
+
 void add_s3(CLI::App& command, storage::S3Options& s3) {
   command.add_option("--endpoint", s3.endpoint,
-                     "Of S3: https://host:port [$AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, AWS's own]");
-  command.add_option("--region", s3.region, "Of S3 [$AWS_REGION, $AWS_DEFAULT_REGION, us-east-1]");
+                     "S3 endpoint, such as https://host:port [$AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, AWS's own]");
+  command.add_option("--region", s3.region, "S3 region [$AWS_REGION, $AWS_DEFAULT_REGION, us-east-1]");
   command.add_flag(
       "--path-style,!--virtual-host", [&s3](std::int64_t count) { s3.path_style = count > 0; },
-      "Put S3's bucket in the URL's path, or in the host name [in the path, except at AWS's own endpoints]");
+      "Put the S3 bucket into the URL's path, or into the host name [the path, except at AWS's own endpoints]");
 }
 
 }  // namespace trainyard::cli

@@ -9,7 +9,7 @@
 #include "common/result.hpp"
 #include "storage/store.hpp"
 
-/// What commands share that read what runs have put into a store.
+/// Helpers of the commands that read a store of checkpoints or snapshots.
 namespace trainyard::cli {
 
 /// Results go to `out`, notes and errors to `err`.
@@ -18,14 +18,17 @@ struct Streams {
   std::ostream& err;
 };
 
-/// Says the error, and gives the exit code for it.
+/// Prints the error. Returns the exit code for it.
 [[nodiscard]] int report(const Streams& streams, const Error& error);
 
-/// A store whose calls end once `is_stopped` says so. ErrorKind::not_found for a folder of this machine that is not
-/// there: a store would take it for an empty one.
+/// A store whose calls fail once `is_stopped` is true. ErrorKind::not_found for a folder of this machine that does not
+/// exist: a store would treat it as an empty one.
 [[nodiscard]] Result<std::unique_ptr<storage::Store>> open_for_reading(const std::string& uri,
                                                                        const storage::S3Options& s3,
                                                                        std::function<bool()> is_stopped);
+
+/// Makes `option` take the number of a step.
+CLI::Option* expect_step(CLI::Option* option);
 
 /// Adds the options that say where S3 is.
 void add_s3(CLI::App& command, storage::S3Options& s3);

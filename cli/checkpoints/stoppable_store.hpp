@@ -9,8 +9,8 @@
 
 namespace trainyard::cli {
 
-/// A store whose calls fail with ErrorKind::cancelled once `is_stopped` says so: whoever works on it ends as after any
-/// other failure, and cleans up. A call that is under way ends first.
+/// A store whose calls fail with ErrorKind::cancelled once `is_stopped` is true. The caller then ends and cleans up as
+/// after any other failure. A call in progress is not interrupted.
 class StoppableStore final : public storage::Store {
  public:
   StoppableStore(std::unique_ptr<storage::Store> store, std::function<bool()> is_stopped)
@@ -31,7 +31,7 @@ class StoppableStore final : public storage::Store {
   [[nodiscard]] std::string uri_of(std::string_view key) const override { return store_->uri_of(key); }
 
  private:
-  [[nodiscard]] Result<void> go_on() const;
+  [[nodiscard]] Result<void> check_not_stopped() const;
 
   std::unique_ptr<storage::Store> store_;
   std::function<bool()> is_stopped_;

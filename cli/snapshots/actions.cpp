@@ -29,7 +29,7 @@ using snapshot::Shelf;
 using snapshot::Snapshot;
 using snapshot::Standing;
 
-/// The prefix that a command works on, and what is there.
+/// The store of a command's prefix, and the snapshots in it.
 struct Opened {
   std::unique_ptr<storage::Store> store;
   Shelf shelf;
@@ -74,12 +74,12 @@ std::string steps_beside(const Shelf& shelf, std::int64_t step) {
   if (steps.empty()) return "there are no snapshots here";
   std::sort(steps.begin(), steps.end());
   const auto after = std::upper_bound(steps.begin(), steps.end(), step);
-  if (after == steps.end()) return fmt::format("the last is of step {}", steps.back());
-  if (after == steps.begin()) return fmt::format("the first is of step {}", steps.front());
+  if (after == steps.end()) return fmt::format("the last one is of step {}", steps.back());
+  if (after == steps.begin()) return fmt::format("the first one is of step {}", steps.front());
   return fmt::format("the nearest are of steps {} and {}", *std::prev(after), *after);
 }
 
-/// The snapshot of `step`. If several runs have one, the one of which the most counts, then the latest.
+/// The snapshot of `step`. If several runs made one: a current one before a superseded one, then the latest.
 Result<const Listed*> choose(const Shelf& shelf, std::int64_t step) {
   const auto rank_of = [](const Listed& listed) {
     return std::tuple{-static_cast<int>(listed.standing), listed.id.generation};
@@ -130,8 +130,9 @@ int get_snapshot(const SnapshotsOptions& options, const Streams& streams) {
   const auto choice = choose(opened->shelf, options.step);
   if (!choice) return report(streams, fail(options.uri, choice.error()).value());
   if ((*choice)->standing != Standing::counts) {
-    streams.err << fmt::format("note: of generation {}, which is {}: a later run went on from an earlier step\n",
-                               (*choice)->id.generation, state_text(**choice, opened->shelf));
+    streams.err << fmt::format(
+        "note: this snapshot is of generation {} and is {}: a later run resumed from an earlier step\n",
+        (*choice)->id.generation, state_text(**choice, opened->shelf));
   }
   const auto snapshot = snapshot::read_snapshot(*opened->store, (*choice)->id);
   if (!snapshot) return report(streams, snapshot.error());
@@ -153,8 +154,9 @@ int print_history(const SnapshotsOptions& options, const Streams& streams) {
     if (snapshot) {
       history.add(*snapshot);
       if (snapshot->lost_points > 0)
-        streams.err << fmt::format("note: {} values before step {} had no room while the store was away\n",
-                                   snapshot->lost_points, listed.id.step);
+        streams.err << fmt::format(
+            "note: {} values before step {} are missing: too many were waiting while the store could not be reached\n",
+            snapshot->lost_points, listed.id.step);
       continue;
     }
     const ErrorKind kind = snapshot.error().kind;

@@ -8,8 +8,7 @@
 #include "cli/text/output_format.hpp"
 #include "storage/store.hpp"
 
-/// The commands of `trainyard snapshots`, each over a person's options and two streams. Each gives the exit code: 0
-/// done, 1 failed or something is damaged, 2 wrong usage.
+/// The commands of `trainyard snapshots`. Each returns the exit code: 0 done, 1 failed or damage found, 2 wrong usage.
 namespace trainyard::cli {
 
 struct SnapshotsOptions {
@@ -18,7 +17,7 @@ struct SnapshotsOptions {
   std::int64_t step = 0;                                    ///< get
   OutputFormat format = OutputFormat::text;                 ///< ls, history
   std::string target;                                       ///< get: the folder. Empty: snapshot-STEP.
-  std::function<bool()> is_stopped = [] { return false; };  ///< Asked before each object that is read.
+  std::function<bool()> is_stopped = [] { return false; };  ///< Called before each read.
 };
 
 [[nodiscard]] int list_snapshots(const SnapshotsOptions& options, const Streams& streams);

@@ -9,7 +9,7 @@
 namespace trainyard::cli {
 namespace {
 
-/// The end of a command's help: what its exit codes mean, and an example.
+/// The end of a command's help: its exit codes and an example.
 std::string ending(const std::string& example) {
   return fmt::format("Exit code: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.\n\n  trainyard snapshots {}",
                      example);
@@ -22,42 +22,44 @@ void add_place(CLI::App& command, SnapshotsOptions& options) {
 }
 
 void declare_ls(CLI::App& app, SnapshotsOptions& options) {
-  CLI::App* ls = app.add_subcommand("ls", "List snapshots as they were written, the newest last");
+  CLI::App* ls = app.add_subcommand("ls", "List snapshots, the newest last");
   add_place(*ls, options);
   add_output(*ls, options.format);
-  ls->footer(std::string{"STATE: current; current up to step N: a later run went on from there; superseded: it went "
-                         "on from an\nearlier step.\n"} +
+  ls->footer(std::string{"STATE is current; current up to step N: a later run resumed from step N; superseded: a later "
+                         "run resumed\nfrom an earlier step.\n"} +
              ending("ls s3://models/fashion-mnist"));
 }
 
 void declare_get(CLI::App& app, SnapshotsOptions& options) {
   CLI::App* get = app.add_subcommand("get", "Write a snapshot's images (PNG) and metrics.csv into a new folder");
   add_place(*get, options);
-  get->add_option("STEP", options.step, "Which one, by its step")->required()->check(CLI::NonNegativeNumber);
-  get->add_option("TO", options.target, "The folder; it is made [snapshot-STEP]")->type_name("DIR");
+  expect_step(get->add_option("STEP", options.step, "The snapshot's step"))->required();
+  get->add_option("TO", options.target, "The folder, which must not exist yet [snapshot-STEP]")->type_name("DIR");
   get->footer(ending("get s3://models/fashion-mnist 500 step-500"));
 }
 
 void declare_history(CLI::App& app, SnapshotsOptions& options) {
-  CLI::App* history = app.add_subcommand("history", "Print every value of every metric that counts, as CSV");
+  CLI::App* history = app.add_subcommand("history", "Print all values of all metrics, without superseded ones, as CSV");
   add_place(*history, options);
   add_output(*history, options.format, "csv");
-  history->footer(std::string{"Columns: step, name, over (steps: since the value before; epoch; validation), value "
-                              "(over all ranks), generation.\nReads every snapshot. What is damaged is left out and "
-                              "named, and the exit code is 1.\n"} +
-                  ending("history s3://models/fashion-mnist > metrics.csv"));
+  history->footer(
+      std::string{"Columns: step, name, over (steps: the steps since the previous value; epoch; validation), "
+                  "value (over all\nranks), generation. A damaged snapshot is named on standard error and "
+                  "left out; the exit code is then 1.\n"} +
+      ending("history s3://models/fashion-mnist > metrics.csv"));
 }
 
 }  // namespace
 
 CLI::App* SnapshotsCommand::declare(CLI::App& app) {
-  command_ = app.add_subcommand("snapshots", "Read what a training has shown: its metrics and images under a URI");
+  command_ =
+      app.add_subcommand("snapshots", "List, copy and print a training's snapshots (metrics and images) under a URI");
   command_->require_subcommand(1);
   declare_ls(*command_, options_);
   declare_get(*command_, options_);
   declare_history(*command_, options_);
   command_->footer(
-      "They are made where a job says so: training: {snapshots: {every: {steps: 500}}}\n\n"
+      "A job makes snapshots if its spec has training: {snapshots: {every: {steps: 500}}}\n\n"
       "  trainyard snapshots history s3://models/fashion-mnist > metrics.csv\n"
       "  trainyard snapshots get s3://models/fashion-mnist 500 step-500");
   return command_;

@@ -16,7 +16,7 @@ void add_output(CLI::App& command, OutputFormat& format, const std::string& text
           [&format](const std::string& name) {
             format = name == "json" ? OutputFormat::json : name == "yaml" ? OutputFormat::yaml : OutputFormat::text;
           },
-          fmt::format("How it is printed; json and yaml have exact numbers, for programs [{}]", text_name))
+          fmt::format("Output format; json and yaml have exact numbers, for programs [{}]", text_name))
       ->check(CLI::IsMember({text_name, std::string{"json"}, std::string{"yaml"}}))
       ->type_name("FORMAT");
 }

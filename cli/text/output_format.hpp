@@ -6,17 +6,17 @@
 
 namespace trainyard::cli {
 
-/// How a command prints what it lists.
+/// The output format of a command.
 enum class OutputFormat {
-  text,  ///< For people, in the form that the command chooses: a table, or CSV.
+  text,  ///< For people: a table, text or CSV.
   json,
   yaml
 };
 
-/// Adds -o, which means the same in every command: "json", "yaml", or `text_name`, which is what is printed without it.
+/// Adds the option -o, with the values `text_name` (the default), "json" and "yaml".
 void add_output(CLI::App& command, OutputFormat& format, const std::string& text_name = "table");
 
-/// `document` in `format`, which is not OutputFormat::text, with a line end behind it.
+/// `document` in `format`, which is not OutputFormat::text, with a line end.
 [[nodiscard]] std::string document_text(const nlohmann::json& document, OutputFormat format);
 
 }  // namespace trainyard::cli

@@ -14,8 +14,8 @@ bool is_plain_character(char c) {
          c == '.' || c == '/' || c == ' ' || c == '(' || c == ')' || c == '+';
 }
 
-/// Plain only where no reader of any YAML version could take the text for anything but text: it begins with a letter or
-/// '/', holds nothing special, and is no word such as yes, null or inf.
+/// True if `text` needs no quotes in any YAML version: it begins with a letter or '/', has no special characters, and
+/// is no word such as yes, null or inf.
 bool is_plain(const std::string& text) {
   static constexpr std::string_view words[] = {"y", "n", "yes",   "no",   "on",  "off", "true",
                                                "t", "f", "false", "null", "nan", "inf"};
@@ -37,7 +37,7 @@ bool is_block(const std::string& text) {
 }
 
 void write_block(const std::string& text, std::size_t indent, std::string& out) {
-  // The chomping mark tells how many line ends the text has: none, one, or more.
+  // "|-", "|" and "|+" mean that the text ends with no, one, or more line ends.
   const std::size_t last = text.find_last_not_of('\n');
   const std::size_t line_ends = text.size() - 1 - last;
   out += line_ends == 0 ? "|-" : line_ends == 1 ? "|" : "|+";
@@ -50,7 +50,7 @@ void write_block(const std::string& text, std::size_t indent, std::string& out) 
   }
 }
 
-/// As in JSON, but a number that JSON writes as 1e-05 has a point, too: readers of YAML 1.1 would take it for text.
+/// `value` as in JSON, except that 1e-05 becomes 1.0e-05: readers of YAML 1.1 would take the former for text.
 std::string scalar_text(const json& value) {
   std::string text = value.dump();
   const auto exponent = text.find('e');
@@ -61,14 +61,14 @@ std::string scalar_text(const json& value) {
 
 void write_value(const json& value, std::size_t indent, std::string& out);
 
-/// Behind "key:" or "-": on the same line where it is a scalar or empty, else on the next ones.
+/// Writes `value` after "key:" or "-": on the same line if it is a scalar or empty, else on the next lines.
 void write_after(const json& value, std::size_t indent, std::string& out) {
   if (value.is_string() && is_block(value.get_ref<const std::string&>())) {
     out += ' ';
     write_block(value.get_ref<const std::string&>(), indent, out);
   } else if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
-    // JSON's quoting is YAML's double quoting.
+    // A JSON string is also a double-quoted YAML string.
     out += " " + (is_plain(text) ? text : value.dump()) + "\n";
   } else if (!value.is_structured() || value.empty()) {
     out += " " + scalar_text(value) + "\n";

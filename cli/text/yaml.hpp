@@ -5,8 +5,8 @@
 
 namespace trainyard::cli {
 
-/// `value` as YAML in the block style that kubectl prints, ending in a line end. Reading it gives back an equal value:
-/// text that would be read as something else is quoted.
+/// `value` as YAML in the block style of kubectl, with a line end. Text that a reader could take for another type is
+/// quoted.
 [[nodiscard]] std::string to_yaml(const nlohmann::json& value);
 
 }  // namespace trainyard::cli

@@ -21,7 +21,7 @@ class ChartOnApiServer : public cluster::ControlPlaneTest {
   void SetUp() override {
     ControlPlaneTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    // A fresh cluster has no such definition; the chart brings it.
+    // A fresh cluster does not have the definition: the chart installs it.
     static_cast<void>(kubectl({"delete", "crd", "trainingjobs.trainyard.dev", "--ignore-not-found"}));
   }
   void TearDown() override {
@@ -37,17 +37,17 @@ class ChartOnApiServer : public cluster::ControlPlaneTest {
     return helm("install trainyard charts/trainyard --namespace trainyard-system --create-namespace " + flags);
   }
 
-  /// What kubectl prints, or its error.
+  /// The output of kubectl, or its error.
   static std::string kubectl(const std::vector<std::string>& arguments) {
     const auto printed = control_plane().kubectl(arguments);
     return printed ? *printed : printed.error().message;
   }
 
-  /// "yes\n" or something else: may the operator do `verb` to `resource`, or to "resource/subresource", there?
+  /// "yes\n" if the operator may do `verb` to `resource` (or "resource/subresource") there.
   static std::string can(const std::string& verb, const std::string& resource, const std::string& name_space,
                          const std::string& name = "") {
     const std::size_t slash = std::min(resource.find('/'), resource.size());
-    // "pods/exec" would be a pod named exec to kubectl.
+    // kubectl would take "pods/exec" for a pod named exec.
     return kubectl({"auth", "can-i", verb, resource.substr(0, slash) + (name.empty() ? "" : "/" + name),
                     "--subresource", resource.substr(std::min(slash + 1, resource.size())), "--namespace", name_space,
                     "--as", "system:serviceaccount:trainyard-system:trainyard-operator"});
@@ -66,7 +66,7 @@ TEST_F(ChartOnApiServer, InstallsSaysWhatIsNextAndLeavesTheApiWhenItGoes) {
   const Outcome gone = helm("uninstall trainyard --namespace trainyard-system --wait");
   ASSERT_EQ(gone.exit_code, 0) << gone.output;
   EXPECT_THAT(kubectl({"get", "crd", "trainingjobs.trainyard.dev"}), Not(HasSubstr("NotFound")));
-  // The same release may come back to what it left.
+  // The same release can be installed again.
   const Outcome again = install("--set image.repository=r/o,workerImages.cpu=r/w:1,workerImages.cuda=");
   EXPECT_EQ(again.exit_code, 0) << again.output;
   EXPECT_THAT(again.output, Not(HasSubstr("in no registry")));

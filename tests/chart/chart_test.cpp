@@ -42,7 +42,7 @@ class Chart : public testing::Test {
   }
 
   [[nodiscard]] Outcome render(const std::string& flags) const {
-    // helm built from its module takes itself for one of Kubernetes 1.20.
+    // helm, built from its module, assumes Kubernetes 1.20 unless told otherwise.
     return run(
         fmt::format("{} template release charts/trainyard --namespace system --kube-version 1.36.0 {}", helm_, flags));
   }

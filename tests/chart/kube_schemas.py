@@ -14,7 +14,7 @@ PREFIX = "#/definitions/"
 
 
 def as_json_schema(node):
-    """The OpenAPI v2 schema in JSON Schema's words, and closed."""
+    """The OpenAPI v2 schema as a JSON schema that allows no other fields."""
     if node.get("format") == "int-or-string":
         return {"type": ["string", "integer"]}
     schema = {key: node[key] for key in ("$ref", "type", "format", "required", "enum") if key in node}

@@ -147,7 +147,7 @@ TEST(MetricsPage, FindsRanksByTheServiceOfEachJob) {
   EXPECT_TRUE(std::ranges::any_of(ports, [&](const json& port) {
     return port.at("name") == endpoint.at("port") && port.at("port") == contract::default_status_port;
   })) << ports;
-  // Else Prometheus renames the labels "namespace" and "job", which the alerts use.
+  // Without honorLabels Prometheus would rename the labels "namespace" and "job", which the alerts use.
   EXPECT_EQ(endpoint.at("honorLabels"), true);
 }
 
@@ -193,7 +193,7 @@ TEST(SecurityPage, ListsThePortsOfOperatorAndRanks) {
             (std::vector<std::string>{
                 "8080", std::to_string(contract::default_master_port), std::to_string(contract::default_store_port),
                 std::to_string(contract::default_peer_port), std::to_string(contract::default_status_port)}));
-  // charts/trainyard gives the operator the port.
+  // charts/trainyard chooses the operator's port.
   EXPECT_THAT(read_file(source_folder() / "charts/trainyard/templates/deployment.yaml"),
               HasSubstr("--listen=0.0.0.0:8080"));
 }

@@ -25,10 +25,10 @@ using api::RequestState;
 using kube::json;
 using namespace std::chrono_literals;
 
-/// Time that passes only while somebody waits, with what happens meanwhile.
+/// A clock that moves only in pauses, and the events that happen in them.
 struct TimeOfTheTest {
   fakes::FakeClock clock;
-  std::vector<std::function<void()>> happenings;  ///< One a pause, in their order.
+  std::vector<std::function<void()>> happenings;  ///< One for each pause, in order.
   std::size_t pauses = 0;
 
   [[nodiscard]] Waiting waiting() {
@@ -43,7 +43,7 @@ struct TimeOfTheTest {
 class RequestInCluster : public testing::Test {
  protected:
   void apply() { ASSERT_TRUE(api_.create(kube::training_jobs, "research", builders::a_job().manifest())); }
-  /// What the operator makes of it, whenever it does.
+  /// The operator writes its answer into the job's status.
   void answer(const CheckpointRequest& request) {
     api::TrainingJobStatus status;
     status.checkpoint_request = request;
@@ -83,9 +83,11 @@ TEST_F(RequestInCluster, TellsWhyNoneWasMade) {
 
 TEST_F(RequestInCluster, EndsAtItsTimeoutWithWhatTheJobWaitsFor) {
   apply();
-  EXPECT_EQ(request().error().message, "no answer within 0s: no operator has taken it up yet (the request stands)");
+  EXPECT_EQ(request().error().message,
+            "no answer within 0s: no operator has taken it up yet (the request stays in the job's annotation)");
   answer({.id = "ours", .message = "rank 0 saves it"});
-  EXPECT_EQ(request().error().message, "no answer within 0s: rank 0 saves it (the request stands)");
+  EXPECT_EQ(request().error().message,
+            "no answer within 0s: rank 0 saves it (the request stays in the job's annotation)");
 }
 
 TEST_F(RequestInCluster, WaitsUntilThereIsAnAnswerOrNoneCanCome) {
@@ -105,13 +107,16 @@ TEST_F(RequestInCluster, WaitsUntilThereIsAnAnswerOrNoneCanCome) {
   };
   const std::vector<Row> rows{
       {"it is saved", {pass, take, save}, 3, "step 3 saved: u"},
-      {"it takes too long", {take}, 4, "no answer within 2s: rank 0 saves it (the request stands)"},
+      {"it takes too long",
+       {take},
+       4,
+       "no answer within 2s: rank 0 saves it (the request stays in the job's annotation)"},
       {"it is saved at the last moment", {pass, pass, pass, save}, 4, "step 3 saved: u"},
       {"the server is away for a while", {break_off(ErrorKind::unavailable), save, come_back}, 3, "step 3 saved: u"},
       {"the server stays away",
        {break_off(ErrorKind::timeout)},
        4,
-       "no answer within 2s: no route (the request stands)"},
+       "no answer within 2s: no route (the request stays in the job's annotation)"},
       {"the server turns it away", {break_off(ErrorKind::unauthorized)}, 1, "no route"},
       {"the job is deleted", {take, remove}, 2, "there is no TrainingJob smoke in the namespace research"},
   };
@@ -129,7 +134,7 @@ TEST_F(RequestInCluster, WaitsUntilThereIsAnAnswerOrNoneCanCome) {
 
 TEST_F(RequestInCluster, IsSentWithoutWaiting) {
   apply();
-  EXPECT_EQ(request(300s, true), "request ours is sent");
+  EXPECT_EQ(request(300s, true), "request ours was sent");
 }
 
 TEST_F(RequestInCluster, NamesAJobThatIsNotThere) {
@@ -139,8 +144,8 @@ TEST_F(RequestInCluster, NamesAJobThatIsNotThere) {
 TEST_F(RequestInCluster, SaysWhatRightIsMissing) {
   fail_calls("patch", {.kind = ErrorKind::forbidden, .message = "user jane cannot patch trainingjobs"});
   EXPECT_EQ(request().error().message,
-            "asking for a checkpoint takes the right to patch TrainingJobs in the namespace research, which the roles "
-            "edit and admin have: user jane cannot patch trainingjobs");
+            "to ask for a checkpoint you need permission to patch TrainingJobs in the namespace research, as the roles "
+            "edit and admin have it: user jane cannot patch trainingjobs");
 }
 
 class RequestOfRun : public testing::Test {
@@ -181,7 +186,7 @@ TEST_F(RequestOfRun, WaitsUntilThereIsAnAnswerOrNoneCanCome) {
   const std::vector<Row> rows{
       {"it is saved", {pass, answer}, 2, "step 7 saved: file:///c/step-7/g-1"},
       {"it is refused", {refuse}, 1, "no checkpoint was made: no space"},
-      {"it takes too long", {pass, pass}, 2, "no answer within 100ms: the run in " + run + " goes on"},
+      {"it takes too long", {pass, pass}, 2, "no answer within 100ms: the run in " + run + " has not saved it yet"},
       {"the run ends", {end_run}, 1, "the run in " + run + " ended without an answer"},
       {"the run ends with an answer",
        {[&] {
@@ -212,7 +217,8 @@ TEST_F(RequestOfRun, SaysThatItStandsWhereItCannotBeWithdrawn) {
     std::filesystem::create_directory(file);
   }};
   EXPECT_EQ(request().error().message, "no answer within 100ms: the run in " + folder_.path() +
-                                           " goes on (the request stands: removing " + file + ": Is a directory)");
+                                           " has not saved it yet (the request could not be withdrawn: removing " +
+                                           file + ": Is a directory)");
 }
 
 TEST_F(RequestOfRun, NeedsARun) {

@@ -79,7 +79,7 @@ TEST(JobText, OfARunWhoseProcessIsGonePromisesNothing) {
             "Name         job\n"
             "Folder       /runs/job\n"
             "Phase        Interrupted\n"
-            "Reason       its process is gone; the same `trainyard run` goes on from the last checkpoint\n"
+            "Reason       the run's process died; the same `trainyard run` resumes from the last checkpoint\n"
             "Started      2026-01-01T00:00:00Z (2m10s ago)\n"
             "Attempt      2\n"
             "Restarts     0\n"

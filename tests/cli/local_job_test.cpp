@@ -27,8 +27,8 @@ TEST(AdaptToMachine, WithoutGpusTrainsOnTheCpuAndSaysSo) {
   const auto job = adapt_to_machine(a_job(training), {}, {}, "/run/checkpoints");
   ASSERT_TRUE(job) << job.error().message;
   EXPECT_EQ(job->object["spec"]["gpusPerPod"], 0);
-  EXPECT_THAT(job->notes,
-              testing::ElementsAre("This machine has no GPU: gpusPerPod 1 becomes 0, training runs on the CPU."));
+  EXPECT_THAT(job->notes, testing::ElementsAre(
+                              "This machine has no GPU: gpusPerPod is 0 instead of 1, and training runs on the CPU."));
 }
 
 TEST(AdaptToMachine, WithoutGpusContainersAskForNone) {
@@ -46,7 +46,7 @@ TEST(AdaptToMachine, KeepsGpusThatAreThereAndRefusesMore) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(
       refused.error().message,
-      "the job asks for 2 GPUs (2 pods with 1 each) and this machine has 1; lower spec.replicas or spec.gpusPerPod");
+      "the job asks for 2 GPUs (2 pods with 1 each), but this machine has 1; lower spec.replicas or spec.gpusPerPod");
 }
 
 TEST(AdaptToMachine, TrainingWithoutCheckpointsKeepsThemInTheRunsFolder) {
@@ -65,7 +65,7 @@ TEST(AdaptToMachine, RunsASuspendedJobAndSaysSo) {
   job["spec"]["gpusPerPod"] = 0;
   const auto adapted = adapt_to_machine(job, {}, {}, "/c");
   EXPECT_EQ(adapted->object["spec"]["suspend"], false);
-  EXPECT_THAT(adapted->notes, testing::ElementsAre("The job is suspended (spec.suspend) and runs here all the same."));
+  EXPECT_THAT(adapted->notes, testing::ElementsAre("The job has spec.suspend: true, which is ignored here."));
 }
 
 TEST(AdaptToMachine, ReachesGooglesStorageWithTheMachinesOwnCredentials) {
@@ -90,7 +90,7 @@ TEST(AdaptToMachine, RefusesCheckpointsThatGoWithTheJob) {
   const auto refused = adapt_to_machine(job, {}, {}, "/c");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(refused.error().message, HasSubstr("spec.checkpoint.onDelete: Delete is for a cluster"));
+  EXPECT_THAT(refused.error().message, HasSubstr("spec.checkpoint.onDelete: Delete works only in a cluster"));
   job["spec"]["checkpoint"]["onDelete"] = "Retain";
   EXPECT_TRUE(adapt_to_machine(job, {}, {}, "/c"));
 }
@@ -111,12 +111,12 @@ TEST(CheckCanRun, NamesTheSecretAndTheFlagThatGivesIt) {
 TEST(CheckCanRun, NamesWhatCannotBeHadHere) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {R"({"template": {"spec": {"containers": [{"name": "worker", "image": "i"}]}}})",
-       "container worker names no command"},
+       "container worker has no command"},
       {R"({"template": {"spec": {"containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "i"}]}}})",
        "none of them is named 'worker'"},
       {R"({"template": {"spec": {"containers": [{"name": "worker", "image": "i", "command": ["x"],
            "envFrom": [{"configMapRef": {"name": "c"}}]}]}}})",
-       "envFrom with a ConfigMap cannot be had on this machine"},
+       "envFrom with a ConfigMap is not supported on this machine"},
   };
   for (const auto& [spec, sentence] : cases) {
     const auto refused = check_can_run(a_job(spec), {});

@@ -45,7 +45,7 @@ TEST_F(LocalLogsTest, FollowingAnEndedRunPrintsWhatThereIs) {
   write_log("attempt-1/rank-0.stderr.log", "err\n");
   write_log("attempt-1/rank-12.log", "");
   EXPECT_EQ(print({.job = "job", .is_following = true}), "out\nerr\n");
-  EXPECT_EQ(print({.job = "job", .rank = 2}), "error: there is no log of rank 2 in attempt 1; there is rank 0, 12");
+  EXPECT_EQ(print({.job = "job", .rank = 2}), "error: there is no log of rank 2 in attempt 1; ranks with a log: 0, 12");
 }
 
 TEST_F(LocalLogsTest, FollowingPrintsWhatARankSaidLastAlsoWhenTheNextAttemptHasBegun) {
@@ -56,7 +56,7 @@ TEST_F(LocalLogsTest, FollowingPrintsWhatARankSaidLastAlsoWhenTheNextAttemptHasB
   const auto print_and_go_on = [&](std::string_view bytes) {
     printed += bytes;
     if (bytes != "err\n") return;
-    // The other log has been read by now.
+    // At this point the log of standard output has already been read.
     write_log("attempt-1/rank-0.stdout.log", "out\nlast\n");
     write_log("attempt-2/rank-0.log", "two\n");
     run.reset();

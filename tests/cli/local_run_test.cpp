@@ -62,7 +62,7 @@ TEST(LocalRun, KnowsNothingOfTheRunBeforeIt) {
 TEST(LocalRun, OfAFolderWithoutRunsIsNotFound) {
   const fakes::TemporaryFolder folder;
   EXPECT_EQ(read_local_run(folder.path()).error(),
-            (Error{ErrorKind::not_found, "no run has worked in " + folder.path(), {}}));
+            (Error{ErrorKind::not_found, "no run has used the folder " + folder.path(), {}}));
 }
 
 TEST(LocalRun, OfADamagedStatusIsAnErrorThatNamesTheFile) {
@@ -73,7 +73,7 @@ TEST(LocalRun, OfADamagedStatusIsAnErrorThatNamesTheFile) {
     parent.write("logs/latest/status.json", text);
     const auto run = read_local_run(parent.path());
     ASSERT_FALSE(run) << text;
-    EXPECT_EQ(run.error().message, "the run's status " + (folder->logs() / "status.json").string() + " is damaged");
+    EXPECT_EQ(run.error().message, "the status file " + (folder->logs() / "status.json").string() + " is damaged");
   }
 }
 

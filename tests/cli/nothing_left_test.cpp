@@ -33,11 +33,11 @@ Listed a_checkpoint(Standing standing = Standing::final) {
 TEST(NothingLeft, IsSaidOfATrainingThatHasEnded) {
   const Listed end = a_checkpoint();
   EXPECT_EQ(nothing_left_line(job_that_trains(R"({"maxSteps": 20})"), &end, true),
-            "Nothing is left to train: smoke has ended at step 20. To start afresh, name another folder by --dir; to "
-            "train on, raise training.maxSteps.");
+            "Nothing is left to train: smoke ended at step 20. To start afresh, choose another folder with --dir; to "
+            "train further, raise training.maxSteps.");
   EXPECT_EQ(nothing_left_line(job_that_trains(R"({"epochs": 2})"), &end, false),
-            "Nothing is left to train: smoke has ended at step 20. To start afresh, set checkpoint.resume: none; to "
-            "train on, raise training.epochs.");
+            "Nothing is left to train: smoke ended at step 20. To start afresh, set checkpoint.resume: none; to "
+            "train further, raise training.epochs.");
   EXPECT_NE(nothing_left_line(job_that_trains("{}"), &end, true), "") << "without an end in the job it is one epoch";
 }
 
@@ -55,22 +55,23 @@ TEST(NothingLeft, IsNotSaidWhereTheJobTrains) {
   EXPECT_EQ(nothing_left_line(other, &end, true), "") << "a program of another kind";
 }
 
-TEST(LookForEnd, ReadsTheFolderOfTheJobsCheckpoints) {
+TEST(ReadNothingLeftLine, ReadsTheFolderOfTheJobsCheckpoints) {
   const fakes::TemporaryFolder folder;
   nlohmann::json job = job_that_trains(R"({"maxSteps": 20})");
   job["spec"]["checkpoint"]["uri"] = folder.uri() + "/run";
-  EXPECT_EQ(look_for_end(job, ""), "") << "there is no folder";
+  EXPECT_EQ(read_nothing_left_line(job, ""), "") << "there is no folder";
   checkpoint::TestPrefix prefix{std::make_unique<storage::FileStore>(folder.path() + "/run")};
   prefix.claim(1);
   prefix.save({20, 1}, 2);
-  EXPECT_EQ(look_for_end(job, ""), "") << "the run that saved it was cut short";
+  EXPECT_EQ(read_nothing_left_line(job, ""), "") << "the run that saved it was cut short";
   prefix.save({20, 1}, 2, /*is_complete=*/true);
-  EXPECT_EQ(look_for_end(job, folder.path() + "/run"),
-            "Nothing is left to train: smoke has ended at step 20. To start afresh, name another folder by --dir; to "
-            "train on, raise training.maxSteps.");
-  EXPECT_NE(look_for_end(job, "/other"), look_for_end(job, folder.path() + "/run")) << "--dir would change nothing";
+  EXPECT_EQ(read_nothing_left_line(job, folder.path() + "/run"),
+            "Nothing is left to train: smoke ended at step 20. To start afresh, choose another folder with --dir; to "
+            "train further, raise training.maxSteps.");
+  EXPECT_NE(read_nothing_left_line(job, "/other"), read_nothing_left_line(job, folder.path() + "/run"))
+      << "--dir would change nothing";
   job["spec"]["checkpoint"]["uri"] = "s3://models/run";
-  EXPECT_EQ(look_for_end(job, ""), "") << "storage elsewhere is the ranks' to read";
+  EXPECT_EQ(read_nothing_left_line(job, ""), "") << "storage elsewhere is the ranks' to read";
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ using Outcome = ProgramOutcome;
 
 class ProgramCheckpointTest : public ProgramTest {
  protected:
-  /// A training job, and a worker for it that saves whatever it is asked for at step 7.
+  /// A training job, and a worker for it that saves each requested checkpoint at step 7.
   std::pair<std::string, std::string> saving_job() const {
     const std::string worker = folder_
                                    .write("worker", R"(#!/usr/bin/python3
@@ -94,7 +94,7 @@ TEST_F(ProgramCheckpointTest, ARunWhoseRequestsCannotBeReadSaysSoOnceAndGoesOn) 
   const Outcome ended = end_of(group);
   EXPECT_EQ(ended.exit_code, 0);
   EXPECT_EQ(ended.out.find(said), ended.out.rfind(said)) << ended.out;
-  EXPECT_THAT(ended.out, HasSubstr("this run takes no more requests for checkpoints"));
+  EXPECT_THAT(ended.out, HasSubstr("this run answers no more checkpoint requests"));
 }
 
 }  // namespace

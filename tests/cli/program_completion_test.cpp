@@ -3,7 +3,7 @@
 #include "tests/cli/program_fixture.hpp"
 #include "tests/skips.hpp"
 
-/// What bash and zsh make of `trainyard completion`. The shells run, so that a script of wrong syntax is noticed.
+/// `trainyard completion` in bash and zsh. The tests run the shells, so that a syntax error in a script is found.
 namespace trainyard::cli {
 namespace {
 
@@ -32,7 +32,7 @@ class ProgramCompletionTest : public ProgramTest {
     }
     return lines;
   }
-  /// What bash offers for the words, which are cut as readline cuts them.
+  /// The completions of bash for `words`, which are split as readline splits them.
   std::vector<std::string> bash(const std::string& words) {
     return lines_of({"bash", "--norc", "-c",
                      "source <(\"$0\" completion bash); COMP_WORDS=(trainyard " + words +
@@ -40,7 +40,7 @@ class ProgramCompletionTest : public ProgramTest {
                          "((${#COMPREPLY[@]})) && printf '%s\\n' \"${COMPREPLY[@]}\"",
                      paths::program("trainyard")});
   }
-  /// What the script gives zsh for the words: words and descriptions, and which files.
+  /// What the script passes to zsh for `words`: words with descriptions, and the kind of files.
   std::vector<std::string> zsh(const std::string& words) {
     return lines_of({"zsh", "-f", "-c",
                      "compdef() { }; compset() { print compset $2 }; _describe() { print -l -- \"${(@P)2}\" }; "
@@ -71,7 +71,7 @@ TEST_F(ProgramCompletionTest, BashOffersFilesOfTheKindThatIsExpected) {
 TEST_F(ProgramCompletionTest, ZshOffersTheSameWithDescriptions) {
   if (!std::filesystem::exists("/usr/bin/zsh")) return tests::cannot_run("zsh is not installed: scripts/setup test");
   EXPECT_THAT(zsh("rend"),
-              UnorderedElementsAre("render:Print the pods and the service that the operator would make, as YAML"));
+              UnorderedElementsAre("render:Print the pods and the service that the operator would create, as YAML"));
   EXPECT_THAT(zsh("checkpoints ls --output=j"), UnorderedElementsAre("compset *=", "json:"));
   EXPECT_THAT(zsh("run ''"), UnorderedElementsAre("files -g *.(yaml|yml)"));
   EXPECT_THAT(zsh("run --dir ''"), UnorderedElementsAre("files -/"));

@@ -5,7 +5,7 @@
 #include "tests/cli/program_fixture.hpp"
 #include "tests/paths/paths.hpp"
 
-/// What `trainyard validate` and `trainyard render` say of files.
+/// The output of `trainyard validate` and `trainyard render` for files.
 namespace trainyard::cli {
 namespace {
 
@@ -38,14 +38,14 @@ spec: {training: {model: {name: fashion_cnn}, data: {format: synthetic}}}
   EXPECT_EQ(outcome.err, "");
   EXPECT_THAT(outcome.out, HasSubstr(bad + ": document 1 (TrainingJob one): spec.replicas: "));
   EXPECT_THAT(outcome.out, HasSubstr(bad + ": document 1 (TrainingJob one): spec.training.batchSise: "));
-  EXPECT_THAT(outcome.out, HasSubstr(bad + ": document 2 (Secret s): not checked, only TrainingJobs are\n"));
+  EXPECT_THAT(outcome.out, HasSubstr(bad + ": document 2 (Secret s): not checked, since it is no TrainingJob\n"));
   EXPECT_THAT(
       outcome.out,
       HasSubstr(bad +
                 ": document 3 (TrainingJob two): apiVersion: must be trainyard.dev/v1alpha1, got trainyard.dev/v1\n"));
 }
 
-TEST_F(ProgramTest, ValidateRefusesWhatWasMeantAsATrainingJobAndHavingCheckedNothing) {
+TEST_F(ProgramTest, ValidateRefusesMistypedKindsAndFilesWithoutATrainingJob) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"kind: TrainingJobs", "(TrainingJobs job): kind: must be TrainingJob, got \"TrainingJobs\"\n"},
       {"kind: trainingjob", "(trainingjob job): kind: must be TrainingJob, got \"trainingjob\"\n"},
@@ -77,8 +77,8 @@ items:
   const Outcome outcome = run({"validate", file});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.out, StartsWith(file + ": document 1, item 1 (TrainingJob one): valid\n" + file +
-                                      ": document 1, item 2 (Secret s): not checked, only TrainingJobs are\n" + file +
-                                      ": document 1, item 3 (TrainingJob two): spec"));
+                                      ": document 1, item 2 (Secret s): not checked, since it is no TrainingJob\n" +
+                                      file + ": document 1, item 3 (TrainingJob two): spec"));
 }
 
 TEST_F(ProgramTest, ValidateTellsNoMoreThanTwentyFaultsOfAJob) {

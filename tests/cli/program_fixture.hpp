@@ -15,7 +15,7 @@
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
 
-/// The program `trainyard` as a person meets it.
+/// The program `trainyard` as a user runs it.
 namespace trainyard::cli {
 
 inline constexpr std::chrono::seconds patience{90};  // Only a broken program takes that long.
@@ -32,7 +32,7 @@ class ProgramTest : public testing::Test {
     arguments.insert(arguments.begin(), paths::program("trainyard"));
     return start_program(arguments);
   }
-  /// `script` finds the program in $0.
+  /// Runs the shell script `script`, in which $0 is the program.
   local::ProcessGroup start_shell(const std::string& script) {
     return start_program({"sh", "-c", script, paths::program("trainyard")});
   }
@@ -67,7 +67,7 @@ class ProgramTest : public testing::Test {
   }
   std::string out() const { return fakes::text_of(folder_.file("out" + std::to_string(runs_))); }
   std::string err() const { return fakes::text_of(folder_.file("err" + std::to_string(runs_))); }
-  /// The program's own pid.
+  /// The pid of the program.
   static pid_t pid_of(local::ProcessGroup& group) {
     pollfd readable{.fd = group.event_fd(), .events = POLLIN, .revents = 0};
     ::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds{patience}.count()));
@@ -83,7 +83,7 @@ class ProgramTest : public testing::Test {
   bool appears(const std::string& file) const {
     return comes_true([&] { return std::filesystem::exists(folder_.file(file)); });
   }
-  /// The program that was started last, on its standard output.
+  /// Waits until the last started program has written `words` to standard output; false if it does not in time.
   bool says(const std::string& words) const {
     return comes_true([&] { return out().find(words) != std::string::npos; });
   }

@@ -5,7 +5,7 @@
 
 #include "tests/cli/program_fixture.hpp"
 
-/// `trainyard ps` and `trainyard status`, which look at a run from another process.
+/// `trainyard ps` and `trainyard status`, which read a run from another process.
 namespace trainyard::cli {
 namespace {
 
@@ -21,7 +21,7 @@ class ProgramStatusTest : public ProgramTest {
     return shell_job("touch $FOLDER/up; while ! [ -e $FOLDER/go ]; do sleep 0.05; done; exit " +
                      std::to_string(exit_code));
   }
-  /// The phase of the one run, by `trainyard ps`.
+  /// The phase of the only run, from `trainyard ps`.
   std::string phase() {
     const auto runs = nlohmann::json::parse(run({"ps", "-o", "json"}).out, nullptr, false);
     return runs.is_array() && runs.size() == 1 ? runs[0].value("phase", "") : "";
@@ -81,7 +81,7 @@ TEST_F(ProgramStatusTest, ARunWhoseProcessWasKilledIsInterrupted) {
   ASSERT_TRUE(comes_true([&] { return phase() != "Running"; }));
   EXPECT_EQ(phase(), "Interrupted");
   EXPECT_THAT(run({"status", "job"}).out,
-              HasSubstr("Reason     its process is gone; the same `trainyard run` goes on"));
+              HasSubstr("Reason     the run's process died; the same `trainyard run` resumes"));
 }
 
 TEST_F(ProgramStatusTest, ARunThatWasStoppedIsSuspended) {
@@ -94,13 +94,13 @@ TEST_F(ProgramStatusTest, ARunThatWasStoppedIsSuspended) {
 }
 
 TEST_F(ProgramStatusTest, AStatusThatCannotBeWrittenIsToldOnceAndTheRunGoesOn) {
-  // A folder in the place of the file.
+  // A folder with the name of the status file, so that the file cannot be written.
   const std::string put_folder =
       "S=$FOLDER/trainyard-runs/job/logs/latest/status.json; "
       "until [ -d $S ] || mkdir $S 2>/dev/null; do rm -f $S; done; ";
   const Outcome ended = run({"run", shell_job(put_folder + "[ $TRAINYARD_ATTEMPT = 2 ]")});
   EXPECT_EQ(ended.exit_code, 0) << ended.out;
-  const std::string said = "`trainyard ps` will not know how far this run is";
+  const std::string said = "`trainyard ps` will not show the progress of this run";
   EXPECT_THAT(ended.out, HasSubstr(said));
   EXPECT_EQ(ended.out.find(said), ended.out.rfind(said)) << ended.out;
   const Outcome unread = run({"ps"});
@@ -114,7 +114,14 @@ TEST_F(ProgramStatusTest, OfAnUnknownJobSaysWhereItLooked) {
   EXPECT_THAT(outcome.err,
               HasSubstr("there is no run of nobody on this machine (trainyard-runs/nobody), and no cluster to ask: "));
   EXPECT_EQ(run({"status", "job", "--dir", "nowhere"}).err,
-            "error: no run has worked in " + folder_.path() + "/nowhere\n");
+            "error: no run has used the folder " + folder_.path() + "/nowhere\n");
+  EXPECT_EQ(run({"logs", "job", "--dir", "nowhere"}).err, "error: no run has used the folder nowhere\n");
+}
+
+TEST_F(ProgramStatusTest, OfAClusterThatCannotBeFoundDoesNotSpeakOfRunsOnThisMachine) {
+  const Outcome outcome = run({"status", "nobody", "-n", "research", "--kubeconfig", "nowhere"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, testing::StartsWith("error: cannot reach a cluster: "));
 }
 
 }  // namespace

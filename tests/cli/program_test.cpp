@@ -42,20 +42,23 @@ TEST_F(ProgramTest, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
       {{"run", "a.yaml", "--voluem=a=b"}, "error: unknown option --voluem; did you mean --volume?\n"},
       {{"logs", "job", "--namepsace=x"}, "error: unknown option --namepsace; did you mean --namespace?\n"},
       {{"run", "a.yaml", "b.yaml"}, "error: unexpected argument b.yaml\n"},
-      {{"run"}, "error: run needs a FILE, or -- and a command"},
+      {{"run"}, "error: run needs a FILE, or a command after --"},
       {{"run", "a.yaml", "--", "true"}, "error: run takes a FILE or -- COMMAND, not both"},
-      {{"run", "--nproc", "2", "--"}, "error: there is no command behind --"},
-      {{"run", "--tee", "3", "a.yaml"}, "--tee requires --nproc"},
-      {{"run", "--nproc", "4", "a.yaml"}, "error: --nproc is for a command behind --"},
-      {{"run", "--nproc", "4", "train.py"}, "behind --: trainyard run --nproc 4 -- python3 train.py\n"},
-      {{"run", "train.py"}, "behind --: trainyard run --nproc 1 -- python3 train.py\n"},
-      {{"run", "--nproc", "4", "train", "lr=1"}, "behind --: trainyard run --nproc 4 -- train lr=1\n"},
-      {{"run", "--nproc", "4", "--dir", "d", "--", "true"}, "error: --dir is for a FILE with TrainingJobs; where a "},
+      {{"run", "--nproc", "2", "--"}, "error: there is no command after --"},
+      {{"run", "--tee", "3", "a.yaml"}, "error: --tee requires --nproc\nTry: trainyard run --help\n"},
+      {{"run", "--nproc", "4", "a.yaml"}, "error: --nproc is for a command after --"},
+      {{"run", "--nproc", "4", "train.py"},
+       "put the command of the ranks after --: trainyard run --nproc 4 -- python3 train.py\n"},
+      {{"run", "train.py"}, "put the command of the ranks after --: trainyard run --nproc 1 -- python3 train.py\n"},
+      {{"run", "--nproc", "4", "train", "lr=1"},
+       "put the command of the ranks after --: trainyard run --nproc 4 -- train lr=1\n"},
+      {{"run", "--nproc", "4", "--dir", "d", "--", "true"},
+       "error: --dir is for a FILE with TrainingJobs; for the logs of a command use --log-dir"},
       {{"run", "--volume", "a=b", "--", "true"}, "error: --volume is for a FILE with TrainingJobs, not for a command"},
       {{"run", "--nproc", "2", "-t", "9", "--", "true"}, "error: --tee '9': must be 0 (none)"},
-      {{"validate"}, "FILE is required"},
-      {{"validate", "a.yaml", "--", "true"}, "error: only `trainyard run` takes a command behind --"},
-      {{"logs"}, "JOB is required"},
+      {{"validate"}, "error: FILE is required\nTry: trainyard validate --help\n"},
+      {{"validate", "a.yaml", "--", "true"}, "error: only `trainyard run` takes a command after --"},
+      {{"logs"}, "error: JOB is required\nTry: trainyard logs --help\n"},
       {{"checkpoint", "job", "--timeout", "soon"}, "--timeout: "},
   };
   for (const auto& [arguments, sentence] : cases) {
@@ -108,7 +111,7 @@ TEST_F(ProgramTest, AJobWhoseNameAnApiServerWouldMakeIsRefused) {
   folder_.write("job.yaml", job);
   const Outcome outcome = run({"run", "job.yaml"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("metadata.name: must be given here: only an API server makes names"));
+  EXPECT_THAT(outcome.err, HasSubstr("metadata.name: must be given, since only an API server makes names"));
   EXPECT_EQ(run({"validate", "job.yaml"}).exit_code, 0);
 }
 
@@ -155,7 +158,7 @@ TEST_F(ProgramTest, RunTellsARestartWithItsCauseAndAFailureWithItsLog) {
   EXPECT_EQ(run({"logs", "job", "--dir", "here", "--attempt", "1"}).out, "no luck\n");
   EXPECT_THAT(run({"logs", "job", "--dir", "here", "--attempt", "9"}).err, HasSubstr("there is no attempt 9"));
   EXPECT_THAT(run({"logs", "job", "--dir", "here", "--rank", "5"}).err,
-              HasSubstr("there is no log of rank 5 in attempt 2; there is rank 0"));
+              HasSubstr("there is no log of rank 5 in attempt 2; ranks with a log: 0"));
 }
 
 TEST_F(ProgramTest, SigintLetsTheRanksEndAndIsExitCode130) {
@@ -206,7 +209,7 @@ TEST_F(ProgramTest, ASignalThatWasIgnoredFromTheStartStaysSo) {
 TEST_F(ProgramTest, SigintIsTakenByARunInAScriptsBackgroundToo) {
   const std::string job =
       shell_job("trap 'touch $FOLDER/saved; exit 91' TERM; touch $FOLDER/up; while :; do sleep 0.05; done");
-  // A shell without job control starts background programs like this.
+  // A shell without job control starts background programs with SIGINT ignored.
   auto group = start_shell("trap '' INT; exec \"$0\" run job.yaml");
   const pid_t pid = pid_of(group);
   ASSERT_TRUE(appears("up"));
@@ -230,7 +233,7 @@ TEST_F(ProgramTest, TwoJobsOfOneNameAreRefused) {
   const std::string job = text_of(shell_job("true"));
   folder_.write("job.yaml", job + "---\n" + job);
   EXPECT_EQ(run({"run", "job.yaml"}).err,
-            "error: job.yaml: document 2 (TrainingJob job): there is a job of this name before it in the file\n");
+            "error: job.yaml: document 2 (TrainingJob job): an earlier job in the file has the same name\n");
 }
 
 TEST_F(ProgramTest, ARefusedRunLeavesNoTrace) {
@@ -273,7 +276,7 @@ TEST_F(ProgramTest, ASecondRunInTheSameFolderIsRefused) {
   auto group = start({"run", shell_job("touch $FOLDER/up; while ! [ -e $FOLDER/go ]; do sleep 0.05; done")});
   ASSERT_TRUE(appears("up"));
   EXPECT_THAT(run({"run", folder_.file("job.yaml").string()}).err,
-              StartsWith("error: another `trainyard run` works in "));
+              StartsWith("error: another `trainyard run` uses the folder "));
   folder_.write("go", "");
   EXPECT_EQ(end_of(group).exit_code, 0);
 }
@@ -341,8 +344,8 @@ TEST_F(ProgramTest, TwoScriptsOfOneNameRunBesideEachOther) {
   folder_.write("go", "");
   const Outcome outcome = end_of(second);
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_EQ(outcome.err, "note: another run works in trainyard-runs/train; the logs of this one are in " +
-                             folder_.path() + "/trainyard-runs/train-2\n");
+  EXPECT_EQ(outcome.err, "note: another run uses trainyard-runs/train; the logs of this run are in " + folder_.path() +
+                             "/trainyard-runs/train-2\n");
   EXPECT_EQ(end_of(first).exit_code, 0);
   EXPECT_EQ(run({"logs", "train"}).out, "one\n");
   EXPECT_EQ(run({"logs", "train-2"}).out, "two\n");
@@ -400,7 +403,7 @@ TEST_F(ProgramTest, LogsOfACommandNameItsRanks) {
   run({"run", "--nproc", "2", "-r", "3", "--", "echo", "hello"});
   EXPECT_EQ(run({"logs", "echo", "--rank", "1"}).out, "hello\n");
   EXPECT_THAT(run({"logs", "echo", "--rank", "7"}).err,
-              HasSubstr("there is no log of rank 7 in attempt 1; there is rank 0, 1\n"));
+              HasSubstr("there is no log of rank 7 in attempt 1; ranks with a log: 0, 1\n"));
 }
 
 TEST_F(ProgramTest, LogsFollowARunToItsEnd) {

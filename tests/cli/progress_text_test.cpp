@@ -69,11 +69,11 @@ TEST(RequestLine, TellsTheAnswerOnce) {
   after.checkpoint_request = CheckpointRequest{.id = "a", .message = "rank 0 is asked"};
   EXPECT_EQ(request_line(before, after), "");
   after.checkpoint_request = CheckpointRequest{.id = "a", .state = RequestState::done, .step = 7, .uri = "s3://m/s"};
-  EXPECT_EQ(request_line(before, after), "Checkpoint on request: step 7 saved: s3://m/s");
+  EXPECT_EQ(request_line(before, after), "Requested checkpoint: step 7 saved: s3://m/s");
   EXPECT_EQ(request_line(after, after), "");
   TrainingJobStatus refused = before;
   refused.checkpoint_request = CheckpointRequest{.id = "b", .state = RequestState::failed, .message = "no space"};
-  EXPECT_EQ(request_line(after, refused), "Checkpoint on request: no space");
+  EXPECT_EQ(request_line(after, refused), "Requested checkpoint: no space");
 }
 
 TEST(EndedAttemptLine, NamesTheCulpritTheCauseAndTheLog) {

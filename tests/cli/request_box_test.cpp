@@ -60,7 +60,7 @@ TEST_F(RequestBoxTest, SaysWhatCannotBeReadOrChanged) {
   const CheckpointRequest answer{.id = "a", .state = RequestState::failed, .message = "no"};
   struct Row {
     std::string_view name;
-    std::string in_the_way;  ///< A folder, where a file of the box is to be.
+    std::string in_the_way;  ///< A folder with the name of a file of the box.
     std::function<Result<void>(RequestBox&)> act;
     std::string said;
   };

@@ -59,7 +59,8 @@ TEST(RunFolder, HoldsOneRunAtATime) {
     const auto second = RunFolder::open(path, today);
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().kind, ErrorKind::conflict);
-    EXPECT_THAT(second.error().message, testing::StartsWith("another `trainyard run` works in " + path.string()));
+    EXPECT_THAT(second.error().message,
+                testing::StartsWith("another `trainyard run` uses the folder " + path.string()));
   }
   EXPECT_FALSE(is_run_in_progress(path));
   EXPECT_TRUE(RunFolder::open(path, today));
@@ -71,7 +72,7 @@ TEST(RunFolder, SaysWhyAFolderCannotBeMade) {
   const auto folder = RunFolder::open(file / "run", today);
   ASSERT_FALSE(folder);
   EXPECT_EQ(folder.error(),
-            (Error{ErrorKind::io, "cannot make the folder " + (file / "run").string() + ": Not a directory"}));
+            (Error{ErrorKind::io, "cannot create the folder " + (file / "run").string() + ": Not a directory"}));
 }
 
 }  // namespace

@@ -24,9 +24,10 @@ TEST(StreamChoice, RefusesAnythingElseAndSaysWhatIsRight) {
     ASSERT_FALSE(choice) << text;
     EXPECT_EQ(choice.error().kind, ErrorKind::invalid);
   }
-  EXPECT_EQ(StreamChoice::parse("9").error().message,
-            "'9': must be 0 (none), 1 (standard output), 2 (standard error) or 3 (both), or such numbers by rank like "
-            "0:1,2:3");
+  EXPECT_EQ(
+      StreamChoice::parse("9").error().message,
+      "'9': must be 0 (none), 1 (standard output), 2 (standard error) or 3 (both), or such a number for each rank like "
+      "0:1,2:3");
 }
 
 }  // namespace

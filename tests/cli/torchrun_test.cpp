@@ -14,7 +14,7 @@ using Environment = std::map<std::string, std::string>;
 
 class TorchrunTest : public ProgramTest {
  protected:
-  /// What the ranks found in the second attempt of two processes.
+  /// The environment of the ranks in the second attempt of two processes.
   std::vector<Environment> environments(const std::string& folder) {
     std::vector<Environment> ranks;
     for (const char* rank : {"rank-0.json", "rank-1.json"}) {
@@ -78,8 +78,8 @@ TEST_F(TorchrunTest, EveryVariableOfTorchrunIsThereWithItsValue) {
   ASSERT_EQ(end_of(torchrun).exit_code, 0) << err();
   const auto theirs = environments("theirs");
   const auto ours = of_trainyard();
-  // Not compared: addresses and names, which belong to a run, and what only torchrun's agent sets: its store and its
-  // file for errors.
+  // Not compared: addresses and names, which differ between runs, and the variables of torchrun's agent alone (its
+  // store and its file for errors).
   const std::vector<std::string> others{"MASTER_ADDR",
                                         "MASTER_PORT",
                                         "TORCHELASTIC_RUN_ID",

@@ -63,6 +63,10 @@ TEST_F(UsageErrors, GuessNoOptionWhereNoneIsNear) {
   EXPECT_EQ(unknown_argument("a=b", *ls_), "error: unexpected argument a=b\n" + help);
 }
 
+TEST_F(UsageErrors, NameTheCommandWhoseHelpExplainsAWrongValue) {
+  EXPECT_EQ(wrong_value("URI is required", *ls_), "error: URI is required\nTry: trainyard checkpoints ls --help\n");
+}
+
 TEST_F(UsageErrors, AreToldOfTheInnermostCommandThatWasGiven) {
   EXPECT_EQ(full_name(innermost_command(app_)), "trainyard");
   app_.parse("checkpoints ls");

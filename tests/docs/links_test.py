@@ -111,7 +111,7 @@ class Glossary(unittest.TestCase):
 
 
 class Faults(unittest.TestCase):
-    """What the comparison notices."""
+    """The faults that the comparison finds."""
 
     def faults(self, text: str) -> list[str]:
         return faults_of(SOURCE / "docs/design.md", text, SOURCE, {"operator", "scripts"})

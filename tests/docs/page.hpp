@@ -12,11 +12,11 @@ class Page {
   /// `path` is relative to the repository's root.
   explicit Page(std::string_view path);
 
-  /// The contents of all code blocks of `language`.
+  /// The contents of all code blocks in `language`.
   [[nodiscard]] std::vector<std::string> blocks(std::string_view language) const;
 
-  /// The rows of all tables whose first line begins with `head`, each as its cells without blanks around them. The two
-  /// lines of the head are left out. Empty: there is no such table.
+  /// The rows of all tables whose first line begins with `head`, without the two lines of the head. A row is its cells,
+  /// trimmed. Empty: there is no such table.
   [[nodiscard]] std::vector<std::vector<std::string>> table(std::string_view head) const;
 
  private:

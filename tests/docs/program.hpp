@@ -12,11 +12,11 @@ namespace trainyard::docs {
 /// A program that runs in a folder of its own. It is killed when it goes out of scope.
 class Program {
  public:
-  /// Once. `environment` is all that it gets.
+  /// Starts the program; called once. The program gets only the variables in `environment`.
   void start(const std::vector<std::string>& arguments, std::vector<std::string> environment);
-  /// Its exit code, once it has ended. -1, and the test fails, if that takes longer than any program that works.
+  /// Waits for the end and returns the exit code; -1, and the test fails, after a generous time limit.
   [[nodiscard]] int wait();
-  /// All that it has printed on both streams.
+  /// The output on both streams.
   [[nodiscard]] std::string out() const { return fakes::text_of(folder_.file("out")); }
   [[nodiscard]] const fakes::TemporaryFolder& folder() const { return folder_; }
 

@@ -63,7 +63,7 @@ TEST(PythonExamples, GoOnAfterAKillAndAfterSigterm) {
   for (const std::string& commands : Page{"docs/python.md"}.blocks("sh")) {
     std::smatch found;
     ASSERT_TRUE(std::regex_search(commands, found, std::regex{"examples/([a-z-]+)\\.yaml"})) << commands;
-    // All at once: most of a pause before a restart is another's time to import torch.
+    // All jobs at once: while one pauses before its restart, others import torch.
     runs[found[1]] = std::make_unique<ExampleRun>(
         std::vector<std::string>{"bash", "-euo", "pipefail", "-c", commands},
         std::vector<std::string>{"PYTHONPATH=" + paths::source("tests/docs/killed"), "PYTHONDONTWRITEBYTECODE=1",

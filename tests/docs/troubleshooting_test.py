@@ -16,7 +16,7 @@ PAGE = SOURCE / "docs/troubleshooting.md"
 SOURCES = ("operator/manifest/*", "operator/plan/*", "operator/reconcile/*", "operator/manager/*", "api/training_job_status.cpp",
            "worker/rank/*", "worker/launcher/*", "worker/train/*", "worker/clean_up/*", "worker/dist/*")
 
-# Words in the same files that are none of ours.
+# Other words in these files.
 OTHER_WORDS = {
     # Reasons and types that Kubernetes gives; the operator reads them.
     "ContainerCannotRun", "ContainerStatusUnknown", "CreateContainerConfigError", "CreateContainerError", "DeletionByTaintManager",
@@ -79,7 +79,7 @@ def words_on(page: str) -> set[str]:
 
 
 def differences(sources: dict[str, str], page: str, others: set[str]) -> list[str]:
-    """What the page lacks, what it names that is not there, and what the list of others need not have."""
+    """The faults: words that the page lacks, words that it should not have, and words that the list of others need not have."""
     found = {word: path for path, text in sources.items() for word in words_of(text)}
     explained = words_on(page)
     faults = [f"{word} ({found[word]}) is in no table: add a row, or name it in OTHER_WORDS if no user sees it"

@@ -12,7 +12,7 @@ from harness.kubernetes import Kubernetes
 from harness.s3 import S3Server
 from harness.waiting import eventually
 
-# The node is this machine, whose few processors all pods of a group share: ranks that take all of them hold each other up.
+# All pods of a group share the few processors of this machine: ranks that each use all of them would slow each other down.
 ONE_PROCESSOR = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "one-processor"}, "spec": {"limits": [
     {"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "10m"}}]}}
 RESULTS = Path(os.environ["TRAINYARD_E2E_RESULTS"])
@@ -25,7 +25,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session):
-    """Starts what all tests share, in the process that starts those which run them."""
+    """Starts what all tests share, in the controller of the test processes."""
     if FOLDER in os.environ or session.config.option.collectonly:
         return
     session.config.trainyard_cluster = cluster = OwnCluster()  # It starts while the images are built.
@@ -56,13 +56,13 @@ def pytest_unconfigure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Those that disturb the others come last: meanwhile the others go on."""
+    """Puts the tests that disturb others last."""
     items.sort(key=lambda item: item.get_closest_marker("disturbs") is not None)
 
 
 @pytest.fixture(autouse=True)
 def _turn(request, cluster):
-    """Tests that disturb others run alone, all others beside each other."""
+    """Runs tests that disturb others alone, and all other tests in parallel."""
     with open(cluster.folder / "turn", "ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX if request.node.get_closest_marker("disturbs") else fcntl.LOCK_SH)
         yield
@@ -91,7 +91,7 @@ def _s3(cluster):
 @pytest.fixture(name="kube")
 def _kube(request, admin, s3):
     """The API in a namespace of the test's own, with the S3 server's keys in it. Trainyard is installed."""
-    # Cases of one test differ by their ends only, and a namespace takes a while to go.
+    # Cases of one test differ only at the end of their names, and a namespace needs a while to be deleted.
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")
     name = words if len(words) <= 40 else f"{words[:25].strip('-')}-{words[-14:].strip('-')}"
     kube = admin.in_namespace(name)
@@ -107,7 +107,7 @@ def _kube(request, admin, s3):
 
 
 def _describe(kube: Kubernetes, target: Path) -> None:
-    """What a person would ask the cluster first about a failed test."""
+    """The state of the cluster that explains most failures."""
     parts = [kube.try_kubectl(*question).stdout for question in (
         ("get", "trainingjobs,pods,services", "-o", "wide"), ("get", "trainingjobs", "-o", "yaml"),
         ("get", "events", "--sort-by=.metadata.creationTimestamp"), ("get", "pods", "-o", "yaml"))]

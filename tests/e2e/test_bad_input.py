@@ -1,4 +1,4 @@
-"""Wrong input is answered by one clear error, at the first place that can know."""
+"""Wrong input causes one clear error, in the first program that can find it."""
 
 import json
 
@@ -63,7 +63,7 @@ PEER_PORT = 29502
 
 
 def test_a_port_that_another_container_of_the_pod_has_taken_is_named(kube):
-    # The worker comes when the port is taken for sure.
+    # The worker starts once the port is certainly in use.
     late = worker(command=["sh", "-c", "sleep 3; exec trainyard-worker"])
     template = a_template(late, actor("listen", str(PEER_PORT), "wait", name="squatter"))
     job = Job.apply(kube, a_job("crowded", restart=NO_RESTART, template=template, training=synthetic_training(max_steps=4)))
@@ -83,7 +83,7 @@ def test_a_rank_0_whose_name_does_not_resolve_is_said_at_once_and_ends_the_attem
     assert status["attempts"][0]["exitCode"] == 94
 
 
-# what is done to a data file of the newest checkpoint
+# name of the damage -> what is done to a data file of the newest checkpoint
 HARM = {"torn": lambda data: data[:len(data) // 2], "tampered": lambda data: data[:-1] + bytes([data[-1] ^ 1])}
 
 

@@ -1,4 +1,4 @@
-"""What one job has learnt, in others: its checkpoint whole, or the weights of its best one alone."""
+"""Jobs that begin with another job's checkpoint, or only with the weights of its best one."""
 
 import json
 
@@ -10,19 +10,19 @@ STEPS = 32
 
 
 def checkpoints(cluster, s3, *arguments: object) -> str:
-    """What `trainyard checkpoints` prints on the node, where the store is."""
+    """The output of `trainyard checkpoints` on the node, where the store is."""
     return cluster.run_inside("env", f"AWS_ACCESS_KEY_ID={ACCESS_KEY}", f"AWS_SECRET_ACCESS_KEY={SECRET_KEY}", PROGRAM, "checkpoints", *arguments,
                               "--endpoint", s3.endpoint, "--region", REGION, "--path-style")
 
 
 def log_lines(kube, job: Job, message: str) -> list[dict]:
-    """Of rank 0's log, those that say so."""
+    """The lines of rank 0's log with this message."""
     lines = [json.loads(line) for line in kube.logs(job.pod_name(1, 0)).splitlines() if line.startswith("{")]
     return [line for line in lines if line["message"] == message]
 
 
 def test_others_begin_with_a_jobs_checkpoint_or_with_the_weights_of_its_best(kube, cluster, s3, tmp_path):
-    # The worst is called the best, so that it lies far behind what is kept as the last.
+    # The worst checkpoint is chosen as the best, so that it is much older than the last ones that are kept.
     teacher = Job.apply(kube, a_job(
         "teacher", training=synthetic_training(max_steps=STEPS, validateEvery={"steps": 4}),
         checkpoint=s3.checkpoint("teacher", every={"best": True, "steps": 4}, whenBusy="wait", keep={"last": 2, "best": {"metric": "val_loss", "mode": "max"}})))
@@ -34,12 +34,12 @@ def test_others_begin_with_a_jobs_checkpoint_or_with_the_weights_of_its_best(kub
     listed = json.loads(checkpoints(cluster, s3, "ls", "s3://models/teacher", "--output", "json"))
     assert {entry["step"] for entry in listed} == {best, STEPS - 4, STEPS}, losses
 
-    # The way that weights go which somebody else's program has written.
+    # The path of weights that another program has written.
     weights = tmp_path / "weights.pt"
     exported = checkpoints(cluster, s3, "export", f"s3://models/teacher/step-{best}/g-1", weights)
     assert exported.startswith(f"step {best}: {weights}"), exported
     imported = checkpoints(cluster, s3, "import", weights, "s3://models/imported")
-    assert imported.endswith("a training begins with them by training.model.weights: s3://models/imported\n"), imported
+    assert imported.endswith("to begin a training with them, set training.model.weights: s3://models/imported\n"), imported
 
     training = synthetic_training(max_steps=STEPS + 8)
     training["model"]["weights"] = "s3://models/imported"

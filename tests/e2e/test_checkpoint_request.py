@@ -10,7 +10,7 @@ ANNOTATION = "trainyard.dev/checkpoint-request"
 
 
 def a_long_job(kube, s3, name: str) -> Job:
-    """It trains for as long as a test lasts, and makes no checkpoint of its own accord."""
+    """A job that trains as long as a test lasts, and saves checkpoints only on request."""
     job = Job.apply(kube, a_job(name, training=synthetic_training(max_steps=100_000), checkpoint=s3.checkpoint(name, every={"steps": 1_000_000})))
     job.wait_for("training", lambda s: s.get("progress", {}).get("step", 0) > 0)
     return job

@@ -1,4 +1,4 @@
-"""A cluster beside the one of these tests: neither is in the other's way, and a killed one leaves nothing."""
+"""A second cluster beside that of these tests: they do not disturb each other, and a killed cluster leaves nothing."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""checkpoint.onDelete: what a job has saved goes with it, and nothing else."""
+"""checkpoint.onDelete: the checkpoints of a job are deleted with it, and nothing else is."""
 
 from harness.jobs import Job, a_job, synthetic_training
 from harness.waiting import eventually

@@ -19,7 +19,7 @@ CHECKPOINTS = Path("/var/tmp/checkpoints")  # The folder that docs/cluster.md ma
 
 @pytest.fixture(name="folder")
 def _folder():
-    """The folder of a cluster beside that of the other tests, and beside one that the machine's owner may have."""
+    """The folder of a cluster of its own, beside the clusters of the other tests and of the machine's owner."""
     if os.environ.get("TRAINYARD_E2E_PRESET", "release") != "release":
         pytest.skip("the documents build the images from build/release")
     had_checkpoints = CHECKPOINTS.exists()
@@ -44,5 +44,5 @@ def test_the_page_on_clusters_can_be_followed(folder):
     follow(folder, USE_CLUSTER + claims)
     Job(Kubernetes(folder / "kubeconfig", "default"), "fashion-mnist").wait_for(
         "the first step", lambda status: status.get("progress", {}).get("step", 0) > 0, within=400)
-    # This kubeconfig names no namespace: as for kubectl that is "default".
+    # This kubeconfig names no namespace, so the namespace is "default", as for kubectl.
     assert "step" in follow(folder, USE_CLUSTER + "build/release/bin/trainyard checkpoint fashion-mnist")

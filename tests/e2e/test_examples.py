@@ -1,4 +1,4 @@
-"""The examples, applied as they are by kubectl, train with the built worker; only the data is a short set."""
+"""The examples, applied unchanged by kubectl, train with the built worker; only the data set is shorter."""
 
 from harness.cluster import REPOSITORY
 from harness.dataset import apply_claim, write_short_set

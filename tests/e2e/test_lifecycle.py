@@ -1,4 +1,4 @@
-"""What the fields of a job's life do, with a container that does as it is told."""
+"""The fields about a job's life, with a container whose actions a test chooses."""
 
 import json
 

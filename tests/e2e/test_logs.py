@@ -26,6 +26,6 @@ def test_logs_are_those_of_a_rank_and_an_attempt_and_followed_to_their_end(kube)
 def test_logs_say_what_there_is_instead_of_what_was_asked_for(kube):
     Job.apply(kube, an_actor_job("small", "print", "hello")).wait_for_phase("Succeeded")
     nobody = trainyard(kube, "logs", "small", "--rank", 7)
-    assert nobody.returncode == 1 and "of 2 ranks" in nobody.stderr
+    assert nobody.returncode == 1 and "has 2 pods" in nobody.stderr
     unknown = trainyard(kube, "logs", "no-such-job")
     assert unknown.returncode == 1 and 'trainingjobs.trainyard.dev "no-such-job" not found' in unknown.stderr

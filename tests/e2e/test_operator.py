@@ -1,4 +1,4 @@
-"""Training does not depend on the operator being there, and a job ends the same whenever the operator dies."""
+"""Training continues without the operator, and a job ends in the same way whenever the operator dies."""
 
 import time
 
@@ -66,7 +66,7 @@ def test_the_standby_acts_when_the_leader_is(kube, installation, cluster, how):
     assert installation.holder() not in ("", identity), "another process leads"
 
 
-# Kills the operator whose host name is the pod's, which is all that a process shows of its pod, and says which ones it saw.
+# Kills the operator whose host name is the pod's name, the only trace of a pod in its processes. Prints the names that it saw.
 KILL_POD_PROCESS = """
 for p in /proc/[0-9]*; do
   [ "$(cat $p/comm 2>/dev/null)" = trainyard-opera ] || continue

@@ -10,7 +10,7 @@ def pod_uids(job: Job) -> list[str]:
 
 
 def log_level(installation) -> str:
-    """Of all operators; they have to agree."""
+    """The value from all operators, which must agree."""
     levels = {argument.removeprefix("--log-level=") for pod in installation.pods()
               for argument in pod["spec"]["containers"][0]["args"] if argument.startswith("--log-level=")}
     assert len(levels) == 1, levels
@@ -32,7 +32,7 @@ def test_the_page_on_installing_can_be_followed_and_a_running_job_notices_only_w
         follow(cluster.folder, uninstall)
         assert not installation.pods()
         assert pod_uids(job) == pods
-        # Nobody is there to see this loss, until there is an operator again.
+        # No operator runs when this rank is lost.
         kube.kubectl("delete", "pod", job.pod_name(1, 1), "--wait=true")
         assert job.status()["attempt"] == 1
         follow(cluster.folder, install)
@@ -40,7 +40,7 @@ def test_the_page_on_installing_can_be_followed_and_a_running_job_notices_only_w
         follow(cluster.folder, remove)
         assert kube.kubectl("get", "crd", "trainingjobs.trainyard.dev", "--ignore-not-found") == ""
     finally:
-        # With the harness's own values, whatever was done.
+        # Restores the values of the harness.
         installation.helm("uninstall", "trainyard", "--ignore-not-found", "--wait")
         installation.install()
         installation.wait_until_settled()

@@ -1,4 +1,4 @@
-"""The whole line: a job trains with the built worker, loses a rank in whichever way, and goes on from its last checkpoint."""
+"""From start to end: a job trains with the built worker, loses a rank in several ways, and resumes from its last checkpoint."""
 
 import json
 
@@ -31,7 +31,7 @@ def lose_by_exit_1(kube, job: Job) -> None:
     job.end_pod(1, 1, "touch", "/tmp/fail")
 
 
-# how -> (what is done, cause, exit code). A deleted pod's rank is asked to stop, and all ranks save first.
+# how -> (action, cause, exit code). The rank of a deleted pod gets a SIGTERM, and all ranks save first.
 LOSSES = {
     "deletion": (lose_by_deletion, "Deleted", 91),
     "sigkill": (lose_by_sigkill, "Application", 137),
@@ -63,7 +63,7 @@ def test_a_rank_lost_mid_epoch_costs_nothing_before_the_last_checkpoint(kube, cl
 
 
 def test_a_new_attempt_trains_while_rank_0s_old_pod_ignores_sigterm(kube, s3):
-    # The shell is the container's first process: it ignores SIGTERM, and stays when its worker has ended.
+    # The shell is the container's first process: it ignores SIGTERM, and still runs after its worker has ended.
     stubborn = 'if [ "$RANK$TRAINYARD_ATTEMPT" = 01 ]; then trap "" TERM; trainyard-worker; sleep 60; fi; exec trainyard-worker'
     container = worker(command=["sh", "-c", stubborn])
     job = Job.apply(kube, a_job("stubborn", template=a_template(container, grace_seconds=60),

@@ -1,4 +1,4 @@
-"""Why a job waits is in its status within seconds, and it goes on by itself once the cause is gone."""
+"""A job's status says within seconds why it waits, and the job continues by itself once the cause is gone."""
 
 import json
 

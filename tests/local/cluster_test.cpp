@@ -22,7 +22,7 @@ class ClusterTest : public testing::Test {
     if (!cluster_) cluster_ = std::make_unique<Cluster>(clock_, options_);
     return *cluster_;
   }
-  /// A job whose ranks run `script`. What a test does not care for takes no time.
+  /// A job of two ranks that run `script`, with a short pause before restarts.
   static json shell_job(const std::string& script) {
     json job = json::parse(R"({"metadata": {"name": "job"}, "spec": {
         "replicas": 2, "gpusPerPod": 0, "restart": {"backoff": {"initial": "10ms", "max": "10ms"}},
@@ -34,7 +34,7 @@ class ClusterTest : public testing::Test {
     const auto created = cluster().api().create(kube::training_jobs, "default", job);
     ASSERT_TRUE(created) << created.error().message;
   }
-  /// The job once `condition` holds; null when it does not within the time that only a broken cluster takes.
+  /// The job once `condition` holds; null after a generous time limit.
   json await(const std::function<bool(const json& status)>& condition) {
     json found;
     std::stop_source stop;
@@ -113,7 +113,7 @@ TEST_F(ClusterTest, SuspendStopsTheRanksAndResumeStartsTheNextAttempt) {
   };
   suspend(true);
   await_phase("Suspended");
-  // Ended pods may stay for their logs.
+  // Ended pods may stay, for their logs.
   const auto pods = cluster().api().list(kube::pods, {}).value();
   for (const auto& pod : pods.items) EXPECT_NE(pod["status"]["phase"], "Running");
   touch("go");

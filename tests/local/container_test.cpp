@@ -139,17 +139,17 @@ TEST_F(ResolveContainerTest, RefusesByNameWhatThisMachineCannotGive) {
   const auto with = [](const std::string& part) { return R"({"name": "worker", "command": ["run"], )" + part + "}"; };
   const std::vector<std::pair<std::string, std::string>> cases{
       {R"({"name": "worker", "image": "python:3"})",
-       "invalid: container worker names no command; images are not run on this machine, so its command must be written "
-       "out"},
+       "invalid: container worker has no command; this machine runs no images, so write the command into the "
+       "container"},
       {with(R"("envFrom": [{"secretRef": {"name": "gone"}}])"), "not_found: secret \"gone\" not found"},
       {with(R"("envFrom": [{"configMapRef": {"name": "c"}}])"),
-       "invalid: envFrom with a ConfigMap cannot be had on this machine: only Secrets are mapped"},
+       "invalid: envFrom with a ConfigMap is not supported on this machine; only Secrets are"},
       {with(R"("env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s3", "key": "gone"}}}])"),
        "not_found: couldn't find key gone in Secret s3"},
       {with(R"("env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}])"),
-       "invalid: environment variable A comes from configMapKeyRef, which cannot be had on this machine"},
+       "invalid: environment variable A comes from configMapKeyRef, which this machine does not have"},
       {with(R"("env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.x"}}}])"),
-       "invalid: fieldRef spec.x is not known on this machine"},
+       "invalid: fieldRef spec.x is not supported on this machine"},
       {with(R"("volumeMounts": [{"name": "absent", "mountPath": "/x"}])"),
        "invalid: volumeMount absent names no volume of the pod"},
       {with(R"("volumeMounts": [{"name": "scratch", "mountPath": "/x"}])"),
@@ -157,11 +157,13 @@ TEST_F(ResolveContainerTest, RefusesByNameWhatThisMachineCannotGive) {
       {with(R"("volumeMounts": [{"name": "other", "mountPath": "/x"}])"),
        "not_found: persistentvolumeclaim \"unmapped\" not found"},
       {with(R"("volumeMounts": [{"name": "data", "mountPath": "/data"}])"),
-       "invalid: volume data cannot be mounted at /data on this machine, where nothing is mounted: the claim datasets "
-       "is the folder /srv/data; a program finds it only where both are the same path"},
+       "invalid: volume data cannot be mounted at /data, since nothing is mounted on this machine: the claim datasets "
+       "is "
+       "the folder /srv/data, so a program finds its files only if mountPath is their real path"},
       {with(R"("volumeMounts": [{"name": "data", "mountPath": "/srv/data", "subPath": "inner"}])"),
-       "invalid: volume data cannot be mounted at /srv/data on this machine, where nothing is mounted: the claim "
-       "datasets is the folder /srv/data; a program finds it only where both are the same path"},
+       "invalid: volume data cannot be mounted at /srv/data, since nothing is mounted on this machine: the claim "
+       "datasets "
+       "is the folder /srv/data, so a program finds its files only if mountPath is their real path"},
   };
   for (const auto& [container, sentence] : cases) EXPECT_EQ(refusal(container), sentence);
 }

@@ -26,7 +26,7 @@ json owned_by(json object, const json& owner) {
 
 class MemoryApiTest : public testing::Test {
  protected:
-  /// Every kind of error reads as "<kind>: <message>", success as "".
+  /// "<kind>: <message>" for an error, "" for success.
   template <typename T>
   static std::string told(const Result<T>& result) {
     return result ? "" : std::string{to_string(result.error().kind)} + ": " + result.error().message;

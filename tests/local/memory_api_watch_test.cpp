@@ -40,7 +40,7 @@ class MemoryApiWatchTest : public testing::Test {
   void label(const std::string& name, const json& labels) {
     ASSERT_TRUE(api_.patch(kube::pods, "default", name, kube::PatchType::merge, {{"metadata", {{"labels", labels}}}}));
   }
-  /// Events after `version` up to the moment: a watch that times out at once.
+  /// The events after `version` until now: a watch that times out at once.
   std::vector<std::string> events_after(const std::string& version, const std::string& labels = "") {
     std::vector<std::string> events;
     const auto ended = api_.watch(
@@ -156,7 +156,7 @@ TEST_F(MemoryApiWatchTest, ConcurrentWritersAreSeenInOneOrderByEveryWatcher) {
   }
   std::vector<std::string> one_to_all;
   for (int version = 1; version <= writers * pods_of_each; ++version) one_to_all.push_back(std::to_string(version));
-  // What was there when a watch began comes in the order of names, the rest in the order of writes.
+  // Objects that existed when a watch began come in the order of names, the others in the order of writes.
   for (auto* seen : {&seen_by_first, &seen_by_second}) {
     std::sort(seen->begin(), seen->end(),
               [](const auto& left, const auto& right) { return std::stoi(left) < std::stoi(right); });

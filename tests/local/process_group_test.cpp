@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-/// Generous: only a broken program takes that long.
+/// Generous: only a broken program takes longer.
 constexpr auto patience = 60s;
 
 template <typename Condition>
@@ -58,7 +58,7 @@ class ProcessGroupTest : public testing::Test {
     EXPECT_TRUE(std::holds_alternative<ProcessEnded>(event));
     return std::get<ProcessEnded>(event);
   }
-  /// The pid that a script wrote into a file of its folder, once it is there.
+  /// Waits for a file that a script writes, and returns the pid in it.
   pid_t pid_in(const std::string& file) const {
     EXPECT_TRUE(becomes_true([&] { return fakes::text_of(folder_.file(file)).ends_with('\n'); })) << file;
     return std::stoi(fakes::text_of(folder_.file(file)));
@@ -185,10 +185,10 @@ TEST_F(ProcessGroupTest, EverythingDiesWithAParentThatIsKilled) {
   EXPECT_TRUE(becomes_true([&] { return !is_alive(program) && !is_alive(away); }));
 }
 
-TEST_F(ProcessGroupTest, ASupervisorThatIsKilledTakesTheProgramWithIt) {
-  auto group = started(shell("echo $$ >$FOLDER/pid; echo $PPID >$FOLDER/supervisor; exec sleep 1000"));
+TEST_F(ProcessGroupTest, AReaperThatIsKilledTakesTheProgramWithIt) {
+  auto group = started(shell("echo $$ >$FOLDER/pid; echo $PPID >$FOLDER/reaper; exec sleep 1000"));
   const pid_t program = pid_in("pid");
-  ::kill(pid_in("supervisor"), SIGKILL);
+  ::kill(pid_in("reaper"), SIGKILL);
   EXPECT_EQ(ended(group), (ProcessEnded{.exit_code = 137, .signal = 9}));
   EXPECT_TRUE(becomes_true([&] { return !is_alive(program); }));
 }

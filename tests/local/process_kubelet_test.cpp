@@ -33,8 +33,7 @@ class ProcessKubeletTest : public testing::Test {
     const auto created = api_.create(kube::pods, "default", pod);
     ASSERT_TRUE(created) << created.error().message;
   }
-  /// The pod as soon as `condition` holds for it, as it is or was after version `since`; null when it does not within
-  /// the time that only a broken kubelet takes.
+  /// The pod as soon as `condition` holds for one of its versions after `since`; null after a generous time limit.
   json await(const std::function<bool(const json&)>& condition, const std::string& name = "p-0",
              const std::string& since = {}) {
     std::optional<json> found;
@@ -54,11 +53,11 @@ class ProcessKubeletTest : public testing::Test {
   json await_phase(const std::string& phase, const std::string& name = "p-0") {
     return await([&](const json& pod) { return pod.is_object() && pod["status"].value("phase", "") == phase; }, name);
   }
-  // Not by a watch: a pod that goes before it begins leaves no event.
+  // Polls, since a watch has no event of a pod that is gone before the watch begins.
   void await_deletion(const std::string& name = "p-0") {
     EXPECT_TRUE(comes_true([&] { return !api_.get(kube::pods, "default", name); })) << name << " is still there";
   }
-  /// Within the time that only a broken kubelet takes.
+  /// False after a generous time limit.
   static bool comes_true(const std::function<bool()>& condition) {
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     while (!condition() && std::chrono::steady_clock::now() < deadline) ::usleep(1000);
@@ -171,11 +170,11 @@ TEST_F(ProcessKubeletTest, ADeletedPodGetsSigtermAndGoesWhenItHasEnded) {
   start();
   create(shell_pod("trap 'echo asked; exit 91' TERM; echo up; while :; do sleep 0.01; done"));
   await_phase("Running");
-  // The shell's trap stands once its first line is out.
+  // The shell has set its trap once it has printed its first line.
   ASSERT_TRUE(comes_true([&] { return !text_of(folder_.file("logs") / "p-0.log").empty(); }));
   const std::string version = api_.list(kube::pods, {})->resource_version;
   ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0"));
-  // From before the deletion: the pod may have ended and gone by the time that a watch begins.
+  // Watches from a version before the deletion, since the pod may be gone before the watch begins.
   const auto has_failed = [](const json& pod) {
     return pod.is_object() && pod["status"].value("phase", "") == "Failed";
   };

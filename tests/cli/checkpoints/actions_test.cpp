@@ -142,7 +142,7 @@ TEST_F(Actions, GetMakesAFolderAndNeverAHalfOne) {
   options.step = 10;
   const Outcome got = run(get_checkpoint);
   EXPECT_EQ(got.exit_code, 0) << got.err;
-  EXPECT_THAT(got.out, HasSubstr("goes on from checkpoint.uri: " + folder.uri() + "/copy\n"));
+  EXPECT_THAT(got.out, HasSubstr("to resume from it, set checkpoint.uri: " + folder.uri() + "/copy\n"));
   EXPECT_THAT(run(get_checkpoint).err, HasSubstr("/copy is already there and is not an empty folder"));
   options.uri = folder.uri() + "/copy";
   options.step.reset();
@@ -190,14 +190,14 @@ TEST_F(Actions, RmAsksAndKeepsTheNewest) {
   EXPECT_EQ(remove(false).exit_code, 1);
   const Outcome nobody = remove(std::nullopt);
   EXPECT_EQ(nobody.exit_code, 2);
-  EXPECT_THAT(nobody.err, HasSubstr("give --yes"));
+  EXPECT_THAT(nobody.err, HasSubstr("add --yes"));
   EXPECT_TRUE(fs::exists(file("run/step-10/g-1/manifest.json")));
-  options.is_agreed = true;
+  options.is_confirmed = true;
   folder.write("run/step-10/g-1/notes.txt", "mine");
   const Outcome removed = remove(std::nullopt);
   EXPECT_EQ(removed.exit_code, 0) << removed.err;
   EXPECT_THAT(removed.out, HasSubstr("/run/step-10/g-1: 5 objects"));
-  EXPECT_THAT(removed.err, HasSubstr("notes.txt is no worker's file, and stays"));
+  EXPECT_THAT(removed.err, HasSubstr("notes.txt was written by no worker and is left in place"));
   EXPECT_TRUE(fs::exists(file("run/step-10/g-1/notes.txt")));
   EXPECT_TRUE(fs::exists(file("run/step-20/g-1/manifest.json")));
 }
@@ -238,7 +238,7 @@ TEST_F(Actions, GetAndExportThatAreStoppedAnywhereLeaveNothing) {
         continue;
       }
       EXPECT_EQ(outcome.exit_code, 130) << calls_max;
-      EXPECT_THAT(outcome.err, HasSubstr("stopped, as asked"));
+      EXPECT_THAT(outcome.err, HasSubstr("stopped by a signal"));
       EXPECT_EQ(std::distance(fs::directory_iterator{folder.path()}, {}), 1) << calls_max;  // The prefix alone.
     }
     fs::remove_all(options.target);
@@ -250,7 +250,7 @@ TEST_F(Actions, ImportNeedsAPlaceThatCanBeWrittenTo) {
   ASSERT_EQ(run(export_checkpoint).exit_code, 0);
   options.source = options.target;
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {folder.uri() + "/new/step-0/g-1", "/new/step-0/g-1 is one checkpoint's own: name the folder or prefix"},
+      {folder.uri() + "/new/step-0/g-1", "/new/step-0/g-1 is the URI of one checkpoint: give the folder or prefix"},
       {"https://models.example.com/new", "https://models.example.com/new can only be read: name an s3:// or file://"},
       {folder.uri() + "/run", "there are checkpoints under " + folder.uri() + "/run"}};
   for (const auto& [uri, sentence] : cases) {

@@ -11,7 +11,7 @@
 namespace trainyard::cli {
 namespace {
 
-// Maps a file of two pages, has it cut to one, and looks into the second.
+// Maps a file of two pages, truncates it to one, and reads the second.
 void look_behind_the_cut(const std::string& path) {
   const auto file = checkpoint::MappedFile::open(path);
   const CutFileGuard guard{path};
@@ -22,7 +22,8 @@ void look_behind_the_cut(const std::string& path) {
 TEST(CutFileGuardDeathTest, EndsTheProgramWithASentenceWhereItWouldCrash) {
   const fakes::TemporaryFolder folder;
   const std::string path = folder.write("model.pt", std::string(8192, 'x')).string();
-  EXPECT_EXIT(look_behind_the_cut(path), testing::ExitedWithCode(1), "error: .*model.pt was cut off while it was read");
+  EXPECT_EXIT(look_behind_the_cut(path), testing::ExitedWithCode(1),
+              "error: .*model.pt was truncated while it was read");
 }
 
 }  // namespace

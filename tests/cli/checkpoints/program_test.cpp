@@ -10,7 +10,7 @@
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
 
-/// `trainyard checkpoints` as a person meets it.
+/// `trainyard checkpoints` as a user runs it.
 namespace trainyard::cli {
 namespace {
 
@@ -28,7 +28,7 @@ class CheckpointsProgram : public testing::Test {
  protected:
   const fakes::TemporaryFolder folder;
 
-  /// `line` is a shell's, in the test's folder; $T is the program.
+  /// Runs the shell command `line` in the test's folder; $T is the program.
   Outcome run(const std::string& line) {
     const std::string command = "cd " + folder.path() + " && T=" + paths::program("trainyard") + " && { " + line +
                                 "; } < /dev/null > out 2> err";
@@ -62,12 +62,14 @@ TEST_F(CheckpointsProgram, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
       {"$T checkpoints ls", "URI is required"},
       {"$T checkpoints get file:///run", "TO is required"},
       {"$T checkpoints import model.pt", "URI is required"},
-      {"$T checkpoints import model.ckpt file:///run", "model.ckpt says no format: it must be a FILE.safetensors or"},
-      {"$T checkpoints show file:///run --step x", "--step"},
+      {"$T checkpoints import model.ckpt file:///run",
+       "model.ckpt: unknown format; the file's name must end with .safetensors, "},
+      {"$T checkpoints show file:///run --step x", "error: --step: 'x' is no step: write a whole number, such as 600"},
       {"$T checkpoints show file:///run --step -1", "--step"},
       {"$T checkpoints verify file:///run --step 1 --all", "--all"},
       {"$T checkpoints ls file:///run --output csv", "--output: csv not in {table,json,yaml}"},
-      {"$T checkpoints export file:///run model.bin", "model.bin says no format: name it FILE.safetensors or FILE.pt"},
+      {"$T checkpoints export file:///run model.bin",
+       "model.bin: unknown format; end the file's name with .safetensors or .pt"},
   };
   for (const auto& [line, sentence] : cases) {
     const Outcome outcome = run(line);
@@ -85,7 +87,8 @@ TEST_F(CheckpointsProgram, ListsVerifiesExportsGetsAndRemoves) {
   EXPECT_EQ(run("$T checkpoints export " + uri + "/step-10/g-1 all.pt --all --only rng.").exit_code, 0);
   const Outcome imported = run("$T checkpoints import model.safetensors file://$PWD/imported");
   EXPECT_EQ(imported.exit_code, 0) << imported.err;
-  EXPECT_THAT(imported.out, HasSubstr("5 tensors, 1.1 MiB: a training begins with them by training.model.weights: "));
+  EXPECT_THAT(imported.out,
+              HasSubstr("5 tensors, 1.1 MiB; to begin a training with them, set training.model.weights: "));
   EXPECT_EQ(run("$T checkpoints verify file://$PWD/imported").exit_code, 0);
   EXPECT_EQ(run("$T checkpoints get " + uri + " copy --step 10").exit_code, 0);
   EXPECT_EQ(run("$T checkpoints rm " + uri + " --step 10").exit_code, 2);
@@ -106,12 +109,13 @@ spec: {gpusPerPod: 0, training: {model: {name: fashion_cnn}, data: {format: synt
 )");
   const Outcome again = run("$T run job.yaml --worker /bin/true");
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_THAT(again.out, testing::StartsWith("Nothing is left to train: job has ended at step 20. To start afresh, "
-                                             "name another folder by --dir; to train on, raise training.maxSteps.\n"
-                                             "job: 1 process"));
+  EXPECT_THAT(again.out,
+              testing::StartsWith("Nothing is left to train: job ended at step 20. To start afresh, "
+                                  "choose another folder with --dir; to train further, raise training.maxSteps.\n"
+                                  "job: 1 process"));
 }
 
-// A file that may not grow is a disk that is full, as far as any user can have one.
+// A limit on file sizes stands for a full disk, which a test cannot make.
 TEST_F(CheckpointsProgram, ADiskThatIsFullIsSaidAndLeavesNothing) {
   fill();
   for (const std::string command : {"export file://$PWD/run model.pt", "get file://$PWD/run copy"}) {

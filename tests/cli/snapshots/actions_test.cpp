@@ -112,14 +112,15 @@ TEST_F(SnapshotActions, GetOfOneThatDoesNotCountSaysSo) {
   options.target = folder.path() + "/out";
   const Outcome got = run(get_snapshot);
   EXPECT_EQ(got.exit_code, 0) << got.err;
-  EXPECT_EQ(got.err, "note: of generation 1, which is superseded: a later run went on from an earlier step\n");
+  EXPECT_EQ(got.err,
+            "note: this snapshot is of generation 1 and is superseded: a later run resumed from an earlier step\n");
 }
 
 TEST_F(SnapshotActions, GetNamesWhatIsBesideAMissingOneAndLeavesNothing) {
   const std::vector<std::pair<std::int64_t, std::string>> cases = {
-      {5, "there is no snapshot of step 5; the first is of step 10"},
+      {5, "there is no snapshot of step 5; the first one is of step 10"},
       {15, "there is no snapshot of step 15; the nearest are of steps 10 and 20"},
-      {99, "there is no snapshot of step 99; the last is of step 30"}};
+      {99, "there is no snapshot of step 99; the last one is of step 30"}};
   options.target = folder.path() + "/out";
   for (const auto& [step, sentence] : cases) {
     options.step = step;
@@ -144,7 +145,7 @@ TEST_F(SnapshotActions, AreNoBusinessOfCheckpointCommands) {
   EXPECT_THAT(listed.out, MatchesRegex("STEP .*\n  20 +1   [^\n]*complete\n"));
   prefix.save({40, 2});
   given.step = 20;
-  given.is_agreed = true;
+  given.is_confirmed = true;
   const Outcome removed = run_on(
       [](const auto& each, const Streams& streams) {
         return remove_checkpoint(each, streams, [](const std::string&) { return std::nullopt; });

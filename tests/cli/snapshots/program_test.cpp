@@ -7,7 +7,7 @@
 #include "tests/cli/snapshots/shelf_folder.hpp"
 #include "tests/paths/paths.hpp"
 
-/// `trainyard snapshots` as a person meets it.
+/// `trainyard snapshots` as a user runs it.
 namespace trainyard::cli {
 namespace {
 
@@ -21,7 +21,7 @@ struct Outcome {
 
 class SnapshotsProgram : public ShelfFolder {
  protected:
-  /// `line` is a shell's, in the test's folder; $T is the program.
+  /// Runs the shell command `line` in the test's folder; $T is the program.
   Outcome run(const std::string& line) {
     const std::string command = "cd " + folder.path() + " && T=" + paths::program("trainyard") + " && { " + line +
                                 "; } < /dev/null > out 2> err";
@@ -48,9 +48,9 @@ TEST_F(SnapshotsProgram, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
        "error: list is not a command of trainyard snapshots; there are ls, get, history\n"},
       {"$T snapshots get file:///run 5 -o five", "error: unknown option -o"},
       {"$T snapshots history file:///run -o table", "--output: table not in {csv,json,yaml}"},
-      {"$T snapshots ls", "URI is required"},
+      {"$T snapshots ls", "error: URI is required\nTry: trainyard snapshots ls --help\n"},
       {"$T snapshots get file:///run", "STEP is required"},
-      {"$T snapshots get file:///run x", "STEP"},
+      {"$T snapshots get file:///run x", "error: STEP: 'x' is no step: write a whole number, such as 600"},
       {"$T snapshots ls file:///run -o csv", "--output: csv not in {table,json,yaml}"},
   };
   for (const auto& [line, sentence] : cases) {

@@ -12,7 +12,7 @@
 
 namespace trainyard::cli {
 
-/// A folder in which two runs have left checkpoints and snapshots: the second went on from step 20 of the first.
+/// A folder in which two runs have left checkpoints and snapshots: the second resumed from step 20 of the first.
 class ShelfFolder : public testing::Test {
  protected:
   const fakes::TemporaryFolder folder;

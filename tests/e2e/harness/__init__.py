@@ -1,1 +1,1 @@
-"""What the end-to-end tests share: the cluster, the API, jobs, storage, and waiting."""
+"""Shared by the end-to-end tests: the cluster, the API, jobs, storage, and waiting."""

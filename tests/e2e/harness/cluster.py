@@ -1,4 +1,4 @@
-"""The cluster of this run: `scripts/cluster run`, which ends when the process does that started it."""
+"""The cluster of this run: `scripts/cluster run`, which ends with the process that started it."""
 
 import os
 import select
@@ -17,7 +17,7 @@ END_SECONDS_MAX = 120
 
 
 class Cluster:
-    """A cluster that runs, by its folder. `gateway` is the address at which pods reach programs that run on its node."""
+    """A running cluster, by its folder. `gateway` is the address at which pods reach programs on its node."""
 
     gateway = GATEWAY
 
@@ -29,18 +29,18 @@ class Cluster:
         return self.folder / "kubeconfig"
 
     def run_inside(self, *command: object) -> str:
-        """What a program prints that runs as root on the node, among its processes and in its network."""
+        """The output of a program that runs as root on the node, with the node's processes and network."""
         words = [SCRIPT, "exec", "--dir", str(self.folder), "--", *map(str, command)]
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
     def kill_inside(self, program: str) -> int:
-        """SIGKILL to every process of that name on the node, in whichever container; how many there were."""
+        """Sends SIGKILL to every process of that name on the node, in any container. Returns their number."""
         script = 'n=0; for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = "$0" ] && kill -9 ${p#/proc/} && n=$((n+1)); done; echo $n'
         return int(self.run_inside("sh", "-c", script, program[:15]))
 
 
 class OwnCluster(Cluster):
-    """The one that this process starts and stops."""
+    """The cluster that this process starts and stops."""
 
     def __init__(self) -> None:
         super().__init__(Path(tempfile.mkdtemp(prefix="trainyard-e2e-", dir=_large_temporary_folder())))
@@ -76,7 +76,7 @@ class OwnCluster(Cluster):
         try:
             self.keeper.wait(END_SECONDS_MAX)
         finally:
-            # They end with the cluster; by now those of a cluster that did not end are to be ended.
+            # They end with the cluster. If it did not end, they are ended here.
             for process in [self.keeper, *self.inside]:
                 if process.poll() is None:
                     process.kill()
@@ -84,5 +84,5 @@ class OwnCluster(Cluster):
 
 
 def _large_temporary_folder() -> str:
-    """Images are unpacked there: a tmpfs would hold them in memory."""
+    """The folder for the cluster: not on a tmpfs, which would hold unpacked images in memory."""
     return os.environ.get("TMPDIR", "/var/tmp")

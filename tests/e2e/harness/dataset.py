@@ -1,4 +1,4 @@
-"""A short set of real images: the first ones of Debian's FashionMNIST, on a claim that pods can mount."""
+"""A short set of real images: the first images of Debian's FashionMNIST, on a volume claim that pods can mount."""
 
 import gzip
 import struct
@@ -21,12 +21,12 @@ def write_short_set(folder: Path) -> None:
                 data = bytearray(file.read(header_bytes + count * item_bytes))
             data[4:8] = struct.pack(">I", count)
             (folder / name).write_bytes(data)
-    # Pods run as somebody else than the tests.
+    # Pods run as another user than the tests.
     subprocess.run(["chmod", "-R", "a+rX", folder], check=True)
 
 
 def apply_claim(kube: Kubernetes, name: str, folder: Path) -> None:
-    """A claim in the namespace that stands for a folder of the node."""
+    """A volume claim in the namespace, whose volume is a folder of the node."""
     volume = f"{kube.namespace}-{name}"
     access = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
     kube.apply(

@@ -1,4 +1,4 @@
-"""The commands of README.md and docs/, as their readers run them."""
+"""The commands in README.md and docs/, run as a reader runs them."""
 
 import os
 import re
@@ -24,7 +24,7 @@ def commands_of(document: str) -> list[str]:
 
 
 def follow(folder: Path, commands: str) -> str:
-    """What the commands print, run by a shell in the repository's folder that stops at the first one that fails."""
+    """The output of the commands, which a shell runs in the repository's folder until one fails."""
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", commands], cwd=REPOSITORY, capture_output=True, text=True, check=False,
                           timeout=STEP_SECONDS_MAX, env={**os.environ, "TRAINYARD_CLUSTER": str(folder)})
     assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"

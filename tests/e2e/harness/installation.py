@@ -26,7 +26,7 @@ class Installation:
         self.kube = Kubernetes(cluster.kubeconfig, NAMESPACE)
 
     def install(self) -> str:
-        """What helm prints: the chart's notes are in it."""
+        """The output of helm, with the chart's notes."""
         return self.helm(
             "install", "trainyard", REPOSITORY / "charts/trainyard", "--create-namespace", "--wait", "--timeout", "3m")
 
@@ -42,12 +42,12 @@ class Installation:
                 if "deletionTimestamp" not in pod["metadata"]]
 
     def holder(self) -> str:
-        """The identity of the process that leads; empty when none does."""
+        """The holder of the Lease, the process that leads; empty if none does."""
         holders = [lease["spec"].get("holderIdentity") or "" for lease in self.kube.list("leases", api=LEASES)]
         return holders[0] if holders else ""
 
     def leader(self) -> str:
-        """The name of the pod that leads; empty when none does."""
+        """The name of the pod that leads; empty if none does."""
         holder = self.holder()
         return next((pod["metadata"]["name"] for pod in self.pods() if holder.startswith(pod["metadata"]["name"])), "")
 
@@ -55,7 +55,7 @@ class Installation:
         return eventually("an operator leads", self.leader)
 
     def wait_until_settled(self) -> None:
-        """Until both replicas are Ready: a container that was killed is started again after a pause."""
+        """Waits until both replicas are Ready: a killed container is restarted after a pause."""
         eventually("two operators are ready", self.pods,
                    lambda pods: len(pods) == 2 and all(_is_ready(pod) for pod in pods), within=180)
 
@@ -64,7 +64,7 @@ class Installation:
         before = {pod["metadata"]["name"]: _restarts(pod) for pod in self.pods()}
         killed = self.cluster.kill_inside("trainyard-operator")
         assert killed > 0, "no operator ran"
-        # Until the kubelet has seen it the pods still look ready.
+        # The pods still look ready until the kubelet has noticed.
         eventually("the kubelet has noticed", self.pods, lambda pods: killed <= sum(
             not _is_ready(pod) or _restarts(pod) > before.get(pod["metadata"]["name"], 0) for pod in pods))
 

@@ -1,4 +1,4 @@
-"""Jobs as the tests write them, and one job as it stands in the cluster."""
+"""Jobs as the tests write them, and a job in the cluster."""
 
 from harness.kubernetes import JOBS, Kubernetes
 from harness.waiting import eventually
@@ -8,14 +8,14 @@ ENDED = ("Succeeded", "Failed")
 
 
 def a_job(name: str, *, replicas: int = 2, restart: dict | None = None, **spec: object) -> dict:
-    """A TrainingJob on CPU whose restarts come quickly. Other fields of the spec are given as they are named there."""
+    """A TrainingJob on CPU with short pauses before restarts. Other fields of the spec are passed by their names."""
     restart = {"backoff": {"initial": "200ms", "max": "1s"}, **(restart or {})}
     return {"apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name},
             "spec": {"replicas": replicas, "gpusPerPod": 0, "restart": restart, **spec}}
 
 
 def a_template(*containers: dict, volumes: tuple[dict, ...] = (), grace_seconds: int | None = 1, **pod_spec: object) -> dict:
-    """A short grace period, since most containers of tests have nothing to save. None: the operator's choice."""
+    """A short grace period, since most containers of tests have nothing to save. None: the operator's default."""
     if grace_seconds is not None:
         pod_spec["terminationGracePeriodSeconds"] = grace_seconds
     return {"spec": {"containers": list(containers), "volumes": list(volumes), **pod_spec}}
@@ -27,7 +27,7 @@ def worker(*, environment: dict[str, str] | None = None, **container: object) ->
 
 
 def actor(*steps: str, name: str = "worker", **container: object) -> dict:
-    """A container of the tiny image that does `steps` (tools/cluster/actor.c says which there are)."""
+    """A container of the tiny image that does `steps` (listed in tools/cluster/actor.c)."""
     return {"name": name, "image": ACTOR_IMAGE, "args": list(steps), **container}
 
 
@@ -36,13 +36,13 @@ def an_actor_job(name: str, *steps: str, grace_seconds: int = 1, **spec: object)
 
 
 def synthetic_training(*, max_steps: int, batch_size: int = 16, samples: int = 2048, **fields: object) -> dict:
-    """A job's `training`: small images made up in memory; several epochs where the steps are many."""
+    """A job's `training` on small synthetic images, for as many epochs as `max_steps` need."""
     return {"model": {"name": "fashion_cnn"}, "data": {"format": "synthetic", "samples": samples}, "batchSize": batch_size,
             "maxSteps": max_steps, "log": {"every": {"steps": 10}}, **fields}
 
 
 class Job:
-    """A job that was applied; reads are of the moment."""
+    """A job that was applied. Every call reads its present state."""
 
     def __init__(self, kube: Kubernetes, name: str):
         self.kube = kube
@@ -63,17 +63,17 @@ class Job:
         return next((c for c in self.status().get("conditions", []) if c["type"] == kind), {})
 
     def pods(self, attempt: int | None = None) -> list[dict]:
-        """Of one attempt, or all; by rank."""
+        """The pods of one attempt, or of all, sorted by rank."""
         selector = f"trainyard.dev/job={self.name}" + (f",trainyard.dev/attempt={attempt}" if attempt else "")
         return sorted(self.kube.list("pods", selector), key=lambda pod: int(pod["metadata"]["labels"]["trainyard.dev/rank"]))
 
     def pod_name(self, attempt: int, rank: int) -> str:
-        """As it will be, whether it is there or not."""
+        """The name that the pod has or will have."""
         uid = self.read()["metadata"]["uid"]
         return f"{self.name}-{uid[:4]}-{attempt}-{rank}"
 
     def end_pod(self, attempt: int, rank: int, *command: str) -> None:
-        """Runs a command in a pod that the pod ends by. The end may reach the command before its exit code is out."""
+        """Runs a command in a pod that ends the pod. The command may be killed with the pod: 137 is no error, either."""
         done = self.kube.try_kubectl("exec", self.pod_name(attempt, rank), "--", *command)
         assert done.returncode in (0, 137), f"{command}: {done.stderr.strip()}"
 
@@ -85,14 +85,14 @@ class Job:
         return eventually(f"{self.name}: {what}", self.status, is_true, within=within)
 
     def wait_for_phase(self, *phases: str, within: float = 120) -> dict:
-        """The status once the phase is one of these. An end that is none of them is an error at once."""
+        """The status once the phase is one of these. Fails at once if the job ends in another phase."""
         status = self.wait_for(f"phase {' or '.join(phases)}",
                                lambda s: s.get("phase") in phases or s.get("phase") in ENDED, within=within)
         assert status["phase"] in phases, f"{self.name} ended: {status['phase']}: {status.get('reason')}: {status.get('message')}"
         return status
 
     def wait_for_attempt(self, attempt: int, *, within: float = 120) -> list[dict]:
-        """The attempt's pods once all of them run."""
+        """The attempt's pods, once all of them run."""
         eventually(f"{self.name}: attempt {attempt}", self.status, lambda s: s.get("attempt") == attempt, within=within)
         replicas = self.read()["spec"]["replicas"]
         return eventually(

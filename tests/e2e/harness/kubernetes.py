@@ -1,4 +1,4 @@
-"""The API as the tests use it: writes by the real kubectl, reads straight from the server, since tests read often."""
+"""The API for tests: writes with the real kubectl, reads directly from the server, since tests read often."""
 
 import http.client
 import json
@@ -14,7 +14,7 @@ CORE = "/api/v1"
 
 
 class Kubernetes:
-    """As the cluster's administrator, in one namespace."""
+    """The API for the cluster's administrator, in one namespace."""
 
     def __init__(self, kubeconfig: Path, namespace: str):
         self.kubeconfig = kubeconfig
@@ -31,7 +31,7 @@ class Kubernetes:
         return Kubernetes(self.kubeconfig, namespace)
 
     def kubectl(self, *arguments: object, stdin: str | None = None) -> str:
-        """What kubectl prints. AssertionError with its words when it fails."""
+        """The output of kubectl. AssertionError with its output if it fails."""
         done = self.try_kubectl(*arguments, stdin=stdin)
         assert done.returncode == 0, f"kubectl {' '.join(map(str, arguments))}: {done.stderr.strip()}"
         return done.stdout
@@ -49,7 +49,7 @@ class Kubernetes:
         self.kubectl("delete", kind, name, "--ignore-not-found", *options)
 
     def read(self, path: str) -> dict | None:
-        """The object or list at `path` of the API; None when there is none."""
+        """The object or list at `path` of the API; None if there is none."""
         for is_last_try in (False, True):
             try:
                 if self._connection is None:

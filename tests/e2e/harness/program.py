@@ -10,6 +10,6 @@ PROGRAM = REPOSITORY / "build" / os.environ.get("TRAINYARD_E2E_PRESET", "release
 
 
 def trainyard(kube: Kubernetes, command: str, *arguments: object, within: float = 120) -> subprocess.CompletedProcess:
-    """What came of it in the namespace of `kube`."""
+    """The result of the command in the namespace of `kube`."""
     words = [str(PROGRAM), command, *map(str, arguments), "-n", kube.namespace, "--kubeconfig", str(kube.kubeconfig)]
     return subprocess.run(words, capture_output=True, text=True, check=False, timeout=within)

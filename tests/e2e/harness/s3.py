@@ -13,7 +13,7 @@ REGION = "us-east-1"
 
 
 class S3Server:
-    """The one that runs on the cluster's node. Buckets are folders under `folder`, and what is in them can be read there."""
+    """The server on the cluster's node. Buckets are folders under `folder`, in which tests can read the objects."""
 
     def __init__(self, cluster: Cluster):
         self.folder = cluster.folder / "s3"
@@ -29,22 +29,22 @@ class S3Server:
         server._wait_until_listening(cluster)
 
     def secret(self, name: str = "s3-credentials", *, secret_key: str = SECRET_KEY) -> dict:
-        """A Secret with the keys, as a job's checkpoint.credentialsSecret names it."""
+        """A Secret with the keys, for a job's checkpoint.credentialsSecret."""
         return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
                 "stringData": {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": secret_key}}
 
     def checkpoint(self, prefix: str, *, bucket: str = "models", secret: str = "s3-credentials", **fields: object) -> dict:
-        """A job's `checkpoint` that keeps them here."""
+        """A job's `checkpoint` with a uri on this server."""
         return {"uri": f"s3://{bucket}/{prefix}", "credentialsSecret": secret,
                 "s3": {"endpoint": self.endpoint, "region": REGION, "pathStyle": True}, **fields}
 
     def keys(self, prefix: str) -> list[str]:
-        """Names of the objects under a prefix of bucket models."""
+        """The names of the objects under a prefix in the bucket models."""
         root = self.folder / "models"
         return sorted(str(path.relative_to(root)) for path in (root / prefix).rglob("*") if path.is_file())
 
     def _wait_until_listening(self, cluster: Cluster) -> None:
-        """A TCP connection from inside: its port is not to be seen from here."""
+        """Waits until the server accepts a TCP connection from the node, since its port cannot be reached from here."""
         deadline = time.monotonic() + 30
         while True:
             probe = f"import socket; socket.create_connection(('{cluster.gateway}', {PORT}), 1)"

@@ -1,4 +1,4 @@
-"""Which samples a training has used, as its ranks recorded them: the proof that a resumed one neither lost nor repeated any."""
+"""The samples that a training has used, as its ranks recorded them. They prove that a resumed training lost and repeated none."""
 
 import json
 from collections import defaultdict
@@ -20,7 +20,7 @@ class SampleRecord:
         self.folder.chmod(0o777)  # Pods run as somebody else than the tests.
 
     def container(self, **fields: object) -> dict:
-        """The worker's container with recording on."""
+        """The worker's container, which records samples."""
         return worker(environment={"TRAINYARD_RECORD_SAMPLES": f"{MOUNT}/{FILE}"},
                       volumeMounts=[{"name": "record", "mountPath": MOUNT}], **fields)
 
@@ -28,7 +28,7 @@ class SampleRecord:
         return {"name": "record", "hostPath": {"path": str(self.folder)}}
 
     def steps(self) -> dict[int, dict[int, list[int]]]:
-        """attempt -> step -> the ids of all its ranks, as far as the step was recorded by any of them."""
+        """attempt -> step -> the sample ids that its ranks recorded."""
         found: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for line in (self.folder / FILE).read_text().splitlines():
             entry = json.loads(line)

@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 def eventually(what: str, read: Callable[[], T], is_true: Callable[[T], object] = bool, *, within: float = 90) -> T:
-    """The first value of `read()` for which `is_true` holds. AssertionError with the last value when there is none in time.
+    """The first value of `read()` for which `is_true` holds. AssertionError with the last value if none comes in time.
 
     The deadlines are generous: they tell a hang from a slow machine. A test that claims a speed measures it.
     """
@@ -21,7 +21,7 @@ def eventually(what: str, read: Callable[[], T], is_true: Callable[[T], object] 
 
 
 def always(what: str, read: Callable[[], T], is_true: Callable[[T], object] = bool, *, for_seconds: float) -> None:
-    """AssertionError as soon as `is_true` does not hold during the time given."""
+    """Raises AssertionError if `is_true` does not hold at some moment during the given time."""
     deadline = time.monotonic() + for_seconds
     while time.monotonic() < deadline:
         value = read()

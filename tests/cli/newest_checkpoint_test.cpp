@@ -1,4 +1,4 @@
-#include "cli/checkpoint_folder.hpp"
+#include "cli/job_run.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/request_news.hpp"
+#include "cli/checkpoint_request.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,24 +9,24 @@ namespace {
 
 using api::CheckpointRequest;
 using api::RequestState;
-using State = RequestNews::State;
+using State = RequestSummary::State;
 
-RequestNews waits(std::string sentence) {
+RequestSummary waits(std::string sentence) {
   return {State::waiting, std::move(sentence)};
 }
-RequestNews is_saved(std::string sentence) {
+RequestSummary is_saved(std::string sentence) {
   return {State::saved, std::move(sentence)};
 }
-RequestNews has_failed(std::string sentence) {
+RequestSummary has_failed(std::string sentence) {
   return {State::failed, std::move(sentence)};
 }
 
-TEST(RequestNews, IsWhatTheStatusSaysOfOurId) {
+TEST(RequestSummary, IsWhatTheStatusSaysOfOurId) {
   struct Row {
     std::string sentence;
     std::string annotation;
     std::optional<CheckpointRequest> request;
-    RequestNews news;
+    RequestSummary summary;
   };
   const CheckpointRequest older{.id = "older", .state = RequestState::done, .step = 1};
   const CheckpointRequest pending{.id = "ours", .message = "rank 0 saves it"};
@@ -40,16 +40,18 @@ TEST(RequestNews, IsWhatTheStatusSaysOfOurId) {
       {"it is saved", "ours", done, is_saved("step 1200 saved: s3://m/step-1200/g-1")},
       {"it failed", "ours", failed, has_failed("no space")},
       {"it is saved, and somebody wants another", "theirs", done, is_saved("step 1200 saved: s3://m/step-1200/g-1")},
-      {"somebody was faster", "theirs", theirs,
-       has_failed("the request 'theirs' took its place before it was answered")},
-      {"somebody took it away", "", {}, has_failed("somebody took the request away before it was answered")},
+      {"somebody was faster", "theirs", theirs, has_failed("the request 'theirs' replaced it before it was answered")},
+      {"somebody took it away",
+       "",
+       {},
+       has_failed("the request was removed from the job's annotation before it was answered")},
   };
   for (const Row& row : rows) {
     api::TrainingJob job;
     if (!row.annotation.empty())
       job.metadata.annotations[std::string{plan::checkpoint_request_annotation}] = row.annotation;
     job.status.checkpoint_request = row.request;
-    EXPECT_EQ(request_news(job, "ours"), row.news) << row.sentence;
+    EXPECT_EQ(summarize_request(job, "ours"), row.summary) << row.sentence;
   }
 }
 

@@ -4,18 +4,18 @@
 
 namespace trainyard::local {
 
-/// What the supervisor tells its parent, through a pipe.
-struct SupervisorReport {
+/// A message of the reaper to its parent, through a pipe.
+struct ReaperReport {
   enum class Kind : int { started, not_started, ended };
-  /// What failed when the program was not started; an index because no text can be built between fork and exec.
+  /// The step that failed, if the program was not started. An index, since no text can be built between fork and exec.
   enum class Step : int { fork, working_directory, exec };
   Kind kind = Kind::started;
   int value = 0;  // started: the program's pid; not_started: errno; ended: the wait status.
   Step step = Step::fork;
 };
 
-/// Everything that the supervisor needs, ready before the fork.
-struct SupervisorSpec {
+/// Everything that the reaper needs, prepared before the fork.
+struct ReaperSpec {
   pid_t parent = 0;
   const char* program = nullptr;
   char* const* arguments = nullptr;
@@ -29,8 +29,8 @@ struct SupervisorSpec {
 inline constexpr int signal_kill_all = 12;     // SIGUSR2
 inline constexpr int signal_parent_died = 10;  // SIGUSR1
 
-/// The life of a supervisor, called in the child of a fork with all signals blocked. Between fork and exec of a process
-/// with threads only async-signal-safe calls are allowed, so nothing here allocates.
-[[noreturn]] void supervise(const SupervisorSpec& spec);
+/// Runs the reaper (process_group.hpp). Called in the child of a fork with all signals blocked. In the fork of a
+/// process with threads only async-signal-safe calls are allowed, so nothing here allocates.
+[[noreturn]] void run_reaper(const ReaperSpec& spec);
 
 }  // namespace trainyard::local

@@ -1,4 +1,4 @@
-#include "local/supervisor.hpp"
+#include "local/reaper.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -19,19 +19,20 @@ static_assert(signal_kill_all == SIGUSR2 && signal_parent_died == SIGUSR1);
 
 constexpr int report_fd = 3;
 
-void send_report(const SupervisorReport& report) {
-  // Smaller than PIPE_BUF: whole or not at all. The parent's death is no reason to stop cleaning up.
+void send_report(const ReaperReport& report) {
+  // Atomic, since it is smaller than PIPE_BUF. Other errors are ignored: if the parent is dead, the clean-up still goes
+  // on.
   while (::write(report_fd, &report, sizeof report) < 0 && errno == EINTR) {
   }
 }
 
-/// Kills the children of this process, among them every orphan of the group, until there are none.
+/// Kills the children of this process until there are none. Orphans of the group become its children, too.
 void kill_descendants() {
   char path[64];
   ::snprintf(path, sizeof path, "/proc/self/task/%d/children", ::getpid());
   while (true) {
     const int list = ::open(path, O_RDONLY | O_CLOEXEC);
-    if (list < 0) return;  // No /proc: the process group is dead already, more cannot be known.
+    if (list < 0) return;  // Without /proc nothing more is known; the process group is already dead.
     char text[4096];
     const ssize_t length = ::read(list, text, sizeof text - 1);
     ::close(list);
@@ -40,44 +41,44 @@ void kill_descendants() {
     for (char* at = text; *at != '\0'; at = next) {
       const long pid = ::strtol(at, &next, 10);
       if (next == at) break;
-      // The last number may be cut off by the buffer's end: such a pid is not ours, or comes whole in the next round.
+      // Only a number before a space is whole: the buffer's end may cut the last one off, and the next round has it.
       if (*next == ' ') ::kill(static_cast<pid_t>(pid), SIGKILL);
       while (*next == ' ') ++next;
     }
     int status = 0;
-    // One child's end may hand us its own children, so the list is read again after each.
+    // When a child ends, its children may become ours, so the list is read again.
     if (::waitpid(-1, &status, 0) < 0 && errno == ECHILD) return;
   }
 }
 
-[[noreturn]] void run_program(const SupervisorSpec& spec, pid_t supervisor, int failure) {
-  const auto give_up = [failure](SupervisorReport::Step step) {
-    const SupervisorReport report{.kind = SupervisorReport::Kind::not_started, .value = errno, .step = step};
+[[noreturn]] void run_program(const ReaperSpec& spec, pid_t reaper, int failure) {
+  const auto give_up = [failure](ReaperReport::Step step) {
+    const ReaperReport report{.kind = ReaperReport::Kind::not_started, .value = errno, .step = step};
     [[maybe_unused]] const auto written = ::write(failure, &report, sizeof report);
     ::_exit(127);
   };
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != supervisor) ::_exit(127);  // It died before the line above.
+  if (::getppid() != reaper) ::_exit(127);  // The reaper died before the line above.
   ::setsid();
-  // What our process ignores or blocks is not the program's business.
+  // The program does not inherit our ignored and blocked signals.
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   if (spec.working_directory != nullptr && ::chdir(spec.working_directory) != 0) {
-    give_up(SupervisorReport::Step::working_directory);
+    give_up(ReaperReport::Step::working_directory);
   }
   ::execve(spec.program, spec.arguments, spec.environment);
-  give_up(SupervisorReport::Step::exec);
+  give_up(ReaperReport::Step::exec);
   ::_exit(127);
 }
 
-/// Reaps until the program has ended; gives its wait status. By then its process group is dead.
+/// Reaps until the program has ended. Kills its process group and returns its wait status.
 int wait_for_end(pid_t program, const sigset_t& signals) {
   while (true) {
     siginfo_t ended{};
     while (::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0) {
-      // The group is killed while its leader is not reaped yet, so that its number cannot be another group's.
+      // Before its leader is reaped: afterwards the number could belong to another group.
       if (ended.si_pid == program) ::kill(-program, SIGKILL);
       int status = 0;
       ::waitpid(ended.si_pid, &status, 0);
@@ -94,23 +95,23 @@ int wait_for_end(pid_t program, const sigset_t& signals) {
         ::kill(-program, SIGKILL);
         break;
       default:
-        break;  // SIGCHLD: the loop looks; interrupted: again.
+        break;  // After SIGCHLD or an interruption the loop looks again.
     }
   }
 }
 
 }  // namespace
 
-void supervise(const SupervisorSpec& spec) {
+void run_reaper(const ReaperSpec& spec) {
   ::prctl(PR_SET_PDEATHSIG, signal_parent_died);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, "trainyard-pod");
   if (::getppid() != spec.parent) ::_exit(1);
-  ::setpgid(0, 0);  // Out of reach of the terminal's Ctrl-C.
+  ::setpgid(0, 0);  // Not reached by the terminal's Ctrl-C.
 
-  // 0, 1, 2 become the program's, 3 the report pipe; whatever else our process has open stays ours alone.
+  // 0, 1 and 2 are for the program, 3 is the report pipe; all other descriptors are closed.
   const int null = ::open("/dev/null", O_RDONLY);
-  // Above the low numbers first, so that no dup2 below overwrites what the next one copies.
+  // First copied above the low numbers, so that no dup2 below overwrites the source of another.
   const int output = ::fcntl(spec.output, F_DUPFD, 10);
   const int error = ::fcntl(spec.error, F_DUPFD, 10);
   const int report = ::fcntl(spec.report, F_DUPFD, 10);
@@ -121,18 +122,18 @@ void supervise(const SupervisorSpec& spec) {
   ::fcntl(report_fd, F_SETFD, FD_CLOEXEC);
   ::syscall(SYS_close_range, report_fd + 1, ~0U, 0);
 
-  // Closed by a successful exec; otherwise it says what failed.
+  // A successful exec closes this pipe; otherwise the child writes to it what failed.
   int failure[2] = {-1, -1};
   pid_t program = -1;
   const pid_t self = ::getpid();
   if (::pipe2(failure, O_CLOEXEC) == 0) program = ::_Fork();
   if (program == 0) run_program(spec, self, failure[1]);
   if (program < 0) {
-    send_report({.kind = SupervisorReport::Kind::not_started, .value = errno, .step = SupervisorReport::Step::fork});
+    send_report({.kind = ReaperReport::Kind::not_started, .value = errno, .step = ReaperReport::Step::fork});
     ::_exit(1);
   }
   ::close(failure[1]);
-  SupervisorReport refusal;
+  ReaperReport refusal;
   ssize_t length = 0;
   do {
     length = ::read(failure[0], &refusal, sizeof refusal);
@@ -144,17 +145,17 @@ void supervise(const SupervisorSpec& spec) {
     send_report(refusal);
     ::_exit(1);
   }
-  // Nobody writes into the program's log but the program.
+  // Only the program writes to its log.
   ::dup2(STDIN_FILENO, STDOUT_FILENO);
   ::dup2(STDIN_FILENO, STDERR_FILENO);
-  send_report({.kind = SupervisorReport::Kind::started, .value = program});
+  send_report({.kind = ReaperReport::Kind::started, .value = program});
 
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int number : {SIGCHLD, SIGTERM, signal_parent_died, signal_kill_all}) ::sigaddset(&signals, number);
   const int status = wait_for_end(program, signals);
   kill_descendants();
-  send_report({.kind = SupervisorReport::Kind::ended, .value = status});
+  send_report({.kind = ReaperReport::Kind::ended, .value = status});
   ::_exit(0);
 }
 
