@@ -94,7 +94,7 @@ Manifest manifest_from(const nlohmann::json& object) {
                        .attempt = object.at("attempt").get<std::int64_t>(),
                        .fingerprint = object.at("fingerprint").get<std::string>()};
   manifest.time = Time{std::chrono::milliseconds{object.at("timeMilliseconds").get<std::int64_t>()}};
-  manifest.is_complete = object.at("isComplete").get<bool>();
+  manifest.is_final = object.at("isComplete").get<bool>();
   manifest.nonce = object.at("nonce").get<std::string>();
   if (object.contains("dataNonce")) manifest.data_nonce = read_data_nonce(object["dataNonce"]);
   manifest.values = object.at("values");
@@ -135,7 +135,7 @@ std::string to_text(const Manifest& manifest) {
                            {"attempt", manifest.identity.attempt},
                            {"fingerprint", manifest.identity.fingerprint},
                            {"timeMilliseconds", manifest.time.time_since_epoch().count()},
-                           {"isComplete", manifest.is_complete},
+                           {"isComplete", manifest.is_final},
                            {"nonce", manifest.nonce},
                            {"values", manifest.values},
                            {"entries", nlohmann::json::array()},

@@ -39,8 +39,8 @@ struct Manifest {
   CheckpointId id;
   Identity identity;
   Time time;
-  bool is_complete = false;  ///< The run ended with this one.
-  std::string nonce;         ///< Tells our own write from another's of the same key.
+  bool is_final = false;  ///< The run ended with this one.
+  std::string nonce;      ///< Tells our own write from another's of the same key.
   /// The nonce of the save that wrote its data files, part of their names. Empty: as in data_key().
   std::string data_nonce;
   nlohmann::json values = nlohmann::json::object();

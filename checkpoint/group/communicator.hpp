@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/group/spread.hpp"
+#include "checkpoint/group/broadcast_part.hpp"
 #include "common/result.hpp"
 
 namespace trainyard::checkpoint {
@@ -27,7 +27,7 @@ class Communicator {
   [[nodiscard]] virtual Result<std::vector<std::string>> all_gather(std::string_view text) = 0;
   /// Fills the parts, of the same roots and sizes on every rank, with what their roots have in them. After an error
   /// some bytes have come.
-  [[nodiscard]] virtual Result<void> spread(std::span<const BroadcastPart> parts) = 0;
+  [[nodiscard]] virtual Result<void> broadcast_parts(std::span<const BroadcastPart> parts) = 0;
 };
 
 /// A group of one: for tests, and for jobs of one rank.
@@ -41,7 +41,7 @@ class SingleCommunicator final : public Communicator {
   [[nodiscard]] Result<std::vector<std::string>> all_gather(std::string_view text) override {
     return std::vector<std::string>{std::string{text}};
   }
-  [[nodiscard]] Result<void> spread(std::span<const BroadcastPart> /*parts*/) override { return {}; }
+  [[nodiscard]] Result<void> broadcast_parts(std::span<const BroadcastPart> /*parts*/) override { return {}; }
 };
 
 }  // namespace trainyard::checkpoint

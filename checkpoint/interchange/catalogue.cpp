@@ -12,7 +12,7 @@ namespace trainyard::checkpoint {
 namespace {
 
 bool is_resumable(const Listed& listed) {
-  return listed.counts && listed.standing != Standing::damaged;
+  return listed.is_candidate && listed.standing != Standing::damaged;
 }
 
 std::uint64_t stored_bytes(const Inventory& inventory, const CheckpointId& id) {
@@ -51,7 +51,7 @@ std::string_view to_string(Standing standing) {
 Listed judge(const Inventory& inventory, const CheckpointId& id, Result<Manifest> manifest) {
   Listed listed{.id = id, .bytes = stored_bytes(inventory, id), .job = job_of_claim(inventory, id.generation)};
   if (!manifest && manifest.error().kind == ErrorKind::not_found) return listed;
-  listed.counts = !counting({&id, 1}, inventory.claims).empty();
+  listed.is_candidate = !without_superseded({&id, 1}, inventory.claims).empty();
   const auto whole = manifest ? check_files(inventory, *manifest, id) : Result<void>{tl::unexpected(manifest.error())};
   if (manifest && manifest->id == id) {
     listed.job = manifest->identity.job;
@@ -60,10 +60,10 @@ Listed judge(const Inventory& inventory, const CheckpointId& id, Result<Manifest
   if (!whole) {
     listed.standing = Standing::damaged;
     listed.reason = whole.error().message;
-  } else if (!listed.counts) {
+  } else if (!listed.is_candidate) {
     listed.standing = Standing::superseded;
   } else {
-    listed.standing = listed.manifest->is_complete ? Standing::final : Standing::complete;
+    listed.standing = listed.manifest->is_final ? Standing::final : Standing::complete;
   }
   return listed;
 }

@@ -29,7 +29,7 @@ enum class Standing {
 struct Listed {
   CheckpointId id;
   Standing standing = Standing::unfinished;
-  bool counts = false;               ///< A restore looks at it, and skips it only if it is damaged.
+  bool is_candidate = false;         ///< A restore looks at it, and skips it only if it is damaged.
   std::uint64_t bytes = 0;           ///< Of all its objects.
   std::string job;                   ///< As the manifest, else the generation's claim, says; empty: unknown.
   std::optional<Manifest> manifest;  ///< Where it could be read.

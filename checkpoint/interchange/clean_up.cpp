@@ -98,7 +98,7 @@ Result<Snapshots> list_snapshots(storage::Store& store) {
 }
 
 // Claims last: one that was made before the listings ended is seen.
-Result<Contents> look(storage::Store& store) {
+Result<Contents> list_contents(storage::Store& store) {
   auto snapshots = list_snapshots(store);
   if (!snapshots) return tl::unexpected(snapshots.error());
   auto inventory = take_inventory(store);
@@ -166,13 +166,13 @@ Result<void> remove_claims(storage::Store& store, const Inventory& inventory) {
 }  // namespace
 
 Result<CleanedUp> clean_up(storage::Store& store, const Identity& ours, const Clock& clock) {
-  const auto first = look(store);
+  const auto first = list_contents(store);
   if (!first) return tl::unexpected(first.error());
   if (!has_claim_of(first->inventory, ours)) return CleanedUp{};
   if (auto alone = check_alone(store, *first, ours); !alone) return tl::unexpected(alone.error());
   if (auto fenced = fence_ranks(store, first->inventory, ours, clock); !fenced) return tl::unexpected(fenced.error());
   // What was written before the fence stood is there now.
-  const auto last = look(store);
+  const auto last = list_contents(store);
   if (!last) return tl::unexpected(last.error());
   CleanedUp cleaned;
   return check_alone(store, *last, ours)

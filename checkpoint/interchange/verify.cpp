@@ -81,10 +81,10 @@ std::string damage_of_size(const Inventory& inventory, const std::string& key, c
 }
 
 Result<void> verify_file(storage::Store& store, const Inventory& inventory, const Manifest& manifest,
-                         const Receipt& receipt, std::uint64_t piece_bytes, Verdict& verdict) {
+                         const Receipt& receipt, std::uint64_t piece_bytes, Verification& verification) {
   const std::string key = data_key(manifest, receipt.rank);
   if (std::string damage = damage_of_size(inventory, key, receipt); !damage.empty()) {
-    verdict.damages.push_back(std::move(damage));
+    verification.damages.push_back(std::move(damage));
     return {};
   }
   auto damages = read_file(store, key, receipt, piece_bytes);
@@ -92,16 +92,16 @@ Result<void> verify_file(storage::Store& store, const Inventory& inventory, cons
   if (!damages && is_damage(damages.error().kind))
     damages = std::vector{fmt::format("{}: {}", key, damages.error().message)};
   if (!damages) return tl::unexpected(damages.error());
-  verdict.bytes += receipt.bytes;
-  verdict.damages.insert(verdict.damages.end(), damages->begin(), damages->end());
+  verification.bytes += receipt.bytes;
+  verification.damages.insert(verification.damages.end(), damages->begin(), damages->end());
   return {};
 }
 
 }  // namespace
 
-Result<Verdict> verify(storage::Store& store, const Inventory& inventory, const CheckpointId& id,
-                       std::uint64_t piece_bytes) {
-  Verdict verdict;
+Result<Verification> verify(storage::Store& store, const Inventory& inventory, const CheckpointId& id,
+                            std::uint64_t piece_bytes) {
+  Verification verification;
   const std::string key = manifest_key(id);
   const auto manifest = storage::get_text(store, key).and_then(parse_manifest);
   if (!manifest && !is_damage(manifest.error().kind)) return tl::unexpected(manifest.error());
@@ -110,20 +110,21 @@ Result<Verdict> verify(storage::Store& store, const Inventory& inventory, const 
                             : manifest->id.step == id.step ? "it is of another generation"
                                                            : "it is of another step";
     const bool is_missing = !manifest && manifest.error().kind == ErrorKind::not_found;
-    verdict.damages.push_back(is_missing ? fmt::format("{} is missing: the checkpoint was never finished", key)
-                                         : fmt::format("{}: {}", key, why));
-    return verdict;
+    verification.damages.push_back(is_missing ? fmt::format("{} is missing: the checkpoint was never finished", key)
+                                              : fmt::format("{}: {}", key, why));
+    return verification;
   }
   for (const StoredTensor& tensor : stored_tensors(*manifest)) {
-    if (!tensor.fault.empty()) verdict.damages.push_back(fmt::format("{}: {}: {}", key, tensor.name(), tensor.fault));
+    if (!tensor.fault.empty())
+      verification.damages.push_back(fmt::format("{}: {}: {}", key, tensor.name(), tensor.fault));
   }
   const auto strays = stray_chunks(*manifest);
-  verdict.damages.insert(verdict.damages.end(), strays.begin(), strays.end());
+  verification.damages.insert(verification.damages.end(), strays.begin(), strays.end());
   for (const Receipt& receipt : manifest->receipts) {
-    if (auto done = verify_file(store, inventory, *manifest, receipt, piece_bytes, verdict); !done)
+    if (auto done = verify_file(store, inventory, *manifest, receipt, piece_bytes, verification); !done)
       return tl::unexpected(done.error());
   }
-  return verdict;
+  return verification;
 }
 
 }  // namespace trainyard::checkpoint

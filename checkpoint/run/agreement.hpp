@@ -18,7 +18,7 @@ struct RankError {
 };
 
 /// True for the kinds by which a storage refuses the caller: unauthorized and forbidden. Pure.
-[[nodiscard]] bool is_refusal(ErrorKind kind);
+[[nodiscard]] bool is_access_denied(ErrorKind kind);
 
 /// The error that stands for `errors`, at least one, of a group of `world_size` ranks, with its rank's number. An error
 /// that cannot pass comes before one that can. A refusal that did not meet every rank is ErrorKind::unavailable: some
@@ -33,9 +33,10 @@ struct RankError {
 [[nodiscard]] Result<void> agree(Communicator& communicator, const Result<void>& mine);
 
 /// What rank `root` has, value or error, on every rank. The others' `mine` is ignored.
-[[nodiscard]] Result<nlohmann::json> follow(Communicator& communicator, std::int64_t root,
-                                            const Result<nlohmann::json>& mine);
-/// follow() with rank 0 as `root`.
-[[nodiscard]] Result<nlohmann::json> follow_rank0(Communicator& communicator, const Result<nlohmann::json>& mine);
+[[nodiscard]] Result<nlohmann::json> broadcast_from(Communicator& communicator, std::int64_t root,
+                                                    const Result<nlohmann::json>& mine);
+/// broadcast_from() with rank 0 as `root`.
+[[nodiscard]] Result<nlohmann::json> broadcast_from_rank0(Communicator& communicator,
+                                                          const Result<nlohmann::json>& mine);
 
 }  // namespace trainyard::checkpoint

@@ -33,12 +33,13 @@ struct Candidate {
 };
 
 /// Empty when `copy` may be resumed by `resumer`; else why not. Its generation must be one that the remote store's
-/// claims know, by the same run, and it counts up to that generation's last_counting_step(), as a remote one does.
-[[nodiscard]] std::string refusal_of(const Copy& copy, std::span<const Claim> claims, const Identity& resumer);
+/// claims know, by the same run, and it counts up to that generation's last_current_step(), as a remote one does.
+[[nodiscard]] std::string rejection_of(const Copy& copy, std::span<const Claim> claims, const Identity& resumer);
 
 /// The best last: the higher step, of equal steps the higher generation, and of equal ones the local copy. `remote`:
 /// those that may be resumed. Copies of one save are one candidate.
-[[nodiscard]] std::vector<Candidate> line_up(std::span<const CheckpointId> remote, const CopiesByKeeper& copies,
-                                             std::span<const Claim> claims, const Identity& resumer);
+[[nodiscard]] std::vector<Candidate> order_candidates(std::span<const CheckpointId> remote,
+                                                      const CopiesByKeeper& copies, std::span<const Claim> claims,
+                                                      const Identity& resumer);
 
 }  // namespace trainyard::checkpoint

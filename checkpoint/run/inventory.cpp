@@ -94,7 +94,7 @@ std::vector<CheckpointId> unlisted_of(const Inventory& inventory, std::set<Check
   named.insert(inventory.present.begin(), inventory.present.end());
   for (const CheckpointId& id : inventory.complete) named.erase(id);
   std::vector<CheckpointId> unlisted =
-      counting(std::vector<CheckpointId>{named.begin(), named.end()}, inventory.claims);
+      without_superseded(std::vector<CheckpointId>{named.begin(), named.end()}, inventory.claims);
   unlisted.resize(std::min(unlisted.size(), unlisted_checkpoints_max));
   return unlisted;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -11,7 +12,6 @@
 #include "checkpoint/run/agreement.hpp"
 #include "checkpoint/run/file_check.hpp"
 #include "checkpoint/run/inventory.hpp"
-#include "checkpoint/run/nodes.hpp"
 #include "checkpoint/run/own_bytes.hpp"
 #include "checkpoint/run/state_reading.hpp"
 #include "common/logging.hpp"
@@ -74,6 +74,14 @@ std::int64_t node_count(const std::vector<std::int64_t>& keepers) {
 
 }  // namespace
 
+std::vector<std::int64_t> keepers_of(std::span<const std::string> names) {
+  std::map<std::string_view, std::int64_t> first;
+  std::vector<std::int64_t> keepers;
+  for (const std::string& name : names)
+    keepers.push_back(first.emplace(name, static_cast<std::int64_t>(keepers.size())).first->second);
+  return keepers;
+}
+
 LocalTier::LocalTier(Communicator& communicator, std::unique_ptr<storage::Store> store,
                      std::vector<std::int64_t> keepers, std::int64_t keep)
     : communicator_(&communicator), store_(std::move(store)), keepers_(std::move(keepers)), keep_(keep) {}
@@ -85,7 +93,7 @@ Result<LocalTier> LocalTier::join(Communicator& communicator, std::unique_ptr<st
   return LocalTier{communicator, std::move(store), keepers_of(*names), keep};
 }
 
-Result<LocalView> LocalTier::look() const {
+Result<LocalView> LocalTier::list_copies() const {
   json copies = json::array();
   json damaged = json::array();
   const auto listed = is_keeper() ? list_checkpoints(*store_) : Result<Inventory>{};
@@ -114,7 +122,7 @@ Result<LocalLoad> LocalTier::load(const Candidate& candidate, std::span<const Ho
   const std::int64_t root = candidate.keepers.front();
   Result<json> text;
   if (rank() == root) text = storage::get_text(*store_, manifest_key(candidate.id)).map([](auto t) { return json(t); });
-  const auto shared = follow(*communicator_, root, text);
+  const auto shared = broadcast_from(*communicator_, root, text);
   if (!shared && shared.error().kind == ErrorKind::cancelled) return tl::unexpected(shared.error());
   const auto manifest = shared.and_then([](const json& t) { return parse_manifest(t.get<std::string>()); });
   if (!manifest) return LocalLoad{.manifest = {}, .damaged = {root}, .reason = manifest.error().message};
@@ -172,7 +180,7 @@ Result<void> LocalTier::read_for_all(std::int64_t root, const Manifest& manifest
       own.push_back(&entry);
     }
   }
-  if (auto done = spread(*communicator_, std::span{&common, 1}); !done) return done;
+  if (auto done = broadcast_parts(*communicator_, std::span{&common, 1}); !done) return done;
   const auto ranks = std::min(communicator_->world_size(), static_cast<std::int64_t>(manifest.receipts.size()));
   for (std::int64_t other = 0; other < ranks; ++other) {
     std::string text;
@@ -185,7 +193,8 @@ Result<void> LocalTier::read_for_all(std::int64_t root, const Manifest& manifest
     }
     Result<json> outcome = json(true);
     if (rank() == root) outcome = read_state(*store_, manifest, other, into).map([] { return json(true); });
-    if (auto followed = follow(*communicator_, root, outcome); !followed) return tl::unexpected(followed.error());
+    if (auto followed = broadcast_from(*communicator_, root, outcome); !followed)
+      return tl::unexpected(followed.error());
     const auto message = communicator_->broadcast(text, root);
     if (!message) return fail(ErrorKind::cancelled, message.error().message);
     if (other != rank()) continue;
@@ -198,14 +207,14 @@ Result<void> LocalTier::read_for_all(std::int64_t root, const Manifest& manifest
   return {};
 }
 
-void LocalTier::settle(std::int64_t generation, const std::optional<CheckpointId>& resumed_from) const {
+void LocalTier::remove_superseded(std::int64_t generation, const std::optional<CheckpointId>& resumed_from) const {
   if (!is_keeper()) return;
   const auto listed = list_checkpoints(*store_);
   if (!listed) return warn_not_removed(listed.error());
   const auto removed = remove_if(*store_, *listed, [&](const CheckpointId& id) {
     const bool is_complete = std::ranges::find(listed->complete, id) != listed->complete.end();
-    const bool may_count = id.generation < generation && resumed_from && id <= *resumed_from && is_complete;
-    return id.generation <= generation && !may_count;
+    const bool may_be_candidate = id.generation < generation && resumed_from && id <= *resumed_from && is_complete;
+    return id.generation <= generation && !may_be_candidate;
   });
   if (!removed) warn_not_removed(removed.error());
 }

@@ -17,6 +17,9 @@
 
 namespace trainyard::checkpoint {
 
+/// The keeper of each rank's node, in rank order. `names`: the name of each rank's node, in rank order. Pure.
+[[nodiscard]] std::vector<std::int64_t> keepers_of(std::span<const std::string> names);
+
 /// What is in the nodes' folders.
 struct LocalView {
   CopiesByKeeper copies;
@@ -45,7 +48,7 @@ class LocalTier {
   [[nodiscard]] bool is_keeper() const { return keepers_[static_cast<std::size_t>(communicator_->rank())] == rank(); }
 
   /// Collective: what all nodes hold, on every rank.
-  [[nodiscard]] Result<LocalView> look() const;
+  [[nodiscard]] Result<LocalView> list_copies() const;
 
   /// Collective: fills `entries` from the copies that `candidate` names. All bytes of a copy are verified before any
   /// rank's entries change. Where a node has none, one that has reads it for all. ErrorKind::io when a copy that was
@@ -54,7 +57,7 @@ class LocalTier {
 
   /// Removes this node's copies that can never count once `generation` has gone on from `resumed_from`. Failures are
   /// logged.
-  void settle(std::int64_t generation, const std::optional<CheckpointId>& resumed_from) const;
+  void remove_superseded(std::int64_t generation, const std::optional<CheckpointId>& resumed_from) const;
 
   /// Collective: writes the checkpoint that `plan` describes but for its receipts to every node, and removes older
   /// ones. `entries`: this rank's; on keepers with all replicated bytes. Says what failed on which node, or is empty.

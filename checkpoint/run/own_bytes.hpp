@@ -31,6 +31,6 @@ inline constexpr std::uint64_t own_entry_bytes_max = std::uint64_t{1} << 20;
                                                      std::string& own);
 
 /// Fills `parts`, of the same roots and sizes on every rank, with what their roots have in them.
-[[nodiscard]] Result<void> spread(Communicator& communicator, std::span<const BroadcastPart> parts);
+[[nodiscard]] Result<void> broadcast_parts(Communicator& communicator, std::span<const BroadcastPart> parts);
 
 }  // namespace trainyard::checkpoint

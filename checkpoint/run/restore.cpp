@@ -20,10 +20,11 @@ namespace {
 // Runs that start at the same time meet at most once for each other one.
 constexpr int claim_tries_max = 16;
 // A run that is fenced finishes at most the save that it is in.
-constexpr int later_looks_max = 4;
+constexpr int refreshes_max = 4;
 
 nlohmann::json offer_json(const Search::Offer& offer) {
-  nlohmann::json object{{"manifest", offer.manifest_text}, {"skipped", offer.skipped}, {"hasLost", offer.has_lost}};
+  nlohmann::json object{
+      {"manifest", offer.manifest_text}, {"skipped", offer.skipped}, {"hasLost", offer.has_skipped_complete}};
   if (offer.local) {
     object["local"] = {{"step", offer.local->id.step},
                        {"generation", offer.local->id.generation},
@@ -37,7 +38,7 @@ Search::Offer read_offer(const nlohmann::json& object) {
   Search::Offer offer{.local = {},
                       .manifest_text = object.at("manifest"),
                       .skipped = object.at("skipped"),
-                      .has_lost = object.at("hasLost")};
+                      .has_skipped_complete = object.at("hasLost")};
   if (const auto local = object.find("local"); local != object.end()) {
     offer.local = Candidate{.id = {.step = local->at("step"), .generation = local->at("generation")},
                             .nonce = local->at("nonce"),
@@ -49,22 +50,22 @@ Search::Offer read_offer(const nlohmann::json& object) {
 Result<Search::Offer> share_offer(const RunContext& context, Result<Search>& search) {
   Result<nlohmann::json> mine;
   if (context.is_rank0()) mine = search.and_then([](Search& s) { return s.next(); }).map(offer_json);
-  return follow_rank0(context.communicator, mine).map(read_offer);
+  return broadcast_from_rank0(context.communicator, mine).map(read_offer);
 }
 
-constexpr std::size_t told_max = 8;
+constexpr std::size_t reasons_max = 8;
 
 // What is wrong with the nodes' folders is said once, in one line.
 void warn_of_copies(std::vector<std::string> reasons) {
   if (reasons.empty()) return;
   const std::size_t count = reasons.size();
-  reasons.resize(std::min(count, told_max));
+  reasons.resize(std::min(count, reasons_max));
   logging::warn("local checkpoints are not used",
                 {{"count", count}, {"error", fmt::format("{}", fmt::join(reasons, "; "))}});
 }
 
-Result<LocalView> look_at_copies(const RunContext& context) {
-  return context.local == nullptr ? LocalView{} : context.local->look();
+Result<LocalView> list_copies(const RunContext& context) {
+  return context.local == nullptr ? LocalView{} : context.local->list_copies();
 }
 
 // Empty when every rank has its state, else the damage that one of them met. From a store far away the group fetches
@@ -73,7 +74,7 @@ Result<std::string> load_together(const RunContext& context, storage::Store& sto
                                   std::span<const HostEntry> entries) {
   const std::int64_t rank = context.communicator.rank();
   // Rank 0 says it for all: the exchange is collective, and another rank may have the same folder by another mount.
-  const auto is_near = follow_rank0(context.communicator, nlohmann::json(store.is_near()));
+  const auto is_near = broadcast_from_rank0(context.communicator, nlohmann::json(store.is_near()));
   if (!is_near) return tl::unexpected(is_near.error());
   const bool is_shared = context.communicator.world_size() > 1 && !is_near->get<bool>();
   const auto plan =
@@ -98,7 +99,7 @@ struct Loaded {
   std::optional<CheckpointId> id;
   std::optional<Restored> restored;
   std::vector<std::string> skipped;
-  bool has_lost = false;  // Some that was skipped had been complete.
+  bool has_skipped_complete = false;  // Some that was skipped had been complete.
 };
 
 Restored restored_of(const Manifest& manifest, std::string uri, bool is_local, std::vector<std::string> skipped) {
@@ -107,7 +108,7 @@ Restored restored_of(const Manifest& manifest, std::string uri, bool is_local, s
           .values = manifest.values,
           .is_local = is_local,
           .world_size = static_cast<std::int64_t>(manifest.receipts.size()),
-          .is_complete = manifest.is_complete,
+          .is_final = manifest.is_final,
           .skipped = std::move(skipped)};
 }
 
@@ -123,7 +124,7 @@ Result<bool> load_copy(const RunContext& context, Result<Search>& search, const 
     return true;
   }
   loaded.skipped.push_back(fmt::format("{}: {}", uri, load->reason));
-  if (search) search->leave_out(candidate, load->damaged);
+  if (search) search->skip_keepers(candidate, load->damaged);
   return false;
 }
 
@@ -134,7 +135,7 @@ Result<Loaded> load_newest(const RunContext& context, storage::Store& store, Res
     const auto offer = share_offer(context, search);
     if (!offer) return tl::unexpected(offer.error());
     loaded.skipped.insert(loaded.skipped.end(), offer->skipped.begin(), offer->skipped.end());
-    loaded.has_lost = loaded.has_lost || offer->has_lost;
+    loaded.has_skipped_complete = loaded.has_skipped_complete || offer->has_skipped_complete;
     if (offer->local) {
       const auto is_loaded = load_copy(context, search, *offer->local, entries, loaded);
       if (!is_loaded) return tl::unexpected(is_loaded.error());
@@ -148,7 +149,7 @@ Result<Loaded> load_newest(const RunContext& context, storage::Store& store, Res
     if (!damage) return tl::unexpected(damage.error());
     if (!damage->empty()) {
       loaded.skipped.push_back(*damage);
-      loaded.has_lost = true;
+      loaded.has_skipped_complete = true;
       continue;
     }
     loaded.id = manifest->id;
@@ -161,7 +162,7 @@ Result<Loaded> load_newest(const RunContext& context, storage::Store& store, Res
 Result<Loaded> load_own(const RunContext& context, Result<Search>& search, std::span<const HostEntry> entries) {
   auto loaded = load_newest(context, context.store, search, entries);
   if (!loaded || loaded->restored) return loaded;
-  if (loaded->has_lost) {
+  if (loaded->has_skipped_complete) {
     return fail(ErrorKind::corrupt,
                 fmt::format("none of the {} checkpoints in {} is whole: mend one, {}choose another checkpoint.uri. The "
                             "newest: {}",
@@ -224,7 +225,7 @@ Result<Claim> claim_together(const RunContext& context, Result<Search>& search) 
       return put_claim(context.store, claim).map([&] { return nlohmann::json(to_text(claim)); });
     });
   }
-  return follow_rank0(context.communicator, mine)
+  return broadcast_from_rank0(context.communicator, mine)
       .and_then([](const nlohmann::json& text) { return parse_claim(text.get<std::string>()); })
       .and_then([&](const Claim& claim) {
         return agree(context.communicator, see_claim(context, claim)).map([&] { return claim; });
@@ -234,16 +235,16 @@ Result<Claim> claim_together(const RunContext& context, Result<Search>& search) 
 // The run before saves until the claim stops it, also while this one loads, and may have removed what was loaded.
 Result<Loaded> load_later(const RunContext& context, Result<Search>& search, Loaded loaded,
                           std::span<const HostEntry> entries) {
-  for (int looks = 0; looks < later_looks_max; ++looks) {
-    auto view = look_at_copies(context);
+  for (int refreshes = 0; refreshes < refreshes_max; ++refreshes) {
+    auto view = list_copies(context);
     if (!view) return tl::unexpected(view.error());
     Result<nlohmann::json> mine;
     if (context.is_rank0()) {
-      mine = search.and_then([&](Search& s) { return s.look_again(std::move(view->copies)); }).map([](bool is_more) {
+      mine = search.and_then([&](Search& s) { return s.refresh(std::move(view->copies)); }).map([](bool is_more) {
         return nlohmann::json(is_more);
       });
     }
-    const auto is_more = follow_rank0(context.communicator, mine);
+    const auto is_more = broadcast_from_rank0(context.communicator, mine);
     if (!is_more) return tl::unexpected(is_more.error());
     if (!is_more->get<bool>()) break;
     auto later = load_own(context, search, entries);
@@ -259,16 +260,16 @@ Result<Claim> close_together(const RunContext& context, Claim claim, const std::
   claim.is_open = false;
   Result<nlohmann::json> mine;
   if (context.is_rank0()) mine = close_claim(context.store, claim).map([] { return nlohmann::json(true); });
-  return follow_rank0(context.communicator, mine).map([&](const nlohmann::json&) { return claim; });
+  return broadcast_from_rank0(context.communicator, mine).map([&](const nlohmann::json&) { return claim; });
 }
 
 Result<Resumption> restore_once(const RunContext& context, std::span<const HostEntry> entries) {
-  auto view = look_at_copies(context);
+  auto view = list_copies(context);
   if (!view) return tl::unexpected(view.error());
   Result<Search> search = fail(ErrorKind::internal, "only rank 0 searches");
   if (context.is_rank0()) {
     search = Search::begin(context, std::move(view->copies));
-    if (search) std::ranges::move(search->refusals(), std::back_inserter(view->damaged));
+    if (search) std::ranges::move(search->rejections(), std::back_inserter(view->damaged));
     warn_of_copies(std::move(view->damaged));
   }
   auto own = load_own(context, search, entries);
@@ -296,7 +297,9 @@ Result<bool> wait_together(const RunContext& context, StartTries& tries, const E
   if (!may_pass_at_a_start(StartCall::state, error.kind)) return false;
   Result<nlohmann::json> mine;
   if (context.is_rank0()) mine = nlohmann::json(tries.wait_for_next(StartCall::state, error));
-  return follow_rank0(context.communicator, mine).map([](const nlohmann::json& again) { return again.get<bool>(); });
+  return broadcast_from_rank0(context.communicator, mine).map([](const nlohmann::json& again) {
+    return again.get<bool>();
+  });
 }
 
 }  // namespace
@@ -314,9 +317,9 @@ Result<Resumption> restore_state(const RunContext& context, std::span<const Host
     const ErrorKind kind = resumption.error().kind;
     // Another run took the generation meanwhile, and may have resumed from elsewhere: choose again. And what is damaged
     // at the first look may be what an older run, which still saves, is just removing.
-    const bool is_worth_a_look =
+    const bool is_worth_another_try =
         kind == ErrorKind::already_exists || (kind == ErrorKind::corrupt && !std::exchange(has_found_damage, true));
-    if (!is_worth_a_look) return resumption;
+    if (!is_worth_another_try) return resumption;
   }
 }
 

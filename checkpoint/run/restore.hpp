@@ -20,7 +20,7 @@ struct Restored {
   nlohmann::json values;
   bool is_local = false;             ///< A copy on the nodes: the remote store need not have this step.
   std::int64_t world_size = 1;       ///< Of the run that wrote it.
-  bool is_complete = false;          ///< The run that wrote it had finished: there is nothing left to train.
+  bool is_final = false;             ///< The run that wrote it had finished: there is nothing left to train.
   std::vector<std::string> skipped;  ///< Newer checkpoints that were damaged, each with the reason.
 };
 

@@ -104,13 +104,13 @@ Result<std::optional<Restored>> Run::restore(std::span<const HostEntry> entries)
   const bool is_remote = resumed_from && !resumption_->restored->is_local;
   if (context_.is_rank0())
     retention_.begin(resumption_->claim, resumption_->claims, is_remote ? resumed_from : std::nullopt);
-  if (context_.local != nullptr) context_.local->settle(generation(), resumed_from);
+  if (context_.local != nullptr) context_.local->remove_superseded(generation(), resumed_from);
   return resumption_->restored;
 }
 
 Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
-                        bool is_complete) {
-  Manifest manifest = plan_of(entries, values, step, is_complete);
+                        bool is_final) {
+  Manifest manifest = plan_of(entries, values, step, is_final);
   if (auto ready = agree_on_state(context_, manifest, entries); !ready) return tl::unexpected(ready.error());
   if (last_saved_ && last_saved_->id == manifest.id) {
     manifest.receipts = last_saved_->receipts;
@@ -131,19 +131,19 @@ Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json
 
 Result<std::string> Run::save_copies(std::span<const HostEntry> entries, const nlohmann::json& values,
                                      std::int64_t step) {
-  const Manifest plan = plan_of(entries, values, step, /*is_complete=*/false);
+  const Manifest plan = plan_of(entries, values, step, /*is_final=*/false);
   if (auto ready = agree_on_state(context_, plan, entries); !ready) return tl::unexpected(ready.error());
   return context_.local->save(plan, entries);
 }
 
 Manifest Run::plan_of(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
-                      bool is_complete) {
+                      bool is_final) {
   check(resumption_.has_value(), "restore() has succeeded before save()");
   const std::string nonce = fmt::format("{}-{}", resumption_->claim.nonce, ++commit_count_);
   return {.id = {.step = step, .generation = resumption_->claim.generation},
           .identity = context_.identity,
           .time = context_.clock.now(),
-          .is_complete = is_complete,
+          .is_final = is_final,
           .nonce = nonce,
           .data_nonce = nonce,
           .values = values,
@@ -174,7 +174,7 @@ Result<void> Run::commit(Manifest& manifest) {
                })
                .map([&] { return nlohmann::json(manifest.time.time_since_epoch().count()); });
   }
-  return follow_rank0(context_.communicator, mine).map([&](const nlohmann::json& time) {
+  return broadcast_from_rank0(context_.communicator, mine).map([&](const nlohmann::json& time) {
     manifest.time = Time{std::chrono::milliseconds{time.get<std::int64_t>()}};
   });
 }

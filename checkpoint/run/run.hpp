@@ -36,11 +36,11 @@ class Run {
   [[nodiscard]] Result<std::optional<Restored>> restore(std::span<const HostEntry> entries);
 
   /// Puts what all ranks hold as the checkpoint of `step`; needs restore() before. A second save of the same step
-  /// records only `values` and `is_complete`: the step names the state. A save whose outcome was an error, and which
+  /// records only `values` and `is_final`: the step names the state. A save whose outcome was an error, and which
   /// may have completed the checkpoint all the same, is made anew under other keys. ErrorKind::conflict when a newer
   /// attempt of the job has taken over, invalid when another job has.
   [[nodiscard]] Result<Saved> save(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
-                                   bool is_complete);
+                                   bool is_final);
 
   /// Writes a copy of the state to each node; needs restore() before, and a local tier. What failed there, and on which
   /// rank's node: it stops nothing. Empty: every node has its copy. Errors as of save() but for the storage's.
@@ -62,7 +62,7 @@ class Run {
  private:
   /// But for the receipts.
   [[nodiscard]] Manifest plan_of(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
-                                 bool is_complete);
+                                 bool is_final);
   [[nodiscard]] Result<void> record(const CheckpointId& id);
   [[nodiscard]] Result<void> commit(Manifest& manifest);
 

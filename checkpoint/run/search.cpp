@@ -53,7 +53,7 @@ Result<Search> Search::begin(const RunContext& context, CopiesByKeeper copies) {
   if (auto may = search.check_succession(); !may) return tl::unexpected(may.error());
   if (auto added = add_unlisted_manifests(context.store, search.inventory_); !added)
     return tl::unexpected(added.error());
-  search.line_up();
+  search.list_candidates();
   return search;
 }
 
@@ -66,7 +66,7 @@ Result<Search> Search::begin(const Origin& origin) {
     if (auto added = add_unlisted_manifests(origin.store, *inventory); !added) return tl::unexpected(added.error());
   }
   Search search{origin.store, nullptr, std::nullopt, /*resumes_others=*/true, std::move(*inventory), {}};
-  search.line_up();
+  search.list_candidates();
   if (origin.id) search.left_ = {{.id = *origin.id, .nonce = {}, .keepers = {}}};
   return search;
 }
@@ -88,8 +88,8 @@ Result<std::int64_t> Search::next_generation() {
   return inventory_.generation_max + 1;
 }
 
-void Search::line_up() {
-  std::vector<CheckpointId> remote = counting(inventory_.complete, inventory_.claims);
+void Search::list_candidates() {
+  std::vector<CheckpointId> remote = without_superseded(inventory_.complete, inventory_.claims);
   if (!resumes_others_) {
     std::erase_if(remote, [&](const CheckpointId& id) {
       return std::none_of(inventory_.claims.begin(), inventory_.claims.end(), [&](const Claim& claim) {
@@ -97,10 +97,10 @@ void Search::line_up() {
       });
     });
   }
-  left_ = checkpoint::line_up(remote, copies_, inventory_.claims, resumer_.value_or(Identity{}));
+  left_ = checkpoint::order_candidates(remote, copies_, inventory_.claims, resumer_.value_or(Identity{}));
 }
 
-Result<bool> Search::look_again(CopiesByKeeper copies) {
+Result<bool> Search::refresh(CopiesByKeeper copies) {
   auto listed = list_checkpoints(*store_);
   if (!listed) return tl::unexpected(listed.error());
   const std::vector<CheckpointId> before = std::exchange(inventory_.complete, std::move(listed->complete));
@@ -108,7 +108,7 @@ Result<bool> Search::look_again(CopiesByKeeper copies) {
   inventory_.present = std::move(listed->present);
   inventory_.sizes = std::move(listed->sizes);
   if (auto added = add_unlisted_manifests(*store_, inventory_); !added) return tl::unexpected(added.error());
-  line_up();
+  list_candidates();
   const auto was_copied = [&](const Candidate& candidate) {
     return std::ranges::any_of(copies_before, [&](const auto& held) {
       return std::ranges::any_of(
@@ -120,18 +120,18 @@ Result<bool> Search::look_again(CopiesByKeeper copies) {
   });
 }
 
-void Search::leave_out(Candidate local, const std::vector<std::int64_t>& keepers) {
+void Search::skip_keepers(Candidate local, const std::vector<std::int64_t>& keepers) {
   std::erase_if(local.keepers,
                 [&](std::int64_t keeper) { return std::ranges::find(keepers, keeper) != keepers.end(); });
   if (!local.keepers.empty()) left_.push_back(std::move(local));
 }
 
-std::vector<std::string> Search::refusals() const {
+std::vector<std::string> Search::rejections() const {
   std::vector<std::string> found;
   for (const auto& [keeper, held] : copies_) {
     for (const Copy& copy : held) {
-      const std::string refusal = refusal_of(copy, inventory_.claims, *resumer_);
-      if (!refusal.empty()) found.push_back(fmt::format("rank {}: {}: {}", keeper, folder_key(copy.id), refusal));
+      const std::string rejection = rejection_of(copy, inventory_.claims, *resumer_);
+      if (!rejection.empty()) found.push_back(fmt::format("rank {}: {}: {}", keeper, folder_key(copy.id), rejection));
     }
   }
   return found;
@@ -161,7 +161,7 @@ Result<Search::Offer> Search::next() {
     const std::string uri = store_->uri_of(folder_key(id));
     if (!is_damage(whole.error().kind)) return fail(uri, whole.error());
     offer.skipped.push_back(fmt::format("{}: {}", uri, whole.error().message));
-    offer.has_lost = offer.has_lost || !text || !is_torn(*text);
+    offer.has_skipped_complete = offer.has_skipped_complete || !text || !is_torn(*text);
   }
   return offer;
 }

@@ -32,20 +32,20 @@ class Search {
   [[nodiscard]] Result<std::int64_t> next_generation();
 
   struct Offer {
-    std::optional<Candidate> local;    ///< A copy on nodes, of which only they know more.
-    std::string manifest_text;         ///< Else of a remote one. Empty: there is no other.
-    std::vector<std::string> skipped;  ///< What was found damaged on the way.
-    bool has_lost = false;             ///< One of these had been complete, and was not merely never finished.
+    std::optional<Candidate> local;     ///< A copy on nodes, of which only they know more.
+    std::string manifest_text;          ///< Else of a remote one. Empty: there is no other.
+    std::vector<std::string> skipped;   ///< What was found damaged on the way.
+    bool has_skipped_complete = false;  ///< One of these had been complete, and was not merely never finished.
   };
   /// Looks at the prefix again, and says whether there is something to resume, there or among `copies`, that was not
   /// there before; then next() begins with the newest again. Claims that were made meanwhile are not heeded.
-  [[nodiscard]] Result<bool> look_again(CopiesByKeeper copies = {});
+  [[nodiscard]] Result<bool> refresh(CopiesByKeeper copies = {});
 
   /// Offers the copies of `local` again, but those that these keepers have.
-  void leave_out(Candidate local, const std::vector<std::int64_t>& keepers);
+  void skip_keepers(Candidate local, const std::vector<std::int64_t>& keepers);
 
   /// Why copies on the nodes are not offered: one sentence each, of those that were looked at last.
-  [[nodiscard]] std::vector<std::string> refusals() const;
+  [[nodiscard]] std::vector<std::string> rejections() const;
 
   /// The next manifest whose files are all there in their sizes. ErrorKind::invalid when it is of a job with another
   /// model or data, under the run's own prefix.
@@ -62,7 +62,7 @@ class Search {
         resumes_others_(resumes_others),
         inventory_(std::move(inventory)),
         copies_(std::move(copies)) {}
-  void line_up();
+  void list_candidates();
 
   [[nodiscard]] Result<void> check_succession();
 

@@ -87,7 +87,7 @@ std::set<CheckpointId> kept_of(std::span<const CheckpointId> newest_first, const
 
 }  // namespace
 
-std::int64_t last_counting_step(std::int64_t generation, std::span<const Claim> claims) {
+std::int64_t last_current_step(std::int64_t generation, std::span<const Claim> claims) {
   std::int64_t last = std::numeric_limits<std::int64_t>::max();
   for (const Claim& claim : claims) {
     if (claim.is_open || claim.generation <= generation) continue;
@@ -96,10 +96,10 @@ std::int64_t last_counting_step(std::int64_t generation, std::span<const Claim> 
   return last;
 }
 
-std::vector<CheckpointId> counting(std::span<const CheckpointId> complete, std::span<const Claim> claims) {
+std::vector<CheckpointId> without_superseded(std::span<const CheckpointId> complete, std::span<const Claim> claims) {
   std::vector<CheckpointId> found;
   std::copy_if(complete.begin(), complete.end(), std::back_inserter(found),
-               [&](const CheckpointId& id) { return id.step <= last_counting_step(id.generation, claims); });
+               [&](const CheckpointId& id) { return id.step <= last_current_step(id.generation, claims); });
   std::sort(found.begin(), found.end(), std::greater<>{});
   return found;
 }
@@ -109,9 +109,9 @@ std::vector<CheckpointId> expired(std::span<const CheckpointId> present, std::sp
                                   Time now, const Keep& keep, const std::map<CheckpointId, Facts>& facts) {
   const std::set<std::int64_t> own = own_generations(claims, newest);
   // Another job's best is not this job's to keep, and takes no place of its own ones.
-  std::vector<CheckpointId> own_counting = counting(complete, claims);
-  std::erase_if(own_counting, [&](const CheckpointId& id) { return !own.contains(id.generation); });
-  const std::set<CheckpointId> kept = kept_of(own_counting, keep, facts);
+  std::vector<CheckpointId> own_current = without_superseded(complete, claims);
+  std::erase_if(own_current, [&](const CheckpointId& id) { return !own.contains(id.generation); });
+  const std::set<CheckpointId> kept = kept_of(own_current, keep, facts);
   std::vector<CheckpointId> gone;
   std::copy_if(present.begin(), present.end(), std::back_inserter(gone), [&](const CheckpointId& id) {
     const bool may_be_written = id.generation == saved.generation && id.step >= saved.step;

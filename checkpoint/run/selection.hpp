@@ -17,11 +17,12 @@ namespace trainyard::checkpoint {
 /// The last step of which counts what generation `generation` writes, checkpoints and snapshots alike: the lowest from
 /// which a later generation resumed. An open claim takes the count of nothing. The highest number there is where no
 /// later one takes any, and -1 where one that began afresh takes all.
-[[nodiscard]] std::int64_t last_counting_step(std::int64_t generation, std::span<const Claim> claims);
+[[nodiscard]] std::int64_t last_current_step(std::int64_t generation, std::span<const Claim> claims);
 
 /// The complete checkpoints that a restore may pick, newest first. One counts up to its generation's
-/// last_counting_step(): what a fenced writer still finished beyond it never does.
-[[nodiscard]] std::vector<CheckpointId> counting(std::span<const CheckpointId> complete, std::span<const Claim> claims);
+/// last_current_step(): what a fenced writer still finished beyond it never does.
+[[nodiscard]] std::vector<CheckpointId> without_superseded(std::span<const CheckpointId> complete,
+                                                           std::span<const Claim> claims);
 
 /// How long a checkpoint stays that a later run has superseded by going on from an earlier step: on a store whose lists
 /// lag behind it may have been whole, and not been seen.

@@ -23,14 +23,14 @@ enum class StartCall {
 
 struct StartPatience {
   /// For how long after the first failure a call is tried again. 0: the first failure is the last.
-  std::chrono::milliseconds budget{0};
+  std::chrono::milliseconds duration{0};
   /// Waits for `pause` and says whether to try again; false where the group is broken. `error` is what the last try
-  /// met, for whoever watches. Must be set where `budget` is not 0.
+  /// met, for whoever watches. Must be set where `duration` is not 0.
   std::function<bool(std::chrono::milliseconds pause, const Error& error)> wait{};
 };
 
-/// The budget of a job's ranks, unless their environment names another.
-inline constexpr std::chrono::minutes start_budget{2};
+/// The duration of a job's ranks, unless their environment names another.
+inline constexpr std::chrono::minutes default_start_patience{2};
 
 /// The tries of one call. Used from one thread.
 class StartTries {

@@ -231,7 +231,7 @@ Result<void> exchange_shares(Communicator& communicator, const StateReading& rea
     BroadcastPart& part = parts.emplace_back(BroadcastPart{.root = static_cast<std::int64_t>(rank), .spans = {}});
     for (const WantedChunk& wanted : shares[rank]) part.spans.push_back(wanted.into);
   }
-  return spread(communicator, parts);
+  return broadcast_parts(communicator, parts);
 }
 
 Result<void> read_state(storage::Store& store, const Manifest& manifest, std::int64_t rank,

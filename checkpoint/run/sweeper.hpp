@@ -23,8 +23,8 @@ class Sweeper {
 
   /// Has the task done once more, after the one under way if there is one.
   void start();
-  /// True once nothing is under way; waits for that no longer than `patience`.
-  [[nodiscard]] bool finish(std::chrono::milliseconds patience);
+  /// True once nothing is under way; waits for that no longer than `timeout`.
+  [[nodiscard]] bool finish(std::chrono::milliseconds timeout);
   /// Requests the stop of the task under way, and begins none any more. Returns at once.
   void give_up() { thread_.request_stop(); }
 

@@ -50,8 +50,8 @@ class Writer {
   void start(Work work);
   /// Whether work is under way. As cheap as it can be: asked at every step.
   [[nodiscard]] bool is_busy() const { return is_busy_.load(std::memory_order_acquire); }
-  /// The outcome of the work that has ended, once. While work is under way it is waited for, no longer than `patience`.
-  [[nodiscard]] std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds patience = {});
+  /// The outcome of the work that has ended, once. While work is under way it is waited for, no longer than `timeout`.
+  [[nodiscard]] std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds timeout = {});
 
  private:
   void run(const std::stop_token& stop);

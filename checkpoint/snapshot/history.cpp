@@ -16,8 +16,8 @@ bool is_written_before(const Listed& a, const Listed& b) {
 
 // `before`: the snapshot of the same generation before it; nullptr: it is the first.
 Standing standing_of(const Listed& listed, const Listed* before, std::span<const checkpoint::Claim> claims) {
-  const std::int64_t last = checkpoint::last_counting_step(listed.id.generation, claims);
-  if (listed.id.step <= last) return Standing::counts;
+  const std::int64_t last = checkpoint::last_current_step(listed.id.generation, claims);
+  if (listed.id.step <= last) return Standing::current;
   const bool is_all_beyond = last < 0 || (before != nullptr && before->id.step >= last);
   return is_all_beyond ? Standing::superseded : Standing::in_part;
 }
@@ -62,7 +62,7 @@ Result<Snapshot> read_snapshot(storage::Store& store, const SnapshotId& id) {
 
 void History::add(const Snapshot& snapshot) {
   const std::int64_t generation = snapshot.id.generation;
-  const std::int64_t last = checkpoint::last_counting_step(generation, claims_);
+  const std::int64_t last = checkpoint::last_current_step(generation, claims_);
   for (const Point& point : snapshot.points) {
     if (point.step > last) continue;
     Value& value = values_[{point.step, point.name, point.over}];
@@ -70,15 +70,15 @@ void History::add(const Snapshot& snapshot) {
   }
 }
 
-std::vector<History::Entry> History::entries() const {
-  std::vector<Entry> entries;
-  entries.reserve(values_.size());
+std::vector<History::RunPoint> History::points() const {
+  std::vector<RunPoint> points;
+  points.reserve(values_.size());
   for (const auto& [key, value] : values_) {
     const auto& [step, name, over] = key;
-    entries.push_back(
+    points.push_back(
         {.point = {.name = name, .over = over, .step = step, .value = value.value}, .generation = value.generation});
   }
-  return entries;
+  return points;
 }
 
 }  // namespace trainyard::snapshot

@@ -18,7 +18,7 @@ namespace trainyard::snapshot {
 
 /// How much of a snapshot counts.
 enum class Standing {
-  counts,      ///< All of it.
+  current,     ///< All of it.
   in_part,     ///< A later run went on from a step in the midst of what it tells: up to there.
   superseded,  ///< Nothing: a later run went on from a step before.
 };
@@ -26,7 +26,7 @@ enum class Standing {
 struct Listed {
   SnapshotId id;
   std::uint64_t bytes = 0;
-  Standing standing = Standing::counts;
+  Standing standing = Standing::current;
   bool operator==(const Listed&) const = default;
 };
 
@@ -47,10 +47,10 @@ struct Shelf {
 /// Gathers the points that count of any number of snapshots, in any order.
 class History {
  public:
-  struct Entry {
+  struct RunPoint {
     Point point;
     std::int64_t generation = 0;
-    bool operator==(const Entry&) const = default;
+    bool operator==(const RunPoint&) const = default;
   };
 
   explicit History(std::span<const checkpoint::Claim> claims) : claims_(claims) {}
@@ -58,7 +58,7 @@ class History {
   /// A point that is there twice (a save whose reply was lost) is told once; of two generations' the later one counts.
   void add(const Snapshot& snapshot);
   /// By step, then name.
-  [[nodiscard]] std::vector<Entry> entries() const;
+  [[nodiscard]] std::vector<RunPoint> points() const;
 
  private:
   struct Value {

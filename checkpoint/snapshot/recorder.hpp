@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <thread>
 
-#include "checkpoint/snapshot/draft.hpp"
+#include "checkpoint/snapshot/unencoded_snapshot.hpp"
 #include "common/clock.hpp"
 #include "common/outage.hpp"
 #include "common/result.hpp"
@@ -30,17 +30,17 @@ class Recorder {
   /// Returns when what was recorded is there, or has failed.
   ~Recorder() = default;
 
-  /// Has `draft` written, and returns at once.
-  void record(Draft draft);
+  /// Has `unencoded` written, and returns at once.
+  void record(UnencodedSnapshot unencoded);
 
-  /// Returns when all is written, or after `patience`; what failed last is tried once more. Whether all is written.
-  [[nodiscard]] bool finish(std::chrono::milliseconds patience);
+  /// Returns when all is written, or after `timeout`; what failed last is tried once more. Whether all is written.
+  [[nodiscard]] bool finish(std::chrono::milliseconds timeout);
 
  private:
   void run(const std::stop_token& stop);
-  [[nodiscard]] bool write(const Draft& draft);
-  void tell(const SnapshotId& id, const Result<std::size_t>& bytes);
-  void give_back(Draft draft);
+  [[nodiscard]] bool write(const UnencodedSnapshot& unencoded);
+  void log_outcome(const SnapshotId& id, const Result<std::size_t>& bytes);
+  void give_back(UnencodedSnapshot unencoded);
 
   const Clock& clock_;
   const Limits limits_;
@@ -50,8 +50,8 @@ class Recorder {
 
   std::mutex mutex_;  // guards all below
   std::condition_variable_any changed_;
-  std::optional<Draft> next_;    // Is to be written.
-  std::optional<Draft> failed_;  // Could not be; waits for the next one. Only while there is no next_.
+  std::optional<UnencodedSnapshot> next_;    // Is to be written.
+  std::optional<UnencodedSnapshot> failed_;  // Could not be; waits for the next one. Only while there is no next_.
   bool is_writing_ = false;
   std::jthread thread_;
 };

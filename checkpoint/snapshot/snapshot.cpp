@@ -88,7 +88,7 @@ Snapshot read_snapshot(const json& object) {
       .time = read_time(object.at("time")),
       .attempt = object.at("attempt").get<std::int64_t>(),
       .points = {},
-      .lost_points = object.at("lostMetrics").get<std::int64_t>(),
+      .dropped_points = object.at("lostMetrics").get<std::int64_t>(),
       .images = {}};
   for (const json& point : object.at("metrics")) snapshot.points.push_back(read_point(point));
   for (const json& image : object.at("images")) snapshot.images.push_back(read_image(image));
@@ -126,7 +126,7 @@ std::string to_text(const Snapshot& snapshot) {
                            {"attempt", snapshot.attempt},
                            {"time", format_rfc3339(snapshot.time)},
                            {"metrics", std::move(metrics)},
-                           {"lostMetrics", snapshot.lost_points},
+                           {"lostMetrics", snapshot.dropped_points},
                            {"images", std::move(images)}});
 }
 

@@ -49,9 +49,9 @@ struct Snapshot {
   std::int64_t epoch = 1;  ///< That the last step belongs to, from 1.
   Time time;
   std::int64_t attempt = 1;
-  std::vector<Point> points;     ///< All since the snapshot before, in the order in which they came.
-  std::int64_t lost_points = 0;  ///< That had no room while the store was away.
-  std::vector<Image> images;     ///< The last of each name since the snapshot before.
+  std::vector<Point> points;        ///< All since the snapshot before, in the order in which they came.
+  std::int64_t dropped_points = 0;  ///< That had no room while the store was away.
+  std::vector<Image> images;        ///< The last of each name since the snapshot before.
   bool operator==(const Snapshot&) const = default;
 };
 

@@ -15,9 +15,9 @@ namespace trainyard::cli {
 /// control characters in names become '?'.
 [[nodiscard]] std::string points_csv(std::span<const snapshot::Point> points);
 /// As points_csv(), with the generation as the last column.
-[[nodiscard]] std::string history_csv(std::span<const snapshot::History::Entry> entries);
+[[nodiscard]] std::string history_csv(std::span<const snapshot::History::RunPoint> entries);
 /// The history as a JSON array of objects; a value that is not finite becomes null.
-[[nodiscard]] nlohmann::json history_json(std::span<const snapshot::History::Entry> entries);
+[[nodiscard]] nlohmann::json history_json(std::span<const snapshot::History::RunPoint> entries);
 
 /// A file's name for each of `images`, all different: its name where it is letters, digits, '.', '-' and '_', others
 /// become '_'; and ".png".

@@ -13,7 +13,6 @@
 #include "checkpoint/run/liveness.hpp"
 #include "checkpoint/run/local_folder.hpp"
 #include "checkpoint/run/local_tier.hpp"
-#include "checkpoint/run/nodes.hpp"
 #include "checkpoint/run/store_options.hpp"
 #include "checkpoint/run/sweeper.hpp"
 #include "common/logging.hpp"
@@ -138,7 +137,7 @@ Result<void> all_have(Communicator& communicator, const Result<HostState>& host)
 }
 
 /// How long a run that has done all of its work waits at its end for the removal of old checkpoints.
-constexpr std::chrono::seconds last_sweep_patience{20};
+constexpr std::chrono::seconds last_sweep_timeout{20};
 
 class StoreCheckpointer final : public Checkpointer {
  public:
@@ -170,12 +169,12 @@ class StoreCheckpointer final : public Checkpointer {
 
   void begin_save(const State& state, std::int64_t step, const SaveOptions& options) override {
     const Instant begun = clock_.instant();
-    is_complete_ = options.is_complete;
-    const auto staged = staging_.copy(state);
+    is_final_ = options.is_final;
+    const auto staged = staging_.stage(state);
     auto copied = std::make_shared<std::promise<void>>();
     copied_ = copied->get_future();
     writer_.start([this, begun, step, options, values = state.values, staged, copied] {
-      const auto is_whole = staged.and_then([this] { return staging_.copy_steady(); });
+      const auto is_whole = staged.and_then([this] { return staging_.stage_steady(); });
       copied->set_value();
       SaveOutcome outcome{.step = step, .saved = std::nullopt, .is_copies_only = options.is_copies_only};
       write(is_whole, values, options, begun, outcome);
@@ -184,7 +183,7 @@ class StoreCheckpointer final : public Checkpointer {
     });
   }
 
-  void finish_copy() override {
+  void finish_staging() override {
     if (copied_.valid()) copied_.get();
   }
 
@@ -192,14 +191,14 @@ class StoreCheckpointer final : public Checkpointer {
 
   [[nodiscard]] std::string trouble() const override { return is_saving() ? store_->trouble() : std::string{}; }
 
-  std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds patience) override {
-    return writer_.take_outcome(patience);
+  std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds timeout) override {
+    return writer_.take_outcome(timeout);
   }
 
   Result<void> end() override {
-    if (is_complete_ && !sweeper_.finish(last_sweep_patience)) {
+    if (is_final_ && !sweeper_.finish(last_sweep_timeout)) {
       logging::warn("old checkpoints are left: their removal takes too long",
-                    {{"seconds", last_sweep_patience.count()}});
+                    {{"seconds", last_sweep_timeout.count()}});
     }
     sweeper_.give_up();
     signs_.reset();
@@ -226,7 +225,7 @@ class StoreCheckpointer final : public Checkpointer {
         return;
       }
       // The copies first: they are quick, and what ends the run meanwhile leaves them.
-      if (copies_ && !options.is_complete) {
+      if (copies_ && !options.is_final) {
         const auto failures = make_copies(values, outcome.step);
         if (!failures) {
           outcome.saved = tl::unexpected(failures.error());
@@ -235,7 +234,7 @@ class StoreCheckpointer final : public Checkpointer {
         outcome.copies = CopiesOutcome{.error = *failures, .duration = clock_.instant() - begun};
       }
       if (options.is_copies_only) return;
-      outcome.saved = run_.save(staging_.entries(), values, outcome.step, options.is_complete);
+      outcome.saved = run_.save(staging_.entries(), values, outcome.step, options.is_final);
       if (outcome.saved && communicator_.rank() == 0) sweeper_.start();
     } catch (const std::exception& error) {
       outcome.saved =
@@ -252,7 +251,7 @@ class StoreCheckpointer final : public Checkpointer {
   [[nodiscard]] Result<nlohmann::json> objection(const Result<bool>& is_whole, const SaveOptions& options) const {
     return is_whole.map([&](bool is_as_it_was) -> nlohmann::json {
       if (!is_as_it_was) return "parameters or optimizer state were changed outside the optimizer's step";
-      if (options.is_complete || (options.is_sound && staging_.is_finite())) return "";
+      if (options.is_final || (options.is_sound && staging_.is_finite())) return "";
       return "loss or parameters are not finite";
     });
   }
@@ -263,7 +262,7 @@ class StoreCheckpointer final : public Checkpointer {
   Communicator& communicator_;
   const Clock& clock_;
   const bool is_by_hand_;
-  bool is_complete_ = false;  // Whether the save that was begun last is of a run that has done all of its work.
+  bool is_final_ = false;  // Whether the save that was begun last is of a run that has done all of its work.
   // The training thread and the writer's thread use these in turn: while the writer is busy they are its alone. Only
   // the sweeper's thread runs retention.
   Run run_;

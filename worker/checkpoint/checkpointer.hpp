@@ -48,13 +48,13 @@ struct State {
 
 struct SaveOptions {
   bool is_copies_only = false;  ///< Only the nodes get it, where the spec has a local tier.
-  bool is_complete = false;     ///< The run ends with this state: it is saved as it is.
+  bool is_final = false;        ///< The run ends with this state: it is saved as it is.
   bool is_sound = true;         ///< What this rank knows of that besides the entries: its loss is finite.
 };
 
 /// Saves and restores one run's state under one prefix. All calls are from the training thread; every one but
-/// generation(), finish_copy(), is_saving(), trouble(), take_outcome() and end() is made by all ranks alike. Errors of
-/// open_checkpointer(): invalid (file:// that cannot be), not_found (bucket), unauthorized, forbidden. Destruction
+/// generation(), finish_staging(), is_saving(), trouble(), take_outcome() and end() is made by all ranks alike. Errors
+/// of open_checkpointer(): invalid (file:// that cannot be), not_found (bucket), unauthorized, forbidden. Destruction
 /// waits for the save under way: where the group is broken the rank ends by RankLink::exit instead.
 class Checkpointer {
  public:
@@ -74,16 +74,16 @@ class Checkpointer {
   [[nodiscard]] virtual std::int64_t generation() const = 0;
 
   /// Copies what this rank writes of `state`, but for steady entries, and returns; a thread of the checkpointer copies
-  /// those, which must not change before finish_copy(), and writes the copy: first to the nodes where the spec has a
+  /// those, which must not change before finish_staging(), and writes the copy: first to the nodes where the spec has a
   /// local tier, unless the run is complete. Talks to no other rank and fails in the
   /// outcome only. Needs restore() before, and that the outcome of the save before was taken. A state that is not sound
   /// on some rank is left out, unless it is complete, and so is one whose steady entries were changed in place while
-  /// they were copied. A second save of the same step records `values` and `is_complete` only. Keeps host memory of the
+  /// they were copied. A second save of the same step records `values` and `is_final` only. Keeps host memory of the
   /// size of this rank's share of the state; the node's keeper of copies, of all of it; 16 MiB more, pinned, for what
   /// is on a device.
   virtual void begin_save(const State& state, std::int64_t step, const SaveOptions& options) = 0;
   /// Returns once all of the state of the save that was begun last is copied: it may change now. Not collective.
-  virtual void finish_copy() = 0;
+  virtual void finish_staging() = 0;
   /// Whether the save that was begun last is still under way here. Other ranks may be done earlier or later.
   [[nodiscard]] virtual bool is_saving() const = 0;
   /// The error for which the storage is tried again while a save is under way here; empty while all goes well.
@@ -93,7 +93,7 @@ class Checkpointer {
   /// of its own. Errors: conflict when a newer generation of the same job has claimed the prefix (the worker exits
   /// `fenced`), invalid when another job has, cancelled when the ranks have lost each other, the storage's otherwise:
   /// after those another save may be begun.
-  [[nodiscard]] virtual std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds patience = {}) = 0;
+  [[nodiscard]] virtual std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds timeout = {}) = 0;
 
   /// Records that this run has ended in order, so that another job may go on from what it saved. After a save that was
   /// complete the removal of older checkpoints is waited for, 20 s at most; else it is given up. The last call but

@@ -51,7 +51,7 @@ std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
 
 }  // namespace
 
-Result<void> Staging::copy(const State& state) {
+Result<void> Staging::stage(const State& state) {
   std::vector<HostEntry> described;
   for (const Entry& entry : state.entries) {
     auto one = describe(entry);
@@ -65,13 +65,13 @@ Result<void> Staging::copy(const State& state) {
     for (const Slice& slice : slices_) {
       const Entry& entry = state.entries[slice.entry];
       torch::Tensor rows = rows_of(entry.tensor, slice);
-      auto order = entry.is_steady && !copies_all_at_once_ ? order_in_memory(rows) : std::nullopt;
+      auto order = entry.is_steady && !stages_all_at_once_ ? order_in_memory(rows) : std::nullopt;
       if (order) {
         steady_.push_back(steady_rows(rows, slice, *std::move(order)));
       } else if (rows.is_cpu()) {
         copy_rows(rows, slice);
       } else {
-        if (!copies_all_at_once_) rows = rows.clone();
+        if (!stages_all_at_once_) rows = rows.clone();
         const std::uint32_t version = version_of(rows);
         steady_.push_back({.slice = slice, .rows = std::move(rows), .version = version, .plan = {}});
       }
@@ -80,11 +80,11 @@ Result<void> Staging::copy(const State& state) {
   } catch (const std::exception& error) {
     return give_up(error);
   }
-  if (copies_all_at_once_) return copy_steady().map([](bool) {});
+  if (stages_all_at_once_) return stage_steady().map([](bool) {});
   return {};
 }
 
-Result<bool> Staging::copy_steady() {
+Result<bool> Staging::stage_steady() {
   const torch::NoGradGuard no_grad;
   std::vector<Steady> steady = std::exchange(steady_, {});
   try {
@@ -96,7 +96,7 @@ Result<bool> Staging::copy_steady() {
     }
     device_reader_.finish();
     const bool is_whole = std::ranges::all_of(steady, [&](const Steady& one) { return is_as_it_was(one); });
-    copies_all_at_once_ = copies_all_at_once_ || !is_whole;
+    stages_all_at_once_ = stages_all_at_once_ || !is_whole;
     return is_whole;
   } catch (const std::exception& error) {
     return give_up(error);

@@ -35,11 +35,11 @@ class Staging {
 
   /// Copies this rank's part of what is not steady, each byte once; what of it is on a device is copied there, and goes
   /// to the host with the rest. ErrorKind::invalid for sparse or quantized tensors.
-  [[nodiscard]] Result<void> copy(const State& state);
+  [[nodiscard]] Result<void> stage(const State& state);
   /// Copies the rest of that state, and says whether it is as it was at copy(): by the counts of changes that torch
   /// keeps, and by samples of the bytes (samples.hpp) for changes that torch does not count. If it is not, the copy is
   /// worth nothing, and copy() takes all from now on.
-  [[nodiscard]] Result<bool> copy_steady();
+  [[nodiscard]] Result<bool> stage_steady();
 
   /// Of the whole state; only the bytes of this rank's part are there.
   [[nodiscard]] std::span<const HostEntry> entries() const { return entries_; }
@@ -48,7 +48,7 @@ class Staging {
   [[nodiscard]] bool is_finite() const;
 
  private:
-  // What copy() left to copy_steady().
+  // What copy() left to stage_steady().
   struct Steady {
     Slice slice;
     torch::Tensor rows;                 // The slice's, its dimensions in their order in memory.
@@ -77,7 +77,7 @@ class Staging {
   std::vector<Steady> steady_;          // Still to be copied.
   DeviceReader device_reader_;
   std::minstd_rand random_{std::random_device{}()};
-  bool copies_all_at_once_ = false;
+  bool stages_all_at_once_ = false;
 };
 
 }  // namespace trainyard::checkpoint

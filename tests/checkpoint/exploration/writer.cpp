@@ -125,7 +125,7 @@ void run_script(const Script& script, std::size_t author, storage::Store& store,
   standing.has_wrong_bytes = *restored && !state.is_of(step);
   for (int save = 0; save < script.saves; ++save) {
     state.set(++step);
-    const auto saved = run.save(state.entries(), {{generation_value, run.generation()}}, step, /*is_complete=*/false);
+    const auto saved = run.save(state.entries(), {{generation_value, run.generation()}}, step, /*is_final=*/false);
     if (saved) {
       standing.reported.push_back({.step = step, .generation = run.generation()});
       run.tidy_up();

@@ -88,10 +88,11 @@ TEST(Agree, IsBrokenByARankThatLeaves) {
 
 TEST(FollowRank0, GivesEveryRankItsValueOrError) {
   using Value = Result<nlohmann::json>;
-  auto said = from_every_rank<Value>(2, [](Communicator& c) { return follow_rank0(c, nlohmann::json(c.rank())); });
+  auto said =
+      from_every_rank<Value>(2, [](Communicator& c) { return broadcast_from_rank0(c, nlohmann::json(c.rank())); });
   for (const Value& value : said) EXPECT_EQ(value, nlohmann::json(0));
-  said =
-      from_every_rank<Value>(2, [](Communicator& c) { return follow_rank0(c, fail(ErrorKind::conflict, "fenced")); });
+  said = from_every_rank<Value>(
+      2, [](Communicator& c) { return broadcast_from_rank0(c, fail(ErrorKind::conflict, "fenced")); });
   for (const Value& value : said) EXPECT_EQ(value.error(), (Error{ErrorKind::conflict, "fenced", std::nullopt}));
 }
 

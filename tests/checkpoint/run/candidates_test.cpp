@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "checkpoint/run/nodes.hpp"
+#include "checkpoint/run/local_tier.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -59,7 +59,7 @@ class LineUp : public testing::TestWithParam<Choice> {};
 TEST_P(LineUp, PutsTheBestLast) {
   std::vector<Candidate> expected = GetParam().best_first;
   std::reverse(expected.begin(), expected.end());
-  EXPECT_EQ(line_up(GetParam().remote, GetParam().copies, claims, resumer), expected) << GetParam().name;
+  EXPECT_EQ(order_candidates(GetParam().remote, GetParam().copies, claims, resumer), expected) << GetParam().name;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -98,7 +98,7 @@ TEST(LineUp, OffersWhatAnyNodeThatIsLeftHolds) {
     std::vector<Candidate> expected{remote(120, 2)};
     if (!left.empty()) expected.push_back(on(left, copy(130, 2)));
     if (!left.empty() && left.front() == 0) expected.push_back(on({0}, copy(140, 2)));
-    EXPECT_EQ(line_up(std::vector<CheckpointId>{{120, 2}}, copies, claims, resumer), expected) << lost;
+    EXPECT_EQ(order_candidates(std::vector<CheckpointId>{{120, 2}}, copies, claims, resumer), expected) << lost;
   }
 }
 
@@ -118,7 +118,7 @@ Copy with(Copy changed, const std::function<void(Copy&)>& change) {
 TEST_P(RefusalOf, SaysWhyACopyDoesNotCount) {
   std::vector<Claim> more = claims;
   more.push_back(claim_of(3, std::nullopt, /*is_open=*/true));
-  EXPECT_EQ(refusal_of(GetParam().copy, more, resumer), GetParam().says) << GetParam().name;
+  EXPECT_EQ(rejection_of(GetParam().copy, more, resumer), GetParam().says) << GetParam().name;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(RefusalOf, SaysThatALaterRunBeganAfresh) {
   const std::vector<Claim> afresh{claim_of(1, std::nullopt), claim_of(2, std::nullopt)};
-  EXPECT_EQ(refusal_of(copy(10, 1), afresh, resumer), "a later run began afresh");
+  EXPECT_EQ(rejection_of(copy(10, 1), afresh, resumer), "a later run began afresh");
 }
 
 }  // namespace

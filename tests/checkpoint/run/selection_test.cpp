@@ -57,7 +57,7 @@ TEST(LastCountingStep, IsTheLowestFromWhichALaterGenerationResumed) {
       {"an open claim takes nothing", 1, {claim(1, {}), open_claim(2)}, all},
       {"in any order", 1, {claim(3, CheckpointId{30, 2}), claim(2, CheckpointId{20, 1}), claim(1, {})}, 20},
   };
-  for (const Row& row : rows) EXPECT_EQ(last_counting_step(row.generation, row.claims), row.expected) << row.name;
+  for (const Row& row : rows) EXPECT_EQ(last_current_step(row.generation, row.claims), row.expected) << row.name;
 }
 
 TEST(Counting, TakesAGenerationOnlyUpToWhereLaterOnesResumed) {
@@ -97,7 +97,7 @@ TEST(Counting, TakesAGenerationOnlyUpToWhereLaterOnesResumed) {
        {claim(2, CheckpointId{10, 1})},
        {{10, 1}}},
   };
-  for (const Row& row : rows) EXPECT_EQ(counting(row.complete, row.claims), row.expected) << row.name;
+  for (const Row& row : rows) EXPECT_EQ(without_superseded(row.complete, row.claims), row.expected) << row.name;
 }
 
 TEST(Expired, KeepsTheNewestThatCountAndTouchesOnlyItsOwnLine) {

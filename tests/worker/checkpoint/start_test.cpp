@@ -44,11 +44,12 @@ class AStart : public ACheckpointer {
             }
             return fault ? fault(rank, call, key) : std::nullopt;
           });
-      const StartOptions options{.node = node_of(rank),
-                                 .patience = {.budget = start_budget, .wait = [this](auto pause, const Error&) {
-                                                clock.advance(pause);
-                                                return true;
-                                              }}};
+      const StartOptions options{
+          .node = node_of(rank),
+          .patience = {.duration = default_start_patience, .wait = [this](auto pause, const Error&) {
+                         clock.advance(pause);
+                         return true;
+                       }}};
       auto opened = open_checkpointer(std::move(store), spec(), identity, communicator, clock, options);
       Result<void>& outcome = outcomes[static_cast<std::size_t>(rank)];
       outcome = opened.map([](const auto&) {});

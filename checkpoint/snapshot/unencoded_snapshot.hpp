@@ -18,35 +18,35 @@ struct Limits {
   std::size_t image_bytes_max = std::size_t{8} << 20;  ///< Of all of these together, before they are encoded.
 };
 
-struct DraftImage {
+struct UnencodedImage {
   std::string name;
   std::int64_t step = 0;
   Planes planes;
-  bool operator==(const DraftImage&) const = default;
+  bool operator==(const UnencodedImage&) const = default;
 };
 
 /// A snapshot whose images are still as they came from the device.
-struct Draft {
+struct UnencodedSnapshot {
   SnapshotId id;
   std::int64_t epoch = 1;
   Time time;
   std::int64_t attempt = 1;
   std::vector<Point> points;
-  std::int64_t lost_points = 0;
-  std::vector<DraftImage> images;
-  bool operator==(const Draft&) const = default;
+  std::int64_t dropped_points = 0;
+  std::vector<UnencodedImage> images;
+  bool operator==(const UnencodedSnapshot&) const = default;
 };
 
 /// `newer` with what `older` holds, which was not written: all of its points, but for the oldest where they are too
 /// many, and those of its images whose names `newer` does not have, as far as there is room.
-[[nodiscard]] Draft merge(Draft older, Draft newer, const Limits& limits);
+[[nodiscard]] UnencodedSnapshot merge(UnencodedSnapshot older, UnencodedSnapshot newer, const Limits& limits);
 
-struct Encoded {
+struct EncodedSnapshot {
   Snapshot snapshot;
-  std::vector<std::string> refused;  ///< What encode_png() said of images that are left out, by name.
+  std::vector<std::string> image_errors;  ///< What encode_png() said of images that are left out, by name.
 };
 
 /// The snapshot that is written.
-[[nodiscard]] Encoded encode(const Draft& draft);
+[[nodiscard]] EncodedSnapshot encode(const UnencodedSnapshot& unencoded);
 
 }  // namespace trainyard::snapshot

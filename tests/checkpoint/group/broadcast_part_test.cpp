@@ -1,4 +1,4 @@
-#include "checkpoint/group/spread.hpp"
+#include "checkpoint/group/broadcast_part.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
