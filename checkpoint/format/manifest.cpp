@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view format_name = "trainyard-checkpoint";
 constexpr std::int64_t format_version_max = 3;
 
-// What an older program can read stays of the version that it knows.
+// The lowest version that has all that `manifest` needs, so that older programs read as much as they can.
 std::int64_t format_version_of(const Manifest& manifest) {
   if (!manifest.data_nonce.empty()) return 3;
   const bool has_shards = std::any_of(manifest.entries.begin(), manifest.entries.end(),
@@ -27,7 +27,7 @@ constexpr std::array<std::pair<Placement, std::string_view>, 4> placements = {{{
                                                                                {Placement::per_rank, "per_rank"},
                                                                                {Placement::sharded, "sharded"}}};
 
-// Throws nlohmann's own exception, as the accessors beside it do.
+// Throws nlohmann's own exception, as nlohmann's accessors do.
 Placement placement_of(const nlohmann::json& name) {
   for (const auto& [value, text] : placements) {
     if (name == text) return value;
@@ -77,7 +77,7 @@ Receipt read_receipt(const nlohmann::json& object) {
   return receipt;
 }
 
-// Validated, since it becomes a part of keys. Throws as placement_of() does.
+// Checks the nonce, since it becomes a part of keys. Throws as placement_of() does.
 std::string read_data_nonce(const nlohmann::json& value) {
   auto nonce = value.get<std::string>();
   if (!is_save_nonce(nonce))

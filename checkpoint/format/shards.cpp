@@ -20,7 +20,7 @@ std::string to_text(const Holding& shard) {
   return fmt::format("rank {} holds rows {} to {}", shard.rank, shard.rows.begin, shard.rows.end);
 }
 
-// Needs the order of the rows, without empty shards.
+// `shards` are in the order of their rows, and none is empty.
 Result<void> check_tiled(const EntryInfo& info, std::span<const Holding> shards) {
   const auto fault = [&](std::string_view what) {
     return fail(ErrorKind::internal, fmt::format("the ranks' rows of {} are not its {} rows, each once: {}", info.name,

@@ -21,18 +21,19 @@ std::string outcome_text(const Result<nlohmann::json>& outcome) {
 
 Result<nlohmann::json> parse_outcome(const std::string& text) {
   nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
-  if (!object.is_object()) return fail(ErrorKind::internal, "a rank said something that is no outcome");
+  if (!object.is_object())
+    return fail(ErrorKind::internal, "a rank sent a message that is neither a value nor an error");
   if (object.contains("value")) return std::move(object["value"]);
   return fail(static_cast<ErrorKind>(object.value("kind", static_cast<int>(ErrorKind::internal))),
               object.value("message", ""));
 }
 
-// Told apart from what the storage says: after this the ranks can agree on nothing any more.
+// A kind of its own, unlike any of the storage's: after this error the ranks can agree on nothing.
 tl::unexpected<Error> ranks_lost(const Error& error) {
   return fail(ErrorKind::cancelled, error.message);
 }
 
-// Which error the ranks report when they met several: that of the lowest number.
+// The ranks report the error with the lowest number.
 int precedence(ErrorKind kind) {
   if (is_access_denied(kind)) return 1;
   return is_transient(kind) ? 2 : 0;

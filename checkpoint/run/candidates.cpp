@@ -35,7 +35,7 @@ std::vector<Candidate> order_candidates(std::span<const CheckpointId> remote, co
   for (const auto& [save, keepers] : saves)
     found.push_back({.id = save.first, .nonce = save.second, .keepers = keepers});
   std::ranges::sort(found, [](const Candidate& a, const Candidate& b) {
-    return std::tie(a.id, a.nonce) < std::tie(b.id, b.nonce);  // No nonce, which the remote one has none of, is less.
+    return std::tie(a.id, a.nonce) < std::tie(b.id, b.nonce);  // The remote one has no nonce, and so is the least.
   });
   return found;
 }

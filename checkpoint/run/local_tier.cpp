@@ -51,7 +51,7 @@ Result<void> remove_copy(storage::Store& store, const Inventory& inventory, cons
   return {};
 }
 
-// Of present copies those that `is_useless` says, and what a writer that was killed left of others.
+// Removes the copies for which `is_useless` is true, and what killed writers left of such copies.
 template <typename IsUseless>
 Result<void> remove_if(storage::Store& store, const Inventory& inventory, const IsUseless& is_useless) {
   for (const CheckpointId& id : inventory.present) {
@@ -154,7 +154,7 @@ Result<LocalLoad> LocalTier::load(const Candidate& candidate, std::span<const Ho
   return load;
 }
 
-// Nothing to check where this node has no copy. Ranks beside the keeper see at least that they can read there.
+// Checks nothing if this node has no copy. A rank that is no keeper checks only that it can read there.
 Result<void> LocalTier::check_copy(const Candidate& candidate, const Manifest& manifest) const {
   const std::int64_t keeper = keepers_[static_cast<std::size_t>(rank())];
   if (std::ranges::find(candidate.keepers, keeper) == candidate.keepers.end()) return {};
@@ -234,8 +234,8 @@ Result<std::string> LocalTier::save(const Manifest& plan, std::span<const HostEn
   return failures;
 }
 
-// Room is made first, for a copy that was begun and never finished may fill the disk; and what is left of one that
-// fails goes at once.
+// Makes room first, since a copy that was never finished may fill the disk. Removes at once what is left of a copy that
+// fails.
 Result<void> LocalTier::write(Manifest manifest, std::span<const HostEntry> entries,
                               std::vector<std::string>& own) const {
   if (auto removed = remove_older(manifest.id); !removed) return removed;
@@ -254,8 +254,8 @@ Result<void> LocalTier::write(Manifest manifest, std::span<const HostEntry> entr
   return written;
 }
 
-// Keeps so many complete copies that are older than `next`, which is being written or will be. Those of newer
-// generations are not this run's to judge.
+// Keeps `keep_` complete copies besides `next`, which is being written or will be. Leaves copies of newer generations
+// alone.
 Result<void> LocalTier::remove_older(const CheckpointId& next) const {
   const auto listed = list_checkpoints(*store_);
   if (!listed) return tl::unexpected(listed.error());

@@ -92,7 +92,7 @@ TEST(PutManifest, PutsNoneThatNobodyWouldRead) {
   const auto put = put_manifest(store, manifest_of(ours, std::string(sealed_bytes_max, 'x')), ours);
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(put.error().message, HasSubstr("of which nobody reads more than 67108864"));
+  EXPECT_THAT(put.error().message, HasSubstr("readers accept 67108864 at most"));
   EXPECT_FALSE(objects.objects.contains(manifest_key({10, 1})));
 }
 
