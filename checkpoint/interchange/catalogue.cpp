@@ -98,7 +98,7 @@ Result<Catalogue> read_catalogue(storage::Store& store) {
   if (!inventory) return tl::unexpected(inventory.error());
   Catalogue catalogue;
   for (const CheckpointId& id : inventory->present) {
-    // The manifest is read whether it is listed or not, since a store's lists may lag behind.
+    // A manifest is asked for even if it is not listed, since a store's lists may lag behind.
     const std::string key = manifest_key(id);
     const auto text = storage::get_text(store, key);
     const bool is_absent = !text && says_absent(text.error().kind) && !inventory->sizes.contains(key);
@@ -108,7 +108,7 @@ Result<Catalogue> read_catalogue(storage::Store& store) {
     if (manifest) {
       if (auto added = add_unlisted_files(store, *manifest, *inventory); !added) return tl::unexpected(added.error());
     }
-    // Of a newer format: there, and not for us to read.
+    // ErrorKind::invalid: the manifest has a newer format.
     const bool is_readable =
         manifest || is_damage(manifest.error().kind) || manifest.error().kind == ErrorKind::invalid;
     if (!is_readable) return tl::unexpected(manifest.error());

@@ -48,7 +48,7 @@ Result<void> DataStream::read_part(const StoredTensor& tensor, const Part& part,
   return {};
 }
 
-// What the window holds from `offset` on, at least a byte.
+// The window's bytes from `offset` on, at least one byte.
 Result<std::span<const std::byte>> DataStream::window_at(const Receipt& receipt, std::uint64_t offset) {
   const bool is_inside =
       window_rank_ == receipt.rank && offset >= window_begin_ && offset < window_begin_ + window_.size();

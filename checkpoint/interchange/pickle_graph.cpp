@@ -11,7 +11,7 @@ namespace {
 
 using Kind = PickledObject::Kind;
 
-// A state dict needs some twenty for each tensor.
+// A state dict needs some twenty objects for each tensor.
 constexpr std::size_t objects_max = 4'000'000;
 constexpr std::size_t global_bytes_max = 256;
 constexpr int protocol_max = 5;
@@ -20,13 +20,12 @@ tl::unexpected<Error> torn_pickle(std::string_view why) {
   return fail(ErrorKind::corrupt, fmt::format("its data.pkl is damaged: {}", why));
 }
 
-// The machine that a pickle is a program for, without the instructions that torch.save has no need of. Python's
-// pickletools names and explains them.
+// Runs a pickle's instructions, without those that torch.save does not use. Python's pickletools explains them.
 class PickleMachine {
  public:
   PickleMachine(std::string_view pickle, const PickleGraph::Allows& allows) : left_(pickle), allows_(allows) {}
 
-  // The object that is left at the end.
+  // Returns the object that is on the stack at the end.
   Result<const PickledObject*> run() {
     const std::size_t size = left_.size();
     while (!left_.empty()) {
@@ -48,7 +47,7 @@ class PickleMachine {
     switch (instruction) {
       case 0x80:  // PROTO
         return begin_protocol();
-      case 0x95:  // FRAME: only says how much to read at once.
+      case 0x95:  // FRAME: a hint how much to read at once.
         return number(8).map([](std::uint64_t) {});
       case '(':
         marks_.push_back(stack_.size());
@@ -97,7 +96,7 @@ class PickleMachine {
     }
   }
 
-  // The instructions that do something with what is there.
+  // The instructions that use objects on the stack or in the memo.
   Result<void> step_on_objects(unsigned char instruction, std::size_t place) {
     switch (instruction) {
       case 'q':
@@ -157,7 +156,7 @@ class PickleMachine {
     return taken;
   }
 
-  // Of `bytes` bytes, 8 at most.
+  // An unsigned number of `bytes` bytes, 8 at most.
   Result<std::uint64_t> number(std::uint64_t bytes) {
     return take(bytes).map([](std::string_view taken) {
       std::uint64_t value = 0;
@@ -183,7 +182,7 @@ class PickleMachine {
         [&](std::uint64_t value) { push_integer(Kind::integer, static_cast<std::int64_t>(value)); });
   }
 
-  // Two's complement of any length; nothing here needs more than 64 bits.
+  // LONG1 is a two's complement of any length. More than 64 bits are an error.
   Result<void> push_long() {
     const auto length = number(1);
     if (!length) return tl::unexpected(length.error());
@@ -285,7 +284,7 @@ class PickleMachine {
     return pop().and_then([&](const PickledObject* key) { return add({key, *value}, Kind::dict); });
   }
 
-  // To the object on top of the stack: a `kind`, or, where that is a dict, what a call gives.
+  // Adds `items` to the object on top of the stack. That is a `kind`; for a dict it may also be the result of a call.
   Result<void> add(const std::vector<const PickledObject*>& items, Kind kind) {
     const Kind into_kind = stack_.size() == floor() ? Kind::none : stack_.back()->kind;
     if (into_kind != kind && !(kind == Kind::dict && into_kind == Kind::call))
@@ -326,7 +325,7 @@ class PickleMachine {
     return items;
   }
 
-  // What lies below the last mark is not to be taken before that.
+  // Instructions must not take objects below the last mark.
   [[nodiscard]] std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
 
   std::string_view left_;

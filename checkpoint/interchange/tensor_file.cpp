@@ -11,7 +11,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// All of these are torch.save's.
+// The usual endings of torch.save's files.
 constexpr std::array torch_endings = {std::string_view{".pt"}, std::string_view{".pth"}, std::string_view{".bin"}};
 
 }  // namespace

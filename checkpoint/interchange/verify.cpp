@@ -14,13 +14,13 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// A chunk's checksum, as far as the file has been read.
+// The checksum of the part of a chunk that has been read.
 struct Progress {
   const Chunk* chunk = nullptr;
   std::uint32_t crc = 0;
 };
 
-// Feeds the part of [offset, offset + bytes.size()) that is the chunk's.
+// Adds to the checksum the part of `bytes`, which begin at `offset`, that belongs to the chunk.
 void feed(Progress& progress, std::uint64_t offset, std::span<const std::byte> bytes) {
   const std::uint64_t begin = std::max(offset, progress.chunk->offset);
   const std::uint64_t end = std::min(offset + bytes.size(), progress.chunk->offset + progress.chunk->bytes);
@@ -36,14 +36,14 @@ Result<std::vector<std::string>> read_file(storage::Store& store, const std::str
                                            std::uint64_t piece_bytes) {
   std::vector<Progress> chunks;
   for (const Chunk& chunk : receipt.chunks) {
-    // Those that would lie outside are told of by stray_chunks().
+    // stray_chunks() reports chunks that exceed the file.
     const bool is_inside = chunk.bytes <= receipt.bytes && chunk.offset <= receipt.bytes - chunk.bytes;
     if (is_inside) chunks.push_back({.chunk = &chunk});
   }
   std::sort(chunks.begin(), chunks.end(),
             [](const Progress& a, const Progress& b) { return a.chunk->offset < b.chunk->offset; });
   std::uint32_t crc = 0;
-  std::size_t first_open = 0;  // All chunks before it have ended.
+  std::size_t first_open = 0;  // All chunks before it have been read.
   std::vector<std::byte> piece;
   for (std::uint64_t offset = 0; offset < receipt.bytes; offset += piece.size()) {
     piece.resize(std::min(piece_bytes, receipt.bytes - offset));
@@ -65,7 +65,7 @@ Result<std::vector<std::string>> read_file(storage::Store& store, const std::str
   return damages;
 }
 
-// What damages the file as a whole; empty: it is there in its size.
+// Damage of the whole file; empty: the file exists in its size.
 std::string damage_of_size(const Inventory& inventory, const std::string& key, const Receipt& receipt) {
   const auto found = inventory.sizes.find(key);
   std::string what;
@@ -88,7 +88,7 @@ Result<void> verify_file(storage::Store& store, const Inventory& inventory, cons
     return {};
   }
   auto damages = read_file(store, key, receipt, piece_bytes);
-  // Gone or shorter than the listing said a moment ago.
+  // The file was removed or cut after it was listed.
   if (!damages && is_damage(damages.error().kind))
     damages = std::vector{fmt::format("{}: {}", key, damages.error().message)};
   if (!damages) return tl::unexpected(damages.error());

@@ -17,9 +17,9 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// Runs that start at the same time meet at most once for each other one.
+// Each other run that starts at the same moment takes at most one generation from this one.
 constexpr int claim_tries_max = 16;
-// A run that is fenced finishes at most the save that it is in.
+// A fenced run finishes at most the save that is under way.
 constexpr int refreshes_max = 4;
 
 nlohmann::json offer_json(const Search::Offer& offer) {
@@ -55,7 +55,7 @@ Result<Search::Offer> share_offer(const RunContext& context, Result<Search>& sea
 
 constexpr std::size_t reasons_max = 8;
 
-// What is wrong with the nodes' folders is said once, in one line.
+// Logs all that is wrong with the nodes' folders in one line.
 void warn_of_copies(std::vector<std::string> reasons) {
   if (reasons.empty()) return;
   const std::size_t count = reasons.size();
@@ -68,12 +68,13 @@ Result<LocalView> list_copies(const RunContext& context) {
   return context.local == nullptr ? LocalView{} : context.local->list_copies();
 }
 
-// Empty when every rank has its state, else the damage that one of them met. From a store far away the group fetches
-// what all ranks need once; a near one is quicker than the other ranks are.
+// Empty when every rank has its state, else the damage that one rank found. From a remote store the group fetches the
+// bytes that all ranks need once. From a near store each rank reads all of its state itself, which is quicker than the
+// exchange.
 Result<std::string> load_together(const RunContext& context, storage::Store& store, const Manifest& manifest,
                                   std::span<const HostEntry> entries) {
   const std::int64_t rank = context.communicator.rank();
-  // Rank 0 says it for all: the exchange is collective, and another rank may have the same folder by another mount.
+  // Rank 0 decides for all ranks: the exchange is collective, and another rank may mount the folder differently.
   const auto is_near = broadcast_from_rank0(context.communicator, nlohmann::json(store.is_near()));
   if (!is_near) return tl::unexpected(is_near.error());
   const bool is_shared = context.communicator.world_size() > 1 && !is_near->get<bool>();
@@ -94,12 +95,12 @@ Result<std::string> load_together(const RunContext& context, storage::Store& sto
   return exchange_shares(context.communicator, *plan).map([] { return std::string{}; });
 }
 
-// What was found in one place; without `restored`: nothing that is whole.
+// The outcome of one search. Nothing in `restored`: no candidate is whole.
 struct Loaded {
   std::optional<CheckpointId> id;
   std::optional<Restored> restored;
   std::vector<std::string> skipped;
-  bool has_skipped_complete = false;  // Some that was skipped had been complete.
+  bool has_skipped_complete = false;  // A skipped candidate had been complete.
 };
 
 Restored restored_of(const Manifest& manifest, std::string uri, bool is_local, std::vector<std::string> skipped) {
@@ -112,7 +113,8 @@ Restored restored_of(const Manifest& manifest, std::string uri, bool is_local, s
           .skipped = std::move(skipped)};
 }
 
-// Whether `loaded` holds it now. Copies that are damaged lead to the next candidate, which may be the same on others.
+// True when `candidate` was loaded into `loaded`. Otherwise the search offers the undamaged copies of the candidate, if
+// any, next.
 Result<bool> load_copy(const RunContext& context, Result<Search>& search, const Candidate& candidate,
                        std::span<const HostEntry> entries, Loaded& loaded) {
   auto load = context.local->load(candidate, entries);
@@ -170,7 +172,7 @@ Result<Loaded> load_own(const RunContext& context, Result<Search>& search, std::
                             context.resumes_others ? "set checkpoint.resume: none to begin afresh, or " : "or ",
                             loaded->skipped.front()));
   }
-  // Who restores one of them says what was skipped; nobody else would here.
+  // A run that restores a candidate reports what was skipped. This run restores nothing, so it is logged here.
   for (const std::string& reason : loaded->skipped) {
     if (context.is_rank0())
       logging::warn("no checkpoint is whole: this run does not go on from one", {{"error", reason}});
@@ -193,8 +195,8 @@ Result<std::optional<Restored>> load_origin(const RunContext& context, std::span
                                    : "there is no complete checkpoint"));
 }
 
-// One rank at each place looks for the claim itself, so that a folder that is not shared, or a node without
-// credentials, shows here and not after the first epoch.
+// The first rank at each place reads the claim, so that a folder that is not shared, or a node without credentials,
+// shows now and not after the first epoch.
 Result<void> see_claim(const RunContext& context, const Claim& claim) {
   if (!context.is_first_here) return {};
   const auto seen = ask_patiently(context.patience, context.clock, StartCall::state, [&] {
@@ -232,7 +234,7 @@ Result<Claim> claim_together(const RunContext& context, Result<Search>& search) 
       });
 }
 
-// The run before saves until the claim stops it, also while this one loads, and may have removed what was loaded.
+// The run before may save until the claim stops it, even while this run loads, and may have removed what was loaded.
 Result<Loaded> load_later(const RunContext& context, Result<Search>& search, Loaded loaded,
                           std::span<const HostEntry> entries) {
   for (int refreshes = 0; refreshes < refreshes_max; ++refreshes) {
@@ -292,7 +294,8 @@ Result<Resumption> restore_once(const RunContext& context, std::span<const HostE
   return resumption;
 }
 
-// Whether the storage, which has failed with `error`, is to be asked again. Rank 0 decides for all, and waits first.
+// True when the storage, which failed with `error`, is to be asked again. Rank 0 decides for all ranks, and waits
+// first.
 Result<bool> wait_together(const RunContext& context, StartTries& tries, const Error& error) {
   if (!may_pass_at_a_start(StartCall::state, error.kind)) return false;
   Result<nlohmann::json> mine;
@@ -315,8 +318,8 @@ Result<Resumption> restore_state(const RunContext& context, std::span<const Host
     if (*is_to_wait) continue;
     if (tries >= claim_tries_max) return resumption;
     const ErrorKind kind = resumption.error().kind;
-    // Another run took the generation meanwhile, and may have resumed from elsewhere: choose again. And what is damaged
-    // at the first look may be what an older run, which still saves, is just removing.
+    // Another run may have claimed the generation meanwhile, and may have resumed from elsewhere: choose again. Damage
+    // is retried once: an older run, which still saves, may be removing the checkpoint.
     const bool is_worth_another_try =
         kind == ErrorKind::already_exists || (kind == ErrorKind::corrupt && !std::exchange(has_found_damage, true));
     if (!is_worth_another_try) return resumption;

@@ -48,7 +48,7 @@ std::vector<Rows> read_shards(const nlohmann::json& list) {
   return shards;
 }
 
-// Ranks that disagree about what is saved would write a checkpoint that is none.
+// If the ranks disagreed about what is saved, the checkpoint would be useless.
 Result<void> agree_on_plan(const RunContext& context, const Manifest& plan, std::span<const HostEntry> entries) {
   Manifest comparable = plan;
   comparable.time = {};
@@ -157,7 +157,7 @@ Result<void> Run::end() {
 }
 
 Result<void> Run::record(const CheckpointId& id) {
-  if (last_saved_ && last_saved_->id == id) return {};  // Its record is there.
+  if (last_saved_ && last_saved_->id == id) return {};  // The record names it already.
   return put_newest_saved(context_.store, resumption_->claim, id.step);
 }
 
@@ -168,8 +168,8 @@ Result<void> Run::commit(Manifest& manifest) {
                .and_then([&] { return put_manifest(context_.store, manifest, resumption_->claim); })
                .and_then([&] { return record(manifest.id); })
                .and_then([&] {
-                 // A run that claimed meanwhile may have looked before manifest and record were there. If nobody has,
-                 // this checkpoint counts, and whoever claims later finds it by the record, whatever the lists show.
+                 // A run that claimed meanwhile may have searched before the manifest and the record existed. If no run
+                 // has, every later run finds this checkpoint by the record, even if the lists lag behind.
                  return check_newest(context_.store, resumption_->claim);
                })
                .map([&] { return nlohmann::json(manifest.time.time_since_epoch().count()); });

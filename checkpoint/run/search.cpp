@@ -28,7 +28,7 @@ Result<void> check_may_resume(const storage::Store& store, const Identity& resum
           store.uri_of(folder_key(manifest.id)), manifest.identity.job));
 }
 
-// Does not fetch a manifest that is listed as longer than any that is read.
+// Does not fetch a manifest whose listed size is above the limit.
 Result<std::string> get_manifest(storage::Store& store, const Inventory& inventory, const CheckpointId& id) {
   const auto listed = inventory.sizes.find(manifest_key(id));
   if (listed != inventory.sizes.end() && listed->second > sealed_bytes_max) {

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::int64_t keep_last_min = 2;
 
-// The generations of runs by hand, which have no UID, of one name, model and data, each of which went on from the one
-// before. Runs by hand that did not go on from each other are not known to be one job's.
+// The generations of one chain of runs by hand (of equal name and fingerprint), each of which resumed from the one
+// before. Runs by hand that did not resume from each other may belong to different jobs.
 std::set<std::int64_t> chain_of(std::span<const Claim> claims, const Claim& newest) {
   std::vector<Claim> descending{claims.begin(), claims.end()};
   std::sort(descending.begin(), descending.end(),
@@ -21,7 +21,7 @@ std::set<std::int64_t> chain_of(std::span<const Claim> claims, const Claim& newe
   std::set<std::int64_t> own = {newest.generation};
   for (const Claim& claim : descending) {
     const bool is_alike = claim.identity.job_uid.empty() && is_same_job(claim.identity, newest.identity);
-    // A generation resumes from a lower one only, so the chain is known when its turn comes.
+    // A generation resumes only from a lower one, so `chain` is complete for this one.
     if (!chain.contains(claim.generation) || !is_alike) continue;
     own.insert(claim.generation);
     if (claim.resumed_from) chain.insert(claim.resumed_from->generation);
@@ -108,7 +108,7 @@ std::vector<CheckpointId> expired(std::span<const CheckpointId> present, std::sp
                                   std::span<const Claim> claims, const Claim& newest, const CheckpointId& saved,
                                   Time now, const Keep& keep, const std::map<CheckpointId, Facts>& facts) {
   const std::set<std::int64_t> own = own_generations(claims, newest);
-  // Another job's best is not this job's to keep, and takes no place of its own ones.
+  // Another job's checkpoints take no place in `keep` of this job's.
   std::vector<CheckpointId> own_current = without_superseded(complete, claims);
   std::erase_if(own_current, [&](const CheckpointId& id) { return !own.contains(id.generation); });
   const std::set<CheckpointId> kept = kept_of(own_current, keep, facts);

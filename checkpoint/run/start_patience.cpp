@@ -13,7 +13,7 @@ constexpr double no_jitter = 0.5;
 
 bool may_pass_at_a_start(StartCall call, ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::not_found:  // The bucket.
+    case ErrorKind::not_found:  // The bucket may be new.
       return call == StartCall::probe;
     case ErrorKind::unauthorized:
     case ErrorKind::forbidden:

@@ -14,7 +14,7 @@ bool is_written_before(const Listed& a, const Listed& b) {
   return std::pair{a.id.generation, a.id.step} < std::pair{b.id.generation, b.id.step};
 }
 
-// `before`: the snapshot of the same generation before it; nullptr: it is the first.
+// `before`: the snapshot before it of the same generation; nullptr if it is the first.
 Standing standing_of(const Listed& listed, const Listed* before, std::span<const checkpoint::Claim> claims) {
   const std::int64_t last = checkpoint::last_current_step(listed.id.generation, claims);
   if (listed.id.step <= last) return Standing::current;
@@ -43,7 +43,7 @@ Result<Shelf> list_snapshots(storage::Store& store) {
     const auto id = checkpoint::parse_snapshot_key(object.key);
     if (id) listed.push_back({.id = *id, .bytes = object.bytes});
   }
-  // Claims second: one that was made before the listing ended is seen.
+  // The claims come second, so that every claim made during the listing is seen.
   return checkpoint::list_claims(store).map([&](std::vector<checkpoint::Claim> claims) {
     std::vector<Listed> judged = judge(std::move(listed), claims);
     return Shelf{.snapshots = std::move(judged), .claims = std::move(claims)};

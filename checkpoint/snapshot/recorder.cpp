@@ -13,12 +13,12 @@ namespace {
 Result<void> put_once(storage::Store& store, const std::string& key, const std::string& text) {
   const bool is_conditional = store.has_conditional_create();
   auto put = storage::put_text(store, key, text, {.if_absent = is_conditional});
-  // It has only said now that it has no such thing.
+  // The store has found out just now that its server has no conditional create.
   if (!put && is_conditional && !store.has_conditional_create()) return storage::put_text(store, key, text);
   if (put || put.error().kind != ErrorKind::already_exists) return put;
   const auto there = storage::get_text(store, key);
   if (!there) return tl::unexpected(there.error());
-  // This very object, when the reply to an earlier try was lost.
+  // The object is our own if the reply to an earlier try was lost.
   if (*there == text) return {};
   return fail(ErrorKind::conflict,
               fmt::format("{} is there already, of a run whose claim is gone: remove what it left", store.uri_of(key)));
@@ -105,7 +105,7 @@ void Recorder::log_outcome(const SnapshotId& id, const Result<std::size_t>& byte
                 {{"step", id.step}, {"uri", store_->uri_of(checkpoint::snapshot_key(id))}, {"bytes", *bytes}});
 }
 
-// Under the lock.
+// The caller holds the lock.
 void Recorder::give_back(UnencodedSnapshot unencoded) {
   auto& place = next_ ? next_ : failed_;
   place = next_ ? merge(std::move(unencoded), *std::exchange(next_, std::nullopt), limits_) : std::move(unencoded);

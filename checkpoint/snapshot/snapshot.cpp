@@ -23,7 +23,7 @@ constexpr std::int64_t format_version = 1;
 constexpr std::array<std::pair<Over, std::string_view>, 3> over_names = {
     {{Over::steps, "steps"}, {Over::epoch, "epoch"}, {Over::validation, "validation"}}};
 
-// Throws nlohmann's own exception, as the accessors beside it do.
+// Throws nlohmann's own exception, as nlohmann's accessors do.
 Over read_over(const json& name) {
   for (const auto& [over, text] : over_names) {
     if (name == text) return over;
@@ -31,7 +31,7 @@ Over read_over(const json& name) {
   throw json::other_error::create(501, fmt::format("nothing is taken over {}", name.dump()), &name);
 }
 
-// JSON has no word for what is not finite.
+// JSON has no infinite numbers and no NaN.
 json number(double value) {
   if (std::isfinite(value)) return value;
   if (std::isnan(value)) return "nan";

@@ -8,14 +8,14 @@
 #include "checkpoint/snapshot/picture.hpp"
 #include "checkpoint/snapshot/snapshot.hpp"
 
-/// Snapshots on their way to the store. Pure.
+/// Snapshots before they are written. Pure.
 namespace trainyard::snapshot {
 
-/// How much of a training is held in memory at most.
+/// Limits of one unencoded snapshot in memory.
 struct Limits {
-  std::size_t points_max = 100'000;  ///< Of a snapshot that could not be written for long: some 10 MiB.
-  std::size_t images_max = 32;       ///< Of a snapshot, by name.
-  std::size_t image_bytes_max = std::size_t{8} << 20;  ///< Of all of these together, before they are encoded.
+  std::size_t points_max = 100'000;                    ///< Points that wait while the store fails: some 10 MiB.
+  std::size_t images_max = 32;                         ///< Images, by name.
+  std::size_t image_bytes_max = std::size_t{8} << 20;  ///< All images together, before they are encoded.
 };
 
 struct UnencodedImage {
@@ -25,7 +25,7 @@ struct UnencodedImage {
   bool operator==(const UnencodedImage&) const = default;
 };
 
-/// A snapshot whose images are still as they came from the device.
+/// A snapshot whose images are still pixels.
 struct UnencodedSnapshot {
   SnapshotId id;
   std::int64_t epoch = 1;
@@ -37,16 +37,16 @@ struct UnencodedSnapshot {
   bool operator==(const UnencodedSnapshot&) const = default;
 };
 
-/// `newer` with what `older` holds, which was not written: all of its points, but for the oldest where they are too
-/// many, and those of its images whose names `newer` does not have, as far as there is room.
+/// Adds to `newer` what `older` holds, which could not be written: its points, of which the oldest are dropped beyond
+/// the limit, and its images whose names `newer` lacks, as far as there is room.
 [[nodiscard]] UnencodedSnapshot merge(UnencodedSnapshot older, UnencodedSnapshot newer, const Limits& limits);
 
 struct EncodedSnapshot {
   Snapshot snapshot;
-  std::vector<std::string> image_errors;  ///< What encode_png() said of images that are left out, by name.
+  std::vector<std::string> image_errors;  ///< One error of encode_png() for each image that is left out.
 };
 
-/// The snapshot that is written.
+/// Encodes the images.
 [[nodiscard]] EncodedSnapshot encode(const UnencodedSnapshot& unencoded);
 
 }  // namespace trainyard::snapshot

@@ -97,7 +97,8 @@ TEST_F(AnUnreadableClaim, StopsARunThatWouldBeginFromThere) {
 TEST_F(AnUnreadableClaim, ThatWasRemovedStopsNobody) {
   objects.objects.erase("generations/2.json");
   TestRun third{objects};
-  EXPECT_EQ(third.as_attempt(3).restore().value()->step, 20) << "as the message says, all may count again";
+  EXPECT_EQ(third.as_attempt(3).restore().value()->step, 20)
+      << "as the message says, any checkpoint may be resumed again";
 }
 
 // A store that does not list some of what is there.
