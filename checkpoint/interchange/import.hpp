@@ -23,8 +23,8 @@ struct Imported {
 /// Writes `tensors` as a complete checkpoint of step 0 under the store's prefix, as a run does: claim, data file,
 /// manifest, end. The manifest's values name `source`. A failure before the manifest leaves no checkpoint, and nothing
 /// that hinders the next import.
-/// Errors: already_exists where there are checkpoints, invalid for two tensors of one name or where a job is or has
-/// begun writing, conflict where another import claims meanwhile; else the store's.
+/// Errors: already_exists where there are checkpoints, invalid for two tensors of one name or where a job writes,
+/// conflict where another import claims meanwhile; else the store's.
 [[nodiscard]] Result<Imported> import_tensors(storage::Store& store, std::span<const ForeignTensor> tensors,
                                               const std::string& source, Time now);
 
