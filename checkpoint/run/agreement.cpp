@@ -53,7 +53,7 @@ Error agreed_error(std::span<const RankError> errors, std::int64_t world_size) {
       std::ranges::count_if(errors, [](const RankError& one) { return is_access_denied(one.error.kind); });
   if (!is_access_denied(agreed.kind) || refused == world_size) return agreed;
   agreed.kind = ErrorKind::unavailable;
-  agreed.message += fmt::format(" ({} of {} ranks were refused, the others were not: look at those ranks' nodes)",
+  agreed.message += fmt::format(" ({} of {} ranks were denied access, the others were not: check those ranks' nodes)",
                                 refused, world_size);
   return agreed;
 }

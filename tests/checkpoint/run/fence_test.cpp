@@ -85,7 +85,7 @@ TEST_P(AFence, ReplacesTheManifestThatTheSameRunPut) {
 INSTANTIATE_TEST_SUITE_P(OnStores, AFence, testing::Bool(),
                          [](const auto& info) { return info.param ? "WithConditionalCreate" : "WithoutIt"; });
 
-TEST(PutManifest, PutsNoneThatNobodyWouldRead) {
+TEST(PutManifest, PutsNoneThatIsTooLongForReaders) {
   fakes::MemoryObjects objects;
   fakes::MemoryStore store{objects};
   const Claim ours = claim_with("ours");
@@ -96,7 +96,7 @@ TEST(PutManifest, PutsNoneThatNobodyWouldRead) {
   EXPECT_FALSE(objects.objects.contains(manifest_key({10, 1})));
 }
 
-// A store without conditional create, where `meanwhile` happens once between the look at `key` and its put.
+// A store without conditional create, where `meanwhile` happens once between the get of `key` and its put.
 std::unique_ptr<storage::Store> meeting_store(fakes::MemoryObjects& objects, std::string key,
                                               std::function<void()> meanwhile) {
   return std::make_unique<fakes::FaultyStore>(

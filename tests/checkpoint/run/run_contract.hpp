@@ -12,7 +12,7 @@
 #include "tests/checkpoint/run/test_run.hpp"
 #include "tests/fakes/thread_group.hpp"
 
-/// What runs keep to over every real store, each of which opens what is empty at first.
+/// Tests of runs over a real store, which is empty at first.
 namespace trainyard::checkpoint {
 
 using OpenStore = std::function<std::unique_ptr<storage::Store>()>;

@@ -59,7 +59,7 @@ TEST(AskPatiently, TriesAgainWithGrowingPausesUntilItSucceeds) {
   EXPECT_EQ(refusal.told, "no");
 }
 
-TEST(AskPatiently, EndsWithTheLastErrorOnceItsBudgetIsSpent) {
+TEST(AskPatiently, EndsWithTheLastErrorOnceItsPatienceIsSpent) {
   Refusal refusal;
   const auto answer = refusal.ask(default_start_patience, 1h);
   EXPECT_EQ(answer, (tl::unexpected{Error{ErrorKind::forbidden, "no", std::nullopt}}));
@@ -67,7 +67,7 @@ TEST(AskPatiently, EndsWithTheLastErrorOnceItsBudgetIsSpent) {
   EXPECT_GE(refusal.clock.instant() - Instant{}, default_start_patience - 15s);
 }
 
-TEST(AskPatiently, AsksOnceForWhatCannotPassWithoutABudgetAndInABrokenGroup) {
+TEST(AskPatiently, AsksOnceForWhatCannotPassWithoutPatienceAndInABrokenGroup) {
   Refusal wrong{.kind = ErrorKind::invalid};
   EXPECT_FALSE(wrong.ask(default_start_patience, 1s));
   EXPECT_EQ(wrong.calls, 1);

@@ -31,7 +31,7 @@ Claim open_claim(std::int64_t generation) {
 
 const Claim first = claim(1, {});
 
-TEST(Judge, CountsAGenerationOnlyUpToWhereLaterOnesResumed) {
+TEST(Judge, TakesAGenerationForCurrentOnlyUpToWhereLaterOnesResumed) {
   constexpr auto all = Standing::current;
   constexpr auto part = Standing::in_part;
   constexpr auto none = Standing::superseded;
@@ -74,7 +74,7 @@ Snapshot holding(const SnapshotId& id, std::vector<Point> points) {
   return snapshot;
 }
 
-TEST(History, TellsEachPointThatCountsOnce) {
+TEST(History, HoldsEachCurrentPointOnce) {
   struct Row {
     std::string_view name;
     std::vector<Claim> claims;
@@ -88,12 +88,12 @@ TEST(History, TellsEachPointThatCountsOnce) {
        {first},
        {holding({20, 1}, {a_loss(15), a_loss(20)}), holding({10, 1}, {a_loss(5)})},
        {{a_loss(5), 1}, {a_loss(15), 1}, {a_loss(20), 1}}},
-      {"what the older wrote beyond the step from which the newer resumed does not count",
+      {"what the older wrote beyond the step from which the newer resumed is superseded",
        {first, second},
        {holding({20, 1}, {a_loss(20, 1)}), holding({30, 1}, {a_loss(25, 1), a_loss(30, 1)}),
         holding({30, 2}, {a_loss(30, 2)})},
        {{a_loss(20, 1), 1}, {a_loss(30, 2), 2}}},
-      {"of one that reaches beyond, what comes before counts",
+      {"of one that reaches beyond, the points before are current",
        {first, second},
        {holding({30, 1}, {a_loss(15), a_loss(20), a_loss(25)})},
        {{a_loss(15), 1}, {a_loss(20), 1}}},

@@ -64,7 +64,7 @@ TEST_F(ACheckpointer, WritesTheStateAsItWasWhenTheSaveWasBegun) {
       ASSERT_TRUE(outcome && outcome->saved && *outcome->saved);
       EXPECT_EQ(outcome->step, 10);
       EXPECT_FALSE(checkpointer->is_saving());
-      EXPECT_FALSE(checkpointer->take_outcome()) << "it is told once";
+      EXPECT_FALSE(checkpointer->take_outcome()) << "an outcome is given once";
     });
     fakes::ThreadGroup again{world_size};
     again.run([&](Communicator& communicator) {
@@ -96,7 +96,7 @@ TEST_F(ACheckpointer, ReportsASaveAndEndsWhileARemovalHangs) {
   gate.open();
 }
 
-TEST_F(ACheckpointer, HasTidiedUpOnceARunHasEndedThatDidAllOfItsWork) {
+TEST_F(ACheckpointer, HasTidiedUpOnceAFinalRunHasEnded) {
   fakes::MemoryObjects objects;
   State state = a_state(1);
   const auto checkpointer = open(std::make_unique<fakes::MemoryStore>(objects), single);
@@ -134,7 +134,7 @@ TEST_F(ACheckpointer, OfARunByHandGivesSignsOfLifeAndOthersGiveNone) {
   }
 }
 
-TEST_F(ACheckpointer, HasCopiedWhatIsSteadyOnceTheCopyIsFinished) {
+TEST_F(ACheckpointer, HasStagedSteadyEntriesOnceStagingIsFinished) {
   fakes::MemoryObjects objects;
   fakes::Gate gate;
   State state = a_state(1);
@@ -170,7 +170,7 @@ TEST_F(ACheckpointer, FollowsAStateWhoseShapesChange) {
   expect_equal(restored, state);
 }
 
-TEST_F(ACheckpointer, LeavesOutAStateThatIsNotSoundOnAnyRankUnlessItIsTheLast) {
+TEST_F(ACheckpointer, LeavesOutAStateThatIsNotSoundOnAnyRankUnlessItIsFinal) {
   struct Row {
     std::string_view name;
     bool is_loss_finite;  // On rank 1.

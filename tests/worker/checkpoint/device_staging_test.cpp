@@ -74,7 +74,7 @@ TEST(DeviceStaging, HoldsOnlyTheRowsThatItsRankWrites) {
   EXPECT_TRUE(staging.entries()[1].bytes.empty()) << "rank 0's";
 }
 
-TEST(DeviceStaging, CopiesAllBeforeItReturnsOnceWhatShouldBeSteadyHasChanged) {
+TEST(DeviceStaging, StagesAllBeforeItReturnsOnceASteadyEntryHasChanged) {
   Staging staging{0, 1};
   const State state = a_state();
   ASSERT_TRUE(staging.stage(state));

@@ -32,7 +32,7 @@ bool has_ones(std::span<const std::byte> bytes) {
   return std::ranges::equal(bytes, std::span{static_cast<const std::byte*>(ones.const_data_ptr()), ones.nbytes()});
 }
 
-TEST(Staging, KeepsItsBuffersFromCopyToCopy) {
+TEST(Staging, ReusesItsBuffers) {
   Staging staging{0, 2};
   const State state = a_state();
   ASSERT_TRUE(staging.stage(state));
@@ -52,7 +52,7 @@ TEST(Staging, HoldsOnlyWhatItsRankWrites) {
   EXPECT_TRUE(has_ones(large.last(large.size() / 2))) << "the second half is rank 1's";
 }
 
-TEST(Staging, LeavesWhatIsSteadyToTheSecondCopy) {
+TEST(Staging, LeavesSteadyEntriesToTheSecondCall) {
   Staging staging{0, 1};
   State state = a_state();
   state.entries[0].is_steady = true;
@@ -63,7 +63,7 @@ TEST(Staging, LeavesWhatIsSteadyToTheSecondCopy) {
   EXPECT_EQ(staging.entries()[2].bytes[8], std::byte{1});
 }
 
-TEST(Staging, NoticesThatWhatShouldBeSteadyChangedAndThenCopiesAllAtOnce) {
+TEST(Staging, NoticesThatASteadyEntryChangedAndThenStagesAllAtOnce) {
   Staging staging{0, 1};
   State state = a_state();
   state.entries[0].is_steady = true;
@@ -147,7 +147,7 @@ TEST(Staging, ComparesTensorsOfAnyLayout) {
   EXPECT_EQ(staging.stage_steady(), false);
 }
 
-TEST(Staging, DoesNotMindAChangeAfterTheCopy) {
+TEST(Staging, IgnoresAChangeAfterTheStateIsStaged) {
   Staging staging{0, 1};
   State state = a_state();
   state.entries[0].is_steady = true;

@@ -123,7 +123,7 @@ TEST_F(AStart, IsNotRefusedForGoodBecauseOfANodeThatCannotReadTheClaim) {
   for (const auto& outcome : outcomes) {
     ASSERT_FALSE(outcome);
     EXPECT_EQ(outcome.error().kind, ErrorKind::unavailable);
-    EXPECT_THAT(outcome.error().message, HasSubstr("rank 2: no credentials (1 of 4 ranks were refused"));
+    EXPECT_THAT(outcome.error().message, HasSubstr("rank 2: no credentials (1 of 4 ranks were denied access"));
   }
 }
 
