@@ -33,7 +33,7 @@ Result<void> DataStream::read_part(const StoredTensor& tensor, const Part& part,
   const std::string uri = store_.uri_of(data_key(manifest_, part.rank));
   const Receipt* receipt = find_receipt(manifest_, part.rank);
   if (receipt == nullptr || chunk.bytes > receipt->bytes || chunk.offset > receipt->bytes - chunk.bytes)
-    return fail(ErrorKind::corrupt, fmt::format("{}: {} would lie behind the file's end", uri, tensor.name()));
+    return fail(ErrorKind::corrupt, fmt::format("{}: {} would lie beyond the file's end", uri, tensor.name()));
   std::uint32_t crc = 0;
   for (std::uint64_t done = 0; done < chunk.bytes;) {
     const auto window = window_at(*receipt, chunk.offset + done);

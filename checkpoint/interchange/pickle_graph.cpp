@@ -212,7 +212,7 @@ class PickleMachine {
   }
 
   Result<void> push_tuple(std::size_t count) {
-    if (stack_.size() < floor() + count) return torn_pickle("it takes what is not there");
+    if (stack_.size() < floor() + count) return torn_pickle("an instruction takes an object that does not exist");
     const auto begin = stack_.end() - static_cast<std::ptrdiff_t>(count);
     std::vector<const PickledObject*> items{begin, stack_.end()};
     stack_.erase(begin, stack_.end());
@@ -223,7 +223,7 @@ class PickleMachine {
 
   Result<void> push_global(std::string_view module, std::string_view name) {
     std::string global = fmt::format("{}.{}", module, name);
-    if (global.size() > global_bytes_max) return torn_pickle("it names something by far too long a name");
+    if (global.size() > global_bytes_max) return torn_pickle("the name of a global is too long");
     if (!allows_(global)) {
       return fail(ErrorKind::invalid,
                   fmt::format("it would have {} built or called, and only dicts of tensors are read: in Python, "
@@ -253,7 +253,8 @@ class PickleMachine {
     if (!name) return tl::unexpected(name.error());
     const auto module = pop();
     if (!module) return tl::unexpected(module.error());
-    if ((*name)->kind != Kind::text || (*module)->kind != Kind::text) return torn_pickle("a name is no text");
+    if ((*name)->kind != Kind::text || (*module)->kind != Kind::text)
+      return torn_pickle("the name of a global is no text");
     return push_global((*module)->text, (*name)->text);
   }
 
@@ -263,7 +264,7 @@ class PickleMachine {
     const auto function = pop();
     if (!function) return tl::unexpected(function.error());
     if ((*arguments)->kind != Kind::tuple || (*function)->kind != Kind::global)
-      return torn_pickle("it calls what cannot be called");
+      return torn_pickle("it calls an object that cannot be called");
     push(Kind::call);
     objects_.back().function = *function;
     objects_.back().arguments = *arguments;
@@ -273,7 +274,7 @@ class PickleMachine {
   Result<void> set_state() {
     if (auto state = pop(); !state) return tl::unexpected(state.error());
     if (stack_.size() == floor() || stack_.back()->kind != Kind::call)
-      return torn_pickle("it sets attributes of what has none");
+      return torn_pickle("it sets attributes of an object that has none");
     stack_.back()->has_state = true;
     return {};
   }
@@ -288,7 +289,7 @@ class PickleMachine {
   Result<void> add(const std::vector<const PickledObject*>& items, Kind kind) {
     const Kind into_kind = stack_.size() == floor() ? Kind::none : stack_.back()->kind;
     if (into_kind != kind && !(kind == Kind::dict && into_kind == Kind::call))
-      return torn_pickle("it puts something into what holds nothing of that kind");
+      return torn_pickle("it adds items to an object that cannot hold them");
     if (kind == Kind::dict && items.size() % 2 != 0) return torn_pickle("a key has no value");
     std::vector<const PickledObject*>& into = stack_.back()->items;
     into.insert(into.end(), items.begin(), items.end());
@@ -296,28 +297,28 @@ class PickleMachine {
   }
 
   Result<void> remember(std::uint64_t key) {
-    if (stack_.empty()) return torn_pickle("it remembers what is not there");
+    if (stack_.empty()) return torn_pickle("it stores an object that does not exist");
     memo_[key] = stack_.back();
-    if (memo_.size() > objects_.size()) return torn_pickle("it remembers more than there is");
+    if (memo_.size() > objects_.size()) return torn_pickle("it stores more objects than there are");
     return {};
   }
 
   Result<void> recall(std::uint64_t key) {
     const auto found = memo_.find(key);
-    if (found == memo_.end()) return torn_pickle("it recalls what was never remembered");
+    if (found == memo_.end()) return torn_pickle("it loads an object that was never stored");
     stack_.push_back(found->second);
     return {};
   }
 
   Result<const PickledObject*> pop() {
-    if (stack_.size() == floor()) return torn_pickle("it takes what is not there");
+    if (stack_.size() == floor()) return torn_pickle("an instruction takes an object that does not exist");
     const PickledObject* top = stack_.back();
     stack_.pop_back();
     return top;
   }
 
   Result<std::vector<const PickledObject*>> take_marked() {
-    if (marks_.empty()) return torn_pickle("it takes what is not there");
+    if (marks_.empty()) return torn_pickle("an instruction takes an object that does not exist");
     const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
     std::vector<const PickledObject*> items{begin, stack_.end()};
     stack_.erase(begin, stack_.end());

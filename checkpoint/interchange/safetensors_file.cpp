@@ -115,7 +115,8 @@ class HeaderReader {
     return false;
   }
   bool contradicts() {
-    return refuse(no_safetensors(fmt::format("what its header says of {} is no tensor", shown(found_.name))).value());
+    return refuse(
+        no_safetensors(fmt::format("its header describes no valid tensor for {}", shown(found_.name))).value());
   }
   // Handles a value that is not one of a tensor's fields.
   bool take_other() {

@@ -93,7 +93,7 @@ bool is_utf8(const std::string& text) {
 }
 
 tl::unexpected<Error> no_tensor(const std::string& name) {
-  return fail(ErrorKind::corrupt, fmt::format("its data.pkl is damaged: what it says of {} is no tensor", name));
+  return fail(ErrorKind::corrupt, fmt::format("its data.pkl is damaged: it describes no valid tensor for {}", name));
 }
 
 bool read_integers(const PickledObject& tuple, std::vector<std::int64_t>& integers) {

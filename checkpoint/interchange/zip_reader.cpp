@@ -148,7 +148,7 @@ bool read_zip64_extra(std::span<const std::byte> extra, Listed64& listed) {
 }
 
 Result<Listed64> read_directory_entry(Fields& fields) {
-  if (fields.next(4) != 0x02014b50) return torn_archive("its directory is none");
+  if (fields.next(4) != 0x02014b50) return torn_archive("its directory is malformed");
   fields.skip(4);
   const std::uint64_t flags = fields.next(2);
   const std::uint64_t method = fields.next(2);
@@ -202,7 +202,7 @@ Result<void> check_apart(std::vector<Listed64> entries) {
   for (std::size_t i = 1; i < entries.size(); ++i) {
     const Listed64& before = entries[i - 1];
     if (before.entry.offset + before.entry.stored_bytes > entries[i].header_offset)
-      return torn_archive(fmt::format("{} and {} lie over each other", before.name, entries[i].name));
+      return torn_archive(fmt::format("{} and {} overlap", before.name, entries[i].name));
   }
   return {};
 }
@@ -260,7 +260,7 @@ Result<std::span<std::byte>> ZipReader::read(const ZipEntry& entry, std::vector<
   std::span<std::byte> bytes = archive_.subspan(entry.offset, entry.stored_bytes);
   if (entry.is_packed) {
     buffer.resize(entry.bytes);
-    if (!unpack(bytes, buffer)) return torn_archive("what is packed in it does not unpack to what it says");
+    if (!unpack(bytes, buffer)) return torn_archive("an entry does not unpack to its size");
     bytes = buffer;
   }
   if (checksum_of(bytes) != entry.crc32)

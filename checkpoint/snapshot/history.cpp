@@ -56,7 +56,7 @@ Result<Snapshot> read_snapshot(storage::Store& store, const SnapshotId& id) {
   if (!text) return tl::unexpected(text.error());
   auto snapshot = parse_snapshot(*text);
   if (!snapshot) return fail(store.uri_of(key), snapshot.error());
-  if (snapshot->id != id) return fail(ErrorKind::corrupt, store.uri_of(key) + ": it is another one's");
+  if (snapshot->id != id) return fail(ErrorKind::corrupt, store.uri_of(key) + ": it is another snapshot");
   return snapshot;
 }
 

@@ -127,7 +127,7 @@ TEST_F(Verify, NamesEntriesThatTheChunksDoNotHoldExactlyOnce) {
   EXPECT_THAT(damages_with(unknown), ElementsAre(HasSubstr("model.strange is no entry")));
   std::vector<Chunk> outside = chunks;
   outside.back().offset += 1;
-  EXPECT_THAT(damages_with(outside), ElementsAre(HasSubstr("would lie behind the file's end")));
+  EXPECT_THAT(damages_with(outside), ElementsAre(HasSubstr("would lie beyond the file's end")));
 }
 
 TEST_F(Verify, ReadsShardedEntriesAndNamesTheirRows) {
