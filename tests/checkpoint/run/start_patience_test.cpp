@@ -62,7 +62,7 @@ TEST(AskPatiently, TriesAgainWithGrowingPausesUntilItSucceeds) {
 TEST(AskPatiently, EndsWithTheLastErrorOnceItsPatienceIsSpent) {
   Refusal refusal;
   const auto answer = refusal.ask(default_start_patience, 1h);
-  EXPECT_EQ(answer, (tl::unexpected{Error{ErrorKind::forbidden, "no", std::nullopt}}));
+  EXPECT_EQ(answer, (tl::unexpected(Error{ErrorKind::forbidden, "no", std::nullopt})));
   EXPECT_LE(refusal.clock.instant() - Instant{}, default_start_patience);
   EXPECT_GE(refusal.clock.instant() - Instant{}, default_start_patience - 15s);
 }
