@@ -5,7 +5,7 @@
 
 namespace trainyard::checkpoint {
 
-/// Who saves. The claim and the manifest hold it.
+/// The identity of a run that saves, as its claim and its manifests hold it.
 struct Identity {
   std::string job;           ///< namespace/name
   std::string job_uid;       ///< Unique to one life of the job; empty for a run by hand and an import.

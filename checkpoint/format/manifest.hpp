@@ -25,11 +25,11 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
-/// What one rank wrote: its data file.
+/// The part of a manifest about one rank's data file.
 struct Receipt {
   std::int64_t rank = 0;
-  std::uint64_t bytes = 0;   ///< Of the file.
-  std::uint32_t crc32c = 0;  ///< Of the file.
+  std::uint64_t bytes = 0;   ///< The file's size.
+  std::uint32_t crc32c = 0;  ///< The file's checksum.
   std::vector<Chunk> chunks;
   bool operator==(const Receipt&) const = default;
 };

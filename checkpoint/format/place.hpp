@@ -8,7 +8,7 @@
 
 namespace trainyard::checkpoint {
 
-/// What a URI given by a person names: a prefix, or one checkpoint under a prefix.
+/// A URI given by a person: it names a prefix, or one checkpoint under a prefix.
 struct Place {
   std::string prefix_uri;
   std::optional<CheckpointId> id;

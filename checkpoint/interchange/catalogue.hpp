@@ -43,7 +43,7 @@ struct Catalogue {
   /// The best candidate that is not damaged; nullptr: none.
   [[nodiscard]] const Listed* newest() const;
   [[nodiscard]] const Listed* find(const CheckpointId& id) const;
-  /// Of the checkpoints of `step`: the best candidate that is not damaged, else the last that has a manifest, else the
+  /// The checkpoint of `step`: the best candidate that is not damaged, else the last that has a manifest, else the
   /// last; nullptr: none.
   [[nodiscard]] const Listed* of_step(std::int64_t step) const;
 };

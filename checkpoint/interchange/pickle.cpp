@@ -57,7 +57,7 @@ std::string storage_of(const PickledTensor& tensor) {
          number(has_class ? tensor.bytes / tensor.dtype.element_bytes : tensor.bytes) + tuple + persistent_id;
 }
 
-// _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, backward_hooks), or _v3 with the dtype behind.
+// _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, backward_hooks), or _v3, which adds the dtype.
 std::string tensor_of(const PickledTensor& tensor) {
   const bool has_class = !tensor.dtype.storage.empty();
   const std::vector<std::uint64_t> size{tensor.shape.begin(), tensor.shape.end()};

@@ -15,7 +15,7 @@
 /// Loads a model's tensors alone, from another place, for a training to begin with.
 namespace trainyard::checkpoint {
 
-/// What a URI given by a person names: a .safetensors file, or checkpoints.
+/// A URI given by a person: it names a .safetensors file, or checkpoints.
 struct WeightsPlace {
   std::string prefix_uri;
   std::string file;                ///< The safetensors file's key under the prefix; empty: checkpoints.

@@ -12,11 +12,11 @@
 namespace trainyard::checkpoint {
 
 struct ZipEntry {
-  std::uint64_t offset = 0;        ///< Of the stored bytes in the archive.
+  std::uint64_t offset = 0;        ///< Where the stored bytes begin in the archive.
   std::uint64_t stored_bytes = 0;  ///< The size in the archive.
   std::uint64_t bytes = 0;         ///< The unpacked size.
   bool is_packed = false;          ///< By deflate.
-  std::uint32_t crc32 = 0;         ///< Of the unpacked bytes.
+  std::uint32_t crc32 = 0;         ///< The checksum of the unpacked bytes.
 };
 
 /// The entries of a zip archive in memory, of any size (zip64). The archive is not trusted: open() checks that no entry

@@ -32,7 +32,7 @@ class ZipWriter {
   struct Entry {
     std::string name;
     std::uint64_t bytes = 0;
-    std::uint64_t offset = 0;  // Of its local header.
+    std::uint64_t offset = 0;  // Where its local header begins.
     std::uint32_t crc32 = 0;
   };
   [[nodiscard]] Result<void> write(std::string_view text);

@@ -17,7 +17,7 @@ namespace trainyard::checkpoint {
 struct Copy {
   CheckpointId id;
   std::string nonce;  ///< The manifest's: all copies of one save have it.
-  Identity identity;  ///< Of the run that saved it.
+  Identity identity;  ///< The run that saved it.
   bool operator==(const Copy&) const = default;
 };
 

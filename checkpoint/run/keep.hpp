@@ -25,10 +25,10 @@ struct Keep {
   [[nodiscard]] bool needs_facts() const { return every_epochs || best; }
 };
 
-/// What retention needs from a checkpoint's values.
+/// The part of a checkpoint's values that retention needs.
 struct Facts {
   std::optional<std::int64_t> ended_epoch;  ///< The epoch, from 1, at whose end it was saved.
-  std::map<std::string, double> metrics;    ///< Of the last validation.
+  std::map<std::string, double> metrics;    ///< The last validation's.
   bool operator==(const Facts&) const = default;
 };
 

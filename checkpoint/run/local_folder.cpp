@@ -83,7 +83,7 @@ Result<std::string> local_folder(const std::string& path, const Identity& identi
   if (is_folder_name(identity.job_uid)) return fmt::format("{}/{}", path, identity.job_uid);
   return fail(ErrorKind::invalid,
               fmt::format("checkpoint.local needs the job's UID (TRAINYARD_JOB_UID), which names a folder, got \"{}\": "
-                          "leave checkpoint.local out where nobody gives one",
+                          "leave checkpoint.local out for a run without a UID",
                           identity.job_uid));
 }
 

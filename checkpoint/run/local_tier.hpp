@@ -28,7 +28,7 @@ struct LocalView {
 
 /// The outcome of loading a candidate.
 struct LocalLoad {
-  std::optional<Manifest> manifest;   ///< Of the loaded checkpoint. Nothing: no rank's state has changed.
+  std::optional<Manifest> manifest;   ///< The loaded checkpoint's. Nothing: no rank's state has changed.
   std::vector<std::int64_t> damaged;  ///< If nothing was loaded: the keepers whose copies are damaged or do not fit.
   std::string reason;
 };

@@ -24,7 +24,7 @@ struct Restored {
   std::vector<std::string> skipped;  ///< Newer candidates that were damaged, each with the reason.
 };
 
-/// What a run begins with.
+/// The outcome of a restore, with which a run begins.
 struct Resumption {
   std::optional<Restored> restored;  ///< Nothing: there was nothing to resume.
   Claim claim;                       ///< This run's.

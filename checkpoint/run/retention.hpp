@@ -50,7 +50,7 @@ class Retention {
   const Keep keep_;
   Claim ours_;
   std::vector<Claim> claims_;
-  std::map<CheckpointId, Facts> facts_;  // Of complete checkpoints.
+  std::map<CheckpointId, Facts> facts_;  // The facts of complete checkpoints.
   std::set<CheckpointId> complete_;      // Resumed from or saved by this run, and not removed, even if not listed yet.
   bool has_removed_unfinished_ = false;
 

@@ -25,7 +25,7 @@ struct Origin {
   std::optional<CheckpointId> id;  ///< This checkpoint, superseded or not. Nothing: the best candidate there.
 };
 
-/// What saving and restoring work with. The references outlive it.
+/// All that saving and restoring need. The references outlive it.
 struct RunContext {
   storage::Store& store;
   Communicator& communicator;

@@ -39,8 +39,8 @@ struct WantedChunk {
 
 /// All that one rank reads of a checkpoint. The manifest and the entries outlive it.
 struct StateReading {
-  std::vector<WantedChunk> common;  ///< Of replicated and rank0 entries: equal, in one order, on every rank.
-  std::vector<WantedChunk> own;     ///< Of per_rank and sharded entries.
+  std::vector<WantedChunk> common;  ///< From replicated and rank0 entries: equal, in one order, on every rank.
+  std::vector<WantedChunk> own;     ///< From per_rank and sharded entries.
 };
 
 /// read_state() in steps, so that a group reads each byte that all ranks need only once. Each rank reads a share of the

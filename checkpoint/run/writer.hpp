@@ -19,7 +19,7 @@ namespace trainyard::checkpoint {
 
 /// The outcome of writing the copies on the nodes.
 struct CopiesOutcome {
-  std::string error;             ///< What failed on which rank's node. Empty: every node has its copy.
+  std::string error;             ///< The failure, with the rank on whose node it was. Empty: every node has its copy.
   Instant::duration duration{};  ///< From the beginning of the staging.
 };
 

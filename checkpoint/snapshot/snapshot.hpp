@@ -9,8 +9,8 @@
 #include "common/clock.hpp"
 #include "common/result.hpp"
 
-/// What rank 0 records of a training: its metrics with their history, and images. Each snapshot is one object, complete
-/// or absent, never overwritten; checkpoint/format/layout.hpp has its key.
+/// A snapshot is rank 0's record of a training: metrics with their history, and images. Each snapshot is one object,
+/// complete or absent, never overwritten; checkpoint/format/layout.hpp has its key.
 namespace trainyard::snapshot {
 
 /// The snapshot after `step` steps, of the run of generation `generation`.

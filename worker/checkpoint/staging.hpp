@@ -37,7 +37,7 @@ class Staging {
   /// stage_steady(). ErrorKind::invalid for sparse or quantized tensors.
   [[nodiscard]] Result<void> stage(const State& state);
   /// Stages the rest of the state. False when a steady entry has changed since stage(): torch's version counters show
-  /// most changes, and samples of the bytes (samples.hpp) those that torch does not count. Then the staged state is
+  /// most changes, and samples of the bytes (samples.hpp) the others. Then the staged state is
   /// useless, and stage() stages everything at once from now on.
   [[nodiscard]] Result<bool> stage_steady();
 
