@@ -165,12 +165,12 @@ Result<void> remove_claims(storage::Store& store, const Inventory& inventory) {
 }  // namespace
 
 Result<CleanedUp> clean_up(storage::Store& store, const Identity& ours, const Clock& clock) {
-  const auto first = TRY(look(store));
+  const auto first = TRY(list_contents(store));
   if (!has_claim_of(first.inventory, ours)) return CleanedUp{};
   TRY(check_alone(store, first, ours));
   TRY(fence_ranks(store, first.inventory, ours, clock));
   // Lists again: what runs wrote before the fence is listed now.
-  const auto last = TRY(look(store));
+  const auto last = TRY(list_contents(store));
   CleanedUp cleaned;
   return check_alone(store, last, ours)
       .and_then([&] { return remove_checkpoints(store, last.inventory, cleaned); })
