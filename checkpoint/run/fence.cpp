@@ -88,8 +88,8 @@ Result<void> check_newest(storage::Store& store, const Claim& ours) {
   const auto newest = storage::get_text(store, claim_key(highest)).and_then(parse_claim);
   if (newest) return newest->nonce == ours.nonce ? Result<void>{} : fenced_by(store, ours, *newest);
   if (newest.error().kind == ErrorKind::corrupt || newest.error().kind == ErrorKind::not_found) {
-    return fail(ErrorKind::conflict, fmt::format("the claim of this run under {} is gone or unreadable: {}",
-                                                 store.uri_of(""), newest.error().message));
+    return fail(ErrorKind::conflict, fmt::format("this run's claim on {} is gone or unreadable: {}", store.uri_of(""),
+                                                 newest.error().message));
   }
   return tl::unexpected(newest.error());
 }
