@@ -101,7 +101,7 @@ class GlooCommunicator final : public checkpoint::Communicator {
     return texts;
   }
 
-  [[nodiscard]] Result<void> spread(std::span<const checkpoint::BroadcastPart> parts) override {
+  [[nodiscard]] Result<void> broadcast_parts(std::span<const checkpoint::BroadcastPart> parts) override {
     const std::vector<checkpoint::Message> messages = checkpoint::messages_of(parts, message_bytes_max);
     // Each is used by every so many-th message: fresh memory would have to be cleared for each. What is given up on
     // holds on to its own, and so may still be written to.

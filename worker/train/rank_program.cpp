@@ -271,12 +271,12 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   run.module = std::move(*module);
   run.module->to(device);
   report_loading(link);
-  const auto budget = start_budget_of(environment);
-  if (!budget) return end(Stage::rendezvous, budget.error());
-  const checkpoint::StartPatience patience = start_patience(*budget, link, run.clock);
+  const auto duration = start_patience_of(environment);
+  if (!duration) return end(Stage::rendezvous, duration.error());
+  const checkpoint::StartPatience patience = start_patience(*duration, link, run.clock);
   const auto folder = find_data(run.job, link, run.clock, patience);
   // A refusal may concern the job or only this rank's node: the ranks find out together, once they have met.
-  if (!folder && !checkpoint::is_refusal(folder.error().kind)) return end(Stage::data, folder.error());
+  if (!folder && !checkpoint::is_access_denied(folder.error().kind)) return end(Stage::data, folder.error());
   if (folder) {
     run.datasets = TRY(open_datasets(*run.module, run.job, *folder, device));
   }

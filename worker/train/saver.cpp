@@ -36,10 +36,10 @@ void Saver::begin(const checkpoint::State& state, std::int64_t step, const Optio
   stall_ = clock_.instant() - start;
 }
 
-void Saver::finish_copy() {
+void Saver::finish_staging() {
   if (!is_saving()) return;
   const Instant start = clock_.instant();
-  checkpointer_.finish_copy();
+  checkpointer_.finish_staging();
   stall_ += clock_.instant() - start;
 }
 

@@ -45,7 +45,7 @@ class Saver {
   /// Has the state of `step` copied and written. Needs that settle() or wait() came since the save before.
   void begin(const checkpoint::State& state, std::int64_t step, const Options& options);
   /// Waits until it is copied. Before the optimizer's step.
-  void finish_copy();
+  void finish_staging();
   /// Acts on the outcome of the last save. To be called when no rank is saving any more. True when there was an
   /// outcome; then the next save may be begun. If the storage failed, training goes on, another save is owed, and the
   /// failure is logged at once, once a minute while it lasts, and when it is over. An error ends the run.

@@ -56,20 +56,20 @@ bool SnapshotTaker::is_full() const {
 
 void SnapshotTaker::take(std::int64_t epoch) {
   if ((points_.empty() && images_.empty()) || step_ <= taken_step_) return;
-  snapshot::Draft draft{.id = {.step = step_, .generation = generation_},
-                        .epoch = epoch,
-                        .time = clock_.now(),
-                        .attempt = attempt_,
-                        .points = std::exchange(points_, {}),
-                        .lost_points = 0,
-                        .images = {}};
+  snapshot::UnencodedSnapshot unencoded{.id = {.step = step_, .generation = generation_},
+                                        .epoch = epoch,
+                                        .time = clock_.now(),
+                                        .attempt = attempt_,
+                                        .points = std::exchange(points_, {}),
+                                        .dropped_points = 0,
+                                        .images = {}};
   for (const auto& [name, held] : images_) {
-    draft.images.push_back({.name = name, .step = held.step, .planes = to_planes(held.bytes)});
+    unencoded.images.push_back({.name = name, .step = held.step, .planes = to_planes(held.bytes)});
   }
   images_.clear();
   image_bytes_ = 0;
   taken_step_ = step_;
-  recorder_.record(std::move(draft));
+  recorder_.record(std::move(unencoded));
 }
 
 void SnapshotTaker::tell_of_no_room(std::string_view name) {

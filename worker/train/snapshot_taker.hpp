@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/snapshot/draft.hpp"
 #include "checkpoint/snapshot/recorder.hpp"
+#include "checkpoint/snapshot/unencoded_snapshot.hpp"
 #include "common/clock.hpp"
 #include "storage/store.hpp"
 #include "worker/observe/images.hpp"

@@ -86,7 +86,7 @@ OrEnd<void> Trainer::begin() {
   const auto is_stopped = TRY(is_stop_asked());
   if (!is_stopped) return {};
   if (is_from_copies_) {
-    TRY(save_and_wait(/*is_complete=*/false));
+    TRY(save_and_wait(/*is_final=*/false));
   }
   return tl::unexpected(preempted());
 }
@@ -114,7 +114,7 @@ OrEnd<bool> Trainer::resume() {
   // Who asks for a checkpoint wants one that outlives the nodes.
   is_from_copies_ = found.is_local;
   if (!is_from_copies_) saver_->resume_from({.step = position_.step, .uri = found.uri});
-  if (found.is_complete && schedule_.is_finished(position_)) {
+  if (found.is_final && schedule_.is_finished(position_)) {
     report("Done");
     return tl::unexpected(rank::RankEnd{
         .exit_code = contract::exit_success,
@@ -169,7 +169,7 @@ OrEnd<StepFlags> Trainer::take_step() {
   if (auto done = parts_.gradients.finish_gradients(); !done) return lost(Stage::step, done.error());
   const auto flags = agreement_.finish();
   if (!flags) return lost(Stage::step, flags.error());
-  if (saver_) saver_->finish_copy();
+  if (saver_) saver_->finish_staging();
   parts_.optimizer.step();
 
   const Position before = std::exchange(position_, schedule_.next(position_));
@@ -211,13 +211,13 @@ OrEnd<void> Trainer::finish() {
     const auto validated = TRY(validate());
     if (!validated) {
       // The next attempt has only this validation left to do.
-      TRY(save_and_wait(/*is_complete=*/false));
+      TRY(save_and_wait(/*is_final=*/false));
       return tl::unexpected(preempted());
     }
   }
   const auto checksum = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator);
   if (!checksum) return lost(Stage::step, checksum.error());
-  TRY(save_and_wait(/*is_complete=*/true));
+  TRY(save_and_wait(/*is_final=*/true));
   report("Done");
   if (speaks()) {
     logging::info("training complete", {{"step", position_.step},

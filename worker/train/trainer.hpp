@@ -77,7 +77,7 @@ class Trainer {
   [[nodiscard]] OrEnd<void> log_epoch();
   [[nodiscard]] OrEnd<bool> validate();
   [[nodiscard]] OrEnd<void> mind_checkpoints(const StepFlags& flags);
-  [[nodiscard]] OrEnd<void> save_and_wait(bool is_complete);
+  [[nodiscard]] OrEnd<void> save_and_wait(bool is_final);
   [[nodiscard]] OrEnd<void> wait_for_save();
   void begin_save(const Saver::Options& options);
   void end_checkpoints(const rank::RankEnd& ended);

@@ -52,7 +52,7 @@ OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {
       saver_->leave_out(position_.step);
       return {};
     case SaveAction::save_and_wait:
-      return save_and_wait(/*is_complete=*/false);
+      return save_and_wait(/*is_final=*/false);
     case SaveAction::wait_and_begin:
       speed_.pause(parts_.clock.instant());
       TRY(wait_for_save());
@@ -74,12 +74,12 @@ OrEnd<void> Trainer::wait_for_save() {
 }
 
 /// After the save under way, if there is one: nothing ends before its manifest is there.
-OrEnd<void> Trainer::save_and_wait(bool is_complete) {
+OrEnd<void> Trainer::save_and_wait(bool is_final) {
   if (!saver_) return {};
   speed_.pause(parts_.clock.instant());
   TRY(wait_for_save());
   report("Saving");
-  begin_save({.save = {.is_complete = is_complete}, .must_succeed = true});
+  begin_save({.save = {.is_final = is_final}, .must_succeed = true});
   TRY(wait_for_save());
   report("Training");
   speed_.resume(parts_.clock.instant());

@@ -132,7 +132,7 @@ class ScriptedCheckpointer final : public checkpoint::Checkpointer {
     step_ = step;
     has_ended = false;
   }
-  void finish_copy() override {}
+  void finish_staging() override {}
   [[nodiscard]] bool is_saving() const override { return !has_ended; }
   [[nodiscard]] std::string trouble() const override { return trouble_now; }
   std::optional<checkpoint::SaveOutcome> take_outcome(std::chrono::milliseconds) override {

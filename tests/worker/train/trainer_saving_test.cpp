@@ -116,8 +116,8 @@ class CopyWatch final : public checkpoint::Checkpointer {
     version_ = version();
     watched_->begin_save(state, step, options);
   }
-  void finish_copy() override {
-    watched_->finish_copy();
+  void finish_staging() override {
+    watched_->finish_staging();
     if (std::exchange(is_first_, false)) changes_.push_back(version() - version_);
   }
   [[nodiscard]] bool is_saving() const override { return watched_->is_saving(); }
