@@ -5,7 +5,6 @@
 
 #include <exception>
 #include <utility>
-#include <vector>
 
 namespace trainyard::strategy {
 namespace {
@@ -30,6 +29,20 @@ NamedTensors joined(NamedTensors first, const NamedTensors& second) {
 }
 
 }  // namespace
+
+BufferBroadcast::BufferBroadcast(std::vector<torch::Tensor> tensors,
+                                 c10::intrusive_ptr<c10d::ProcessGroup> process_group)
+    : packed_{std::move(tensors)}, process_group_{std::move(process_group)} {}
+
+c10::intrusive_ptr<c10d::Work> BufferBroadcast::begin() {
+  if (process_group_->getRank() == 0) packed_.pack();
+  std::vector<torch::Tensor> message{packed_.bytes()};
+  return process_group_->broadcast(message, {.rootRank = 0});
+}
+
+void BufferBroadcast::finish() {
+  if (process_group_->getRank() != 0) packed_.unpack();
+}
 
 Ddp::Ddp(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
          checkpoint::Communicator& communicator, WaitForWork wait, const DdpOptions& options)

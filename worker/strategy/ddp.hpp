@@ -5,13 +5,14 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/group/communicator.hpp"
 #include "worker/strategy/buckets.hpp"
-#include "worker/strategy/buffer_broadcast.hpp"
 #include "worker/strategy/gradient_buckets.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/model_agreement.hpp"
+#include "worker/strategy/packed_tensors.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 
 namespace trainyard::strategy {
@@ -21,6 +22,21 @@ struct DdpOptions {
   /// After each forward pass the buffers (BatchNorm's running statistics) of all ranks become rank 0's, while the
   /// backward pass runs.
   bool broadcasts_buffers = true;
+};
+
+/// Sends rank 0's tensors to the other ranks while something else runs.
+class BufferBroadcast {
+ public:
+  BufferBroadcast(std::vector<torch::Tensor> tensors, c10::intrusive_ptr<c10d::ProcessGroup> process_group);
+
+  /// Takes the tensors' values of now. May throw c10::Error when the group is broken.
+  [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin();
+  /// Puts rank 0's values into the tensors, once the work of begin() is done.
+  void finish();
+
+ private:
+  PackedTensors packed_;
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
 };
 
 /// Distributed data parallel: each rank's backward pass fills buckets of gradients, and a bucket is reduced over all

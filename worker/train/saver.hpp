@@ -11,11 +11,31 @@
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/rank/rank_link.hpp"
 #include "worker/train/checkpoint_requests.hpp"
-#include "worker/train/copies_log.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/save_policy.hpp"
 
 namespace trainyard::train {
+
+/// What the log says of the copies of checkpoints on the nodes. Pure but for the log.
+class CopiesLog {
+ public:
+  /// `speaks`: whether this rank writes the log lines.
+  explicit CopiesLog(bool speaks) : speaks_{speaks} {}
+
+  struct Times {
+    Instant now;
+    double seconds = 0.0;        ///< That the copies took.
+    double stall_seconds = 0.0;  ///< That training waited for them.
+  };
+
+  void saved(std::int64_t step, const Times& times);
+  /// Told at once, once a minute while it lasts, and when it is over.
+  void failed(std::int64_t step, const std::string& error, Instant now);
+
+ private:
+  bool speaks_;
+  std::optional<Outage> outage_;  // Since the last that succeeded.
+};
 
 /// A rank's saves while it trains: begins them, and acts on what comes of them. All ranks' make the same calls after
 /// the same steps, but for is_saving(). Used from the training thread.

@@ -16,7 +16,6 @@
 #include "worker/train/log_fields.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/resume.hpp"
-#include "worker/train/step_log.hpp"
 
 namespace trainyard::train {
 namespace {
