@@ -14,7 +14,7 @@ namespace {
 
 using namespace trainyard;
 
-void say_end(const rank::RankEnd& end, const rank::Environment& environment) {
+void report_end(const rank::RankEnd& end, const rank::Environment& environment) {
   if (end.exit_code == contract::exit_success) {
     logging::info("cleaned up", {{"summary", end.message}});
   } else {
@@ -35,6 +35,6 @@ int main() {
   const rank::RankEnd end = clean_up::run(environment, SystemClock{}, [](const api::CheckpointSpec& spec) {
     return storage::open_store(spec.uri, checkpoint::options_of(spec.s3));
   });
-  say_end(end, environment);
+  report_end(end, environment);
   return end.exit_code;
 }

@@ -7,7 +7,7 @@
 namespace trainyard::data {
 
 /// Who asks for samples: equal values but for `rank` on all ranks.
-struct Share {
+struct GroupRank {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
 };
@@ -21,7 +21,7 @@ struct Share {
 /// is filled up with the epoch's first samples, as DistributedSampler does. `position` counts samples of the whole job
 /// since the epoch's beginning, so that a run goes on exactly, also with another number of ranks.
 [[nodiscard]] torch::Tensor step_samples(const torch::Tensor& order, std::int64_t position, std::int64_t batch_size,
-                                         const Share& share);
+                                         const GroupRank& self);
 
 /// Where the next step begins; the number of samples when this step is the epoch's last.
 [[nodiscard]] std::int64_t next_position(std::int64_t samples, std::int64_t position, std::int64_t batch_size,
@@ -32,6 +32,6 @@ struct Share {
 
 /// One rank's samples for evaluation: every one of [0, samples) is in exactly one rank's share, so sizes may differ by
 /// one.
-[[nodiscard]] torch::Tensor evaluation_samples(std::int64_t samples, const Share& share);
+[[nodiscard]] torch::Tensor evaluation_samples(std::int64_t samples, const GroupRank& self);
 
 }  // namespace trainyard::data

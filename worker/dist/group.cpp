@@ -124,7 +124,7 @@ Result<Group> form_group(const rank::GroupEnvironment& environment, rank::RankLi
   // Launchers keep the rendezvous' deadline themselves and end their ranks: a rank that still loads its data is not
   // missing.
   const auto deadline = environment.has_launcher ? options.collective_deadline : options.rendezvous_deadline;
-  auto store = open_store(environment, group.rank, deadline, link);
+  auto store = open_rendezvous_store(environment, group.rank, deadline, link);
   if (!store) return tl::make_unexpected(store.error());
   group.store = std::move(*store);
   const RollCall call{

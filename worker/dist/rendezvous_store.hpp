@@ -14,8 +14,9 @@ namespace trainyard::dist {
 /// count. Hosted by rank 0's launcher, by torchrun's agent, or, where neither is, by rank 0 itself on MASTER_PORT.
 /// Waits until its host listens. Errors: timeout, unavailable, cancelled as form_group; already_exists when the port is
 /// in use.
-[[nodiscard]] Result<c10::intrusive_ptr<c10d::Store>> open_store(const rank::GroupEnvironment& environment,
-                                                                 std::int64_t rank, std::chrono::milliseconds deadline,
-                                                                 rank::RankLink& link);
+[[nodiscard]] Result<c10::intrusive_ptr<c10d::Store>> open_rendezvous_store(const rank::GroupEnvironment& environment,
+                                                                            std::int64_t rank,
+                                                                            std::chrono::milliseconds deadline,
+                                                                            rank::RankLink& link);
 
 }  // namespace trainyard::dist

@@ -51,15 +51,15 @@ CheckpointAnswer CheckpointDesk::post(std::string_view authorization, std::strin
   if (!settings_.has_checkpoint_uri) return refuse(409, "the job saves no checkpoints: checkpoint.uri is not set");
   if (is_closed_) return refuse(409, "training has ended: no other checkpoint is saved");
   record_ = rank::CheckpointRecord{.request = *request};
-  untold_ = *request;
+  unsent_ = *request;
   return answer(202, {{"id", request->id}, {"state", to_string(contract::RequestState::pending)}});
 }
 
 std::optional<rank::CheckpointRequest> CheckpointDesk::take_request() {
-  return std::exchange(untold_, std::nullopt);
+  return std::exchange(unsent_, std::nullopt);
 }
 
-void CheckpointDesk::hear(const std::optional<rank::CheckpointRecord>& answered) {
+void CheckpointDesk::on_report(const std::optional<rank::CheckpointRecord>& answered) {
   // Until it has answered the last one, the rank reports what came of the one before.
   if (answered && record_ && answered->request.id == record_->request.id) record_ = answered;
 }

@@ -32,7 +32,7 @@ class CheckpointDesk {
   /// The request that was taken last, once: rank 0 is to be told of it.
   [[nodiscard]] std::optional<rank::CheckpointRequest> take_request();
   /// What the rank reports of the last request that it has answered.
-  void hear(const std::optional<rank::CheckpointRecord>& answered);
+  void on_report(const std::optional<rank::CheckpointRecord>& answered);
   /// From now on nothing new is taken: the rank makes no step any more.
   void close() { is_closed_ = true; }
   /// What has come of the request that was taken last.
@@ -41,7 +41,7 @@ class CheckpointDesk {
  private:
   CheckpointDeskSettings settings_;
   std::optional<rank::CheckpointRecord> record_;
-  std::optional<rank::CheckpointRequest> untold_;
+  std::optional<rank::CheckpointRequest> unsent_;
   bool is_closed_ = false;
 };
 

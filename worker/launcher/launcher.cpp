@@ -13,7 +13,7 @@
 
 #include "api/contract.hpp"
 #include "common/logging.hpp"
-#include "common/waiting_words.hpp"
+#include "common/wait_log_intervals.hpp"
 #include "worker/launcher/oom_counter.hpp"
 #include "worker/launcher/peer_link.hpp"
 #include "worker/launcher/poll_set.hpp"
@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 constexpr auto look_interval = 100ms;      // The finest that a deadline is kept.
 constexpr auto farewell_to_peers = 300ms;  // For the last words to be read by all.
 
-FileDescriptor take_signals() {
+FileDescriptor block_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&signals, signal);
@@ -54,7 +54,7 @@ class Launcher {
   explicit Launcher(const Options& options) : options_{options}, supervisor_{options.ranks, now()} {}
 
   rank::RankEnd run() {
-    signals_ = take_signals();
+    signals_ = block_signals();
     // Orphans of our ranks come to us, as they would to PID 1: none outlives its rank unseen.
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (auto started = start_all(); !started) {
@@ -62,7 +62,7 @@ class Launcher {
       return end_of_error(started.error());
     }
     while (true) {
-      wait_and_look();
+      poll_once();
       if (auto end = supervisor_.end(); end && may_leave(*end)) return finish(std::move(*end));
     }
   }
@@ -122,7 +122,7 @@ class Launcher {
     return {};
   }
 
-  void wait_and_look() {
+  void poll_once() {
     PollSet files;
     files.add(signals_.get(), POLLIN);
     for (const RankProcess& rank : ranks_) {
@@ -132,25 +132,25 @@ class Launcher {
     files.wait(look_interval);
 
     const Instant time = now();
-    hear_ranks(time);
-    take_signal_news(time);
+    receive_from_ranks(time);
+    drain_signals(time);
     link_->run(files, time);
     supervisor_.on_time(time);
-    settle(time);
+    act(time);
     // What settling reported goes out at once, not with the next look.
     link_->run(PollSet{}, time);
     show_progress(time);
-    pass_checkpoint_request_on();
+    forward_checkpoint_request();
   }
 
-  void hear_ranks(Instant time) {
+  void receive_from_ranks(Instant time) {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       for (const rank::RankMessage& message : ranks_[i].receive())
         supervisor_.on_message(static_cast<std::int64_t>(i), message, time);
     }
   }
 
-  void take_signal_news(Instant time) {
+  void drain_signals(Instant time) {
     signalfd_siginfo info{};
     while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
       const int signal = static_cast<int>(info.ssi_signo);
@@ -213,14 +213,14 @@ class Launcher {
         time);
   }
 
-  void settle(Instant time) {
+  void act(Instant time) {
     PeerGroup& group = link_->group();
     if (supervisor_.own_failure() && !is_failure_reported_) {
       is_failure_reported_ = true;
       group.report_failure(*supervisor_.own_failure(), time);
     }
-    if (group.verdict() && !is_verdict_told_) {
-      is_verdict_told_ = true;
+    if (group.verdict() && !is_verdict_handled_) {
+      is_verdict_handled_ = true;
       const GroupFailure& verdict = *group.verdict();
       const std::string culprit = verdict.culprit ? std::to_string(*verdict.culprit) : "none";
       logging::error("group failed", {{"culprit", culprit},
@@ -245,23 +245,23 @@ class Launcher {
       // The short wait that most groups have is not reported.
       status_->update({.rank = options_.ranks.first_rank,
                        .progress = supervisor_.progress(0),
-                       .waiting_for = time < first_words_ ? std::string{} : waiting_for},
+                       .waiting_for = time < first_wait_log_ ? std::string{} : waiting_for},
                       supervisor_.is_training_over(0));
     }
-    if (is_verdict_told_) return;
+    if (is_verdict_handled_) return;
     if (waiting_for.empty()) {
       if (!is_together_ && options_.ranks.rank_count < options_.group.world_size) {
         logging::info("the group is together",
                       {{"rank", options_.ranks.first_rank}, {"worldSize", options_.group.world_size}});
       }
       is_together_ = true;
-    } else if (time >= next_words_) {
-      next_words_ = time + words_interval;
+    } else if (time >= next_wait_log_) {
+      next_wait_log_ = time + wait_log_interval;
       logging::info("waiting for the group", {{"rank", options_.ranks.first_rank}, {"waitingFor", waiting_for}});
     }
   }
 
-  void pass_checkpoint_request_on() {
+  void forward_checkpoint_request() {
     if (!status_) return;
     const auto request = status_->take_checkpoint_request();
     if (!request) return;
@@ -313,18 +313,18 @@ class Launcher {
   pid_t store_pid_ = 0;
   std::int64_t oom_kills_ = 0;
   bool is_failure_reported_ = false;
-  bool is_verdict_told_ = false;
+  bool is_verdict_handled_ = false;
   bool is_together_ = false;
   bool is_stop_asked_ = false;
-  const Instant first_words_ = now() + first_words_after;
-  Instant next_words_ = first_words_;
+  const Instant first_wait_log_ = now() + wait_log_delay;
+  Instant next_wait_log_ = first_wait_log_;
   std::unique_ptr<StatusServer> status_;
 };
 
 }  // namespace
 
-void say_end(const rank::RankEnd& end, const std::optional<std::int64_t>& rank,
-             const std::optional<rank::RankProgress>& progress, const rank::Environment& environment) {
+void report_end(const rank::RankEnd& end, const std::optional<std::int64_t>& rank,
+                const std::optional<rank::RankProgress>& progress, const rank::Environment& environment) {
   if (end.exit_code == contract::exit_success) {
     logging::info("all ranks of this launcher completed");
   } else if (end.exit_code == contract::exit_preempted) {
@@ -341,7 +341,7 @@ void say_end(const rank::RankEnd& end, const std::optional<std::int64_t>& rank,
 void launch(const Options& options, const rank::Environment& environment) {
   Launcher launcher{options};
   const rank::RankEnd end = launcher.run();
-  say_end(end, launcher.speaker(), launcher.progress(), environment);
+  report_end(end, launcher.speaker(), launcher.progress(), environment);
   // No destructors: a look-up of a name may hang in the system's resolver for longer than the pod has.
   _exit(end.exit_code);
 }

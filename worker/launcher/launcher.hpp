@@ -16,7 +16,7 @@ namespace trainyard::launcher {
 
 /// The last words of this process: log line and termination message. `rank`: which one speaks; `progress`: the last
 /// report of this launcher's first rank.
-void say_end(const rank::RankEnd& end, const std::optional<std::int64_t>& rank,
-             const std::optional<rank::RankProgress>& progress, const rank::Environment& environment);
+void report_end(const rank::RankEnd& end, const std::optional<std::int64_t>& rank,
+                const std::optional<rank::RankProgress>& progress, const rank::Environment& environment);
 
 }  // namespace trainyard::launcher

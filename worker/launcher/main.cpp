@@ -21,7 +21,7 @@ using namespace trainyard;
 int refuse(const Error& error, const rank::Environment& environment, const std::string& reason = "InvalidEnvironment") {
   const rank::RankEnd end{
       .exit_code = contract::exit_do_not_restart, .reason = reason, .message = error.message, .culprit = {}};
-  launcher::say_end(end, {}, {}, environment);
+  launcher::report_end(end, {}, {}, environment);
   return end.exit_code;
 }
 

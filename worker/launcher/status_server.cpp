@@ -100,7 +100,7 @@ StatusServer::~StatusServer() {
 
 void StatusServer::update(Status status, bool is_training_over) {
   const std::scoped_lock lock{mutex_};
-  if (status.progress) desk_.hear(status.progress->checkpoint_request);
+  if (status.progress) desk_.on_report(status.progress->checkpoint_request);
   if (is_training_over) desk_.close();
   status_ = std::move(status);
 }

@@ -138,7 +138,7 @@ void Supervisor::on_time(Instant now) {
     }
   }
   looked_ = now;
-  for (std::int64_t i = 0; i < settings_.rank_count; ++i) look_for_hang(i, now);
+  for (std::int64_t i = 0; i < settings_.rank_count; ++i) check_for_hang(i, now);
   if (lost_a_peer_ && !verdict_ && now - *lost_a_peer_ >= settings_.cause_deadline) {
     const auto lost = std::find_if(ranks_.begin(), ranks_.end(),
                                    [](const Rank& rank) { return rank.death && is_peer_lost(*rank.death); });
@@ -159,7 +159,7 @@ void Supervisor::on_time(Instant now) {
   }
 }
 
-void Supervisor::look_for_hang(std::int64_t local_rank, Instant now) {
+void Supervisor::check_for_hang(std::int64_t local_rank, Instant now) {
   const Rank& rank = ranks_[static_cast<std::size_t>(local_rank)];
   if (rank.death || verdict_ || own_failure_) return;
   std::string message;
@@ -210,8 +210,8 @@ std::optional<rank::RankEnd> Supervisor::end() const {
     const auto preempted = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
       return rank.death->exit_code == contract::exit_preempted;
     });
-    const Rank& speaks = preempted == ranks_.end() ? ranks_.front() : *preempted;
-    if (speaks.said) return speaks.said;
+    const Rank& speaker = preempted == ranks_.end() ? ranks_.front() : *preempted;
+    if (speaker.said) return speaker.said;
     if (preempted != ranks_.end()) {
       return rank::RankEnd{
           .exit_code = contract::exit_preempted, .reason = "Preempted", .message = "stopped as asked", .culprit = {}};

@@ -75,7 +75,7 @@ class Supervisor {
 
   /// True for a rank that ended with exit code 0 before its training was complete: the others would wait for it.
   [[nodiscard]] static bool has_left_early(const Rank& rank);
-  void look_for_hang(std::int64_t local_rank, Instant now);
+  void check_for_hang(std::int64_t local_rank, Instant now);
   void kill_running();
   void set_own_failure(GroupFailure failure);
   [[nodiscard]] std::optional<GroupFailure> failure_of_death(std::int64_t local_rank) const;

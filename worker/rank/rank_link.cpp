@@ -31,7 +31,7 @@ constexpr auto last_word_deadline = 5s;  // Without them a launcher takes an end
 std::atomic<bool> stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "written by a signal handler");
 
-void mind_sigterm() {
+void catch_sigterm() {
   struct sigaction action {};
   action.sa_handler = [](int) { stop_requested = true; };
   action.sa_flags = SA_RESTART;
@@ -178,7 +178,7 @@ FileDescriptor inherited_socket() {
 }  // namespace
 
 std::unique_ptr<RankLink> open_rank_link() {
-  mind_sigterm();
+  catch_sigterm();
   FileDescriptor socket = inherited_socket();
   if (!socket) return std::make_unique<UnlinkedRank>();
   return std::make_unique<LinkedRank>(std::move(socket));

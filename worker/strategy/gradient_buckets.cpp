@@ -75,7 +75,7 @@ Result<void> GradientBuckets::finish(const WaitForWork& wait) {
   if (!send_error_.empty()) return fail(ErrorKind::unavailable, fmt::format("sending gradients: {}", send_error_));
   for (const Bucket& bucket : buckets_) {
     if (auto done = wait(bucket.work, "the gradients' all-reduce"); !done) return done;
-    settle_unused(bucket);
+    take_gradients_used_elsewhere(bucket);
   }
   return {};
 }
@@ -122,7 +122,7 @@ void GradientBuckets::send(Bucket& bucket) {
   bucket.work = process_group_->allreduce(message);
 }
 
-void GradientBuckets::settle_unused(const Bucket& bucket) {
+void GradientBuckets::take_gradients_used_elsewhere(const Bucket& bucket) {
   for (const std::size_t parameter : bucket.parameters) {
     Slot& slot = slots_[parameter];
     if (slot.is_ready) continue;

@@ -60,7 +60,7 @@ class GradientBuckets {
   void take_gradient(std::size_t parameter);
   void send_full_buckets();
   void send(Bucket& bucket);
-  void settle_unused(const Bucket& bucket);
+  void take_gradients_used_elsewhere(const Bucket& bucket);
 
   std::vector<torch::Tensor> parameters_;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;

@@ -92,7 +92,7 @@ rank::RankEnd completed(std::int64_t step, const std::map<std::string, double>& 
   return {.exit_code = contract::exit_success, .reason = "Completed", .message = message, .culprit = {}};
 }
 
-tl::unexpected<rank::RankEnd> end(Stage stage, const Error& error) {
+tl::unexpected<rank::RankEnd> end_rank(Stage stage, const Error& error) {
   return tl::unexpected{end_of(stage, error)};
 }
 

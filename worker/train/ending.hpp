@@ -46,6 +46,6 @@ struct Stop {
 [[nodiscard]] rank::RankEnd completed(std::int64_t step, const std::map<std::string, double>& validation);
 
 /// end_of() for `return`.
-[[nodiscard]] tl::unexpected<rank::RankEnd> end(Stage stage, const Error& error);
+[[nodiscard]] tl::unexpected<rank::RankEnd> end_rank(Stage stage, const Error& error);
 
 }  // namespace trainyard::train

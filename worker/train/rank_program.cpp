@@ -62,7 +62,7 @@ constexpr std::int64_t gpus_per_pod_max = 1024;
 OrEnd<torch::Device> open_device(const rank::Environment& environment, const rank::GroupEnvironment& group) {
   const auto promised =
       rank::optional_number(environment, contract::env_gpus_per_pod, {.min = 0, .max = gpus_per_pod_max});
-  if (!promised) return end(Stage::device, promised.error());
+  if (!promised) return end_rank(Stage::device, promised.error());
   if (*promised == 0) return torch::Device{torch::kCPU};
   const auto found = dist::find_cuda_module(environment);
   const auto device = dist::choose_device({.promised = *promised,
@@ -70,17 +70,17 @@ OrEnd<torch::Device> open_device(const rank::Environment& environment, const ran
                                            .node = "node " + node_name(environment),
                                            .cuda_module = found ? Result<void>{} : tl::unexpected{found.error()},
                                            .driver = dist::ask_gpu_driver()});
-  if (!device) return end(Stage::device, device.error());
+  if (!device) return end_rank(Stage::device, device.error());
   if (!*device) return torch::Device{torch::kCPU};
   const auto module = dist::load_cuda_module(environment);
-  if (!module) return end(Stage::device, module.error());
+  if (!module) return end_rank(Stage::device, module.error());
   try {
     (*module)->use_device(**device);
   } catch (const std::exception& error) {
-    return end(Stage::device, {.kind = ErrorKind::unavailable,
-                               .message = fmt::format("GPU {} of node {} cannot be used: {}", **device,
-                                                      node_name(environment), dist::message_of(error)),
-                               .retry_after = {}});
+    return end_rank(Stage::device, {.kind = ErrorKind::unavailable,
+                                    .message = fmt::format("GPU {} of node {} cannot be used: {}", **device,
+                                                           node_name(environment), dist::message_of(error)),
+                                    .retry_after = {}});
   }
   return torch::Device{torch::kCUDA, static_cast<c10::DeviceIndex>(**device)};
 }
@@ -129,13 +129,13 @@ struct Datasets {
 OrEnd<Datasets> open_datasets(Module& module, const Job& job, const std::string& folder, torch::Device device) {
   const DataSource source{.spec = job.training.data, .folder = folder, .seed = job.training.seed, .device = device};
   auto train = module.train_dataset(source);
-  if (!train) return end(Stage::data, train.error());
+  if (!train) return end_rank(Stage::data, train.error());
   if (*train == nullptr || (*train)->size() == 0) {
-    return end(Stage::data,
-               {.kind = ErrorKind::invalid, .message = "train_dataset gave no samples", .retry_after = {}});
+    return end_rank(Stage::data,
+                    {.kind = ErrorKind::invalid, .message = "train_dataset gave no samples", .retry_after = {}});
   }
   auto validation = module.validation_dataset(source);
-  if (!validation) return end(Stage::data, validation.error());
+  if (!validation) return end_rank(Stage::data, validation.error());
   return Datasets{.train = std::move(*train), .validation = std::move(*validation)};
 }
 
@@ -145,13 +145,13 @@ void report_loading(RankLink& link) {
   link.report(progress);
 }
 
-OrEnd<dist::Group> meet(Module& module, const rank::Environment& environment, const rank::GroupEnvironment& group,
-                        torch::Device device, RankLink& link) {
+OrEnd<dist::Group> form_group(Module& module, const rank::Environment& environment, const rank::GroupEnvironment& group,
+                              torch::Device device, RankLink& link) {
   dist::GroupOptions options;
   const auto seconds =
       rank::number_or(environment, "TRAINYARD_RENDEZVOUS_SECONDS", {.min = 1, .max = 31'536'000},
                       std::chrono::duration_cast<std::chrono::seconds>(options.rendezvous_deadline).count());
-  if (!seconds) return end(Stage::rendezvous, seconds.error());
+  if (!seconds) return end_rank(Stage::rendezvous, seconds.error());
   options.rendezvous_deadline = std::chrono::seconds{*seconds};
   if (device.is_cuda()) options.cuda_device = device.index();
   auto formed = module.form_group(group, link, options);
@@ -163,13 +163,13 @@ OrEnd<dist::Group> meet(Module& module, const rank::Environment& environment, co
                                   "stopped as asked while the group was forming; nothing was trained",
                                   {}}};
   }
-  return end(Stage::rendezvous, formed.error());
+  return end_rank(Stage::rendezvous, formed.error());
 }
 
 OrEnd<std::optional<SampleRecord>> open_record(const Job& job, const rank::GroupEnvironment& group) {
   if (!job.sample_record_file) return std::nullopt;
   auto record = SampleRecord::open(*job.sample_record_file, group.attempt, *group.rank);
-  if (!record) return end(Stage::data, record.error());
+  if (!record) return end_rank(Stage::data, record.error());
   return std::move(*record);
 }
 
@@ -221,7 +221,7 @@ OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run
       .fingerprint = fingerprint(run.job.training.model.name, *run.module, *run.datasets.train, run.job.training.data)};
   auto opened = checkpoint::open_checkpointer(*run.job.checkpoint, identity, *run.group.checkpoint_communicator,
                                               run.clock, {.node = node, .patience = patience});
-  if (!opened) return end(Stage::checkpoint, opened.error());
+  if (!opened) return end_rank(Stage::checkpoint, opened.error());
   return std::move(*opened);
 }
 
@@ -229,7 +229,7 @@ OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run
 OrEnd<std::unique_ptr<SnapshotTaker>> open_snapshots(const Run& run, std::int64_t attempt) {
   if (!run.job.training.snapshots || run.group.rank != 0) return nullptr;
   auto store = checkpoint::open_place(*run.job.checkpoint);
-  if (!store) return end(Stage::checkpoint, store.error());
+  if (!store) return end_rank(Stage::checkpoint, store.error());
   return std::make_unique<SnapshotTaker>(std::move(*store), run.clock, attempt);
 }
 
@@ -262,28 +262,28 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   const auto device = open_device(environment, group);
   if (!device) return tl::unexpected{device.error()};
   auto job = read_job(environment);
-  if (!job) return end(Stage::spec, job.error());
+  if (!job) return end_rank(Stage::spec, job.error());
   run.job = std::move(*job);
   const api::TrainingSpec& training = run.job.training;
 
   torch::manual_seed(static_cast<std::uint64_t>(training.seed));
   auto module = models.make(training.model.name);
-  if (!module) return end(Stage::spec, module.error());
+  if (!module) return end_rank(Stage::spec, module.error());
   run.module = std::move(*module);
   run.module->to(*device);
   report_loading(link);
   const auto budget = start_budget_of(environment);
-  if (!budget) return end(Stage::rendezvous, budget.error());
+  if (!budget) return end_rank(Stage::rendezvous, budget.error());
   const checkpoint::StartPatience patience = start_patience(*budget, link, run.clock);
   const auto folder = find_data(run.job, link, run.clock, patience);
   // A refusal may concern the job or only this rank's node: the ranks find out together, once they have met.
-  if (!folder && !checkpoint::is_refusal(folder.error().kind)) return end(Stage::data, folder.error());
+  if (!folder && !checkpoint::is_refusal(folder.error().kind)) return end_rank(Stage::data, folder.error());
   if (folder) {
     auto datasets = open_datasets(*run.module, run.job, *folder, *device);
     if (!datasets) return tl::unexpected{datasets.error()};
     run.datasets = std::move(*datasets);
   }
-  auto met = meet(*run.module, environment, group, *device, link);
+  auto met = form_group(*run.module, environment, group, *device, link);
   if (!met) return tl::unexpected{met.error()};
   run.group = std::move(*met);
   const auto all_have_data = checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {}));
@@ -347,7 +347,7 @@ void run_rank(const ModelRegistry& models) {
   try {
     const auto outcome =
         group ? train(models, {.environment = environment, .group = std::move(*group), .threads = threads}, *link, run)
-              : end(Stage::rendezvous, group.error());
+              : end_rank(Stage::rendezvous, group.error());
     ended = outcome ? *outcome : outcome.error();
   } catch (const std::exception& error) {
     // What follows a lost peer often looks like a failure of this rank.

@@ -21,7 +21,7 @@ Result<std::optional<Resumed>> resume(checkpoint::Checkpointer& checkpointer, ch
                 fmt::format("{} lies {} samples into an epoch, and this training set has {}: it is of other data",
                             (*restored)->uri, done, options.training_samples));
   }
-  if (options.speaks) {
+  if (options.is_rank0) {
     for (const std::string& reason : (*restored)->skipped) logging::warn("checkpoint skipped", {{"error", reason}});
   }
   return Resumed{.from = std::move(**restored), .values = std::move(*values)};

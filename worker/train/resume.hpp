@@ -17,7 +17,7 @@ struct Resumed {
 
 struct ResumeOptions {
   std::int64_t training_samples = 0;  ///< Of the training set.
-  bool speaks = false;                ///< Whether this rank writes the log lines.
+  bool is_rank0 = false;              ///< Whether this rank writes the log lines.
 };
 
 /// Loads what `checkpointer` finds into `state`'s tensors; nothing: there was nothing to go on from. Collective. Errors

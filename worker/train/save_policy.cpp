@@ -35,7 +35,7 @@ SaveAction choose_save(const SaveSituation& situation) {
   // Who asks is not left out: there is a step after which none is being written.
   if (!situation.is_due) return SaveAction::none;
   if (situation.when_busy == api::WhenBusy::wait) return SaveAction::wait_and_begin;
-  return situation.is_saving_copies ? SaveAction::postpone : SaveAction::leave_out;
+  return situation.is_saving_copies ? SaveAction::postpone : SaveAction::skip;
 }
 
 bool may_go_on(ErrorKind kind) {

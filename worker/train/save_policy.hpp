@@ -25,7 +25,7 @@ enum class SaveAction {
   begin,           ///< Training goes on while it is written.
   begin_copies,    ///< As begin, but with copies on the nodes alone.
   postpone,        ///< It is begun after the first step at which no copies are being written.
-  leave_out,       ///< The one before is still being written.
+  skip,            ///< The one before is still being written.
   wait_and_begin,  ///< Once the one before is written.
   save_and_wait,   ///< The last one of this attempt: after the one before, and training ends with it.
 };

@@ -51,7 +51,7 @@ class SnapshotTaker final : public ImageSink {
     torch::Tensor bytes;  // uint8 [N, C, H, W], on the device that it came from.
   };
 
-  void tell_of_no_room(std::string_view name);
+  void warn_of_no_room(std::string_view name);
 
   const Clock& clock_;
   const snapshot::Limits limits_;
@@ -62,7 +62,7 @@ class SnapshotTaker final : public ImageSink {
   std::vector<snapshot::Point> points_;
   std::map<std::string, Held, std::less<>> images_;
   std::size_t image_bytes_ = 0;  // Of images_.
-  bool has_told_of_no_room_ = false;
+  bool has_warned_of_no_room_ = false;
   snapshot::Recorder recorder_;
 };
 

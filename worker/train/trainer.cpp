@@ -42,7 +42,7 @@ Trainer::Trainer(TrainerParts parts)
       saved_{parts_.clock.instant()},
       copied_{saved_},
       reported_{parts_.clock.instant()} {
-  if (parts_.checkpointer != nullptr) saver_.emplace(*parts_.checkpointer, parts_.link, parts_.clock, speaks());
+  if (parts_.checkpointer != nullptr) saver_.emplace(*parts_.checkpointer, parts_.link, parts_.clock, is_rank0());
   parts_.module.set_metric_sink(&metrics_);
   parts_.module.set_image_sink(parts_.snapshots);
 }
@@ -102,7 +102,7 @@ OrEnd<bool> Trainer::is_stop_asked() {
 
 /// Whether there was a checkpoint to go on from.
 OrEnd<bool> Trainer::resume() {
-  const ResumeOptions options{.training_samples = parts_.train_data.size(), .speaks = speaks()};
+  const ResumeOptions options{.training_samples = parts_.train_data.size(), .is_rank0 = is_rank0()};
   const auto resumed = train::resume(*parts_.checkpointer, state_, options);
   if (!resumed) return lost(Stage::checkpoint, resumed.error());
   if (!*resumed) return false;
@@ -128,7 +128,7 @@ OrEnd<bool> Trainer::resume() {
   if (auto equal = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator); !equal) {
     return lost(Stage::step, equal.error());
   }
-  if (speaks()) log_resumed(found, parts_.group.world_size);
+  if (is_rank0()) log_resumed(found, parts_.group.world_size);
   return true;
 }
 
@@ -137,7 +137,7 @@ OrEnd<void> Trainer::load_weights(bool has_resumed) {
   const std::string& uri = model.weights;
   if (uri.empty()) return {};
   if (has_resumed) {
-    if (speaks()) logging::info("training.model.weights is not read: a checkpoint goes before it", {{"uri", uri}});
+    if (is_rank0()) logging::info("training.model.weights is not read: a checkpoint goes before it", {{"uri", uri}});
     return {};
   }
   const auto loaded =
@@ -153,9 +153,9 @@ OrEnd<StepFlags> Trainer::take_step() {
     order_ = data::epoch_order(parts_.train_data.size(), parts_.training.seed, position_.epoch);
     order_epoch_ = position_.epoch;
   }
-  const data::Share share{.rank = parts_.group.rank, .world_size = parts_.group.world_size};
+  const data::GroupRank self{.rank = parts_.group.rank, .world_size = parts_.group.world_size};
   const Batch batch =
-      parts_.train_data.gather(data::step_samples(order_, position_.samples, parts_.training.batch_size, share))
+      parts_.train_data.gather(data::step_samples(order_, position_.samples, parts_.training.batch_size, self))
           .on(parts_.device);
   metrics_.set_batch_size(batch.size());
   if (parts_.snapshots != nullptr) parts_.snapshots->set_step(position_.step + 1);
@@ -179,7 +179,7 @@ OrEnd<StepFlags> Trainer::take_step() {
   speed_.add(schedule_.samples_between(before, position_));
   if (parts_.sample_record) {
     if (auto written = parts_.sample_record->write(position_.step, batch.ids); !written)
-      return end(Stage::data, written.error());
+      return end_rank(Stage::data, written.error());
   }
   return *flags;
 }
@@ -202,7 +202,7 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
   }
   if (schedule_.is_snapshot_due(position_) || (parts_.snapshots != nullptr && parts_.snapshots->is_full()))
     take_snapshot();
-  if (auto done = mind_checkpoints(agreed); !done) return done;
+  if (auto done = maybe_checkpoint(agreed); !done) return done;
   if (agreed.is_stop_asked) return tl::unexpected{preempted()};
   if (parts_.clock.instant() - reported_ >= report_interval) report("Training");
   return {};
@@ -222,7 +222,7 @@ OrEnd<void> Trainer::finish() {
   if (!checksum) return lost(Stage::step, checksum.error());
   if (auto saved = save_and_wait(/*is_complete=*/true); !saved) return saved;
   report("Done");
-  if (speaks()) {
+  if (is_rank0()) {
     logging::info("training complete", {{"step", position_.step},
                                         {"metrics", to_field(validation_)},
                                         {"parametersChecksum", fmt::format("{:016x}", *checksum)}});
@@ -244,7 +244,7 @@ OrEnd<void> Trainer::log_steps() {
     progress_.eta_seconds = left ? std::optional{left->count()} : std::nullopt;
   }
   report("Training");
-  if (speaks()) log_step(progress_, *values, {.is_first_step = is_first_step_, .was_loss_finite = is_loss_finite_});
+  if (is_rank0()) log_step(progress_, *values, {.is_first_step = is_first_step_, .was_loss_finite = is_loss_finite_});
   show(*values, snapshot::Over::steps);
   if (!is_first_step_ && progress_.samples_per_second)
     show({{"samplesPerSecond", *progress_.samples_per_second}}, snapshot::Over::steps);
@@ -256,7 +256,7 @@ OrEnd<void> Trainer::log_steps() {
 OrEnd<void> Trainer::log_epoch() {
   const auto values = metrics_.epoch().reduce(*parts_.group.communicator);
   if (!values) return lost(Stage::step, values.error());
-  if (speaks())
+  if (is_rank0())
     logging::info("epoch done", {{"epoch", position_.epoch}, {"step", position_.step}, {"metrics", to_field(*values)}});
   show(*values, snapshot::Over::epoch);
   return {};
@@ -280,14 +280,14 @@ OrEnd<bool> Trainer::validate() {
                {.batch_size = parts_.training.batch_size, .device = parts_.device}, *parts_.group.communicator, rounds);
   if (!values) return lost(Stage::step, values.error());
   if (!*values) {
-    if (speaks()) logging::info("validation left: asked to stop", {{"step", position_.step}});
+    if (is_rank0()) logging::info("validation left: asked to stop", {{"step", position_.step}});
     return false;
   }
   validation_ = **values;
   const auto better = parts_.save_at_best ? better_value(*parts_.save_at_best, validation_, best_) : std::nullopt;
   is_best_ = better.has_value();
   if (is_best_) best_ = better;
-  if (speaks()) logging::info("validated", {{"step", position_.step}, {"metrics", to_field(validation_)}});
+  if (is_rank0()) logging::info("validated", {{"step", position_.step}, {"metrics", to_field(validation_)}});
   show(validation_, snapshot::Over::validation);
   report("Training");
   speed_.resume(parts_.clock.instant());
@@ -304,11 +304,11 @@ rank::RankEnd Trainer::preempted() const {
 
 StepFlags Trainer::own_flags() const {
   const auto is_time = [&](const std::optional<std::chrono::milliseconds>& every, Instant last) {
-    return speaks() && parts_.checkpointer != nullptr && every && parts_.clock.instant() - last >= *every;
+    return is_rank0() && parts_.checkpointer != nullptr && every && parts_.clock.instant() - last >= *every;
   };
   return {
       .is_stop_asked = parts_.link.is_stop_requested() || (saver_ && saver_->requests().is_exit_asked()),
-      .is_checkpoint_due = is_time(parts_.checkpoint_every.time, saved_) || (speaks() && saver_ && saver_->is_owed()),
+      .is_checkpoint_due = is_time(parts_.checkpoint_every.time, saved_) || (is_rank0() && saver_ && saver_->is_owed()),
       .is_copy_due = is_time(parts_.copies_every.time, copied_),
       .is_checkpoint_asked = saver_ && saver_->requests().is_save_asked(),
       .is_saving = saver_ && saver_->is_saving()};

@@ -76,7 +76,7 @@ class Trainer {
   [[nodiscard]] OrEnd<void> log_steps();
   [[nodiscard]] OrEnd<void> log_epoch();
   [[nodiscard]] OrEnd<bool> validate();
-  [[nodiscard]] OrEnd<void> mind_checkpoints(const StepFlags& flags);
+  [[nodiscard]] OrEnd<void> maybe_checkpoint(const StepFlags& flags);
   [[nodiscard]] OrEnd<void> save_and_wait(bool is_complete);
   [[nodiscard]] OrEnd<void> wait_for_save();
   void begin_save(const Saver::Options& options);
@@ -94,7 +94,7 @@ class Trainer {
   void take_snapshot() {
     if (parts_.snapshots != nullptr) parts_.snapshots->take(Schedule::epoch_of(position_));
   }
-  [[nodiscard]] bool speaks() const { return parts_.group.rank == 0; }
+  [[nodiscard]] bool is_rank0() const { return parts_.group.rank == 0; }
 
   TrainerParts parts_;
   Schedule schedule_;

@@ -19,12 +19,12 @@ bool is_finite(const torch::Tensor& loss) {
 
 }  // namespace
 
-OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {
+OrEnd<void> Trainer::maybe_checkpoint(const StepFlags& flags) {
   if (!saver_) return {};
   saver_->watch();
   // No rank was saving when the step began: all have the same outcome now, and act on it after the same step.
   if (!flags.is_saving) {
-    const auto has_ended = saver_->settle();
+    const auto has_ended = saver_->poll_outcome();
     if (!has_ended) return tl::unexpected{has_ended.error()};
     if (*has_ended) report("Training");
   }
@@ -48,8 +48,8 @@ OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {
     case SaveAction::begin_copies:
       begin_save({.save = {.is_copies_only = true}});
       return {};
-    case SaveAction::leave_out:
-      saver_->leave_out(position_.step);
+    case SaveAction::skip:
+      saver_->skip(position_.step);
       return {};
     case SaveAction::save_and_wait:
       return save_and_wait(/*is_complete=*/false);

@@ -43,7 +43,7 @@ TEST(CheckpointDesk, AnswersTheSameIdWithItsRecordHoweverOften) {
   EXPECT_EQ(post(desk, body), (std::pair{200, pending}));
   EXPECT_EQ(desk.take_request(), std::nullopt) << "it is not asked twice";
 
-  desk.hear(rank::CheckpointRecord{
+  desk.on_report(rank::CheckpointRecord{
       .request = {.id = "a"}, .state = RequestState::done, .step = 7, .uri = "s3://m/step-7/g-1"});
   desk.close();
   const json done{{"id", "a"}, {"then", "continue"}, {"state", "Done"}, {"step", 7}, {"uri", "s3://m/step-7/g-1"}};
@@ -130,10 +130,10 @@ TEST(CheckpointDesk, TakesTheNextOneOnlyOnceTheOneBeforeIsAnswered) {
 
   const rank::CheckpointRecord failed{
       .request = {.id = "a"}, .state = RequestState::failed, .message = "the disk is full"};
-  desk.hear(failed);
+  desk.on_report(failed);
   EXPECT_EQ(desk.record(), failed);
   EXPECT_EQ(post(desk, R"({"id": "b"})").first, 202);
-  desk.hear(failed);
+  desk.on_report(failed);
   EXPECT_EQ(desk.record(), (rank::CheckpointRecord{.request = {.id = "b"}})) << "the rank has not answered it yet";
   EXPECT_EQ(desk.take_request(), (rank::CheckpointRequest{.id = "b"}));
 }

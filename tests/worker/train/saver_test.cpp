@@ -40,7 +40,7 @@ class ALongRun : public testing::Test {
     state.entries.push_back({"weight", checkpoint::Placement::replicated, torch::zeros({256, 64})});
     checkpointer = open(1);
     ASSERT_TRUE(checkpointer && checkpointer->restore(state));
-    saver.emplace(*checkpointer, link, clock, /*speaks=*/true);
+    saver.emplace(*checkpointer, link, clock, /*is_rank0=*/true);
   }
 
   std::unique_ptr<checkpoint::Checkpointer> open(std::int64_t attempt) {
@@ -149,15 +149,15 @@ TEST(ASaver, OwesWhatWasLeftOutOfASaveThatMetTroubleAndNothingAfterIt) {
   ScriptedCheckpointer checkpointer;
   const fakes::FakeRankLink link;
   const fakes::FakeClock clock;
-  Saver saver{checkpointer, link, clock, /*speaks=*/false};
+  Saver saver{checkpointer, link, clock, /*is_rank0=*/false};
   const auto save = [&](std::int64_t step, const std::string& trouble) {
     saver.begin({}, step, {});
     checkpointer.trouble_now = trouble;
     saver.watch();
     checkpointer.trouble_now.clear();
-    saver.leave_out(step + 1);
+    saver.skip(step + 1);
     checkpointer.has_ended = true;
-    ASSERT_TRUE(saver.settle());
+    ASSERT_TRUE(saver.poll_outcome());
   };
   save(10, "the store is away");
   EXPECT_TRUE(saver.is_owed());
