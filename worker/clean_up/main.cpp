@@ -1,4 +1,4 @@
-// trainyard-clean-up: removes what a deleted job has saved. `trainyard-worker clean-up` becomes it, as PID 1 of a pod.
+// trainyard-clean-up: removes what a deleted job has saved. `trainyard-worker clean-up` executes it, as PID 1 of a pod.
 #include <unistd.h>
 
 #include <csignal>
@@ -27,7 +27,8 @@ void report_end(const rank::RankEnd& end, const rank::Environment& environment) 
 }  // namespace
 
 int main() {
-  // As PID 1 it would not hear of a signal otherwise. There is nothing to tidy up: the next one goes on.
+  // The kernel delivers to PID 1 only the signals that it handles. Nothing needs to be undone: the next clean-up pod
+  // goes on from here.
   std::signal(SIGTERM, [](int) { _exit(contract::exit_preempted); });
   const rank::Environment environment = rank::process_environment();
   const bool is_json = environment(rank::env_log_format) == "json";

@@ -28,14 +28,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto look_interval = 100ms;      // The finest that a deadline is kept.
-constexpr auto farewell_to_peers = 300ms;  // For the last words to be read by all.
+constexpr auto look_interval = 100ms;      // Deadlines are kept to this precision.
+constexpr auto farewell_to_peers = 300ms;  // For all peers to read the last messages.
 
 FileDescriptor block_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&signals, signal);
-  // Before any thread starts, so that all of them inherit it.
+  // Called before any thread starts, so that all threads inherit the mask.
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   return FileDescriptor{signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
@@ -55,7 +55,7 @@ class Launcher {
 
   rank::RankEnd run() {
     signals_ = block_signals();
-    // Orphans of our ranks come to us, as they would to PID 1: none outlives its rank unseen.
+    // Orphans of our ranks become our children, also where we are not PID 1, so that we can reap them.
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (auto started = start_all(); !started) {
       kill_all();
@@ -67,8 +67,8 @@ class Launcher {
     }
   }
 
-  [[nodiscard]] std::int64_t speaker() const { return supervisor_.speaker(); }
-  /// The last report of the first rank, with the request that it may not have answered.
+  [[nodiscard]] std::int64_t culprit_or_first_rank() const { return supervisor_.culprit_or_first_rank(); }
+  /// The last report of the first rank, with the last request for a checkpoint, even if the rank has not answered it.
   [[nodiscard]] std::optional<rank::RankProgress> progress() const {
     auto progress = supervisor_.progress(0);
     if (progress && status_) progress->checkpoint_request = status_->checkpoint_record();
@@ -108,7 +108,8 @@ class Launcher {
     return {};
   }
 
-  /// Beside every rank, so that a stopped or dead rank 0 cannot block the others' look-ups.
+  /// The rendezvous store is a process of its own, so that a stopped or dead rank 0 cannot block the other ranks'
+  /// look-ups.
   Result<void> start_store() {
     if (options_.ranks.first_rank != 0 || options_.group.world_size == 1) return {};
     auto listener = rank::listen_on(reach(), options_.group.store_port, "the rendezvous store (TRAINYARD_STORE_PORT)");
@@ -137,7 +138,7 @@ class Launcher {
     link_->run(files, time);
     supervisor_.on_time(time);
     act(time);
-    // What settling reported goes out at once, not with the next look.
+    // Sends at once what act() reported, instead of in the next round.
     link_->run(PollSet{}, time);
     show_progress(time);
     forward_checkpoint_request();
@@ -154,7 +155,7 @@ class Launcher {
     signalfd_siginfo info{};
     while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
       const int signal = static_cast<int>(info.ssi_signo);
-      if (signal == SIGCHLD) continue;  // One may stand for many: all are reaped below.
+      if (signal == SIGCHLD) continue;  // One SIGCHLD can mean several ends: all are handled below.
       if (signal == SIGTERM || signal == SIGINT) {
         logging::info("asked to stop", {{"rank", options_.ranks.first_rank}, {"signal", signal}});
         is_stop_asked_ = true;
@@ -166,7 +167,7 @@ class Launcher {
     while (const auto pid = ended_child()) on_exit(*pid, time);
   }
 
-  /// The pid of a child that has ended and is not reaped yet: until then no other process gets that number.
+  /// The pid of a child that has ended. The child is not reaped yet, so that no other process has that pid.
   static std::optional<pid_t> ended_child() {
     siginfo_t info{};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return std::nullopt;
@@ -198,7 +199,7 @@ class Launcher {
   }
 
   void on_store_exit(const Death& death, Instant time) {
-    // Ranks load their data before they meet.
+    // A rank in the phases before its first step may still need the store.
     const auto& progress = supervisor_.progress(0);
     const bool is_forming = !progress || (!progress->step && progress->phase != "Done");
     logging::warn("rendezvous store ended", {{"exitCode", exit_code_of(death)}});
@@ -208,7 +209,7 @@ class Launcher {
          .exit_code = contract::exit_rendezvous,
          .reason = "StoreLost",
          .message =
-             fmt::format("the rendezvous store ended with code {} before the group was together; rank 0's log says why",
+             fmt::format("the rendezvous store ended with code {} before the group had formed; rank 0's log says why",
                          exit_code_of(death))},
         time);
   }
@@ -242,7 +243,7 @@ class Launcher {
   void show_progress(Instant time) {
     const std::string waiting_for = link_->group().waiting_for(time);
     if (status_) {
-      // The short wait that most groups have is not reported.
+      // Most groups form within wait_log_delay, and such a short wait is not reported.
       status_->update({.rank = options_.ranks.first_rank,
                        .progress = supervisor_.progress(0),
                        .waiting_for = time < first_wait_log_ ? std::string{} : waiting_for},
@@ -269,14 +270,16 @@ class Launcher {
     ranks_.front().tell(*request);
   }
 
-  /// Ranks that need no others may be done before all have come. Who came to find us gone would wait for us in vain.
+  /// A rank may finish before its peers have connected. The launcher stays until they have, because a peer that
+  /// connects later would wait in vain.
   bool may_leave(const rank::RankEnd& end) {
     return end.exit_code != contract::exit_success || is_stop_asked_ || link_->group().verdict() || is_together_;
   }
 
   rank::RankEnd finish(rank::RankEnd end) {
     if (!link_->group().verdict()) link_->group().report_done(now());
-    // Who is on the way to us is still told; who comes later learns it from whoever restarts the group.
+    // Peers that are connecting now still get the verdict. A peer that comes later is ended by whatever restarts the
+    // group.
     const bool is_hub = options_.ranks.first_rank == 0;
     if (link_->group().verdict() && is_hub)
       run_link(options_.peers.farewell_to_late_peers, [this] { return link_->group().waiting_for(now()).empty(); });
@@ -341,8 +344,8 @@ void report_end(const rank::RankEnd& end, const std::optional<std::int64_t>& ran
 void launch(const Options& options, const rank::Environment& environment) {
   Launcher launcher{options};
   const rank::RankEnd end = launcher.run();
-  report_end(end, launcher.speaker(), launcher.progress(), environment);
-  // No destructors: a look-up of a name may hang in the system's resolver for longer than the pod has.
+  report_end(end, launcher.culprit_or_first_rank(), launcher.progress(), environment);
+  // Skips the destructors: a look-up may block in the system's resolver for longer than the pod's grace period.
   _exit(end.exit_code);
 }
 

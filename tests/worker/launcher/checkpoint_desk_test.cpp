@@ -64,7 +64,7 @@ TEST(CheckpointDesk, RefusesWithOneSentence) {
   const auto wrong_token = refusal(401, "the token is wrong or missing: send the header Authorization: Bearer TOKEN");
   const Row rows[] = {
       {"no token in the pod", without_token, bearer,
-       refusal(403, "nobody may ask for checkpoints here: TRAINYARD_REQUEST_TOKEN is not set in this pod")},
+       refusal(403, "this pod takes no requests for checkpoints: TRAINYARD_REQUEST_TOKEN is not set")},
       {"no token", desk_settings(), "", wrong_token},
       {"another token", desk_settings(), "Bearer 5ecreT", wrong_token},
       {"its beginning", desk_settings(), "Bearer 5ecre", wrong_token},
@@ -141,7 +141,7 @@ TEST(CheckpointDesk, TakesTheNextOneOnlyOnceTheOneBeforeIsAnswered) {
 TEST(CheckpointDesk, TakesNothingNewOnceTrainingHasEnded) {
   CheckpointDesk desk{desk_settings()};
   desk.close();
-  EXPECT_EQ(post(desk, R"({"id": "a"})"), refusal(409, "training has ended: no other checkpoint is saved"));
+  EXPECT_EQ(post(desk, R"({"id": "a"})"), refusal(409, "training has ended: no further checkpoint is saved"));
 }
 
 }  // namespace

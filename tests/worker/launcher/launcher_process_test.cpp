@@ -308,9 +308,10 @@ TEST(Launcher, EndsWithOneSentenceWhenItCannotStart) {
     std::string sentence;
   };
   const std::vector<Case> cases{
-      {{{"RANK", "2"}}, "the rank environment contradicts itself: RANK is 2, but WORLD_SIZE is 2: ranks count from 0"},
-      {{{"WORLD_SIZE", "two"}}, "the environment variable WORLD_SIZE is 'two', which is no whole number"},
-      {{{"MASTER_ADDR", ""}}, "WORLD_SIZE is 2, but MASTER_ADDR is not set: where is rank 0?"},
+      {{{"RANK", "2"}},
+       "the rank environment contradicts itself: RANK is 2, but WORLD_SIZE is 2: ranks are numbered from 0"},
+      {{{"WORLD_SIZE", "two"}}, "the environment variable WORLD_SIZE is 'two', which is not a whole number"},
+      {{{"MASTER_ADDR", ""}}, "WORLD_SIZE is 2, but MASTER_ADDR is not set: set it to the address of rank 0"},
   };
   for (const auto& [variables, sentence] : cases) {
     LauncherProcess launcher{TestGroup{}, 0, "true", variables};

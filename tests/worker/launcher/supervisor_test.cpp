@@ -93,7 +93,7 @@ TEST(Supervisor, ReportsTheFirstFailureAndEndsOnceTheGroupHasItsVerdict) {
   supervisor.on_verdict(*supervisor.own_failure(), group_start + 1s);
   EXPECT_EQ(supervisor.end(),
             (rank::RankEnd{.exit_code = 93, .reason = "InvalidData", .message = "rank 0: no data", .culprit = {}}));
-  EXPECT_EQ(supervisor.speaker(), 0);
+  EXPECT_EQ(supervisor.culprit_or_first_rank(), 0);
 }
 
 TEST(Supervisor, EndsAsPeerLostWhenTheVerdictNamesAnother) {
@@ -161,7 +161,7 @@ TEST(Supervisor, ReportsPeerLostItselfWhenNobodyKnowsTheCause) {
             (GroupFailure{.culprit = {},
                           .exit_code = contract::exit_peer_lost,
                           .reason = "PeerLost",
-                          .message = "rank 1 lost a peer, but no launcher reports a death: connection reset"}));
+                          .message = "rank 1 lost a peer, but no launcher reported a failure: connection reset"}));
 }
 
 TEST(Supervisor, KillsARankWhoseProcessFallsSilent) {
