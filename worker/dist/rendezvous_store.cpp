@@ -45,7 +45,7 @@ Result<void> try_connect(const std::string& host, std::uint16_t port) {
   return last;
 }
 
-/// TCPStore's own constructor would wait as well, but deaf to the group's failure and with words of its own.
+/// Waits here, because TCPStore's constructor would wait without noticing that the group is broken.
 Result<void> wait_for_host(const rank::GroupEnvironment& environment, std::uint16_t port, milliseconds deadline,
                            rank::RankLink& link) {
   const std::string& host = environment.master_address;
@@ -94,7 +94,7 @@ Result<c10::intrusive_ptr<c10d::Store>> open_rendezvous_store(const rank::GroupE
     auto listening = rank::listen_on(reach, options.port, "the rendezvous store");
     if (!listening) return tl::make_unexpected(listening.error());
     options.isServer = true;
-    options.masterListenFd = listening->release();  // The store owns it from here.
+    options.masterListenFd = listening->release();  // The store owns the descriptor now.
   } else if (auto waited = wait_for_host(environment, options.port, deadline, link); !waited) {
     return tl::make_unexpected(waited.error());
   }

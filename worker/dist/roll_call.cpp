@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 
 constexpr auto look_interval_min = 5ms;
 constexpr auto look_interval_max = 200ms;
-constexpr std::size_t missing_max = 9;  // Each costs a question to the store, and a sentence names no more.
+constexpr std::size_t missing_max = 9;  // Each one costs a request to the store, and a message does not name more.
 
 std::string key_of(std::int64_t rank) {
   return fmt::format("arrived/{}", rank);
@@ -54,7 +54,7 @@ Result<void> wait_for_all(c10d::Store& store, const RollCall& call, rank::RankLi
       link.report(progress);
       next_wait_log = now + wait_log_interval;
     }
-    // The store has no way to wait that our own failure signal could end.
+    // Polls, because a wait in the store would not end when the group breaks.
     std::this_thread::sleep_for(pause);
     pause = std::min<milliseconds>(pause * 2, look_interval_max);
   }

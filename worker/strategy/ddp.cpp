@@ -78,7 +78,7 @@ void Ddp::begin_backward() {
   try {
     buffers_under_way_ = buffer_broadcast_->begin();
   } catch (const std::exception& error) {
-    buffers_error_ = error.what();  // finish_gradients() tells it.
+    buffers_error_ = error.what();  // finish_gradients() returns it.
   }
 }
 
