@@ -49,7 +49,7 @@ void set_up_logging(const rank::Environment& environment) {
   logging::set_up(is_text ? logging::Format::text : logging::Format::json, logging::Level::info);
 }
 
-/// Ranks of one node share its folder of local checkpoints.
+/// The node's name. Ranks of one node share its folder of local checkpoints.
 std::string node_name(const rank::Environment& environment) {
   if (const auto name = environment(contract::env_node_name)) return *name;
   std::array<char, 256> host{};
@@ -58,7 +58,7 @@ std::string node_name(const rank::Environment& environment) {
 
 constexpr std::int64_t gpus_per_pod_max = 1024;
 
-/// The device that this rank was promised, else the one that the driver shows, ready for use.
+/// Chooses this rank's device and makes it ready for use.
 OrEnd<torch::Device> open_device(const rank::Environment& environment, const rank::GroupEnvironment& group) {
   const auto promised =
       rank::optional_number(environment, contract::env_gpus_per_pod, {.min = 0, .max = gpus_per_pod_max});
@@ -85,7 +85,7 @@ OrEnd<torch::Device> open_device(const rank::Environment& environment, const ran
   return torch::Device{torch::kCUDA, static_cast<c10::DeviceIndex>(**device)};
 }
 
-/// How S3 is reached for what is only read.
+/// The S3 settings for data and weights, which are only read.
 storage::S3Options read_options(const Job& job) {
   const api::S3Spec s3 = job.checkpoint ? job.checkpoint->s3 : api::S3Spec{};
   return {.endpoint = s3.endpoint, .region = s3.region, .path_style = s3.path_style};
@@ -99,7 +99,7 @@ api::Every copies_every(const Job& job) {
   return job.checkpoint && job.checkpoint->local ? job.checkpoint->local->every : api::Every{};
 }
 
-/// The folder that the data's files are in, fetched from their URI where that is given.
+/// The folder with the data's files, which are fetched first where the spec gives a URI.
 Result<std::string> find_data(const Job& job, RankLink& link, const Clock& clock,
                               const checkpoint::StartPatience& patience) {
   const api::DataSpec& data = job.training.data;
@@ -173,7 +173,7 @@ OrEnd<std::optional<SampleRecord>> open_record(const Job& job, const rank::Group
   return std::move(*record);
 }
 
-/// Generators of all ranks differ while training (dropout), and are equal while the model is made.
+/// The ranks' random generators differ while training (dropout). They are equal while the model is made.
 void seed_for_training(std::int64_t seed, std::int64_t rank) {
   torch::manual_seed(static_cast<std::uint64_t>(seed + 1 + rank));
 }
@@ -186,16 +186,16 @@ void log_end(const RankEnd& ended) {
   is_failure ? logging::error("rank ends", fields) : logging::warn("rank ends", fields);
 }
 
-/// How long the last snapshot is waited for: a run that failed is to be repeated soon, and who was told to stop has
-/// spent most of the time that it was given on its checkpoint.
+/// How long to wait for the last snapshot. It is short for a failed run, which should restart soon, and for a stopped
+/// one, whose grace period went mostly into its checkpoint.
 std::chrono::milliseconds snapshot_patience(int exit_code) {
   using namespace std::chrono_literals;
   if (exit_code == contract::exit_success) return 10s;
   return exit_code == contract::exit_preempted ? 2s : 1s;
 }
 
-/// All that a run is made of, in the order of need. It outlives the run's failure: nothing is destroyed before the
-/// process ends, as in a group that others have left a destructor could wait for ever.
+/// The parts of a run; later ones use earlier ones. Nothing is destroyed before the process ends, because in a broken
+/// group a destructor could wait for ever.
 struct Run {
   SystemClock clock;
   Job job;
@@ -209,7 +209,7 @@ struct Run {
   std::optional<Trainer> trainer;
 };
 
-/// nullptr where nothing is to be saved.
+/// nullptr when the job saves no checkpoints.
 OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run, const rank::GroupEnvironment& group,
                                                                   const std::string& node,
                                                                   const checkpoint::StartPatience& patience) {
@@ -225,7 +225,7 @@ OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run
   return std::move(*opened);
 }
 
-/// nullptr where none are to be made, and on other ranks than 0.
+/// nullptr when the job makes no snapshots, and on all ranks but 0.
 OrEnd<std::unique_ptr<SnapshotTaker>> open_snapshots(const Run& run, std::int64_t attempt) {
   if (!run.job.training.snapshots || run.group.rank != 0) return nullptr;
   auto store = checkpoint::open_place(*run.job.checkpoint);
@@ -233,7 +233,8 @@ OrEnd<std::unique_ptr<SnapshotTaker>> open_snapshots(const Run& run, std::int64_
   return std::make_unique<SnapshotTaker>(std::move(*store), run.clock, attempt);
 }
 
-/// What is under way, however the run ends: mostly it is long there, as it was begun before the last checkpoint was.
+/// Waits for the snapshot in flight, whether the run succeeded or not. It is usually stored already, because it began
+/// before the last checkpoint.
 void finish_snapshots(const Run& run, const RankEnd& ended) {
   if (run.snapshots == nullptr || run.snapshots->finish(snapshot_patience(ended.exit_code))) return;
   logging::warn("the last snapshot was not saved: the time is up", {});
@@ -250,7 +251,7 @@ void log_beginning(const Run& run, torch::Device device) {
                                     {"trainingSamples", run.datasets.train->size()}});
 }
 
-/// Where the rank is and what it was given, before it has met the others.
+/// What the rank knows before the group has formed.
 struct Beginning {
   rank::Environment environment;
   rank::GroupEnvironment group;
@@ -276,7 +277,8 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   if (!budget) return end_rank(Stage::rendezvous, budget.error());
   const checkpoint::StartPatience patience = start_patience(*budget, link, run.clock);
   const auto folder = find_data(run.job, link, run.clock, patience);
-  // A refusal may concern the job or only this rank's node: the ranks find out together, once they have met.
+  // A refusal may concern the whole job or only this rank's node: the ranks compare their results once the group has
+  // formed.
   if (!folder && !checkpoint::is_refusal(folder.error().kind)) return end_rank(Stage::data, folder.error());
   if (folder) {
     auto datasets = open_datasets(*run.module, run.job, *folder, *device);
@@ -339,7 +341,7 @@ void run_rank(const ModelRegistry& models) {
   const rank::Environment environment = rank::process_environment();
   set_up_logging(environment);
   auto group = rank::parse_group_environment(environment);
-  // Writes the environment, which the link's thread may read: so before the link is opened.
+  // Changes the environment, which the link's thread may read, and therefore comes before the link is opened.
   const dist::Threads threads = group ? dist::apply_process_settings(*group) : dist::Threads::users;
   const std::unique_ptr<RankLink> link = rank::open_rank_link();
   Run run;
@@ -350,7 +352,7 @@ void run_rank(const ModelRegistry& models) {
               : end_rank(Stage::rendezvous, group.error());
     ended = outcome ? *outcome : outcome.error();
   } catch (const std::exception& error) {
-    // What follows a lost peer often looks like a failure of this rank.
+    // An exception after the loss of a peer often looks like a failure of this rank.
     ended =
         link->group_failure().value_or(RankEnd{contract::exit_failure, "TrainingFailed", dist::message_of(error), {}});
   }

@@ -17,9 +17,10 @@ Result<std::optional<Resumed>> resume(checkpoint::Checkpointer& checkpointer, ch
   auto values = parse_training_values((*restored)->values);
   if (!values) return tl::unexpected{values.error()};
   if (const std::int64_t done = values->position.samples; done >= options.training_samples) {
-    return fail(ErrorKind::invalid,
-                fmt::format("{} lies {} samples into an epoch, and this training set has {}: it is of other data",
-                            (*restored)->uri, done, options.training_samples));
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("{} is {} samples into an epoch, and this training set has {}: it was saved with other data",
+                    (*restored)->uri, done, options.training_samples));
   }
   if (options.is_rank0) {
     for (const std::string& reason : (*restored)->skipped) logging::warn("checkpoint skipped", {{"error", reason}});

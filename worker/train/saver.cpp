@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How often the group's health is looked at while a save is waited for. Its end wakes the waiter at once.
+/// How often the group's health is checked while a save is waited for. The save's end wakes the waiter at once.
 constexpr auto look_interval = 20ms;
 
 }  // namespace
@@ -88,7 +88,7 @@ OrEnd<void> Saver::wait(const std::function<void()>& on_look) {
     on_look();
     outcome = checkpointer_.take_outcome(look_interval);
   }
-  // It may have ended between the two questions.
+  // The save may have ended between take_outcome() and is_saving().
   if (!outcome) outcome = checkpointer_.take_outcome();
   stall_ += clock_.instant() - start;
   return outcome ? act_on(*outcome) : OrEnd<void>{};
@@ -118,7 +118,7 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
     const Error& error = outcome.saved.error();
     if (must_succeed_ || !may_go_on(error.kind)) {
       auto ended = lost(link_, Stage::save, error);
-      // In a broken group nothing was answered: the next attempt may be asked again.
+      // In a broken group the request stays unanswered, so that the next attempt can be asked again.
       if (ended.value().exit_code != contract::exit_peer_lost) requests_.failed(error.message);
       return ended;
     }

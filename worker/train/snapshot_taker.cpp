@@ -7,7 +7,7 @@
 namespace trainyard::train {
 namespace {
 
-// Some hundred KiB of text: more in one object would make history no longer small objects.
+// About the most points that still make a small object, of some hundred KiB.
 constexpr std::size_t points_before_full = 10'000;
 
 // Waits for the device.
@@ -75,7 +75,7 @@ void SnapshotTaker::take(std::int64_t epoch) {
 void SnapshotTaker::warn_of_no_room(std::string_view name) {
   if (std::exchange(has_warned_of_no_room_, true)) return;
   logging::warn(
-      "an image has no room in the snapshots, and is left out; this is told once",
+      "an image is skipped: the snapshot has no room for it; later ones are not logged",
       {{"image", name}, {"step", step_}, {"imagesMax", limits_.images_max}, {"bytesMax", limits_.image_bytes_max}});
 }
 
