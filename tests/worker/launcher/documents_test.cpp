@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/contract.hpp"
-#include "environment_table.hpp"
+#include "tests/worker/rank/environment_table.hpp"
 #include "worker/launcher/status_document.hpp"
 #include "worker/rank/termination_message.hpp"
 

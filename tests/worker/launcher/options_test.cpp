@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "environment_table.hpp"
+#include "tests/worker/rank/environment_table.hpp"
 
 namespace trainyard::launcher {
 namespace {
