@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Time since it was made, for people who read the tests' output; nothing is judged by it.
+/// Time since construction, for readers of the tests' output. No check depends on it.
 class Stopwatch {
  public:
   void print(const std::string& what) const {
@@ -242,7 +242,7 @@ TEST(Launcher, ReapsOrphansAndLeavesNoChildBehind) {
   LauncherProcess launcher{
       group, 0,
       "(sleep 0.01 &); (sleep 1000 &); echo $$; until [ -e $TRAINYARD_TERMINATION_LOG.go ]; do sleep 0.02; done"};
-  // The rank, one orphan, and for moments the rank's own sleep: no zombie stays.
+  // The rank, one orphan, and sometimes the rank's sleep: no zombie stays.
   ASSERT_TRUE(eventually([&] { return launcher.has_printed("rank started"); }));
   EXPECT_TRUE(eventually([&] {
     const auto children = launcher.children();

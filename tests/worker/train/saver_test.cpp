@@ -1,4 +1,4 @@
-// What a training does about its checkpoints while the storage is away for long.
+// Checkpoints of a training while the storage is unreachable for long.
 #include "worker/train/saver.hpp"
 
 #include <ATen/Functions.h>
@@ -33,7 +33,7 @@ std::vector<std::string> lines_with(const std::string& text, const std::string& 
   return found;
 }
 
-/// A run that takes a step in ten seconds and saves each third one, into a store that is away when it is told.
+/// A run that makes a step in ten seconds and saves each third step, in a store that the test can make unreachable.
 class ALongRun : public testing::Test {
  protected:
   void SetUp() override {
@@ -120,7 +120,7 @@ TEST_F(ALongRun, GoesOnWhileTheStorageIsAwayForAnHourSaysSoAndCatchesUp) {
   EXPECT_TRUE(torch::equal(restored.entries.front().tensor, state.entries.front().tensor));
 }
 
-/// A save is under way from begin_save() until the test ends it.
+/// A checkpointer whose save runs from begin_save() until the test ends it.
 class ScriptedCheckpointer final : public checkpoint::Checkpointer {
  public:
   std::string trouble_now;
