@@ -50,7 +50,7 @@ Result<void> wait_for_host(const rank::GroupEnvironment& environment, std::uint1
                            rank::RankLink& link) {
   const std::string& host = environment.master_address;
   const Instant start = std::chrono::steady_clock::now();
-  Instant next_wait_log = start + wait_log_delay;
+  Instant next_wait_log = start + first_wait_log_after;
   milliseconds pause = retry_interval_min;
   while (true) {
     const auto connected = try_connect(host, port);

@@ -35,7 +35,7 @@ Result<void> wait_for_all(c10d::Store& store, const RollCall& call, rank::RankLi
   std::vector<std::string> keys;
   for (std::int64_t rank = 0; rank < call.world_size; ++rank) keys.push_back(key_of(rank));
   const Instant start = std::chrono::steady_clock::now();
-  Instant next_wait_log = start + wait_log_delay;
+  Instant next_wait_log = start + first_wait_log_after;
   milliseconds pause = look_interval_min;
   while (!store.check(keys)) {
     const Instant now = std::chrono::steady_clock::now();

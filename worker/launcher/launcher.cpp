@@ -239,7 +239,7 @@ class Launcher {
   void show_progress(Instant time) {
     const std::string waiting_for = link_->group().waiting_for(time);
     if (status_) {
-      // Most groups form within wait_log_delay, and such a short wait is not reported.
+      // Most groups form within first_wait_log_after, and such a short wait is not reported.
       status_->update({.rank = options_.ranks.first_rank,
                        .progress = supervisor_.progress(0),
                        .waiting_for = time < first_wait_log_ ? std::string{} : waiting_for},
@@ -315,7 +315,7 @@ class Launcher {
   bool is_verdict_handled_ = false;
   bool is_together_ = false;
   bool is_stop_asked_ = false;
-  const Instant first_wait_log_ = now() + wait_log_delay;
+  const Instant first_wait_log_ = now() + first_wait_log_after;
   Instant next_wait_log_ = first_wait_log_;
   std::unique_ptr<StatusServer> status_;
 };

@@ -33,7 +33,7 @@ void CheckpointDriver::begin() {
 }
 
 OrEnd<void> CheckpointDriver::stop_before_first_step() {
-  return is_from_copies_ ? finish(/*is_complete=*/false) : OrEnd<void>{};
+  return is_from_copies_ ? finish(/*is_final=*/false) : OrEnd<void>{};
 }
 
 StepFlags CheckpointDriver::own_flags() const {
@@ -80,7 +80,7 @@ OrEnd<void> CheckpointDriver::after_step(const StepFlags& flags) {
       saver_.skip(training_.position().step);
       return {};
     case SaveAction::save_and_wait:
-      return finish(/*is_complete=*/false);
+      return finish(/*is_final=*/false);
     case SaveAction::wait_and_begin:
       training_.pause();
       TRY(wait_for_save());
@@ -92,11 +92,11 @@ OrEnd<void> CheckpointDriver::after_step(const StepFlags& flags) {
   return {};
 }
 
-OrEnd<void> CheckpointDriver::finish(bool is_complete) {
+OrEnd<void> CheckpointDriver::finish(bool is_final) {
   training_.pause();
   TRY(wait_for_save());
   training_.report("Saving");
-  begin_save({.save = {.is_complete = is_complete}, .must_succeed = true});
+  begin_save({.save = {.is_complete = is_final}, .must_succeed = true});
   TRY(wait_for_save());
   training_.resume();
   return {};

@@ -58,14 +58,14 @@ class CheckpointDriver {
   /// This rank's flags for the next step, except whether the launcher asked it to stop.
   [[nodiscard]] StepFlags own_flags() const;
   /// Waits until the state of the running save is copied. To be called before the optimizer's step.
-  void finish_copy() { saver_.finish_copy(); }
+  void finish_staging() { saver_.finish_copy(); }
   /// Notes the result of a validation. `is_best`: its metric is the best so far, and the next after_step() saves.
   void note_validation(bool is_best) { is_best_ = is_best; }
   /// Handles the outcome of the previous save, and begins the saves that are due after this step. `flags`: of all
   /// ranks.
   [[nodiscard]] OrEnd<void> after_step(const StepFlags& flags);
   /// Saves the last state of this attempt, after the running save, and waits until its manifest is there.
-  [[nodiscard]] OrEnd<void> finish(bool is_complete);
+  [[nodiscard]] OrEnd<void> finish(bool is_final);
   /// Answers a pending request, and lets another job resume from the checkpoints, unless this run failed and is to be
   /// repeated.
   void end(const rank::RankEnd& ended);

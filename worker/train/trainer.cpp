@@ -170,7 +170,7 @@ OrEnd<StepFlags> Trainer::take_step() {
   if (auto done = parts_.gradients.finish_gradients(); !done) return lost(Stage::step, done.error());
   const auto flags = agreement_.finish();
   if (!flags) return lost(Stage::step, flags.error());
-  if (checkpoints_) checkpoints_->finish_copy();
+  if (checkpoints_) checkpoints_->finish_staging();
   parts_.optimizer.step();
 
   const Position before = std::exchange(position_, schedule_.next(position_));
@@ -215,7 +215,7 @@ OrEnd<void> Trainer::finish() {
     if (!validated) {
       // The next attempt then only has to validate.
       if (checkpoints_) {
-        TRY(checkpoints_->finish(/*is_complete=*/false));
+        TRY(checkpoints_->finish(/*is_final=*/false));
       }
       return tl::unexpected(preempted());
     }
@@ -223,7 +223,7 @@ OrEnd<void> Trainer::finish() {
   const auto checksum = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator);
   if (!checksum) return lost(Stage::step, checksum.error());
   if (checkpoints_) {
-    TRY(checkpoints_->finish(/*is_complete=*/true));
+    TRY(checkpoints_->finish(/*is_final=*/true));
   }
   report("Done");
   if (is_rank0()) {

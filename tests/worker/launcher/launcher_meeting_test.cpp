@@ -31,7 +31,7 @@ bool waits_on_after_its_ranks(const LauncherProcess& launcher) {
 TEST(LaunchersThatMeet, WaitsForTheOthersToComeBeforeItLeaves) {
   const TestGroup hub_first;
   const TestGroup spoke_first;
-  // All launchers wait at the same time, so that the test takes one wait_log_delay.
+  // All launchers wait at the same time, so that the test takes one first_wait_log_after.
   LauncherProcess zero{hub_first, 0, "echo done"};
   LauncherProcess one{spoke_first, 1, "echo done"};
   ASSERT_TRUE(eventually([&] { return waits_on_after_its_ranks(zero) && waits_on_after_its_ranks(one); }));
