@@ -1,5 +1,7 @@
 #include "worker/train/checkpoint_driver.hpp"
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 

@@ -46,7 +46,8 @@ Trainer::Trainer(TrainerParts parts)
                                             .copies_every = parts_.copies_every,
                                             .when_busy = parts_.when_busy,
                                             .is_rank0 = is_rank0()},
-                         schedule_, *this, *parts_.checkpointer, parts_.link, parts_.clock);
+                         schedule_, static_cast<SavedTraining&>(*this), *parts_.checkpointer, parts_.link,
+                         parts_.clock);
   }
   parts_.module.set_metric_sink(&metrics_);
   parts_.module.set_image_sink(parts_.snapshots);
