@@ -145,7 +145,7 @@ TEST(GlooCommunicator, IsASignOfLifeOnlyWhereTheTrainingThreadWaits) {
         2, 1min,
         [&](checkpoint::Communicator& communicator, FakeRankLink& link) {
           if (communicator.rank() == 1) return has_waited.wait();
-          // Nobody else comes: it waits until the group breaks, and looks for that again and again.
+          // The other rank never joins: this one waits, and checks the group's health, until the group breaks.
           std::jthread breaks{[&] {
             link.wait_for_looks(3);
             link.break_group({.exit_code = 90, .reason = "PeerLost", .message = "rank 1 is lost", .culprit = 1});
