@@ -3,17 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
+
+#include "common/text.hpp"
 
 namespace trainyard::cli {
 namespace {
 
-std::optional<int> parse_number(std::string_view text, int max) {
-  int number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 0 || number > max) return std::nullopt;
-  return number;
+std::optional<int> parse_number_up_to(int max, std::string_view text) {
+  const auto number = parse_number<int>(text);
+  return number && *number >= 0 && *number <= max ? number : std::nullopt;
 }
 
 }  // namespace

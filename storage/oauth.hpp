@@ -30,7 +30,7 @@ namespace trainyard::storage {
 /// issuer's words are repeated without `secrets`. Pure.
 [[nodiscard]] Error issuer_error(const HttpReply& reply, std::initializer_list<std::string_view> secrets);
 
-/// The file's text without white space at its end; unauthorized when it cannot be read or is empty.
+/// The file's text without blanks around it; unauthorized when it cannot be read or is empty.
 [[nodiscard]] Result<std::string> read_secret_file(const std::string& path);
 
 /// True for https:// addresses and for http:// ones of this machine, over which secrets may be sent. Pure.

@@ -12,7 +12,7 @@
 #include "common/rfc3339.hpp"
 #include "storage/credential_reply.hpp"
 #include "storage/credential_sources.hpp"
-#include "storage/server_words.hpp"
+#include "storage/sanitize_server_text.hpp"
 
 namespace trainyard::storage {
 namespace {
@@ -102,7 +102,7 @@ Result<Credentials> by_process(const AwsProfile& profile, const ProfileWorld& wo
   if (end->exit_code != 0) {
     // Why it failed is not known: it may pass.
     return fail(ErrorKind::unavailable, fmt::format("the credential_process {} ended with exit code {}: {}", program,
-                                                    end->exit_code, server_words(end->words, {})));
+                                                    end->exit_code, sanitize_server_text(end->words, {})));
   }
   auto parsed = parse_process_output(end->output);
   if (!parsed) return fail(fmt::format("the credential_process {}", program), parsed.error());

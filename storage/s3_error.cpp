@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <string>
 #include <utility>
 
+#include "common/text.hpp"
 #include "storage/http_status.hpp"
+#include "storage/sanitize_server_text.hpp"
 #include "storage/server_meaning.hpp"
-#include "storage/server_words.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {
@@ -61,8 +61,8 @@ constexpr ServerMeaning meanings[] = {
 
 std::string quoted(std::string text, const S3Config& config) {
   const auto [last, former] = config.credentials->recent();
-  return server_words(std::move(text),
-                      {last.secret_access_key, last.session_token, former.secret_access_key, former.session_token});
+  return sanitize_server_text(
+      std::move(text), {last.secret_access_key, last.session_token, former.secret_access_key, former.session_token});
 }
 
 // The region where the server says that the bucket is.
@@ -100,9 +100,7 @@ bool may_refuse_checksums(const HttpReply& reply) {
   constexpr long not_implemented = 501;
   const std::string code = xml::text_of(reply.body, "Code");
   if (code == "BadDigest" || code == "InvalidDigest" || code == "XAmzContentChecksumMismatch") return false;
-  std::string words = xml::text_of(reply.body, "Message") + " " + xml::text_of(reply.body, "Header");
-  std::transform(words.begin(), words.end(), words.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string words = to_lower(xml::text_of(reply.body, "Message") + " " + xml::text_of(reply.body, "Header"));
   if (reply.status != bad_request && reply.status != not_implemented) return false;
   if (words.find("checksum") != std::string::npos) return true;
   return reply.status == not_implemented && words.find("if-none-match") == std::string::npos;

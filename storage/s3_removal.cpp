@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "storage/s3_error.hpp"
-#include "storage/server_words.hpp"
+#include "storage/sanitize_server_text.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {
@@ -16,7 +16,7 @@ namespace {
 // a fault of the server, which may pass.
 Error error_of_object(std::string_view refusal, std::string_view doing, const S3Config& config) {
   const HttpReply reply{.status = 500, .headers = {}, .body = std::string{refusal}};
-  return s3_error(reply, fmt::format("{}: {}", doing, server_words(xml::text_of(refusal, "Key"), {})), config);
+  return s3_error(reply, fmt::format("{}: {}", doing, sanitize_server_text(xml::text_of(refusal, "Key"), {})), config);
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 
 #include "common/logging.hpp"
+#include "common/text.hpp"
 #include "storage/content_md5.hpp"
 #include "storage/key.hpp"
 #include "storage/s3_orphans.hpp"
@@ -29,13 +29,6 @@ struct Page {
   std::string next_token;  // How to ask for the next one.
 };
 
-std::optional<std::uint64_t> number_of(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 Result<Page> parse_page(const std::string& body, std::string_view doing, std::size_t prefix_bytes) {
   const auto result = xml::element(body, "ListBucketResult");
   if (!result)
@@ -43,7 +36,7 @@ Result<Page> parse_page(const std::string& body, std::string_view doing, std::si
   Page page;
   for (const std::string_view content : xml::elements(*result, "Contents")) {
     const std::string object = xml::text_of(content, "Key");
-    const auto bytes = number_of(xml::text_of(content, "Size"));
+    const auto bytes = parse_number<std::uint64_t>(xml::text_of(content, "Size"));
     if (object.size() <= prefix_bytes || !bytes) continue;  // Such as a folder's mark, which other programs make.
     page.objects.push_back({.key = object.substr(prefix_bytes), .bytes = *bytes});
   }

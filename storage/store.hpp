@@ -68,7 +68,7 @@ class Store {
   /// Whether what one process of a machine has read the next one there has out of memory, as with files.
   [[nodiscard]] virtual bool is_near() const { return false; }
   /// How many calls at a time get the most out of the store: a server far away answers several as quickly as one.
-  [[nodiscard]] virtual std::size_t calls_at_a_time() const { return 8; }
+  [[nodiscard]] virtual std::size_t concurrency() const { return 8; }
   /// The error for which calls under way are tried again; empty while none is, and for a store that cannot tell.
   [[nodiscard]] virtual std::string trouble() const { return {}; }
   /// The URI of `key`, without any secret.

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string>
+
+#include "common/text.hpp"
 
 namespace trainyard::storage {
 namespace {
@@ -31,10 +32,8 @@ Result<std::optional<std::uint64_t>> read_number(const Environment& environment,
                                                  std::string_view what) {
   const std::string text = first_of(environment, {name});
   if (text.empty()) return std::nullopt;
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = error == std::errc{} && end == text.data() + text.size();
-  if (is_number && number >= range.min && number <= range.max) return number;
+  const auto number = parse_number<std::uint64_t>(text);
+  if (number && *number >= range.min && *number <= range.max) return number;
   return fail(ErrorKind::invalid,
               fmt::format("{} is '{}': write {} from {} to {}", name, text, what, range.min, range.max));
 }

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
+#include "common/text.hpp"
 #include "storage/http_status.hpp"
 #include "storage/key.hpp"
 #include "storage/sigv4.hpp"
@@ -127,10 +127,10 @@ Result<std::vector<ObjectInfo>> WebStore::list(std::string_view prefix) {
     calls.push_back(call_of(
         doing, [this, &object] { return request("HEAD", object.key); },
         [&object, doing](const HttpReply& reply) -> Result<void> {
-          const std::string text = reply.header("content-length");
-          const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), object.bytes);
-          if (error == std::errc{} && end == text.data() + text.size()) return {};
-          return fail(ErrorKind::invalid, fmt::format("{}: the server does not tell its length", doing));
+          const auto bytes = parse_number<std::uint64_t>(reply.header("content-length"));
+          if (!bytes) return fail(ErrorKind::invalid, fmt::format("{}: the server does not tell its length", doing));
+          object.bytes = *bytes;
+          return {};
         }));
   }
   const std::size_t connection_count = make_read_plan(0, tuning_.transfer).connection_count;

@@ -80,8 +80,8 @@ Result<void> add_wanted(storage::Store& store, const Manifest& manifest, const R
 
 // What each of `world_size` ranks, as far as there is something for it, reads of the chunks that all need.
 std::vector<std::span<const WantedChunk>> shares_of(const StateReading& reading, std::int64_t world_size) {
-  return runs_of(std::span{std::as_const(reading.common)}, static_cast<std::size_t>(world_size),
-                 [](const WantedChunk& wanted) { return wanted.into.size(); });
+  return split_by_weight(std::span{std::as_const(reading.common)}, static_cast<std::size_t>(world_size),
+                         [](const WantedChunk& wanted) { return wanted.into.size(); });
 }
 
 // Chunks that lie one after the other in one file, to be read by one request.
@@ -133,8 +133,9 @@ Result<void> read_one(storage::Store& store, const Manifest& manifest, const Req
 // All of them, several at a time. A disk that is read in several places at once is read well as long as each place goes
 // on where it was; readers that take turns along one file lose a third of what it gives.
 Result<void> read_all(storage::Store& store, const Manifest& manifest, std::span<const Request> requests) {
-  const auto runs = runs_of(requests, store.calls_at_a_time(), [](const Request& request) { return request.bytes(); });
-  return do_beside_each_other(std::span{runs}, [&](std::span<const Request> run, const std::atomic<bool>& has_failed) {
+  const auto runs =
+      split_by_weight(requests, store.concurrency(), [](const Request& request) { return request.bytes(); });
+  return parallel_for(std::span{runs}, [&](std::span<const Request> run, const std::atomic<bool>& has_failed) {
     std::vector<std::byte> buffer;
     for (const Request& request : run) {
       if (has_failed) break;

@@ -18,7 +18,7 @@ namespace trainyard::kube {
 /// The error of a Status object, as it stands in a reply or in a watch's ERROR event.
 [[nodiscard]] Error error_of_status(std::string_view tried, const nlohmann::json& status);
 
-/// The value of a Retry-After header in seconds. Its date form, which API servers do not send, is no value.
-[[nodiscard]] std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view header);
+/// The longest wait that is taken from a server's reply.
+inline constexpr std::chrono::seconds retry_after_max{60};
 
 }  // namespace trainyard::kube

@@ -125,7 +125,7 @@ TEST_F(CredentialSourcesTest, SayWhyAWebIdentityIsRefusedWithoutItsToken) {
                                                      sts.url() + ": it answered 403 AccessDenied (Not with ***)"),
                                            Not(HasSubstr("hush"))));
   std::filesystem::remove(folder_.file("token"));
-  EXPECT_THAT(find(variables).error().message, HasSubstr("holds no token"));
+  EXPECT_THAT(find(variables).error().message, HasSubstr("cannot be read or is empty"));
 }
 
 TEST_F(CredentialSourcesTest, AskTheContainersAgentWithItsToken) {

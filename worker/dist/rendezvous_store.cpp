@@ -9,7 +9,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "common/logging.hpp"
-#include "common/waiting_words.hpp"
+#include "common/wait_log_intervals.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/rank/tcp.hpp"
 #include "worker/rank/waiting_text.hpp"
@@ -50,7 +50,7 @@ Result<void> wait_for_host(const rank::GroupEnvironment& environment, std::uint1
                            rank::RankLink& link) {
   const std::string& host = environment.master_address;
   const Instant start = std::chrono::steady_clock::now();
-  Instant next_words = start + first_words_after;
+  Instant next_wait_log = start + first_wait_log_after;
   milliseconds pause = retry_interval_min;
   while (true) {
     const auto connected = try_connect(host, port);
@@ -63,9 +63,9 @@ Result<void> wait_for_host(const rank::GroupEnvironment& environment, std::uint1
     if (const auto failure = link.group_failure()) return fail(ErrorKind::cancelled, failure->message);
     if (link.is_stop_requested()) return fail(ErrorKind::cancelled, "asked to stop while waiting for " + text);
     if (waited >= deadline) return fail(ErrorKind::timeout, "gave up waiting for " + text);
-    if (now >= next_words) {
+    if (now >= next_wait_log) {
       if (!environment.has_launcher) logging::info("waiting for the group", {{"waitingFor", text}});
-      next_words = now + words_interval;
+      next_wait_log = now + wait_log_interval;
     }
     std::this_thread::sleep_for(pause);
     pause = std::min<milliseconds>(pause * 2, retry_interval_max);

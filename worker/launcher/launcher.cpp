@@ -13,7 +13,7 @@
 
 #include "api/contract.hpp"
 #include "common/logging.hpp"
-#include "common/waiting_words.hpp"
+#include "common/wait_log_intervals.hpp"
 #include "worker/launcher/oom_counter.hpp"
 #include "worker/launcher/peer_link.hpp"
 #include "worker/launcher/poll_set.hpp"
@@ -245,7 +245,7 @@ class Launcher {
       // The short wait that most groups have is not reported.
       status_->update({.rank = options_.ranks.first_rank,
                        .progress = supervisor_.progress(0),
-                       .waiting_for = time < first_words_ ? std::string{} : waiting_for},
+                       .waiting_for = time < first_wait_log_ ? std::string{} : waiting_for},
                       supervisor_.is_training_over(0));
     }
     if (is_verdict_told_) return;
@@ -255,8 +255,8 @@ class Launcher {
                       {{"rank", options_.ranks.first_rank}, {"worldSize", options_.group.world_size}});
       }
       is_together_ = true;
-    } else if (time >= next_words_) {
-      next_words_ = time + words_interval;
+    } else if (time >= next_wait_log_) {
+      next_wait_log_ = time + wait_log_interval;
       logging::info("waiting for the group", {{"rank", options_.ranks.first_rank}, {"waitingFor", waiting_for}});
     }
   }
@@ -316,8 +316,8 @@ class Launcher {
   bool is_verdict_told_ = false;
   bool is_together_ = false;
   bool is_stop_asked_ = false;
-  const Instant first_words_ = now() + first_words_after;
-  Instant next_words_ = first_words_;
+  const Instant first_wait_log_ = now() + first_wait_log_after;
+  Instant next_wait_log_ = first_wait_log_;
   std::unique_ptr<StatusServer> status_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -25,6 +26,9 @@ struct CheckpointRequest {
 };
 
 using contract::RequestState;
+
+/// The longest error text in a rank's JSON; the log has the whole text.
+inline constexpr std::size_t error_bytes_max = 512;
 
 /// What has come of a request.
 struct CheckpointRecord {
