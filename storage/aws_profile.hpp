@@ -16,8 +16,8 @@ namespace trainyard::storage {
 struct AwsProfile {
   std::string name;
   std::string files;                          ///< The two paths, for messages.
-  bool is_there = false;                      ///< At least one of them has a section for it.
-  bool is_named = false;                      ///< AWS_PROFILE asks for it; else it is the one called default.
+  bool is_there = false;                      ///< At least one of the files has a section for the profile.
+  bool is_named = false;                      ///< AWS_PROFILE asks for it; otherwise it is the profile `default`.
   std::map<std::string, std::string> values;  ///< By key, in lower case.
 
   /// The value of `key`; empty when there is none.

@@ -19,7 +19,7 @@ namespace trainyard::storage {
 struct AzureTuning {
   HttpTuning http;
   TransferChoice transfer;         ///< A blob that fits into one block goes up in one piece.
-  std::int64_t page_blobs = 5000;  ///< Length of a list's page; the server gives 5000 at most.
+  std::int64_t page_blobs = 5000;  ///< Blobs in a page of a list, at most 5000.
   /// Limit of one request that makes a blob of its blocks, which may take the server minutes.
   std::chrono::milliseconds commit_deadline{600'000};
 };

@@ -56,7 +56,7 @@ Result<std::string> CommandStore::run(const std::string& operation, const std::s
     const Error& error = output.error();
     const std::string what = fmt::format("{} '{}'", operation, key);
     if (!is_transient(error.kind) || failures >= tuning_.tries_max) return fail(what, error);
-    // Nothing tells when it would succeed.
+    // No event says when the program would succeed, so wait.
     pause(backoff_delay(tuning_.backoff, failures, random_share()), stop);
     if (stop.stop_requested())
       return fail(ErrorKind::cancelled, fmt::format("{}: not tried again, as a stop was requested; the program's last "

@@ -72,7 +72,7 @@ bool may_lead_to(std::string_view key, std::string_view prefix) {
   return key.starts_with(prefix) || (prefix.starts_with(key) && prefix[key.size()] == '/');
 }
 
-// True when the entry was removed, or became something else, since it was listed.
+// True when `error` means that the entry was removed, or became something else, after it was listed.
 bool is_no_entry(const Error& error) {
   return error.kind == ErrorKind::not_found || error.kind == ErrorKind::invalid;
 }
@@ -132,7 +132,7 @@ FileStore::FileStore(std::string folder, FileSystemOf file_system) : FileStore(s
   file_system_ = std::move(file_system);
 }
 
-bool FileStore::is_near() const {
+bool FileStore::is_cached_on_node() const {
   const auto magic = file_system_(folder_);
   return !magic || !is_network_file_system(*magic);
 }

@@ -18,9 +18,9 @@ struct FileStoreOptions {
   bool may_be_link = true;
 };
 
-/// The permissions from TRAINYARD_FILE_MODE, the permission bits of new files in octal; 0600 when it is not set. Folders
-/// get the same bits, and execute permission wherever there is read permission. ErrorKind::invalid for any other text,
-/// and for bits that lock the owner out or make files executable.
+/// The permissions from TRAINYARD_FILE_MODE, the permission bits of new files in octal; 0600 when it is not set.
+/// Folders get the same bits, and execute permission wherever there is read permission. ErrorKind::invalid for any
+/// other text, and for bits that lock the owner out or make files executable.
 [[nodiscard]] Result<posix::Modes> file_modes(const Environment& environment);
 
 /// Objects as files under one folder, which is made when the first one is put. An object is written to a hidden
@@ -44,14 +44,15 @@ class FileStore final : public Store {
       const std::function<bool(std::string_view folder)>& is_abandoned) override;
   [[nodiscard]] bool has_conditional_create() const override { return true; }
   /// False on a network file system, from which each machine fetches the bytes for itself.
-  [[nodiscard]] bool is_near() const override;
+  [[nodiscard]] bool is_cached_on_node() const override;
   /// One call waits for the disk while the bytes of the other call are verified. More calls would make a disk seek.
   [[nodiscard]] std::size_t concurrency() const override { return 2; }
   [[nodiscard]] std::string uri_of(std::string_view key) const override;
 
   /// The path of the object's file, whether it exists or not.
   [[nodiscard]] std::string path_of(std::string_view key) const;
-  /// A hidden path beside path_of(key), in whose folder the caller writes the object before take_in(). Makes the folder.
+  /// A hidden path beside path_of(key), in whose folder the caller writes the object before take_in(). Makes the
+  /// folder.
   [[nodiscard]] Result<std::string> temporary_path(std::string_view key) const;
   /// Makes the file at `temporary`, which is a temporary_path() of `key`, the object `key`.
   [[nodiscard]] Result<void> take_in(const std::string& temporary, std::string_view key) const;

@@ -74,7 +74,7 @@ std::string gcs_completion_text(const std::vector<GcsPart>& parts) {
   return text + "</CompleteMultipartUpload>";
 }
 
-// The checksums of the parts do not say that the server put them together right: the whole object's is compared.
+// Compares the CRC of the whole object: those of the parts do not prove that the server joined them correctly.
 Result<void> check_gcs_object(CloudClient& client, const GcsUpload& upload, Pieces pieces) {
   const auto reply = client.send(fmt::format("look at what became of: {}", upload.doing),
                                  {.method = "GET", .path = upload.json_path, .query = {{"fields", "size,crc32c"}}});
@@ -103,7 +103,7 @@ Result<void> complete_gcs_upload(CloudClient& client, const GcsUpload& upload, c
                                  .deadline = upload.completion_deadline};
                        },
                        .accept = [&](const HttpReply& reply) -> Result<void> {
-                         // A server that needs long answers 200 first and may find an error afterwards.
+                         // A slow server answers 200 first and may find an error afterwards.
                          if (!xml::element(reply.body, "Error")) return {};
                          return fail(ErrorKind::unavailable,
                                      fmt::format("{}: the parts were not put together: {}", upload.doing,

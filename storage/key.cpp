@@ -9,7 +9,7 @@
 namespace trainyard::storage {
 namespace {
 
-// S3 allows 1024 bytes for prefix and key together.
+// S3 allows 1024 bytes for the prefix and the key together.
 constexpr std::size_t key_bytes_max = 900;
 
 }  // namespace

@@ -18,7 +18,7 @@ struct Endpoint {
 };
 
 Result<Endpoint> parse_endpoint(const std::string& text) {
-  // What is before an '@' could be a password, so such a text is not repeated.
+  // The text before an '@' could hold a password, so the message does not repeat it.
   if (text.find('@') != std::string::npos) {
     return fail(ErrorKind::invalid,
                 "the S3 endpoint holds a user name: write https://host:port, and the keys into the environment");

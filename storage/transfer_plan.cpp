@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
 constexpr std::uint64_t part_bytes_min = 16 * mebibyte;
-// What must be sent again when a connection breaks stays small.
+// Small, since a part is sent again when its connection breaks.
 constexpr std::uint64_t part_bytes_usual_max = 64 * mebibyte;
-// Eight for each of 16 connections: the last parts, when some connections have nothing to do, are a small share.
+// Eight parts for each of 16 connections, so that the time at the end, when some connections are idle, is short.
 constexpr std::uint64_t part_count_wanted = 128;
 constexpr std::size_t connection_count_min = 4;
 constexpr std::uint64_t bytes_per_connection = 64 * mebibyte;

@@ -30,7 +30,7 @@ HttpCall call_of(std::string doing, std::function<HttpRequest()> make,
           }};
 }
 
-// Whether `reply` is the part from `first` on. A server that knows no ranges sends all from the start.
+// True when `reply` is the part that begins at `first`. A server without ranges sends the whole file.
 Result<void> check_part(const HttpReply& reply, std::uint64_t first, std::size_t bytes, std::string_view doing) {
   if (reply.status == http_ok && first > 0)
     return fail(ErrorKind::invalid,

@@ -73,9 +73,9 @@ Result<std::string> load_together(const RunContext& context, storage::Store& sto
                                   std::span<const HostEntry> entries) {
   const std::int64_t rank = context.communicator.rank();
   // Rank 0 says it for all: the exchange is collective, and another rank may have the same folder by another mount.
-  const auto is_near = follow_rank0(context.communicator, nlohmann::json(store.is_near()));
-  if (!is_near) return tl::unexpected(is_near.error());
-  const bool is_shared = context.communicator.world_size() > 1 && !is_near->get<bool>();
+  const auto is_cached_on_node = follow_rank0(context.communicator, nlohmann::json(store.is_cached_on_node()));
+  if (!is_cached_on_node) return tl::unexpected(is_cached_on_node.error());
+  const bool is_shared = context.communicator.world_size() > 1 && !is_cached_on_node->get<bool>();
   const auto plan =
       check_entries(manifest, entries).and_then([&] { return plan_reading(store, manifest, rank, entries); });
   const auto read = plan.and_then([&](const StateReading& reading) {

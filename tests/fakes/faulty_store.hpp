@@ -51,7 +51,7 @@ class FaultyStore final : public storage::Store {
     return store_->remove_unfinished(is_abandoned);
   }
   [[nodiscard]] bool has_conditional_create() const override { return store_->has_conditional_create(); }
-  [[nodiscard]] bool is_near() const override { return store_->is_near(); }
+  [[nodiscard]] bool is_cached_on_node() const override { return store_->is_cached_on_node(); }
   [[nodiscard]] std::string trouble() const override { return trouble_of ? trouble_of() : store_->trouble(); }
   [[nodiscard]] std::string uri_of(std::string_view key) const override { return store_->uri_of(key); }
 
