@@ -36,7 +36,7 @@ Result<Metadata> parse_metadata(const nlohmann::json& object) {
       if (owner.is_controller) metadata.controller = owner;
     });
   });
-  if (problem) return tl::unexpected{*problem};
+  if (problem) return tl::unexpected(*problem);
   return metadata;
 }
 

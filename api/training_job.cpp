@@ -1,6 +1,7 @@
 #include "api/training_job.hpp"
 
 #include "api/field_reader.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::api {
 namespace {
@@ -58,16 +59,12 @@ Result<TrainingJobSpec> parse_spec(const json& object) {
   fields.read("cleanPods", spec.clean_pods, clean_pods_names);
   const json* training = fields.find("training");
   const json* checkpoint = fields.find("checkpoint");
-  if (problem) return tl::unexpected{*problem};
+  if (problem) return tl::unexpected(*problem);
   if (training != nullptr) {
-    auto parsed = parse_training_spec(*training);
-    if (!parsed) return tl::unexpected{parsed.error()};
-    spec.training = std::move(*parsed);
+    spec.training = TRY(parse_training_spec(*training));
   }
   if (checkpoint != nullptr) {
-    auto parsed = parse_checkpoint_spec(*checkpoint);
-    if (!parsed) return tl::unexpected{parsed.error()};
-    spec.checkpoint = std::move(*parsed);
+    spec.checkpoint = TRY(parse_checkpoint_spec(*checkpoint));
   }
   return spec;
 }
@@ -75,13 +72,10 @@ Result<TrainingJobSpec> parse_spec(const json& object) {
 }  // namespace
 
 Result<TrainingJob> parse_training_job(const json& object) {
-  auto metadata = parse_metadata(object);
-  if (!metadata) return tl::unexpected{metadata.error()};
-  auto spec = parse_spec(object.value("spec", json::object()));
-  if (!spec) return tl::unexpected{spec.error()};
-  auto status = parse_status(object.value("status", json::object()));
-  if (!status) return tl::unexpected{status.error()};
-  return TrainingJob{std::move(*metadata), std::move(*spec), std::move(*status)};
+  auto metadata = TRY(parse_metadata(object));
+  auto spec = TRY(parse_spec(object.value("spec", json::object())));
+  auto status = TRY(parse_status(object.value("status", json::object())));
+  return TrainingJob{std::move(metadata), std::move(spec), std::move(status)};
 }
 
 }  // namespace trainyard::api

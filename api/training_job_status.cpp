@@ -215,7 +215,7 @@ Result<TrainingJobStatus> parse_status(const json& object) {
   fields.read("completionTime", status.completion_time);
   fields.read_list("attempts", [&](FieldReader& item) { status.attempts.push_back(read<AttemptRecord>(item)); });
   fields.read_list("conditions", [&](FieldReader& item) { status.conditions.push_back(read_condition(item)); });
-  if (problem) return tl::unexpected{*problem};
+  if (problem) return tl::unexpected(*problem);
   return status;
 }
 

@@ -182,7 +182,7 @@ Result<TrainingSpec> parse_training_spec(const json& object) {
     spec.snapshots.emplace();
     snapshots.read_object("every", [&](FieldReader& every) { spec.snapshots->every = read_every(every); });
   });
-  if (problem) return tl::unexpected{*problem};
+  if (problem) return tl::unexpected(*problem);
   return spec;
 }
 
@@ -209,7 +209,7 @@ Result<CheckpointSpec> parse_checkpoint_spec(const json& object) {
   fields.read_object("local", [&](FieldReader& local) { read_local(local, spec.local.emplace()); });
   fields.read("onSuspend", spec.on_suspend, on_suspend_names);
   fields.read("onDelete", spec.on_delete, on_delete_names);
-  if (problem) return tl::unexpected{*problem};
+  if (problem) return tl::unexpected(*problem);
   return spec;
 }
 

@@ -13,6 +13,7 @@
 #include "cli/request_news.hpp"
 #include "cli/run_folder.hpp"
 #include "common/duration.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -75,18 +76,17 @@ Result<std::string> request_in_cluster(kube::Api& api, const std::string& name_s
                                        const Waiting& waiting) {
   const Instant end = waiting.clock.instant() + options.timeout;
   if (const auto annotated = annotate_request(api, name_space, options.job, id); !annotated)
-    return tl::unexpected{explain(annotated.error(), name_space, options)};
+    return tl::unexpected(explain(annotated.error(), name_space, options));
   if (options.is_sent_only) return sent_words(id);
   const auto look = [&]() -> Result<RequestNews> {
     const auto object = api.get(kube::training_jobs, name_space, options.job);
     if (object) return api::parse_training_job(*object).map([&](const auto& job) { return request_news(job, id); });
     if (is_transient(object.error().kind)) return RequestNews{RequestNews::State::waiting, object.error().message};
-    return tl::unexpected{explain(object.error(), name_space, options)};
+    return tl::unexpected(explain(object.error(), name_space, options));
   };
-  auto news = wait_for_news(look, end, cluster_look_interval, waiting);
-  if (!news) return tl::unexpected{news.error()};
-  if (news->state == RequestNews::State::waiting) news->sentence += " (the request stands)";
-  return result_of(*news, options.timeout);
+  auto news = TRY(wait_for_news(look, end, cluster_look_interval, waiting));
+  if (news.state == RequestNews::State::waiting) news.sentence += " (the request stands)";
+  return result_of(news, options.timeout);
 }
 
 Result<std::string> request_of_run(const fs::path& folder, const CheckpointRequestOptions& options,
@@ -96,14 +96,13 @@ Result<std::string> request_of_run(const fs::path& folder, const CheckpointReque
   }
   RequestBox box{folder};
   const Instant end = waiting.clock.instant() + options.timeout;
-  if (auto put = box.put(id); !put) return tl::unexpected{put.error()};
+  TRY(box.put(id));
   if (options.is_sent_only) return sent_words(id);
   const auto look = [&]() -> Result<RequestNews> {
     // Before looking: the last answer is written before the run ends.
     const bool is_live = is_run_in_progress(folder);
-    const auto answer = box.take_answer(id);
-    if (!answer) return tl::unexpected{answer.error()};
-    if (*answer) return request_news(**answer);
+    const auto answer = TRY(box.take_answer(id));
+    if (answer) return request_news(*answer);
     if (is_live) return RequestNews{RequestNews::State::waiting, fmt::format("the run in {} goes on", folder.string())};
     return fail(ErrorKind::not_found, fmt::format("the run in {} ended without an answer", folder.string()));
   };
@@ -124,10 +123,10 @@ int request_checkpoint(const CheckpointRequestOptions& options) {
     if (!options.cluster.is_named() && (!options.folder.empty() || is_run_in_progress(folder))) {
       return request_of_run(folder, options, id, waiting);
     }
-    const auto cluster = open_cluster(
-        options.cluster, fmt::format("no run of {} is in progress on this machine ({})", options.job, folder.string()));
-    if (!cluster) return tl::unexpected{cluster.error()};
-    return request_in_cluster(*cluster->api, cluster->name_space, options, id, waiting);
+    const auto cluster =
+        TRY(open_cluster(options.cluster, fmt::format("no run of {} is in progress on this machine ({})", options.job,
+                                                      folder.string())));
+    return request_in_cluster(*cluster.api, cluster.name_space, options, id, waiting);
   }();
   if (!answer) return report(answer.error());
   std::printf("%s\n", answer->c_str());

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/try.hpp"
 #include "operator/kube/kubeconfig.hpp"
 
 namespace trainyard::cli {
@@ -17,10 +18,9 @@ Result<ClusterAccess> open_cluster(const ClusterChoice& choice, const std::strin
     return fail(config.error().kind,
                 fmt::format("{}, and no cluster to ask: {}", nothing_here, config.error().message));
   }
-  auto api = kube::HttpApi::make(*std::move(config));
-  if (!api) return tl::unexpected{api.error()};
-  std::string name_space = choice.name_space.empty() ? (*api)->default_namespace() : choice.name_space;
-  return ClusterAccess{.api = *std::move(api), .name_space = std::move(name_space)};
+  auto api = TRY(kube::HttpApi::make(*std::move(config)));
+  std::string name_space = choice.name_space.empty() ? api->default_namespace() : choice.name_space;
+  return ClusterAccess{.api = std::move(api), .name_space = std::move(name_space)};
 }
 
 }  // namespace trainyard::cli

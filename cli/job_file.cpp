@@ -15,6 +15,7 @@
 #include "api/validation/yaml.hpp"
 #include "cli/template_fields.hpp"
 #include "common/text.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -65,9 +66,8 @@ bool Document::is_ours() const {
 }
 
 Result<std::vector<Document>> read_documents(const std::string& file) {
-  const auto text = read_text(file);
-  if (!text) return tl::unexpected(text.error());
-  auto objects = api::parse_yaml(*text);
+  const auto text = TRY(read_text(file));
+  auto objects = api::parse_yaml(text);
   if (!objects) return fail(file, objects.error());
   if (objects->empty()) return fail(ErrorKind::invalid, fmt::format("{} is empty", file));
   std::vector<Document> documents;
@@ -114,12 +114,11 @@ std::vector<std::string> find_violations(const Document& document) {
 }
 
 Result<std::vector<Document>> read_valid_jobs(const std::string& file) {
-  auto documents = read_documents(file);
-  if (!documents) return tl::unexpected(documents.error());
-  std::erase_if(*documents, [](const Document& document) { return !document.is_ours(); });
-  if (documents->empty()) return fail(ErrorKind::invalid, fmt::format("{} holds no TrainingJob", file));
+  auto documents = TRY(read_documents(file));
+  std::erase_if(documents, [](const Document& document) { return !document.is_ours(); });
+  if (documents.empty()) return fail(ErrorKind::invalid, fmt::format("{} holds no TrainingJob", file));
   std::string faults;
-  for (auto& document : *documents) {
+  for (auto& document : documents) {
     std::vector<std::string> violations = find_violations(document);
     if (violations.empty() && document.name().empty())
       violations.emplace_back("metadata.name: must be given here: only an API server makes names of generateName");

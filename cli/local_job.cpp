@@ -9,6 +9,7 @@
 
 #include "api/training_job.hpp"
 #include "cli/uri_fields.hpp"
+#include "common/try.hpp"
 #include "operator/manifest/containers.hpp"
 #include "operator/manifest/pod.hpp"
 
@@ -67,16 +68,15 @@ void use_own_google_credentials(json& spec, std::vector<std::string>& notes) {
 
 Result<LocalJob> adapt_to_machine(json job, const ClaimFolders& folders, const std::vector<std::string>& gpus,
                                   const std::string& checkpoint_folder) {
-  auto mapped = with_claim_folders(std::move(job), folders);
-  if (!mapped) return tl::unexpected(mapped.error());
-  LocalJob adapted{.object = *std::move(mapped), .notes = {}};
+  auto mapped = TRY(with_claim_folders(std::move(job), folders));
+  LocalJob adapted{.object = std::move(mapped), .notes = {}};
   json& spec = adapted.object.at("spec");
   if (spec.value("/checkpoint/onDelete"_json_pointer, "") == "Delete") {
     return fail(ErrorKind::invalid,
                 "spec.checkpoint.onDelete: Delete is for a cluster; nobody deletes a job of this machine. Leave it out "
                 "here, and remove checkpoints with `trainyard checkpoints rm`");
   }
-  if (auto fits = fit_gpus(spec, gpus, adapted.notes); !fits) return tl::unexpected(fits.error());
+  TRY(fit_gpus(spec, gpus, adapted.notes));
   if (spec.value("suspend", false)) {
     adapted.notes.emplace_back("The job is suspended (spec.suspend) and runs here all the same.");
     spec["suspend"] = false;
@@ -91,15 +91,14 @@ Result<LocalJob> adapt_to_machine(json job, const ClaimFolders& folders, const s
 Result<void> check_can_run(const json& job, const local::ProcessKubeletOptions& options) {
   json object = job;
   object["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000";
-  auto parsed = api::parse_training_job(object);
-  if (!parsed) return tl::unexpected(parsed.error());
+  auto parsed = TRY(api::parse_training_job(object));
   const manifest::Settings settings{.worker_image_cpu = "trainyard-worker", .worker_image_cuda = "trainyard-worker"};
-  if (const std::string fault = manifest::template_fault(parsed->spec, settings); !fault.empty()) {
+  if (const std::string fault = manifest::template_fault(parsed.spec, settings); !fault.empty()) {
     return fail(ErrorKind::invalid, fault);
   }
-  parsed->status.attempt = 1;
-  parsed->status.replicas.desired = parsed->spec.replicas;
-  const json pod = manifest::build_pod(*parsed, 0, manifest::kubernetes_traits(), settings);
+  parsed.status.attempt = 1;
+  parsed.status.replicas.desired = parsed.spec.replicas;
+  const json pod = manifest::build_pod(parsed, 0, manifest::kubernetes_traits(), settings);
   std::string missing_secret;
   const local::ContainerContext context{
       .worker_program = options.worker_program,

@@ -7,6 +7,7 @@
 
 #include "cli/compact_time.hpp"
 #include "cli/run_folder.hpp"
+#include "common/try.hpp"
 #include "storage/file_store.hpp"
 
 namespace trainyard::cli {
@@ -26,7 +27,7 @@ Result<std::optional<TrainingJobStatus>> read_status(const fs::path& logs) {
   storage::FileStore files{logs.string()};
   const auto text = storage::get_text(files, status_key);
   if (!text && text.error().kind == ErrorKind::not_found) return std::nullopt;
-  if (!text) return tl::unexpected{text.error()};
+  TRY(text);
   const auto object = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   auto status = api::parse_status(object.is_object() ? object : nlohmann::json::object());
   if (object.is_object() && status) return *std::move(status);
@@ -50,9 +51,7 @@ Result<LocalRun> read_local_run(const fs::path& folder) {
   if (const auto start = parse_compact_time(name.string())) run.start = *start;
   // Before its status is read: a run writes its end while its process is alive.
   run.is_in_progress = is_run_in_progress(path);
-  auto status = read_status(run.logs);
-  if (!status) return tl::unexpected{status.error()};
-  run.status = *std::move(status);
+  run.status = TRY(read_status(run.logs));
   return run;
 }
 

@@ -8,6 +8,7 @@
 #include "api/training_job.hpp"
 #include "cli/file_uri.hpp"
 #include "cli/progress_text.hpp"
+#include "common/try.hpp"
 #include "storage/store.hpp"
 
 namespace trainyard::cli {
@@ -45,11 +46,9 @@ Result<std::string> look_for_end(const json& job, const std::string& default_fol
   const std::string uri = job.value("/spec/checkpoint/uri"_json_pointer, "");
   std::error_code error;
   if (!uri.starts_with(file_scheme) || !std::filesystem::is_directory(uri.substr(file_scheme.size()), error)) return "";
-  const auto store = storage::open_store(uri, {});
-  if (!store) return tl::unexpected{store.error()};
-  const auto catalogue = checkpoint::read_catalogue(**store);
-  if (!catalogue) return tl::unexpected{catalogue.error()};
-  return nothing_left_line(job, catalogue->newest(), plain_path(uri) == default_folder);
+  const auto store = TRY(storage::open_store(uri, {}));
+  const auto catalogue = TRY(checkpoint::read_catalogue(*store));
+  return nothing_left_line(job, catalogue.newest(), plain_path(uri) == default_folder);
 }
 
 }  // namespace trainyard::cli

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "api/request_id.hpp"
+#include "common/try.hpp"
 #include "storage/posix.hpp"
 
 namespace trainyard::cli {
@@ -40,7 +41,7 @@ Result<void> RequestBox::withdraw(const std::string& id) {
 Result<std::optional<api::CheckpointRequest>> RequestBox::take_answer(const std::string& id) {
   const auto text = storage::get_text(files_, answer_key(id));
   if (!text && text.error().kind == ErrorKind::not_found) return std::nullopt;
-  if (!text) return tl::unexpected{text.error()};
+  TRY(text);
   // The run has taken its request away itself.
   std::ignore = withdraw(id);
   const auto object = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
@@ -52,15 +53,14 @@ Result<std::optional<api::CheckpointRequest>> RequestBox::take_answer(const std:
 Result<void> RequestBox::clear() {
   std::error_code error;
   fs::remove_all(folder_, error);
-  if (error) return tl::unexpected{storage::posix::error_of(error.value(), fmt::format("removing {}", folder_))};
+  if (error) return tl::unexpected(storage::posix::error_of(error.value(), fmt::format("removing {}", folder_)));
   return {};
 }
 
 Result<std::optional<std::string>> RequestBox::next() {
-  const auto files = files_.list("");
-  if (!files) return tl::unexpected{files.error()};
+  const auto files = TRY(files_.list(""));
   std::optional<std::string> first;
-  for (const auto& [key, bytes] : *files) {
+  for (const auto& [key, bytes] : files) {
     if (!key.ends_with(request_suffix)) continue;
     std::string id = key.substr(0, key.size() - request_suffix.size());
     if (contract::is_request_id(id) && (!first || id < *first)) first = std::move(id);

@@ -15,6 +15,7 @@
 #include "cli/local_job.hpp"
 #include "cli/nothing_left.hpp"
 #include "cli/stop_signals.hpp"
+#include "common/try.hpp"
 #include "local/gpus.hpp"
 
 namespace trainyard::cli {
@@ -50,10 +51,10 @@ struct Machine {
 Result<Machine> describe_machine(const RunOptions& options) {
   Machine machine;
   for (const auto& flag : options.volumes) {
-    if (auto added = add_claim_folder(flag, machine.claims); !added) return tl::unexpected(added.error());
+    TRY(add_claim_folder(flag, machine.claims));
   }
   for (const auto& flag : options.secrets) {
-    if (auto added = add_secret(flag, machine.kubelet.secrets); !added) return tl::unexpected(added.error());
+    TRY(add_secret(flag, machine.kubelet.secrets));
   }
   machine.kubelet.volumes = machine.claims;
   machine.kubelet.inherited = inherited_environment();
@@ -70,13 +71,11 @@ struct Preparation {
 
 /// Looks, and changes nothing on this machine: a job that is refused leaves no trace.
 Result<Preparation> prepare(const Document& document, const Machine& machine, const fs::path& checkpoints) {
-  if (auto claims = check_claims(document.object, machine.claims); !claims) return tl::unexpected(claims.error());
-  auto job = adapt_to_machine(document.object, machine.claims, *machine.kubelet.gpus, checkpoints.string());
-  if (!job) return tl::unexpected(job.error());
-  if (auto can = check_can_run(job->object, machine.kubelet); !can) return tl::unexpected(can.error());
-  auto new_folders = missing_folders(document.object, job->object, machine.claims);
-  if (!new_folders) return tl::unexpected(new_folders.error());
-  if (job->object.at("spec").contains("training") && !is_found(machine.kubelet.worker_program)) {
+  TRY(check_claims(document.object, machine.claims));
+  auto job = TRY(adapt_to_machine(document.object, machine.claims, *machine.kubelet.gpus, checkpoints.string()));
+  TRY(check_can_run(job.object, machine.kubelet));
+  auto new_folders = TRY(missing_folders(document.object, job.object, machine.claims));
+  if (job.object.at("spec").contains("training") && !is_found(machine.kubelet.worker_program)) {
     return fail(
         ErrorKind::not_found,
         fmt::format("the program {} was not found; name it by --worker, or build it and use "
@@ -84,7 +83,7 @@ Result<Preparation> prepare(const Document& document, const Machine& machine, co
                     "cmake --build build/release --target trainyard trainyard-worker trainyard-rank trainyard-store",
                     machine.kubelet.worker_program));
   }
-  return Preparation{.job = *std::move(job), .new_folders = *std::move(new_folders)};
+  return Preparation{.job = std::move(job), .new_folders = std::move(new_folders)};
 }
 
 int run_document(const Document& document, const Machine& machine, const fs::path& folder_path, Console& console,

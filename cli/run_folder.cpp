@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "cli/compact_time.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -29,7 +30,7 @@ Result<void> make_folder(const fs::path& folder) {
 
 Result<RunFolder> RunFolder::open(const fs::path& folder, Time now) {
   const fs::path path = fs::absolute(folder).lexically_normal();
-  if (auto made = make_folder(path); !made) return tl::unexpected(made.error());
+  TRY(make_folder(path));
   FileDescriptor lock{::open((path / lock_name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)};
   if (!lock) {
     return fail(ErrorKind::io, fmt::format("cannot write in the folder {}: {}", path.string(), std::strerror(errno)));
@@ -41,7 +42,7 @@ Result<RunFolder> RunFolder::open(const fs::path& folder, Time now) {
                             path.string()));
   }
   const std::string name = compact_time(now);
-  if (auto made = make_folder(path / "logs" / name); !made) return tl::unexpected(made.error());
+  TRY(make_folder(path / "logs" / name));
   // Renamed over the old link, so that there is one at every moment.
   std::error_code error;
   const fs::path fresh = path / "logs" / ".latest";

@@ -9,6 +9,7 @@
 #include "cli/failure.hpp"
 #include "cli/job_report.hpp"
 #include "cli/run_folder.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -16,10 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 Result<JobReport> ask_cluster(const StatusOptions& options, const fs::path& folder) {
-  const auto cluster = open_cluster(
-      options.cluster, fmt::format("there is no run of {} on this machine ({})", options.job, folder.string()));
-  if (!cluster) return tl::unexpected{cluster.error()};
-  return report_in_cluster(*cluster->api, cluster->name_space, options.job);
+  const auto cluster = TRY(open_cluster(
+      options.cluster, fmt::format("there is no run of {} on this machine ({})", options.job, folder.string())));
+  return report_in_cluster(*cluster.api, cluster.name_space, options.job);
 }
 
 Result<JobReport> find_report(const StatusOptions& options) {
@@ -28,7 +28,7 @@ Result<JobReport> find_report(const StatusOptions& options) {
   const auto run = read_local_run(folder);
   if (run) return report_of(*run);
   const bool may_be_in_cluster = run.error().kind == ErrorKind::not_found && options.folder.empty();
-  return may_be_in_cluster ? ask_cluster(options, folder) : tl::unexpected{run.error()};
+  return may_be_in_cluster ? ask_cluster(options, folder) : tl::unexpected(run.error());
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ Result<JobReport> report_in_cluster(kube::Api& api, const std::string& name_spac
   const auto object = api.get(kube::training_jobs, name_space, job);
   if (!object && object.error().kind == ErrorKind::not_found)
     return fail(ErrorKind::not_found, fmt::format("there is no TrainingJob {} in the namespace {}", job, name_space));
-  if (!object) return tl::unexpected{object.error()};
+  TRY(object);
   return api::parse_training_job(*object).map([](const api::TrainingJob& found) { return report_of(found); });
 }
 

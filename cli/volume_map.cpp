@@ -11,6 +11,7 @@
 #include "api/contract.hpp"
 #include "cli/file_uri.hpp"
 #include "cli/uri_fields.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -72,9 +73,8 @@ std::optional<std::string> rest_under(const std::string& path, const std::string
 Result<void> move_data(json& data, const ClaimFolders& folders) {
   const std::string claim = data.value("volumeClaim", "");
   if (claim.empty()) return {};
-  const auto folder = folder_of(claim, "spec.training.data.volumeClaim", folders);
-  if (!folder) return tl::unexpected{folder.error()};
-  data["path"] = normal(std::filesystem::path{*folder} / data.value("path", ""));
+  const auto folder = TRY(folder_of(claim, "spec.training.data.volumeClaim", folders));
+  data["path"] = normal(std::filesystem::path{folder} / data.value("path", ""));
   data.erase("volumeClaim");
   return {};
 }
@@ -87,9 +87,7 @@ Result<ClaimFolders> folders_of_volumes(const json& pod_spec, const ClaimFolders
     const std::string field = fmt::format("spec.template.spec.volumes[{}]", index++);
     const std::string claim = volume.value("/persistentVolumeClaim/claimName"_json_pointer, "");
     if (claim.empty()) continue;
-    auto folder = folder_of(claim, field, folders);
-    if (!folder) return tl::unexpected{folder.error()};
-    by_volume[volume.value("name", "")] = std::move(*folder);
+    by_volume[volume.value("____", "")] = TRY(folder_of(claim, field, folders));
   }
   return by_volume;
 }
@@ -155,9 +153,8 @@ Result<void> check_claims(const json& job, const ClaimFolders& folders) {
   }
   std::vector<std::string> faults;
   if (!without_folder.empty()) faults.push_back(ask_for_folders(without_folder));
-  const auto adapted = with_claim_folders(job, complete);
-  if (!adapted) return tl::unexpected{adapted.error()};
-  if (const auto missing = missing_folders(job, *adapted, folders); !missing) faults.push_back(missing.error().message);
+  const auto adapted = TRY(with_claim_folders(job, complete));
+  if (const auto missing = missing_folders(job, adapted, folders); !missing) faults.push_back(missing.error().message);
   if (faults.empty()) return {};
   return fail(ErrorKind::not_found, fmt::format("{}", fmt::join(faults, "; ")));
 }
@@ -168,17 +165,16 @@ Result<json> with_claim_folders(json job, const ClaimFolders& folders) {
   const auto data = "/training/data"_json_pointer;
   const bool is_data_mounted = spec.contains(data) && spec.at(data).value("volumeClaim", "").empty();
   if (spec.contains(data)) {
-    if (const auto moved = move_data(spec.at(data), folders); !moved) return tl::unexpected{moved.error()};
+    TRY(move_data(spec.at(data), folders));
   }
   const auto containers = "/template/spec/containers"_json_pointer;
   if (const auto pod_spec = "/template/spec"_json_pointer; spec.contains(pod_spec)) {
-    const auto by_volume = folders_of_volumes(spec.at(pod_spec), folders);
-    if (!by_volume) return tl::unexpected{by_volume.error()};
+    const auto by_volume = TRY(folders_of_volumes(spec.at(pod_spec), folders));
     // Others know their mounts by the paths that stand in their own programs.
     if (!spec.contains("training") || !spec.contains(containers)) return job;
     for (json& container : spec.at(containers)) {
       if (spec.at(containers).size() > 1 && container.value("name", "") != contract::worker_container) continue;
-      const auto mounts = move_mounts(container, *by_volume);
+      const auto mounts = move_mounts(container, by_volume);
       for (const std::string_view field : uri_fields) follow_uri(spec, json::json_pointer{std::string{field}}, mounts);
       if (spec.contains(local_path)) spec[local_path] = follow(normal(spec[local_path].get<std::string>()), mounts);
       if (const std::string path = is_data_mounted ? spec.at(data).value("path", "") : ""; path.starts_with('/'))

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "common/file_descriptor.hpp"
+#include "common/try.hpp"
 
 extern char** environ;
 
@@ -143,22 +144,20 @@ std::string on_one_line(std::string text) {
 
 Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::chrono::milliseconds deadline,
                                const ProgramOptions& options) {
-  auto output = make_pipe();
-  if (!output) return tl::unexpected(output.error());
-  auto words = make_pipe();
-  if (!words) return tl::unexpected(words.error());
-  const auto pid = start(arguments, *output, *words, options);
+  auto output = TRY(make_pipe());
+  auto words = TRY(make_pipe());
+  const auto pid = start(arguments, output, words, options);
   if (!pid) return fail(fmt::format("running {}", arguments.front()), pid.error());
   Child child{*pid, !options.is_sharing_terminal};
-  output->write.reset();
-  words->write.reset();
+  output.write.reset();
+  words.write.reset();
   if (child.descriptor() < 0)
     return fail(ErrorKind::io, fmt::format("watching {}: {}", arguments.front(), std::strerror(errno)));
 
   ProgramEnd end;
   const auto until = steady_clock::now() + deadline;
   std::array<pollfd, 3> watched{
-      {{child.descriptor(), POLLIN, 0}, {output->read.get(), POLLIN, 0}, {words->read.get(), POLLIN, 0}}};
+      {{child.descriptor(), POLLIN, 0}, {output.read.get(), POLLIN, 0}, {words.read.get(), POLLIN, 0}}};
   // What it left running may hold its output open: its own end is what counts.
   while (watched[0].revents == 0) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now());
@@ -169,12 +168,12 @@ Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::c
       return fail(ErrorKind::cancelled, fmt::format("{} was given up, since a stop was requested", arguments.front()));
     const std::int64_t longest = options.stop.stop_possible() ? stop_look_milliseconds : 1'000'000;
     ::poll(watched.data(), watched.size(), static_cast<int>(std::min<std::int64_t>(left.count(), longest)));
-    if (!read_available(output->read.get(), end.output, output_bytes_max, false)) watched[1].fd = -1;
-    if (!read_available(words->read.get(), end.words, words_bytes_max, true)) watched[2].fd = -1;
+    if (!read_available(output.read.get(), end.output, output_bytes_max, false)) watched[1].fd = -1;
+    if (!read_available(words.read.get(), end.words, words_bytes_max, true)) watched[2].fd = -1;
   }
   end.exit_code = child.wait();
-  read_available(output->read.get(), end.output, output_bytes_max, false);
-  read_available(words->read.get(), end.words, words_bytes_max, true);
+  read_available(output.read.get(), end.output, output_bytes_max, false);
+  read_available(words.read.get(), end.words, words_bytes_max, true);
   end.words = on_one_line(std::move(end.words));
   return end;
 }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/contract.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::local {
 namespace {
@@ -118,9 +119,8 @@ Result<Variables> declared_variables(const json& pod, const json& container, con
       declared.insert_or_assign(name, expand_variables(entry.value("value", ""), declared));
       continue;
     }
-    const auto value = value_from(pod, container, name, entry["valueFrom"], context);
-    if (!value) return tl::unexpected(value.error());
-    if (*value) declared.insert_or_assign(name, **value);
+    const auto value = TRY(value_from(pod, container, name, entry["valueFrom"], context));
+    if (value) declared.insert_or_assign(name, *value);
   }
   return declared;
 }
@@ -185,21 +185,19 @@ std::string device_list(const std::vector<std::string>& gpus) {
 }  // namespace
 
 Result<ProcessSpec> resolve_container(const json& pod, const json& container, const ContainerContext& context) {
-  if (auto good = check_mounts(pod, container, context); !good) return tl::unexpected(good.error());
-  const auto declared = declared_variables(pod, container, context);
-  if (!declared) return tl::unexpected(declared.error());
-  auto arguments = command_of(container, *declared, context);
-  if (!arguments) return tl::unexpected(arguments.error());
+  TRY(check_mounts(pod, container, context));
+  const auto declared = TRY(declared_variables(pod, container, context));
+  auto arguments = TRY(command_of(container, declared, context));
 
   Variables environment = context.inherited;
   environment["HOSTNAME"] = pod.at("metadata").value("name", "");
   if (context.visible_gpus) environment["CUDA_VISIBLE_DEVICES"] = device_list(*context.visible_gpus);
-  for (const auto& [name, value] : *declared) environment[name] = value;
-  for (const auto& [name, value] : context.overrides) environment[name] = expand_variables(value, *declared);
+  for (const auto& [name, value] : declared) environment[name] = value;
+  for (const auto& [name, value] : context.overrides) environment[name] = expand_variables(value, declared);
   // Last: it is where the termination message is read from.
   environment[std::string{contract::env_termination_log}] = context.termination_log;
 
-  ProcessSpec spec{.arguments = *std::move(arguments), .working_directory = container.value("workingDir", "")};
+  ProcessSpec spec{.arguments = std::move(arguments), .working_directory = container.value("workingDir", "")};
   for (const auto& [name, value] : environment) spec.environment.push_back(fmt::format("{}={}", name, value));
   return spec;
 }

@@ -6,6 +6,7 @@
 
 #include "common/rfc3339.hpp"
 #include "common/text.hpp"
+#include "common/try.hpp"
 #include "local/object_rules.hpp"
 #include "local/selection.hpp"
 #include "local/watch_cursor.hpp"
@@ -136,9 +137,8 @@ Result<void> MemoryApi::watch(const ResourceType& type, const kube::WatchOptions
   if (*since == 0) events = present_events(cursor, objects_.version());  // From no version: first what there is.
   auto next_bookmark = std::chrono::steady_clock::now() + options_.bookmark_interval;
   while (true) {
-    auto newer = next_events(cursor, objects_.version());
-    if (!newer) return tl::unexpected(newer.error());
-    std::move(newer->begin(), newer->end(), std::back_inserter(events));
+    auto newer = TRY(next_events(cursor, objects_.version()));
+    std::move(newer.begin(), newer.end(), std::back_inserter(events));
     const auto now = std::chrono::steady_clock::now();
     if (now >= next_bookmark || now >= deadline) {
       events.push_back(bookmark(cursor));

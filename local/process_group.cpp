@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "common/try.hpp"
 #include "local/supervisor.hpp"
 
 namespace trainyard::local {
@@ -67,12 +68,9 @@ ProcessEvent event_of(const SupervisorReport& report) {
 
 Result<ProcessGroup> ProcessGroup::start(const ProcessSpec& spec) {
   if (spec.arguments.empty()) return fail(ErrorKind::invalid, "there is no command to run");
-  const auto program = find_program(spec.arguments.front(), value_of(spec.environment, "PATH"));
-  if (!program) return tl::unexpected(program.error());
-  auto output = open_log(spec.output_path);
-  if (!output) return tl::unexpected(output.error());
-  auto error = open_log(spec.error_path);
-  if (!error) return tl::unexpected(error.error());
+  const auto program = TRY(find_program(spec.arguments.front(), value_of(spec.environment, "PATH")));
+  auto output = TRY(open_log(spec.output_path));
+  auto error = TRY(open_log(spec.error_path));
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return fail(ErrorKind::io, fmt::format("make a pipe: {}", std::strerror(errno)));
   FileDescriptor events{ends[0]};
@@ -83,12 +81,12 @@ Result<ProcessGroup> ProcessGroup::start(const ProcessSpec& spec) {
   const auto environment = pointers_to(spec.environment);
   const SupervisorSpec supervisor_spec{
       .parent = ::getpid(),
-      .program = program->c_str(),
+      .program = program.c_str(),
       .arguments = arguments.data(),
       .environment = environment.data(),
       .working_directory = spec.working_directory.empty() ? nullptr : spec.working_directory.c_str(),
-      .output = output->get(),
-      .error = error->get(),
+      .output = output.get(),
+      .error = error.get(),
       .report = report.get()};
   // Blocked across the fork: handlers of ours never run in the supervisor, and it misses no signal.
   sigset_t all;
@@ -100,13 +98,13 @@ Result<ProcessGroup> ProcessGroup::start(const ProcessSpec& spec) {
   const int fork_error = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (supervisor < 0) {
-    return fail(ErrorKind::io, fmt::format("start a process for {}: {}", *program, std::strerror(fork_error)));
+    return fail(ErrorKind::io, fmt::format("start a process for {}: {}", program, std::strerror(fork_error)));
   }
   return ProcessGroup{
       supervisor,
       std::move(events),
-      {fmt::format("start a process for {}", *program),
-       fmt::format("change to the working directory {}", spec.working_directory), fmt::format("exec {}", *program)}};
+      {fmt::format("start a process for {}", program),
+       fmt::format("change to the working directory {}", spec.working_directory), fmt::format("exec {}", program)}};
 }
 
 ProcessGroup::ProcessGroup(ProcessGroup&& other) noexcept

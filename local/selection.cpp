@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/try.hpp"
+
 namespace trainyard::local {
 
 bool Selection::selects(const nlohmann::json& object) const {
@@ -12,11 +14,9 @@ bool Selection::selects(const nlohmann::json& object) const {
 
 Result<Selection> parse_selection(std::string name_space, std::string_view label_selector,
                                   std::string_view field_selector) {
-  auto labels = parse_label_selector(label_selector);
-  if (!labels) return tl::unexpected{labels.error()};
-  auto fields = parse_field_selector(field_selector);
-  if (!fields) return tl::unexpected{fields.error()};
-  return Selection{.name_space = std::move(name_space), .labels = *std::move(labels), .fields = *std::move(fields)};
+  auto labels = TRY(parse_label_selector(label_selector));
+  auto fields = TRY(parse_field_selector(field_selector));
+  return Selection{.name_space = std::move(name_space), .labels = std::move(labels), .fields = std::move(fields)};
 }
 
 }  // namespace trainyard::local

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/child_program.hpp"
+#include "common/try.hpp"
 #include "storage/oauth.hpp"
 #include "storage/sanitize_server_text.hpp"
 #include "storage/sigv4.hpp"
@@ -56,15 +57,14 @@ Result<AccessToken> ask_entra(HttpClient& http, const EntraClient& client,
                            {"grant_type", "client_credentials"},
                            {"scope", fmt::format("{}/.default", storage_resource)}});
   const std::string body = canonical_query(form);
-  const auto reply = ask_issuer(
+  const auto reply = TRY(ask_issuer(
       http, doing,
       {.method = "POST",
        .url = fmt::format("{}/{}/oauth2/v2.0/token", client.authority, percent_encoded(client.tenant, false)),
        .headers = {{"content-type", "application/x-www-form-urlencoded"}},
        .body = {std::as_bytes(std::span{body})},
-       .deadline = azure_issuer_deadline});
-  if (!reply) return tl::unexpected(reply.error());
-  auto token = parse_token_reply(*reply, now, {secret});
+       .deadline = azure_issuer_deadline}));
+  auto token = parse_token_reply(reply, now, {secret});
   if (!token) return fail(doing, token.error());
   return token;
 }

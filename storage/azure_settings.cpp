@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/try.hpp"
 #include "storage/server_address.hpp"
 
 namespace trainyard::storage {
@@ -55,19 +56,18 @@ Result<Said> what_is_said(const Environment& environment) {
             .scheme = "https"};
   const std::string connection = first_of(environment, {connection_string_name});
   if (connection.empty()) return said;
-  auto parts = connection_parts(connection);
-  if (!parts) return tl::unexpected(parts.error());
-  if ((*parts)["UseDevelopmentStorage"] == "true") {
-    *parts = {{"AccountName", emulator_account}, {"AccountKey", emulator_key}, {"BlobEndpoint", emulator_endpoint}};
+  auto parts = TRY(connection_parts(connection));
+  if (parts["UseDevelopmentStorage"] == "true") {
+    parts = {{"AccountName", emulator_account}, {"AccountKey", emulator_key}, {"BlobEndpoint", emulator_endpoint}};
   }
   // The connection string names the account with its key; a key or a token in another variable could be another
   // account's.
-  said.key = (*parts)["AccountKey"];
-  said.sas_token = (*parts)["SharedAccessSignature"];
-  if (const std::string& account = (*parts)["AccountName"]; !account.empty()) said.account = account;
-  if (const std::string& suffix = (*parts)["EndpointSuffix"]; !suffix.empty()) said.suffix = suffix;
-  if (const std::string& scheme = (*parts)["DefaultEndpointsProtocol"]; !scheme.empty()) said.scheme = scheme;
-  if (const std::string& endpoint = (*parts)["BlobEndpoint"]; !endpoint.empty()) {
+  said.key = parts["AccountKey"];
+  said.sas_token = parts["SharedAccessSignature"];
+  if (const std::string& account = parts["AccountName"]; !account.empty()) said.account = account;
+  if (const std::string& suffix = parts["EndpointSuffix"]; !suffix.empty()) said.suffix = suffix;
+  if (const std::string& scheme = parts["DefaultEndpointsProtocol"]; !scheme.empty()) said.scheme = scheme;
+  if (const std::string& endpoint = parts["BlobEndpoint"]; !endpoint.empty()) {
     said.endpoint = endpoint;
     said.endpoint_name = fmt::format("BlobEndpoint of {}", connection_string_name);
   }
@@ -76,16 +76,15 @@ Result<Said> what_is_said(const Environment& environment) {
 
 // "https://account.blob.suffix" names the account in the host, an emulator's "http://host:port/account" in the path.
 Result<void> take_endpoint(AzureSettings& settings, const Said& said) {
-  const auto address = parse_server_address(said.endpoint_name, said.endpoint);
-  if (!address) return tl::unexpected(address.error());
-  settings.scheme = address->scheme;
-  settings.host = address->authority;
-  if (const std::size_t mark = address->authority.find(".blob."); mark != std::string::npos && address->path.empty()) {
-    if (settings.account.empty()) settings.account = address->authority.substr(0, mark);
-    if (settings.account == address->authority.substr(0, mark)) return {};
+  const auto address = TRY(parse_server_address(said.endpoint_name, said.endpoint));
+  settings.scheme = address.scheme;
+  settings.host = address.authority;
+  if (const std::size_t mark = address.authority.find(".blob."); mark != std::string::npos && address.path.empty()) {
+    if (settings.account.empty()) settings.account = address.authority.substr(0, mark);
+    if (settings.account == address.authority.substr(0, mark)) return {};
   }
-  if (settings.account.empty()) settings.account = address->path;
-  if (address->path.empty() || address->path != settings.account) {
+  if (settings.account.empty()) settings.account = address.path;
+  if (address.path.empty() || address.path != settings.account) {
     return fail(ErrorKind::invalid, fmt::format("{} does not name the account: write https://account.blob.core."
                                                 "windows.net or http://host:port/account",
                                                 said.endpoint_name));
@@ -97,12 +96,11 @@ Result<void> take_endpoint(AzureSettings& settings, const Said& said) {
 }  // namespace
 
 Result<AzureSettings> azure_settings(const Environment& environment) {
-  const auto said = what_is_said(environment);
-  if (!said) return tl::unexpected(said.error());
+  const auto said = TRY(what_is_said(environment));
   AzureSettings settings{
-      .account = said->account, .scheme = said->scheme, .host = {}, .account_key = said->key, .sas_token = {}};
-  if (!said->endpoint.empty()) {
-    if (auto taken = take_endpoint(settings, *said); !taken) return tl::unexpected(taken.error());
+      .account = said.account, .scheme = said.scheme, .host = {}, .account_key = said.key, .sas_token = {}};
+  if (!said.endpoint.empty()) {
+    TRY(take_endpoint(settings, said));
   }
   if (settings.account.empty()) {
     return fail(ErrorKind::invalid,
@@ -110,9 +108,9 @@ Result<AzureSettings> azure_settings(const Environment& environment) {
                             "checkpoint.credentialsSecret names",
                             connection_string_name));
   }
-  if (settings.host.empty()) settings.host = fmt::format("{}.blob.{}", settings.account, said->suffix);
-  if (settings.account_key.empty() && !said->sas_token.empty()) {
-    settings.sas_token = said->sas_token.substr(said->sas_token.starts_with('?') ? 1 : 0);
+  if (settings.host.empty()) settings.host = fmt::format("{}.blob.{}", settings.account, said.suffix);
+  if (settings.account_key.empty() && !said.sas_token.empty()) {
+    settings.sas_token = said.sas_token.substr(said.sas_token.starts_with('?') ? 1 : 0);
   }
   return settings;
 }

@@ -7,6 +7,7 @@
 
 #include "common/base64.hpp"
 #include "common/text.hpp"
+#include "common/try.hpp"
 #include "storage/azure_credentials.hpp"
 #include "storage/azure_error.hpp"
 #include "storage/azure_signature.hpp"
@@ -87,11 +88,10 @@ CloudService azure_service(const AzurePlace& place) {
 }  // namespace
 
 Result<AzurePlace> make_azure_place(const Uri& uri, const Environment& environment) {
-  auto settings = azure_settings(environment);
-  if (!settings) return tl::unexpected(settings.error());
+  auto settings = TRY(azure_settings(environment));
   AzurePlace place{.container = uri.bucket,
                    .prefix = uri.path,
-                   .settings = std::move(*settings),
+                   .settings = std::move(settings),
                    .tokens = nullptr,
                    .ca_bundle = first_of(environment, {"SSL_CERT_FILE", "AWS_CA_BUNDLE"})};
   if (!place.settings.account_key.empty() || !place.settings.sas_token.empty()) return place;
@@ -136,7 +136,7 @@ Result<void> AzureStore::probe() {
 }
 
 Result<void> AzureStore::put(std::string_view key, Pieces pieces, const PutOptions& options) {
-  if (auto good = check_key(key); !good) return good;
+  TRY(check_key(key));
   std::uint64_t bytes = 0;
   for (const auto& piece : pieces) bytes += piece.size();
   const TransferPlan plan = make_transfer_plan(bytes, tuning_.transfer, block_limits);
@@ -168,7 +168,7 @@ Result<void> AzureStore::put_whole(std::string_view key, Pieces pieces, const Pu
 }
 
 Result<std::vector<std::byte>> AzureStore::get(std::string_view key) {
-  if (auto good = check_key(key); !good) return tl::unexpected(good.error());
+  TRY(check_key(key));
   const std::string doing = fmt::format("get {}", uri_of(key));
   std::vector<std::byte> content;
   const CloudCall call{.make = [&]() -> CloudRequest { return {.method = "GET", .path = path_of(blob_of(key))}; },
@@ -184,7 +184,7 @@ Result<std::vector<std::byte>> AzureStore::get(std::string_view key) {
 }
 
 Result<void> AzureStore::get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) {
-  if (auto good = check_key(key); !good) return good;
+  TRY(check_key(key));
   return client_.read_range(fmt::format("get {}", uri_of(key)), {.method = "GET", .path = path_of(blob_of(key))},
                             offset, into, make_read_plan(into.size(), tuning_.transfer));
 }
@@ -197,12 +197,11 @@ Result<std::vector<ObjectInfo>> AzureStore::list(std::string_view prefix) {
   for (int pages = 0; pages < blob_pages_max; ++pages) {
     CloudRequest request = list_request(prefix, tuning_.page_blobs);
     if (!marker.empty()) request.query.emplace_back("marker", marker);
-    auto page = client_.send(doing, std::move(request)).and_then([&](const HttpReply& reply) {
+    auto page = TRY(client_.send(doing, std::move(request)).and_then([&](const HttpReply& reply) {
       return parse_blob_page(reply.body, doing, prefix_bytes);
-    });
-    if (!page) return tl::unexpected(page.error());
-    std::move(page->objects.begin(), page->objects.end(), std::back_inserter(objects));
-    marker = page->next_marker;
+    }));
+    std::move(page.objects.begin(), page.objects.end(), std::back_inserter(objects));
+    marker = page.next_marker;
     if (marker.empty()) {
       std::ranges::sort(objects, {}, &ObjectInfo::key);
       return objects;
@@ -212,7 +211,7 @@ Result<std::vector<ObjectInfo>> AzureStore::list(std::string_view prefix) {
 }
 
 Result<void> AzureStore::remove(std::string_view key, const std::stop_token& stop) {
-  if (auto good = check_key(key); !good) return good;
+  TRY(check_key(key));
   const CloudCall call{
       .make = [&]() -> CloudRequest {
         return {.method = "DELETE", .path = path_of(blob_of(key)), .headers = {{"x-ms-delete-snapshots", "include"}}};

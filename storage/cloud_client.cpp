@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "common/try.hpp"
 #include "storage/accepted_reply.hpp"
 #include "storage/sigv4.hpp"
 
@@ -37,13 +38,12 @@ CloudClient::CloudClient(CloudService service, HttpTuning tuning)
 
 Result<HttpRequest> CloudClient::authorise(CloudRequest request, std::string& used_token) const {
   if (service_.tokens) {
-    auto token = service_.tokens->get();
-    if (!token) return tl::unexpected(token.error());
-    request.headers["authorization"] = fmt::format("Bearer {}", *token);
-    used_token = std::move(*token);
+    auto token = TRY(service_.tokens->get());
+    request.headers["authorization"] = fmt::format("Bearer {}", token);
+    used_token = std::move(token);
   }
   if (service_.sign) {
-    if (auto is_signed = service_.sign(request); !is_signed) return tl::unexpected(is_signed.error());
+    TRY(service_.sign(request));
   }
   std::string query = canonical_query(request.query);
   if (!service_.query_token.empty()) query += fmt::format("{}{}", query.empty() ? "" : "&", service_.query_token);

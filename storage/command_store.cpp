@@ -10,6 +10,7 @@
 
 #include "common/child_program.hpp"
 #include "common/text.hpp"
+#include "common/try.hpp"
 #include "storage/key.hpp"
 #include "storage/random_share.hpp"
 #include "storage/sanitize_server_text.hpp"
@@ -21,7 +22,7 @@ constexpr int exit_not_found = 3;
 constexpr std::chrono::milliseconds capabilities_deadline{30'000};
 
 Result<std::string> judge(const Result<ProgramEnd>& end, const std::string& program, const std::string& operation) {
-  if (!end) return tl::unexpected(end.error());
+  TRY(end);
   if (end->exit_code == 0) return end->output;
   // The cause of the failure is unknown, so it may pass.
   const bool is_not_there = end->exit_code == exit_not_found && (operation == "get" || operation == "remove");
@@ -96,20 +97,18 @@ Result<void> CommandStore::put(std::string_view key, Pieces pieces, const PutOpt
 
 // Gets the object into the folder, whole or not at all.
 Result<void> CommandStore::fetch(std::string_view key) {
-  if (auto good = check_key(key); !good) return good;
-  const auto temporary = folder_.temporary_path(key);
-  if (!temporary) return tl::unexpected(temporary.error());
+  TRY(check_key(key));
+  const auto temporary = TRY(folder_.temporary_path(key));
   auto fetched =
-      run("get", *temporary, key).and_then([&](const std::string&) { return folder_.take_in(*temporary, key); });
-  if (!fetched) ::unlink(temporary->c_str());
+      run("get", temporary, key).and_then([&](const std::string&) { return folder_.take_in(temporary, key); });
+  if (!fetched) ::unlink(temporary.c_str());
   return fetched;
 }
 
 Result<std::vector<std::byte>> CommandStore::get(std::string_view key) {
-  const auto can_get = knows("get");
-  if (!can_get) return tl::unexpected(can_get.error());
-  if (*can_get) {
-    if (auto fetched = fetch(key); !fetched) return tl::unexpected(fetched.error());
+  const auto can_get = TRY(knows("get"));
+  if (can_get) {
+    TRY(fetch(key));
   }
   return folder_.get(key);
 }
@@ -117,16 +116,14 @@ Result<std::vector<std::byte>> CommandStore::get(std::string_view key) {
 Result<void> CommandStore::get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) {
   auto read = folder_.get_range(key, offset, into);
   if (read || read.error().kind != ErrorKind::not_found) return read;
-  const auto can_get = knows("get");
-  if (!can_get) return tl::unexpected(can_get.error());
-  if (!*can_get) return read;
+  const auto can_get = TRY(knows("get"));
+  if (!can_get) return read;
   return fetch(key).and_then([&] { return folder_.get_range(key, offset, into); });
 }
 
 Result<std::vector<ObjectInfo>> CommandStore::list(std::string_view prefix) {
-  const auto can_list = knows("list");
-  if (!can_list) return tl::unexpected(can_list.error());
-  if (!*can_list) return folder_.list(prefix);
+  const auto can_list = TRY(knows("list"));
+  if (!can_list) return folder_.list(prefix);
   auto objects = run("list", "-", prefix).and_then(&parse_listing);
   if (!objects) return fail(uri_of(prefix), objects.error());
   std::erase_if(*objects, [&](const ObjectInfo& object) { return !object.key.starts_with(prefix); });
@@ -134,10 +131,9 @@ Result<std::vector<ObjectInfo>> CommandStore::list(std::string_view prefix) {
 }
 
 Result<void> CommandStore::remove(std::string_view key, const std::stop_token& stop) {
-  if (auto good = check_key(key); !good) return good;
-  const auto can_remove = knows("remove");
-  if (!can_remove) return tl::unexpected(can_remove.error());
-  if (*can_remove) {
+  TRY(check_key(key));
+  const auto can_remove = TRY(knows("remove"));
+  if (can_remove) {
     const auto removed = run("remove", "-", key, stop);
     if (!removed && removed.error().kind != ErrorKind::not_found) return tl::unexpected(removed.error());
   }

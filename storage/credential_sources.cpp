@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/text.hpp"
+#include "common/try.hpp"
 #include "storage/credential_reply.hpp"
 #include "storage/credential_service.hpp"
 #include "storage/oauth.hpp"
@@ -41,22 +42,21 @@ Result<Credentials> environment_credentials(const Environment& environment) {
 
 Result<Credentials> role_of_token(CredentialService& service, const Environment& environment, const std::string& region,
                                   const std::string& role, const std::string& file) {
-  const auto token = read_secret_file(file);
-  if (!token) return tl::unexpected(token.error());
+  const auto token = TRY(read_secret_file(file));
   std::string session = first_of(environment, {"AWS_ROLE_SESSION_NAME"});
   if (session.empty()) session = "trainyard";
   const std::string form = canonical_query({{"Action", "AssumeRoleWithWebIdentity"},
                                             {"Version", "2011-06-15"},
                                             {"RoleArn", role},
                                             {"RoleSessionName", session},
-                                            {"WebIdentityToken", *token}});
+                                            {"WebIdentityToken", token}});
   const std::string url = sts_url(environment, region);
   return service.ask<Credentials>(fmt::format("taking on the role {} at {}", role, url),
                                   {.method = "POST",
                                    .url = url + "/",
                                    .headers = {{"content-type", "application/x-www-form-urlencoded"}},
                                    .body = {std::as_bytes(std::span{form})}},
-                                  [&](const HttpReply& reply) { return parse_sts_reply(reply, *token); });
+                                  [&](const HttpReply& reply) { return parse_sts_reply(reply, token); });
 }
 
 Result<Credentials> web_identity_credentials(CredentialService& service, const Environment& environment,
@@ -76,28 +76,24 @@ std::string host_of(const std::string& url) {
 }
 
 Result<Credentials> container_credentials(CredentialService& service, const Environment& environment) {
-  const auto url = container_url(environment);
-  if (!url) return tl::unexpected(url.error());
+  const auto url = TRY(container_url(environment));
   std::string token = first_of(environment, {"AWS_CONTAINER_AUTHORIZATION_TOKEN"});
   if (const std::string file = first_of(environment, {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"}); !file.empty()) {
-    auto read = read_secret_file(file);
-    if (!read) return tl::unexpected(read.error());
-    token = std::move(*read);
+    token = TRY(read_secret_file(file));
   }
   if (token.find_first_of("\r\n") != std::string::npos)
     return fail(ErrorKind::invalid, "the container agent's token holds more than one line");
-  HttpRequest request{.method = "GET", .url = *url, .is_direct = true};
+  HttpRequest request{.method = "GET", .url = url, .is_direct = true};
   if (!token.empty()) request.headers["authorization"] = token;
-  return service.ask<Credentials>(fmt::format("asking {}", host_of(*url)), request,
+  return service.ask<Credentials>(fmt::format("asking {}", host_of(url)), request,
                                   [&](const HttpReply& reply) { return parse_json_reply(reply, token); });
 }
 
 Result<Credentials> metadata_credentials(CredentialService& service, const Environment& environment) {
   constexpr long unauthorized = 401;
   constexpr long forbidden = 403;
-  const auto url = metadata_url(environment);
-  if (!url) return tl::unexpected(url.error());
-  const std::string doing = fmt::format("asking {}", *url);
+  const auto url = TRY(metadata_url(environment));
+  const std::string doing = fmt::format("asking {}", url);
   bool is_answered = false;
   const auto text_of = [&](const HttpReply& reply) -> Result<std::string> {
     is_answered = true;
@@ -109,7 +105,7 @@ Result<Credentials> metadata_credentials(CredentialService& service, const Envir
   };
   const auto token = service.ask<std::string>(doing,
                                               {.method = "PUT",
-                                               .url = *url + "/latest/api/token",
+                                               .url = url + "/latest/api/token",
                                                .headers = {{"x-aws-ec2-metadata-token-ttl-seconds", "21600"}},
                                                .is_direct = true},
                                               [&](const HttpReply& reply) -> Result<std::string> {
@@ -120,17 +116,16 @@ Result<Credentials> metadata_credentials(CredentialService& service, const Envir
   // There is no metadata server. A timeout is no such proof: the server may be busy.
   if (!token && !is_answered && token.error().kind == ErrorKind::unavailable)
     return fail(ErrorKind::not_found, token.error().message);
-  if (!token) return tl::unexpected(token.error());
+  TRY(token);
   const auto get = [&](const std::string& path) -> HttpRequest {
     return {.method = "GET",
-            .url = fmt::format("{}/latest/meta-data/iam/security-credentials/{}", *url, path),
+            .url = fmt::format("{}/latest/meta-data/iam/security-credentials/{}", url, path),
             .headers = {{"x-aws-ec2-metadata-token", *token}},
             .is_direct = true};
   };
-  const auto role = service.ask<std::string>(doing + " for the instance's role", get(""), text_of);
-  if (!role) return tl::unexpected(role.error());
-  if (role->empty()) return fail(ErrorKind::unauthorized, doing + ": the instance has no role");
-  return service.ask<Credentials>(fmt::format("{} for the role {}", doing, *role), get(percent_encoded(*role, false)),
+  const auto role = TRY(service.ask<std::string>(doing + " for the instance's role", get(""), text_of));
+  if (role.empty()) return fail(ErrorKind::unauthorized, doing + ": the instance has no role");
+  return service.ask<Credentials>(fmt::format("{} for the role {}", doing, role), get(percent_encoded(role, false)),
                                   [&](const HttpReply& reply) { return parse_json_reply(reply, *token); });
 }
 

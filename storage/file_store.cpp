@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/text.hpp"
+#include "common/try.hpp"
 #include "storage/key.hpp"
 #include "storage/posix.hpp"
 
@@ -42,11 +43,10 @@ Result<posix::OpenFolder> make_folder(const std::string& path, mode_t mode) {
   const std::string above = folder_of(path).empty() ? "/" : folder_of(path);
   auto parent = posix::open_folder(above);
   if (!parent && parent.error().kind == ErrorKind::not_found && above != "/") parent = make_folder(above, mode);
-  if (!parent) return parent;
-  const auto made = posix::make_folder_in(*parent, name_of(path), mode);
-  if (!made) return tl::unexpected(made.error());
-  if (*made) {
-    if (auto synced = posix::sync_folder(*parent); !synced) return tl::unexpected(synced.error());
+  TRY(parent);
+  const auto made = TRY(posix::make_folder_in(*parent, name_of(path), mode));
+  if (made) {
+    TRY(posix::sync_folder(*parent));
   }
   return posix::open_folder_in(*parent, name_of(path));
 }
@@ -81,19 +81,18 @@ bool is_no_entry(const Error& error) {
 // store's own folder. Does not enter other folders, which may be large.
 Result<void> add_files_below(const posix::OpenFolder& folder, const std::string& key_of_folder, std::string_view prefix,
                              Found& found) {
-  const auto entries = posix::entries_of(folder, [&](const std::string& name) {
+  const auto entries = TRY(posix::entries_of(folder, [&](const std::string& name) {
     const std::string key = key_of_folder + name;
     if (!may_lead_to(key, prefix)) return false;
     if (name.starts_with(temporary_prefix)) found.temporaries.push_back(key);
     return check_key(key).has_value();
-  });
-  if (!entries) return tl::unexpected(entries.error());
-  for (const posix::FolderEntry& entry : *entries) {
+  }));
+  for (const posix::FolderEntry& entry : entries) {
     const std::string key = key_of_folder + entry.name;
     if (entry.is_folder) {
       const auto below = posix::open_folder_in(folder, entry.name);
       if (!below && is_no_entry(below.error())) continue;
-      if (!below) return tl::unexpected(below.error());
+      TRY(below);
       if (auto added = add_files_below(*below, key + "/", prefix, found); !added && !is_no_entry(added.error()))
         return added;
     } else if (found.has_objects) {
@@ -156,7 +155,7 @@ Result<posix::OpenFolder> FileStore::make_root() const {
 }
 
 Result<FileStore::Way> FileStore::begin_way(Result<posix::OpenFolder> root, std::string_view key) {
-  if (!root) return tl::unexpected(root.error());
+  TRY(root);
   Way way;
   way.folders.push_back(std::move(*root));
   way.names = parts_of(key);
@@ -168,9 +167,8 @@ Result<FileStore::Way> FileStore::begin_way(Result<posix::OpenFolder> root, std:
 Result<FileStore::Way> FileStore::find_way(std::string_view key) const {
   auto way = begin_way(open_root(), key);
   for (std::size_t i = 0; way && i < way->names.size(); ++i) {
-    auto folder = posix::open_folder_in(way->last(), way->names[i]);
-    if (!folder) return tl::unexpected(folder.error());
-    way->folders.push_back(std::move(*folder));
+    auto folder = TRY(posix::open_folder_in(way->last(), way->names[i]));
+    way->folders.push_back(std::move(folder));
   }
   return way;
 }
@@ -178,32 +176,28 @@ Result<FileStore::Way> FileStore::find_way(std::string_view key) const {
 Result<FileStore::Way> FileStore::make_way(std::string_view key, std::vector<std::size_t>& changed) const {
   auto way = begin_way(make_root(), key);
   for (std::size_t i = 0; way && i < way->names.size(); ++i) {
-    const auto made = posix::make_folder_in(way->last(), way->names[i], options_.modes.folder);
-    if (!made) return tl::unexpected(made.error());
-    if (*made) changed.push_back(i);
-    auto folder = posix::open_folder_in(way->last(), way->names[i]);
-    if (!folder) return tl::unexpected(folder.error());
-    way->folders.push_back(std::move(*folder));
+    const auto made = TRY(posix::make_folder_in(way->last(), way->names[i], options_.modes.folder));
+    if (made) changed.push_back(i);
+    auto folder = TRY(posix::open_folder_in(way->last(), way->names[i]));
+    way->folders.push_back(std::move(folder));
   }
   return way;
 }
 
 Result<void> FileStore::write_once(std::string_view key, Pieces pieces, const PutOptions& options) const {
   std::vector<std::size_t> changed;
-  const auto way = make_way(key, changed);
-  if (!way) return tl::unexpected(way.error());
-  const posix::OpenFolder& folder = way->last();
+  const auto way = TRY(make_way(key, changed));
+  const posix::OpenFolder& folder = way.last();
   const std::string temporary = temporary_name();
-  const auto file = posix::create_file_in(folder, temporary, options_.modes.file);
-  if (!file) return tl::unexpected(file.error());
-  auto written = posix::write_durably(*file, pieces, fmt::format("{}/{}", folder.path, temporary));
+  const auto file = TRY(posix::create_file_in(folder, temporary, options_.modes.file));
+  auto written = posix::write_durably(file, pieces, fmt::format("{}/{}", folder.path, temporary));
   // The folders are synced last: a sync is slow, and the temporary file keeps other processes from removing them.
   for (const std::size_t parent : changed) {
-    if (written) written = posix::sync_folder(way->folders[parent]);
+    if (written) written = posix::sync_folder(way.folders[parent]);
   }
   if (written) {
-    written = options.if_absent ? posix::publish_in(folder, temporary, way->name)
-                                : posix::replace_in(folder, temporary, way->name);
+    written = options.if_absent ? posix::publish_in(folder, temporary, way.name)
+                                : posix::replace_in(folder, temporary, way.name);
   }
   if (!written) {
     // Return the first error. A temporary file that stays is hidden and harmless.
@@ -248,7 +242,7 @@ Result<void> FileStore::probe() {
 }
 
 Result<void> FileStore::put(std::string_view key, Pieces pieces, const PutOptions& options) {
-  if (auto good = check_key(key); !good) return good;
+  TRY(check_key(key));
   for (int tries = 1;; ++tries) {
     auto written = write_once(key, pieces, options);
     if (!written && written.error().kind == ErrorKind::not_found && tries < put_tries_max) continue;
@@ -257,25 +251,22 @@ Result<void> FileStore::put(std::string_view key, Pieces pieces, const PutOption
 }
 
 Result<std::vector<std::byte>> FileStore::get(std::string_view key) {
-  if (auto good = check_key(key); !good) return tl::unexpected(good.error());
+  TRY(check_key(key));
   const auto way = find_way(key);
   if (!way) return tl::unexpected(at_key(key, way.error()));
-  const auto file = posix::open_file_in(way->last(), way->name);
-  if (!file) return tl::unexpected(file.error());
+  const auto file = TRY(posix::open_file_in(way->last(), way->name));
   const std::string path = path_of(key);
-  const auto bytes = posix::file_bytes(*file, path);
-  if (!bytes) return tl::unexpected(bytes.error());
-  std::vector<std::byte> content(*bytes);
-  return posix::read_at(*file, 0, content, path).map([&] { return std::move(content); });
+  const auto bytes = TRY(posix::file_bytes(file, path));
+  std::vector<std::byte> content(bytes);
+  return posix::read_at(file, 0, content, path).map([&] { return std::move(content); });
 }
 
 Result<void> FileStore::get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) {
-  if (auto good = check_key(key); !good) return good;
+  TRY(check_key(key));
   const auto way = find_way(key);
   if (!way) return tl::unexpected(at_key(key, way.error()));
-  const auto file = posix::open_file_in(way->last(), way->name);
-  if (!file) return tl::unexpected(file.error());
-  return posix::read_at(*file, offset, into, path_of(key));
+  const auto file = TRY(posix::open_file_in(way->last(), way->name));
+  return posix::read_at(file, offset, into, path_of(key));
 }
 
 Result<std::vector<ObjectInfo>> FileStore::list(std::string_view prefix) {
@@ -283,36 +274,35 @@ Result<std::vector<ObjectInfo>> FileStore::list(std::string_view prefix) {
   const std::size_t slash = prefix.rfind('/');
   const std::string key_of_folder{slash == std::string_view::npos ? std::string_view{} : prefix.substr(0, slash + 1)};
   if (slash != std::string_view::npos) {
-    if (auto good = check_key(prefix.substr(0, slash)); !good) return tl::unexpected(good.error());
+    TRY(check_key(prefix.substr(0, slash)));
   }
   const auto root = open_root();
   if (!root && root.error().kind == ErrorKind::not_found) return std::vector<ObjectInfo>{};
-  if (!root) return tl::unexpected(root.error());
+  TRY(root);
   const auto way = find_way(key_of_folder);
   if (!way && is_no_entry(way.error())) return std::vector<ObjectInfo>{};
-  if (!way) return tl::unexpected(way.error());
+  TRY(way);
   Found found;
-  if (auto added = add_files_below(way->last(), key_of_folder, prefix, found); !added)
-    return tl::unexpected(added.error());
+  TRY(add_files_below(way->last(), key_of_folder, prefix, found));
   std::ranges::sort(found.objects, {}, &ObjectInfo::key);
   return std::move(found.objects);
 }
 
 Result<void> FileStore::remove(std::string_view key, const std::stop_token&) {
-  if (auto good = check_key(key); !good) return good;
+  TRY(check_key(key));
   return remove_file(key);
 }
 
 Result<void> FileStore::remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) {
   const auto root = open_root();
   if (!root && root.error().kind == ErrorKind::not_found) return {};
-  if (!root) return tl::unexpected(root.error());
+  TRY(root);
   Found below{.has_objects = false};
-  if (auto added = add_files_below(*root, "", "", below); !added) return added;
+  TRY(add_files_below(*root, "", "", below));
   for (const std::string& key : below.temporaries) {
     const std::size_t slash = key.rfind('/');
     if (slash == std::string::npos || !is_abandoned(std::string_view{key}.substr(0, slash))) continue;
-    if (auto removed = remove_file(key); !removed) return removed;
+    TRY(remove_file(key));
   }
   return {};
 }
@@ -320,8 +310,8 @@ Result<void> FileStore::remove_unfinished(const std::function<bool(std::string_v
 Result<void> FileStore::remove_file(std::string_view key) const {
   const auto way = find_way(key);
   if (!way && way.error().kind == ErrorKind::not_found) return {};
-  if (!way) return tl::unexpected(way.error());
-  if (auto removed = posix::remove_file_in(way->last(), way->name); !removed) return removed;
+  TRY(way);
+  TRY(posix::remove_file_in(way->last(), way->name));
   // Also remove the folders that are empty now, since folders are no objects. A folder that is not empty stays.
   for (std::size_t i = way->names.size(); i > 0; --i) {
     if (!posix::remove_folder_in(way->folders[i - 1], way->names[i - 1])) break;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/text.hpp"
+#include "common/try.hpp"
 #include "storage/google_credentials.hpp"
 #include "storage/http_client.hpp"
 #include "storage/oauth.hpp"
@@ -33,9 +34,8 @@ Result<GcsSettings> make_gcs_settings(const Uri& uri, const Environment& environ
   for (const char* name : {"STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_EMULATOR_ENDPOINT"}) {
     const std::string text = first_of(environment, {name});
     if (text.empty()) continue;
-    const auto address = parse_server_address(name, text);
-    if (!address) return tl::unexpected(address.error());
-    settings.endpoint = fmt::format("{}://{}", address->scheme, address->authority);
+    const auto address = TRY(parse_server_address(name, text));
+    settings.endpoint = fmt::format("{}://{}", address.scheme, address.authority);
     return settings;
   }
   if (is_anonymous(environment)) return settings;

@@ -9,6 +9,7 @@
 
 #include "common/logging.hpp"
 #include "common/text.hpp"
+#include "common/try.hpp"
 #include "storage/gcs_error.hpp"
 #include "storage/gcs_upload.hpp"
 #include "storage/key.hpp"
@@ -97,7 +98,7 @@ Result<void> GcsStore::probe() {
 }
 
 Result<void> GcsStore::put(std::string_view key, Pieces pieces, const PutOptions& options) {
-  if (auto good = check_key(key); !good) return good;
+  TRY(check_key(key));
   std::uint64_t bytes = 0;
   for (const auto& piece : pieces) bytes += piece.size();
   const TransferPlan plan = make_transfer_plan(bytes, tuning_.transfer);
@@ -153,7 +154,7 @@ Result<void> GcsStore::put_in_parts(std::string_view key, Pieces pieces, const T
 }
 
 Result<std::vector<std::byte>> GcsStore::get(std::string_view key) {
-  if (auto good = check_key(key); !good) return tl::unexpected(good.error());
+  TRY(check_key(key));
   const std::string doing = fmt::format("get {}", uri_of(key));
   std::vector<std::byte> content;
   const CloudCall call{.make = [&]() -> CloudRequest {
@@ -171,7 +172,7 @@ Result<std::vector<std::byte>> GcsStore::get(std::string_view key) {
 }
 
 Result<void> GcsStore::get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) {
-  if (auto good = check_key(key); !good) return good;
+  TRY(check_key(key));
   const CloudRequest whole{.method = "GET", .path = json_path(object_of(key)), .query = {{"alt", "media"}}};
   return client_.read_range(fmt::format("get {}", uri_of(key)), whole, offset, into,
                             make_read_plan(into.size(), tuning_.transfer));
@@ -189,12 +190,11 @@ Result<std::vector<ObjectInfo>> GcsStore::list(std::string_view prefix) {
                                    {"maxResults", std::to_string(tuning_.page_objects)},
                                    {"prefix", object_of(prefix)}}};
     if (!token.empty()) request.query.emplace_back("pageToken", token);
-    auto page = client_.send(doing, std::move(request)).and_then([&](const HttpReply& reply) {
+    auto page = TRY(client_.send(doing, std::move(request)).and_then([&](const HttpReply& reply) {
       return parse_gcs_page(reply.body, doing, prefix_bytes);
-    });
-    if (!page) return tl::unexpected(page.error());
-    std::move(page->objects.begin(), page->objects.end(), std::back_inserter(objects));
-    token = page->next_token;
+    }));
+    std::move(page.objects.begin(), page.objects.end(), std::back_inserter(objects));
+    token = page.next_token;
     if (token.empty()) {
       std::ranges::sort(objects, {}, &ObjectInfo::key);
       return objects;
@@ -204,7 +204,7 @@ Result<std::vector<ObjectInfo>> GcsStore::list(std::string_view prefix) {
 }
 
 Result<void> GcsStore::remove(std::string_view key, const std::stop_token& stop) {
-  if (auto good = check_key(key); !good) return good;
+  TRY(check_key(key));
   const CloudCall call{
       .make = [&]() -> CloudRequest { return {.method = "DELETE", .path = json_path(object_of(key))}; },
       .accept = [](const HttpReply&) -> Result<void> { return {}; },

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "storage/crc32c.hpp"
 #include "storage/s3_upload.hpp"
 #include "storage/xml.hpp"
@@ -76,10 +77,10 @@ std::string gcs_completion_text(const std::vector<GcsPart>& parts) {
 
 // Compares the CRC of the whole object: those of the parts do not prove that the server joined them correctly.
 Result<void> check_gcs_object(CloudClient& client, const GcsUpload& upload, Pieces pieces) {
-  const auto reply = client.send(fmt::format("look at what became of: {}", upload.doing),
-                                 {.method = "GET", .path = upload.json_path, .query = {{"fields", "size,crc32c"}}});
-  if (!reply) return tl::unexpected(reply.error());
-  const json object = json::parse(reply->body, nullptr, false);
+  const auto reply =
+      TRY(client.send(fmt::format("look at what became of: {}", upload.doing),
+                      {.method = "GET", .path = upload.json_path, .query = {{"fields", "size,crc32c"}}}));
+  const json object = json::parse(reply.body, nullptr, false);
   const auto member = [&](const char* name) {
     return object.is_object() && object.contains(name) && object[name].is_string() ? object[name].get<std::string>()
                                                                                    : std::string{};
@@ -120,12 +121,11 @@ Result<void> complete_gcs_upload(CloudClient& client, const GcsUpload& upload, c
 }  // namespace
 
 Result<std::string> begin_gcs_upload(CloudClient& client, const GcsUpload& upload) {
-  const auto reply = client.send(upload.doing, {.method = "POST",
-                                                .path = upload.xml_path,
-                                                .query = {{"uploads", ""}},
-                                                .headers = {{"content-type", "application/octet-stream"}}});
-  if (!reply) return tl::unexpected(reply.error());
-  std::string id = xml::text_of(reply->body, "UploadId");
+  const auto reply = TRY(client.send(upload.doing, {.method = "POST",
+                                                    .path = upload.xml_path,
+                                                    .query = {{"uploads", ""}},
+                                                    .headers = {{"content-type", "application/octet-stream"}}}));
+  std::string id = xml::text_of(reply.body, "UploadId");
   if (id.empty()) return fail(ErrorKind::invalid, fmt::format("{}: the server began no upload", upload.doing));
   return id;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/rfc3339.hpp"
+#include "common/try.hpp"
 #include "storage/jwt.hpp"
 #include "storage/oauth.hpp"
 #include "storage/sigv4.hpp"
@@ -126,9 +127,8 @@ Result<AccessToken> fetch(HttpClient& http, const ServiceAccountKey& key, Time n
   if (!jwt) return fail(doing, jwt.error());
   const std::string form =
       canonical_query({{"grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"}, {"assertion", *jwt}});
-  const auto reply = ask_issuer(http, doing, form_request(key.token_uri, form));
-  if (!reply) return tl::unexpected(reply.error());
-  auto token = parse_token_reply(*reply, now, {*jwt});
+  const auto reply = TRY(ask_issuer(http, doing, form_request(key.token_uri, form)));
+  auto token = parse_token_reply(reply, now, {*jwt});
   if (!token) return fail(doing, token.error());
   return token;
 }
@@ -139,9 +139,8 @@ Result<AccessToken> fetch(HttpClient& http, const GoogleLogin& login, Time now) 
                                             {"client_id", login.client_id},
                                             {"client_secret", login.client_secret},
                                             {"refresh_token", login.refresh_token}});
-  const auto reply = ask_issuer(http, doing, form_request(login.token_uri, form));
-  if (!reply) return tl::unexpected(reply.error());
-  auto token = parse_token_reply(*reply, now, {login.client_secret, login.refresh_token});
+  const auto reply = TRY(ask_issuer(http, doing, form_request(login.token_uri, form)));
+  auto token = parse_token_reply(reply, now, {login.client_secret, login.refresh_token});
   if (!token) return fail(doing, token.error());
   return token;
 }
@@ -150,21 +149,18 @@ Result<std::string> subject_token(HttpClient& http, const GoogleFederation& fede
   std::string text;
   std::string place = federation.file;
   if (!federation.file.empty()) {
-    auto read = read_secret_file(federation.file);
-    if (!read) return read;
-    text = std::move(*read);
+    text = TRY(read_secret_file(federation.file));
   } else {
     place = origin_of(federation.url);
     const std::string doing = fmt::format("asking {} for a token to exchange", place);
-    const auto reply = ask_issuer(http, doing,
-                                  {.method = "GET",
-                                   .url = federation.url,
-                                   .headers = federation.headers,
-                                   .deadline = google_deadline,
-                                   .is_direct = federation.url.starts_with("http://")});
-    if (!reply) return tl::unexpected(reply.error());
-    if (reply->status / 100 != 2) return fail(doing, issuer_error(*reply, {}));
-    text = reply->body;
+    const auto reply = TRY(ask_issuer(http, doing,
+                                      {.method = "GET",
+                                       .url = federation.url,
+                                       .headers = federation.headers,
+                                       .deadline = google_deadline,
+                                       .is_direct = federation.url.starts_with("http://")}));
+    if (reply.status / 100 != 2) return fail(doing, issuer_error(reply, {}));
+    text = reply.body;
   }
   if (federation.token_field.empty()) return text;
   const json object = json::parse(text, nullptr, false);
@@ -179,16 +175,15 @@ Result<AccessToken> impersonate(HttpClient& http, const GoogleFederation& federa
   const std::string body = json{{"scope", json::array({google_scope})},
                                 {"lifetime", fmt::format("{}s", std::chrono::seconds{assertion_lifetime}.count())}}
                                .dump();
-  const auto reply = ask_issuer(
+  const auto reply = TRY(ask_issuer(
       http, doing,
       {.method = "POST",
        .url = federation.impersonation_url,
        .headers = {{"content-type", "application/json"}, {"authorization", fmt::format("Bearer {}", bearer)}},
        .body = {std::as_bytes(std::span{body})},
-       .deadline = google_deadline});
-  if (!reply) return tl::unexpected(reply.error());
-  if (reply->status / 100 != 2) return fail(doing, issuer_error(*reply, {bearer}));
-  const json object = json::parse(reply->body, nullptr, false);
+       .deadline = google_deadline}));
+  if (reply.status / 100 != 2) return fail(doing, issuer_error(reply, {bearer}));
+  const json object = json::parse(reply.body, nullptr, false);
   const std::string text = object.is_object() ? text_member(object, "accessToken") : std::string{};
   const auto expiry = parse_rfc3339(object.is_object() ? text_member(object, "expireTime") : std::string{});
   if (text.empty() || !expiry) return fail(ErrorKind::invalid, doing + ": the reply holds no access token");
@@ -206,9 +201,8 @@ Result<AccessToken> fetch(HttpClient& http, const GoogleFederation& federation, 
                        {"requested_token_type", "urn:ietf:params:oauth:token-type:access_token"},
                        {"subject_token_type", federation.subject_token_type},
                        {"subject_token", *subject}});
-  const auto reply = ask_issuer(http, doing, form_request(federation.token_url, form));
-  if (!reply) return tl::unexpected(reply.error());
-  auto token = parse_token_reply(*reply, now, {*subject});
+  const auto reply = TRY(ask_issuer(http, doing, form_request(federation.token_url, form)));
+  auto token = parse_token_reply(reply, now, {*subject});
   if (!token) return fail(doing, token.error());
   return federation.impersonation_url.empty() ? token : impersonate(http, federation, token->text);
 }

@@ -10,6 +10,7 @@
 
 #include "common/check.hpp"
 #include "common/clock.hpp"
+#include "common/try.hpp"
 #include "storage/failing_time.hpp"
 #include "storage/http_transfer.hpp"
 #include "storage/random_share.hpp"
@@ -77,8 +78,8 @@ class Batch {
     while (done_count_ < progress_.size()) {
       if (stop.stop_requested())
         return fail(ErrorKind::cancelled, fmt::format("{}: it was given up", progress_.front().call->doing));
-      if (auto started = start_what_is_due(connection_count); !started) return started;
-      if (auto moved = move(); !moved) return moved;
+      TRY(start_what_is_due(connection_count));
+      TRY(move());
       if (done_count_ < progress_.size()) wait(connection_count);
     }
     return {};
@@ -116,7 +117,7 @@ class Batch {
       one.started = now();
       auto request = one.call->make();
       if (!request) {
-        if (auto again = plan_another_try(one, fail(one.call->doing, request.error()).value()); !again) return again;
+        TRY(plan_another_try(one, fail(one.call->doing, request.error()).value()));
         continue;
       }
       one.transfer =
@@ -144,8 +145,8 @@ class Batch {
         has_succeeded_ = true;
         if (failing_time_.is_failing()) set_trouble_("");
         failing_time_.on_success(now());
-      } else if (auto again = plan_another_try(one, outcome.error()); !again) {
-        return again;
+      } else {
+        TRY(plan_another_try(one, outcome.error()));
       }
     }
     return {};

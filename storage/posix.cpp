@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <system_error>
 
+#include "common/try.hpp"
+
 namespace trainyard::storage::posix {
 namespace {
 
@@ -83,9 +85,7 @@ Result<std::vector<std::string>> make_directories(const std::string& folder) {
   if (::mkdir(folder.c_str(), 0777) != 0) {
     if (errno == EEXIST) return changed;
     if (errno != ENOENT || folder == "/") return failed("making the folder", folder);
-    auto above = make_directories(parent_of(folder));
-    if (!above) return above;
-    changed = std::move(*above);
+    changed = TRY(make_directories(parent_of(folder)));
     if (::mkdir(folder.c_str(), 0777) != 0) {
       if (errno == EEXIST) return changed;
       return failed("making the folder", folder);

@@ -10,6 +10,7 @@
 
 #include "common/child_program.hpp"
 #include "common/rfc3339.hpp"
+#include "common/try.hpp"
 #include "storage/credential_reply.hpp"
 #include "storage/credential_sources.hpp"
 #include "storage/sanitize_server_text.hpp"
@@ -53,9 +54,8 @@ Result<std::string> sha1_text(std::string_view text) {
 
 // The token that `aws sso login` left.
 Result<std::string> login_token(const Login& login, const ProfileWorld& world) {
-  const auto name = sha1_text(login.cached_as);
-  if (!name) return tl::unexpected(name.error());
-  const std::string path = fmt::format("{}/.aws/sso/cache/{}.json", first_of(world.environment, {"HOME"}), *name);
+  const auto name = TRY(sha1_text(login.cached_as));
+  const std::string path = fmt::format("{}/.aws/sso/cache/{}.json", first_of(world.environment, {"HOME"}), name);
   std::ifstream file{path};
   std::string text(login_bytes_max, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -74,20 +74,18 @@ Result<std::string> login_token(const Login& login, const ProfileWorld& world) {
 }
 
 Result<Credentials> by_login(const AwsProfile& profile, const ProfileWorld& world) {
-  const auto login = login_of(profile, world.environment);
-  if (!login) return tl::unexpected(login.error());
-  const auto token = login_token(*login, world);
-  if (!token) return tl::unexpected(token.error());
+  const auto login = TRY(login_of(profile, world.environment));
+  const auto token = TRY(login_token(login, world));
   std::string url = first_of(world.environment, {"AWS_ENDPOINT_URL_SSO", "AWS_ENDPOINT_URL"});
   while (url.ends_with('/')) url.pop_back();
-  if (url.empty()) url = fmt::format("https://portal.sso.{}.amazonaws.com", login->region);
+  if (url.empty()) url = fmt::format("https://portal.sso.{}.amazonaws.com", login.region);
   const std::string query =
       canonical_query({{"account_id", profile.value("sso_account_id")}, {"role_name", profile.value("sso_role_name")}});
   return world.service->ask<Credentials>(fmt::format("asking {} for the role {}", url, profile.value("sso_role_name")),
                                          {.method = "GET",
                                           .url = fmt::format("{}/federation/credentials?{}", url, query),
-                                          .headers = {{"x-amz-sso_bearer_token", *token}}},
-                                         [&](const HttpReply& reply) { return parse_sso_reply(reply, *token); });
+                                          .headers = {{"x-amz-sso_bearer_token", token}}},
+                                         [&](const HttpReply& reply) { return parse_sso_reply(reply, token); });
 }
 
 Result<Credentials> by_process(const AwsProfile& profile, const ProfileWorld& world) {
@@ -157,9 +155,8 @@ Result<Credentials> source_of_role(const AwsProfile& profile, const ProfileWorld
 }
 
 Result<Credentials> credentials_within(const AwsProfile& profile, const ProfileWorld& world, int roles_left) {
-  const auto way = way_of(profile);
-  if (!way) return tl::unexpected(way.error());
-  switch (*way) {
+  const auto way = TRY(way_of(profile));
+  switch (way) {
     case ProfileWay::key:
       return profile_key(profile);
     case ProfileWay::process:

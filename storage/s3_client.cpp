@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "storage/accepted_reply.hpp"
 #include "storage/s3_error.hpp"
 #include "storage/xml.hpp"
@@ -27,9 +28,7 @@ S3Client::S3Client(S3Config config, HttpTuning tuning)
     : config_(std::move(config)), has_checksums_(config_.checksums != S3Checksums::off), http_(std::move(tuning)) {}
 
 Result<HttpRequest> S3Client::sign(S3Request request, Remedies& remedies) const {
-  auto credentials = config_.credentials->get();
-  if (!credentials) return tl::unexpected(credentials.error());
-  remedies.used = std::move(*credentials);
+  remedies.used = TRY(config_.credentials->get());
   // A signature is valid for minutes only, so each one takes the current time.
   const std::string date = amz_date(now());
   std::string path = "/";

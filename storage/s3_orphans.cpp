@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/rfc3339.hpp"
+#include "common/try.hpp"
 #include "storage/key.hpp"
 #include "storage/xml.hpp"
 
@@ -45,11 +46,9 @@ Result<std::vector<S3OpenUpload>> list_uploads(S3Client& client, const std::stri
     S3Request request{.method = "GET", .object = {}, .query = {{"uploads", ""}, {"prefix", prefix}}};
     if (!page.next_key.empty()) request.query.emplace_back("key-marker", page.next_key);
     if (!page.next_id.empty()) request.query.emplace_back("upload-id-marker", page.next_id);
-    auto next = client.send(doing, std::move(request)).and_then([&](const HttpReply& reply) {
+    page = TRY(client.send(doing, std::move(request)).and_then([&](const HttpReply& reply) {
       return parse_uploads(reply.body, doing);
-    });
-    if (!next) return tl::unexpected(next.error());
-    page = std::move(*next);
+    }));
     std::move(page.uploads.begin(), page.uploads.end(), std::back_inserter(uploads));
     if (page.is_last || page.next_key.empty()) return uploads;
   }

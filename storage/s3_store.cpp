@@ -8,6 +8,7 @@
 
 #include "common/logging.hpp"
 #include "common/text.hpp"
+#include "common/try.hpp"
 #include "storage/content_md5.hpp"
 #include "storage/key.hpp"
 #include "storage/s3_orphans.hpp"
@@ -78,7 +79,7 @@ Result<void> S3Store::probe() {
 }
 
 Result<void> S3Store::put(std::string_view key, Pieces pieces, const PutOptions& options) {
-  if (auto good = check_key(key); !good) return good;
+  TRY(check_key(key));
   std::uint64_t bytes = 0;
   for (const auto& piece : pieces) bytes += piece.size();
   const TransferPlan plan = make_transfer_plan(bytes, tuning_.transfer);
@@ -122,7 +123,7 @@ Result<void> S3Store::put_whole(std::string_view key, Pieces pieces, const PutOp
 }
 
 Result<std::vector<std::byte>> S3Store::get(std::string_view key) {
-  if (auto good = check_key(key); !good) return tl::unexpected(good.error());
+  TRY(check_key(key));
   const std::string doing = fmt::format("get {}", uri_of(key));
   std::vector<std::byte> content;
   const S3Call call{.make = [&]() -> S3Request {
@@ -142,7 +143,7 @@ Result<std::vector<std::byte>> S3Store::get(std::string_view key) {
 }
 
 Result<void> S3Store::get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) {
-  if (auto good = check_key(key); !good) return good;
+  TRY(check_key(key));
   const std::string doing = fmt::format("get {}", uri_of(key));
   std::vector<S3Call> calls;
   const TransferPlan plan = make_read_plan(into.size(), tuning_.transfer);
@@ -177,17 +178,16 @@ Result<std::vector<ObjectInfo>> S3Store::list(std::string_view prefix) {
         .object = {},
         .query = {{"list-type", "2"}, {"max-keys", std::to_string(tuning_.page_keys)}, {"prefix", object_of(prefix)}}};
     if (!token.empty()) request.query.emplace_back("continuation-token", token);
-    auto page = client_.send(doing, std::move(request)).and_then([&](const HttpReply& reply) {
+    auto page = TRY(client_.send(doing, std::move(request)).and_then([&](const HttpReply& reply) {
       return parse_page(reply.body, doing, prefix_bytes);
-    });
-    if (!page) return tl::unexpected(page.error());
-    std::move(page->objects.begin(), page->objects.end(), std::back_inserter(objects));
-    token = page->next_token;
-    if (!page->is_last && token.empty()) {
+    }));
+    std::move(page.objects.begin(), page.objects.end(), std::back_inserter(objects));
+    token = page.next_token;
+    if (!page.is_last && token.empty()) {
       return fail(ErrorKind::unavailable,
                   fmt::format("{}: the server says that there are more objects, and not how to ask for them", doing));
     }
-    if (page->is_last) {
+    if (page.is_last) {
       std::ranges::sort(objects, {}, &ObjectInfo::key);
       return objects;
     }
@@ -196,7 +196,7 @@ Result<std::vector<ObjectInfo>> S3Store::list(std::string_view prefix) {
 }
 
 Result<void> S3Store::remove(std::string_view key, const std::stop_token& stop) {
-  if (auto good = check_key(key); !good) return good;
+  TRY(check_key(key));
   const S3Call call{.make = [&]() -> S3Request { return {.method = "DELETE", .object = object_of(key)}; },
                     .accept = [](const HttpReply&) -> Result<void> { return {}; },
                     .doing = fmt::format("remove {}", uri_of(key)),
@@ -210,12 +210,11 @@ Result<void> S3Store::remove(std::string_view key, const std::stop_token& stop) 
 
 Result<void> S3Store::remove_all(std::span<const std::string> keys, std::stop_token stop) {
   for (const std::string& key : keys) {
-    if (auto good = check_key(key); !good) return good;
+    TRY(check_key(key));
   }
   if (has_bulk_removal_ && keys.size() > 1) {
-    const auto removed = remove_by_request(keys, stop);
-    if (!removed) return tl::unexpected(removed.error());
-    if (*removed) return {};
+    const auto removed = TRY(remove_by_request(keys, stop));
+    if (removed) return {};
     has_bulk_removal_ = false;
   }
   return Store::remove_all(keys, std::move(stop));

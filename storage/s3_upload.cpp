@@ -9,6 +9,7 @@
 
 #include "common/base64.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "storage/crc32c.hpp"
 #include "storage/s3_error.hpp"
 #include "storage/xml.hpp"
@@ -55,13 +56,12 @@ std::vector<Part> cut(Pieces pieces, std::uint64_t part_bytes) {
 }
 
 Result<std::string> create_upload(S3Client& client, const S3Upload& upload) {
-  const auto reply = client.send(upload.doing, {.method = "POST",
-                                                .object = upload.object,
-                                                .query = {{"uploads", ""}},
-                                                .headers = client.config().encryption,
-                                                .checksums = {{"x-amz-checksum-algorithm", "CRC32C"}}});
-  if (!reply) return tl::unexpected(reply.error());
-  std::string id = xml::text_of(reply->body, "UploadId");
+  const auto reply = TRY(client.send(upload.doing, {.method = "POST",
+                                                    .object = upload.object,
+                                                    .query = {{"uploads", ""}},
+                                                    .headers = client.config().encryption,
+                                                    .checksums = {{"x-amz-checksum-algorithm", "CRC32C"}}}));
+  std::string id = xml::text_of(reply.body, "UploadId");
   if (id.empty())
     return fail(ErrorKind::invalid,
                 fmt::format("{}: {} began no upload: is it an S3 server?", upload.doing, client.config().endpoint()));
@@ -179,12 +179,11 @@ bool is_forgotten(const Error& error) {
 }
 
 Result<void> upload_once(S3Client& client, const S3Upload& upload, Pieces pieces) {
-  const auto id = create_upload(client, upload);
-  if (!id) return tl::unexpected(id.error());
+  const auto id = TRY(create_upload(client, upload));
   std::vector<Part> parts = cut(pieces, upload.plan.part_bytes);
   auto done =
-      send_parts(client, upload, *id, parts).and_then([&] { return complete_upload(client, upload, *id, parts); });
-  if (!done) abort_upload(client, upload.object, *id, upload.doing);
+      send_parts(client, upload, id, parts).and_then([&] { return complete_upload(client, upload, id, parts); });
+  if (!done) abort_upload(client, upload.object, id, upload.doing);
   return done;
 }
 

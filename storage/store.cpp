@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/parallel.hpp"
+#include "common/try.hpp"
 #include "storage/azure_store.hpp"
 #include "storage/command_store.hpp"
 #include "storage/environment.hpp"
@@ -38,24 +39,23 @@ Result<std::unique_ptr<Store>> open_azure(const Uri& uri, const TransferChoice& 
 }  // namespace
 
 Result<std::unique_ptr<Store>> open_store(std::string_view text, const S3Options& s3) {
-  auto uri = parse_uri(text);
-  if (!uri) return tl::unexpected(uri.error());
-  if (uri->scheme == Scheme::file) {
+  auto uri = TRY(parse_uri(text));
+  if (uri.scheme == Scheme::file) {
     return file_modes(process_environment()).map([&](const posix::Modes& modes) -> std::unique_ptr<Store> {
-      return std::make_unique<FileStore>(uri->path, FileStoreOptions{.modes = modes});
+      return std::make_unique<FileStore>(uri.path, FileStoreOptions{.modes = modes});
     });
   }
-  if (uri->scheme == Scheme::command) return std::make_unique<CommandStore>(std::move(*uri), CommandTuning{});
+  if (uri.scheme == Scheme::command) return std::make_unique<CommandStore>(std::move(uri), CommandTuning{});
   const auto transfer = read_transfer_choice(process_environment());
-  if (!transfer) return fail(to_string(*uri), transfer.error());
-  if (uri->scheme == Scheme::web) {
+  if (!transfer) return fail(to_string(uri), transfer.error());
+  if (uri.scheme == Scheme::web) {
     WebTuning tuning{.transfer = *transfer};
     tuning.http.ca_bundle = first_of(process_environment(), {"AWS_CA_BUNDLE"});
-    return std::make_unique<WebStore>(std::move(*uri), std::move(tuning));
+    return std::make_unique<WebStore>(std::move(uri), std::move(tuning));
   }
-  if (uri->scheme == Scheme::gs) return open_gcs(*uri, *transfer);
-  if (uri->scheme == Scheme::az) return open_azure(*uri, *transfer);
-  return make_s3_config(*uri, s3, process_environment()).map([&](S3Config config) -> std::unique_ptr<Store> {
+  if (uri.scheme == Scheme::gs) return open_gcs(uri, *transfer);
+  if (uri.scheme == Scheme::az) return open_azure(uri, *transfer);
+  return make_s3_config(uri, s3, process_environment()).map([&](S3Config config) -> std::unique_ptr<Store> {
     S3Tuning tuning{.transfer = *transfer};
     tuning.http.ca_bundle = config.ca_bundle;
     return std::make_unique<S3Store>(std::move(config), std::move(tuning));
@@ -81,7 +81,7 @@ Result<void> Store::remove_all(std::span<const std::string> keys, std::stop_toke
           if (failed) return {};
           if (stop.stop_requested())
             return fail(ErrorKind::cancelled, fmt::format("removing {}: the removal was given up", uri_of(key)));
-          if (auto removed = remove(key, stop); !removed) return removed;
+          TRY(remove(key, stop));
         }
         return {};
       });

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/text.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::storage {
 namespace {
@@ -57,14 +58,12 @@ TransferPlan make_read_plan(std::uint64_t bytes, const TransferChoice& choice) {
 
 Result<TransferChoice> read_transfer_choice(const Environment& environment) {
   const auto part_mib =
-      read_number(environment, "TRAINYARD_STORAGE_PART_MIB", {.min = 5, .max = 5'120}, "the MiB of a part");
-  if (!part_mib) return tl::unexpected(part_mib.error());
+      TRY(read_number(environment, "TRAINYARD_STORAGE_PART_MIB", {.min = 5, .max = 5'120}, "the MiB of a part"));
   const auto connections =
-      read_number(environment, "TRAINYARD_STORAGE_CONNECTIONS", {.min = 1, .max = 32}, "a number of connections");
-  if (!connections) return tl::unexpected(connections.error());
+      TRY(read_number(environment, "TRAINYARD_STORAGE_CONNECTIONS", {.min = 1, .max = 32}, "a number of connections"));
   TransferChoice choice;
-  if (*part_mib) choice.part_bytes = **part_mib * mebibyte;
-  if (*connections) choice.connection_count = **connections;
+  if (part_mib) choice.part_bytes = *part_mib * mebibyte;
+  if (connections) choice.connection_count = *connections;
   return choice;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/text.hpp"
+#include "common/try.hpp"
 #include "storage/http_status.hpp"
 #include "storage/key.hpp"
 #include "storage/sigv4.hpp"
@@ -70,7 +71,7 @@ Result<void> WebStore::remove(std::string_view, const std::stop_token&) {
 }
 
 Result<std::vector<std::byte>> WebStore::get(std::string_view key) {
-  if (auto good = check_key(key); !good) return tl::unexpected(good.error());
+  TRY(check_key(key));
   std::vector<std::byte> content;
   const HttpCall call = call_of(
       fmt::format("get {}", uri_of(key)), [&] { return request("GET", key); },
@@ -83,7 +84,7 @@ Result<std::vector<std::byte>> WebStore::get(std::string_view key) {
 }
 
 Result<void> WebStore::get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) {
-  if (auto good = check_key(key); !good) return good;
+  TRY(check_key(key));
   const std::string doing = fmt::format("get {}", uri_of(key));
   std::vector<HttpCall> calls;
   const TransferPlan plan = make_read_plan(into.size(), tuning_.transfer);
@@ -111,7 +112,7 @@ Result<std::vector<ObjectInfo>> WebStore::read_index(std::string_view prefix) {
                             "file's path a line",
                             text.error().message));
   }
-  if (!text) return tl::unexpected(text.error());
+  TRY(text);
   auto objects = parse_index(*text);
   if (!objects) return fail(uri_of(index_key), objects.error());
   std::erase_if(*objects, [&](const ObjectInfo& object) { return !object.key.starts_with(prefix); });
@@ -119,10 +120,9 @@ Result<std::vector<ObjectInfo>> WebStore::read_index(std::string_view prefix) {
 }
 
 Result<std::vector<ObjectInfo>> WebStore::list(std::string_view prefix) {
-  auto objects = read_index(prefix);
-  if (!objects) return objects;
+  auto objects = TRY(read_index(prefix));
   std::vector<HttpCall> calls;
-  for (ObjectInfo& object : *objects) {
+  for (ObjectInfo& object : objects) {
     const std::string doing = fmt::format("look for {}, which {} names", uri_of(object.key), index_key);
     calls.push_back(call_of(
         doing, [this, &object] { return request("HEAD", object.key); },
@@ -134,7 +134,7 @@ Result<std::vector<ObjectInfo>> WebStore::list(std::string_view prefix) {
         }));
   }
   const std::size_t connection_count = make_read_plan(0, tuning_.transfer).connection_count;
-  return http_.perform(calls, connection_count).map([&] { return std::move(*objects); });
+  return http_.perform(calls, connection_count).map([&] { return std::move(objects); });
 }
 
 Result<std::vector<ObjectInfo>> parse_index(std::string_view text) {
@@ -145,7 +145,7 @@ Result<std::vector<ObjectInfo>> parse_index(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     while (line.ends_with('\r') || line.ends_with(' ')) line.remove_suffix(1);
     if (line.empty() || line.starts_with('#')) continue;
-    if (auto good = check_key(line); !good) return tl::unexpected(good.error());
+    TRY(check_key(line));
     objects.push_back({.key = std::string{line}, .bytes = 0});
   }
   std::ranges::sort(objects, {}, &ObjectInfo::key);

@@ -12,6 +12,7 @@
 #include "api/validation/cel_syntax.hpp"
 #include "common/duration.hpp"
 #include "common/text.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::api::cel {
 namespace {
@@ -87,9 +88,8 @@ Outcome call_function(std::string_view name, const json& argument) {
     return json(std::trunc(number) == number ? fmt::format("{:.0f}", number) : argument.dump());
   }
   if (name == "duration" && argument.is_string()) {
-    const auto duration = parse_duration(argument.get_ref<const std::string&>());
-    if (!duration) return tl::unexpected{duration.error()};
-    return json(duration->count());
+    const auto duration = TRY(parse_duration(argument.get_ref<const std::string&>()));
+    return json(duration.count());
   }
   return no_value(fmt::format("no function {} of {}", name, argument.type_name()));
 }
@@ -130,10 +130,9 @@ class Evaluation {
   }
 
   Result<bool> truth(const Node& node) {
-    const Outcome value = evaluate(node);
-    if (!value) return tl::unexpected{value.error()};
-    if (!(*value)->is_boolean()) return no_value("neither true nor false");
-    return (*value)->get<bool>();
+    const Value value = TRY(evaluate(node));
+    if (!value->is_boolean()) return no_value("neither true nor false");
+    return value->get<bool>();
   }
 
  private:
@@ -153,9 +152,8 @@ class Evaluation {
   Outcome evaluate_list(const Node& node) {
     json list = json::array();
     for (const auto& child : node.children) {
-      const Outcome item = evaluate(*child);
-      if (!item) return item;
-      list.push_back(**item);
+      const Value item = TRY(evaluate(*child));
+      list.push_back(*item);
     }
     return Value{std::move(list)};
   }
@@ -166,24 +164,20 @@ class Evaluation {
   }
 
   Outcome has(const Node& node) {
-    const Outcome object = evaluate(*node.children[0]);
-    if (!object) return object;
-    return json((*object)->is_object() && (*object)->contains(node.text));
+    const Value object = TRY(evaluate(*node.children[0]));
+    return json(object->is_object() && object->contains(node.text));
   }
 
   Outcome index(const Node& node) {
-    const Outcome object = evaluate(*node.children[0]);
-    if (!object) return object;
-    const Outcome key = evaluate(*node.children[1]);
-    if (!key) return key;
-    if (!(*key)->is_string()) return no_value("an index must be a string");
-    return at(*object, (*key)->get_ref<const std::string&>());
+    const Value object = TRY(evaluate(*node.children[0]));
+    const Value key = TRY(evaluate(*node.children[1]));
+    if (!key->is_string()) return no_value("an index must be a string");
+    return at(object, key->get_ref<const std::string&>());
   }
 
   Outcome negate(const Node& node) {
-    const Result<bool> operand = truth(*node.children[0]);
-    if (!operand) return tl::unexpected{operand.error()};
-    return json(!*operand);
+    const bool operand = TRY(truth(*node.children[0]));
+    return json(!operand);
   }
 
   Outcome logical(const Node& node) {
@@ -193,25 +187,22 @@ class Evaluation {
     if (left && *left == decisive) return json(decisive);
     const Result<bool> right = truth(*node.children[1]);
     if (right && *right == decisive) return json(decisive);
-    if (!left) return tl::unexpected{left.error()};
-    if (!right) return tl::unexpected{right.error()};
+    TRY(left);
+    TRY(right);
     return json(!decisive);
   }
 
   Outcome binary(const Node& node) {
-    const Outcome left = evaluate(*node.children[0]);
-    if (!left) return left;
-    const Outcome right = evaluate(*node.children[1]);
-    if (!right) return right;
-    if (node.text == "in") return contains(**left, **right);
-    if (node.text == "+") return add(**left, **right);
-    return compare(node.text, **left, **right);
+    const Value left = TRY(evaluate(*node.children[0]));
+    const Value right = TRY(evaluate(*node.children[1]));
+    if (node.text == "in") return contains(*left, *right);
+    if (node.text == "+") return add(*left, *right);
+    return compare(node.text, *left, *right);
   }
 
   Outcome conditional(const Node& node) {
-    const Result<bool> condition = truth(*node.children[0]);
-    if (!condition) return tl::unexpected{condition.error()};
-    return evaluate(*node.children[*condition ? 1 : 2]);
+    const bool condition = TRY(truth(*node.children[0]));
+    return evaluate(*node.children[condition ? 1 : 2]);
   }
 
   Outcome function(const Node& node) {
@@ -222,26 +213,22 @@ class Evaluation {
 
   Outcome method(const Node& node) {
     if (node.children.size() != 2) return no_value(fmt::format("{} takes one argument", node.text));
-    const Outcome receiver = evaluate(*node.children[0]);
-    if (!receiver) return receiver;
-    const Outcome argument = evaluate(*node.children[1]);
-    if (!argument) return argument;
-    if (!(*receiver)->is_string())
-      return no_value(fmt::format("no method {} of {}", node.text, (*receiver)->type_name()));
-    const auto& text = (*receiver)->get_ref<const std::string&>();
-    if (node.text == "substring" && (*argument)->is_number_integer()) {
+    const Value receiver = TRY(evaluate(*node.children[0]));
+    const Value argument = TRY(evaluate(*node.children[1]));
+    if (!receiver->is_string()) return no_value(fmt::format("no method {} of {}", node.text, receiver->type_name()));
+    const auto& text = receiver->get_ref<const std::string&>();
+    if (node.text == "substring" && argument->is_number_integer()) {
       // Only ever after an ASCII prefix, where characters are bytes.
-      const auto begin = (*argument)->get<std::size_t>();
+      const auto begin = argument->get<std::size_t>();
       return begin <= text.size() ? Outcome{json(text.substr(begin))} : no_value("substring beyond the end");
     }
-    if (!(*argument)->is_string()) return no_value(fmt::format("{} takes a string", node.text));
-    return text_method(node.text, text, (*argument)->get_ref<const std::string&>());
+    if (!argument->is_string()) return no_value(fmt::format("{} takes a string", node.text));
+    return text_method(node.text, text, argument->get_ref<const std::string&>());
   }
 
   /// `all` and `exists` are && and || over the items; of a map the items are its keys.
   Outcome quantify(const Node& node) {
-    const Outcome collection = evaluate(*node.children[0]);
-    if (!collection) return collection;
+    const Value collection = TRY(evaluate(*node.children[0]));
     const bool decisive = node.text == "exists";
     Outcome result = json(!decisive);
     const auto judge = [&](const json& item) {
@@ -249,17 +236,17 @@ class Evaluation {
       const Result<bool> verdict = truth(*node.children[1]);
       unbind();
       if (!verdict) {
-        result = tl::unexpected{verdict.error()};
+        result = tl::unexpected(verdict.error());
         return false;
       }
       return *verdict == decisive;
     };
-    if ((*collection)->is_array()) {
-      if (std::ranges::any_of(**collection, judge)) return json(decisive);
+    if (collection->is_array()) {
+      if (std::ranges::any_of(*collection, judge)) return json(decisive);
       return result;
     }
-    if (!(*collection)->is_object()) return no_value(fmt::format("no {} of {}", node.text, (*collection)->type_name()));
-    for (const auto& [key, unused] : (*collection)->items()) {
+    if (!collection->is_object()) return no_value(fmt::format("no {} of {}", node.text, collection->type_name()));
+    for (const auto& [key, unused] : collection->items()) {
       if (judge(json(key))) return json(decisive);
     }
     return result;
@@ -272,12 +259,11 @@ class Evaluation {
 }  // namespace
 
 Result<bool> keeps_rule(std::string_view rule, const json& self, const json* old_self) {
-  const auto expression = parse(rule);
-  if (!expression) return tl::unexpected{expression.error()};
+  const auto expression = TRY(parse(rule));
   Evaluation evaluation;
   evaluation.bind("self", self);
   if (old_self != nullptr) evaluation.bind("oldSelf", *old_self);
-  return evaluation.truth(**expression);
+  return evaluation.truth(*expression);
 }
 
 bool is_about_changes(std::string_view rule) {

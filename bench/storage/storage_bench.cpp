@@ -20,6 +20,7 @@
 #include "bench/storage/memory_meter.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
+#include "common/try.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/dist/group.hpp"
@@ -150,10 +151,9 @@ class Rank {
 
  private:
   Result<dist::Group> form_group() {
-    auto environment = rank::parse_group_environment(rank::process_environment());
-    if (!environment) return tl::unexpected(environment.error());
-    std::ignore = dist::apply_process_settings(*environment);  // Its ranks are the only ones of this node.
-    return dist::form_group(*environment, *link_);
+    auto environment = TRY(rank::parse_group_environment(rank::process_environment()));
+    std::ignore = dist::apply_process_settings(environment);  // Its ranks are the only ones of this node.
+    return dist::form_group(environment, *link_);
   }
 
   std::unique_ptr<checkpoint::Checkpointer> open(const Options& options) {

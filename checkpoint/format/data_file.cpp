@@ -10,6 +10,7 @@
 
 #include "checkpoint/format/safetensors.hpp"
 #include "checkpoint/format/split.hpp"
+#include "common/try.hpp"
 #include "storage/crc32c.hpp"
 
 namespace trainyard::checkpoint {
@@ -82,7 +83,7 @@ Result<Receipt> put_data(storage::Store& store, const Manifest& plan, std::int64
   auto checksums = std::async([&] { return checksums_of(std::span{pieces}.subspan(1)); });
   const auto put = store.put(data_key(plan, rank), pieces);
   const std::vector<std::uint32_t> chunk_checksums = checksums.get();
-  if (!put) return tl::unexpected(put.error());
+  TRY(put);
 
   receipt.bytes = header.size();
   receipt.crc32c = storage::crc32c(header);

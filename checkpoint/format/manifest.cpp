@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "checkpoint/format/sealed_json.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -150,12 +151,11 @@ Result<Manifest> parse_manifest(std::string_view text) {
   return unseal(text).and_then([](const nlohmann::json& object) -> Result<Manifest> {
     if (!object.contains("format") || object["format"] != format_name)
       return fail(ErrorKind::corrupt, "it is no manifest");
-    const auto version = read_fields("a manifest", [&] { return object.at("version").get<std::int64_t>(); });
-    if (!version) return tl::unexpected(version.error());
-    if (*version > format_version_max) {
+    const auto version = TRY(read_fields("a manifest", [&] { return object.at("version").get<std::int64_t>(); }));
+    if (version > format_version_max) {
       return fail(ErrorKind::invalid,
-                  fmt::format("it is of format version {}, and this program knows {} at most: use a newer one",
-                              *version, format_version_max));
+                  fmt::format("it is of format version {}, and this program knows {} at most: use a newer one", version,
+                              format_version_max));
     }
     return read_fields("a manifest", [&] { return manifest_from(object); });
   });

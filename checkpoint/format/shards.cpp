@@ -7,6 +7,7 @@
 #include <string>
 
 #include "checkpoint/format/manifest.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -76,7 +77,7 @@ Result<void> check_shards(std::span<const EntryInfo> entries, std::span<const st
     }
     std::stable_sort(held.begin(), held.end(),
                      [](const Holding& a, const Holding& b) { return a.rows.begin < b.rows.begin; });
-    if (auto tiled = check_tiled(info, held); !tiled) return tiled;
+    TRY(check_tiled(info, held));
     ++place;
   }
   return {};

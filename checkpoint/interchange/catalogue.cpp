@@ -7,6 +7,7 @@
 #include "checkpoint/run/file_check.hpp"
 #include "checkpoint/run/search.hpp"
 #include "checkpoint/run/selection.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -94,30 +95,29 @@ const Listed* Catalogue::of_step(std::int64_t step) const {
 }
 
 Result<Catalogue> read_catalogue(storage::Store& store) {
-  auto inventory = take_inventory(store);
-  if (!inventory) return tl::unexpected(inventory.error());
+  auto inventory = TRY(take_inventory(store));
   Catalogue catalogue;
-  for (const CheckpointId& id : inventory->present) {
+  for (const CheckpointId& id : inventory.present) {
     // The manifest is read whether it is listed or not, since a store's lists may lag behind.
     const std::string key = manifest_key(id);
     const auto text = storage::get_text(store, key);
-    const bool is_absent = !text && says_absent(text.error().kind) && !inventory->sizes.contains(key);
+    const bool is_absent = !text && says_absent(text.error().kind) && !inventory.sizes.contains(key);
     Result<Manifest> manifest = fail(ErrorKind::not_found, "it has no manifest");
     if (!is_absent) manifest = text.and_then(parse_manifest);
-    if (text) inventory->sizes.emplace(key, text->size());
+    if (text) inventory.sizes.emplace(key, text->size());
     if (manifest) {
-      if (auto added = add_unlisted_files(store, *manifest, *inventory); !added) return tl::unexpected(added.error());
+      TRY(add_unlisted_files(store, *manifest, inventory));
     }
     // Of a newer format: there, and not for us to read.
     const bool is_readable =
         manifest || is_damage(manifest.error().kind) || manifest.error().kind == ErrorKind::invalid;
     if (!is_readable) return tl::unexpected(manifest.error());
-    catalogue.checkpoints.push_back(judge(*inventory, id, std::move(manifest)));
+    catalogue.checkpoints.push_back(judge(inventory, id, std::move(manifest)));
   }
   std::sort(catalogue.checkpoints.begin(), catalogue.checkpoints.end(), [](const Listed& a, const Listed& b) {
     return std::pair{a.id.generation, a.id.step} < std::pair{b.id.generation, b.id.step};
   });
-  catalogue.inventory = std::move(*inventory);
+  catalogue.inventory = std::move(inventory);
   return catalogue;
 }
 

@@ -14,6 +14,7 @@
 #include "checkpoint/run/fence.hpp"
 #include "checkpoint/run/inventory.hpp"
 #include "checkpoint/run/search.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -99,12 +100,10 @@ Result<Snapshots> list_snapshots(storage::Store& store) {
 
 // Claims last: one that was made before the listings ended is seen.
 Result<Contents> look(storage::Store& store) {
-  auto snapshots = list_snapshots(store);
-  if (!snapshots) return tl::unexpected(snapshots.error());
-  auto inventory = take_inventory(store);
-  if (!inventory) return tl::unexpected(inventory.error());
-  return add_unlisted_claims(store, *inventory).map([&] {
-    return Contents{.inventory = std::move(*inventory), .snapshots = std::move(*snapshots)};
+  auto snapshots = TRY(list_snapshots(store));
+  auto inventory = TRY(take_inventory(store));
+  return add_unlisted_claims(store, inventory).map([&] {
+    return Contents{.inventory = std::move(inventory), .snapshots = std::move(snapshots)};
   });
 }
 
@@ -127,7 +126,7 @@ Result<void> fence_ranks(storage::Store& store, const Inventory& inventory, cons
 Result<void> remove_checkpoints(storage::Store& store, const Inventory& inventory, CleanedUp& cleaned) {
   for (const CheckpointId& id : inventory.present) {
     const Removal removal = removal_of(inventory, id);
-    if (auto removed = remove_all(store, removal); !removed) return removed;
+    TRY(remove_all(store, removal));
     cleaned.strangers += removal.strangers.size();
     if (!removal.keys.empty()) ++cleaned.checkpoints;
   }
@@ -138,7 +137,7 @@ Result<void> remove_snapshots(storage::Store& store, const Snapshots& snapshots,
   std::vector<std::string> keys;
   for (const CheckpointId& id : snapshots.present) keys.push_back(snapshot_key(id));
   // There may be tens of thousands.
-  if (auto removed = store.remove_all(keys); !removed) return removed;
+  TRY(store.remove_all(keys));
   cleaned.snapshots = snapshots.present.size();
   cleaned.strangers += snapshots.strangers;
   return {};
@@ -156,9 +155,9 @@ Result<void> remove_unfinished(storage::Store& store, const Inventory& inventory
 Result<void> remove_claims(storage::Store& store, const Inventory& inventory) {
   for (const std::int64_t generation : inventory.claimed) {
     for (const std::string& key : {saved_key(generation), end_key(generation)}) {
-      if (auto removed = store.remove(key); !removed) return removed;
+      TRY(store.remove(key));
     }
-    if (auto removed = store.remove(claim_key(generation)); !removed) return removed;
+    TRY(store.remove(claim_key(generation)));
   }
   return {};
 }
@@ -166,20 +165,18 @@ Result<void> remove_claims(storage::Store& store, const Inventory& inventory) {
 }  // namespace
 
 Result<CleanedUp> clean_up(storage::Store& store, const Identity& ours, const Clock& clock) {
-  const auto first = look(store);
-  if (!first) return tl::unexpected(first.error());
-  if (!has_claim_of(first->inventory, ours)) return CleanedUp{};
-  if (auto alone = check_alone(store, *first, ours); !alone) return tl::unexpected(alone.error());
-  if (auto fenced = fence_ranks(store, first->inventory, ours, clock); !fenced) return tl::unexpected(fenced.error());
+  const auto first = TRY(look(store));
+  if (!has_claim_of(first.inventory, ours)) return CleanedUp{};
+  TRY(check_alone(store, first, ours));
+  TRY(fence_ranks(store, first.inventory, ours, clock));
   // What was written before the fence stood is there now.
-  const auto last = look(store);
-  if (!last) return tl::unexpected(last.error());
+  const auto last = TRY(look(store));
   CleanedUp cleaned;
-  return check_alone(store, *last, ours)
-      .and_then([&] { return remove_checkpoints(store, last->inventory, cleaned); })
-      .and_then([&] { return remove_snapshots(store, last->snapshots, cleaned); })
-      .and_then([&] { return remove_unfinished(store, last->inventory); })
-      .and_then([&] { return remove_claims(store, last->inventory); })
+  return check_alone(store, last, ours)
+      .and_then([&] { return remove_checkpoints(store, last.inventory, cleaned); })
+      .and_then([&] { return remove_snapshots(store, last.snapshots, cleaned); })
+      .and_then([&] { return remove_unfinished(store, last.inventory); })
+      .and_then([&] { return remove_claims(store, last.inventory); })
       .map([&] { return cleaned; });
 }
 

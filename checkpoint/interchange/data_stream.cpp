@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/try.hpp"
 #include "storage/crc32c.hpp"
 
 namespace trainyard::checkpoint {
@@ -23,7 +24,7 @@ Result<void> DataStream::read(const StoredTensor& tensor, const TakeBytes& take)
                 fmt::format("{}: {}: {}", store_.uri_of(folder_key(manifest_.id)), tensor.name(), tensor.fault));
   }
   for (const Part& part : tensor.parts) {
-    if (auto done = read_part(tensor, part, take); !done) return done;
+    TRY(read_part(tensor, part, take));
   }
   return {};
 }
@@ -40,7 +41,7 @@ Result<void> DataStream::read_part(const StoredTensor& tensor, const Part& part,
     if (!window) return fail(fmt::format("reading {}", tensor.name()), window.error());
     const auto bytes = window->first(std::min<std::uint64_t>(window->size(), chunk.bytes - done));
     crc = storage::crc32c(bytes, crc);
-    if (auto taken = take(bytes); !taken) return taken;
+    TRY(take(bytes));
     done += bytes.size();
   }
   if (crc != chunk.crc32c)
@@ -55,8 +56,7 @@ Result<std::span<const std::byte>> DataStream::window_at(const Receipt& receipt,
   if (!is_inside) {
     window_rank_ = -1;
     window_.resize(std::min(window_bytes_max_, receipt.bytes - offset));
-    if (auto read = store_.get_range(data_key(manifest_, receipt.rank), offset, window_); !read)
-      return tl::unexpected(read.error());
+    TRY(store_.get_range(data_key(manifest_, receipt.rank), offset, window_));
     window_rank_ = receipt.rank;
     window_begin_ = offset;
   }

@@ -9,20 +9,19 @@
 
 #include "checkpoint/interchange/new_folder.hpp"
 #include "checkpoint/interchange/piece.hpp"
+#include "common/try.hpp"
 #include "storage/crc32c.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
 
 Result<void> copy_file(storage::Store& store, const std::string& key, const Receipt& receipt, NewFolder& folder) {
-  auto file = folder.create(key);
-  if (!file) return tl::unexpected(file.error());
+  auto file = TRY(folder.create(key));
   std::uint32_t crc = 0;
   std::vector<std::byte> piece;
   for (std::uint64_t offset = 0; offset < receipt.bytes; offset += piece.size()) {
     piece.resize(std::min(piece_bytes, receipt.bytes - offset));
-    auto copied = store.get_range(key, offset, piece).and_then([&] { return file->write(piece); });
-    if (!copied) return copied;
+    TRY(store.get_range(key, offset, piece).and_then([&] { return file.write(piece); }));
     crc = storage::crc32c(piece, crc);
   }
   if (crc != receipt.crc32c) {
@@ -30,7 +29,7 @@ Result<void> copy_file(storage::Store& store, const std::string& key, const Rece
                                                 "verify` names what in it is, and another step may be whole",
                                                 store.uri_of(key)));
   }
-  return file->commit();
+  return file.commit();
 }
 
 // The generation's own claim; one that is lost is made up from what the manifest says.
@@ -50,10 +49,10 @@ std::string claim_text(const Inventory& inventory, const Manifest& manifest) {
 Result<std::uint64_t> fetch(storage::Store& store, const Inventory& inventory, const Manifest& manifest,
                             const std::string& folder) {
   NewFolder target{folder};
-  if (auto free = target.check_free(); !free) return tl::unexpected(free.error());
+  TRY(target.check_free());
   for (const Receipt& receipt : manifest.receipts) {
     const std::string key = data_key(manifest, receipt.rank);
-    if (auto copied = copy_file(store, key, receipt, target); !copied) return tl::unexpected(copied.error());
+    TRY(copy_file(store, key, receipt, target));
   }
   return target.write(claim_key(manifest.id.generation), claim_text(inventory, manifest))
       .and_then([&] { return target.write(end_key(manifest.id.generation), ""); })

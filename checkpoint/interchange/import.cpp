@@ -15,6 +15,7 @@
 #include "checkpoint/run/inventory.hpp"
 #include "checkpoint/run/newest_saved.hpp"
 #include "checkpoint/run/succession.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -54,17 +55,16 @@ Result<ImportPlan> plan_import(std::span<const ForeignTensor> tensors) {
 }
 
 Result<Claim> claim_prefix(storage::Store& store, Time now) {
-  auto inventory = take_inventory(store);
-  if (!inventory) return tl::unexpected(inventory.error());
-  if (auto added = add_unlisted_claims(store, *inventory); !added) return tl::unexpected(added.error());
-  if (!inventory->complete.empty()) {
+  auto inventory = TRY(take_inventory(store));
+  TRY(add_unlisted_claims(store, inventory));
+  if (!inventory.complete.empty()) {
     return fail(
         ErrorKind::already_exists,
         fmt::format("there are checkpoints under {} already: name a folder or prefix of its own", store.uri_of("")));
   }
-  if (auto read = read_newest_sign(store, *inventory); !read) return tl::unexpected(read.error());
-  if (auto may = check_may_follow(*inventory, importer(), store, now); !may) return tl::unexpected(may.error());
-  Claim claim{.generation = inventory->generation_max + 1,
+  TRY(read_newest_sign(store, inventory));
+  TRY(check_may_follow(inventory, importer(), store, now));
+  Claim claim{.generation = inventory.generation_max + 1,
               .identity = importer(),
               .resumed_from = std::nullopt,
               .time = now,
@@ -76,33 +76,30 @@ Result<Claim> claim_prefix(storage::Store& store, Time now) {
 
 Result<Imported> import_tensors(storage::Store& store, std::span<const ForeignTensor> tensors,
                                 const std::string& source, Time now) {
-  auto plan = plan_import(tensors);
-  if (!plan) return tl::unexpected(plan.error());
-  const auto claim = claim_prefix(store, now);
-  if (!claim) return tl::unexpected(claim.error());
-  Manifest manifest{.id = {.step = 0, .generation = claim->generation},
-                    .identity = claim->identity,
+  auto plan = TRY(plan_import(tensors));
+  const auto claim = TRY(claim_prefix(store, now));
+  Manifest manifest{.id = {.step = 0, .generation = claim.generation},
+                    .identity = claim.identity,
                     .time = now,
-                    .nonce = claim->nonce + "-1",
-                    .data_nonce = claim->nonce + "-1",
+                    .nonce = claim.nonce + "-1",
+                    .data_nonce = claim.nonce + "-1",
                     .values = {{"step", 0}, {"importedFrom", source}},
                     .entries = {},
                     .receipts = {}};
-  for (const HostEntry& entry : plan->entries) manifest.entries.push_back(entry.info);
-  auto receipt = write_share(store, manifest, 0, 1, plan->entries);
-  if (!receipt) return tl::unexpected(receipt.error());
-  manifest.receipts.push_back(std::move(*receipt));
-  return check_newest(store, *claim)
-      .and_then([&] { return put_manifest(store, manifest, *claim); })
-      .and_then([&] { return put_newest_saved(store, *claim, manifest.id.step); })
+  for (const HostEntry& entry : plan.entries) manifest.entries.push_back(entry.info);
+  auto receipt = TRY(write_share(store, manifest, 0, 1, plan.entries));
+  manifest.receipts.push_back(std::move(receipt));
+  return check_newest(store, claim)
+      .and_then([&] { return put_manifest(store, manifest, claim); })
+      .and_then([&] { return put_newest_saved(store, claim, manifest.id.step); })
       // Who claimed meanwhile may not have seen the manifest, and took its count.
-      .and_then([&] { return check_newest(store, *claim); })
-      .and_then([&] { return put_end(store, *claim); })
+      .and_then([&] { return check_newest(store, claim); })
+      .and_then([&] { return put_end(store, claim); })
       .map([&] {
         return Imported{.id = manifest.id,
                         .tensors = static_cast<std::int64_t>(manifest.entries.size()),
                         .bytes = data_bytes(manifest),
-                        .left_out = std::move(plan->left_out)};
+                        .left_out = std::move(plan.left_out)};
       });
 }
 

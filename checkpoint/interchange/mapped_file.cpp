@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "common/try.hpp"
 #include "storage/posix.hpp"
 
 namespace trainyard::checkpoint {
@@ -17,13 +18,12 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return failed_to("opening");
   if (!S_ISREG(status.st_mode)) return fail(ErrorKind::invalid, fmt::format("{} is no file", path));
-  const auto file = storage::posix::open_for_reading(path);
-  if (!file) return tl::unexpected(file.error());
-  if (::fstat(file->get(), &status) != 0) return failed_to("looking at");
+  const auto file = TRY(storage::posix::open_for_reading(path));
+  if (::fstat(file.get(), &status) != 0) return failed_to("looking at");
   if (status.st_size == 0) return fail(ErrorKind::invalid, fmt::format("{} is empty", path));
   const auto size = static_cast<std::size_t>(status.st_size);
   // Without a reservation: a file may be larger than this machine's memory.
-  void* const begin = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file->get(), 0);
+  void* const begin = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
   if (begin == MAP_FAILED) return failed_to("mapping");
   return MappedFile{std::span{static_cast<std::byte*>(begin), size}};
 }

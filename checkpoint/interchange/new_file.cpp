@@ -9,6 +9,7 @@
 #include <random>
 #include <utility>
 
+#include "common/try.hpp"
 #include "storage/posix.hpp"
 
 namespace trainyard::checkpoint {
@@ -51,7 +52,7 @@ Result<NewFile> NewFile::create(const std::string& path, bool may_replace) {
   auto file = posix::create_file(temporary);
   if (!file && file.error().kind == ErrorKind::not_found)
     return fail(ErrorKind::not_found, fmt::format("there is no folder {} to write {} into", folder_of(path), path));
-  if (!file) return tl::unexpected(file.error());
+  TRY(file);
   return NewFile{std::move(*file), path, temporary, may_replace};
 }
 
@@ -90,7 +91,7 @@ Result<void> NewFile::commit() {
   if (::fsync(file_.get()) != 0) return failed(path_);
   auto named = may_replace_ ? posix::replace(temporary_, path_) : posix::publish(temporary_, path_);
   if (!named && named.error().kind == ErrorKind::already_exists) return is_there(path_);
-  if (!named) return named;
+  TRY(named);
   temporary_.clear();
   return posix::sync_directory(folder_of(path_));
 }

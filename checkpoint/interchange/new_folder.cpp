@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "common/try.hpp"
 #include "storage/posix.hpp"
 
 namespace trainyard::checkpoint {
@@ -34,9 +35,8 @@ Result<NewFile> NewFolder::create(const std::string& key) const {
 }
 
 Result<void> NewFolder::write(const std::string& key, std::string_view content) const {
-  auto file = create(key);
-  if (!file) return tl::unexpected(file.error());
-  return file->write(std::as_bytes(std::span{content})).and_then([&] { return file->commit(); });
+  auto file = TRY(create(key));
+  return file.write(std::as_bytes(std::span{content})).and_then([&] { return file.commit(); });
 }
 
 Result<void> NewFolder::commit() {

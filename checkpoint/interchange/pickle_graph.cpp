@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "common/try.hpp"
+
 namespace trainyard::checkpoint {
 namespace {
 
@@ -34,7 +36,7 @@ class PickleMachine {
       const auto instruction = static_cast<unsigned char>(left_.front());
       left_.remove_prefix(1);
       if (instruction == '.') return pop();
-      if (auto done = step(instruction, place); !done) return tl::unexpected(done.error());
+      TRY(step(instruction, place));
       if (objects_.size() > objects_max)
         return fail(ErrorKind::invalid, fmt::format("its data.pkl holds more than {} objects", objects_max));
     }
@@ -185,22 +187,20 @@ class PickleMachine {
 
   // Two's complement of any length; nothing here needs more than 64 bits.
   Result<void> push_long() {
-    const auto length = number(1);
-    if (!length) return tl::unexpected(length.error());
-    const auto bytes = take(*length);
-    if (!bytes) return tl::unexpected(bytes.error());
-    const bool is_negative = !bytes->empty() && (static_cast<unsigned char>(bytes->back()) & 0x80U) != 0;
+    const auto length = TRY(number(1));
+    const auto bytes = TRY(take(length));
+    const bool is_negative = !bytes.empty() && (static_cast<unsigned char>(bytes.back()) & 0x80U) != 0;
     const unsigned char filler = is_negative ? 0xff : 0;
     std::uint64_t value = is_negative ? std::numeric_limits<std::uint64_t>::max() : 0;
     bool fits = true;
-    for (std::size_t i = bytes->size(); i-- > 0;) {
-      const auto byte = static_cast<unsigned char>((*bytes)[i]);
+    for (std::size_t i = bytes.size(); i-- > 0;) {
+      const auto byte = static_cast<unsigned char>(bytes[i]);
       if (i >= sizeof value)
         fits = fits && byte == filler;
       else
         value = value << 8U | byte;
     }
-    if (bytes->size() > sizeof value) fits = fits && (static_cast<std::int64_t>(value) < 0) == is_negative;
+    if (bytes.size() > sizeof value) fits = fits && (static_cast<std::int64_t>(value) < 0) == is_negative;
     if (!fits) return fail(ErrorKind::invalid, "its data.pkl holds a number of more than 64 bits");
     return push_integer(Kind::integer, static_cast<std::int64_t>(value));
   }
@@ -244,35 +244,30 @@ class PickleMachine {
       left_.remove_prefix(end + 1);
       return text;
     };
-    const auto module = line();
-    if (!module) return tl::unexpected(module.error());
-    return line().and_then([&](std::string_view name) { return push_global(*module, name); });
+    const auto module = TRY(line());
+    return line().and_then([&](std::string_view name) { return push_global(module, name); });
   }
 
   Result<void> push_global_of_texts() {
-    const auto name = pop();
-    if (!name) return tl::unexpected(name.error());
-    const auto module = pop();
-    if (!module) return tl::unexpected(module.error());
-    if ((*name)->kind != Kind::text || (*module)->kind != Kind::text) return torn_pickle("a name is no text");
-    return push_global((*module)->text, (*name)->text);
+    const auto name = TRY(pop());
+    const auto module = TRY(pop());
+    if (name->kind != Kind::text || module->kind != Kind::text) return torn_pickle("a name is no text");
+    return push_global(module->text, name->text);
   }
 
   Result<void> push_call() {
-    const auto arguments = pop();
-    if (!arguments) return tl::unexpected(arguments.error());
-    const auto function = pop();
-    if (!function) return tl::unexpected(function.error());
-    if ((*arguments)->kind != Kind::tuple || (*function)->kind != Kind::global)
+    const auto arguments = TRY(pop());
+    const auto function = TRY(pop());
+    if (arguments->kind != Kind::tuple || function->kind != Kind::global)
       return torn_pickle("it calls what cannot be called");
     push(Kind::call);
-    objects_.back().function = *function;
-    objects_.back().arguments = *arguments;
+    objects_.back().function = function;
+    objects_.back().arguments = arguments;
     return {};
   }
 
   Result<void> set_state() {
-    if (auto state = pop(); !state) return tl::unexpected(state.error());
+    TRY(pop());
     if (stack_.size() == floor() || stack_.back()->kind != Kind::call)
       return torn_pickle("it sets attributes of what has none");
     stack_.back()->has_state = true;
@@ -280,9 +275,8 @@ class PickleMachine {
   }
 
   Result<void> set_item() {
-    const auto value = pop();
-    if (!value) return tl::unexpected(value.error());
-    return pop().and_then([&](const PickledObject* key) { return add({key, *value}, Kind::dict); });
+    const auto value = TRY(pop());
+    return pop().and_then([&](const PickledObject* key) { return add({key, value}, Kind::dict); });
   }
 
   // To the object on top of the stack: a `kind`, or, where that is a dict, what a call gives.

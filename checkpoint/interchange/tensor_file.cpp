@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "checkpoint/interchange/safetensors_file.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -18,21 +19,19 @@ constexpr std::array torch_endings = {std::string_view{".pt"}, std::string_view{
 
 Result<std::vector<ForeignTensor>> read_safetensors(std::span<std::byte> file) {
   const std::string_view text{reinterpret_cast<const char*>(file.data()), file.size()};
-  const auto length = read_safetensors_length(text);
-  if (!length) return tl::unexpected(length.error());
-  if (*length > file.size() - safetensors_length_bytes)
+  const auto length = TRY(read_safetensors_length(text));
+  if (length > file.size() - safetensors_length_bytes)
     return fail(ErrorKind::corrupt, "it is no safetensors file, or cut off: it ends within its header");
-  const auto entries = parse_safetensors_header(text.substr(safetensors_length_bytes, *length));
-  if (!entries) return tl::unexpected(entries.error());
+  const auto entries = TRY(parse_safetensors_header(text.substr(safetensors_length_bytes, length)));
   const std::uint64_t end =
-      entries->empty() ? safetensors_length_bytes + *length : entries->back().offset + entries->back().bytes;
+      entries.empty() ? safetensors_length_bytes + length : entries.back().offset + entries.back().bytes;
   if (end != file.size()) {
     return fail(ErrorKind::corrupt, fmt::format("it is of {} bytes, and its header speaks of {}: it is cut off, or "
                                                 "something is behind it",
                                                 file.size(), end));
   }
   std::vector<ForeignTensor> tensors;
-  for (const SafetensorsEntry& entry : *entries) {
+  for (const SafetensorsEntry& entry : entries) {
     tensors.push_back({.name = entry.name,
                        .dtype = entry.dtype,
                        .shape = entry.shape,
@@ -48,14 +47,13 @@ bool TensorFile::is_known(std::string_view path) {
 }
 
 Result<TensorFile> TensorFile::open(const std::string& path) {
-  auto file = MappedFile::open(path);
-  if (!file) return tl::unexpected(file.error());
+  auto file = TRY(MappedFile::open(path));
   TensorBuffers buffers;
   auto tensors =
-      path.ends_with(safetensors_ending) ? read_safetensors(file->bytes()) : read_torch(file->bytes(), buffers);
+      path.ends_with(safetensors_ending) ? read_safetensors(file.bytes()) : read_torch(file.bytes(), buffers);
   if (!tensors) return fail(path, tensors.error());
   if (tensors->empty()) return fail(ErrorKind::invalid, fmt::format("{}: it holds no tensor", path));
-  return TensorFile{std::move(*file), std::move(buffers), std::move(*tensors)};
+  return TensorFile{std::move(file), std::move(buffers), std::move(*tensors)};
 }
 
 }  // namespace trainyard::checkpoint

@@ -9,6 +9,7 @@
 #include "checkpoint/interchange/tensor_file.hpp"
 #include "checkpoint/interchange/unpickle.hpp"
 #include "checkpoint/interchange/zip_reader.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -46,9 +47,8 @@ Result<std::vector<UnpickledTensor>> read_dict(const ZipReader& zip, const std::
   TensorBuffers buffers;
   if (zip.entries().at(root + "data.pkl").bytes > pickle_bytes_max)
     return fail(ErrorKind::invalid, fmt::format("its data.pkl is of more than {} bytes", pickle_bytes_max));
-  const auto pickle = read_record(zip, root + "data.pkl", buffers);
-  if (!pickle) return tl::unexpected(pickle.error());
-  return unpickle_tensors({reinterpret_cast<const char*>(pickle->data()), pickle->size()});
+  const auto pickle = TRY(read_record(zip, root + "data.pkl", buffers));
+  return unpickle_tensors({reinterpret_cast<const char*>(pickle.data()), pickle.size()});
 }
 
 Result<void> check_byte_order(const ZipReader& zip, const std::string& root) {
@@ -57,9 +57,8 @@ Result<void> check_byte_order(const ZipReader& zip, const std::string& root) {
   constexpr std::string_view ours = "little";
   if (zip.entries().at(name).bytes == ours.size()) {
     TensorBuffers buffers;
-    const auto order = read_record(zip, name, buffers);
-    if (!order) return tl::unexpected(order.error());
-    if (std::memcmp(order->data(), ours.data(), ours.size()) == 0) return {};
+    const auto order = TRY(read_record(zip, name, buffers));
+    if (std::memcmp(order.data(), ours.data(), ours.size()) == 0) return {};
   }
   return fail(ErrorKind::invalid, "it was saved on a big-endian machine, and is not read here");
 }
@@ -123,19 +122,15 @@ std::span<std::byte> bytes_of(const UnpickledTensor& tensor, std::span<std::byte
 }  // namespace
 
 Result<std::vector<ForeignTensor>> read_torch(std::span<std::byte> file, TensorBuffers& buffers) {
-  const auto zip = ZipReader::open(file);
-  if (!zip) return tl::unexpected(zip.error());
-  const auto root = find_root(*zip);
-  if (!root) return tl::unexpected(root.error());
-  const auto dict = read_dict(*zip, *root);
-  if (!dict) return tl::unexpected(dict.error());
-  const auto may = check_byte_order(*zip, *root).and_then([&] { return check_growth(*zip, *dict, file.size()); });
-  if (!may) return tl::unexpected(may.error());
+  const auto zip = TRY(ZipReader::open(file));
+  const auto root = TRY(find_root(zip));
+  const auto dict = TRY(read_dict(zip, root));
+  TRY(check_byte_order(zip, root).and_then([&] { return check_growth(zip, dict, file.size()); }));
   std::map<std::string, std::span<std::byte>> storages;
   std::vector<ForeignTensor> tensors;
-  for (const UnpickledTensor& tensor : *dict) {
+  for (const UnpickledTensor& tensor : dict) {
     if (!storages.contains(tensor.record)) {
-      const auto storage = read_record(*zip, *root + "data/" + tensor.record, buffers);
+      const auto storage = read_record(zip, root + "data/" + tensor.record, buffers);
       if (!storage) return fail(tensor.name, storage.error());
       storages.emplace(tensor.record, *storage);
     }

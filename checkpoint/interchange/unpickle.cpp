@@ -9,6 +9,7 @@
 
 #include "checkpoint/interchange/pickle_graph.hpp"
 #include "checkpoint/interchange/shape.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -203,12 +204,11 @@ class Flattening {
                               "FILE)",
                               name, words_for(*tensor)));
     }
-    auto read = read_tensor(*tensor, name);
-    if (!read) return tl::unexpected(read.error());
+    auto read = TRY(read_tensor(*tensor, name));
     if (!names_.insert(name).second) return fail(ErrorKind::invalid, fmt::format("two tensors are named {}", name));
     if (tensors_.size() == pickled_tensors_max)
       return fail(ErrorKind::invalid, fmt::format("it holds more than {} tensors", pickled_tensors_max));
-    tensors_.push_back(std::move(*read));
+    tensors_.push_back(std::move(read));
     return {};
   }
 
@@ -233,7 +233,7 @@ class Flattening {
         return fail(ErrorKind::invalid,
                     fmt::format("a tensor's name is empty, of more than {} bytes, or no text", name_bytes_max));
       }
-      if (auto added = add(*dict.items[i + 1], inner, depth + 1); !added) return added;
+      TRY(add(*dict.items[i + 1], inner, depth + 1));
     }
     return {};
   }
@@ -246,10 +246,9 @@ class Flattening {
 }  // namespace
 
 Result<std::vector<UnpickledTensor>> unpickle_tensors(std::string_view pickle) {
-  const auto graph = PickleGraph::read(pickle, is_allowed);
-  if (!graph) return tl::unexpected(graph.error());
+  const auto graph = TRY(PickleGraph::read(pickle, is_allowed));
   Flattening flattening;
-  return flattening.add(graph->root(), "", 0).map([&] { return flattening.take(); });
+  return flattening.add(graph.root(), "", 0).map([&] { return flattening.take(); });
 }
 
 }  // namespace trainyard::checkpoint

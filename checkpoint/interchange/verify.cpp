@@ -9,6 +9,7 @@
 #include "checkpoint/interchange/piece.hpp"
 #include "checkpoint/interchange/stored_tensor.hpp"
 #include "checkpoint/run/search.hpp"
+#include "common/try.hpp"
 #include "storage/crc32c.hpp"
 
 namespace trainyard::checkpoint {
@@ -47,7 +48,7 @@ Result<std::vector<std::string>> read_file(storage::Store& store, const std::str
   std::vector<std::byte> piece;
   for (std::uint64_t offset = 0; offset < receipt.bytes; offset += piece.size()) {
     piece.resize(std::min(piece_bytes, receipt.bytes - offset));
-    if (auto read = store.get_range(key, offset, piece); !read) return tl::unexpected(read.error());
+    TRY(store.get_range(key, offset, piece));
     crc = storage::crc32c(piece, crc);
     for (std::size_t i = first_open; i < chunks.size() && chunks[i].chunk->offset < offset + piece.size(); ++i)
       feed(chunks[i], offset, piece);
@@ -91,7 +92,7 @@ Result<void> verify_file(storage::Store& store, const Inventory& inventory, cons
   // Gone or shorter than the listing said a moment ago.
   if (!damages && is_damage(damages.error().kind))
     damages = std::vector{fmt::format("{}: {}", key, damages.error().message)};
-  if (!damages) return tl::unexpected(damages.error());
+  TRY(damages);
   verdict.bytes += receipt.bytes;
   verdict.damages.insert(verdict.damages.end(), damages->begin(), damages->end());
   return {};
@@ -120,8 +121,7 @@ Result<Verdict> verify(storage::Store& store, const Inventory& inventory, const 
   const auto strays = stray_chunks(*manifest);
   verdict.damages.insert(verdict.damages.end(), strays.begin(), strays.end());
   for (const Receipt& receipt : manifest->receipts) {
-    if (auto done = verify_file(store, inventory, *manifest, receipt, piece_bytes, verdict); !done)
-      return tl::unexpected(done.error());
+    TRY(verify_file(store, inventory, *manifest, receipt, piece_bytes, verdict));
   }
   return verdict;
 }

@@ -15,6 +15,7 @@
 #include "checkpoint/interchange/sha256.hpp"
 #include "checkpoint/run/search.hpp"
 #include "checkpoint/run/state_reading.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -78,20 +79,18 @@ Result<LoadedWeights> load_from_checkpoints(storage::Store& store, const Weights
   if (!search) return fail(uri, search.error());
   LoadedWeights loaded;
   for (;;) {
-    const auto offer = search->next();
-    if (!offer) return tl::unexpected(offer.error());
-    loaded.skipped.insert(loaded.skipped.end(), offer->skipped.begin(), offer->skipped.end());
-    if (offer->manifest_text.empty()) {
+    const auto offer = TRY(search->next());
+    loaded.skipped.insert(loaded.skipped.end(), offer.skipped.begin(), offer.skipped.end());
+    if (offer.manifest_text.empty()) {
       if (loaded.skipped.empty())
         return fail(ErrorKind::not_found, fmt::format("{}: there is no complete checkpoint", uri));
       return fail(ErrorKind::corrupt,
                   fmt::format("{}: no checkpoint there is whole. The newest: {}", uri, loaded.skipped.front()));
     }
-    const auto manifest = parse_manifest(offer->manifest_text);
+    const auto manifest = parse_manifest(offer.manifest_text);
     if (!manifest) return fail(uri, manifest.error());
     loaded.uri = store.uri_of(folder_key(manifest->id));
-    if (auto fits = check_fit(loaded.uri, offered_by(*manifest), entries, aliases); !fits)
-      return tl::unexpected(fits.error());
+    TRY(check_fit(loaded.uri, offered_by(*manifest), entries, aliases));
     const auto read = read_state(store, *manifest, 0, entries);
     if (read) return loaded;
     if (!is_damage(read.error().kind)) return tl::unexpected(read.error());
@@ -102,11 +101,9 @@ Result<LoadedWeights> load_from_checkpoints(storage::Store& store, const Weights
 // The header as it is in the file, with its length in front.
 Result<std::string> read_file_header(storage::Store& store, const std::string& file) {
   std::string start(safetensors_length_bytes, '\0');
-  if (auto read = store.get_range(file, 0, std::as_writable_bytes(std::span{start})); !read)
-    return tl::unexpected(read.error());
-  const auto length = read_safetensors_length(start);
-  if (!length) return tl::unexpected(length.error());
-  std::string header = start + std::string(*length, '\0');
+  TRY(store.get_range(file, 0, std::as_writable_bytes(std::span{start})));
+  const auto length = TRY(read_safetensors_length(start));
+  std::string header = start + std::string(length, '\0');
   const auto rest = std::as_writable_bytes(std::span{header}).subspan(safetensors_length_bytes);
   return store.get_range(file, safetensors_length_bytes, rest).map([&] { return std::move(header); });
 }
@@ -146,7 +143,7 @@ Result<void> read_tensors(storage::Store& store, const std::string& file, std::s
     buffer.resize(count == 1 ? 0 : end - begin);
     const std::span<std::byte> target = count == 1 ? wanted.front().into : std::span{buffer};
     if (!target.empty()) {
-      if (auto read = store.get_range(file, begin, target); !read) return read;
+      TRY(store.get_range(file, begin, target));
     }
     for (const WantedTensor& one : wanted.first(count == 1 ? 0 : count))
       std::ranges::copy(target.subspan(one.offset - begin, one.into.size()), one.into.begin());
@@ -162,7 +159,7 @@ Result<void> read_and_digest(storage::Store& store, const std::string& file, std
   for (std::uint64_t piece_end = begin; begin < end; begin = piece_end) {
     piece_end = std::min(end, begin + weights_read_bytes_max);
     buffer.resize(piece_end - begin);
-    if (auto read = store.get_range(file, begin, buffer); !read) return read;
+    TRY(store.get_range(file, begin, buffer));
     digest.add(buffer);
     for (const WantedTensor& one : wanted) {
       const std::uint64_t from = std::max(one.offset, begin);
@@ -181,7 +178,7 @@ Result<void> read_wanted(storage::Store& store, const WeightsPlace& place, std::
   Sha256 digest;
   digest.add(std::as_bytes(std::span{header}));
   const std::uint64_t end = tensors.empty() ? header.size() : tensors.back().offset + tensors.back().bytes;
-  if (auto read = read_and_digest(store, place.file, header.size(), end, wanted, digest); !read) return read;
+  TRY(read_and_digest(store, place.file, header.size(), end, wanted, digest));
   const std::string found = digest.finish();
   if (found == place.sha256) return {};
   return fail(ErrorKind::corrupt,

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/try.hpp"
+
 namespace trainyard::checkpoint {
 namespace {
 
@@ -240,18 +242,16 @@ bool unpack(std::span<const std::byte> packed, std::span<std::byte> into) {
 }  // namespace
 
 Result<ZipReader> ZipReader::open(std::span<std::byte> archive) {
-  const auto directory = find_directory(archive);
-  if (!directory) return tl::unexpected(directory.error());
+  const auto directory = TRY(find_directory(archive));
   ZipReader reader{archive};
   std::vector<Listed64> all;
-  Fields fields{archive.subspan(directory->offset, directory->bytes)};
-  for (std::uint64_t i = 0; i < directory->count; ++i) {
-    auto listed = read_directory_entry(fields);
-    if (!listed) return tl::unexpected(listed.error());
-    if (auto found = find_bytes(archive, *listed, directory->offset); !found) return tl::unexpected(found.error());
-    if (!reader.entries_.emplace(listed->name, listed->entry).second)
-      return torn_archive(fmt::format("{} is there twice", listed->name));
-    all.push_back(std::move(*listed));
+  Fields fields{archive.subspan(directory.offset, directory.bytes)};
+  for (std::uint64_t i = 0; i < directory.count; ++i) {
+    auto listed = TRY(read_directory_entry(fields));
+    TRY(find_bytes(archive, listed, directory.offset));
+    if (!reader.entries_.emplace(listed.name, listed.entry).second)
+      return torn_archive(fmt::format("{} is there twice", listed.name));
+    all.push_back(std::move(listed));
   }
   return check_apart(std::move(all)).map([&] { return std::move(reader); });
 }

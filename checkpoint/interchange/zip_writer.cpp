@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "checkpoint/interchange/little_endian.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -96,10 +97,8 @@ Result<void> ZipWriter::finish() {
     if (entry.bytes >= limit_32) large += u64(entry.bytes) + u64(entry.bytes);
     if (entry.offset >= limit_32) large += u64(entry.offset);
     const std::string extra = zip64_extra(large);
-    auto written =
-        write("PK\x01\x02" + u16(version_needed) + common_fields(entry.bytes, entry.crc32) + u16(entry.name.size()) +
-              u16(extra.size()) + u16(0) + u16(0) + u16(0) + u32(0) + u32_or_ones(entry.offset) + entry.name + extra);
-    if (!written) return written;
+    TRY(write("PK\x01\x02" + u16(version_needed) + common_fields(entry.bytes, entry.crc32) + u16(entry.name.size()) +
+              u16(extra.size()) + u16(0) + u16(0) + u16(0) + u32(0) + u32_or_ones(entry.offset) + entry.name + extra));
   }
   const std::uint64_t directory_bytes = position_ - directory_offset;
   const std::uint64_t count = entries_.size();

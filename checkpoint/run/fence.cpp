@@ -7,6 +7,7 @@
 #include "checkpoint/format/sealed_json.hpp"
 #include "checkpoint/run/inventory.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -70,7 +71,7 @@ Result<void> put_claim(storage::Store& store, const Claim& claim) {
     const auto claimed = storage::get_text(store, key).and_then(parse_claim);
     return claimed && claimed->nonce == claim.nonce ? Result<void>{} : put;
   }
-  if (!put) return put;
+  TRY(put);
   if (store.has_conditional_create()) return try_condition(store, claim);
   warn_of_single_writer(store, claim);
   return {};
@@ -83,9 +84,8 @@ Result<void> close_claim(storage::Store& store, const Claim& claim) {
 }
 
 Result<void> check_newest(storage::Store& store, const Claim& ours) {
-  const auto highest = highest_generation(store, ours.generation);
-  if (!highest) return tl::unexpected(highest.error());
-  const auto newest = storage::get_text(store, claim_key(*highest)).and_then(parse_claim);
+  const auto highest = TRY(highest_generation(store, ours.generation));
+  const auto newest = storage::get_text(store, claim_key(highest)).and_then(parse_claim);
   if (newest) return newest->nonce == ours.nonce ? Result<void>{} : fenced_by(store, ours, *newest);
   if (newest.error().kind == ErrorKind::corrupt || newest.error().kind == ErrorKind::not_found) {
     return fail(ErrorKind::conflict, fmt::format("this run's claim on {} is gone or unreadable: {}", store.uri_of(""),
@@ -109,10 +109,9 @@ Result<void> put_manifest(storage::Store& store, const Manifest& manifest, const
   }
   auto put = create(store, key, text);
   if (put || put.error().kind != ErrorKind::already_exists) return put;
-  const auto there = storage::get_text(store, key).and_then(parse_manifest);
-  if (!there) return tl::unexpected(there.error());
-  if (there->nonce == manifest.nonce) return {};
-  if (there->nonce.starts_with(ours.nonce)) return storage::put_text(store, key, to_text(manifest));
+  const auto there = TRY(storage::get_text(store, key).and_then(parse_manifest));
+  if (there.nonce == manifest.nonce) return {};
+  if (there.nonce.starts_with(ours.nonce)) return storage::put_text(store, key, to_text(manifest));
   return fail(ErrorKind::conflict, fmt::format("{} was written by another run", store.uri_of(key)));
 }
 

@@ -11,6 +11,7 @@
 #include "checkpoint/run/newest_saved.hpp"
 #include "checkpoint/run/selection.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -42,13 +43,11 @@ void add_claim(storage::Store& store, std::int64_t generation, const std::string
 }
 
 Result<void> read_claims(storage::Store& store, Inventory& inventory) {
-  const auto generations = list_generations(store);
-  if (!generations) return tl::unexpected(generations.error());
-  inventory.ended = generations->ended;
-  for (const std::int64_t generation : generations->claimed) {
-    const auto text = storage::get_text(store, claim_key(generation));
-    if (!text) return tl::unexpected(text.error());
-    add_claim(store, generation, *text, inventory);
+  const auto generations = TRY(list_generations(store));
+  inventory.ended = generations.ended;
+  for (const std::int64_t generation : generations.claimed) {
+    const auto text = TRY(storage::get_text(store, claim_key(generation)));
+    add_claim(store, generation, text, inventory);
   }
   return {};
 }
@@ -62,7 +61,7 @@ Result<void> find_unlisted(storage::Store& store, std::int64_t generation, const
   for (int count = 0; count < unlisted_claims_max; ++count) {
     const auto text = storage::get_text(store, claim_key(++generation));
     if (!text && says_absent(text.error().kind)) return {};
-    if (!text) return tl::unexpected(text.error());
+    TRY(text);
     take(generation, *text);
   }
   return fail(ErrorKind::unavailable, store.uri_of(claims_prefix) + " holds many claims that are not listed");
@@ -80,10 +79,9 @@ Result<std::set<CheckpointId>> named_by_runs(storage::Store& store, const Invent
     if (claim->is_open) continue;  // Its run saves nothing before it is closed.
     ++asked;
     if (claim->resumed_from) named.insert(*claim->resumed_from);
-    const auto saved = read_newest_saved(store, *claim);
-    if (!saved) return tl::unexpected(saved.error());
-    if (!*saved) continue;
-    named.insert(**saved);
+    const auto saved = TRY(read_newest_saved(store, *claim));
+    if (!saved) continue;
+    named.insert(*saved);
     break;
   }
   return named;
@@ -113,7 +111,7 @@ bool says_absent(ErrorKind kind) {
 Result<std::optional<Claim>> judge_claim(std::string_view text, std::int64_t generation, bool may_tear) {
   auto claim = parse_claim(text);
   if (!claim && may_tear && is_torn(text)) return std::nullopt;
-  if (!claim) return tl::unexpected(claim.error());
+  TRY(claim);
   if (claim->generation != generation)
     return fail(ErrorKind::corrupt, fmt::format("it is of generation {}", claim->generation));
   return std::move(*claim);
@@ -133,11 +131,10 @@ std::vector<std::string> keys_to_remove(const Inventory& inventory, const Checkp
 }
 
 Result<Inventory> list_checkpoints(storage::Store& store) {
-  auto objects = store.list(checkpoints_prefix);
-  if (!objects) return tl::unexpected(objects.error());
+  auto objects = TRY(store.list(checkpoints_prefix));
   Inventory inventory;
   std::set<CheckpointId> present;
-  for (storage::ObjectInfo& object : *objects) {
+  for (storage::ObjectInfo& object : objects) {
     const auto id = parse_checkpoint_key(object.key);
     if (!id) continue;
     present.insert(*id);
@@ -150,10 +147,9 @@ Result<Inventory> list_checkpoints(storage::Store& store) {
 }
 
 Result<Inventory> take_inventory(storage::Store& store) {
-  auto inventory = list_checkpoints(store);
-  if (!inventory) return inventory;
+  auto inventory = TRY(list_checkpoints(store));
   // Claims second: one that was made before the listing ended is seen.
-  return read_claims(store, *inventory).map([&] { return std::move(*inventory); });
+  return read_claims(store, inventory).map([&] { return std::move(inventory); });
 }
 
 Result<std::vector<Claim>> list_claims(storage::Store& store) {
@@ -168,12 +164,11 @@ Result<void> add_unlisted_claims(storage::Store& store, Inventory& inventory) {
 }
 
 Result<void> add_unlisted_manifests(storage::Store& store, Inventory& inventory) {
-  auto named = named_by_runs(store, inventory);
-  if (!named) return tl::unexpected(named.error());
-  for (const CheckpointId& id : unlisted_of(inventory, std::move(*named))) {
+  auto named = TRY(named_by_runs(store, inventory));
+  for (const CheckpointId& id : unlisted_of(inventory, std::move(named))) {
     const auto text = storage::get_text(store, manifest_key(id));
     if (!text && says_absent(text.error().kind)) continue;
-    if (!text) return tl::unexpected(text.error());
+    TRY(text);
     insert_in_order(inventory.present, id);
     insert_in_order(inventory.complete, id);
     inventory.sizes.emplace(manifest_key(id), text->size());
@@ -189,7 +184,7 @@ Result<void> add_unlisted_files(storage::Store& store, const Manifest& manifest,
     std::byte last{};
     const auto read = store.get_range(key, receipt.bytes - 1, {&last, 1});
     if (!read && (says_absent(read.error().kind) || read.error().kind == ErrorKind::corrupt)) return {};
-    if (!read) return read;
+    TRY(read);
     inventory.sizes.emplace(key, receipt.bytes);
   }
   return {};
@@ -204,9 +199,8 @@ Result<void> read_newest_sign(storage::Store& store, Inventory& inventory) {
 }
 
 Result<bool> refresh_claims(storage::Store& store, Inventory& inventory) {
-  const auto listed = list_generations(store);
-  if (!listed) return tl::unexpected(listed.error());
-  inventory.ended.insert(listed->ended.begin(), listed->ended.end());
+  const auto listed = TRY(list_generations(store));
+  inventory.ended.insert(listed.ended.begin(), listed.ended.end());
   bool has_changed = false;
   for (Claim& claim : inventory.claims) {
     const bool may_have_changed = claim.is_open || &claim == &inventory.claims.back();  // A clean-up removes them all.
@@ -217,11 +211,10 @@ Result<bool> refresh_claims(storage::Store& store, Inventory& inventory) {
     has_changed = has_changed || !now || *now != claim;
     if (now) claim = *now;
   }
-  for (const std::int64_t generation : listed->claimed) {
+  for (const std::int64_t generation : listed.claimed) {
     if (inventory.claimed.contains(generation)) continue;
-    const auto text = storage::get_text(store, claim_key(generation));
-    if (!text) return tl::unexpected(text.error());
-    add_claim(store, generation, *text, inventory);
+    const auto text = TRY(storage::get_text(store, claim_key(generation)));
+    add_claim(store, generation, text, inventory);
     has_changed = true;
   }
   std::sort(inventory.claims.begin(), inventory.claims.end(),
@@ -232,9 +225,8 @@ Result<bool> refresh_claims(storage::Store& store, Inventory& inventory) {
 
 Result<std::int64_t> highest_generation(storage::Store& store, std::int64_t known) {
   // The list is asked for all the same: a network file system looks for new names when it lists them.
-  const auto listed = list_generations(store);
-  if (!listed) return tl::unexpected(listed.error());
-  std::int64_t highest = listed->claimed.empty() ? known : std::max(known, *listed->claimed.rbegin());
+  const auto listed = TRY(list_generations(store));
+  std::int64_t highest = listed.claimed.empty() ? known : std::max(known, *listed.claimed.rbegin());
   return find_unlisted(store, highest, [&](std::int64_t generation, const auto&) { highest = generation; }).map([&] {
     return highest;
   });

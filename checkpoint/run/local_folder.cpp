@@ -12,6 +12,7 @@
 #include "checkpoint/format/layout.hpp"
 #include "checkpoint/format/sealed_json.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -60,11 +61,10 @@ bool is_earlier_life(const fs::path& folder, const Identity& identity) {
 
 Result<void> remove_folder(const fs::path& folder) {
   storage::FileStore store = open_local_store(folder);
-  const auto objects = store.list(checkpoints_prefix);
-  if (!objects) return tl::unexpected(objects.error());
-  for (const storage::ObjectInfo& object : *objects) {
+  const auto objects = TRY(store.list(checkpoints_prefix));
+  for (const storage::ObjectInfo& object : objects) {
     if (!parse_written_key(object.key)) continue;
-    if (auto removed = store.remove(object.key); !removed) return removed;
+    TRY(store.remove(object.key));
   }
   auto removed = store.remove_unfinished([](std::string_view key) { return parse_folder_key(key).has_value(); });
   // The owner last: whose the folder is must be known as long as something is in it.

@@ -15,6 +15,7 @@
 #include "checkpoint/run/own_bytes.hpp"
 #include "checkpoint/run/state_reading.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -46,7 +47,7 @@ Result<Manifest> read_manifest(storage::Store& store, const CheckpointId& id) {
 
 Result<void> remove_copy(storage::Store& store, const Inventory& inventory, const CheckpointId& id) {
   for (const std::string& key : keys_to_remove(inventory, id)) {
-    if (auto removed = store.remove(key); !removed) return removed;
+    TRY(store.remove(key));
   }
   return {};
 }
@@ -56,7 +57,7 @@ template <typename IsUseless>
 Result<void> remove_if(storage::Store& store, const Inventory& inventory, const IsUseless& is_useless) {
   for (const CheckpointId& id : inventory.present) {
     if (!is_useless(id)) continue;
-    if (auto removed = remove_copy(store, inventory, id); !removed) return removed;
+    TRY(remove_copy(store, inventory, id));
   }
   return store.remove_unfinished([&](std::string_view folder) {
     const auto id = parse_folder_key(folder);
@@ -99,13 +100,12 @@ Result<LocalView> LocalTier::look() const {
       damaged.push_back(fmt::format("rank {}: {}: {}", rank(), uri_of(id), whole.error().message));
     }
   }
-  const auto all = gather_all(*communicator_, json{{"copies", std::move(copies)}, {"damaged", std::move(damaged)}});
-  if (!all) return tl::unexpected(all.error());
+  const auto all =
+      TRY(gather_all(*communicator_, json{{"copies", std::move(copies)}, {"damaged", std::move(damaged)}}));
   LocalView view;
-  for (std::size_t i = 0; i < all->size(); ++i) {
-    for (const json& copy : (*all)[i].at("copies"))
-      view.copies[static_cast<std::int64_t>(i)].push_back(read_copy(copy));
-    for (const json& one : (*all)[i].at("damaged")) view.damaged.push_back(one);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (const json& copy : all[i].at("copies")) view.copies[static_cast<std::int64_t>(i)].push_back(read_copy(copy));
+    for (const json& one : all[i].at("damaged")) view.damaged.push_back(one);
   }
   return view;
 }
@@ -121,14 +121,13 @@ Result<LocalLoad> LocalTier::load(const Candidate& candidate, std::span<const Ho
 
   const auto fits = check_entries(*manifest, entries);
   const auto whole = check_copy(candidate, *manifest);
-  const auto all = gather_all(*communicator_, json{{"misfit", fits ? "" : fits.error().message},
-                                                   {"damage", whole ? "" : whole.error().message}});
-  if (!all) return tl::unexpected(all.error());
+  const auto all = TRY(gather_all(*communicator_, json{{"misfit", fits ? "" : fits.error().message},
+                                                       {"damage", whole ? "" : whole.error().message}}));
   LocalLoad load;
   std::set<std::int64_t> damaged;
-  for (std::size_t i = 0; i < all->size(); ++i) {
-    const std::string misfit = (*all)[i].at("misfit");
-    const std::string damage = (*all)[i].at("damage");
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string misfit = all[i].at("misfit");
+    const std::string damage = all[i].at("damage");
     if (!misfit.empty()) return LocalLoad{.manifest = {}, .damaged = candidate.keepers, .reason = misfit};
     if (damage.empty()) continue;
     damaged.insert(keepers_[i]);
@@ -150,9 +149,8 @@ Result<LocalLoad> LocalTier::load(const Candidate& candidate, std::span<const Ho
 Result<void> LocalTier::check_copy(const Candidate& candidate, const Manifest& manifest) const {
   const std::int64_t keeper = keepers_[static_cast<std::size_t>(rank())];
   if (std::ranges::find(candidate.keepers, keeper) == candidate.keepers.end()) return {};
-  const auto here = read_manifest(*store_, candidate.id);
-  if (!here) return tl::unexpected(here.error());
-  if (here->nonce != manifest.nonce || here->receipts != manifest.receipts)
+  const auto here = TRY(read_manifest(*store_, candidate.id));
+  if (here.nonce != manifest.nonce || here.receipts != manifest.receipts)
     return fail(ErrorKind::corrupt, uri_of(candidate.id) + " is another save's than on the other nodes");
   return keeper == rank() ? check_bytes(*store_, manifest) : Result<void>{};
 }
@@ -161,7 +159,7 @@ Result<void> LocalTier::read_for_all(std::int64_t root, const Manifest& manifest
                                      std::span<const HostEntry> entries) const {
   Result<void> read;
   if (rank() == root) read = read_state(*store_, manifest, rank(), entries);
-  if (auto agreed = agree(*communicator_, read); !agreed) return agreed;
+  TRY(agree(*communicator_, read));
   BroadcastPart common{.root = root, .spans = {}};
   std::vector<const HostEntry*> own;
   for (const HostEntry& entry : entries) {
@@ -172,7 +170,7 @@ Result<void> LocalTier::read_for_all(std::int64_t root, const Manifest& manifest
       own.push_back(&entry);
     }
   }
-  if (auto done = spread(*communicator_, std::span{&common, 1}); !done) return done;
+  TRY(spread(*communicator_, std::span{&common, 1}));
   const auto ranks = std::min(communicator_->world_size(), static_cast<std::int64_t>(manifest.receipts.size()));
   for (std::int64_t other = 0; other < ranks; ++other) {
     std::string text;
@@ -185,7 +183,7 @@ Result<void> LocalTier::read_for_all(std::int64_t root, const Manifest& manifest
     }
     Result<json> outcome = json(true);
     if (rank() == root) outcome = read_state(*store_, manifest, other, into).map([] { return json(true); });
-    if (auto followed = follow(*communicator_, root, outcome); !followed) return tl::unexpected(followed.error());
+    TRY(follow(*communicator_, root, outcome));
     const auto message = communicator_->broadcast(text, root);
     if (!message) return fail(ErrorKind::cancelled, message.error().message);
     if (other != rank()) continue;
@@ -211,15 +209,13 @@ void LocalTier::settle(std::int64_t generation, const std::optional<CheckpointId
 }
 
 Result<std::string> LocalTier::save(const Manifest& plan, std::span<const HostEntry> entries) const {
-  auto own = gather_own(*communicator_, entries);
-  if (!own) return tl::unexpected(own.error());
+  auto own = TRY(gather_own(*communicator_, entries));
   Result<void> written;
-  if (is_keeper()) written = write(plan, entries, *own);
-  const auto all = gather_all(*communicator_, json(written ? "" : written.error().message));
-  if (!all) return tl::unexpected(all.error());
+  if (is_keeper()) written = write(plan, entries, own);
+  const auto all = TRY(gather_all(*communicator_, json(written ? "" : written.error().message)));
   std::string failures;
-  for (std::size_t i = 0; i < all->size(); ++i) {
-    const std::string failure = (*all)[i];
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string failure = all[i];
     if (failures.empty() && !failure.empty()) failures = fmt::format("rank {}: {}", i, failure);
   }
   return failures;
@@ -229,7 +225,7 @@ Result<std::string> LocalTier::save(const Manifest& plan, std::span<const HostEn
 // fails goes at once.
 Result<void> LocalTier::write(Manifest manifest, std::span<const HostEntry> entries,
                               std::vector<std::string>& own) const {
-  if (auto removed = remove_older(manifest.id); !removed) return removed;
+  TRY(remove_older(manifest.id));
   Result<void> written;
   for (std::size_t i = 0; i < own.size() && written; ++i) {
     const auto file = static_cast<std::int64_t>(i);
@@ -248,16 +244,15 @@ Result<void> LocalTier::write(Manifest manifest, std::span<const HostEntry> entr
 // Keeps so many complete copies that are older than `next`, which is being written or will be. Those of newer
 // generations are not this run's to judge.
 Result<void> LocalTier::remove_older(const CheckpointId& next) const {
-  const auto listed = list_checkpoints(*store_);
-  if (!listed) return tl::unexpected(listed.error());
+  const auto listed = TRY(list_checkpoints(*store_));
   std::vector<CheckpointId> complete;
-  std::ranges::copy_if(listed->complete, std::back_inserter(complete),
+  std::ranges::copy_if(listed.complete, std::back_inserter(complete),
                        [&](const CheckpointId& id) { return id.generation <= next.generation && id != next; });
   std::ranges::sort(complete, [](const CheckpointId& a, const CheckpointId& b) {
     return std::tie(a.generation, a.step) > std::tie(b.generation, b.step);
   });
   complete.resize(std::min(complete.size(), static_cast<std::size_t>(keep_)));
-  return remove_if(*store_, *listed, [&](const CheckpointId& id) {
+  return remove_if(*store_, listed, [&](const CheckpointId& id) {
     return id.generation <= next.generation && id != next && std::ranges::find(complete, id) == complete.end();
   });
 }

@@ -8,15 +8,15 @@
 #include "checkpoint/run/inventory.hpp"
 #include "common/check.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
 
 Result<std::int64_t> parse_step(std::string_view text, const Claim& claim) {
   return unseal(text).and_then([&](const nlohmann::json& object) -> Result<std::int64_t> {
-    const auto nonce = read_fields("a record", [&] { return object.at("nonce").get<std::string>(); });
-    if (!nonce) return tl::unexpected(nonce.error());
-    if (*nonce != claim.nonce) return fail(ErrorKind::corrupt, "another run of this generation wrote it");
+    const auto nonce = TRY(read_fields("a record", [&] { return object.at("nonce").get<std::string>(); }));
+    if (nonce != claim.nonce) return fail(ErrorKind::corrupt, "another run of this generation wrote it");
     const auto step = object.find("step");
     const bool is_step = step != object.end() && step->is_number_integer() && step->get<std::int64_t>() >= 0;
     if (!is_step) return fail(ErrorKind::corrupt, "it names no step");

@@ -13,6 +13,7 @@
 #include "checkpoint/run/search.hpp"
 #include "checkpoint/run/state_reading.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -73,9 +74,8 @@ Result<std::string> load_together(const RunContext& context, storage::Store& sto
                                   std::span<const HostEntry> entries) {
   const std::int64_t rank = context.communicator.rank();
   // Rank 0 says it for all: the exchange is collective, and another rank may have the same folder by another mount.
-  const auto is_cached_on_node = follow_rank0(context.communicator, nlohmann::json(store.is_cached_on_node()));
-  if (!is_cached_on_node) return tl::unexpected(is_cached_on_node.error());
-  const bool is_shared = context.communicator.world_size() > 1 && !is_cached_on_node->get<bool>();
+  const auto is_cached_on_node = TRY(follow_rank0(context.communicator, nlohmann::json(store.is_cached_on_node())));
+  const bool is_shared = context.communicator.world_size() > 1 && !is_cached_on_node.get<bool>();
   const auto plan =
       check_entries(manifest, entries).and_then([&] { return plan_reading(store, manifest, rank, entries); });
   const auto read = plan.and_then([&](const StateReading& reading) {
@@ -85,10 +85,9 @@ Result<std::string> load_together(const RunContext& context, storage::Store& sto
   Result<nlohmann::json> mine = nlohmann::json("");
   if (!read && is_damage(read.error().kind)) mine = nlohmann::json(read.error().message);
   if (!read && !is_damage(read.error().kind)) mine = tl::unexpected(read.error());
-  const auto damages = gather_all(context.communicator, mine);
-  if (!damages) return tl::unexpected(damages.error());
-  const auto first = std::ranges::find_if(*damages, [](const auto& damage) { return damage != ""; });
-  if (first != damages->end()) return first->get<std::string>();
+  const auto damages = TRY(gather_all(context.communicator, mine));
+  const auto first = std::ranges::find_if(damages, [](const auto& damage) { return damage != ""; });
+  if (first != damages.end()) return first->get<std::string>();
   if (!is_shared) return std::string{};
   return exchange_shares(context.communicator, *plan).map([] { return std::string{}; });
 }
@@ -114,16 +113,15 @@ Restored restored_of(const Manifest& manifest, std::string uri, bool is_local, s
 // Whether `loaded` holds it now. Copies that are damaged lead to the next candidate, which may be the same on others.
 Result<bool> load_copy(const RunContext& context, Result<Search>& search, const Candidate& candidate,
                        std::span<const HostEntry> entries, Loaded& loaded) {
-  auto load = context.local->load(candidate, entries);
-  if (!load) return tl::unexpected(load.error());
+  auto load = TRY(context.local->load(candidate, entries));
   const std::string uri = context.local->uri_of(candidate.id);
-  if (load->manifest) {
+  if (load.manifest) {
     loaded.id = candidate.id;
-    loaded.restored = restored_of(*load->manifest, uri, /*is_local=*/true, loaded.skipped);
+    loaded.restored = restored_of(*load.manifest, uri, /*is_local=*/true, loaded.skipped);
     return true;
   }
-  loaded.skipped.push_back(fmt::format("{}: {}", uri, load->reason));
-  if (search) search->leave_out(candidate, load->damaged);
+  loaded.skipped.push_back(fmt::format("{}: {}", uri, load.reason));
+  if (search) search->leave_out(candidate, load.damaged);
   return false;
 }
 
@@ -131,29 +129,24 @@ Result<Loaded> load_newest(const RunContext& context, storage::Store& store, Res
                            std::span<const HostEntry> entries) {
   Loaded loaded;
   for (;;) {
-    const auto offer = share_offer(context, search);
-    if (!offer) return tl::unexpected(offer.error());
-    loaded.skipped.insert(loaded.skipped.end(), offer->skipped.begin(), offer->skipped.end());
-    loaded.has_lost = loaded.has_lost || offer->has_lost;
-    if (offer->local) {
-      const auto is_loaded = load_copy(context, search, *offer->local, entries, loaded);
-      if (!is_loaded) return tl::unexpected(is_loaded.error());
-      if (*is_loaded) return loaded;
+    const auto offer = TRY(share_offer(context, search));
+    loaded.skipped.insert(loaded.skipped.end(), offer.skipped.begin(), offer.skipped.end());
+    loaded.has_lost = loaded.has_lost || offer.has_lost;
+    if (offer.local) {
+      const auto is_loaded = TRY(load_copy(context, search, *offer.local, entries, loaded));
+      if (is_loaded) return loaded;
       continue;
     }
-    if (offer->manifest_text.empty()) return loaded;
-    const auto manifest = parse_manifest(offer->manifest_text);
-    if (!manifest) return tl::unexpected(manifest.error());
-    const auto damage = load_together(context, store, *manifest, entries);
-    if (!damage) return tl::unexpected(damage.error());
-    if (!damage->empty()) {
-      loaded.skipped.push_back(*damage);
+    if (offer.manifest_text.empty()) return loaded;
+    const auto manifest = TRY(parse_manifest(offer.manifest_text));
+    const auto damage = TRY(load_together(context, store, manifest, entries));
+    if (!damage.empty()) {
+      loaded.skipped.push_back(damage);
       loaded.has_lost = true;
       continue;
     }
-    loaded.id = manifest->id;
-    loaded.restored =
-        restored_of(*manifest, store.uri_of(folder_key(manifest->id)), /*is_local=*/false, loaded.skipped);
+    loaded.id = manifest.id;
+    loaded.restored = restored_of(manifest, store.uri_of(folder_key(manifest.id)), /*is_local=*/false, loaded.skipped);
     return loaded;
   }
 }
@@ -235,21 +228,18 @@ Result<Claim> claim_together(const RunContext& context, Result<Search>& search) 
 Result<Loaded> load_later(const RunContext& context, Result<Search>& search, Loaded loaded,
                           std::span<const HostEntry> entries) {
   for (int looks = 0; looks < later_looks_max; ++looks) {
-    auto view = look_at_copies(context);
-    if (!view) return tl::unexpected(view.error());
+    auto view = TRY(look_at_copies(context));
     Result<nlohmann::json> mine;
     if (context.is_rank0()) {
-      mine = search.and_then([&](Search& s) { return s.look_again(std::move(view->copies)); }).map([](bool is_more) {
+      mine = search.and_then([&](Search& s) { return s.look_again(std::move(view.copies)); }).map([](bool is_more) {
         return nlohmann::json(is_more);
       });
     }
-    const auto is_more = follow_rank0(context.communicator, mine);
-    if (!is_more) return tl::unexpected(is_more.error());
-    if (!is_more->get<bool>()) break;
-    auto later = load_own(context, search, entries);
-    if (!later) return later;
-    if (!later->restored) break;
-    loaded = std::move(*later);
+    const auto is_more = TRY(follow_rank0(context.communicator, mine));
+    if (!is_more.get<bool>()) break;
+    auto later = TRY(load_own(context, search, entries));
+    if (!later.restored) break;
+    loaded = std::move(later);
   }
   return loaded;
 }
@@ -263,30 +253,24 @@ Result<Claim> close_together(const RunContext& context, Claim claim, const std::
 }
 
 Result<Resumption> restore_once(const RunContext& context, std::span<const HostEntry> entries) {
-  auto view = look_at_copies(context);
-  if (!view) return tl::unexpected(view.error());
+  auto view = TRY(look_at_copies(context));
   Result<Search> search = fail(ErrorKind::internal, "only rank 0 searches");
   if (context.is_rank0()) {
-    search = Search::begin(context, std::move(view->copies));
-    if (search) std::ranges::move(search->refusals(), std::back_inserter(view->damaged));
-    warn_of_copies(std::move(view->damaged));
+    search = Search::begin(context, std::move(view.copies));
+    if (search) std::ranges::move(search->refusals(), std::back_inserter(view.damaged));
+    warn_of_copies(std::move(view.damaged));
   }
-  auto own = load_own(context, search, entries);
-  if (!own) return tl::unexpected(own.error());
-  Result<std::optional<Restored>> from_origin;
-  if (!own->restored && context.origin) from_origin = load_origin(context, entries);
-  if (!from_origin) return tl::unexpected(from_origin.error());
-  const auto open = claim_together(context, search);
-  if (!open) return tl::unexpected(open.error());
-  own = load_later(context, search, std::move(*own), entries);
-  if (!own) return tl::unexpected(own.error());
-  const auto claim = close_together(context, *open, own->id);
-  if (!claim) return tl::unexpected(claim.error());
+  auto own = TRY(load_own(context, search, entries));
+  std::optional<Restored> from_origin;
+  if (!own.restored && context.origin) from_origin = TRY(load_origin(context, entries));
+  const auto open = TRY(claim_together(context, search));
+  own = TRY(load_later(context, search, std::move(own), entries));
+  const auto claim = TRY(close_together(context, open, own.id));
   Resumption resumption{
-      .restored = own->restored ? std::move(own->restored) : std::move(*from_origin), .claim = *claim, .claims = {}};
+      .restored = own.restored ? std::move(own.restored) : std::move(from_origin), .claim = claim, .claims = {}};
   if (context.is_rank0()) {
     resumption.claims = search->inventory().claims;
-    resumption.claims.push_back(*claim);
+    resumption.claims.push_back(claim);
   }
   return resumption;
 }
@@ -307,9 +291,8 @@ Result<Resumption> restore_state(const RunContext& context, std::span<const Host
   for (int tries = 1;; ++tries) {
     auto resumption = restore_once(context, entries);
     if (resumption) return resumption;
-    const auto is_to_wait = wait_together(context, storage_tries, resumption.error());
-    if (!is_to_wait) return tl::unexpected(is_to_wait.error());
-    if (*is_to_wait) continue;
+    const auto is_to_wait = TRY(wait_together(context, storage_tries, resumption.error()));
+    if (is_to_wait) continue;
     if (tries >= claim_tries_max) return resumption;
     const ErrorKind kind = resumption.error().kind;
     // Another run took the generation meanwhile, and may have resumed from elsewhere: choose again. And what is damaged

@@ -8,6 +8,7 @@
 #include "checkpoint/run/fence.hpp"
 #include "checkpoint/run/selection.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 
@@ -46,21 +47,20 @@ void Retention::tidy_up(const std::stop_token& stop) {
 }
 
 Result<void> Retention::remove_expired(const CheckpointId& saved, const std::stop_token& stop) {
-  const auto listed = list_checkpoints(store_);
-  if (!listed) return tl::unexpected(listed.error());
+  const auto listed = TRY(list_checkpoints(store_));
   // If a later run has claimed the prefix, it may go on from what would be removed here: then nothing is removed.
-  if (auto newest = check_newest(store_, ours_); !newest) return newest;
+  TRY(check_newest(store_, ours_));
   // Lists may lag behind: this run's own checkpoints are complete even where no manifest is listed yet.
-  std::vector<CheckpointId> complete = listed->complete;
-  std::copy_if(listed->present.begin(), listed->present.end(), std::back_inserter(complete), [&](const auto& id) {
-    return complete_.contains(id) && std::ranges::find(listed->complete, id) == listed->complete.end();
+  std::vector<CheckpointId> complete = listed.complete;
+  std::copy_if(listed.present.begin(), listed.present.end(), std::back_inserter(complete), [&](const auto& id) {
+    return complete_.contains(id) && std::ranges::find(listed.complete, id) == listed.complete.end();
   });
   learn_facts(complete, stop);
-  const auto gone = expired(listed->present, complete, claims_, ours_, saved, clock_.now(), keep_, facts_);
+  const auto gone = expired(listed.present, complete, claims_, ours_, saved, clock_.now(), keep_, facts_);
   std::vector<std::string> manifests;
   std::vector<std::string> others;
   for (const CheckpointId& id : gone) {
-    const std::vector<std::string> keys = keys_to_remove(*listed, id);
+    const std::vector<std::string> keys = keys_to_remove(listed, id);
     if (keys.empty()) continue;
     manifests.push_back(keys.front());
     others.insert(others.end(), keys.begin() + 1, keys.end());

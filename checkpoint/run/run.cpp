@@ -15,6 +15,7 @@
 #include "checkpoint/run/own_bytes.hpp"
 #include "common/check.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "storage/crc32c.hpp"
 
 namespace trainyard::checkpoint {
@@ -29,7 +30,7 @@ std::vector<EntryInfo> infos_of(std::span<const HostEntry> entries) {
 Result<void> check_own(std::span<const HostEntry> entries) {
   std::set<std::string_view> names;
   for (const HostEntry& entry : entries) {
-    if (auto held = check_held(entry); !held) return held;
+    TRY(check_held(entry));
     if (!names.insert(entry.info.name).second)
       return fail(ErrorKind::internal, fmt::format("two entries are named {}", entry.info.name));
   }
@@ -54,16 +55,15 @@ Result<void> agree_on_plan(const RunContext& context, const Manifest& plan, std:
   comparable.time = {};
   const nlohmann::json same = {{"step", plan.id.step}, {"digest", storage::crc32c(to_text(comparable))}};
   const Result<nlohmann::json> mine = nlohmann::json{{"same", same}, {"shards", shards_json(shards_of(entries))}};
-  const auto all = gather_all(context.communicator, mine);
-  if (!all) return tl::unexpected(all.error());
+  const auto all = TRY(gather_all(context.communicator, mine));
   std::vector<std::vector<Rows>> shards;
-  for (std::size_t rank = 0; rank < all->size(); ++rank) {
-    if (const auto& first = all->front().at("same"), &other = (*all)[rank].at("same"); other != first) {
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (const auto& first = all.front().at("same"), &other = all[rank].at("same"); other != first) {
       return fail(ErrorKind::internal,
                   fmt::format("rank {} and rank 0 do not save the same entries, values and step: {} and {}", rank,
                               other.dump(), first.dump()));
     }
-    shards.push_back(read_shards((*all)[rank].at("shards")));
+    shards.push_back(read_shards(all[rank].at("shards")));
   }
   return check_shards(plan.entries, shards);
 }
@@ -79,13 +79,11 @@ Result<std::vector<Receipt>> write_together(const RunContext& context, const Man
   const auto mine = write_share(context.store, plan, context.communicator.rank(), context.communicator.world_size(),
                                 entries, context.chunk_bytes_max)
                         .map([](const Receipt& receipt) { return to_json(receipt); });
-  const auto all = gather_all(context.communicator, mine);
-  if (!all) return tl::unexpected(all.error());
+  const auto all = TRY(gather_all(context.communicator, mine));
   std::vector<Receipt> receipts;
-  for (const nlohmann::json& object : *all) {
-    auto receipt = parse_receipt(object);
-    if (!receipt) return tl::unexpected(receipt.error());
-    receipts.push_back(std::move(*receipt));
+  for (const nlohmann::json& object : all) {
+    auto receipt = TRY(parse_receipt(object));
+    receipts.push_back(std::move(receipt));
   }
   return receipts;
 }
@@ -94,12 +92,9 @@ Result<std::vector<Receipt>> write_together(const RunContext& context, const Man
 
 Result<std::optional<Restored>> Run::restore(std::span<const HostEntry> entries) {
   if (context_.local != nullptr) {
-    if (auto fits = agree(context_.communicator, check_fits_copies(entries)); !fits)
-      return tl::unexpected(fits.error());
+    TRY(agree(context_.communicator, check_fits_copies(entries)));
   }
-  auto resumption = restore_state(context_, entries);
-  if (!resumption) return tl::unexpected(resumption.error());
-  resumption_ = std::move(*resumption);
+  resumption_ = TRY(restore_state(context_, entries));
   const auto& resumed_from = resumption_->claim.resumed_from;
   const bool is_remote = resumed_from && !resumption_->restored->is_local;
   if (context_.is_rank0())
@@ -111,16 +106,14 @@ Result<std::optional<Restored>> Run::restore(std::span<const HostEntry> entries)
 Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
                         bool is_complete) {
   Manifest manifest = plan_of(entries, values, step, is_complete);
-  if (auto ready = agree_on_state(context_, manifest, entries); !ready) return tl::unexpected(ready.error());
+  TRY(agree_on_state(context_, manifest, entries));
   if (last_saved_ && last_saved_->id == manifest.id) {
     manifest.receipts = last_saved_->receipts;
     manifest.data_nonce = last_saved_->data_nonce;
   } else {
-    auto receipts = write_together(context_, manifest, entries);
-    if (!receipts) return tl::unexpected(receipts.error());
-    manifest.receipts = std::move(*receipts);
+    manifest.receipts = TRY(write_together(context_, manifest, entries));
   }
-  if (auto committed = commit(manifest); !committed) return tl::unexpected(committed.error());
+  TRY(commit(manifest));
   last_saved_ = manifest;
   if (context_.is_rank0()) retention_.note_saved(manifest.id, facts_of(values));
   return Saved{.step = step,
@@ -132,7 +125,7 @@ Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json
 Result<std::string> Run::save_copies(std::span<const HostEntry> entries, const nlohmann::json& values,
                                      std::int64_t step) {
   const Manifest plan = plan_of(entries, values, step, /*is_complete=*/false);
-  if (auto ready = agree_on_state(context_, plan, entries); !ready) return tl::unexpected(ready.error());
+  TRY(agree_on_state(context_, plan, entries));
   return context_.local->save(plan, entries);
 }
 

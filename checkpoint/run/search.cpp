@@ -10,6 +10,7 @@
 #include "checkpoint/run/file_check.hpp"
 #include "checkpoint/run/selection.hpp"
 #include "checkpoint/run/succession.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -45,27 +46,23 @@ bool is_damage(ErrorKind kind) {
 }
 
 Result<Search> Search::begin(const RunContext& context, CopiesByKeeper copies) {
-  auto inventory = take_inventory(context.store);
-  if (!inventory) return tl::unexpected(inventory.error());
-  if (auto added = add_unlisted_claims(context.store, *inventory); !added) return tl::unexpected(added.error());
-  Search search{context.store,          &context.clock,        context.identity,
-                context.resumes_others, std::move(*inventory), std::move(copies)};
-  if (auto may = search.check_succession(); !may) return tl::unexpected(may.error());
-  if (auto added = add_unlisted_manifests(context.store, search.inventory_); !added)
-    return tl::unexpected(added.error());
+  auto inventory = TRY(take_inventory(context.store));
+  TRY(add_unlisted_claims(context.store, inventory));
+  Search search{context.store,          &context.clock,       context.identity,
+                context.resumes_others, std::move(inventory), std::move(copies)};
+  TRY(search.check_succession());
+  TRY(add_unlisted_manifests(context.store, search.inventory_));
   search.line_up();
   return search;
 }
 
 Result<Search> Search::begin(const Origin& origin) {
-  auto inventory = take_inventory(origin.store);
-  if (!inventory) return tl::unexpected(inventory.error());
+  auto inventory = TRY(take_inventory(origin.store));
   if (!origin.id) {
-    if (auto readable = check_claims_readable(*inventory, origin.store); !readable)
-      return tl::unexpected(readable.error());
-    if (auto added = add_unlisted_manifests(origin.store, *inventory); !added) return tl::unexpected(added.error());
+    TRY(check_claims_readable(inventory, origin.store));
+    TRY(add_unlisted_manifests(origin.store, inventory));
   }
-  Search search{origin.store, nullptr, std::nullopt, /*resumes_others=*/true, std::move(*inventory), {}};
+  Search search{origin.store, nullptr, std::nullopt, /*resumes_others=*/true, std::move(inventory), {}};
   search.line_up();
   if (origin.id) search.left_ = {{.id = *origin.id, .nonce = {}, .keepers = {}}};
   return search;
@@ -78,10 +75,9 @@ Result<void> Search::check_succession() {
 }
 
 Result<std::int64_t> Search::next_generation() {
-  const auto has_changed = refresh_claims(*store_, inventory_);
-  if (!has_changed) return tl::unexpected(has_changed.error());
-  if (auto may = check_succession(); !may) return tl::unexpected(may.error());
-  if (*has_changed) {
+  const auto has_changed = TRY(refresh_claims(*store_, inventory_));
+  TRY(check_succession());
+  if (has_changed) {
     return fail(ErrorKind::already_exists,
                 fmt::format("another run has claimed {} while this one loaded", store_->uri_of(claims_prefix)));
   }
@@ -101,13 +97,12 @@ void Search::line_up() {
 }
 
 Result<bool> Search::look_again(CopiesByKeeper copies) {
-  auto listed = list_checkpoints(*store_);
-  if (!listed) return tl::unexpected(listed.error());
-  const std::vector<CheckpointId> before = std::exchange(inventory_.complete, std::move(listed->complete));
+  auto listed = TRY(list_checkpoints(*store_));
+  const std::vector<CheckpointId> before = std::exchange(inventory_.complete, std::move(listed.complete));
   const CopiesByKeeper copies_before = std::exchange(copies_, std::move(copies));
-  inventory_.present = std::move(listed->present);
-  inventory_.sizes = std::move(listed->sizes);
-  if (auto added = add_unlisted_manifests(*store_, inventory_); !added) return tl::unexpected(added.error());
+  inventory_.present = std::move(listed.present);
+  inventory_.sizes = std::move(listed.sizes);
+  TRY(add_unlisted_manifests(*store_, inventory_));
   line_up();
   const auto was_copied = [&](const Candidate& candidate) {
     return std::ranges::any_of(copies_before, [&](const auto& held) {
@@ -153,8 +148,7 @@ Result<Search::Offer> Search::next() {
       return add_unlisted_files(*store_, m, inventory_).and_then([&] { return check_files(inventory_, m, id); });
     });
     if (whole) {
-      const auto may = resumer_ ? check_may_resume(*store_, *resumer_, *manifest) : Result<void>{};
-      if (!may) return tl::unexpected(may.error());
+      TRY(resumer_ ? check_may_resume(*store_, *resumer_, *manifest) : Result<void>{});
       offer.manifest_text = *text;
       return offer;
     }

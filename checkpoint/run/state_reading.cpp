@@ -12,6 +12,7 @@
 #include "checkpoint/format/shards.hpp"
 #include "checkpoint/run/own_bytes.hpp"
 #include "common/parallel.hpp"
+#include "common/try.hpp"
 #include "storage/crc32c.hpp"
 
 namespace trainyard::checkpoint {
@@ -118,7 +119,7 @@ Result<void> read_one(storage::Store& store, const Manifest& manifest, const Req
   const bool is_direct = request.wanted.size() == 1 && is_whole(first);
   if (!is_direct) buffer.resize(std::max<std::uint64_t>(buffer.size(), request.bytes()));
   const std::span<std::byte> target = is_direct ? first.into : std::span{buffer}.first(request.bytes());
-  if (auto read = store.get_range(data_key(manifest, request.file_rank()), request.begin(), target); !read) return read;
+  TRY(store.get_range(data_key(manifest, request.file_rank()), request.begin(), target));
   for (const WantedChunk& one : request.wanted) {
     const auto bytes = target.subspan(one.chunk->offset - request.begin(), one.chunk->bytes);
     if (storage::crc32c(bytes) != one.chunk->crc32c) {
@@ -135,14 +136,15 @@ Result<void> read_one(storage::Store& store, const Manifest& manifest, const Req
 Result<void> read_all(storage::Store& store, const Manifest& manifest, std::span<const Request> requests) {
   const auto runs =
       split_by_weight(requests, store.concurrency(), [](const Request& request) { return request.bytes(); });
-  return parallel_for(std::span{runs}, [&](std::span<const Request> run, const std::atomic<bool>& has_failed) {
+  const auto read_run = [&](std::span<const Request> run, const std::atomic<bool>& has_failed) -> Result<void> {
     std::vector<std::byte> buffer;
     for (const Request& request : run) {
       if (has_failed) break;
-      if (auto read = read_one(store, manifest, request, buffer); !read) return read;
+      TRY(read_one(store, manifest, request, buffer));
     }
-    return Result<void>{};
-  });
+    return {};
+  };
+  return parallel_for(std::span{runs}, read_run);
 }
 
 }  // namespace
@@ -153,7 +155,7 @@ Result<void> check_bytes(storage::Store& store, const Manifest& manifest) {
     std::uint32_t checksum = 0;
     for (std::uint64_t offset = 0; offset < receipt.bytes; offset += buffer.size()) {
       buffer.resize(std::min(receipt.bytes - offset, read_together_bytes_max));
-      if (auto read = store.get_range(data_key(manifest, receipt.rank), offset, buffer); !read) return read;
+      TRY(store.get_range(data_key(manifest, receipt.rank), offset, buffer));
       checksum = storage::crc32c(buffer, checksum);
     }
     if (checksum != receipt.crc32c)
@@ -173,7 +175,7 @@ Result<void> check_entries(const Manifest& manifest, std::span<const HostEntry> 
     const auto found = saved.find(entry.info.name);
     if (found == saved.end() && entry.info.placement == Placement::per_rank) continue;
     if (found == saved.end()) return differs(entry.info.name, "is not in it");
-    if (auto held = check_held(entry); !held) return held;
+    TRY(check_held(entry));
     if (found->second->placement != entry.info.placement) {
       return differs(entry.info.name, fmt::format("is {} in it, and {} here", to_string(found->second->placement),
                                                   to_string(entry.info.placement)));
@@ -197,8 +199,7 @@ Result<StateReading> plan_reading(storage::Store& store, const Manifest& manifes
   for (const HostEntry& entry : entries) by_name.emplace(entry.info.name, &entry);
   StateReading reading;
   for (const Receipt& receipt : manifest.receipts) {
-    if (auto added = add_wanted(store, manifest, receipt, rank, by_name, reading); !added)
-      return tl::unexpected(added.error());
+    TRY(add_wanted(store, manifest, receipt, rank, by_name, reading));
   }
   std::unordered_map<std::string_view, std::uint64_t> bytes_found;
   for (const auto* wanted : {&reading.common, &reading.own}) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/try.hpp"
+
 namespace trainyard::checkpoint {
 
 Result<void> check_claims_readable(const Inventory& inventory, const storage::Store& store) {
@@ -59,12 +61,12 @@ Result<void> check_not_alive(const Inventory& inventory, const Claim& newest, co
 }  // namespace
 
 Result<void> check_may_follow(const Inventory& inventory, const Identity& ours, const storage::Store& store, Time now) {
-  if (auto readable = check_claims_readable(inventory, store); !readable) return readable;
-  if (auto fresh = check_not_stale(inventory, ours); !fresh) return fresh;
+  TRY(check_claims_readable(inventory, store));
+  TRY(check_not_stale(inventory, ours));
   if (inventory.claims.empty()) return {};
   const Claim& newest = inventory.claims.back();
   if (inventory.ended.contains(newest.generation)) return {};
-  if (auto gone = check_not_alive(inventory, newest, store, now); !gone) return gone;
+  TRY(check_not_alive(inventory, newest, store, now));
   if (is_same_job(newest.identity, ours)) return check_not_superseded(inventory, newest, ours, store);
   return fail(ErrorKind::invalid,
               fmt::format("{} is in use by job {} (attempt {}): wait until it has ended, or choose another "

@@ -6,6 +6,7 @@
 
 #include "checkpoint/run/inventory.hpp"
 #include "checkpoint/run/selection.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::snapshot {
 namespace {
@@ -36,10 +37,9 @@ std::vector<Listed> judge(std::vector<Listed> listed, std::span<const checkpoint
 }
 
 Result<Shelf> list_snapshots(storage::Store& store) {
-  const auto objects = store.list(checkpoint::snapshots_prefix);
-  if (!objects) return tl::unexpected(objects.error());
+  const auto objects = TRY(store.list(checkpoint::snapshots_prefix));
   std::vector<Listed> listed;
-  for (const storage::ObjectInfo& object : *objects) {
+  for (const storage::ObjectInfo& object : objects) {
     const auto id = checkpoint::parse_snapshot_key(object.key);
     if (id) listed.push_back({.id = *id, .bytes = object.bytes});
   }
@@ -52,9 +52,8 @@ Result<Shelf> list_snapshots(storage::Store& store) {
 
 Result<Snapshot> read_snapshot(storage::Store& store, const SnapshotId& id) {
   const std::string key = checkpoint::snapshot_key(id);
-  const auto text = storage::get_text(store, key);
-  if (!text) return tl::unexpected(text.error());
-  auto snapshot = parse_snapshot(*text);
+  const auto text = TRY(storage::get_text(store, key));
+  auto snapshot = parse_snapshot(text);
   if (!snapshot) return fail(store.uri_of(key), snapshot.error());
   if (snapshot->id != id) return fail(ErrorKind::corrupt, store.uri_of(key) + ": it is another one's");
   return snapshot;

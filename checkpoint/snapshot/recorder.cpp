@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/logging.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::snapshot {
 namespace {
@@ -16,10 +17,9 @@ Result<void> put_once(storage::Store& store, const std::string& key, const std::
   // It has only said now that it has no such thing.
   if (!put && is_conditional && !store.has_conditional_create()) return storage::put_text(store, key, text);
   if (put || put.error().kind != ErrorKind::already_exists) return put;
-  const auto there = storage::get_text(store, key);
-  if (!there) return tl::unexpected(there.error());
+  const auto there = TRY(storage::get_text(store, key));
   // This very object, when the reply to an earlier try was lost.
-  if (*there == text) return {};
+  if (there == text) return {};
   return fail(ErrorKind::conflict,
               fmt::format("{} is there already, of a run whose claim is gone: remove what it left", store.uri_of(key)));
 }

@@ -11,6 +11,7 @@
 #include "checkpoint/format/sealed_json.hpp"
 #include "common/base64.hpp"
 #include "common/rfc3339.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::snapshot {
 namespace {
@@ -97,11 +98,11 @@ Snapshot read_snapshot(const json& object) {
 
 Result<void> check_version(const json& object) {
   if (object.value("format", json{}) != format_name) return fail(ErrorKind::corrupt, "it is no snapshot");
-  const auto version = checkpoint::read_fields("a snapshot", [&] { return object.at("version").get<std::int64_t>(); });
-  if (!version) return tl::unexpected(version.error());
-  if (*version == format_version) return {};
+  const auto version =
+      TRY(checkpoint::read_fields("a snapshot", [&] { return object.at("version").get<std::int64_t>(); }));
+  if (version == format_version) return {};
   return fail(ErrorKind::invalid,
-              fmt::format("it is of format version {}, and this program knows version {}", *version, format_version));
+              fmt::format("it is of format version {}, and this program knows version {}", version, format_version));
 }
 
 }  // namespace

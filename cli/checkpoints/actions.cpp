@@ -24,6 +24,7 @@
 #include "cli/text/table.hpp"
 #include "common/clock.hpp"
 #include "common/exit_codes.hpp"
+#include "common/try.hpp"
 #include "storage/uri.hpp"
 
 namespace trainyard::cli {
@@ -45,12 +46,10 @@ struct Opened {
 
 Result<Opened> open(const CheckpointsOptions& options) {
   checkpoint::Place place = checkpoint::parse_place(options.uri);
-  auto store = open_for_reading(place.prefix_uri, options.s3, options.is_stopped);
-  if (!store) return tl::unexpected(store.error());
-  auto catalogue = checkpoint::read_catalogue(**store);
-  if (!catalogue) return tl::unexpected(catalogue.error());
+  auto store = TRY(open_for_reading(place.prefix_uri, options.s3, options.is_stopped));
+  auto catalogue = TRY(checkpoint::read_catalogue(*store));
   return Opened{
-      .store = std::move(*store), .catalogue = std::move(*catalogue), .wish = {.id = place.id, .step = options.step}};
+      .store = std::move(store), .catalogue = std::move(catalogue), .wish = {.id = place.id, .step = options.step}};
 }
 
 int report(const Streams& streams, const CheckpointsOptions& options, const Error& error) {
@@ -62,14 +61,12 @@ void print_notes(const Streams& streams, const Choice& choice) {
 }
 
 Result<void> write_export(const Opened& opened, const Manifest& manifest, const CheckpointsOptions& options) {
-  const auto plan = plan_export(manifest, {.is_all = options.is_all, .prefix = options.only});
-  if (!plan) return tl::unexpected(plan.error());
-  auto file = checkpoint::NewFile::create(options.target, options.is_forced);
-  if (!file) return tl::unexpected(file.error());
+  const auto plan = TRY(plan_export(manifest, {.is_all = options.is_all, .prefix = options.only}));
+  auto file = TRY(checkpoint::NewFile::create(options.target, options.is_forced));
   checkpoint::DataStream data{*opened.store, manifest};
   const bool is_safetensors = options.target.ends_with(checkpoint::safetensors_ending);
-  auto written = is_safetensors ? write_safetensors(data, manifest, *plan, *file) : write_torch(data, *plan, *file);
-  return written.and_then([&] { return file->commit(); });
+  auto written = is_safetensors ? write_safetensors(data, manifest, plan, file) : write_torch(data, plan, file);
+  return written.and_then([&] { return file.commit(); });
 }
 
 // The ids that are to be verified; none: there is nothing.
@@ -96,17 +93,15 @@ Result<std::unique_ptr<storage::Store>> open_to_import(const CheckpointsOptions&
         fmt::format("{} is one checkpoint's own: name the folder or prefix that it is to lie under", options.uri));
   const auto parsed = storage::parse_uri(options.uri);
   if (parsed && parsed->scheme == storage::Scheme::web) return tl::unexpected(storage::read_only(options.uri));
-  auto store = storage::open_store(options.uri, options.s3);
-  if (!store) return store;
-  return std::make_unique<StoppableStore>(std::move(*store), options.is_stopped);
+  auto store = TRY(storage::open_store(options.uri, options.s3));
+  return std::make_unique<StoppableStore>(std::move(store), options.is_stopped);
 }
 
 Result<checkpoint::Imported> import_file(const CheckpointsOptions& options) {
   const CutFileGuard guard{options.source};
-  const auto file = checkpoint::TensorFile::open(options.source);
-  if (!file) return tl::unexpected(file.error());
+  const auto file = TRY(checkpoint::TensorFile::open(options.source));
   return open_to_import(options).and_then([&](const std::unique_ptr<storage::Store>& store) {
-    return checkpoint::import_tensors(*store, file->tensors(), fs::path{options.source}.filename().string(),
+    return checkpoint::import_tensors(*store, file.tensors(), fs::path{options.source}.filename().string(),
                                       SystemClock{}.now());
   });
 }

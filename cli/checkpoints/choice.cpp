@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "common/try.hpp"
+
 namespace trainyard::cli {
 namespace {
 
@@ -70,9 +72,8 @@ Result<Choice> choose(const Catalogue& catalogue, const Wish& wish) {
 }
 
 Result<Choice> choose_readable(const Catalogue& catalogue, const Wish& wish) {
-  auto choice = choose(catalogue, wish);
-  if (!choice) return choice;
-  const Listed& listed = *choice->listed;
+  auto choice = TRY(choose(catalogue, wish));
+  const Listed& listed = *choice.listed;
   if (listed.standing == Standing::damaged)
     return fail(ErrorKind::corrupt, fmt::format("{} is damaged: {}", folder_key(listed.id), listed.reason));
   if (listed.standing == Standing::unfinished) {

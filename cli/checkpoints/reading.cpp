@@ -9,6 +9,7 @@
 #include "cli/checkpoints/stoppable_store.hpp"
 #include "cli/text/table.hpp"
 #include "common/exit_codes.hpp"
+#include "common/try.hpp"
 #include "storage/uri.hpp"
 
 namespace trainyard::cli {
@@ -31,10 +32,9 @@ int report(const Streams& streams, const Error& error) {
 
 Result<std::unique_ptr<storage::Store>> open_for_reading(const std::string& uri, const storage::S3Options& s3,
                                                          std::function<bool()> is_stopped) {
-  auto store = storage::open_store(uri, s3);
-  if (!store) return store;
-  if (auto there = check_folder(uri); !there) return tl::unexpected(there.error());
-  return std::make_unique<StoppableStore>(std::move(*store), std::move(is_stopped));
+  auto store = TRY(storage::open_store(uri, s3));
+  TRY(check_folder(uri));
+  return std::make_unique<StoppableStore>(std::move(store), std::move(is_stopped));
 }
 
 void add_s3(CLI::App& command, storage::S3Options& s3) {

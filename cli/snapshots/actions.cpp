@@ -18,6 +18,7 @@
 #include "cli/snapshots/files.hpp"
 #include "cli/text/table.hpp"
 #include "common/exit_codes.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -35,10 +36,9 @@ struct Opened {
 };
 
 Result<Opened> open(const SnapshotsOptions& options) {
-  auto store = open_for_reading(options.uri, options.s3, options.is_stopped);
-  if (!store) return tl::unexpected(store.error());
-  return snapshot::list_snapshots(**store).map(
-      [&](Shelf shelf) { return Opened{.store = std::move(*store), .shelf = std::move(shelf)}; });
+  auto store = TRY(open_for_reading(options.uri, options.s3, options.is_stopped));
+  return snapshot::list_snapshots(*store).map(
+      [&](Shelf shelf) { return Opened{.store = std::move(store), .shelf = std::move(shelf)}; });
 }
 
 std::string state_text(const Listed& listed, const Shelf& shelf) {
@@ -95,10 +95,10 @@ Result<const Listed*> choose(const Shelf& shelf, std::int64_t step) {
 
 Result<void> write_files(const Snapshot& snapshot, const std::string& folder) {
   checkpoint::NewFolder target{folder};
-  if (auto free = target.check_free(); !free) return free;
+  TRY(target.check_free());
   const std::vector<std::string> names = file_names(snapshot.images);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (auto written = target.write(names[i], snapshot.images[i].png); !written) return written;
+    TRY(target.write(names[i], snapshot.images[i].png));
   }
   return target.write("metrics.csv", points_csv(snapshot.points)).and_then([&] { return target.commit(); });
 }

@@ -82,7 +82,7 @@ void Elector::read() {
     has_seen_lease_ = true;
     return election_.observe(std::nullopt, now);
   }
-  const Result<Lease> lease = object ? parse_lease(*object) : tl::unexpected{object.error()};
+  const Result<Lease> lease = object ? parse_lease(*object) : tl::unexpected(object.error());
   if (!lease) {
     logging::warn("reading the lease failed", {{"error", lease.error().message}});
     return election_.fail(now);
@@ -96,7 +96,7 @@ void Elector::write(Election::Step step) {
   const auto object = to_json(election_.to_write(options_.name_space, options_.name, clock_.now()));
   const auto stored = step == Election::Step::create ? api_.create(kube::leases, options_.name_space, object)
                                                      : api_.update(kube::leases, options_.name_space, object);
-  const Result<Lease> lease = stored ? parse_lease(*stored) : tl::unexpected{stored.error()};
+  const Result<Lease> lease = stored ? parse_lease(*stored) : tl::unexpected(stored.error());
   if (!lease) {
     const bool is_lost_race =
         lease.error().kind == ErrorKind::conflict || lease.error().kind == ErrorKind::already_exists;

@@ -59,7 +59,7 @@ Result<void> Informer::list_page() {
   if (!page) {
     state_ = after_list_failure(std::move(state_), page.error());
     if (options_.is_optional && page.error().kind == ErrorKind::forbidden) announce_first_list();
-    return tl::unexpected{page.error()};
+    return tl::unexpected(page.error());
   }
   // Lists are of the newest version that there is. Where that is older than what was seen, etcd was set back to a
   // backup: caches, which keep the newer of two versions, would believe the past for ever.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "operator/kube/credentials.hpp"
 #include "operator/kube/tls.hpp"
 
@@ -23,12 +24,11 @@ AuthoritySource AuthoritySource::of_text(std::string pem) {
 }
 
 Result<AuthoritySource> AuthoritySource::of_file(const std::filesystem::path& path) {
-  auto pem = read_file("the cluster's CA", path);
-  if (!pem) return tl::unexpected{pem.error()};
+  auto pem = TRY(read_file("the cluster's CA", path));
   AuthoritySource source;
   source.file_ = std::make_shared<File>();
   source.file_->path = path;
-  source.file_->pem = *std::move(pem);
+  source.file_->pem = std::move(pem);
   return source;
 }
 
@@ -37,7 +37,7 @@ std::string AuthoritySource::pem() const {
   const auto renewed = read_file("the cluster's CA", file_->path);
   const std::scoped_lock lock{file_->mutex};
   if (renewed && *renewed == file_->pem) return file_->pem;
-  const auto usable = renewed ? check_authorities(*renewed) : Result<void>{tl::unexpected{renewed.error()}};
+  const auto usable = renewed ? check_authorities(*renewed) : Result<void>{tl::unexpected(renewed.error())};
   if (usable) {
     file_->pem = *renewed;
     file_->told_reason.clear();

@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "common/http_status.hpp"
+#include "common/try.hpp"
 #include "operator/kube/errors.hpp"
 
 namespace trainyard::kube {
@@ -50,7 +51,7 @@ Result<std::unique_ptr<Connection>> Connection::make(const ClientConfig& config)
   static const auto ignored = std::signal(SIGPIPE, SIG_IGN);
   static_cast<void>(ignored);
   std::unique_ptr<Connection> connection{new Connection{config}};
-  if (auto usable = connection->renew_client(); !usable) return tl::unexpected{usable.error()};
+  TRY(connection->renew_client());
   return connection;
 }
 
@@ -60,7 +61,7 @@ Result<void> Connection::renew_client() {
   if (client_ && ca_pem == ca_pem_) return {};
   auto made = std::make_unique<httplib::SSLClient>(config_.host, config_.port);
   auto& client = *made;
-  if (auto set = set_up_tls(client.ssl_context(), config_, ca_pem, verdict_); !set) return set;
+  TRY(set_up_tls(client.ssl_context(), config_, ca_pem, verdict_));
   // OpenSSL verifies within the handshake, against our authorities alone (set_up_tls). The library's own check, after
   // it, would also trust the machine's public authorities.
   client.enable_server_certificate_verification(false);
@@ -94,14 +95,12 @@ httplib::Request Connection::prepare(const HttpRequest& request, const std::stri
 }
 
 Result<HttpReply> Connection::with_token(const std::function<Result<HttpReply>(const std::string& token)>& send) {
-  const auto token = config_.token.token();
-  if (!token) return tl::unexpected{token.error()};
-  auto reply = send(*token);
-  if (!reply || reply->status != 401 || !config_.token.refuse(*token)) return reply;
-  const auto renewed = config_.token.token();
-  if (!renewed) return tl::unexpected{renewed.error()};
+  const auto token = TRY(config_.token.token());
+  auto reply = send(token);
+  if (!reply || reply->status != 401 || !config_.token.refuse(token)) return reply;
+  const auto renewed = TRY(config_.token.token());
   // The server does nothing for whom it does not know, so that a write too may be sent again.
-  return *renewed == *token ? reply : send(*renewed);
+  return renewed == token ? reply : send(renewed);
 }
 
 Result<HttpReply> Connection::exchange(const HttpRequest& request, milliseconds deadline) {
@@ -109,7 +108,7 @@ Result<HttpReply> Connection::exchange(const HttpRequest& request, milliseconds 
 }
 
 Result<HttpReply> Connection::exchange_once(httplib::Request request, milliseconds deadline) {
-  if (auto usable = renew_client(); !usable) return tl::unexpected{usable.error()};
+  TRY(renew_client());
   const auto start = steady_clock::now();
   client_->set_connection_timeout(std::min<milliseconds>(deadline, connect_deadline_max));
   client_->set_read_timeout(deadline);
@@ -124,7 +123,7 @@ Result<HttpReply> Connection::exchange_once(httplib::Request request, millisecon
   };
   const httplib::Result result = client_->send(request);
   if (is_too_long) return fail(ErrorKind::corrupt, fmt::format("the reply is longer than {} bytes", body_bytes_max));
-  if (!result) return tl::unexpected{transport_error(static_cast<int>(result.error()), deadline, since(start))};
+  if (!result) return tl::unexpected(transport_error(static_cast<int>(result.error()), deadline, since(start)));
   return to_reply(*result, std::move(body));
 }
 
@@ -139,7 +138,7 @@ Result<HttpReply> Connection::stream_once(httplib::Request request, milliseconds
                                           const std::function<bool(std::string_view)>& on_bytes,
                                           const std::stop_token& stop) {
   const Error stopped{ErrorKind::cancelled, "stopped", {}};
-  if (auto usable = renew_client(); !usable) return tl::unexpected{usable.error()};
+  TRY(renew_client());
   client_->set_connection_timeout(connect_deadline_max);
   client_->set_read_timeout(silence_max);
   client_->set_write_timeout(connect_deadline_max);
@@ -162,10 +161,10 @@ Result<HttpReply> Connection::stream_once(httplib::Request request, milliseconds
   // Shuts the socket down, which wakes the read. Before the request is under way it closes nothing: the checks above
   // see it then.
   const std::stop_callback wake{stop, [&] { client_->stop(); }};
-  if (stop.stop_requested()) return tl::unexpected{stopped};
+  if (stop.stop_requested()) return tl::unexpected(stopped);
   const httplib::Result result = client_->send(request);
-  if (is_refused_by_caller || stop.stop_requested()) return tl::unexpected{stopped};
-  if (!result) return tl::unexpected{transport_error(static_cast<int>(result.error()), silence_max, since(heard_at))};
+  if (is_refused_by_caller || stop.stop_requested()) return tl::unexpected(stopped);
+  if (!result) return tl::unexpected(transport_error(static_cast<int>(result.error()), silence_max, since(heard_at)));
   return to_reply(*result, std::move(refusal));
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "common/try.hpp"
+
 namespace trainyard::kube {
 
 Result<ConnectionPool::Lease> ConnectionPool::lease(std::chrono::milliseconds deadline) {
@@ -12,9 +14,7 @@ Result<ConnectionPool::Lease> ConnectionPool::lease(std::chrono::milliseconds de
   }
   std::unique_ptr<Connection> connection;
   if (idle_.empty()) {
-    auto made = Connection::make(config_);
-    if (!made) return tl::unexpected{made.error()};
-    connection = *std::move(made);
+    connection = TRY(Connection::make(config_));
   } else {
     connection = std::move(idle_.back());
     idle_.pop_back();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/text.hpp"
+#include "common/try.hpp"
 #include "operator/kube/exec_plugin.hpp"
 
 namespace trainyard::kube {
@@ -32,11 +33,10 @@ TokenSource TokenSource::of_plugin(std::shared_ptr<ExecPlugin> plugin) {
 
 Result<std::string> TokenSource::token() const {
   if (plugin_) {
-    auto credential = plugin_->credential();
-    if (!credential) return tl::unexpected{credential.error()};
-    if (credential->token.empty())
+    auto credential = TRY(plugin_->credential());
+    if (credential.token.empty())
       return fail(ErrorKind::unauthorized, "the exec plugin gave a token at first and now gives none; log in anew");
-    return std::move(credential->token);
+    return std::move(credential.token);
   }
   if (file_.empty()) return text_;
   const auto text = read_file("the bearer token", file_);

@@ -46,7 +46,7 @@ Result<ExecEntry> parse_exec_entry(const nlohmann::json& exec, const std::filesy
     reader.report("interactiveMode", "must be given with apiVersion v1: Never, IfAvailable or Always");
   reader.read("interactiveMode", entry.interactive_mode, interactive_modes);
   reader.read("provideClusterInfo", entry.is_cluster_wanted);
-  if (problem) return tl::unexpected{*problem};
+  if (problem) return tl::unexpected(*problem);
   if (entry.command.find('/') != std::string::npos) entry.command = (folder / entry.command).string();
   return entry;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/child_program.hpp"
+#include "common/try.hpp"
 #include "operator/kube/one_line.hpp"
 
 namespace trainyard::kube {
@@ -101,19 +102,18 @@ void ExecPlugin::refuse(std::string_view token) {
 }
 
 Result<ExecCredential> ExecPlugin::run() const {
-  const auto is_interactive = decide_interactive(entry_.interactive_mode, ::isatty(STDIN_FILENO) == 1);
-  if (!is_interactive) return tl::unexpected{is_interactive.error()};
+  const auto is_interactive = TRY(decide_interactive(entry_.interactive_mode, ::isatty(STDIN_FILENO) == 1));
   const char* search_path = std::getenv("PATH");
   const auto program = find_program(entry_.command, search_path == nullptr ? "" : search_path);
-  if (!program) return tl::unexpected{not_found(entry_)};
+  if (!program) return tl::unexpected(not_found(entry_));
 
   std::vector<std::string> arguments{program->string()};
   arguments.insert(arguments.end(), entry_.arguments.begin(), entry_.arguments.end());
-  ProgramOptions options{.environment = entry_.environment, .is_sharing_terminal = *is_interactive};
-  options.environment["KUBERNETES_EXEC_INFO"] = make_exec_info(entry_, cluster_, *is_interactive);
-  const auto end = run_program(arguments, *is_interactive ? options_.interactive_deadline : options_.deadline, options);
-  if (!end) return tl::unexpected{could_not_run(end.error())};
-  if (end->exit_code != 0) return tl::unexpected{failed(*end)};
+  ProgramOptions options{.environment = entry_.environment, .is_sharing_terminal = is_interactive};
+  options.environment["KUBERNETES_EXEC_INFO"] = make_exec_info(entry_, cluster_, is_interactive);
+  const auto end = run_program(arguments, is_interactive ? options_.interactive_deadline : options_.deadline, options);
+  if (!end) return tl::unexpected(could_not_run(end.error()));
+  if (end->exit_code != 0) return tl::unexpected(failed(*end));
   auto credential = parse_exec_credential(end->output, entry_.api_version);
   if (!credential) {
     return fail(ErrorKind::unauthorized,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/try.hpp"
 #include "operator/kube/errors.hpp"
 #include "operator/kube/object_text.hpp"
 #include "operator/kube/watch_decoder.hpp"
@@ -42,7 +43,7 @@ bool is_success(int http_status) {
 
 Result<std::unique_ptr<HttpApi>> HttpApi::make(ClientConfig config, HttpApiOptions options) {
   std::unique_ptr<HttpApi> api{new HttpApi{std::move(config), options}};
-  if (auto usable = api->pool_.lease(options.request_deadline); !usable) return tl::unexpected{usable.error()};
+  TRY(api->pool_.lease(options.request_deadline));
   return api;
 }
 
@@ -57,7 +58,7 @@ Result<json> HttpApi::exchange(const std::string& tried, const HttpRequest& requ
   if (!reply) return fail(tried, reply.error());
   last_answer_ = std::chrono::steady_clock::now();
   if (!is_success(reply->status)) {
-    return tl::unexpected{error_of_reply(tried, reply->status, reply->body, reply->retry_after)};
+    return tl::unexpected(error_of_reply(tried, reply->status, reply->body, reply->retry_after));
   }
   auto object = parse_object(reply->body);
   if (!object.is_object()) return fail(ErrorKind::corrupt, fmt::format("{}: the reply is not a JSON object", tried));
@@ -71,11 +72,10 @@ Result<json> HttpApi::get(const ResourceType& type, std::string_view name_space,
 
 Result<ListPage> HttpApi::list(const ResourceType& type, const ListOptions& options) {
   const std::string tried = call_on_many("list", type, options.name_space);
-  auto reply = exchange(tried, {"GET", list_path(type, options), {}, {}}, options_.list_deadline);
-  if (!reply) return tl::unexpected{reply.error()};
-  const auto items = reply->find("items");
-  const auto metadata = reply->find("metadata");
-  if (items == reply->end() || metadata == reply->end() || !metadata->is_object() ||
+  auto reply = TRY(exchange(tried, {"GET", list_path(type, options), {}, {}}, options_.list_deadline));
+  const auto items = reply.find("items");
+  const auto metadata = reply.find("metadata");
+  if (items == reply.end() || metadata == reply.end() || !metadata->is_object() ||
       !(items->is_array() || items->is_null())) {
     return fail(ErrorKind::corrupt, fmt::format("{}: the reply is not a list", tried));
   }
@@ -105,10 +105,10 @@ Result<void> HttpApi::watch(const ResourceType& type, const WatchOptions& option
   };
   const auto reply =
       (*connection)->stream({"GET", watch_path(type, options), {}, {}}, options.timeout + watch_slack, decode, stop);
-  if (failure) return tl::unexpected{*failure};
+  if (failure) return tl::unexpected(*failure);
   if (!reply) return fail(tried, reply.error());
   if (!is_success(reply->status)) {
-    return tl::unexpected{error_of_reply(tried, reply->status, reply->body, reply->retry_after)};
+    return tl::unexpected(error_of_reply(tried, reply->status, reply->body, reply->retry_after));
   }
   if (decoder.has_torn_line())
     return fail(ErrorKind::unavailable, fmt::format("{}: the stream ended within an event", tried));
@@ -150,10 +150,9 @@ Result<void> HttpApi::remove(const ResourceType& type, std::string_view name_spa
   json body{{"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"propagationPolicy", "Background"}};
   if (!options.uid.empty()) body["preconditions"]["uid"] = options.uid;
   if (options.grace_period_seconds) body["gracePeriodSeconds"] = *options.grace_period_seconds;
-  const auto reply = exchange(call("delete", type, name_space, name),
-                              {"DELETE", object_path(type, name_space, name), to_body(body), "application/json"},
-                              options_.request_deadline);
-  if (!reply) return tl::unexpected{reply.error()};
+  TRY(exchange(call("delete", type, name_space, name),
+               {"DELETE", object_path(type, name_space, name), to_body(body), "application/json"},
+               options_.request_deadline));
   return {};
 }
 
@@ -170,7 +169,7 @@ Result<void> HttpApi::stream_log(std::string_view name_space, std::string_view p
       (*connection)->stream({"GET", log_path(name_space, pod, options), {}, {}}, log_silence_max, forward, stop);
   if (!reply) return fail(tried, reply.error());
   if (!is_success(reply->status)) {
-    return tl::unexpected{error_of_reply(tried, reply->status, reply->body, reply->retry_after)};
+    return tl::unexpected(error_of_reply(tried, reply->status, reply->body, reply->retry_after));
   }
   return {};
 }

@@ -12,6 +12,7 @@
 
 #include "api/validation/yaml.hpp"
 #include "common/base64.hpp"
+#include "common/try.hpp"
 #include "operator/kube/exec_plugin.hpp"
 
 namespace trainyard::kube {
@@ -93,20 +94,18 @@ Result<nlohmann::json> plugin_settings(const YAML::Node& cluster) {
 /// Runs the user's plugin once, to see whether it gives a token, a client certificate or both.
 Result<void> ask_plugin(ClientConfig& config, const YAML::Node& user, const YAML::Node& cluster,
                         const fs::path& folder) {
-  auto entry =
-      api::json_of(user["exec"]).and_then([&](const nlohmann::json& exec) { return parse_exec_entry(exec, folder); });
-  if (!entry) return tl::unexpected{entry.error()};
+  auto entry = TRY(
+      api::json_of(user["exec"]).and_then([&](const nlohmann::json& exec) { return parse_exec_entry(exec, folder); }));
   auto settings = plugin_settings(cluster);
   if (!settings) return fail("the cluster's extensions", settings.error());
   ExecCluster told{
       .server = scalar_of(cluster, "server"), .ca_pem = config.authorities.pem(), .config = *std::move(settings)};
-  const auto plugin = std::make_shared<ExecPlugin>(*std::move(entry), std::move(told));
-  auto credential = plugin->credential();
-  if (!credential) return tl::unexpected{credential.error()};
-  if (!credential->token.empty()) config.token = TokenSource::of_plugin(plugin);
+  const auto plugin = std::make_shared<ExecPlugin>(std::move(entry), std::move(told));
+  auto credential = TRY(plugin->credential());
+  if (!credential.token.empty()) config.token = TokenSource::of_plugin(plugin);
   if (config.certificate_pem.empty()) {
-    config.certificate_pem = std::move(credential->certificate_pem);
-    config.key_pem = std::move(credential->key_pem);
+    config.certificate_pem = std::move(credential.certificate_pem);
+    config.key_pem = std::move(credential.key_pem);
   }
   return {};
 }
@@ -115,44 +114,37 @@ Result<ClientConfig> read_entries(const YAML::Node& root, std::string context_na
   if (!root.IsMap()) return fail(ErrorKind::invalid, "it is not a kubeconfig");
   if (context_name.empty()) context_name = scalar_of(root, "current-context");
   if (context_name.empty()) return fail(ErrorKind::invalid, "it has no current-context");
-  const auto context = entry(root, "contexts", "context", context_name);
-  if (!context) return tl::unexpected{context.error()};
-  const auto cluster = entry(root, "clusters", "cluster", scalar_of(*context, "cluster"));
-  if (!cluster) return tl::unexpected{cluster.error()};
-  const auto user = entry(root, "users", "user", scalar_of(*context, "user"));
-  if (!user) return tl::unexpected{user.error()};
-  if (auto supported = refuse_unsupported(*cluster, *user); !supported) return tl::unexpected{supported.error()};
+  const auto context = TRY(entry(root, "contexts", "context", context_name));
+  const auto cluster = TRY(entry(root, "clusters", "cluster", scalar_of(context, "cluster")));
+  const auto user = TRY(entry(root, "users", "user", scalar_of(context, "user")));
+  TRY(refuse_unsupported(cluster, user));
 
   ClientConfig config;
-  const std::string name_space = scalar_of(*context, "namespace");
+  const std::string name_space = scalar_of(context, "namespace");
   config.name_space = name_space.empty() ? default_namespace : name_space;
-  if (auto set = set_server(config, scalar_of(*cluster, "server")); !set) return tl::unexpected{set.error()};
+  TRY(set_server(config, scalar_of(cluster, "server")));
   struct Target {
     const YAML::Node& map;
     const char* field;
     std::string& value;
   };
-  auto authorities = authorities_of(*cluster, folder);
-  if (!authorities) return tl::unexpected{authorities.error()};
-  config.authorities = *std::move(authorities);
+  config.authorities = TRY(authorities_of(cluster, folder));
   const std::array<Target, 2> targets{
-      {{*user, "client-certificate", config.certificate_pem}, {*user, "client-key", config.key_pem}}};
+      {{user, "client-certificate", config.certificate_pem}, {user, "client-key", config.key_pem}}};
   for (const auto& [map, field, value] : targets) {
-    auto contents = pem(map, field, folder);
-    if (!contents) return tl::unexpected{contents.error()};
-    value = *std::move(contents);
+    value = TRY(pem(map, field, folder));
   }
   if (config.certificate_pem.empty() != config.key_pem.empty()) {
     return fail(ErrorKind::invalid, "client-certificate and client-key are given only together");
   }
   // As kubectl does: the file, which may be renewed, before the text, and that before the plugin.
-  const std::string token = scalar_of(*user, "token");
-  if (const std::string file = scalar_of(*user, "tokenFile"); !file.empty()) {
+  const std::string token = scalar_of(user, "token");
+  if (const std::string file = scalar_of(user, "tokenFile"); !file.empty()) {
     config.token = TokenSource::of_file(folder / file);
   } else if (!token.empty()) {
     config.token = TokenSource::of_text(token);
-  } else if (const YAML::Node exec = (*user)["exec"]; exec && !exec.IsNull()) {
-    if (auto asked = ask_plugin(config, *user, *cluster, folder); !asked) return tl::unexpected{asked.error()};
+  } else if (const YAML::Node exec = user["exec"]; exec && !exec.IsNull()) {
+    TRY(ask_plugin(config, user, cluster, folder));
   }
   return config;
 }
@@ -160,11 +152,10 @@ Result<ClientConfig> read_entries(const YAML::Node& root, std::string context_na
 }  // namespace
 
 Result<ClientConfig> load_kubeconfig(const fs::path& file, std::string_view context) {
-  const auto text = read_file("the kubeconfig", file);
-  if (!text) return tl::unexpected{text.error()};
+  const auto text = TRY(read_file("the kubeconfig", file));
   const std::string where = fmt::format("the kubeconfig {}", file.string());
   try {
-    auto config = read_entries(YAML::Load(*text), std::string{context}, fs::absolute(file).parent_path());
+    auto config = read_entries(YAML::Load(text), std::string{context}, fs::absolute(file).parent_path());
     if (!config) return fail(where, config.error());
     return config;
   } catch (const YAML::Exception& malformed) {

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "common/try.hpp"
+
 namespace trainyard::kube {
 namespace {
 
@@ -32,14 +34,10 @@ Result<ClientConfig> load_service_account(const ServiceAccountMount& mount) {
   const std::string url =
       fmt::format("https://{}:{}", is_ipv6 ? fmt::format("[{}]", mount.host) : mount.host, mount.port);
   if (auto set = set_server(config, url); !set) return fail("the service account", set.error());
-  auto authorities = AuthoritySource::of_file(mount.folder / "ca.crt");
-  if (!authorities) return tl::unexpected{authorities.error()};
-  config.authorities = *std::move(authorities);
+  config.authorities = TRY(AuthoritySource::of_file(mount.folder / "ca.crt"));
   config.token = TokenSource::of_file(mount.folder / "token");
-  if (auto token = config.token.token(); !token) return tl::unexpected{token.error()};
-  auto name_space = read_file("the pod's namespace", mount.folder / "namespace");
-  if (!name_space) return tl::unexpected{name_space.error()};
-  config.name_space = *std::move(name_space);
+  TRY(config.token.token());
+  config.name_space = TRY(read_file("the pod's namespace", mount.folder / "namespace"));
   return config;
 }
 

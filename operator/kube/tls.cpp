@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "common/check.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::kube {
 namespace {
@@ -89,8 +90,8 @@ Result<void> check_authorities(const std::string& pem) {
 
 Result<void> set_up_tls(SSL_CTX* context, const ClientConfig& config, const std::string& ca_pem,
                         CertificateVerdict& verdict) {
-  if (auto trusted = trust_authorities(context, ca_pem); !trusted) return trusted;
-  if (auto shown = show_certificate(context, config.certificate_pem, config.key_pem); !shown) return shown;
+  TRY(trust_authorities(context, ca_pem));
+  TRY(show_certificate(context, config.certificate_pem, config.key_pem));
   X509_VERIFY_PARAM* expected = SSL_CTX_get0_param(context);
   const bool is_address = X509_VERIFY_PARAM_set1_ip_asc(expected, config.host.c_str()) == 1;
   if (!is_address) {

@@ -5,6 +5,8 @@
 
 #include "common/text.hpp"
 
+#include "common/try.hpp"
+
 namespace trainyard::manager {
 namespace {
 
@@ -55,8 +57,7 @@ HealthServer::HealthServer(HealthAnswers answers)
 }
 
 Result<std::unique_ptr<HealthServer>> HealthServer::start(std::string_view text, HealthAnswers answers) {
-  const auto address = parse_address(text);
-  if (!address) return tl::unexpected{address.error()};
+  const auto address = TRY(parse_address(text));
   std::unique_ptr<HealthServer> health{new HealthServer{std::move(answers)}};
   httplib::Server& server = *health->server_;
   // The library's default lets a second process share the port, and get half of the probes.
@@ -64,10 +65,10 @@ Result<std::unique_ptr<HealthServer>> HealthServer::start(std::string_view text,
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
-  if (address->port == 0) {
-    health->port_ = server.bind_to_any_port(address->host);
+  if (address.port == 0) {
+    health->port_ = server.bind_to_any_port(address.host);
   } else {
-    health->port_ = server.bind_to_port(address->host, address->port) ? address->port : -1;
+    health->port_ = server.bind_to_port(address.host, address.port) ? address.port : -1;
   }
   if (health->port_ <= 0) {
     return fail(ErrorKind::io,

@@ -123,7 +123,7 @@ ProgressPoller::Outcome ProgressPoller::poll(const ObjectKey& key) {
   if (!url) return Outcome::not_running;
   const auto answer = fetch_(*url, options_.deadline);
   auto report = answer ? read_progress(*answer, job->metadata.uid, job->status.attempt, clock_.now())
-                       : Result<plan::ProgressReport>{tl::unexpected{answer.error()}};
+                       : Result<plan::ProgressReport>{tl::unexpected(answer.error())};
   const auto asked = ask(*job, *pod, report);
   if (!report) {
     keep_silence(key, *job, asked, report.error());

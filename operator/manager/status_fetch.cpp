@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "common/try.hpp"
+
 namespace trainyard::manager {
 
 Result<std::string> fetch_status(const std::string& url, std::chrono::milliseconds deadline) {
-  auto reply = exchange_with_rank(url, std::nullopt, deadline);
-  if (!reply) return tl::unexpected{reply.error()};
-  if (reply->status != 200) return fail(ErrorKind::unavailable, fmt::format("GET {}: HTTP {}", url, reply->status));
-  return std::move(reply->body);
+  auto reply = TRY(exchange_with_rank(url, std::nullopt, deadline));
+  if (reply.status != 200) return fail(ErrorKind::unavailable, fmt::format("GET {}: HTTP {}", url, reply.status));
+  return std::move(reply.body);
 }
 
 }  // namespace trainyard::manager

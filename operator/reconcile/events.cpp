@@ -8,6 +8,7 @@
 #include "api/contract.hpp"
 #include "common/rfc3339.hpp"
 #include "common/text.hpp"
+#include "common/try.hpp"
 #include "operator/manifest/names.hpp"
 
 namespace trainyard::reconcile {
@@ -50,8 +51,7 @@ Result<void> record_event(kube::Api& api, const api::TrainingJob& job, const pla
   if (created.error().kind != ErrorKind::already_exists) return tl::unexpected(created.error());
   nlohmann::json news{{"message", object.at("message")}, {"lastTimestamp", object.at("lastTimestamp")}};
   if (event.count > 1) news["count"] = event.count;
-  const auto patched = api.patch(kube::core_events, name_space, event_name(job, event), kube::PatchType::merge, news);
-  if (!patched) return tl::unexpected(patched.error());
+  TRY(api.patch(kube::core_events, name_space, event_name(job, event), kube::PatchType::merge, news));
   return {};
 }
 

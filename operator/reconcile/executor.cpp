@@ -10,6 +10,7 @@
 
 #include "api/contract.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "operator/plan/finalizer.hpp"
 #include "operator/plan/ownership.hpp"
 #include "operator/plan/refused_status.hpp"
@@ -71,24 +72,23 @@ Result<bool> Executor::are_gone(const api::TrainingJob& job, const std::vector<s
     while (helpers.size() + 1 < threads) helpers.emplace_back([&] { questions.make_all(); });
     questions.make_all();
   }
-  if (auto asked = questions.outcome(); !asked) return tl::unexpected(asked.error());
+  TRY(questions.outcome());
   return are_gone.load();
 }
 
 Result<bool> Executor::is_gone(const api::TrainingJob& job, const std::string& name) {
   const auto object = api_.get(kube::pods, job.metadata.name_space, name);
   if (!object && object.error().kind == ErrorKind::not_found) return true;
-  if (!object) return tl::unexpected(object.error());
-  auto pod = resource::parse_pod(*object);
-  if (!pod) return tl::unexpected(pod.error());
-  if (!plan::is_controlled_by(pod->metadata, job)) return true;
-  if (is_labelled(pod->metadata)) {
+  TRY(object);
+  auto pod = TRY(resource::parse_pod(*object));
+  if (!plan::is_controlled_by(pod.metadata, job)) return true;
+  if (is_labelled(pod.metadata)) {
     logging::warn("pod was missing from the cache", {{"job", text_of(job)}, {"pod", name}});
-    caches_.pods.put(std::move(*pod));
+    caches_.pods.put(std::move(pod));
     return false;
   }
   // Before the status is written: nobody would find the pod again afterwards.
-  return remove_unlabelled(job, kube::pods, pod->metadata).map([] { return true; });
+  return remove_unlabelled(job, kube::pods, pod.metadata).map([] { return true; });
 }
 
 Result<void> Executor::write_status(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
@@ -104,14 +104,13 @@ Result<void> Executor::put_status(const api::TrainingJob& job, const api::Traini
   const auto reply = api_.update_status(kube::training_jobs, job.metadata.name_space, status_update(job, status));
   if (!reply) {
     if (reply.error().kind == ErrorKind::conflict) {
-      if (auto reread_job = reread(job); !reread_job) return reread_job;
+      TRY(reread(job));
     }
     if (reply.error().kind == ErrorKind::not_found) caches_.jobs.erase(key_of(job.metadata), job.metadata.uid);
     return tl::unexpected(reply.error());
   }
-  auto stored = api::parse_training_job(*reply);
-  if (!stored) return tl::unexpected(stored.error());
-  memory_.note_write(key_of(job.metadata), job.metadata.uid, stored->metadata.resource_version, clock_.now());
+  auto stored = TRY(api::parse_training_job(*reply));
+  memory_.note_write(key_of(job.metadata), job.metadata.uid, stored.metadata.resource_version, clock_.now());
   if (job.status.phase != status.phase || job.status.attempt != status.attempt) {
     logging::info("job moved on", {{"job", text_of(job)},
                                    {"phase", to_string(status.phase)},
@@ -119,7 +118,7 @@ Result<void> Executor::put_status(const api::TrainingJob& job, const api::Traini
                                    {"reason", status.reason},
                                    {"detail", status.message}});
   }
-  caches_.jobs.put(std::move(*stored));
+  caches_.jobs.put(std::move(stored));
   return {};
 }
 
@@ -129,9 +128,8 @@ Result<void> Executor::reread(const api::TrainingJob& job) {
     if (object.error().kind == ErrorKind::not_found) caches_.jobs.erase(key_of(job.metadata), job.metadata.uid);
     return tl::unexpected(object.error());
   }
-  auto stored = api::parse_training_job(*object);
-  if (!stored) return tl::unexpected(stored.error());
-  caches_.jobs.put(std::move(*stored));
+  auto stored = TRY(api::parse_training_job(*object));
+  caches_.jobs.put(std::move(stored));
   return {};
 }
 
@@ -158,7 +156,7 @@ Result<void> Executor::act(const api::TrainingJob& job, const std::vector<plan::
   if (!pods.deleted) return noted ? pods.deleted : tl::unexpected(joined(noted.error(), pods.deleted.error()));
   if (!created) return noted;
   for (const plan::Action* action : conclusions) {
-    if (auto concluded = conclude(job, *action); !concluded) return concluded;
+    TRY(conclude(job, *action));
   }
   memory_.note_no_failure(key_of(job.metadata), job.metadata.uid);
   return {};
@@ -171,9 +169,7 @@ Result<void> Executor::prepare(const api::TrainingJob& job, const plan::Action& 
 }
 
 Result<void> Executor::check_pod(const api::TrainingJob& job, const plan::CheckPod& action) {
-  const auto reply =
-      api_.create(kube::pods, job.metadata.name_space, action.pod, {.is_dry_run = true, .is_strict = true});
-  if (!reply) return tl::unexpected(reply.error());
+  TRY(api_.create(kube::pods, job.metadata.name_space, action.pod, {.is_dry_run = true, .is_strict = true}));
   memory_.note_acceptance(key_of(job.metadata), job.metadata.uid, job.metadata.generation);
   return {};
 }
@@ -188,10 +184,9 @@ Result<void> Executor::create(const api::TrainingJob& job, const kube::ResourceT
     // Perhaps by ourselves, and the reply was lost.
     reply = api_.get(type, job.metadata.name_space, object.at("metadata").at("name").get<std::string>());
   }
-  if (!reply) return tl::unexpected(reply.error());
-  auto stored = parse(*reply);
-  if (!stored) return tl::unexpected(stored.error());
-  const api::Metadata metadata = stored->metadata;
+  TRY(reply);
+  auto stored = TRY(parse(*reply));
+  const api::Metadata metadata = stored.metadata;
   if (!plan::is_controlled_by(metadata, job)) {
     return fail(ErrorKind::already_exists,
                 fmt::format("{} {} exists and belongs to somebody else: delete it, or give the job another name",
@@ -203,11 +198,11 @@ Result<void> Executor::create(const api::TrainingJob& job, const kube::ResourceT
         fmt::format("{} {} was there before the job needed one of that name: delete it", type.kind, metadata.name));
   }
   if (!is_labelled(metadata)) {
-    if (auto removed = remove_unlabelled(job, type, metadata); !removed) return removed;
+    TRY(remove_unlabelled(job, type, metadata));
     return fail(ErrorKind::unavailable, fmt::format("{} {} lost its label {} and is on its way out", type.kind,
                                                     metadata.name, contract::label_job));
   }
-  if (!cache.put(std::move(*stored))) {
+  if (!cache.put(std::move(stored))) {
     return fail(ErrorKind::unavailable,
                 fmt::format("{} {} was said to be gone and is there", type.kind, metadata.name));
   }
@@ -251,8 +246,7 @@ Result<void> Executor::remove_unlabelled(const api::TrainingJob& job, const kube
                                          const api::Metadata& metadata) {
   logging::warn("an object of the job lost its label and is deleted",
                 {{"job", text_of(job)}, {"resource", type.plural}, {"name", metadata.name}});
-  const auto removed = remove(type, key_of(metadata), metadata.uid);
-  if (!removed) return tl::unexpected(removed.error());
+  TRY(remove(type, key_of(metadata), metadata.uid));
   return {};
 }
 
@@ -272,16 +266,15 @@ Result<bool> Executor::remove(const kube::ResourceType& type, const control::Obj
   // Another object may have the name by now; then ours is gone.
   const auto present = api_.get(type, key.name_space, key.name);
   if (!present && present.error().kind == ErrorKind::not_found) return false;
-  if (!present) return tl::unexpected(present.error());
+  TRY(present);
   if (present->value("/metadata/uid"_json_pointer, "") != uid) return false;
   return tl::unexpected(removed.error());
 }
 
 Result<void> Executor::remove_pod(const api::TrainingJob& job, const plan::DeletePod& action) {
   const control::ObjectKey key{.name_space = job.metadata.name_space, .name = action.name};
-  const auto is_marked = remove(kube::pods, key, action.uid);
-  if (!is_marked) return tl::unexpected(is_marked.error());
-  if (!*is_marked) caches_.pods.erase(key, action.uid);
+  const auto is_marked = TRY(remove(kube::pods, key, action.uid));
+  if (!is_marked) caches_.pods.erase(key, action.uid);
   // Until the watch tells what became of it, the cached pod is one that leaves.
   if (auto pod = caches_.pods.find(key); pod && pod->metadata.uid == action.uid && !pod->metadata.deletion_time) {
     pod->metadata.deletion_time = clock_.now();
@@ -292,16 +285,14 @@ Result<void> Executor::remove_pod(const api::TrainingJob& job, const plan::Delet
 
 Result<void> Executor::remove_service(const api::TrainingJob& job, const plan::DeleteService& action) {
   const control::ObjectKey key{.name_space = job.metadata.name_space, .name = action.name};
-  if (const auto removed = remove(kube::services, key, action.uid); !removed) return tl::unexpected(removed.error());
+  TRY(remove(kube::services, key, action.uid));
   caches_.services.erase(key, action.uid);
   return {};
 }
 
 Result<void> Executor::remove_job(const api::TrainingJob& job, const plan::DeleteJob& action) {
   const control::ObjectKey key = key_of(job.metadata);
-  if (const auto removed = remove(kube::training_jobs, key, action.uid); !removed) {
-    return tl::unexpected(removed.error());
-  }
+  TRY(remove(kube::training_jobs, key, action.uid));
   if (!job.metadata.finalizers.empty()) {
     // It stays for a while, as one that is being deleted.
     const auto marked = reread(job);
@@ -333,10 +324,9 @@ Result<void> Executor::set_finalizer(const api::TrainingJob& job, bool is_wanted
     }
     return kind == ErrorKind::invalid ? fail(ErrorKind::conflict, reply.error().message) : Result<void>{};
   }
-  auto stored = api::parse_training_job(*reply);
-  if (!stored) return tl::unexpected(stored.error());
-  memory_.note_version(key_of(job.metadata), job.metadata.uid, stored->metadata.resource_version);
-  caches_.jobs.put(std::move(*stored));
+  auto stored = TRY(api::parse_training_job(*reply));
+  memory_.note_version(key_of(job.metadata), job.metadata.uid, stored.metadata.resource_version);
+  caches_.jobs.put(std::move(stored));
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "operator/manifest/names.hpp"
 #include "operator/plan/plan.hpp"
 #include "operator/reconcile/executor.hpp"
@@ -99,9 +100,8 @@ class Reconciler::Impl {
 
   Result<std::optional<milliseconds>> carry_out(const plan::Observed& observed, const plan::Plan& plan) {
     const api::TrainingJob& job = observed.job;
-    const auto gone = executor_.are_gone(job, plan.pods_believed_gone);
-    if (!gone) return tl::unexpected(gone.error());
-    if (!*gone) return stale_wait;
+    const auto gone = TRY(executor_.are_gone(job, plan.pods_believed_gone));
+    if (!gone) return stale_wait;
     if (plan.status) {
       if (auto written = executor_.write_status(job, *plan.status); !written) {
         if (written.error().kind == ErrorKind::conflict) return has_moved(job) ? at_once : stale_wait;
@@ -112,7 +112,7 @@ class Reconciler::Impl {
     const auto acted = executor_.act(job, plan.actions);
     // The status that they tell of is stored, whatever became of the actions.
     executor_.tell(job, plan.events);
-    if (!acted) return tl::unexpected(acted.error());
+    TRY(acted);
     const bool is_idle = !plan.status && plan.actions.empty();
     if (is_idle && plan.requeue_after != at_once) return plan.requeue_after;
     // The actions may have made the next step possible. If they changed nothing that is observed, the next plan would

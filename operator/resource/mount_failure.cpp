@@ -3,13 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "api/field_reader.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::resource {
 
 Result<MountFailure> parse_mount_failure(const nlohmann::json& object) {
-  auto metadata = api::parse_metadata(object);
-  if (!metadata) return tl::unexpected(metadata.error());
-  MountFailure failure{.metadata = std::move(*metadata), .pod = {}, .message = {}};
+  auto metadata = TRY(api::parse_metadata(object));
+  MountFailure failure{.metadata = std::move(metadata), .pod = {}, .message = {}};
   failure.metadata.labels.clear();
   failure.metadata.annotations.clear();
   std::optional<Error> problem;
@@ -21,7 +21,7 @@ Result<MountFailure> parse_mount_failure(const nlohmann::json& object) {
     regarding.read("name", failure.pod);
     failure.metadata.controller = pod;
   });
-  if (problem) return tl::unexpected{*problem};
+  if (problem) return tl::unexpected(*problem);
   return failure;
 }
 

@@ -2,12 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/try.hpp"
+
 namespace trainyard::resource {
 
 Result<Node> parse_node(const nlohmann::json& object) {
-  auto metadata = api::parse_metadata(object);
-  if (!metadata) return tl::unexpected(metadata.error());
-  Node node{.metadata = std::move(*metadata)};
+  auto metadata = TRY(api::parse_metadata(object));
+  Node node{.metadata = std::move(metadata)};
   const auto host_name = node.metadata.labels.find(std::string{host_name_label});
   if (host_name != node.metadata.labels.end()) node.host_name = host_name->second;
   // Nothing else is read of them, and a node with GPUs may have a hundred.

@@ -72,7 +72,7 @@ Result<Pod> parse_pod(const nlohmann::json& object) {
     keep_ours(pod.metadata.labels);
     keep_ours(pod.metadata.annotations);
   } else {
-    return tl::unexpected{metadata.error()};
+    return tl::unexpected(metadata.error());
   }
   std::optional<Error> problem;
   api::FieldReader fields{object, "", problem};
@@ -98,7 +98,7 @@ Result<Pod> parse_pod(const nlohmann::json& object) {
     read_containers(status, "containerStatuses", pod.containers);
     read_containers(status, "initContainerStatuses", pod.init_containers);
   });
-  if (problem) return tl::unexpected{*problem};
+  if (problem) return tl::unexpected(*problem);
   std::erase_if(pod.conditions, [](const PodCondition& condition) { return !is_read(condition); });
   if (!is_rank_0(pod.metadata)) pod.request_token.clear();
   return pod;

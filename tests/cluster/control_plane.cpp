@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/try.hpp"
 #include "tests/cluster/child.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/skips.hpp"
@@ -39,7 +40,7 @@ Result<std::unique_ptr<ControlPlane>>& shared_control_plane() {
 
 Result<std::unique_ptr<ControlPlane>> ControlPlane::start() {
   std::unique_ptr<ControlPlane> plane(new ControlPlane());
-  if (auto launched = plane->launch(); !launched) return tl::unexpected(launched.error());
+  TRY(plane->launch());
   return plane;
 }
 
@@ -48,18 +49,17 @@ Result<void> ControlPlane::launch() {
   if (mkdtemp(folder.data()) == nullptr)
     return fail(ErrorKind::io, fmt::format("making folder {}: {}", folder, std::strerror(errno)));
   folder_ = folder;
-  auto keeper = start_child({script(), "run", "--control-plane-only", "--dir", folder});
-  if (!keeper) return tl::unexpected(keeper.error());
-  keeper_ = keeper->pid;
-  lifeline_ = keeper->stdin_fd;
-  const bool is_ready = read_line(keeper->stdout_fd) == "ready";
-  close(keeper->stdout_fd);
+  auto keeper = TRY(start_child({script(), "run", "--control-plane-only", "--dir", folder}));
+  keeper_ = keeper.pid;
+  lifeline_ = keeper.stdin_fd;
+  const bool is_ready = read_line(keeper.stdout_fd) == "ready";
+  close(keeper.stdout_fd);
   if (is_ready) {
-    close(keeper->stderr_fd);
+    close(keeper.stderr_fd);
     return read_status();
   }
   const int exit_code = wait_for_exit(std::exchange(keeper_, -1));
-  const std::string said = read_whole(keeper->stderr_fd);
+  const std::string said = read_whole(keeper.stderr_fd);
   return fail(exit_code == exit_cannot_run_here ? ErrorKind::not_found : ErrorKind::unavailable,
               fmt::format("starting a control plane with {}: exit {}: {}", script(), exit_code, said));
 }
@@ -81,12 +81,11 @@ ControlPlane::~ControlPlane() {
 Result<std::string> ControlPlane::kubectl(const std::vector<std::string>& arguments) const {
   std::vector<std::string> command{script(), "kubectl", "--dir", folder_, "--"};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  auto child = start_child(command);
-  if (!child) return tl::unexpected(child.error());
-  close(child->stdin_fd);
-  std::string output = read_to_end(child->stdout_fd);
-  const int exit_code = wait_for_exit(child->pid);
-  const std::string said = read_whole(child->stderr_fd);
+  auto child = TRY(start_child(command));
+  close(child.stdin_fd);
+  std::string output = read_to_end(child.stdout_fd);
+  const int exit_code = wait_for_exit(child.pid);
+  const std::string said = read_whole(child.stderr_fd);
   if (exit_code != 0)
     return fail(ErrorKind::invalid, fmt::format("kubectl {}: exit {}: {}", fmt::join(arguments, " "), exit_code, said));
   return output;
@@ -100,10 +99,9 @@ Result<std::string> ControlPlane::apply(const std::string& name_space, const std
 
 Result<std::string> ControlPlane::create_namespace(const std::string& prefix) {
   std::string name = fmt::format("{}-{}", prefix, ++namespaces_);
-  if (auto made = kubectl({"create", "namespace", name}); !made) return tl::unexpected(made.error());
+  TRY(kubectl({"create", "namespace", name}));
   // Pods are refused until the controller manager has made the namespace's default service account.
-  auto waited = kubectl({"wait", "--for=create", "--timeout=60s", "-n", name, "serviceaccount/default"});
-  if (!waited) return tl::unexpected(waited.error());
+  TRY(kubectl({"wait", "--for=create", "--timeout=60s", "-n", name, "serviceaccount/default"}));
   return name;
 }
 

@@ -13,8 +13,8 @@ PAGE = SOURCE / "docs/troubleshooting.md"
 
 # Where the words come from that a job's status, its events and its pods' last words hold. Every string literal there that is one CamelCase word
 # is on the page or below: so a new reason, in whatever form it is written, is noticed.
-SOURCES = ("operator/plan/*", "operator/reconcile/*", "operator/manager/*", "api/training_job_status.cpp",
-           "worker/launcher/*", "worker/train/*", "worker/clean_up/*", "worker/dist/*")
+SOURCES = ("operator/manifest/*", "operator/plan/*", "operator/reconcile/*", "operator/manager/*", "api/training_job_status.cpp",
+           "worker/rank/*", "worker/launcher/*", "worker/train/*", "worker/clean_up/*", "worker/dist/*")
 
 # Words in the same files that are none of ours.
 OTHER_WORDS = {

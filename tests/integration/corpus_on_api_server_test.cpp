@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/validation/validate.hpp"
+#include "common/try.hpp"
 #include "operator/kube/http_api.hpp"
 #include "operator/kube/kubeconfig.hpp"
 #include "tests/cluster/control_plane.hpp"
@@ -41,9 +42,7 @@ class CorpusOnApiServer : public cluster::ControlPlaneTest {
     json changed = tested.object;
     changed["metadata"]["resourceVersion"] = created->at("metadata").at("resourceVersion");
     auto reply = api_->update(kube::training_jobs, name_space_, changed);
-    const auto removed =
-        api_->remove(kube::training_jobs, name_space_, tested.before->at("metadata").at("name").get<std::string>());
-    if (!removed) return tl::unexpected{removed.error()};
+    TRY(api_->remove(kube::training_jobs, name_space_, tested.before->at("metadata").at("name").get<std::string>()));
     return reply;
   }
 

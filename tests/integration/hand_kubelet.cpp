@@ -1,5 +1,6 @@
 #include "tests/integration/hand_kubelet.hpp"
 
+#include "common/try.hpp"
 #include "operator/control/interruptible_wait.hpp"
 
 namespace trainyard::integration {
@@ -45,21 +46,19 @@ void HandKubelet::run(const std::stop_token& stop) {
 }
 
 Result<void> HandKubelet::end(const std::string& name, int exit_code, const std::string& message) {
-  const auto pod = api_.get(kube::pods, name_space_, name);
-  if (!pod) return tl::unexpected{pod.error()};
+  const auto pod = TRY(api_.get(kube::pods, name_space_, name));
   const json terminated{{"exitCode", exit_code},
                         {"reason", exit_code == 0 ? "Completed" : "Error"},
                         {"message", message},
                         {"finishedAt", "2026-01-01T00:01:00Z"}};
-  return write_status(*pod, {{"phase", exit_code == 0 ? "Succeeded" : "Failed"},
-                             {"podIP", "127.0.0.1"},
-                             {"containerStatuses", container_statuses(*pod, {{"terminated", terminated}})}});
+  return write_status(pod, {{"phase", exit_code == 0 ? "Succeeded" : "Failed"},
+                            {"podIP", "127.0.0.1"},
+                            {"containerStatuses", container_statuses(pod, {{"terminated", terminated}})}});
 }
 
 Result<void> HandKubelet::write_status(json pod, json status) {
   pod["status"] = std::move(status);
-  const auto written = api_.update_status(kube::pods, name_space_, pod);
-  if (!written) return tl::unexpected{written.error()};
+  TRY(api_.update_status(kube::pods, name_space_, pod));
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "common/try.hpp"
 #include "operator/control/cache_sink.hpp"
 #include "operator/control/informer.hpp"
 #include "tests/integration/api_test.hpp"
@@ -97,9 +98,8 @@ struct Thing {
 };
 
 Result<Thing> parse_thing(const json& object) {
-  auto metadata = api::parse_metadata(object);
-  if (!metadata) return tl::unexpected{metadata.error()};
-  return Thing{*std::move(metadata)};
+  auto metadata = TRY(api::parse_metadata(object));
+  return Thing{std::move(metadata)};
 }
 
 TEST_F(HttpApiOnApiServer, KeepsAnInformerUpToDateThroughADeadServerAndAForgottenHistory) {

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "common/try.hpp"
 #include "tests/paths/paths.hpp"
 
 namespace trainyard::integration {
@@ -18,9 +19,8 @@ Result<std::unique_ptr<OperatorProcess>> OperatorProcess::start(const std::files
       "--kubeconfig",    kubeconfig.string(), "--listen", "127.0.0.1:0", "--leader-election-namespace",
       election_namespace};
   command.insert(command.end(), flags.begin(), flags.end());
-  auto child = cluster::start_child(command);
-  if (!child) return tl::unexpected{child.error()};
-  return std::unique_ptr<OperatorProcess>{new OperatorProcess{*child}};
+  auto child = TRY(cluster::start_child(command));
+  return std::unique_ptr<OperatorProcess>{new OperatorProcess{child}};
 }
 
 OperatorProcess::~OperatorProcess() {

@@ -5,6 +5,7 @@ import json
 import sys
 import unittest
 
+import error_rules
 import rules
 from layout import Layout, count_arrows
 from local_names import Unreadable, own_names
@@ -32,6 +33,7 @@ BASE = {
     "common/result.hpp": header(),
     "common/result.cpp": source("common/result.hpp"),
     "common/logging.hpp": header(),
+    "common/try.hpp": header() + "#define TRY(...) (__VA_ARGS__)\n",
     "operator/plan/CMakeLists.txt": "# trainyard_library(gone SOURCES gone.cpp)\n"
                                     "trainyard_library(plan\n  SOURCES decide.cpp pod.cpp\n  PUBLIC trainyard_common)\n",
     "operator/plan/decide.hpp": header("common/result.hpp"),
@@ -63,6 +65,13 @@ BASE = {
 
 RUN, DECIDE, POD = "worker/checkpoint/core/run.cpp", "operator/plan/decide.cpp", "operator/plan/pod.cpp"
 RUN_TEXT = BASE[RUN]
+
+
+def trying(statement: str) -> dict[str, str]:
+    """The change that makes POD a file of one function with `statement`."""
+    return {POD: source("common/try.hpp", text="namespace plan {\nResult<int> f() {\n  " + statement + "\n}\n}\n")}
+
+
 
 # The rule, what is planted, and what the rule says of it.
 PLANTED = [
@@ -140,6 +149,23 @@ PLANTED = [
     (rules.long_files, {POD: "\n" * 501}, f"{POD} has 501 lines: is it one concept?"),
     (rules.skipped_tests, {"tests/worker/train_test.cpp": "void f() { GTEST_SKIP(); }\n"},
      "tests/worker/train_test.cpp skips a test: use tests/skips.hpp"),
+    *((error_rules.tries_within_expressions, trying(statement),
+       f"{POD}:4 has a TRY within an expression: give its value a name in a statement before")
+      for statement in ("return TRY(g());", "h(TRY(g()));", "TRY(g(TRY(h())));", "const int a = 1 + TRY(g());", "const int a = TRY(g()) + 1;",
+                        "S s{.a = TRY(g())};", "S s{.a = TRY(g()), .b = 1};", "if (TRY(g()) == 1) return 2;", "auto h = [a = TRY(g())] {};",
+                        "const int a{TRY(g())};", "if (a == TRY(g())) return 2;", "TRY(g()).h();")),
+    (error_rules.tries_without_their_header, {POD: "Result<int> f() { TRY(g()); }\n"}, f"{POD} uses TRY and does not include common/try.hpp"),
+    (error_rules.tries_without_their_header, {POD: source("common/try.hpp")}, f"{POD} includes common/try.hpp and uses no TRY"),
+    *((error_rules.tries_without_their_header, {"operator/plan/decide.hpp": header(*names) + text},
+       "operator/plan/decide.hpp is a header and has to do with common/try.hpp: only .cpp files may use TRY")
+      for names, text in ((("common/try.hpp",), ""), ((), "Result<int> f() { TRY(g()); }\n"))),
+    *((error_rules.errors_forwarded_without_try, trying(statement), f"{POD}:4 forwards the error of x: use TRY")
+      for statement in ("if (!x) return tl::unexpected(x.error());", "if (auto x = g(); !x) return tl::unexpected(x.error());", "if (!x) return x;",
+                        "if (!x) { return tl::unexpected(x.error()); }", "if (auto x = g(); !x) return x;")),
+    (error_rules.errors_spelled_otherwise, trying("return tl::make_unexpected(problem);"),
+     f"{POD}:4 makes an unexpected value otherwise than by tl::unexpected(error)"),
+    (error_rules.errors_spelled_otherwise, trying("return tl::unexpected{problem};"),
+     f"{POD}:4 makes an unexpected value otherwise than by tl::unexpected(error)"),
     (rules.open_ends, {POD: "// TO" "DO: more\n"}, f"{POD} leaves something open"),
 ]
 
@@ -163,6 +189,17 @@ class Rules(unittest.TestCase):
 
     def test_each_has_something_planted(self) -> None:
         self.assertEqual({rule for rule, _, _ in PLANTED}, set(rules.RULES))
+
+    def test_where_a_try_may_stand_and_which_forwards_look_at_the_error(self) -> None:
+        for statement in ("TRY(g());", "const std::vector<int> a = TRY(g({1, 2}));", "auto [a, b] = TRY(g());", "a[0] = TRY(g());", "*a() = TRY(g());",
+                          "a->b = TRY(g());", "if (a) TRY(g());", "if (a) { TRY(g()); }", "if (a) h(); else TRY(g());",
+                          "const int a = TRY(g([] { const int b = TRY(h()); return b; }));"):
+            with self.subTest(statement):
+                self.assertEqual(list(error_rules.tries_within_expressions(tree(trying(statement)))), [])
+        for statement in ("if (!x && is_damage(x.error().kind)) return tl::unexpected(x.error());", "if (!x) return tl::unexpected(y.error());",
+                          "if (!x) return fail(\"doing it\", x.error());", "if (!x) { h(); return tl::unexpected(x.error()); }"):
+            with self.subTest(statement):
+                self.assertEqual(list(error_rules.errors_forwarded_without_try(tree(trying(statement)))), [])
 
     def test_a_folder_of_a_known_name_elsewhere_is_not_the_library_of_that_name(self) -> None:
         layout = tree({"worker/common/text.hpp": header()})

@@ -17,6 +17,7 @@
 #include "checkpoint/run/store_options.hpp"
 #include "checkpoint/run/sweeper.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "storage/file_store.hpp"
 #include "worker/checkpoint/host_state.hpp"
 #include "worker/checkpoint/staging.hpp"
@@ -94,12 +95,10 @@ class LocalCopies {
                                                    Communicator& communicator, const Clock& clock,
                                                    const std::string& node) {
     if (!spec.local) return nullptr;
-    const auto folder = local_folder(spec.local->path, identity);
-    if (!folder) return tl::unexpected(folder.error());
-    auto tier = LocalTier::join(communicator, std::make_unique<storage::FileStore>(open_local_store(*folder)), node,
-                                spec.local->keep);
-    if (!tier) return tl::unexpected(tier.error());
-    auto copies = std::make_unique<LocalCopies>(std::move(*tier), spec.local->path, identity);
+    const auto folder = TRY(local_folder(spec.local->path, identity));
+    auto tier = TRY(LocalTier::join(communicator, std::make_unique<storage::FileStore>(open_local_store(folder)), node,
+                                    spec.local->keep));
+    auto copies = std::make_unique<LocalCopies>(std::move(tier), spec.local->path, identity);
     if (!copies->tier.is_keeper()) return copies;
     remove_old_local_folders(spec.local->path, identity, clock.now());
     if (auto marked = copies->mark(); !marked) {
@@ -158,11 +157,11 @@ class StoreCheckpointer final : public Checkpointer {
 
   Result<std::optional<Restored>> restore(State& state) override {
     const auto host = HostState::of(state);
-    if (auto ready = all_have(communicator_, host); !ready) return tl::unexpected(ready.error());
+    TRY(all_have(communicator_, host));
     auto restored = run_.restore(host->entries());
     if (restored && is_by_hand_ && communicator_.rank() == 0) signs_.emplace(*store_, clock_, run_.generation());
     if (!restored || !*restored) return restored;
-    if (auto copied = agree(communicator_, host->copy_to(state)); !copied) return tl::unexpected(copied.error());
+    TRY(agree(communicator_, host->copy_to(state)));
     return restored;
   }
 
@@ -284,7 +283,7 @@ Result<std::unique_ptr<Checkpointer>> open_checkpointer(const api::CheckpointSpe
                                                         Communicator& communicator, const Clock& clock,
                                                         const StartOptions& options) {
   auto store = open_place(spec);
-  if (auto opened = agree(communicator, store.map([](const auto&) {})); !opened) return tl::unexpected(opened.error());
+  TRY(agree(communicator, store.map([](const auto&) {})));
   return open_checkpointer(std::move(*store), spec, identity, communicator, clock, options);
 }
 
@@ -293,16 +292,13 @@ Result<std::unique_ptr<Checkpointer>> open_checkpointer(std::unique_ptr<storage:
                                                         Communicator& communicator, const Clock& clock,
                                                         const StartOptions& options) {
   auto origin = open_origin(spec);
-  if (auto opened = agree(communicator, origin.map([](const auto&) {})); !opened) return tl::unexpected(opened.error());
-  if (auto probed = probe_together(*store, communicator, clock, options.patience); !probed)
-    return tl::unexpected(probed.error());
-  const auto is_first = is_first_here(*store, communicator, options.node);
-  if (!is_first) return tl::unexpected(is_first.error());
-  auto copies = LocalCopies::open(spec, identity, communicator, clock, options.node);
-  if (!copies) return tl::unexpected(copies.error());
-  return std::make_unique<StoreCheckpointer>(std::move(store), std::move(*origin), std::move(*copies), spec, identity,
+  TRY(agree(communicator, origin.map([](const auto&) {})));
+  TRY(probe_together(*store, communicator, clock, options.patience));
+  const auto is_first = TRY(is_first_here(*store, communicator, options.node));
+  auto copies = TRY(LocalCopies::open(spec, identity, communicator, clock, options.node));
+  return std::make_unique<StoreCheckpointer>(std::move(store), std::move(*origin), std::move(copies), spec, identity,
                                              communicator, clock,
-                                             Start{.patience = options.patience, .is_first_here = *is_first});
+                                             Start{.patience = options.patience, .is_first_here = is_first});
 }
 
 }  // namespace trainyard::checkpoint

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "common/try.hpp"
 #include "worker/checkpoint/entry_info.hpp"
 #include "worker/dist/torch_error.hpp"
 
@@ -24,8 +25,7 @@ torch::Tensor host_tensor_of(const Entry& entry) {
 Result<HostState> HostState::of(const State& state) {
   HostState host;
   for (const Entry& entry : state.entries) {
-    auto described = describe(entry);
-    if (!described) return tl::unexpected(described.error());
+    auto described = TRY(describe(entry));
     try {
       host.tensors_.push_back(host_tensor_of(entry));
     } catch (const std::exception& error) {
@@ -33,8 +33,8 @@ Result<HostState> HostState::of(const State& state) {
                   fmt::format("getting host memory for {}: {}", entry.name, dist::message_of(error)));
     }
     const torch::Tensor& copy = host.tensors_.back();
-    described->bytes = {static_cast<std::byte*>(copy.data_ptr()), copy.nbytes()};
-    host.entries_.push_back(std::move(*described));
+    described.bytes = {static_cast<std::byte*>(copy.data_ptr()), copy.nbytes()};
+    host.entries_.push_back(std::move(described));
   }
   return host;
 }

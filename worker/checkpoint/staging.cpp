@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "common/try.hpp"
 #include "worker/checkpoint/entry_info.hpp"
 #include "worker/dist/torch_error.hpp"
 
@@ -54,9 +55,8 @@ std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
 Result<void> Staging::copy(const State& state) {
   std::vector<HostEntry> described;
   for (const Entry& entry : state.entries) {
-    auto one = describe(entry);
-    if (!one) return tl::unexpected(one.error());
-    described.push_back(std::move(*one));
+    auto one = TRY(describe(entry));
+    described.push_back(std::move(one));
   }
   const torch::NoGradGuard no_grad;
   try {

@@ -7,6 +7,7 @@
 
 #include "api/contract.hpp"
 #include "checkpoint/interchange/clean_up.hpp"
+#include "common/try.hpp"
 #include "worker/rank/number.hpp"
 
 namespace trainyard::clean_up {
@@ -51,8 +52,7 @@ RankEnd done(const checkpoint::CleanedUp& cleaned, const storage::Store& store) 
 }  // namespace
 
 Result<Task> read_task(const rank::Environment& environment) {
-  auto identity = read_identity(environment);
-  if (!identity) return tl::unexpected(identity.error());
+  auto identity = TRY(read_identity(environment));
   const auto spec = nlohmann::json::parse(environment(contract::env_spec).value_or(""), nullptr, false);
   if (!spec.is_object() || !spec.contains("checkpoint")) {
     return fail(ErrorKind::invalid,
@@ -60,7 +60,7 @@ Result<Task> read_task(const rank::Environment& environment) {
   }
   auto checkpoint = api::parse_checkpoint_spec(spec["checkpoint"]);
   if (!checkpoint) return fail(contract::env_spec, checkpoint.error());
-  return Task{.checkpoint = std::move(*checkpoint), .identity = std::move(*identity)};
+  return Task{.checkpoint = std::move(*checkpoint), .identity = std::move(identity)};
 }
 
 RankEnd run(const rank::Environment& environment, const Clock& clock, const OpenStore& open) {

@@ -17,6 +17,7 @@
 
 #include "common/clock.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "storage/key.hpp"
 
 namespace trainyard::data {
@@ -66,7 +67,7 @@ Result<void> copy_object(storage::Store& store, const storage::ObjectInfo& objec
   std::vector<std::byte> piece;
   for (std::uint64_t begin = 0; begin < object.bytes && out; begin += piece.size()) {
     piece.resize(std::min(piece_bytes, object.bytes - begin));
-    if (auto read = store.get_range(object.key, begin, piece); !read) return read;
+    TRY(store.get_range(object.key, begin, piece));
     out.write(reinterpret_cast<const char*>(piece.data()), static_cast<std::streamsize>(piece.size()));
     on_progress();
   }
@@ -112,17 +113,15 @@ Result<void> fetch(storage::Store& store, const std::filesystem::path& folder,
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return fail(ErrorKind::io, fmt::format("making the folder {}: {}", folder.string(), error.message()));
-  const auto lock = FileLock::take(folder / ".lock", on_progress);
-  if (!lock) return tl::unexpected{lock.error()};
+  const auto lock = TRY(FileLock::take(folder / ".lock", on_progress));
 
-  auto objects = store.list("");
-  if (!objects) return tl::unexpected{objects.error()};
-  const std::vector<storage::ObjectInfo> files = files_among(std::move(*objects), store);
+  auto objects = TRY(store.list(""));
+  const std::vector<storage::ObjectInfo> files = files_among(std::move(objects), store);
   if (files.empty()) return fail(ErrorKind::not_found, fmt::format("there is nothing under {}", store.uri_of("")));
   for (const storage::ObjectInfo& object : files) {
     const std::filesystem::path file = folder / object.key;
     if (is_there(file, object.bytes)) continue;
-    if (auto copied = copy_object(store, object, file, on_progress); !copied) return copied;
+    TRY(copy_object(store, object, file, on_progress));
   }
   return {};
 }

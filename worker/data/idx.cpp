@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/try.hpp"
+
 namespace trainyard::data {
 namespace {
 
@@ -52,9 +54,8 @@ std::int64_t big_endian(std::span<const unsigned char, 4> bytes) {
 
 Result<std::vector<std::int64_t>> read_shape(gzFile file, std::int64_t dimensions, const std::filesystem::path& path) {
   std::array<unsigned char, 4> magic{};
-  const auto got = read_some(file, magic, path);
-  if (!got) return tl::unexpected{got.error()};
-  if (*got < magic.size() || magic[0] != 0 || magic[1] != 0) {
+  const auto got = TRY(read_some(file, magic, path));
+  if (got < magic.size() || magic[0] != 0 || magic[1] != 0) {
     return fail(
         ErrorKind::invalid,
         fmt::format("{} is not an IDX file: it begins with the bytes {:02x} {:02x} {:02x} {:02x}, not with 00 00 08",
@@ -73,9 +74,8 @@ Result<std::vector<std::int64_t>> read_shape(gzFile file, std::int64_t dimension
   std::int64_t elements = 1;
   for (std::int64_t dimension = 0; dimension < dimensions; ++dimension) {
     std::array<unsigned char, 4> bytes{};
-    const auto read = read_some(file, bytes, path);
-    if (!read) return tl::unexpected{read.error()};
-    if (*read < bytes.size()) return fail(ErrorKind::corrupt, fmt::format("{} ends inside its header", path.string()));
+    const auto read = TRY(read_some(file, bytes, path));
+    if (read < bytes.size()) return fail(ErrorKind::corrupt, fmt::format("{} ends inside its header", path.string()));
     shape.push_back(big_endian(bytes));
     if (shape.back() == 0)
       return fail(ErrorKind::invalid, fmt::format("{} holds nothing: its shape has a zero", path.string()));
@@ -105,28 +105,25 @@ Result<torch::Tensor> read_idx(const std::filesystem::path& file, std::int64_t d
                 fmt::format("{} cannot be opened: {}", file.string(), std::strerror(errno)));
   }
   gzbuffer(opened.get(), 1U << 20);
-  const auto shape = read_shape(opened.get(), dimensions, file);
-  if (!shape) return tl::unexpected{shape.error()};
+  const auto shape = TRY(read_shape(opened.get(), dimensions, file));
 
   std::error_code ignored;
   const std::uintmax_t file_bytes = std::filesystem::file_size(file, ignored);
-  const std::int64_t claimed_bytes = c10::multiply_integers(*shape);
+  const std::int64_t claimed_bytes = c10::multiply_integers(shape);
   if (!ignored && static_cast<std::uintmax_t>(claimed_bytes) > file_bytes * deflate_ratio_max) {
     return fail(ErrorKind::corrupt, fmt::format("{} is a file of {} bytes; its header claims {}: it was cut off",
                                                 file.string(), file_bytes, claimed_bytes));
   }
-  torch::Tensor values = torch::empty(*shape, torch::kUInt8);
+  torch::Tensor values = torch::empty(shape, torch::kUInt8);
   const auto bytes = static_cast<std::size_t>(values.numel());
-  const auto got = read_some(opened.get(), {values.data_ptr<std::uint8_t>(), bytes}, file);
-  if (!got) return tl::unexpected{got.error()};
-  if (*got < bytes) {
+  const auto got = TRY(read_some(opened.get(), {values.data_ptr<std::uint8_t>(), bytes}, file));
+  if (got < bytes) {
     return fail(ErrorKind::corrupt, fmt::format("{} holds {} bytes of data; its header says {}: it was cut off",
-                                                file.string(), *got, bytes));
+                                                file.string(), got, bytes));
   }
   std::array<unsigned char, 1> beyond{};
-  const auto more = read_some(opened.get(), beyond, file);
-  if (!more) return tl::unexpected{more.error()};
-  if (*more != 0)
+  const auto more = TRY(read_some(opened.get(), beyond, file));
+  if (more != 0)
     return fail(ErrorKind::corrupt,
                 fmt::format("{} holds more than the {} bytes of data that its header says", file.string(), bytes));
   return values;
@@ -149,15 +146,13 @@ Result<LabeledImages> read_labeled_images(const std::filesystem::path& folder, s
         fmt::format("the data path {} {} {}{} (each may end in .gz); set training.data.path to the folder that does",
                     folder.string(), what, what.ends_with(';') ? "expected there: " : "", missing));
   }
-  auto images = read_idx(*images_file, 3);
-  if (!images) return tl::unexpected{images.error()};
-  auto labels = read_idx(*labels_file, 1);
-  if (!labels) return tl::unexpected{labels.error()};
-  if (images->size(0) != labels->size(0)) {
+  auto images = TRY(read_idx(*images_file, 3));
+  auto labels = TRY(read_idx(*labels_file, 1));
+  if (images.size(0) != labels.size(0)) {
     return fail(ErrorKind::invalid, fmt::format("{} holds {} images but {} holds {} labels", images_file->string(),
-                                                images->size(0), labels_file->string(), labels->size(0)));
+                                                images.size(0), labels_file->string(), labels.size(0)));
   }
-  return LabeledImages{.images = images->unsqueeze(1), .labels = labels->to(torch::kInt64)};
+  return LabeledImages{.images = images.unsqueeze(1), .labels = labels.to(torch::kInt64)};
 }
 
 }  // namespace trainyard::data

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/try.hpp"
 #include "worker/data/idx.hpp"
 #include "worker/data/image_dataset.hpp"
 #include "worker/data/synthetic.hpp"
@@ -27,9 +28,8 @@ Result<std::unique_ptr<Dataset>> open_data(const DataSource& source, Part part) 
     case api::DataFormat::synthetic:
       return make_synthetic(source, part);
     case api::DataFormat::idx: {
-      auto images = read_labeled_images(source.folder, part == Part::train ? "train" : "t10k");
-      if (!images) return tl::unexpected{images.error()};
-      return make_dataset(std::move(*images), source.device);
+      auto images = TRY(read_labeled_images(source.folder, part == Part::train ? "train" : "t10k"));
+      return make_dataset(std::move(images), source.device);
     }
   }
   return fail(ErrorKind::invalid, "training.data.format is unknown");

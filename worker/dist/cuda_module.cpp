@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/try.hpp"
 #include "worker/rank/group_environment.hpp"
 
 namespace trainyard::dist {
@@ -55,17 +56,16 @@ Result<fs::path> find_cuda_module(const rank::Environment& environment) {
 }
 
 Result<const CudaModule*> load_cuda_module(const rank::Environment& environment) {
-  const auto path = find_cuda_module(environment);
-  if (!path) return tl::unexpected{path.error()};
+  const auto path = TRY(find_cuda_module(environment));
   // Never unloaded: torch keeps pointers into it. Global, for its registrations are looked up by name.
-  void* module = dlopen(path->c_str(), RTLD_NOW | RTLD_GLOBAL);
+  void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (module == nullptr)
-    return fail(ErrorKind::internal, fmt::format("{} does not load: {}", path->string(), dlerror()));
+    return fail(ErrorKind::internal, fmt::format("{} does not load: {}", path.string(), dlerror()));
   using Get = const CudaModule* (*)();
   const auto get = reinterpret_cast<Get>(dlsym(module, "trainyard_cuda_module"));
   if (get == nullptr) {
     return fail(ErrorKind::internal,
-                fmt::format("{} is of another version of Trainyard: {}", path->string(), dlerror()));
+                fmt::format("{} is of another version of Trainyard: {}", path.string(), dlerror()));
   }
   return get();
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/contract.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::dist {
 namespace {
@@ -91,17 +92,16 @@ Result<Device> choose_device(const DeviceFacts& facts) {
 }
 
 Result<void> agree_on_device_kind(bool has_gpu, checkpoint::Communicator& communicator) {
-  const auto kinds = communicator.all_gather(has_gpu ? gpu : cpu);
-  if (!kinds) return tl::unexpected{kinds.error()};
+  const auto kinds = TRY(communicator.all_gather(has_gpu ? gpu : cpu));
   std::vector<std::size_t> without;
-  for (std::size_t rank = 0; rank < kinds->size(); ++rank) {
-    if ((*kinds)[rank] == cpu) without.push_back(rank);
+  for (std::size_t rank = 0; rank < kinds.size(); ++rank) {
+    if (kinds[rank] == cpu) without.push_back(rank);
   }
-  if (without.empty() || without.size() == kinds->size()) return {};
+  if (without.empty() || without.size() == kinds.size()) return {};
   return fail(ErrorKind::conflict,
               fmt::format("{} of {} {} no GPU, but the others do: a group trains on GPUs or on the CPU; look at the "
                           "drivers of those machines, or {} for all ranks",
-                          ranks_text(without), kinds->size(), without.size() == 1 ? "sees" : "see", on_cpu_text()));
+                          ranks_text(without), kinds.size(), without.size() == 1 ? "sees" : "see", on_cpu_text()));
 }
 
 }  // namespace trainyard::dist

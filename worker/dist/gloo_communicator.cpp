@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 
+#include "common/try.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/dist/wait_or_fail.hpp"
 
@@ -81,28 +82,22 @@ class GlooCommunicator final : public checkpoint::Communicator {
     const bool is_root = rank() == root;
     const c10d::BroadcastOptions options = from_root(root);
     std::vector<at::Tensor> length{length_tensor(is_root ? text.size() : 0)};
-    if (auto sent = run([&] { return group_->broadcast(length, options); }, "an agreement's broadcast"); !sent) {
-      return tl::make_unexpected(sent.error());
-    }
+    TRY(run([&] { return group_->broadcast(length, options); }, "an agreement's broadcast"));
     const auto size = length.front().item<std::int64_t>();
     std::vector<at::Tensor> bytes{bytes_tensor(is_root ? text : std::string_view{}, size)};
-    if (auto sent = run([&] { return group_->broadcast(bytes, options); }, "an agreement's broadcast"); !sent) {
-      return tl::make_unexpected(sent.error());
-    }
+    TRY(run([&] { return group_->broadcast(bytes, options); }, "an agreement's broadcast"));
     return text_of(bytes.front(), size);
   }
 
   [[nodiscard]] Result<std::vector<std::string>> all_gather(std::string_view text) override {
-    const auto lengths = gather(length_tensor(text.size()));
-    if (!lengths) return tl::make_unexpected(lengths.error());
+    const auto lengths = TRY(gather(length_tensor(text.size())));
     std::int64_t length_max = 0;
-    for (const at::Tensor& length : *lengths) length_max = std::max(length_max, length.item<std::int64_t>());
+    for (const at::Tensor& length : lengths) length_max = std::max(length_max, length.item<std::int64_t>());
     // Collectives are of one size: shorter texts are padded.
-    const auto padded = gather(bytes_tensor(text, length_max));
-    if (!padded) return tl::make_unexpected(padded.error());
+    const auto padded = TRY(gather(bytes_tensor(text, length_max)));
     std::vector<std::string> texts;
-    for (std::size_t i = 0; i < padded->size(); ++i)
-      texts.push_back(text_of((*padded)[i], (*lengths)[i].item<std::int64_t>()));
+    for (std::size_t i = 0; i < padded.size(); ++i)
+      texts.push_back(text_of(padded[i], lengths[i].item<std::int64_t>()));
     return texts;
   }
 
@@ -117,13 +112,11 @@ class GlooCommunicator final : public checkpoint::Communicator {
     for (std::size_t i = 0; i < messages.size() + buffers.size(); ++i) {
       const std::size_t slot = i % buffers.size();
       if (i >= buffers.size()) {
-        if (auto done = finish(works[slot], spreading); !done) return done;
+        TRY(finish(works[slot], spreading));
         take(parts, messages[i - buffers.size()], buffers[slot]);
       }
       if (i >= messages.size()) continue;
-      auto work = begin([&] { return send(parts, messages[i], buffers[slot]); }, spreading);
-      if (!work) return tl::make_unexpected(work.error());
-      works[slot] = *std::move(work);
+      works[slot] = TRY(begin([&] { return send(parts, messages[i], buffers[slot]); }, spreading));
     }
     return {};
   }
@@ -147,9 +140,7 @@ class GlooCommunicator final : public checkpoint::Communicator {
     std::vector<std::vector<at::Tensor>> gathered(1);
     for (std::int64_t i = 0; i < world_size(); ++i) gathered.front().push_back(at::empty_like(own));
     std::vector<at::Tensor> input{own};
-    if (auto done = run([&] { return group_->allgather(gathered, input); }, "an agreement's gathering"); !done) {
-      return tl::make_unexpected(done.error());
-    }
+    TRY(run([&] { return group_->allgather(gathered, input); }, "an agreement's gathering"));
     return gathered.front();
   }
 
@@ -158,12 +149,12 @@ class GlooCommunicator final : public checkpoint::Communicator {
   }
 
   Result<Work> begin(const Start& start, std::string_view what) {
-    if (failure_) return tl::make_unexpected(*failure_);
+    if (failure_) return tl::unexpected(*failure_);
     try {
       return start();
     } catch (const std::exception& error) {
       failure_ = fail(ErrorKind::unavailable, std::string{what} + " could not start: " + message_of(error)).value();
-      return tl::make_unexpected(*failure_);
+      return tl::unexpected(*failure_);
     }
   }
 

@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include "common/try.hpp"
 #include "worker/dist/cuda_module.hpp"
 #include "worker/dist/device_choice.hpp"
 #include "worker/dist/gloo_communicator.hpp"
@@ -40,9 +41,8 @@ Result<std::shared_ptr<::gloo::transport::Device>> open_device(const rank::Group
     return Gloo::createDeviceForInterface(*interface);
   }
   if (environment.world_size == 1) return Gloo::createDeviceForHostname("127.0.0.1");
-  const auto address = find_own_address(environment.master_address, link);
-  if (!address) return tl::make_unexpected(address.error());
-  return Gloo::createDeviceForHostname(*address);
+  const auto address = TRY(find_own_address(environment.master_address, link));
+  return Gloo::createDeviceForHostname(address);
 }
 
 class GlooMaker {
@@ -70,18 +70,16 @@ class GlooMaker {
 };
 
 Result<c10::intrusive_ptr<c10d::Backend>> make_nccl(const Group& group, const GroupOptions& options) {
-  const auto module = load_cuda_module(rank::process_environment());
-  if (!module) return tl::make_unexpected(module.error());
+  const auto module = TRY(load_cuda_module(rank::process_environment()));
   auto store = c10::make_intrusive<c10d::PrefixStore>("nccl", group.store);
-  return (*module)->make_nccl(std::move(store), group.rank, group.world_size, *options.cuda_device,
-                              2 * options.collective_deadline);
+  return module->make_nccl(std::move(store), group.rank, group.world_size, *options.cuda_device,
+                           2 * options.collective_deadline);
 }
 
 Result<void> connect(Group& group, const rank::GroupEnvironment& environment, rank::RankLink& link,
                      const GroupOptions& options) {
-  auto device = open_device(environment, link);
-  if (!device) return tl::make_unexpected(device.error());
-  const GlooMaker maker{group, std::move(*device), options};
+  auto device = TRY(open_device(environment, link));
+  const GlooMaker maker{group, std::move(device), options};
 
   group.process_group = c10::make_intrusive<c10d::ProcessGroup>(group.store, static_cast<int>(group.rank),
                                                                 static_cast<int>(group.world_size));
@@ -99,11 +97,10 @@ Result<void> connect(Group& group, const rank::GroupEnvironment& environment, ra
                                link, UsedBy::background_thread);
   }
   // Before anybody enters NCCL, which waits without end for a rank that does not.
-  if (auto agreed = agree_on_device_kind(options.cuda_device.has_value(), *group.communicator); !agreed) return agreed;
+  TRY(agree_on_device_kind(options.cuda_device.has_value(), *group.communicator));
   if (options.cuda_device) {
-    auto nccl = make_nccl(group, options);
-    if (!nccl) return tl::make_unexpected(nccl.error());
-    group.process_group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL, std::move(*nccl));
+    auto nccl = TRY(make_nccl(group, options));
+    group.process_group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL, std::move(nccl));
   }
   group.process_group->setGroupName("trainyard");
   return {};
@@ -124,15 +121,12 @@ Result<Group> form_group(const rank::GroupEnvironment& environment, rank::RankLi
   // Launchers keep the rendezvous' deadline themselves and end their ranks: a rank that still loads its data is not
   // missing.
   const auto deadline = environment.has_launcher ? options.collective_deadline : options.rendezvous_deadline;
-  auto store = open_store(environment, group.rank, deadline, link);
-  if (!store) return tl::make_unexpected(store.error());
-  group.store = std::move(*store);
+  group.store = TRY(open_store(environment, group.rank, deadline, link));
   const RollCall call{
       .rank = group.rank, .world_size = group.world_size, .deadline = deadline, .logs = !environment.has_launcher};
-  if (auto met = answer_roll_call(*group.store, call, link); !met) return tl::make_unexpected(met.error());
+  TRY(answer_roll_call(*group.store, call, link));
   try {
-    if (auto connected = connect(group, environment, link, options); !connected)
-      return tl::make_unexpected(connected.error());
+    TRY(connect(group, environment, link, options));
   } catch (const std::exception& error) {
     if (const auto failure = link.group_failure()) return fail(ErrorKind::cancelled, failure->message);
     return fail(ErrorKind::unavailable, "connecting to the other ranks: " + message_of(error));

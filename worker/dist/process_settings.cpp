@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "common/try.hpp"
 #include "worker/rank/processors.hpp"
 
 namespace trainyard::dist {
@@ -57,11 +58,10 @@ Threads apply_process_settings(const rank::GroupEnvironment& environment) {
 Result<void> share_processors(const rank::GroupEnvironment& environment, Threads threads,
                               checkpoint::Communicator& communicator) {
   const std::string ours = rank::shared_processors();
-  const auto all = communicator.all_gather(ours);
-  if (!all) return tl::unexpected{all.error()};
+  const auto all = TRY(communicator.all_gather(ours));
   if (threads == Threads::users) return {};
   rank::RankCounts ranks = rank::rank_counts(environment);
-  ranks.on_node = std::ranges::count(*all, ours);
+  ranks.on_node = std::ranges::count(all, ours);
   const rank::ProcessorFacts facts = rank::read_processor_facts(rank::process_environment());
   at::set_num_threads(static_cast<int>(rank::threads_per_rank(facts, ranks)));
   return {};

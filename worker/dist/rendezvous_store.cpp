@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "common/wait_log_intervals.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/rank/tcp.hpp"
@@ -25,13 +26,12 @@ constexpr auto retry_interval_min = 10ms;
 constexpr auto retry_interval_max = 500ms;
 
 Result<void> try_connect(const std::string& host, std::uint16_t port) {
-  const auto addresses = rank::resolve(host, port);
-  if (!addresses) return tl::make_unexpected(addresses.error());
+  const auto addresses = TRY(rank::resolve(host, port));
   Result<void> last = fail(ErrorKind::unavailable, "no address");
-  for (const auto& address : *addresses) {
+  for (const auto& address : addresses) {
     const auto socket = rank::start_connect(address);
     if (!socket) {
-      last = tl::make_unexpected(socket.error());
+      last = tl::unexpected(socket.error());
       continue;
     }
     pollfd waited{.fd = socket->get(), .events = POLLOUT, .revents = 0};
@@ -90,12 +90,11 @@ Result<c10::intrusive_ptr<c10d::Store>> open_store(const rank::GroupEnvironment&
   FileDescriptor listener;
   if (hosts) {
     const auto reach = rank::is_loopback(environment.master_address) ? rank::Reach::loopback : rank::Reach::everywhere;
-    auto listening = rank::listen_on(reach, options.port, "the rendezvous store");
-    if (!listening) return tl::make_unexpected(listening.error());
+    auto listening = TRY(rank::listen_on(reach, options.port, "the rendezvous store"));
     options.isServer = true;
-    options.masterListenFd = listening->release();  // The store owns it from here.
-  } else if (auto waited = wait_for_host(environment, options.port, deadline, link); !waited) {
-    return tl::make_unexpected(waited.error());
+    options.masterListenFd = listening.release();  // The store owns it from here.
+  } else {
+    TRY(wait_for_host(environment, options.port, deadline, link));
   }
   try {
     auto store = c10::make_intrusive<c10d::TCPStore>(environment.master_address, options);

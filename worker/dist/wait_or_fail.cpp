@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "common/try.hpp"
 #include "worker/dist/torch_error.hpp"
 
 namespace trainyard::dist {
@@ -65,8 +66,7 @@ Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, rank::Rank
     if (future->devices().empty()) {
       const auto completion = std::make_shared<Completion>();
       future->addCallback([completion](c10::ivalue::Future& /*done*/) { completion->finish(); });
-      if (auto done = wait_until([&] { return completion->wait_for(look_interval); }, link, deadline, what); !done)
-        return done;
+      TRY(wait_until([&] { return completion->wait_for(look_interval); }, link, deadline, what));
       if (future->hasError()) return lost(what, first_line(future->tryRetrieveErrorMessage()));
       return {};
     }
@@ -75,7 +75,7 @@ Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, rank::Rank
     const auto is_done = [&] {
       return work->isCompleted() || (pause->wait_for(cuda_look_interval), work->isCompleted());
     };
-    if (auto done = wait_until(is_done, link, deadline, what); !done) return done;
+    TRY(wait_until(is_done, link, deadline, what));
     if (const std::exception_ptr error = work->exception()) std::rethrow_exception(error);
     work->wait();  // The kernels have ended: this only orders the current stream after them.
     return {};

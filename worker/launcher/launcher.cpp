@@ -13,6 +13,7 @@
 
 #include "api/contract.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "common/wait_log_intervals.hpp"
 #include "worker/launcher/oom_counter.hpp"
 #include "worker/launcher/peer_link.hpp"
@@ -79,16 +80,13 @@ class Launcher {
   static Instant now() { return SystemClock{}.instant(); }
 
   Result<void> start_all() {
-    auto link = open_peer_link(options_.group, options_.peers, now());
-    if (!link) return tl::make_unexpected(link.error());
-    link_ = std::move(*link);
-    if (auto started = start_status_server(); !started) return started;
-    if (auto started = start_store(); !started) return started;
+    link_ = TRY(open_peer_link(options_.group, options_.peers, now()));
+    TRY(start_status_server());
+    TRY(start_store());
     oom_kills_ = read_oom_kills();
     for (std::int64_t i = 0; i < options_.ranks.rank_count; ++i) {
-      auto rank = RankProcess::start(options_, i);
-      if (!rank) return tl::make_unexpected(rank.error());
-      ranks_.push_back(std::move(*rank));
+      auto rank = TRY(RankProcess::start(options_, i));
+      ranks_.push_back(std::move(rank));
       logging::info("rank started", {{"rank", options_.ranks.first_rank + i}, {"pid", ranks_.back().pid()}});
     }
     return {};
@@ -100,23 +98,21 @@ class Launcher {
 
   Result<void> start_status_server() {
     if (!options_.group.status_port) return {};
-    auto server =
-        StatusServer::start(options_.group, reach(), *options_.group.status_port, options_.checkpoint_requests,
-                            {.rank = options_.ranks.first_rank, .progress = {}, .waiting_for = {}});
-    if (!server) return tl::make_unexpected(server.error());
-    status_ = std::move(*server);
+    status_ =
+        TRY(StatusServer::start(options_.group, reach(), *options_.group.status_port, options_.checkpoint_requests,
+                                {.rank = options_.ranks.first_rank, .progress = {}, .waiting_for = {}}));
     return {};
   }
 
   /// Beside every rank, so that a stopped or dead rank 0 cannot block the others' look-ups.
   Result<void> start_store() {
     if (options_.ranks.first_rank != 0 || options_.group.world_size == 1) return {};
-    auto listener = rank::listen_on(reach(), options_.group.store_port, "the rendezvous store (TRAINYARD_STORE_PORT)");
-    if (!listener) return tl::make_unexpected(listener.error());
+    auto listener =
+        TRY(rank::listen_on(reach(), options_.group.store_port, "the rendezvous store (TRAINYARD_STORE_PORT)"));
     auto pid = start({.path = options_.store_program,
-                      .arguments = {std::to_string(listener->get())},
+                      .arguments = {std::to_string(listener.get())},
                       .environment = current_environment(),
-                      .inherited_file = listener->get()});
+                      .inherited_file = listener.get()});
     if (!pid) return fail("starting the rendezvous store", pid.error());
     store_pid_ = *pid;
     return {};

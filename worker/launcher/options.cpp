@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/contract.hpp"
+#include "common/try.hpp"
 #include "worker/rank/number.hpp"
 
 namespace trainyard::launcher {
@@ -48,30 +49,25 @@ Result<void> read_arguments(const std::vector<std::string>& arguments, Options& 
 
 Result<milliseconds> read_seconds(const rank::Environment& environment, std::string_view name, milliseconds otherwise,
                                   rank::NumberRange range = any_seconds) {
-  const auto number = rank::number_or(environment, name, range, std::chrono::duration_cast<seconds>(otherwise).count());
-  if (!number) return tl::make_unexpected(number.error());
-  return seconds{*number};
+  const auto number =
+      TRY(rank::number_or(environment, name, range, std::chrono::duration_cast<seconds>(otherwise).count()));
+  return seconds{number};
 }
 
 Result<void> read_deadlines(const rank::Environment& environment, Options& options) {
-  const auto rendezvous = read_seconds(environment, env_rendezvous_seconds, options.peers.rendezvous_deadline);
-  if (!rendezvous) return tl::make_unexpected(rendezvous.error());
-  const auto heartbeat = read_seconds(environment, env_heartbeat_seconds, options.peers.silence_deadline);
-  if (!heartbeat) return tl::make_unexpected(heartbeat.error());
-  const auto hang = read_seconds(environment, env_hang_seconds, options.ranks.hang_deadline);
-  if (!hang) return tl::make_unexpected(hang.error());
+  const auto rendezvous = TRY(read_seconds(environment, env_rendezvous_seconds, options.peers.rendezvous_deadline));
+  const auto heartbeat = TRY(read_seconds(environment, env_heartbeat_seconds, options.peers.silence_deadline));
+  const auto hang = TRY(read_seconds(environment, env_hang_seconds, options.ranks.hang_deadline));
   const auto farewell =
-      read_seconds(environment, env_farewell_seconds, options.peers.farewell_to_late_peers, farewell_seconds);
-  if (!farewell) return tl::make_unexpected(farewell.error());
-  const auto grace = read_seconds(environment, contract::env_grace_seconds, seconds{default_grace_seconds});
-  if (!grace) return tl::make_unexpected(grace.error());
-  options.peers.rendezvous_deadline = *rendezvous;
-  options.peers.silence_deadline = *heartbeat;
-  options.peers.farewell_to_late_peers = *farewell;
-  options.peers.beat_interval = std::min<milliseconds>(options.peers.beat_interval, *heartbeat / 4);
-  options.ranks.alive_deadline = *heartbeat;
-  options.ranks.hang_deadline = *hang;
-  options.ranks.stop_deadline = stop_deadline(std::chrono::duration_cast<seconds>(*grace));
+      TRY(read_seconds(environment, env_farewell_seconds, options.peers.farewell_to_late_peers, farewell_seconds));
+  const auto grace = TRY(read_seconds(environment, contract::env_grace_seconds, seconds{default_grace_seconds}));
+  options.peers.rendezvous_deadline = rendezvous;
+  options.peers.silence_deadline = heartbeat;
+  options.peers.farewell_to_late_peers = farewell;
+  options.peers.beat_interval = std::min<milliseconds>(options.peers.beat_interval, heartbeat / 4);
+  options.ranks.alive_deadline = heartbeat;
+  options.ranks.hang_deadline = hang;
+  options.ranks.stop_deadline = stop_deadline(std::chrono::duration_cast<seconds>(grace));
   return {};
 }
 
@@ -140,12 +136,10 @@ Result<Options> parse_options(const std::vector<std::string>& arguments, const r
   options.rank_program = environment(env_rank_program).value_or(folder + "/trainyard-rank");
   options.store_program = folder + "/trainyard-store";
   options.folder = folder;
-  if (auto read = read_arguments(arguments, options); !read) return tl::make_unexpected(read.error());
+  TRY(read_arguments(arguments, options));
   if (options.asks_for_help) return options;
-  auto group = rank::parse_group_environment(environment);
-  if (!group) return tl::make_unexpected(group.error());
-  options.group = std::move(*group);
-  if (auto read = read_deadlines(environment, options); !read) return tl::make_unexpected(read.error());
+  options.group = TRY(rank::parse_group_environment(environment));
+  TRY(read_deadlines(environment, options));
   place(options);
   options.checkpoint_requests = {.token = environment(contract::env_request_token),
                                  .is_rank_zero = options.ranks.first_rank == 0,

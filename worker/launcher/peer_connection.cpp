@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <tuple>
 
+#include "common/try.hpp"
 #include "worker/rank/error_text.hpp"
 
 namespace trainyard::launcher {
@@ -50,12 +51,10 @@ Result<std::vector<PeerMessage>> PeerConnection::receive() {
       if (!messages.empty()) return messages;
       return fail(ErrorKind::unavailable, size == 0 ? "closed by the other side" : rank::error_text(errno));
     }
-    const auto payloads = reader_.feed({buffer.data(), static_cast<std::size_t>(size)});
-    if (!payloads) return tl::make_unexpected(payloads.error());
-    for (const std::string& payload : *payloads) {
-      auto message = decode_peer_message(payload);
-      if (!message) return tl::make_unexpected(message.error());
-      messages.push_back(std::move(*message));
+    const auto payloads = TRY(reader_.feed({buffer.data(), static_cast<std::size_t>(size)}));
+    for (const std::string& payload : payloads) {
+      auto message = TRY(decode_peer_message(payload));
+      messages.push_back(std::move(message));
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "worker/launcher/peer_link.hpp"
 
+#include "common/try.hpp"
 #include "worker/launcher/hub_link.hpp"
 #include "worker/launcher/lone_group.hpp"
 #include "worker/launcher/spoke_link.hpp"
@@ -28,9 +29,8 @@ Result<std::unique_ptr<PeerLink>> open_peer_link(const rank::GroupEnvironment& e
   if (settings.self.first_rank > 0) return std::make_unique<SpokeLink>(environment, settings, now);
   const rank::Reach reach =
       rank::is_loopback(environment.master_address) ? rank::Reach::loopback : rank::Reach::everywhere;
-  auto listener = rank::listen_on(reach, environment.peer_port, "rank 0's launcher (TRAINYARD_PEER_PORT)");
-  if (!listener) return tl::make_unexpected(listener.error());
-  return std::make_unique<HubLink>(std::move(*listener), settings, now);
+  auto listener = TRY(rank::listen_on(reach, environment.peer_port, "rank 0's launcher (TRAINYARD_PEER_PORT)"));
+  return std::make_unique<HubLink>(std::move(listener), settings, now);
 }
 
 }  // namespace trainyard::launcher

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/check.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::observe {
 namespace {
@@ -101,12 +102,11 @@ void MetricSums::add(std::string_view name, const torch::Tensor& value, double w
 }
 
 Result<MetricValues> MetricSums::reduce(checkpoint::Communicator& communicator) {
-  const auto texts = communicator.all_gather(encode());
-  if (!texts) return tl::unexpected{texts.error()};
+  const auto texts = TRY(communicator.all_gather(encode()));
   sums_.clear();
   std::map<std::string, Part> total;
-  for (std::size_t rank = 0; rank < texts->size(); ++rank) {
-    for (Part& part : decode((*texts)[rank])) {
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    for (Part& part : decode(texts[rank])) {
       if (part.rank_zero_only && rank != 0) continue;
       const auto [known, is_new] = total.try_emplace(part.name, part);
       if (is_new) continue;

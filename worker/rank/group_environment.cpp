@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "api/contract.hpp"
+#include "common/try.hpp"
 #include "worker/rank/number.hpp"
 
 namespace trainyard::rank {
@@ -18,57 +19,51 @@ tl::unexpected<Error> contradiction(std::string message) {
 
 Result<std::uint16_t> port(const Environment& environment, std::string_view name, std::uint16_t otherwise) {
   const auto number =
-      number_or(environment, name, {.min = 1, .max = std::numeric_limits<std::uint16_t>::max()}, otherwise);
-  if (!number) return tl::make_unexpected(number.error());
-  return static_cast<std::uint16_t>(*number);
+      TRY(number_or(environment, name, {.min = 1, .max = std::numeric_limits<std::uint16_t>::max()}, otherwise));
+  return static_cast<std::uint16_t>(number);
 }
 
 Result<void> read_sizes(const Environment& environment, GroupEnvironment& group) {
-  const auto world = number_or(environment, contract::env_world_size, {.min = 1, .max = ranks_max}, 1);
-  if (!world) return tl::make_unexpected(world.error());
-  const auto local = number_or(environment, contract::env_local_world_size, {.min = 1, .max = ranks_max}, 1);
-  if (!local) return tl::make_unexpected(local.error());
-  group.world_size = *world;
-  group.local_world_size = *local;
+  const auto world = TRY(number_or(environment, contract::env_world_size, {.min = 1, .max = ranks_max}, 1));
+  const auto local = TRY(number_or(environment, contract::env_local_world_size, {.min = 1, .max = ranks_max}, 1));
+  group.world_size = world;
+  group.local_world_size = local;
   if (group.local_world_size > group.world_size) {
-    return contradiction(fmt::format("LOCAL_WORLD_SIZE is {}, but WORLD_SIZE is {}", *local, *world));
+    return contradiction(fmt::format("LOCAL_WORLD_SIZE is {}, but WORLD_SIZE is {}", local, world));
   }
   return {};
 }
 
 Result<void> read_place(const Environment& environment, GroupEnvironment& group) {
-  const auto rank = optional_number(environment, contract::env_rank, {.min = 0, .max = ranks_max});
-  if (!rank) return tl::make_unexpected(rank.error());
+  const auto rank = TRY(optional_number(environment, contract::env_rank, {.min = 0, .max = ranks_max}));
   const auto node_name = environment(contract::env_node_rank) ? contract::env_node_rank : contract::env_group_rank;
-  const auto node = optional_number(environment, node_name, {.min = 0, .max = ranks_max});
-  if (!node) return tl::make_unexpected(node.error());
-  const auto local = optional_number(environment, contract::env_local_rank, {.min = 0, .max = ranks_max});
-  if (!local) return tl::make_unexpected(local.error());
+  const auto node = TRY(optional_number(environment, node_name, {.min = 0, .max = ranks_max}));
+  const auto local = TRY(optional_number(environment, contract::env_local_rank, {.min = 0, .max = ranks_max}));
 
   const std::int64_t ranks_here = group.local_world_size;
-  group.rank = *rank;
+  group.rank = rank;
   if (group.rank) {
     if (*group.rank >= group.world_size) {
       return contradiction(
           fmt::format("RANK is {}, but WORLD_SIZE is {}: ranks count from 0", *group.rank, group.world_size));
     }
-    group.local_rank = local->value_or(ranks_here == 1 ? 0 : *group.rank % ranks_here);
+    group.local_rank = local.value_or(ranks_here == 1 ? 0 : *group.rank % ranks_here);
     if (group.local_rank >= ranks_here) {
       return contradiction(fmt::format("LOCAL_RANK is {}, but LOCAL_WORLD_SIZE is {}", group.local_rank, ranks_here));
     }
-    group.node_rank = node->value_or(*group.rank / ranks_here);
+    group.node_rank = node.value_or(*group.rank / ranks_here);
     return {};
   }
   if (group.world_size % ranks_here != 0) {
     return contradiction(
         fmt::format("WORLD_SIZE is {}, which is no multiple of LOCAL_WORLD_SIZE {}", group.world_size, ranks_here));
   }
-  if (!*node && group.world_size > ranks_here) {
+  if (!node && group.world_size > ranks_here) {
     return fail(
         ErrorKind::invalid,
         fmt::format("WORLD_SIZE is {}, but neither RANK nor NODE_RANK is set: which rank is this?", group.world_size));
   }
-  group.node_rank = node->value_or(0);
+  group.node_rank = node.value_or(0);
   if (group.node_rank >= group.world_size / ranks_here) {
     return contradiction(fmt::format("{} is {}, but WORLD_SIZE {} with LOCAL_WORLD_SIZE {} makes {} nodes", node_name,
                                      group.node_rank, group.world_size, ranks_here, group.world_size / ranks_here));
@@ -84,19 +79,15 @@ Result<void> read_addresses(const Environment& environment, GroupEnvironment& gr
                 fmt::format("WORLD_SIZE is {}, but MASTER_ADDR is not set: where is rank 0?", group.world_size));
   }
   group.master_address = master.value_or("127.0.0.1");
-  const auto master_port = port(environment, contract::env_master_port, contract::default_master_port);
-  if (!master_port) return tl::make_unexpected(master_port.error());
-  const auto store_port = port(environment, contract::env_store_port, contract::default_store_port);
-  if (!store_port) return tl::make_unexpected(store_port.error());
-  const auto peer_port = port(environment, contract::env_peer_port, contract::default_peer_port);
-  if (!peer_port) return tl::make_unexpected(peer_port.error());
-  const auto status_port = port(environment, contract::env_status_port, contract::default_status_port);
-  if (!status_port) return tl::make_unexpected(status_port.error());
-  group.master_port = *master_port;
-  group.store_port = *store_port;
-  group.peer_port = *peer_port;
+  const auto master_port = TRY(port(environment, contract::env_master_port, contract::default_master_port));
+  const auto store_port = TRY(port(environment, contract::env_store_port, contract::default_store_port));
+  const auto peer_port = TRY(port(environment, contract::env_peer_port, contract::default_peer_port));
+  const auto status_port = TRY(port(environment, contract::env_status_port, contract::default_status_port));
+  group.master_port = master_port;
+  group.store_port = store_port;
+  group.peer_port = peer_port;
   // Without a job nobody polls, and two programs started by hand on one machine must not fight for the port.
-  if (environment(contract::env_status_port) || environment(contract::env_job_uid)) group.status_port = *status_port;
+  if (environment(contract::env_status_port) || environment(contract::env_job_uid)) group.status_port = status_port;
   if (group.world_size > 1 && group.store_port == group.peer_port) {
     return contradiction(
         fmt::format("{} and {} are both {}", contract::env_store_port, contract::env_peer_port, group.peer_port));
@@ -108,20 +99,16 @@ Result<void> read_addresses(const Environment& environment, GroupEnvironment& gr
 
 Result<GroupEnvironment> parse_group_environment(const Environment& environment) {
   GroupEnvironment group;
-  if (auto read = read_sizes(environment, group); !read) return tl::make_unexpected(read.error());
-  if (auto read = read_place(environment, group); !read) return tl::make_unexpected(read.error());
-  if (auto read = read_addresses(environment, group); !read) return tl::make_unexpected(read.error());
+  TRY(read_sizes(environment, group));
+  TRY(read_place(environment, group));
+  TRY(read_addresses(environment, group));
   group.job = environment(contract::env_job).value_or("local");
   group.job_namespace = environment(contract::env_namespace).value_or("");
   group.job_uid = environment(contract::env_job_uid).value_or("");
-  const auto attempt = number_or(environment, contract::env_attempt, {.min = 1}, 1);
-  if (!attempt) return tl::make_unexpected(attempt.error());
-  group.attempt = *attempt;
+  group.attempt = TRY(number_or(environment, contract::env_attempt, {.min = 1}, 1));
   group.has_launcher = environment(env_has_launcher) == "1";
   group.uses_agent_store = environment(contract::env_elastic_use_agent_store) == contract::torch_true;
-  const auto restarts = number_or(environment, contract::env_elastic_restart_count, {.min = 0}, 0);
-  if (!restarts) return tl::make_unexpected(restarts.error());
-  group.restart_count = *restarts;
+  group.restart_count = TRY(number_or(environment, contract::env_elastic_restart_count, {.min = 0}, 0));
   return group;
 }
 

@@ -4,6 +4,8 @@
 
 #include "common/text.hpp"
 
+#include "common/try.hpp"
+
 namespace trainyard::rank {
 
 Result<std::optional<std::int64_t>> optional_number(const Environment& environment, std::string_view name,
@@ -27,9 +29,8 @@ Result<std::optional<std::int64_t>> optional_number(const Environment& environme
 
 Result<std::int64_t> number_or(const Environment& environment, std::string_view name, NumberRange range,
                                std::int64_t otherwise) {
-  const auto number = optional_number(environment, name, range);
-  if (!number) return tl::make_unexpected(number.error());
-  return number->value_or(otherwise);
+  const auto number = TRY(optional_number(environment, name, range));
+  return number.value_or(otherwise);
 }
 
 }  // namespace trainyard::rank

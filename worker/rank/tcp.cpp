@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 
+#include "common/try.hpp"
 #include "worker/rank/error_text.hpp"
 #include "worker/rank/group_environment.hpp"
 
@@ -141,11 +142,10 @@ Result<void> take_connect_error(int socket) {
 }
 
 Result<std::string> local_address_towards(const std::string& host) {
-  auto addresses = resolve(host, 1);
-  if (!addresses) return tl::make_unexpected(addresses.error());
-  if (is_loopback(addresses->front().get()) && !is_loopback(host)) return first_outward_address();
+  auto addresses = TRY(resolve(host, 1));
+  if (is_loopback(addresses.front().get()) && !is_loopback(host)) return first_outward_address();
   // Connecting a datagram socket sends nothing: it asks the routing table.
-  const SocketAddress& remote = addresses->front();
+  const SocketAddress& remote = addresses.front();
   const FileDescriptor probe{socket(remote.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   SocketAddress local;
   local.size = sizeof(local.storage);

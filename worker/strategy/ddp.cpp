@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/try.hpp"
+
 namespace trainyard::strategy {
 namespace {
 
@@ -44,11 +46,11 @@ Ddp::Ddp(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d:
 
 Result<void> Ddp::synchronize_model() {
   const NamedTensors model = joined(parameters_, buffers_);
-  if (auto agreed = agree_on_layout(model, communicator_); !agreed) return agreed;
+  TRY(agree_on_layout(model, communicator_));
   if (model.empty()) return {};
   try {
     BufferBroadcast broadcast{detached(model), process_group_};
-    if (auto done = wait_(broadcast.begin(), "the broadcast of the model"); !done) return done;
+    TRY(wait_(broadcast.begin(), "the broadcast of the model"));
     broadcast.finish();
   } catch (const std::exception& error) {
     return fail(ErrorKind::unavailable, fmt::format("broadcasting the model: {}", error.what()));
@@ -70,11 +72,11 @@ void Ddp::begin_backward() {
 }
 
 Result<void> Ddp::finish_gradients() {
-  if (auto done = gradients_.finish(wait_); !done) return done;
+  TRY(gradients_.finish(wait_));
   if (!buffers_error_.empty())
     return fail(ErrorKind::unavailable, fmt::format("broadcasting buffers: {}", buffers_error_));
   if (!buffers_under_way_) return {};
-  if (auto done = wait_(buffers_under_way_, "the broadcast of the buffers"); !done) return done;
+  TRY(wait_(buffers_under_way_, "the broadcast of the buffers"));
   buffer_broadcast_->finish();
   buffers_under_way_.reset();
   return {};

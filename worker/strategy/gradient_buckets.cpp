@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "common/try.hpp"
+
 namespace trainyard::strategy {
 
 GradientBuckets::GradientBuckets(std::vector<torch::Tensor> parameters,
@@ -74,7 +76,7 @@ Result<void> GradientBuckets::finish(const WaitForWork& wait) {
   send_full_buckets();
   if (!send_error_.empty()) return fail(ErrorKind::unavailable, fmt::format("sending gradients: {}", send_error_));
   for (const Bucket& bucket : buckets_) {
-    if (auto done = wait(bucket.work, "the gradients' all-reduce"); !done) return done;
+    TRY(wait(bucket.work, "the gradients' all-reduce"));
     settle_unused(bucket);
   }
   return {};

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "common/try.hpp"
 #include "common/word_hash.hpp"
 
 namespace trainyard::strategy {
@@ -51,16 +52,13 @@ std::string first_difference(std::string_view ours, std::string_view theirs, std
 Result<void> agree_on_layout(const NamedTensors& tensors, checkpoint::Communicator& communicator) {
   const std::string ours = fmt::format("{}", fmt::join(describe(tensors), "\n"));
   const auto hashes =
-      communicator.all_gather(fmt::format("{:016x}", word_hash(word_hash_start, std::as_bytes(std::span{ours}))));
-  if (!hashes) return tl::unexpected{hashes.error()};
-  if (std::all_of(hashes->begin(), hashes->end(), [&](const std::string& hash) { return hash == hashes->front(); }))
+      TRY(communicator.all_gather(fmt::format("{:016x}", word_hash(word_hash_start, std::as_bytes(std::span{ours})))));
+  if (std::all_of(hashes.begin(), hashes.end(), [&](const std::string& hash) { return hash == hashes.front(); }))
     return {};
 
-  const auto all = communicator.all_gather(ours);
-  if (!all) return tl::unexpected{all.error()};
-  for (std::size_t rank = 1; rank < all->size(); ++rank) {
-    if ((*all)[rank] != all->front())
-      return fail(ErrorKind::invalid, first_difference(all->front(), (*all)[rank], rank));
+  const auto all = TRY(communicator.all_gather(ours));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all.front()) return fail(ErrorKind::invalid, first_difference(all.front(), all[rank], rank));
   }
   return {};
 }
@@ -76,16 +74,15 @@ std::uint64_t checksum(const NamedTensors& tensors) {
 
 Result<std::uint64_t> agree_on_values(const NamedTensors& tensors, checkpoint::Communicator& communicator) {
   const std::uint64_t ours = checksum(tensors);
-  const auto all = communicator.all_gather(fmt::format("{:016x}", ours));
-  if (!all) return tl::unexpected{all.error()};
+  const auto all = TRY(communicator.all_gather(fmt::format("{:016x}", ours)));
   std::vector<std::size_t> different;
-  for (std::size_t rank = 1; rank < all->size(); ++rank) {
-    if ((*all)[rank] != all->front()) different.push_back(rank);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all.front()) different.push_back(rank);
   }
   if (!different.empty()) {
     return fail(ErrorKind::corrupt,
                 fmt::format("the parameters of rank {} are not bit-equal to rank 0's: checksums by rank {}",
-                            fmt::join(different, ", "), fmt::join(*all, ", ")));
+                            fmt::join(different, ", "), fmt::join(all, ", ")));
   }
   return ours;
 }

@@ -93,7 +93,7 @@ rank::RankEnd completed(std::int64_t step, const std::map<std::string, double>& 
 }
 
 tl::unexpected<rank::RankEnd> end(Stage stage, const Error& error) {
-  return tl::unexpected{end_of(stage, error)};
+  return tl::unexpected(end_of(stage, error));
 }
 
 }  // namespace trainyard::train

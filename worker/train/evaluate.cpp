@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/try.hpp"
 #include "worker/observe/metric_sinks.hpp"
 
 namespace trainyard::train {
@@ -60,14 +61,12 @@ Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Data
         metrics.set_batch_size(end - begin);
         module.validation_step(dataset.gather(mine.slice(0, begin, end)).on(options.device), round);
       }
-      const auto goes_on = rounds.finish();
-      if (!goes_on) return tl::unexpected{goes_on.error()};
-      if (!*goes_on) return std::nullopt;
+      const auto goes_on = TRY(rounds.finish());
+      if (!goes_on) return std::nullopt;
     }
   }
-  auto values = metrics.sums().reduce(communicator);
-  if (!values) return tl::unexpected{values.error()};
-  return std::move(*values);
+  auto values = TRY(metrics.sums().reduce(communicator));
+  return values;
 }
 
 }  // namespace trainyard::train

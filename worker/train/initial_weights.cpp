@@ -11,6 +11,7 @@
 #include "checkpoint/interchange/weights.hpp"
 #include "checkpoint/run/agreement.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "worker/checkpoint/host_state.hpp"
 #include "worker/train/named_tensors.hpp"
 
@@ -24,13 +25,12 @@ Result<nlohmann::json> load_here(const WeightsSource& source, const Module& modu
                        [](const checkpoint::Entry& entry) { return entry.name.starts_with(checkpoint::model_prefix); });
   std::set<std::string> aliases;
   for (const std::string& name : further_names(module)) aliases.insert(std::string{checkpoint::model_prefix} + name);
-  const auto host = checkpoint::HostState::of(model);
-  if (!host) return tl::unexpected{host.error()};
+  const auto host = TRY(checkpoint::HostState::of(model));
   const auto loaded = checkpoint::ask_patiently(patience, clock, checkpoint::StartCall::state, [&] {
-    return checkpoint::load_weights(source.uri, source.s3, host->entries(), aliases, source.sha256);
+    return checkpoint::load_weights(source.uri, source.s3, host.entries(), aliases, source.sha256);
   });
   if (!loaded) return fail("training.model.weights", loaded.error());
-  if (auto copied = host->copy_to(model); !copied) return tl::unexpected{copied.error()};
+  TRY(host.copy_to(model));
   for (const std::string& reason : loaded->skipped) logging::warn("checkpoint skipped", {{"error", reason}});
   logging::info("weights loaded; optimizer and data begin afresh", {{"uri", loaded->uri}});
   return nlohmann::json(loaded->uri);

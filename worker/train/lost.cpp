@@ -21,7 +21,7 @@ tl::unexpected<rank::RankEnd> lost(const rank::RankLink& link, Stage stage, cons
   for (int look = 0; is_storage && look < culprit_looks_max && !link.group_failure(); ++look) {
     std::this_thread::sleep_for(culprit_look_interval);
   }
-  if (auto failure = link.group_failure()) return tl::unexpected{*failure};
+  if (auto failure = link.group_failure()) return tl::unexpected(*failure);
   return end(stage, error);
 }
 

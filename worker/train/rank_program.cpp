@@ -19,6 +19,7 @@
 #include "checkpoint/run/start_patience.hpp"
 #include "common/clock.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/data/fetch.hpp"
@@ -68,7 +69,7 @@ OrEnd<torch::Device> open_device(const rank::Environment& environment, const ran
   const auto device = dist::choose_device({.promised = *promised,
                                            .local_rank = group.local_rank,
                                            .node = "node " + node_name(environment),
-                                           .cuda_module = found ? Result<void>{} : tl::unexpected{found.error()},
+                                           .cuda_module = found ? Result<void>{} : tl::unexpected(found.error()),
                                            .driver = dist::ask_gpu_driver()});
   if (!device) return end(Stage::device, device.error());
   if (!*device) return torch::Device{torch::kCPU};
@@ -106,8 +107,7 @@ Result<std::string> find_data(const Job& job, RankLink& link, const Clock& clock
   if (data.uri.empty()) return data.path;
   constexpr std::string_view file_scheme = "file://";
   if (data.uri.starts_with(file_scheme)) return data.uri.substr(file_scheme.size());
-  const auto store = storage::open_store(data.uri, read_options(job));
-  if (!store) return tl::unexpected{store.error()};
+  const auto store = TRY(storage::open_store(data.uri, read_options(job)));
   const auto folder = data::cache_folder(job.cache_folder, data.uri);
   const auto show_life = [&link] {
     link.beat();
@@ -117,7 +117,7 @@ Result<std::string> find_data(const Job& job, RankLink& link, const Clock& clock
     }
   };
   return checkpoint::ask_patiently(patience, clock, checkpoint::StartCall::state,
-                                   [&] { return data::fetch(**store, folder, show_life); })
+                                   [&] { return data::fetch(*store, folder, show_life); })
       .map([&] { return folder.string(); });
 }
 
@@ -156,12 +156,12 @@ OrEnd<dist::Group> meet(Module& module, const rank::Environment& environment, co
   if (device.is_cuda()) options.cuda_device = device.index();
   auto formed = module.form_group(group, link, options);
   if (formed) return std::move(*formed);
-  if (auto failure = link.group_failure()) return tl::unexpected{*failure};
+  if (auto failure = link.group_failure()) return tl::unexpected(*failure);
   if (link.is_stop_requested()) {
-    return tl::unexpected{RankEnd{contract::exit_preempted,
+    return tl::unexpected(RankEnd{contract::exit_preempted,
                                   "Preempted",
                                   "stopped as asked while the group was forming; nothing was trained",
-                                  {}}};
+                                  {}});
   }
   return end(Stage::rendezvous, formed.error());
 }
@@ -259,8 +259,7 @@ struct Beginning {
 
 OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, RankLink& link, Run& run) {
   const auto& [environment, group, threads] = beginning;
-  const auto device = open_device(environment, group);
-  if (!device) return tl::unexpected{device.error()};
+  const auto device = TRY(open_device(environment, group));
   auto job = read_job(environment);
   if (!job) return end(Stage::spec, job.error());
   run.job = std::move(*job);
@@ -270,7 +269,7 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   auto module = models.make(training.model.name);
   if (!module) return end(Stage::spec, module.error());
   run.module = std::move(*module);
-  run.module->to(*device);
+  run.module->to(device);
   report_loading(link);
   const auto budget = start_budget_of(environment);
   if (!budget) return end(Stage::rendezvous, budget.error());
@@ -279,13 +278,9 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   // A refusal may concern the job or only this rank's node: the ranks find out together, once they have met.
   if (!folder && !checkpoint::is_refusal(folder.error().kind)) return end(Stage::data, folder.error());
   if (folder) {
-    auto datasets = open_datasets(*run.module, run.job, *folder, *device);
-    if (!datasets) return tl::unexpected{datasets.error()};
-    run.datasets = std::move(*datasets);
+    run.datasets = TRY(open_datasets(*run.module, run.job, *folder, device));
   }
-  auto met = meet(*run.module, environment, group, *device, link);
-  if (!met) return tl::unexpected{met.error()};
-  run.group = std::move(*met);
+  run.group = TRY(meet(*run.module, environment, group, device, link));
   const auto all_have_data = checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {}));
   if (!all_have_data) {
     const bool is_peer = all_have_data.error().kind == ErrorKind::cancelled;
@@ -299,16 +294,11 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   };
   run.optimizer = run.module->configure_optimizers(training.optimizer);
   run.gradients = run.module->configure_gradient_sync(run.group, wait);
-  auto checkpointer = open_checkpoints(run, group, node_name(environment), patience);
-  if (!checkpointer) return tl::unexpected{checkpointer.error()};
-  run.checkpointer = std::move(*checkpointer);
-  auto snapshots = open_snapshots(run, group.attempt);
-  if (!snapshots) return tl::unexpected{snapshots.error()};
-  run.snapshots = std::move(*snapshots);
-  auto record = open_record(run.job, group);
-  if (!record) return tl::unexpected{record.error()};
+  run.checkpointer = TRY(open_checkpoints(run, group, node_name(environment), patience));
+  run.snapshots = TRY(open_snapshots(run, group.attempt));
+  auto record = TRY(open_record(run.job, group));
   seed_for_training(training.seed, run.group.rank);
-  if (run.group.rank == 0) log_beginning(run, *device);
+  if (run.group.rank == 0) log_beginning(run, device);
   run.trainer.emplace(
       TrainerParts{.training = training,
                    .checkpoint_every = run.job.checkpoint ? run.job.checkpoint->every : api::Every{},
@@ -327,8 +317,8 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
                    .wait = wait,
                    .checkpointer = run.checkpointer.get(),
                    .snapshots = run.snapshots.get(),
-                   .sample_record = std::move(*record),
-                   .device = *device,
+                   .sample_record = std::move(record),
+                   .device = device,
                    .clock = run.clock});
   return run.trainer->run();
 }

@@ -6,25 +6,24 @@
 #include <utility>
 
 #include "common/logging.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::train {
 
 Result<std::optional<Resumed>> resume(checkpoint::Checkpointer& checkpointer, checkpoint::State& state,
                                       const ResumeOptions& options) {
-  auto restored = checkpointer.restore(state);
-  if (!restored) return tl::unexpected{restored.error()};
-  if (!*restored) return std::nullopt;
-  auto values = parse_training_values((*restored)->values);
-  if (!values) return tl::unexpected{values.error()};
-  if (const std::int64_t done = values->position.samples; done >= options.training_samples) {
+  auto restored = TRY(checkpointer.restore(state));
+  if (!restored) return std::nullopt;
+  auto values = TRY(parse_training_values(restored->values));
+  if (const std::int64_t done = values.position.samples; done >= options.training_samples) {
     return fail(ErrorKind::invalid,
                 fmt::format("{} lies {} samples into an epoch, and this training set has {}: it is of other data",
-                            (*restored)->uri, done, options.training_samples));
+                            restored->uri, done, options.training_samples));
   }
   if (options.speaks) {
-    for (const std::string& reason : (*restored)->skipped) logging::warn("checkpoint skipped", {{"error", reason}});
+    for (const std::string& reason : restored->skipped) logging::warn("checkpoint skipped", {{"error", reason}});
   }
-  return Resumed{.from = std::move(**restored), .values = std::move(*values)};
+  return Resumed{.from = std::move(*restored), .values = std::move(values)};
 }
 
 void log_resumed(const checkpoint::Restored& from, std::int64_t world_size) {

@@ -61,7 +61,7 @@ OrEnd<void> Saver::wait(const std::function<void()>& on_look) {
   const Instant start = clock_.instant();
   auto outcome = checkpointer_.take_outcome(look_interval);
   while (!outcome && checkpointer_.is_saving()) {
-    if (auto failure = link_.group_failure()) return tl::unexpected{*failure};
+    if (auto failure = link_.group_failure()) return tl::unexpected(*failure);
     watch();
     on_look();
     outcome = checkpointer_.take_outcome(look_interval);

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/try.hpp"
+
 namespace trainyard::train {
 
 StepAgreement::StepAgreement(c10::intrusive_ptr<c10d::ProcessGroup> process_group, strategy::WaitForWork wait)
@@ -34,7 +36,7 @@ Result<StepFlags> StepAgreement::finish() {
   if (!send_error_.empty())
     return fail(ErrorKind::unavailable, fmt::format("sending the step's flags: {}", send_error_));
   if (under_way_) {
-    if (auto done = wait_(under_way_, "the step's agreement"); !done) return tl::unexpected{done.error()};
+    TRY(wait_(under_way_, "the step's agreement"));
     under_way_.reset();
   }
   const auto* flags = flags_.data_ptr<std::int32_t>();

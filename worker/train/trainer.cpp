@@ -8,6 +8,7 @@
 
 #include "api/contract.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "worker/data/sampler.hpp"
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/strategy/model_agreement.hpp"
@@ -68,29 +69,26 @@ rank::RankEnd Trainer::train() {
 OrEnd<void> Trainer::begin() {
   report("Loading");
   if (auto done = parts_.gradients.synchronize_model(); !done) return lost(Stage::step, done.error());
-  OrEnd<bool> has_resumed = false;
+  bool has_resumed = false;
   if (parts_.checkpointer != nullptr) {
     // The late pod of a deleted job must not take the place of the one that was applied after it.
-    const auto is_stopped = is_stop_asked();
-    if (!is_stopped) return tl::unexpected{is_stopped.error()};
-    if (*is_stopped) return tl::unexpected{preempted()};
-    has_resumed = resume();
-    if (!has_resumed) return tl::unexpected{has_resumed.error()};
+    const auto is_stopped = TRY(is_stop_asked());
+    if (is_stopped) return tl::unexpected(preempted());
+    has_resumed = TRY(resume());
     if (parts_.snapshots != nullptr) parts_.snapshots->begin(parts_.checkpointer->generation(), position_.step);
   }
   is_position_known_ = true;
-  if (auto loaded = load_weights(*has_resumed); !loaded) return loaded;
+  TRY(load_weights(has_resumed));
   saved_ = copied_ = parts_.clock.instant();
   speed_ = observe::SpeedMeter{saved_};
   report("Training");
   // Who was asked to stop while it loaded makes no step for it, and saves what only the nodes have.
-  const auto is_stopped = is_stop_asked();
-  if (!is_stopped) return tl::unexpected{is_stopped.error()};
-  if (!*is_stopped) return {};
+  const auto is_stopped = TRY(is_stop_asked());
+  if (!is_stopped) return {};
   if (is_from_copies_) {
-    if (auto saved = save_and_wait(/*is_complete=*/false); !saved) return saved;
+    TRY(save_and_wait(/*is_complete=*/false));
   }
-  return tl::unexpected{preempted()};
+  return tl::unexpected(preempted());
 }
 
 /// Of any rank.
@@ -118,13 +116,13 @@ OrEnd<bool> Trainer::resume() {
   if (!is_from_copies_) saver_->resume_from({.step = position_.step, .uri = found.uri});
   if (found.is_complete && schedule_.is_finished(position_)) {
     report("Done");
-    return tl::unexpected{rank::RankEnd{
+    return tl::unexpected(rank::RankEnd{
         .exit_code = contract::exit_success,
         .reason = "AlreadyComplete",
         .message = fmt::format(
             "already complete: {} is the end of this training; set checkpoint.resume to none to train afresh",
             found.uri),
-        .culprit = {}}};
+        .culprit = {}});
   }
   if (auto equal = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator); !equal) {
     return lost(Stage::step, equal.error());
@@ -189,39 +187,37 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
   parts_.link.beat();
   const bool is_last = schedule_.is_finished(position_);
   if (is_first_step_ || is_last || schedule_.is_log_due(position_)) {
-    if (auto logged = log_steps(); !logged) return logged;
+    TRY(log_steps());
   }
   if (schedule_.is_epoch_end(position_)) {
-    if (auto logged = log_epoch(); !logged) return logged;
+    TRY(log_epoch());
   }
   if (is_last) return {};  // finish() validates and saves.
   StepFlags agreed = flags;
   if (schedule_.is_validation_due(position_)) {
-    const auto validated = validate();
-    if (!validated) return tl::unexpected{validated.error()};
-    agreed.is_stop_asked = agreed.is_stop_asked || !*validated;
+    const auto validated = TRY(validate());
+    agreed.is_stop_asked = agreed.is_stop_asked || !validated;
   }
   if (schedule_.is_snapshot_due(position_) || (parts_.snapshots != nullptr && parts_.snapshots->is_full()))
     take_snapshot();
-  if (auto done = mind_checkpoints(agreed); !done) return done;
-  if (agreed.is_stop_asked) return tl::unexpected{preempted()};
+  TRY(mind_checkpoints(agreed));
+  if (agreed.is_stop_asked) return tl::unexpected(preempted());
   if (parts_.clock.instant() - reported_ >= report_interval) report("Training");
   return {};
 }
 
 OrEnd<void> Trainer::finish() {
   if (validated_step_ != position_.step) {
-    const auto validated = validate();
-    if (!validated) return tl::unexpected{validated.error()};
-    if (!*validated) {
+    const auto validated = TRY(validate());
+    if (!validated) {
       // The next attempt has only this validation left to do.
-      if (auto saved = save_and_wait(/*is_complete=*/false); !saved) return saved;
-      return tl::unexpected{preempted()};
+      TRY(save_and_wait(/*is_complete=*/false));
+      return tl::unexpected(preempted());
     }
   }
   const auto checksum = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator);
   if (!checksum) return lost(Stage::step, checksum.error());
-  if (auto saved = save_and_wait(/*is_complete=*/true); !saved) return saved;
+  TRY(save_and_wait(/*is_complete=*/true));
   report("Done");
   if (speaks()) {
     logging::info("training complete", {{"step", position_.step},
@@ -272,9 +268,8 @@ OrEnd<bool> Trainer::validate() {
   const EvaluationRounds rounds{.begin = [this] { agreement_.begin(own_flags()); },
                                 .finish = [this]() -> Result<bool> {
                                   parts_.link.beat();
-                                  const auto flags = agreement_.finish();
-                                  if (!flags) return tl::unexpected{flags.error()};
-                                  return !flags->is_stop_asked;
+                                  const auto flags = TRY(agreement_.finish());
+                                  return !flags.is_stop_asked;
                                 }};
   const auto values =
       evaluate(parts_.module, *parts_.validation_data,

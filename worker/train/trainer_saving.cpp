@@ -6,6 +6,7 @@
 
 #include "api/contract.hpp"
 #include "common/logging.hpp"
+#include "common/try.hpp"
 #include "worker/train/save_policy.hpp"
 #include "worker/train/trainer.hpp"
 
@@ -24,9 +25,8 @@ OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {
   saver_->watch();
   // No rank was saving when the step began: all have the same outcome now, and act on it after the same step.
   if (!flags.is_saving) {
-    const auto has_ended = saver_->settle();
-    if (!has_ended) return tl::unexpected{has_ended.error()};
-    if (*has_ended) report("Training");
+    const auto has_ended = TRY(saver_->settle());
+    if (has_ended) report("Training");
   }
   // All ranks have the same metrics, and so find the same one the best.
   const bool was_postponed = std::exchange(is_postponed_, false);
@@ -55,7 +55,7 @@ OrEnd<void> Trainer::mind_checkpoints(const StepFlags& flags) {
       return save_and_wait(/*is_complete=*/false);
     case SaveAction::wait_and_begin:
       speed_.pause(parts_.clock.instant());
-      if (auto written = wait_for_save(); !written) return written;
+      TRY(wait_for_save());
       report("Training");
       speed_.resume(parts_.clock.instant());
       [[fallthrough]];
@@ -77,10 +77,10 @@ OrEnd<void> Trainer::wait_for_save() {
 OrEnd<void> Trainer::save_and_wait(bool is_complete) {
   if (!saver_) return {};
   speed_.pause(parts_.clock.instant());
-  if (auto written = wait_for_save(); !written) return written;
+  TRY(wait_for_save());
   report("Saving");
   begin_save({.save = {.is_complete = is_complete}, .must_succeed = true});
-  if (auto written = wait_for_save(); !written) return written;
+  TRY(wait_for_save());
   report("Training");
   speed_.resume(parts_.clock.instant());
   return {};

@@ -8,8 +8,8 @@
 namespace trainyard::checkpoint {
 namespace {
 
-Part part_of(std::vector<std::string>& texts) {
-  Part part;
+BroadcastPart part_of(std::vector<std::string>& texts) {
+  BroadcastPart part;
   for (std::string& text : texts) part.spans.push_back(std::as_writable_bytes(std::span{text}));
   return part;
 }
@@ -33,7 +33,7 @@ TEST(Spread, CutsPartsIntoMessagesThatTakeTurns) {
       auto& own = texts.emplace_back();
       for (const std::size_t size : sizes) own.emplace_back(size, 'x');
     }
-    std::vector<Part> parts;
+    std::vector<BroadcastPart> parts;
     for (auto& own : texts) parts.push_back(part_of(own));
     EXPECT_EQ(messages_of(parts, 4), row.messages) << testing::PrintToString(row.sizes);
   }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "common/try.hpp"
 #include "tests/checkpoint/interchange/memory_sink.hpp"
 #include "tests/checkpoint/interchange/test_prefix.hpp"
 #include "tests/fakes/temporary_folder.hpp"
@@ -153,9 +154,8 @@ class ANewFile : public testing::Test {
   const std::string path = folder.file("model.pt").string();
 
   Result<void> write(std::string_view text, bool may_replace) {
-    auto file = NewFile::create(path, may_replace);
-    if (!file) return tl::unexpected(file.error());
-    return file->write(std::as_bytes(std::span{text})).and_then([&] { return file->commit(); });
+    auto file = TRY(NewFile::create(path, may_replace));
+    return file.write(std::as_bytes(std::span{text})).and_then([&] { return file.commit(); });
   }
   std::size_t file_count() {
     return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator{folder.path()}, {}));

@@ -61,7 +61,7 @@ TEST(AskPatiently, TriesAgainWithGrowingPausesUntilItSucceeds) {
 TEST(AskPatiently, EndsWithTheLastErrorOnceItsBudgetIsSpent) {
   Refusal refusal;
   const auto answer = refusal.ask(start_budget, 1h);
-  EXPECT_EQ(answer, (tl::unexpected{Error{ErrorKind::forbidden, "no", std::nullopt}}));
+  EXPECT_EQ(answer, (tl::unexpected(Error{ErrorKind::forbidden, "no", std::nullopt})));
   EXPECT_LE(refusal.clock.instant() - Instant{}, start_budget);
   EXPECT_GE(refusal.clock.instant() - Instant{}, start_budget - 15s);
 }

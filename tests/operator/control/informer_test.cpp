@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/metadata.hpp"
+#include "common/try.hpp"
 #include "operator/control/cache_sink.hpp"
 #include "tests/fakes/refusing_api.hpp"
 
@@ -24,9 +25,8 @@ struct Thing {
 };
 
 Result<Thing> parse_thing(const json& object) {
-  auto metadata = api::parse_metadata(object);
-  if (!metadata) return tl::unexpected{metadata.error()};
-  return Thing{*std::move(metadata)};
+  auto metadata = TRY(api::parse_metadata(object));
+  return Thing{std::move(metadata)};
 }
 
 json object(const std::string& name, const std::string& version) {

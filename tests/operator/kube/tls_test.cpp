@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/try.hpp"
 #include "operator/kube/http_api.hpp"
 #include "tests/fakes/scripted_api_server.hpp"
 
@@ -15,9 +16,8 @@ using fakes::ScriptedApiServer;
 const ScriptedApiServer::Answer empty_object = [](const auto&, auto& response) { answer_json(response, "{}"); };
 
 Result<json> get_with(const ClientConfig& config) {
-  const auto api = HttpApi::make(config);
-  if (!api) return tl::unexpected{api.error()};
-  return (*api)->get(pods, "a", "b");
+  const auto api = TRY(HttpApi::make(config));
+  return api->get(pods, "a", "b");
 }
 
 TEST(Tls, RefusesAServerThatAnotherAuthorityVouchesFor) {

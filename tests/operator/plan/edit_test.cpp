@@ -74,7 +74,7 @@ DecisionCase::Change takes_it(std::int64_t replicas, const std::string& worker_i
   return [=](TrainingJobStatus& status) {
     is_bound_to_it(status);
     status.replicas = {.desired = replicas, .pending = replicas};
-    status.worker_image = manifest::worker_image;
+    status.worker_image = worker_image;
   };
 }
 

@@ -44,7 +44,7 @@ TEST(CheckpointDesk, AnswersTheSameIdWithItsRecordHoweverOften) {
   EXPECT_EQ(desk.take_request(), std::nullopt) << "it is not asked twice";
 
   desk.hear(rank::CheckpointRecord{
-      .request = {.id = "a"}, .state = RequestState::done, .step = 7, .uri = "s3://m/step-7/g-1"});
+      .request = {.id = "a"}, .state = contract::RequestState::done, .step = 7, .uri = "s3://m/step-7/g-1"});
   desk.close();
   const json done{{"id", "a"}, {"then", "continue"}, {"state", "Done"}, {"step", 7}, {"uri", "s3://m/step-7/g-1"}};
   EXPECT_EQ(post(desk, body), (std::pair{200, done})) << "also after training has ended";
@@ -129,7 +129,7 @@ TEST(CheckpointDesk, TakesTheNextOneOnlyOnceTheOneBeforeIsAnswered) {
   EXPECT_EQ(desk.take_request(), (rank::CheckpointRequest{.id = "a"}));
 
   const rank::CheckpointRecord failed{
-      .request = {.id = "a"}, .state = RequestState::failed, .message = "the disk is full"};
+      .request = {.id = "a"}, .state = contract::RequestState::failed, .message = "the disk is full"};
   desk.hear(failed);
   EXPECT_EQ(desk.record(), failed);
   EXPECT_EQ(post(desk, R"({"id": "b"})").first, 202);

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/contract.hpp"
-#include "environment_table.hpp"
+#include "tests/worker/rank/environment_table.hpp"
 #include "worker/launcher/status_document.hpp"
 #include "worker/rank/termination_message.hpp"
 
@@ -80,7 +80,7 @@ TEST(StatusDocument, SaysInABoundedSentenceWhyTheLastCheckpointFailed) {
 TEST(StatusDocument, ShowsTheRequestThatWasTakenLastThoughTheRankKnowsOnlyOfTheOneBefore) {
   rank::RankProgress progress = a_progress();
   progress.checkpoint_request = rank::CheckpointRecord{
-      .request = {.id = "a"}, .state = RequestState::done, .step = 10, .uri = "file:///c/step-10/g-1"};
+      .request = {.id = "a"}, .state = contract::RequestState::done, .step = 10, .uri = "file:///c/step-10/g-1"};
   const json answered{
       {"id", "a"}, {"then", "continue"}, {"state", "Done"}, {"step", 10}, {"uri", "file:///c/step-10/g-1"}};
   EXPECT_EQ(json::parse(make_status_document(a_group(), {.progress = progress})).at("checkpointRequest"), answered);
@@ -154,15 +154,16 @@ TEST(TerminationMessage, HoldsWhatCameOfARequest) {
     return json::parse(rank::make_termination_message(end, 0, progress)).at("progress").at("checkpointRequest");
   };
   rank::CheckpointRecord done{.request = {.id = "a", .then = rank::Then::exit},
-                              .state = RequestState::done,
+                              .state = contract::RequestState::done,
                               .step = 12,
                               .uri = "s3://m/step-12/g-1"};
   EXPECT_EQ(request_in(done),
             (json{{"id", "a"}, {"then", "exit"}, {"state", "Done"}, {"step", 12}, {"uri", "s3://m/step-12/g-1"}}));
   done.uri = std::string(2'000, 'u');
   EXPECT_EQ(request_in(done), (json{{"id", "a"}, {"then", "exit"}, {"state", "Done"}, {"step", 12}}));
-  EXPECT_EQ(request_in({.request = {.id = "b"}, .state = RequestState::failed, .message = std::string(2'000, 'x')}),
-            (json{{"id", "b"}, {"then", "continue"}, {"state", "Failed"}, {"message", std::string(509, 'x') + "..."}}));
+  EXPECT_EQ(
+      request_in({.request = {.id = "b"}, .state = contract::RequestState::failed, .message = std::string(2'000, 'x')}),
+      (json{{"id", "b"}, {"then", "continue"}, {"state", "Failed"}, {"message", std::string(509, 'x') + "..."}}));
   EXPECT_EQ(request_in({.request = {.id = "c"}}), (json{{"id", "c"}, {"then", "continue"}, {"state", "Pending"}}));
 }
 
@@ -187,15 +188,15 @@ TEST(TerminationMessage, DropsTheProgressWhereItLeavesNoRoom) {
 
 TEST(TerminationMessage, IsWrittenWhereTheEnvironmentSaysOrNotAtAll) {
   const std::string path = testing::TempDir() + "/termination-log";
-  ASSERT_TRUE(rank::write_termination_message(environment_of({{"TRAINYARD_TERMINATION_LOG", path}}), "{}"));
+  ASSERT_TRUE(rank::write_termination_message(rank::environment_of({{"TRAINYARD_TERMINATION_LOG", path}}), "{}"));
   std::ifstream file{path};
   EXPECT_EQ((std::string{std::istreambuf_iterator<char>{file}, {}}), "{}");
   const auto refused =
-      rank::write_termination_message(environment_of({{"TRAINYARD_TERMINATION_LOG", "/no/such/folder/x"}}), "{}");
+      rank::write_termination_message(rank::environment_of({{"TRAINYARD_TERMINATION_LOG", "/no/such/folder/x"}}), "{}");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::io);
   if (!std::filesystem::exists("/dev/termination-log")) {
-    EXPECT_TRUE(rank::write_termination_message(environment_of({}), "{}"));
+    EXPECT_TRUE(rank::write_termination_message(rank::environment_of({}), "{}"));
     EXPECT_FALSE(std::filesystem::exists("/dev/termination-log"));
   }
 }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "environment_table.hpp"
+#include "tests/worker/rank/environment_table.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(ParseOptions, FindsTheProgramsBesideTheLauncher) {
-  const auto options = parse_options({}, environment_of({}), "/opt/bin");
+  const auto options = parse_options({}, rank::environment_of({}), "/opt/bin");
   ASSERT_TRUE(options) << options.error().message;
   EXPECT_EQ(options->rank_program, "/opt/bin/trainyard-rank");
   EXPECT_EQ(options->store_program, "/opt/bin/trainyard-store");
@@ -19,28 +19,28 @@ TEST(ParseOptions, FindsTheProgramsBesideTheLauncher) {
 
 TEST(ParseOptions, TakesAProgramOfTheUsersWithItsArguments) {
   const auto options = parse_options({"--rank-program", "/my/trainer", "--", "--epochs", "3"},
-                                     environment_of({{"TRAINYARD_RANK_PROGRAM", "/other"}}), "/opt/bin");
+                                     rank::environment_of({{"TRAINYARD_RANK_PROGRAM", "/other"}}), "/opt/bin");
   ASSERT_TRUE(options) << options.error().message;
   EXPECT_EQ(options->rank_program, "/my/trainer");
   EXPECT_EQ(options->rank_arguments, (std::vector<std::string>{"--epochs", "3"}));
 }
 
 TEST(ParseOptions, RefusesWhatItDoesNotKnow) {
-  EXPECT_EQ(parse_options({"--nproc", "3"}, environment_of({}), "/b").error().message,
+  EXPECT_EQ(parse_options({"--nproc", "3"}, rank::environment_of({}), "/b").error().message,
             "'--nproc' is no option of trainyard-worker; arguments of the rank program go behind --");
-  EXPECT_EQ(parse_options({"--rank-program"}, environment_of({}), "/b").error().message,
+  EXPECT_EQ(parse_options({"--rank-program"}, rank::environment_of({}), "/b").error().message,
             "--rank-program needs the program's path behind it");
-  EXPECT_EQ(parse_options({}, environment_of({{"TRAINYARD_HANG_SECONDS", "soon"}}), "/b").error().message,
+  EXPECT_EQ(parse_options({}, rank::environment_of({{"TRAINYARD_HANG_SECONDS", "soon"}}), "/b").error().message,
             "the environment variable TRAINYARD_HANG_SECONDS is 'soon', which is no whole number");
 }
 
 TEST(ParseOptions, ReadsEveryDeadline) {
   const auto options = parse_options({},
-                                     environment_of({{"TRAINYARD_RENDEZVOUS_SECONDS", "20"},
-                                                     {"TRAINYARD_HEARTBEAT_SECONDS", "2"},
-                                                     {"TRAINYARD_HANG_SECONDS", "30"},
-                                                     {"TRAINYARD_FAREWELL_SECONDS", "3"},
-                                                     {"TRAINYARD_GRACE_SECONDS", "120"}}),
+                                     rank::environment_of({{"TRAINYARD_RENDEZVOUS_SECONDS", "20"},
+                                                           {"TRAINYARD_HEARTBEAT_SECONDS", "2"},
+                                                           {"TRAINYARD_HANG_SECONDS", "30"},
+                                                           {"TRAINYARD_FAREWELL_SECONDS", "3"},
+                                                           {"TRAINYARD_GRACE_SECONDS", "120"}}),
                                      "/b");
   ASSERT_TRUE(options) << options.error().message;
   EXPECT_EQ(options->peers.rendezvous_deadline, 20s);
@@ -54,12 +54,14 @@ TEST(ParseOptions, ReadsEveryDeadline) {
 
 TEST(ParseOptions, PlacesALauncherOfOneRankAndOneOfSeveral) {
   const auto one = parse_options(
-      {}, environment_of({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "m"}}), "/b");
+      {}, rank::environment_of({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "m"}}),
+      "/b");
   ASSERT_TRUE(one) << one.error().message;
   EXPECT_EQ(one->ranks.first_rank, 3);
   EXPECT_EQ(one->ranks.rank_count, 1);
   const auto several = parse_options(
-      {}, environment_of({{"NODE_RANK", "1"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "m"}}),
+      {},
+      rank::environment_of({{"NODE_RANK", "1"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "m"}}),
       "/b");
   ASSERT_TRUE(several) << several.error().message;
   EXPECT_EQ(several->ranks.first_rank, 4);
@@ -77,15 +79,17 @@ TEST(ParseOptions, SaysWhetherCheckpointsMayBeAskedFor) {
                          Row{R"({"training": {}, "checkpoint": {"uri": 7}})", false},
                          Row{R"({"training": {}, "checkpoint": null})", false}, Row{R"({"training": {}})", false},
                          Row{"[]", false}, Row{"{", false}, Row{"", false}}) {
-    const auto options = parse_options({}, environment_of({{"TRAINYARD_SPEC", row.spec}}), "/b");
+    const auto options = parse_options({}, rank::environment_of({{"TRAINYARD_SPEC", row.spec}}), "/b");
     ASSERT_TRUE(options) << options.error().message;
     EXPECT_EQ(options->checkpoint_requests.has_checkpoint_uri, row.has_checkpoint_uri) << row.spec;
     EXPECT_EQ(options->checkpoint_requests.token, std::nullopt);
     EXPECT_TRUE(options->checkpoint_requests.is_rank_zero);
   }
-  const auto other = parse_options(
-      {}, environment_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "m"}, {"TRAINYARD_REQUEST_TOKEN", "t"}}),
-      "/b");
+  const auto other =
+      parse_options({},
+                    rank::environment_of(
+                        {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "m"}, {"TRAINYARD_REQUEST_TOKEN", "t"}}),
+                    "/b");
   ASSERT_TRUE(other) << other.error().message;
   EXPECT_EQ(other->checkpoint_requests.token, "t");
   EXPECT_FALSE(other->checkpoint_requests.is_rank_zero);

@@ -47,7 +47,7 @@ TEST_F(StatusServerTest, TakesARequestAndShowsWhatComesOfIt) {
   EXPECT_EQ(server_->take_checkpoint_request(), (rank::CheckpointRequest{.id = "a"}));
 
   const rank::CheckpointRecord done{
-      .request = {.id = "a"}, .state = RequestState::done, .step = 7, .uri = "s3://m/step-7/g-1"};
+      .request = {.id = "a"}, .state = contract::RequestState::done, .step = 7, .uri = "s3://m/step-7/g-1"};
   server_->update({.progress = rank::RankProgress{.phase = "Training", .checkpoint_request = done}}, false);
   EXPECT_EQ(server_->checkpoint_record(), done);
   const json shown{{"id", "a"}, {"then", "continue"}, {"state", "Done"}, {"step", 7}, {"uri", "s3://m/step-7/g-1"}};
