@@ -8,7 +8,7 @@
 
 namespace trainyard {
 
-/// What an HTTP status that is no success means with any server (RFC 9110, section 15).
+/// The kind of error that an HTTP status other than success means on any server (RFC 9110, section 15).
 [[nodiscard]] ErrorKind kind_of_http_status(long status);
 
 /// The seconds of a Retry-After header, at most `max`. Empty where `value` is anything else, such as a date.
