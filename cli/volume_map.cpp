@@ -87,7 +87,7 @@ Result<ClaimFolders> folders_of_volumes(const json& pod_spec, const ClaimFolders
     const std::string field = fmt::format("spec.template.spec.volumes[{}]", index++);
     const std::string claim = volume.value("/persistentVolumeClaim/claimName"_json_pointer, "");
     if (claim.empty()) continue;
-    by_volume[volume.value("____", "")] = TRY(folder_of(claim, field, folders));
+    by_volume[volume.value("name", "")] = TRY(folder_of(claim, field, folders));
   }
   return by_volume;
 }

@@ -25,9 +25,9 @@ void value_tried(const tl::expected<T, E>& /*result*/) {}
 ///   TRY(store.remove(key));
 ///   const Manifest manifest = TRY(read_manifest(store, id));
 /// It is no part of a larger expression: when it returns, g++ does not destroy the temporaries that the expression
-/// around it has made. TRY(result) of a variable only returns its error: the variable keeps its value. An enclosing
-/// lambda states its return type. Only .cpp files include this header, so that no header defines the name for a user's
-/// program.
+/// around it has made. As a statement it drops the value: a lock that is to be held needs a variable. TRY(result) of a
+/// variable only returns its error: the variable keeps its value. An enclosing lambda states its return type.
+/// Only .cpp files include this header, so that no header defines the name for a user's program.
 #define TRY(...) TRAINYARD_TRY_EXPANDED(__COUNTER__, __VA_ARGS__)
 
 // Makes __COUNTER__ a number, since it becomes part of a name: a lambda within `expression` may contain a TRY too,

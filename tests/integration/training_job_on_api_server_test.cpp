@@ -37,7 +37,7 @@ class TrainingJobOnApiServer : public cluster::ControlPlaneTest {
   }
 
   void write_full_status() {
-    const json patch{{"status", to_json(resource::a_full_status())}};
+    const json patch{{"status", api::to_json(api::a_full_status())}};
     ASSERT_THAT(kubectl({"patch", "tj", "job", "--subresource", "status", "--type", "merge", "--patch", patch.dump()}),
                 HasSubstr("patched"));
   }
@@ -48,10 +48,10 @@ class TrainingJobOnApiServer : public cluster::ControlPlaneTest {
 TEST_F(TrainingJobOnApiServer, KeepsEveryFieldOfAStatus) {
   write_full_status();
   const json stored = json::parse(kubectl({"get", "tj", "job", "--output", "json"}));
-  EXPECT_EQ(stored.at("status"), to_json(resource::a_full_status()));
+  EXPECT_EQ(stored.at("status"), api::to_json(api::a_full_status()));
   const auto job = api::parse_training_job(stored);
   ASSERT_TRUE(job) << job.error().message;
-  EXPECT_EQ(job->status, resource::a_full_status());
+  EXPECT_EQ(job->status, api::a_full_status());
 }
 
 TEST_F(TrainingJobOnApiServer, IsPrintedAsALineThatSaysHowFarItIs) {

@@ -67,13 +67,15 @@ TEST_F(ResolveContainerTest, VariablesComeFromFieldsAndSecrets) {
             {"name": "F", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
             {"name": "G", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
             {"name": "H", "valueFrom": {"secretKeyRef": {"name": "s3", "key": "TOKEN"}}},
-            {"name": "I", "valueFrom": {"secretKeyRef": {"name": "s3", "key": "absent", "optional": true}}}]})");
+            {"name": "I", "valueFrom": {"secretKeyRef": {"name": "s3", "key": "absent", "optional": true}}},
+            {"name": "J", "valueFrom": {"secretKeyRef": {"name": "absent", "key": "KEY", "optional": true}}}]})");
   ASSERT_TRUE(spec) << spec.error().message;
   for (const auto* entry :
        {"S3_KEY=k", "S3_TOKEN=t", "A=p-0", "B=ml", "C=u-1", "D=3", "E=n", "F=local", "G=127.0.0.1", "H=t"}) {
     EXPECT_THAT(spec->environment, Contains(entry));
   }
-  EXPECT_THAT(spec->environment, testing::Not(Contains(testing::StartsWith("I="))));
+  for (const auto* absent : {"I=", "J="})
+    EXPECT_THAT(spec->environment, testing::Not(Contains(testing::StartsWith(absent))));
 }
 
 TEST_F(ResolveContainerTest, LaterVariablesCommandAndArgumentsUseEarlierOnes) {

@@ -30,7 +30,7 @@ class PythonWrites : public testing::Test {
     const std::string log = folder.file("log").string();
     const std::string command =
         fmt::format("{} {} {} > {} 2>&1", paths::torch_python(),
-                    paths::source("tests/worker/checkpoint/interchange/" + program), arguments, log);
+                    paths::source("tests/checkpoint/interchange/" + program), arguments, log);
     ASSERT_EQ(std::system(command.c_str()), 0) << arguments << "\n" << fakes::text_of(log);
   }
 

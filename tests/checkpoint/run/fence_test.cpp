@@ -61,6 +61,31 @@ TEST_P(AFence, TellsRunsOfOneGenerationApartByTheirNonces) {
   EXPECT_THAT(checked.error().message, HasSubstr("attempt 2 of team/a"));
 }
 
+TEST_P(AFence, EndsARunWhoseClaimIsGone) {
+  ASSERT_TRUE(put_claim(store, claim_with("ours")));
+  objects.objects.clear();
+  const auto checked = check_newest(store, claim_with("ours"));
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().kind, ErrorKind::conflict) << "as for any other run that may write no more";
+  EXPECT_THAT(checked.error().message, HasSubstr("this run's claim on memory:// is gone or unreadable"));
+}
+
+TEST_P(AFence, LeavesAnOpenClaimOpenThatIsNotTheNewestAnyMore) {
+  Claim ours = claim_with("ours");
+  ours.is_open = true;
+  ASSERT_TRUE(put_claim(store, ours));
+  Claim next = claim_with("next", 2);
+  next.generation = 2;
+  ASSERT_TRUE(put_claim(store, next));
+  Claim closed = ours;
+  closed.is_open = false;
+  const auto late = close_claim(store, closed);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().kind, ErrorKind::conflict);
+  EXPECT_TRUE(storage::get_text(store, claim_key(1)).and_then(parse_claim)->is_open)
+      << "it would supersede what the next run has gone on from";
+}
+
 TEST_P(AFence, LeavesTheManifestThatAnotherRunOfThisGenerationPut) {
   const Claim theirs = claim_with("theirs");
   ASSERT_TRUE(put_manifest(store, manifest_of(theirs, "theirs"), theirs));
@@ -123,6 +148,28 @@ TEST(WithoutConditionalCreate, TheRunWhoseClaimWasOverwrittenWithinOneRoundTripI
   TestRun third{std::make_unique<fakes::MemoryStore>(objects, false)};
   ASSERT_TRUE(third.as_attempt(3).restore());
   EXPECT_TRUE(third.holds_state_after(10));
+}
+
+TEST(WithoutConditionalCreate, TheRunWhoseClaimWasOverwrittenAtOnceIsToldByWhom) {
+  fakes::MemoryObjects objects;
+  bool is_claimed = false;
+  bool has_met = false;
+  TestRun run{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects, /*is_conditional=*/false),
+      [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+        if (key != claim_key(1)) return std::nullopt;
+        if (call == "get" && is_claimed && !std::exchange(has_met, true)) {
+          fakes::MemoryStore theirs{objects, /*is_conditional=*/false};
+          EXPECT_TRUE(storage::put_text(theirs, claim_key(1), to_text(claim_with("theirs", 2))));
+        }
+        is_claimed = is_claimed || call == "put";
+        return std::nullopt;
+      })};
+  const auto restored = run.restore();
+  ASSERT_FALSE(restored);
+  EXPECT_TRUE(has_met);
+  EXPECT_EQ(restored.error().kind, ErrorKind::conflict);
+  EXPECT_THAT(restored.error().message, HasSubstr("attempt 2 of team/a has taken over"));
 }
 
 TEST(WithoutConditionalCreate, AManifestThatCameWithinTheSaveStays) {

@@ -132,6 +132,17 @@ TEST_F(ADamagedCheckpoint, EndsTheRunWhenThereIsNoOtherRatherThanLosingAllProgre
   EXPECT_FALSE(objects.objects.contains("generations/2.json"));
 }
 
+TEST_F(ADamagedCheckpoint, EndsTheRunAlsoWhereAnOlderOneNeverFinished) {
+  data_of(0).pop_back();
+  auto& older = objects.objects.at("step-10/g-1/manifest.json");
+  older.resize(older.size() / 2);
+  TestRun run{objects};
+  const auto restored = run.as_attempt(2).restore();
+  ASSERT_FALSE(restored) << "step 20 was complete once";
+  EXPECT_EQ(restored.error().kind, ErrorKind::corrupt);
+  EXPECT_THAT(restored.error().message, HasSubstr("none of the 2 checkpoints in memory:// is whole"));
+}
+
 TEST_F(ADamagedCheckpoint, LetsTheRunBeginAfreshWhenItWasTheOnlyOneAndNeverFinished) {
   object("manifest.json").resize(object("manifest.json").size() / 2);
   objects.objects.erase("step-10/g-1/manifest.json");
@@ -183,6 +194,27 @@ TEST(ARestore, LooksAgainWhenAnOlderRunWasJustRemovingWhatItChose) {
   const auto restored = newer.as_attempt(2).restore();
   ASSERT_TRUE(restored) << restored.error().message;
   EXPECT_EQ((*restored)->step, 40);
+}
+
+TEST(ARestore, KeepsWhatItHasLoadedWhereALaterLookFindsNothingWhole) {
+  fakes::MemoryObjects objects;
+  TestRun older{objects};
+  ASSERT_TRUE(older.restore());
+  ASSERT_TRUE(older.save(10));
+  std::atomic<bool> has_met = false;
+  TestRun newer{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects),
+      [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+        if (call != "put" || key != "generations/2.json" || has_met.exchange(true)) return {};
+        auto torn = objects.objects.extract("step-10/g-1/manifest.json");
+        torn.mapped().resize(torn.mapped().size() / 2);
+        objects.objects["step-20/g-1/manifest.json"] = torn.mapped();
+        return {};
+      })};
+  const auto restored = newer.as_attempt(2).restore();
+  ASSERT_TRUE(restored && *restored);
+  EXPECT_EQ((*restored)->step, 10);
+  EXPECT_TRUE(newer.holds_state_after(10));
 }
 
 TEST(ARunThatCannotWrite, NamesTheRankThatFailedOnEveryRank) {

@@ -86,6 +86,7 @@ TEST(MayFollow, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
        "",
        ErrorKind::invalid,
        LastSign{.time = Time{}, .is_running = {}}},
+      {"a job in whose place a run by hand went on", {run_of("a", "1"), run_of("a", "")}, {}, run_of("a", "1", 2), ""},
       {"runs by hand of different models",
        {run_of("local", "")},
        {},
@@ -214,6 +215,21 @@ TEST(ALifeOfAJob, IsFencedByTheNextOneAndDoesNotComeBack) {
   EXPECT_EQ(restored.error().kind, ErrorKind::invalid);
   EXPECT_THAT(restored.error().message, HasSubstr("UID uid-newer"));
   EXPECT_TRUE(newer.save(20));
+}
+
+TEST(AJobOfWhichTheDataWereEdited, GoesOnFromItsOwnCheckpointUnlessItResumesNone) {
+  for (const bool resumes_others : {true, false}) {
+    fakes::MemoryObjects objects;
+    TestRun before{objects};
+    ASSERT_TRUE(before.restore());
+    ASSERT_TRUE(before.save(10));
+    TestRun edited{objects};
+    edited.identity.fingerprint = "other data";
+    edited.resumes_others = resumes_others;
+    const auto restored = edited.as_attempt(2).restore();
+    ASSERT_TRUE(restored) << restored.error().message;
+    EXPECT_EQ(restored->has_value(), resumes_others);
+  }
 }
 
 TEST(RunsByHand, ResumeByModelAndDataAndNeverWithResumeNone) {

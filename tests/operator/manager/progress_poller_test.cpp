@@ -167,15 +167,17 @@ TEST(ProgressPoller, CountsTheSilenceOfEachAttemptAnew) {
   fixture.answer = fail(ErrorKind::timeout, "no answer within 1000 ms");
   fixture.start();
   ASSERT_TRUE(fixture.wait_for_polls(3));
+  fixture.clock.advance(seconds{6});  // Shorter than silence_max: a poll that is under way finds no news either.
   api::TrainingJob restarted = running_job();
   restarted.metadata.resource_version = "2";
   restarted.status.attempt = 3;
   fixture.caches.pods.put(rank_0("3"));
   fixture.caches.jobs.put(restarted);
-  fixture.clock.advance(seconds{11});
+  ASSERT_TRUE(fixture.wait_for_polls(5));
+  fixture.clock.advance(seconds{6});
   ASSERT_TRUE(fixture.wait_for_polls(5));
   EXPECT_EQ(fixture.poller->last_report("abcd-uid"), (plan::ProgressReport{.attempt = 3}));
-  fixture.clock.advance(seconds{11});
+  fixture.clock.advance(seconds{6});
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
   EXPECT_EQ(fixture.poller->last_report("abcd-uid")->unavailable_because, "no answer within 1000 ms");
 }

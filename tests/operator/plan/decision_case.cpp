@@ -43,7 +43,7 @@ void expect_decision(const DecisionCase& row, const Policy& policy) {
   EXPECT_EQ(draft.events, row.events) << row.sentence << ", with the events " << testing::PrintToString(notes);
   EXPECT_EQ(draft.requeue_after, row.requeue_after) << row.sentence;
   EXPECT_EQ(draft.pods_believed_gone, row.pods_believed_gone) << row.sentence;
-  EXPECT_EQ(builders::words_of(draft.actions), std::vector<std::string>{}) << row.sentence;
+  EXPECT_EQ(builders::words_of(draft.actions), row.actions) << row.sentence;
 }
 
 builders::ObservedBuilder after_a_life(const builders::JobBuilder& job) {

@@ -25,11 +25,12 @@ struct DecisionCase {
   std::optional<std::chrono::milliseconds> requeue_after;
   std::vector<std::string> pods_believed_gone;
   Time now = builders::later;
+  std::vector<std::string> actions;  ///< In the words of builders::words_of().
 };
 
 using Policy = std::function<bool(const Observed&, const std::vector<Member>&, Time, Draft&)>;
 
-/// Fails the test unless `policy` makes of the row's `observed` what the row says, in every field, and plans no action.
+/// Fails the test unless `policy` makes of the row's `observed` what the row says, in every field.
 void expect_decision(const DecisionCase& row, const Policy& policy);
 
 /// The third attempt of a job that has lived: generation 4, two pods that run. Its status holds something in every

@@ -82,6 +82,14 @@ TEST_F(FetchTest, LeavesFilesThatAreThereAndReplacesThoseOfAnotherSize) {
   EXPECT_EQ(read_file(folder_ / "torn"), "abcdef");
 }
 
+TEST_F(FetchTest, ReplacesAFileWhoseObjectHasBecomeShorter) {
+  put("images", "abcdef");
+  ASSERT_TRUE(fetch(*store_, folder_, [] {}).has_value());
+  put("images", "xyz");
+  ASSERT_TRUE(fetch(*store_, folder_, [] {}).has_value());
+  EXPECT_EQ(read_file(folder_ / "images"), "xyz");
+}
+
 TEST_F(FetchTest, IsDoneByOneAtATime) {
   put("images", "abc");
   std::atomic<int> failures = 0;

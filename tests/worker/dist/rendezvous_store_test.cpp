@@ -1,0 +1,102 @@
+#include "worker/dist/rendezvous_store.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <vector>
+
+#include "tests/worker/fakes/fake_rank_link.hpp"
+#include "worker/dist/roll_call.hpp"
+
+namespace trainyard::dist {
+namespace {
+
+using fakes::FakeRankLink;
+using rank::GroupEnvironment;
+using namespace std::chrono_literals;
+
+/// A store that outlives the groups that meet there, as the one of torchrun's agent does.
+class StandingStore {
+ public:
+  StandingStore() {
+    c10d::TCPStoreOptions options;
+    options.isServer = true;
+    options.waitWorkers = false;
+    options.port = 0;
+    server_ = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  }
+
+  /// The environment of a group of two ranks below torchrun.
+  [[nodiscard]] GroupEnvironment agent_environment() const {
+    GroupEnvironment environment = launcher_environment();
+    environment.has_launcher = false;
+    environment.uses_agent_store = true;
+    return environment;
+  }
+
+  /// The environment of a group of two ranks below the worker's launcher.
+  [[nodiscard]] GroupEnvironment launcher_environment() const {
+    GroupEnvironment environment;
+    environment.world_size = 2;
+    environment.master_port = environment.store_port = server_->getPort();
+    environment.job_uid = "u";
+    environment.has_launcher = true;
+    return environment;
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::TCPStore> server_;
+};
+
+c10::intrusive_ptr<c10d::Store> opened(const GroupEnvironment& environment) {
+  FakeRankLink link;
+  auto store = open_store(environment, 1, 1min, link);
+  EXPECT_TRUE(store) << store.error().message;
+  return store ? *store : nullptr;
+}
+
+/// Returns once the store has the key: a set alone has no answer, and a look by another connection may come before it.
+void set_for_all(c10d::Store& store, const std::string& key) {
+  store.set(key, std::vector<std::uint8_t>{'1'});
+  EXPECT_EQ(store.get(key), std::vector<std::uint8_t>{'1'});
+}
+
+bool is_timeout_of(const Result<void>& met, const std::string& words) {
+  return !met && met.error().kind == ErrorKind::timeout && met.error().message.find(words) != std::string::npos;
+}
+
+TEST(OpenStore, HidesFromARestartedGroupWhatTheOneBeforeLeftInTheAgentsStore) {
+  const StandingStore standing;
+  GroupEnvironment environment = standing.agent_environment();
+  const auto before = opened(environment);
+  const auto beside = opened(environment);
+  environment.restart_count = 1;
+  const auto after = opened(environment);
+  ASSERT_TRUE(before && beside && after);
+  set_for_all(*before, "address");
+  EXPECT_TRUE(beside->check({"address"})) << "the ranks of one group meet";
+  EXPECT_FALSE(after->check({"address"}));
+
+  FakeRankLink link;
+  const auto call = [&](c10d::Store& store, std::int64_t rank, std::chrono::milliseconds deadline) {
+    return answer_roll_call(store, {.rank = rank, .world_size = 2, .deadline = deadline}, link);
+  };
+  EXPECT_TRUE(is_timeout_of(call(*before, 1, 1ms), "rank 0 of 2 has not come"));
+  EXPECT_TRUE(is_timeout_of(call(*after, 0, 1ms), "rank 1 of 2 has not come")) << "its call was to another group";
+  EXPECT_TRUE(call(*beside, 0, 1min));
+}
+
+TEST(OpenStore, HidesFromAnAttemptWhatTheOneBeforeLeft) {
+  const StandingStore standing;
+  GroupEnvironment environment = standing.launcher_environment();
+  const auto before = opened(environment);
+  environment.attempt = 2;
+  const auto after = opened(environment);
+  ASSERT_TRUE(before && after);
+  set_for_all(*before, "address");
+  EXPECT_FALSE(after->check({"address"}));
+}
+
+}  // namespace
+}  // namespace trainyard::dist
