@@ -30,7 +30,7 @@ using std::chrono::steady_clock;
 constexpr std::size_t output_bytes_max = std::size_t{64} << 20;
 constexpr std::size_t words_bytes_max = 280;
 constexpr std::size_t words_bytes_read = words_bytes_max + 1;  // One byte more shows that the text was longer.
-constexpr int stop_poll_milliseconds = 50;  // Between two checks for a requested stop.
+constexpr int stop_poll_milliseconds = 50;                     // Between two checks for a requested stop.
 
 struct Pipe {
   FileDescriptor read;

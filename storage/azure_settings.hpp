@@ -21,8 +21,8 @@ struct AzureSettings {
   [[nodiscard]] std::string endpoint() const { return scheme + "://" + host; }
 };
 
-/// The settings from AZURE_STORAGE_CONNECTION_STRING, whose parts win, and from the variables that Azure's tools and adlfs read:
-/// AZURE_STORAGE_ACCOUNT_NAME (or AZURE_STORAGE_ACCOUNT), AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_KEY),
+/// The settings from AZURE_STORAGE_CONNECTION_STRING, whose parts win, and from the variables that Azure's tools and
+/// adlfs read: AZURE_STORAGE_ACCOUNT_NAME (or AZURE_STORAGE_ACCOUNT), AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_KEY),
 /// AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_BLOB_ENDPOINT. ErrorKind::invalid names the variable that is missing or
 /// wrong, and never its value. Pure.
 [[nodiscard]] Result<AzureSettings> azure_settings(const Environment& environment);

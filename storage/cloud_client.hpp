@@ -42,9 +42,9 @@ struct CloudCall {
 
 /// Where a cloud's storage service is, how requests to it are authorised, and how its errors are read.
 struct CloudService {
-  std::string endpoint;                             ///< "https://host:port"
-  std::shared_ptr<AccessTokens> tokens;             ///< Every request carries their token; nullptr: none.
-  std::string query_token;                          ///< Encoded; added to every request's query to authorise it. Empty: none.
+  std::string endpoint;                  ///< "https://host:port"
+  std::shared_ptr<AccessTokens> tokens;  ///< Every request carries their token; nullptr: none.
+  std::string query_token;               ///< Encoded; added to every request's query to authorise it. Empty: none.
   std::function<Result<void>(CloudRequest&)> sign;  ///< Adds the headers that authorise a request. May be absent.
   /// The error that a reply other than 2xx means; the message holds `doing` and no secret.
   std::function<Error(const HttpReply&, std::string_view doing)> error_of;

@@ -20,8 +20,8 @@ struct CommandTuning {
   Backoff backoff{.initial = std::chrono::milliseconds{500}, .max = std::chrono::milliseconds{10'000}};
 };
 
-/// Objects as files below a local folder. A program of the user gets the path of each file as soon as the file is whole.
-/// Its command lines are
+/// Objects as files below a local folder. A program of the user gets the path of each file as soon as the file is
+/// whole. Its command lines are
 ///   PROGRAM capabilities        writes to its standard output which of the words get, list, remove it knows
 ///   PROGRAM put PATH KEY        takes the file; success is exit code 0
 ///   PROGRAM get PATH KEY        writes the file; exit code 3: there is no such key

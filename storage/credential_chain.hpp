@@ -33,8 +33,8 @@ class CredentialChain {
                            std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>());
 
   /// Credentials to sign with now. The source is chosen once, and a process never changes to another. A source that is
-  /// set up and fails ends the search. Errors: unauthorized when no source has credentials, unavailable when a guess may
-  /// have some later; the message says what each source lacks. Never not_found, which would mean a missing object.
+  /// set up and fails ends the search. Errors: unauthorized when no source has credentials, unavailable when a guess
+  /// may have some later; the message says what each source lacks. Never not_found, which would mean a missing object.
   [[nodiscard]] Result<Credentials> get();
 
   /// The server says that `credentials` have expired, whatever their expiry: get() asks the source again.

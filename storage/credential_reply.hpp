@@ -7,13 +7,13 @@
 #include "storage/http_message.hpp"
 #include "storage/sigv4.hpp"
 
-/// Reads the replies of the servers that give credentials. Pure. No message holds a secret: messages repeat the code and
-/// text of a refusal only.
+/// Reads the replies of the servers that give credentials. Pure. No message holds a secret: messages repeat the code
+/// and text of a refusal only.
 namespace trainyard::storage {
 
-/// The key in STS's XML reply to AssumeRoleWithWebIdentity or AssumeRole. Errors: throttled and unavailable when a later
-/// try may succeed, also for 403, since the role may be seconds old; unauthorized when the request is wrong; invalid
-/// when the reply is not from STS. `token` is the token that was sent; no message repeats it.
+/// The key in STS's XML reply to AssumeRoleWithWebIdentity or AssumeRole. Errors: throttled and unavailable when a
+/// later try may succeed, also for 403, since the role may be seconds old; unauthorized when the request is wrong;
+/// invalid when the reply is not from STS. `token` is the token that was sent; no message repeats it.
 [[nodiscard]] Result<Credentials> parse_sts_reply(const HttpReply& reply, std::string_view token);
 
 /// The key in the JSON of the container agents (ECS, EKS pod identity) and of IMDS. Errors as above.
