@@ -50,7 +50,7 @@ Result<BlobPage> parse_blob_page(const std::string& body, std::string_view doing
     const std::string name = xml::text_of(blob, "Name");
     const auto bytes = parse_number<std::uint64_t>(xml::text_of(blob, "Content-Length"));
     if (!bytes)
-      return fail(ErrorKind::invalid, fmt::format("{}: the server does not tell the size of {}", doing, name));
+      return fail(ErrorKind::invalid, fmt::format("{}: the server does not give the size of {}", doing, name));
     if (name.size() <= prefix_bytes || is_folder(blob, name)) continue;
     page.objects.push_back({.key = name.substr(prefix_bytes), .bytes = *bytes});
   }
@@ -68,7 +68,7 @@ CloudService azure_service(const AzurePlace& place) {
             request.headers["x-ms-date"] = azure_date(place.clock->now());
             if (settings.account_key.empty()) return {};
             const auto key = decode_base64(settings.account_key);
-            if (!key) return fail(ErrorKind::unauthorized, "the storage account's key is no base64");
+            if (!key) return fail(ErrorKind::unauthorized, "the storage account's key is not base64");
             AzureSignedParts parts{
                 .method = request.method, .path = request.path, .query = request.query, .headers = request.headers};
             for (const auto& piece : request.body) parts.body_bytes += piece.size();

@@ -155,7 +155,7 @@ Result<std::vector<ObjectInfo>> parse_listing(std::string_view text) {
     const auto bytes = take_number<std::uint64_t>(rest);
     if (!bytes || rest.size() < 2 || rest.front() != ' ')
       return fail(ErrorKind::invalid,
-                  fmt::format("'{}' is no line of a list: it must say BYTES KEY", keep_beginning(line, 100)));
+                  fmt::format("'{}' is not a line of a list, which is BYTES KEY", keep_beginning(line, 100)));
     objects.push_back({.key = std::string{rest.substr(1)}, .bytes = *bytes});
   }
   std::ranges::sort(objects, {}, &ObjectInfo::key);

@@ -51,7 +51,7 @@ Result<Credentials> role_of_token(CredentialService& service, const Environment&
                                             {"RoleSessionName", session},
                                             {"WebIdentityToken", token}});
   const std::string url = sts_url(environment, region);
-  return service.ask<Credentials>(fmt::format("taking on the role {} at {}", role, url),
+  return service.ask<Credentials>(fmt::format("assuming the role {} at {}", role, url),
                                   {.method = "POST",
                                    .url = url + "/",
                                    .headers = {{"content-type", "application/x-www-form-urlencoded"}},

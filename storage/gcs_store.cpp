@@ -143,7 +143,7 @@ Result<void> GcsStore::put_in_parts(std::string_view key, Pieces pieces, const T
       // An emulator may lack multipart uploads, and a role may not allow them. On any other error one stream fails too.
       auto put = put_in_one_stream(key, pieces, {});
       if (put && takes_parts_.exchange(false))
-        logging::warn("large objects go up in one stream each", {{"error", id.error().message}});
+        logging::warn("large objects are sent in one stream each", {{"error", id.error().message}});
       return put;
     }
     auto done = finish_gcs_upload(client_, upload, *id, pieces);

@@ -135,7 +135,7 @@ Result<Credentials> take_on_role(const AwsProfile& profile, const Credentials& s
       .method = "POST", .url = url + "/", .headers = parts.headers, .body = {std::as_bytes(std::span{form})}};
   request.headers["authorization"] = authorization(parts, source, {world.region, "sts"}, date);
   return world.service->ask<Credentials>(
-      fmt::format("taking on the role {} at {}", profile.value("role_arn"), url), std::move(request),
+      fmt::format("assuming the role {} at {}", profile.value("role_arn"), url), std::move(request),
       [&](const HttpReply& reply) { return parse_sts_reply(reply, source.secret_access_key); });
 }
 

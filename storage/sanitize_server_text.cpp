@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <utility>
 
 #include "common/text.hpp"
 
@@ -46,9 +47,8 @@ void redact_token_signatures(std::string& text) {
   }
 }
 
-}  // namespace
-
-std::string sanitize_server_text(std::string text, std::initializer_list<std::string_view> secrets) {
+template <typename Secrets>
+std::string sanitize(std::string text, const Secrets& secrets) {
   for (const std::string_view secret : secrets) redact(text, secret);
   redact_digests(text);
   redact_token_signatures(text);
@@ -56,6 +56,16 @@ std::string sanitize_server_text(std::string text, std::initializer_list<std::st
       text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
   while (text.ends_with('.') || text.ends_with(' ')) text.pop_back();
   return keep_beginning(text, bytes_max);
+}
+
+}  // namespace
+
+std::string sanitize_server_text(std::string text, std::initializer_list<std::string_view> secrets) {
+  return sanitize(std::move(text), secrets);
+}
+
+std::string sanitize_server_text(std::string text, std::span<const std::string> secrets) {
+  return sanitize(std::move(text), secrets);
 }
 
 }  // namespace trainyard::storage

@@ -38,7 +38,7 @@ Result<void> check_part(const HttpReply& reply, std::uint64_t first, std::size_t
                 fmt::format("{}: the server sends all of it when it is asked for a part: it must know Range", doing));
   const std::string range = reply.header("content-range");
   if (reply.status != http_ok && !range.starts_with(fmt::format("bytes {}-", first)))
-    return fail(ErrorKind::corrupt, fmt::format("{}: the server sent another part than was asked for", doing));
+    return fail(ErrorKind::corrupt, fmt::format("{}: the server sent a part that was not requested", doing));
   if (reply.into_bytes == bytes) return {};
   return fail(ErrorKind::corrupt,
               fmt::format("{}: it ends {} bytes before what was asked for", doing, bytes - reply.into_bytes));
@@ -128,7 +128,7 @@ Result<std::vector<ObjectInfo>> WebStore::list(std::string_view prefix) {
         doing, [this, &object] { return request("HEAD", object.key); },
         [&object, doing](const HttpReply& reply) -> Result<void> {
           const auto bytes = parse_number<std::uint64_t>(reply.header("content-length"));
-          if (!bytes) return fail(ErrorKind::invalid, fmt::format("{}: the server does not tell its length", doing));
+          if (!bytes) return fail(ErrorKind::invalid, fmt::format("{}: the server does not give its length", doing));
           object.bytes = *bytes;
           return {};
         }));

@@ -121,7 +121,7 @@ TEST_F(CredentialSourcesTest, SayWhyAWebIdentityIsRefusedWithoutItsToken) {
   const auto found = find(variables);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::unavailable) << "the role may be seconds old";
-  EXPECT_THAT(found.error().message, AllOf(HasSubstr("web identity: taking on the role arn:aws:iam::1:role/r at " +
+  EXPECT_THAT(found.error().message, AllOf(HasSubstr("web identity: assuming the role arn:aws:iam::1:role/r at " +
                                                      sts.url() + ": it answered 403 AccessDenied (Not with ***)"),
                                            Not(HasSubstr("hush"))));
   std::filesystem::remove(folder_.file("token"));

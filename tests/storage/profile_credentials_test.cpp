@@ -173,7 +173,7 @@ TEST_F(ProfileCredentialsTest, SayWhichRoleIsRefusedWithoutTheKey) {
   const auto found = find("", credentials);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::unavailable);
-  EXPECT_THAT(found.error().message, AllOf(HasSubstr("taking on the role r1"), Not(HasSubstr("hush"))));
+  EXPECT_THAT(found.error().message, AllOf(HasSubstr("assuming the role r1"), Not(HasSubstr("hush"))));
   status_ = 400;
   EXPECT_EQ(find("", credentials).error().kind, ErrorKind::unauthorized);
 }
