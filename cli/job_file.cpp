@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "api/validation/validate.hpp"
 #include "api/validation/yaml.hpp"
 #include "cli/template_fields.hpp"
+#include "common/text.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::cli {
@@ -60,8 +60,7 @@ std::string Document::name() const {
 }
 
 bool Document::is_ours() const {
-  std::string name = kind();
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string name = to_lower(kind());
   return name.empty() || name.starts_with("trainingjob") || name == "tj" ||
          text_at(object, "apiVersion").starts_with(contract::api_group);
 }

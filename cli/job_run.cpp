@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -45,10 +44,7 @@ constexpr std::string_view step_prefix = "step-";
 
 std::optional<std::int64_t> step_of(const std::string& name) {
   if (!name.starts_with(step_prefix)) return std::nullopt;
-  std::int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + step_prefix.size(), end, step);
-  return error == std::errc{} && stop == end ? std::optional{step} : std::nullopt;
+  return parse_number<std::int64_t>(std::string_view{name}.substr(step_prefix.size()));
 }
 
 class JobRun {

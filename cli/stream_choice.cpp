@@ -3,17 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
+
+#include "common/text.hpp"
 
 namespace trainyard::cli {
 namespace {
 
-std::optional<int> parse_number(std::string_view text, int max) {
-  int number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 0 || number > max) return std::nullopt;
-  return number;
+std::optional<int> parse_number_up_to(std::string_view text, int max) {
+  const auto number = parse_number<int>(text);
+  return number && *number >= 0 && *number <= max ? number : std::nullopt;
 }
 
 }  // namespace
@@ -24,7 +23,7 @@ Result<StreamChoice> StreamChoice::parse(std::string_view text) {
                                            "(both), or such a number for each rank like 0:1,2:3",
                                            text));
   StreamChoice choice;
-  if (const auto all = parse_number(text, 3)) {
+  if (const auto all = parse_number_up_to(text, 3)) {
     choice.all_ = *all;
     return choice;
   }
@@ -32,8 +31,8 @@ Result<StreamChoice> StreamChoice::parse(std::string_view text) {
     const std::string_view part = text.substr(0, text.find(','));
     const auto colon = part.find(':');
     if (colon == std::string_view::npos) return refused;
-    const auto rank = parse_number(part.substr(0, colon), 1'000'000);
-    const auto streams = parse_number(part.substr(colon + 1), 3);
+    const auto rank = parse_number_up_to(part.substr(0, colon), 1'000'000);
+    const auto streams = parse_number_up_to(part.substr(colon + 1), 3);
     if (!rank || !streams) return refused;
     choice.by_rank_[*rank] = *streams;
     text.remove_prefix(std::min(part.size() + 1, text.size()));

@@ -1,4 +1,4 @@
-# Language level, warnings and sanitizers for every target of ours: one interface target, nothing global.
+# Language level, warnings and sanitizers of all our targets.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -7,9 +7,9 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-# -O1: what is heavy runs inside LibTorch, OpenSSL and zlib, and -O3 takes nearly twice as long to compile.
+# -O1, since -O3 takes nearly twice as long to compile, and the heavy work is done inside LibTorch, OpenSSL and zlib.
 set(CMAKE_CXX_FLAGS_RELEASE "-O1 -DNDEBUG")
-# -g1 in sanitizer builds: enough for stack traces with lines, a third of the size.
+# -g1 in sanitizer builds: stack traces have line numbers, and the files are a third as large as with -g.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
 
 # ccache makes a second clone build in seconds: paths are made relative to the source tree before they are hashed.
@@ -23,7 +23,7 @@ endif()
 
 add_library(trainyard_compiler INTERFACE)
 target_include_directories(trainyard_compiler INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
-# Designated initializers name what matters and leave the rest to its default; g++ 12 takes that for an oversight.
+# Designated initializers may omit members that keep their defaults; g++ 12 warns of that.
 target_compile_options(trainyard_compiler INTERFACE -Wall -Wextra -Wconversion -Werror -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports these falsely on std::string and std::vector under -O2 (GCC bugs 105329, 105762) and, worse, under -fsanitize.
@@ -34,8 +34,8 @@ if(TRAINYARD_SANITIZE)
   target_compile_options(trainyard_compiler INTERFACE -fsanitize=${TRAINYARD_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(trainyard_compiler INTERFACE -fsanitize=${TRAINYARD_SANITIZE})
   if(TRAINYARD_SANITIZE MATCHES "undefined")
-    # Null pointers AddressSanitizer reports as the faults that they are, and x86-64 and arm64 read from any address: these two checks
-    # would double the compile time.
+    # Without these two checks, which would double the compile time: AddressSanitizer reports null pointers anyway, and x86-64 and arm64 read
+    # from any address.
     target_compile_options(trainyard_compiler INTERFACE -fno-sanitize-recover=all -fno-sanitize=null,alignment)
   endif()
   if(TRAINYARD_SANITIZE MATCHES "thread")

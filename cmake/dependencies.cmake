@@ -1,4 +1,4 @@
-# Third-party libraries. All are Debian 12 packages (scripts/setup installs them), but for LibTorch, which is PyPI's wheel.
+# Third-party libraries. All are packages of Debian 12, which scripts/setup installs, except LibTorch, which is PyPI's wheel.
 find_package(Threads REQUIRED)
 find_package(OpenSSL 3.0 REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)

@@ -1,8 +1,8 @@
 # One library per folder. The link lines below are the only arrows between folders.
 
-# trainyard_batch(<out> <name> <files of this folder>): instead of a library's files, sources that include TRAINYARD_BATCH of them each. What several
-# files include is then read once, and what they instantiate compiled once: half the time of a whole build, but a changed file has its batch
-# compiled again. The files of a batch share their anonymous namespaces, and so a name is its library's only one there (tidy_test checks it).
+# trainyard_batch(<out> <name> <files of this folder>): sets <out> to sources that each include TRAINYARD_BATCH of the files. A header that several
+# files include is then read once, and a template compiled once. This halves the time of a whole build, but a changed file causes its batch to be
+# compiled again. The files of a batch share their anonymous namespaces, so a name there is unique in its library (tidy_test checks it).
 # CMake's own UNITY_BUILD writes absolute paths, with which a second clone would find nothing in ccache.
 function(trainyard_batch out name)
   file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
@@ -30,7 +30,7 @@ function(trainyard_batch out name)
 endfunction()
 
 # trainyard_library(<name> SOURCES <files> [PUBLIC <targets>] [PRIVATE <targets>] [HEADERS <target>]): the target trainyard_<name>.
-# A folder that holds only headers becomes an INTERFACE library. HEADERS: whose precompiled headers it uses, if not common's.
+# A folder of headers only becomes an INTERFACE library. HEADERS: the target with the precompiled headers, by default common's.
 function(trainyard_library name)
   cmake_parse_arguments(arg "" "HEADERS" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   set(target trainyard_${name})
@@ -48,7 +48,7 @@ function(trainyard_library name)
   endif()
 endfunction()
 
-# trainyard_torch_library(<name> ...): the same, on LibTorch and with its precompiled headers.
+# trainyard_torch_library(<name> ...): a trainyard_library that links LibTorch and uses its precompiled headers.
 function(trainyard_torch_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   trainyard_library(${name} SOURCES ${arg_SOURCES} PUBLIC ${arg_PUBLIC} torch::cpu PRIVATE ${arg_PRIVATE} HEADERS trainyard_torch_headers)
@@ -70,19 +70,21 @@ function(trainyard_use_headers target headers)
   endif()
 endfunction()
 
-# trainyard_test_library(<name> SOURCES <files> [PUBLIC <targets>] [PRIVATE <targets>]): a library of the tests, with their headers.
+# trainyard_test_library(<name> SOURCES <files> [PUBLIC <targets>] [PRIVATE <targets>]): a trainyard_library for tests, with the tests' precompiled
+# headers.
 function(trainyard_test_library name)
   trainyard_library(${name} ${ARGN} HEADERS trainyard_test_headers)
 endfunction()
 
-# Everything that the sanitizer builds build and run: all unit tests without torch, and those other tests that ask for it.
+# The tests that the sanitizer builds build and run: all unit tests without torch, and the tests that say SANITIZED.
 add_custom_target(sanitized_tests)
-# Everything but those tests: a whole test run does not run again without a sanitizer what runs under one.
+# All other tests: a whole test run does not repeat the sanitized tests without a sanitizer.
 add_custom_target(plain)
 
 # trainyard_test(<name> SOURCES <files> LINK <targets> [LABELS unit|integration] [TIMEOUT <seconds>] [TORCH] [SANITIZED] [PLAIN])
-# Every test is an executable of GoogleTest cases, one ctest entry for each executable. TORCH: it links LibTorch. Unit tests without
-# torch run under the sanitizers too; others only when SANITIZED says so. PLAIN: without one as well, since it does less under one. Files of one test share a batch, and so their anonymous names.
+# Every test is an executable of GoogleTest cases, and one entry of ctest. TORCH: it links LibTorch. Unit tests without torch run under the
+# sanitizers; other tests only with SANITIZED. PLAIN: it also runs without a sanitizer, since it checks less under one. The files of a test share a
+# batch, and so their anonymous namespaces.
 function(trainyard_test name)
   cmake_parse_arguments(arg "TORCH;SANITIZED;PLAIN" "LABELS;TIMEOUT" "SOURCES;LINK" ${ARGN})
   trainyard_batch(sources ${name} ${arg_SOURCES})
@@ -104,7 +106,7 @@ function(trainyard_test name)
   if(arg_SANITIZED OR (arg_LABELS STREQUAL "unit" AND NOT arg_TORCH))
     set(is_sanitized ON)
   endif()
-  # ThreadSanitizer is for the folders that have threads.
+  # ThreadSanitizer runs the tests of the folders that have threads.
   if(TRAINYARD_SANITIZE MATCHES "thread"
      AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/(common|local|storage|fakes|operator/(control|manager)|worker/(rank|launcher)|checkpoint/(group|format|run|snapshot))")
     set(is_sanitized OFF)
@@ -119,12 +121,12 @@ function(trainyard_test name)
     add_dependencies(plain ${name})
   endif()
   add_test(NAME ${name} COMMAND ${name})
-  # gtest: scripts/test_results.py expects a report of its cases from it.
-  # COST: those that may take long begin first, so that none of them is left alone at the end.
+  # The label gtest: scripts/test_results.py expects a report of the test's cases.
+  # COST: ctest starts the tests with the longest time limits first, so that no long test runs alone at the end.
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS};gtest" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT})
   if(TRAINYARD_SANITIZE MATCHES "thread")
-    # ThreadSanitizer holds every program for a second at its end, to see races with threads that still run. The tests start hundreds of
-    # programs, and some of them measure how long a program takes to end.
+    # By default ThreadSanitizer delays the end of every program by a second, to see races with threads that still run. The tests start hundreds
+    # of programs, and some of them measure how long a program takes to end.
     set_tests_properties(${name} PROPERTIES ENVIRONMENT "TSAN_OPTIONS=atexit_sleep_ms=50")
   endif()
 endfunction()

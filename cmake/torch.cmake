@@ -1,6 +1,6 @@
-# LibTorch out of PyPI's wheel, as hand-made imported targets: the wheel's own CMake package asks for a whole CUDA toolkit.
-#   torch::cpu    libtorch_cpu and c10 with Gloo: all that a CPU rank loads
-#   torch::cuda   also libtorch_cuda, NCCL and the CUDA runtime: only the shared NCCL module links it
+# LibTorch from PyPI's wheel, as targets of our own: the wheel's CMake package would require a whole CUDA toolkit.
+#   torch::cpu    libtorch_cpu and c10 with Gloo, which is all that a CPU rank loads
+#   torch::cuda   also libtorch_cuda, NCCL and the CUDA runtime; only the shared NCCL module links it
 if(NOT TRAINYARD_TORCH_HOME)
   execute_process(COMMAND bash -c ". scripts/lib.sh && echo $torch_home" WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
                   OUTPUT_VARIABLE torch_home OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -19,8 +19,8 @@ add_library(torch_cpu INTERFACE)
 add_library(torch::cpu ALIAS torch_cpu)
 target_include_directories(torch_cpu SYSTEM INTERFACE ${torch_site_packages}/torch/include
                            ${torch_site_packages}/torch/include/torch/csrc/api/include)
-# FMT_HEADER_ONLY: the wheel brings headers of a newer fmt than Debian's library, and they are found first. Each version has an
-# inline namespace of its own, so both live in one program.
+# FMT_HEADER_ONLY: the wheel has headers of a newer fmt than Debian's library, and the compiler finds the wheel's first. Each version has its own
+# inline namespace, so both can be in one program.
 target_compile_definitions(torch_cpu INTERFACE USE_C10D_GLOO USE_DISTRIBUTED _GLIBCXX_USE_CXX11_ABI=1 FMT_HEADER_ONLY)
 # The wheel ships no Gloo headers; Debian's match its ABI, and the symbols are inside libtorch_cpu.
 # DT_RPATH, not RUNPATH: libtorch_cpu's own dependencies (libgomp, cudart) must be found from here too.

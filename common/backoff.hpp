@@ -12,8 +12,8 @@ struct Backoff {
   double jitter_share = 0.2;  ///< In [0, 1): the delay is scaled by a value in [1 - share, 1 + share].
 };
 
-/// How long to wait before try number `failures + 1`: initial * factor^(failures - 1), at most max, then jittered.
-/// 0 failures: no wait. `random` in [0, 1) is the caller's, so that the result is a pure function.
+/// The wait before try number `failures + 1`: initial * factor^(failures - 1), at most max, then jittered; 0 without
+/// failures. Pure: the caller gives `random`, in [0, 1).
 [[nodiscard]] std::chrono::milliseconds backoff_delay(const Backoff& backoff, std::int64_t failures, double random);
 
 }  // namespace trainyard

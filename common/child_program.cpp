@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "common/file_descriptor.hpp"
+#include "common/text.hpp"
 #include "common/try.hpp"
 
 extern char** environ;
@@ -28,7 +29,8 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t output_bytes_max = std::size_t{64} << 20;
 constexpr std::size_t words_bytes_max = 280;
-constexpr int stop_look_milliseconds = 50;  // Between two looks whether a stop is requested.
+constexpr std::size_t words_bytes_read = words_bytes_max + 1;  // One byte more shows that the text was longer.
+constexpr int stop_poll_milliseconds = 50;                     // Between two checks for a requested stop.
 
 struct Pipe {
   FileDescriptor read;
@@ -42,7 +44,7 @@ Result<Pipe> make_pipe() {
   return Pipe{FileDescriptor{ends[0]}, FileDescriptor{ends[1]}};
 }
 
-/// A child process, which ends with this object, and so does its process group where it has one of its own.
+/// A child process. The destructor kills it, with its process group where it has its own.
 class Child {
  public:
   Child(pid_t pid, bool has_own_group)
@@ -70,7 +72,7 @@ class Child {
   bool is_over_ = false;
 };
 
-/// This process's NAME=VALUE with `added` in them.
+/// The NAME=VALUE of this process's environment, in which `added` replaces variables of the same names.
 std::vector<std::string> environment_with(const std::map<std::string, std::string>& added) {
   std::vector<std::string> variables;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
@@ -81,7 +83,7 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
   return variables;
 }
 
-/// For execve(2), which changes none of them. Good for as long as `texts` are.
+/// Pointers to `texts` and a null pointer, as execve(2) takes them. Valid for as long as `texts` is.
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
@@ -119,7 +121,7 @@ Result<pid_t> start(const std::vector<std::string>& arguments, const Pipe& outpu
   return fail(may_pass ? ErrorKind::unavailable : ErrorKind::invalid, std::strerror(failed));
 }
 
-// Appends what is there; false at its end.
+// Appends to `into` what `descriptor` has now, at most `bytes_max` bytes in all; false at the end of the stream.
 bool read_available(int descriptor, std::string& into, std::size_t bytes_max, bool keeps_the_end) {
   std::array<char, 65'536> buffer{};
   for (;;) {
@@ -158,7 +160,7 @@ Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::c
   const auto until = steady_clock::now() + deadline;
   std::array<pollfd, 3> watched{
       {{child.descriptor(), POLLIN, 0}, {output.read.get(), POLLIN, 0}, {words.read.get(), POLLIN, 0}}};
-  // What it left running may hold its output open: its own end is what counts.
+  // Wait for the end of the program and not of its output, which a process that it left running may hold open.
   while (watched[0].revents == 0) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now());
     if (left.count() <= 0)
@@ -166,15 +168,15 @@ Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::c
                                                   std::chrono::ceil<std::chrono::seconds>(deadline).count()));
     if (options.stop.stop_requested())
       return fail(ErrorKind::cancelled, fmt::format("{} was given up, since a stop was requested", arguments.front()));
-    const std::int64_t longest = options.stop.stop_possible() ? stop_look_milliseconds : 1'000'000;
+    const std::int64_t longest = options.stop.stop_possible() ? stop_poll_milliseconds : 1'000'000;
     ::poll(watched.data(), watched.size(), static_cast<int>(std::min<std::int64_t>(left.count(), longest)));
     if (!read_available(output.read.get(), end.output, output_bytes_max, false)) watched[1].fd = -1;
-    if (!read_available(words.read.get(), end.words, words_bytes_max, true)) watched[2].fd = -1;
+    if (!read_available(words.read.get(), end.words, words_bytes_read, true)) watched[2].fd = -1;
   }
   end.exit_code = child.wait();
   read_available(output.read.get(), end.output, output_bytes_max, false);
-  read_available(words.read.get(), end.words, words_bytes_max, true);
-  end.words = on_one_line(std::move(end.words));
+  read_available(words.read.get(), end.words, words_bytes_read, true);
+  end.words = on_one_line(keep_end(end.words, words_bytes_max));
   return end;
 }
 

@@ -4,12 +4,12 @@
 
 namespace trainyard {
 
-/// Calendar time, as it stands in objects of the API. Only compared with other calendar times.
+/// Calendar time, as in the objects of the API. Compare it with other calendar times only.
 using Time = std::chrono::sys_time<std::chrono::milliseconds>;
 /// Local monotonic time: for deadlines, leases and intervals.
 using Instant = std::chrono::steady_clock::time_point;
 
-/// The only door to time. Decisions take a Time or an Instant; only edges hold a Clock. Any thread may call it.
+/// The only source of the time. Decisions take a Time or an Instant; only the edges hold a Clock. Any thread may call.
 class Clock {
  public:
   virtual ~Clock() = default;

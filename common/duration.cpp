@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cstdint>
 
 #include "common/check.hpp"
+#include "common/text.hpp"
 
 namespace trainyard {
 namespace {
@@ -29,16 +29,14 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   std::string_view rest = text;
   if (rest.empty()) return invalid();
   while (!rest.empty()) {
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
-    if (error != std::errc{} || number < 0 || rest.front() == '-') return invalid();
-    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    const auto number = take_number<std::int64_t>(rest);
+    if (!number) return invalid();
     const std::string_view name = rest.substr(0, rest.find_first_of("0123456789"));
     while (next_unit < units.size() && units[next_unit].name != name) ++next_unit;
     if (next_unit == units.size()) return invalid();
     const std::int64_t scale = units[next_unit++].milliseconds;
-    if (number > (milliseconds_max - total) / scale) return invalid();
-    total += number * scale;
+    if (*number > (milliseconds_max - total) / scale) return invalid();
+    total += *number * scale;
     rest.remove_prefix(name.size());
   }
   return std::chrono::milliseconds{total};

@@ -8,7 +8,7 @@
 
 namespace trainyard {
 
-/// The length of an API duration: one or more of `<number><ms|s|m|h>` from large to small: "90s", "5m", "1h30m".
+/// Reads an API duration: one or more of `<number><ms|s|m|h>`, from the largest unit to the smallest: "90s", "1h30m".
 /// ErrorKind::invalid for anything else, and for more than 10 years.
 [[nodiscard]] Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 

@@ -24,7 +24,7 @@ class FileDescriptor {
     if (number_ >= 0) ::close(number_);
     number_ = -1;
   }
-  /// Gives up ownership: the caller, or whom the number is given to, closes it.
+  /// Gives up ownership: the caller must close the descriptor.
   [[nodiscard]] int release() { return std::exchange(number_, -1); }
   [[nodiscard]] int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }

@@ -1,5 +1,10 @@
 #include "common/http_status.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
+#include "common/text.hpp"
+
 namespace trainyard {
 
 ErrorKind kind_of_http_status(long status) {
@@ -23,6 +28,12 @@ ErrorKind kind_of_http_status(long status) {
       break;
   }
   return status >= 500 ? ErrorKind::unavailable : ErrorKind::invalid;
+}
+
+std::optional<std::chrono::seconds> parse_retry_after(std::string_view value, std::chrono::seconds max) {
+  const auto count = parse_number<std::int64_t>(value);
+  if (!count || *count < 0) return std::nullopt;
+  return std::min(std::chrono::seconds{*count}, max);
 }
 
 }  // namespace trainyard

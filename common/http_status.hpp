@@ -1,10 +1,17 @@
 #pragma once
 
+#include <chrono>
+#include <optional>
+#include <string_view>
+
 #include "common/result.hpp"
 
 namespace trainyard {
 
-/// What an HTTP status that is no success means with any server (RFC 9110, section 15).
+/// The kind of error that an HTTP status other than success means on any server (RFC 9110, section 15).
 [[nodiscard]] ErrorKind kind_of_http_status(long status);
+
+/// The seconds of a Retry-After header, at most `max`. Empty where `value` is anything else, such as a date.
+[[nodiscard]] std::optional<std::chrono::seconds> parse_retry_after(std::string_view value, std::chrono::seconds max);
 
 }  // namespace trainyard

@@ -43,7 +43,7 @@ spdlog::level::level_enum to_spdlog(Level level) {
 }
 
 spdlog::logger& logger() {
-  // The lines are formatted here, so that both formats share one place; spdlog gives the locked sink and the levels.
+  // format_line() makes the lines; spdlog gives the locked sink and the levels.
   static const std::shared_ptr<spdlog::logger> instance = [] {
     auto created = std::make_shared<spdlog::logger>("trainyard", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     created->set_pattern("%v");
@@ -70,7 +70,7 @@ std::string format_line(Format format, Level level, std::string_view time, std::
   if (format == Format::json) {
     nlohmann::ordered_json line{{"time", time}, {"level", to_string(level)}, {"message", message}};
     for (const auto& [key, value] : fields) line[std::string{key}] = value;
-    // Bytes that are no UTF-8 (a program's output, a server's body) must not end the process that logs them.
+    // Invalid UTF-8 (of a program's output, a server's body) must not end the process that logs it.
     return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
   std::string line = fmt::format("{} {:5} {}", time.substr(11, 12), to_string(level), message);

@@ -6,7 +6,7 @@
 #include <utility>
 
 /// Log lines are a constant message and fields. Keys are the same everywhere: job, attempt, pod, rank, step, error, ...
-/// info: a state changed. warn: it will be tried again. error: gave up. Never a secret, never a whole object.
+/// info: a state changed. warn: it will be retried. error: gave up. Never a secret, never a whole object.
 /// Any thread may log.
 namespace trainyard::logging {
 
@@ -19,7 +19,8 @@ enum class Format {
 };
 enum class Level { debug, info, warn, error };
 
-/// Sets the process's sink (standard error). Called once by main, before threads start; else text from info on.
+/// Sets the format and the lowest level of this process's log, which goes to standard error. main calls it once, before
+/// threads start. Without a call the log is text from info on.
 void set_up(Format format, Level level);
 
 void debug(std::string_view message, Fields fields = {});
@@ -27,7 +28,7 @@ void info(std::string_view message, Fields fields = {});
 void warn(std::string_view message, Fields fields = {});
 void error(std::string_view message, Fields fields = {});
 
-/// The line that would be written, without its end: pure, for tests.
+/// The line that a call writes, without the line end. Pure; for tests.
 [[nodiscard]] std::string format_line(Format format, Level level, std::string_view time, std::string_view message,
                                       Fields fields);
 

@@ -12,7 +12,7 @@ char lower(char c) {
   return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
 }
 
-/// How many letters must be added, removed, changed, or swapped with their neighbour to make `right` of `left` (optimal
+/// The number of letters to add, remove, change, or swap with their neighbour to turn `left` into `right` (optimal
 /// string alignment). Case is ignored.
 std::size_t edit_distance(std::string_view left, std::string_view right) {
   std::vector<std::size_t> before_last(right.size() + 1);

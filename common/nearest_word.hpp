@@ -8,9 +8,9 @@
 
 namespace trainyard {
 
-/// The words of `words` that were probably meant by `word`, which is none of them, in their order: several where they
-/// are equally near. `word` must differ from each by at most a third of its letters and at most `changes_max` of them
-/// (missing, added, changed, or swapped with their neighbours). Empty where no word is that near.
+/// The words of `words` that are nearest to the unknown `word`, in their order; several when they are equally near. The
+/// distance is the number of letters that are missing, added, changed, or swapped with their neighbour. Empty when
+/// every word differs in more than a third of the letters of `word`, or in more than `changes_max`.
 [[nodiscard]] std::vector<std::string> nearest_words(std::string_view word, std::span<const std::string> words,
                                                      std::size_t changes_max = std::string_view::npos);
 /// The first of nearest_words(), or an empty text.

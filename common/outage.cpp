@@ -4,10 +4,10 @@ namespace trainyard {
 
 bool Outage::add_failure(Instant now) {
   if (failures_ == 0) since_ = now;
-  const bool is_told = failures_ == 0 || now - told_ >= told_interval;
-  if (is_told) told_ = now;
+  const bool should_log = failures_ == 0 || now - logged_ >= log_interval;
+  if (should_log) logged_ = now;
   ++failures_;
-  return is_told;
+  return should_log;
 }
 
 }  // namespace trainyard

@@ -8,24 +8,23 @@
 
 namespace trainyard {
 
-/// Calls that fail for a while, so that the log tells of it at once, once a minute while it lasts, and when it is over.
-/// Pure.
+/// Counts the calls that fail in a row, and says when to log the outage: at its first failure and once a minute. Pure.
 class Outage {
  public:
-  /// A call has failed. Whether the log is to tell of it.
+  /// Counts a failed call. True when the caller should log it.
   [[nodiscard]] bool add_failure(Instant now);
 
-  /// Calls that have failed since the last that succeeded.
+  /// The number of failed calls.
   [[nodiscard]] std::int64_t failures() const { return failures_; }
-  /// Since the first of these.
+  /// The time since the first failed call.
   [[nodiscard]] std::chrono::nanoseconds duration(Instant now) const { return now - since_; }
 
  private:
-  static constexpr std::chrono::minutes told_interval{1};
+  static constexpr std::chrono::minutes log_interval{1};
 
   std::int64_t failures_ = 0;
   Instant since_;
-  Instant told_;
+  Instant logged_;
 };
 
 }  // namespace trainyard

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdint>
+
+#include "common/text.hpp"
 
 namespace trainyard {
 namespace {
@@ -24,14 +25,14 @@ std::string format_seconds(const Fields& fields) {
                      fields.time.hours().count(), fields.time.minutes().count(), fields.time.seconds().count());
 }
 
-/// Takes exactly `digits` digits off the front of `text`, or sets `ok` to false.
-int take_number(std::string_view& text, std::size_t digits, bool& ok) {
-  int number = 0;
-  if (text.size() < digits) return ok = false, 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + digits, number);
-  ok = ok && error == std::errc{} && end == text.data() + digits && number >= 0 && text.front() != '-';
-  text.remove_prefix(digits);
-  return number;
+/// Takes exactly `count` digits off the front of `text`, or sets `ok` to false.
+int take_digits(std::string_view& text, std::size_t count, bool& ok) {
+  if (text.size() < count) return ok = false, 0;
+  std::string_view digits = text.substr(0, count);
+  text.remove_prefix(count);
+  const auto number = take_number<int>(digits);
+  ok = ok && number && digits.empty();
+  return number.value_or(0);
 }
 
 void take(std::string_view& text, char expected, bool& ok) {
@@ -58,9 +59,9 @@ std::chrono::minutes take_offset(std::string_view& text, bool& ok) {
   ok = ok && (is_east || (!text.empty() && text.front() == '-'));
   if (!ok) return {};
   text.remove_prefix(1);
-  const int hours = take_number(text, 2, ok);
+  const int hours = take_digits(text, 2, ok);
   take(text, ':', ok);
-  const int minutes = take_number(text, 2, ok);
+  const int minutes = take_digits(text, 2, ok);
   return std::chrono::minutes{(is_east ? 1 : -1) * (hours * 60 + minutes)};
 }
 
@@ -78,17 +79,17 @@ std::string format_rfc3339_micro(Time time) {
 Result<Time> parse_rfc3339(std::string_view text) {
   std::string_view rest = text;
   bool ok = true;
-  const int year = take_number(rest, 4, ok);
+  const int year = take_digits(rest, 4, ok);
   take(rest, '-', ok);
-  const int month = take_number(rest, 2, ok);
+  const int month = take_digits(rest, 2, ok);
   take(rest, '-', ok);
-  const int day = take_number(rest, 2, ok);
+  const int day = take_digits(rest, 2, ok);
   take(rest, 'T', ok);
-  const int hours = take_number(rest, 2, ok);
+  const int hours = take_digits(rest, 2, ok);
   take(rest, ':', ok);
-  const int minutes = take_number(rest, 2, ok);
+  const int minutes = take_digits(rest, 2, ok);
   take(rest, ':', ok);
-  const int seconds = take_number(rest, 2, ok);
+  const int seconds = take_digits(rest, 2, ok);
   const std::chrono::milliseconds fraction = take_fraction(rest, ok);
   const std::chrono::minutes offset = take_offset(rest, ok);
   const std::chrono::year_month_day date{std::chrono::year{year}, std::chrono::month{static_cast<unsigned>(month)},

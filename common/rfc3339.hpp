@@ -12,7 +12,8 @@ namespace trainyard {
 [[nodiscard]] std::string format_rfc3339(Time time);
 /// "2026-11-21T10:00:00.123000Z": as metav1.MicroTime (Lease, Event) is written.
 [[nodiscard]] std::string format_rfc3339_micro(Time time);
-/// Reads both, with `Z` or a numeric offset and any fraction (kept to the millisecond). ErrorKind::invalid otherwise.
+/// Reads both forms, with `Z` or a numeric offset, and with any fraction, which is cut to milliseconds.
+/// ErrorKind::invalid otherwise.
 [[nodiscard]] Result<Time> parse_rfc3339(std::string_view text);
 
 }  // namespace trainyard

@@ -14,7 +14,7 @@ std::uint64_t word_hash(std::uint64_t hash, std::span<const std::byte> bytes) {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes.data(), sizeof word);
     hash = (hash ^ word) * fnv_prime;
-    // FNV's multiplication alone carries only upwards: high bytes of a word would not reach low bits.
+    // A multiplication carries only upwards: without the shift the high bytes of a word would not reach the low bits.
     hash ^= hash >> 32;
   }
   for (const std::byte byte : bytes) hash = (hash ^ std::to_integer<std::uint64_t>(byte)) * fnv_prime;

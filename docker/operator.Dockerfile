@@ -1,8 +1,8 @@
-# The operator's image: the program, the libraries that the base lacks, and the certificates of public authorities.
+# The operator's image: its program, the libraries that the base image lacks, and the certificates of public authorities.
 #   from source:        docker build -f docker/operator.Dockerfile .
 #   from built binaries: docker/build operator
 # BASE   Debian 12 in any form
-# STAGE  source: compiled here · prebuilt: what docker/collect has put into the context's folder prebuilt/
+# STAGE  source: compiles here · prebuilt: takes what docker/collect has put into the context's folder prebuilt/
 ARG BASE=debian:bookworm-slim
 ARG STAGE=source
 
@@ -24,6 +24,6 @@ COPY --from=built /out/certificates/ /etc/ssl/certs/
 COPY --from=built /out/lib/ /usr/local/lib/
 RUN ldconfig
 COPY --from=built /out/bin/ /usr/local/bin/
-# A number, so that Kubernetes can see that it is not root. Nothing is written: the root file system may be read-only.
+# A number, so that Kubernetes can see that the user is not root. The program writes no files: the root file system may be read-only.
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/trainyard-operator"]

@@ -1,15 +1,15 @@
-# The worker's image: launcher, rank program and the libraries they load, nothing of Python.
+# The worker's image: launcher, rank program, and the libraries that they load; no Python.
 #   from source:         docker build -f docker/worker.Dockerfile --build-arg VARIANT=cpu .
 #   from built binaries: docker/build worker
 # BASE     Debian 12 in any form
-# STAGE    source: compiled here · prebuilt: what docker/collect has put into the context's folder prebuilt/
-# VARIANT  cpu · cuda: with the NCCL module, CUDA's libraries and NCCL; the driver comes from the node
+# STAGE    source: compiles here · prebuilt: takes what docker/collect has put into the context's folder prebuilt/
+# VARIANT  cpu · cuda: adds the NCCL module, CUDA's libraries and NCCL; the driver comes from the node
 ARG BASE=debian:bookworm-slim
 ARG STAGE=source
 
 FROM ${BASE} AS source
 ARG VARIANT=cpu
-# The certificates to believe for Python's packages, where they are not the usual ones.
+# The certificate authorities for Python's packages, where they are not the usual ones.
 ARG PIP_CERT
 COPY . /src
 WORKDIR /src
@@ -24,7 +24,7 @@ COPY prebuilt /out
 FROM ${STAGE} AS built
 
 FROM ${BASE}
-# The libraries change rarely and are nearly all of the bytes: a layer of their own.
+# The libraries have a layer of their own: they change rarely, and are nearly all of the image's bytes.
 COPY --from=built /out/certificates/ /etc/ssl/certs/
 COPY --from=built /out/lib/ /usr/local/lib/
 RUN ldconfig

@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "common/text.hpp"
+
 namespace trainyard::local {
 namespace {
 
@@ -40,20 +42,6 @@ std::size_t escape_bytes(std::string_view text) {
   return std::min(at + 1, text.size());
 }
 
-/// The length of the UTF-8 character at the beginning of `text`; 0: it begins with no valid character.
-std::size_t utf8_bytes(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text.front());
-  if (first < 0x80) return 1;
-  const std::size_t count = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < count) return 0;
-  const auto rest = text.substr(1, count - 1);
-  if (!std::ranges::all_of(rest, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; })) return 0;
-  const auto second = static_cast<unsigned char>(text[1]);
-  const bool is_wrong = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
-                        (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);
-  return is_wrong ? 0 : count;
-}
-
 /// The last form of a line that was rewritten with carriage returns.
 std::string_view last_form(std::string_view line) {
   while (line.ends_with('\r')) line.remove_suffix(1);
@@ -70,7 +58,7 @@ std::string clean_line(std::string_view line) {
     } else if (line.front() == '\t') {
       clean += ' ';
     } else if (is_printable(line.front())) {
-      const std::size_t bytes = utf8_bytes(line);
+      const std::size_t bytes = utf8_character_bytes(line);
       clean += bytes == 0 ? std::string_view{"?"} : line.substr(0, bytes);
       count = std::max<std::size_t>(bytes, 1);
     }
@@ -114,15 +102,6 @@ std::optional<std::string> exception_of(const std::vector<std::string>& lines) {
   return std::string{without_rank(*exception)};
 }
 
-/// `words`, cut at the beginning to words_bytes_max bytes: the end says what went wrong.
-std::string bounded(std::string words) {
-  constexpr std::string_view mark = "... ";
-  if (words.size() <= words_bytes_max) return words;
-  words.erase(0, words.size() - words_bytes_max + mark.size());
-  while (!words.empty() && utf8_bytes(words) == 0) words.erase(0, 1);
-  return std::string{mark} + words;
-}
-
 }  // namespace
 
 std::string last_words(std::string_view log) {
@@ -133,12 +112,12 @@ std::string last_words(std::string_view log) {
       log.remove_prefix(end + 1);
   }
   const std::vector<std::string> lines = clean_lines(log);
-  if (auto exception = exception_of(lines)) return bounded(*std::move(exception));
+  if (auto exception = exception_of(lines)) return keep_end(*exception, words_bytes_max);
   std::string words;
   for (std::size_t index = lines.size() - std::min(lines.size(), lines_max); index < lines.size(); ++index) {
     words += (words.empty() ? "" : " | ") + lines[index].substr(lines[index].find_first_not_of(' '));
   }
-  return bounded(std::move(words));
+  return keep_end(words, words_bytes_max);
 }
 
 }  // namespace trainyard::local

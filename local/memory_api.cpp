@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "common/rfc3339.hpp"
+#include "common/text.hpp"
 #include "common/try.hpp"
 #include "local/object_rules.hpp"
 #include "local/selection.hpp"
@@ -63,12 +63,8 @@ Result<void> check_preconditions(const ResourceType& type, const json& object, c
 }
 
 Result<std::uint64_t> parse_version(std::string_view text) {
-  std::uint64_t version = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    return fail(ErrorKind::invalid, fmt::format("resourceVersion '{}' is no number", text));
-  }
-  return version;
+  if (const auto version = parse_number<std::uint64_t>(text)) return *version;
+  return fail(ErrorKind::invalid, fmt::format("resourceVersion '{}' is no number", text));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "common/text.hpp"
+
 namespace trainyard::local {
 namespace {
 
@@ -16,12 +18,6 @@ using Operator = Requirement::Operator;
 constexpr std::array<std::string_view, 6> selectable_fields{"metadata.name", "metadata.namespace", "spec.nodeName",
                                                             "status.phase",  "regarding.kind",     "reason"};
 
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(' ');
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
-
 /// The parts of `text` between commas that are outside parentheses.
 std::vector<std::string_view> split_requirements(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -29,7 +25,7 @@ std::vector<std::string_view> split_requirements(std::string_view text) {
   int depth = 0;
   for (std::size_t at = 0; at <= text.size(); ++at) {
     if (at == text.size() || (text[at] == ',' && depth == 0)) {
-      parts.push_back(trimmed(text.substr(begin, at - begin)));
+      parts.push_back(trim(text.substr(begin, at - begin)));
       begin = at + 1;
     } else if (text[at] == '(') {
       ++depth;
@@ -46,20 +42,20 @@ std::optional<Requirement> parse_equality(std::string_view part) {
   const bool is_not = part[equal - 1] == '!';
   std::string_view value = part.substr(equal + 1);
   if (value.starts_with('=') && !is_not) value.remove_prefix(1);
-  return Requirement{.key = std::string{trimmed(part.substr(0, is_not ? equal - 1 : equal))},
+  return Requirement{.key = std::string{trim(part.substr(0, is_not ? equal - 1 : equal))},
                      .op = is_not ? Operator::not_in : Operator::in,
-                     .values = {std::string{trimmed(value)}}};
+                     .values = {std::string{trim(value)}}};
 }
 
 std::optional<Requirement> parse_set(std::string_view part) {
   const auto open = part.find('(');
   if (open == std::string_view::npos || !part.ends_with(')')) return std::nullopt;
-  const std::string_view head = trimmed(part.substr(0, open));
+  const std::string_view head = trim(part.substr(0, open));
   const auto space = head.rfind(' ');
   if (space == std::string_view::npos) return std::nullopt;
   const std::string_view word = head.substr(space + 1);
   if (word != "in" && word != "notin") return std::nullopt;
-  Requirement requirement{.key = std::string{trimmed(head.substr(0, space))},
+  Requirement requirement{.key = std::string{trim(head.substr(0, space))},
                           .op = word == "in" ? Operator::in : Operator::not_in,
                           .values = {}};
   for (const auto value : split_requirements(part.substr(open + 1, part.size() - open - 2))) {
@@ -72,7 +68,7 @@ std::optional<Requirement> parse_label_requirement(std::string_view part) {
   if (part.find('(') != std::string_view::npos) return parse_set(part);
   if (part.find('=') != std::string_view::npos) return parse_equality(part);
   if (part.starts_with('!')) {
-    return Requirement{.key = std::string{trimmed(part.substr(1))}, .op = Operator::does_not_exist, .values = {}};
+    return Requirement{.key = std::string{trim(part.substr(1))}, .op = Operator::does_not_exist, .values = {}};
   }
   return Requirement{.key = std::string{part}, .op = Operator::exists, .values = {}};
 }
@@ -97,7 +93,7 @@ bool holds(const Requirement& requirement, const std::optional<std::string>& val
 
 Result<Selector> parse_label_selector(std::string_view text) {
   Selector selector;
-  if (trimmed(text).empty()) return selector;
+  if (trim(text).empty()) return selector;
   for (const auto part : split_requirements(text)) {
     auto requirement = parse_label_requirement(part);
     if (!requirement || requirement->key.empty() || requirement->key.find(' ') != std::string::npos) {
@@ -111,7 +107,7 @@ Result<Selector> parse_label_selector(std::string_view text) {
 
 Result<Selector> parse_field_selector(std::string_view text) {
   Selector selector;
-  if (trimmed(text).empty()) return selector;
+  if (trim(text).empty()) return selector;
   for (const auto part : split_requirements(text)) {
     auto requirement = parse_equality(part);
     if (!requirement) {

@@ -1,7 +1,7 @@
-# Shared by the scripts of this folder: where things are kept, and how they speak.
+# Shared by the scripts: the folders of the installed tools, and functions for messages.
 # shellcheck shell=bash disable=SC2034
 cache_home="${TRAINYARD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/trainyard}"
-# Named after what the tools are built from; MinIO, and what PyPI and npm offer, are no part of that.
+# The checksum of the tools' versions is in the folder's name. MinIO and the packages of PyPI and npm have folders of their own.
 tools_home="$cache_home/tools-$({ sed -E '/^# Beside torch/d; /^WHEELS_/d; /^NPM_/d; /^(# )?MINIO_/d' "${BASH_SOURCE[0]%/*}/versions.env"; cat "${BASH_SOURCE[0]%/*}"/../tools/cluster/programs/{go.mod,coredns/main.go}; } | cksum | cut -d' ' -f1)"
 minio_home="$cache_home/minio-$(. "${BASH_SOURCE[0]%/*}/versions.env" && echo "$MINIO_VERSION")"
 torch_home="$cache_home/torch-$(. "${BASH_SOURCE[0]%/*}/versions.env" && echo "$TORCH_VERSION")"

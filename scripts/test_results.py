@@ -9,9 +9,9 @@ STAGES is scripts/stages.txt, and LIST names the stages of it that must have run
   ctest.xml        for ctest: `ctest --output-junit`
   <test>.xml       the cases of one GoogleTest program (GTEST_OUTPUT), or pytest's report
 
-A run has failed when a case failed, when a stage of LIST is missing or left no exit status, when its exit status is not 0 or it reported fewer
-tests than STAGES asks for, and when a test that ctest was to run left no result. With CI=true a skipped case counts as failed: a machine that
-cannot run a check has not run it. The last line is `N passed, N failed`; exits 1 when anything failed, and when nothing ran at all.
+A run fails when a case failed, when a stage of LIST is missing or left no exit status, when its exit status is not 0 or it reported fewer tests
+than STAGES asks for, and when a test that ctest should run left no result. With CI=true a skipped case is a failure: a check that could not run
+has not been made. The last line is `N passed, N failed`; exits 1 when anything failed, and when nothing ran at all.
 """
 
 import json

@@ -8,8 +8,8 @@
 
 namespace trainyard::storage {
 
-/// Makes the one `call` with `client`, and returns the reply that the client gives to `call.accept`, whose caller need
-/// not set it.
+/// Makes `call` with `client`, and returns the reply that the client passes to `call.accept`. The caller need not set
+/// `call.accept`.
 template <typename Client, typename Call>
 [[nodiscard]] Result<HttpReply> accepted_reply(Client& client, Call call) {
   HttpReply accepted;

@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto token_margin = 5min;  // Before the expiry: a token must outlive the request that carries it.
-// An issuer that fails, or gives what is about to expire, is not asked at every request.
+// The pause after an issuer failed or gave a token that is about to expire.
 constexpr auto token_interval_min = 30s;
 
 }  // namespace
@@ -32,7 +32,7 @@ Result<std::string> AccessTokens::get() {
     if (is_valid(now) && (is_fetching_ || now < renew_at_)) return current_->text;
     if (!is_fetching_) break;
     fetched_.wait(lock, [&] { return !is_fetching_; });
-    // The answer that another thread got just now holds for this one too.
+    // Another thread has just got an answer: take it.
     if (fetch_count_ != fetches_before && last_error_) return tl::unexpected(*last_error_);
   }
   is_fetching_ = true;
@@ -47,7 +47,7 @@ Result<std::string> AccessTokens::get() {
   return taken;
 }
 
-// Under the lock.
+// Call with the mutex locked.
 Result<std::string> AccessTokens::take(Result<AccessToken> fetched) {
   const Time now = clock_->now();
   last_error_.reset();

@@ -17,12 +17,12 @@ namespace trainyard::storage {
 /// A bearer token of OAuth 2.
 struct AccessToken {
   std::string text;
-  std::optional<Time> expiry;  ///< Nothing when the issuer did not say.
+  std::optional<Time> expiry;  ///< Empty when the issuer did not give it.
   bool operator==(const AccessToken&) const = default;
 };
 
-/// One identity's access token, renewed before it expires. Any thread may call; one of them at a time asks the issuer,
-/// and the others go on with a token that is still valid.
+/// The access token of one identity, renewed before it expires. Any thread may call. One thread at a time asks the
+/// issuer; meanwhile the other threads use the token that is still valid.
 class AccessTokens {
  public:
   using Fetch = std::function<Result<AccessToken>()>;
@@ -36,7 +36,7 @@ class AccessTokens {
   /// The server refuses `token`, whatever its expiry: get() asks the issuer again.
   void refuse(const std::string& token);
 
-  /// The last token and the one before, which requests on their way may still carry. Never asks the issuer.
+  /// The last token and the one before, which a request in flight may still carry. Never asks the issuer.
   [[nodiscard]] std::array<std::string, 2> recent() const;
 
  private:

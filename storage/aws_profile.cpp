@@ -8,14 +8,10 @@
 #include <optional>
 #include <sstream>
 
+#include "common/text.hpp"
+
 namespace trainyard::storage {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
-  return text;
-}
 
 std::string_view without_comment(std::string_view value) {
   for (std::size_t i = 1; i < value.size(); ++i) {
@@ -25,23 +21,16 @@ std::string_view without_comment(std::string_view value) {
   return value;
 }
 
-std::string lower(std::string_view text) {
-  std::string low{text};
-  std::transform(low.begin(), low.end(), low.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return low;
-}
-
-// The profile that a line "[...]" begins; empty for a section that is none.
+// The name of the profile whose section the line "[...]" begins; empty for any other section.
 std::string_view profile_of(std::string_view line, bool is_config) {
   const std::size_t end = line.find(']');
   if (end == std::string_view::npos) return {};
-  const std::string_view title = trimmed(line.substr(1, end - 1));
+  const std::string_view title = trim(line.substr(1, end - 1));
   constexpr std::string_view word = "profile";
   if (!is_config || title == "default" || title.starts_with("sso-session ")) return title;
   const bool is_profile = title.size() > word.size() && title.starts_with(word) &&
                           std::isspace(static_cast<unsigned char>(title[word.size()])) != 0;
-  return is_profile ? trimmed(title.substr(word.size())) : std::string_view{};
+  return is_profile ? trim(title.substr(word.size())) : std::string_view{};
 }
 
 std::string path_of(const Environment& environment, const char* variable, std::string_view file) {
@@ -75,7 +64,7 @@ std::optional<std::map<std::string, std::string>> parse_profile(std::string_view
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view whole_line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    const std::string_view line = trimmed(whole_line);
+    const std::string_view line = trim(whole_line);
     if (line.empty() || line.front() == '#' || line.front() == ';') continue;
     if (line.front() == '[') {
       is_inside = profile_of(line, is_config) == name;
@@ -85,7 +74,7 @@ std::optional<std::map<std::string, std::string>> parse_profile(std::string_view
     const std::size_t equals = line.find('=');
     const bool is_nested = std::isspace(static_cast<unsigned char>(whole_line.front())) != 0;
     if (!is_inside || is_nested || equals == std::string_view::npos) continue;
-    (*values)[lower(trimmed(line.substr(0, equals)))] = trimmed(without_comment(line.substr(equals + 1)));
+    (*values)[to_lower(trim(line.substr(0, equals)))] = trim(without_comment(line.substr(equals + 1)));
   }
   return values;
 }

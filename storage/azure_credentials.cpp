@@ -12,7 +12,7 @@
 #include "common/child_program.hpp"
 #include "common/try.hpp"
 #include "storage/oauth.hpp"
-#include "storage/server_words.hpp"
+#include "storage/sanitize_server_text.hpp"
 #include "storage/sigv4.hpp"
 
 namespace trainyard::storage {
@@ -25,7 +25,7 @@ constexpr auto azure_issuer_deadline = 5s;
 constexpr auto az_tool_deadline = 30s;  // It is slow to start.
 constexpr const char* storage_resource = "https://storage.azure.com";
 
-/// A client of Entra ID, as the variables name it.
+/// The client of Entra ID that the environment variables name.
 struct EntraClient {
   std::string authority;
   std::string tenant;
@@ -87,7 +87,7 @@ Result<AccessToken> by_workload_identity(HttpClient& http, const Environment& en
   });
 }
 
-// Empty where there is none.
+// Empty when there is no az tool.
 std::string az_tool(const Environment& environment) {
   const std::string path = first_of(environment, {"PATH"});
   for (std::size_t begin = 0; begin < path.size();) {
@@ -108,8 +108,9 @@ Result<AccessToken> by_az_tool(const Environment& environment, Time now) {
       {program, "account", "get-access-token", "--resource", storage_resource, "--output", "json"}, az_tool_deadline);
   if (!end) return fail("asking the az tool", end.error());
   if (end->exit_code != 0)
-    return fail(ErrorKind::not_found, fmt::format("the az tool gives no token: {}", server_words(end->words, {})));
-  // Its names are its own, and `expiresOn` is local time.
+    return fail(ErrorKind::not_found,
+                fmt::format("the az tool gives no token: {}", sanitize_server_text(end->words, {})));
+  // The az tool names its fields unlike the issuers, and its `expiresOn` is local time.
   json object = json::parse(end->output, nullptr, false);
   if (object.is_object() && object.contains("accessToken")) object["access_token"] = object["accessToken"];
   auto token = parse_token_reply({.status = 200, .headers = {}, .body = object.dump()}, now, {});
@@ -153,7 +154,7 @@ Result<AccessToken> by_managed_identity(HttpClient& http, const Environment& env
     return tl::unexpected(error);
   }
   auto token = parse_token_reply(*reply, now, {secret});
-  // While an identity is being set up, the server knows none.
+  // The server answers so while an identity is being set up.
   const bool may_pass = !token && reply->status == 404;
   if (may_pass) return fail(ErrorKind::unavailable, fmt::format("{}: {}", doing, token.error().message));
   if (!token) return fail(doing, token.error());

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "storage/http_status.hpp"
+#include "storage/sanitize_server_text.hpp"
 #include "storage/server_meaning.hpp"
-#include "storage/server_words.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {
@@ -18,7 +18,7 @@ constexpr std::string_view azure_identity =
     "clock; without any of them the pod needs an identity of Azure's";
 
 // Source: https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes. Other codes are judged by the
-// // status.
+// status.
 constexpr ServerMeaning azure_meanings[] = {
     {"ContainerNotFound", ErrorKind::not_found, "Create the container, or correct its name in the URI"},
     {"BlobNotFound", ErrorKind::not_found, ""},
@@ -59,16 +59,13 @@ Error azure_error(const HttpReply& reply, std::string_view doing, std::string_vi
                   const std::vector<std::string>& secrets) {
   const std::string code = azure_code(reply);
   const ServerMeaning* meaning = find_meaning(azure_meanings, code);
-  const auto quoted_words = [&](std::string text) {
-    for (const std::string& secret : secrets) text = server_words(std::move(text), {secret});
-    return server_words(std::move(text), {});
-  };
   Error error{meaning != nullptr ? meaning->kind : kind_of_status(reply.status),
               fmt::format("{}: {} answered {}", doing, endpoint, reply.status), retry_after_of(reply)};
-  if (!code.empty()) error.message += fmt::format(" {}", quoted_words(code));
-  // The message ends with the request's id and the time, a line each, which are left out.
+  if (!code.empty()) error.message += fmt::format(" {}", sanitize_server_text(code, secrets));
+  // The message ends with two lines, the request's id and the time, which are removed.
   const std::string words = xml::text_of(reply.body, "Message");
-  if (!words.empty()) error.message += fmt::format(" ({})", quoted_words(words.substr(0, words.find('\n'))));
+  if (!words.empty())
+    error.message += fmt::format(" ({})", sanitize_server_text(words.substr(0, words.find('\n')), secrets));
   const bool has_words = !code.empty() || reply.status == 404 || reply.status == 412;
   if (!has_words && reply.status >= 400 && reply.status < 500)
     error.message += " without an error code of Azure's. Check that the endpoint is Azure Blob Storage";

@@ -9,11 +9,11 @@
 
 namespace trainyard::storage {
 
-/// Azure's word for what it refuses, such as "BlobNotFound"; empty when it says none.
+/// The error code in Azure's `reply`, such as "BlobNotFound"; empty when it has none.
 [[nodiscard]] std::string azure_code(const HttpReply& reply);
 
-/// The error that a refusal of Azure Blob Storage means: the kind is what the caller can do, the message holds
-/// `doing`, the server's code and words, and advice where there is any. Never one of `secrets`. Pure.
+/// The error that `reply`, a refusal of Azure Blob Storage, means. The message holds `doing`, the server's code and
+/// text, and advice where there is any, but none of `secrets`. Pure.
 [[nodiscard]] Error azure_error(const HttpReply& reply, std::string_view doing, std::string_view endpoint,
                                 const std::vector<std::string>& secrets);
 

@@ -14,7 +14,7 @@ namespace trainyard::storage {
 namespace {
 
 constexpr const char* connection_string_name = "AZURE_STORAGE_CONNECTION_STRING";
-// Public: every emulator has this account with this key (Azurite's documentation).
+// No secret: every emulator has this account with this key (Azurite's documentation).
 constexpr const char* emulator_account = "devstoreaccount1";
 constexpr const char* emulator_key =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -60,7 +60,8 @@ Result<Said> what_is_said(const Environment& environment) {
   if (parts["UseDevelopmentStorage"] == "true") {
     parts = {{"AccountName", emulator_account}, {"AccountKey", emulator_key}, {"BlobEndpoint", emulator_endpoint}};
   }
-  // It says who we are, all of it: a key or a token beside it could be another account's.
+  // The connection string names the account with its key; a key or a token in another variable could be another
+  // account's.
   said.key = parts["AccountKey"];
   said.sas_token = parts["SharedAccessSignature"];
   if (const std::string& account = parts["AccountName"]; !account.empty()) said.account = account;

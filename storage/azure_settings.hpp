@@ -12,7 +12,7 @@ struct AzureSettings {
   std::string scheme = "https";
   std::string host;               ///< "account.blob.core.windows.net", or an emulator's "127.0.0.1:10000".
   bool has_account_path = false;  ///< True when paths begin with the account's name, as emulators want it.
-  /// At most one of these two; without either, an identity of Azure's is used.
+  /// At most one of account_key and sas_token is set. Without both, an identity of Azure is used.
   std::string account_key;  ///< Base64.
   std::string sas_token;    ///< Without a '?' in front.
   bool operator==(const AzureSettings&) const = default;
@@ -21,10 +21,10 @@ struct AzureSettings {
   [[nodiscard]] std::string endpoint() const { return scheme + "://" + host; }
 };
 
-/// From AZURE_STORAGE_CONNECTION_STRING, whose parts win, and from the variables that Azure's tools and adlfs read:
-/// AZURE_STORAGE_ACCOUNT_NAME (or AZURE_STORAGE_ACCOUNT), AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_KEY),
-/// AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_BLOB_ENDPOINT. ErrorKind::invalid names the one that is missing or wrong, and
-/// never what stands in it. Pure.
+/// The settings from AZURE_STORAGE_CONNECTION_STRING, whose parts win, and from the variables that Azure's tools and
+/// adlfs read: AZURE_STORAGE_ACCOUNT_NAME (or AZURE_STORAGE_ACCOUNT), AZURE_STORAGE_ACCOUNT_KEY (or AZURE_STORAGE_KEY),
+/// AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_BLOB_ENDPOINT. ErrorKind::invalid names the variable that is missing or
+/// wrong, and never its value. Pure.
 [[nodiscard]] Result<AzureSettings> azure_settings(const Environment& environment);
 
 }  // namespace trainyard::storage

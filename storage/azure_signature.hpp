@@ -13,7 +13,7 @@
 /// Source: https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
 namespace trainyard::storage {
 
-/// A request as it is signed.
+/// The parts of a request that are signed.
 struct AzureSignedParts {
   std::string method;
   std::string path;                                        ///< Percent-encoded as it is sent.
@@ -24,7 +24,7 @@ struct AzureSignedParts {
 
 [[nodiscard]] std::string azure_string_to_sign(const AzureSignedParts& request, std::string_view account);
 
-/// The value of the Authorization header. `key`: the account's, decoded.
+/// The value of the Authorization header. `key` is the account's key, decoded.
 [[nodiscard]] std::string azure_authorization(const AzureSignedParts& request, std::string_view account,
                                               std::string_view key);
 

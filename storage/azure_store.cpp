@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "common/base64.hpp"
+#include "common/text.hpp"
 #include "common/try.hpp"
 #include "storage/azure_credentials.hpp"
 #include "storage/azure_error.hpp"
@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* azure_version = "2021-12-02";
 constexpr std::chrono::seconds azure_issuer_patience{5};
-// A list that does not end is a server's fault.
+// A list with more pages is a fault of the server.
 constexpr int blob_pages_max = 100'000;
 // Source: https://learn.microsoft.com/rest/api/storageservices/understanding-block-blobs
 constexpr TransferLimits block_limits{.part_bytes_max = std::uint64_t{4'000} << 20, .part_count_max = 50'000};
@@ -48,13 +48,11 @@ Result<BlobPage> parse_blob_page(const std::string& body, std::string_view doing
   BlobPage page;
   for (const std::string_view blob : xml::elements(blobs.value_or(""), "Blob")) {
     const std::string name = xml::text_of(blob, "Name");
-    const std::string size = xml::text_of(blob, "Content-Length");
-    std::uint64_t bytes = 0;
-    const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), bytes);
-    if (error != std::errc{} || end != size.data() + size.size())
-      return fail(ErrorKind::invalid, fmt::format("{}: the server does not tell the size of {}", doing, name));
+    const auto bytes = parse_number<std::uint64_t>(xml::text_of(blob, "Content-Length"));
+    if (!bytes)
+      return fail(ErrorKind::invalid, fmt::format("{}: the server does not give the size of {}", doing, name));
     if (name.size() <= prefix_bytes || is_folder(blob, name)) continue;
-    page.objects.push_back({.key = name.substr(prefix_bytes), .bytes = bytes});
+    page.objects.push_back({.key = name.substr(prefix_bytes), .bytes = *bytes});
   }
   page.next_marker = xml::text_of(*result, "NextMarker");
   return page;
@@ -70,7 +68,7 @@ CloudService azure_service(const AzurePlace& place) {
             request.headers["x-ms-date"] = azure_date(place.clock->now());
             if (settings.account_key.empty()) return {};
             const auto key = decode_base64(settings.account_key);
-            if (!key) return fail(ErrorKind::unauthorized, "the storage account's key is no base64");
+            if (!key) return fail(ErrorKind::unauthorized, "the storage account's key is not base64");
             AzureSignedParts parts{
                 .method = request.method, .path = request.path, .query = request.query, .headers = request.headers};
             for (const auto& piece : request.body) parts.body_bytes += piece.size();

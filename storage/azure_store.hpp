@@ -15,12 +15,12 @@
 
 namespace trainyard::storage {
 
-/// How an Azure store cuts its work up.
+/// How an AzureStore divides its work into requests.
 struct AzureTuning {
   HttpTuning http;
   TransferChoice transfer;         ///< A blob that fits into one block goes up in one piece.
-  std::int64_t page_blobs = 5000;  ///< Length of a list's page; the server gives 5000 at most.
-  /// Limit of one try to make a blob of its blocks, which may take the server minutes.
+  std::int64_t page_blobs = 5000;  ///< Blobs in a page of a list, at most 5000.
+  /// Limit of one request that makes a blob of its blocks, which may take the server minutes.
   std::chrono::milliseconds commit_deadline{600'000};
 };
 
@@ -29,18 +29,18 @@ struct AzurePlace {
   std::string container;
   std::string prefix;  ///< Without '/' at either end; may be empty.
   AzureSettings settings;
-  std::shared_ptr<AccessTokens> tokens;  ///< With neither a key nor a SAS token in `settings`; else nullptr.
+  std::shared_ptr<AccessTokens> tokens;  ///< nullptr when `settings` has a key or a SAS token.
   std::string ca_bundle;                 ///< A file; empty: the system's.
   std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>();
 };
 
-/// Completes what `uri` says by azure_settings(); without a key or a SAS token, tokens are those of
-/// fetch_azure_token(), asked for at the first request. ErrorKind::invalid names the variable that is missing or wrong.
+/// The place that `uri` names, with azure_settings(). Without a key or a SAS token it takes tokens from
+/// fetch_azure_token(), first at the first request. ErrorKind::invalid names the variable that is missing or wrong.
 [[nodiscard]] Result<AzurePlace> make_azure_place(const Uri& uri, const Environment& environment);
 
-/// Blobs under a prefix of a container of Azure Blob Storage. Large ones go up in blocks over several connections.
-/// Everything that is sent carries its MD5, which the server checks; get() checks what it brings back where the server
-/// keeps one, as it does for what went up in one piece.
+/// Blobs under a prefix of a container of Azure Blob Storage. Large blobs are sent in blocks over several connections.
+/// Every request carries the MD5 of its body, which the server checks. get() checks the MD5 of a blob that was sent in
+/// one piece; the server keeps none for the others.
 class AzureStore final : public Store {
  public:
   AzureStore(AzurePlace place, AzureTuning tuning);
@@ -51,7 +51,7 @@ class AzureStore final : public Store {
   [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
   [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
   [[nodiscard]] Result<void> remove(std::string_view key, const std::stop_token& stop = {}) override;
-  /// Does nothing: the server drops blocks that no blob was made of after a week.
+  /// Does nothing: the server drops the blocks of an unfinished upload after a week.
   [[nodiscard]] Result<void> remove_unfinished(const std::function<bool(std::string_view folder)>&) override {
     return {};
   }

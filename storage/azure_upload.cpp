@@ -17,7 +17,7 @@ constexpr int block_upload_tries_max = 3;
 
 struct Block {
   std::vector<std::span<const std::byte>> body;
-  std::string id;  // In base64, all of one length, as Azure wants it.
+  std::string id;  // In base64; Azure wants all ids of a blob to have one length.
 };
 
 std::vector<Block> cut_into_blocks(Pieces pieces, std::uint64_t block_bytes) {

@@ -12,7 +12,7 @@
 
 namespace trainyard::storage {
 
-/// How a large blob goes up in blocks.
+/// How a large blob is sent in blocks.
 struct AzureUpload {
   std::string path;   ///< The blob's, percent-encoded.
   std::string doing;  ///< "put az://container/key"
@@ -21,8 +21,8 @@ struct AzureUpload {
   std::chrono::milliseconds commit_deadline{};  ///< Limit of one try to commit.
 };
 
-/// Sends `pieces` as blocks, straight from their memory, and makes the blob of them. Nobody sees it before. Blocks of
-/// an upload that fails are dropped by the server after a week.
+/// Sends `pieces` as blocks, without copying them, and then makes the blob of the blocks: no reader sees a part of it.
+/// The server drops the blocks of a failed upload after a week.
 [[nodiscard]] Result<void> upload_in_blocks(CloudClient& client, const AzureUpload& upload, Pieces pieces);
 
 }  // namespace trainyard::storage

@@ -23,9 +23,10 @@ struct TokenUse {
 Result<void> check_range(const HttpReply& reply, std::uint64_t first, std::size_t bytes, std::string_view doing) {
   const std::string range = reply.header("content-range");
   if (reply.status == partial_content && !range.starts_with(fmt::format("bytes {}-", first)))
-    return fail(ErrorKind::corrupt, fmt::format("{}: the server sent another part than was asked for", doing));
+    return fail(ErrorKind::corrupt, fmt::format("{}: the server sent a part that was not requested", doing));
   if (reply.status != partial_content && first > 0)
-    return fail(ErrorKind::corrupt, fmt::format("{}: the server sent all of it and not the part asked for", doing));
+    return fail(ErrorKind::corrupt,
+                fmt::format("{}: the server sent the whole object instead of the requested part", doing));
   if (reply.into_bytes == bytes) return {};
   return fail(ErrorKind::corrupt,
               fmt::format("{}: it ends {} bytes before what was asked for", doing, bytes - reply.into_bytes));

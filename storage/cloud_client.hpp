@@ -30,22 +30,22 @@ struct CloudRequest {
   std::optional<std::chrono::milliseconds> deadline;  ///< As HttpRequest's.
 };
 
-/// One request with its judge.
+/// One request, and the functions that judge its reply.
 struct CloudCall {
   std::function<CloudRequest()> make;                      ///< Called for every try.
   std::function<Result<void>(const HttpReply&)> accept;    ///< Judges a 2xx reply.
   std::string doing;                                       ///< "put gs://bucket/key"
   std::optional<std::chrono::milliseconds> patience = {};  ///< Instead of the tuning's.
-  /// Judges another reply, with the error that it means; absent: that error.
+  /// Judges any other reply and the error that it means. Absent: the call fails with that error.
   std::function<Result<void>(const HttpReply&, const Error&)> refuse = {};
 };
 
-/// Where one cloud's storage service is, and how all requests to it are authorised and its errors read.
+/// Where a cloud's storage service is, how requests to it are authorised, and how its errors are read.
 struct CloudService {
-  std::string endpoint;                             ///< "https://host:port"
-  std::shared_ptr<AccessTokens> tokens;             ///< Every request carries their token; nullptr: none.
-  std::string query_token;                          ///< Authorises requests in their query, encoded; empty: not used.
-  std::function<Result<void>(CloudRequest&)> sign;  ///< Adds what authorises a request to its headers; may be absent.
+  std::string endpoint;                  ///< "https://host:port"
+  std::shared_ptr<AccessTokens> tokens;  ///< Every request carries their token; nullptr: none.
+  std::string query_token;               ///< Encoded; added to every request's query to authorise it. Empty: none.
+  std::function<Result<void>(CloudRequest&)> sign;  ///< Adds the headers that authorise a request. May be absent.
   /// The error that a reply other than 2xx means; the message holds `doing` and no secret.
   std::function<Error(const HttpReply&, std::string_view doing)> error_of;
 };
@@ -58,11 +58,11 @@ class CloudClient {
 
   [[nodiscard]] Result<void> perform(std::span<const CloudCall> calls, std::size_t connection_count,
                                      OnError on_error = OnError::cut, const std::stop_token& stop = {});
-  /// One request, and its 2xx reply.
+  /// Sends one request and returns its 2xx reply.
   [[nodiscard]] Result<HttpReply> send(std::string doing, CloudRequest request,
                                        std::optional<std::chrono::milliseconds> patience = {});
-  /// Fills `into` with the bytes from `offset` on of the object that `whole` asks for, in parts, as `plan`
-  /// says. ErrorKind::corrupt when the object ends before.
+  /// Fills `into` with the bytes from `offset` on of the object that `whole` asks for, by requests of parts as `plan`
+  /// says. ErrorKind::corrupt when the object is shorter.
   [[nodiscard]] Result<void> read_range(const std::string& doing, const CloudRequest& whole, std::uint64_t offset,
                                         std::span<std::byte> into, const TransferPlan& plan);
   /// As HttpClient's.

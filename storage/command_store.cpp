@@ -3,17 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <condition_variable>
 #include <mutex>
 #include <sstream>
 #include <utility>
 
 #include "common/child_program.hpp"
+#include "common/text.hpp"
 #include "common/try.hpp"
 #include "storage/key.hpp"
 #include "storage/random_share.hpp"
-#include "storage/server_words.hpp"
+#include "storage/sanitize_server_text.hpp"
 
 namespace trainyard::storage {
 namespace {
@@ -24,10 +24,10 @@ constexpr std::chrono::milliseconds capabilities_deadline{30'000};
 Result<std::string> judge(const Result<ProgramEnd>& end, const std::string& program, const std::string& operation) {
   TRY(end);
   if (end->exit_code == 0) return end->output;
-  // Why it failed is not known: it may pass.
+  // The cause of the failure is unknown, so it may pass.
   const bool is_not_there = end->exit_code == exit_not_found && (operation == "get" || operation == "remove");
   const ErrorKind kind = is_not_there ? ErrorKind::not_found : ErrorKind::unavailable;
-  const std::string words = server_words(end->words, {});
+  const std::string words = sanitize_server_text(end->words, {});
   return fail(kind,
               fmt::format("{} ended with exit code {}{}{}", program, end->exit_code, words.empty() ? "" : ": ", words));
 }
@@ -57,7 +57,7 @@ Result<std::string> CommandStore::run(const std::string& operation, const std::s
     const Error& error = output.error();
     const std::string what = fmt::format("{} '{}'", operation, key);
     if (!is_transient(error.kind) || failures >= tuning_.tries_max) return fail(what, error);
-    // Nothing tells when it would succeed.
+    // No event says when the program would succeed, so wait.
     pause(backoff_delay(tuning_.backoff, failures, random_share()), stop);
     if (stop.stop_requested())
       return fail(ErrorKind::cancelled, fmt::format("{}: not tried again, as a stop was requested; the program's last "
@@ -66,7 +66,7 @@ Result<std::string> CommandStore::run(const std::string& operation, const std::s
   }
 }
 
-// A program that does not know the question knows nothing else than to put.
+// A program that does not know `capabilities` knows only `put`.
 Result<bool> CommandStore::knows(const std::string& operation) {
   {
     const std::scoped_lock lock{mutex_};
@@ -95,7 +95,7 @@ Result<void> CommandStore::put(std::string_view key, Pieces pieces, const PutOpt
   });
 }
 
-// Into the folder, whole or not at all.
+// Gets the object into the folder, whole or not at all.
 Result<void> CommandStore::fetch(std::string_view key) {
   TRY(check_key(key));
   const auto temporary = TRY(folder_.temporary_path(key));
@@ -151,14 +151,12 @@ Result<std::vector<ObjectInfo>> parse_listing(std::string_view text) {
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty()) continue;
-    ObjectInfo object;
-    const auto [rest, error] = std::from_chars(line.data(), line.data() + line.size(), object.bytes);
-    const auto digits = static_cast<std::size_t>(rest - line.data());
-    if (error != std::errc{} || digits + 1 >= line.size() || line[digits] != ' ')
+    std::string_view rest = line;
+    const auto bytes = take_number<std::uint64_t>(rest);
+    if (!bytes || rest.size() < 2 || rest.front() != ' ')
       return fail(ErrorKind::invalid,
-                  fmt::format("'{}' is no line of a list: it must say BYTES KEY", line.substr(0, 100)));
-    object.key = line.substr(digits + 1);
-    objects.push_back(std::move(object));
+                  fmt::format("'{}' is not a line of a list, which is BYTES KEY", keep_beginning(line, 100)));
+    objects.push_back({.key = std::string{rest.substr(1)}, .bytes = *bytes});
   }
   std::ranges::sort(objects, {}, &ObjectInfo::key);
   return objects;

@@ -15,38 +15,38 @@
 namespace trainyard::storage {
 
 struct CommandTuning {
-  std::chrono::milliseconds deadline{std::chrono::minutes{10}};  ///< Of one run of the program.
+  std::chrono::milliseconds deadline{std::chrono::minutes{10}};  ///< Of one start of the program.
   int tries_max = 5;
   Backoff backoff{.initial = std::chrono::milliseconds{500}, .max = std::chrono::milliseconds{10'000}};
 };
 
-/// Objects as files below a local folder, each of which a program of the user's is given as soon as it is whole. It is
-/// run as
-///   PROGRAM capabilities        writes those of the words get, list, remove that it knows to its standard output
+/// Objects as files below a local folder. A program of the user gets the path of each file as soon as the file is
+/// whole. Its command lines are
+///   PROGRAM capabilities        writes to its standard output which of the words get, list, remove it knows
 ///   PROGRAM put PATH KEY        takes the file; success is exit code 0
-///   PROGRAM get PATH KEY        writes the file; exit code 3: there is none of this key
+///   PROGRAM get PATH KEY        writes the file; exit code 3: there is no such key
 ///   PROGRAM list - PREFIX       writes one line "BYTES KEY" for each object to its standard output
 ///   PROGRAM remove - KEY
-/// without a shell and with this process's environment. What it does not know is done in the folder only. There is no
-/// conditional create: one writer at a time.
+/// without a shell and with this process's environment. An operation that it does not know is done in the folder only.
+/// There is no conditional create: one writer at a time.
 class CommandStore final : public Store {
  public:
   /// `uri`: of Scheme::command.
   CommandStore(Uri uri, CommandTuning tuning);
 
   [[nodiscard]] Result<void> probe() override;
-  /// An error of the program's leaves the file in the folder: nothing is lost.
+  /// When the program fails, the file stays in the folder.
   [[nodiscard]] Result<void> put(std::string_view key, Pieces pieces, const PutOptions& options) override;
   [[nodiscard]] Result<std::vector<std::byte>> get(std::string_view key) override;
-  /// From the folder, into which the program gets what is not there.
+  /// Reads the file in the folder; the program gets it first when it is not there.
   [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
   [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
   [[nodiscard]] Result<void> remove(std::string_view key, const std::stop_token& stop = {}) override;
   [[nodiscard]] Result<void> remove_unfinished(
       const std::function<bool(std::string_view folder)>& is_abandoned) override;
   [[nodiscard]] bool has_conditional_create() const override { return false; }
-  /// The first read of a file gets all of it, once.
-  [[nodiscard]] std::size_t calls_at_a_time() const override { return 1; }
+  /// The first read of a file gets the whole file: parallel reads of it would only wait.
+  [[nodiscard]] std::size_t concurrency() const override { return 1; }
   [[nodiscard]] std::string uri_of(std::string_view key) const override;
 
  private:
@@ -59,7 +59,7 @@ class CommandStore final : public Store {
   const CommandTuning tuning_;
   FileStore folder_;
   std::mutex mutex_;                                   // guards capabilities_
-  std::optional<std::set<std::string>> capabilities_;  // What the program said it knows.
+  std::optional<std::set<std::string>> capabilities_;  // Empty until the program was asked.
 };
 
 /// The lines "BYTES KEY" of a list, sorted by key; invalid for another line. Pure.

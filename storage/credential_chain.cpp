@@ -13,9 +13,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// As the AWS SDKs do.
+// The value of the AWS SDKs.
 constexpr auto renewed_before_expiry = 5min;
-// A source that fails, or gives what is about to expire, is not asked at every request.
+// The pause after a source failed or gave credentials that are about to expire.
 constexpr auto look_interval = 30s;
 constexpr auto wait_interval = 1s;
 
@@ -37,7 +37,7 @@ Result<Credentials> CredentialChain::get() {
     if (is_looking_ && is_valid(now)) return *current_;
     if (!is_looking_) break;
     looked_.wait_for(lock, wait_interval, [&] { return !is_looking_; });
-    // What another thread was told just now holds for this one too.
+    // Another thread has just got an answer: take it.
     if (look_count_ != looks_before && last_error_) return tl::unexpected(*last_error_);
   }
   is_looking_ = true;
@@ -55,7 +55,7 @@ Result<Credentials> CredentialChain::get() {
   return taken;
 }
 
-// Under the lock.
+// Call with the mutex locked.
 Result<Credentials> CredentialChain::take(Result<Credentials> found) {
   const Time now = clock_->now();
   last_error_.reset();
@@ -64,7 +64,7 @@ Result<Credentials> CredentialChain::take(Result<Credentials> found) {
     current_ = *found;
     is_refused_ = false;
     has_warned_ = false;
-    // IMDS goes on giving expired ones when it must, and S3 then takes them.
+    // In an outage IMDS gives expired credentials, and S3 accepts them.
     next_look_ =
         current_->expiry ? std::max<Time>(*current_->expiry - renewed_before_expiry, now + look_interval) : Time::max();
     return found;
@@ -87,7 +87,7 @@ Result<Credentials> CredentialChain::look(const CredentialSource* chosen, const 
   found = chosen;
   if (chosen != nullptr) return chosen->get();
   std::string tried;
-  // A guess that fails for now, as by a time-out, may have credentials later.
+  // A guess whose error is transient, such as a timeout, may have credentials later.
   ErrorKind kind = ErrorKind::unauthorized;
   for (const CredentialSource& source : sources_) {
     auto credentials = source.get();

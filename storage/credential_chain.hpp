@@ -19,32 +19,30 @@ namespace trainyard::storage {
 /// One place where credentials may be.
 struct CredentialSource {
   std::string name;  ///< "the environment"
-  /// not_found: nothing is set up here, and the message says what is lacking. Another error: something is, and it
-  /// fails.
+  /// not_found when nothing is set up here; the message says what is missing. Any other error: it is set up and fails.
   std::function<Result<Credentials>()> get;
-  /// Nothing asks for it, so that whatever it says first may mean that it is not there.
+  /// No setting names this source. Any error of its first try may mean that the source does not exist.
   bool is_a_guess = false;
 };
 
-/// The credentials of the first source that has some, renewed before they expire. Any thread may call; one of them at a
-/// time asks a source, and the others go on with what is still valid.
+/// The credentials of the first source that has some, renewed before they expire. Any thread may call. One thread at a
+/// time asks a source; meanwhile the other threads use the credentials that are still valid.
 class CredentialChain {
  public:
   explicit CredentialChain(std::vector<CredentialSource> sources,
                            std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>());
 
-  /// Credentials to sign with now. Which source has some is found once: a later failure of that one is its own error,
-  /// so that a process never changes who it is. A source that is set up and fails ends the search. unauthorized when no
-  /// source has any, unavailable when one that is a guess may have some later: the message says what each of them
-  /// lacks. Never not_found, which would mean an object that does not exist.
+  /// Credentials to sign with now. The source is chosen once, and a process never changes to another. A source that is
+  /// set up and fails ends the search. Errors: unauthorized when no source has credentials, unavailable when a guess
+  /// may have some later; the message says what each source lacks. Never not_found, which would mean a missing object.
   [[nodiscard]] Result<Credentials> get();
 
-  /// The server says that these are expired, whatever their expiry: get() asks the source again.
+  /// The server says that `credentials` have expired, whatever their expiry: get() asks the source again.
   void refuse(const Credentials& credentials);
 
-  /// What get() gave last; empty before. Never asks a source.
+  /// The last result of get(); empty before the first. Never asks a source.
   [[nodiscard]] Credentials last() const;
-  /// What get() gave last, and before that: requests that were signed with either may still be on their way.
+  /// The last two results of get(): requests that were signed with either may still be in flight.
   [[nodiscard]] std::array<Credentials, 2> recent() const;
 
  private:

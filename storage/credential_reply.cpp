@@ -8,7 +8,7 @@
 
 #include "common/rfc3339.hpp"
 #include "storage/http_status.hpp"
-#include "storage/server_words.hpp"
+#include "storage/sanitize_server_text.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {
@@ -47,11 +47,11 @@ ErrorKind kind_of_refusal(long status, std::string_view code) {
   if (status == 429 || is_one_of(code, {"Throttling", "ThrottlingException", "TooManyRequestsException",
                                         "RequestLimitExceeded", "SlowDown"}))
     return ErrorKind::throttled;
-  // IDPCommunicationError: STS does not reach the identity provider.
+  // IDPCommunicationError: STS cannot reach the identity provider.
   if (status >= 500 || status == 408 || code == "IDPCommunicationError") return ErrorKind::unavailable;
   if (status < 400) return ErrorKind::invalid;
-  // A role, a policy or a pod's association that is seconds old is not known everywhere yet, so 403 may pass. It does
-  // not where the code says that the request itself is wrong.
+  // 403 may pass: a new role, policy or pod association takes seconds to be known everywhere. It does not pass where
+  // the code says that the request itself is wrong.
   const bool is_wrong = is_one_of(code, {"ExpiredToken", "ExpiredTokenException", "InvalidIdentityToken",
                                          "InvalidClientTokenId", "SignatureDoesNotMatch", "UnrecognizedClientException",
                                          "IncompleteSignature", "MissingAuthenticationToken"});
@@ -74,8 +74,8 @@ Error refusal_of(const HttpReply& reply, std::string_view secret) {
   const Refusal said = words_of(reply);
   Error error{kind_of_refusal(reply.status, said.code), fmt::format("it answered {}", reply.status),
               retry_after_of(reply)};
-  if (!said.code.empty()) error.message += fmt::format(" {}", server_words(said.code, {secret}));
-  if (!said.words.empty()) error.message += fmt::format(" ({})", server_words(said.words, {secret}));
+  if (!said.code.empty()) error.message += fmt::format(" {}", sanitize_server_text(said.code, {secret}));
+  if (!said.words.empty()) error.message += fmt::format(" ({})", sanitize_server_text(said.words, {secret}));
   return error;
 }
 
@@ -93,7 +93,7 @@ Result<Credentials> parse_json_reply(const HttpReply& reply, std::string_view se
   if (reply.status / 100 != 2) return tl::unexpected(refusal_of(reply, secret));
   const json object = json::parse(reply.body, nullptr, false);
   if (!object.is_object()) return fail(ErrorKind::invalid, "the reply is no JSON object");
-  // IMDS answers 200 also when it could not take the role on.
+  // IMDS answers 200 even when it could not assume the role.
   if (const std::string code = text_in(object, "Code"); !code.empty() && code != "Success") {
     Error error = refusal_of(reply, secret);
     error.kind = ErrorKind::unauthorized;

@@ -14,7 +14,7 @@ struct CredentialService {
   HttpClient http;
   std::chrono::milliseconds deadline;
 
-  /// One request whose reply of any status `parse` judges.
+  /// Makes one request. `parse` judges the reply, of any status.
   template <typename T, typename Parse>
   Result<T> ask(const std::string& doing, HttpRequest request, const Parse& parse) {
     request.deadline = deadline;

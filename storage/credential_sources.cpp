@@ -4,14 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <utility>
 
+#include "common/text.hpp"
 #include "common/try.hpp"
 #include "storage/credential_reply.hpp"
 #include "storage/credential_service.hpp"
+#include "storage/oauth.hpp"
 #include "storage/profile_credentials.hpp"
 #include "storage/sigv4.hpp"
 
@@ -28,17 +28,6 @@ HttpTuning http_tuning(std::chrono::milliseconds connect_timeout, const Credenti
           .ca_bundle = first_of(environment, {"AWS_CA_BUNDLE"})};
 }
 
-// Without the white space that editors leave at the end.
-Result<std::string> read_token(const std::string& path) {
-  std::ifstream file{path};
-  std::ostringstream text;
-  text << file.rdbuf();
-  std::string token = text.str();
-  token.erase(token.find_last_not_of(" \t\r\n") + 1);
-  if (!file || token.empty()) return fail(ErrorKind::unauthorized, fmt::format("{} holds no token", path));
-  return token;
-}
-
 Result<Credentials> environment_credentials(const Environment& environment) {
   Credentials credentials{.access_key_id = first_of(environment, {"AWS_ACCESS_KEY_ID"}),
                           .secret_access_key = first_of(environment, {"AWS_SECRET_ACCESS_KEY"}),
@@ -53,7 +42,7 @@ Result<Credentials> environment_credentials(const Environment& environment) {
 
 Result<Credentials> role_of_token(CredentialService& service, const Environment& environment, const std::string& region,
                                   const std::string& role, const std::string& file) {
-  const auto token = TRY(read_token(file));
+  const auto token = TRY(read_secret_file(file));
   std::string session = first_of(environment, {"AWS_ROLE_SESSION_NAME"});
   if (session.empty()) session = "trainyard";
   const std::string form = canonical_query({{"Action", "AssumeRoleWithWebIdentity"},
@@ -62,7 +51,7 @@ Result<Credentials> role_of_token(CredentialService& service, const Environment&
                                             {"RoleSessionName", session},
                                             {"WebIdentityToken", token}});
   const std::string url = sts_url(environment, region);
-  return service.ask<Credentials>(fmt::format("taking on the role {} at {}", role, url),
+  return service.ask<Credentials>(fmt::format("assuming the role {} at {}", role, url),
                                   {.method = "POST",
                                    .url = url + "/",
                                    .headers = {{"content-type", "application/x-www-form-urlencoded"}},
@@ -80,7 +69,7 @@ Result<Credentials> web_identity_credentials(CredentialService& service, const E
   return role_of_token(service, environment, region, role, file);
 }
 
-// Without a path, which could hold a secret.
+// The URL's origin alone: the path could hold a secret.
 std::string host_of(const std::string& url) {
   const std::size_t begin = url.find("://");
   return url.substr(0, url.find('/', begin == std::string::npos ? 0 : begin + 3));
@@ -90,7 +79,7 @@ Result<Credentials> container_credentials(CredentialService& service, const Envi
   const auto url = TRY(container_url(environment));
   std::string token = first_of(environment, {"AWS_CONTAINER_AUTHORIZATION_TOKEN"});
   if (const std::string file = first_of(environment, {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"}); !file.empty()) {
-    token = TRY(read_token(file));
+    token = TRY(read_secret_file(file));
   }
   if (token.find_first_of("\r\n") != std::string::npos)
     return fail(ErrorKind::invalid, "the container agent's token holds more than one line");
@@ -124,7 +113,7 @@ Result<Credentials> metadata_credentials(CredentialService& service, const Envir
                                                   return fail(ErrorKind::not_found, "it is switched off");
                                                 return text_of(reply);
                                               });
-  // No server is there. A time-out does not say so: the server may be busy.
+  // There is no metadata server. A timeout is no such proof: the server may be busy.
   if (!token && !is_answered && token.error().kind == ErrorKind::unavailable)
     return fail(ErrorKind::not_found, token.error().message);
   TRY(token);
@@ -194,12 +183,7 @@ Result<std::string> container_url(const Environment& environment) {
 }
 
 Result<std::string> metadata_url(const Environment& environment) {
-  const auto low = [&](const char* name) {
-    std::string text = first_of(environment, {name});
-    std::transform(text.begin(), text.end(), text.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return text;
-  };
+  const auto low = [&](const char* name) { return to_lower(first_of(environment, {name})); };
   if (low("AWS_EC2_METADATA_DISABLED") == "true")
     return fail(ErrorKind::not_found, "AWS_EC2_METADATA_DISABLED is true");
   std::string url = first_of(environment, {"AWS_EC2_METADATA_SERVICE_ENDPOINT"});

@@ -11,23 +11,23 @@
 
 namespace trainyard::storage {
 
-/// For how long the servers that give credentials are asked.
+/// Time limits for the servers that give credentials.
 struct CredentialTuning {
   std::chrono::milliseconds deadline{5'000};  ///< Of one request: a thousand ranks may ask at once.
-  std::chrono::milliseconds patience{5'000};  ///< For how long a failed request is tried again.
+  std::chrono::milliseconds patience{5'000};  ///< How long a failed request is retried.
   /// Limit for connecting to the instance's metadata. A machine that has none loses this time.
   std::chrono::milliseconds metadata_connect_timeout{2'000};
 };
 
-/// All places where the AWS SDKs look for credentials, in their order: the environment's key, its web identity, the
-/// profile's key, the container agent (ECS, EKS pod identity), the instance's metadata. Nothing is asked yet. `region`:
-/// whose STS is asked. Files, tokens among them, are read anew each time.
+/// The places where the AWS SDKs look for credentials, in the SDKs' order: the environment's key, its web identity, the
+/// profile, the container agent (ECS, EKS pod identity), the instance's metadata. Asks no server yet. `region` selects
+/// the STS server. Each get() reads the files again.
 [[nodiscard]] std::vector<CredentialSource> credential_sources(const Environment& environment,
                                                                const std::string& region,
                                                                const CredentialTuning& tuning = {});
 
-/// The URL of the container agent; not_found when none is said, invalid when it would send the token over a network
-/// without TLS: http:// is for loopback addresses and the agents' own. Pure.
+/// The URL of the container agent. not_found when no variable names one; invalid when it would send the token over a
+/// network without TLS: http:// is allowed for loopback addresses and the agents' own addresses only. Pure.
 [[nodiscard]] Result<std::string> container_url(const Environment& environment);
 
 /// The URL of the instance's metadata, without a slash at the end; not_found when AWS_EC2_METADATA_DISABLED is true.

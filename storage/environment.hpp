@@ -7,10 +7,10 @@
 
 namespace trainyard::storage {
 
-/// The value of an environment variable; nothing when it is unset.
+/// Returns the value of the environment variable `name`; empty when it is unset.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 
-/// This process's.
+/// The environment of this process.
 [[nodiscard]] Environment process_environment();
 
 /// The first of `names` that is set and not empty; empty when none is.

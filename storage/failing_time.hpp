@@ -8,7 +8,7 @@
 
 namespace trainyard::storage {
 
-/// Remembers since when the calls of one batch fail, so that the patience with them is counted from there.
+/// Remembers since when the calls of one batch fail: their patience begins there.
 class FailingTime {
  public:
   void on_success(Instant now) {

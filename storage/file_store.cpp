@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 #include <random>
 #include <utility>
 
+#include "common/text.hpp"
 #include "common/try.hpp"
 #include "storage/key.hpp"
 #include "storage/posix.hpp"
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder may be removed, having become empty, between making it and making a file in it.
+// Another process may remove a new folder, since it is empty, before a file is made in it.
 constexpr int put_tries_max = 100;
 
 constexpr std::string_view temporary_prefix = ".tmp-";
@@ -38,7 +38,7 @@ std::string name_of(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// Makes the folder `path`, which is not there, and its parents where they are missing.
+// Makes the folder `path` and its missing parents.
 Result<posix::OpenFolder> make_folder(const std::string& path, mode_t mode) {
   const std::string above = folder_of(path).empty() ? "/" : folder_of(path);
   auto parent = posix::open_folder(above);
@@ -62,23 +62,23 @@ std::vector<std::string> parts_of(std::string_view key) {
 }
 
 struct Found {
-  bool has_objects = true;  // False: objects are left out, and the file system is not asked for their sizes.
+  bool has_objects = true;  // False: finds no objects, and does not ask for their sizes.
   std::vector<ObjectInfo> objects;
   std::vector<std::string> temporaries;  // Keys.
 };
 
-// Whether what is at `key` or below it may begin with `prefix`.
+// True when `key`, or a key below the folder `key`, may begin with `prefix`.
 bool may_lead_to(std::string_view key, std::string_view prefix) {
   return key.starts_with(prefix) || (prefix.starts_with(key) && prefix[key.size()] == '/');
 }
 
-// What vanished, or became something else, since it was listed.
+// True when `error` means that the entry was removed, or became something else, after it was listed.
 bool is_no_entry(const Error& error) {
   return error.kind == ErrorKind::not_found || error.kind == ErrorKind::invalid;
 }
 
-// Adds what is there now of keys that begin with `prefix`. `key_of_folder` ends with '/', or is empty for the store's
-// own folder. Whatever else lies in the folder, however much it is, is not looked into.
+// Adds the objects and folders whose keys begin with `prefix`. `key_of_folder` ends with '/', or is empty for the
+// store's own folder. Does not enter other folders, which may be large.
 Result<void> add_files_below(const posix::OpenFolder& folder, const std::string& key_of_folder, std::string_view prefix,
                              Found& found) {
   const auto entries = TRY(posix::entries_of(folder, [&](const std::string& name) {
@@ -104,7 +104,7 @@ Result<void> add_files_below(const posix::OpenFolder& folder, const std::string&
   return {};
 }
 
-// A reader wants to know which object is not there, not which of its folders.
+// A not_found error names the object, and not the folder that is missing.
 Error at_key(std::string_view key, Error error) {
   if (error.kind == ErrorKind::not_found) error.message = fmt::format("reading {}: {}", key, error.message);
   return error;
@@ -115,16 +115,14 @@ Error at_key(std::string_view key, Error error) {
 Result<posix::Modes> file_modes(const Environment& environment) {
   const std::string text = first_of(environment, {mode_variable});
   if (text.empty()) return posix::Modes{};
-  unsigned int mode = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
-  const bool is_octal = error == std::errc{} && end == text.data() + text.size();
-  if (!is_octal || (mode & ~0666U) != 0 || (mode & 0600U) != 0600U) {
+  const auto mode = parse_number<unsigned int>(text, 8);
+  if (!mode || (*mode & ~0666U) != 0 || (*mode & 0600U) != 0600U) {
     return fail(ErrorKind::invalid,
                 fmt::format("{} is '{}': write the permissions of files in octal, from 0600 (the owner alone) to 0666 "
                             "(everybody), such as 0660 for a group",
                             mode_variable, text));
   }
-  return posix::Modes{.file = mode, .folder = mode | ((mode & 0444U) >> 2U)};
+  return posix::Modes{.file = *mode, .folder = *mode | ((*mode & 0444U) >> 2U)};
 }
 
 FileStore::FileStore(std::string folder, FileStoreOptions options) : folder_(std::move(folder)), options_(options) {}
@@ -133,7 +131,7 @@ FileStore::FileStore(std::string folder, FileSystemOf file_system) : FileStore(s
   file_system_ = std::move(file_system);
 }
 
-bool FileStore::is_near() const {
+bool FileStore::is_cached_on_node() const {
   const auto magic = file_system_(folder_);
   return !magic || !is_network_file_system(*magic);
 }
@@ -193,7 +191,7 @@ Result<void> FileStore::write_once(std::string_view key, Pieces pieces, const Pu
   const std::string temporary = temporary_name();
   const auto file = TRY(posix::create_file_in(folder, temporary, options_.modes.file));
   auto written = posix::write_durably(file, pieces, fmt::format("{}/{}", folder.path, temporary));
-  // Synced only now: a sync is slow, and the temporary file keeps others from removing the new folders meanwhile.
+  // The folders are synced last: a sync is slow, and the temporary file keeps other processes from removing them.
   for (const std::size_t parent : changed) {
     if (written) written = posix::sync_folder(way.folders[parent]);
   }
@@ -202,7 +200,7 @@ Result<void> FileStore::write_once(std::string_view key, Pieces pieces, const Pu
                                 : posix::replace_in(folder, temporary, way.name);
   }
   if (!written) {
-    // The first error is returned; a temporary file that is left behind is only hidden clutter.
+    // Return the first error. A temporary file that stays is hidden and harmless.
     static_cast<void>(posix::remove_file_in(folder, temporary));
     return written;
   }
@@ -229,7 +227,7 @@ std::string FileStore::uri_of(std::string_view key) const {
 }
 
 Result<void> FileStore::probe() {
-  // The nearest folder that is there must let us in; the ones below it will be made.
+  // The nearest folder that exists must be writable; put() makes the folders below it.
   for (fs::path folder{folder_};; folder = folder.parent_path()) {
     std::error_code error;
     const fs::file_status status = fs::status(folder, error);
@@ -272,7 +270,7 @@ Result<void> FileStore::get_range(std::string_view key, std::uint64_t offset, st
 }
 
 Result<std::vector<ObjectInfo>> FileStore::list(std::string_view prefix) {
-  // Only the folder that the prefix ends in is walked, and what in it leads to the prefix.
+  // Walk only the folder in which the prefix ends, and in it only the names that match the prefix.
   const std::size_t slash = prefix.rfind('/');
   const std::string key_of_folder{slash == std::string_view::npos ? std::string_view{} : prefix.substr(0, slash + 1)};
   if (slash != std::string_view::npos) {
@@ -314,8 +312,7 @@ Result<void> FileStore::remove_file(std::string_view key) const {
   if (!way && way.error().kind == ErrorKind::not_found) return {};
   TRY(way);
   TRY(posix::remove_file_in(way->last(), way->name));
-  // Folders are no objects: those that this leaves empty go too. One that is not empty stays, which is all that can
-  // fail here.
+  // Also remove the folders that are empty now, since folders are no objects. A folder that is not empty stays.
   for (std::size_t i = way->names.size(); i > 0; --i) {
     if (!posix::remove_folder_in(way->folders[i - 1], way->names[i - 1])) break;
   }

@@ -13,26 +13,25 @@
 namespace trainyard::storage {
 
 struct FileStoreOptions {
-  posix::Modes modes;  ///< Of what the store makes.
-  /// Whether the store's own folder may be a symbolic link. Below it none is followed.
+  posix::Modes modes;  ///< Of the files and folders that the store makes.
+  /// True when the store's own folder may be a symbolic link. No link below it is followed.
   bool may_be_link = true;
 };
 
-/// What TRAINYARD_FILE_MODE says: the permission bits of new files in octal, 0600 when it is not set; folders get the
-/// same, and whoever may read them may also enter. ErrorKind::invalid for another text, or for bits that lock the owner
-/// out or make files executable.
+/// The permissions from TRAINYARD_FILE_MODE, the permission bits of new files in octal; 0600 when it is not set.
+/// Folders get the same bits, and execute permission wherever there is read permission. ErrorKind::invalid for any
+/// other text, and for bits that lock the owner out or make files executable.
 [[nodiscard]] Result<posix::Modes> file_modes(const Environment& environment);
 
 /// Objects as files under one folder, which is made when the first one is put. An object is written to a hidden
 /// temporary file, synced, and then renamed (or linked, for a conditional create), and its folder synced: after a crash
 /// or a power loss it is there whole or not at all. Several processes may share the folder, over NFS too. Symbolic
-/// links below it are no objects and no folders: they are not listed, and what a key would reach through one is
-/// `invalid`.
+/// links below it are neither objects nor folders: they are not listed, and a key that leads through one is `invalid`.
 class FileStore final : public Store {
  public:
   /// `folder`: absolute.
   explicit FileStore(std::string folder, FileStoreOptions options = {});
-  /// Asks `file_system` instead of the system, for tests.
+  /// For tests: asks `file_system` for the kind of the file system, instead of the operating system.
   FileStore(std::string folder, FileSystemOf file_system);
 
   [[nodiscard]] Result<void> probe() override;
@@ -45,16 +44,17 @@ class FileStore final : public Store {
       const std::function<bool(std::string_view folder)>& is_abandoned) override;
   [[nodiscard]] bool has_conditional_create() const override { return true; }
   /// False on a network file system, from which each machine fetches the bytes for itself.
-  [[nodiscard]] bool is_near() const override;
-  /// One waits for the medium while what came is verified. More of them make a disk seek.
-  [[nodiscard]] std::size_t calls_at_a_time() const override { return 2; }
+  [[nodiscard]] bool is_cached_on_node() const override;
+  /// One call waits for the disk while the bytes of the other call are verified. More calls would make a disk seek.
+  [[nodiscard]] std::size_t concurrency() const override { return 2; }
   [[nodiscard]] std::string uri_of(std::string_view key) const override;
 
-  /// Where the object's file is, or would be.
+  /// The path of the object's file, whether it exists or not.
   [[nodiscard]] std::string path_of(std::string_view key) const;
-  /// A hidden path beside it, in a folder that is made: for what becomes the object once it is whole.
+  /// A hidden path beside path_of(key), in whose folder the caller writes the object before take_in(). Makes the
+  /// folder.
   [[nodiscard]] Result<std::string> temporary_path(std::string_view key) const;
-  /// Makes the file at `temporary`, a temporary_path() of `key`, the object.
+  /// Makes the file at `temporary`, which is a temporary_path() of `key`, the object `key`.
   [[nodiscard]] Result<void> take_in(const std::string& temporary, std::string_view key) const;
 
  private:
@@ -67,12 +67,11 @@ class FileStore final : public Store {
   };
   [[nodiscard]] Result<posix::OpenFolder> open_root() const;
   [[nodiscard]] Result<posix::OpenFolder> make_root() const;
-  /// A way that has come no further than `root`, the store's own folder.
+  /// A Way that holds only `root`, the store's own folder.
   [[nodiscard]] static Result<Way> begin_way(Result<posix::OpenFolder> root, std::string_view key);
   /// not_found when one of the folders is not there.
   [[nodiscard]] Result<Way> find_way(std::string_view key) const;
-  /// Makes the folders that are missing. Adds to `changed` the indices, in Way::folders, of those in which one was
-  /// made.
+  /// Makes the missing folders. Adds to `changed` the indices, in Way::folders, of the folders in which it made one.
   [[nodiscard]] Result<Way> make_way(std::string_view key, std::vector<std::size_t>& changed) const;
   [[nodiscard]] Result<void> write_once(std::string_view key, Pieces pieces, const PutOptions& options) const;
   [[nodiscard]] Result<void> remove_file(std::string_view key) const;

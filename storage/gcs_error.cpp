@@ -6,8 +6,8 @@
 #include <string>
 
 #include "storage/http_status.hpp"
+#include "storage/sanitize_server_text.hpp"
 #include "storage/server_meaning.hpp"
-#include "storage/server_words.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {
@@ -23,7 +23,7 @@ constexpr std::string_view gcs_identity =
     "Set GOOGLE_APPLICATION_CREDENTIALS to a file with credentials, or name a Secret with the key credentials.json in "
     "checkpoint.credentialsSecret, or give the pod a service account of Google's";
 
-// The reasons of the JSON API and the codes of the XML API. Others are judged by the status.
+// The reasons of the JSON API and the codes of the XML API. Any other one is judged by the status.
 constexpr ServerMeaning gcs_meanings[] = {
     {"rateLimitExceeded", ErrorKind::throttled, ""},
     {"userRateLimitExceeded", ErrorKind::throttled, ""},
@@ -71,7 +71,7 @@ bool fits(const ServerMeaning& meaning, long status) {
   return meaning.kind != ErrorKind::unauthorized || status == 401;
 }
 
-// True when the server says that what it got does not match the checksum that came with it.
+// True when the server says that the bytes it got do not match their checksum.
 bool is_wrong_checksum(long status, const std::string& words) {
   const bool names_one = words.find("CRC32C") != std::string::npos || words.find("crc32c") != std::string::npos;
   return status == 400 && names_one;
@@ -100,9 +100,10 @@ Error gcs_error(const HttpReply& reply, std::string_view doing, const GcsSetting
   if (is_wrong_checksum(reply.status, said.words)) error.kind = ErrorKind::corrupt;
   if (reply.status == gcs_not_implemented) error.kind = ErrorKind::invalid;
   if (error.kind == ErrorKind::gone && meaning == nullptr)
-    error.kind = ErrorKind::unavailable;  // An upload that is begun anew may succeed.
-  if (!said.code.empty()) error.message += fmt::format(" {}", server_words(said.code, {tokens[0], tokens[1]}));
-  if (!said.words.empty()) error.message += fmt::format(" ({})", server_words(said.words, {tokens[0], tokens[1]}));
+    error.kind = ErrorKind::unavailable;  // A new upload may succeed.
+  if (!said.code.empty()) error.message += fmt::format(" {}", sanitize_server_text(said.code, {tokens[0], tokens[1]}));
+  if (!said.words.empty())
+    error.message += fmt::format(" ({})", sanitize_server_text(said.words, {tokens[0], tokens[1]}));
   const std::string_view advice = is_missing_gcs_bucket(reply) ? "Create the bucket, or correct its name in the URI"
                                   : meaning != nullptr         ? meaning->advice
                                                                : advice_by_status(reply.status);

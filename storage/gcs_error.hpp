@@ -8,12 +8,12 @@
 
 namespace trainyard::storage {
 
-/// The error that a refusal of Google Cloud Storage means, by its JSON or its XML API: the kind is what the
-/// caller can do, the message holds `doing`, the server's words, and advice where there is any. Never a secret. Pure,
-/// except that it asks `settings` for the tokens to leave out.
+/// The error that `reply`, a refusal by the JSON or the XML API of Google Cloud Storage, means. The message holds
+/// `doing`, the server's text, and advice where there is any, but no secret. Pure, except that it asks `settings` for
+/// the tokens to hide.
 [[nodiscard]] Error gcs_error(const HttpReply& reply, std::string_view doing, const GcsSettings& settings);
 
-/// True when the server says that it is the bucket that is not there, and not the object.
+/// True when the server says that the bucket, and not the object, does not exist.
 [[nodiscard]] bool is_missing_gcs_bucket(const HttpReply& reply);
 
 }  // namespace trainyard::storage

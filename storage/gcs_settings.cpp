@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <utility>
 
+#include "common/text.hpp"
 #include "common/try.hpp"
 #include "storage/google_credentials.hpp"
 #include "storage/http_client.hpp"
@@ -19,9 +19,7 @@ namespace {
 constexpr std::chrono::seconds google_issuer_patience{5};
 
 bool is_anonymous(const Environment& environment) {
-  std::string said = first_of(environment, {"CLOUDSDK_AUTH_DISABLE_CREDENTIALS"});
-  std::transform(said.begin(), said.end(), said.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string said = to_lower(first_of(environment, {"CLOUDSDK_AUTH_DISABLE_CREDENTIALS"}));
   return said == "true" || said == "1" || said == "yes";
 }
 

@@ -11,7 +11,7 @@
 
 namespace trainyard::storage {
 
-/// All that a GcsStore must know of its place and its user.
+/// Where a GcsStore is, and with which credentials it is used.
 struct GcsSettings {
   std::string bucket;
   std::string prefix;                    ///< Without '/' at either end; may be empty.
@@ -21,9 +21,9 @@ struct GcsSettings {
   std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>();
 };
 
-/// Completes what `uri` says. STORAGE_EMULATOR_HOST, or CLOUD_STORAGE_EMULATOR_ENDPOINT, names a server instead of
-/// Google's, which is then asked without credentials, as is Google's with CLOUDSDK_AUTH_DISABLE_CREDENTIALS=true. Else
-/// the credentials are those of find_google_identity(), looked for at the first request and read anew for each token.
+/// The settings for `uri`. STORAGE_EMULATOR_HOST or CLOUD_STORAGE_EMULATOR_ENDPOINT names another server than Google's.
+/// Requests carry no credentials to such a server, nor with CLOUDSDK_AUTH_DISABLE_CREDENTIALS=true. Otherwise the
+/// credentials are those of find_google_identity(), which is called at the first request and again for each token.
 /// ErrorKind::invalid names the variable that is wrong.
 [[nodiscard]] Result<GcsSettings> make_gcs_settings(const Uri& uri, const Environment& environment);
 

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "common/logging.hpp"
+#include "common/text.hpp"
 #include "common/try.hpp"
 #include "storage/gcs_error.hpp"
 #include "storage/gcs_upload.hpp"
@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-// A list that does not end is a server's fault.
+// A list with more pages is a fault of the server.
 constexpr int gcs_object_pages_max = 100'000;
 constexpr int gcs_upload_pages_max = 1'000;
 constexpr int gcs_upload_tries_max = 3;
@@ -46,12 +46,10 @@ Result<GcsPage> parse_gcs_page(const std::string& body, std::string_view doing, 
     if (!item.is_object() || !item.contains("name") || !item.contains("size")) return no_list();
     if (!item["name"].is_string() || !item["size"].is_string()) return no_list();
     const auto& name = item["name"].get_ref<const std::string&>();
-    const auto& size = item["size"].get_ref<const std::string&>();
-    std::uint64_t bytes = 0;
-    const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), bytes);
-    if (error != std::errc{} || end != size.data() + size.size()) return no_list();
-    if (name.size() <= prefix_bytes) continue;  // Such as a folder's mark, which other programs make.
-    page.objects.push_back({.key = name.substr(prefix_bytes), .bytes = bytes});
+    const auto bytes = parse_number<std::uint64_t>(item["size"].get_ref<const std::string&>());
+    if (!bytes) return no_list();
+    if (name.size() <= prefix_bytes) continue;  // Such as the empty object that other programs make for a folder.
+    page.objects.push_back({.key = name.substr(prefix_bytes), .bytes = *bytes});
   }
   if (const auto token = object.find("nextPageToken"); token != object.end() && token->is_string())
     page.next_token = *token;
@@ -142,14 +140,14 @@ Result<void> GcsStore::put_in_parts(std::string_view key, Pieces pieces, const T
     const auto id = begin_gcs_upload(client_, upload);
     if (!id && is_transient(id.error().kind)) return tl::unexpected(id.error());
     if (!id) {
-      // Emulators may lack multipart uploads, and a role may not allow them. Any other fault makes one stream fail too.
+      // An emulator may lack multipart uploads, and a role may not allow them. On any other error one stream fails too.
       auto put = put_in_one_stream(key, pieces, {});
       if (put && takes_parts_.exchange(false))
-        logging::warn("large objects go up in one stream each", {{"error", id.error().message}});
+        logging::warn("large objects are sent in one stream each", {{"error", id.error().message}});
       return put;
     }
     auto done = finish_gcs_upload(client_, upload, *id, pieces);
-    // Gone: somebody else has ended the upload.
+    // ErrorKind::gone: another process has ended the upload.
     const bool is_to_be_repeated = !done && done.error().kind == ErrorKind::gone;
     if (!is_to_be_repeated || tries == gcs_upload_tries_max) return done;
   }

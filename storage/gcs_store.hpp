@@ -13,21 +13,21 @@
 
 namespace trainyard::storage {
 
-/// How a GCS store cuts its work up.
+/// How a GcsStore divides its work into requests.
 struct GcsTuning {
   HttpTuning http;
-  TransferChoice transfer;           ///< An object that fits into one part goes up in one stream.
-  std::int64_t page_objects = 1000;  ///< Length of a list's page; the server gives 1000 at most.
-  /// Limit of one try to put the parts of a large object together, which may take a server minutes.
+  TransferChoice transfer;           ///< An object that fits into one part is sent in one stream.
+  std::int64_t page_objects = 1000;  ///< Objects in a page of a list, at most 1000.
+  /// Limit of one request that joins the parts of a large object, which may take the server minutes.
   std::chrono::milliseconds completion_deadline{600'000};
-  /// Younger uploads that nobody completed are left alone, whoever's they are.
+  /// Age from which an upload that nobody completed may be removed.
   std::chrono::milliseconds orphan_age_min{std::chrono::hours{1}};
 };
 
-/// Objects under a prefix of a bucket of Google Cloud Storage, by its JSON API; large ones go up by multipart uploads
-/// of its XML API. Everything that is sent carries its CRC-32C, which the server checks, and whose own answer is
-/// compared; what get() brings back is checked too. Google has no condition for multipart uploads: a large object that
-/// must not exist goes up in one stream.
+/// Objects under a prefix of a bucket of Google Cloud Storage, by its JSON API. Large objects are sent by multipart
+/// uploads of the XML API. Every upload carries its CRC-32C, which the server checks; the CRC in the server's reply is
+/// compared, and get() checks the bytes that come back. Google has no conditional multipart upload: with `if_absent` a
+/// large object is sent in one stream.
 class GcsStore final : public Store {
  public:
   GcsStore(GcsSettings settings, GcsTuning tuning);
@@ -38,8 +38,8 @@ class GcsStore final : public Store {
   [[nodiscard]] Result<void> get_range(std::string_view key, std::uint64_t offset, std::span<std::byte> into) override;
   [[nodiscard]] Result<std::vector<ObjectInfo>> list(std::string_view prefix) override;
   [[nodiscard]] Result<void> remove(std::string_view key, const std::stop_token& stop = {}) override;
-  /// Takes multipart uploads that began long ago and were never completed. Where the account may not list them, they
-  /// are left to the bucket's lifecycle rules, and it is logged.
+  /// Removes multipart uploads that began long ago and were never completed. Where the account may not list them, logs
+  /// that, and leaves them to the bucket's lifecycle rules.
   [[nodiscard]] Result<void> remove_unfinished(
       const std::function<bool(std::string_view folder)>& is_abandoned) override;
   [[nodiscard]] bool has_conditional_create() const override { return true; }

@@ -75,10 +75,10 @@ std::string gcs_completion_text(const std::vector<GcsPart>& parts) {
   return text + "</CompleteMultipartUpload>";
 }
 
-// The checksums of the parts do not say that the server put them together right: the whole object's is compared.
+// Compares the CRC of the whole object: those of the parts do not prove that the server joined them correctly.
 Result<void> check_gcs_object(CloudClient& client, const GcsUpload& upload, Pieces pieces) {
   const auto reply =
-      TRY(client.send(fmt::format("look at what became of: {}", upload.doing),
+      TRY(client.send(fmt::format("check the outcome of: {}", upload.doing),
                       {.method = "GET", .path = upload.json_path, .query = {{"fields", "size,crc32c"}}}));
   const json object = json::parse(reply.body, nullptr, false);
   const auto member = [&](const char* name) {
@@ -95,22 +95,22 @@ Result<void> complete_gcs_upload(CloudClient& client, const GcsUpload& upload, c
                                  const std::vector<GcsPart>& parts, Pieces pieces) {
   const std::string text = gcs_completion_text(parts);
   int tries = 0;
-  const CloudCall call{.make = [&]() -> CloudRequest {
-                         ++tries;
-                         return {.method = "POST",
-                                 .path = upload.xml_path,
-                                 .query = {{"uploadId", id}},
-                                 .body = {std::as_bytes(std::span{text})},
-                                 .deadline = upload.completion_deadline};
-                       },
-                       .accept = [&](const HttpReply& reply) -> Result<void> {
-                         // A server that needs long answers 200 first and may find an error afterwards.
-                         if (!xml::element(reply.body, "Error")) return {};
-                         return fail(ErrorKind::unavailable,
-                                     fmt::format("{}: the parts were not put together: {}", upload.doing,
-                                                 xml::text_of(reply.body, "Code")));
-                       },
-                       .doing = upload.doing};
+  const CloudCall call{
+      .make = [&]() -> CloudRequest {
+        ++tries;
+        return {.method = "POST",
+                .path = upload.xml_path,
+                .query = {{"uploadId", id}},
+                .body = {std::as_bytes(std::span{text})},
+                .deadline = upload.completion_deadline};
+      },
+      .accept = [&](const HttpReply& reply) -> Result<void> {
+        // A slow server answers 200 first and may find an error afterwards.
+        if (!xml::element(reply.body, "Error")) return {};
+        return fail(ErrorKind::unavailable,
+                    fmt::format("{}: the parts were not joined: {}", upload.doing, xml::text_of(reply.body, "Code")));
+      },
+      .doing = upload.doing};
   const auto done = client.perform({&call, 1}, 1);
   // An earlier try, whose reply was lost, may have completed the upload.
   const bool may_be_done = !done && done.error().kind == ErrorKind::gone && tries > 1;

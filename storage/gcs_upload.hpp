@@ -16,22 +16,22 @@ namespace trainyard::storage {
 
 struct GcsUpload {
   std::string xml_path;   ///< "/bucket/object", encoded.
-  std::string json_path;  ///< Where the JSON API has the object.
+  std::string json_path;  ///< The object's path in the JSON API.
   std::string doing;      ///< "put gs://bucket/key"
   TransferPlan plan;
   std::chrono::milliseconds completion_deadline{};  ///< Limit of one try to complete.
 };
 
-/// Begins an upload and returns its id. A server that has no multipart uploads, or a role that does not allow them,
-/// gives an error that is not transient.
+/// Begins an upload and returns its id. The error is not transient when the server has no multipart uploads or the role
+/// does not allow them.
 [[nodiscard]] Result<std::string> begin_gcs_upload(CloudClient& client, const GcsUpload& upload);
 
-/// Sends `pieces` as the parts of the upload `id`, straight from their memory, and puts them together. On every failure
-/// the server is told to forget the parts. ErrorKind::gone when the server no longer knows the upload.
+/// Sends `pieces` as the parts of the upload `id`, without copying them, and joins the parts. On failure it aborts the
+/// upload. ErrorKind::gone when the server no longer knows the upload.
 [[nodiscard]] Result<void> finish_gcs_upload(CloudClient& client, const GcsUpload& upload, const std::string& id,
                                              Pieces pieces);
 
-/// Makes the server forget the upload `id` and its parts. Tried for a few seconds; what is left is logged.
+/// Makes the server forget the upload `id` and its parts. Tries for a few seconds, and logs when parts may be left.
 void abort_gcs_upload(CloudClient& client, const std::string& xml_path, const std::string& id,
                       const std::string& doing);
 

@@ -39,18 +39,18 @@ struct GoogleFederation {
   std::string audience;
   std::string subject_token_type;
   std::string token_url;
-  std::string impersonation_url;               ///< Takes on a service account; empty: none.
-  std::string file;                            ///< Where the other issuer's token is; or
-  std::string url;                             ///< where it is asked for, with
-  std::map<std::string, std::string> headers;  ///< these.
-  std::string token_field;                     ///< The member that holds it in JSON; empty: the text is the token.
+  std::string impersonation_url;               ///< Gives the token of a service account; empty: none.
+  std::string file;                            ///< Holds the other issuer's token. Empty: `url` gives it.
+  std::string url;                             ///< Gives the other issuer's token.
+  std::map<std::string, std::string> headers;  ///< Of the request to `url`.
+  std::string token_field;  ///< The JSON member that holds the token; empty: the whole text is the token.
   bool operator==(const GoogleFederation&) const = default;
 };
 
 /// The metadata server of Google's machines and of GKE.
 struct GoogleMetadata {
   std::string url;   ///< "http://metadata.google.internal"
-  std::string file;  ///< gcloud's file, which was looked for first and is not there.
+  std::string file;  ///< gcloud's file, which does not exist; for messages.
   bool operator==(const GoogleMetadata&) const = default;
 };
 
@@ -60,12 +60,12 @@ using GoogleIdentity = std::variant<ServiceAccountKey, GoogleLogin, GoogleFedera
 /// never a value. Pure.
 [[nodiscard]] Result<GoogleIdentity> parse_google_credentials(std::string_view text);
 
-/// The file GOOGLE_APPLICATION_CREDENTIALS; else gcloud's file, if it is there; else the metadata server. Reads files
-/// and asks no server. unauthorized names the file that is wrong.
+/// The identity in the file GOOGLE_APPLICATION_CREDENTIALS; otherwise in gcloud's file, if it exists; otherwise the
+/// metadata server. Reads files and asks no server. unauthorized names the file that is wrong.
 [[nodiscard]] Result<GoogleIdentity> find_google_identity(const Environment& environment);
 
-/// A token for `identity` that may read and write objects. Errors as AccessTokens::get() wants them: transient ones of
-/// a server that is slow, throttles or cannot be reached; unauthorized for a refusal.
+/// A token for `identity` that may read and write objects. Errors are those that AccessTokens::get() needs:
+/// a transient one when the server is slow, throttles or cannot be reached; unauthorized for a refusal.
 [[nodiscard]] Result<AccessToken> fetch_google_token(HttpClient& http, const GoogleIdentity& identity, Time now);
 
 }  // namespace trainyard::storage

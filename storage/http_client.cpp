@@ -55,7 +55,7 @@ Instant now() {
   return std::chrono::steady_clock::now();
 }
 
-/// The calls of one perform(), each of them waiting for its turn, on its way, or done.
+/// The calls of one perform(). Each call is waiting, in flight or done.
 class Batch {
  public:
   Batch(std::span<const HttpCall> calls, const HttpTuning& tuning, HttpConnections& connections,
@@ -85,7 +85,7 @@ class Batch {
     return {};
   }
 
-  // Lets what is on its way end, whatever comes of it, as long as nobody asks to stop.
+  // Waits until the transfers in flight have ended, with or without success, unless a stop is requested.
   void drain(const std::stop_token& stop) {
     while (running_count_ > 0 && !stop.stop_requested()) {
       if (move() && running_count_ > 0) wait(running_count_);
@@ -95,11 +95,11 @@ class Batch {
  private:
   struct Progress {
     const HttpCall* call = nullptr;
-    std::unique_ptr<HttpTransfer> transfer;  // On its way.
+    std::unique_ptr<HttpTransfer> transfer;  // While it is in flight.
     bool is_done = false;
     std::int64_t failures = 0;
     std::int64_t corrupt_replies = 0;
-    Instant due{};  // When to try, or to try again.
+    Instant due{};  // Of the next try.
     Instant started{};
   };
 
@@ -160,7 +160,7 @@ class Batch {
     --running_count_;
   }
 
-  // Success when the call will be tried again; else the error that ends everything.
+  // Success when the call will be retried; otherwise the error that ends perform().
   Result<void> plan_another_try(Progress& one, const Error& error) {
     ++one.failures;
     if (error.kind == ErrorKind::corrupt) ++one.corrupt_replies;
@@ -169,13 +169,13 @@ class Batch {
                                                               : is_transient(error.kind);
     if (!may_pass) return tl::unexpected(error);
     const Instant since = failing_time_.on_failure(one.failures, one.started, now());
-    // A server that says when to come again was reached, so the configuration is not what is wrong.
+    // A server that sends Retry-After was reached, so the configuration is not the cause.
     const Instant end = since + (error.retry_after ? full_patience(*one.call) : patience(*one.call));
     if (now() >= end) return tl::unexpected(error);
     const auto delay = backoff_delay(tuning_.backoff, one.failures, random_share());
     one.due = now() + delay;
     if (error.retry_after) {
-      // A server that asks for a longer wait than there is patience is asked a last time when patience ends.
+      // If the server asks for a longer wait than the patience allows, the last try is when the patience ends.
       one.due = std::min(now() + std::max(delay, *error.retry_after), end);
     } else if (one.due > end) {
       return tl::unexpected(error);
@@ -191,7 +191,7 @@ class Batch {
     return has_succeeded_ ? full_patience(call) : call.patience.value_or(tuning_.first_patience);
   }
 
-  // A server that takes a connection and says nothing must not use up more than the patience.
+  // A server that accepts a connection and never answers must not take longer than the patience.
   [[nodiscard]] std::chrono::seconds stall_timeout(const HttpCall& call) const {
     return std::min(tuning_.stall_timeout, std::chrono::ceil<std::chrono::seconds>(patience(call)));
   }
@@ -244,7 +244,7 @@ Result<void> HttpClient::perform(std::span<const HttpCall> calls, std::size_t co
     outcome = batch.run(connection_count, stop);
     if (!outcome && on_error == OnError::drain) batch.drain(stop);
   }
-  // The caller gets the final error: nothing is being tried again any more.
+  // The caller gets the final error, and nothing is retried any more.
   if (!outcome) set_trouble(connections.get(), "");
   const std::scoped_lock lock{mutex_};
   idle_.push_back(std::move(connections));

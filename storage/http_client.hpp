@@ -20,30 +20,29 @@
 
 namespace trainyard::storage {
 
-/// Something to be done by HTTP, again and again until it succeeds or cannot.
+/// An HTTP request that is retried until it succeeds or cannot succeed.
 struct HttpCall {
-  std::string doing;  ///< "put s3://bucket/key": begins the messages of what never got a reply.
-  /// Called for every try, so that signatures are fresh. Its error is as good as a reply's.
+  std::string doing;  ///< "put s3://bucket/key": begins the message when no reply came.
+  /// Called for every try, so that signatures are fresh. Its error is judged like the error of a reply.
   std::function<Result<HttpRequest>()> make;
   /// Judges a reply of any status. Transient errors are tried again, and corrupt ones a few times.
   std::function<Result<void>(const HttpReply&)> accept;
-  bool retries_conflict = true;                       ///< Whether ErrorKind::conflict is transient here.
+  bool retries_conflict = true;                       ///< True when ErrorKind::conflict is transient here.
   std::optional<std::chrono::milliseconds> patience;  ///< Instead of the tuning's.
 };
 
-/// What becomes of the transfers that are on their way when another one has failed for good.
+/// What happens to the other transfers in flight when one has failed for good.
 enum class OnError {
   cut,    ///< Their connections are closed.
-  drain,  ///< They end first, so that the server is done with them when the caller hears of the error.
+  drain,  ///< perform() waits for them, so that the server has finished them when the caller gets the error.
 };
 
 struct HttpTuning {
   std::chrono::milliseconds connect_timeout{5'000};
   std::chrono::seconds stall_timeout{
       30};  ///< A transfer that moves less than 1 KiB/s for as long is given up and tried again.
-  /// How long calls are tried again while none succeeds, and at least once each. Before the client's first success it
-  /// is `first_patience`, since most likely the configuration is wrong then; but `patience` where the server says when
-  /// to come again.
+  /// How long calls are retried while none succeeds; each is retried at least once. Before the client's first success
+  /// `first_patience` applies, since the configuration is most likely wrong then, unless the server sends Retry-After.
   std::chrono::milliseconds patience{90'000};
   std::chrono::milliseconds first_patience{10'000};
   Backoff backoff{.initial = std::chrono::milliseconds{100}, .max = std::chrono::milliseconds{5'000}};
@@ -52,8 +51,8 @@ struct HttpTuning {
 
 class HttpConnections;
 
-/// HTTP/1.1 over libcurl, with retries. Any thread may call: each call drives its own transfers, over connections that
-/// earlier ones left.
+/// HTTP/1.1 over libcurl, with retries. Any thread may call. Each perform() drives its own transfers, and reuses the
+/// connections of earlier ones.
 class HttpClient {
  public:
   explicit HttpClient(HttpTuning tuning);
@@ -61,23 +60,23 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  /// Does all `calls`, in any order and up to `connection_count` at a time. The first error that is final ends all of
-  /// them; so does a stop that is requested, at once and with `cancelled`.
+  /// Makes all `calls`, in any order and up to `connection_count` at a time. The first final error ends all of them; a
+  /// requested stop ends them at once with `cancelled`.
   [[nodiscard]] Result<void> perform(std::span<const HttpCall> calls, std::size_t connection_count,
                                      OnError on_error = OnError::cut, const std::stop_token& stop = {});
 
-  /// The last error for which a call is being tried again; empty while none is.
+  /// The last error for which a call is being retried; empty while none is.
   [[nodiscard]] std::string trouble() const;
 
  private:
-  /// Keeps `error`, for which the perform() that uses the connections `of` tries again; an empty one removes it.
+  /// Keeps `error`, for which the perform() with the connections `of` retries a call. An empty `error` removes it.
   void set_trouble(const HttpConnections* of, std::string error);
 
   const HttpTuning tuning_;
   std::atomic<bool> has_succeeded_ = false;
   mutable std::mutex mutex_;  // guards idle_ and troubles_
   std::vector<std::unique_ptr<HttpConnections>> idle_;
-  std::map<const HttpConnections*, std::string> troubles_;  // Of every perform() that tries a call again.
+  std::map<const HttpConnections*, std::string> troubles_;  // One for each perform() that retries a call.
 };
 
 }  // namespace trainyard::storage

@@ -15,12 +15,12 @@ struct HttpRequest {
   std::string method;
   std::string url;
   std::map<std::string, std::string> headers;
-  std::vector<std::span<const std::byte>> body;  ///< In order; stays alive until the reply is there, and is not copied.
+  std::vector<std::span<const std::byte>> body;  ///< In order; not copied, and must stay alive until the reply came.
   std::span<std::byte> into;                     ///< Where a 2xx reply's body goes; empty: into the reply.
-  /// For all of it, where the server may work in silence for long. Empty: a transfer that stalls is given up.
+  /// For the whole exchange, when the server may be silent for long. Empty: a transfer that stalls is given up.
   std::optional<std::chrono::milliseconds> deadline;
   bool follows_redirects = false;  ///< A few, and never from https to http.
-  bool is_direct = false;          ///< Past every proxy: for addresses that mean this machine.
+  bool is_direct = false;          ///< Through no proxy: for addresses of this machine.
 };
 
 /// The status of a reply that holds a whole object. A reply that holds a part of one has 206.
@@ -32,7 +32,7 @@ struct HttpReply {
   std::string body;                            ///< Empty for a 2xx reply to a request with `into`.
   std::uint64_t into_bytes = 0;                ///< How much of `into` was filled.
 
-  /// Empty when it is not there.
+  /// The value of `name`; empty when the reply has no such header.
   [[nodiscard]] std::string header(const std::string& name) const {
     const auto found = headers.find(name);
     return found == headers.end() ? std::string{} : found->second;

@@ -1,10 +1,5 @@
 #include "storage/http_status.hpp"
 
-#include <algorithm>
-#include <charconv>
-#include <cstdint>
-#include <string>
-
 #include "common/http_status.hpp"
 
 namespace trainyard::storage {
@@ -16,7 +11,7 @@ constexpr std::chrono::seconds retry_after_max{300};
 
 ErrorKind kind_of_status(long status) {
   switch (status) {
-    case 409:  // A fault of the server's: where another writer is meant, it says so by a code.
+    case 409:  // A fault of the server: a conflict with another writer has an error code, which the caller judges.
       return ErrorKind::unavailable;
     case 412:
       return ErrorKind::already_exists;
@@ -32,11 +27,7 @@ ErrorKind kind_of_status(long status) {
 }
 
 std::optional<std::chrono::milliseconds> retry_after_of(const HttpReply& reply) {
-  const std::string text = reply.header("retry-after");
-  std::int64_t seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc{} || end != text.data() + text.size() || seconds < 0) return std::nullopt;
-  return std::min<std::chrono::milliseconds>(std::chrono::seconds{seconds}, retry_after_max);
+  return parse_retry_after(reply.header("retry-after"), retry_after_max);
 }
 
 }  // namespace trainyard::storage

@@ -8,10 +8,10 @@
 
 namespace trainyard::storage {
 
-/// What a status other than 2xx means to a caller, where nothing else is known of it. Pure.
+/// The kind of error that a status other than 2xx means, where the reply says nothing more. Pure.
 [[nodiscard]] ErrorKind kind_of_status(long status);
 
-/// What Retry-After says in seconds, up to five minutes; nothing when it is absent or a date. Pure.
+/// The seconds of the header Retry-After, at most five minutes. Empty when it is absent or a date. Pure.
 [[nodiscard]] std::optional<std::chrono::milliseconds> retry_after_of(const HttpReply& reply);
 
 }  // namespace trainyard::storage

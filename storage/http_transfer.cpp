@@ -3,17 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
+#include "common/text.hpp"
 #include "storage/http_client.hpp"
 
 namespace trainyard::storage {
 namespace {
 
-constexpr std::size_t reply_bytes_max = std::size_t{1} << 30;  // For replies into memory of their own.
+constexpr std::size_t reply_bytes_max = std::size_t{1} << 30;  // Of a reply whose body is kept in HttpReply.
 constexpr std::size_t refusal_bytes_max = std::size_t{256} << 10;
 constexpr long slow_bytes_per_second = 1024;
 constexpr long buffer_bytes = 512L << 10;
@@ -53,7 +53,7 @@ ErrorKind kind_of_transfer(CURLcode code) {
     case CURLE_SSL_PINNEDPUBKEYNOTMATCH:
     case CURLE_INTERFACE_FAILED:
       return ErrorKind::invalid;
-    // Misuse of libcurl, or a libcurl that lacks something: the same call fails again.
+    // Misuse of libcurl, or a libcurl without a feature: the same call fails again.
     case CURLE_FAILED_INIT:
     case CURLE_NOT_BUILT_IN:
     case CURLE_FUNCTION_NOT_FOUND:
@@ -67,7 +67,7 @@ ErrorKind kind_of_transfer(CURLcode code) {
     case CURLE_READ_ERROR:
     case CURLE_WRITE_ERROR:
       return ErrorKind::internal;
-    // All the others are of the network, of TLS or of what the other side sent, also those that libcurl will add.
+    // All other codes, and those that libcurl will add, mean the network, TLS or the bytes that the server sent.
     default:
       return ErrorKind::unavailable;
   }
@@ -108,7 +108,7 @@ HttpTransfer::HttpTransfer(CURL* handle, HttpRequest request, const HttpTuning& 
   for (const auto& [name, value] : request_.headers) {
     headers_ = curl_slist_append(headers_, fmt::format("{}: {}", name, value).c_str());
   }
-  // A server need not be asked before it is sent a body: that costs a round trip, and some take a second over it.
+  // Do not send "Expect: 100-continue": it costs a round trip, and some servers take a second to answer it.
   headers_ = curl_slist_append(headers_, "Expect:");
   curl_easy_setopt(handle_, CURLOPT_HTTPHEADER, headers_);
 }
@@ -171,7 +171,7 @@ std::size_t HttpTransfer::read_body(char* into, std::size_t size, std::size_t co
   return filled;
 }
 
-// libcurl goes back to the start when it must send again over a new connection, and nowhere else.
+// libcurl seeks only to the start, when it must send the body again over a new connection.
 int HttpTransfer::seek_body(void* self, curl_off_t offset, int origin) {
   if (offset != 0 || origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
   auto& transfer = *static_cast<HttpTransfer*>(self);
@@ -183,16 +183,11 @@ int HttpTransfer::seek_body(void* self, curl_off_t offset, int origin) {
 std::size_t HttpTransfer::take_header(char* line, std::size_t size, std::size_t count, void* self) {
   auto& headers = static_cast<HttpTransfer*>(self)->reply_.headers;
   const std::string_view text{line, size * count};
-  if (text.starts_with("HTTP/")) headers.clear();  // An interim reply's are not the reply's.
+  if (text.starts_with("HTTP/")) headers.clear();  // Drop the headers of an interim reply.
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos) return text.size();
-  std::string name{text.substr(0, colon)};
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  std::string_view value = text.substr(colon + 1);
-  while (!value.empty() && std::isspace(static_cast<unsigned char>(value.front())) != 0) value.remove_prefix(1);
-  while (!value.empty() && std::isspace(static_cast<unsigned char>(value.back())) != 0) value.remove_suffix(1);
-  std::string& known = headers[name];
+  const std::string_view value = trim(text.substr(colon + 1));
+  std::string& known = headers[to_lower(text.substr(0, colon))];
   known += known.empty() ? value : fmt::format(", {}", value);
   return text.size();
 }
@@ -208,7 +203,7 @@ std::size_t HttpTransfer::take_body(char* bytes, std::size_t size, std::size_t c
   if (!is_success && transfer.reply_.body.size() + length > refusal_bytes_max) {
     transfer.reply_.body.append(bytes, refusal_bytes_max - transfer.reply_.body.size());
     transfer.is_cut_ = true;
-    return 0;  // Ends the transfer: a refusal's first words say enough.
+    return 0;  // Ends the transfer: the beginning of a refusal's text says enough.
   }
   if (length > room) {
     transfer.is_too_long_ = true;

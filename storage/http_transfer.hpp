@@ -17,17 +17,17 @@ struct HttpTuning;
 /// succeed, invalid for a wrong URL, proxy or certificate, internal for codes that only misuse of libcurl gives. Pure.
 [[nodiscard]] ErrorKind kind_of_transfer(CURLcode code);
 
-/// One request on its way, as libcurl's callbacks see it. Stays where it is, since they hold its address.
+/// One request in flight. It cannot move, since libcurl's callbacks hold its address.
 class HttpTransfer {
  public:
-  /// Prepares `handle`, whose earlier settings are forgotten but whose connections are kept.
+  /// Prepares `handle`: resets its settings and keeps its connections.
   HttpTransfer(CURL* handle, HttpRequest request, const HttpTuning& tuning, std::chrono::seconds stall_timeout);
   HttpTransfer(const HttpTransfer&) = delete;
   HttpTransfer& operator=(const HttpTransfer&) = delete;
   ~HttpTransfer();
 
-  /// What came of it, once libcurl says that it ended with `code`. Errors: unavailable and timeout for what may pass,
-  /// corrupt for a reply that is longer than asked for, invalid for a URL or certificates that are wrong, internal.
+  /// The reply, once libcurl has ended the transfer with `code`. Errors: those of kind_of_transfer(), and corrupt for a
+  /// reply that is longer than asked for.
   [[nodiscard]] Result<HttpReply> finish(CURLcode code);
 
   [[nodiscard]] CURL* handle() const { return handle_; }
@@ -45,10 +45,10 @@ class HttpTransfer {
   HttpRequest request_;
   HttpReply reply_;
   curl_slist* headers_ = nullptr;
-  std::size_t piece_ = 0;  // Of request_.body: where reading goes on.
+  std::size_t piece_ = 0;  // Index in request_.body of the next piece to read.
   std::size_t sent_of_piece_ = 0;
   bool is_too_long_ = false;
-  bool is_cut_ = false;  // Ended by us, since enough of a refusal has come.
+  bool is_cut_ = false;  // Ended by us, since enough of a refusal's text has come.
   std::array<char, CURL_ERROR_SIZE> error_text_{};
 };
 

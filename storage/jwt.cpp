@@ -18,7 +18,7 @@ using Bio = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 using DigestContext = std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)>;
 
-// Without this OpenSSL would ask for a key's passphrase at the terminal.
+// Given to OpenSSL, which would otherwise ask for the key's passphrase at the terminal.
 int no_passphrase(char*, int, int, void*) {
   return 0;
 }

@@ -8,8 +8,8 @@
 /// JSON Web Tokens that are signed by an RSA key (RS256). Source: RFC 7515 and RFC 7518, 3.3.
 namespace trainyard::storage {
 
-/// "header.claims.signature". `header`, `claims`: JSON. `private_key`: PEM, PKCS #8 or PKCS #1. unauthorized when that
-/// is no RSA key; the message never holds it. Pure but for the cryptography.
+/// "header.claims.signature". `header` and `claims` are JSON; `private_key` is PEM, PKCS #8 or PKCS #1. unauthorized
+/// when `private_key` is no RSA key; the message never holds it. Pure but for the cryptography.
 [[nodiscard]] Result<std::string> signed_jwt(std::string_view header, std::string_view claims,
                                              std::string_view private_key);
 

@@ -4,17 +4,19 @@
 
 #include <algorithm>
 
+#include "common/text.hpp"
+
 namespace trainyard::storage {
 namespace {
 
-// S3 allows 1024 bytes for prefix and key together.
+// S3 allows 1024 bytes for the prefix and the key together.
 constexpr std::size_t key_bytes_max = 900;
 
 }  // namespace
 
 Result<void> check_key(std::string_view key) {
   const auto refuse = [&](std::string_view why) {
-    return fail(ErrorKind::invalid, fmt::format("'{}' is not a key: {}", key.substr(0, 100), why));
+    return fail(ErrorKind::invalid, fmt::format("'{}' is not a key: {}", keep_beginning(key, 100), why));
   };
   if (key.empty()) return refuse("it is empty");
   if (key.size() > key_bytes_max) return refuse(fmt::format("it is longer than {} bytes", key_bytes_max));

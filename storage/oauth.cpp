@@ -2,16 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <utility>
 
+#include "common/text.hpp"
 #include "storage/accepted_reply.hpp"
 #include "storage/http_status.hpp"
-#include "storage/server_words.hpp"
+#include "storage/sanitize_server_text.hpp"
 
 namespace trainyard::storage {
 namespace {
@@ -26,11 +26,7 @@ std::string member_text(const json& object, const char* name) {
 }
 
 std::optional<std::int64_t> member_number(const json& object, const char* name) {
-  const std::string text = member_text(object, name);
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return parse_number<std::int64_t>(member_text(object, name));
 }
 
 ErrorKind issuer_error_kind(long status, std::string_view code) {
@@ -81,8 +77,8 @@ Error issuer_error(const HttpReply& reply, std::initializer_list<std::string_vie
   }
   Error error{issuer_error_kind(reply.status, code), fmt::format("it answered {}", reply.status),
               retry_after_of(reply)};
-  if (!code.empty()) error.message += fmt::format(" {}", server_words(code, secrets));
-  if (!words.empty()) error.message += fmt::format(" ({})", server_words(words, secrets));
+  if (!code.empty()) error.message += fmt::format(" {}", sanitize_server_text(code, secrets));
+  if (!words.empty()) error.message += fmt::format(" ({})", sanitize_server_text(words, secrets));
   return error;
 }
 
@@ -90,8 +86,7 @@ Result<std::string> read_secret_file(const std::string& path) {
   std::ifstream file{path};
   std::ostringstream text;
   text << file.rdbuf();
-  std::string secret = text.str();
-  secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
+  std::string secret{trim(text.str())};
   if (!file || secret.empty()) return fail(ErrorKind::unauthorized, fmt::format("{} cannot be read or is empty", path));
   return secret;
 }

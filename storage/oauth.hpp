@@ -11,14 +11,14 @@
 #include "storage/environment.hpp"
 #include "storage/http_client.hpp"
 
-/// Common to the issuers of Google's and Azure's access tokens.
+/// What Google's and Azure's issuers of access tokens have in common.
 namespace trainyard::storage {
 
-/// Settings for asking an issuer for one token. After `limit` it is given up; the request that needs the token then
-/// tries again.
+/// Settings for asking an issuer for a token. The client gives up after `limit`; the request that needs the token then
+/// retries.
 [[nodiscard]] HttpTuning issuer_tuning(std::chrono::milliseconds limit, const Environment& environment);
 
-/// The reply of any status to one request.
+/// Makes one request and returns the reply, of any status.
 [[nodiscard]] Result<HttpReply> ask_issuer(HttpClient& http, const std::string& doing, const HttpRequest& request);
 
 /// The token in an issuer's JSON reply: `access_token` with `expires_in` (seconds) or `expires_on` (seconds of Unix
@@ -26,17 +26,17 @@ namespace trainyard::storage {
 [[nodiscard]] Result<AccessToken> parse_token_reply(const HttpReply& reply, Time now,
                                                     std::initializer_list<std::string_view> secrets);
 
-/// The error that an issuer's refusal means: throttled and unavailable for what may pass, else unauthorized. The
-/// issuer's words are repeated without `secrets`. Pure.
+/// The error that an issuer's refusal means: throttled or unavailable when a later try may succeed, otherwise
+/// unauthorized. The message holds the issuer's text without `secrets`. Pure.
 [[nodiscard]] Error issuer_error(const HttpReply& reply, std::initializer_list<std::string_view> secrets);
 
-/// The file's text without white space at its end; unauthorized when it cannot be read or is empty.
+/// The text of the file at `path` without blanks around it; unauthorized when it cannot be read or is empty.
 [[nodiscard]] Result<std::string> read_secret_file(const std::string& path);
 
-/// True for https:// addresses and for http:// ones of this machine, over which secrets may be sent. Pure.
+/// True when secrets may be sent to `url`: over https://, or over http:// to this machine. Pure.
 [[nodiscard]] bool keeps_secrets(std::string_view url);
 
-/// The address without its path and query, either of which could hold a secret. Pure.
+/// `url` without its path and query, either of which could hold a secret. Pure.
 [[nodiscard]] std::string origin_of(std::string_view url);
 
 }  // namespace trainyard::storage

@@ -28,7 +28,7 @@ bool is_link(const OpenFolder& folder, const std::string& name) {
   return ::fstatat(folder.descriptor.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
 }
 
-// The error that errno means after a call on `name` that follows no link.
+// The error that errno means after a call on `name` that does not follow links.
 tl::unexpected<Error> failed_in(std::string_view what, const OpenFolder& folder, const std::string& name) {
   const int error_number = errno;
   const std::string path = path_in(folder, name);
@@ -41,7 +41,7 @@ tl::unexpected<Error> failed_in(std::string_view what, const OpenFolder& folder,
   return tl::unexpected(error_of(error_number, fmt::format("{} {}", what, path)));
 }
 
-// Sets `mode`, of which the umask may have taken bits away. A folder's set-group-id bit stays.
+// Sets `mode`, from which the umask may have removed bits. A folder keeps its set-group-id bit.
 Result<void> set_mode(const FileDescriptor& made, mode_t mode, const OpenFolder& folder, const std::string& name) {
   struct stat status {};
   if (::fstat(made.get(), &status) != 0 || ::fchmod(made.get(), mode | (status.st_mode & S_ISGID)) != 0)
@@ -101,7 +101,7 @@ Result<std::vector<FolderEntry>> entries_of(const OpenFolder& folder,
     const std::string name{static_cast<const char*>(entry->d_name)};
     if (name == "." || name == ".." || !is_wanted(name)) continue;
     unsigned char type = entry->d_type;
-    if (type == DT_UNKNOWN) {  // Some file systems do not say it here.
+    if (type == DT_UNKNOWN) {  // Some file systems do not give the type here.
       struct stat status {};
       if (::fstatat(folder.descriptor.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
         type = static_cast<unsigned char>(IFTODT(status.st_mode));
@@ -115,7 +115,7 @@ Result<std::vector<FolderEntry>> entries_of(const OpenFolder& folder,
 Result<void> sync_folder(const OpenFolder& folder) {
   const FileDescriptor readable{::openat(folder.descriptor.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (!readable) return tl::unexpected(error_of(errno, fmt::format("opening the folder {}", folder.path)));
-  // Some network file systems cannot sync a folder and say EINVAL: their server makes names durable itself.
+  // Some network file systems answer EINVAL, since their server makes names durable itself.
   if (::fsync(readable.get()) != 0 && errno != EINVAL)
     return tl::unexpected(error_of(errno, fmt::format("syncing the folder {}", folder.path)));
   return {};
@@ -171,7 +171,7 @@ Result<void> replace_in(const OpenFolder& folder, const std::string& from, const
 Result<void> publish_in(const OpenFolder& folder, const std::string& from, const std::string& to) {
   const int in = folder.descriptor.get();
   if (::linkat(in, from.c_str(), in, to.c_str(), 0) == 0) {
-    // The object is there under its name; a temporary name that stays is only hidden clutter.
+    // The object has its name. A temporary name that stays is hidden and harmless.
     ::unlinkat(in, from.c_str(), 0);
     return {};
   }

@@ -98,7 +98,7 @@ Result<std::vector<std::string>> make_directories(const std::string& folder) {
 Result<void> sync_directory(const std::string& folder) {
   const FileDescriptor directory{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (!directory) return failed("opening the folder", folder);
-  // Some network file systems cannot sync a folder and say EINVAL: their server makes names durable itself.
+  // Some network file systems answer EINVAL, since their server makes names durable itself.
   if (::fsync(directory.get()) != 0 && errno != EINVAL) return failed("syncing the folder", folder);
   return {};
 }
@@ -144,7 +144,7 @@ Result<void> write_durably(const FileDescriptor& file, std::span<const std::span
       if (errno == EINTR) continue;
       return failed("writing", path);
     }
-    // The medium begins at once, not only when fsync() asks for it. A hint: what it cannot write, fsync() tells.
+    // Asks the disk to begin now, and not only at fsync(). Errors are ignored here, since fsync() reports them.
     ::sync_file_range(file.get(), offset, written, SYNC_FILE_RANGE_WRITE);
     offset += written;
     done_in_piece += static_cast<std::size_t>(written);
@@ -180,7 +180,7 @@ Result<void> replace(const std::string& from, const std::string& to) {
 
 Result<void> publish(const std::string& from, const std::string& to) {
   if (::link(from.c_str(), to.c_str()) == 0) {
-    // The object is there under its name; a temporary name that stays is only hidden clutter.
+    // The object has its name. A temporary name that stays is hidden and harmless.
     ::unlink(from.c_str());
     return {};
   }

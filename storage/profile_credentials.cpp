@@ -13,22 +13,22 @@
 #include "common/try.hpp"
 #include "storage/credential_reply.hpp"
 #include "storage/credential_sources.hpp"
-#include "storage/server_words.hpp"
+#include "storage/sanitize_server_text.hpp"
 
 namespace trainyard::storage {
 namespace {
 
-constexpr int roles_max = 5;  // Of profiles that each name the next as source: more are taken for a circle.
+constexpr int roles_max = 5;  // Longest chain of source profiles; a longer one is taken for a circle.
 constexpr std::size_t login_bytes_max = std::size_t{64} << 10;
 
 tl::unexpected<Error> refuse_profile(const AwsProfile& profile, ErrorKind kind, std::string_view why) {
   return fail(kind, fmt::format("the profile '{}' of {} {}", profile.name, profile.files, why));
 }
 
-/// What a login by `aws sso login` is for.
+/// What `aws sso login` logs in to.
 struct Login {
   std::string region;
-  std::string cached_as;  // Whose SHA-1 names the file.
+  std::string cached_as;  // The SHA-1 of this text names the token's file.
 };
 
 Result<Login> login_of(const AwsProfile& profile, const Environment& environment) {
@@ -92,15 +92,15 @@ Result<Credentials> by_process(const AwsProfile& profile, const ProfileWorld& wo
   auto words = words_of_command(profile.value("credential_process"));
   if (!words || words->empty())
     return refuse_profile(profile, ErrorKind::invalid, "has a credential_process that is no command");
-  // env(1) looks for a program that is named without a path.
+  // env(1) finds a program in PATH.
   const std::string program = words->front();
   if (program.find('/') == std::string::npos) words->insert(words->begin(), "/usr/bin/env");
   const auto end = run_program(*words, world.program_deadline);
   if (!end) return fail(fmt::format("running the credential_process {}", program), end.error());
   if (end->exit_code != 0) {
-    // Why it failed is not known: it may pass.
+    // The cause of the failure is unknown, so it may pass.
     return fail(ErrorKind::unavailable, fmt::format("the credential_process {} ended with exit code {}: {}", program,
-                                                    end->exit_code, server_words(end->words, {})));
+                                                    end->exit_code, sanitize_server_text(end->words, {})));
   }
   auto parsed = parse_process_output(end->output);
   if (!parsed) return fail(fmt::format("the credential_process {}", program), parsed.error());
@@ -135,7 +135,7 @@ Result<Credentials> take_on_role(const AwsProfile& profile, const Credentials& s
       .method = "POST", .url = url + "/", .headers = parts.headers, .body = {std::as_bytes(std::span{form})}};
   request.headers["authorization"] = authorization(parts, source, {world.region, "sts"}, date);
   return world.service->ask<Credentials>(
-      fmt::format("taking on the role {} at {}", profile.value("role_arn"), url), std::move(request),
+      fmt::format("assuming the role {} at {}", profile.value("role_arn"), url), std::move(request),
       [&](const HttpReply& reply) { return parse_sts_reply(reply, source.secret_access_key); });
 }
 
@@ -144,7 +144,7 @@ Result<Credentials> credentials_within(const AwsProfile& profile, const ProfileW
 Result<Credentials> source_of_role(const AwsProfile& profile, const ProfileWorld& world, int roles_left) {
   const std::string named = profile.value("source_profile");
   if (named.empty()) return world.of_source(profile.value("credential_source"));
-  // A profile may name itself: then its own key is meant.
+  // A profile that names itself means its own key.
   if (named == profile.name) return profile_key(profile);
   if (roles_left > 0) return credentials_within(read_profile(world.environment, named), world, roles_left - 1);
   return refuse_profile(
@@ -169,7 +169,7 @@ Result<Credentials> credentials_within(const AwsProfile& profile, const ProfileW
       break;
   }
   auto source = source_of_role(profile, world, roles_left);
-  // not_found would mean that the profile says nothing; but it names a role, whose source lacks something.
+  // not_found would mean that the profile names no credentials. It names a role, whose source lacks something.
   if (!source && source.error().kind == ErrorKind::not_found) source.error().kind = ErrorKind::unauthorized;
   return source.and_then([&](const Credentials& key) { return take_on_role(profile, key, world); });
 }

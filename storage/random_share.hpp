@@ -2,7 +2,7 @@
 
 namespace trainyard::storage {
 
-/// In [0, 1), for a backoff's jitter. Any thread.
+/// A random number in [0, 1), for the jitter of a backoff. Any thread may call.
 [[nodiscard]] double random_share();
 
 }  // namespace trainyard::storage

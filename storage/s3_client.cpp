@@ -15,7 +15,7 @@
 namespace trainyard::storage {
 namespace {
 
-// Nothing for what is no date.
+// Empty when `text` is no date.
 std::optional<Time> parse_date(const std::string& text) {
   const time_t seconds = ::curl_getdate(text.c_str(), nullptr);
   if (seconds < 0) return std::nullopt;
@@ -29,7 +29,7 @@ S3Client::S3Client(S3Config config, HttpTuning tuning)
 
 Result<HttpRequest> S3Client::sign(S3Request request, Remedies& remedies) const {
   remedies.used = TRY(config_.credentials->get());
-  // A signature holds for minutes: the calendar is asked at each one.
+  // A signature is valid for minutes only, so each one takes the current time.
   const std::string date = amz_date(now());
   std::string path = "/";
   if (config_.path_style) path += percent_encoded(config_.bucket, false) + (request.object.empty() ? "" : "/");

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
+#include "common/text.hpp"
 #include "storage/aws_profile.hpp"
 #include "storage/credential_sources.hpp"
 
@@ -18,7 +18,7 @@ struct Endpoint {
 };
 
 Result<Endpoint> parse_endpoint(const std::string& text) {
-  // What is before an '@' could be a password, so such a text is not repeated.
+  // The text before an '@' could hold a password, so the message does not repeat it.
   if (text.find('@') != std::string::npos) {
     return fail(ErrorKind::invalid,
                 "the S3 endpoint holds a user name: write https://host:port, and the keys into the environment");
@@ -69,8 +69,7 @@ bool is_bare_host(std::string_view authority) {
 Result<S3Checksums> read_checksums(const Environment& environment, const AwsProfile& profile) {
   std::string word = first_of(environment, {"AWS_REQUEST_CHECKSUM_CALCULATION"});
   if (word.empty()) word = profile.value("request_checksum_calculation");
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  word = to_lower(word);
   if (word.empty()) return S3Checksums::automatic;
   if (word == "when_supported") return S3Checksums::required;
   if (word == "when_required") return S3Checksums::off;

@@ -14,14 +14,14 @@
 
 namespace trainyard::storage {
 
-/// Whether requests carry checksums (CRC-32C), which some servers do not know.
+/// When requests carry checksums (CRC-32C), which some servers do not know.
 enum class S3Checksums {
-  automatic,  ///< Until the server refuses a request with them and takes it without them.
+  automatic,  ///< Until a request that was refused with checksums succeeds without them.
   required,
   off,
 };
 
-/// All that an S3 store must know of its place and its user.
+/// Where an S3Store is, and with which credentials it is used.
 struct S3Config {
   std::string bucket;
   std::string prefix;  ///< Without '/' at either end; may be empty.
@@ -39,11 +39,11 @@ struct S3Config {
   [[nodiscard]] std::string endpoint() const { return scheme + "://" + host; }
 };
 
-/// Completes what `uri` and `options` say from what the AWS SDKs read: AWS_REGION, AWS_DEFAULT_REGION,
+/// The configuration from `uri`, `options` and the variables that the AWS SDKs read: AWS_REGION, AWS_DEFAULT_REGION,
 /// AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_CA_BUNDLE, AWS_REQUEST_CHECKSUM_CALCULATION (when_supported: required,
-/// when_required: off), and the profile's region, endpoint_url and request_checksum_calculation. Credentials are those
-/// of credential_sources(), and not looked for yet. ErrorKind::invalid for an endpoint that is no URL, an encryption
-/// that is none, or another word about checksums.
+/// when_required: off), and the profile's region, endpoint_url and request_checksum_calculation. The credentials are
+/// those of credential_sources(), which are not asked yet. ErrorKind::invalid for a wrong endpoint, encryption or
+/// checksum setting.
 [[nodiscard]] Result<S3Config> make_s3_config(const Uri& uri, const S3Options& options, const Environment& environment);
 
 }  // namespace trainyard::storage

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <string>
 #include <utility>
 
+#include "common/text.hpp"
 #include "storage/http_status.hpp"
+#include "storage/sanitize_server_text.hpp"
 #include "storage/server_meaning.hpp"
-#include "storage/server_words.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {
@@ -26,7 +26,7 @@ constexpr ServerMeaning meanings[] = {
     {"SignatureDoesNotMatch", ErrorKind::unauthorized, "Check AWS_SECRET_ACCESS_KEY, which does not fit the key's id"},
     {"ExpiredToken", ErrorKind::unauthorized, "Renew AWS_SESSION_TOKEN and the key that came with it"},
     {"InvalidToken", ErrorKind::unauthorized, "Check AWS_SESSION_TOKEN, which must come with the key"},
-    {"RequestTimeTooSkewed", ErrorKind::unavailable,  // Clocks are set again, by themselves where time is served.
+    {"RequestTimeTooSkewed", ErrorKind::unavailable,  // It passes when the clock is set, as time services do.
      "Set this machine's clock, which differs too much from the server's"},
     {"AccessDenied", ErrorKind::forbidden,
      "Allow this key to list the bucket and to get, put and delete objects under the prefix"},
@@ -38,7 +38,7 @@ constexpr ServerMeaning meanings[] = {
     {"NotImplemented", ErrorKind::invalid, "This server lacks what is needed of it"},
     {"PreconditionFailed", ErrorKind::already_exists, ""},
     {"ConditionalRequestConflict", ErrorKind::conflict, ""},
-    {"OperationAborted", ErrorKind::unavailable, ""},  // Such as a bucket that is being deleted or made.
+    {"OperationAborted", ErrorKind::unavailable, ""},  // Such as a bucket that is being made or deleted.
     {"InvalidRange", ErrorKind::corrupt, "The object ends before the bytes that were asked for"},
     {"BadDigest", ErrorKind::corrupt, ""},
     {"XAmzContentChecksumMismatch", ErrorKind::corrupt, ""},
@@ -61,8 +61,8 @@ constexpr ServerMeaning meanings[] = {
 
 std::string quoted(std::string text, const S3Config& config) {
   const auto [last, former] = config.credentials->recent();
-  return server_words(std::move(text),
-                      {last.secret_access_key, last.session_token, former.secret_access_key, former.session_token});
+  return sanitize_server_text(
+      std::move(text), {last.secret_access_key, last.session_token, former.secret_access_key, former.session_token});
 }
 
 // The region where the server says that the bucket is.
@@ -79,7 +79,7 @@ Error s3_error(const HttpReply& reply, std::string_view doing, const S3Config& c
   const std::string words = xml::text_of(reply.body, "Message");
   const ServerMeaning* meaning = find_meaning(meanings, code);
 
-  // A server that needs long has answered 200 before it found an error: what it does not name may pass.
+  // A slow server answers 200 before it finds an error. An error that has no known code may pass.
   const long status = reply.status / 100 == 2 ? internal_server_error : reply.status;
   Error error{meaning != nullptr ? meaning->kind : kind_of_status(status),
               fmt::format("{}: {} answered {}", doing, config.endpoint(), reply.status), retry_after_of(reply)};
@@ -100,9 +100,7 @@ bool may_refuse_checksums(const HttpReply& reply) {
   constexpr long not_implemented = 501;
   const std::string code = xml::text_of(reply.body, "Code");
   if (code == "BadDigest" || code == "InvalidDigest" || code == "XAmzContentChecksumMismatch") return false;
-  std::string words = xml::text_of(reply.body, "Message") + " " + xml::text_of(reply.body, "Header");
-  std::transform(words.begin(), words.end(), words.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string words = to_lower(xml::text_of(reply.body, "Message") + " " + xml::text_of(reply.body, "Header"));
   if (reply.status != bad_request && reply.status != not_implemented) return false;
   if (words.find("checksum") != std::string::npos) return true;
   return reply.status == not_implemented && words.find("if-none-match") == std::string::npos;

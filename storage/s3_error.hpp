@@ -8,13 +8,12 @@
 
 namespace trainyard::storage {
 
-/// What a reply other than success means, also one that says 200 and holds an error: the kind is what the caller can
-/// do, the message holds `doing`, the server's code and words, and advice where there is any. Never a secret, even if
-/// the server repeats one. Pure.
+/// The error that `reply` means: a refusal, or a reply of status 200 that holds an error. The message holds `doing`,
+/// the server's code and text, and advice where there is any, but no secret, even if the server repeats one. Pure.
 [[nodiscard]] Error s3_error(const HttpReply& reply, std::string_view doing, const S3Config& config);
 
-/// True when `reply` to a request with checksum headers may mean that the server does not know them: it says so, or it
-/// answers 501 without naming another header. False for a checksum that does not match. Pure.
+/// True when `reply`, to a request with checksum headers, may mean that the server does not know these headers: it says
+/// so, or it answers 501 without naming another header. False for a checksum that does not match. Pure.
 [[nodiscard]] bool may_refuse_checksums(const HttpReply& reply);
 
 }  // namespace trainyard::storage

@@ -14,7 +14,7 @@
 namespace trainyard::storage {
 namespace {
 
-// Each of them a thousand uploads: a list that does not end is a server's fault.
+// A page has a thousand uploads; a list with more pages is a fault of the server.
 constexpr int upload_pages_max = 1'000;
 
 std::optional<Time> time_of(const std::string& text) {
@@ -59,7 +59,7 @@ std::vector<S3OpenUpload> orphans(const std::vector<S3OpenUpload>& uploads, std:
                                   const std::function<bool(std::string_view folder)>& is_abandoned) {
   std::vector<S3OpenUpload> found;
   std::copy_if(uploads.begin(), uploads.end(), std::back_inserter(found), [&](const S3OpenUpload& upload) {
-    // Some servers match a prefix loosely.
+    // Some servers also list uploads with other prefixes.
     if (!upload.object.starts_with(prefix) || !upload.began || *upload.began >= began_before) return false;
     const std::string_view key = std::string_view{upload.object}.substr(prefix.size());
     const std::size_t slash = key.rfind('/');

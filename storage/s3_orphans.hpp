@@ -10,13 +10,14 @@
 #include "common/result.hpp"
 #include "storage/s3_client.hpp"
 
-/// Multipart uploads that were begun and never completed. Their parts cost money, and no list of objects shows them.
+/// Multipart uploads that were begun and never completed. Their parts cost money, and lists of objects do not show
+/// them.
 namespace trainyard::storage {
 
 struct S3OpenUpload {
-  std::string object;  ///< Under the bucket.
+  std::string object;  ///< Its key in the bucket.
   std::string id;
-  std::optional<Time> began;  ///< By the server's clock; nothing when it does not say.
+  std::optional<Time> began;  ///< By the server's clock; empty when the reply has no date.
   bool operator==(const S3OpenUpload&) const = default;
 };
 
@@ -24,7 +25,7 @@ struct S3OpenUpload {
 struct S3OpenUploads {
   std::vector<S3OpenUpload> uploads;
   bool is_last = true;
-  std::string next_key;  ///< How to ask for the next page, with `next_id`.
+  std::string next_key;  ///< With `next_id`: how to ask for the next page.
   std::string next_id;
 };
 
@@ -35,7 +36,7 @@ struct S3OpenUploads {
 [[nodiscard]] Result<std::vector<S3OpenUpload>> list_uploads(S3Client& client, const std::string& prefix,
                                                              const std::string& doing);
 
-/// Those that began before `began_before`, of objects whose folder below `prefix` is abandoned. Pure.
+/// Those of `uploads` that began before `began_before` and whose object is in an abandoned folder below `prefix`. Pure.
 [[nodiscard]] std::vector<S3OpenUpload> orphans(const std::vector<S3OpenUpload>& uploads, std::string_view prefix,
                                                 Time began_before,
                                                 const std::function<bool(std::string_view folder)>& is_abandoned);

@@ -6,17 +6,17 @@
 #include <vector>
 
 #include "storage/s3_error.hpp"
-#include "storage/server_words.hpp"
+#include "storage/sanitize_server_text.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {
 namespace {
 
-// The error of one object, read as s3_error() reads a whole reply. The status is 500, so that an unknown code counts as
-// a fault of the server, which may pass.
+// The error of one object, read by s3_error() as if it were a whole reply. The status is 500, so that s3_error() takes
+// an unknown code for a fault of the server, which may pass.
 Error error_of_object(std::string_view refusal, std::string_view doing, const S3Config& config) {
   const HttpReply reply{.status = 500, .headers = {}, .body = std::string{refusal}};
-  return s3_error(reply, fmt::format("{}: {}", doing, server_words(xml::text_of(refusal, "Key"), {})), config);
+  return s3_error(reply, fmt::format("{}: {}", doing, sanitize_server_text(xml::text_of(refusal, "Key"), {})), config);
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ std::string removal_text(std::span<const std::string> objects) {
 Result<void> check_removal(const HttpReply& reply, std::string_view doing, const S3Config& config) {
   const auto result = xml::element(reply.body, "DeleteResult");
   if (!result) {
-    // A server that needs long answers 200 first and may find an error afterwards.
+    // A slow server answers 200 first and may find an error afterwards.
     if (xml::element(reply.body, "Error")) return tl::unexpected(error_of_object(reply.body, doing, config));
     return fail(ErrorKind::invalid, fmt::format("{}: the reply does not say what was removed: is {} an S3 server?",
                                                 doing, config.endpoint()));

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 
 #include "common/logging.hpp"
+#include "common/text.hpp"
 #include "common/try.hpp"
 #include "storage/content_md5.hpp"
 #include "storage/key.hpp"
@@ -19,7 +19,7 @@
 namespace trainyard::storage {
 namespace {
 
-// S3's keys are bytes in order; a list that does not end is a server's fault.
+// A list with more pages is a fault of the server.
 constexpr int object_pages_max = 100'000;
 constexpr long not_found = 404;
 constexpr long not_implemented = 501;
@@ -27,15 +27,8 @@ constexpr long not_implemented = 501;
 struct Page {
   std::vector<ObjectInfo> objects;
   bool is_last = true;
-  std::string next_token;  // How to ask for the next one.
+  std::string next_token;  // How to ask for the next page.
 };
-
-std::optional<std::uint64_t> number_of(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 Result<Page> parse_page(const std::string& body, std::string_view doing, std::size_t prefix_bytes) {
   const auto result = xml::element(body, "ListBucketResult");
@@ -44,8 +37,9 @@ Result<Page> parse_page(const std::string& body, std::string_view doing, std::si
   Page page;
   for (const std::string_view content : xml::elements(*result, "Contents")) {
     const std::string object = xml::text_of(content, "Key");
-    const auto bytes = number_of(xml::text_of(content, "Size"));
-    if (object.size() <= prefix_bytes || !bytes) continue;  // Such as a folder's mark, which other programs make.
+    const auto bytes = parse_number<std::uint64_t>(xml::text_of(content, "Size"));
+    if (object.size() <= prefix_bytes || !bytes)
+      continue;  // Such as the empty object that other programs make for a folder.
     page.objects.push_back({.key = object.substr(prefix_bytes), .bytes = *bytes});
   }
   page.is_last = xml::text_of(*result, "IsTruncated") != "true";
@@ -55,7 +49,7 @@ Result<Page> parse_page(const std::string& body, std::string_view doing, std::si
 
 Result<void> check_checksum(const HttpReply& reply, Pieces content, std::string_view doing) {
   const std::string checksum = reply.header("x-amz-checksum-crc32c");
-  // With a '-' it is one of parts, which cannot be told from the whole.
+  // A checksum with a '-' is made of the checksums of the parts, and cannot be compared with the whole object's.
   if (checksum.empty() || checksum.find('-') != std::string::npos || checksum == checksum_text(content)) return {};
   return fail(ErrorKind::corrupt, fmt::format("{}: its checksum does not match", doing));
 }
@@ -97,7 +91,7 @@ Result<void> S3Store::put(std::string_view key, Pieces pieces, const PutOptions&
                                                           .plan = plan,
                                                           .completion_deadline = tuning_.completion_deadline},
                                                          pieces);
-  // Others' puts came in between each time: nothing is known to be there, and a later try may pass.
+  // Every try met another writer's put (409). We do not know what is stored; a later put may succeed.
   if (!done && done.error().kind == ErrorKind::conflict) done.error().kind = ErrorKind::unavailable;
   return done;
 }
@@ -207,7 +201,7 @@ Result<void> S3Store::remove(std::string_view key, const std::stop_token& stop) 
                     .accept = [](const HttpReply&) -> Result<void> { return {}; },
                     .doing = fmt::format("remove {}", uri_of(key)),
                     .refuse = [](const HttpReply& reply, const Error& error) -> Result<void> {
-                      // Not there is as good as removed, unless it is the bucket.
+                      // A missing object counts as removed; a missing bucket is an error.
                       if (reply.status == not_found && xml::text_of(reply.body, "Code") != "NoSuchBucket") return {};
                       return tl::unexpected(error);
                     }};

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int upload_tries_max = 3;
 constexpr int abort_tries_max = 5;
-// What is left of it costs some money; the caller may have little time left.
+// Parts that are left cost money, but the caller may have little time.
 constexpr std::chrono::milliseconds abort_patience{3'000};
 
 using CrcBytes = std::array<unsigned char, 4>;
@@ -106,7 +106,7 @@ std::string completion_text(const std::vector<Part>& parts, bool has_checksums) 
   return text + "</CompleteMultipartUpload>";
 }
 
-// Of an object in parts: the CRC of the parts' CRCs, and their number.
+// The checksum of an object in parts: the CRC of the parts' CRCs, and the number of parts.
 std::string composite_checksum(const std::vector<Part>& parts) {
   std::uint32_t crc = 0;
   for (const Part& part : parts) {
@@ -116,12 +116,12 @@ std::string composite_checksum(const std::vector<Part>& parts) {
   return fmt::format("{}-{}", base64(big_endian(crc)), parts.size());
 }
 
-// A checksum without a '-' is of the whole object, which is not known here.
+// Without a '-' it is the checksum of the whole object, which is unknown here.
 bool is_other_composite(const std::string& checksum, const std::vector<Part>& parts) {
   return checksum.find('-') != std::string::npos && checksum != composite_checksum(parts);
 }
 
-// Whether the object is what `parts` make, as far as the server tells.
+// True unless the server's reply shows that the object differs from `parts`.
 bool is_complete(S3Client& client, const S3Upload& upload, const std::vector<Part>& parts) {
   const auto reply =
       client.send(fmt::format("look for {}", upload.object), {.method = "HEAD",
@@ -144,7 +144,7 @@ Result<void> complete_upload(S3Client& client, const S3Upload& upload, const std
   const std::string text = completion_text(parts, client.has_checksums());
   int tries = 0;
   const auto accept = [&](const HttpReply& reply) -> Result<void> {
-    // A server that needs long answers 200 first and may find an error afterwards.
+    // A slow server answers 200 first and may find an error afterwards.
     if (xml::element(reply.body, "Error")) return tl::unexpected(s3_error(reply, upload.doing, client.config()));
     const std::string checksum = xml::text_of(reply.body, "ChecksumCRC32C");
     if (client.has_checksums() && is_other_composite(checksum, parts)) {
@@ -168,7 +168,7 @@ Result<void> complete_upload(S3Client& client, const S3Upload& upload, const std
                     .doing = upload.doing,
                     .retries_conflict = false};
   auto done = client.perform({&call, 1}, 1);
-  // A try whose reply was lost has done it. Who asked for a new object must see that there was one instead.
+  // An earlier try, whose reply was lost, completed the upload. With if_absent the caller must get already_exists.
   const bool may_be_done = !done && done.error().kind == ErrorKind::gone && tries > 1 && !upload.options.if_absent;
   if (may_be_done && is_complete(client, upload, parts)) return {};
   return done;
@@ -189,7 +189,7 @@ Result<void> upload_once(S3Client& client, const S3Upload& upload, Pieces pieces
 
 }  // namespace
 
-// S3's manual: parts that were on their way may arrive after an abort, which must then be repeated until none are left.
+// S3's manual: parts in flight may arrive after an abort, which must be repeated until no part is left.
 void abort_upload(S3Client& client, const std::string& object, const std::string& id, const std::string& doing) {
   const S3Request about{.method = "DELETE", .object = object, .query = {{"uploadId", id}}};
   S3Request look = about;
@@ -197,11 +197,11 @@ void abort_upload(S3Client& client, const std::string& object, const std::string
   Result<HttpReply> reply;
   for (int tries = 0; tries < abort_tries_max; ++tries) {
     reply = client.send(fmt::format("abort an upload: {}", doing), about, abort_patience);
-    // A server that knows the upload no more has nothing left to forget.
+    // The server no longer knows the upload, so nothing is left.
     if (!reply && !is_forgotten(reply.error())) break;
     reply = client.send(fmt::format("look for an aborted upload: {}", doing), look, abort_patience);
     if (!reply && is_forgotten(reply.error())) return;
-    // The abort was taken. Whoever may not look takes it for done.
+    // The abort succeeded. Without permission to list the parts, assume that none is left.
     if (!reply && reply.error().kind == ErrorKind::forbidden) return;
     if (!reply) break;
   }
@@ -212,7 +212,7 @@ void abort_upload(S3Client& client, const std::string& object, const std::string
 Result<void> upload_in_parts(S3Client& client, const S3Upload& upload, Pieces pieces) {
   for (int tries = 1;; ++tries) {
     auto done = upload_once(client, upload, pieces);
-    // The server has dropped the upload: another write came in between.
+    // The server has dropped the upload, since another writer wrote the object.
     const bool is_to_be_repeated =
         !done && (done.error().kind == ErrorKind::conflict || done.error().kind == ErrorKind::gone);
     if (is_to_be_repeated && tries < upload_tries_max) continue;

@@ -15,8 +15,8 @@ struct ServerAddress {
   bool operator==(const ServerAddress&) const = default;
 };
 
-/// The address that the variable `name` holds; without a scheme it is http, as emulators are. ErrorKind::invalid for
-/// what is none; the text is not repeated, since it could hold a secret. Pure.
+/// The address in `text`, the value of the variable `name`. Without a scheme it is http, as for emulators.
+/// ErrorKind::invalid when it is no address; the message does not repeat `text`, which could hold a secret. Pure.
 [[nodiscard]] Result<ServerAddress> parse_server_address(std::string_view name, std::string_view text);
 
 }  // namespace trainyard::storage

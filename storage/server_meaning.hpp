@@ -8,11 +8,11 @@
 
 namespace trainyard::storage {
 
-/// What an error code of a cloud's server means.
+/// The meaning of an error code of a cloud's server.
 struct ServerMeaning {
   std::string_view code;
   ErrorKind kind;
-  std::string_view advice;  ///< What to do, as the last sentence of a message; empty: nothing to say.
+  std::string_view advice;  ///< The last sentence of the message, which says what to do. May be empty.
 };
 
 /// The entry of `code`; nullptr where there is none.

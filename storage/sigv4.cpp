@@ -22,7 +22,7 @@ std::string hexadecimal(std::string_view bytes) {
   return text;
 }
 
-// Raw bytes.
+// SHA-256 as raw bytes.
 std::string hmac_sha256(std::string_view key, std::string_view message) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int digest_bytes = 0;
@@ -34,7 +34,7 @@ std::string hmac_sha256(std::string_view key, std::string_view message) {
 }
 
 std::string single_spaced(std::string_view value) {
-  // Spaces at the ends go, and several within are one.
+  // Remove spaces at both ends, and make several spaces within the value one.
   std::string text;
   for (const char c : value) {
     if (c == ' ' && (text.empty() || text.back() == ' ')) continue;
@@ -76,7 +76,7 @@ std::string canonical_query(const std::vector<std::pair<std::string, std::string
   for (const auto& [name, value] : query) {
     encoded.emplace_back(percent_encoded(name, false), percent_encoded(value, false));
   }
-  // By name, and not with the '=' after it: "Param" comes before "Param-3".
+  // Sort by name without the '=' behind it, so that "Param" comes before "Param-3".
   std::sort(encoded.begin(), encoded.end());
   std::string text;
   for (const auto& [name, value] : encoded) text += fmt::format("{}{}={}", text.empty() ? "" : "&", name, value);

@@ -17,17 +17,17 @@ struct Credentials {
   std::string access_key_id;
   std::string secret_access_key;
   std::string session_token;        ///< Empty: none.
-  std::optional<Time> expiry = {};  ///< When the server stops to take them, where that is known.
+  std::optional<Time> expiry = {};  ///< When the server stops accepting them, where that is known.
   bool operator==(const Credentials&) const = default;
 };
 
-/// Where signatures are good.
+/// The region and service for which a signature is valid.
 struct SigningScope {
   std::string region;
   std::string service;
 };
 
-/// A request as it is signed.
+/// The parts of a request that are signed.
 struct SignedParts {
   std::string method;
   std::string path;                                        ///< Percent-encoded as it is sent: "/bucket/a%20b".

@@ -74,8 +74,8 @@ Result<std::string> get_text(Store& store, std::string_view key) {
 }
 
 Result<void> Store::remove_all(std::span<const std::string> keys, std::stop_token stop) {
-  const auto runs = runs_of(keys, calls_at_a_time(), [](const std::string&) { return std::uint64_t{1}; });
-  return do_beside_each_other(
+  const auto runs = split_by_weight(keys, concurrency(), [](const std::string&) { return std::uint64_t{1}; });
+  return parallel_for(
       std::span{runs}, [&](std::span<const std::string> run, const std::atomic<bool>& failed) -> Result<void> {
         for (const std::string& key : run) {
           if (failed) return {};

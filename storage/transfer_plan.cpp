@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 
+#include "common/text.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::storage {
@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
 constexpr std::uint64_t part_bytes_min = 16 * mebibyte;
-// What must be sent again when a connection breaks stays small.
+// Small, since a part is sent again when its connection breaks.
 constexpr std::uint64_t part_bytes_usual_max = 64 * mebibyte;
-// Eight for each of 16 connections: the last parts, when some connections have nothing to do, are a small share.
+// Eight parts for each of 16 connections, so that the time at the end, when some connections are idle, is short.
 constexpr std::uint64_t part_count_wanted = 128;
 constexpr std::size_t connection_count_min = 4;
 constexpr std::uint64_t bytes_per_connection = 64 * mebibyte;
@@ -33,10 +33,8 @@ Result<std::optional<std::uint64_t>> read_number(const Environment& environment,
                                                  std::string_view what) {
   const std::string text = first_of(environment, {name});
   if (text.empty()) return std::nullopt;
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = error == std::errc{} && end == text.data() + text.size();
-  if (is_number && number >= range.min && number <= range.max) return number;
+  const auto number = parse_number<std::uint64_t>(text);
+  if (number && *number >= range.min && *number <= range.max) return number;
   return fail(ErrorKind::invalid,
               fmt::format("{} is '{}': write {} from {} to {}", name, text, what, range.min, range.max));
 }

@@ -16,7 +16,7 @@ constexpr std::string_view command_scheme = "command:";
 struct BucketScheme {
   std::string_view begin;
   Scheme scheme;
-  std::string_view place;  // What the cloud calls it.
+  std::string_view place;  // The cloud's word: bucket or container.
 };
 constexpr BucketScheme bucket_schemes[] = {
     {"s3://", Scheme::s3, "bucket"}, {"gs://", Scheme::gs, "bucket"}, {"az://", Scheme::az, "container"}};
@@ -47,7 +47,7 @@ Result<Uri> parse_file_uri(std::string_view text) {
   }
   const std::string_view folder = without_slashes(path);
   if (folder.empty()) return fail(ErrorKind::invalid, fmt::format("{} names the root folder: name one below it", text));
-  // Hidden folders are the user's choice here, so only what could lead elsewhere is refused.
+  // Hidden folders are allowed, unlike in keys. Only ".." is refused, which could lead elsewhere.
   if (fmt::format("/{}/", folder).find("/../") != std::string::npos) {
     return fail(ErrorKind::invalid, fmt::format("{} holds '..': write the folder's plain absolute path", text));
   }
@@ -76,7 +76,7 @@ Result<Uri> parse_web_uri(std::string_view text) {
   const std::size_t host_begin = text.find("://") + 3;
   const std::size_t host_end = std::min(text.find_first_of("/?#", host_begin), text.size());
   const std::string_view host = text.substr(host_begin, host_end - host_begin);
-  // What is before an '@', or behind a '?', could be a secret, so such a text is not repeated.
+  // The text before an '@' or behind a '?' could hold a secret, so the message does not repeat it.
   if (host.find('@') != std::string_view::npos || text.find_first_of("?#") != std::string_view::npos) {
     return fail(ErrorKind::invalid,
                 "the web address holds a user name, a query or a fragment: write https://host/folder");

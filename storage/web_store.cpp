@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
+#include "common/text.hpp"
 #include "common/try.hpp"
 #include "storage/http_status.hpp"
 #include "storage/key.hpp"
@@ -31,14 +31,14 @@ HttpCall call_of(std::string doing, std::function<HttpRequest()> make,
           }};
 }
 
-// Whether `reply` is the part from `first` on. A server that knows no ranges sends all from the start.
+// True when `reply` is the part that begins at `first`. A server without ranges sends the whole file.
 Result<void> check_part(const HttpReply& reply, std::uint64_t first, std::size_t bytes, std::string_view doing) {
   if (reply.status == http_ok && first > 0)
     return fail(ErrorKind::invalid,
                 fmt::format("{}: the server sends all of it when it is asked for a part: it must know Range", doing));
   const std::string range = reply.header("content-range");
   if (reply.status != http_ok && !range.starts_with(fmt::format("bytes {}-", first)))
-    return fail(ErrorKind::corrupt, fmt::format("{}: the server sent another part than was asked for", doing));
+    return fail(ErrorKind::corrupt, fmt::format("{}: the server sent a part that was not requested", doing));
   if (reply.into_bytes == bytes) return {};
   return fail(ErrorKind::corrupt,
               fmt::format("{}: it ends {} bytes before what was asked for", doing, bytes - reply.into_bytes));
@@ -127,10 +127,10 @@ Result<std::vector<ObjectInfo>> WebStore::list(std::string_view prefix) {
     calls.push_back(call_of(
         doing, [this, &object] { return request("HEAD", object.key); },
         [&object, doing](const HttpReply& reply) -> Result<void> {
-          const std::string text = reply.header("content-length");
-          const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), object.bytes);
-          if (error == std::errc{} && end == text.data() + text.size()) return {};
-          return fail(ErrorKind::invalid, fmt::format("{}: the server does not tell its length", doing));
+          const auto bytes = parse_number<std::uint64_t>(reply.header("content-length"));
+          if (!bytes) return fail(ErrorKind::invalid, fmt::format("{}: the server does not give its length", doing));
+          object.bytes = *bytes;
+          return {};
         }));
   }
   const std::size_t connection_count = make_read_plan(0, tuning_.transfer).connection_count;

@@ -12,15 +12,15 @@
 
 namespace trainyard::storage {
 
-/// How a web store cuts its work up.
+/// How a WebStore divides its work into requests.
 struct WebTuning {
   HttpTuning http;
   TransferChoice transfer;
 };
 
-/// Files below a folder of a web server, to be read only: put() and remove() are invalid. A web server tells no list of
-/// its files, so that list() and probe() read one that lies beside them: `index.txt`, with one key a line; empty lines
-/// and those that begin with '#' are skipped. The server must know Range and tell each file's length.
+/// Files below a folder of a web server, for reading only: put() and remove() are invalid. A web server does not list
+/// its files, so list() and probe() read the file `index.txt` in the folder. It holds one key a line; empty lines and
+/// lines that begin with '#' are skipped. The server must support Range and send each file's length.
 class WebStore final : public Store {
  public:
   /// `uri`: of Scheme::web.
@@ -48,7 +48,8 @@ class WebStore final : public Store {
   HttpClient http_;
 };
 
-/// The keys in an index's text, sorted and each once, with sizes of 0. invalid for a line that is no key. Pure.
+/// The keys in the text of an index, sorted and without duplicates; their sizes are 0. invalid for a line that is no
+/// key. Pure.
 [[nodiscard]] Result<std::vector<ObjectInfo>> parse_index(std::string_view text);
 
 }  // namespace trainyard::storage

@@ -11,7 +11,7 @@ namespace {
 constexpr std::array<std::pair<std::string_view, char>, 5> entities = {
     {{"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}}};
 
-// Where the element `name` begins in `text`: its first '<'. npos: nowhere.
+// The position of the '<' with which the element `name` begins in `text`; npos when there is none.
 std::size_t find_tag(std::string_view text, std::string_view name, std::size_t from) {
   for (std::size_t at = text.find('<', from); at != std::string_view::npos; at = text.find('<', at + 1)) {
     const std::string_view rest = text.substr(at + 1);
@@ -57,7 +57,7 @@ void append_utf8(std::string& text, std::uint32_t code) {
   }
 }
 
-// Appends what `entity` (without '&' and ';') stands for; false for one that is unknown.
+// Appends the character of `entity` (without '&' and ';'); false when it is unknown.
 bool append_entity(std::string& text, std::string_view entity) {
   for (const auto& [name, character] : entities) {
     if (entity != name) continue;

@@ -11,8 +11,8 @@
 #include <set>
 
 #include "api/shown_value.hpp"
-#include "api/validation/utf8.hpp"
 #include "common/nearest_word.hpp"
+#include "common/text.hpp"
 
 namespace trainyard::api {
 namespace {

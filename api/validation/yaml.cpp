@@ -12,6 +12,8 @@
 #include <set>
 #include <string>
 
+#include "common/text.hpp"
+
 namespace trainyard::api {
 namespace {
 
@@ -189,26 +191,11 @@ class Converter {
   int depth_ = 0;
 };
 
-/// Number of bytes of the UTF-8 character at the begin of `text`; 0 if there is none.
-std::size_t character_bytes(std::string_view text) {
-  const auto byte = [&](std::size_t index) { return static_cast<unsigned char>(text[index]); };
-  if (byte(0) < 0x80) return 1;
-  const std::size_t count = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
-  if (byte(0) < 0xC2 || byte(0) > 0xF4 || text.size() < count) return 0;
-  for (std::size_t index = 1; index < count; ++index) {
-    if ((byte(index) & 0xC0) != 0x80) return 0;
-  }
-  // An overlong encoding, half of a UTF-16 pair, or beyond the last character.
-  const bool is_wrong = (byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xED && byte(1) > 0x9F) ||
-                        (byte(0) == 0xF0 && byte(1) < 0x90) || (byte(0) == 0xF4 && byte(1) > 0x8F);
-  return is_wrong ? 0 : count;
-}
-
 /// The place of the first byte that is not UTF-8; a null mark if `text` is UTF-8.
 YAML::Mark first_wrong_byte(std::string_view text) {
   YAML::Mark mark;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t count = character_bytes(text.substr(at));
+    const std::size_t count = utf8_character_bytes(text.substr(at));
     if (count == 0) return mark;
     const bool is_line_end = text[at] == '\n';
     mark.line += is_line_end ? 1 : 0;

@@ -1,5 +1,5 @@
-// Measures the operator on a real control plane and prints one JSON object of samples; bench/line/run makes the table
-// of it. Arguments: which parts, of failover, losses and memory; none: all.
+// Measures the operator on a real control plane and prints one JSON object of samples, from which bench/line/run makes
+// the table. Arguments: failover, losses, memory; all of them when none is given.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -40,15 +40,15 @@ double seconds_between(steady_clock::time_point start, steady_clock::time_point 
   return std::chrono::duration<double>(end - start).count();
 }
 
-/// Calls `note`, on a thread of its own, with each object of a namespace that comes or changes from now on.
+/// Calls `note`, on its own thread, with each object of a namespace that is created or changed from now on.
 class Follower {
  public:
   using Note = std::function<void(kube::WatchEventType, const json&)>;
 
-  /// `api` outlives it.
+  /// `api` must outlive this object.
   Follower(kube::Api& api, const kube::ResourceType& type, std::string name_space, Note note)
       : thread_{[&api, type, name_space = std::move(name_space), note = std::move(note)](const std::stop_token& stop) {
-          // A definition that has just been installed is refused for a while.
+          // The server refuses to watch a definition that was installed just now.
           Result<kube::ListPage> listed;
           check(eventually([&] {
                   listed = api.list(type, {.name_space = name_space});
@@ -78,14 +78,14 @@ class Follower {
   std::jthread thread_;
 };
 
-/// Notes when each pod of a namespace came, as a watch tells it.
+/// Notes when a watch first shows each pod of a namespace.
 class PodClock {
  public:
   PodClock(kube::Api& api, std::string name_space)
       : follower_{api, kube::pods, std::move(name_space),
                   [this](kube::WatchEventType type, const json& pod) { note(type, pod); }} {}
 
-  /// When the `count`-th pod of `job` was there.
+  /// When `job` had `count` pods.
   steady_clock::time_point wait_for(const std::string& job, std::size_t count) {
     std::unique_lock lock{mutex_};
     const bool has_come =
@@ -110,7 +110,7 @@ class PodClock {
   Follower follower_;
 };
 
-/// Notes when the status of each job of a namespace first told of each attempt, as a watch tells it.
+/// Notes when a watch first shows each attempt in the status of each job of a namespace.
 class AttemptClock {
  public:
   AttemptClock(kube::Api& api, std::string name_space)
@@ -158,14 +158,14 @@ class Bench {
     attempt_clock_ = std::make_unique<AttemptClock>(*api_, name_space_);
   }
 
-  /// Seconds from the leader's end to the first pod that the standby makes, for a job applied just after that end.
+  /// Seconds from the leader's end to the first pod that the standby creates, for a job applied just after that end.
   std::vector<double> failover(const std::string& name, int signal) {
     std::vector<double> samples;
     auto leader = start();
     for (int round = 0; round < rounds; ++round) {
       check(eventually([&] { return leader->is_leader(); }), "one replica leads");
       auto standby = start();
-      // Long enough for the standby to have seen the lease, and anywhere between two renewals.
+      // Long enough for the standby to see the lease; the end is at a random time between two renewals.
       std::this_thread::sleep_for(std::chrono::milliseconds{2'000 + std::uniform_int_distribution{0, 1'000}(random_)});
       const auto killed_at = steady_clock::now();
       leader->signal(signal);
@@ -182,8 +182,8 @@ class Bench {
     std::vector<double> seconds;
     std::vector<double> peak_megabytes;
   };
-  /// From before a job is applied until its last pod is there, and the most memory the operator had by the time all of
-  /// them run.
+  /// The time from before a job is applied until its last pod exists, and the operator's peak memory until all pods
+  /// run.
   Large large_jobs() {
     Large samples;
     for (int round = 0; round < rounds; ++round) {
@@ -210,9 +210,9 @@ class Bench {
   struct Losses {
     std::vector<double> created_seconds;   ///< From the first attempt's decision to the last pod.
     std::vector<double> first_seconds;     ///< From the decision on the loss to the first pod of the next attempt.
-    std::vector<double> replaced_seconds;  ///< To the last.
+    std::vector<double> replaced_seconds;  ///< From the decision on the loss to the last pod of the next attempt.
   };
-  /// A pod of a job of `pods` goes while all are there; nothing runs them.
+  /// Removes a pod of a job of `pods` pods once all exist. No kubelet runs them.
   Losses losses(int pods) {
     Losses samples;
     const auto count = static_cast<std::size_t>(pods);
@@ -243,10 +243,10 @@ class Bench {
   }
 
   struct Memory {
-    double megabytes = 0;       ///< Some seconds after every object was listed.
-    double peak_megabytes = 0;  ///< Of the same process until then.
+    double megabytes = 0;       ///< Some seconds after the operator listed every object.
+    double peak_megabytes = 0;  ///< The peak until then.
   };
-  /// The memory of a leader that is started when there are `pods` pods already, in jobs of at most 2,000.
+  /// The memory of a leader that starts when `pods` pods exist, in jobs of at most 2,000.
   Memory memory_with(int pods) {
     {
       const auto maker = start();
@@ -275,7 +275,7 @@ class Bench {
           "the job is formed");
   }
 
-  /// At once, where the garbage collector would be busy with it during the next round.
+  /// Deletes them at once; the garbage collector would do it slowly, during the next round.
   void remove_pods() {
     const std::string path = fmt::format("/api/v1/namespaces/{}/pods", name_space_);
     check(eventually([&] {
@@ -350,7 +350,7 @@ int run(const std::vector<std::string>& wanted) {
   json samples = json::object();
   for (const auto& [part, measure] : parts) {
     if (!wanted.empty() && std::ranges::find(wanted, part) == wanted.end()) continue;
-    // A control plane for each part, so that objects which one part leaves behind do not disturb the next.
+    // Each part has its own control plane, so that objects of one part do not disturb the next.
     const auto control_plane = cluster::ControlPlane::start();
     if (!control_plane) {
       std::cerr << "error: " << control_plane.error().message << '\n';

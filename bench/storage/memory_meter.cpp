@@ -10,7 +10,7 @@
 namespace trainyard::bench {
 namespace {
 
-// A line of /proc/self/status such as "VmHWM:   123 kB".
+// The bytes in the line of `field` in /proc/self/status, such as "VmHWM:   123 kB".
 std::int64_t status_bytes(const std::string& field) {
   std::ifstream status{"/proc/self/status"};
   for (std::string line; std::getline(status, line);) {
@@ -23,7 +23,7 @@ std::int64_t status_bytes(const std::string& field) {
 }  // namespace
 
 MemoryMeter::MemoryMeter() : resident_bytes_{status_bytes("VmRSS")} {
-  std::ofstream{"/proc/self/clear_refs"} << 5;  // The peak begins anew: proc(5).
+  std::ofstream{"/proc/self/clear_refs"} << 5;  // Resets the peak: proc(5).
 }
 
 std::int64_t MemoryMeter::peak_bytes_above() const {

@@ -4,8 +4,8 @@
 
 namespace trainyard::bench {
 
-/// This process's peak of resident memory above what it has when the meter is made. One at a time, since the kernel
-/// keeps one peak for a process.
+/// The growth of this process's resident memory to its peak, since the meter was made. Use one meter at a time, since
+/// the kernel keeps one peak for a process.
 class MemoryMeter {
  public:
   MemoryMeter();
@@ -15,7 +15,7 @@ class MemoryMeter {
   std::int64_t resident_bytes_;
 };
 
-/// User's and system's CPU time of this process with all its threads.
+/// The CPU time, user and system, of this process with all its threads.
 [[nodiscard]] double cpu_seconds();
 
 }  // namespace trainyard::bench

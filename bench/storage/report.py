@@ -1,4 +1,4 @@
-"""The table of a benchmark: each figure beside its peers and its bars."""
+"""The table of a benchmark: each figure with its peers and its bars."""
 import statistics
 
 
@@ -15,13 +15,13 @@ def below(ours, limit, unit):
 
 
 class Report:
-    """Rows as runs.write_result takes them, printed as they come."""
+    """Prints the rows, and keeps them for runs.write_result."""
 
     def __init__(self):
         self.rows = []
 
     def add(self, figure, unit, ours, peers, *bars):
-        """Samples of ours and of each peer; bars are (text, whether it is met). Without a bar a figure only informs."""
+        """Adds our samples and those of each peer; bars are (text, is_met). A figure without a bar only informs."""
         unmet = [text for text, is_met in bars if not is_met]
         self.rows.append({
             "figure": figure, "value": statistics.median(ours), "unit": unit, "bar": ", ".join(text for text, _ in bars) or "none",

@@ -26,13 +26,13 @@ def wait_until_listening(server, port):
             return
         except OSError:
             if time.monotonic() > deadline:
-                sys.exit("error: versitygw does not come up")
+                sys.exit("error: versitygw does not answer")
             time.sleep(0.05)
 
 
 @contextlib.contextmanager
 def s3_server(folder):
-    """Serves bucket BUCKET out of `folder`; gives the environment that clients find it by."""
+    """Serves bucket BUCKET from `folder`; yields the environment with which clients find the server."""
     program = runs.script_folder("tools_home") / "versitygw"
     if not program.exists():
         sys.exit("error: versitygw is not installed: run scripts/setup cluster")
@@ -52,7 +52,7 @@ def s3_server(folder):
 
 @contextlib.contextmanager
 def upload_sink(counts):
-    """Serves upload_sink, which throws away what it gets; gives the environment that clients find it by. In the end `counts` holds what it got."""
+    """Serves upload_sink, which discards the uploads; yields the environment with which clients find it. At the end `counts` holds its counts."""
     with subprocess.Popen([runs.ROOT / "build/release/bench/storage/upload_sink"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as sink:
         port = int(sink.stdout.readline())
         yield {**os.environ, **KEYS, "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{port}"}

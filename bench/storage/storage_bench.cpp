@@ -1,5 +1,5 @@
 // Measures our side of scripts/bench storage: one part in one process or rank, with the libraries that a training rank
-// uses. Prints one JSON object of samples; bench/storage/run makes the table of it.
+// uses. Prints one JSON object of samples, from which bench/storage/run makes the table.
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 
@@ -62,7 +62,7 @@ T value_or_exit(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-// Parameters and Adam's two moments of square layers, as torch_peers.py has them too: `megabytes`, rounded to whole
+// The parameters and Adam's two moments of square layers, as in torch_peers.py; `megabytes` in all, rounded to whole
 // layers.
 checkpoint::State make_state(std::int64_t megabytes) {
   constexpr std::int64_t width = 1024;
@@ -89,7 +89,7 @@ std::int64_t bytes_of(const checkpoint::State& state) {
   return bytes;
 }
 
-// Seconds of one memcpy, into memory that was written before.
+// The seconds of one memcpy into memory that was written before.
 class MemoryCopy {
  public:
   explicit MemoryCopy(std::int64_t bytes)
@@ -123,7 +123,7 @@ class Rank {
     return watch.seconds();
   }
 
-  /// Seconds for which training stands still.
+  /// The seconds for which training is blocked.
   double begin_save() {
     const Stopwatch watch;
     checkpointer_->begin_save(state_, ++step_, {});
@@ -152,14 +152,14 @@ class Rank {
  private:
   Result<dist::Group> form_group() {
     auto environment = TRY(rank::parse_group_environment(rank::process_environment()));
-    std::ignore = dist::apply_process_settings(environment);  // Its ranks are the only ones of this node.
+    std::ignore = dist::apply_process_settings(environment);  // No other ranks run on this node.
     return dist::form_group(environment, *link_);
   }
 
   std::unique_ptr<checkpoint::Checkpointer> open(const Options& options) {
     api::CheckpointSpec spec;
     spec.uri = options.uri;
-    spec.keep.last = options.rounds + 1;  // What removing old ones takes is no part of what the peers do.
+    spec.keep.last = options.rounds + 1;  // The peers remove no old checkpoints either.
     const checkpoint::Identity identity{
         .job = "bench/storage", .job_uid = {}, .attempt = 1, .fingerprint = std::to_string(options.size_mb)};
     return value_or_exit(checkpoint::open_checkpointer(spec, identity, *group_.checkpoint_communicator, clock_));
@@ -174,10 +174,10 @@ class Rank {
   bool has_restored_ = false;
 };
 
-/// Training's own work, which needs the processors as a forward and a backward do.
+/// Work that uses the processors as a forward and a backward pass do.
 class Work {
  public:
-  /// Steps of `seconds`.
+  /// Makes steps that take `seconds` each.
   explicit Work(double seconds) {
     constexpr std::int64_t products_to_measure = 20;
     multiply(products_to_measure);
@@ -198,7 +198,8 @@ class Work {
   std::int64_t products_ = 0;
 };
 
-/// Saves one after the other: when each is there for good. The first also gets the memory that later ones use again.
+/// Saves several times in a row; the time of a save ends when it is durable. The first save also allocates the memory
+/// that the later ones reuse.
 json save(const Options& options) {
   Rank rank{options};
   rank.restore();
@@ -213,8 +214,8 @@ json save(const Options& options) {
   return samples;
 }
 
-/// Begins a save before a step's forward and backward and lets its optimizer's step wait for the copy: how long
-/// training stands still for both.
+/// The time for which training is blocked by a save that begins before a step's forward pass and whose copy the
+/// optimizer's step waits for.
 json stall(const Options& options) {
   Rank rank{options};
   const MemoryCopy copy{rank.state_bytes() / rank.world_size()};
@@ -242,7 +243,7 @@ json stall(const Options& options) {
   return samples;
 }
 
-/// A loop of fixed work, without a save and with one that begins with it, in turn.
+/// A loop of fixed work, alternately without a save and with a save that begins with the loop.
 json loop(const Options& options) {
   Rank rank{options};
   rank.restore();
@@ -264,7 +265,7 @@ json loop(const Options& options) {
   return samples;
 }
 
-/// Loads what save() left.
+/// Loads the checkpoints of save().
 json restore(const Options& options) {
   Rank rank{options};
   const double seconds = rank.restore();
@@ -272,7 +273,7 @@ json restore(const Options& options) {
   return {{"bytes", rank.state_bytes()}, {"seconds", seconds}};
 }
 
-/// Puts one object, out of memory that holds it all, as a checkpoint's staged bytes.
+/// Puts one object from memory, as a checkpoint's staged bytes are.
 json upload(const Options& options) {
   const at::Tensor bytes = at::randint(0, 256, {1 << 20}, at::kByte).repeat({options.size_mb});
   const auto store = value_or_exit(storage::open_store(options.uri));

@@ -31,7 +31,7 @@ def bytes_of(state):
 
 
 class TorchSave:
-    """By rank 0, as DistributedDataParallel is checkpointed; holds training up until the file is durable."""
+    """Saves on rank 0, as users of DistributedDataParallel do; blocks training until the file is durable."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -52,7 +52,7 @@ class TorchSave:
 
 
 class KeptStager(BlockingAsyncStager):
-    """Copies into the same memory each time. Its parent's own cache is pinned memory, which needs a GPU."""
+    """Copies into the same memory each time. The parent class would cache pinned memory, which needs a GPU."""
 
     def stage(self, state_dict):
         if self.state_dict_cache is None:
@@ -63,7 +63,7 @@ class KeptStager(BlockingAsyncStager):
 
 
 class AsyncSave:
-    """DCP's async_save. It allocates what it copies to for each save, unless a stager is kept for all of them."""
+    """DCP's async_save. It allocates memory for each save, unless one stager is used for all of them."""
 
     def __init__(self, folder, keeps_stager):
         self.folder = folder

@@ -1,4 +1,4 @@
-"""One object put by Python's S3 clients, out of memory that holds it all. The environment names the server and the keys.
+"""Puts one object by Python's S3 clients, from memory. The environment names the server and the keys.
 
 Usage: upload_peers.py boto3|arrow BUCKET MIB. Prints one JSON object of samples.
 """
@@ -43,7 +43,7 @@ def main():
     content = os.urandom(1 << 20) * mebibytes
     resident_bytes = status_bytes("VmRSS")
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-        file.write("5")  # The peak begins anew: proc(5).
+        file.write("5")  # Resets the peak: proc(5).
     cpu_before, began = cpu_seconds(), time.perf_counter()
     upload(content)
     seconds = time.perf_counter() - began

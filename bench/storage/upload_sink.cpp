@@ -1,5 +1,5 @@
-// A server that takes S3's uploads and throws them away: what limits an upload to it is the client. It checks nothing
-// but that the requests are those of an upload.
+// A server that accepts S3's uploads and discards them, so that the client limits the speed. It only checks that the
+// requests are those of an upload.
 //
 // Usage: upload_sink. Prints its port, serves on the loopback address until its standard input ends, and then prints
 // one JSON object: how many bytes, parts, connections and completed uploads there were.
@@ -67,7 +67,7 @@ bool send_all(int connection, std::string_view text) {
   return true;
 }
 
-// MSG_TRUNC: the kernel drops what has come instead of copying it. Source: tcp(7).
+// MSG_TRUNC: the kernel drops the bytes instead of copying them. Source: tcp(7).
 bool discard(int connection, std::uint64_t bytes) {
   while (bytes > 0) {
     const ssize_t got = ::recv(connection, nullptr, std::min<std::uint64_t>(bytes, discarded_bytes_max), MSG_TRUNC);

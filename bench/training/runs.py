@@ -1,4 +1,4 @@
-"""Starts one training of two ranks on this machine, by trainyard-rank or by Python's DDP, and gives back what it reported."""
+"""Starts a training of two ranks on this machine, by trainyard-rank or by Python's DDP, and returns its reports."""
 import json
 import os
 import pathlib
@@ -16,7 +16,7 @@ BATCH_SIZE = 100
 
 
 def script_folder(name):
-    """One that scripts/lib.sh names."""
+    """A folder that scripts/lib.sh names."""
     said = subprocess.run(["bash", "-c", f". scripts/lib.sh && echo ${name}"], cwd=ROOT, check=True, capture_output=True, text=True)
     return pathlib.Path(said.stdout.strip())
 

@@ -3,22 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "common/text.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
 
 // Removes a number without sign or leading zeros from the front of `text`, and returns it.
-std::optional<std::int64_t> take_number(std::string_view& text) {
-  std::int64_t number = 0;
-  if (text.empty() || text.front() == '-' ||
-      (text.front() == '0' && text.size() > 1 && text[1] >= '0' && text[1] <= '9')) {
-    return std::nullopt;
-  }
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{}) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return number;
+std::optional<std::int64_t> take_plain_number(std::string_view& text) {
+  const bool has_leading_zero = text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+  return has_leading_zero ? std::nullopt : take_number<std::int64_t>(text);
 }
 
 bool take(std::string_view& text, std::string_view front) {
@@ -29,16 +23,16 @@ bool take(std::string_view& text, std::string_view front) {
 
 std::optional<CheckpointId> take_folder(std::string_view& key) {
   if (!take(key, checkpoints_prefix)) return std::nullopt;
-  const auto step = take_number(key);
+  const auto step = take_plain_number(key);
   if (!step || !take(key, "/g-")) return std::nullopt;
-  const auto generation = take_number(key);
+  const auto generation = take_plain_number(key);
   if (!generation) return std::nullopt;
   return CheckpointId{.step = *step, .generation = *generation};
 }
 
 std::optional<std::int64_t> take_snapshot_folder(std::string_view& key) {
   if (!take(key, snapshots_prefix) || !take(key, "g-")) return std::nullopt;
-  return take_number(key);
+  return take_plain_number(key);
 }
 
 constexpr std::string_view claim_suffix = ".json";
@@ -49,19 +43,19 @@ constexpr std::size_t claim_nonce_digits = 32;
 
 std::optional<std::int64_t> parse_generation_key(std::string_view key, std::string_view suffix) {
   if (!take(key, claims_prefix)) return std::nullopt;
-  const auto generation = take_number(key);
+  const auto generation = take_plain_number(key);
   return key == suffix ? generation : std::nullopt;
 }
 
 // `name` is what follows the folder's key and a slash.
 bool is_data_name(std::string_view name) {
-  if (!take(name, "rank-") || !take_number(name) || !name.ends_with(data_suffix)) return false;
+  if (!take(name, "rank-") || !take_plain_number(name) || !name.ends_with(data_suffix)) return false;
   name.remove_suffix(data_suffix.size());
   return name.empty() || (take(name, "-") && is_save_nonce(name));
 }
 
 bool is_receipt_name(std::string_view name) {
-  return take(name, "receipt-") && take_number(name) && name == ".json";
+  return take(name, "receipt-") && take_plain_number(name) && name == ".json";
 }
 
 }  // namespace
@@ -71,7 +65,7 @@ bool is_save_nonce(std::string_view text) {
   if (text.size() <= claim_nonce_digits || !std::all_of(text.begin(), text.begin() + claim_nonce_digits, is_digit))
     return false;
   text.remove_prefix(claim_nonce_digits);
-  return take(text, "-") && take_number(text) && text.empty();
+  return take(text, "-") && take_plain_number(text) && text.empty();
 }
 
 std::string claim_key(std::int64_t generation) {
@@ -133,7 +127,7 @@ std::optional<CheckpointId> parse_folder_key(std::string_view key) {
 std::optional<CheckpointId> parse_snapshot_key(std::string_view key) {
   const auto generation = take_snapshot_folder(key);
   if (!generation || !take(key, "/step-")) return std::nullopt;
-  const auto step = take_number(key);
+  const auto step = take_plain_number(key);
   if (!step || key != ".json") return std::nullopt;
   return CheckpointId{.step = *step, .generation = *generation};
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "checkpoint/interchange/shape.hpp"
+#include "common/text.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -27,8 +28,7 @@ constexpr std::size_t tensors_max = 1'000'000;
 constexpr std::size_t shown_name_bytes_max = 200;
 
 std::string shown(std::string_view name) {
-  return name.size() <= shown_name_bytes_max ? std::string{name}
-                                             : std::string{name.substr(0, shown_name_bytes_max)} + "...";
+  return keep_beginning(name, shown_name_bytes_max);
 }
 
 // Parses the header without building a JSON tree, so that only the tensors take memory. nlohmann's SAX interface names

@@ -76,8 +76,9 @@ Result<std::string> load_together(const RunContext& context, storage::Store& sto
                                   std::span<const HostEntry> entries) {
   const std::int64_t rank = context.communicator.rank();
   // Rank 0 decides for all ranks: the exchange is collective, and another rank may mount the folder differently.
-  const auto is_near = TRY(broadcast_from_rank0(context.communicator, nlohmann::json(store.is_near())));
-  const bool is_shared = context.communicator.world_size() > 1 && !is_near.get<bool>();
+  const auto is_cached_on_node =
+      TRY(broadcast_from_rank0(context.communicator, nlohmann::json(store.is_cached_on_node())));
+  const bool is_shared = context.communicator.world_size() > 1 && !is_cached_on_node.get<bool>();
   const auto plan =
       check_entries(manifest, entries).and_then([&] { return plan_reading(store, manifest, rank, entries); });
   const auto read = plan.and_then([&](const StateReading& reading) {

@@ -82,8 +82,8 @@ Result<void> add_wanted(storage::Store& store, const Manifest& manifest, const R
 
 // The common chunks that each of `world_size` ranks reads. There may be fewer shares than ranks.
 std::vector<std::span<const WantedChunk>> shares_of(const StateReading& reading, std::int64_t world_size) {
-  return runs_of(std::span{std::as_const(reading.common)}, static_cast<std::size_t>(world_size),
-                 [](const WantedChunk& wanted) { return wanted.into.size(); });
+  return split_by_weight(std::span{std::as_const(reading.common)}, static_cast<std::size_t>(world_size),
+                         [](const WantedChunk& wanted) { return wanted.into.size(); });
 }
 
 // Chunks that lie one after the other in one file, and are read together.
@@ -135,7 +135,8 @@ Result<void> read_one(storage::Store& store, const Manifest& manifest, const Req
 // Reads several runs of requests at a time. A disk that is read in several places is fast only if each reader goes on
 // where it was: readers that take turns along one file lose a third of the speed.
 Result<void> read_all(storage::Store& store, const Manifest& manifest, std::span<const Request> requests) {
-  const auto runs = runs_of(requests, store.calls_at_a_time(), [](const Request& request) { return request.bytes(); });
+  const auto runs =
+      split_by_weight(requests, store.concurrency(), [](const Request& request) { return request.bytes(); });
   const auto read_run = [&](std::span<const Request> run, const std::atomic<bool>& has_failed) -> Result<void> {
     std::vector<std::byte> buffer;
     for (const Request& request : run) {
@@ -144,7 +145,7 @@ Result<void> read_all(storage::Store& store, const Manifest& manifest, std::span
     }
     return {};
   };
-  return do_beside_each_other(std::span{runs}, read_run);
+  return parallel_for(std::span{runs}, read_run);
 }
 
 }  // namespace

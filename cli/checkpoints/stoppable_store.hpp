@@ -26,8 +26,8 @@ class StoppableStore final : public storage::Store {
   [[nodiscard]] Result<void> remove_unfinished(
       const std::function<bool(std::string_view folder)>& is_abandoned) override;
   [[nodiscard]] bool has_conditional_create() const override { return store_->has_conditional_create(); }
-  [[nodiscard]] bool is_near() const override { return store_->is_near(); }
-  [[nodiscard]] std::size_t calls_at_a_time() const override { return store_->calls_at_a_time(); }
+  [[nodiscard]] bool is_cached_on_node() const override { return store_->is_cached_on_node(); }
+  [[nodiscard]] std::size_t concurrency() const override { return store_->concurrency(); }
   [[nodiscard]] std::string uri_of(std::string_view key) const override { return store_->uri_of(key); }
 
  private:

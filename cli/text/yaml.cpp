@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "common/text.hpp"
+
 namespace trainyard::cli {
 namespace {
 
@@ -24,9 +26,7 @@ bool is_plain(const std::string& text) {
   if (!((first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z') || first == '/')) return false;
   const auto is_good = [](char c) { return is_plain_character(c) || c == ':'; };
   if (!std::all_of(text.begin(), text.end(), is_good) || text.find(": ") != std::string::npos) return false;
-  std::string lower = text;
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string lower = to_lower(text);
   return std::find(std::begin(words), std::end(words), lower) == std::end(words);
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-// What nearly every file would otherwise instantiate and optimise again for itself: it was more than half of a build's
-// time. Only the precompiled headers include this file; without them everything compiles too, only slower.
+// Templates that nearly every file would otherwise instantiate again, in more than half of a build's time. Only the
+// precompiled headers include this file. Without it all files compile too, only slower.
 namespace trainyard::headers {
 
 using StringInput = nlohmann::detail::iterator_input_adapter<std::string::const_iterator>;

@@ -6,6 +6,7 @@
 
 #include <csignal>
 
+#include "common/http_status.hpp"
 #include "common/try.hpp"
 #include "operator/kube/errors.hpp"
 
@@ -36,7 +37,7 @@ milliseconds since(steady_clock::time_point start) {
 HttpReply to_reply(const httplib::Response& response, std::string body) {
   HttpReply reply{.status = response.status, .body = std::move(body), .retry_after = std::nullopt};
   if (response.has_header("Retry-After"))
-    reply.retry_after = parse_retry_after(response.get_header_value("Retry-After"));
+    reply.retry_after = parse_retry_after(response.get_header_value("Retry-After"), retry_after_max);
   return reply;
 }
 

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <utility>
 
+#include "common/text.hpp"
 #include "common/try.hpp"
 #include "operator/kube/exec_plugin.hpp"
 
@@ -39,10 +39,10 @@ Result<std::string> TokenSource::token() const {
     return std::move(credential.token);
   }
   if (file_.empty()) return text_;
-  auto token = read_file("the bearer token", file_);
-  if (!token) return fail(ErrorKind::unauthorized, token.error().message);
-  while (!token->empty() && (token->back() == '\n' || token->back() == '\r' || token->back() == ' ')) token->pop_back();
-  if (token->empty())
+  const auto text = read_file("the bearer token", file_);
+  if (!text) return fail(ErrorKind::unauthorized, text.error().message);
+  std::string token{trim(*text)};
+  if (token.empty())
     return fail(ErrorKind::unauthorized, fmt::format("reading the bearer token from {}: it is empty", file_.string()));
   return token;
 }
@@ -88,9 +88,8 @@ Result<void> set_server(ClientConfig& config, std::string_view url) {
   std::uint16_t port_number = 443;
   if (!port.empty()) {
     port.remove_prefix(1);
-    const auto [end, failure] = std::from_chars(port.data(), port.data() + port.size(), port_number);
-    if (failure != std::errc{} || end != port.data() + port.size() || port_number == 0)
-      return refuse("has no number from 1 to 65535 as its port");
+    port_number = parse_number<std::uint16_t>(port).value_or(0);
+    if (port_number == 0) return refuse("has no number from 1 to 65535 as its port");
   }
   config.host = host;
   config.port = port_number;

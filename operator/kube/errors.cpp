@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "common/http_status.hpp"
+#include "common/text.hpp"
 
 namespace trainyard::kube {
 namespace {
@@ -14,8 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::size_t foreign_body_chars_max = 200;
-constexpr seconds retry_after_max{60};
+constexpr std::size_t foreign_body_bytes_max = 200;
 
 ErrorKind kind_of(int http_status, std::string_view reason) {
   if (http_status < 400) return ErrorKind::internal;  // no server should send it as an error
@@ -68,21 +67,13 @@ Error error_of_reply(std::string_view tried, int http_status, std::string_view b
     status["code"] = http_status;
     error = error_of_status(tried, status);
   } else {
-    std::string text{body.substr(0, foreign_body_chars_max)};
-    while (!text.empty() && text.back() == '\n') text.pop_back();
+    const std::string text = keep_beginning(trim(body), foreign_body_bytes_max);
     error = {kind_of(http_status, ""),
              fmt::format("{}: HTTP {}{}{}", tried, http_status, text.empty() ? "" : ": ", text),
              {}};
   }
   if (retry_after) error.retry_after = retry_after;
   return error;
-}
-
-std::optional<milliseconds> parse_retry_after(std::string_view header) {
-  std::int64_t count = 0;
-  const auto [end, failure] = std::from_chars(header.data(), header.data() + header.size(), count);
-  if (failure != std::errc{} || end != header.data() + header.size() || count < 0) return std::nullopt;
-  return std::min(seconds{count}, retry_after_max);
 }
 
 }  // namespace trainyard::kube

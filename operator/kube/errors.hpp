@@ -18,7 +18,7 @@ namespace trainyard::kube {
 /// The error for a Status object in a reply or in a watch's ERROR event.
 [[nodiscard]] Error error_of_status(std::string_view tried, const nlohmann::json& status);
 
-/// Parses a Retry-After header in seconds. Empty for its date form, which API servers do not send.
-[[nodiscard]] std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view header);
+/// The longest wait that is taken from a server's reply.
+inline constexpr std::chrono::seconds retry_after_max{60};
 
 }  // namespace trainyard::kube

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/text.hpp"
 #include "operator/kube/errors.hpp"
 #include "operator/kube/object_text.hpp"
 
@@ -45,9 +46,10 @@ void WatchDecoder::decode_line(std::string_view line, Decoded& decoded) const {
   const auto type = event.is_object() ? event.find("type") : event.end();
   const auto object = event.is_object() ? event.find("object") : event.end();
   if (type == event.end() || !type->is_string() || object == event.end() || !object->is_object()) {
-    decoded.error = Error{ErrorKind::corrupt,
-                          fmt::format("{}: an event is not the JSON of an event: {}", tried_, line.substr(0, 200)),
-                          {}};
+    decoded.error =
+        Error{ErrorKind::corrupt,
+              fmt::format("{}: an event is not the JSON of an event: {}", tried_, keep_beginning(line, 200)),
+              {}};
     return;
   }
   if (*type == "ERROR") {

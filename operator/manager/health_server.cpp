@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
-#include <charconv>
+#include "common/text.hpp"
 
 #include "common/try.hpp"
 
@@ -19,13 +19,12 @@ Result<Address> parse_address(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   std::string_view host = text.substr(0, colon);
   if (host.size() >= 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  std::uint16_t port = 0;
   const std::string_view digits = colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
-  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (host.empty() || digits.empty() || failure != std::errc{} || end != digits.data() + digits.size()) {
+  const auto port = parse_number<std::uint16_t>(digits);
+  if (host.empty() || !port) {
     return fail(ErrorKind::invalid, fmt::format("the address to listen on, \"{}\", is not HOST:PORT", text));
   }
-  return Address{std::string{host}, port};
+  return Address{std::string{host}, *port};
 }
 
 }  // namespace

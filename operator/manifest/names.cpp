@@ -2,21 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "api/contract.hpp"
+#include "common/text.hpp"
 
 namespace trainyard::manifest {
 namespace {
 
 /// Reads a number as pod_name writes it: digits alone, without leading zeros. Empty for any other text.
-std::optional<std::int64_t> parse_number(std::string_view text) {
-  const bool is_canonical = !text.empty() && text.front() != '-' && (text.front() != '0' || text.size() == 1);
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (!is_canonical || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
+std::optional<std::int64_t> parse_plain_number(std::string_view text) {
+  const bool is_plain = !text.empty() && text.front() != '-' && (text.front() != '0' || text.size() == 1);
+  return is_plain ? parse_number<std::int64_t>(text) : std::nullopt;
 }
 
 }  // namespace
@@ -55,8 +52,8 @@ std::optional<PodNumbers> pod_numbers(const api::TrainingJob& job, std::string_v
   name.remove_prefix(prefix.size());
   const auto hyphen = name.find('-');
   if (hyphen == std::string_view::npos) return std::nullopt;
-  const auto attempt = parse_number(name.substr(0, hyphen));
-  const auto rank = parse_number(name.substr(hyphen + 1));
+  const auto attempt = parse_plain_number(name.substr(0, hyphen));
+  const auto rank = parse_plain_number(name.substr(hyphen + 1));
   if (!attempt || *attempt < 1 || !rank) return std::nullopt;
   return PodNumbers{.attempt = *attempt, .rank = *rank};
 }

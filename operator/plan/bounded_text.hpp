@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+
+#include "common/text.hpp"
 
 namespace trainyard::plan {
 
@@ -9,6 +12,8 @@ namespace trainyard::plan {
 inline constexpr std::size_t message_bytes_max = 1024;
 
 /// `text` without surrounding blanks, cut to message_bytes_max between two UTF-8 characters.
-[[nodiscard]] std::string bounded_text(std::string_view text);
+[[nodiscard]] inline std::string bounded_text(std::string_view text) {
+  return keep_end(trim(text), message_bytes_max);
+}
 
 }  // namespace trainyard::plan

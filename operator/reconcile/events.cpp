@@ -3,32 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "api/contract.hpp"
 #include "common/rfc3339.hpp"
+#include "common/text.hpp"
 #include "common/try.hpp"
 #include "operator/manifest/names.hpp"
 
 namespace trainyard::reconcile {
 namespace {
 
-std::string event_name(const api::TrainingJob& job, const plan::Event& event) {
-  std::string reason = event.reason;
-  std::ranges::transform(reason, reason.begin(),
-                         [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  return fmt::format("{}-{}", manifest::owned_name(job), reason);
-}
+constexpr std::size_t note_bytes_max = 1024;  // The API's limit.
 
-/// `note` cut to the API's limit between two UTF-8 characters.
-std::string bounded_note(std::string note) {
-  constexpr std::size_t note_bytes_max = 1024;
-  if (note.size() <= note_bytes_max) return note;
-  std::size_t end = note_bytes_max;
-  while (end > 0 && (static_cast<unsigned char>(note[end]) & 0xC0) == 0x80) --end;
-  note.resize(end);
-  return note;
+std::string event_name(const api::TrainingJob& job, const plan::Event& event) {
+  return fmt::format("{}-{}", manifest::owned_name(job), to_lower(event.reason));
 }
 
 }  // namespace
@@ -46,7 +35,7 @@ nlohmann::json build_event(const api::TrainingJob& job, const plan::Event& event
             {"uid", job.metadata.uid}}},
           {"reason", event.reason},
           {"type", event.is_warning ? "Warning" : "Normal"},
-          {"message", bounded_note(event.note)},
+          {"message", keep_beginning(event.note, note_bytes_max)},
           {"source", {{"component", "trainyard-operator"}, {"host", instance}}},
           {"firstTimestamp", format_rfc3339(now)},
           {"lastTimestamp", format_rfc3339(now)},

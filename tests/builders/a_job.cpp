@@ -88,7 +88,8 @@ json JobBuilder::manifest() const {
   if (spec.training) fields["training"] = api::to_json(*spec.training);
   if (spec.checkpoint) {
     json checkpoint = api::to_json(*spec.checkpoint);
-    if (checkpoint.at("every").empty()) checkpoint.erase("every");  // The server has a default, and takes no emptiness.
+    if (checkpoint.at("every").empty())
+      checkpoint.erase("every");  // The server sets a default, and refuses an empty object.
     fields["checkpoint"] = std::move(checkpoint);
   }
   if (spec.active_deadline) fields["activeDeadlineSeconds"] = spec.active_deadline->count();

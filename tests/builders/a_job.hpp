@@ -6,13 +6,12 @@
 
 namespace trainyard::builders {
 
-/// When the tests' stories begin.
+/// The time at which the tests' stories begin.
 inline constexpr Time start{std::chrono::sys_days{std::chrono::year{2026} / 11 / 21} + std::chrono::hours{10}};
-/// When things are decided in most of them.
+/// The time at which most tests make a plan.
 inline constexpr Time later = start + std::chrono::seconds{10};
 
-/// A valid job as the API server would give it, in ten words: two CPU pods of synthetic training, never looked at
-/// before.
+/// Builds a valid job as the API server would return it: two CPU pods of synthetic training, without a status.
 class JobBuilder {
  public:
   JobBuilder();
@@ -22,7 +21,7 @@ class JobBuilder {
   JobBuilder& replicas(std::int64_t count);
   JobBuilder& gpus_per_pod(std::int64_t count);
   JobBuilder& checkpoint(std::string uri = "s3://models/smoke");
-  /// Its checkpoints go with it.
+  /// Deletes the checkpoints with the job (onDelete).
   JobBuilder& on_delete(api::OnDelete policy = api::OnDelete::remove);
   JobBuilder& without_training();
   /// The template's JSON; a syntax error ends the test.
@@ -37,7 +36,7 @@ class JobBuilder {
   [[nodiscard]] api::TrainingJob build() const { return job_; }
   operator api::TrainingJob() const { return job_; }  // NOLINT(google-explicit-constructor): reads as the job it builds
 
-  /// As a user would apply it: apiVersion, kind, metadata, spec.
+  /// The object as a user would apply it: apiVersion, kind, metadata, spec.
   [[nodiscard]] nlohmann::json manifest() const;
 
  private:

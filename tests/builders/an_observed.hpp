@@ -11,8 +11,8 @@ namespace trainyard::builders {
 /// One pod of attempt `attempt`, running on node "node-<rank>".
 [[nodiscard]] resource::Pod a_pod(const api::TrainingJob& job, std::int64_t attempt, std::int64_t rank);
 
-/// What the operator sees of a job whose first attempt runs: two pods, each with its worker running, the service, all
-/// nodes ready. Every method states one thing that is otherwise.
+/// Builds what the operator sees of a job whose first attempt runs: two pods with running workers, the service, all
+/// nodes ready. Each method changes one thing.
 class ObservedBuilder {
  public:
   explicit ObservedBuilder(const JobBuilder& job = a_job());

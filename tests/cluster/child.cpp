@@ -16,7 +16,7 @@ namespace trainyard::cluster {
 
 namespace {
 
-/// Both ends closed where they still are ours.
+/// Closes the ends that are still ours.
 struct Pipe {
   std::array<int, 2> ends{-1, -1};
   ~Pipe() {
@@ -29,7 +29,7 @@ struct Pipe {
 }  // namespace
 
 Result<Child> start_child(const std::vector<std::string>& command) {
-  // Close-on-exec keeps our ends out of every other child: one left open there would hide that we are gone.
+  // Close-on-exec: an end that another child kept open would hide our end from this child.
   Pipe in;
   Pipe out;
   const int errors = memfd_create("stderr", MFD_CLOEXEC);

@@ -17,17 +17,17 @@ struct Child {
   int stderr_fd = -1;  ///< A file in memory, to be read with read_whole() once the program has ended.
 };
 
-/// Starts `command` (the first word is looked up in PATH). No other descriptor of ours reaches it. ErrorKind::io when
+/// Starts `command` (the first word is looked up in PATH). It inherits no other descriptor of ours. ErrorKind::io when
 /// it cannot be started.
 [[nodiscard]] Result<Child> start_child(const std::vector<std::string>& command);
 
-/// Everything up to the end of the stream; closes it.
+/// Reads to the end of the stream, and closes it.
 [[nodiscard]] std::string read_to_end(int fd);
-/// The file from its beginning; closes it.
+/// Reads the whole file, and closes it.
 [[nodiscard]] std::string read_whole(int fd);
-/// Up to the end of a line or of the stream; the stream stays open. Without the line's end.
+/// Reads to the end of a line or of the stream. Returns the line without its end; the stream stays open.
 [[nodiscard]] std::string read_line(int fd);
-/// The exit code, or 128 + the signal's number.
+/// Waits for the program's end. Returns its exit code, or 128 + the signal's number.
 int wait_for_exit(pid_t pid);
 
 }  // namespace trainyard::cluster

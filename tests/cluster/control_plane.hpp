@@ -14,7 +14,7 @@ namespace trainyard::cluster {
 
 /// A real etcd, kube-apiserver and kube-controller-manager on this machine's loopback, with the definitions of crds/
 /// installed. There are no nodes: a pod stays Pending until a test writes its status. It ends with the process that
-/// started it, however that one ends.
+/// started it, even if that process is killed.
 class ControlPlane {
  public:
   /// Blocks until requests are served: about ten seconds on an idle machine. ErrorKind::not_found when this machine
@@ -30,23 +30,23 @@ class ControlPlane {
   /// etcd's client URL: its JSON gateway can compact the history that watches need (POST /v3/kv/compaction).
   [[nodiscard]] const std::string& etcd() const { return etcd_; }
   [[nodiscard]] std::filesystem::path ca_certificate() const { return folder_ / "pki/ca.crt"; }
-  /// An administrator's, with a client certificate.
+  /// Configuration of an administrator with a client certificate.
   [[nodiscard]] std::filesystem::path kubeconfig() const { return folder_ / "kubeconfig"; }
-  /// An administrator's, with a token.
+  /// Configuration of an administrator with a token.
   [[nodiscard]] std::filesystem::path token_kubeconfig() const { return folder_ / "token.kubeconfig"; }
-  /// Somebody's who is known and may do nothing.
+  /// Configuration of a known user without rights.
   [[nodiscard]] std::filesystem::path nobody_kubeconfig() const { return folder_ / "nobody.kubeconfig"; }
-  /// For files of the test's own; gone with the control plane.
+  /// A folder for the test's files, which is removed with the control plane.
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
-  /// What the real kubectl prints, as the administrator. ErrorKind::invalid with what it said when it fails.
+  /// The output of the real kubectl as administrator. ErrorKind::invalid with kubectl's error text when it fails.
   [[nodiscard]] Result<std::string> kubectl(const std::vector<std::string>& arguments) const;
   /// Applies a manifest (YAML or JSON) in a namespace; what kubectl prints, and its errors.
   [[nodiscard]] Result<std::string> apply(const std::string& name_space, const std::string& manifest) const;
   /// A new namespace in which pods can be created at once, named `prefix` and a number. Tests in one executable stay
   /// apart by it.
   [[nodiscard]] Result<std::string> create_namespace(const std::string& prefix);
-  /// Kills the API server (SIGKILL). It is started again after a second, at the same address.
+  /// Kills the API server (SIGKILL). The keeper restarts it after a second, at the same address.
   [[nodiscard]] Result<void> kill_api_server() const;
 
  private:
@@ -58,7 +58,7 @@ class ControlPlane {
   std::string server_;
   std::string etcd_;
   pid_t keeper_ = -1;
-  int lifeline_ = -1;  ///< The keeper's stdin: closed by our end, whatever that is, and then it ends too.
+  int lifeline_ = -1;  ///< The keeper's stdin. Our end closes it, in whatever way we end, and then the keeper ends too.
   int namespaces_ = 0;
 };
 
@@ -67,7 +67,7 @@ class ControlPlane {
 class ControlPlaneTest : public ::testing::Test {
  protected:
   void SetUp() override;
-  /// Only after SetUp() of this class went well.
+  /// Call it only after SetUp() of this class succeeded.
   [[nodiscard]] static ControlPlane& control_plane();
 };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""However a control plane's keeper or its starter ends, nothing is left, and the next one starts. No root is needed."""
+"""In whatever way a control plane's keeper or its starter ends, nothing is left and the next keeper can start. Needs no root."""
 
 import os
 import signal

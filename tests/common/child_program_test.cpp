@@ -56,7 +56,7 @@ TEST(RunProgram, EndsItWithAllThatItStartedAtTheDeadline) {
   ASSERT_FALSE(end);
   EXPECT_EQ(end.error().kind, ErrorKind::timeout);
   EXPECT_THAT(end.error().message, HasSubstr("/bin/sh did not end within 1 seconds"));
-  // Ends only when nobody holds the other end any more.
+  // Ends only when no process holds the other end any more.
   ::fcntl(reader.get(), F_SETFL, 0);
   char byte = 0;
   while (::read(reader.get(), &byte, 1) > 0) {
@@ -80,7 +80,7 @@ TEST(RunProgram, KeepsTheWordsOnOneLine) {
 TEST(RunProgram, AddsToTheEnvironment) {
   ::setenv("TRAINYARD_TEST_KEPT", "ours", 1);
   ::setenv("TRAINYARD_TEST_CHANGED", "ours", 1);
-  // Prints all that it was given, twice what it was given twice.
+  // Prints its environment; a variable that was given twice would come twice.
   const auto end = run_program(
       {"/usr/bin/env"}, 60s, {.environment = {{"TRAINYARD_TEST_CHANGED", "theirs"}, {"TRAINYARD_TEST_NEW", "a=b c"}}});
   ASSERT_TRUE(end) << end.error().message;
@@ -96,12 +96,13 @@ TEST(RunProgram, AddsToTheEnvironment) {
 
 struct Seen {
   Result<ProgramEnd> end;
-  std::string errors;  // What came to this process's standard error.
+  std::string errors;  // The output to this process's standard error.
 };
 
-// A program that prints its process group and its input, and says a word, where this process's input is a text.
+// Runs a program that prints its process group, its input and an error text, while this process's standard input is a
+// text.
 Seen run_beside_input(bool is_sharing_terminal) {
-  // The fifth field of its stat, for a program's name without blanks.
+  // The process group is the fifth field of /proc/PID/stat, for a program's name without blanks.
   const std::string script = "cut -d ' ' -f 5 < /proc/$$/stat; cat; echo words >&2";
   const fakes::TemporaryFolder folder;
   Seen seen;

@@ -15,12 +15,12 @@ std::uint64_t itself(std::uint64_t number) {
   return number;
 }
 
-TEST(RunsOf, AreNeighboursOfAboutEqualWeight) {
+TEST(SplitByWeight, GivesNeighboursOfAboutEqualWeight) {
   struct Row {
     std::string_view name;
     Numbers all;
     std::size_t count;
-    std::vector<Numbers> runs;
+    std::vector<Numbers> parts;
   };
   const Row rows[] = {
       {"nothing", {}, 3, {}},
@@ -34,45 +34,44 @@ TEST(RunsOf, AreNeighboursOfAboutEqualWeight) {
       {"without any weight", {0, 0, 0}, 2, {{0}, {0, 0}}},
   };
   for (const Row& row : rows) {
-    std::vector<Numbers> runs;
-    for (const auto& run : runs_of(std::span<const std::uint64_t>{row.all}, row.count, itself))
-      runs.emplace_back(run.begin(), run.end());
-    EXPECT_EQ(runs, row.runs) << row.name;
+    std::vector<Numbers> parts;
+    for (const auto& part : split_by_weight(std::span<const std::uint64_t>{row.all}, row.count, itself))
+      parts.emplace_back(part.begin(), part.end());
+    EXPECT_EQ(parts, row.parts) << row.name;
   }
 }
 
-TEST(DoBesideEachOther, DoesAllAndTellsTheFirstFailureInTheRunsOrder) {
+TEST(ParallelFor, WorksOnAllPartsAndReturnsTheErrorOfTheFirstPartThatFails) {
   struct Row {
     std::string_view name;
-    std::vector<Numbers> runs;
+    std::vector<Numbers> parts;
     std::uint64_t fails_from;
     std::string error;
   };
   const Row rows[] = {
       {"nothing", {}, 100, ""},
-      {"one run", {{1, 2, 3}}, 100, ""},
+      {"one part", {{1, 2, 3}}, 100, ""},
       {"several", {{1, 2}, {3}, {4, 5}}, 100, ""},
       {"one that fails", {{1, 2}, {3}, {4, 5}}, 5, "5"},
       {"several that fail", {{1}, {3, 4}, {5}}, 3, "3"},
   };
   for (const Row& row : rows) {
-    std::vector<std::span<const std::uint64_t>> runs(row.runs.begin(), row.runs.end());
+    std::vector<std::span<const std::uint64_t>> parts(row.parts.begin(), row.parts.end());
     std::mutex mutex;  // guards sum
     std::uint64_t sum = 0;
-    const auto done =
-        do_beside_each_other(std::span<const std::span<const std::uint64_t>>{runs},
-                             [&](std::span<const std::uint64_t> run, const std::atomic<bool>&) -> Result<void> {
-                               for (const std::uint64_t number : run) {
-                                 if (number >= row.fails_from) return fail(ErrorKind::io, std::to_string(number));
-                                 const std::scoped_lock lock{mutex};
-                                 sum += number;
-                               }
-                               return {};
-                             });
+    const auto done = parallel_for(std::span<const std::span<const std::uint64_t>>{parts},
+                                   [&](std::span<const std::uint64_t> part, const std::atomic<bool>&) -> Result<void> {
+                                     for (const std::uint64_t number : part) {
+                                       if (number >= row.fails_from) return fail(ErrorKind::io, std::to_string(number));
+                                       const std::scoped_lock lock{mutex};
+                                       sum += number;
+                                     }
+                                     return {};
+                                   });
     EXPECT_EQ(done ? "" : done.error().message, row.error) << row.name;
     std::uint64_t expected = 0;
-    for (const Numbers& run : row.runs) {
-      for (const std::uint64_t number : run) {
+    for (const Numbers& part : row.parts) {
+      for (const std::uint64_t number : part) {
         if (number >= row.fails_from) break;
         expected += number;
       }
@@ -81,12 +80,12 @@ TEST(DoBesideEachOther, DoesAllAndTellsTheFirstFailureInTheRunsOrder) {
   }
 }
 
-TEST(DoBesideEachOther, LetsARunSeeThatAnotherHasFailed) {
+TEST(ParallelFor, ShowsAPartThatAnotherPartHasFailed) {
   const Numbers numbers{1, 2};
-  const auto runs = runs_of(std::span<const std::uint64_t>{numbers}, 2, itself);
-  const auto done = do_beside_each_other(
-      std::span{runs}, [](std::span<const std::uint64_t> run, const std::atomic<bool>& has_failed) -> Result<void> {
-        if (run.front() == 1) return fail(ErrorKind::io, "the first");
+  const auto parts = split_by_weight(std::span<const std::uint64_t>{numbers}, 2, itself);
+  const auto done = parallel_for(
+      std::span{parts}, [](std::span<const std::uint64_t> part, const std::atomic<bool>& has_failed) -> Result<void> {
+        if (part.front() == 1) return fail(ErrorKind::io, "the first");
         while (!has_failed) std::this_thread::yield();
         return {};
       });

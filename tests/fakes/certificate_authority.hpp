@@ -10,7 +10,7 @@ struct Certificate {
   std::string key_pem;
 };
 
-/// A certificate authority made for one test run: EC keys, certificates good for a day.
+/// A certificate authority made for one test run: EC keys, certificates valid for a day.
 class CertificateAuthority {
  public:
   explicit CertificateAuthority(const std::string& name);
@@ -19,7 +19,7 @@ class CertificateAuthority {
   CertificateAuthority& operator=(const CertificateAuthority&) = delete;
 
   [[nodiscard]] const std::string& pem() const { return pem_; }
-  /// For a server that is reached as `subject_alternative_name` ("IP:127.0.0.1", "DNS:localhost"), or for a client
+  /// A certificate for a server with `subject_alternative_name` ("IP:127.0.0.1", "DNS:localhost"), or for a client
   /// (empty).
   [[nodiscard]] Certificate issue(const std::string& common_name,
                                   const std::string& subject_alternative_name = {}) const;

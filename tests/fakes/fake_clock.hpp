@@ -6,7 +6,7 @@
 
 namespace trainyard::fakes {
 
-/// Time that stands still until a test moves it. Any thread may read; the test moves.
+/// A clock whose time changes only when a test advances it. Any thread may read; only the test advances.
 class FakeClock final : public Clock {
  public:
   [[nodiscard]] Time now() const override {

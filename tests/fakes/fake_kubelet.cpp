@@ -26,7 +26,7 @@ std::string text_at(const json& object, const char* pointer) {
   return object.value(json::json_pointer{pointer}, "");
 }
 
-/// "node-<rank>", or the spare that stands beside it where the pod must keep off that one.
+/// "node-<rank>", or its spare node when the pod must avoid that node.
 std::string node_for(const json& pod) {
   const json labels = pod.value("/metadata/labels"_json_pointer, json::object());
   const std::string rank = labels.value(std::string{contract::label_rank}, "x");
@@ -70,7 +70,7 @@ std::vector<json> FakeKubelet::pods() const {
 }
 
 bool FakeKubelet::step() {
-  // A list of nothing tells the version.
+  // The list of a namespace without pods is the cheapest way to read the API's version.
   const std::string version = api_.list(kube::pods, {.name_space = "none"})->resource_version;
   if (version == idle_version_) return false;
   bool has_changed = false;

@@ -11,8 +11,8 @@
 
 namespace trainyard::fakes {
 
-/// Scheduler and kubelet of a cluster in memory: binds pods, runs their containers by saying so, and lets go of deleted
-/// ones. Nothing happens but in step() and when a test makes a container end. Not thread-safe.
+/// Scheduler and kubelet of a cluster in memory: binds pods, sets their containers to running in the status, and
+/// removes deleted pods. It acts only in step() and when a test ends a container. Not thread-safe.
 class FakeKubelet {
  public:
   using PodFilter = std::function<bool(const nlohmann::json& pod)>;
@@ -22,15 +22,15 @@ class FakeKubelet {
   /// Pods that do not start: unschedulable with this message. None by default.
   void hold(PodFilter filter, std::string message);
   void let_go();
-  /// Pods that run on until the end of their grace period when they are deleted.
+  /// Pods that run until the end of their grace period when they are deleted.
   void set_stubborn(PodFilter filter);
 
-  /// Every pod goes on by one stage: bound and created, then running; deleted ones end. Whether any did.
+  /// Takes every pod one stage further: bound and created, then running; deleted pods end. True when any changed.
   bool step();
 
-  /// The named pod's worker ends; 0 is success.
+  /// Ends the named pod's worker; 0 is success.
   void end(const std::string& name_space, const std::string& name, int exit_code, const std::string& message = {});
-  /// The pod goes without a trace, as with its node.
+  /// Removes the pod without a trace, as a lost node does.
   void vanish(const std::string& name_space, const std::string& name);
 
   [[nodiscard]] std::vector<nlohmann::json> pods() const;
@@ -45,8 +45,8 @@ class FakeKubelet {
   PodFilter held_;
   std::string hold_message_;
   PodFilter stubborn_;
-  // While the API is at this version there is nothing to do, however late it gets. Copying all pods to find that out
-  // is most of a simulation's time.
+  // While the API is at this version there is nothing to do at any time. Copying all pods to find that out would be
+  // most of a simulation's time.
   std::string idle_version_;
 };
 

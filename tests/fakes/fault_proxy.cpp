@@ -43,7 +43,7 @@ bool send_all(int fd, std::string_view bytes) {
   return true;
 }
 
-// Appends what comes next, no more than `bytes_max`; false at the end.
+// Appends the next bytes of the stream, at most `bytes_max`; false at its end.
 bool receive(int fd, std::string& into, std::size_t bytes_max = read_bytes) {
   std::string buffer(bytes_max, '\0');
   const ssize_t got = ::recv(fd, buffer.data(), buffer.size(), 0);
@@ -59,7 +59,7 @@ std::size_t content_length(std::string_view head) {
   return found == head.end() ? 0 : std::strtoull(&*found + name.size(), nullptr, 10);
 }
 
-// Whether the client waits to be told to send its body; the server is not asked about it.
+// True when the client waits for "100 Continue", which the proxy sends without asking the server.
 bool take_expectation(std::string& head) {
   constexpr std::string_view line = "\r\nexpect: 100-continue";
   const auto found = std::search(head.begin(), head.end(), line.begin(), line.end(),
@@ -96,7 +96,7 @@ class FaultProxy::Impl {
       const std::scoped_lock lock{mutex_};
       is_stopping_ = true;
       stopping_.notify_all();
-      // Wakes whoever reads, writes or accepts.
+      // Wakes the threads that read, write or accept.
       for (const int fd : open_) ::shutdown(fd, SHUT_RDWR);
       ::shutdown(listener_, SHUT_RDWR);
     }
@@ -162,7 +162,7 @@ class FaultProxy::Impl {
     act(client, fault, head, body);
   }
 
-  // Between two drops; false once the proxy stops.
+  // Waits between two bytes; false once the proxy stops.
   bool pause() {
     std::unique_lock lock{mutex_};
     return !stopping_.wait_for(lock, drip_interval, [this] { return is_stopping_; });
@@ -212,7 +212,7 @@ class FaultProxy::Impl {
     if (!add(server)) return {};
     const sockaddr_in address = loopback(server_port_);
     std::string reply;
-    // One request a connection: the reply ends where the connection does.
+    // One request a connection: the end of the connection is the end of the reply.
     const std::string last_head = head.substr(0, head.size() - 2) + "Connection: close\r\n\r\n";
     if (::connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
         send_all(server, last_head) && send_all(server, body)) {

@@ -14,12 +14,12 @@ struct Fault {
     none,
     reply,          ///< Takes the request and answers `reply` itself: the server never sees it.
     reset_request,  ///< Resets the connection once `bytes` of the request's body have come: the server never sees it.
-    lose_reply,     ///< The server does it; the connection is reset instead of the reply.
-    half_reply,     ///< The server does it; half of the reply's body comes, and then the connection's end.
-    corrupt_reply,  ///< The server does it; one bit of the reply's body changes.
+    lose_reply,     ///< The server handles the request; the connection is reset instead of the reply.
+    half_reply,     ///< The server handles the request; the connection ends after half of the reply's body.
+    corrupt_reply,  ///< The server handles the request; one bit of the reply's body is changed.
     stall,          ///< Takes the request and stays silent.
-    drip_request,   ///< Takes the request's body a byte each tenth of a second; then as none.
-    drip_reply,     ///< The server does it; the reply comes a byte each tenth of a second.
+    drip_request,   ///< Takes the request's body a byte each tenth of a second; no other fault.
+    drip_reply,     ///< The server handles the request; the reply comes a byte each tenth of a second.
   };
   Kind kind = Kind::none;
   std::string reply;  ///< The whole text, from "HTTP/1.1" on.
@@ -36,13 +36,13 @@ struct ProxiedRequest {
   std::string head;    ///< All of it up to the body, as it came.
 };
 
-/// A TCP proxy on the loopback address in front of one HTTP server, which does harm where it is told to. One request a
-/// connection; a thread for each.
+/// A TCP proxy on the loopback address in front of an HTTP server, which causes the faults that a test asks for. One
+/// request and one thread for each connection.
 class FaultProxy {
  public:
   using Decide = std::function<Fault(const ProxiedRequest&)>;
 
-  /// Ends the test program when no port can be had. `decide` is called under a lock, one request at a time.
+  /// Ends the test program when there is no free port. Calls `decide` under a lock, one request at a time.
   FaultProxy(std::uint16_t server_port, Decide decide);
   ~FaultProxy();
   FaultProxy(const FaultProxy&) = delete;

@@ -16,9 +16,9 @@ namespace trainyard::fakes {
 
 using nlohmann::json;
 
-/// One request as it is on its way to the server.
+/// One request to the server.
 struct ApiCall {
-  std::int64_t number = 0;  ///< From 1, of all but watches.
+  std::int64_t number = 0;  ///< From 1; watches have no number.
   std::string verb;         ///< "get", "list", "create", "update", "update status", "patch", "delete"
   std::string plural;
   std::string name;
@@ -27,34 +27,34 @@ struct ApiCall {
   bool is_strict = false;
 };
 
-/// What becomes of a call.
+/// The fault of a call.
 struct Fault {
   enum class Kind {
     refused,      ///< It does not reach the server; the caller gets `error`.
-    reply_lost,   ///< The server does it; the caller gets `error`.
-    dies_before,  ///< The caller is killed before it is sent. From here on every call is cancelled without effect.
-    dies_after,   ///< The caller is killed when the server has done it.
-    delayed,      ///< It waits at `gate`, and then the server does it.
+    reply_lost,   ///< The server handles it; the caller gets `error`.
+    dies_before,  ///< The caller is killed before it is sent: all calls are cancelled from now on.
+    dies_after,   ///< The caller is killed after the server has handled it.
+    delayed,      ///< It waits at `gate`; then the server handles it.
   };
   Kind kind = Kind::refused;
   Error error{.kind = ErrorKind::unavailable, .message = "the connection was reset"};
-  Gate* gate = nullptr;  ///< Outlives the call.
+  Gate* gate = nullptr;  ///< Must outlive the call.
 };
 
-/// Another kube::Api with faults on the way. Any thread may call.
+/// A kube::Api that passes calls on to another one, with faults. Any thread may call.
 class FaultyApi final : public kube::Api {
  public:
-  /// Decides the fate of each call; none: it goes through.
+  /// Sets the function that gives the fault of each call; without one, calls pass.
   using Schedule = std::function<std::optional<Fault>(const ApiCall&)>;
 
   explicit FaultyApi(kube::Api& api) : api_{api} {}
 
   void set_schedule(Schedule schedule);
-  /// The killed caller's successor may call again. The schedule stays.
+  /// Lets the successor of the killed caller call again. The schedule stays.
   void revive();
   [[nodiscard]] bool is_dead() const;
   [[nodiscard]] std::int64_t calls() const;
-  /// Everything that the server did, in order; dry runs are left out.
+  /// Every call that the server handled, in order, without dry runs.
   [[nodiscard]] std::vector<ApiCall> done() const;
 
   Result<json> get(const kube::ResourceType& type, std::string_view name_space, std::string_view name) override;

@@ -10,9 +10,9 @@
 
 namespace trainyard::fakes {
 
-/// A store that asks `fault` before each call, and fails the call with what it says. `fault` gets the call's name
-/// ("put", "get", "get_range", "list", "remove", "remove_unfinished", "probe"), the key, and the bytes that are put or
-/// the place that is read into, and may itself do things to the store behind.
+/// A store that calls `fault` before each call, and fails the call with the error that `fault` returns. `fault` takes
+/// the call's name ("put", "get", "get_range", "list", "remove", "remove_unfinished", "probe"), the key, and the bytes
+/// to put or the buffer to read into. It may change the store behind this one.
 class FaultyStore final : public storage::Store {
  public:
   using Fault =
@@ -51,11 +51,11 @@ class FaultyStore final : public storage::Store {
     return store_->remove_unfinished(is_abandoned);
   }
   [[nodiscard]] bool has_conditional_create() const override { return store_->has_conditional_create(); }
-  [[nodiscard]] bool is_near() const override { return store_->is_near(); }
+  [[nodiscard]] bool is_cached_on_node() const override { return store_->is_cached_on_node(); }
   [[nodiscard]] std::string trouble() const override { return trouble_of ? trouble_of() : store_->trouble(); }
   [[nodiscard]] std::string uri_of(std::string_view key) const override { return store_->uri_of(key); }
 
-  std::function<std::string()> trouble_of;  ///< What trouble() says, from any thread. Not set: the store's own.
+  std::function<std::string()> trouble_of;  ///< Returns trouble(), on any thread. Not set: the store's own.
 
  private:
   std::unique_ptr<storage::Store> store_;

@@ -35,13 +35,13 @@ std::string path_in(int folder, const char* path) {
   return folder == AT_FDCWD || *path == '/' ? path : path_of(folder) + "/" + path;
 }
 
-// Calls `path` only if a test listens.
+// Calls `path` only when a test has set a decision.
 template <typename Path>
 FileFate fate_of(std::string_view name, std::size_t bytes, const Path& path) {
   return decision() ? decision()({.name = name, .bytes = bytes, .path = path()}) : FileFate{};
 }
 
-// The call itself, unless its fate is another.
+// Makes the call, unless the test decides otherwise.
 template <typename Path, typename Call>
 int do_or_not(std::string_view name, const Path& path, const Call& call) {
   const FileFate fate = fate_of(name, 0, path);

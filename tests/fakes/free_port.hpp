@@ -9,8 +9,8 @@
 
 namespace trainyard::fakes {
 
-/// A TCP port of the loopback address that was free a moment ago; 0 when there is none. Another may take it: whoever
-/// uses it tries again.
+/// A TCP port of the loopback address that was free a moment ago; 0 when there is none. Another program may take it, so
+/// its user must be ready to try again.
 inline std::uint16_t free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

@@ -8,7 +8,7 @@
 
 namespace trainyard::fakes {
 
-/// Holds up whoever passes until a test opens it, for good. Any thread may call.
+/// Blocks the threads that call pass() until a test opens it for good. Any thread may call.
 class Gate {
  public:
   void pass() {
@@ -17,7 +17,7 @@ class Gate {
     changed_.notify_all();
     check(changed_.wait_for(lock, patience, [this] { return is_open_; }), "a gate that a test forgot to open");
   }
-  /// Returns once somebody stands at the gate or has passed it.
+  /// Returns once a thread waits at the gate or has passed it.
   void wait_for_arrival() {
     std::unique_lock lock{mutex_};
     check(changed_.wait_for(lock, patience, [this] { return has_arrival_; }), "nobody comes to this gate");

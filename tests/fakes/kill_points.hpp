@@ -8,9 +8,9 @@
 
 namespace trainyard::fakes {
 
-/// For decide_file_calls(): kills at point `fatal` (from 1). A call is one, and a write of bytes is three: none, half
-/// and all of them are written. Unsynced data outlives a process, so an fsync is no such point; neither is a look at a
-/// file.
+/// For decide_file_calls(): kills the program at point `fatal` (from 1). Each call is one point; a write is three, with
+/// none, half and all of its bytes written. Unsynced data outlives a process, so an fsync is no point, and neither is
+/// fstatat.
 inline std::function<FileFate(const FileCall&)> killing_at(int fatal) {
   return [fatal, next = std::make_shared<std::atomic<int>>(1)](const FileCall& call) -> FileFate {
     if (call.name == "fsync") return {.kind = FileFate::Kind::skip};

@@ -12,7 +12,7 @@
 
 namespace trainyard::fakes {
 
-/// Objects of which a list shows what was there some writes ago. Any thread may call.
+/// Objects whose list is some writes old. Any thread may call.
 struct LateObjects {
   explicit LateObjects(std::size_t lag) : lag_writes(lag) {}
 
@@ -54,7 +54,7 @@ class LateListingStore final : public storage::Store {
   [[nodiscard]] std::string uri_of(std::string_view key) const override { return store_.uri_of(key); }
 
  private:
-  // Under the lock.
+  // Call with the mutex locked.
   void note() { late_.lists.push_back(store_.list("").value()); }
 
   LateObjects& late_;

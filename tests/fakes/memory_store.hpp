@@ -15,20 +15,20 @@
 
 namespace trainyard::fakes {
 
-/// Objects in memory that outlive the stores which show them. Any thread may call.
+/// Objects in memory, which outlive the stores over them. Any thread may call.
 class MemoryObjects {
  public:
   std::mutex mutex;  // guards all below
   std::map<std::string, std::vector<std::byte>, std::less<>> objects;
-  std::set<std::string, std::less<>> unlisted;  ///< Keys that no list shows, whether or not they are there.
-  bool is_conditional = true;  ///< Whether stores that are not told otherwise have the conditional create.
+  std::set<std::string, std::less<>> unlisted;  ///< Keys that lists do not show.
+  bool is_conditional = true;                   ///< The default of the stores' `is_conditional`.
 };
 
 /// A store over `objects`, which several stores may share as several processes share a bucket.
 class MemoryStore final : public storage::Store {
  public:
   explicit MemoryStore(MemoryObjects& objects) : MemoryStore(objects, objects.is_conditional) {}
-  /// `is_conditional`: whether it offers the conditional create. URIs begin with `scheme`.
+  /// `is_conditional` is true for a store with conditional create. URIs begin with `scheme`.
   MemoryStore(MemoryObjects& objects, bool is_conditional, std::string scheme = "memory://")
       : objects_(objects), is_conditional_(is_conditional), scheme_(std::move(scheme)) {}
 

@@ -10,7 +10,7 @@
 
 namespace trainyard::fakes {
 
-/// Puts a file in the place of one of this process's standard descriptors for as long as it lives.
+/// Replaces one of this process's standard descriptors by a file until the destructor.
 class Redirection {
  public:
   Redirection(int standard, const std::filesystem::path& file, int flags)

@@ -4,7 +4,7 @@
 
 namespace trainyard::fakes {
 
-/// An API server that refuses everything: tests override the calls they are about.
+/// An API server that refuses all calls. A test overrides the calls that it tests.
 class RefusingApi : public kube::Api {
  public:
   using json = kube::json;

@@ -21,7 +21,7 @@ namespace trainyard::fakes {
 
 struct SeenRequest {
   std::string method;
-  std::string target;  ///< As it came, encoded.
+  std::string target;  ///< As received, encoded.
   std::string body;
   std::string content_type;
   std::string authorization;
@@ -33,7 +33,7 @@ class ScriptedApiServer {
  public:
   using Answer = std::function<void(const httplib::Request&, httplib::Response&)>;
   struct Options {
-    std::string server_name = "IP:127.0.0.1";  ///< What its certificate is for.
+    std::string server_name = "IP:127.0.0.1";  ///< The name in its certificate.
     bool is_asking_for_client_certificate = false;
   };
 
@@ -45,11 +45,11 @@ class ScriptedApiServer {
 
   [[nodiscard]] const CertificateAuthority& authority() const { return authority_; }
   [[nodiscard]] int port() const { return port_; }
-  /// How a client that trusts this server reaches it, with the token "secret".
+  /// The configuration of a client that trusts this server and has the token "secret".
   [[nodiscard]] kube::ClientConfig config() const;
   [[nodiscard]] std::vector<SeenRequest> seen() const;
 
-  /// For an answer: does not come back before `release` or the server's end.
+  /// Blocks an answer until release() or the server's end.
   void hang();
   void release();
 

@@ -11,7 +11,7 @@
 
 namespace trainyard::fakes {
 
-/// A folder of a test's own, which goes with it.
+/// A folder for one test, which the destructor removes.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -22,7 +22,7 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   ~TemporaryFolder() {
-    std::error_code ignored;  // What a test leaves open is no reason to fail it.
+    std::error_code ignored;  // An error here must not fail the test.
     std::filesystem::remove_all(path_, ignored);
   }
 
@@ -30,7 +30,7 @@ class TemporaryFolder {
   [[nodiscard]] std::string uri() const { return "file://" + path_; }
   /// The path of `name` in the folder, whether or not it exists.
   [[nodiscard]] std::filesystem::path file(std::string_view name) const { return std::filesystem::path{path_} / name; }
-  /// The same, after `text` became the file's contents.
+  /// Writes `text` to the file `name` in the folder; returns its path.
   std::filesystem::path write(std::string_view name, std::string_view text) const {
     std::ofstream{file(name), std::ios::binary | std::ios::trunc} << text;
     return file(name);
@@ -40,7 +40,7 @@ class TemporaryFolder {
   std::string path_;
 };
 
-/// What stands in a file; empty when there is none.
+/// The text of a file; empty when there is none.
 inline std::string text_of(const std::filesystem::path& path) {
   std::ostringstream text;
   text << std::ifstream{path, std::ios::binary}.rdbuf();

@@ -15,13 +15,13 @@
 
 namespace trainyard::fakes {
 
-/// Where the ranks of one group meet that are threads of one process. A rank that has left is missed: whoever still
-/// waits for it gets `unavailable`. Any thread may call.
+/// The meeting point of the ranks of a group that are threads of one process. Once a rank has left, every wait for it
+/// ends with `unavailable`. Any thread may call.
 class MeetingPlace {
  public:
   explicit MeetingPlace(std::int64_t world_size) : texts_(static_cast<std::size_t>(world_size)) {}
 
-  /// Every rank's text, once all have come.
+  /// Waits for all ranks; returns every rank's text.
   Result<std::vector<std::string>> exchange(std::int64_t rank, std::string_view text) {
     std::unique_lock lock{mutex_};
     texts_[static_cast<std::size_t>(rank)] = text;
@@ -32,7 +32,7 @@ class MeetingPlace {
       ++round_;
       changed_.notify_all();
     }
-    // A rank that cannot come any more: nobody may wait for it.
+    // A rank has left, so no rank may wait for it.
     const bool came = changed_.wait_for(lock, std::chrono::minutes{1}, [&] { return round_ != round || left_ > 0; });
     check(came, "a rank waits for one that neither comes nor leaves");
     if (round_ == round) return fail(ErrorKind::unavailable, "a peer is lost");

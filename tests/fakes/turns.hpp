@@ -14,18 +14,19 @@
 
 namespace trainyard::fakes {
 
-/// Lets two threads, 0 and 1, take steps in turns that a test has written down, so that what happens between them
-/// happens again. Any thread may call.
+/// Lets two threads, 0 and 1, take steps in an order that a test prescribes, so that an interleaving can be repeated.
+/// Any thread may call.
 class Turns {
  public:
-  /// `bursts`: how many steps thread 0 takes first, then thread 1, then 0 again, and so on. After the last whoever has
-  /// the turn keeps it until it leaves. `on_change`: called at each change of turns, when nobody takes a step.
+  /// `bursts` are the numbers of steps that thread 0 takes first, then thread 1, then 0 again, and so on. After the
+  /// last one the thread whose turn it is keeps it until it leaves. `on_change` is called at each change of turns,
+  /// between steps.
   explicit Turns(std::vector<int> bursts, std::function<void()> on_change = nullptr)
       : bursts_(std::move(bursts)), on_change_(std::move(on_change)) {
     left_ = take_burst();
   }
 
-  /// Returns when it is `who`'s turn to take one step.
+  /// Returns when thread `who` may take a step.
   void step(std::size_t who) {
     std::unique_lock lock{mutex_};
     wait_for_turn(lock, who);
@@ -36,7 +37,7 @@ class Turns {
     if (left_ > 0) --left_;
   }
 
-  /// `who` takes no more steps.
+  /// Thread `who` takes no more steps.
   void leave(std::size_t who) {
     std::unique_lock lock{mutex_};
     wait_for_turn(lock, who);

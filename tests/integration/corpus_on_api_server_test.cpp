@@ -32,7 +32,7 @@ class CorpusOnApiServer : public cluster::ControlPlaneTest {
     name_space_ = *name_space;
   }
 
-  /// What the server says to the case's object; a success when it accepts it.
+  /// The server's answer to the case's object; success when it accepts the object.
   Result<json> apply(const corpus::Case& tested) {
     if (!tested.before) {
       return api_->create(kube::training_jobs, name_space_, tested.object, {.is_dry_run = true, .is_strict = true});

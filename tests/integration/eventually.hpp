@@ -6,8 +6,8 @@
 
 namespace trainyard::integration {
 
-/// Whether `holds` comes true within a time that is generous even on a loaded machine. It asks other processes, which
-/// tell nobody when they are done, so it asks again and again.
+/// True when `holds` becomes true within a time that is generous even on a loaded machine. Polls, since `holds` asks
+/// other processes, which send no notice.
 inline bool eventually(const std::function<bool()>& holds, std::chrono::seconds limit = std::chrono::seconds{90}) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (!holds()) {

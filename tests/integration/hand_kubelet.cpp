@@ -35,7 +35,7 @@ void HandKubelet::run(const std::stop_token& stop) {
   while (control::wait_unless_stopped(stop, std::chrono::milliseconds{20})) {
     for (const json& pod : pods()) {
       if (pod.value("/status/phase"_json_pointer, "Pending") != "Pending") continue;
-      // Whoever changed the pod in between sees to it that it is looked at again.
+      // The writer who changed the pod in between causes another event for it.
       static_cast<void>(write_status(
           pod,
           {{"phase", "Running"},

@@ -14,12 +14,12 @@ namespace trainyard::integration {
 /// has a thread of its own; any thread may call.
 class HandKubelet {
  public:
-  /// `api` outlives it.
+  /// `api` must outlive this object.
   HandKubelet(kube::Api& api, std::string name_space);
 
-  /// The pod's first container ends with `exit_code`, and the pod with it.
+  /// Ends the pod's first container with `exit_code`, and the pod with it.
   [[nodiscard]] Result<void> end(const std::string& pod, int exit_code, const std::string& message = {});
-  /// As they are listed; empty when the server does not answer.
+  /// The pods in the order of the list; empty when the server does not answer.
   [[nodiscard]] std::vector<nlohmann::json> pods() const;
 
  private:

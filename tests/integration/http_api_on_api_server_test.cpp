@@ -81,7 +81,7 @@ TEST_F(HttpApiOnApiServer, ListsPagesOfOneVersion) {
   EXPECT_EQ(second->resource_version, first->resource_version);
 }
 
-/// As etcd forgets by itself after five minutes.
+/// Compacts the history, as the API server makes etcd do every five minutes.
 void compact(const std::string& etcd) {
   httplib::Client client{etcd};
   const auto status = client.Post("/v3/maintenance/status", "{}", "application/json");
@@ -122,7 +122,7 @@ TEST_F(HttpApiOnApiServer, KeepsAnInformerUpToDateThroughADeadServerAndAForgotte
 
   const auto killed = control_plane().kill_api_server();
   ASSERT_TRUE(killed) << killed.error().message;
-  // Whichever is first, the informer's next watch or this: either way it has to come out right.
+  // The informer's next watch may come before or after this; both must end well.
   ASSERT_TRUE(eventually([&] { return api_->create(config_maps, name_space_, config_map("g")).has_value(); }));
   ASSERT_TRUE(eventually([&] { return api_->remove(config_maps, name_space_, "b").has_value(); }));
   compact(control_plane().etcd());

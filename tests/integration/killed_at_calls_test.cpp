@@ -21,13 +21,13 @@ using fakes::Fault;
 using kube::json;
 using std::chrono::milliseconds;
 
-/// Where an operator is killed: at its `write`-th write, from 1, before or after the server has done it.
+/// Where an operator is killed: at its `write`-th write, from 1, before or after the server has handled it.
 struct Point {
   int write = 0;
   Fault::Kind kind = Fault::Kind::dies_before;
 };
 
-/// An operator that is killed once and started again at once.
+/// An operator that is killed once and restarted at once.
 class MortalOperator {
  public:
   MortalOperator(kube::Api& api, std::string name_space, Point point)
@@ -70,14 +70,14 @@ class MortalOperator {
         const manager::Controller controller{faulty_, clock, options, counters};
         while (!faulty_.is_dead() && control::wait_unless_stopped(stop, milliseconds{5})) continue;
       }
-      // Only now, when the dead one's last thread has ended, are calls let through again.
+      // The last thread of the killed operator has ended, so calls may pass again.
       faulty_.revive();
     }
   }
 
   const std::string name_space_;
   fakes::FaultyApi faulty_;
-  int writes_ = 0;  // under the lock of faulty_
+  int writes_ = 0;  // guarded by the lock of faulty_
   std::atomic<int> lives_ = 0;
   std::jthread thread_;
 };
@@ -126,7 +126,7 @@ class OperatorKilled : public ApiTest {
 
 TEST_F(OperatorKilled, AtAnyOfTenWritesTakesTheJobToTheSameEnd) {
   // From the dry run of the first pod to the job's success; the whole life is about twenty writes.
-  std::vector<std::jthread> lives;  // side by side: each mostly waits
+  std::vector<std::jthread> lives;  // In parallel, since each mostly waits.
   for (const int write : {1, 2, 4, 5, 7, 9, 11, 12, 14, 16}) {
     const auto name_space = control_plane().create_namespace("killed");
     ASSERT_TRUE(name_space) << name_space.error().message;

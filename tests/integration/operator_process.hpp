@@ -14,7 +14,7 @@
 
 namespace trainyard::integration {
 
-/// A running trainyard-operator. It is killed at the end of this object, and of the process that started it.
+/// A running trainyard-operator. The destructor kills it, and so does the end of this process.
 class OperatorProcess {
  public:
   /// On a free port, with its Lease in `election_namespace`; `flags` come after these.
@@ -26,15 +26,15 @@ class OperatorProcess {
   OperatorProcess& operator=(const OperatorProcess&) = delete;
 
   void signal(int number);
-  /// After the process has ended, by itself or by `signal`: its exit code, or 128 + the signal's number.
+  /// Waits for the end of the process, by itself or by `signal`. Returns its exit code, or 128 + the signal's number.
   int wait();
 
-  /// What it logged, so far.
+  /// Its log so far.
   [[nodiscard]] std::string log() const;
   [[nodiscard]] bool is_leader() const { return log().find("\"message\":\"leading\"") != std::string::npos; }
-  /// The most memory that was resident so far; 0 when it has ended.
+  /// The peak of its resident memory; 0 when it has ended.
   [[nodiscard]] std::int64_t peak_resident_bytes() const { return memory_bytes("VmHWM:"); }
-  /// The memory that is resident now; 0 when it has ended.
+  /// Its resident memory now; 0 when it has ended.
   [[nodiscard]] std::int64_t resident_bytes() const { return memory_bytes("VmRSS:"); }
 
  private:

@@ -193,7 +193,7 @@ TEST_F(OperatorTest, WaitsWhileAPolicyDeniesItsPods) {
   ClosedDoor door{*api_, name_space_};
   const json pod = {{"metadata", {{"name", "probe"}}},
                     {"spec", {{"containers", json::array({{{"name", "c"}, {"image", "i"}}})}}}};
-  // The API server needs a moment to take up a policy.
+  // The API server applies a new policy after a moment.
   ASSERT_TRUE(eventually([&] { return !api_->create(kube::pods, name_space_, pod, {.is_dry_run = true}); }));
   const auto trainyard_operator = start_operator();
   HandKubelet kubelet{*api_, name_space_};

@@ -29,7 +29,7 @@ class TrainingJobOnApiServer : public cluster::ControlPlaneTest {
     ASSERT_TRUE(applied) << applied.error().message;
   }
 
-  /// What kubectl prints, or its error.
+  /// kubectl's output, or its error.
   std::string kubectl(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"--namespace", name_space_});
     const auto printed = control_plane().kubectl(arguments);

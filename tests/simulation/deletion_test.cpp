@@ -13,13 +13,13 @@ using fakes::ApiCall;
 using fakes::Fault;
 using namespace std::chrono_literals;
 
-/// A job whose checkpoints go with it.
+/// A job whose checkpoints are deleted with it.
 class JobDeletion : public JobLife {
  protected:
   bool is_gone_within(std::chrono::seconds limit) {
     return world.run_until([&] { return !world.job(); }, limit);
   }
-  /// What the job's event of this reason says.
+  /// The message of the job's event with this reason.
   std::string event(const std::string& reason) {
     const auto events = world.api.list(kube::core_events, {})->items;
     const auto found = std::ranges::find_if(events, [&](const json& each) { return each.at("reason") == reason; });

@@ -11,8 +11,8 @@ namespace {
 using fakes::ApiCall;
 using fakes::Fault;
 
-// A story is told once for each of its calls and each fault: under a sanitizer, where that takes ten times as long, for
-// some of the calls, which are others in each story.
+// Each story is played once for each of its calls and each fault. Under a sanitizer, where that takes ten times as
+// long, it is played for some of the calls only, which differ by story.
 #ifdef __SANITIZE_ADDRESS__
 constexpr std::int64_t stride = 5;
 #else

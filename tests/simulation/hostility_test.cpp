@@ -30,7 +30,7 @@ TEST(Intruders, ChangeNoStorysEnd) {
   for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
     const std::size_t index = seed % stories.size();
     SCOPED_TRACE(fmt::format("seed {}, story '{}'", seed, stories[index].name));
-    // Every other run has caches that lag behind.
+    // Every second run has caches that lag.
     Simulation simulation{{.lag_seed = seed % 2 == 0 ? seed : 0}};
     Intruder intruder{simulation, seed, 40};
     simulation.set_intruder([&] { intruder.act(); });
@@ -40,7 +40,7 @@ TEST(Intruders, ChangeNoStorysEnd) {
     EXPECT_EQ(outcome_of(simulation), expected[index]);
     EXPECT_EQ(intruder.deleted_by_operator(), std::vector<std::string>{});
     if (seed % 2 != 0) {
-      // The intruder's own job costs calls too, and each pod of an attempt that never began a question.
+      // The intruder's own job costs calls too, and so does each pod of an attempt that never began.
       EXPECT_LE(simulation.faulty.calls(), calls[index] + 30 * intruder.acts()) << "somebody keeps the operator busy";
     }
     acts += intruder.acts();
@@ -48,7 +48,7 @@ TEST(Intruders, ChangeNoStorysEnd) {
   EXPECT_GT(acts, 2'000) << "the schedules are to do something";
 }
 
-/// Single forgeries, each by itself.
+/// Single forgeries.
 class Forgery : public JobLife {
  protected:
   void forge(const std::string& name_space, const std::string& name, bool is_held = true) {
@@ -60,7 +60,7 @@ class Forgery : public JobLife {
     ASSERT_TRUE(world.api.create(kube::pods, name_space, pod));
     world.settle();
   }
-  /// Loses a rank, and expects that it is replaced as usual.
+  /// Loses a rank, and expects that the operator replaces it as usual.
   void expect_not_frozen(std::int64_t attempt) {
     world.delete_pod(attempt, 1);
     EXPECT_TRUE(runs(attempt + 1)) << world.status().message;
@@ -194,7 +194,7 @@ TEST(LyingWorker, WedgesNoJob) {
   }
 }
 
-/// Each attempt saves the step from which it began, and fails: nothing is gained.
+/// Each attempt saves the step from which it began, and fails: there is no progress.
 TEST_F(JobLife, EndsInNoProgressWhereEachAttemptSavesTheSameStep) {
   start(a_job().checkpoint());
   for (std::int64_t attempt = 1; attempt <= 3; ++attempt) {

@@ -16,7 +16,7 @@ constexpr const char* home = "zz";
 }  // namespace
 
 void Intruder::act() {
-  // Acts in some turns in a row, and then pauses for a while.
+  // Acts in several turns in a row, then pauses.
   if (acts_left_ == 0 || below(6) != 0) return;
   const auto victim = world_.job();
   if (!victim) return;

@@ -15,14 +15,14 @@ namespace trainyard::simulation {
 /// way, and never take a name in the job's namespace that a plan of the job would give.
 class Intruder {
  public:
-  /// `world` outlives the intruder, who stops after `acts_max` acts.
+  /// `world` must outlive the intruder, which stops after `acts_max` acts.
   Intruder(Simulation& world, std::uint64_t seed, int acts_max) : world_{world}, random_{seed}, acts_left_{acts_max} {}
 
-  /// Perhaps does something.
+  /// Acts, or pauses.
   void act();
 
   [[nodiscard]] int acts() const { return acts_; }
-  /// Deletes by the operator of what the intruder has made. There must be none.
+  /// The operator's deletes of objects that the intruder has made. There must be none.
   [[nodiscard]] std::vector<std::string> deleted_by_operator() const;
 
  private:

@@ -11,7 +11,7 @@ namespace {
 using fakes::ApiCall;
 using fakes::Fault;
 
-/// A world where every tenth call goes wrong somehow and caches lag behind.
+/// A world in which every tenth call has a fault and caches lag.
 void disturb(Simulation& simulation, std::uint64_t seed) {
   simulation.faulty.set_schedule([random = std::mt19937_64{seed}](const ApiCall&) mutable -> std::optional<Fault> {
     if (random() % 10 != 0) return std::nullopt;

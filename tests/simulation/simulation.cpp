@@ -58,7 +58,7 @@ void Feed<T>::list() {
 
 template <typename T>
 void Feed<T>::follow() {
-  // Most turns find nothing new. A list of nothing tells the version.
+  // Most turns find nothing new. The list of an empty namespace is the cheapest way to read the API's version.
   if (api_.list(type_, {.name_space = "none"})->resource_version == version_) return;
   const auto page = api_.list(type_, {.label_selector = label_selector_});
   check(page.has_value(), "objects can be listed");
@@ -118,7 +118,7 @@ struct Simulation::Process {
 
 Simulation::Simulation(const Options& options)
     : api{clock, api_options()}, faulty{api}, kubelet{api, clock}, options_{options}, random_{options.lag_seed} {
-  // Thousands of lives would drown what a failing test has to say.
+  // The log lines of thousands of lives would hide a failing test's output.
   logging::set_up(logging::Format::text, logging::Level::error);
   restart_operator();
 }
@@ -209,7 +209,7 @@ void Simulation::wake_owner(const api::Metadata& owned) {
   if (owned.controller) wake_job({.name_space = owned.name_space, .name = owned.controller->name});
 }
 
-/// One turn of the operator. Whether it had anything to do.
+/// One turn of the operator; true when it had anything to do.
 bool Simulation::work_once() {
   if (intruder_) intruder_();
   if (faulty.is_dead()) restart_operator();
@@ -242,7 +242,7 @@ void Simulation::settle() {
   if (is_given_up()) return;
   is_at_rest_ = false;
   int quiet_turns = 0;
-  // With lagging caches one quiet turn says little: news may be on its way.
+  // With lagging caches one quiet turn proves little: changes may still be in flight.
   const int quiet_turns_wanted = options_.lag_seed == 0 ? 1 : 8;
   for (int turn = 0; turn < turns_max && quiet_turns < quiet_turns_wanted; ++turn) {
     const bool is_busy = work_once() || kubelet.step();
@@ -253,7 +253,7 @@ void Simulation::settle() {
 }
 
 void Simulation::advance(Time end) {
-  // The kubelet does not say when it will do something next.
+  // The kubelet does not say when it will act next.
   milliseconds step = std::min<milliseconds>(1s, end - clock.now());
   if (const auto due = process_->schedule.next_due()) {
     step = std::min(step, std::chrono::ceil<milliseconds>(*due - clock.instant()));

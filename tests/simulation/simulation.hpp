@@ -22,7 +22,7 @@ namespace trainyard::simulation {
 
 using nlohmann::json;
 
-/// Reports of rank 0 that a test makes up.
+/// Reports of rank 0 that a test sets.
 class FakeProgress final : public reconcile::ProgressSource {
  public:
   [[nodiscard]] std::optional<plan::ProgressReport> last_report(std::string_view job_uid) const override;
@@ -32,17 +32,17 @@ class FakeProgress final : public reconcile::ProgressSource {
   std::map<std::string, plan::ProgressReport, std::less<>> reports_;
 };
 
-/// Label of what an intruder makes.
+/// The label of the objects that an intruder makes.
 inline constexpr const char* intruder_label = "intruder";
 
 struct Options {
   /// How many pods the operator creates at once; 1 makes every run of the same story send the same calls.
   int pod_calls_at_once_max = 1;
-  /// 0: caches follow the server at once. Otherwise the seed by which they lag behind, each kind for itself.
+  /// 0: caches follow the server at once. Otherwise the seed of their lag, which differs by kind.
   std::uint64_t lag_seed = 0;
 };
 
-/// One kind of object on its way from the server into the operator's cache: what an informer does, without its thread.
+/// Brings one kind of object from the server into the operator's cache, as an informer does, but without a thread.
 template <typename T>
 class Feed {
  public:
@@ -55,9 +55,9 @@ class Feed {
         label_selector_{std::move(label_selector)},
         sink_{cache, "", std::move(parse), std::move(on_change)} {}
 
-  /// The first list, whole.
+  /// Lists all objects, once at the start.
   void list();
-  /// What has changed since, as a watch would tell it.
+  /// Delivers the changes since then, as a watch would.
   void follow();
 
  private:
@@ -70,8 +70,8 @@ class Feed {
 };
 
 /// A whole cluster in one thread: API server, scheduler and kubelet, and the operator, which can be killed at any call.
-/// As in the real one, a job is looked at when something of it has changed, when that was asked for, and at each
-/// resync, and never else. Time moves only when nothing is left to do.
+/// As in the real operator, a job is reconciled when something of it has changed, when a requeue is due, and at each
+/// resync, and never otherwise. Time moves only when nothing is left to do.
 class Simulation {
  public:
   explicit Simulation(const Options& options = {});
@@ -88,22 +88,21 @@ class Simulation {
   // ---- What happens in the cluster
   void end(std::int64_t attempt, std::int64_t rank, int exit_code, const std::string& message = {});
   void end_clean_up(int exit_code, const std::string& message = {});
-  /// Every pod of the attempt ends with 0.
+  /// Ends every pod of the attempt with 0.
   void finish(std::int64_t attempt);
   void vanish(std::int64_t attempt, std::int64_t rank);
   void lose_node(std::int64_t rank);
   void report(plan::ProgressReport report);
-  /// `act` is called before each turn of the operator, as somebody else who works in the cluster.
+  /// Calls `act` before each turn of the operator. It plays another user of the cluster.
   void set_intruder(std::function<void()> act) { intruder_ = std::move(act); }
 
-  /// Lets operator and cluster work, and time pass where both wait, until `holds`. False after `limit` of simulated
-  /// time.
+  /// Runs operator and cluster until `holds`; time passes when both wait. False after `limit` of simulated time.
   [[nodiscard]] bool run_until(const std::function<bool()>& holds,
                                std::chrono::seconds limit = std::chrono::seconds{280});
-  /// The same for as long as anybody has anything to do at this instant.
+  /// Runs operator and cluster until both have nothing to do at this instant.
   void settle();
   void pass(std::chrono::milliseconds duration);
-  /// The process is gone and another one starts: caches are listed afresh, nothing else is known.
+  /// Ends the operator's process and starts another one, which knows nothing and lists all caches.
   void restart_operator();
 
   // ---- What can be seen
@@ -114,18 +113,18 @@ class Simulation {
   [[nodiscard]] std::vector<std::string> pods();
   [[nodiscard]] std::vector<std::string> live_pods();
   [[nodiscard]] std::string pod_name(std::int64_t attempt, std::int64_t rank);
-  /// Of the pod that removes a deleted job's checkpoints.
+  /// The name of the pod that removes a deleted job's checkpoints.
   [[nodiscard]] std::string clean_up_pod_name() const;
   [[nodiscard]] bool is_cleaning_up();
   [[nodiscard]] std::size_t services();
   /// Reasons of the job's events, sorted.
   [[nodiscard]] std::vector<std::string> events();
-  /// Pods of an attempt that were created twice under one name: there must be none.
+  /// Pods of an attempt that were created twice under one name. There must be none.
   [[nodiscard]] std::vector<std::string> twins() const;
-  /// Whether the last instant ended with nothing left to do in it.
+  /// True when nothing was left to do at the last instant.
   [[nodiscard]] bool is_at_rest() const { return is_at_rest_; }
-  /// The operator has been busy without end for so many instants that nothing more is waited for: a test that can only
-  /// fail is to fail soon.
+  /// True when the operator was busy without end at so many instants that the test can only fail: it then stops
+  /// waiting.
   [[nodiscard]] bool is_given_up() const { return restless_instants_ >= restless_instants_max; }
 
   fakes::FakeClock clock;
@@ -140,7 +139,7 @@ class Simulation {
   void wake_job(const control::ObjectKey& job);
   void wake_owner(const api::Metadata& owned);
   bool work_once();
-  /// To the next instant at which anybody may have something to do, and not beyond `end`.
+  /// Moves the time to the next instant at which operator or cluster may have something to do, at most to `end`.
   void advance(Time end);
 
   const Options options_;

@@ -32,7 +32,7 @@ void expect_running(Simulation& simulation, std::int64_t attempt) {
 void finish(Simulation& simulation, std::int64_t attempt) {
   simulation.finish(attempt);
   expect_phase(simulation, Phase::succeeded);
-  // What is left over goes.
+  // Remove what is left.
   simulation.pass(std::chrono::seconds{1});
 }
 
@@ -41,7 +41,7 @@ void start(Simulation& simulation, const builders::JobBuilder& job) {
   expect_running(simulation, 1);
 }
 
-/// A job that can save, and has done its first step.
+/// A job that can save and has done its first step.
 void start_training(Simulation& simulation) {
   start(simulation, a_job().checkpoint());
   simulation.report({.attempt = 1, .step = 12});

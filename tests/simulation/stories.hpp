@@ -7,8 +7,8 @@
 
 namespace trainyard::simulation {
 
-/// Something that happens to a job, from kubectl apply to its end, told so that it comes out the same however the
-/// operator is disturbed: each step waits until the cluster shows that the one before has come about.
+/// A course of events of a job, from kubectl apply to its end. Each step waits until the cluster shows the result of
+/// the step before, so that the end is the same however the operator is disturbed.
 struct Story {
   std::string name;
   std::function<void(Simulation&)> tell;
@@ -20,7 +20,7 @@ struct Story {
 
 void PrintTo(const Story& story, std::ostream* stream);
 
-/// How a story ended, as far as that must not depend on disturbances.
+/// The part of a story's end that must not depend on disturbances.
 struct Outcome {
   api::Phase phase = api::Phase::none;
   std::string reason;
@@ -36,9 +36,9 @@ struct Outcome {
 };
 
 [[nodiscard]] Outcome outcome_of(Simulation& simulation);
-/// What must hold of every story, however it was disturbed.
+/// Checks what must hold of every story, however it was disturbed.
 void expect_sound(Simulation& simulation);
-/// Tells `story` once; `calls` gets the number of API calls that this took.
+/// Plays `story` once; sets `calls` to the number of its API calls.
 [[nodiscard]] Outcome outcome_undisturbed(const Story& story, std::int64_t* calls = nullptr);
 void PrintTo(const Outcome& outcome, std::ostream* stream);
 

@@ -93,7 +93,7 @@ TEST_F(JobLife, IsSuspendedThoughContainersThatKnowNothingOfItEndWithZero) {
 using api::CheckpointRequest;
 using api::RequestState;
 
-/// A job that can save and has done its first step, in a cluster whose pods end no sooner than they must.
+/// A job that can save and has done its first step, in a cluster whose pods end at the end of their grace period.
 class SavesBeforeItIsSuspended : public JobLife {
  protected:
   void train(const std::string& on_suspend = "request") {
@@ -112,7 +112,7 @@ class SavesBeforeItIsSuspended : public JobLife {
   void report_request(CheckpointRequest request) {
     world.report({.attempt = 1, .step = 12, .requests = {std::move(request)}});
   }
-  /// Pods whose deletion has been asked for.
+  /// The pods that are being deleted.
   std::size_t leaving() {
     return static_cast<std::size_t>(std::ranges::count_if(
         world.kubelet.pods(), [](const json& pod) { return pod.at("metadata").contains("deletionTimestamp"); }));

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// An issuer that gives "token-1", "token-2", ..., each good for an hour, unless it is told to fail.
+/// An issuer that gives "token-1", "token-2", ..., each valid for an hour, unless a test makes it fail.
 class AccessTokensTest : public testing::Test {
  protected:
   std::shared_ptr<fakes::FakeClock> clock = std::make_shared<fakes::FakeClock>();

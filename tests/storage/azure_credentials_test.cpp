@@ -127,7 +127,7 @@ TEST_F(AzureCredentials, ThatAreRefusedSayWhyAndShowNoSecret) {
   }
 }
 
-// While an identity is being set up the metadata server answers 404 or 410, and while it throttles 429.
+// The metadata server answers 404 or 410 while an identity is being set up, and 429 while it throttles.
 TEST_F(AzureCredentials, OfAMachineThatIsBeingSetUpMayPass) {
   for (const auto& [status, kind] : {std::pair{404, ErrorKind::unavailable}, std::pair{410, ErrorKind::unavailable},
                                      std::pair{429, ErrorKind::throttled}, std::pair{400, ErrorKind::unauthorized}}) {

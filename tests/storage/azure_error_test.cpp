@@ -68,6 +68,13 @@ TEST(AzureError, TellsHowLongToWait) {
   EXPECT_EQ(azure_error(reply, "x", "https://h", {}).retry_after, std::chrono::seconds{7});
 }
 
+TEST(AzureError, HidesEachSecretBeforeItCutsTheServersText) {
+  const std::string words = std::string(295, 'x') + " hush-key";
+  const Error error =
+      azure_error(azure_refusal(403, "AuthenticationFailed", words), "x", "https://h", {"a", "hush-key"});
+  EXPECT_THAT(error.message, Not(HasSubstr("hush")));
+}
+
 TEST(AzureError, NeverHoldsASecret) {
   for (const std::string words : {"Signature sig=hush= did not match", "Key hush-key is wrong", "Token hush-key"}) {
     const Error error =

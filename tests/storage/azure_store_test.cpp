@@ -1,4 +1,4 @@
-// Replies that azurite does not give.
+// Tests with replies that azurite does not give.
 #include "storage/azure_store.hpp"
 
 #include <gmock/gmock.h>

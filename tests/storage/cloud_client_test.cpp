@@ -115,7 +115,7 @@ TEST(CloudClient, TellsARangeThatIsNotTheOneAskedFor) {
   for (const Row& row : rows) {
     LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
       EXPECT_EQ(request.get_header_value("Range"), "bytes=2-5");
-      const_cast<httplib::Request&>(request).ranges.clear();  // Else the server cuts the body itself.
+      const_cast<httplib::Request&>(request).ranges.clear();  // Otherwise the server itself cuts the body.
       response.status = row.status;
       if (!row.range.empty()) response.set_header("Content-Range", row.range);
       response.set_content(row.body, "application/octet-stream");

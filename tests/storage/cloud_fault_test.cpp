@@ -1,4 +1,4 @@
-// gs:// and az:// while the network and the server fail: a proxy in front of the server does the harm.
+// Stores of gs:// and az:// while the network and the server fail. A proxy in front of the server causes the faults.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,13 +39,13 @@ class ACloudStoreBehindAFaultyNetwork : public CloudFixture {
           return request.method == method && ++seen <= count ? fault : Fault{};
         };
   }
-  // Requests to write whose target holds `words`.
+  // The writing requests whose target contains `words`.
   static FaultProxy::Decide each_write(std::string words, Fault fault) {
     return [words = std::move(words), fault = std::move(fault)](const ProxiedRequest& request) {
       return request.method[0] == 'P' && request.target.find(words) != std::string::npos ? fault : Fault{};
     };
   }
-  // A refusal in the words of the test's cloud.
+  // A refusal in the form of the test's cloud.
   [[nodiscard]] Fault refuse(int status, const std::string& code, const std::string& headers = "") const {
     const std::string json =
         fmt::format(R"({{"error": {{"code": {}, "message": "words", "errors": [{{"reason": "{}"}}]}}}})", status, code);
@@ -192,7 +192,7 @@ TEST_P(ACloudStoreBehindAFaultyNetwork, CreatesOnceThoughRepliesAreLost) {
                      each_write(is_large && !is_google() ? "blocklist" : bucket, {Kind::lose_reply, "", 0})};
     http.patience = http.first_patience = std::chrono::milliseconds{1};
     const auto lost = put_large(*open(proxy.port(), is_large ? "l" : "s"), content, {.if_absent = true});
-    // The object is there; only its owner can tell who wrote it.
+    // The object exists; only its writer can find out who wrote it.
     ASSERT_FALSE(lost);
     EXPECT_EQ(lost.error().kind, ErrorKind::unavailable) << lost.error().message;
     const auto store = open(server().port(), is_large ? "l" : "s");

@@ -15,8 +15,8 @@
 
 namespace trainyard::storage {
 
-/// Tests over "gs" and "az", on servers that all of a test program share, each test with a bucket of its own. Skipped
-/// where a server is not there, but for CI.
+/// Tests over "gs" and "az". All tests of a program share the servers, and each test has its own bucket. A test is
+/// skipped where its server is not installed, and fails there with CI=true.
 class CloudFixture : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {

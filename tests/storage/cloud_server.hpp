@@ -16,13 +16,14 @@ namespace trainyard::storage {
 /// A server that stands in for a cloud's storage: gcp-storage-emulator for "gs", azurite for "az".
 class CloudServer {
  public:
-  /// Nothing when it does not come up, or scripts/setup has not installed it.
+  /// nullptr when it does not start, or scripts/setup has not installed it.
   [[nodiscard]] static std::unique_ptr<CloudServer> start(const std::string& scheme);
 
   [[nodiscard]] const std::string& scheme() const { return scheme_; }
   [[nodiscard]] std::uint16_t port() const { return process_->port(); }
   void make_bucket(const std::string& name) const;
-  /// The variables that lead to it, at its port or at a proxy's. `key`: the account's, or a token, for "az".
+  /// The environment variables that name it, at its port or at a proxy's. `key` is the account's key, or a token, for
+  /// "az".
   [[nodiscard]] std::map<std::string, std::string> variables_at(std::uint16_t port,
                                                                 const std::string& key = account_key) const;
   [[nodiscard]] Environment environment_at(std::uint16_t port, const std::string& key = account_key) const {
@@ -31,7 +32,7 @@ class CloudServer {
 
   static constexpr const char* account_key =
       "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-  /// Made with that key, which is public: all of the account's containers, until the year 2100.
+  /// A token for all containers of the account until the year 2100, signed with the emulator's public key.
   static constexpr const char* account_token =
       "sv=2018-11-09&ss=b&srt=sco&sp=rwdlac&se=2100-01-01T00%3A00%3A00Z&"
       "sig=RDDDurbJp2cvHUsQPpwYRTbDWU4Ja0vOBapV13xEMmw%3D";

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Copies to and from a folder "remote" beside it.
+// A program that copies to and from the folder "remote" beside it.
 constexpr const char* whole_program = R"sh(#!/bin/sh
 remote="$(dirname "$0")/remote"
 case "$1" in
@@ -29,7 +29,7 @@ case "$1" in
 esac
 )sh";
 
-// Only takes what it is given, as such programs do that know nothing of us.
+// A program that only copies the file it is given, and knows no other operation.
 constexpr const char* simple_program = R"sh(#!/bin/sh
 [ "$1" = put ] || { echo "what is $1?" >&2; exit 2; }
 remote="$(dirname "$0")/remote"
@@ -83,7 +83,7 @@ TEST_F(CommandStoreTest, GivesTheProgramEachFileOnceItIsWhole) {
 TEST_F(CommandStoreTest, GetsFromTheProgramWhatTheFolderHasLost) {
   CommandStore store = open(whole_program);
   ASSERT_TRUE(put_text(store, "a/b", "content"));
-  std::filesystem::remove_all(local_.file("run"));  // A pod on another node.
+  std::filesystem::remove_all(local_.file("run"));  // As on another node, whose folder is empty.
   EXPECT_EQ(store.list(""), (std::vector<ObjectInfo>{{"a/b", 7}}));
   std::string part(3, '-');
   ASSERT_TRUE(store.get_range("a/b", 1, std::as_writable_bytes(std::span{part})));
@@ -160,7 +160,7 @@ TEST_F(CommandStoreTest, ARemovalThatFailedIsNotTriedAgainOnceAStopIsRequested) 
 )sh");
   ASSERT_TRUE(put_text(store, "a", "x"));
   std::stop_source stop;
-  // Once the program that failed is gone the store waits for ten minutes.
+  // The store now waits ten minutes before its next try.
   const std::jthread stopper{[&](const std::stop_token& is_test_over) {
     const std::string process = tools_.file("process");
     const auto has_ended = [&] { return std::filesystem::is_symlink(process) && !std::filesystem::exists(process); };

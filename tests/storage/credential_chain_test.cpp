@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-/// A source that gives "id-1", "id-2" ... for an hour each, unless it is told to fail.
+/// A source that gives "id-1", "id-2" ... each valid for an hour, unless a test makes it fail.
 class CredentialChainTest : public testing::Test {
  protected:
   CredentialSource a_source(std::string name = "the source") {
@@ -133,7 +133,7 @@ TEST_F(CredentialChainTest, GetsOthersWhenTheServerRefusesThem) {
   const Credentials first = chain.get().value();
   chain.refuse(first);
   EXPECT_EQ(id_of(chain.get()), "id-2");
-  chain.refuse(first);  // Another thread, which was refused as well.
+  chain.refuse(first);  // As another thread does, whose request was refused too.
   EXPECT_EQ(id_of(chain.get()), "id-2");
   chain.refuse(chain.last());
   error = Error{ErrorKind::unavailable, "away", {}};

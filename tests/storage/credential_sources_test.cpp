@@ -30,7 +30,7 @@ constexpr const char* given_as_xml =
 
 class CredentialSourcesTest : public testing::Test {
  protected:
-  // What the whole chain finds; without an instance's metadata, unless they are asked for.
+  // What the whole chain finds; without the instance's metadata, unless the test asks for them.
   Result<Credentials> find(Variables variables) {
     variables.emplace("AWS_SHARED_CREDENTIALS_FILE", folder_.file("credentials").string());
     variables.emplace("AWS_CONFIG_FILE", folder_.file("config").string());
@@ -100,7 +100,7 @@ TEST_F(CredentialSourcesTest, TakeOnTheRoleOfAWebIdentity) {
                                {"AWS_ROLE_SESSION_NAME", "me"},
                                {"AWS_ENDPOINT_URL_STS", sts.url() + "/"}};
   EXPECT_EQ(find(variables), given);
-  folder_.write("token", "hush-2");  // A kubelet writes it anew.
+  folder_.write("token", "hush-2");  // As the kubelet renews it.
   EXPECT_EQ(find(variables), given);
   EXPECT_EQ(tokens, (std::vector<std::string>{"hush-1", "hush-1", "hush-2"}));
 }
@@ -121,11 +121,11 @@ TEST_F(CredentialSourcesTest, SayWhyAWebIdentityIsRefusedWithoutItsToken) {
   const auto found = find(variables);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::unavailable) << "the role may be seconds old";
-  EXPECT_THAT(found.error().message, AllOf(HasSubstr("web identity: taking on the role arn:aws:iam::1:role/r at " +
+  EXPECT_THAT(found.error().message, AllOf(HasSubstr("web identity: assuming the role arn:aws:iam::1:role/r at " +
                                                      sts.url() + ": it answered 403 AccessDenied (Not with ***)"),
                                            Not(HasSubstr("hush"))));
   std::filesystem::remove(folder_.file("token"));
-  EXPECT_THAT(find(variables).error().message, HasSubstr("holds no token"));
+  EXPECT_THAT(find(variables).error().message, HasSubstr("cannot be read or is empty"));
 }
 
 TEST_F(CredentialSourcesTest, AskTheContainersAgentWithItsToken) {
@@ -218,7 +218,7 @@ TEST_F(CredentialSourcesTest, SayWhatTheInstancesMetadataLack) {
   EXPECT_EQ(found.error().kind, ErrorKind::unauthorized);
   EXPECT_THAT(found.error().message, AllOf(HasSubstr("the instance's role: it answered 404"),
                                            HasSubstr("AWS_ACCESS_KEY_ID is not set"), Not(HasSubstr("hush"))));
-  // Nobody listens, as on a machine that is no instance: the rest is still said.
+  // No server listens, as on a machine that is no instance. The message still names the other sources.
   tuning.patience = std::chrono::milliseconds{20};
   const std::string nowhere = [] { return LoopbackServer{[](const auto&, auto&) {}}.url(); }();
   EXPECT_THAT(
@@ -226,7 +226,7 @@ TEST_F(CredentialSourcesTest, SayWhatTheInstancesMetadataLack) {
       AllOf(HasSubstr("no AWS credentials were found"), HasSubstr("asking " + nowhere)));
 }
 
-/// Each of the three services, with the fault that is put in its way.
+/// Each of the three services, behind a proxy with a fault.
 class CredentialServicesTest : public CredentialSourcesTest {
  protected:
   struct Service {
@@ -262,7 +262,7 @@ TEST_F(CredentialServicesTest, AreAskedAgainAfterWhatPasses) {
       {"half a reply", {Fault::Kind::half_reply, "", 0}},
       {"silence", {Fault::Kind::stall, "", 0}},
   };
-  // Short, but a request that has begun may still be tried again for as long as the patience lasts.
+  // Short, but long enough for a retry.
   tuning.deadline = std::chrono::milliseconds{500};
   for (const auto& [name, fault] : rows) {
     for (std::size_t i = 0; i < services_at(0).size(); ++i) {

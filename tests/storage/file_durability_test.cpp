@@ -1,4 +1,4 @@
-// The order of a file store's system calls: what is not made durable in time is lost with the power.
+// Tests the order of a file store's system calls, on which depends what a power loss leaves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-/// A store at run/, and somebody else's file in other/step-1/a.
+/// A store at run/, and another user's file in other/step-1/a.
 class AFileStoreWithLinks : public testing::Test {
  protected:
   AFileStoreWithLinks() {

@@ -154,7 +154,7 @@ TEST_F(AFileStore, RefusesAPathThroughAFileInOneSentence) {
 
 TEST_F(AFileStore, RefusesAFolderThatCannotBeWritten) {
   if (::geteuid() == 0) {
-    // Root may write any folder but one of a read-only file system, such as this one.
+    // Root may write to any folder except on a read-only file system, such as this one.
     FileStore read_only{"/proc/sys/trainyard"};
     const auto put = put_text(read_only, "a", "x");
     ASSERT_FALSE(put);

@@ -42,10 +42,10 @@ TEST(FileStore, IsNearUnlessItsFolderIsOnANetworkFileSystem) {
                             asked = path;
                             return std::optional{kind.magic};
                           }};
-    EXPECT_EQ(store.is_near(), !kind.is_network) << kind.name;
+    EXPECT_EQ(store.is_cached_on_node(), !kind.is_network) << kind.name;
     EXPECT_EQ(asked, "/checkpoints/run");
   }
-  EXPECT_TRUE(FileStore("/checkpoints", [](const std::string&) { return std::nullopt; }).is_near());
+  EXPECT_TRUE(FileStore("/checkpoints", [](const std::string&) { return std::nullopt; }).is_cached_on_node());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Replies that gcp-storage-emulator does not give.
+// Tests with replies that gcp-storage-emulator does not give.
 #include "storage/gcs_store.hpp"
 
 #include <gmock/gmock.h>

@@ -8,7 +8,7 @@
 
 namespace trainyard::storage {
 
-/// A chain that always gives these, and has done so before.
+/// A chain that always gives these credentials, and has given them once.
 inline std::shared_ptr<CredentialChain> given_credentials(const Credentials& credentials) {
   std::vector<CredentialSource> sources = {
       {"the test", [credentials]() -> Result<Credentials> { return credentials; }}};

@@ -30,7 +30,7 @@ constexpr const char* an_access_token = R"({"access_token": "hush-token", "expir
 
 class GoogleCredentials : public testing::Test {
  protected:
-  // The token that a store over gs:// would send.
+  // The token that a store of gs:// would send.
   Result<AccessToken> find(Variables variables) {
     variables.emplace("HOME", folder.path());
     HttpClient http{{.connect_timeout = 5s, .patience = 1ms, .first_patience = 1ms}};

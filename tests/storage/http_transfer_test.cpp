@@ -47,7 +47,7 @@ TEST(KindOfStatus, SaysWhatTheCallerCanDoWithoutTheServersWords) {
   }
 }
 
-/// What a client makes of `reply`, which a server gives to its first requests.
+/// The client's outcome when a server answers its first requests with `reply`.
 class AnHttpClient : public testing::Test {
  protected:
   HttpCall call_to(std::uint16_t port) {
@@ -122,7 +122,7 @@ TEST_F(AnHttpClient, TakesNoHeaderOfAnInterimReplyForTheReplysOwn) {
 
 TEST_F(AnHttpClient, HasItsWholePatienceAgainAfterASuccessOfAnotherCall) {
   tuning.first_patience = tuning.patience = std::chrono::seconds{2};
-  // The first call is told to stay away until its patience ends, and fails once more when the second has succeeded.
+  // The first call gets a Retry-After of its whole patience, and fails again after the second call has succeeded.
   fakes::FaultProxy server{1, [](const fakes::ProxiedRequest& request) {
                              const std::string reply = request.number == 1
                                                            ? fakes::http_reply(503, "Retry-After: 15\r\n", "")

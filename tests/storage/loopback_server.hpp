@@ -10,7 +10,7 @@
 
 namespace trainyard::storage {
 
-/// An HTTP server on a free port of the loopback address, whose every reply a test makes up.
+/// An HTTP server on a free port of the loopback address. The test gives every reply.
 class LoopbackServer {
  public:
   /// Called under a lock, one request at a time.

@@ -50,7 +50,7 @@ Minio::Minio() {
   });
 }
 
-// It listens some time before it serves, and what it is asked until then is told to come again after a minute.
+// MinIO listens before it serves, and answers early requests with a Retry-After of a minute.
 bool Minio::is_ready() const {
   HttpClient client{{.patience = std::chrono::minutes{1},
                      .first_patience = std::chrono::minutes{1},

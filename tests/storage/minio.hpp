@@ -9,17 +9,17 @@
 
 namespace trainyard::storage {
 
-/// A real S3 server, MinIO over a temporary folder, of a test's own.
+/// A real S3 server for a test: MinIO over a temporary folder.
 class Minio {
  public:
   static constexpr const char* name = "MinIO";
   static constexpr const char* access_key_id = "test-key";
   static constexpr const char* secret_access_key = "test-secret-0123456789";
 
-  /// Whether scripts/setup has installed the program.
+  /// True when scripts/setup has installed the program.
   [[nodiscard]] static bool is_installed();
 
-  /// Nothing when it does not come up.
+  /// nullptr when it does not start.
   [[nodiscard]] static std::unique_ptr<Minio> start();
 
   [[nodiscard]] std::uint16_t port() const { return process_->port(); }
@@ -30,7 +30,7 @@ class Minio {
   [[nodiscard]] bool is_ready() const;
 
   fakes::TemporaryFolder folder_;
-  std::unique_ptr<ServerProcess> process_;  // Nothing when it did not come up.
+  std::unique_ptr<ServerProcess> process_;  // nullptr when it did not start.
 };
 
 }  // namespace trainyard::storage

@@ -75,7 +75,7 @@ TEST(WordsOfCommand, AreSplitWithoutAShell) {
   EXPECT_FALSE(words_of_command("get 'a"));
 }
 
-/// A chain over the AWS tools' files alone, with a server that plays STS and SSO.
+/// A chain over the files of the AWS tools only, with a server that plays STS and SSO.
 class ProfileCredentialsTest : public testing::Test {
  protected:
   Result<Credentials> find(const std::string& config, const std::string& credentials = "",
@@ -102,7 +102,7 @@ class ProfileCredentialsTest : public testing::Test {
                                "hush-t", "expiration": 1767229200000}})",
                            "application/json");
     } else {
-      // "AWS4-HMAC-SHA256 Credential=id/..."; nothing with a token.
+      // "AWS4-HMAC-SHA256 Credential=id/..."; empty for a request with a token.
       const std::string signer = request.get_header_value("authorization");
       const std::string key = signer.substr(signer.find('=') + 1, signer.find('/') - signer.find('='));
       asked_.push_back(fmt::format("{} {} as {}{}", request.get_param_value("Action"),
@@ -146,7 +146,7 @@ TEST_F(ProfileCredentialsTest, TakeOnRolesOneAfterTheOther) {
   EXPECT_THAT(words_of(find("[default]\nrole_arn = r1\nsource_profile = other\n"
                             "[profile other]\nrole_arn = r2\nsource_profile = default\n")),
               HasSubstr("does source_profile lead in a circle?"));
-  // A profile may name itself: then its own key is meant.
+  // A profile that names itself means its own key.
   EXPECT_TRUE(
       find("[default]\nrole_arn = r1\nsource_profile = default\naws_access_key_id = id\n"
            "aws_secret_access_key = hush\n"));
@@ -173,7 +173,7 @@ TEST_F(ProfileCredentialsTest, SayWhichRoleIsRefusedWithoutTheKey) {
   const auto found = find("", credentials);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::unavailable);
-  EXPECT_THAT(found.error().message, AllOf(HasSubstr("taking on the role r1"), Not(HasSubstr("hush"))));
+  EXPECT_THAT(found.error().message, AllOf(HasSubstr("assuming the role r1"), Not(HasSubstr("hush"))));
   status_ = 400;
   EXPECT_EQ(find("", credentials).error().kind, ErrorKind::unauthorized);
 }
@@ -204,7 +204,7 @@ TEST_F(ProfileCredentialsTest, AskForTheRoleOfALogin) {
   EXPECT_EQ(before.error().kind, ErrorKind::unauthorized);
   EXPECT_THAT(before.error().message, HasSubstr("is not there: run aws sso login"));
   std::filesystem::create_directories(folder_.file(".aws/sso/cache"));
-  // The SHA-1 of "corp", as the AWS tools name it.
+  // The file's name is the SHA-1 of "corp", as with the AWS tools.
   const std::string path = ".aws/sso/cache/ee0bfd2552fbd840c02cc48b6e823320543c450f.json";
   folder_.write(path, R"({"accessToken": "hush-login", "expiresAt": "2020-01-01T00:00:00Z"})");
   EXPECT_THAT(words_of(find(config)), AllOf(HasSubstr("is over: run aws sso login"), Not(HasSubstr("hush"))));

@@ -1,4 +1,4 @@
-// What every S3 server gives, on each of the real ones that tests run.
+// Tests of what every S3 server gives, on each of the real servers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -115,7 +115,7 @@ TYPED_TEST(AnS3Server, CreatesALargeObjectOnceAndLeavesNoPartsOfTheSecond) {
 }
 
 TYPED_TEST(AnS3Server, SendsBytesThatTheServerCanCheck) {
-  // The server holds the checksum that was sent, and refuses another: one bit is changed on the way there.
+  // The proxy changes one bit on the way to the server, which refuses the wrong checksum.
   S3Client client{this->config_at(this->server().port()), this->tuning.http};
   const std::string text = "some bytes";
   const S3Call call{.make = [&]() -> S3Request {
@@ -193,7 +193,7 @@ TYPED_TEST(AnS3Server, SaysWhatIsWrongWithThePlaceOrTheKeyAndWhatToDo) {
   }
 }
 
-// MinIO lists uploads only of an object whose whole name is asked for, and drops those that are a day old by itself.
+// MinIO lists only the uploads of the object that the prefix names in full, and itself drops uploads after a day.
 TEST_F(AnS3StoreAtMinio, LeavesUploadsThatItCannotListToTheServer) {
   S3Client client{config_at(server().port()), tuning.http};
   const S3Request begin{.method = "POST", .object = "run/step-1/g-1/data", .query = {{"uploads", ""}}};

@@ -1,4 +1,4 @@
-// Credentials that expire, and a clock that is wrong, in front of a real server.
+// Credentials that expire and a clock that is wrong, with a real server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,8 @@ bool is_of_the_first(const ProxiedRequest& request) {
   return request.head.find(fmt::format("Credential={}/", Versitygw::access_key_id)) != std::string::npos;
 }
 
-/// Stores whose first credentials are one user's, and all later ones another's. (versitygw takes no session tokens.)
+/// Stores whose first credentials are one user's, and all later ones another user's, since versitygw accepts no session
+/// tokens.
 class AnS3StoreWithSessions : public S3Fixture {
  protected:
   S3Store open_with_sessions(std::uint16_t port) {
@@ -108,7 +109,7 @@ TEST_F(AnS3StoreWithSessions, SignsWithTheServersTimeWhenItsOwnIsWrong) {
   const auto put = put_text(store, "a", "x");
   ASSERT_TRUE(put) << put.error().message;
   EXPECT_EQ(get_text(store, "a"), "x");
-  // And again when the clock is set right, which makes the correction wrong.
+  // Setting the clock right makes the correction wrong, so it must be learned again.
   clock->advance(std::chrono::hours{24});
   const auto later = put_text(store, "b", "x");
   EXPECT_TRUE(later) << later.error().message;

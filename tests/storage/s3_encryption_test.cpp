@@ -1,4 +1,4 @@
-// What a server is asked to encrypt objects with.
+// Tests of the encryption that requests ask for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

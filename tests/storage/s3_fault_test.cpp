@@ -1,4 +1,4 @@
-// What an S3 store does while the network and the server fail: a proxy in front of a real server does the harm.
+// An S3 store while the network and the server fail. A proxy in front of a real server causes the faults.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct FaultRow {
   Fault fault;
 };
 
-// What passes when it is tried again.
+// Faults that pass when the request is retried.
 const std::vector<FaultRow>& passing_faults() {
   static const std::vector<FaultRow> rows = {
       {"reset before the body", {Kind::reset_request, "", 0}},
@@ -255,7 +255,7 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, CreatesOnceThoughRepliesAreLost) {
   FaultProxy proxy{server().port(), fail_first(1, "PUT", {Kind::lose_reply, "", 0})};
   const auto store = open(proxy.port());
   const auto put = put_text(*store, "claim", "mine", {.if_absent = true});
-  // It is there, and only its owner can tell whose it is.
+  // The object exists; only its writer can find out who wrote it.
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().kind, ErrorKind::already_exists);
   EXPECT_EQ(get_text(*store, "claim"), "mine");

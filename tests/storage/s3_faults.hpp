@@ -13,7 +13,7 @@ using fakes::Fault;
 using fakes::FaultProxy;
 using fakes::ProxiedRequest;
 
-/// An S3 server's refusal, as it comes over the wire.
+/// An S3 server's refusal as HTTP text.
 inline std::string s3_refusal(int status, const std::string& code, const std::string& headers = "") {
   return fakes::http_reply(
       status, headers,
@@ -24,7 +24,7 @@ inline Fault refuse(int status, const std::string& code, const std::string& head
   return {Fault::Kind::reply, s3_refusal(status, code, headers), 0};
 }
 
-/// The first `count` requests of `method` suffer `fault`.
+/// Gives `fault` to the first `count` requests of `method`.
 inline FaultProxy::Decide fail_first(int count, std::string method, Fault fault) {
   return
       [count, method = std::move(method), fault = std::move(fault), seen = 0](const ProxiedRequest& request) mutable {
@@ -32,7 +32,7 @@ inline FaultProxy::Decide fail_first(int count, std::string method, Fault fault)
       };
 }
 
-/// All requests of `method` do.
+/// Gives `fault` to all requests of `method`.
 inline FaultProxy::Decide fail_all(std::string method, const Fault& fault) {
   return fail_first(1'000'000, std::move(method), fault);
 }

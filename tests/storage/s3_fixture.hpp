@@ -14,8 +14,8 @@
 
 namespace trainyard::storage {
 
-/// Tests over a server (Versitygw or Minio) that all of a suite share, each with a bucket of its own. Skipped where the
-/// server is not installed, but for CI.
+/// Tests over a server (Versitygw or Minio) that all tests of a suite share. Each test has its own bucket. A test is
+/// skipped where the server is not installed, and fails there with CI=true.
 template <typename Server>
 class S3FixtureOf : public testing::Test {
  protected:
@@ -48,7 +48,7 @@ class S3FixtureOf : public testing::Test {
   }
   [[nodiscard]] static Server& server() { return *server_; }
 
-  /// Uploads that the server still keeps parts of.
+  /// The uploads of which the server still has parts.
   [[nodiscard]] std::string unfinished_uploads() const {
     S3Client client{config_at(server_->port()), tuning.http};
     const auto reply = client.send("list uploads", {.method = "GET", .object = {}, .query = {{"uploads", ""}}});

@@ -1,5 +1,5 @@
-// What becomes of a put or a get when the harm does not pass: it ends soon, with an error that says what to do, and
-// leaves an object as it was or whole.
+// A put or a get whose fault does not pass ends soon, with an error that says what to do, and leaves the object as it
+// was or whole.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ class AnS3StoreInAnOutage : public S3Fixture {
   }
 };
 
-// All at a time: they mostly wait.
+// Runs all in parallel, since they mostly wait.
 TEST_F(AnS3StoreInAnOutage, EndsATransferThatDripsAndTriesItAgain) {
   tuning.http.stall_timeout = std::chrono::seconds{1};
   const std::vector<std::byte> small = contract::some_bytes(900);
@@ -99,7 +99,7 @@ TEST_F(AnS3StoreInAnOutage, SaysByItsErrorWhatItMeansToARun) {
     std::string code;
     ErrorKind kind;
   };
-  // No conflict among them: a run would take that for another one that has taken over.
+  // None of them is a conflict, which would mean that another run has taken over.
   const Row rows[] = {
       {403, "AccessDenied", ErrorKind::forbidden},
       {403, "ExpiredToken", ErrorKind::unauthorized},
@@ -163,7 +163,7 @@ TEST_F(AnS3StoreInAnOutage, LeavesAnObjectAsItWasOrWholeWhicheverRequestItsWrite
       ASSERT_TRUE(put_bytes(*direct, "a", old_content));
       FaultProxy proxy{server().port(), [&](const ProxiedRequest& request) {
                          if (request.number < last) return Fault{};
-                         // What cannot pass is not tried again: nothing more comes of this writer.
+                         // A final error is not retried, so this writer makes no further request.
                          const bool is_done = request.number == last && is_last_done;
                          return is_done ? Fault{Kind::lose_reply, "", 0} : refuse(403, "AccessDenied");
                        }};

@@ -1,4 +1,4 @@
-// S3 servers that lack something, or answer in another way. A proxy in front of a real server plays them.
+// S3 servers that lack a feature or answer differently. A proxy in front of a real server plays them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST_F(AnS3StoreAtAnotherServer, GoesOnWithoutChecksumsWhereTheyAreNotKnown) {
     EXPECT_EQ(put_text(*store, "claim", "other", {.if_absent = true}).error().kind, ErrorKind::already_exists);
     EXPECT_EQ(refused, 1) << "it is learnt once";
 
-    // Whichever request comes first gets this answer.
+    // The first request gets this answer, whichever it is.
     const auto large_first = open(proxy.port(), "large-first");
     EXPECT_TRUE(put_large(*large_first));
     EXPECT_EQ(open(proxy.port(), "large-first")->get("large"), large());

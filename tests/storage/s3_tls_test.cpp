@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A server of its own, whose certificate an authority of the test's has issued.
+/// A server whose certificate was issued by the test's own authority.
 class AnS3StoreOverTls : public S3Fixture {
  protected:
   void SetUp() override {

@@ -37,7 +37,7 @@ namespace {
 
 std::unique_ptr<ServerProcess> ServerProcess::start(
     const std::function<std::vector<std::string>(std::uint16_t port)>& command) {
-  // Another program may take the free port before it does.
+  // Another program may take the free port first.
   for (int tries = 0; tries < 5; ++tries) {
     const std::uint16_t port = fakes::free_port();
     std::unique_ptr<ServerProcess> server{new ServerProcess{port, command(port)}};
@@ -66,7 +66,8 @@ bool ServerProcess::comes_up() {
       return false;
     }
     if (accepts()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds{10});  // Between two looks: nothing tells when it listens.
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds{10});  // Polls, since the server gives no notice when it listens.
   }
   return false;
 }
@@ -82,7 +83,7 @@ bool ServerProcess::accepts() const {
   return is_up;
 }
 
-// Where that is, is written in scripts/lib.sh only.
+// Only scripts/lib.sh defines the folder.
 std::string install_folder(const std::string& variable) {
   const std::string command =
       fmt::format("bash -c 'cd \"{}\" && . scripts/lib.sh && printf %s \"${}\"'", paths::source(""), variable);

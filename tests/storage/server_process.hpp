@@ -10,10 +10,10 @@
 
 namespace trainyard::storage {
 
-/// A server of a test's own on a free port of the loopback address. It ends with the test, however that ends.
+/// A server for a test on a free port of the loopback address. It ends with the test, even if the test is killed.
 class ServerProcess {
  public:
-  /// Nothing when it does not come up. `command`: the words of its command line, program first, for a port.
+  /// nullptr when it does not start. `command` returns the command line for a port, the program first.
   [[nodiscard]] static std::unique_ptr<ServerProcess> start(
       const std::function<std::vector<std::string>(std::uint16_t port)>& command);
 
@@ -32,8 +32,7 @@ class ServerProcess {
   pid_t pid_ = -1;
 };
 
-/// Where scripts/setup keeps what it installs: the value of one of the variables of scripts/lib.sh, such as
-/// "tools_home".
+/// A folder of what scripts/setup installs: the value of a variable of scripts/lib.sh, such as "tools_home".
 [[nodiscard]] std::string install_folder(const std::string& variable);
 
 }  // namespace trainyard::storage

@@ -12,7 +12,7 @@
 
 namespace trainyard::storage {
 
-/// What every store keeps to: each function takes a fresh, empty one.
+/// Checks of what every store must do. Each function takes a new, empty store.
 namespace contract {
 
 inline std::vector<std::string> keys_of(const std::vector<ObjectInfo>& objects) {

@@ -107,7 +107,7 @@ TEST(ReadTransferChoice, RefusesWhatNoServerTakesAndSaysWhatToWrite) {
   }
 }
 
-/// A variable of this process, until the end of a test.
+/// Sets an environment variable until the destructor.
 class SetVariable {
  public:
   SetVariable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }

@@ -37,7 +37,7 @@ Versitygw::Versitygw(const std::vector<std::string>& options) {
                                           secret_access_key, "--keep-alive", "--quiet",
                                           "--iam-dir",       folder_.path()};
     arguments.insert(arguments.end(), options.begin(), options.end());
-    // The metadata lie in files, for temporary folders without extended attributes.
+    // Keeps metadata in files, since temporary folders may lack extended attributes.
     for (const std::string& last : {std::string{"posix"}, std::string{"--sidecar"}, metadata, buckets})
       arguments.push_back(last);
     return arguments;
@@ -55,7 +55,7 @@ void Versitygw::make_bucket(const std::string& name) {
 void Versitygw::remove_bucket(const std::string& name) {
   const std::filesystem::path bucket = folder_.path() + "/buckets/" + name;
   std::error_code error;
-  // The server may put a file in while the folder goes.
+  // The server may add a file while the folder is removed.
   for (int tries = 0; tries < 100 && std::filesystem::exists(bucket); ++tries)
     std::filesystem::remove_all(bucket, error);
 }

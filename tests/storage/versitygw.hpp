@@ -10,20 +10,20 @@
 
 namespace trainyard::storage {
 
-/// A real S3 server, versitygw over a temporary folder, of a test's own.
+/// A real S3 server for a test: versitygw over a temporary folder.
 class Versitygw {
  public:
   static constexpr const char* name = "versitygw";
   static constexpr const char* access_key_id = "test-key";
   static constexpr const char* secret_access_key = "test-secret-0123456789";
-  // A second user, who may do everything too.
+  // A second user with all rights.
   static constexpr const char* other_key_id = "other-key";
   static constexpr const char* other_secret = "other-secret-0123456789";
 
-  /// Whether scripts/setup has installed the program.
+  /// True when scripts/setup has installed the program.
   [[nodiscard]] static bool is_installed();
 
-  /// Nothing when it does not come up. `options`: more of the program's own, such as --cert.
+  /// nullptr when it does not start. `options` are further options of the program, such as --cert.
   [[nodiscard]] static std::unique_ptr<Versitygw> start(const std::vector<std::string>& options = {});
 
   [[nodiscard]] std::uint16_t port() const { return process_->port(); }
@@ -37,7 +37,7 @@ class Versitygw {
   explicit Versitygw(const std::vector<std::string>& options);
 
   fakes::TemporaryFolder folder_;
-  std::unique_ptr<ServerProcess> process_;  // Nothing when it did not come up.
+  std::unique_ptr<ServerProcess> process_;  // nullptr when it did not start.
 };
 
 }  // namespace trainyard::storage

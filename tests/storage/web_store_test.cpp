@@ -18,7 +18,7 @@ using fakes::FaultProxy;
 using fakes::ProxiedRequest;
 using testing::HasSubstr;
 
-/// A web server with files below /data, and stores that read there.
+/// A web server with files below /data, and stores that read them.
 class WebStoreTest : public testing::Test {
  protected:
   WebStore open(const std::string& origin) { return {parse_uri(origin + "/data").value(), tuning}; }

@@ -1,12 +1,12 @@
-// A container that does as it is told: for tests of what happens to pods, and, waiting for ever, the pause container of every pod.
-// It is static and has no libraries, so its image is this one file.
+// A container's program that does what its arguments say, for tests. With `wait` it is also the pause container of every pod.
+// It is linked statically, so its image is this one file.
 //
-//   actor STEP...        the steps in turn; at the end exit 0
-//     print TEXT         a line on stdout
-//     message TEXT       the container's termination message
+//   actor STEP...        does the steps in order, then exits with 0
+//     print TEXT         prints a line on stdout
+//     message TEXT       writes the container's termination message
 //     sleep SECONDS
-//     wait               until SIGTERM
-//     listen PORT        from now on this TCP port is taken
+//     wait               waits for SIGTERM
+//     listen PORT        listens on this TCP port from now on
 //     linger SECONDS     from now on SIGTERM ends this process only after so many seconds; without it, at once (143)
 //     exit CODE
 //     when NAME=VALUE    skips the next step unless the environment says so
@@ -47,7 +47,7 @@ static void take_port(int port) {
   }
 }
 
-// Whether the environment has NAME=VALUE.
+// True when the environment has NAME=VALUE.
 static int holds(const char* claim) {
   const char* equals = strchr(claim, '=');
   if (equals == NULL) return 0;

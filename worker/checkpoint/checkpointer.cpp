@@ -72,12 +72,12 @@ Result<bool> is_first_here(const storage::Store& store, Communicator& communicat
   const auto names = communicator.all_gather(node);
   if (!names) return fail(ErrorKind::cancelled, names.error().message);
   const auto rank = static_cast<std::size_t>(communicator.rank());
-  return store.is_near() || keepers_of(*names)[rank] == communicator.rank();
+  return store.is_cached_on_node() || keepers_of(*names)[rank] == communicator.rank();
 }
 
 Result<void> probe_together(storage::Store& store, Communicator& communicator, const Clock& clock,
                             const StartPatience& patience) {
-  const bool is_asked = communicator.rank() == 0 || store.is_near();
+  const bool is_asked = communicator.rank() == 0 || store.is_cached_on_node();
   Result<void> mine;
   if (is_asked) mine = ask_patiently(patience, clock, StartCall::probe, [&] { return store.probe(); });
   const auto probed = agree(communicator, mine);

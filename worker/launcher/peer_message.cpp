@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/text.hpp"
 #include "worker/launcher/frame.hpp"
-#include "worker/rank/truncate.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -31,7 +31,7 @@ json to_json(const Refusal& refusal) {
   return {{"type", "refusal"},
           {"jobUid", refusal.job_uid},
           {"attempt", refusal.attempt},
-          {"message", rank::truncate(refusal.message, message_bytes_max)}};
+          {"message", keep_beginning(refusal.message, message_bytes_max)}};
 }
 json to_json(const PeerBeat& beat) {
   const auto end = beat.missing.begin() + static_cast<std::ptrdiff_t>(std::min(beat.missing.size(), missing_max));
@@ -40,8 +40,8 @@ json to_json(const PeerBeat& beat) {
 json to_json(const FailureReport& report) {
   json object{{"type", "failure"},
               {"exitCode", report.failure.exit_code},
-              {"reason", rank::truncate(report.failure.reason, 64)},
-              {"message", rank::truncate(report.failure.message, message_bytes_max)}};
+              {"reason", keep_beginning(report.failure.reason, 64)},
+              {"message", keep_beginning(report.failure.message, message_bytes_max)}};
   if (report.failure.culprit) object["culprit"] = *report.failure.culprit;
   return object;
 }

@@ -6,7 +6,7 @@
 
 #include "api/contract.hpp"
 #include "api/request_id.hpp"
-#include "worker/rank/truncate.hpp"
+#include "common/text.hpp"
 
 namespace trainyard::rank {
 namespace {
@@ -56,7 +56,7 @@ json to_json(const CheckpointRecord& record) {
   object["state"] = to_string(record.state);
   if (record.step) object["step"] = *record.step;
   if (!record.uri.empty()) object["uri"] = record.uri;
-  if (!record.message.empty()) object["message"] = truncate(record.message, error_bytes_max);
+  if (!record.message.empty()) object["message"] = keep_beginning(record.message, error_bytes_max);
   return object;
 }
 

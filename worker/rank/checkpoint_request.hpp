@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -25,6 +26,9 @@ struct CheckpointRequest {
 };
 
 using contract::RequestState;
+
+/// Most bytes of an error's text in /status and other documents. The log has the whole text.
+inline constexpr std::size_t error_bytes_max = 512;
 
 /// The outcome of a request.
 struct CheckpointRecord {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include "common/text.hpp"
 
 #include "common/try.hpp"
 
@@ -12,19 +12,17 @@ Result<std::optional<std::int64_t>> optional_number(const Environment& environme
                                                     NumberRange range) {
   const std::optional<std::string> text = environment(name);
   if (!text) return std::nullopt;
-  std::int64_t number = 0;
-  const char* end = text->data() + text->size();
-  const auto [parsed_to, error] = std::from_chars(text->data(), end, number);
-  if (error != std::errc{} || parsed_to != end) {
+  const auto number = parse_number<std::int64_t>(*text);
+  if (!number) {
     return fail(ErrorKind::invalid,
                 fmt::format("the environment variable {} is '{}', which is not a whole number", name, *text));
   }
-  if (number < range.min || number > range.max) {
+  if (*number < range.min || *number > range.max) {
     const std::string allowed = range.max == std::numeric_limits<std::int64_t>::max()
                                     ? fmt::format("at least {}", range.min)
                                     : fmt::format("in {} to {}", range.min, range.max);
     return fail(ErrorKind::invalid,
-                fmt::format("the environment variable {} is {}, but must be {}", name, number, allowed));
+                fmt::format("the environment variable {} is {}, but must be {}", name, *number, allowed));
   }
   return number;
 }

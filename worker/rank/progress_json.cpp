@@ -4,7 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/rfc3339.hpp"
-#include "worker/rank/truncate.hpp"
+#include "common/text.hpp"
+#include "worker/rank/checkpoint_request.hpp"
 
 namespace trainyard::rank {
 namespace {
@@ -59,7 +60,7 @@ json to_json(const RankProgress& progress) {
   put(object, "accuracy", progress.accuracy);
   if (progress.checkpoint) object["checkpoint"] = checkpoint_json(*progress.checkpoint);
   if (!progress.checkpoint_error.empty())
-    object["checkpointError"] = truncate(progress.checkpoint_error, error_bytes_max);
+    object["checkpointError"] = keep_beginning(progress.checkpoint_error, error_bytes_max);
   if (progress.checkpoint_request) object["checkpointRequest"] = to_json(*progress.checkpoint_request);
   if (!progress.waiting_for.empty()) object["waitingFor"] = progress.waiting_for;
   return object;

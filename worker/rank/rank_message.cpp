@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/text.hpp"
 #include "worker/rank/progress_json.hpp"
-#include "worker/rank/truncate.hpp"
 
 namespace trainyard::rank {
 namespace {
@@ -25,8 +25,8 @@ json packet_of(const RankProgress& progress) {
 
 json packet_of(const RankEnd& end) {
   json object{{"type", "end"}, {"exitCode", end.exit_code}, {"reason", end.reason}};
-  object["message"] =
-      truncate(end.message, rank_message_bytes_max / 8);  // An escaped byte takes up to six, and the rest needs room.
+  object["message"] = keep_beginning(
+      end.message, rank_message_bytes_max / 8);  // An escaped byte takes up to six, and the rest needs room.
   if (end.culprit) object["culprit"] = *end.culprit;
   if (end.culprit_exit_code) object["culpritExitCode"] = *end.culprit_exit_code;
   return object;

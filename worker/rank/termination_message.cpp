@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "api/contract.hpp"
+#include "common/text.hpp"
 #include "worker/rank/progress_json.hpp"
-#include "worker/rank/truncate.hpp"
 
 namespace trainyard::rank {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::size_t uri_bytes_max = 1024;
 constexpr std::size_t message_bytes_min = 256;
 
 std::string with_message(nlohmann::json object, std::string_view message, std::size_t message_bytes) {
-  object["message"] = truncate(message, message_bytes);
+  object["message"] = keep_beginning(message, message_bytes);
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -37,7 +37,7 @@ nlohmann::json last_progress(RankProgress progress) {
 
 std::string make_termination_message(const RankEnd& end, const std::optional<std::int64_t>& rank,
                                      const std::optional<RankProgress>& progress) {
-  nlohmann::json object{{"reason", truncate(end.reason, reason_bytes_max)}, {"exitCode", end.exit_code}};
+  nlohmann::json object{{"reason", keep_beginning(end.reason, reason_bytes_max)}, {"exitCode", end.exit_code}};
   if (rank) object["rank"] = *rank;
   if (progress) object["progress"] = last_progress(*progress);
   if (end.culprit) object["culprit"] = *end.culprit;

@@ -55,7 +55,7 @@ class ReplayedStore final : public storage::Store {
   }
   Result<void> remove_unfinished(const std::function<bool(std::string_view)>&) override { return {}; }
   [[nodiscard]] bool has_conditional_create() const override { return has_conditional_create_; }
-  [[nodiscard]] std::size_t calls_at_a_time() const override { return 1; }  // So that one thread makes all calls.
+  [[nodiscard]] std::size_t concurrency() const override { return 1; }  // So that one thread makes all calls.
   [[nodiscard]] std::string uri_of(std::string_view key) const override { return fmt::format("model://{}", key); }
 
  private:

@@ -71,12 +71,5 @@ TEST(ErrorOfReply, ForgivesAStatusOfAnyShape) {
   }
 }
 
-TEST(ParseRetryAfter, ReadsSecondsAndBoundsThem) {
-  EXPECT_EQ(parse_retry_after("1"), seconds{1});
-  EXPECT_EQ(parse_retry_after("86400"), seconds{60});
-  for (const char* text : {"", "-1", "soon", "1.5", "Fri, 31 Dec 1999 23:59:59 GMT"})
-    EXPECT_EQ(parse_retry_after(text), std::nullopt) << text;
-}
-
 }  // namespace
 }  // namespace trainyard::kube

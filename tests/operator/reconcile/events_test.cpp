@@ -41,8 +41,8 @@ TEST_F(RecordEventTest, KeepsOneEventOfAReasonWithItsFirstAndItsLastTime) {
 }
 
 TEST_F(RecordEventTest, CutsANoteAtTheBorderOfACharacter) {
-  EXPECT_TRUE(record({.reason = "Pending", .note = std::string(1'023, 'x') + "\u00e9 and more"}));
-  EXPECT_EQ(only_event().value("message", ""), std::string(1'023, 'x'));
+  EXPECT_TRUE(record({.reason = "Pending", .note = std::string(1'020, 'x') + "\u00e9 and more"}));
+  EXPECT_EQ(only_event().value("message", ""), std::string(1'020, 'x') + "...");
 }
 
 TEST_F(RecordEventTest, FailsWhereTheServerRefusesIt) {

@@ -1,20 +1,12 @@
 #include <gtest/gtest.h>
 
 #include "worker/launcher/oom_counter.hpp"
-#include "worker/rank/truncate.hpp"
 #include "worker/rank/waiting_text.hpp"
 
 namespace trainyard::launcher {
 namespace {
 
 using namespace std::chrono_literals;
-
-TEST(Truncate, KeepsWhatFitsAndNeverCutsACharacter) {
-  EXPECT_EQ(rank::truncate("whole", 5), "whole");
-  EXPECT_EQ(rank::truncate("longer than that", 9), "longer...");
-  EXPECT_EQ(rank::truncate("aäöü", 6), "aä...");
-  EXPECT_EQ(rank::truncate("äöüß", 6), "ä...");
-}
 
 TEST(MissingRanksText, NamesUpToEightRanks) {
   EXPECT_EQ(rank::missing_ranks_text({1}, 2, 12'345ms), "rank 1 of 2 has not come (12 s)");

@@ -47,21 +47,21 @@ def _parser() -> argparse.ArgumentParser:
 
     for name, function, text in (
             ("up", up, "start a cluster and leave it running"),
-            ("run", run, "start a cluster; it ends with this process or with its stdin")):
+            ("run", run, "start a cluster that ends with this process or with its stdin")):
         sub = command(name, function, text)
         sub.add_argument("--control-plane-only", action="store_true",
                          help="etcd, kube-apiserver and kube-controller-manager alone: no root, no nodes")
         sub.add_argument("--definitions", type=Path,
-                         help="folder of CustomResourceDefinitions to install (default: crds/ with --control-plane-only, else none: "
-                              "the chart brings its own, and helm refuses those that it has not installed)")
-    command("down", down, "end the cluster and remove all that is left of it")
-    command("status", status, "say what runs and how to use it")
-    command("env", env, "print the shell's line that makes kubectl and helm use it")
+                         help="folder of CustomResourceDefinitions to install (default: crds/ with --control-plane-only, otherwise none, "
+                              "since the chart installs its own and helm refuses others)")
+    command("down", down, "end the cluster and remove its folder")
+    command("status", status, "print what runs and how to use it")
+    command("env", env, "print the shell command that makes kubectl and helm use it")
     sub = command("kubectl", kubectl, "run kubectl against the cluster")
-    sub.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGUMENTS", help="kubectl's own")
-    sub = command("load", load, "make images known to the node")
+    sub.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGUMENTS", help="arguments of kubectl")
+    sub = command("load", load, "import images into the node")
     sub.add_argument("archives", nargs="+", type=Path, metavar="ARCHIVE", help="a tar in `docker save`'s form, or an OCI archive")
-    sub = command("exec", execute, "run a program inside the cluster's network, among its processes and mounts; it ends with the cluster")
+    sub = command("exec", execute, "run a program inside the cluster's network, process and mount namespaces; it ends with the cluster")
     sub.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- PROGRAM", help="the program and its arguments")
     sub = command("inside", inside, argparse.SUPPRESS)  # What `run` starts as the first process of the cluster's namespaces.
     sub.add_argument("--definitions", type=Path)
@@ -75,7 +75,7 @@ def up(options: argparse.Namespace) -> int:
         words += ["--definitions", str(options.definitions.absolute())]
     if options.control_plane_only:
         words.append("--control-plane-only")
-    # No `with`: the keeper stays when we go.
+    # No `with`: the keeper outlives this process.
     keeper = subprocess.Popen(  # pylint: disable=consider-using-with
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     if keeper.stdout.readline().strip() != "ready":
@@ -83,7 +83,7 @@ def up(options: argparse.Namespace) -> int:
         return keeper.returncode
     keeper.stdin.write(DETACH + "\n")
     keeper.stdin.flush()
-    keeper.stdout.readline()  # The keeper's word that it heard: from now on the end of its stdin means nothing.
+    keeper.stdout.readline()  # The keeper's answer: from now on it ignores the end of its stdin.
     return status(options)
 
 
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     if os.geteuid() != 0:
         raise CannotRunHere("a cluster with a node needs root (try sudo); with --control-plane-only it does not")
     if any(folder.path.is_relative_to(place) for place in HIDDEN_INSIDE):
-        raise ClusterError(f"{folder.path} is not to be seen from inside the cluster: name a folder outside {', '.join(HIDDEN_INSIDE)}")
+        raise ClusterError(f"{folder.path} cannot be seen from inside the cluster: name a folder outside {', '.join(HIDDEN_INSIDE)}")
     keep_cluster(folder, _tools(), options.definitions and options.definitions.absolute())
     return 0
 

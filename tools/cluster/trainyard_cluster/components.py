@@ -1,4 +1,4 @@
-"""The cluster's server processes: started, watched, started again when they end, and all gone with their starter."""
+"""Starts the cluster's server processes, restarts those that end, and ends all of them with the process that started them."""
 
 import dataclasses
 import os
@@ -24,10 +24,10 @@ class Component:
 
 
 class Components:
-    """Runs in one thread, which must be the process's first: a child dies by the kernel's hand when the thread that made it ends."""
+    """Use it on the process's first thread only: the kernel kills a child when the thread that started the child ends."""
 
     def __init__(self, log_folder: Path, lock_fd: int, on_wait: Callable[[], None]):
-        """`on_wait` is called while waiting for a component; what it raises ends the wait."""
+        """Calls `on_wait` while it waits for a component; an exception of `on_wait` ends the wait."""
         self.on_wait = on_wait
         self.log_folder = log_folder
         self.lock_fd = lock_fd  # Every child holds the lock too: it is free only when all of them are gone.
@@ -40,7 +40,7 @@ class Components:
         self._spawn(component)
 
     def wait_until(self, name: str, what: str, is_true: Callable[[], bool], deadline_seconds: float = 180) -> None:
-        """Returns once `is_true()`. ClusterError when `name` ends before, or does not get there in time; with the end of its log."""
+        """Returns once `is_true()`. Raises ClusterError, with the end of the log, when `name` ends first or the deadline passes."""
         component = self.all[name]
         deadline = time.monotonic() + deadline_seconds
         while not is_true():
@@ -52,7 +52,7 @@ class Components:
             time.sleep(0.05)
 
     def tend(self) -> None:
-        """Reaps what has ended (orphans too, where this process is the init of its namespace) and restarts components after a moment."""
+        """Reaps children that have ended (as the init of a namespace also orphans), and restarts components after a second."""
         while (pid := _reap_one()) != 0:
             for component in self.all.values():
                 if component.pid == pid:
@@ -63,7 +63,7 @@ class Components:
                 self._spawn(component)
 
     def kill_all(self) -> None:
-        """SIGKILL, in the order opposite to the start: their state is thrown away with them."""
+        """Sends SIGKILL in the reverse order of the start. Their state is not needed any more."""
         alive = [c for c in reversed(self.all.values()) if c.pid != 0]
         for component in alive:
             os.kill(component.pid, signal.SIGKILL)  # Ours and not reaped yet: the number cannot be another's.

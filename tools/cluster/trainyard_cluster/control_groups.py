@@ -1,4 +1,4 @@
-"""Control groups of a node's pods, in version 1's many hierarchies or version 2's one."""
+"""The control groups of a node's pods, in the many hierarchies of version 1 or the one of version 2."""
 
 import os
 import time
@@ -33,7 +33,7 @@ def make_control_group(name: str) -> None:
 
 
 def remove_control_group(name: str) -> None:
-    """Also when it is not there. Its processes must have ended; the kernel takes a moment to notice."""
+    """Removes the group if it exists. Its processes must have ended; waits until the kernel has noticed."""
     for root in control_group_roots():
         for folder, _, _ in os.walk(root / name, topdown=False):
             _remove_empty_group(Path(folder))

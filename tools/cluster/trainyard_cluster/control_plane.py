@@ -14,14 +14,14 @@ from .failure import ClusterError
 from .pki import ADMIN_TOKEN, NOBODY_TOKEN, Pki
 
 SERVICE_RANGE = "10.96.0.0/16"
-API_SERVICE_ADDRESS = "10.96.0.1"  # The first of SERVICE_RANGE: where pods look for the API server.
+API_SERVICE_ADDRESS = "10.96.0.1"  # The first address of SERVICE_RANGE, at which pods find the API server.
 
 
 @dataclasses.dataclass(frozen=True)
 class Addresses:
-    """Where the control plane listens."""
+    """The addresses at which the control plane listens."""
     bind: str
-    advertised: str  # What clients outside use.
+    advertised: str  # For clients outside.
     api_port: int
     etcd_port: int
     etcd_peer_port: int
@@ -36,7 +36,7 @@ class Addresses:
 
 
 def loopback_addresses() -> Addresses:
-    """Ports that are free now. Another process may take one before we do: the caller tries again."""
+    """Ports that are free now. Another process may take one before we do; then the caller must try again."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
     ports = [s.getsockname()[1] for s in sockets]
     for each in sockets:
@@ -45,12 +45,13 @@ def loopback_addresses() -> Addresses:
 
 
 def sandbox_addresses(advertised: str) -> Addresses:
-    """Inside the sandbox every port is free, and the API server's is that of the service `kubernetes`: so no kube-proxy is needed."""
+    """Fixed ports, which are free inside the sandbox. The API server has the port of the service `kubernetes`, so no kube-proxy is needed."""
     return Addresses("0.0.0.0", advertised, 443, 2379, 2380)
 
 
 class ControlPlane:
-    """Everything under `folder`: pki/, etcd/, and the kubeconfigs of an administrator (certificate, token) and of nobody in particular."""
+    """A control plane with its files in `folder`: pki/, etcd/, and the kubeconfigs of an administrator (by certificate, by token) and of a
+    user without rights."""
 
     def __init__(self, folder: Path, tools: Path, components: Components, addresses: Addresses):
         self.folder = folder
@@ -62,7 +63,7 @@ class ControlPlane:
         self._write_credentials()
 
     def start(self, *, with_scheduler: bool) -> None:
-        """Returns when requests are served and pods can be created in the namespace `default`."""
+        """Starts it. Returns when it serves requests and pods can be created in the namespace `default`."""
         self._start_etcd()
         self._start_api_server()
         self._start_controller_manager()
@@ -70,22 +71,22 @@ class ControlPlane:
             self.components.start("kube-scheduler", [
                 self.tools / "kube-scheduler", "--kubeconfig", self.folder / "internal.kubeconfig",
                 "--leader-elect=false", "--secure-port=0"])
-        # Pods are refused in a namespace until the controller manager has made its default service account.
+        # The server refuses pods in a namespace until the controller manager has made its default service account.
         self.components.wait_until("kube-controller-manager", "at work (no default service account yet)",
                                    lambda: self.get("/api/v1/namespaces/default/serviceaccounts/default") is not None)
 
     def apply_definitions(self, folder: Path) -> None:
-        """Installs the CustomResourceDefinitions of `folder`, where it holds any, and waits until they are served."""
+        """Installs the CustomResourceDefinitions in `folder`, if any, and waits until the server serves them."""
         files = sorted([*folder.glob("*.yaml"), *folder.glob("*.json")])
         if not files:
             return
         self.kubectl("apply", "--server-side", *(word for file in files for word in ("-f", file)))
-        # A definition that has no conditions yet is an error to kubectl's wait for one of them.
+        # `kubectl wait` fails for a definition that has no conditions yet.
         for awaited in ("jsonpath={.status.conditions}", "condition=Established"):
             self.kubectl("wait", f"--for={awaited}", "--timeout=60s", *(word for file in files for word in ("-f", file)))
 
     def kubectl(self, *arguments: object, stdin: str | None = None) -> str:
-        """kubectl's output. ClusterError with what it said when it fails."""
+        """Returns kubectl's output. Raises ClusterError with kubectl's error text when it fails."""
         command = [str(self.tools / "kubectl"), "--kubeconfig", str(self.folder / "internal.kubeconfig"), *map(str, arguments)]
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -101,7 +102,7 @@ class ControlPlane:
         self.pki.write_kubeconfig(self.kubeconfig, server, certificate="admin")
         self.pki.write_kubeconfig(self.folder / "token.kubeconfig", server, token=ADMIN_TOKEN)
         self.pki.write_kubeconfig(self.folder / "nobody.kubeconfig", server, token=NOBODY_TOKEN)
-        # The cluster's own parts reach the server by the loopback, which is there from the first moment.
+        # The cluster's own programs reach the server by the loopback, which exists from the start.
         self.pki.write_kubeconfig(self.folder / "internal.kubeconfig", f"https://127.0.0.1:{self.addresses.api_port}",
                                   certificate="admin")
 
@@ -119,7 +120,7 @@ class ControlPlane:
         self.components.start("kube-apiserver", [
             self.tools / "kube-apiserver", "--etcd-servers", a.etcd,
             "--bind-address", a.bind, "--secure-port", a.api_port, "--advertise-address", a.advertised,
-            # A loopback address cannot be the endpoint of the service `kubernetes`, and without nodes nobody asks for it.
+            # A loopback address cannot be the endpoint of the service `kubernetes`, and without nodes nobody uses the service.
             "--endpoint-reconciler-type", "none" if a.advertised == "127.0.0.1" else "master-count",
             "--service-cluster-ip-range", SERVICE_RANGE,
             "--tls-cert-file", pki.certificate("apiserver"), "--tls-private-key-file", pki.key("apiserver"),
@@ -131,7 +132,7 @@ class ControlPlane:
             "--kubelet-certificate-authority", pki.certificate("ca"),
             "--kubelet-client-certificate", pki.certificate("admin"), "--kubelet-client-key", pki.key("admin"),
             "--kubelet-preferred-address-types", "InternalIP"])
-        # The RBAC bootstrap is the last of /readyz; until then even an administrator's parts are refused.
+        # The RBAC bootstrap is the last check of /readyz; before it the server refuses even administrators.
         self.components.wait_until("kube-apiserver", "ready", lambda: self.get("/readyz") is not None)
 
     def _start_controller_manager(self) -> None:
@@ -142,7 +143,7 @@ class ControlPlane:
             "--leader-elect=false", "--secure-port=0"])
 
     def get(self, path: str) -> dict | None:
-        """What the API server answers an administrator; None while it does not answer, or has no such thing."""
+        """The API server's answer to an administrator; None while it does not answer, or when it has no such object."""
         context = ssl.create_default_context(cafile=str(self.pki.certificate("ca")))
         context.load_cert_chain(self.pki.certificate("admin"), self.pki.key("admin"))
         url = f"https://127.0.0.1:{self.addresses.api_port}{path}"

@@ -1,8 +1,8 @@
-"""The one exception of this package: what went wrong, for a person."""
+"""The exceptions of this package. Their messages are for users."""
 
 
 class ClusterError(Exception):
-    """Something was tried and failed; the message says what, on what, what came back, and what to do."""
+    """Something failed; the message says what was tried, what came back, and what to do."""
 
 
 class CannotRunHere(ClusterError):

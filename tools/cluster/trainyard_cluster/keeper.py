@@ -27,20 +27,20 @@ class Lifeline:
     """Says when to stop: SIGTERM, SIGINT, SIGHUP, or the end of stdin."""
 
     def __init__(self, log: Path) -> None:
-        """Once detached, what this process says goes to `log`."""
+        """Once detached, this process writes its output to `log`."""
         self.log = log
         self.is_attached = True
         self.should_stop = False
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
-        # A child's end wakes the wait below, so that it is reaped at once.
+        # The end of a child wakes wait(), so that the child is reaped at once.
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
         signal.set_wakeup_fd(self._wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def wait(self, seconds: float) -> None:
-        """Returns after `seconds`, or sooner when something happened."""
+        """Returns after `seconds`, or earlier when something happens."""
         sources = [self._wake_read] + ([0] if self.is_attached else [])
         ready, _, _ = select.select(sources, [], [], seconds)
         if self._wake_read in ready:
@@ -49,7 +49,7 @@ class Lifeline:
             self._read_stdin()
 
     def check(self) -> None:
-        """Raises ClusterError when it is time to stop: for the long way up."""
+        """Raises ClusterError when it is time to stop. For the slow start."""
         self.wait(0)
         if self.should_stop:
             raise ClusterError("stopped before it was ready")
@@ -74,7 +74,7 @@ class Lifeline:
 
 
 def announce(line: str) -> None:
-    """Nobody listening any more is not our trouble: the end of stdin says the same."""
+    """Prints `line`. Ignores a closed stdout, since the end of stdin shows the same."""
     try:
         print(line, flush=True)
     except BrokenPipeError:
@@ -82,7 +82,7 @@ def announce(line: str) -> None:
 
 
 def keep_control_plane(folder: ClusterFolder, tools: Path, definitions: Path) -> None:
-    """Runs until the lifeline ends, then leaves nothing."""
+    """Runs a control plane until the lifeline ends, then removes everything."""
     lock = folder.claim()
     lifeline = Lifeline(folder.path / "keeper.log")
     components = Components(folder.path / "logs", lock, on_wait=lifeline.check)
@@ -99,7 +99,7 @@ def keep_control_plane(folder: ClusterFolder, tools: Path, definitions: Path) ->
 
 
 def keep_cluster(folder: ClusterFolder, tools: Path, definitions: Path | None) -> None:
-    """The same for a whole cluster, whose parts are in a sandbox: `keep_inside` is its first process."""
+    """Runs a whole cluster until the lifeline ends, then removes everything. Its parts are in a sandbox, whose first process is `keep_inside`."""
     installed = ["--definitions", str(definitions)] if definitions else []
     lock = folder.claim()
     lifeline = Lifeline(folder.path / "keeper.log")
@@ -120,7 +120,7 @@ def keep_cluster(folder: ClusterFolder, tools: Path, definitions: Path | None) -
 
 
 def _relay(inside: subprocess.Popen, lifeline: Lifeline) -> None:
-    """Passes on what the first process inside says, until it or the lifeline ends."""
+    """Prints the output of the first process inside, until that process or the lifeline ends."""
     os.set_blocking(inside.stdout.fileno(), False)
     while not lifeline.should_stop:
         if inside.poll() is not None:
@@ -131,7 +131,7 @@ def _relay(inside: subprocess.Popen, lifeline: Lifeline) -> None:
 
 
 def keep_inside(folder: ClusterFolder, tools: Path, definitions: Path | None, lock: int) -> None:
-    """The first process of the sandbox: everything else in it is its child, and goes with it."""
+    """The first process of the sandbox: all other processes in it are its children, and end with it."""
     lifeline = Lifeline(folder.path / "inside.log")
     address = sys.stdin.readline().strip()
     prepare_inside(folder.path, address, (API_SERVICE_ADDRESS,), BRIDGE, BRIDGE_ADDRESS)
@@ -161,7 +161,7 @@ def tend_until_stopped(folder: ClusterFolder, plane: ControlPlane, lifeline: Lif
 
 
 def _start_on_free_ports(folder: ClusterFolder, tools: Path, components: Components) -> ControlPlane:
-    """Chosen ports may be taken by another process before ours listen on them: then others are chosen."""
+    """Starts the control plane. When another process has taken one of the chosen ports, tries again with other ports."""
     for _ in range(ATTEMPTS_MAX - 1):
         try:
             return _start(folder, tools, components)

@@ -10,7 +10,7 @@ from .tiny_image import PAUSE_IMAGE, write_actor_images
 
 NODE = "node0"
 BRIDGE = "cni0"
-GATEWAY = "10.244.0.1"  # The bridge's own address: DNS, and whatever tests offer to pods.
+GATEWAY = "10.244.0.1"  # The bridge's address, where DNS and the tests' servers for pods listen.
 POD_RANGE = "10.244.0.0/24"
 BRIDGE_ADDRESS = f"{GATEWAY}/24"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
@@ -25,7 +25,7 @@ class Node:
         self.control_group = control_group
 
     def start_runtime(self) -> None:
-        """containerd with the images that every pod needs. The API server need not be there yet."""
+        """Starts containerd and imports the images that every pod needs. Needs no API server yet."""
         config = self._write("containerd.toml", CONTAINERD_CONFIG.format(
             root=self.folder / "containerd", opt=self.folder / "opt", cni=self.folder / "cni", socket=CONTAINERD_SOCKET,
             pause=PAUSE_IMAGE, snapshotter=self._snapshotter()))
@@ -65,7 +65,7 @@ class Node:
             "cgroupDriver": "cgroupfs", "cgroupRoot": f"/{self.control_group}", "failCgroupV1": False,
             "enforceNodeAllocatable": ["pods"], "failSwapOn": False,
             "clusterDNS": [GATEWAY], "clusterDomain": "cluster.local", "resolvConf": str(self.folder / "resolv.conf"),
-            # The machine's disk is shared with other things: a node that throws out pods or images for that is no use to a test.
+            # Other programs fill the machine's disk too, for which the node must not evict pods or remove images.
             "evictionHard": {"nodefs.available": "1%", "imagefs.available": "1%"},
             "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
             "serializeImagePulls": False,
@@ -81,14 +81,14 @@ class Node:
         return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
     def _network(self) -> dict:
-        # No masquerading: pods reach one another and this node, which is all that tests need, and nothing beyond.
+        # No masquerading: pods reach only one another and this node, which is all that tests need.
         return {"cniVersion": "0.4.0", "name": "trainyard", "plugins": [{
             "type": "bridge", "bridge": BRIDGE, "isGateway": True, "hairpinMode": True,
             "ipam": {"type": "host-local", "dataDir": str(self.folder / "addresses"),
                      "ranges": [[{"subnet": POD_RANGE}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 
     def _snapshotter(self) -> str:
-        """overlayfs does not stack on itself, as it would have to inside a container."""
+        """The snapshotter: overlayfs cannot be stacked on overlayfs, which is what a container has."""
         kind = subprocess.run(["stat", "-f", "-c", "%T", self.folder], capture_output=True, text=True, check=True).stdout.strip()
         return "native" if kind == "overlayfs" else "overlayfs"
 
@@ -99,7 +99,7 @@ class Node:
 
 
 def import_image(archive: Path) -> None:
-    """Makes an image known to the node: a tar in `docker save`'s form, or an OCI archive."""
+    """Imports an image into the node: a tar in `docker save`'s form, or an OCI archive."""
     done = subprocess.run([*CTR, "images", "import", str(archive)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ClusterError(f"importing image {archive}: {done.stderr.strip()}")
@@ -132,7 +132,7 @@ disabled_plugins = [
     conf_dir = "{cni}"
 """
 
-# Answers are fresh (a pod's address changes with each attempt), and names that are not the cluster's do not exist.
+# Answers are not cached, since a pod's address changes with each attempt. Names outside the cluster do not exist.
 COREFILE = """
 cluster.local:53 {{
   bind {gateway}

@@ -1,4 +1,4 @@
-"""Certificates and kubeconfigs of one cluster, made afresh for each by openssl."""
+"""The certificates and kubeconfigs of one cluster, made by openssl at each start."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ NOBODY_TOKEN = "nobody-token"
 
 
 class Pki:
-    """A certificate authority in `folder` and what it has signed: NAME.crt and NAME.key."""
+    """A certificate authority in `folder`, with the certificates that it has signed: NAME.crt and NAME.key."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -34,7 +34,7 @@ class Pki:
         return self.folder / f"{name}.key"
 
     def sign(self, name: str, subject: str, alternative_names: tuple[str, ...] = ()) -> None:
-        """Makes a key and a certificate for servers and clients. `alternative_names` are openssl's: "DNS:x", "IP:y"."""
+        """Makes a key and a certificate for servers and clients. `alternative_names` have openssl's form: "DNS:x", "IP:y"."""
         extensions = ["-addext", "extendedKeyUsage=serverAuth,clientAuth", "-addext", "basicConstraints=critical,CA:FALSE"]
         if alternative_names:
             extensions += ["-addext", "subjectAltName=" + ",".join(alternative_names)]
@@ -43,7 +43,7 @@ class Pki:
                  "-keyout", self.key(name), "-out", self.certificate(name))
 
     def write_kubeconfig(self, path: Path, server: str, *, certificate: str = "", token: str = "") -> None:
-        """A kubeconfig for one user, who has either a certificate signed here or a token. It needs no other file. JSON is YAML too."""
+        """Writes a self-contained kubeconfig for one user, who has either a certificate signed here or a token. JSON is also YAML."""
         user = {"token": token} if token else {
             "client-certificate-data": _base64(self.certificate(certificate)), "client-key-data": _base64(self.key(certificate))}
         path.write_text(json.dumps({

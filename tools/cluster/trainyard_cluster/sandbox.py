@@ -1,5 +1,5 @@
-"""Namespaces of a cluster's own (network, mounts, processes): when their first process ends, the kernel ends and removes everything
-in them, be it a pod's process, a mount or a bridge."""
+"""A cluster's own namespaces (network, mounts, processes). When their first process ends, the kernel removes everything in them:
+processes of pods, mounts, bridges."""
 
 import os
 import signal
@@ -15,14 +15,14 @@ START_SECONDS = 30
 
 
 class Sandbox:
-    """Started by the keeper, who stays outside. It ends with the keeper."""
+    """The keeper starts it, stays outside, and ends it with itself."""
 
     def __init__(self, lock_fd: int):
         self.lock_fd = lock_fd
         self.process: subprocess.Popen | None = None
 
     def start(self, command: list[str]) -> subprocess.Popen:
-        """`command` is the first process inside; its stdin and stdout are pipes to us."""
+        """Runs `command` as the first process inside; its stdin and stdout are pipes to us."""
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
             ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--mount", "--net", "--pid", "--ipc", "--fork", "--kill-child",
              "--mount-proc", "--propagation", "private", *command],
@@ -31,14 +31,14 @@ class Sandbox:
 
     @property
     def pid(self) -> int:
-        """The process whose network and mounts are the sandbox's."""
+        """A process in the sandbox's network and mount namespaces."""
         return self.process.pid
 
     def join_to_machine(self) -> tuple[str, str]:
-        """Makes a pair of devices; returns our address and the one that the sandbox is to take. They vanish with the sandbox."""
+        """Makes a pair of devices; returns our address and the sandbox's, which the caller must set. They vanish with the sandbox."""
         self._wait_for_namespaces()
         for number in range(UPLINKS_MAX):
-            # The device's name is what two clusters that start at once compete for.
+            # Two clusters that start at once compete for the device's name.
             device = f"trainyard{number}"
             made = _ip("link", "add", device, "type", "veth", "peer", "name", UPLINK, "netns", str(self.pid))
             if made.returncode == 0:
@@ -73,13 +73,13 @@ class Sandbox:
 
 
 def enter_command(pid: int) -> list[str]:
-    """Words before a command that is to run inside the sandbox that `pid` stands for, and to end with it."""
+    """The words to put before a command so that it runs inside the sandbox of the process `pid` and ends with it."""
     return ["nsenter", f"--mount=/proc/{pid}/ns/mnt", f"--net=/proc/{pid}/ns/net", f"--pid=/proc/{pid}/ns/pid_for_children"]
 
 
 def prepare_inside(folder: Path, address: str, local_addresses: tuple[str, ...], bridge: str, bridge_address: str) -> None:
-    """Run by the first process inside: files that the node's programs keep outside their own folders, and the network."""
-    # Sockets, namespaces' files and logs have fixed places on the machine; here these places are our own.
+    """Called by the first process inside: prepares the network, and the places outside the cluster's folder where programs write."""
+    # Programs keep sockets, namespace files and logs in fixed places. Mount our own folders there.
     _run("mount", "-t", "tmpfs", "tmpfs", "/run")
     for name, place in (("pod-logs", "/var/log"), ("cni-cache", "/var/lib/cni")):
         (folder / name).mkdir()
@@ -92,7 +92,7 @@ def prepare_inside(folder: Path, address: str, local_addresses: tuple[str, ...],
         _ip_or_fail("addr", "add", f"{local}/32", "dev", "lo")
     _ip_or_fail("addr", "add", f"{address}/30", "dev", UPLINK)
     _ip_or_fail("link", "set", UPLINK, "up")
-    # A bridge without a fixed address takes one of its ports'; as pods come and go, the others would look for it in vain for seconds.
+    # A bridge without a fixed address takes the address of a port, which changes with the pods: packets to it would be lost for seconds.
     _ip_or_fail("link", "add", bridge, "address", "02:00:0a:f4:00:01", "type", "bridge")
     _ip_or_fail("addr", "add", bridge_address, "dev", bridge)
     _ip_or_fail("link", "set", bridge, "up")

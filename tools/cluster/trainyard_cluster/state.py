@@ -1,7 +1,7 @@
-"""The folder of one cluster: whose it is, whether it runs, and how it is asked to end.
+"""The folder of one cluster: who holds it, whether the cluster runs, and how it is ended.
 
-The *keeper* is the process that `run` is. It and every process it starts hold a lock on the file `lock`, so a free lock means that
-nothing of the cluster runs any more, however it ended.
+The *keeper* is the process of `scripts/cluster run`. It and every process that it starts hold a lock on the file `lock`, so a free lock
+means that no process of the cluster runs any more.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ class ClusterFolder:
     def claim(self) -> int:
         """Makes this process the keeper and the folder empty; returns the lock's descriptor. Removes what a killed keeper left."""
         if self.path.exists() and not self.lock_path.exists() and any(self.path.iterdir()):
-            raise ClusterError(f"{self.path} holds other files than a cluster's; name an empty or a new folder")
+            raise ClusterError(f"{self.path} contains files that are not a cluster's; name an empty or a new folder")
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         give_up_at = time.monotonic() + STOP_SECONDS
         while (lock := self._try_lock(create=True)) is None:
@@ -53,11 +53,11 @@ class ClusterFolder:
         return False
 
     def stop(self) -> bool:
-        """Ends the cluster, if one runs, and removes the folder. Whether there was anything to do."""
+        """Ends the cluster, if one runs, and removes the folder. False when there was no folder."""
         if not self.path.exists():
             return False
         if not self.lock_path.exists() and any(self.path.iterdir()):
-            raise ClusterError(f"{self.path} is no cluster's folder; nothing was touched")
+            raise ClusterError(f"{self.path} is not the folder of a cluster; nothing was changed")
         keeper = self._keeper()
         self._signal_keeper(signal.SIGTERM)
         self.remove()
@@ -65,25 +65,25 @@ class ClusterFolder:
         return True
 
     def remove(self) -> None:
-        """Waits until nothing of the cluster runs, then removes what it left. A keeper that does not end in time is killed."""
+        """Waits until the cluster has ended, then removes the folder. Kills a keeper that does not end in time."""
         kill_at = time.monotonic() + STOP_SECONDS / 2
         give_up_at = time.monotonic() + STOP_SECONDS
         while (lock := self._try_lock()) is None:
             if not self.lock_path.exists():
-                return  # Another was quicker.
+                return  # Another process removed it.
             if time.monotonic() > give_up_at:
                 raise ClusterError(f"the processes of {self.path} did not end within {STOP_SECONDS} s")
             if time.monotonic() > kill_at:
                 self._signal_keeper(signal.SIGKILL)
             time.sleep(0.05)
         self.clear()
-        # The lock goes last: while it is there, and held by us, nobody else touches the folder.
+        # Remove the lock last: while we hold it, no other process changes the folder.
         self.lock_path.unlink()
         self.path.rmdir()
         os.close(lock)
 
     def clear(self) -> None:
-        """Removes everything but the lock: what a killed keeper or a failed start left. For the lock's holder."""
+        """Removes everything except the lock: what a killed keeper or a failed start left. The caller must hold the lock."""
         remove_control_group(self.control_group())
         for entry in self.path.iterdir():
             if entry == self.lock_path:
@@ -94,7 +94,7 @@ class ClusterFolder:
                 entry.unlink()
 
     def write_status(self, status: dict) -> None:
-        """Readable at every moment: written aside, then renamed."""
+        """Writes a new file and renames it, so that readers always find a whole status."""
         new = self.path / "status.json.new"
         new.write_text(json.dumps(status, indent=2) + "\n")
         new.rename(self.path / "status.json")
@@ -106,7 +106,7 @@ class ClusterFolder:
             return {}
 
     def hand_to_caller(self, file: Path) -> None:
-        """Lets whoever called us by sudo read a file of the folder."""
+        """Lets the user who called us by sudo read a file of the folder."""
         if user := os.environ.get("SUDO_UID"):
             os.chown(file, int(user), -1)
             self.path.chmod(0o711)
@@ -116,14 +116,14 @@ class ClusterFolder:
         return "trainyard-" + format(hash_of(str(self.path)), "08x")
 
     def _try_lock(self, *, create: bool = False) -> int | None:
-        """The lock's descriptor; None when somebody else holds it, or it is not there."""
+        """The lock's descriptor; None when another process holds it or the file does not exist."""
         try:
             lock = os.open(self.lock_path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
         except FileNotFoundError:
             return None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Between our two calls its holder may have removed the file: then this is a lock on nothing.
+            # Its holder may have removed the file between our two calls; then we hold the lock of a removed file.
             if os.fstat(lock).st_ino == os.stat(self.lock_path).st_ino:
                 return lock
         except (BlockingIOError, FileNotFoundError):
@@ -149,7 +149,7 @@ class ClusterFolder:
 
 
 def _wait_for_end(pid: int) -> None:
-    """Of a process that has nothing left to do but to end."""
+    """Waits for the end of a process that is about to end."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:

@@ -1,8 +1,11 @@
-#include "storage/server_words.hpp"
+#include "storage/sanitize_server_text.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <utility>
+
+#include "common/text.hpp"
 
 namespace trainyard::storage {
 namespace {
@@ -16,7 +19,7 @@ void redact(std::string& text, std::string_view secret) {
     text.replace(at, secret.size(), stars);
 }
 
-// A signature, or a key's digest: some servers repeat the whole header that they refuse.
+// The digits of a signature or of a key's digest: some servers repeat the whole header that they refuse.
 constexpr std::size_t digest_digits = 64;
 
 void redact_digests(std::string& text) {
@@ -34,7 +37,8 @@ void redact_digests(std::string& text) {
   }
 }
 
-// Of Azure's tokens. Its clients order and escape a token's parts anew in the URLs that they name.
+// Hides the signatures of Azure's SAS tokens. A client may reorder and escape the parts of a token in a URL, so that
+// the token as a whole is not found in the text.
 void redact_token_signatures(std::string& text) {
   constexpr std::string_view begin = "sig=";
   for (std::size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at)) {
@@ -43,17 +47,25 @@ void redact_token_signatures(std::string& text) {
   }
 }
 
-}  // namespace
-
-std::string server_words(std::string text, std::initializer_list<std::string_view> secrets) {
+template <typename Secrets>
+std::string sanitize(std::string text, const Secrets& secrets) {
   for (const std::string_view secret : secrets) redact(text, secret);
   redact_digests(text);
   redact_token_signatures(text);
-  if (text.size() > bytes_max) text.resize(bytes_max);
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
   while (text.ends_with('.') || text.ends_with(' ')) text.pop_back();
-  return text;
+  return keep_beginning(text, bytes_max);
+}
+
+}  // namespace
+
+std::string sanitize_server_text(std::string text, std::initializer_list<std::string_view> secrets) {
+  return sanitize(std::move(text), secrets);
+}
+
+std::string sanitize_server_text(std::string text, std::span<const std::string> secrets) {
+  return sanitize(std::move(text), secrets);
 }
 
 }  // namespace trainyard::storage
