@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
-/// What the operator and the worker have agreed on. Both sides include this file; nothing here is written anywhere
-/// else.
+/// The contract between the operator and the worker. Both sides include this file, and no other file repeats its
+/// values.
 namespace trainyard::contract {
 
 inline constexpr std::string_view api_group = "trainyard.dev";
@@ -34,7 +34,7 @@ inline constexpr std::string_view env_role_world_size = "ROLE_WORLD_SIZE";
 inline constexpr std::string_view env_elastic_run_id = "TORCHELASTIC_RUN_ID";  ///< One for all attempts of a job.
 /// Attempts of this job before this one.
 inline constexpr std::string_view env_elastic_restart_count = "TORCHELASTIC_RESTART_COUNT";
-/// spec.restart.application.max. More restarts than that may come, after losses of infrastructure.
+/// spec.restart.application.max. Lost pods and nodes may cause more restarts than that.
 inline constexpr std::string_view env_elastic_max_restarts = "TORCHELASTIC_MAX_RESTARTS";
 /// "False": rank 0's process hosts the store on MASTER_PORT. Only torchrun's own agent says "True".
 inline constexpr std::string_view env_elastic_use_agent_store = "TORCHELASTIC_USE_AGENT_STORE";
@@ -47,7 +47,7 @@ inline constexpr std::string_view env_pet_master_port = "PET_MASTER_PORT";
 /// torchrun passes this value to its ranks as TORCHELASTIC_RUN_ID; without it they read "none" there.
 inline constexpr std::string_view env_pet_rdzv_id = "PET_RDZV_ID";
 
-// Ours, for trainyard-worker.
+// Trainyard's own variables, for trainyard-worker.
 inline constexpr std::string_view env_job = "TRAINYARD_JOB";
 inline constexpr std::string_view env_namespace = "TRAINYARD_NAMESPACE";
 inline constexpr std::string_view env_job_uid = "TRAINYARD_JOB_UID";
@@ -60,18 +60,19 @@ inline constexpr std::string_view env_store_port =
 inline constexpr std::string_view env_peer_port =
     "TRAINYARD_PEER_PORT";  ///< Heartbeats between launchers: rank 0's listens, on MASTER_ADDR.
 inline constexpr std::string_view env_status_port = "TRAINYARD_STATUS_PORT";  ///< This pod's /status and /metrics.
-/// Whoever has it may ask this pod for a checkpoint (POST /checkpoint below). A secret.
+/// A secret. A client that has it may ask this pod for a checkpoint (POST /checkpoint below).
 inline constexpr std::string_view env_request_token = "TRAINYARD_REQUEST_TOKEN";
 inline constexpr std::string_view env_grace_seconds =
     "TRAINYARD_GRACE_SECONDS";  ///< terminationGracePeriodSeconds of this pod.
 /// The GPUs that each rank's pod was promised: spec.gpusPerPod. A rank that sees fewer ends with exit_device; with 0 it
-/// trains on the CPU, whatever it sees. Absent or empty: nothing was promised, and what the driver shows decides.
+/// trains on the CPU even if the driver shows GPUs. Absent or empty: nothing was promised, and the rank uses what the
+/// driver shows.
 inline constexpr std::string_view env_gpus_per_pod = "TRAINYARD_GPUS_PER_POD";
-/// The container's CPU request in thousandths of a processor, where the template gives one: ranks that share a node
-/// share its processors by it.
+/// The container's CPU request in thousandths of a processor; absent if the template has none. Ranks on one node divide
+/// the node's processors by it.
 inline constexpr std::string_view env_cpu_millicores = "TRAINYARD_CPU_MILLICORES";
-/// The node's name, where checkpoint.local is set or GPUs are promised: ranks with one name share its folder of copies.
-/// Else the host's name is taken.
+/// The node's name; set if checkpoint.local is set or GPUs are promised. Ranks with one node name share that node's
+/// folder of copies. If the variable is absent, the worker takes the host's name.
 inline constexpr std::string_view env_node_name = "TRAINYARD_NODE_NAME";
 inline constexpr std::string_view env_termination_log =
     "TRAINYARD_TERMINATION_LOG";  ///< Where the termination message goes; default below.
@@ -83,10 +84,11 @@ inline constexpr std::string_view google_credentials_folder = "/var/run/secrets/
 inline constexpr std::string_view google_credentials_variable = "GOOGLE_APPLICATION_CREDENTIALS";
 inline constexpr std::string_view google_credentials_file = "credentials.json";  ///< The Secret's key.
 
-// A pod that removes a deleted job's checkpoints runs this program with this one argument. Of the variables above it
-// has TRAINYARD_JOB, TRAINYARD_NAMESPACE, TRAINYARD_JOB_UID, TRAINYARD_SPEC (with "checkpoint" alone) and
-// TRAINYARD_ATTEMPT: one more than the job's last attempt, so that it fences what may still run of that one. It ends
-// with 0 when nothing of the job is left, and with 93 when another try cannot help.
+// A pod that removes a deleted job's checkpoints runs this program with the argument `clean_up_command` alone. It gets
+// the variables TRAINYARD_JOB, TRAINYARD_NAMESPACE, TRAINYARD_JOB_UID, TRAINYARD_SPEC (with "checkpoint" alone) and
+// TRAINYARD_ATTEMPT. The attempt is one more than the job's last attempt, so that the clean-up fences ranks of that
+// attempt that may still run. The program ends with 0 when nothing of the job is left, and with 93 when another try
+// cannot help.
 inline constexpr std::string_view worker_program = "trainyard-worker";
 /// The values of training.model.name that the worker's own image knows. Users' own images may know others.
 inline constexpr std::array<std::string_view, 1> built_in_models{"fashion_cnn"};
@@ -106,7 +108,7 @@ inline constexpr std::string_view default_termination_log = "/dev/termination-lo
 inline constexpr std::string_view data_mount_path = "/data";  ///< Where training.data.volumeClaim is mounted.
 inline constexpr std::int64_t grace_seconds_with_checkpoint = 120;
 
-// How a process of ours ends. 1 to 89 and 128 on are the application's and the system's own.
+// Exit codes of our processes. Codes 1 to 89 belong to the application, codes from 128 on to the system.
 inline constexpr int exit_success = 0;
 inline constexpr int exit_failure = 1;     ///< The training code failed: charged to the application.
 inline constexpr int exit_peer_lost = 90;  ///< Another rank died or hung: never the cause.
@@ -122,10 +124,10 @@ inline constexpr int exit_device = 97;      ///< The node did not give a GPU tha
 // The termination message of a pod of ours is one JSON object, at most 4096 bytes:
 //   {"reason": "PeerLost", "exitCode": 90, "rank": 1, "message": "...", "culprit": 0, "culpritExitCode": 93,
 //    "progress": {"step": 120, ...}}
-// `rank`: the global rank that speaks. `culprit` and `culpritExitCode`: the global rank that it names as the cause,
-// where it knows one, and how that one ended, where its launcher has said so. `progress`: what the pod's first rank
-// reported last, in the words of /status: what happened after the last poll would be lost without it. It carries the
-// `checkpointRequest` too.
+// `rank` is the global rank that the message is about. `culprit` is the global rank that it names as the cause, if it
+// knows one; `culpritExitCode` is the culprit's exit code, if the culprit's launcher has reported it. `progress` is the
+// last report of the pod's first rank, with the fields of /status, the `checkpointRequest` included: without it the
+// operator would miss everything after its last poll.
 inline constexpr std::size_t termination_message_bytes_max = 4096;
 
 // `GET /status` on the status port answers one JSON object; fields that do not apply yet are left out:
@@ -134,21 +136,22 @@ inline constexpr std::size_t termination_message_bytes_max = 4096;
 //    "epoch", "epochs", "step", "totalSteps", "loss", "samplesPerSecond", "etaSeconds", "accuracy",
 //    "checkpoint": {"step", "uri", "time", "bytes", "durationSeconds"}, "checkpointError": why the last save failed,
 //    "checkpointRequest": {"id", "then": "continue" | "exit", "state": "Pending" | "Done" | "Failed", "step", "uri",
-//    "message"}: the last one asked for, absent before the first; step and uri once it is Done, message when it Failed,
+//    "message"}: the last request, absent before the first; step and uri once it is Done, message when it Failed,
 //    "waitingFor": "rank 1 of 2 has not come (12 s)"}. A number that is not finite is null: JSON has no other word.
 inline constexpr std::string_view status_path = "/status";
 
 // `POST /checkpoint` on rank 0's status port asks for a checkpoint of the present state, with
 // `Authorization: Bearer <TRAINYARD_REQUEST_TOKEN>` and the body {"id": ..., "then": "continue" | "exit"}; `then` may
-// be left out: continue. All ranks save the same step; with "exit" they end with it as on SIGTERM. One that is asked
-// for before training begins is taken and stays Pending until it does; one that comes while another checkpoint is
-// written waits for that one and gets its own. If rank 0 ends before it has answered, the request is lost with it.
+// be left out: continue. All ranks save the same step; with "exit" they then end as on SIGTERM. A request before
+// training begins is accepted, and stays Pending until training begins. A request while another checkpoint is being
+// written waits for that checkpoint and then gets its own. If rank 0 ends before the request is answered, the request
+// is lost.
 // Every answer is a JSON object:
-//   202 {"id", "state": "Pending"}   newly taken
-//   200 {"id", "then", "state", ...} the record as in /status: this id is the last one taken. Any number of times
+//   202 {"id", "state": "Pending"}   accepted
+//   200 {"id", "then", "state", ...} this id was accepted last: its record as in /status
 //   400 {"error"}                    the body is wrong
 //   401 {"error"}                    the token is wrong or missing
-//   403 {"error"}                    TRAINYARD_REQUEST_TOKEN is not set in this pod: nobody may ask
+//   403 {"error"}                    TRAINYARD_REQUEST_TOKEN is not set in this pod: it takes no requests
 //   409 {"error", "id"}              the request `id` is still Pending
 //   409 {"error"}                    not rank 0's pod, no checkpoint URI, or training has ended
 inline constexpr std::string_view checkpoint_request_path = "/checkpoint";

@@ -20,7 +20,7 @@ std::string expected(std::string_view what, const json& value) {
   return fmt::format("must be {}, got {}", what, shown(value));
 }
 
-/// 3.0 is an integer to Kubernetes as well.
+/// Takes 3.0 for an integer, as Kubernetes does.
 std::optional<std::int64_t> as_integer(const json& value) {
   if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) return {};
   if (value.is_number_integer()) return value.get<std::int64_t>();

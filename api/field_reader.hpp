@@ -34,12 +34,12 @@ using EnumName = std::pair<std::string_view, Enum>;
 template <typename Enum, std::size_t count>
 using EnumNames = std::array<EnumName<Enum>, count>;
 
-/// Reads the fields of one JSON object. A field that is absent or null leaves its value as it was. Readers of one
-/// document share `problem`, which keeps the first field that was wrong: kind invalid, "spec.training.batchSize: must
-/// be at least 1, got 0".
+/// Reads the fields of one JSON object. A field that is absent or null leaves its value as it was. All readers of one
+/// document share `problem`, which keeps the first error: ErrorKind::invalid, "spec.training.batchSize: must be at
+/// least 1, got 0".
 class FieldReader {
  public:
-  /// Both references outlive the reader. A null `object` reads as one without fields.
+  /// `object` and `problem` outlive the reader. A null `object` reads as an object without fields.
   FieldReader(const nlohmann::json& object, std::string path, std::optional<Error>& problem);
 
   void read(std::string_view name, std::string& value);

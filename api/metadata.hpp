@@ -22,7 +22,7 @@ struct OwnerReference {
   bool operator==(const OwnerReference&) const = default;
 };
 
-/// The part of ObjectMeta that we read.
+/// The part of ObjectMeta that Trainyard reads.
 struct Metadata {
   std::string name;
   std::string name_space;
@@ -32,9 +32,9 @@ struct Metadata {
   std::map<std::string, std::string> labels;
   std::map<std::string, std::string> annotations;
   std::optional<Time> creation_time;
-  std::optional<Time> deletion_time;       ///< Set: the object is being deleted, and should be gone by then.
-  std::chrono::seconds deletion_grace{0};  ///< How long before that it was asked for.
-  std::vector<std::string> finalizers;     ///< While there is one, an object that is being deleted stays.
+  std::optional<Time> deletion_time;       ///< Set while the object is being deleted: when it should be gone.
+  std::chrono::seconds deletion_grace{0};  ///< Time from the request to delete the object to `deletion_time`.
+  std::vector<std::string> finalizers;     ///< An object that is being deleted stays until this is empty.
   std::optional<OwnerReference> controller;
   bool operator==(const Metadata&) const = default;
 };

@@ -2,13 +2,13 @@
 
 #include <string_view>
 
-/// The ids by which checkpoints are asked for: POST /checkpoint's, the annotation's and the command line's.
+/// Ids of requests for a checkpoint: in POST /checkpoint, in the annotation and on the command line.
 namespace trainyard::contract {
 
-/// Whether `c` may stand in an id.
+/// True when `c` may be part of an id.
 [[nodiscard]] bool is_request_id_character(char c);
 
-/// Whether `id` matches checkpoint_request_id_pattern.
+/// True when `id` matches checkpoint_request_id_pattern.
 [[nodiscard]] bool is_request_id(std::string_view id);
 
 }  // namespace trainyard::contract

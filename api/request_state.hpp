@@ -8,7 +8,7 @@
 
 namespace trainyard::contract {
 
-/// How a checkpoint that was asked for stands: in the worker's /status, and in the job's status.
+/// State of a request for a checkpoint, in the worker's /status and in the job's status.
 enum class RequestState { pending, done, failed };
 
 using RequestStateWord = std::pair<std::string_view, RequestState>;
@@ -18,7 +18,7 @@ inline constexpr std::array<RequestStateWord, 3> request_state_words{
 [[nodiscard]] constexpr std::string_view to_string(RequestState state) {
   return std::ranges::find(request_state_words, state, &RequestStateWord::second)->first;
 }
-/// What `word` says, where it is one of the three.
+/// The state that `word` names; empty for any other word.
 [[nodiscard]] constexpr std::optional<RequestState> request_state_from(std::string_view word) {
   const auto* const found = std::ranges::find(request_state_words, word, &RequestStateWord::first);
   return found == request_state_words.end() ? std::nullopt : std::optional{found->second};

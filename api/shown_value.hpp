@@ -5,7 +5,7 @@
 
 namespace trainyard::api {
 
-/// `value` as JSON for an error, which shows only the first 80 bytes: a value of a user's file may be long.
+/// `value` as JSON text for an error message, cut after 80 bytes: a value in a user's file may be long.
 [[nodiscard]] inline std::string shown(const nlohmann::json& value) {
   constexpr std::size_t bytes_max = 80;
   std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

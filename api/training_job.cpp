@@ -30,7 +30,7 @@ void read_restart(FieldReader& fields, RestartSpec& restart) {
   fields.read("noProgressAttempts", restart.no_progress_attempts, IntegerRange{.min = 1});
 }
 
-/// To Kubernetes a field that is null is one that is not there; the template's are not looked at one by one.
+/// Removes null fields at every depth: to Kubernetes a null field is an absent one.
 json without_nulls(const json& value) {
   if (!value.is_structured()) return value;
   json kept = value.is_object() ? json::object() : json::array();

@@ -29,7 +29,7 @@ struct RestartSpec {
   RestartBudget application{3};
   RestartBudget infrastructure{10};
   RestartBackoff backoff;
-  /// Application-caused attempts in a row without a new checkpoint; only for jobs with a checkpoint.
+  /// Attempts in a row that the application ended without a new checkpoint. Only for jobs that save checkpoints.
   std::int64_t no_progress_attempts = 3;
   bool operator==(const RestartSpec&) const = default;
 };
@@ -39,7 +39,7 @@ enum class CleanPods { none, running, all };
 struct TrainingJobSpec {
   std::int64_t replicas = 1;
   std::int64_t gpus_per_pod = 1;
-  /// A PodTemplateSpec as the user wrote it; empty object: none given.
+  /// The PodTemplateSpec as the user wrote it; an empty object if there is none.
   nlohmann::json pod_template = nlohmann::json::object();
   std::optional<TrainingSpec> training;
   std::optional<CheckpointSpec> checkpoint;
@@ -64,13 +64,13 @@ struct Condition {
   bool operator==(const Condition&) const = default;
 };
 
-/// How an attempt ended. The list in the status is bounded; the newest is last.
+/// How one attempt ended. The status keeps the last few records, the newest one last.
 struct AttemptRecord {
   std::int64_t number = 0;
   std::optional<Time> start;
   std::optional<Time> end;
   std::optional<Cause> cause;
-  std::optional<std::int64_t> rank;  ///< The culprit's.
+  std::optional<std::int64_t> rank;  ///< The culprit: index of its pod in the group.
   std::string pod;
   std::string node;
   std::optional<int> exit_code;
@@ -109,13 +109,13 @@ struct CheckpointStatus {
 
 using contract::RequestState;
 
-/// What became of a checkpoint that was asked for.
+/// A request for a checkpoint, and its outcome.
 struct CheckpointRequest {
   std::string id;
   RequestState state = RequestState::pending;
   std::optional<std::int64_t> step;
   std::string uri;
-  std::optional<Time> time;  ///< When it was asked for; of one that is answered, when that was.
+  std::optional<Time> time;  ///< When it was made; once it is answered, when it was answered.
   std::string message;
   bool operator==(const CheckpointRequest&) const = default;
 };
@@ -132,9 +132,9 @@ struct TrainingJobStatus {
   std::string reason;
   std::string message;
   std::int64_t attempt = 0;                   ///< From 1; 0 before the first.
-  std::int64_t attempt_generation = 0;        ///< metadata.generation that the attempt is bound to.
+  std::int64_t attempt_generation = 0;        ///< metadata.generation of the spec that the attempt was made from.
   bool is_formed = false;                     ///< Every pod of the attempt was created.
-  std::vector<std::int64_t> succeeded_ranks;  ///< Pods of this attempt that ended with 0, sorted.
+  std::vector<std::int64_t> succeeded_ranks;  ///< Pods of this attempt that succeeded, sorted.
   std::int64_t observed_generation = 0;
   std::string ready;      ///< "2/2"
   std::string step_text;  ///< "512/900"
@@ -143,14 +143,14 @@ struct TrainingJobStatus {
   ReplicaCounts replicas;
   std::optional<Progress> progress;
   std::optional<CheckpointStatus> checkpoint;
-  std::optional<CheckpointRequest> checkpoint_request;  ///< The newest that a user asked for.
-  /// The one that the operator asked for before it ended the pods of the last suspension.
+  std::optional<CheckpointRequest> checkpoint_request;  ///< The newest request of a user.
+  /// The operator's own request before it ended the pods of the last suspension.
   std::optional<CheckpointRequest> suspend_request;
   RestartCounts restarts;  ///< Charged to the budgets; `infrastructure` goes back to 0 with a new checkpoint.
   std::int64_t attempts_without_progress = 0;
-  std::optional<Time> restart_not_before;  ///< Backoff.
+  std::optional<Time> restart_not_before;  ///< End of the backoff.
   std::vector<std::string> avoided_nodes;
-  std::string worker_image;  ///< Used by this attempt where the template names no container.
+  std::string worker_image;  ///< Image of this attempt's pods if the template names none.
   std::optional<Time> start_time;
   std::optional<Time> completion_time;
   std::vector<AttemptRecord> attempts;
@@ -165,12 +165,12 @@ struct TrainingJob {
   bool operator==(const TrainingJob&) const = default;
 };
 
-/// A job as the API server gives it: defaults already filled in, though absent fields are forgiven. ErrorKind::invalid
-/// names the field.
+/// Reads a job that the API server returned. The server has filled in the defaults; fields that are absent all the same
+/// get the defaults above. ErrorKind::invalid names the field.
 [[nodiscard]] Result<TrainingJob> parse_training_job(const nlohmann::json& object);
 [[nodiscard]] Result<TrainingJobStatus> parse_status(const nlohmann::json& status);
-/// The API's form. Times are written in whole seconds, `restart_not_before` to the millisecond; what is empty or not
-/// finite is left out.
+/// JSON as in the API. Times are written in whole seconds, `restart_not_before` in microseconds. Empty fields and
+/// numbers that are not finite are left out.
 [[nodiscard]] nlohmann::json to_json(const TrainingJobStatus& status);
 
 [[nodiscard]] std::string_view to_string(Phase phase);

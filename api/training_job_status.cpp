@@ -39,7 +39,7 @@ void put(json& object, std::string_view name, const std::string& value) {
 void put(json& object, std::string_view name, const std::optional<Time>& value) {
   if (value) object[std::string{name}] = format_rfc3339(*value);
 }
-/// JSON has no way to write a number that is not finite.
+/// Leaves out a number that is not finite: JSON cannot express it.
 void put(json& object, std::string_view name, const std::optional<double>& value) {
   if (value && std::isfinite(*value)) object[std::string{name}] = *value;
 }
@@ -48,7 +48,7 @@ void put(json& object, std::string_view name, const std::optional<Integer>& valu
   if (value) object[std::string{name}] = *value;
 }
 
-// The fields of the status' parts, once for both ways: `visit` reads each, or writes it.
+// Lists the fields of each part of the status once. `visit` either reads or writes a field.
 template <typename Visit>
 void list_fields(ReplicaCounts& counts, const Visit& visit) {
   visit("desired", counts.desired);
@@ -138,7 +138,7 @@ json status_json(T value) {
   return object;
 }
 
-/// The newest checkpoint, with the requests for others beside it.
+/// `status.checkpoint` of the API: the newest checkpoint and the requests for checkpoints.
 json checkpoint_json(const TrainingJobStatus& status) {
   json object = status.checkpoint ? status_json(*status.checkpoint) : json::object();
   if (status.checkpoint_request) object["request"] = status_json(*status.checkpoint_request);

@@ -8,9 +8,8 @@
 
 #include "common/result.hpp"
 
-/// `spec.training` and `spec.checkpoint` of a TrainingJob: what the worker is told to do. Field names, defaults, ranges
-/// and units are those of crds/, where every field is described; durations are milliseconds here and strings ("90s") in
-/// JSON.
+/// `spec.training` and `spec.checkpoint` of a TrainingJob: the worker's task. Field names, defaults, ranges and units
+/// are those of crds/, where every field is described; durations are milliseconds here and strings ("90s") in JSON.
 namespace trainyard::api {
 
 enum class DataFormat { synthetic, idx };
@@ -18,17 +17,17 @@ enum class OptimizerName { adam, sgd };
 
 struct ModelSpec {
   std::string name;
-  std::string weights;  ///< URI of what a run begins with that has no checkpoint to go on from. Empty: the model's own.
-  std::string weights_sha256;  ///< Of the .safetensors file that `weights` names. Empty: any bytes will do.
+  std::string weights;         ///< URI of the initial weights of a run without a checkpoint. Empty: the model's own.
+  std::string weights_sha256;  ///< Digest of the .safetensors file `weights`. Empty: not verified.
   bool operator==(const ModelSpec&) const = default;
 };
 
 struct DataSpec {
   DataFormat format = DataFormat::synthetic;
-  std::string volume_claim;  ///< Empty: `path` is a folder of the image or the machine.
-  std::string path;          ///< Relative to the claim, or absolute without one.
-  std::string uri;           ///< Where the files are fetched from; excludes volume_claim and path.
-  /// synthetic only: size of the training set; a sixth of it again is the validation set.
+  std::string volume_claim;  ///< Empty: `path` is a folder in the image or on the machine.
+  std::string path;          ///< Relative to the volume claim; absolute if there is none.
+  std::string uri;           ///< Source of the files; excludes volume_claim and path.
+  /// synthetic only: size of the training set. The validation set is a sixth of that.
   std::int64_t samples = 60'000;
   bool operator==(const DataSpec&) const = default;
 };
@@ -37,18 +36,18 @@ struct OptimizerSpec {
   OptimizerName name = OptimizerName::adam;
   double lr = 0.001;
   double momentum = 0.0;      ///< sgd only.
-  double weight_decay = 0.0;  ///< L2 into the gradient, as torch.optim.Adam and SGD do.
+  double weight_decay = 0.0;  ///< L2 penalty added to the gradient, as in torch.optim.Adam and SGD.
   double beta1 = 0.9;         ///< adam only, with beta2 and eps.
   double beta2 = 0.999;
   double eps = 1e-8;
   bool operator==(const OptimizerSpec&) const = default;
 };
 
-/// At each multiple of any part that is set.
+/// Due at each multiple of any part that is set.
 struct Every {
   std::optional<std::int64_t> steps;
   std::optional<std::int64_t> epochs;
-  std::optional<std::chrono::milliseconds> time;  ///< Of checkpoints only.
+  std::optional<std::chrono::milliseconds> time;  ///< Checkpoints only.
   bool best = false;  ///< checkpoint.every only: after each validation that keep.best finds better than all before.
   bool operator==(const Every&) const = default;
 };
@@ -68,37 +67,37 @@ struct TrainingSpec {
   std::int64_t seed = 0;
   std::optional<Every> validate_every;  ///< Absent: after every epoch. Steps or epochs.
   Every log_every{.steps = 50, .epochs = {}, .time = {}};
-  std::optional<SnapshotsSpec> snapshots;  ///< Absent: none are made. They lie under the checkpoints' URI.
+  std::optional<SnapshotsSpec> snapshots;  ///< Absent: no snapshots. They are stored under the checkpoints' URI.
   bool operator==(const TrainingSpec&) const = default;
 };
 
 struct S3Spec {
-  std::string endpoint;                ///< Empty: AWS's, by region.
-  std::string region;                  ///< Empty: the environment's, else us-east-1.
-  std::optional<bool> path_style;      ///< Absent: in the path, except at AWS's own endpoints.
-  std::string server_side_encryption;  ///< AES256, aws:kms or aws:kms:dsse. Empty: as the bucket says.
-  std::string kms_key_id;              ///< Empty: the account's own.
+  std::string endpoint;                ///< Empty: AWS's endpoint of the region.
+  std::string region;                  ///< Empty: the region in the environment, else us-east-1.
+  std::optional<bool> path_style;      ///< Absent: true, except at AWS's own endpoints.
+  std::string server_side_encryption;  ///< AES256, aws:kms or aws:kms:dsse. Empty: the bucket's default.
+  std::string kms_key_id;              ///< Empty: the account's default key.
   bool operator==(const S3Spec&) const = default;
 };
 
 enum class ResumeMode { automatic, none };
 
-/// What becomes of a checkpoint that is due while the one before is still being written.
+/// The fate of a checkpoint that is due while the previous one is still being written.
 enum class WhenBusy {
-  skip,  ///< It is left out.
-  wait,  ///< Training waits until the one before is written.
+  skip,  ///< No checkpoint is made.
+  wait,  ///< Training waits until the previous checkpoint is written.
 };
 
-/// How the ranks of a job that is being suspended are told.
+/// How the ranks learn that their job is being suspended.
 enum class OnSuspend {
-  request,  ///< They are asked for a checkpoint, and their pods end when it is there.
-  signal,   ///< By the SIGTERM of their pods' deletion.
+  request,  ///< By a request for a checkpoint; the pods end once it is saved.
+  signal,   ///< By the SIGTERM of the pods' deletion.
 };
 
-/// What becomes of what a job has saved when the job is deleted.
+/// The fate of a job's checkpoints when the job is deleted.
 enum class OnDelete {
   retain,
-  remove,  ///< It goes with the job.
+  remove,  ///< They are removed with the job.
 };
 
 enum class BestMode { max, min };
@@ -110,7 +109,7 @@ struct KeepBestSpec {
   bool operator==(const KeepBestSpec&) const = default;
 };
 
-/// Which checkpoints are kept: what any part names.
+/// Which checkpoints are kept: those that at least one part selects.
 struct KeepSpec {
   std::int64_t last = 3;
   Every every;  ///< Steps or epochs.
@@ -128,23 +127,23 @@ struct LocalSpec {
 
 struct CheckpointSpec {
   std::string uri;  ///< file:///..., s3://bucket/prefix (or gs, or az) or command:...
-  Every every;      ///< Nothing set: each epoch's end. A last one is always made at the end and on SIGTERM.
+  Every every;      ///< Nothing set: after each epoch. A last one is always made at the end and on SIGTERM.
   WhenBusy when_busy = WhenBusy::skip;
   KeepSpec keep;
   ResumeMode resume = ResumeMode::automatic;
-  std::string resume_uri;          ///< Where a run begins that finds nothing under `uri`. Empty: afresh.
-  std::string credentials_secret;  ///< The operator's business; the worker sees the environment that comes of it.
+  std::string resume_uri;  ///< A run that finds no checkpoint under `uri` resumes from here. Empty: it starts afresh.
+  std::string credentials_secret;  ///< For the operator; the worker sees the resulting environment.
   S3Spec s3;
-  std::optional<LocalSpec> local;             ///< Absent: none.
-  OnSuspend on_suspend = OnSuspend::request;  ///< The operator's business, as is the next one.
+  std::optional<LocalSpec> local;             ///< Absent: no copies on the nodes.
+  OnSuspend on_suspend = OnSuspend::request;  ///< For the operator, like the next field.
   OnDelete on_delete = OnDelete::retain;
   bool operator==(const CheckpointSpec&) const = default;
 };
 
-/// Reads JSON in the API's form; absent fields get the defaults above. ErrorKind::invalid names the field by its path.
+/// Reads JSON as in the API; absent fields get the defaults above. ErrorKind::invalid names the field by its path.
 [[nodiscard]] Result<TrainingSpec> parse_training_spec(const nlohmann::json& object);
 [[nodiscard]] Result<CheckpointSpec> parse_checkpoint_spec(const nlohmann::json& object);
-/// The API's form, defaults written out. Parsing it gives back an equal value.
+/// JSON as in the API, with the defaults written out. Parsing it returns an equal value.
 [[nodiscard]] nlohmann::json to_json(const TrainingSpec& spec);
 [[nodiscard]] nlohmann::json to_json(const CheckpointSpec& spec);
 

@@ -27,7 +27,7 @@ std::string api_version_of(const kube::ResourceType& type) {
 }
 
 bool has_status(const kube::ResourceType& type) {
-  return type == kube::training_jobs || type == kube::pods || type == kube::services || type == kube::claims ||
+  return type == kube::training_jobs || type == kube::pods || type == kube::services || type == kube::volume_claims ||
          type == kube::nodes;
 }
 

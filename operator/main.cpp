@@ -46,13 +46,14 @@ void declare_flags(CLI::App& app, Flags& flags) {
                                                      {"warn", logging::Level::warn},
                                                      {"error", logging::Level::error}};
   app.add_option("--kubeconfig", flags.kubeconfig,
-                 "Reach the API server as this file says; without it, by the pod's service account");
+                 "Kubeconfig of the API server; without it, the pod's service account");
   app.add_option("--namespaces", flags.namespaces,
-                 "Only jobs of these namespaces (comma-separated); without it, of all")
+                 "Run only jobs in these namespaces (comma-separated); without it, in all")
       ->delimiter(',');
   app.add_option("--worker-image-cpu", flags.settings.worker_image_cpu,
                  "Image of jobs that name no container and use no GPU");
-  app.add_option("--worker-image-cuda", flags.settings.worker_image_cuda, "The same for jobs with GPUs");
+  app.add_option("--worker-image-cuda", flags.settings.worker_image_cuda,
+                 "Image of jobs that name no container and use GPUs");
   app.add_option("--worker-pull-secret", flags.settings.image_pull_secrets,
                  "Secret to pull these images with; may be repeated");
   const std::map<std::string, manifest::UserIds> user_ids{{"fixed", manifest::UserIds::fixed},
@@ -61,9 +62,9 @@ void declare_flags(CLI::App& app, Flags& flags) {
                  "Who chooses the user and group ids of pods whose template names none: fixed (the operator: 65532) "
                  "or cluster (the cluster, as OpenShift does; the pods name none)")
       ->transform(CLI::CheckedTransformer(user_ids));
-  app.add_option("--listen", flags.listen, "Where /healthz, /readyz and /metrics are served")->capture_default_str();
+  app.add_option("--listen", flags.listen, "Address that serves /healthz, /readyz and /metrics")->capture_default_str();
   app.add_option("--leader-election-namespace", flags.election_namespace,
-                 "Where the Lease lives; without it, the pod's own namespace");
+                 "Namespace of the Lease; without it, the pod's own");
   app.add_option("--workers", flags.workers, "Jobs that are worked on at a time")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
@@ -81,8 +82,8 @@ std::string host_name() {
   return name;
 }
 
-/// Another one at each start, so that a restarted container does not take its predecessor's lease for its own.
-std::string make_identity() {
+/// A different name at each start, so that a restarted container does not take its predecessor's lease for its own.
+std::string make_holder_name() {
   std::random_device random;
   return fmt::format("{}_{:08x}", host_name(), random());
 }
@@ -103,17 +104,18 @@ class Operator {
  public:
   Operator(kube::Api& api, kube::Api& election_api, const Flags& flags, std::string election_namespace)
       : options_{controller_options(flags)},
-        elector_{election_api, clock_, {.name_space = std::move(election_namespace), .identity = make_identity()}},
+        elector_{election_api, clock_, {.name_space = std::move(election_namespace), .holder = make_holder_name()}},
         gate_{api, [this] { return !is_stopping_ && elector_.is_leader(); }} {}
 
-  /// Blocks until `stop`.
+  /// Blocks until `stop` is requested.
   void run(const std::stop_token& stop) {
-    // Plans that are being carried out end with the request that is under way; the next leader goes on with them.
+    // A plan in progress ends after its current request; the next leader carries on.
     const std::stop_callback end_writing{stop, [this] { is_stopping_ = true; }};
     while (elector_.wait_for_lead(stop)) {
       set_controller(std::make_shared<manager::Controller>(gate_, clock_, options_, counters_));
       elector_.wait_for_loss(stop);
-      if (!stop.stop_requested()) logging::warn("no longer leading: nothing is written until the lease is won again");
+      if (!stop.stop_requested())
+        logging::warn("no longer leading: nothing is written until this process holds the lease again");
       set_controller(nullptr);
     }
   }
@@ -123,16 +125,16 @@ class Operator {
     return controller ? controller->is_synced() : elector_.has_seen_lease();
   }
 
-  [[nodiscard]] manager::MetricsSnapshot snapshot() const {
-    manager::MetricsSnapshot snapshot{.is_leader = elector_.is_leader(),
-                                      .reconciles = counters_.reconciles,
-                                      .reconcile_errors = counters_.reconcile_errors};
+  [[nodiscard]] manager::OperatorMetrics metrics() const {
+    manager::OperatorMetrics metrics{.is_leader = elector_.is_leader(),
+                                     .reconciles = counters_.reconciles,
+                                     .reconcile_errors = counters_.reconcile_errors};
     if (const auto controller = this->controller()) {
-      snapshot.queue_size = static_cast<std::int64_t>(controller->queue_size());
-      snapshot.watch_restarts = controller->watch_restarts();
-      snapshot.jobs_by_phase = controller->jobs_by_phase();
+      metrics.queue_size = static_cast<std::int64_t>(controller->queue_size());
+      metrics.watch_restarts = controller->watch_restarts();
+      metrics.jobs_by_phase = controller->jobs_by_phase();
     }
-    return snapshot;
+    return metrics;
   }
 
  private:
@@ -145,7 +147,7 @@ class Operator {
       const std::scoped_lock lock{mutex_};
       controller_.swap(controller);
     }
-    // What was there ends here, outside of the lock: it waits for requests that are under way.
+    // Destroys the old controller outside of the lock, because it waits for requests in flight.
     controller.reset();
   }
 
@@ -155,7 +157,7 @@ class Operator {
   std::atomic<bool> is_stopping_ = false;
   control::Elector elector_;
   control::WriteGate gate_;
-  mutable std::mutex mutex_;                         // guards the pointer
+  mutable std::mutex mutex_;                         // guards controller_
   std::shared_ptr<manager::Controller> controller_;  // ends before the elector gives the lease back
 };
 
@@ -184,7 +186,7 @@ int run(const Flags& flags) {
                                                     std::chrono::seconds{flags.api_silence_max_seconds});
                          },
                      .is_ready = [&] { return process.is_ready(); },
-                     .metrics = [&] { return metrics_page(process.snapshot()); }});
+                     .metrics = [&] { return metrics_page(process.metrics()); }});
   if (!health) return give_up(health.error());
   logging::info("the operator has started", {{"server", config->host}, {"port", (*health)->port()}});
 
@@ -205,18 +207,18 @@ int run(const Flags& flags) {
 }  // namespace trainyard
 
 int main(int argc, char** argv) {
-  CLI::App app{"Runs TrainingJobs: makes their pods, watches each group as one, restarts it as one."};
+  CLI::App app{"Runs TrainingJobs: creates their pods, watches each group as one, restarts it as one."};
   trainyard::Flags flags;
   trainyard::declare_flags(app, flags);
   CLI11_PARSE(app, argc, argv);
   trainyard::logging::set_up(trainyard::logging::Format::json, flags.log_level);
-  // Two malloc arenas, not glibc's eight a core: replies of the API server come and go on every thread. Large blocks
-  // get pages of their own, which go back to the system when freed; with the limit unset glibc raises it to the largest
-  // block freed so far.
+  // Two malloc arenas instead of glibc's eight for each core, because replies of the API server come and go on every
+  // thread. Large blocks get pages of their own, which return to the system when freed. If the limit were unset, glibc
+  // would raise it to the largest block freed so far.
   mallopt(M_ARENA_MAX, 2);
   mallopt(M_MMAP_THRESHOLD, 128 * 1024);
   mallopt(M_TRIM_THRESHOLD, 256 * 1024);
-  // Blocked before any thread starts, so that only sigwait gets them.
+  // Blocks the signals before any thread starts, so that only sigwait gets them.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);

@@ -19,11 +19,11 @@ namespace {
 
 using nlohmann::json;
 
-/// A value of the object that is judged, which is not copied, or one that was computed.
+/// Either a reference to a value of the validated object, or a computed value.
 class Value {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): every JSON value is one.
-  Value(json computed) : computed_(std::move(computed)) {}  // Braces would make a list of it.
+  Value(json computed) : computed_(std::move(computed)) {}  // Braces would make a JSON list.
   static Value of(const json& judged) {
     Value value{nullptr};
     value.judged_ = &judged;
@@ -46,7 +46,7 @@ tl::unexpected<Error> no_value(std::string sentence) {
 Outcome text_method(std::string_view name, const std::string& text, const std::string& argument) {
   if (name == "startsWith") return json(text.starts_with(argument));
   if (name == "endsWith") return json(text.ends_with(argument));
-  // The rules' patterns mean the same in RE2 and in ECMAScript; the corpus of specs holds us to it.
+  // The rules use only patterns that RE2 and ECMAScript read alike; the corpus of specs tests that.
   if (name == "matches") return json(std::regex_search(text, std::regex{argument}));
   return no_value(fmt::format("no method {} of strings", name));
 }
@@ -84,7 +84,7 @@ Outcome call_function(std::string_view name, const json& argument) {
     if (argument.is_string()) return argument;
     if (!argument.is_number()) return no_value(fmt::format("no string of {}", argument.type_name()));
     const auto number = argument.get<double>();
-    // 2.0 is 2 to Kubernetes.
+    // Kubernetes writes 2.0 as 2.
     return json(std::trunc(number) == number ? fmt::format("{:.0f}", number) : argument.dump());
   }
   if (name == "duration" && argument.is_string()) {
@@ -142,7 +142,7 @@ class Evaluation {
     return Value::of(*found->second);
   }
 
-  /// The value at `key`, which lives as long as the object does.
+  /// The value at `key`; valid as long as `object` is.
   static Outcome at(const Value& object, const std::string& key) {
     const auto found = object->is_object() ? object->find(key) : object->end();
     if (!object->is_object() || found == object->end()) return no_value(fmt::format("no such field: {}", key));
@@ -181,7 +181,7 @@ class Evaluation {
   }
 
   Outcome logical(const Node& node) {
-    // What decides alone (false for &&, true for ||) decides even when the other side has no value.
+    // A decisive operand (false for &&, true for ||) gives the result even if the other operand has no value.
     const bool decisive = node.text == "||";
     const Result<bool> left = truth(*node.children[0]);
     if (left && *left == decisive) return json(decisive);
@@ -218,7 +218,7 @@ class Evaluation {
     if (!receiver->is_string()) return no_value(fmt::format("no method {} of {}", node.text, receiver->type_name()));
     const auto& text = receiver->get_ref<const std::string&>();
     if (node.text == "substring" && argument->is_number_integer()) {
-      // Only ever after an ASCII prefix, where characters are bytes.
+      // The rules use substring only after an ASCII prefix, where each character is one byte.
       const auto begin = argument->get<std::size_t>();
       return begin <= text.size() ? Outcome{json(text.substr(begin))} : no_value("substring beyond the end");
     }
@@ -226,7 +226,7 @@ class Evaluation {
     return text_method(node.text, text, argument->get_ref<const std::string&>());
   }
 
-  /// `all` and `exists` are && and || over the items; of a map the items are its keys.
+  /// Evaluates `all` as && and `exists` as || over the items. The items of a map are its keys.
   Outcome quantify(const Node& node) {
     const Value collection = TRY(evaluate(*node.children[0]));
     const bool decisive = node.text == "exists";

@@ -32,7 +32,7 @@ bool is_word_part(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-/// Recursive descent, one function for each level of precedence, loosest first.
+/// A recursive-descent parser with one function for each level of precedence, from the loosest to the tightest.
 class Parser {
  public:
   explicit Parser(std::string_view text) : rest_{text} { skip_space(); }
@@ -90,7 +90,7 @@ class Parser {
   }
 
   NodePointer parse_relation() {
-    // Longer operators first: "<=" also begins with "<".
+    // Longer operators come first, because "<=" also begins with "<".
     return parse_binary({"==", "!=", "<=", ">=", "<", ">", "in"}, [this] { return parse_sum(); });
   }
 
@@ -179,7 +179,7 @@ class Parser {
     if (end == std::string_view::npos) refuse("a string with an end");
     NodePointer node = make_node(NodeKind::literal);
     node->value = std::string{rest_.substr(1, end - 1)};
-    // Escapes differ between CEL and us; none of the rules needs one.
+    // Refuses escapes, which this parser does not know: no rule needs one.
     if (node->value.get_ref<const std::string&>().find('\\') != std::string::npos) refuse("a string without '\\'");
     rest_.remove_prefix(end + 1);
     skip_space();

@@ -16,7 +16,7 @@ enum class NodeKind {
   name,         ///< `text`
   list,         ///< children: the items
   select,       ///< children: the object; `text`: the field
-  has,          ///< the same, asking whether the field is there
+  has,          ///< children: the object; `text`: the field that may be absent
   index,        ///< children: the map or list, the key
   negation,     ///< children: the operand
   binary,       ///< children: left, right; `text`: the operator
@@ -34,8 +34,8 @@ struct Node {
   std::vector<std::unique_ptr<Node>> children;
 };
 
-/// ErrorKind::invalid for what is no CEL, or CEL beyond: literals (single-quoted strings, integers, true, false),
-/// lists, fields, indexes, calls, ! && || == != < <= > >= in + ?:, has(), all() and exists().
+/// Parses a rule. ErrorKind::invalid if `expression` is not CEL, or uses more than literals (single-quoted strings,
+/// integers, true, false), lists, fields, indexes, calls, ! && || == != < <= > >= in + ?:, has(), all() and exists().
 [[nodiscard]] Result<std::unique_ptr<Node>> parse(std::string_view expression);
 
 }  // namespace trainyard::api::cel

@@ -7,9 +7,8 @@
 
 namespace trainyard::api {
 
-/// What the API server refuses in the metadata that a user wrote: fields it does not know, wrong types, a missing name,
-/// labels of a form that labels cannot have. What it accepts of names and lets a kind narrow further is not judged
-/// here.
+/// The violations for which the API server refuses a user's metadata: unknown fields, wrong types, a missing name,
+/// malformed labels. Limits on names that a kind sets for itself are not checked here.
 [[nodiscard]] std::vector<Violation> check_object_meta(const nlohmann::json& metadata);
 
 }  // namespace trainyard::api

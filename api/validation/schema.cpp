@@ -34,7 +34,8 @@ bool is_nullable(const json& schema) {
   return flag(schema, "nullable");
 }
 
-/// Fills in or drops `parent[name]` where it is absent or null, and goes on below it.
+/// Fills in `parent[name]` where it is absent, drops it where it is a null that is not allowed, and fills in the
+/// defaults below it.
 void apply_defaults_to_field(const json& schema, json& parent, const std::string& name) {
   const auto found = parent.find(name);
   const bool is_missing = found == parent.end();
@@ -48,8 +49,8 @@ void apply_defaults_to_field(const json& schema, json& parent, const std::string
   if (parent.contains(name)) parent[name] = with_schema_defaults(schema, std::move(parent[name]));
 }
 
-/// True for what the API server takes for an integer. It reads numbers beyond 64 bits as floating-point numbers, and
-/// takes those for integers only below 2^53.
+/// True when the API server takes `value` for an integer. It reads numbers beyond 64 bits as floating-point numbers,
+/// and floating-point numbers are integers only below 2^53.
 bool is_integer(const json& value) {
   constexpr double exact_max = 9007199254740991;  // 2^53 - 1
   if (value.is_number_unsigned())

@@ -8,14 +8,14 @@
 
 #include "api/validation/violation.hpp"
 
-/// What the API server does with a CRD's structural schema, but for CEL rules.
+/// The API server's use of a CRD's structural schema, apart from CEL rules.
 namespace trainyard::api {
 
-/// `value` with the defaults of `schema` filled in; a null where none is allowed reads as absent.
+/// `value` with the defaults of `schema` filled in. A null where the schema allows none is treated as absent.
 [[nodiscard]] nlohmann::json with_schema_defaults(const nlohmann::json& schema, nlohmann::json value);
 
-/// What in `value`, which has its defaults, does not fit `schema`: types, required and unknown fields, enums, ranges,
-/// lengths, keys of lists that come twice. `path` is put before each field.
+/// The violations of `schema` in `value`, whose defaults are filled in: types, required and unknown fields, enums,
+/// ranges, lengths, duplicate keys of lists. `path` is put before each field.
 [[nodiscard]] std::vector<Violation> check_schema(const nlohmann::json& schema, const nlohmann::json& value,
                                                   const std::string& path);
 
@@ -23,15 +23,16 @@ namespace trainyard::api {
 /// Unknown fields, numbers out of range and lengths do not matter.
 [[nodiscard]] bool is_well_formed(const nlohmann::json& schema, const nlohmann::json& value);
 
-/// Calls `visit` for each value that has a schema, parents first, with its path.
+/// Calls `visit` for each value that has a schema, with its path; parents come before their children.
 void visit_values(const nlohmann::json& schema, const nlohmann::json& value, const std::string& path,
                   const std::function<void(const nlohmann::json& schema, const nlohmann::json& value,
                                            const std::string& path)>& visit);
 
-/// The message for a `field` that is none of `properties`: which one was probably meant, or which there are.
+/// The message for a `field` that is not in `properties`: names the property that was probably meant, or lists them
+/// all.
 [[nodiscard]] std::string unknown_field(const std::string& field, const nlohmann::json& properties);
 
-/// "spec" and "training": "spec.training"; without a parent the name alone.
+/// "spec.training" for "spec" and "training"; `name` alone if `parent` is empty.
 [[nodiscard]] std::string join_path(std::string_view parent, std::string_view name);
 
 }  // namespace trainyard::api

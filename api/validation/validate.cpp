@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Schema of the whole object as it stands in the built-in CRD.
+/// Schema of the whole object, from the built-in CRD.
 const json& training_job_schema() {
   static const json schema = [] {
     const auto documents = parse_yaml(training_job_crd());
@@ -31,7 +31,7 @@ const json& spec_schema() {
   return training_job_schema().at("properties").at("spec");
 }
 
-/// The server makes up a name of five more characters before it judges.
+/// Adds five characters to generateName, as the server does before it validates the name.
 json with_generated_name(json object) {
   const auto metadata = object.find("metadata");
   if (metadata == object.end() || metadata->contains("name")) return object;
@@ -95,8 +95,8 @@ std::vector<Violation> validate(const json& given, const json* stored) {
   if (!given.is_object() || !given.value("metadata", json::object()).is_object()) return check_shape(given);
   const json object = with_generated_name(with_defaults(given));
   std::vector<Violation> violations = check_shape(object);
-  // The server evaluates rules only for objects that fit the schema. Here everything that is wrong is reported at once,
-  // so a rule is evaluated wherever the value that it is about is well-formed.
+  // The server evaluates rules only for objects that fit the schema. We report all violations at once, and so evaluate
+  // a rule wherever its own value is well-formed.
   if (check_object_meta(object.value("metadata", json::object())).empty())
     append(violations, check_rules(training_job_schema(), object, nullptr, ""));
   if (!object.contains("spec")) return violations;

@@ -5,22 +5,22 @@
 
 #include "api/validation/violation.hpp"
 
-/// What the API server says about a TrainingJob, without an API server: the CRD's schema, and its CEL rules in the same
-/// words.
+/// Validates a TrainingJob without an API server, by the CRD's schema and CEL rules. The messages of rules are the
+/// server's.
 namespace trainyard::api {
 
-/// `object` with the schema's defaults filled in, as the API server stores it. Of `object` only spec is changed.
+/// `object` with the schema's defaults filled in, as the API server stores it. Changes only `spec`.
 [[nodiscard]] nlohmann::json with_defaults(nlohmann::json object);
 
-/// What is wrong with a new TrainingJob; empty: it would be accepted. Defaults are filled in first, as the API server
-/// does. Fields that the schema does not know are violations, as under `kubectl apply`'s strict field validation.
+/// The violations of a new TrainingJob; empty if the API server would accept it. Defaults are filled in first, as the
+/// server does. Unknown fields are violations, as under `kubectl apply`'s strict field validation.
 [[nodiscard]] std::vector<Violation> validate_training_job(const nlohmann::json& object);
 
 /// The violations of `after` as an update of the stored `before`: those of validate_training_job(), and each change of
-/// a field that may not change.
+/// an immutable field.
 [[nodiscard]] std::vector<Violation> validate_update(const nlohmann::json& before, const nlohmann::json& after);
 
-/// Where a TrainingJob's status violates the CRD's schema.
+/// The violations of the CRD's schema in a TrainingJob's status.
 [[nodiscard]] std::vector<Violation> validate_status(const nlohmann::json& status);
 
 }  // namespace trainyard::api

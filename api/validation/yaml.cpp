@@ -17,9 +17,9 @@ namespace {
 
 using nlohmann::json;
 
-/// Aliases of aliases can make a small file huge; no job comes near this many values.
+/// Limits what aliases of aliases can make of a small file. No job has nearly as many values.
 constexpr std::size_t values_max = 1'000'000;
-/// An alias to what it stands in has no end; no job comes near this depth.
+/// Limits aliases to a value that contains them. No job is nearly as deep.
 constexpr int depth_max = 100;
 
 struct Refused {
@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 11> true_words{"y",    "Y",    "yes", "Ye
 constexpr std::array<std::string_view, 11> false_words{"n",     "N",     "no",  "No",  "NO", "false",
                                                        "False", "FALSE", "off", "Off", "OFF"};
 
-/// Decimal, 0x, 0o, 0b, and octal by a leading 0, with a sign.
+/// Reads a decimal, 0x, 0o or 0b number, or an octal one with a leading 0; each may have a sign.
 std::optional<json> read_integer(std::string_view text) {
   const bool is_negative = text.starts_with('-');
   if (is_negative || text.starts_with('+')) text.remove_prefix(1);
@@ -88,7 +88,7 @@ json plain_scalar(const std::string& text, YAML::Mark mark) {
   return text;
 }
 
-/// The value of a scalar whose tag names its type (!!int), whether it is quoted or not.
+/// The value of a scalar whose tag names its type (!!int), quoted or not.
 json tagged_scalar(const std::string& text, std::string_view type, YAML::Mark mark) {
   const json value = plain_scalar(text, mark);
   const bool is_right = type == "int"     ? value.is_number_integer()
@@ -152,7 +152,7 @@ class Converter {
     for (const auto& entry : node) {
       const YAML::Node& key = entry.first;
       const YAML::Node& value = entry.second;
-      if (!key.IsScalar()) throw Refused{key.Mark(), "a key must be a word"};
+      if (!key.IsScalar()) throw Refused{key.Mark(), "a key must be a scalar"};
       if (key.Tag() == "?" && key.Scalar() == "<<") {
         merge(value, merged);
         continue;
@@ -166,7 +166,7 @@ class Converter {
   }
 
   void merge(const YAML::Node& source, json& into) {
-    // Of several sources the first one that has a key wins.
+    // If several sources have a key, the first one wins.
     if (source.IsSequence()) {
       const Depth depth{depth_, source.Mark()};
       for (const YAML::Node& item : source) merge(item, into);
@@ -189,7 +189,7 @@ class Converter {
   int depth_ = 0;
 };
 
-/// Bytes of the UTF-8 character that `text` begins with; 0: it begins with none.
+/// Number of bytes of the UTF-8 character at the begin of `text`; 0 if there is none.
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t index) { return static_cast<unsigned char>(text[index]); };
   if (byte(0) < 0x80) return 1;
@@ -198,13 +198,13 @@ std::size_t character_bytes(std::string_view text) {
   for (std::size_t index = 1; index < count; ++index) {
     if ((byte(index) & 0xC0) != 0x80) return 0;
   }
-  // Longer than needed, half of a UTF-16 pair, or beyond the last character.
+  // An overlong encoding, half of a UTF-16 pair, or beyond the last character.
   const bool is_wrong = (byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xED && byte(1) > 0x9F) ||
                         (byte(0) == 0xF0 && byte(1) < 0x90) || (byte(0) == 0xF4 && byte(1) > 0x8F);
   return is_wrong ? 0 : count;
 }
 
-/// Where `text` stops being UTF-8; null: nowhere.
+/// The place of the first byte that is not UTF-8; a null mark if `text` is UTF-8.
 YAML::Mark first_wrong_byte(std::string_view text) {
   YAML::Mark mark;
   for (std::size_t at = 0; at < text.size();) {
@@ -224,7 +224,7 @@ tl::unexpected<Error> refused(YAML::Mark mark, std::string_view sentence) {
               fmt::format("YAML, line {}, column {}: {}", mark.line + 1, mark.column + 1, sentence));
 }
 
-/// `value` with numbers as kubectl sends them.
+/// `value` with its numbers as kubectl sends them.
 json with_sent_numbers(json value) {
   if (value.is_number_float()) return as_sent(value.get<double>());
   if (value.is_structured()) {
@@ -233,13 +233,13 @@ json with_sent_numbers(json value) {
   return value;
 }
 
-/// `text` read as JSON, whose strings may hold escapes that YAML does not know. Nothing where it is no JSON, or has
-/// what the YAML reader refuses with line and column: a key that is given twice, too many levels.
+/// Reads `text` as JSON, whose strings may have escapes that YAML does not know. Empty if `text` is not JSON, or has a
+/// fault for which the YAML reader reports line and column: a duplicate key, too many levels.
 std::optional<json> as_json(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos || text[begin] != '{') return std::nullopt;
   bool is_good = true;
-  std::vector<std::set<std::string>> keys;  // Of the objects around the place that is read.
+  std::vector<std::set<std::string>> keys;  // One set for each object that is still open.
   const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
     is_good &= depth < depth_max;
     if (event == json::parse_event_t::object_start) keys.emplace_back();
@@ -252,8 +252,8 @@ std::optional<json> as_json(std::string_view text) {
   return with_sent_numbers(std::move(value));
 }
 
-/// The number, from 0, of the line of an error or of the one before it, if that is indented with a tab: yaml-cpp's own
-/// message for this does not mention tabs.
+/// The number, from 0, of a line that is indented with a tab: the line `error_line` or the one before it. Empty if
+/// neither is. yaml-cpp's own message does not mention tabs.
 std::optional<int> tab_line(std::string_view text, int error_line) {
   int line = 0;
   for (std::size_t at = 0; at < text.size() && line <= error_line; ++line) {
@@ -265,7 +265,7 @@ std::optional<int> tab_line(std::string_view text, int error_line) {
   return std::nullopt;
 }
 
-/// What `read` gives, or the error that it throws.
+/// The result of `read`, or the error that it throws.
 template <typename Read>
 auto without_exceptions(std::string_view text, const Read& read) -> Result<decltype(read())> {
   try {

@@ -130,9 +130,9 @@ class Rank {
     return watch.seconds();
   }
   /// Seconds for which an optimizer's step waits.
-  double finish_copy() {
+  double finish_staging() {
     const Stopwatch watch;
-    checkpointer_->finish_copy();
+    checkpointer_->finish_staging();
     return watch.seconds();
   }
 
@@ -229,7 +229,7 @@ json stall(const Options& options) {
     rank.wait_for_others();
     const double begin_seconds = rank.begin_save();
     const double slow_step_seconds = work.step();
-    const double stall_seconds = begin_seconds + rank.finish_copy();
+    const double stall_seconds = begin_seconds + rank.finish_staging();
     rank.finish_save();
     if (round == 0) {
       samples["first_stall_seconds"] = stall_seconds;

@@ -12,16 +12,16 @@
 
 namespace trainyard::checkpoint {
 
-/// That one run writes under the prefix from now on. A claim of a higher number fences all lower ones: what they write
-/// beyond `resumed_from`'s step never counts.
+/// The right of one run to write under the prefix. A claim fences the claims of all lower generations: what their runs
+/// write beyond the step of `resumed_from` is superseded.
 struct Claim {
   std::int64_t generation = 0;  ///< From 1.
   Identity identity;
-  std::optional<CheckpointId> resumed_from;  ///< Nothing: it began afresh, or is open.
+  std::optional<CheckpointId> resumed_from;  ///< Nothing: the run began afresh, or the claim is open.
   Time time;
-  std::string nonce;      ///< Tells our own claim from another's of the same number.
+  std::string nonce;      ///< Tells two claims of one generation apart.
   std::string process{};  ///< this_process() of a run by hand, which gives signs of life. Empty for other runs.
-  bool is_open = false;   ///< What it resumes from is not settled: it fences, and takes the count of nothing yet.
+  bool is_open = false;   ///< The claim does not say yet what its run resumes from: it fences, and supersedes nothing.
   bool operator==(const Claim&) const = default;
 };
 

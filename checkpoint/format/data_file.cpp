@@ -23,7 +23,7 @@ SafetensorsTensor tensor_of(const EntryInfo& info, const Slice& slice, std::uint
     tensor.shape.front() = static_cast<std::int64_t>(slice.row_end - slice.row_begin);
   }
   if (!safetensors_element_bytes(info.dtype)) {
-    // Of a type that the format does not know: as bytes, with the element as one more dimension.
+    // safetensors does not know the type: the tensor is written as bytes, with one more dimension for the element's.
     std::uint64_t elements = 1;
     for (const std::int64_t extent : tensor.shape) elements *= static_cast<std::uint64_t>(extent);
     tensor.dtype = "U8";
@@ -32,8 +32,8 @@ SafetensorsTensor tensor_of(const EntryInfo& info, const Slice& slice, std::uint
   return tensor;
 }
 
-// What `rank` writes, as it follows each other in its file. Wide elements come first: every tensor lies at a multiple
-// of its element's size, which readers that map the file need.
+// The slices of `rank`'s data file, in the file's order. Wide elements come first, so that every tensor lies at a
+// multiple of its element's size, which readers that map the file need.
 std::vector<Slice> file_order(std::int64_t rank, std::int64_t world_size, std::span<const HostEntry> entries,
                               std::uint64_t chunk_bytes_max) {
   std::vector<Slice> order;
@@ -60,7 +60,7 @@ Result<Receipt> put_data(storage::Store& store, const Manifest& plan, std::int64
                          std::span<const HostEntry> entries) {
   Receipt receipt{.rank = rank, .bytes = 0, .crc32c = 0, .chunks = {}};
   std::vector<SafetensorsTensor> tensors;
-  std::vector<std::span<const std::byte>> pieces = {{}};  // The header's place.
+  std::vector<std::span<const std::byte>> pieces = {{}};  // The first piece becomes the header.
   for (const Slice& slice : slices) {
     const HostEntry& entry = entries[slice.entry];
     const EntryInfo& info = entry.info;
@@ -106,7 +106,7 @@ Result<Receipt> write_share(storage::Store& store, const Manifest& plan, std::in
 
 Result<Receipt> write_all(storage::Store& store, const Manifest& plan, std::int64_t rank,
                           std::span<const HostEntry> entries) {
-  // All is the share of a group of one.
+  // The share of a group of one rank is everything.
   return put_data(store, plan, rank, file_order(0, 1, entries, shard_chunk_bytes_max), entries);
 }
 

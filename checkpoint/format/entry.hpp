@@ -10,24 +10,25 @@
 
 namespace trainyard::checkpoint {
 
-// What the names of a training's entries begin with. Behind model_prefix stands the tensor's name in a state dict.
+// Prefixes of the names of a training's entries. After model_prefix follows the tensor's name in a state dict.
 inline constexpr std::string_view model_prefix = "model.";
 inline constexpr std::string_view optimizer_prefix = "optimizer.";
 inline constexpr std::string_view random_prefix = "rng.";
 
-/// Where an entry's bytes live, which decides who writes them and who reads them.
+/// Which ranks hold an entry's bytes. This decides which ranks write them and which read them.
 enum class Placement {
-  replicated,  ///< Equal on every rank: the bytes are split over the ranks for writing.
-  rank0,       ///< Rank 0's counts (buffers, metrics): only it writes, all read.
-  per_rank,    ///< Each rank its own (RNG): each writes and reads its own.
-  sharded,     ///< Cut over the ranks by rows: each writes and reads those that it holds, all together every row once.
+  replicated,  ///< Equal on every rank: each rank writes a part of the bytes, and reads all.
+  rank0,       ///< Rank 0's bytes are the valid ones (buffers, metrics): only rank 0 writes, all ranks read.
+  per_rank,    ///< Different on each rank (RNG): each rank writes and reads its own.
+  sharded,     ///< Cut over the ranks by rows, each row on one rank: a rank writes and reads the rows that it holds.
 };
 
-/// What is known of an entry but its bytes. Of a sharded one shape and bytes are the whole tensor's, on every rank.
+/// All that describes an entry except its bytes. `shape` and `bytes` of a sharded entry are the whole tensor's, on
+/// every rank.
 struct EntryInfo {
   std::string name;
   Placement placement = Placement::replicated;
-  std::string dtype;  ///< safetensors' name ("F32", "BF16"), or another that its writer and reader agree on.
+  std::string dtype;                ///< safetensors' name ("F32", "BF16"), else torch's name.
   std::vector<std::int64_t> shape;  ///< Row-major.
   std::uint64_t bytes = 0;
   bool operator==(const EntryInfo&) const = default;
@@ -40,19 +41,19 @@ struct Rows {
   bool operator==(const Rows&) const = default;
 };
 
-/// An entry and its bytes in host memory, which belongs to the caller.
+/// An entry with its bytes in host memory. The memory belongs to the caller.
 struct HostEntry {
   EntryInfo info;
   std::span<std::byte> bytes;
-  std::optional<Rows> rows{};  ///< Those that `bytes` holds, of a sharded entry. Nothing: all.
+  std::optional<Rows> rows{};  ///< The rows of a sharded entry that `bytes` holds. Nothing: all rows.
 };
 
-/// The number of slices along the first dimension, which is what an entry can be cut into; 1 for a scalar.
+/// The entry's size along its first dimension, along which it can be cut; 1 for a scalar.
 [[nodiscard]] inline std::uint64_t row_count(const EntryInfo& info) {
   return info.shape.empty() ? 1 : static_cast<std::uint64_t>(info.shape.front());
 }
 
-/// Bytes of one such slice; 0 for an empty entry.
+/// The bytes of one row; 0 for an empty entry.
 [[nodiscard]] inline std::uint64_t row_bytes(const EntryInfo& info) {
   return row_count(info) == 0 ? 0 : info.bytes / row_count(info);
 }

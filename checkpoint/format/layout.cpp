@@ -8,7 +8,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// Takes a number without sign or leading zeros off the front of `text`.
+// Removes a number without sign or leading zeros from the front of `text`, and returns it.
 std::optional<std::int64_t> take_number(std::string_view& text) {
   std::int64_t number = 0;
   if (text.empty() || text.front() == '-' ||
@@ -53,7 +53,7 @@ std::optional<std::int64_t> parse_generation_key(std::string_view key, std::stri
   return key == suffix ? generation : std::nullopt;
 }
 
-// `name`: behind the folder's key and a slash.
+// `name` is what follows the folder's key and a slash.
 bool is_data_name(std::string_view name) {
   if (!take(name, "rank-") || !take_number(name) || !name.ends_with(data_suffix)) return false;
   name.remove_suffix(data_suffix.size());

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view format_name = "trainyard-checkpoint";
 constexpr std::int64_t format_version_max = 3;
 
-// What an older program can read stays of the version that it knows.
+// The lowest version that has all that `manifest` needs, so that older programs read as much as they can.
 std::int64_t format_version_of(const Manifest& manifest) {
   if (!manifest.data_nonce.empty()) return 3;
   const bool has_shards = std::any_of(manifest.entries.begin(), manifest.entries.end(),
@@ -28,7 +28,7 @@ constexpr std::array<std::pair<Placement, std::string_view>, 4> placements = {{{
                                                                                {Placement::per_rank, "per_rank"},
                                                                                {Placement::sharded, "sharded"}}};
 
-// Throws nlohmann's own exception, as the accessors beside it do.
+// Throws nlohmann's own exception, as nlohmann's accessors do.
 Placement placement_of(const nlohmann::json& name) {
   for (const auto& [value, text] : placements) {
     if (name == text) return value;
@@ -78,7 +78,7 @@ Receipt read_receipt(const nlohmann::json& object) {
   return receipt;
 }
 
-// Validated, since it becomes a part of keys. Throws as placement_of() does.
+// Checks the nonce, since it becomes a part of keys. Throws as placement_of() does.
 std::string read_data_nonce(const nlohmann::json& value) {
   auto nonce = value.get<std::string>();
   if (!is_save_nonce(nonce))
@@ -95,7 +95,7 @@ Manifest manifest_from(const nlohmann::json& object) {
                        .attempt = object.at("attempt").get<std::int64_t>(),
                        .fingerprint = object.at("fingerprint").get<std::string>()};
   manifest.time = Time{std::chrono::milliseconds{object.at("timeMilliseconds").get<std::int64_t>()}};
-  manifest.is_complete = object.at("isComplete").get<bool>();
+  manifest.is_final = object.at("isComplete").get<bool>();
   manifest.nonce = object.at("nonce").get<std::string>();
   if (object.contains("dataNonce")) manifest.data_nonce = read_data_nonce(object["dataNonce"]);
   manifest.values = object.at("values");
@@ -136,7 +136,7 @@ std::string to_text(const Manifest& manifest) {
                            {"attempt", manifest.identity.attempt},
                            {"fingerprint", manifest.identity.fingerprint},
                            {"timeMilliseconds", manifest.time.time_since_epoch().count()},
-                           {"isComplete", manifest.is_complete},
+                           {"isComplete", manifest.is_final},
                            {"nonce", manifest.nonce},
                            {"values", manifest.values},
                            {"entries", nlohmann::json::array()},

@@ -8,15 +8,15 @@
 
 namespace trainyard::checkpoint {
 
-/// What a URI of a person's names: a prefix, or one checkpoint under it.
+/// A URI given by a person: it names a prefix, or one checkpoint under a prefix.
 struct Place {
   std::string prefix_uri;
   std::optional<CheckpointId> id;
   bool operator==(const Place&) const = default;
 };
 
-/// `uri` taken apart: what ends in step-N/g-G (with or without a '/' behind) is a checkpoint's own. Whether the URI is
-/// one at all is for open_store() to say.
+/// Splits `uri`: a URI that ends in step-N/g-G (with or without a '/' after it) names one checkpoint. open_store()
+/// checks the URI itself.
 [[nodiscard]] Place parse_place(std::string_view uri);
 
 }  // namespace trainyard::checkpoint

@@ -17,7 +17,7 @@ struct SafetensorsTensor {
   std::uint64_t bytes = 0;
 };
 
-/// Bytes of one element of a dtype of the format; nothing for a name that it does not know.
+/// The bytes of one element of `dtype`; nothing for a name that the format does not know.
 [[nodiscard]] std::optional<std::uint64_t> safetensors_element_bytes(std::string_view dtype);
 
 /// The beginning of a safetensors file that holds `tensors` in this order, without gaps: 8 bytes of length and the JSON

@@ -11,7 +11,8 @@ namespace {
 
 constexpr const char* seal_field = "crc32c";
 
-// nlohmann's dump is canonical: keys in order, shortest numbers. Bytes that are no UTF-8 are replaced, not thrown over.
+// nlohmann's dump is canonical: keys in order, shortest numbers. Bytes that are no UTF-8 are replaced, so that dump
+// does not throw.
 std::string canonical_text(const nlohmann::json& object) {
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -21,11 +21,11 @@ std::string to_text(const Holding& shard) {
   return fmt::format("rank {} holds rows {} to {}", shard.rank, shard.rows.begin, shard.rows.end);
 }
 
-// Needs the order of the rows, without empty shards.
+// `shards` are in the order of their rows, and none is empty.
 Result<void> check_tiled(const EntryInfo& info, std::span<const Holding> shards) {
   const auto fault = [&](std::string_view what) {
-    return fail(ErrorKind::internal, fmt::format("the ranks' rows of {} are not its {} rows, each once: {}", info.name,
-                                                 row_count(info), what));
+    return fail(ErrorKind::internal, fmt::format("the ranks do not hold each row of {} ({} rows) exactly once: {}",
+                                                 info.name, row_count(info), what));
   };
   std::uint64_t row = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -51,9 +51,9 @@ Result<void> check_held(const HostEntry& entry) {
   if (info.placement != Placement::sharded || held.begin > held.end || held.end > row_count(info) ||
       entry.bytes.size() != (held.end - held.begin) * row_bytes(info)) {
     return fail(ErrorKind::internal,
-                fmt::format("{} is {} with {} rows of {} bytes, and is held as rows {} to {} in {} bytes", info.name,
-                            to_string(info.placement), row_count(info), row_bytes(info), held.begin, held.end,
-                            entry.bytes.size()));
+                fmt::format("{} is {} with {} rows of {} bytes, but this rank holds rows {} to {} in {} bytes",
+                            info.name, to_string(info.placement), row_count(info), row_bytes(info), held.begin,
+                            held.end, entry.bytes.size()));
   }
   return {};
 }

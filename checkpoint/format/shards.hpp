@@ -6,18 +6,18 @@
 #include "checkpoint/format/entry.hpp"
 #include "common/result.hpp"
 
-/// Whether what the ranks hold of sharded entries is what it must be. A fault is one of the program:
-/// ErrorKind::internal.
+/// Checks of the rows of sharded entries that ranks hold. A failure is a bug of the program: ErrorKind::internal.
 namespace trainyard::checkpoint {
 
-/// Success when a sharded `entry` holds rows that it has, and as many bytes as those are. Others name no rows.
+/// Success when `entry` is sharded and holds rows that exist, with the right number of bytes. Success when `entry` is
+/// not sharded and names no rows.
 [[nodiscard]] Result<void> check_held(const HostEntry& entry);
 
 /// The rows that this rank holds of each sharded entry, in the entries' order.
 [[nodiscard]] std::vector<Rows> shards_of(std::span<const HostEntry> entries);
 
-/// Success when all ranks' rows together are each sharded entry's, every row exactly once. `shards`: each rank's
-/// shards_of(), in rank order. Names the entry, the rows and the ranks. Pure.
+/// Success when exactly one rank holds each row of each sharded entry. `shards`: the shards_of() of each rank, in rank
+/// order. The error names the entry, the rows and the ranks. Pure.
 [[nodiscard]] Result<void> check_shards(std::span<const EntryInfo> entries, std::span<const std::vector<Rows>> shards);
 
 }  // namespace trainyard::checkpoint

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::uint64_t cut_bytes_min = std::uint64_t{1} << 20;
 
-// The row of an entry, which begins at byte `begin` of all replicated bytes, before which a cut near byte `cut` falls.
+// The entry begins at byte `begin` of all replicated bytes. Returns the entry's row before which a cut near byte `cut`
+// falls.
 std::uint64_t row_at(const EntryInfo& info, std::uint64_t begin, std::uint64_t cut) {
   if (cut <= begin) return 0;
   if (cut >= begin + info.bytes) return row_count(info);
@@ -24,7 +25,7 @@ std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size, std::spa
   for (const HostEntry& entry : entries) {
     if (entry.info.placement == Placement::replicated) total_bytes += entry.info.bytes;
   }
-  // Divided first: the product of bytes and ranks may not fit.
+  // Divides first, since the product of bytes and ranks may overflow.
   const auto ranks = static_cast<std::uint64_t>(world_size);
   const auto cut_before = [&](std::uint64_t r) { return total_bytes / ranks * r + total_bytes % ranks * r / ranks; };
   const std::uint64_t begin_cut = cut_before(static_cast<std::uint64_t>(rank));

@@ -17,18 +17,19 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// What `rank` of `world_size` writes, in the entries' order: its share of the replicated bytes, all of rank0's if it
-/// is rank 0, its own, and the rows that it holds of sharded ones. The shares of all ranks together hold each
-/// replicated row once, and are equal in bytes but for the rows and the small entries (below 1 MiB) that are not cut.
-/// The entries' bytes need not be there.
+/// The slices that `rank` of `world_size` writes, in the entries' order: its share of the replicated bytes, its
+/// per_rank entries, the sharded rows that it holds, and on rank 0 all rank0 entries. All ranks' shares together hold
+/// each replicated row once. The shares are nearly equal in bytes: a cut falls between two rows, and never into a small
+/// entry (below 1 MiB). Reads no bytes of the entries.
 [[nodiscard]] std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size,
                                           std::span<const HostEntry> entries);
 
-/// What `rank` has of the whole state: all replicated bytes, all of rank0's if it is rank 0, its own, and the rows that
-/// it holds of sharded ones.
+/// All slices that `rank` holds: all replicated bytes, its per_rank entries, the sharded rows that it holds, and on
+/// rank 0 all rank0 entries.
 [[nodiscard]] std::vector<Slice> whole_of(std::int64_t rank, std::span<const HostEntry> entries);
 
-/// `slice` of an entry in whole rows and in order, each of at most `bytes_max` but for a single row that is larger.
+/// Cuts `slice` into pieces of whole rows, in order. Each piece has at most `bytes_max`, except for a single row that
+/// is larger.
 [[nodiscard]] std::vector<Slice> cut(const Slice& slice, const EntryInfo& info, std::uint64_t bytes_max);
 
 }  // namespace trainyard::checkpoint

@@ -13,7 +13,7 @@ namespace trainyard::checkpoint {
 namespace {
 
 bool is_resumable(const Listed& listed) {
-  return listed.counts && listed.standing != Standing::damaged;
+  return listed.is_candidate && listed.standing != Standing::damaged;
 }
 
 std::uint64_t stored_bytes(const Inventory& inventory, const CheckpointId& id) {
@@ -52,7 +52,7 @@ std::string_view to_string(Standing standing) {
 Listed judge(const Inventory& inventory, const CheckpointId& id, Result<Manifest> manifest) {
   Listed listed{.id = id, .bytes = stored_bytes(inventory, id), .job = job_of_claim(inventory, id.generation)};
   if (!manifest && manifest.error().kind == ErrorKind::not_found) return listed;
-  listed.counts = !counting({&id, 1}, inventory.claims).empty();
+  listed.is_candidate = !without_superseded({&id, 1}, inventory.claims).empty();
   const auto whole = manifest ? check_files(inventory, *manifest, id) : Result<void>{tl::unexpected(manifest.error())};
   if (manifest && manifest->id == id) {
     listed.job = manifest->identity.job;
@@ -61,10 +61,10 @@ Listed judge(const Inventory& inventory, const CheckpointId& id, Result<Manifest
   if (!whole) {
     listed.standing = Standing::damaged;
     listed.reason = whole.error().message;
-  } else if (!listed.counts) {
+  } else if (!listed.is_candidate) {
     listed.standing = Standing::superseded;
   } else {
-    listed.standing = listed.manifest->is_complete ? Standing::final : Standing::complete;
+    listed.standing = listed.manifest->is_final ? Standing::final : Standing::complete;
   }
   return listed;
 }
@@ -98,7 +98,7 @@ Result<Catalogue> read_catalogue(storage::Store& store) {
   auto inventory = TRY(take_inventory(store));
   Catalogue catalogue;
   for (const CheckpointId& id : inventory.present) {
-    // The manifest is read whether it is listed or not, since a store's lists may lag behind.
+    // A manifest is asked for even if it is not listed, since a store's lists may lag behind.
     const std::string key = manifest_key(id);
     const auto text = storage::get_text(store, key);
     const bool is_absent = !text && says_absent(text.error().kind) && !inventory.sizes.contains(key);
@@ -108,7 +108,7 @@ Result<Catalogue> read_catalogue(storage::Store& store) {
     if (manifest) {
       TRY(add_unlisted_files(store, *manifest, inventory));
     }
-    // Of a newer format: there, and not for us to read.
+    // ErrorKind::invalid: the manifest has a newer format.
     const bool is_readable =
         manifest || is_damage(manifest.error().kind) || manifest.error().kind == ErrorKind::invalid;
     if (!is_readable) return tl::unexpected(manifest.error());

@@ -13,45 +13,46 @@
 
 namespace trainyard::checkpoint {
 
-/// What a restore makes of a checkpoint.
+/// How a restore treats a checkpoint.
 enum class Standing {
-  complete,    ///< A restore may pick it.
-  final,       ///< Complete, and its run ended with it: there is nothing left to train.
-  superseded,  ///< Does not count: a later generation went on from an earlier step.
-  unfinished,  ///< Without a manifest: being written, or never finished.
+  complete,    ///< A restore may take it.
+  final,       ///< A restore may take it, and its training has reached the end: nothing is left to train.
+  superseded,  ///< A later generation resumed from an earlier step: no restore takes it.
+  unfinished,  ///< It has no manifest: it is being written, or its run died.
   damaged,     ///< A restore skips it: its manifest cannot be read, or a file is missing or of another size.
 };
 
-/// As a person reads it: "complete", "final", "superseded", "unfinished", "damaged".
+/// "complete", "final", "superseded", "unfinished" or "damaged".
 [[nodiscard]] std::string_view to_string(Standing standing);
 
 /// One checkpoint under the prefix.
 struct Listed {
   CheckpointId id;
   Standing standing = Standing::unfinished;
-  bool counts = false;               ///< A restore looks at it, and skips it only if it is damaged.
-  std::uint64_t bytes = 0;           ///< Of all its objects.
-  std::string job;                   ///< As the manifest, else the generation's claim, says; empty: unknown.
-  std::optional<Manifest> manifest;  ///< Where it could be read.
-  std::string reason;                ///< Why it is damaged.
+  bool is_candidate = false;  ///< It has a manifest and is not superseded: a restore skips it only if it is damaged.
+  std::uint64_t bytes = 0;    ///< The sizes of all its objects together.
+  std::string job;            ///< The job in the manifest, else in the claim; empty: unknown.
+  std::optional<Manifest> manifest;  ///< Nothing: it cannot be read.
+  std::string reason;                ///< If it is damaged: why.
 };
 
 struct Catalogue {
   Inventory inventory;
-  std::vector<Listed> checkpoints;  ///< By generation, then step: as they were written.
+  std::vector<Listed> checkpoints;  ///< In the order in which they were written: by generation, then step.
 
-  /// What a restore would pick; nullptr: nothing.
+  /// The best candidate that is not damaged; nullptr: none.
   [[nodiscard]] const Listed* newest() const;
   [[nodiscard]] const Listed* find(const CheckpointId& id) const;
-  /// The one of `step` that counts, else the last one of that step that has a manifest, else the last; nullptr: none.
+  /// The checkpoint of `step`: the best candidate that is not damaged, else the last that has a manifest, else the
+  /// last; nullptr: none.
   [[nodiscard]] const Listed* of_step(std::int64_t step) const;
 };
 
-/// Where a checkpoint with this manifest stands, or with the error that reading it gave. Pure, and by the same
-/// functions as the worker's restore.
+/// The checkpoint `id` with its standing. `manifest`: its manifest, or the error that reading the manifest gave. Uses
+/// the functions of the worker's restore. Pure.
 [[nodiscard]] Listed judge(const Inventory& inventory, const CheckpointId& id, Result<Manifest> manifest);
 
-/// All checkpoints under the store's prefix; reads every manifest. Errors are the store's.
+/// All checkpoints under the store's prefix. Reads every manifest. Errors are the store's.
 [[nodiscard]] Result<Catalogue> read_catalogue(storage::Store& store);
 
 }  // namespace trainyard::checkpoint

@@ -21,7 +21,7 @@ namespace {
 
 struct Snapshots {
   std::vector<CheckpointId> present;
-  std::size_t strangers = 0;  // Other objects in their folders.
+  std::size_t strangers = 0;  // Objects in their folders that no worker writes.
 };
 
 struct Contents {
@@ -56,10 +56,10 @@ Result<void> check_claims(const storage::Store& store, const Inventory& inventor
   return not_alone(store, "a claim that cannot be read, so that nobody knows whose it is");
 }
 
-// A manifest that cannot be read is of the generation's owner.
+// A manifest that cannot be read is taken for the generation's owner's.
 Result<void> check_checkpoints(storage::Store& store, const Inventory& inventory, const Identity& ours) {
   for (const CheckpointId& id : inventory.present) {
-    // What people have put there is no checkpoint, and still there when its generation's claim has gone.
+    // A folder with nothing but people's files is no checkpoint. It remains after its generation's claim is removed.
     if (removal_of(inventory, id).keys.empty()) continue;
     if (!inventory.claimed.contains(id.generation))
       return not_alone(store, fmt::format("{}, of a generation that nobody has claimed", folder_key(id)));
@@ -74,7 +74,7 @@ Result<void> check_checkpoints(storage::Store& store, const Inventory& inventory
   return {};
 }
 
-// A snapshot does not say whose it is: it is its generation's owner's.
+// A snapshot names no job: it belongs to its generation's owner.
 Result<void> check_snapshots(const storage::Store& store, const Contents& contents) {
   for (const CheckpointId& id : contents.snapshots.present) {
     if (!contents.inventory.claimed.contains(id.generation))
@@ -98,8 +98,8 @@ Result<Snapshots> list_snapshots(storage::Store& store) {
   });
 }
 
-// Claims last: one that was made before the listings ended is seen.
-Result<Contents> look(storage::Store& store) {
+// The claims come last, so that every claim made during the listings is seen.
+Result<Contents> list_contents(storage::Store& store) {
   auto snapshots = TRY(list_snapshots(store));
   auto inventory = TRY(take_inventory(store));
   return add_unlisted_claims(store, inventory).map([&] {
@@ -113,7 +113,7 @@ Result<void> check_alone(storage::Store& store, const Contents& contents, const 
       .and_then([&] { return check_snapshots(store, contents); });
 }
 
-// Open: until it is removed too, it takes the count of nothing that may have to stay after all.
+// The claim is open: it supersedes nothing, in case the checkpoints have to stay after all.
 Result<void> fence_ranks(storage::Store& store, const Inventory& inventory, const Identity& ours, const Clock& clock) {
   return put_claim(store, {.generation = inventory.generation_max + 1,
                            .identity = ours,
@@ -136,7 +136,7 @@ Result<void> remove_checkpoints(storage::Store& store, const Inventory& inventor
 Result<void> remove_snapshots(storage::Store& store, const Snapshots& snapshots, CleanedUp& cleaned) {
   std::vector<std::string> keys;
   for (const CheckpointId& id : snapshots.present) keys.push_back(snapshot_key(id));
-  // There may be tens of thousands.
+  // A job may have tens of thousands of snapshots.
   TRY(store.remove_all(keys));
   cleaned.snapshots = snapshots.present.size();
   cleaned.strangers += snapshots.strangers;
@@ -150,8 +150,8 @@ Result<void> remove_unfinished(storage::Store& store, const Inventory& inventory
   });
 }
 
-// By them the next call knows what is the job's, so they go last, the one that fences the last of all. An end without
-// its claim would be taken for that of a later run of the same number.
+// The claims go last, since the next call knows the job's objects by them; the claim that fences is the very last. An
+// end goes before its claim: otherwise it would be taken for the end of a later run with the same generation.
 Result<void> remove_claims(storage::Store& store, const Inventory& inventory) {
   for (const std::int64_t generation : inventory.claimed) {
     for (const std::string& key : {saved_key(generation), end_key(generation)}) {
@@ -165,12 +165,12 @@ Result<void> remove_claims(storage::Store& store, const Inventory& inventory) {
 }  // namespace
 
 Result<CleanedUp> clean_up(storage::Store& store, const Identity& ours, const Clock& clock) {
-  const auto first = TRY(look(store));
+  const auto first = TRY(list_contents(store));
   if (!has_claim_of(first.inventory, ours)) return CleanedUp{};
   TRY(check_alone(store, first, ours));
   TRY(fence_ranks(store, first.inventory, ours, clock));
-  // What was written before the fence stood is there now.
-  const auto last = TRY(look(store));
+  // Lists again: what runs wrote before the fence is listed now.
+  const auto last = TRY(list_contents(store));
   CleanedUp cleaned;
   return check_alone(store, last, ours)
       .and_then([&] { return remove_checkpoints(store, last.inventory, cleaned); })

@@ -34,7 +34,7 @@ Result<void> DataStream::read_part(const StoredTensor& tensor, const Part& part,
   const std::string uri = store_.uri_of(data_key(manifest_, part.rank));
   const Receipt* receipt = find_receipt(manifest_, part.rank);
   if (receipt == nullptr || chunk.bytes > receipt->bytes || chunk.offset > receipt->bytes - chunk.bytes)
-    return fail(ErrorKind::corrupt, fmt::format("{}: {} would lie behind the file's end", uri, tensor.name()));
+    return fail(ErrorKind::corrupt, fmt::format("{}: {} would lie beyond the file's end", uri, tensor.name()));
   std::uint32_t crc = 0;
   for (std::uint64_t done = 0; done < chunk.bytes;) {
     const auto window = window_at(*receipt, chunk.offset + done);
@@ -49,7 +49,7 @@ Result<void> DataStream::read_part(const StoredTensor& tensor, const Part& part,
   return {};
 }
 
-// What the window holds from `offset` on, at least a byte.
+// The window's bytes from `offset` on, at least one byte.
 Result<std::span<const std::byte>> DataStream::window_at(const Receipt& receipt, std::uint64_t offset) {
   const bool is_inside =
       window_rank_ == receipt.rank && offset >= window_begin_ && offset < window_begin_ + window_.size();

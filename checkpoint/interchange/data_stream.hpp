@@ -14,19 +14,19 @@
 
 namespace trainyard::checkpoint {
 
-/// Takes the next bytes of something that is read piece by piece.
+/// Receives the next bytes of something that is read in pieces.
 using TakeBytes = std::function<Result<void>(std::span<const std::byte> bytes)>;
 
-/// Reads one checkpoint's data files through a window of bounded size, so that neighbours cost one request and the
-/// largest tensor no more memory than the smallest. One thread uses it.
+/// Reads one checkpoint's data files through a window of bounded size: neighbouring chunks cost one request, and the
+/// largest tensor takes no more memory than the smallest. One thread uses it.
 class DataStream {
  public:
   /// `store` and `manifest` outlive it.
   DataStream(storage::Store& store, const Manifest& manifest, std::uint64_t window_bytes = std::uint64_t{32} << 20)
       : store_(store), manifest_(manifest), window_bytes_max_(window_bytes) {}
 
-  /// Gives all bytes of `tensor` to `take`, in order, each chunk's checksum being verified at its end: what was taken
-  /// is not to be used before this has succeeded. ErrorKind::corrupt names the tensor and the file.
+  /// Gives all bytes of `tensor` to `take`, in order. A chunk's checksum is verified at the chunk's end, so the bytes
+  /// must not be used before read() has succeeded. ErrorKind::corrupt names the tensor and the file.
   [[nodiscard]] Result<void> read(const StoredTensor& tensor, const TakeBytes& take);
 
  private:

@@ -31,7 +31,7 @@ constexpr std::array dtypes = {Dtype{"F64", 8, "F64", "float64", "DoubleStorage"
 std::optional<Dtype> find_by(std::string_view Dtype::*field, std::string_view name) {
   const auto* found =
       std::find_if(dtypes.begin(), dtypes.end(), [&](const Dtype& known) { return known.*field == name; });
-  // Types that a format lacks have an empty name there.
+  // A type that a format lacks has an empty name in that format.
   return found == dtypes.end() || name.empty() ? std::nullopt : std::optional{*found};
 }
 

@@ -6,22 +6,22 @@
 
 namespace trainyard::checkpoint {
 
-/// One element type under the names that a checkpoint, safetensors and Python know it by.
+/// One element type, with its names in checkpoints, safetensors and Python.
 struct Dtype {
-  std::string_view name;  ///< In the manifest: safetensors' where it is old enough, else torch's.
+  std::string_view name;  ///< The manifest's name: safetensors' for the older types, else torch's.
   std::uint64_t element_bytes = 0;
-  std::string_view safetensors;  ///< Empty: the format does not have it.
+  std::string_view safetensors;  ///< Empty: safetensors does not have it.
   std::string_view torch;        ///< torch.<this>
-  std::string_view storage;  ///< torch.<this>: the class of its storages; empty for the newer types, which have none.
+  std::string_view storage;      ///< torch.<this>: the class of its storages; empty for newer types, which have none.
 };
 
-/// By the manifest's name. Nothing for a type that is not known here.
+/// Finds by the manifest's name. Nothing for an unknown type.
 [[nodiscard]] std::optional<Dtype> find_dtype(std::string_view name);
-/// By safetensors' name ("C64").
+/// Finds by safetensors' name ("C64").
 [[nodiscard]] std::optional<Dtype> find_safetensors_dtype(std::string_view name);
-/// By Python's name, without "torch." in front.
+/// Finds by Python's name, without "torch." in front.
 [[nodiscard]] std::optional<Dtype> find_torch_dtype(std::string_view name);
-/// By the name of its storages' class, without "torch." in front.
+/// Finds by the name of the storages' class, without "torch." in front.
 [[nodiscard]] std::optional<Dtype> find_storage_dtype(std::string_view name);
 
 }  // namespace trainyard::checkpoint

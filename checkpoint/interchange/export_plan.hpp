@@ -12,11 +12,11 @@
 namespace trainyard::checkpoint {
 
 struct ExportChoice {
-  bool is_all = false;  ///< Every tensor under its full name; else the model's, without "model." in front.
-  std::string prefix;   ///< Of these, only those whose name begins so.
+  bool is_all = false;  ///< True: every tensor, under its full name. False: the model's, without "model." in front.
+  std::string prefix;   ///< Only the tensors whose exported name begins with it.
 };
 
-/// A tensor as it will stand in the file.
+/// A tensor of the exported file.
 struct ExportedTensor {
   std::string name;
   Dtype dtype;
@@ -26,9 +26,9 @@ struct ExportedTensor {
   [[nodiscard]] std::uint64_t bytes() const { return stored.info.bytes; }
 };
 
-/// What is exported, in the order in which the data files hold it: wide elements first, so that all are aligned.
-/// ErrorKind::not_found when nothing is chosen, corrupt when the manifest contradicts itself about one of them, invalid
-/// for a dtype that is not known here, or two of one name.
+/// The tensors to export, in the data files' order: wide elements first, so that all are aligned. ErrorKind::not_found
+/// when nothing is chosen, corrupt when the manifest contradicts itself about a chosen tensor, invalid for an unknown
+/// dtype or two tensors of one name.
 [[nodiscard]] Result<std::vector<ExportedTensor>> plan_export(const Manifest& manifest, const ExportChoice& choice);
 
 }  // namespace trainyard::checkpoint

@@ -32,7 +32,7 @@ Result<void> copy_file(storage::Store& store, const std::string& key, const Rece
   return file.commit();
 }
 
-// The generation's own claim; one that is lost is made up from what the manifest says.
+// The generation's claim. A lost claim is made up from the manifest.
 std::string claim_text(const Inventory& inventory, const Manifest& manifest) {
   const auto claim = std::find_if(inventory.claims.begin(), inventory.claims.end(),
                                   [&](const Claim& each) { return each.generation == manifest.id.generation; });

@@ -10,11 +10,11 @@
 
 namespace trainyard::checkpoint {
 
-/// Copies one complete checkpoint into the new local folder `folder`, which then is a prefix of its own: its generation
-/// is claimed there and has ended, so that any job may go on from it. Every byte's checksum is verified on the way. The
-/// folder takes its name when all is there and durable, and never before; an empty one of that name is replaced.
-/// Returns the bytes copied. ErrorKind::already_exists for a folder that holds anything, corrupt for a damaged
-/// checkpoint, else as of the store and the disk.
+/// Copies one complete checkpoint into the new local folder `folder`, and verifies every checksum. The folder then is a
+/// prefix of its own, with a claim and an end of the checkpoint's generation, so that any job may resume from it. The
+/// folder gets its name when everything in it is durable, and never before; an empty folder of that name is replaced.
+/// Returns the bytes copied. ErrorKind::already_exists for a folder that is not empty, corrupt for a damaged
+/// checkpoint; else the store's and the disk's errors.
 [[nodiscard]] Result<std::uint64_t> fetch(storage::Store& store, const Inventory& inventory, const Manifest& manifest,
                                           const std::string& folder);
 

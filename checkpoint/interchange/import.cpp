@@ -20,7 +20,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// One for all imports, so that each may follow on one that was left, and of a name that no job has.
+// One identity for all imports, so that an import may claim after one that failed. No job can have this name.
 Identity importer() {
   return {.job = "trainyard checkpoints import", .job_uid = "", .attempt = 1, .fingerprint = "import"};
 }
@@ -92,7 +92,7 @@ Result<Imported> import_tensors(storage::Store& store, std::span<const ForeignTe
   return check_newest(store, claim)
       .and_then([&] { return put_manifest(store, manifest, claim); })
       .and_then([&] { return put_newest_saved(store, claim, manifest.id.step); })
-      // Who claimed meanwhile may not have seen the manifest, and took its count.
+      // A run that claimed meanwhile may not have seen the manifest, and so supersedes it.
       .and_then([&] { return check_newest(store, claim); })
       .and_then([&] { return put_end(store, claim); })
       .map([&] {

@@ -22,7 +22,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   if (::fstat(file.get(), &status) != 0) return failed_to("looking at");
   if (status.st_size == 0) return fail(ErrorKind::invalid, fmt::format("{} is empty", path));
   const auto size = static_cast<std::size_t>(status.st_size);
-  // Without a reservation: a file may be larger than this machine's memory.
+  // MAP_NORESERVE, since a file may be larger than this machine's memory.
   void* const begin = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
   if (begin == MAP_FAILED) return failed_to("mapping");
   return MappedFile{std::span{static_cast<std::byte*>(begin), size}};

@@ -9,11 +9,11 @@
 
 namespace trainyard::checkpoint {
 
-/// A file of this machine as memory: what nobody looks at is never read. What is written to the bytes stays in memory.
-/// As with any mapping, the process dies if somebody cuts the file off meanwhile and it then looks there.
+/// A file of this machine, mapped into memory: bytes that are not accessed are not read. Changes of the bytes stay in
+/// memory. As with any mapping, access to a part that somebody has cut off the file kills the process.
 class MappedFile {
  public:
-  /// ErrorKind::invalid for what is no file, or an empty one; else as the system says.
+  /// ErrorKind::invalid for an empty file, or a path that is no file; else the system's error.
   [[nodiscard]] static Result<MappedFile> open(const std::string& path);
   MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
   MappedFile& operator=(MappedFile&&) = delete;

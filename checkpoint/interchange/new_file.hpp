@@ -10,21 +10,21 @@
 
 namespace trainyard::checkpoint {
 
-/// Where bytes are written one after the other, and a few of them corrected.
+/// Takes bytes one after the other, and corrections of a few of them.
 class Sink {
  public:
   virtual ~Sink() = default;
   [[nodiscard]] virtual Result<void> write(std::span<const std::byte> bytes) = 0;
-  /// Replaces what was written at `offset`.
+  /// Replaces bytes that were written at `offset`.
   [[nodiscard]] virtual Result<void> patch(std::uint64_t offset, std::span<const std::byte> bytes) = 0;
 };
 
-/// A file that is written beside its place under a hidden name, and takes it whole or never. What is not committed is
-/// removed. Errors: already_exists, forbidden, invalid (a part of the path is no folder), not_found (of the folder), io
-/// (disk full).
+/// A file that is written under a hidden name in its folder, and renamed when it is whole. A file that is not committed
+/// is removed. Errors: already_exists, forbidden, invalid (a part of the path is no folder), not_found (of the folder),
+/// io (disk full).
 class NewFile final : public Sink {
  public:
-  /// already_exists when something is at `path` and is not to be replaced; invalid when it is a folder.
+  /// already_exists when `path` exists and `may_replace` is false; invalid when `path` is a folder.
   [[nodiscard]] static Result<NewFile> create(const std::string& path, bool may_replace);
   NewFile(NewFile&& other) noexcept;
   NewFile& operator=(NewFile&&) = delete;
@@ -41,14 +41,14 @@ class NewFile final : public Sink {
 
   FileDescriptor file_;
   std::string path_;
-  std::string temporary_;  // Empty: the file has its name, or this was moved from.
+  std::string temporary_;  // Empty: the file has its name, or was moved from.
   bool may_replace_ = false;
 };
 
-/// The hidden name beside `path` that something takes until it is whole; another one each time.
+/// A hidden name in the folder of `path`, different in each call, for what is not whole yet.
 [[nodiscard]] std::string hidden_name_beside(const std::string& path);
 
-/// The folder that `path` is in: "." where it names none.
+/// The folder of `path`: "." for a bare name.
 [[nodiscard]] std::string folder_of(const std::string& path);
 
 }  // namespace trainyard::checkpoint

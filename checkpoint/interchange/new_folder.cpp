@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 }  // namespace
 
 NewFolder::~NewFolder() {
-  std::error_code ignored;  // Hidden clutter is all that can stay.
+  std::error_code ignored;  // A failure leaves only a hidden folder.
   if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
 }
 
@@ -40,7 +40,7 @@ Result<void> NewFolder::write(const std::string& key, std::string_view content) 
 }
 
 Result<void> NewFolder::commit() {
-  // An empty folder is replaced by this call, and no other.
+  // rename() replaces an empty folder, and no other.
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
     if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR) return is_there();
     return tl::unexpected(storage::posix::error_of(errno, fmt::format("naming the folder {}", path_)));

@@ -9,8 +9,8 @@
 
 namespace trainyard::checkpoint {
 
-/// A folder that is filled under a hidden name beside its place, and takes it whole or never. What is not committed is
-/// removed. Errors are those of NewFile.
+/// A folder that is filled under a hidden name, and renamed when it is whole. A folder that is not committed is
+/// removed. Errors of NewFile.
 class NewFolder {
  public:
   /// `path`: absolute, without a slash at the end.
@@ -19,13 +19,13 @@ class NewFolder {
   NewFolder& operator=(const NewFolder&) = delete;
   ~NewFolder();
 
-  /// already_exists when there is anything at the place but an empty folder.
+  /// already_exists when `path` exists and is not an empty folder.
   [[nodiscard]] Result<void> check_free() const;
-  /// A file in it, which is to be committed before the folder is. `key` may have parts between '/'.
+  /// A new file in the folder. Commit the file before the folder. `key` may contain '/'.
   [[nodiscard]] Result<NewFile> create(const std::string& key) const;
-  /// Creates a file with `content`, and commits it.
+  /// Creates a file with `content`, and commits the file.
   [[nodiscard]] Result<void> write(const std::string& key, std::string_view content) const;
-  /// Gives the folder its name, in place of an empty one. already_exists for any other.
+  /// Gives the folder its name, in place of an empty folder. already_exists for any other.
   [[nodiscard]] Result<void> commit();
 
  private:

@@ -7,7 +7,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// Python's pickletools names and explains these.
+// The names are those of Python's pickletools, which explains the opcodes.
 constexpr std::string_view begin_protocol_2 = "\x80\x02";
 constexpr char empty_dict = '}';
 constexpr char mark = '(';
@@ -23,7 +23,7 @@ std::string text(std::string_view value) {
   return "X" + little_endian(value.size(), 4) + std::string{value};
 }
 
-// BININT is signed, of four bytes; LONG1's nine hold what any 64 bits say without a sign.
+// BININT is signed and has four bytes; LONG1 with nine bytes holds any unsigned 64-bit number.
 std::string number(std::uint64_t value) {
   if (value <= 0x7fffffff) return "J" + little_endian(value, 4);
   return "\x8a\x09" + little_endian(value, 8) + std::string(1, '\0');
@@ -47,8 +47,8 @@ std::vector<std::uint64_t> strides_of(std::span<const std::int64_t> shape) {
   return strides;
 }
 
-// ('storage', class, record, 'cpu', count): the loader puts the record's bytes in its place. Types without a class of
-// their own have storages that count bytes.
+// ('storage', class, record, 'cpu', count): the loader replaces it by the record's bytes. The storage of a type without
+// a storage class counts bytes.
 std::string storage_of(const PickledTensor& tensor) {
   const bool has_class = !tensor.dtype.storage.empty();
   return std::string{mark} + text("storage") +
@@ -57,7 +57,7 @@ std::string storage_of(const PickledTensor& tensor) {
          number(has_class ? tensor.bytes / tensor.dtype.element_bytes : tensor.bytes) + tuple + persistent_id;
 }
 
-// _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, backward_hooks), or _v3 with the dtype behind.
+// _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, backward_hooks), or _v3, which adds the dtype.
 std::string tensor_of(const PickledTensor& tensor) {
   const bool has_class = !tensor.dtype.storage.empty();
   const std::vector<std::uint64_t> size{tensor.shape.begin(), tensor.shape.end()};

@@ -10,7 +10,7 @@
 
 namespace trainyard::checkpoint {
 
-/// A contiguous tensor whose bytes are record number `record` of the archive.
+/// A contiguous tensor, whose bytes are record `record` of the archive.
 struct PickledTensor {
   std::string_view name;
   Dtype dtype;
@@ -19,7 +19,7 @@ struct PickledTensor {
   std::size_t record = 0;
 };
 
-/// The pickle (protocol 2) of a dict of `tensors` as torch.save writes it: only opcodes and globals that
+/// The pickle (protocol 2) of a dict of `tensors`, as torch.save writes it. Uses only opcodes and globals that
 /// weights_only=True allows.
 [[nodiscard]] std::string pickle_tensors(std::span<const PickledTensor> tensors);
 

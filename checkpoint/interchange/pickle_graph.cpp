@@ -13,7 +13,7 @@ namespace {
 
 using Kind = PickledObject::Kind;
 
-// A state dict needs some twenty for each tensor.
+// A state dict needs some twenty objects for each tensor.
 constexpr std::size_t objects_max = 4'000'000;
 constexpr std::size_t global_bytes_max = 256;
 constexpr int protocol_max = 5;
@@ -22,13 +22,12 @@ tl::unexpected<Error> torn_pickle(std::string_view why) {
   return fail(ErrorKind::corrupt, fmt::format("its data.pkl is damaged: {}", why));
 }
 
-// The machine that a pickle is a program for, without the instructions that torch.save has no need of. Python's
-// pickletools names and explains them.
+// Runs a pickle's instructions, without those that torch.save does not use. Python's pickletools explains them.
 class PickleMachine {
  public:
   PickleMachine(std::string_view pickle, const PickleGraph::Allows& allows) : left_(pickle), allows_(allows) {}
 
-  // The object that is left at the end.
+  // Returns the object that is on the stack at the end.
   Result<const PickledObject*> run() {
     const std::size_t size = left_.size();
     while (!left_.empty()) {
@@ -50,7 +49,7 @@ class PickleMachine {
     switch (instruction) {
       case 0x80:  // PROTO
         return begin_protocol();
-      case 0x95:  // FRAME: only says how much to read at once.
+      case 0x95:  // FRAME: a hint how much to read at once.
         return number(8).map([](std::uint64_t) {});
       case '(':
         marks_.push_back(stack_.size());
@@ -99,7 +98,7 @@ class PickleMachine {
     }
   }
 
-  // The instructions that do something with what is there.
+  // The instructions that use objects on the stack or in the memo.
   Result<void> step_on_objects(unsigned char instruction, std::size_t place) {
     switch (instruction) {
       case 'q':
@@ -159,7 +158,7 @@ class PickleMachine {
     return taken;
   }
 
-  // Of `bytes` bytes, 8 at most.
+  // An unsigned number of `bytes` bytes, 8 at most.
   Result<std::uint64_t> number(std::uint64_t bytes) {
     return take(bytes).map([](std::string_view taken) {
       std::uint64_t value = 0;
@@ -185,7 +184,7 @@ class PickleMachine {
         [&](std::uint64_t value) { push_integer(Kind::integer, static_cast<std::int64_t>(value)); });
   }
 
-  // Two's complement of any length; nothing here needs more than 64 bits.
+  // LONG1 is a two's complement of any length. More than 64 bits are an error.
   Result<void> push_long() {
     const auto length = TRY(number(1));
     const auto bytes = TRY(take(length));
@@ -213,7 +212,7 @@ class PickleMachine {
   }
 
   Result<void> push_tuple(std::size_t count) {
-    if (stack_.size() < floor() + count) return torn_pickle("it takes what is not there");
+    if (stack_.size() < floor() + count) return torn_pickle("an instruction takes an object that does not exist");
     const auto begin = stack_.end() - static_cast<std::ptrdiff_t>(count);
     std::vector<const PickledObject*> items{begin, stack_.end()};
     stack_.erase(begin, stack_.end());
@@ -224,7 +223,7 @@ class PickleMachine {
 
   Result<void> push_global(std::string_view module, std::string_view name) {
     std::string global = fmt::format("{}.{}", module, name);
-    if (global.size() > global_bytes_max) return torn_pickle("it names something by far too long a name");
+    if (global.size() > global_bytes_max) return torn_pickle("the name of a global is too long");
     if (!allows_(global)) {
       return fail(ErrorKind::invalid,
                   fmt::format("it would have {} built or called, and only dicts of tensors are read: in Python, "
@@ -251,7 +250,7 @@ class PickleMachine {
   Result<void> push_global_of_texts() {
     const auto name = TRY(pop());
     const auto module = TRY(pop());
-    if (name->kind != Kind::text || module->kind != Kind::text) return torn_pickle("a name is no text");
+    if (name->kind != Kind::text || module->kind != Kind::text) return torn_pickle("the name of a global is no text");
     return push_global(module->text, name->text);
   }
 
@@ -259,7 +258,7 @@ class PickleMachine {
     const auto arguments = TRY(pop());
     const auto function = TRY(pop());
     if (arguments->kind != Kind::tuple || function->kind != Kind::global)
-      return torn_pickle("it calls what cannot be called");
+      return torn_pickle("it calls an object that cannot be called");
     push(Kind::call);
     objects_.back().function = function;
     objects_.back().arguments = arguments;
@@ -269,7 +268,7 @@ class PickleMachine {
   Result<void> set_state() {
     TRY(pop());
     if (stack_.size() == floor() || stack_.back()->kind != Kind::call)
-      return torn_pickle("it sets attributes of what has none");
+      return torn_pickle("it sets attributes of an object that has none");
     stack_.back()->has_state = true;
     return {};
   }
@@ -279,11 +278,11 @@ class PickleMachine {
     return pop().and_then([&](const PickledObject* key) { return add({key, value}, Kind::dict); });
   }
 
-  // To the object on top of the stack: a `kind`, or, where that is a dict, what a call gives.
+  // Adds `items` to the object on top of the stack. That is a `kind`; for a dict it may also be the result of a call.
   Result<void> add(const std::vector<const PickledObject*>& items, Kind kind) {
     const Kind into_kind = stack_.size() == floor() ? Kind::none : stack_.back()->kind;
     if (into_kind != kind && !(kind == Kind::dict && into_kind == Kind::call))
-      return torn_pickle("it puts something into what holds nothing of that kind");
+      return torn_pickle("it adds items to an object that cannot hold them");
     if (kind == Kind::dict && items.size() % 2 != 0) return torn_pickle("a key has no value");
     std::vector<const PickledObject*>& into = stack_.back()->items;
     into.insert(into.end(), items.begin(), items.end());
@@ -291,28 +290,28 @@ class PickleMachine {
   }
 
   Result<void> remember(std::uint64_t key) {
-    if (stack_.empty()) return torn_pickle("it remembers what is not there");
+    if (stack_.empty()) return torn_pickle("it stores an object that does not exist");
     memo_[key] = stack_.back();
-    if (memo_.size() > objects_.size()) return torn_pickle("it remembers more than there is");
+    if (memo_.size() > objects_.size()) return torn_pickle("it stores more objects than there are");
     return {};
   }
 
   Result<void> recall(std::uint64_t key) {
     const auto found = memo_.find(key);
-    if (found == memo_.end()) return torn_pickle("it recalls what was never remembered");
+    if (found == memo_.end()) return torn_pickle("it loads an object that was never stored");
     stack_.push_back(found->second);
     return {};
   }
 
   Result<const PickledObject*> pop() {
-    if (stack_.size() == floor()) return torn_pickle("it takes what is not there");
+    if (stack_.size() == floor()) return torn_pickle("an instruction takes an object that does not exist");
     const PickledObject* top = stack_.back();
     stack_.pop_back();
     return top;
   }
 
   Result<std::vector<const PickledObject*>> take_marked() {
-    if (marks_.empty()) return torn_pickle("it takes what is not there");
+    if (marks_.empty()) return torn_pickle("an instruction takes an object that does not exist");
     const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
     std::vector<const PickledObject*> items{begin, stack_.end()};
     stack_.erase(begin, stack_.end());
@@ -320,7 +319,7 @@ class PickleMachine {
     return items;
   }
 
-  // What lies below the last mark is not to be taken before that.
+  // Instructions must not take objects below the last mark.
   [[nodiscard]] std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
 
   std::string_view left_;

@@ -11,29 +11,30 @@
 
 namespace trainyard::checkpoint {
 
-/// An object as a pickle describes it. What Python would build by calling something stays a description here.
+/// An object as a pickle describes it. A call that Python would make stays a description.
 struct PickledObject {
   enum class Kind { none, boolean, integer, real, text, tuple, list, dict, global, call, persistent };
 
   Kind kind = Kind::none;
-  std::int64_t integer = 0;  ///< A boolean's too.
-  std::string text;          ///< A text's; a global's "module.name".
-  /// A tuple's and a list's; a dict's keys and values by turns; a persistent object's one, its id.
+  std::int64_t integer = 0;  ///< Also for a boolean.
+  std::string text;          ///< For a text; for a global "module.name".
+  /// The items of a tuple or a list; a dict's keys and values in turn; the id of a persistent object; the items that
+  /// are set on the result of a call.
   std::vector<const PickledObject*> items;
-  const PickledObject* function = nullptr;   ///< Of a call: the global.
-  const PickledObject* arguments = nullptr;  ///< Of a call: the tuple. What is set on its result is in `items`.
-  bool has_state = false;                    ///< Of a call: its result is given attributes besides, which are left out.
+  const PickledObject* function = nullptr;   ///< For a call: the global.
+  const PickledObject* arguments = nullptr;  ///< For a call: the tuple.
+  bool has_state = false;  ///< For a call: the pickle also sets attributes of the result, which are not kept here.
 };
 
-/// What a pickle (protocols 2 to 5) describes. Reading it calls nothing and imports nothing: there is nothing here that
-/// could be called. Objects may hold each other in circles.
+/// The objects that a pickle (protocols 2 to 5) describes. Reading calls nothing and imports nothing. Objects may refer
+/// to each other in circles.
 class PickleGraph {
  public:
-  /// Whether a global, "module.name", may stand in the pickle at all.
+  /// True when the pickle may contain the global "module.name".
   using Allows = std::function<bool(std::string_view global)>;
 
-  /// ErrorKind::invalid for a global that is not allowed and for what torch.save does not write, corrupt for a pickle
-  /// that is cut off or contradicts itself. Memory is bounded by the pickle's length, and by some hundred MiB.
+  /// ErrorKind::invalid for a global that is not allowed, or an opcode that torch.save does not write; corrupt for a
+  /// pickle that is cut off or contradicts itself. Memory is bounded by the pickle's length, and by some hundred MiB.
   [[nodiscard]] static Result<PickleGraph> read(std::string_view pickle, const Allows& allows);
 
   [[nodiscard]] const PickledObject& root() const { return *root_; }
@@ -42,7 +43,7 @@ class PickleGraph {
   PickleGraph(std::deque<PickledObject> objects, const PickledObject* root)
       : objects_(std::move(objects)), root_(root) {}
 
-  std::deque<PickledObject> objects_;  // Each stays where it is.
+  std::deque<PickledObject> objects_;  // A deque keeps their addresses.
   const PickledObject* root_;
 };
 

@@ -14,14 +14,15 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// As the format's own library has it.
+// The limit of safetensors' own library.
 constexpr std::uint64_t header_bytes_max = 100'000'000;
 
 tl::unexpected<Error> no_safetensors(std::string_view why) {
   return fail(ErrorKind::corrupt, fmt::format("it is no safetensors file, or damaged: {}", why));
 }
 
-// A model of a thousand layers with a thousand experts has as many. Bounds the memory that a hostile header takes.
+// As many as a model with a thousand layers of a thousand experts has. Bounds the memory that a hostile header can
+// take.
 constexpr std::size_t tensors_max = 1'000'000;
 constexpr std::size_t shown_name_bytes_max = 200;
 
@@ -30,8 +31,8 @@ std::string shown(std::string_view name) {
                                              : std::string{name.substr(0, shown_name_bytes_max)} + "...";
 }
 
-// Takes the header as it is read, so that it needs no memory but for the tensors. Methods are named by nlohmann's SAX
-// interface; each returns whether to read on.
+// Parses the header without building a JSON tree, so that only the tensors take memory. nlohmann's SAX interface names
+// the methods; each returns true to read on.
 class HeaderReader {
  public:
   bool key(std::string& name) {
@@ -114,9 +115,10 @@ class HeaderReader {
     return false;
   }
   bool contradicts() {
-    return refuse(no_safetensors(fmt::format("what its header says of {} is no tensor", shown(found_.name))).value());
+    return refuse(
+        no_safetensors(fmt::format("its header describes no valid tensor for {}", shown(found_.name))).value());
   }
-  // A value that is none of a tensor's fields.
+  // Handles a value that is not one of a tensor's fields.
   bool take_other() {
     if (depth_ == 0) return refuse(no_safetensors("its header is no JSON object").value());
     return is_ignored() || contradicts();
@@ -149,9 +151,9 @@ class HeaderReader {
     return true;
   }
 
-  int depth_ = 0;  // Of objects and arrays.
+  int depth_ = 0;  // The nesting of objects and arrays.
   bool is_metadata_ = false;
-  Field field_ = Field::other;  // Of the tensor, whose object is at depth 2.
+  Field field_ = Field::other;  // The current field of the tensor, whose object is at depth 2.
   Found found_;
 };
 

@@ -8,13 +8,13 @@
 #include "checkpoint/interchange/dtype.hpp"
 #include "common/result.hpp"
 
-/// Reading of safetensors files that others wrote. Source: https://huggingface.co/docs/safetensors (format).
+/// Reads the headers of safetensors files. Source: https://huggingface.co/docs/safetensors (format).
 namespace trainyard::checkpoint {
 
-/// How the files are named.
+/// The ending of the files' names.
 inline constexpr std::string_view safetensors_ending = ".safetensors";
 
-/// The file begins with a number of this many bytes, which is that of the header behind it.
+/// The size of the number at the file's beginning, which is the header's length.
 inline constexpr std::uint64_t safetensors_length_bytes = 8;
 
 struct SafetensorsEntry {
@@ -25,12 +25,12 @@ struct SafetensorsEntry {
   std::uint64_t bytes = 0;
 };
 
-/// The length of the header, by the file's first safetensors_length_bytes. ErrorKind::corrupt for one that no such file
-/// has.
+/// The header's length, from the file's first safetensors_length_bytes. ErrorKind::corrupt for a length that is out of
+/// range.
 [[nodiscard]] Result<std::uint64_t> read_safetensors_length(std::string_view file_start);
 
-/// All tensors of a file with this header, in the order of their bytes, which follow each other without gaps.
-/// ErrorKind::corrupt for a header that contradicts itself, invalid for a type that is not known here.
+/// The tensors of a file with this header, in the order of their bytes, which have no gaps. ErrorKind::corrupt for a
+/// header that contradicts itself, invalid for an unknown type.
 [[nodiscard]] Result<std::vector<SafetensorsEntry>> parse_safetensors_header(std::string_view header);
 
 }  // namespace trainyard::checkpoint

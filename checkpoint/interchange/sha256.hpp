@@ -16,7 +16,7 @@ class Sha256 {
   ~Sha256();
 
   void add(std::span<const std::byte> piece);
-  /// 64 hexadecimal digits in lower case. The last call.
+  /// The digest: 64 hexadecimal digits in lower case. Call nothing after it.
   [[nodiscard]] std::string finish();
 
  private:

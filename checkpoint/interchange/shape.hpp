@@ -7,10 +7,10 @@
 
 namespace trainyard::checkpoint {
 
-/// torch has no tensors of more dimensions.
+/// torch's limit.
 inline constexpr std::size_t dimensions_max = 64;
 
-/// Elements of a tensor of `shape`; nothing where it has a negative extent, or more than can be counted.
+/// The elements of a tensor of `shape`; nothing if an extent is negative, or the number overflows.
 [[nodiscard]] inline std::optional<std::uint64_t> element_count(std::span<const std::int64_t> shape) {
   std::uint64_t count = 1;
   for (const std::int64_t extent : shape) {
@@ -19,7 +19,7 @@ inline constexpr std::size_t dimensions_max = 64;
   return count;
 }
 
-/// Their bytes, each element being of `element_bytes`.
+/// The bytes of a tensor of `shape`; nothing as in element_count().
 [[nodiscard]] inline std::optional<std::uint64_t> byte_count(std::span<const std::int64_t> shape,
                                                              std::uint64_t element_bytes) {
   auto count = element_count(shape);

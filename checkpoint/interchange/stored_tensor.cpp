@@ -89,7 +89,7 @@ std::vector<std::string> stray_chunks(const Manifest& manifest) {
             fmt::format("{}: {} is no entry of the manifest", data_key(manifest, receipt.rank), chunk.entry));
       if (chunk.bytes > receipt.bytes || chunk.offset > receipt.bytes - chunk.bytes)
         faults.push_back(
-            fmt::format("{}: {} would lie behind the file's end", data_key(manifest, receipt.rank), chunk.entry));
+            fmt::format("{}: {} would lie beyond the file's end", data_key(manifest, receipt.rank), chunk.entry));
     }
   }
   return faults;

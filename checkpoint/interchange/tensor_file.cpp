@@ -12,7 +12,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// All of these are torch.save's.
+// The usual endings of torch.save's files.
 constexpr std::array torch_endings = {std::string_view{".pt"}, std::string_view{".pth"}, std::string_view{".bin"}};
 
 }  // namespace
@@ -26,8 +26,8 @@ Result<std::vector<ForeignTensor>> read_safetensors(std::span<std::byte> file) {
   const std::uint64_t end =
       entries.empty() ? safetensors_length_bytes + length : entries.back().offset + entries.back().bytes;
   if (end != file.size()) {
-    return fail(ErrorKind::corrupt, fmt::format("it is of {} bytes, and its header speaks of {}: it is cut off, or "
-                                                "something is behind it",
+    return fail(ErrorKind::corrupt, fmt::format("it is of {} bytes, and its header describes {}: it is cut off, or "
+                                                "something follows it",
                                                 file.size(), end));
   }
   std::vector<ForeignTensor> tensors;

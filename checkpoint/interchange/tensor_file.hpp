@@ -15,31 +15,31 @@
 
 namespace trainyard::checkpoint {
 
-/// A tensor of a file that others wrote, as it lies there, row-major.
+/// A tensor of another program's file, row-major.
 struct ForeignTensor {
   std::string name;
   Dtype dtype;
   std::vector<std::int64_t> shape;
-  std::span<std::byte> bytes;  ///< Of the file, or of what was made of it.
+  std::span<std::byte> bytes;  ///< In the mapped file, or in a TensorBuffers.
 };
 
-/// Memory for tensors whose bytes do not lie in their file as they are needed.
+/// Memory for tensors whose bytes in the file are packed or not contiguous.
 using TensorBuffers = std::deque<std::vector<std::byte>>;
 
-/// All tensors of a safetensors file that lies in memory, in its order. ErrorKind::corrupt, invalid.
+/// All tensors of a safetensors file in memory, in the file's order. ErrorKind::corrupt, invalid.
 [[nodiscard]] Result<std::vector<ForeignTensor>> read_safetensors(std::span<std::byte> file);
 
-/// All tensors of the dict that torch.save has written to a file that lies in memory, in the dict's order. Nothing of
-/// it is ever executed. What is packed, or is a view that is not contiguous, goes into `buffers`; a file whose tensors
-/// would be many times its own size is refused. ErrorKind::corrupt, invalid.
+/// All tensors of a dict that torch.save has written, in the dict's order. Executes nothing of the file. Packed
+/// tensors, and views that are not contiguous, go into `buffers`; a file whose tensors would be many times its size is
+/// an error. ErrorKind::corrupt, invalid.
 [[nodiscard]] Result<std::vector<ForeignTensor>> read_torch(std::span<std::byte> file, TensorBuffers& buffers);
 
-/// A file of tensors that others wrote, open for reading.
+/// Another program's file of tensors, open for reading.
 class TensorFile {
  public:
-  /// Whether `path` has an ending that says a format that is read here.
+  /// True when the ending of `path` names a format that open() reads.
   [[nodiscard]] static bool is_known(std::string_view path);
-  /// By its ending: .safetensors, else as torch.save writes it. Errors name the file.
+  /// Reads .safetensors as safetensors, and any other ending as torch.save's format. Errors name the file.
   [[nodiscard]] static Result<TensorFile> open(const std::string& path);
 
   [[nodiscard]] const std::vector<ForeignTensor>& tensors() const { return tensors_; }

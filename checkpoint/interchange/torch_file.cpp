@@ -16,11 +16,12 @@ namespace {
 
 constexpr std::string_view pickle_ending = "/data.pkl";
 constexpr std::uint64_t pickle_bytes_max = std::uint64_t{32} << 20;
-// Tied weights stand under several names, and some views show what they hold many times. More is made up.
+// Tied weights have several names, and some views repeat their elements many times. A file that grows more than this is
+// hostile.
 constexpr std::uint64_t growth_max = 8;
 constexpr std::uint64_t growth_free_bytes = std::uint64_t{64} << 20;
 
-// All that torch.save writes lies in one folder, whose name is the file's, or "archive". "x/" for the folder x.
+// torch.save puts everything into one folder, named after the file or "archive". Returns "x/" for the folder x.
 Result<std::string> find_root(const ZipReader& zip) {
   std::string root;
   for (const auto& [name, entry] : zip.entries()) {
@@ -53,7 +54,7 @@ Result<std::vector<UnpickledTensor>> read_dict(const ZipReader& zip, const std::
 
 Result<void> check_byte_order(const ZipReader& zip, const std::string& root) {
   const std::string name = root + "byteorder";
-  if (!zip.entries().contains(name)) return {};  // Older files have none, and are little-endian.
+  if (!zip.entries().contains(name)) return {};  // Older files do not say, and are little-endian.
   constexpr std::string_view ours = "little";
   if (zip.entries().at(name).bytes == ours.size()) {
     TensorBuffers buffers;
@@ -63,7 +64,7 @@ Result<void> check_byte_order(const ZipReader& zip, const std::string& root) {
   return fail(ErrorKind::invalid, "it was saved on a big-endian machine, and is not read here");
 }
 
-// Both of what is unpacked, and of what the tensors will take.
+// Limits both the unpacked records and the tensors' memory.
 Result<void> check_growth(const ZipReader& zip, const std::vector<UnpickledTensor>& tensors, std::uint64_t file_bytes) {
   const std::uint64_t bytes_max = growth_max * file_bytes + growth_free_bytes;
   std::uint64_t packed_sum = 0;
@@ -83,7 +84,7 @@ Result<void> check_growth(const ZipReader& zip, const std::vector<UnpickledTenso
                                               bytes_max, file_bytes));
 }
 
-// An extent of 1 may have any stride.
+// A dimension of extent 1 may have any stride.
 bool is_contiguous(const UnpickledTensor& tensor) {
   std::int64_t expected = 1;
   for (std::size_t i = tensor.shape.size(); i-- > 0;) {
@@ -93,7 +94,7 @@ bool is_contiguous(const UnpickledTensor& tensor) {
   return true;
 }
 
-// The view's elements in order. Needs that it has some, and that they lie in the storage.
+// Copies the view's elements in order. The tensor has elements, and all lie in the storage.
 std::vector<std::byte> gather(const UnpickledTensor& tensor, std::span<const std::byte> storage) {
   const std::uint64_t element = tensor.dtype.element_bytes;
   std::vector<std::byte> gathered(*byte_count(tensor.shape, element));

@@ -25,13 +25,13 @@ constexpr std::string_view untyped_storage = "UntypedStorage";
 
 constexpr int nesting_max = 32;
 constexpr std::size_t name_bytes_max = 1024;
-// All that is copied for each tensor is limited: hundreds of thousands may share what is said of one. torch has no
-// tensors of more dimensions than dimensions_max, and numbers the storages.
+// Limits for what is copied for each tensor, since hundreds of thousands of tensors may share one description. torch
+// names its storages by numbers, so a record's name is short.
 constexpr std::size_t record_bytes_max = 64;
 constexpr std::size_t pickled_tensors_max = 300'000;
 constexpr std::size_t dicts_max = 100'000;
 
-// "torch.FloatStorage" and "torch.storage.FloatStorage" without what is in front.
+// The class in "torch.FloatStorage" or "torch.storage.FloatStorage"; empty for another global.
 std::string_view class_of(std::string_view global) {
   for (const std::string_view module : {std::string_view{"torch.storage."}, torch_prefix}) {
     if (global.starts_with(module)) return global.substr(module.size());
@@ -87,14 +87,14 @@ std::string_view words_for(const PickledObject& object) {
   return "";
 }
 
-// JSON, in which names are kept, knows only UTF-8.
+// Names are kept in JSON, which allows only UTF-8.
 bool is_utf8(const std::string& text) {
   using nlohmann::json;
   return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>() == text;
 }
 
 tl::unexpected<Error> no_tensor(const std::string& name) {
-  return fail(ErrorKind::corrupt, fmt::format("its data.pkl is damaged: what it says of {} is no tensor", name));
+  return fail(ErrorKind::corrupt, fmt::format("its data.pkl is damaged: it describes no valid tensor for {}", name));
 }
 
 bool read_integers(const PickledObject& tuple, std::vector<std::int64_t>& integers) {
@@ -109,7 +109,7 @@ bool read_integers(const PickledObject& tuple, std::vector<std::int64_t>& intege
 struct PickledStorage {
   std::string_view storage_class;
   std::string record;
-  std::uint64_t count = 0;  // Of elements; of bytes where the storage has no type.
+  std::uint64_t count = 0;  // Elements; bytes for an untyped storage.
 };
 
 // ('storage', class, record, device, count)
@@ -126,7 +126,7 @@ std::optional<PickledStorage> read_storage(const PickledObject& object) {
                         .count = static_cast<std::uint64_t>(id[4]->integer)};
 }
 
-// The type of what is in the storage; `given` is the one that _rebuild_tensor_v3 names besides.
+// The type of the storage's elements. `given` is the type that _rebuild_tensor_v3 names; nullptr for _v2.
 std::optional<Dtype> dtype_of(const PickledStorage& storage, const PickledObject* given) {
   if (given == nullptr) return find_storage_dtype(storage.storage_class);
   if (given->kind != ObjectKind::global || !is_dtype(given->text) || storage.storage_class != untyped_storage)
@@ -134,7 +134,7 @@ std::optional<Dtype> dtype_of(const PickledStorage& storage, const PickledObject
   return find_torch_dtype(std::string_view{given->text}.substr(torch_prefix.size()));
 }
 
-// Whether every element lies in a storage of `count` elements.
+// True when every element lies in a storage of `count` elements.
 bool is_inside(const UnpickledTensor& tensor, std::uint64_t count) {
   const auto elements = element_count(tensor.shape);
   if (!elements || tensor.strides.size() != tensor.shape.size()) return false;
@@ -150,8 +150,8 @@ bool is_inside(const UnpickledTensor& tensor, std::uint64_t count) {
   return last < count;
 }
 
-// _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, backward_hooks), or _v3 with the dtype behind; both
-// with a dict behind that, where the bytes mean something else than they say.
+// _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, backward_hooks); _v3 adds the dtype. A dict after
+// these marks bytes that are to be conjugated or negated.
 Result<UnpickledTensor> read_tensor(const PickledObject& call, const std::string& name) {
   const bool is_v3 = is_call_of(call, rebuild_v3);
   const std::size_t argument_count = is_v3 ? 7 : 6;
@@ -182,7 +182,8 @@ Result<UnpickledTensor> read_tensor(const PickledObject& call, const std::string
   return tensor;
 }
 
-// Goes through nested dicts. Objects may be shared and go in circles, so all that grows is limited.
+// Collects the tensors of nested dicts. Objects may be shared and refer to each other in circles, so everything that
+// grows is limited.
 class Flattening {
  public:
   Result<void> add(const PickledObject& object, const std::string& name, int depth) {

@@ -10,19 +10,19 @@
 
 namespace trainyard::checkpoint {
 
-/// A tensor as torch.save describes it: a view of one storage, which it may share with others.
+/// A tensor as torch.save describes it: a view of one storage, which several tensors may share.
 struct UnpickledTensor {
-  std::string name;  ///< The dict's key; those of nested dicts joined by '.'.
+  std::string name;  ///< The dict's key; the keys of nested dicts are joined by '.'.
   Dtype dtype;
-  std::string record;  ///< The storage's bytes are the archive's data/<record>.
+  std::string record;  ///< data/<record> of the archive holds the storage's bytes.
   std::uint64_t storage_bytes = 0;
-  std::uint64_t offset = 0;  ///< Of the first element, in elements.
+  std::uint64_t offset = 0;  ///< The first element's place in the storage, in elements.
   std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> strides;  ///< In elements. No element lies outside of the storage.
+  std::vector<std::int64_t> strides;  ///< In elements. Every element lies in the storage.
 };
 
-/// The tensors of a dict (nested ones included) that torch.save has pickled: tensors of _rebuild_tensor_v2 and _v3, and
-/// parameters. Nothing is ever called. ErrorKind::invalid names what else is in it, corrupt for damage.
+/// The tensors and parameters of a dict (nested dicts included) that torch.save has pickled with _rebuild_tensor_v2 or
+/// _v3. Calls nothing. ErrorKind::invalid names anything else in the dict; corrupt for damage.
 [[nodiscard]] Result<std::vector<UnpickledTensor>> unpickle_tensors(std::string_view pickle);
 
 }  // namespace trainyard::checkpoint

@@ -15,13 +15,13 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// A chunk's checksum, as far as the file has been read.
+// The checksum of the part of a chunk that has been read.
 struct Progress {
   const Chunk* chunk = nullptr;
   std::uint32_t crc = 0;
 };
 
-// Feeds the part of [offset, offset + bytes.size()) that is the chunk's.
+// Adds to the checksum the part of `bytes`, which begin at `offset`, that belongs to the chunk.
 void feed(Progress& progress, std::uint64_t offset, std::span<const std::byte> bytes) {
   const std::uint64_t begin = std::max(offset, progress.chunk->offset);
   const std::uint64_t end = std::min(offset + bytes.size(), progress.chunk->offset + progress.chunk->bytes);
@@ -37,14 +37,14 @@ Result<std::vector<std::string>> read_file(storage::Store& store, const std::str
                                            std::uint64_t piece_bytes) {
   std::vector<Progress> chunks;
   for (const Chunk& chunk : receipt.chunks) {
-    // Those that would lie outside are told of by stray_chunks().
+    // stray_chunks() reports chunks that exceed the file.
     const bool is_inside = chunk.bytes <= receipt.bytes && chunk.offset <= receipt.bytes - chunk.bytes;
     if (is_inside) chunks.push_back({.chunk = &chunk});
   }
   std::sort(chunks.begin(), chunks.end(),
             [](const Progress& a, const Progress& b) { return a.chunk->offset < b.chunk->offset; });
   std::uint32_t crc = 0;
-  std::size_t first_open = 0;  // All chunks before it have ended.
+  std::size_t first_open = 0;  // All chunks before it have been read.
   std::vector<std::byte> piece;
   for (std::uint64_t offset = 0; offset < receipt.bytes; offset += piece.size()) {
     piece.resize(std::min(piece_bytes, receipt.bytes - offset));
@@ -66,7 +66,7 @@ Result<std::vector<std::string>> read_file(storage::Store& store, const std::str
   return damages;
 }
 
-// What damages the file as a whole; empty: it is there in its size.
+// Damage of the whole file; empty: the file exists in its size.
 std::string damage_of_size(const Inventory& inventory, const std::string& key, const Receipt& receipt) {
   const auto found = inventory.sizes.find(key);
   std::string what;
@@ -82,27 +82,27 @@ std::string damage_of_size(const Inventory& inventory, const std::string& key, c
 }
 
 Result<void> verify_file(storage::Store& store, const Inventory& inventory, const Manifest& manifest,
-                         const Receipt& receipt, std::uint64_t piece_bytes, Verdict& verdict) {
+                         const Receipt& receipt, std::uint64_t piece_bytes, Verification& verification) {
   const std::string key = data_key(manifest, receipt.rank);
   if (std::string damage = damage_of_size(inventory, key, receipt); !damage.empty()) {
-    verdict.damages.push_back(std::move(damage));
+    verification.damages.push_back(std::move(damage));
     return {};
   }
   auto damages = read_file(store, key, receipt, piece_bytes);
-  // Gone or shorter than the listing said a moment ago.
+  // The file was removed or cut after it was listed.
   if (!damages && is_damage(damages.error().kind))
     damages = std::vector{fmt::format("{}: {}", key, damages.error().message)};
   TRY(damages);
-  verdict.bytes += receipt.bytes;
-  verdict.damages.insert(verdict.damages.end(), damages->begin(), damages->end());
+  verification.bytes += receipt.bytes;
+  verification.damages.insert(verification.damages.end(), damages->begin(), damages->end());
   return {};
 }
 
 }  // namespace
 
-Result<Verdict> verify(storage::Store& store, const Inventory& inventory, const CheckpointId& id,
-                       std::uint64_t piece_bytes) {
-  Verdict verdict;
+Result<Verification> verify(storage::Store& store, const Inventory& inventory, const CheckpointId& id,
+                            std::uint64_t piece_bytes) {
+  Verification verification;
   const std::string key = manifest_key(id);
   const auto manifest = storage::get_text(store, key).and_then(parse_manifest);
   if (!manifest && !is_damage(manifest.error().kind)) return tl::unexpected(manifest.error());
@@ -111,19 +111,20 @@ Result<Verdict> verify(storage::Store& store, const Inventory& inventory, const 
                             : manifest->id.step == id.step ? "it is of another generation"
                                                            : "it is of another step";
     const bool is_missing = !manifest && manifest.error().kind == ErrorKind::not_found;
-    verdict.damages.push_back(is_missing ? fmt::format("{} is missing: the checkpoint was never finished", key)
-                                         : fmt::format("{}: {}", key, why));
-    return verdict;
+    verification.damages.push_back(is_missing ? fmt::format("{} is missing: the checkpoint was never finished", key)
+                                              : fmt::format("{}: {}", key, why));
+    return verification;
   }
   for (const StoredTensor& tensor : stored_tensors(*manifest)) {
-    if (!tensor.fault.empty()) verdict.damages.push_back(fmt::format("{}: {}: {}", key, tensor.name(), tensor.fault));
+    if (!tensor.fault.empty())
+      verification.damages.push_back(fmt::format("{}: {}: {}", key, tensor.name(), tensor.fault));
   }
   const auto strays = stray_chunks(*manifest);
-  verdict.damages.insert(verdict.damages.end(), strays.begin(), strays.end());
+  verification.damages.insert(verification.damages.end(), strays.begin(), strays.end());
   for (const Receipt& receipt : manifest->receipts) {
-    TRY(verify_file(store, inventory, *manifest, receipt, piece_bytes, verdict));
+    TRY(verify_file(store, inventory, *manifest, receipt, piece_bytes, verification));
   }
-  return verdict;
+  return verification;
 }
 
 }  // namespace trainyard::checkpoint

@@ -10,15 +10,16 @@
 
 namespace trainyard::checkpoint {
 
-struct Verdict {
-  std::vector<std::string> damages;  ///< Each names the file, and the entry where it is one's. Empty: all is whole.
-  std::uint64_t bytes = 0;           ///< Of data read.
+/// The result of verify().
+struct Verification {
+  std::vector<std::string> damages;  ///< One sentence each, with the file's name. Empty: the checkpoint is whole.
+  std::uint64_t bytes = 0;           ///< The bytes of data files that were read.
 };
 
-/// Reads every byte of a checkpoint: the manifest, each data file's size and checksum and those of the chunks in it,
-/// and whether the chunks hold every entry exactly once. `piece_bytes`, at least 1, are read at a time. An error is one
-/// of the store, and says nothing of the checkpoint.
-[[nodiscard]] Result<Verdict> verify(storage::Store& store, const Inventory& inventory, const CheckpointId& id,
-                                     std::uint64_t piece_bytes = std::uint64_t{32} << 20);
+/// Reads every byte of a checkpoint, `piece_bytes` (at least 1) at a time. Checks the manifest, the size and checksum
+/// of each data file, the checksum of each chunk, and that the chunks hold every entry exactly once. An error is the
+/// store's, and says nothing about the checkpoint.
+[[nodiscard]] Result<Verification> verify(storage::Store& store, const Inventory& inventory, const CheckpointId& id,
+                                          std::uint64_t piece_bytes = std::uint64_t{32} << 20);
 
 }  // namespace trainyard::checkpoint

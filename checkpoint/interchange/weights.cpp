@@ -21,7 +21,7 @@ namespace trainyard::checkpoint {
 namespace {
 
 constexpr std::size_t differences_max = 5;
-// Neighbours up to this are read together, since one more request costs more than their bytes.
+// Neighbouring tensors up to this size are read together: one more request costs more than their bytes.
 constexpr std::uint64_t weights_read_bytes_max = std::uint64_t{32} << 20;
 
 struct Offered {
@@ -30,7 +30,7 @@ struct Offered {
 };
 using OfferedByName = std::map<std::string, Offered>;
 
-// Each difference as a clause; the model's tensors first, in their order.
+// A clause for each difference, the model's tensors first, in the model's order.
 std::vector<std::string> differences_of(const OfferedByName& offered, std::span<const HostEntry> entries,
                                         const std::set<std::string>& aliases) {
   std::vector<std::string> differences;
@@ -98,7 +98,7 @@ Result<LoadedWeights> load_from_checkpoints(storage::Store& store, const Weights
   }
 }
 
-// The header as it is in the file, with its length in front.
+// The file's beginning: the header's length, and the header.
 Result<std::string> read_file_header(storage::Store& store, const std::string& file) {
   std::string start(safetensors_length_bytes, '\0');
   TRY(store.get_range(file, 0, std::as_writable_bytes(std::span{start})));
@@ -108,13 +108,14 @@ Result<std::string> read_file_header(storage::Store& store, const std::string& f
   return store.get_range(file, safetensors_length_bytes, rest).map([&] { return std::move(header); });
 }
 
-// A tensor of the file, and where the model wants it.
+// A tensor's offset in the file, and its place in the model.
 struct WantedTensor {
   std::uint64_t offset = 0;
   std::span<std::byte> into;
 };
 
-// The file's names as entries. A module may itself have a part named "model", so that what fits decides.
+// The entry's name for each tensor. A module may itself have a part named "model", so the names with model_prefix are
+// taken if the model has any of them.
 std::vector<std::optional<std::string>> names_that_fit(const std::vector<SafetensorsEntry>& tensors,
                                                        std::span<const HostEntry> entries) {
   std::set<std::string_view> wanted;
@@ -130,7 +131,7 @@ std::vector<std::optional<std::string>> names_that_fit(const std::vector<Safeten
   return is_found ? prefixed : entry_names(names);
 }
 
-// In the order of the file; straight into place, or by one request for those that lie together.
+// Reads in the file's order: neighbouring tensors by one request, a single one straight into place.
 Result<void> read_tensors(storage::Store& store, const std::string& file, std::span<const WantedTensor> wanted) {
   std::vector<std::byte> buffer;
   while (!wanted.empty()) {
@@ -152,7 +153,7 @@ Result<void> read_tensors(storage::Store& store, const std::string& file, std::s
   return {};
 }
 
-// All of the file from `begin` to `end`, in order, so that the digest is of the same bytes that go into place.
+// Reads the file from `begin` to `end` in order, so that the digest is of the bytes that go into place.
 Result<void> read_and_digest(storage::Store& store, const std::string& file, std::uint64_t begin, std::uint64_t end,
                              std::span<const WantedTensor> wanted, Sha256& digest) {
   std::vector<std::byte> buffer;
@@ -171,7 +172,7 @@ Result<void> read_and_digest(storage::Store& store, const std::string& file, std
   return {};
 }
 
-// Reads the tensors into place. Where `place` has a digest, the whole file is read and must match it.
+// Reads the tensors into place. If `place` has a digest, reads the whole file, whose digest must be equal.
 Result<void> read_wanted(storage::Store& store, const WeightsPlace& place, std::string_view header,
                          const std::vector<SafetensorsEntry>& tensors, std::span<const WantedTensor> wanted) {
   if (place.sha256.empty()) return read_tensors(store, place.file, wanted);

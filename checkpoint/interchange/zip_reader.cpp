@@ -29,7 +29,7 @@ tl::unexpected<Error> torn_archive(std::string_view why) {
   return fail(ErrorKind::corrupt, fmt::format("its zip archive is damaged: {}", why));
 }
 
-// Reads little-endian fields one after the other. What lies behind the end reads as zeros, and is told.
+// Reads little-endian fields one after the other. Fields beyond the end read as zeros and set is_over().
 class Fields {
  public:
   explicit Fields(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -58,7 +58,7 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Where the directory lies.
+// The place of the archive's directory.
 struct Directory {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -69,7 +69,7 @@ bool is_within(std::uint64_t offset, std::uint64_t bytes, std::uint64_t end) {
   return offset <= end && bytes <= end - offset;
 }
 
-// The end record is the last thing in the archive, but for a comment whose length it says.
+// The end record is last in the archive, except for a comment whose length the record holds.
 std::optional<std::uint64_t> find_end_record(std::span<const std::byte> archive) {
   if (archive.size() < end_record_bytes) return std::nullopt;
   const std::uint64_t last = archive.size() - end_record_bytes;
@@ -82,7 +82,7 @@ std::optional<std::uint64_t> find_end_record(std::span<const std::byte> archive)
   return std::nullopt;
 }
 
-// As the end record says, and, where that has no room for a number, the zip64 record before it.
+// Reads the end record and, if a number does not fit into that, the zip64 record before it.
 Result<Directory> find_directory(std::span<const std::byte> archive) {
   const auto end = find_end_record(archive);
   if (!end) {
@@ -100,7 +100,7 @@ Result<Directory> find_directory(std::span<const std::byte> archive) {
   Directory directory{.count = fields.next(2)};
   directory.bytes = fields.next(4);
   directory.offset = fields.next(4);
-  std::uint64_t behind = *end;  // What follows the directory begins here.
+  std::uint64_t behind = *end;  // The directory must end before it.
   const bool is_zip64 = directory.count == ones_16 || directory.bytes == ones_32 || directory.offset == ones_32;
   if (is_zip64) {
     if (*end < zip64_locator_bytes) return torn_archive("its zip64 record is missing");
@@ -131,7 +131,7 @@ struct Listed64 {
   std::uint64_t header_offset = 0;
 };
 
-// Numbers that had no room in the directory stand in the extra field of kind 1, in this order.
+// Numbers that do not fit into the directory are in the extra field of kind 1, in this order.
 bool read_zip64_extra(std::span<const std::byte> extra, Listed64& listed) {
   const std::array<std::uint64_t*, 3> numbers = {&listed.entry.bytes, &listed.entry.stored_bytes,
                                                  &listed.header_offset};
@@ -150,7 +150,7 @@ bool read_zip64_extra(std::span<const std::byte> extra, Listed64& listed) {
 }
 
 Result<Listed64> read_directory_entry(Fields& fields) {
-  if (fields.next(4) != 0x02014b50) return torn_archive("its directory is none");
+  if (fields.next(4) != 0x02014b50) return torn_archive("its directory is malformed");
   fields.skip(4);
   const std::uint64_t flags = fields.next(2);
   const std::uint64_t method = fields.next(2);
@@ -178,7 +178,7 @@ Result<Listed64> read_directory_entry(Fields& fields) {
   return listed;
 }
 
-// Sets where its bytes begin, which only the header before them tells; `end` is where the directory begins.
+// Sets the offset of the entry's bytes, which follow the header in front of them. `end` is where the directory begins.
 Result<void> find_bytes(std::span<const std::byte> archive, Listed64& listed, std::uint64_t end) {
   const auto contradicts = [&] { return torn_archive(fmt::format("{} is not where its directory says", listed.name)); };
   if (!is_within(listed.header_offset, local_entry_bytes, end)) return contradicts();
@@ -204,7 +204,7 @@ Result<void> check_apart(std::vector<Listed64> entries) {
   for (std::size_t i = 1; i < entries.size(); ++i) {
     const Listed64& before = entries[i - 1];
     if (before.entry.offset + before.entry.stored_bytes > entries[i].header_offset)
-      return torn_archive(fmt::format("{} and {} lie over each other", before.name, entries[i].name));
+      return torn_archive(fmt::format("{} and {} overlap", before.name, entries[i].name));
   }
   return {};
 }
@@ -213,12 +213,12 @@ std::uint32_t checksum_of(std::span<const std::byte> bytes) {
   return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
 }
 
-// Fills `into` from what deflate made of it. Whether it is exactly that.
+// Unpacks `packed` into `into`. True when the unpacked bytes fill `into` exactly.
 bool unpack(std::span<const std::byte> packed, std::span<std::byte> into) {
   z_stream stream{};
   if (::inflateInit2(&stream, -MAX_WBITS) != Z_OK) return false;
   int status = Z_OK;
-  // zlib counts in 32 bits. A byte of room behind the end shows what is longer than it says.
+  // zlib's sizes have 32 bits. One byte of room after the end shows that an entry is longer than its size.
   constexpr std::size_t piece_bytes_max = std::size_t{1} << 30U;
   std::byte beyond{};
   std::size_t written = 0;
@@ -260,7 +260,7 @@ Result<std::span<std::byte>> ZipReader::read(const ZipEntry& entry, std::vector<
   std::span<std::byte> bytes = archive_.subspan(entry.offset, entry.stored_bytes);
   if (entry.is_packed) {
     buffer.resize(entry.bytes);
-    if (!unpack(bytes, buffer)) return torn_archive("what is packed in it does not unpack to what it says");
+    if (!unpack(bytes, buffer)) return torn_archive("an entry does not unpack to its size");
     bytes = buffer;
   }
   if (checksum_of(bytes) != entry.crc32)

@@ -12,25 +12,25 @@
 namespace trainyard::checkpoint {
 
 struct ZipEntry {
-  std::uint64_t offset = 0;        ///< Of its bytes in the archive.
-  std::uint64_t stored_bytes = 0;  ///< There.
-  std::uint64_t bytes = 0;         ///< Once unpacked.
+  std::uint64_t offset = 0;        ///< Where the stored bytes begin in the archive.
+  std::uint64_t stored_bytes = 0;  ///< The size in the archive.
+  std::uint64_t bytes = 0;         ///< The unpacked size.
   bool is_packed = false;          ///< By deflate.
-  std::uint32_t crc32 = 0;         ///< Of the unpacked bytes.
+  std::uint32_t crc32 = 0;         ///< The checksum of the unpacked bytes.
 };
 
-/// What is in a zip archive that lies in memory, of any size (zip64). What others wrote is not trusted: no entry lies
-/// outside of the archive or over another, and none has two names. Source: PKWARE's APPNOTE 6.3.9.
+/// The entries of a zip archive in memory, of any size (zip64). The archive is not trusted: open() checks that no entry
+/// lies outside the archive or overlaps another, and that no name is there twice. Source: PKWARE's APPNOTE 6.3.9.
 class ZipReader {
  public:
-  /// ErrorKind::corrupt for an archive that is cut off or contradicts itself, invalid for what is none, and for one
-  /// that is encrypted, packed otherwise than by deflate, or in several parts.
+  /// ErrorKind::corrupt for an archive that is cut off or contradicts itself; invalid for bytes that are no archive,
+  /// and for one that is encrypted, in several parts, or packed otherwise than by deflate.
   [[nodiscard]] static Result<ZipReader> open(std::span<std::byte> archive);
 
   [[nodiscard]] const std::map<std::string, ZipEntry>& entries() const { return entries_; }
 
-  /// The entry's bytes: in the archive where they are stored there, else unpacked into `buffer`, which must be empty.
-  /// ErrorKind::corrupt where they are not those that were written.
+  /// The entry's bytes: in the archive if they are stored, else unpacked into `buffer`, which must be empty.
+  /// ErrorKind::corrupt if the checksum differs.
   [[nodiscard]] Result<std::span<std::byte>> read(const ZipEntry& entry, std::vector<std::byte>& buffer) const;
 
  private:

@@ -29,7 +29,7 @@ std::string u64(std::uint64_t number) {
   return little_endian(number, 8);
 }
 
-// Where a number does not fit, the field is all ones and the zip64 extra holds it.
+// A number that does not fit is written as ones; the zip64 extra field holds it.
 std::string u32_or_ones(std::uint64_t number) {
   return u32(number >= limit_32 ? limit_32 : number);
 }
@@ -41,8 +41,8 @@ std::string zip64_extra(const std::string& numbers) {
   return numbers.empty() ? std::string{} : u16(1) + u16(numbers.size()) + numbers;
 }
 
-// The fields that local header and directory share, from the flags to the sizes. No time: equal tensors give equal
-// files. 1980-01-01 is the earliest date that the format has.
+// The fields from the flags to the sizes, which the local header and the directory share. No time, so that equal
+// tensors give equal files: 1980-01-01 is the earliest date that the format has.
 std::string common_fields(std::uint64_t bytes, std::uint32_t crc32) {
   constexpr std::uint64_t first_date = 0x0021;
   return u16(version_needed) + u16(utf8_flag) + u16(0) + u16(0) + u16(first_date) + u32(crc32) + u32_or_ones(bytes) +
@@ -79,7 +79,7 @@ Result<void> ZipWriter::append(std::span<const std::byte> bytes) {
 }
 
 Result<void> ZipWriter::end() {
-  // Known only now, and the entry is read only once.
+  // The checksum goes into the header afterwards, since the entry is read only once.
   const std::string crc32 = u32(entries_.back().crc32);
   return sink_.patch(entries_.back().offset + crc_place, std::as_bytes(std::span{crc32}));
 }

@@ -21,26 +21,27 @@ std::string outcome_text(const Result<nlohmann::json>& outcome) {
 
 Result<nlohmann::json> parse_outcome(const std::string& text) {
   nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
-  if (!object.is_object()) return fail(ErrorKind::internal, "a rank said something that is no outcome");
+  if (!object.is_object())
+    return fail(ErrorKind::internal, "a rank sent a message that is neither a value nor an error");
   if (object.contains("value")) return std::move(object["value"]);
   return fail(static_cast<ErrorKind>(object.value("kind", static_cast<int>(ErrorKind::internal))),
               object.value("message", ""));
 }
 
-// Told apart from what the storage says: after this the ranks can agree on nothing any more.
+// A kind of its own, unlike any of the storage's: after this error the ranks can agree on nothing.
 tl::unexpected<Error> ranks_lost(const Error& error) {
   return fail(ErrorKind::cancelled, error.message);
 }
 
-// Which error the ranks report when they met several: that of the lowest number.
+// The ranks report the error with the lowest number.
 int precedence(ErrorKind kind) {
-  if (is_refusal(kind)) return 1;
+  if (is_access_denied(kind)) return 1;
   return is_transient(kind) ? 2 : 0;
 }
 
 }  // namespace
 
-bool is_refusal(ErrorKind kind) {
+bool is_access_denied(ErrorKind kind) {
   return kind == ErrorKind::unauthorized || kind == ErrorKind::forbidden;
 }
 
@@ -48,10 +49,11 @@ Error agreed_error(std::span<const RankError> errors, std::int64_t world_size) {
   const RankError& first =
       *std::ranges::min_element(errors, {}, [](const RankError& one) { return precedence(one.error.kind); });
   Error agreed = fail(fmt::format("rank {}", first.rank), first.error).value();
-  const auto refused = std::ranges::count_if(errors, [](const RankError& one) { return is_refusal(one.error.kind); });
-  if (!is_refusal(agreed.kind) || refused == world_size) return agreed;
+  const auto refused =
+      std::ranges::count_if(errors, [](const RankError& one) { return is_access_denied(one.error.kind); });
+  if (!is_access_denied(agreed.kind) || refused == world_size) return agreed;
   agreed.kind = ErrorKind::unavailable;
-  agreed.message += fmt::format(" ({} of {} ranks were refused, the others were not: look at those ranks' nodes)",
+  agreed.message += fmt::format(" ({} of {} ranks were denied access, the others were not: check those ranks' nodes)",
                                 refused, world_size);
   return agreed;
 }
@@ -78,14 +80,15 @@ Result<void> agree(Communicator& communicator, const Result<void>& mine) {
   return gather_all(communicator, outcome).map([](const auto&) {});
 }
 
-Result<nlohmann::json> follow(Communicator& communicator, std::int64_t root, const Result<nlohmann::json>& mine) {
+Result<nlohmann::json> broadcast_from(Communicator& communicator, std::int64_t root,
+                                      const Result<nlohmann::json>& mine) {
   const auto text = communicator.broadcast(communicator.rank() == root ? outcome_text(mine) : std::string{}, root);
   if (!text) return ranks_lost(text.error());
   return parse_outcome(*text);
 }
 
-Result<nlohmann::json> follow_rank0(Communicator& communicator, const Result<nlohmann::json>& mine) {
-  return follow(communicator, 0, mine);
+Result<nlohmann::json> broadcast_from_rank0(Communicator& communicator, const Result<nlohmann::json>& mine) {
+  return broadcast_from(communicator, 0, mine);
 }
 
 }  // namespace trainyard::checkpoint

@@ -10,32 +10,32 @@
 
 namespace trainyard::checkpoint {
 
-std::string refusal_of(const Copy& copy, std::span<const Claim> claims, const Identity& resumer) {
+std::string rejection_of(const Copy& copy, std::span<const Claim> claims, const Identity& resumer) {
   if (!is_same_life(copy.identity, resumer)) return "it is another job's";
   if (copy.identity.fingerprint != resumer.fingerprint) return "it is of another model or other data";
   const auto claim = std::ranges::find(claims, copy.id.generation, &Claim::generation);
   if (claim == claims.end() || claim->nonce.empty() || !copy.nonce.starts_with(claim->nonce + "-"))
     return "it is of a run that never wrote to checkpoint.uri";
-  if (const std::int64_t last = last_counting_step(copy.id.generation, claims); copy.id.step > last) {
+  if (const std::int64_t last = last_current_step(copy.id.generation, claims); copy.id.step > last) {
     return last < 0 ? std::string{"a later run began afresh"} : fmt::format("a later run went on from step {}", last);
   }
   return {};
 }
 
-std::vector<Candidate> line_up(std::span<const CheckpointId> remote, const CopiesByKeeper& copies,
-                               std::span<const Claim> claims, const Identity& resumer) {
+std::vector<Candidate> order_candidates(std::span<const CheckpointId> remote, const CopiesByKeeper& copies,
+                                        std::span<const Claim> claims, const Identity& resumer) {
   std::vector<Candidate> found;
   for (const CheckpointId& id : remote) found.push_back({.id = id, .nonce = {}, .keepers = {}});
   std::map<std::pair<CheckpointId, std::string>, std::vector<std::int64_t>> saves;
   for (const auto& [keeper, held] : copies) {
     for (const Copy& copy : held) {
-      if (refusal_of(copy, claims, resumer).empty()) saves[{copy.id, copy.nonce}].push_back(keeper);
+      if (rejection_of(copy, claims, resumer).empty()) saves[{copy.id, copy.nonce}].push_back(keeper);
     }
   }
   for (const auto& [save, keepers] : saves)
     found.push_back({.id = save.first, .nonce = save.second, .keepers = keepers});
   std::ranges::sort(found, [](const Candidate& a, const Candidate& b) {
-    return std::tie(a.id, a.nonce) < std::tie(b.id, b.nonce);  // No nonce, which the remote one has none of, is less.
+    return std::tie(a.id, a.nonce) < std::tie(b.id, b.nonce);  // The remote one has no nonce, and so is the least.
   });
   return found;
 }

@@ -17,8 +17,8 @@ void warn_of_single_writer(storage::Store& store, const Claim& claim) {
                 {{"job", claim.identity.job}, {"uri", store.uri_of("")}});
 }
 
-// Some servers ignore the condition and overwrite. The same claim once more must be refused; where it is not, no harm
-// is done by it.
+// Some servers ignore the condition and overwrite. So the claim is put once more: a server that does not refuse this is
+// found out, and no harm is done, since the claim is equal.
 Result<void> try_condition(storage::Store& store, const Claim& claim) {
   const auto again = storage::put_text(store, claim_key(claim.generation), to_text(claim), {.if_absent = true});
   if (again) warn_of_single_writer(store, claim);
@@ -33,7 +33,7 @@ Result<void> put_where_none_is(storage::Store& store, const std::string& key, co
   return storage::put_text(store, key, text);
 }
 
-// Puts an object that is not there. already_exists: it is, or a reply to our own put was lost.
+// Puts an object that does not exist. already_exists: it does, or the reply to our own put was lost.
 Result<void> create(storage::Store& store, const std::string& key, const std::string& text) {
   if (store.has_conditional_create()) {
     auto put = storage::put_text(store, key, text, {.if_absent = true});
@@ -67,7 +67,7 @@ Result<void> put_claim(storage::Store& store, const Claim& claim) {
   const std::string key = claim_key(claim.generation);
   auto put = create(store, key, to_text(claim));
   if (!put && put.error().kind == ErrorKind::already_exists) {
-    // Ours, when the reply to an earlier try was lost.
+    // The claim is our own if the reply to an earlier try was lost.
     const auto claimed = storage::get_text(store, key).and_then(parse_claim);
     return claimed && claimed->nonce == claim.nonce ? Result<void>{} : put;
   }
@@ -103,7 +103,7 @@ Result<void> put_manifest(storage::Store& store, const Manifest& manifest, const
   const std::string text = to_text(manifest);
   if (text.size() > sealed_bytes_max) {
     return fail(ErrorKind::invalid,
-                fmt::format("{} would be of {} bytes, of which nobody reads more than {}: save fewer entries, or let "
+                fmt::format("{} would have {} bytes, and readers accept {} at most: save fewer entries, or let "
                             "fewer ranks hold parts of them",
                             store.uri_of(key), text.size(), sealed_bytes_max));
   }

@@ -6,8 +6,8 @@
 
 namespace trainyard::checkpoint {
 
-/// Success when `manifest` is that of checkpoint `id` and its data files are all there in their sizes.
-/// ErrorKind::corrupt names the first that is not.
+/// Success when `manifest` is the manifest of checkpoint `id`, and all its data files exist in their sizes.
+/// ErrorKind::corrupt names the first fault.
 [[nodiscard]] Result<void> check_files(const Inventory& inventory, const Manifest& manifest, const CheckpointId& id);
 
 }  // namespace trainyard::checkpoint

@@ -52,10 +52,10 @@ Result<void> read_claims(storage::Store& store, Inventory& inventory) {
   return {};
 }
 
-// Claims have no gap between them.
+// A bound for a store that answers every key: generations are claimed without gaps.
 constexpr int unlisted_claims_max = 1'000;
 
-// Calls `take` with the claims after `generation`, which the store does not list yet.
+// Calls `take` with each claim after `generation`, listed or not, up to the first generation without a claim.
 template <typename Take>
 Result<void> find_unlisted(storage::Store& store, std::int64_t generation, const Take& take) {
   for (int count = 0; count < unlisted_claims_max; ++count) {
@@ -67,16 +67,17 @@ Result<void> find_unlisted(storage::Store& store, std::int64_t generation, const
   return fail(ErrorKind::unavailable, store.uri_of(claims_prefix) + " holds many claims that are not listed");
 }
 
-// Runs that saved nothing are seldom so many in a row.
+// More runs in a row that saved nothing are rare.
 constexpr int runs_asked_max = 8;
 
-// The checkpoints from which the newest runs resumed, down to the newest run that has saved any, and the last that this
-// run saved. Not those of earlier runs: training has gone beyond those steps, and retention may have removed them.
+// Goes from the newest run back to the newest that has saved a checkpoint. Returns what these runs resumed from, and
+// the last checkpoint of the last run. Earlier runs name nothing useful: training has passed those steps, and retention
+// may have removed them.
 Result<std::set<CheckpointId>> named_by_runs(storage::Store& store, const Inventory& inventory) {
   std::set<CheckpointId> named;
   int asked = 0;
   for (auto claim = inventory.claims.rbegin(); claim != inventory.claims.rend() && asked < runs_asked_max; ++claim) {
-    if (claim->is_open) continue;  // Its run saves nothing before it is closed.
+    if (claim->is_open) continue;  // Its run saves nothing before the claim is closed.
     ++asked;
     if (claim->resumed_from) named.insert(*claim->resumed_from);
     const auto saved = TRY(read_newest_saved(store, *claim));
@@ -87,12 +88,12 @@ Result<std::set<CheckpointId>> named_by_runs(storage::Store& store, const Invent
   return named;
 }
 
-// The checkpoints that have no listed manifest and would count with one, the newest first.
+// The checkpoints without a listed manifest that are not superseded, the newest first.
 std::vector<CheckpointId> unlisted_of(const Inventory& inventory, std::set<CheckpointId> named) {
   named.insert(inventory.present.begin(), inventory.present.end());
   for (const CheckpointId& id : inventory.complete) named.erase(id);
   std::vector<CheckpointId> unlisted =
-      counting(std::vector<CheckpointId>{named.begin(), named.end()}, inventory.claims);
+      without_superseded(std::vector<CheckpointId>{named.begin(), named.end()}, inventory.claims);
   unlisted.resize(std::min(unlisted.size(), unlisted_checkpoints_max));
   return unlisted;
 }
@@ -148,7 +149,7 @@ Result<Inventory> list_checkpoints(storage::Store& store) {
 
 Result<Inventory> take_inventory(storage::Store& store) {
   auto inventory = TRY(list_checkpoints(store));
-  // Claims second: one that was made before the listing ended is seen.
+  // The claims come second, so that every claim made during the listing is seen.
   return read_claims(store, inventory).map([&] { return std::move(inventory); });
 }
 
@@ -224,7 +225,7 @@ Result<bool> refresh_claims(storage::Store& store, Inventory& inventory) {
 }
 
 Result<std::int64_t> highest_generation(storage::Store& store, std::int64_t known) {
-  // The list is asked for all the same: a network file system looks for new names when it lists them.
+  // The list is read first because a network file system finds new names only when it lists a folder.
   const auto listed = TRY(list_generations(store));
   std::int64_t highest = listed.claimed.empty() ? known : std::max(known, *listed.claimed.rbegin());
   return find_unlisted(store, highest, [&](std::int64_t generation, const auto&) { highest = generation; }).map([&] {

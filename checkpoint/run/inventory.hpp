@@ -17,70 +17,68 @@
 
 namespace trainyard::checkpoint {
 
-/// A claim that is there and cannot be read.
+/// A claim that exists and cannot be read.
 struct UnreadableClaim {
   std::int64_t generation = 0;
   std::string reason;
   bool operator==(const UnreadableClaim&) const = default;
 };
 
-/// What is under a prefix.
+/// The claims and checkpoints under a prefix.
 struct Inventory {
-  std::vector<Claim> claims;                   ///< Those that could be read, by generation.
-  std::vector<UnreadableClaim> unreadable;     ///< Those that could not, but for torn ones of runs that never began.
-  std::set<std::int64_t> claimed;              ///< The generations that have a claim, be it one that cannot be read.
-  std::int64_t generation_max = 0;             ///< Highest claimed, also by a claim that cannot be read; 0: none.
-  std::optional<LastSign> newest_sign;         ///< Of the newest claim's run, where it gives signs of life.
-  std::set<std::int64_t> ended;                ///< The generations whose runs have ended in order.
-  std::vector<CheckpointId> present;           ///< Complete or not, in order.
-  std::vector<CheckpointId> complete;          ///< Those with a manifest, in order.
-  std::map<std::string, std::uint64_t> sizes;  ///< Of every object of a checkpoint, by key.
+  std::vector<Claim> claims;                ///< The claims that could be read, by generation.
+  std::vector<UnreadableClaim> unreadable;  ///< Those that could not, without the torn claims of runs that never began.
+  std::set<std::int64_t> claimed;           ///< The generations with a claim, readable or not.
+  std::int64_t generation_max = 0;          ///< The highest of `claimed`; 0: none.
+  std::optional<LastSign> newest_sign;      ///< The sign of life of the newest claim's run, if it is a run by hand.
+  std::set<std::int64_t> ended;             ///< The generations whose runs have ended in order.
+  std::vector<CheckpointId> present;        ///< All checkpoints, complete or not, in order.
+  std::vector<CheckpointId> complete;       ///< The checkpoints with a manifest, in order.
+  std::map<std::string, std::uint64_t> sizes;  ///< The size of every object in a checkpoint's folder, by key.
 };
 
-/// The keys of what workers have written of the checkpoint `id`, in the order in which they are to be removed: the
-/// manifest first, listed or not, since the rest without it is no checkpoint. Empty where no worker has written
-/// anything.
+/// The keys that workers have written for the checkpoint `id`, in the order of their removal. The manifest's key is
+/// first, listed or not: without the manifest the rest is no checkpoint. Empty where no worker has written anything.
 [[nodiscard]] std::vector<std::string> keys_to_remove(const Inventory& inventory, const CheckpointId& id);
 
-/// Lists the checkpoints alone; all that is about generations stays empty.
+/// Lists the checkpoints alone, without claims, ends and signs of life.
 [[nodiscard]] Result<Inventory> list_checkpoints(storage::Store& store);
 
-/// True for the errors by which a store says that an object does not exist: not_found, and forbidden, which is S3's
-/// answer where a policy lets the key list only the prefix and not the whole bucket.
+/// True for the errors by which a store says that an object does not exist: not_found, and forbidden. S3 answers
+/// forbidden where a policy lets the key list only the prefix and not the whole bucket.
 [[nodiscard]] bool says_absent(ErrorKind kind);
 
-/// The claim of `generation` in `text`. Nothing for a torn text, which only a store that `may_tear` objects leaves:
-/// that run never got to write anything else. ErrorKind::corrupt for any other text that is no claim: without it nobody
-/// knows which checkpoints count.
+/// The claim of `generation` in `text`. Nothing for a torn text if the store `may_tear` objects: that run wrote nothing
+/// else. ErrorKind::corrupt for any other text that is no claim: without the claim nobody knows which checkpoints are
+/// superseded.
 [[nodiscard]] Result<std::optional<Claim>> judge_claim(std::string_view text, std::int64_t generation, bool may_tear);
 
-/// Lists the prefix and reads the claims. A store without conditional create may tear objects.
+/// Lists the checkpoints, and reads the claims.
 [[nodiscard]] Result<Inventory> take_inventory(storage::Store& store);
 
-/// The claims alone, by generation, as take_inventory() reads them.
+/// The claims alone, by generation.
 [[nodiscard]] Result<std::vector<Claim>> list_claims(storage::Store& store);
 
-/// Adds the claims that a store whose lists lag behind does not list yet. Of a prefix that runs write to.
+/// Adds the claims that the store does not list yet because its lists lag behind.
 [[nodiscard]] Result<void> add_unlisted_claims(storage::Store& store, Inventory& inventory);
 
-/// Adds the manifests and data files that a store whose lists lag behind does not list yet, as far as something names
-/// them: a folder in which other files are listed, or the newest runs, whose claims say what they resumed from and
-/// whose records say what they saved last. Only checkpoints that count are asked for, the newest
-/// `unlisted_checkpoints_max` of those without a listed manifest.
+/// Adds the manifests that the store does not list yet because its lists lag behind. It asks for a manifest if another
+/// file of its folder is listed, or if the claim or the record of one of the newest runs names its checkpoint. It
+/// leaves out superseded checkpoints, and asks for the newest `unlisted_checkpoints_max` at most.
 [[nodiscard]] Result<void> add_unlisted_manifests(storage::Store& store, Inventory& inventory);
 inline constexpr std::size_t unlisted_checkpoints_max = 16;
 
-/// Adds the data files of `manifest` that are there and not listed, up to the first that is not there.
+/// Adds the data files of `manifest` that exist and are not listed, up to the first that does not exist.
 [[nodiscard]] Result<void> add_unlisted_files(storage::Store& store, const Manifest& manifest, Inventory& inventory);
 
-/// Reads the sign of life of the newest claim's run.
+/// Sets `newest_sign`.
 [[nodiscard]] Result<void> read_newest_sign(storage::Store& store, Inventory& inventory);
 
-/// Reads again those claims that may have changed since `inventory` was taken: new ones, open ones, and the newest,
-/// which a clean-up removes with all others. True when any has changed.
+/// Reads the claims again that may have changed: new ones, open ones, and the newest, which a clean-up removes with all
+/// others. True when any has changed.
 [[nodiscard]] Result<bool> refresh_claims(storage::Store& store, Inventory& inventory);
 
-/// The highest generation claimed, listed or not, where `known` is one.
+/// The highest claimed generation, listed or not. `known` is a generation that is claimed.
 [[nodiscard]] Result<std::int64_t> highest_generation(storage::Store& store, std::int64_t known);
 
 }  // namespace trainyard::checkpoint

@@ -14,26 +14,26 @@ struct KeepBest {
   std::int64_t count = 1;
 };
 
-/// Which checkpoints stay when newer ones come.
+/// Which checkpoints retention keeps (`checkpoint.keep`).
 struct Keep {
-  std::int64_t last = 3;                     ///< This many of the newest. At least 2 whatever this says.
-  std::optional<std::int64_t> every_steps;   ///< Those at a multiple of it.
-  std::optional<std::int64_t> every_epochs;  ///< Those at the end of an epoch that is a multiple of it.
+  std::int64_t last = 3;  ///< The number of newest checkpoints to keep. At least 2 are kept whatever it says.
+  std::optional<std::int64_t> every_steps;   ///< Keep the checkpoints at a multiple of this step.
+  std::optional<std::int64_t> every_epochs;  ///< Keep those at the end of an epoch that is a multiple of this one.
   std::optional<KeepBest> best;
 
-  /// Whether a checkpoint's name alone does not tell.
+  /// True when retention must read manifests, since a checkpoint's key says too little.
   [[nodiscard]] bool needs_facts() const { return every_epochs || best; }
 };
 
-/// What a checkpoint's values tell of it.
+/// The part of a checkpoint's values that retention needs.
 struct Facts {
-  std::optional<std::int64_t> ended_epoch;  ///< The epoch, from 1, that ended with it.
-  std::map<std::string, double> metrics;    ///< Of the last validation.
+  std::optional<std::int64_t> ended_epoch;  ///< The epoch, from 1, at whose end it was saved.
+  std::map<std::string, double> metrics;    ///< The last validation's.
   bool operator==(const Facts&) const = default;
 };
 
-/// Reads what training writes ("epoch": epochs done, "samples": done of the next one, "metrics"); what is not there or
-/// of another form is not known.
+/// Reads the facts from what training writes ("epoch": epochs done, "samples": samples done of the next epoch,
+/// "metrics"). A missing or malformed value leaves its fact out.
 [[nodiscard]] Facts facts_of(const nlohmann::json& values);
 
 }  // namespace trainyard::checkpoint

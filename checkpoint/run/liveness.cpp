@@ -17,7 +17,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// This machine's boot and this process's pid namespace. Empty where /proc does not say.
+// Identifies this machine's boot and this process's pid namespace. Empty where /proc does not show them.
 std::string place_of_processes() {
   std::ifstream file{"/proc/sys/kernel/random/boot_id"};
   std::string boot;
@@ -28,11 +28,11 @@ std::string place_of_processes() {
   return fmt::format("{}/{}", boot, std::string_view{name.data(), static_cast<std::size_t>(length)});
 }
 
-// When the process `pid` was started, in the kernel's ticks since boot; empty where there is no such process.
+// The time at which the process `pid` started, in the kernel's ticks since boot; empty where there is no such process.
 std::string start_of(std::string_view pid) {
   std::ifstream file{fmt::format("/proc/{}/stat", pid)};
   const std::string text{std::istreambuf_iterator<char>{file}, {}};
-  // The second field is the program's name in parentheses, in which anything may stand; the start is the 22nd.
+  // The second field is the program's name in parentheses, which may contain anything; the start is the 22nd field.
   const std::size_t end_of_name = text.rfind(')');
   if (end_of_name == std::string::npos) return {};
   constexpr int fields_before = 19;
@@ -93,7 +93,7 @@ void SignsOfLife::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const auto put = storage::put_text(store_, alive_key(generation_),
                                        seal({{"timeMilliseconds", clock_.now().time_since_epoch().count()}}));
-    // If signs stay away for long, another run may take over, and this one is fenced.
+    // Without a sign for life_time another run may claim, which fences this one.
     if (!put && !is_failing)
       logging::warn("this run cannot show that it is alive: another one may take over its checkpoints",
                     {{"error", put.error().message}});

@@ -26,7 +26,7 @@ nlohmann::json owner_of(const Identity& identity) {
   return {{"job", identity.job}, {"jobUid", identity.job_uid}};
 }
 
-// As an entry of a folder: nothing that leads elsewhere or is hidden.
+// True for a name that leads to no other folder and is not hidden.
 bool is_folder_name(std::string_view uid) {
   const auto is_good = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -36,7 +36,7 @@ bool is_folder_name(std::string_view uid) {
 
 Time changed_at(const fs::path& path) {
   struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0) return Time::max();  // Being changed now.
+  if (::lstat(path.c_str(), &status) != 0) return Time::max();  // Somebody is changing it now.
   return Time{std::chrono::duration_cast<Time::duration>(std::chrono::seconds{status.st_mtim.tv_sec} +
                                                          std::chrono::nanoseconds{status.st_mtim.tv_nsec})};
 }
@@ -51,7 +51,7 @@ Time newest_change(const fs::path& folder) {
   return error ? Time::max() : newest;
 }
 
-// Whether `folder` is another life's of the job.
+// True when `folder` belongs to another life of the job.
 bool is_earlier_life(const fs::path& folder, const Identity& identity) {
   storage::FileStore store = open_local_store(folder);
   const auto owner = storage::get_text(store, owner_key).and_then(unseal);
@@ -67,7 +67,7 @@ Result<void> remove_folder(const fs::path& folder) {
     TRY(store.remove(object.key));
   }
   auto removed = store.remove_unfinished([](std::string_view key) { return parse_folder_key(key).has_value(); });
-  // The owner last: whose the folder is must be known as long as something is in it.
+  // owner.json goes last: it must name the owner as long as anything is in the folder.
   if (removed) removed = store.remove(owner_key);
   ::rmdir(folder.c_str());
   return removed;
@@ -83,7 +83,7 @@ Result<std::string> local_folder(const std::string& path, const Identity& identi
   if (is_folder_name(identity.job_uid)) return fmt::format("{}/{}", path, identity.job_uid);
   return fail(ErrorKind::invalid,
               fmt::format("checkpoint.local needs the job's UID (TRAINYARD_JOB_UID), which names a folder, got \"{}\": "
-                          "leave checkpoint.local out where nobody gives one",
+                          "leave checkpoint.local out for a run without a UID",
                           identity.job_uid));
 }
 

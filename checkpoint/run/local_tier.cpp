@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -11,7 +12,6 @@
 #include "checkpoint/run/agreement.hpp"
 #include "checkpoint/run/file_check.hpp"
 #include "checkpoint/run/inventory.hpp"
-#include "checkpoint/run/nodes.hpp"
 #include "checkpoint/run/own_bytes.hpp"
 #include "checkpoint/run/state_reading.hpp"
 #include "common/logging.hpp"
@@ -52,7 +52,7 @@ Result<void> remove_copy(storage::Store& store, const Inventory& inventory, cons
   return {};
 }
 
-// Of present copies those that `is_useless` says, and what a writer that was killed left of others.
+// Removes the copies for which `is_useless` is true, and what killed writers left of such copies.
 template <typename IsUseless>
 Result<void> remove_if(storage::Store& store, const Inventory& inventory, const IsUseless& is_useless) {
   for (const CheckpointId& id : inventory.present) {
@@ -75,6 +75,14 @@ std::int64_t node_count(const std::vector<std::int64_t>& keepers) {
 
 }  // namespace
 
+std::vector<std::int64_t> keepers_of(std::span<const std::string> names) {
+  std::map<std::string_view, std::int64_t> first;
+  std::vector<std::int64_t> keepers;
+  for (const std::string& name : names)
+    keepers.push_back(first.emplace(name, static_cast<std::int64_t>(keepers.size())).first->second);
+  return keepers;
+}
+
 LocalTier::LocalTier(Communicator& communicator, std::unique_ptr<storage::Store> store,
                      std::vector<std::int64_t> keepers, std::int64_t keep)
     : communicator_(&communicator), store_(std::move(store)), keepers_(std::move(keepers)), keep_(keep) {}
@@ -86,7 +94,7 @@ Result<LocalTier> LocalTier::join(Communicator& communicator, std::unique_ptr<st
   return LocalTier{communicator, std::move(store), keepers_of(*names), keep};
 }
 
-Result<LocalView> LocalTier::look() const {
+Result<LocalView> LocalTier::list_copies() const {
   json copies = json::array();
   json damaged = json::array();
   const auto listed = is_keeper() ? list_checkpoints(*store_) : Result<Inventory>{};
@@ -114,7 +122,7 @@ Result<LocalLoad> LocalTier::load(const Candidate& candidate, std::span<const Ho
   const std::int64_t root = candidate.keepers.front();
   Result<json> text;
   if (rank() == root) text = storage::get_text(*store_, manifest_key(candidate.id)).map([](auto t) { return json(t); });
-  const auto shared = follow(*communicator_, root, text);
+  const auto shared = broadcast_from(*communicator_, root, text);
   if (!shared && shared.error().kind == ErrorKind::cancelled) return tl::unexpected(shared.error());
   const auto manifest = shared.and_then([](const json& t) { return parse_manifest(t.get<std::string>()); });
   if (!manifest) return LocalLoad{.manifest = {}, .damaged = {root}, .reason = manifest.error().message};
@@ -145,7 +153,7 @@ Result<LocalLoad> LocalTier::load(const Candidate& candidate, std::span<const Ho
   return load;
 }
 
-// Nothing to check where this node has no copy. Ranks beside the keeper see at least that they can read there.
+// Checks nothing if this node has no copy. A rank that is no keeper checks only that it can read there.
 Result<void> LocalTier::check_copy(const Candidate& candidate, const Manifest& manifest) const {
   const std::int64_t keeper = keepers_[static_cast<std::size_t>(rank())];
   if (std::ranges::find(candidate.keepers, keeper) == candidate.keepers.end()) return {};
@@ -170,7 +178,7 @@ Result<void> LocalTier::read_for_all(std::int64_t root, const Manifest& manifest
       own.push_back(&entry);
     }
   }
-  TRY(spread(*communicator_, std::span{&common, 1}));
+  TRY(broadcast_parts(*communicator_, std::span{&common, 1}));
   const auto ranks = std::min(communicator_->world_size(), static_cast<std::int64_t>(manifest.receipts.size()));
   for (std::int64_t other = 0; other < ranks; ++other) {
     std::string text;
@@ -183,7 +191,7 @@ Result<void> LocalTier::read_for_all(std::int64_t root, const Manifest& manifest
     }
     Result<json> outcome = json(true);
     if (rank() == root) outcome = read_state(*store_, manifest, other, into).map([] { return json(true); });
-    TRY(follow(*communicator_, root, outcome));
+    TRY(broadcast_from(*communicator_, root, outcome));
     const auto message = communicator_->broadcast(text, root);
     if (!message) return fail(ErrorKind::cancelled, message.error().message);
     if (other != rank()) continue;
@@ -196,14 +204,14 @@ Result<void> LocalTier::read_for_all(std::int64_t root, const Manifest& manifest
   return {};
 }
 
-void LocalTier::settle(std::int64_t generation, const std::optional<CheckpointId>& resumed_from) const {
+void LocalTier::remove_superseded(std::int64_t generation, const std::optional<CheckpointId>& resumed_from) const {
   if (!is_keeper()) return;
   const auto listed = list_checkpoints(*store_);
   if (!listed) return warn_not_removed(listed.error());
   const auto removed = remove_if(*store_, *listed, [&](const CheckpointId& id) {
     const bool is_complete = std::ranges::find(listed->complete, id) != listed->complete.end();
-    const bool may_count = id.generation < generation && resumed_from && id <= *resumed_from && is_complete;
-    return id.generation <= generation && !may_count;
+    const bool may_be_candidate = id.generation < generation && resumed_from && id <= *resumed_from && is_complete;
+    return id.generation <= generation && !may_be_candidate;
   });
   if (!removed) warn_not_removed(removed.error());
 }
@@ -221,8 +229,8 @@ Result<std::string> LocalTier::save(const Manifest& plan, std::span<const HostEn
   return failures;
 }
 
-// Room is made first, for a copy that was begun and never finished may fill the disk; and what is left of one that
-// fails goes at once.
+// Makes room first, since a copy that was never finished may fill the disk. Removes at once what is left of a copy that
+// fails.
 Result<void> LocalTier::write(Manifest manifest, std::span<const HostEntry> entries,
                               std::vector<std::string>& own) const {
   TRY(remove_older(manifest.id));
@@ -241,8 +249,8 @@ Result<void> LocalTier::write(Manifest manifest, std::span<const HostEntry> entr
   return written;
 }
 
-// Keeps so many complete copies that are older than `next`, which is being written or will be. Those of newer
-// generations are not this run's to judge.
+// Keeps `keep_` complete copies besides `next`, which is being written or will be. Leaves copies of newer generations
+// alone.
 Result<void> LocalTier::remove_older(const CheckpointId& next) const {
   const auto listed = TRY(list_checkpoints(*store_));
   std::vector<CheckpointId> complete;

@@ -17,47 +17,51 @@
 
 namespace trainyard::checkpoint {
 
-/// What is in the nodes' folders.
+/// The keeper of each rank's node, in rank order. `names`: the name of each rank's node, in rank order. Pure.
+[[nodiscard]] std::vector<std::int64_t> keepers_of(std::span<const std::string> names);
+
+/// The copies in all nodes' folders.
 struct LocalView {
   CopiesByKeeper copies;
-  std::vector<std::string> damaged;  ///< One sentence each, of what cannot be used.
+  std::vector<std::string> damaged;  ///< One sentence for each copy or folder that cannot be used.
 };
 
-/// What came of an attempt to load a candidate.
+/// The outcome of loading a candidate.
 struct LocalLoad {
-  std::optional<Manifest> manifest;   ///< Of what was loaded. Nothing: what the ranks hold is as it was.
-  std::vector<std::int64_t> damaged;  ///< Else the keepers whose copies are no good.
+  std::optional<Manifest> manifest;   ///< The loaded checkpoint's. Nothing: no rank's state has changed.
+  std::vector<std::int64_t> damaged;  ///< If nothing was loaded: the keepers whose copies are damaged or do not fit.
   std::string reason;
 };
 
-/// Copies of the whole state on the nodes themselves: each is a checkpoint of the usual form, in a folder of its node,
-/// written by the node's first rank, its keeper. Any one of them is enough. What goes wrong with one node's folder is
-/// said in the outcome and stops nothing; errors are those of the group (cancelled) or the program (internal). One
-/// thread at a time; "collective" calls are made by all ranks alike.
+/// The copies on the nodes. Each copy is a whole checkpoint, in the usual layout, in a folder of its node; the node's
+/// keeper writes it. Any one copy is enough for a restore.
+/// A failure of one node's folder is reported in the outcome and stops nothing. Errors are cancelled (the group is
+/// broken) or internal. One thread at a time; all ranks make the collective calls in one order.
 class LocalTier {
  public:
-  /// Collective. `store`: this job's folder on this rank's node; `node`: that node's name; `keep`: how many complete
-  /// copies stay.
+  /// Collective. `store`: this job's folder on this rank's node. `node`: the node's name. `keep`: how many complete
+  /// copies stay on each node.
   [[nodiscard]] static Result<LocalTier> join(Communicator& communicator, std::unique_ptr<storage::Store> store,
                                               std::string_view node, std::int64_t keep);
 
-  /// Whether this rank writes its node's copies.
+  /// True when this rank is the keeper of its node.
   [[nodiscard]] bool is_keeper() const { return keepers_[static_cast<std::size_t>(communicator_->rank())] == rank(); }
 
-  /// Collective: what all nodes hold, on every rank.
-  [[nodiscard]] Result<LocalView> look() const;
+  /// Collective: the copies of all nodes, on every rank.
+  [[nodiscard]] Result<LocalView> list_copies() const;
 
-  /// Collective: fills `entries` from the copies that `candidate` names. All bytes of a copy are verified before any
-  /// rank's entries change. Where a node has none, one that has reads it for all. ErrorKind::io when a copy that was
-  /// whole fails while it is loaded: what `entries` hold is not to be used then.
+  /// Collective: fills `entries` from the copies of `candidate`. All bytes of a copy are verified before any rank's
+  /// entries change. If a node has no copy, one keeper reads for all ranks. ErrorKind::io when a verified copy then
+  /// fails to load: the contents of `entries` must not be used.
   [[nodiscard]] Result<LocalLoad> load(const Candidate& candidate, std::span<const HostEntry> entries) const;
 
-  /// Removes this node's copies that can never count once `generation` has gone on from `resumed_from`. Failures are
+  /// Removes this node's copies that no run can resume once `generation` has resumed from `resumed_from`. Failures are
   /// logged.
-  void settle(std::int64_t generation, const std::optional<CheckpointId>& resumed_from) const;
+  void remove_superseded(std::int64_t generation, const std::optional<CheckpointId>& resumed_from) const;
 
-  /// Collective: writes the checkpoint that `plan` describes but for its receipts to every node, and removes older
-  /// ones. `entries`: this rank's; on keepers with all replicated bytes. Says what failed on which node, or is empty.
+  /// Collective: writes the checkpoint of `plan`, a manifest without receipts, to every node, and removes older copies.
+  /// `entries`: this rank's; a keeper's hold all replicated bytes. Returns what failed on which rank's node; empty if
+  /// nothing did.
   [[nodiscard]] Result<std::string> save(const Manifest& plan, std::span<const HostEntry> entries) const;
 
   [[nodiscard]] std::string uri_of(const CheckpointId& id) const;
@@ -71,11 +75,11 @@ class LocalTier {
                                           std::span<const HostEntry> entries) const;
   [[nodiscard]] Result<void> write(Manifest manifest, std::span<const HostEntry> entries,
                                    std::vector<std::string>& own) const;
-  [[nodiscard]] Result<void> remove_older(const CheckpointId& newest) const;
+  [[nodiscard]] Result<void> remove_older(const CheckpointId& next) const;
 
   Communicator* communicator_;
   std::unique_ptr<storage::Store> store_;
-  std::vector<std::int64_t> keepers_;  // By rank.
+  std::vector<std::int64_t> keepers_;  // The keeper of each rank's node, by rank.
   std::int64_t keep_;
 };
 

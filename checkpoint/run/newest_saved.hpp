@@ -14,7 +14,7 @@
 /// reader asks for the manifest that the record names, and judges this manifest like a listed one.
 namespace trainyard::checkpoint {
 
-/// The bytes that every record has. A reader asks for no more, whatever lies there.
+/// The size of every record. A reader asks for no more bytes, whatever the object holds.
 inline constexpr std::size_t newest_saved_bytes = 256;
 
 /// Records that the run of `ours` has put the manifest of step `step`, in place of the run's record before. Call it

@@ -56,9 +56,9 @@ std::vector<HostEntry> entries_of_file(std::span<const HostEntry> entries, std::
   return found;
 }
 
-Result<void> spread(Communicator& communicator, std::span<const BroadcastPart> parts) {
-  const auto spread_out = communicator.spread(parts);
-  if (!spread_out) return fail(ErrorKind::cancelled, spread_out.error().message);
+Result<void> broadcast_parts(Communicator& communicator, std::span<const BroadcastPart> parts) {
+  const auto done = communicator.broadcast_parts(parts);
+  if (!done) return fail(ErrorKind::cancelled, done.error().message);
   return {};
 }
 

@@ -18,13 +18,14 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// Runs that start at the same time meet at most once for each other one.
+// Each other run that starts at the same moment takes at most one generation from this one.
 constexpr int claim_tries_max = 16;
-// A run that is fenced finishes at most the save that it is in.
-constexpr int later_looks_max = 4;
+// A fenced run finishes at most the save that is under way.
+constexpr int refreshes_max = 4;
 
 nlohmann::json offer_json(const Search::Offer& offer) {
-  nlohmann::json object{{"manifest", offer.manifest_text}, {"skipped", offer.skipped}, {"hasLost", offer.has_lost}};
+  nlohmann::json object{
+      {"manifest", offer.manifest_text}, {"skipped", offer.skipped}, {"hasLost", offer.has_skipped_complete}};
   if (offer.local) {
     object["local"] = {{"step", offer.local->id.step},
                        {"generation", offer.local->id.generation},
@@ -38,7 +39,7 @@ Search::Offer read_offer(const nlohmann::json& object) {
   Search::Offer offer{.local = {},
                       .manifest_text = object.at("manifest"),
                       .skipped = object.at("skipped"),
-                      .has_lost = object.at("hasLost")};
+                      .has_skipped_complete = object.at("hasLost")};
   if (const auto local = object.find("local"); local != object.end()) {
     offer.local = Candidate{.id = {.step = local->at("step"), .generation = local->at("generation")},
                             .nonce = local->at("nonce"),
@@ -50,31 +51,32 @@ Search::Offer read_offer(const nlohmann::json& object) {
 Result<Search::Offer> share_offer(const RunContext& context, Result<Search>& search) {
   Result<nlohmann::json> mine;
   if (context.is_rank0()) mine = search.and_then([](Search& s) { return s.next(); }).map(offer_json);
-  return follow_rank0(context.communicator, mine).map(read_offer);
+  return broadcast_from_rank0(context.communicator, mine).map(read_offer);
 }
 
-constexpr std::size_t told_max = 8;
+constexpr std::size_t reasons_max = 8;
 
-// What is wrong with the nodes' folders is said once, in one line.
+// Logs all that is wrong with the nodes' folders in one line.
 void warn_of_copies(std::vector<std::string> reasons) {
   if (reasons.empty()) return;
   const std::size_t count = reasons.size();
-  reasons.resize(std::min(count, told_max));
+  reasons.resize(std::min(count, reasons_max));
   logging::warn("local checkpoints are not used",
                 {{"count", count}, {"error", fmt::format("{}", fmt::join(reasons, "; "))}});
 }
 
-Result<LocalView> look_at_copies(const RunContext& context) {
-  return context.local == nullptr ? LocalView{} : context.local->look();
+Result<LocalView> list_copies(const RunContext& context) {
+  return context.local == nullptr ? LocalView{} : context.local->list_copies();
 }
 
-// Empty when every rank has its state, else the damage that one of them met. From a store far away the group fetches
-// what all ranks need once; a near one is quicker than the other ranks are.
+// Empty when every rank has its state, else the damage that one rank found. From a remote store the group fetches the
+// bytes that all ranks need once. From a near store each rank reads all of its state itself, which is quicker than the
+// exchange.
 Result<std::string> load_together(const RunContext& context, storage::Store& store, const Manifest& manifest,
                                   std::span<const HostEntry> entries) {
   const std::int64_t rank = context.communicator.rank();
-  // Rank 0 says it for all: the exchange is collective, and another rank may have the same folder by another mount.
-  const auto is_near = TRY(follow_rank0(context.communicator, nlohmann::json(store.is_near())));
+  // Rank 0 decides for all ranks: the exchange is collective, and another rank may mount the folder differently.
+  const auto is_near = TRY(broadcast_from_rank0(context.communicator, nlohmann::json(store.is_near())));
   const bool is_shared = context.communicator.world_size() > 1 && !is_near.get<bool>();
   const auto plan =
       check_entries(manifest, entries).and_then([&] { return plan_reading(store, manifest, rank, entries); });
@@ -92,12 +94,12 @@ Result<std::string> load_together(const RunContext& context, storage::Store& sto
   return exchange_shares(context.communicator, *plan).map([] { return std::string{}; });
 }
 
-// What was found in one place; without `restored`: nothing that is whole.
+// The outcome of one search. Nothing in `restored`: no candidate is whole.
 struct Loaded {
   std::optional<CheckpointId> id;
   std::optional<Restored> restored;
   std::vector<std::string> skipped;
-  bool has_lost = false;  // Some that was skipped had been complete.
+  bool has_skipped_complete = false;  // A skipped candidate had been complete.
 };
 
 Restored restored_of(const Manifest& manifest, std::string uri, bool is_local, std::vector<std::string> skipped) {
@@ -106,11 +108,12 @@ Restored restored_of(const Manifest& manifest, std::string uri, bool is_local, s
           .values = manifest.values,
           .is_local = is_local,
           .world_size = static_cast<std::int64_t>(manifest.receipts.size()),
-          .is_complete = manifest.is_complete,
+          .is_final = manifest.is_final,
           .skipped = std::move(skipped)};
 }
 
-// Whether `loaded` holds it now. Copies that are damaged lead to the next candidate, which may be the same on others.
+// True when `candidate` was loaded into `loaded`. Otherwise the search offers the undamaged copies of the candidate, if
+// any, next.
 Result<bool> load_copy(const RunContext& context, Result<Search>& search, const Candidate& candidate,
                        std::span<const HostEntry> entries, Loaded& loaded) {
   auto load = TRY(context.local->load(candidate, entries));
@@ -121,7 +124,7 @@ Result<bool> load_copy(const RunContext& context, Result<Search>& search, const 
     return true;
   }
   loaded.skipped.push_back(fmt::format("{}: {}", uri, load.reason));
-  if (search) search->leave_out(candidate, load.damaged);
+  if (search) search->skip_keepers(candidate, load.damaged);
   return false;
 }
 
@@ -131,7 +134,7 @@ Result<Loaded> load_newest(const RunContext& context, storage::Store& store, Res
   for (;;) {
     const auto offer = TRY(share_offer(context, search));
     loaded.skipped.insert(loaded.skipped.end(), offer.skipped.begin(), offer.skipped.end());
-    loaded.has_lost = loaded.has_lost || offer.has_lost;
+    loaded.has_skipped_complete = loaded.has_skipped_complete || offer.has_skipped_complete;
     if (offer.local) {
       const auto is_loaded = TRY(load_copy(context, search, *offer.local, entries, loaded));
       if (is_loaded) return loaded;
@@ -142,7 +145,7 @@ Result<Loaded> load_newest(const RunContext& context, storage::Store& store, Res
     const auto damage = TRY(load_together(context, store, manifest, entries));
     if (!damage.empty()) {
       loaded.skipped.push_back(damage);
-      loaded.has_lost = true;
+      loaded.has_skipped_complete = true;
       continue;
     }
     loaded.id = manifest.id;
@@ -154,7 +157,7 @@ Result<Loaded> load_newest(const RunContext& context, storage::Store& store, Res
 Result<Loaded> load_own(const RunContext& context, Result<Search>& search, std::span<const HostEntry> entries) {
   auto loaded = load_newest(context, context.store, search, entries);
   if (!loaded || loaded->restored) return loaded;
-  if (loaded->has_lost) {
+  if (loaded->has_skipped_complete) {
     return fail(ErrorKind::corrupt,
                 fmt::format("none of the {} checkpoints in {} is whole: mend one, {}choose another checkpoint.uri. The "
                             "newest: {}",
@@ -162,7 +165,7 @@ Result<Loaded> load_own(const RunContext& context, Result<Search>& search, std::
                             context.resumes_others ? "set checkpoint.resume: none to begin afresh, or " : "or ",
                             loaded->skipped.front()));
   }
-  // Who restores one of them says what was skipped; nobody else would here.
+  // A run that restores a candidate reports what was skipped. This run restores nothing, so it is logged here.
   for (const std::string& reason : loaded->skipped) {
     if (context.is_rank0())
       logging::warn("no checkpoint is whole: this run does not go on from one", {{"error", reason}});
@@ -185,8 +188,8 @@ Result<std::optional<Restored>> load_origin(const RunContext& context, std::span
                                    : "there is no complete checkpoint"));
 }
 
-// One rank at each place looks for the claim itself, so that a folder that is not shared, or a node without
-// credentials, shows here and not after the first epoch.
+// The first rank at each place reads the claim, so that a folder that is not shared, or a node without credentials,
+// shows now and not after the first epoch.
 Result<void> see_claim(const RunContext& context, const Claim& claim) {
   if (!context.is_first_here) return {};
   const auto seen = ask_patiently(context.patience, context.clock, StartCall::state, [&] {
@@ -217,25 +220,25 @@ Result<Claim> claim_together(const RunContext& context, Result<Search>& search) 
       return put_claim(context.store, claim).map([&] { return nlohmann::json(to_text(claim)); });
     });
   }
-  return follow_rank0(context.communicator, mine)
+  return broadcast_from_rank0(context.communicator, mine)
       .and_then([](const nlohmann::json& text) { return parse_claim(text.get<std::string>()); })
       .and_then([&](const Claim& claim) {
         return agree(context.communicator, see_claim(context, claim)).map([&] { return claim; });
       });
 }
 
-// The run before saves until the claim stops it, also while this one loads, and may have removed what was loaded.
+// The run before may save until the claim stops it, even while this run loads, and may have removed what was loaded.
 Result<Loaded> load_later(const RunContext& context, Result<Search>& search, Loaded loaded,
                           std::span<const HostEntry> entries) {
-  for (int looks = 0; looks < later_looks_max; ++looks) {
-    auto view = TRY(look_at_copies(context));
+  for (int refreshes = 0; refreshes < refreshes_max; ++refreshes) {
+    auto view = TRY(list_copies(context));
     Result<nlohmann::json> mine;
     if (context.is_rank0()) {
-      mine = search.and_then([&](Search& s) { return s.look_again(std::move(view.copies)); }).map([](bool is_more) {
+      mine = search.and_then([&](Search& s) { return s.refresh(std::move(view.copies)); }).map([](bool is_more) {
         return nlohmann::json(is_more);
       });
     }
-    const auto is_more = TRY(follow_rank0(context.communicator, mine));
+    const auto is_more = TRY(broadcast_from_rank0(context.communicator, mine));
     if (!is_more.get<bool>()) break;
     auto later = TRY(load_own(context, search, entries));
     if (!later.restored) break;
@@ -249,15 +252,15 @@ Result<Claim> close_together(const RunContext& context, Claim claim, const std::
   claim.is_open = false;
   Result<nlohmann::json> mine;
   if (context.is_rank0()) mine = close_claim(context.store, claim).map([] { return nlohmann::json(true); });
-  return follow_rank0(context.communicator, mine).map([&](const nlohmann::json&) { return claim; });
+  return broadcast_from_rank0(context.communicator, mine).map([&](const nlohmann::json&) { return claim; });
 }
 
 Result<Resumption> restore_once(const RunContext& context, std::span<const HostEntry> entries) {
-  auto view = TRY(look_at_copies(context));
+  auto view = TRY(list_copies(context));
   Result<Search> search = fail(ErrorKind::internal, "only rank 0 searches");
   if (context.is_rank0()) {
     search = Search::begin(context, std::move(view.copies));
-    if (search) std::ranges::move(search->refusals(), std::back_inserter(view.damaged));
+    if (search) std::ranges::move(search->rejections(), std::back_inserter(view.damaged));
     warn_of_copies(std::move(view.damaged));
   }
   auto own = TRY(load_own(context, search, entries));
@@ -275,12 +278,15 @@ Result<Resumption> restore_once(const RunContext& context, std::span<const HostE
   return resumption;
 }
 
-// Whether the storage, which has failed with `error`, is to be asked again. Rank 0 decides for all, and waits first.
+// True when the storage, which failed with `error`, is to be asked again. Rank 0 decides for all ranks, and waits
+// first.
 Result<bool> wait_together(const RunContext& context, StartTries& tries, const Error& error) {
   if (!may_pass_at_a_start(StartCall::state, error.kind)) return false;
   Result<nlohmann::json> mine;
   if (context.is_rank0()) mine = nlohmann::json(tries.wait_for_next(StartCall::state, error));
-  return follow_rank0(context.communicator, mine).map([](const nlohmann::json& again) { return again.get<bool>(); });
+  return broadcast_from_rank0(context.communicator, mine).map([](const nlohmann::json& again) {
+    return again.get<bool>();
+  });
 }
 
 }  // namespace
@@ -295,11 +301,11 @@ Result<Resumption> restore_state(const RunContext& context, std::span<const Host
     if (is_to_wait) continue;
     if (tries >= claim_tries_max) return resumption;
     const ErrorKind kind = resumption.error().kind;
-    // Another run took the generation meanwhile, and may have resumed from elsewhere: choose again. And what is damaged
-    // at the first look may be what an older run, which still saves, is just removing.
-    const bool is_worth_a_look =
+    // Another run may have claimed the generation meanwhile, and may have resumed from elsewhere: choose again. Damage
+    // is retried once: an older run, which still saves, may be removing the checkpoint.
+    const bool is_worth_another_try =
         kind == ErrorKind::already_exists || (kind == ErrorKind::corrupt && !std::exchange(has_found_damage, true));
-    if (!is_worth_a_look) return resumption;
+    if (!is_worth_another_try) return resumption;
   }
 }
 

@@ -48,9 +48,9 @@ void Retention::tidy_up(const std::stop_token& stop) {
 
 Result<void> Retention::remove_expired(const CheckpointId& saved, const std::stop_token& stop) {
   const auto listed = TRY(list_checkpoints(store_));
-  // If a later run has claimed the prefix, it may go on from what would be removed here: then nothing is removed.
+  // A later run that has claimed the prefix may resume from what would be removed here.
   TRY(check_newest(store_, ours_));
-  // Lists may lag behind: this run's own checkpoints are complete even where no manifest is listed yet.
+  // This run's own checkpoints are complete even if a list that lags behind shows no manifest yet.
   std::vector<CheckpointId> complete = listed.complete;
   std::copy_if(listed.present.begin(), listed.present.end(), std::back_inserter(complete), [&](const auto& id) {
     return complete_.contains(id) && std::ranges::find(listed.complete, id) == listed.complete.end();
@@ -71,7 +71,8 @@ Result<void> Retention::remove_expired(const CheckpointId& saved, const std::sto
   });
 }
 
-// Each is read once. One that cannot be read is asked for again after the next save, and stays until then.
+// Reads each manifest once. A checkpoint whose manifest cannot be read stays, and is asked for again after the next
+// save.
 void Retention::learn_facts(std::span<const CheckpointId> complete, const std::stop_token& stop) {
   if (!keep_.needs_facts()) return;
   for (const CheckpointId& id : complete) {
@@ -82,8 +83,8 @@ void Retention::learn_facts(std::span<const CheckpointId> complete, const std::s
   }
 }
 
-// Removes what earlier runs, which may have been killed, left unfinished. One that still lives is fenced, and loses
-// nothing that counts.
+// Removes what earlier runs left unfinished. An earlier run that still lives is fenced, so it loses nothing that a
+// restore could take.
 Result<void> Retention::remove_unfinished() {
   return store_.remove_unfinished([&](std::string_view folder) {
     const auto generation = generation_of_folder(folder);

@@ -20,24 +20,23 @@
 
 namespace trainyard::checkpoint {
 
-/// Removes the checkpoints that a run's newer ones have made superfluous. One thread calls tidy_up(); another one may
-/// call note_saved() meanwhile. The store and the clock outlive it.
+/// Removes old checkpoints. One thread calls tidy_up(); another may call note_saved() meanwhile. The store and the
+/// clock outlive it.
 class Retention {
  public:
   Retention(storage::Store& store, const Clock& clock, const Keep& keep) : store_(store), clock_(clock), keep_(keep) {}
 
-  /// Before any other call. `claims`: all of the prefix's with `ours`; `resumed_from`: what the run went on from, if
-  /// that lies under the prefix.
+  /// Call it first. `claims`: all claims under the prefix, with `ours`. `resumed_from`: the checkpoint that the run
+  /// resumed from, if it lies under the prefix.
   void begin(const Claim& ours, std::vector<Claim> claims, const std::optional<CheckpointId>& resumed_from);
 
-  /// Notes that the checkpoint `saved` was reported as saved.
+  /// Notes that the checkpoint `saved` has been reported.
   void note_saved(const CheckpointId& saved, const Facts& facts);
 
-  /// Removes what the checkpoints noted so far have made superfluous, and once per run what killed runs left half
-  /// written: nothing where none was noted since the last call. All manifests go before any data file, so that a
-  /// removal that ends anywhere leaves no manifest without its files. Gives up soon after `stop` is requested, and
-  /// removes nothing once a later run has claimed the prefix; failures are logged, and what is left goes with the next
-  /// call after a save.
+  /// Removes the checkpoints that the noted ones make superfluous and, once per run, what killed runs left unfinished.
+  /// Does nothing if nothing was noted since the last call, or if a later run has claimed the prefix. All manifests go
+  /// before any data file, so that an interrupted removal leaves no manifest without its files. Returns soon after
+  /// `stop` is requested. Failures are logged, and retried by the next call that follows a save.
   void tidy_up(const std::stop_token& stop);
 
  private:
@@ -51,13 +50,13 @@ class Retention {
   const Keep keep_;
   Claim ours_;
   std::vector<Claim> claims_;
-  std::map<CheckpointId, Facts> facts_;  // Of complete checkpoints.
-  std::set<CheckpointId> complete_;      // Saved by this run or resumed from, and not removed: lists may lag behind.
+  std::map<CheckpointId, Facts> facts_;  // The facts of complete checkpoints.
+  std::set<CheckpointId> complete_;      // Resumed from or saved by this run, and not removed, even if not listed yet.
   bool has_removed_unfinished_ = false;
 
   std::mutex mutex_;                     // guards all below
   std::map<CheckpointId, Facts> notes_;  // Saved since tidy_up() took the notes last.
-  std::optional<CheckpointId> newest_;   // The last that was saved, since then.
+  std::optional<CheckpointId> newest_;   // The last that was noted since then.
 };
 
 }  // namespace trainyard::checkpoint

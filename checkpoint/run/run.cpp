@@ -49,7 +49,7 @@ std::vector<Rows> read_shards(const nlohmann::json& list) {
   return shards;
 }
 
-// Ranks that disagree about what is saved would write a checkpoint that is none.
+// If the ranks disagreed about what is saved, the checkpoint would be useless.
 Result<void> agree_on_plan(const RunContext& context, const Manifest& plan, std::span<const HostEntry> entries) {
   Manifest comparable = plan;
   comparable.time = {};
@@ -99,13 +99,13 @@ Result<std::optional<Restored>> Run::restore(std::span<const HostEntry> entries)
   const bool is_remote = resumed_from && !resumption_->restored->is_local;
   if (context_.is_rank0())
     retention_.begin(resumption_->claim, resumption_->claims, is_remote ? resumed_from : std::nullopt);
-  if (context_.local != nullptr) context_.local->settle(generation(), resumed_from);
+  if (context_.local != nullptr) context_.local->remove_superseded(generation(), resumed_from);
   return resumption_->restored;
 }
 
 Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
-                        bool is_complete) {
-  Manifest manifest = plan_of(entries, values, step, is_complete);
+                        bool is_final) {
+  Manifest manifest = plan_of(entries, values, step, is_final);
   TRY(agree_on_state(context_, manifest, entries));
   if (last_saved_ && last_saved_->id == manifest.id) {
     manifest.receipts = last_saved_->receipts;
@@ -124,19 +124,19 @@ Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json
 
 Result<std::string> Run::save_copies(std::span<const HostEntry> entries, const nlohmann::json& values,
                                      std::int64_t step) {
-  const Manifest plan = plan_of(entries, values, step, /*is_complete=*/false);
+  const Manifest plan = plan_of(entries, values, step, /*is_final=*/false);
   TRY(agree_on_state(context_, plan, entries));
   return context_.local->save(plan, entries);
 }
 
 Manifest Run::plan_of(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
-                      bool is_complete) {
+                      bool is_final) {
   check(resumption_.has_value(), "restore() has succeeded before save()");
   const std::string nonce = fmt::format("{}-{}", resumption_->claim.nonce, ++commit_count_);
   return {.id = {.step = step, .generation = resumption_->claim.generation},
           .identity = context_.identity,
           .time = context_.clock.now(),
-          .is_complete = is_complete,
+          .is_final = is_final,
           .nonce = nonce,
           .data_nonce = nonce,
           .values = values,
@@ -150,7 +150,7 @@ Result<void> Run::end() {
 }
 
 Result<void> Run::record(const CheckpointId& id) {
-  if (last_saved_ && last_saved_->id == id) return {};  // Its record is there.
+  if (last_saved_ && last_saved_->id == id) return {};  // The record names it already.
   return put_newest_saved(context_.store, resumption_->claim, id.step);
 }
 
@@ -161,13 +161,13 @@ Result<void> Run::commit(Manifest& manifest) {
                .and_then([&] { return put_manifest(context_.store, manifest, resumption_->claim); })
                .and_then([&] { return record(manifest.id); })
                .and_then([&] {
-                 // A run that claimed meanwhile may have looked before manifest and record were there. If nobody has,
-                 // this checkpoint counts, and whoever claims later finds it by the record, whatever the lists show.
+                 // A run that claimed meanwhile may have searched before the manifest and the record existed. If no run
+                 // has, every later run finds this checkpoint by the record, even if the lists lag behind.
                  return check_newest(context_.store, resumption_->claim);
                })
                .map([&] { return nlohmann::json(manifest.time.time_since_epoch().count()); });
   }
-  return follow_rank0(context_.communicator, mine).map([&](const nlohmann::json& time) {
+  return broadcast_from_rank0(context_.communicator, mine).map([&](const nlohmann::json& time) {
     manifest.time = Time{std::chrono::milliseconds{time.get<std::int64_t>()}};
   });
 }

@@ -19,13 +19,13 @@ namespace trainyard::checkpoint {
 
 class LocalTier;
 
-/// Where a run may begin from: a place that is only read, and where nothing is claimed.
+/// Another place from which a run may begin. It is only read, and nothing is claimed there.
 struct Origin {
   storage::Store& store;
-  std::optional<CheckpointId> id;  ///< This one, whether or not it counts there. Nothing: the newest that counts.
+  std::optional<CheckpointId> id;  ///< This checkpoint, superseded or not. Nothing: the best candidate there.
 };
 
-/// What saving and restoring work with. The references outlive it.
+/// All that saving and restoring need. The references outlive it.
 struct RunContext {
   storage::Store& store;
   Communicator& communicator;
@@ -33,15 +33,15 @@ struct RunContext {
   Identity identity;
   Keep keep;
   std::uint64_t chunk_bytes_max = shard_chunk_bytes_max;  ///< As write_share() takes it.
-  bool resumes_others = true;  ///< false: only what runs of the same job_uid and fingerprint saved is resumed.
+  bool resumes_others = true;  ///< False: only checkpoints of the same job_uid and fingerprint are candidates.
 
-  std::optional<Origin> origin{};  ///< For a run that finds nothing to go on from under its own prefix.
-  LocalTier* local = nullptr;      ///< Copies on the nodes. nullptr: none.
-  std::string process{};           ///< this_process(), of a run that gives SignsOfLife. Empty: of one that does not.
+  std::optional<Origin> origin{};  ///< For a run that finds no candidate under its own prefix.
+  LocalTier* local = nullptr;      ///< nullptr: no local tier.
+  std::string process{};           ///< this_process() of a run that gives SignsOfLife. Empty for other runs.
   std::function<std::string()> make_nonce = &checkpoint::make_nonce;  ///< Gives each claim its nonce.
 
-  StartPatience patience{};  ///< For how long a storage that fails is retried while the run restores.
-  /// True when no lower rank sees the store from the same place: this one looks for itself.
+  StartPatience patience{};  ///< For how long a restore retries a storage that fails.
+  /// True when no lower rank sees the store from the same place: then this rank checks the claim itself.
   bool is_first_here = true;
 
   [[nodiscard]] bool is_rank0() const { return communicator.rank() == 0; }

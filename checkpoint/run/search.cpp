@@ -29,7 +29,7 @@ Result<void> check_may_resume(const storage::Store& store, const Identity& resum
           store.uri_of(folder_key(manifest.id)), manifest.identity.job));
 }
 
-// Does not fetch a manifest that is listed as longer than any that is read.
+// Does not fetch a manifest whose listed size is above the limit.
 Result<std::string> get_manifest(storage::Store& store, const Inventory& inventory, const CheckpointId& id) {
   const auto listed = inventory.sizes.find(manifest_key(id));
   if (listed != inventory.sizes.end() && listed->second > sealed_bytes_max) {
@@ -52,7 +52,7 @@ Result<Search> Search::begin(const RunContext& context, CopiesByKeeper copies) {
                 context.resumes_others, std::move(inventory), std::move(copies)};
   TRY(search.check_succession());
   TRY(add_unlisted_manifests(context.store, search.inventory_));
-  search.line_up();
+  search.list_candidates();
   return search;
 }
 
@@ -63,7 +63,7 @@ Result<Search> Search::begin(const Origin& origin) {
     TRY(add_unlisted_manifests(origin.store, inventory));
   }
   Search search{origin.store, nullptr, std::nullopt, /*resumes_others=*/true, std::move(inventory), {}};
-  search.line_up();
+  search.list_candidates();
   if (origin.id) search.left_ = {{.id = *origin.id, .nonce = {}, .keepers = {}}};
   return search;
 }
@@ -84,8 +84,8 @@ Result<std::int64_t> Search::next_generation() {
   return inventory_.generation_max + 1;
 }
 
-void Search::line_up() {
-  std::vector<CheckpointId> remote = counting(inventory_.complete, inventory_.claims);
+void Search::list_candidates() {
+  std::vector<CheckpointId> remote = without_superseded(inventory_.complete, inventory_.claims);
   if (!resumes_others_) {
     std::erase_if(remote, [&](const CheckpointId& id) {
       return std::none_of(inventory_.claims.begin(), inventory_.claims.end(), [&](const Claim& claim) {
@@ -93,17 +93,17 @@ void Search::line_up() {
       });
     });
   }
-  left_ = checkpoint::line_up(remote, copies_, inventory_.claims, resumer_.value_or(Identity{}));
+  left_ = checkpoint::order_candidates(remote, copies_, inventory_.claims, resumer_.value_or(Identity{}));
 }
 
-Result<bool> Search::look_again(CopiesByKeeper copies) {
+Result<bool> Search::refresh(CopiesByKeeper copies) {
   auto listed = TRY(list_checkpoints(*store_));
   const std::vector<CheckpointId> before = std::exchange(inventory_.complete, std::move(listed.complete));
   const CopiesByKeeper copies_before = std::exchange(copies_, std::move(copies));
   inventory_.present = std::move(listed.present);
   inventory_.sizes = std::move(listed.sizes);
   TRY(add_unlisted_manifests(*store_, inventory_));
-  line_up();
+  list_candidates();
   const auto was_copied = [&](const Candidate& candidate) {
     return std::ranges::any_of(copies_before, [&](const auto& held) {
       return std::ranges::any_of(
@@ -115,18 +115,18 @@ Result<bool> Search::look_again(CopiesByKeeper copies) {
   });
 }
 
-void Search::leave_out(Candidate local, const std::vector<std::int64_t>& keepers) {
+void Search::skip_keepers(Candidate local, const std::vector<std::int64_t>& keepers) {
   std::erase_if(local.keepers,
                 [&](std::int64_t keeper) { return std::ranges::find(keepers, keeper) != keepers.end(); });
   if (!local.keepers.empty()) left_.push_back(std::move(local));
 }
 
-std::vector<std::string> Search::refusals() const {
+std::vector<std::string> Search::rejections() const {
   std::vector<std::string> found;
   for (const auto& [keeper, held] : copies_) {
     for (const Copy& copy : held) {
-      const std::string refusal = refusal_of(copy, inventory_.claims, *resumer_);
-      if (!refusal.empty()) found.push_back(fmt::format("rank {}: {}: {}", keeper, folder_key(copy.id), refusal));
+      const std::string rejection = rejection_of(copy, inventory_.claims, *resumer_);
+      if (!rejection.empty()) found.push_back(fmt::format("rank {}: {}: {}", keeper, folder_key(copy.id), rejection));
     }
   }
   return found;
@@ -155,7 +155,7 @@ Result<Search::Offer> Search::next() {
     const std::string uri = store_->uri_of(folder_key(id));
     if (!is_damage(whole.error().kind)) return fail(uri, whole.error());
     offer.skipped.push_back(fmt::format("{}: {}", uri, whole.error().message));
-    offer.has_lost = offer.has_lost || !text || !is_torn(*text);
+    offer.has_skipped_complete = offer.has_skipped_complete || !text || !is_torn(*text);
   }
   return offer;
 }

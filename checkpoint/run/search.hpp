@@ -14,41 +14,39 @@
 
 namespace trainyard::checkpoint {
 
-/// Whether an error means that this one object is damaged, so that another checkpoint may do, and not that the store
-/// cannot be used.
+/// True for errors that concern one object, so that another candidate may do. False for errors of the store as a whole.
 [[nodiscard]] bool is_damage(ErrorKind kind);
 
-/// Rank 0's look through a prefix for what may be resumed, newest first. The stores outlive it.
+/// Rank 0's search for the best candidate under a prefix. The stores outlive it.
 class Search {
  public:
-  /// Of the run's own prefix, and of `copies` of it on the nodes. Errors as of check_may_follow().
+  /// Searches the run's own prefix, and `copies` on the nodes. Errors of check_may_follow().
   [[nodiscard]] static Result<Search> begin(const RunContext& context, CopiesByKeeper copies = {});
-  /// Of what any job saved there.
+  /// Searches another place. The checkpoints of every job there are candidates.
   [[nodiscard]] static Result<Search> begin(const Origin& origin);
 
-  /// The generation that this run may claim now: looks at the claims once more, since others may have come while the
-  /// state was loaded. Errors of check_may_follow(); already_exists when the claims are no longer those by which the
-  /// choice was made.
+  /// The generation to claim. Reads the claims again, since another run may have claimed while the state was loaded.
+  /// Errors of check_may_follow(); already_exists when the claims have changed since the candidates were listed.
   [[nodiscard]] Result<std::int64_t> next_generation();
 
   struct Offer {
-    std::optional<Candidate> local;    ///< A copy on nodes, of which only they know more.
-    std::string manifest_text;         ///< Else of a remote one. Empty: there is no other.
-    std::vector<std::string> skipped;  ///< What was found damaged on the way.
-    bool has_lost = false;             ///< One of these had been complete, and was not merely never finished.
+    std::optional<Candidate> local;     ///< Copies on nodes. Only their keepers can read them.
+    std::string manifest_text;          ///< Else the manifest of a remote checkpoint. Empty: no candidate is left.
+    std::vector<std::string> skipped;   ///< The damaged candidates before this one, each with the reason.
+    bool has_skipped_complete = false;  ///< One of the skipped had been complete: its manifest was not merely torn.
   };
-  /// Looks at the prefix again, and says whether there is something to resume, there or among `copies`, that was not
-  /// there before; then next() begins with the newest again. Claims that were made meanwhile are not heeded.
-  [[nodiscard]] Result<bool> look_again(CopiesByKeeper copies = {});
+  /// Lists the prefix again, and makes next() begin with the best candidate again. True if there is a new candidate
+  /// there or among `copies`. Ignores claims made since begin().
+  [[nodiscard]] Result<bool> refresh(CopiesByKeeper copies = {});
 
-  /// Offers the copies of `local` again, but those that these keepers have.
-  void leave_out(Candidate local, const std::vector<std::int64_t>& keepers);
+  /// Makes next() offer `local` again, without the copies of `keepers`, if any copies remain.
+  void skip_keepers(Candidate local, const std::vector<std::int64_t>& keepers);
 
-  /// Why copies on the nodes are not offered: one sentence each, of those that were looked at last.
-  [[nodiscard]] std::vector<std::string> refusals() const;
+  /// One sentence for each copy that is no candidate, with the reason.
+  [[nodiscard]] std::vector<std::string> rejections() const;
 
-  /// The next manifest whose files are all there in their sizes. ErrorKind::invalid when it is of a job with another
-  /// model or data, under the run's own prefix.
+  /// The next candidate. A remote one's data files exist in their sizes. ErrorKind::invalid when it is of another model
+  /// or training set, under the run's own prefix.
   [[nodiscard]] Result<Offer> next();
 
   [[nodiscard]] const Inventory& inventory() const { return inventory_; }
@@ -62,17 +60,17 @@ class Search {
         resumes_others_(resumes_others),
         inventory_(std::move(inventory)),
         copies_(std::move(copies)) {}
-  void line_up();
+  void list_candidates();
 
   [[nodiscard]] Result<void> check_succession();
 
   storage::Store* store_;
-  const Clock* clock_;               // nullptr for an origin, which is claimed by nobody.
-  std::optional<Identity> resumer_;  // Nothing: whoever resumes, any job's will do.
+  const Clock* clock_;               // nullptr for an origin, where nothing is claimed.
+  std::optional<Identity> resumer_;  // Nothing for an origin: every job's checkpoints are candidates.
   bool resumes_others_;
   Inventory inventory_;
   CopiesByKeeper copies_;
-  std::vector<Candidate> left_;  // The best last: the next is taken off the end.
+  std::vector<Candidate> left_;  // The best last: next() takes from the end.
 };
 
 }  // namespace trainyard::checkpoint

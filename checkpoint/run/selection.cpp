@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::int64_t keep_last_min = 2;
 
-// The generations of runs by hand, which have no UID, of one name, model and data, each of which went on from the one
-// before. Runs by hand that did not go on from each other are not known to be one job's.
+// The generations of one chain of runs by hand (of equal name and fingerprint), each of which resumed from the one
+// before. Runs by hand that did not resume from each other may belong to different jobs.
 std::set<std::int64_t> chain_of(std::span<const Claim> claims, const Claim& newest) {
   std::vector<Claim> descending{claims.begin(), claims.end()};
   std::sort(descending.begin(), descending.end(),
@@ -21,7 +21,7 @@ std::set<std::int64_t> chain_of(std::span<const Claim> claims, const Claim& newe
   std::set<std::int64_t> own = {newest.generation};
   for (const Claim& claim : descending) {
     const bool is_alike = claim.identity.job_uid.empty() && is_same_job(claim.identity, newest.identity);
-    // A generation resumes from a lower one only, so the chain is known when its turn comes.
+    // A generation resumes only from a lower one, so `chain` is complete for this one.
     if (!chain.contains(claim.generation) || !is_alike) continue;
     own.insert(claim.generation);
     if (claim.resumed_from) chain.insert(claim.resumed_from->generation);
@@ -87,7 +87,7 @@ std::set<CheckpointId> kept_of(std::span<const CheckpointId> newest_first, const
 
 }  // namespace
 
-std::int64_t last_counting_step(std::int64_t generation, std::span<const Claim> claims) {
+std::int64_t last_current_step(std::int64_t generation, std::span<const Claim> claims) {
   std::int64_t last = std::numeric_limits<std::int64_t>::max();
   for (const Claim& claim : claims) {
     if (claim.is_open || claim.generation <= generation) continue;
@@ -96,10 +96,10 @@ std::int64_t last_counting_step(std::int64_t generation, std::span<const Claim> 
   return last;
 }
 
-std::vector<CheckpointId> counting(std::span<const CheckpointId> complete, std::span<const Claim> claims) {
+std::vector<CheckpointId> without_superseded(std::span<const CheckpointId> complete, std::span<const Claim> claims) {
   std::vector<CheckpointId> found;
   std::copy_if(complete.begin(), complete.end(), std::back_inserter(found),
-               [&](const CheckpointId& id) { return id.step <= last_counting_step(id.generation, claims); });
+               [&](const CheckpointId& id) { return id.step <= last_current_step(id.generation, claims); });
   std::sort(found.begin(), found.end(), std::greater<>{});
   return found;
 }
@@ -108,10 +108,10 @@ std::vector<CheckpointId> expired(std::span<const CheckpointId> present, std::sp
                                   std::span<const Claim> claims, const Claim& newest, const CheckpointId& saved,
                                   Time now, const Keep& keep, const std::map<CheckpointId, Facts>& facts) {
   const std::set<std::int64_t> own = own_generations(claims, newest);
-  // Another job's best is not this job's to keep, and takes no place of its own ones.
-  std::vector<CheckpointId> own_counting = counting(complete, claims);
-  std::erase_if(own_counting, [&](const CheckpointId& id) { return !own.contains(id.generation); });
-  const std::set<CheckpointId> kept = kept_of(own_counting, keep, facts);
+  // Another job's checkpoints take no place in `keep` of this job's.
+  std::vector<CheckpointId> own_current = without_superseded(complete, claims);
+  std::erase_if(own_current, [&](const CheckpointId& id) { return !own.contains(id.generation); });
+  const std::set<CheckpointId> kept = kept_of(own_current, keep, facts);
   std::vector<CheckpointId> gone;
   std::copy_if(present.begin(), present.end(), std::back_inserter(gone), [&](const CheckpointId& id) {
     const bool may_be_written = id.generation == saved.generation && id.step >= saved.step;

@@ -11,28 +11,29 @@
 #include "checkpoint/run/keep.hpp"
 #include "common/clock.hpp"
 
-/// Which checkpoints count, and which may go. Pure.
+/// Which checkpoints are superseded, and which retention may remove. Pure.
 namespace trainyard::checkpoint {
 
-/// The last step of which counts what generation `generation` writes, checkpoints and snapshots alike: the lowest from
-/// which a later generation resumed. An open claim takes the count of nothing. The highest number there is where no
-/// later one takes any, and -1 where one that began afresh takes all.
-[[nodiscard]] std::int64_t last_counting_step(std::int64_t generation, std::span<const Claim> claims);
+/// The last step at which the checkpoints and snapshots of `generation` are not superseded: the lowest step from which
+/// a later generation resumed. Open claims supersede nothing. INT64_MAX if nothing is superseded; -1 if a later run
+/// began afresh.
+[[nodiscard]] std::int64_t last_current_step(std::int64_t generation, std::span<const Claim> claims);
 
-/// The complete checkpoints that a restore may pick, newest first. One counts up to its generation's
-/// last_counting_step(): what a fenced writer still finished beyond it never does.
-[[nodiscard]] std::vector<CheckpointId> counting(std::span<const CheckpointId> complete, std::span<const Claim> claims);
+/// Those of `complete` that are not superseded, newest first: up to last_current_step() of their generation. A
+/// checkpoint that a fenced run completes beyond that step never becomes a candidate.
+[[nodiscard]] std::vector<CheckpointId> without_superseded(std::span<const CheckpointId> complete,
+                                                           std::span<const Claim> claims);
 
-/// How long a checkpoint stays that a later run has superseded by going on from an earlier step: on a store whose lists
-/// lag behind it may have been whole, and not been seen.
+/// How long a superseded checkpoint stays. If the store's lists lagged behind, it may have been whole when the later
+/// run resumed from an earlier step.
 inline constexpr std::chrono::hours superseded_grace{1};
 
-/// The checkpoints, complete or not, that `newest` (the newest generation) may delete once `saved` of it is complete:
-/// its own job's, but for those that `keep` names, those that were superseded less than `superseded_grace` ago, and
-/// those from `saved` on, which the run may be writing. A job's own runs are those of its job_uid; where it has none,
-/// those of the same name, model and data from which it resumed, directly or not. A checkpoint that counts and of which
-/// nothing is in `facts` stays where they are needed. Of equal ones the oldest is the best: later ones hold the metric
-/// of the same validation.
+/// The checkpoints of `present` that `newest`, the newest generation, may remove once its checkpoint `saved` is
+/// complete. It removes only those of its own runs: the runs with its job_uid or, without a UID, the runs of the same
+/// name and fingerprint from which it resumed, directly or not.
+/// It keeps the checkpoints that `keep` names, those superseded less than `superseded_grace` ago, and its own from
+/// `saved` on, which may be being written. If `keep` needs facts, it also keeps a current checkpoint without any in
+/// `facts`. Of equal metrics the oldest is the best: later checkpoints repeat the metric of one validation.
 [[nodiscard]] std::vector<CheckpointId> expired(std::span<const CheckpointId> present,
                                                 std::span<const CheckpointId> complete, std::span<const Claim> claims,
                                                 const Claim& newest, const CheckpointId& saved, Time now,

@@ -13,7 +13,7 @@ constexpr double no_jitter = 0.5;
 
 bool may_pass_at_a_start(StartCall call, ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::not_found:  // The bucket.
+    case ErrorKind::not_found:  // The bucket may be new.
       return call == StartCall::probe;
     case ErrorKind::unauthorized:
     case ErrorKind::forbidden:
@@ -31,7 +31,7 @@ bool StartTries::wait_for_next(StartCall call, const Error& error) {
   const Instant now = clock_.instant();
   if (!failing_since_) failing_since_ = now;
   const std::chrono::milliseconds pause = backoff_delay(start_backoff, ++failures_, no_jitter);
-  if (now + pause > *failing_since_ + patience_.budget) return false;
+  if (now + pause > *failing_since_ + patience_.duration) return false;
   return patience_.wait(pause, error);
 }
 

@@ -8,36 +8,36 @@
 #include "common/clock.hpp"
 #include "common/result.hpp"
 
-/// How a start retries a storage that does not let it in yet. Rights, keys and buckets that were made seconds ago
-/// are not known everywhere at once, and a service that hands out credentials is slow when a thousand ranks ask it.
+/// Patience: how a start retries a storage that does not let it in yet. New rights, keys and buckets take time to
+/// become known everywhere, and a service that hands out credentials is slow when a thousand ranks ask it.
 namespace trainyard::checkpoint {
 
-/// What a start asks of a storage.
+/// The kinds of calls that a start makes.
 enum class StartCall {
-  probe,  ///< Whether the place can be used at all.
-  state,  ///< Claims, manifests, data, weights: one that is not there is an answer.
+  probe,  ///< Can the place be used at all?
+  state,  ///< Reads of claims, manifests, data and weights. not_found is an answer, and not retried.
 };
 
-/// Whether the same call may succeed within minutes. Pure.
+/// True when the same call may succeed within minutes. Pure.
 [[nodiscard]] bool may_pass_at_a_start(StartCall call, ErrorKind kind);
 
 struct StartPatience {
-  /// For how long after the first failure a call is tried again. 0: the first failure is the last.
-  std::chrono::milliseconds budget{0};
-  /// Waits for `pause` and says whether to try again; false where the group is broken. `error` is what the last try
-  /// met, for whoever watches. Must be set where `budget` is not 0.
+  /// For how long after the first failure a call is retried. 0: never.
+  std::chrono::milliseconds duration{0};
+  /// Waits for `pause`. Returns true to try again, and false when the group is broken. `error` is the last try's, for
+  /// logs and /status. Must be set if `duration` is not 0.
   std::function<bool(std::chrono::milliseconds pause, const Error& error)> wait{};
 };
 
-/// The budget of a job's ranks, unless their environment names another.
-inline constexpr std::chrono::minutes start_budget{2};
+/// The duration for a job's ranks, unless their environment names another.
+inline constexpr std::chrono::minutes default_start_patience{2};
 
-/// The tries of one call. Used from one thread.
+/// Counts the tries of one call. One thread uses it.
 class StartTries {
  public:
   StartTries(const StartPatience& patience, const Clock& clock) : patience_{patience}, clock_{clock} {}
 
-  /// Whether `call`, which has failed with `error`, is to be tried again now. Waits before it says so.
+  /// True when `call`, which has failed with `error`, is to be tried again now. Waits before it returns true.
   [[nodiscard]] bool wait_for_next(StartCall call, const Error& error);
 
  private:
@@ -47,8 +47,7 @@ class StartTries {
   std::int64_t failures_ = 0;
 };
 
-/// Calls `ask`, a function that returns a Result, until it succeeds or must not be tried again. Returns its last
-/// outcome.
+/// Calls `ask`, a function that returns a Result, until it succeeds or must not be retried. Returns the last Result.
 template <typename Ask>
 auto ask_patiently(const StartPatience& patience, const Clock& clock, StartCall call, const Ask& ask) {
   StartTries tries{patience, clock};

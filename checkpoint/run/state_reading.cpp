@@ -18,7 +18,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// Neighbours up to this are read by one request, and a chunk from the half of it on is no neighbour: it is read
+// One request reads neighbouring chunks up to this size together. A chunk of at least half this size is read alone,
 // straight into its place.
 constexpr std::uint64_t read_together_bytes_max = std::uint64_t{8} << 20;
 
@@ -36,7 +36,7 @@ bool is_needed(const EntryInfo& info, std::int64_t file_rank, std::int64_t rank)
   return info.placement != Placement::per_rank || file_rank == rank;
 }
 
-// Whether all ranks need the same of it.
+// True when all ranks need all bytes of the entry.
 bool is_common(const EntryInfo& info) {
   return info.placement == Placement::replicated || info.placement == Placement::rank0;
 }
@@ -45,7 +45,8 @@ bool is_whole(const WantedChunk& wanted) {
   return wanted.into.size() == wanted.chunk->bytes;
 }
 
-// Nothing where `entry` holds no byte of the chunk. Needs that the chunk's sizes are right.
+// The part of the chunk that `entry` holds; nothing if it holds no byte of it. The chunk's sizes must have been
+// checked.
 std::optional<WantedChunk> part_of(std::int64_t file_rank, const Chunk& chunk, const HostEntry& entry) {
   const Rows held = held_rows(entry);
   const std::uint64_t begin = std::max(chunk.row_begin, held.begin);
@@ -64,7 +65,7 @@ Result<void> add_wanted(storage::Store& store, const Manifest& manifest, const R
   for (const Chunk& chunk : receipt.chunks) {
     const auto found = entries.find(chunk.entry);
     if (found == entries.end() && find_entry(manifest, chunk.entry) != nullptr)
-      continue;  // One of ranks' own that is not ours.
+      continue;  // A per_rank entry that this rank lacks.
     if (found == entries.end())
       return tl::unexpected(damage(store, manifest, receipt.rank, "the manifest names an unknown entry"));
     const EntryInfo& info = found->second->info;
@@ -79,13 +80,13 @@ Result<void> add_wanted(storage::Store& store, const Manifest& manifest, const R
   return {};
 }
 
-// What each of `world_size` ranks, as far as there is something for it, reads of the chunks that all need.
+// The common chunks that each of `world_size` ranks reads. There may be fewer shares than ranks.
 std::vector<std::span<const WantedChunk>> shares_of(const StateReading& reading, std::int64_t world_size) {
   return runs_of(std::span{std::as_const(reading.common)}, static_cast<std::size_t>(world_size),
                  [](const WantedChunk& wanted) { return wanted.into.size(); });
 }
 
-// Chunks that lie one after the other in one file, to be read by one request.
+// Chunks that lie one after the other in one file, and are read together.
 struct Request {
   std::span<const WantedChunk> wanted;
 
@@ -111,8 +112,8 @@ void add_requests(std::span<const WantedChunk> wanted, std::vector<Request>& req
   }
 }
 
-// Verifies each chunk and puts it into place; it is read straight there if it is only one, and all of it is wanted.
-// `buffer` is kept from one call to the next.
+// Verifies each chunk, and copies it into place. A single chunk that is wanted whole is read straight into place.
+// `buffer` is reused from call to call.
 Result<void> read_one(storage::Store& store, const Manifest& manifest, const Request& request,
                       std::vector<std::byte>& buffer) {
   const WantedChunk& first = request.wanted.front();
@@ -131,8 +132,8 @@ Result<void> read_one(storage::Store& store, const Manifest& manifest, const Req
   return {};
 }
 
-// All of them, several at a time. A disk that is read in several places at once is read well as long as each place goes
-// on where it was; readers that take turns along one file lose a third of what it gives.
+// Reads several runs of requests at a time. A disk that is read in several places is fast only if each reader goes on
+// where it was: readers that take turns along one file lose a third of the speed.
 Result<void> read_all(storage::Store& store, const Manifest& manifest, std::span<const Request> requests) {
   const auto runs = runs_of(requests, store.calls_at_a_time(), [](const Request& request) { return request.bytes(); });
   const auto read_run = [&](std::span<const Request> run, const std::atomic<bool>& has_failed) -> Result<void> {
@@ -232,7 +233,7 @@ Result<void> exchange_shares(Communicator& communicator, const StateReading& rea
     BroadcastPart& part = parts.emplace_back(BroadcastPart{.root = static_cast<std::int64_t>(rank), .spans = {}});
     for (const WantedChunk& wanted : shares[rank]) part.spans.push_back(wanted.into);
   }
-  return spread(communicator, parts);
+  return broadcast_parts(communicator, parts);
 }
 
 Result<void> read_state(storage::Store& store, const Manifest& manifest, std::int64_t rank,

@@ -5,7 +5,7 @@
 
 namespace trainyard::checkpoint {
 
-/// What a job's `checkpoint.s3` says, as open_store() takes it.
+/// The options of open_store() from a job's `checkpoint.s3`.
 [[nodiscard]] storage::S3Options options_of(const api::S3Spec& spec);
 
 }  // namespace trainyard::checkpoint

@@ -13,10 +13,11 @@ Result<void> check_claims_readable(const Inventory& inventory, const storage::St
   if (inventory.unreadable.empty()) return {};
   const UnreadableClaim& first = inventory.unreadable.front();
   const std::string uri = store.uri_of(claim_key(first.generation));
-  return fail(ErrorKind::invalid,
-              fmt::format("{} cannot be read ({}), and it says which checkpoints of earlier runs count: put back what "
-                          "was there, or remove it if all that lies under {} may count again",
-                          uri, first.reason, store.uri_of("")));
+  return fail(
+      ErrorKind::invalid,
+      fmt::format("{} cannot be read ({}), and it says which checkpoints of earlier runs are superseded: put back what "
+                  "was there, or remove it if any checkpoint under {} may be resumed again",
+                  uri, first.reason, store.uri_of("")));
 }
 
 namespace {
@@ -31,7 +32,7 @@ Result<void> check_not_stale(const Inventory& inventory, const Identity& ours) {
   return {};
 }
 
-// Without this, two lives of one job that both go on would take the place from each other for ever.
+// Without this check, two lives of one job that both run would fence each other for ever.
 Result<void> check_not_superseded(const Inventory& inventory, const Claim& newest, const Identity& ours,
                                   const storage::Store& store) {
   const bool is_newer_life = !newest.identity.job_uid.empty() && !is_same_life(newest.identity, ours);
@@ -45,7 +46,7 @@ Result<void> check_not_superseded(const Inventory& inventory, const Claim& newes
                           ours.job_uid));
 }
 
-// A run by hand looks like the next run of the same job: it would take over at once, and from each other for ever.
+// Two runs by hand look like runs of one job: without this check they would fence each other for ever.
 Result<void> check_not_alive(const Inventory& inventory, const Claim& newest, const storage::Store& store, Time now) {
   const auto left = inventory.newest_sign ? life_left(*inventory.newest_sign, now) : std::nullopt;
   if (!left) return {};

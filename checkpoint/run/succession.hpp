@@ -7,16 +7,15 @@
 
 namespace trainyard::checkpoint {
 
-/// Success when a run of `ours` may claim the prefix next. The same job takes over at once: its next attempt, and the
-/// next life of one that was deleted and applied again, whose runs may have been killed and said nothing; but not after
-/// a run by hand that gives signs of life at `now`. Another job waits until the newest run has ended.
-/// ErrorKind::conflict: a newer attempt of this job has begun. invalid: another job has not ended, or a newer life of
-/// this job has not; it is named; or a claim cannot be read, so that nobody knows which checkpoints count. `store` only
-/// names places.
+/// Success when a run of `ours` may claim the next generation. The next attempt or life of the same job may at once,
+/// since its killed runs put no end; but not while a run by hand gives signs of life at `now`. Another job may once the
+/// newest run has ended. `store` only names places.
+/// ErrorKind::conflict: a newer attempt of this job has begun. invalid: another job, or a newer life of this one, has
+/// not ended, and is named; or a claim cannot be read, so that nobody knows which checkpoints are superseded.
 [[nodiscard]] Result<void> check_may_follow(const Inventory& inventory, const Identity& ours,
                                             const storage::Store& store, Time now);
 
-/// Success when every claim could be read. ErrorKind::invalid names one that could not, and the way out.
+/// Success when every claim could be read. ErrorKind::invalid names an unreadable claim, and what to do.
 [[nodiscard]] Result<void> check_claims_readable(const Inventory& inventory, const storage::Store& store);
 
 }  // namespace trainyard::checkpoint

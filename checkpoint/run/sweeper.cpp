@@ -12,9 +12,9 @@ void Sweeper::start() {
   changed_.notify_all();
 }
 
-bool Sweeper::finish(std::chrono::milliseconds patience) {
+bool Sweeper::finish(std::chrono::milliseconds timeout) {
   std::unique_lock lock{mutex_};
-  return changed_.wait_for(lock, patience, [this] { return !is_due_ && !is_busy_; });
+  return changed_.wait_for(lock, timeout, [this] { return !is_due_ && !is_busy_; });
 }
 
 void Sweeper::run(const std::stop_token& stop) {

@@ -9,23 +9,23 @@
 
 namespace trainyard::checkpoint {
 
-/// Does a task that may take long, and whose outcome nobody needs, on a thread of its own. Any thread may call.
+/// Runs a task that may take long, and whose outcome nobody needs, on a thread of its own. Any thread may call.
 class Sweeper {
  public:
-  /// Must not throw; returns soon once the token's stop is requested.
+  /// Must not throw, and must return soon after a stop is requested.
   using Task = std::function<void(const std::stop_token&)>;
 
   explicit Sweeper(Task task);
   Sweeper(const Sweeper&) = delete;
   Sweeper& operator=(const Sweeper&) = delete;
-  /// Gives up, and returns when the task under way has ended.
+  /// Requests a stop, and waits for the task under way.
   ~Sweeper() = default;
 
-  /// Has the task done once more, after the one under way if there is one.
+  /// Runs the task once more, after the one under way if there is one.
   void start();
-  /// True once nothing is under way; waits for that no longer than `patience`.
-  [[nodiscard]] bool finish(std::chrono::milliseconds patience);
-  /// Requests the stop of the task under way, and begins none any more. Returns at once.
+  /// Waits up to `timeout` until no task is due or under way. True when none is.
+  [[nodiscard]] bool finish(std::chrono::milliseconds timeout);
+  /// Requests a stop of the task under way, and starts none after it. Returns at once.
   void give_up() { thread_.request_stop(); }
 
  private:
@@ -36,7 +36,7 @@ class Sweeper {
   std::condition_variable_any changed_;
   bool is_due_ = false;
   bool is_busy_ = false;
-  std::jthread thread_;  // The last: it ends before what it uses.
+  std::jthread thread_;  // The last member: the thread ends before what it uses.
 };
 
 }  // namespace trainyard::checkpoint

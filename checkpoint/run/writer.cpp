@@ -16,9 +16,9 @@ void Writer::start(Work work) {
   changed_.notify_all();
 }
 
-std::optional<SaveOutcome> Writer::take_outcome(std::chrono::milliseconds patience) {
+std::optional<SaveOutcome> Writer::take_outcome(std::chrono::milliseconds timeout) {
   std::unique_lock lock{mutex_};
-  changed_.wait_for(lock, patience, [this] { return !is_busy(); });
+  changed_.wait_for(lock, timeout, [this] { return !is_busy(); });
   return std::exchange(outcome_, std::nullopt);
 }
 

@@ -17,24 +17,25 @@
 
 namespace trainyard::checkpoint {
 
-/// What became of the copies on the nodes.
+/// The outcome of writing the copies on the nodes.
 struct CopiesOutcome {
-  std::string error;             ///< What failed, and on which rank's node. Empty: every node has its copy.
+  std::string error;             ///< The failure, with the rank on whose node it was. Empty: every node has its copy.
   Instant::duration duration{};  ///< From the beginning of the staging.
 };
 
-/// How a save ended.
+/// The outcome of a save.
 struct SaveOutcome {
   std::int64_t step = 0;
-  /// Nothing: some rank's state was not sound, and was left out; or only copies were to be made.
+  /// Nothing: the state was left out because it was not sound on some rank, or only copies were to be made.
   Result<std::optional<Saved>> saved;
-  std::string left_out;  ///< Why it was left out: "loss or parameters are not finite". Empty: it was not.
-  std::optional<CopiesOutcome> copies{};  ///< Nothing: none were to be made, or it was left out, or the group broke.
+  std::string left_out;  ///< Why the state was left out: "loss or parameters are not finite". Empty: it was not.
+  /// Nothing: no copies were to be made, the state was left out, or the group broke.
+  std::optional<CopiesOutcome> copies{};
   bool is_copies_only = false;
-  Instant::duration duration{};  ///< From the beginning of the staging to the end of all that belongs to it.
+  Instant::duration duration{};  ///< From the beginning of the staging to the end of the save.
 };
 
-/// Does one piece of work at a time on a thread of its own and keeps its outcome until that is taken. One thread calls.
+/// Runs one piece of work at a time on a thread of its own, and keeps the outcome until it is taken. One thread calls.
 class Writer {
  public:
   /// Must not throw.
@@ -43,15 +44,15 @@ class Writer {
   Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
-  /// Returns when the work under way has ended.
+  /// Waits for the work under way.
   ~Writer() = default;
 
-  /// Needs that nothing is under way and that the outcome before was taken.
+  /// Needs that no work is under way, and that the last outcome was taken.
   void start(Work work);
-  /// Whether work is under way. As cheap as it can be: asked at every step.
+  /// True while work is under way. Cheap, since it is asked in every step.
   [[nodiscard]] bool is_busy() const { return is_busy_.load(std::memory_order_acquire); }
-  /// The outcome of the work that has ended, once. While work is under way it is waited for, no longer than `patience`.
-  [[nodiscard]] std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds patience = {});
+  /// Waits up to `timeout` for the work under way. Returns the outcome of work that has ended, once.
+  [[nodiscard]] std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds timeout = {});
 
  private:
   void run(const std::stop_token& stop);

@@ -15,10 +15,10 @@ bool is_written_before(const Listed& a, const Listed& b) {
   return std::pair{a.id.generation, a.id.step} < std::pair{b.id.generation, b.id.step};
 }
 
-// `before`: the snapshot of the same generation before it; nullptr: it is the first.
+// `before`: the snapshot before it of the same generation; nullptr if it is the first.
 Standing standing_of(const Listed& listed, const Listed* before, std::span<const checkpoint::Claim> claims) {
-  const std::int64_t last = checkpoint::last_counting_step(listed.id.generation, claims);
-  if (listed.id.step <= last) return Standing::counts;
+  const std::int64_t last = checkpoint::last_current_step(listed.id.generation, claims);
+  if (listed.id.step <= last) return Standing::current;
   const bool is_all_beyond = last < 0 || (before != nullptr && before->id.step >= last);
   return is_all_beyond ? Standing::superseded : Standing::in_part;
 }
@@ -43,7 +43,7 @@ Result<Shelf> list_snapshots(storage::Store& store) {
     const auto id = checkpoint::parse_snapshot_key(object.key);
     if (id) listed.push_back({.id = *id, .bytes = object.bytes});
   }
-  // Claims second: one that was made before the listing ended is seen.
+  // The claims come second, so that every claim made during the listing is seen.
   return checkpoint::list_claims(store).map([&](std::vector<checkpoint::Claim> claims) {
     std::vector<Listed> judged = judge(std::move(listed), claims);
     return Shelf{.snapshots = std::move(judged), .claims = std::move(claims)};
@@ -55,13 +55,13 @@ Result<Snapshot> read_snapshot(storage::Store& store, const SnapshotId& id) {
   const auto text = TRY(storage::get_text(store, key));
   auto snapshot = parse_snapshot(text);
   if (!snapshot) return fail(store.uri_of(key), snapshot.error());
-  if (snapshot->id != id) return fail(ErrorKind::corrupt, store.uri_of(key) + ": it is another one's");
+  if (snapshot->id != id) return fail(ErrorKind::corrupt, store.uri_of(key) + ": it is another snapshot");
   return snapshot;
 }
 
 void History::add(const Snapshot& snapshot) {
   const std::int64_t generation = snapshot.id.generation;
-  const std::int64_t last = checkpoint::last_counting_step(generation, claims_);
+  const std::int64_t last = checkpoint::last_current_step(generation, claims_);
   for (const Point& point : snapshot.points) {
     if (point.step > last) continue;
     Value& value = values_[{point.step, point.name, point.over}];
@@ -69,15 +69,15 @@ void History::add(const Snapshot& snapshot) {
   }
 }
 
-std::vector<History::Entry> History::entries() const {
-  std::vector<Entry> entries;
-  entries.reserve(values_.size());
+std::vector<History::RunPoint> History::points() const {
+  std::vector<RunPoint> points;
+  points.reserve(values_.size());
   for (const auto& [key, value] : values_) {
     const auto& [step, name, over] = key;
-    entries.push_back(
+    points.push_back(
         {.point = {.name = name, .over = over, .step = step, .value = value.value}, .generation = value.generation});
   }
-  return entries;
+  return points;
 }
 
 }  // namespace trainyard::snapshot

@@ -12,53 +12,57 @@
 #include "common/result.hpp"
 #include "storage/store.hpp"
 
-/// What the snapshots under a prefix say together. What a run wrote beyond the step from which a later one went on does
-/// not count, as with checkpoints.
+/// The snapshots under a prefix together. As with checkpoints, what a run wrote beyond the step from which a later run
+/// resumed is superseded.
 namespace trainyard::snapshot {
 
-/// How much of a snapshot counts.
+/// How much of a snapshot is current, that is, not superseded.
 enum class Standing {
-  counts,      ///< All of it.
-  in_part,     ///< A later run went on from a step in the midst of what it tells: up to there.
-  superseded,  ///< Nothing: a later run went on from a step before.
+  current,     ///< All of it.
+  in_part,     ///< The points up to the step from which a later run resumed.
+  superseded,  ///< Nothing: a later run resumed from a step before it.
 };
 
 struct Listed {
   SnapshotId id;
   std::uint64_t bytes = 0;
-  Standing standing = Standing::counts;
+  Standing standing = Standing::current;
   bool operator==(const Listed&) const = default;
 };
 
-/// By generation, then step: as they were written. Pure. `listed`: in any order; their standing is found here.
+/// `listed`, in any order, with the standing of each. Returned in the order in which they were written: by generation,
+/// then step. Pure.
 [[nodiscard]] std::vector<Listed> judge(std::vector<Listed> listed, std::span<const checkpoint::Claim> claims);
 
 struct Shelf {
-  std::vector<Listed> snapshots;  ///< As judge() gives them.
+  std::vector<Listed> snapshots;  ///< In judge()'s order.
   std::vector<checkpoint::Claim> claims;
 };
 
-/// What is under the store's prefix; reads the claims, and no snapshot. Errors are the store's.
+/// The snapshots under the store's prefix. Reads the claims, and no snapshot. Errors are the store's.
 [[nodiscard]] Result<Shelf> list_snapshots(storage::Store& store);
 
-/// The snapshot itself. ErrorKind::corrupt and invalid, with its URI, for one that cannot be read; the store's.
+/// Reads one snapshot. ErrorKind::corrupt or invalid, with its URI, for one that cannot be parsed; else the store's
+/// errors.
 [[nodiscard]] Result<Snapshot> read_snapshot(storage::Store& store, const SnapshotId& id);
 
-/// Gathers the points that count of any number of snapshots, in any order.
+/// Gathers the current points of any number of snapshots, given in any order.
 class History {
  public:
-  struct Entry {
+  /// A point, and the generation of the run that wrote it.
+  struct RunPoint {
     Point point;
     std::int64_t generation = 0;
-    bool operator==(const Entry&) const = default;
+    bool operator==(const RunPoint&) const = default;
   };
 
   explicit History(std::span<const checkpoint::Claim> claims) : claims_(claims) {}
 
-  /// A point that is there twice (a save whose reply was lost) is told once; of two generations' the later one counts.
+  /// Adds the snapshot's current points. A point that is there twice (a save whose reply was lost) is kept once. Of two
+  /// generations' points the later one's is kept.
   void add(const Snapshot& snapshot);
   /// By step, then name.
-  [[nodiscard]] std::vector<Entry> entries() const;
+  [[nodiscard]] std::vector<RunPoint> points() const;
 
  private:
   struct Value {

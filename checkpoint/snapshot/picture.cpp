@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t columns_max = 8;
 constexpr std::int64_t gap_pixels = 2;
 
-// Of `count` images of `size` pixels, with the gaps between.
+// The pixels of `count` images of `size` pixels, with the gaps between.
 std::int64_t extent(std::int64_t count, std::int64_t size) {
   return count * size + (count - 1) * gap_pixels;
 }

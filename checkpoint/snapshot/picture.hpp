@@ -6,22 +6,22 @@
 /// Images as bytes. Pure.
 namespace trainyard::snapshot {
 
-/// One image, or several of one size, in the order of torch's tensors [image, channel, row, column].
+/// One image, or several of one size, in torch's order [image, channel, row, column].
 struct Planes {
   std::int64_t images = 1;
   std::int64_t channels = 1;  ///< 1: gray. 3: red, green, blue.
   std::int64_t height = 0;
   std::int64_t width = 0;
-  std::vector<std::uint8_t> bytes;  ///< images x channels x height x width of them.
+  std::vector<std::uint8_t> bytes;  ///< images x channels x height x width bytes.
   bool operator==(const Planes&) const = default;
 };
 
-/// What is seen: row by row, the channels of a pixel side by side.
+/// Pixels row by row, the channels of each pixel one after the other.
 struct Picture {
   std::int64_t channels = 1;
   std::int64_t height = 0;
   std::int64_t width = 0;
-  std::vector<std::uint8_t> pixels;  ///< height x width x channels of them.
+  std::vector<std::uint8_t> pixels;  ///< height x width x channels bytes.
   bool operator==(const Picture&) const = default;
 };
 

@@ -14,7 +14,7 @@ Result<std::string> encode_png(const Picture& picture) {
   image.width = static_cast<png_uint_32>(picture.width);
   image.height = static_cast<png_uint_32>(picture.height);
   image.format = picture.channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
-  // Room for the worst case: asking libpng how much it needs would compress everything twice.
+  // Takes memory for the worst case: to ask libpng for the size would compress everything twice.
   png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
   std::string file(bytes, '\0');
   if (png_image_write_to_memory(&image, file.data(), &bytes, 0, picture.pixels.data(), 0, nullptr) == 0)

@@ -7,7 +7,7 @@
 
 namespace trainyard::snapshot {
 
-/// The bytes of a PNG file of 8 bits a channel. ErrorKind::internal with libpng's words when it refuses.
+/// A PNG file with 8 bits a channel. ErrorKind::internal with libpng's message when libpng refuses.
 [[nodiscard]] Result<std::string> encode_png(const Picture& picture);
 
 }  // namespace trainyard::snapshot

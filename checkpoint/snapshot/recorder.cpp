@@ -14,11 +14,11 @@ namespace {
 Result<void> put_once(storage::Store& store, const std::string& key, const std::string& text) {
   const bool is_conditional = store.has_conditional_create();
   auto put = storage::put_text(store, key, text, {.if_absent = is_conditional});
-  // It has only said now that it has no such thing.
+  // The store has found out just now that its server has no conditional create.
   if (!put && is_conditional && !store.has_conditional_create()) return storage::put_text(store, key, text);
   if (put || put.error().kind != ErrorKind::already_exists) return put;
   const auto there = TRY(storage::get_text(store, key));
-  // This very object, when the reply to an earlier try was lost.
+  // The object is our own if the reply to an earlier try was lost.
   if (there == text) return {};
   return fail(ErrorKind::conflict,
               fmt::format("{} is there already, of a run whose claim is gone: remove what it left", store.uri_of(key)));
@@ -32,15 +32,15 @@ Recorder::Recorder(std::unique_ptr<storage::Store> store, const Clock& clock, Li
       store_(std::move(store)),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
-void Recorder::record(Draft draft) {
+void Recorder::record(UnencodedSnapshot unencoded) {
   const std::scoped_lock lock{mutex_};
   auto& older = next_ ? next_ : failed_;
-  next_ = older ? merge(*std::exchange(older, std::nullopt), std::move(draft), limits_) : std::move(draft);
+  next_ = older ? merge(*std::exchange(older, std::nullopt), std::move(unencoded), limits_) : std::move(unencoded);
   changed_.notify_all();
 }
 
-bool Recorder::finish(std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+bool Recorder::finish(std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   const auto is_idle = [this] { return !next_ && !is_writing_; };
   std::unique_lock lock{mutex_};
   if (changed_.wait_until(lock, deadline, is_idle) && failed_) {
@@ -54,23 +54,23 @@ bool Recorder::finish(std::chrono::milliseconds patience) {
 void Recorder::run(const std::stop_token& stop) {
   std::unique_lock lock{mutex_};
   while (changed_.wait(lock, stop, [this] { return next_.has_value(); })) {
-    Draft draft = *std::exchange(next_, std::nullopt);
+    UnencodedSnapshot unencoded = *std::exchange(next_, std::nullopt);
     is_writing_ = true;
     lock.unlock();
-    const bool is_written = write(draft);
+    const bool is_written = write(unencoded);
     lock.lock();
-    if (!is_written) give_back(std::move(draft));
+    if (!is_written) give_back(std::move(unencoded));
     is_writing_ = false;
     changed_.notify_all();
   }
 }
 
-bool Recorder::write(const Draft& draft) {
-  const std::string key = checkpoint::snapshot_key(draft.id);
+bool Recorder::write(const UnencodedSnapshot& unencoded) {
+  const std::string key = checkpoint::snapshot_key(unencoded.id);
   const auto put = [&]() -> Result<std::size_t> {
-    const Encoded encoded = encode(draft);
-    for (const std::string& error : encoded.refused)
-      logging::warn("an image is left out of the snapshot", {{"step", draft.id.step}, {"error", error}});
+    const EncodedSnapshot encoded = encode(unencoded);
+    for (const std::string& error : encoded.image_errors)
+      logging::warn("an image is left out of the snapshot", {{"step", unencoded.id.step}, {"error", error}});
     const std::string text = to_text(encoded.snapshot);
     return put_once(*store_, key, text).map([&] { return text.size(); });
   };
@@ -80,11 +80,11 @@ bool Recorder::write(const Draft& draft) {
   } catch (const std::exception& error) {
     bytes = fail(ErrorKind::internal, error.what());
   }
-  tell(draft.id, bytes);
+  log_outcome(unencoded.id, bytes);
   return bytes.has_value();
 }
 
-void Recorder::tell(const SnapshotId& id, const Result<std::size_t>& bytes) {
+void Recorder::log_outcome(const SnapshotId& id, const Result<std::size_t>& bytes) {
   const auto seconds = [this] {
     return std::chrono::duration_cast<std::chrono::seconds>(outage_->duration(clock_.instant())).count();
   };
@@ -105,10 +105,10 @@ void Recorder::tell(const SnapshotId& id, const Result<std::size_t>& bytes) {
                 {{"step", id.step}, {"uri", store_->uri_of(checkpoint::snapshot_key(id))}, {"bytes", *bytes}});
 }
 
-// Under the lock.
-void Recorder::give_back(Draft draft) {
+// The caller holds the lock.
+void Recorder::give_back(UnencodedSnapshot unencoded) {
   auto& place = next_ ? next_ : failed_;
-  place = next_ ? merge(std::move(draft), *std::exchange(next_, std::nullopt), limits_) : std::move(draft);
+  place = next_ ? merge(std::move(unencoded), *std::exchange(next_, std::nullopt), limits_) : std::move(unencoded);
 }
 
 }  // namespace trainyard::snapshot

@@ -24,7 +24,7 @@ constexpr std::int64_t format_version = 1;
 constexpr std::array<std::pair<Over, std::string_view>, 3> over_names = {
     {{Over::steps, "steps"}, {Over::epoch, "epoch"}, {Over::validation, "validation"}}};
 
-// Throws nlohmann's own exception, as the accessors beside it do.
+// Throws nlohmann's own exception, as nlohmann's accessors do.
 Over read_over(const json& name) {
   for (const auto& [over, text] : over_names) {
     if (name == text) return over;
@@ -32,7 +32,7 @@ Over read_over(const json& name) {
   throw json::other_error::create(501, fmt::format("nothing is taken over {}", name.dump()), &name);
 }
 
-// JSON has no word for what is not finite.
+// JSON has no infinite numbers and no NaN.
 json number(double value) {
   if (std::isfinite(value)) return value;
   if (std::isnan(value)) return "nan";
@@ -89,7 +89,7 @@ Snapshot read_snapshot(const json& object) {
       .time = read_time(object.at("time")),
       .attempt = object.at("attempt").get<std::int64_t>(),
       .points = {},
-      .lost_points = object.at("lostMetrics").get<std::int64_t>(),
+      .dropped_points = object.at("lostMetrics").get<std::int64_t>(),
       .images = {}};
   for (const json& point : object.at("metrics")) snapshot.points.push_back(read_point(point));
   for (const json& image : object.at("images")) snapshot.images.push_back(read_image(image));
@@ -127,7 +127,7 @@ std::string to_text(const Snapshot& snapshot) {
                            {"attempt", snapshot.attempt},
                            {"time", format_rfc3339(snapshot.time)},
                            {"metrics", std::move(metrics)},
-                           {"lostMetrics", snapshot.lost_points},
+                           {"lostMetrics", snapshot.dropped_points},
                            {"images", std::move(images)}});
 }
 

@@ -152,16 +152,16 @@ int verify_checkpoints(const CheckpointsOptions& options, const Streams& streams
   int exit_code = 0;
   nlohmann::json document = nlohmann::json::array();
   for (const auto& id : *ids) {
-    const auto verdict = checkpoint::verify(*opened->store, opened->catalogue.inventory, id);
-    if (!verdict) return report(streams, options, verdict.error());
-    if (!verdict->damages.empty()) exit_code = exit_failure;
+    const auto verification = checkpoint::verify(*opened->store, opened->catalogue.inventory, id);
+    if (!verification) return report(streams, options, verification.error());
+    if (!verification->damages.empty()) exit_code = exit_failure;
     if (options.format != OutputFormat::text) {
-      document.push_back(verdict_json(id, *verdict, *opened->store));
+      document.push_back(verification_json(id, *verification, *opened->store));
       continue;
     }
-    for (const std::string& damage : verdict->damages) streams.out << "damaged: " << printable(damage) << '\n';
-    streams.out << fmt::format("{}: {}, {} read\n", folder_key(id), verdict->damages.empty() ? "whole" : "DAMAGED",
-                               human_bytes(verdict->bytes));
+    for (const std::string& damage : verification->damages) streams.out << "damaged: " << printable(damage) << '\n';
+    streams.out << fmt::format("{}: {}, {} read\n", folder_key(id), verification->damages.empty() ? "whole" : "DAMAGED",
+                               human_bytes(verification->bytes));
   }
   if (options.format != OutputFormat::text) streams.out << document_text(document, options.format);
   return exit_code;

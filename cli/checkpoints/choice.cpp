@@ -43,7 +43,7 @@ std::vector<std::string> notes_on_named(const Listed& listed) {
 const Listed* newest_counting(const Catalogue& catalogue) {
   const Listed* best = nullptr;
   for (const Listed& listed : catalogue.checkpoints) {
-    if (listed.counts && (best == nullptr || best->id < listed.id)) best = &listed;
+    if (listed.is_candidate && (best == nullptr || best->id < listed.id)) best = &listed;
   }
   return best;
 }
@@ -62,7 +62,7 @@ Result<Choice> choose(const Catalogue& catalogue, const Wish& wish) {
   }
   Choice choice{.listed = catalogue.newest(), .notes = {}};
   for (const Listed& listed : catalogue.checkpoints) {
-    const bool is_skipped = listed.counts && (choice.listed == nullptr || choice.listed->id < listed.id);
+    const bool is_skipped = listed.is_candidate && (choice.listed == nullptr || choice.listed->id < listed.id);
     if (is_skipped) choice.notes.push_back(fmt::format("{} is skipped: {}", folder_key(listed.id), listed.reason));
   }
   if (choice.listed != nullptr) return choice;

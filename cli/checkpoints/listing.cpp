@@ -123,13 +123,14 @@ json description_json(const Listed& listed, const storage::Store& store) {
   return object;
 }
 
-json verdict_json(const checkpoint::CheckpointId& id, const checkpoint::Verdict& verdict, const storage::Store& store) {
+json verification_json(const checkpoint::CheckpointId& id, const checkpoint::Verification& verification,
+                       const storage::Store& store) {
   return {{"step", id.step},
           {"generation", id.generation},
           {"uri", store.uri_of(folder_key(id))},
-          {"isWhole", verdict.damages.empty()},
-          {"bytes", verdict.bytes},
-          {"damages", verdict.damages}};
+          {"isWhole", verification.damages.empty()},
+          {"bytes", verification.bytes},
+          {"damages", verification.damages}};
 }
 
 }  // namespace trainyard::cli

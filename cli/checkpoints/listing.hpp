@@ -20,7 +20,8 @@ namespace trainyard::cli {
 [[nodiscard]] nlohmann::json description_json(const checkpoint::Listed& listed, const storage::Store& store);
 
 /// The result of verify() for the checkpoint `id`.
-[[nodiscard]] nlohmann::json verdict_json(const checkpoint::CheckpointId& id, const checkpoint::Verdict& verdict,
-                                          const storage::Store& store);
+[[nodiscard]] nlohmann::json verification_json(const checkpoint::CheckpointId& id,
+                                               const checkpoint::Verification& verification,
+                                               const storage::Store& store);
 
 }  // namespace trainyard::cli

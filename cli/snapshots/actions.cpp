@@ -42,9 +42,9 @@ Result<Opened> open(const SnapshotsOptions& options) {
 }
 
 std::string state_text(const Listed& listed, const Shelf& shelf) {
-  if (listed.standing == Standing::counts) return "current";
+  if (listed.standing == Standing::current) return "current";
   if (listed.standing == Standing::superseded) return "superseded";
-  return fmt::format("current up to step {}", checkpoint::last_counting_step(listed.id.generation, shelf.claims));
+  return fmt::format("current up to step {}", checkpoint::last_current_step(listed.id.generation, shelf.claims));
 }
 
 std::string listing_text(const Shelf& shelf) {
@@ -129,7 +129,7 @@ int get_snapshot(const SnapshotsOptions& options, const Streams& streams) {
   if (!opened) return report(streams, opened.error());
   const auto choice = choose(opened->shelf, options.step);
   if (!choice) return report(streams, fail(options.uri, choice.error()).value());
-  if ((*choice)->standing != Standing::counts) {
+  if ((*choice)->standing != Standing::current) {
     streams.err << fmt::format(
         "note: this snapshot is of generation {} and is {}: a later run resumed from an earlier step\n",
         (*choice)->id.generation, state_text(**choice, opened->shelf));
@@ -153,10 +153,10 @@ int print_history(const SnapshotsOptions& options, const Streams& streams) {
     const auto snapshot = snapshot::read_snapshot(*opened->store, listed.id);
     if (snapshot) {
       history.add(*snapshot);
-      if (snapshot->lost_points > 0)
+      if (snapshot->dropped_points > 0)
         streams.err << fmt::format(
             "note: {} values before step {} are missing: too many were waiting while the store could not be reached\n",
-            snapshot->lost_points, listed.id.step);
+            snapshot->dropped_points, listed.id.step);
       continue;
     }
     const ErrorKind kind = snapshot.error().kind;
@@ -165,9 +165,9 @@ int print_history(const SnapshotsOptions& options, const Streams& streams) {
     exit_code = exit_failure;
   }
   if (options.format != OutputFormat::text) {
-    streams.out << document_text(history_json(history.entries()), options.format);
+    streams.out << document_text(history_json(history.points()), options.format);
   } else {
-    streams.out << history_csv(history.entries());
+    streams.out << history_csv(history.points());
   }
   return exit_code;
 }

@@ -46,15 +46,15 @@ std::string points_csv(std::span<const Point> points) {
   return text;
 }
 
-std::string history_csv(std::span<const History::Entry> entries) {
+std::string history_csv(std::span<const History::RunPoint> entries) {
   std::string text = "step,name,over,value,generation\n";
-  for (const History::Entry& entry : entries) text += fmt::format("{},{}\n", row(entry.point), entry.generation);
+  for (const History::RunPoint& entry : entries) text += fmt::format("{},{}\n", row(entry.point), entry.generation);
   return text;
 }
 
-nlohmann::json history_json(std::span<const History::Entry> entries) {
+nlohmann::json history_json(std::span<const History::RunPoint> entries) {
   nlohmann::json list = nlohmann::json::array();
-  for (const History::Entry& entry : entries) {
+  for (const History::RunPoint& entry : entries) {
     list.push_back({{"step", entry.point.step},
                     {"name", entry.point.name},
                     {"over", to_string(entry.point.over)},

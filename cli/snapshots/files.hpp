@@ -15,9 +15,9 @@ namespace trainyard::cli {
 /// exact, or nan, inf, -inf. Control characters in names become '?'.
 [[nodiscard]] std::string points_csv(std::span<const snapshot::Point> points);
 /// As points_csv(), with the generation as the last column.
-[[nodiscard]] std::string history_csv(std::span<const snapshot::History::Entry> entries);
+[[nodiscard]] std::string history_csv(std::span<const snapshot::History::RunPoint> entries);
 /// The history as a JSON array of objects; a value that is not finite becomes null.
-[[nodiscard]] nlohmann::json history_json(std::span<const snapshot::History::Entry> entries);
+[[nodiscard]] nlohmann::json history_json(std::span<const snapshot::History::RunPoint> entries);
 
 /// A file name for each of `images`, all different: the image's name and ".png". Characters other than letters, digits,
 /// '.', '-' and '_' become '_'.

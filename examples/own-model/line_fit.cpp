@@ -1,6 +1,6 @@
-// A training program of one's own: a model, its data and its metrics. Built against the worker's library, it runs
-// wherever trainyard-worker does; a TrainingJob names it as `training: {model: {name: line_fit}}` and its program as
-// the container's command.
+// A training program with a model of your own: the model, its data and its metrics. Built against the worker's library,
+// it runs wherever trainyard-worker does. A TrainingJob names the model as `training: {model: {name: line_fit}}`, and
+// the program as the container's command.
 #include <trainyard/trainyard.hpp>
 
 #include <torch/torch.h>

@@ -15,10 +15,9 @@
 
 namespace trainyard::control {
 
-/// Keeps a projection T of each object in a cache, and calls `on_change` for each object that came, changed or went,
-/// after the cache was updated. For an object that cannot be read it logs a warning and calls `on_unreadable`; the
-/// cache keeps the last version that could be read, since one bad object must neither stop the others nor be taken for
-/// deleted.
+/// Keeps a projection T of each object in a cache. After each addition, change or removal in the cache it calls
+/// `on_change`. For an object that cannot be read it logs a warning and calls `on_unreadable`. The cache then keeps the
+/// last readable version: one bad object must neither stop the others nor be taken for deleted.
 template <typename T>
 class CacheSink final : public ObjectSink {
  public:
@@ -26,7 +25,7 @@ class CacheSink final : public ObjectSink {
   using OnChange = std::function<void(const T&)>;
   using OnUnreadable = std::function<void(const api::Metadata&, const Error&)>;
 
-  /// `cache` outlives the sink. `name_space`: what the informer lists; empty: all.
+  /// `cache` outlives the sink. `name_space` is the namespace that the informer lists; empty: all.
   CacheSink(ObjectCache<T>& cache, std::string name_space, Parse parse, OnChange on_change,
             OnUnreadable on_unreadable = {})
       : cache_{cache},

@@ -9,7 +9,8 @@ namespace {
 
 using std::chrono::seconds;
 
-/// Whether somebody wrote to the lease who takes part in the election; a person's annotation is no renewal.
+/// True when no candidate wrote to the lease in between. A person's annotation changes the resource version only, and
+/// is no renewal.
 bool is_same_record(const std::optional<Lease>& left, const std::optional<Lease>& right) {
   if (!left || !right) return left.has_value() == right.has_value();
   Lease compared = *right;
@@ -21,26 +22,26 @@ bool is_same_record(const std::optional<Lease>& left, const std::optional<Lease>
 
 Instant Election::expires_at() const {
   if (!seen_ || seen_->holder.empty()) return changed_at_;
-  // A record made by hand may say anything.
+  // Bounded, because a lease written by hand may have any duration.
   return changed_at_ + std::clamp(seen_->duration, seconds{1}, seconds{60});
 }
 
-Election::Step Election::next_step(Instant now) const {
-  if (now < next_step_at_) return Step::wait;
-  if (!is_fresh_) return Step::read;
-  if (!seen_) return Step::create;
-  if (is_ours()) return Step::renew;
-  return now >= expires_at() ? Step::take : Step::read;
+Election::Action Election::next_action(Instant now) const {
+  if (now < next_action_at_) return Action::wait;
+  if (!is_fresh_) return Action::read;
+  if (!seen_) return Action::create;
+  if (is_ours()) return Action::renew;
+  return now >= expires_at() ? Action::take : Action::read;
 }
 
 void Election::observe(const std::optional<Lease>& lease, Instant now) {
   if (!is_same_record(seen_, lease)) changed_at_ = now;
   seen_ = lease;
   is_fresh_ = true;
-  next_step_at_ = now;
+  next_action_at_ = now;
   if (is_ours()) return;
   leader_until_ = Instant{};
-  if (now < expires_at()) next_step_at_ = std::min(now + times_.retry, expires_at());
+  if (now < expires_at()) next_action_at_ = std::min(now + times_.retry, expires_at());
 }
 
 void Election::hold(const Lease& lease, Instant asked_at) {
@@ -48,12 +49,12 @@ void Election::hold(const Lease& lease, Instant asked_at) {
   is_fresh_ = true;
   changed_at_ = asked_at;
   leader_until_ = asked_at + times_.give_up;
-  next_step_at_ = asked_at + times_.renew;
+  next_action_at_ = asked_at + times_.renew;
 }
 
 void Election::fail(Instant now) {
   is_fresh_ = false;
-  next_step_at_ = now + times_.retry;
+  next_action_at_ = now + times_.retry;
 }
 
 Lease Election::to_write(std::string name_space, std::string name, Time calendar) const {
@@ -64,7 +65,7 @@ Lease Election::to_write(std::string name_space, std::string name, Time calendar
     if (seen_) ++lease.transitions;
     lease.acquired = calendar;
   }
-  lease.holder = identity_;
+  lease.holder = holder_;
   lease.duration = std::chrono::duration_cast<seconds>(times_.lease);
   lease.renewed = calendar;
   return lease;

@@ -12,54 +12,55 @@ namespace trainyard::control {
 struct ElectionTimes {
   std::chrono::milliseconds lease{4'000};  ///< How long others leave an unrenewed lease alone. Whole seconds.
   std::chrono::milliseconds renew{1'000};
-  std::chrono::milliseconds give_up{3'000};  ///< Less than `lease`: we stop before others may start.
+  std::chrono::milliseconds give_up{3'000};  ///< Less than `lease`, so that we stop before others may start.
   std::chrono::milliseconds retry{500};
 };
 
-/// What a candidate should do next, from what it has read and written, as a pure step. All times are this machine's
-/// monotonic ones: another's lease runs from when its record was seen to change, ours from before we asked for it. One
+/// Decides what a candidate does next, from what it has read and written; does no I/O. All times are of this machine's
+/// monotonic clock: another holder's lease begins when its record was seen to change, ours when we asked for it. One
 /// thread at a time.
 class Election {
  public:
-  enum class Step {
+  enum class Action {
     read,    ///< Get the lease, then `observe` it.
-    create,  ///< There is none.
-    take,    ///< It is nobody's, or its holder has not renewed it for its duration.
-    renew,   ///< It is ours.
-    wait,    ///< Until `next_step_at`.
+    create,  ///< There is no lease.
+    take,    ///< The lease has no holder, or its holder has not renewed it for its duration.
+    renew,   ///< The lease is ours.
+    wait,    ///< Until `next_action_at`.
   };
 
-  Election(std::string identity, ElectionTimes times) : identity_{std::move(identity)}, times_{times} {}
+  Election(std::string holder, ElectionTimes times) : holder_{std::move(holder)}, times_{times} {}
 
-  [[nodiscard]] Step next_step(Instant now) const;
-  [[nodiscard]] Instant next_step_at() const { return next_step_at_; }
+  [[nodiscard]] Action next_action(Instant now) const;
+  [[nodiscard]] Instant next_action_at() const { return next_action_at_; }
 
-  /// The lease as read at `now`; empty: there is none.
+  /// Records the lease as read at `now`; empty if there is none.
   void observe(const std::optional<Lease>& lease, Instant now);
-  /// Our create, take or renew, asked for at `asked_at`, was stored as `lease`.
+  /// Records that our write, sent at `asked_at`, was stored as `lease`.
   void hold(const Lease& lease, Instant asked_at);
-  /// A read or write failed at `now`: nothing was learned.
+  /// Records that a read or write failed at `now`.
   void fail(Instant now);
 
-  /// What to write for create, take or renew. `calendar` is for people who read the lease.
+  /// The lease to write for create, take or renew. `calendar` is for people who read the lease.
   [[nodiscard]] Lease to_write(std::string name_space, std::string name, Time calendar) const;
-  /// What to write to give the lease back. Only while it is ours.
+  /// The lease to write to give it back. Call only while the lease is ours.
   [[nodiscard]] Lease to_release(Time calendar) const;
 
-  /// Until when our last stored write makes us leader, whatever happens. In the past: we are not.
+  /// Until when our last stored write makes us leader, whatever happens. A time in the past means that we are not
+  /// leader.
   [[nodiscard]] Instant leader_until() const { return leader_until_; }
 
  private:
-  [[nodiscard]] bool is_ours() const { return seen_ && seen_->holder == identity_; }
-  /// When seen_, which is another's, may be taken.
+  [[nodiscard]] bool is_ours() const { return seen_ && seen_->holder == holder_; }
+  /// When another holder's lease, seen_, may be taken.
   [[nodiscard]] Instant expires_at() const;
 
-  std::string identity_;
+  std::string holder_;
   ElectionTimes times_;
   bool is_fresh_ = false;  // nothing has failed since seen_ was read or written
   std::optional<Lease> seen_;
   Instant changed_at_{};  // when seen_ was first seen as it is
-  Instant next_step_at_{};
+  Instant next_action_at_{};
   Instant leader_until_{};
 };
 

@@ -14,7 +14,7 @@ Elector::Elector(kube::Api& api, const Clock& clock, ElectorOptions options)
     : api_{api},
       clock_{clock},
       options_{std::move(options)},
-      election_{options_.identity, options_.times},
+      election_{options_.holder, options_.times},
       thread_{[this](const std::stop_token& stop) { run(stop); }} {}
 
 Elector::~Elector() {
@@ -36,11 +36,11 @@ bool Elector::wait_for_lead(const std::stop_token& stop) {
 void Elector::wait_for_loss(const std::stop_token& stop) {
   std::unique_lock lock{mutex_};
   while (!stop.stop_requested() && is_leader()) {
-    // The lead ends by itself, with nobody there to say so.
+    // The lead may end by time alone, which notifies nobody.
     changed_.wait_for(lock, stop, leader_until_.load() - clock_.instant(), [this] { return !is_leader(); });
   }
   if (is_leader()) return;
-  // A renewal that is under way comes too late.
+  // From now on a renewal in flight no longer makes us leader.
   is_candidate_ = false;
   leader_until_ = Instant{};
 }
@@ -53,24 +53,24 @@ bool Elector::is_candidate() const {
 void Elector::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const Instant now = clock_.instant();
-    const Election::Step step = election_.next_step(now);
-    if (step == Election::Step::wait) {
-      // Rounded up: a wait that ends a moment early would only be followed by another.
-      const auto left = duration_cast<milliseconds>(election_.next_step_at() - now) + milliseconds{1};
+    const Election::Action action = election_.next_action(now);
+    if (action == Election::Action::wait) {
+      // Rounded up, because a wait that ends a moment early would only be followed by another.
+      const auto left = duration_cast<milliseconds>(election_.next_action_at() - now) + milliseconds{1};
       if (!wait_unless_stopped(stop, left)) return;
     } else {
-      take_step(step);
+      take_action(action);
     }
   }
 }
 
-void Elector::take_step(Election::Step step) {
-  if (step == Election::Step::read) {
+void Elector::take_action(Election::Action action) {
+  if (action == Election::Action::read) {
     read();
   } else if (!is_candidate()) {
-    election_.fail(clock_.instant());  // Looks on.
+    election_.fail(clock_.instant());  // reads the lease again later
   } else {
-    write(step);
+    write(action);
   }
   publish();
 }
@@ -91,11 +91,11 @@ void Elector::read() {
   election_.observe(*lease, now);
 }
 
-void Elector::write(Election::Step step) {
+void Elector::write(Election::Action action) {
   const Instant asked_at = clock_.instant();
   const auto object = to_json(election_.to_write(options_.name_space, options_.name, clock_.now()));
-  const auto stored = step == Election::Step::create ? api_.create(kube::leases, options_.name_space, object)
-                                                     : api_.update(kube::leases, options_.name_space, object);
+  const auto stored = action == Election::Action::create ? api_.create(kube::leases, options_.name_space, object)
+                                                         : api_.update(kube::leases, options_.name_space, object);
   const Result<Lease> lease = stored ? parse_lease(*stored) : tl::unexpected(stored.error());
   if (!lease) {
     const bool is_lost_race =
@@ -113,7 +113,7 @@ void Elector::publish() {
     leader_until_ = is_candidate_ ? election_.leader_until() : Instant{};
   }
   changed_.notify_all();
-  if (is_leader() && !was_leader) logging::info("leading", {{"identity", options_.identity}});
+  if (is_leader() && !was_leader) logging::info("leading", {{"identity", options_.holder}});
 }
 
 void Elector::release() {

@@ -16,38 +16,38 @@ namespace trainyard::control {
 struct ElectorOptions {
   std::string name_space;
   std::string name = "trainyard-operator";
-  std::string identity;  ///< Differs from every other process's, also from an earlier one's of the same pod.
+  std::string holder;  ///< This process's name in the lease. Unique, also among the processes of one pod.
   ElectionTimes times;
 };
 
-/// Takes part in the election on a thread of its own. It asks for the lease only from wait_for_lead on, and no more
-/// once wait_for_loss has told of a loss: who leads has somebody that works. Its end gives the lease back, so whoever
-/// writes as the leader has to have ended before. Any thread may call.
+/// Takes part in the election on a thread of its own. It asks for the lease only between a call of wait_for_lead() and
+/// the next loss that wait_for_loss() reports, so that no process leads without working. The destructor gives the lease
+/// back; everything that writes as the leader must have ended before. Any thread may call.
 class Elector {
  public:
-  /// `api` and `clock` outlive it. Its requests should have deadlines of about a second: a slower API server loses us
-  /// the lease.
+  /// `api` and `clock` outlive the elector. Requests of `api` should have deadlines of about a second: a slower API
+  /// server makes us lose the lease.
   Elector(kube::Api& api, const Clock& clock, ElectorOptions options);
   ~Elector();
   Elector(const Elector&) = delete;
   Elector& operator=(const Elector&) = delete;
 
-  /// True only while no other process can have taken the lease, whatever this one's threads are held up by.
+  /// True only while no other process can have taken the lease, even if this process's threads were held up.
   [[nodiscard]] bool is_leader() const;
-  /// Whether the lease has ever been read: the API server answers and lets us.
+  /// True once the lease has been read: the API server answers, and we may read it.
   [[nodiscard]] bool has_seen_lease() const { return has_seen_lease_; }
 
-  /// Campaigns, and blocks until this process leads. False: `stop` was requested, leader or not.
+  /// Asks for the lease, and blocks until this process leads. False if `stop` was requested, leader or not.
   [[nodiscard]] bool wait_for_lead(const std::stop_token& stop);
-  /// Blocks until this process no longer leads, or `stop` is requested. After a loss others may lead, and this process
-  /// not before the next wait_for_lead.
+  /// Blocks until this process no longer leads, or `stop` is requested. After a loss this process does not ask for the
+  /// lease before the next wait_for_lead().
   void wait_for_loss(const std::stop_token& stop);
 
  private:
   void run(const std::stop_token& stop);
-  void take_step(Election::Step step);
+  void take_action(Election::Action action);
   void read();
-  void write(Election::Step step);
+  void write(Election::Action action);
   bool is_candidate() const;
   void publish();
   void release();
@@ -55,10 +55,10 @@ class Elector {
   kube::Api& api_;
   const Clock& clock_;
   const ElectorOptions options_;
-  Election election_;  // the thread's alone
+  Election election_;  // used by thread_ only
   std::atomic<Instant> leader_until_ = Instant{};
   std::atomic<bool> has_seen_lease_ = false;
-  mutable std::mutex mutex_;  // guards is_candidate_, and leader_until_ against being set for one that is none
+  mutable std::mutex mutex_;  // guards is_candidate_, and that leader_until_ is set only for a candidate
   bool is_candidate_ = false;
   std::condition_variable_any changed_;
   std::jthread thread_;

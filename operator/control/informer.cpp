@@ -31,7 +31,7 @@ Informer::Informer(kube::Api& api, const kube::ResourceType& type, InformerOptio
 void Informer::run(const std::stop_token& stop) {
   std::minstd_rand random{std::random_device{}()};
   while (!stop.stop_requested()) {
-    const Result<void> last = step(stop);
+    const Result<void> last = list_or_watch(stop);
     if (stop.stop_requested()) return;
     const milliseconds delay =
         delay_before_next(state_, options_.backoff, last, std::uniform_real_distribution<>{0.0, 1.0}(random));
@@ -43,7 +43,7 @@ void Informer::run(const std::stop_token& stop) {
   }
 }
 
-Result<void> Informer::step(const std::stop_token& stop) {
+Result<void> Informer::list_or_watch(const std::stop_token& stop) {
   return state_.phase == WatchState::Phase::listing ? list_page() : watch(stop);
 }
 
@@ -61,10 +61,10 @@ Result<void> Informer::list_page() {
     if (options_.is_optional && page.error().kind == ErrorKind::forbidden) announce_first_list();
     return tl::unexpected(page.error());
   }
-  // Lists are of the newest version that there is. Where that is older than what was seen, etcd was set back to a
-  // backup: caches, which keep the newer of two versions, would believe the past for ever.
+  // A list is of the server's newest version. If that is older than a version seen before, etcd was restored from a
+  // backup. Caches keep the newer of two versions, and so would never take over the restored objects.
   if (is_first_page && is_older_version(page->resource_version, newest_version_)) {
-    logging::warn("the API server has an older version than before: all that is known is listed anew",
+    logging::warn("the API server has an older version than before: the cache is emptied and listed again",
                   {{"resource", type_.plural}, {"version", page->resource_version}, {"before", newest_version_}});
     newest_version_.clear();
     sink_.forget();
@@ -74,8 +74,7 @@ Result<void> Informer::list_page() {
   state_ = after_page(std::move(state_), *page);
   if (state_.phase == WatchState::Phase::watching) {
     sink_.end_list(state_.resource_version);
-    // The memory of the pages is free now, but scattered between the objects that were kept: hand it back to the
-    // system.
+    // The memory of the pages is free now, but lies between the objects that were kept: returns it to the system.
     if (!is_first_page) malloc_trim(0);
     announce_first_list();
   }

@@ -18,29 +18,29 @@ struct InformerOptions {
   std::string name_space;  ///< Empty: all.
   std::string label_selector;
   std::string field_selector;
-  bool is_optional = false;  ///< A first list that the server forbids counts as an empty one.
-  int page_objects = 100;    ///< Bounds what a list holds in memory at a time: about two megabytes of pods.
+  bool is_optional = false;  ///< A first list that the server forbids is taken for an empty one.
+  int page_objects = 100;    ///< Objects in a page of a list: about two megabytes of pods in memory.
   std::chrono::seconds watch_timeout{300};
   Backoff backoff{.initial = std::chrono::milliseconds{200}, .max = std::chrono::milliseconds{15'000}};
 };
 
-/// Brings every object of one kind, and every change of it, to a sink for as long as `run` runs: through dropped
-/// streams, expired versions and outages of the API server.
+/// Passes every object of one kind and every change of it to a sink while run() runs. Continues after dropped streams,
+/// expired versions and outages of the API server.
 class Informer {
  public:
-  /// `api` and `sink` outlive the informer. `on_first_list` is called once, on run's thread.
+  /// `api` and `sink` outlive the informer. `on_first_list` is called once, on the thread of run().
   Informer(kube::Api& api, const kube::ResourceType& type, InformerOptions options, ObjectSink& sink,
            std::function<void()> on_first_list);
 
-  /// Blocks until `stop`; one thread.
+  /// Blocks until `stop` is requested. One thread only.
   void run(const std::stop_token& stop);
 
-  /// Watches that were started anew, for whatever reason. Any thread.
+  /// Number of watches after the first one. Any thread.
   [[nodiscard]] std::int64_t watch_restarts() const { return watch_restarts_; }
 
  private:
-  /// One request, a page or a whole watch, and what it did to the state.
-  Result<void> step(const std::stop_token& stop);
+  /// Makes one request, for a page or a whole watch, and updates the state.
+  Result<void> list_or_watch(const std::stop_token& stop);
   Result<void> list_page();
   Result<void> watch(const std::stop_token& stop);
   void handle(const kube::WatchEvent& event);
@@ -54,7 +54,7 @@ class Informer {
   std::function<void()> on_first_list_;
   WatchState state_;
   std::string newest_version_;                     // of all lists, events and bookmarks
-  std::atomic<std::int64_t> watch_restarts_ = -1;  // the first is no restart
+  std::atomic<std::int64_t> watch_restarts_ = -1;  // the first watch is no restart
 };
 
 }  // namespace trainyard::control

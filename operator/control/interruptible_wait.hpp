@@ -7,7 +7,7 @@
 
 namespace trainyard::control {
 
-/// Blocks for `delay` or until `stop` is requested. Whether the delay passed.
+/// Blocks for `delay` or until `stop` is requested. False if `stop` was requested.
 inline bool wait_unless_stopped(const std::stop_token& stop, std::chrono::milliseconds delay) {
   std::mutex mutex;
   std::condition_variable_any never;

@@ -13,8 +13,8 @@
 
 namespace trainyard::control {
 
-/// Which key is due when: the work queue without its threads. A key is waiting at most once, at the soonest time asked
-/// for, and with at most one taker: asked for while taken, it waits until it is done. One thread at a time.
+/// Says which key is due when: the work queue without its threads. A key waits at most once, for the soonest time asked
+/// for. At most one caller has it: a key that is added while taken waits until it is finished. One thread at a time.
 class KeySchedule {
  public:
   struct Limits {
@@ -24,19 +24,20 @@ class KeySchedule {
 
   explicit KeySchedule(Limits limits) : limits_{limits} {}
 
-  /// False: there are `keys_max` others already, and the key was not added.
+  /// False, and nothing is added, if `keys_max` other keys wait already.
   bool add(const ObjectKey& key, Instant due);
-  /// The key that has been due for longest, if any is due at `now`. It is the caller's until `finish`.
+  /// The key that has been due for longest; empty if none is due at `now`. The caller has it until finish().
   [[nodiscard]] std::optional<ObjectKey> take(Instant now);
   void finish(const ObjectKey& key);
 
-  /// How long a key that failed once more should wait: exponential in its failures in a row. `random` in [0, 1).
+  /// Counts a failure of the key, and returns how long it should wait: exponential in its failures in a row. `random`
+  /// in [0, 1).
   [[nodiscard]] std::chrono::milliseconds count_failure(const ObjectKey& key, double random);
   void forget_failures(const ObjectKey& key) { failures_.erase(key); }
 
-  /// When the next key that nobody has becomes due.
+  /// When the next key that is not taken is due; empty if there is none.
   [[nodiscard]] std::optional<Instant> next_due() const;
-  /// Keys that wait, those that are not yet due included.
+  /// Number of keys that wait, due or not.
   [[nodiscard]] std::size_t size() const { return due_.size(); }
 
  private:

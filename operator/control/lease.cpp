@@ -15,7 +15,7 @@ using nlohmann::json;
 Result<std::optional<Time>> time_of(const json& spec, const char* field) {
   const auto found = spec.find(field);
   if (found == spec.end() || found->is_null()) return std::optional<Time>{};
-  if (!found->is_string()) return fail(ErrorKind::invalid, fmt::format("spec.{} is no time", field));
+  if (!found->is_string()) return fail(ErrorKind::invalid, fmt::format("spec.{} is not a time", field));
   auto time = parse_rfc3339(found->get<std::string>());
   if (!time) return fail(fmt::format("spec.{}", field), time.error());
   return std::optional<Time>{*time};
@@ -34,7 +34,7 @@ Result<Lease> parse_lease(const json& object) {
   Lease lease{
       .name_space = metadata->name_space, .name = metadata->name, .resource_version = metadata->resource_version};
   const auto spec = object.find("spec");
-  if (spec == object.end() || !spec->is_object()) return lease;  // Made by hand, held by nobody.
+  if (spec == object.end() || !spec->is_object()) return lease;  // made by hand, without a holder
   const auto holder = spec->find("holderIdentity");
   if (holder != spec->end() && holder->is_string()) lease.holder = holder->get<std::string>();
   lease.duration = std::chrono::seconds{number_of(*spec, "leaseDurationSeconds")};

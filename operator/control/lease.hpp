@@ -16,11 +16,11 @@ struct Lease {
   std::string name_space;
   std::string name;
   std::string resource_version;
-  std::string holder;  ///< Empty: nobody.
+  std::string holder;  ///< Empty: no holder.
   std::chrono::seconds duration{0};
   std::int64_t transitions = 0;
   std::optional<Time> acquired;
-  std::optional<Time> renewed;  ///< Another machine's clock: only ever compared for equality.
+  std::optional<Time> renewed;  ///< By the clock of the holder's machine: compare for equality only.
   bool operator==(const Lease&) const = default;
 };
 

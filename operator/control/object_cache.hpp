@@ -16,20 +16,20 @@
 
 namespace trainyard::control {
 
-/// Name of an object within its namespace. The unit of work of the queue.
+/// Namespace and name of an object. The work queue holds these keys.
 struct ObjectKey {
   std::string name_space;
   std::string name;
   auto operator<=>(const ObjectKey&) const = default;
 };
 
-/// Versions of objects are decimal numbers without leading zeros, comparable since Kubernetes 1.35 by promise and ever
-/// since in fact.
+/// True when version `left` is older than `right`. Versions of objects are decimal numbers without leading zeros.
+/// Kubernetes promises since 1.35 that they can be compared, and older releases keep that too.
 [[nodiscard]] inline bool is_older_version(std::string_view left, std::string_view right) {
   return left.size() != right.size() ? left.size() < right.size() : left < right;
 }
 
-/// A type with a compact form of its own, since a cache may hold very many of it. unpack(pack(object)) equals `object`.
+/// A type with a compact form for caches of very many objects. unpack(pack(object)) equals `object`.
 template <typename T>
 concept Packable = requires(const T& object) {
   { unpack(pack(object)) } -> std::same_as<T>;
@@ -45,11 +45,10 @@ struct KeptForm<T> {
   using Type = decltype(pack(std::declval<const T&>()));
 };
 
-/// Finds the keys of objects by some property of theirs. Holds pointers: the caller keeps each key in its place until
-/// it is removed here.
+/// Finds the keys of objects by a property. Holds pointers: a key must not move until it is removed from the index.
 class KeyIndex {
  public:
-  /// An empty `value` is not indexed.
+  /// Adds `key` under `value`; does nothing if `value` is empty.
   void add(const std::string& value, const ObjectKey& key) {
     if (!value.empty()) keys_[value].insert(&key);
   }
@@ -74,9 +73,9 @@ class KeyIndex {
   std::unordered_map<std::string, std::set<const ObjectKey*, ByKey>> keys_;
 };
 
-/// What an informer knows of one kind of object: T is the projection that we keep, T::metadata a api::Metadata.
-/// Objects are also found by the UID of their controller and by their node. Any thread may call; values are returned by
-/// copy.
+/// The objects of one kind that an informer has seen. T is the projection to keep, with an api::Metadata as `metadata`.
+/// Objects can be found by key, by the UID of their controller and by their node. Any thread may call; values are
+/// returned by copy.
 template <typename T>
 class ObjectCache {
  public:
@@ -115,9 +114,8 @@ class ObjectCache {
     return objects_.size();
   }
 
-  /// What the reply of a write showed. Keeps the newer of the two when both have the same UID: a watch event that left
-  /// the server before our own write must not undo what its reply already told us. Nor does a late reply bring back an
-  /// object whose deletion we have been told meanwhile: false.
+  /// Stores the object in the reply of a write. Of two versions with one UID the newer one stays, so that an older
+  /// watch event cannot undo our own write. False, and nothing is stored, if the object's deletion is already known.
   bool put(T object) {
     const std::scoped_lock lock{mutex_};
     if (erased_uids_.contains(object.metadata.uid)) return false;
@@ -125,14 +123,15 @@ class ObjectCache {
     return true;
   }
 
-  /// What a list or a watch showed: it is there, whatever we were told before. Keeps the newer of the two as well.
+  /// Stores an object of a list or a watch, even if its deletion was reported before. Of two versions with one UID the
+  /// newer one stays.
   void put_listed(T object) {
     const std::scoped_lock lock{mutex_};
     erased_uids_.erase(object.metadata.uid);
     put_newer(std::move(object));
   }
 
-  /// Empty UID: whichever object has the key.
+  /// Erases the object if it has the UID; an empty UID matches any object.
   void erase(const ObjectKey& key, std::string_view uid = {}) {
     const std::scoped_lock lock{mutex_};
     if (!uid.empty()) remember_erased(std::string{uid});
@@ -144,8 +143,8 @@ class ObjectCache {
     objects_.erase(found);
   }
 
-  /// Erases, and gives back, what a whole list at `version` did not have: the objects of `name_space` (empty: of all)
-  /// that are not in `listed` and not newer than the list.
+  /// Erases and returns the objects that a whole list at `version` lacked: those of `name_space` (empty: of all) that
+  /// are not in `listed` and not newer than the list.
   std::vector<T> erase_unlisted(std::string_view name_space, const std::set<ObjectKey>& listed,
                                 std::string_view version) {
     const std::scoped_lock lock{mutex_};
@@ -243,7 +242,7 @@ class ObjectCache {
   std::map<ObjectKey, Kept> objects_;
   KeyIndex by_controller_;
   KeyIndex by_node_;
-  std::unordered_set<std::string> erased_uids_;  // the last few: writes whose replies may still come are few
+  std::unordered_set<std::string> erased_uids_;  // bounded: few writes can still get a late reply
   std::deque<std::string> erased_order_;
 };
 

@@ -5,17 +5,17 @@
 
 namespace trainyard::control {
 
-/// Where an informer brings what it learns, in order, on its own thread.
+/// Receives the lists and events of an informer, in order, on the informer's thread.
 class ObjectSink {
  public:
   virtual ~ObjectSink() = default;
   virtual void begin_list() = 0;
-  /// In a list, before its first object: nothing of before is known any more, whatever its version.
+  /// Called in a list before its first object: drops all objects known before, whatever their versions.
   virtual void forget() = 0;
-  /// Of a list or an event.
+  /// Stores an object of a list or an event.
   virtual void put(const nlohmann::json& object) = 0;
   virtual void erase(const nlohmann::json& object) = 0;
-  /// All that was put since begin_list is all that there was at `resource_version`.
+  /// Ends a list: the objects put since begin_list() are all that existed at `resource_version`.
   virtual void end_list(std::string_view resource_version) = 0;
 };
 

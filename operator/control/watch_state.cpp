@@ -6,7 +6,8 @@ namespace trainyard::control {
 namespace {
 
 constexpr std::chrono::seconds short_watch{1};
-/// A server whose database went back in time answers each watch from our version with a timeout.
+/// After this many timeouts in a row the informer lists afresh: a server whose etcd was restored from a backup answers
+/// each watch from our version with a timeout.
 constexpr std::int64_t timeouts_max = 3;
 
 WatchState list_afresh(std::int64_t failures) {
@@ -42,7 +43,7 @@ WatchState after_page(WatchState state, const kube::ListPage& page) {
 
 WatchState after_list_failure(WatchState state, const Error& error) {
   ++state.failures;
-  // A continue token that the server refuses once is refused again: the list starts over.
+  // The server would refuse the continue token again, so the list starts over.
   const bool is_token_bad = !state.continue_token.empty() && needs_list(error, 0);
   return is_token_bad || error.kind == ErrorKind::gone ? list_afresh(state.failures) : state;
 }

@@ -20,7 +20,7 @@ std::optional<ObjectKey> WorkQueue::take(const std::stop_token& stop) {
   std::unique_lock lock{mutex_};
   while (!stop.stop_requested()) {
     if (auto key = schedule_.take(steady_clock::now())) {
-      // The others may be waiting for a key that is due later than one behind this one.
+      // Wakes another worker, which may be waiting for a key that is due later than the next one.
       if (schedule_.next_due()) changed_.notify_one();
       return key;
     }

@@ -11,25 +11,27 @@
 
 namespace trainyard::control {
 
-/// Keys to look at, each at most once in the queue and with at most one worker at a time. Bounded; any thread may call.
+/// Keys to reconcile. Each key is in the queue at most once, and at most one worker has it. Bounded; any thread may
+/// call.
 class WorkQueue {
  public:
   explicit WorkQueue(KeySchedule::Limits limits = {}) : schedule_{limits} {}
 
-  /// False when the queue is full: the caller's next resync brings the key again.
+  /// False when the queue is full; the next resync adds the key again.
   bool add(const ObjectKey& key) { return add_after(key, std::chrono::milliseconds{0}); }
   bool add_after(const ObjectKey& key, std::chrono::milliseconds delay);
 
-  /// Blocks until a key is due; empty when `stop` is requested. Every key must come back by one of the three below.
+  /// Blocks until a key is due; empty when `stop` is requested. The caller must return the key by one of the next three
+  /// functions.
   [[nodiscard]] std::optional<ObjectKey> take(const std::stop_token& stop);
 
   void succeed(const ObjectKey& key);
-  /// Again after `delay`, which is no failure.
+  /// Returns a key that is due again after `delay`; not a failure.
   void succeed_until(const ObjectKey& key, std::chrono::milliseconds delay);
-  /// Again with backoff, and not before `retry_after`. How long that will be.
+  /// Returns a key that failed: it is due again after backoff, but not before `retry_after`. Returns that wait.
   std::chrono::milliseconds fail(const ObjectKey& key, std::optional<std::chrono::milliseconds> retry_after);
 
-  /// Resets the backoff of a key that has made progress: its next failure counts as its first.
+  /// Resets the backoff of a key that has made progress.
   void forget_failures(const ObjectKey& key);
 
   [[nodiscard]] std::size_t size() const;

@@ -8,8 +8,9 @@
 
 namespace trainyard::control {
 
-/// Lets reads through, and writes only while `may_write` (asked for each): a leader that lost its lease in the middle
-/// of carrying out a plan stops there. Refused writes are `cancelled`. Any thread may call, if `may_write` allows it.
+/// Passes on all reads, and a write only if `may_write` returns true for it: a leader that loses its lease while it
+/// carries out a plan writes nothing more. Refused writes fail with ErrorKind::cancelled. Any thread may call, if
+/// `may_write` allows it.
 class WriteGate final : public kube::Api {
  public:
   using json = kube::json;

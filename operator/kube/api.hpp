@@ -11,12 +11,13 @@
 
 #include "common/result.hpp"
 
-/// The API server as the reconciler sees it. Objects are Kubernetes' JSON; `operator/resource` gives them types.
+/// The interface to the API server. Objects are Kubernetes' JSON; `operator/resource` and `api` parse them.
 namespace trainyard::kube {
 
 using nlohmann::json;
 
-/// A kind of object and where it lives: {"trainyard.dev", "v1alpha1", "trainingjobs"}; group "" is the core group.
+/// A kind of object and its place in the API: {"trainyard.dev", "v1alpha1", "trainingjobs"}; group "" is the core
+/// group.
 struct ResourceType {
   std::string_view group;
   std::string_view version;
@@ -30,10 +31,10 @@ inline constexpr ResourceType training_jobs{"trainyard.dev", "v1alpha1", "traini
 inline constexpr ResourceType pods{"", "v1", "pods", "Pod"};
 inline constexpr ResourceType services{"", "v1", "services", "Service"};
 inline constexpr ResourceType secrets{"", "v1", "secrets", "Secret"};
-inline constexpr ResourceType claims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"};
+inline constexpr ResourceType volume_claims{"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"};
 inline constexpr ResourceType nodes{"", "v1", "nodes", "Node", false};
 inline constexpr ResourceType events{"events.k8s.io", "v1", "events", "Event"};
-/// Events in their older form, whose text may be changed after they were written.
+/// Events in their older form, whose text may be changed later.
 inline constexpr ResourceType core_events{"", "v1", "events", "Event"};
 inline constexpr ResourceType leases{"coordination.k8s.io", "v1", "leases", "Lease"};
 
@@ -41,14 +42,14 @@ struct ListOptions {
   std::string name_space;  ///< Empty: all namespaces.
   std::string label_selector;
   std::string field_selector;
-  std::string resource_version;  ///< "0": any cached state will do. Empty: the newest.
+  std::string resource_version;  ///< "0": any cached state. Empty: the newest.
   std::string continue_token;
-  int limit = 0;  ///< Objects a page; 0: all at once.
+  int limit = 0;  ///< Objects in a page; 0: all in one page.
 };
 struct ListPage {
   std::vector<json> items;  ///< Without apiVersion and kind, as the server leaves them out.
   std::string resource_version;
-  std::string continue_token;  ///< Empty: this was the last page.
+  std::string continue_token;  ///< Empty: this is the last page.
 };
 
 struct WatchOptions {
@@ -70,15 +71,17 @@ struct CreateOptions {
 };
 enum class PatchType { json_patch, merge };
 struct DeleteOptions {
-  std::string uid;  ///< Precondition: delete only this one. Empty: whichever has the name.
+  std::string uid;  ///< Precondition: delete only this object. Empty: any object of that name.
   std::optional<std::int64_t> grace_period_seconds;
 };
 
-/// Every call is one request and blocks until its reply, an error or a deadline of the implementation. Any thread may
-/// call. Errors: not_found (404), already_exists and conflict (409, told apart by reason), gone (410), invalid (400,
-/// 422), unauthorized (401), forbidden (403, and whatever code an admission denial has), throttled (429), unavailable
-/// (5xx, no connection), timeout, cancelled. The message is the server's sentence with the verb and the object's name
-/// before it.
+/// Every call makes one request and blocks until its reply, an error or a deadline of the implementation. Any thread
+/// may call.
+///
+/// Errors: not_found (404), already_exists and conflict (409, told apart by reason), gone (410), invalid (400, 422),
+/// unauthorized (401), forbidden (403, and whatever code an admission denial has), throttled (429), unavailable (5xx,
+/// no connection), timeout, cancelled. The message is the server's sentence with the verb and the object's name before
+/// it.
 class Api {
  public:
   virtual ~Api() = default;
@@ -93,20 +96,20 @@ class Api {
                                            const std::function<void(const WatchEvent&)>& on_event,
                                            std::stop_token stop) = 0;
 
-  /// The object as stored. A dry run stores nothing. `object` names itself in its metadata.
+  /// Returns the object as stored. A dry run stores nothing. The object's name is in its metadata.
   [[nodiscard]] virtual Result<json> create(const ResourceType& type, std::string_view name_space, const json& object,
                                             const CreateOptions& options = {}) = 0;
-  /// Replaces spec and metadata; the status is left. conflict unless metadata.resourceVersion is the stored one (empty:
-  /// no check).
+  /// Replaces spec and metadata, and leaves the status. conflict unless metadata.resourceVersion is the stored one
+  /// (empty: no check).
   [[nodiscard]] virtual Result<json> update(const ResourceType& type, std::string_view name_space,
                                             const json& object) = 0;
-  /// Replaces the status alone, under the same rule.
+  /// Replaces the status alone. conflict as in update().
   [[nodiscard]] virtual Result<json> update_status(const ResourceType& type, std::string_view name_space,
                                                    const json& object) = 0;
   [[nodiscard]] virtual Result<json> patch(const ResourceType& type, std::string_view name_space, std::string_view name,
                                            PatchType patch_type, const json& patch) = 0;
-  /// conflict when the UID differs. A pod with a grace period is only marked (deletionTimestamp) until its kubelet lets
-  /// it go.
+  /// conflict when the UID differs. A pod with a grace period is only marked (deletionTimestamp) until its kubelet has
+  /// ended it.
   [[nodiscard]] virtual Result<void> remove(const ResourceType& type, std::string_view name_space,
                                             std::string_view name, const DeleteOptions& options = {}) = 0;
 };

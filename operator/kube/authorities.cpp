@@ -13,8 +13,8 @@ namespace trainyard::kube {
 struct AuthoritySource::File {
   std::filesystem::path path;
   std::mutex mutex;         // guards what follows
-  std::string pem;          // the last text that could be used
-  std::string told_reason;  // of the warning that was logged last
+  std::string pem;          // last usable text
+  std::string told_reason;  // reason in the last warning
 };
 
 AuthoritySource AuthoritySource::of_text(std::string pem) {

@@ -21,7 +21,7 @@ constexpr std::size_t body_bytes_max = std::size_t{256} << 20;
 
 void set_socket(socket_t socket) {
   const auto set = [&](int level, int option, int value) { setsockopt(socket, level, option, &value, sizeof value); };
-  // A watch is silent for minutes. Without probes a peer whose machine is gone would look like one with nothing to say.
+  // A watch may be silent for minutes. Without probes a dead server would look like a silent one.
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
@@ -46,7 +46,7 @@ Connection::Connection(const ClientConfig& config) : config_{config} {}
 Connection::~Connection() = default;
 
 Result<std::unique_ptr<Connection>> Connection::make(const ClientConfig& config) {
-  // OpenSSL writes with write(2): without this a server that goes away ends the process.
+  // OpenSSL writes with write(2), so that a closed connection would end this process by SIGPIPE.
   static const auto ignored = std::signal(SIGPIPE, SIG_IGN);
   static_cast<void>(ignored);
   std::unique_ptr<Connection> connection{new Connection{config}};
@@ -61,8 +61,8 @@ Result<void> Connection::renew_client() {
   auto made = std::make_unique<httplib::SSLClient>(config_.host, config_.port);
   auto& client = *made;
   TRY(set_up_tls(client.ssl_context(), config_, ca_pem, verdict_));
-  // OpenSSL verifies within the handshake, against our authorities alone (set_up_tls). The library's own check, after
-  // it, would also trust the machine's public authorities.
+  // OpenSSL verifies within the handshake, by our authorities alone (set_up_tls). The library's own check, which
+  // follows, would also trust the machine's public authorities.
   client.enable_server_certificate_verification(false);
   client.set_keep_alive(true);
   client.set_tcp_nodelay(true);
@@ -98,7 +98,7 @@ Result<HttpReply> Connection::with_token(const std::function<Result<HttpReply>(c
   auto reply = send(token);
   if (!reply || reply->status != 401 || !config_.token.refuse(token)) return reply;
   const auto renewed = TRY(config_.token.token());
-  // The server does nothing for whom it does not know, so that a write too may be sent again.
+  // A write may be sent again too: the server does nothing for a client that it does not know.
   return renewed == token ? reply : send(renewed);
 }
 
@@ -157,8 +157,8 @@ Result<HttpReply> Connection::stream_once(httplib::Request request, milliseconds
     refusal += text;
     return refusal.size() <= body_bytes_max;
   };
-  // Shuts the socket down, which wakes the read. Before the request is under way it closes nothing: the checks above
-  // see it then.
+  // Shuts the socket down, which wakes the read. A stop before the request is in flight closes nothing; the checks of
+  // `stop` see it.
   const std::stop_callback wake{stop, [&] { client_->stop(); }};
   if (stop.stop_requested()) return tl::unexpected(stopped);
   const httplib::Result result = client_->send(request);
@@ -188,7 +188,7 @@ Error Connection::transport_error(int httplib_error, milliseconds limit, millise
     default:
       break;
   }
-  // A read that ran into its time limit and one whose connection broke come back alike.
+  // The library returns one error for a read that timed out and for a broken connection.
   if (silent_for >= limit) return {ErrorKind::timeout, waited, {}};
   return {ErrorKind::unavailable, fmt::format("the connection to {} broke", server), {}};
 }

@@ -12,11 +12,11 @@
 
 namespace trainyard::kube {
 
-/// At most `connections_max` connections, each lent to one thread at a time; the one that came back last is lent first,
-/// for it is the warmest. Any thread may call.
+/// At most `connections_max` connections, each lent to one thread at a time. The connection that was returned last is
+/// lent first. Any thread may call.
 class ConnectionPool {
  public:
-  /// Gives the connection back at its end.
+  /// Returns the connection to the pool in its destructor.
   class Lease {
    public:
     Lease(ConnectionPool& pool, std::unique_ptr<Connection> connection)
@@ -37,7 +37,7 @@ class ConnectionPool {
   ConnectionPool(const ClientConfig& config, std::size_t connections_max)
       : config_{config}, connections_max_{connections_max} {}
 
-  /// ErrorKind::timeout when all are lent for as long as `deadline`.
+  /// ErrorKind::timeout if no connection is free within `deadline`.
   [[nodiscard]] Result<Lease> lease(std::chrono::milliseconds deadline);
 
  private:

@@ -35,7 +35,7 @@ Result<std::string> TokenSource::token() const {
   if (plugin_) {
     auto credential = TRY(plugin_->credential());
     if (credential.token.empty())
-      return fail(ErrorKind::unauthorized, "the exec plugin gave a token at first and now gives none; log in anew");
+      return fail(ErrorKind::unauthorized, "the exec plugin gave a token at first and now gives none; log in again");
     return std::move(credential.token);
   }
   if (file_.empty()) return text_;

@@ -18,12 +18,12 @@ constexpr std::size_t foreign_body_chars_max = 200;
 constexpr seconds retry_after_max{60};
 
 ErrorKind kind_of(int http_status, std::string_view reason) {
-  if (http_status < 400) return ErrorKind::internal;  // No server should have sent it as an error.
+  if (http_status < 400) return ErrorKind::internal;  // no server should send it as an error
   return http_status == 409 && reason == "AlreadyExists" ? ErrorKind::already_exists : kind_of_http_status(http_status);
 }
 
-/// Whether admission said no, and not the schema: a webhook that gives no code answers with 400, a
-/// ValidatingAdmissionPolicy with 422. What it objects to may be another tomorrow.
+/// True when admission refused the object, and not the schema: the same object may be admitted later. The HTTP status
+/// does not show it: a webhook without a code of its own answers 400, a ValidatingAdmissionPolicy 422.
 bool is_admission_denial(std::string_view message) {
   const auto contains = [&](std::string_view part) { return message.find(part) != std::string_view::npos; };
   return (contains("admission webhook ") && contains(" denied the request")) ||

@@ -9,16 +9,16 @@
 
 namespace trainyard::kube {
 
-/// The error of a reply whose HTTP status is no success. `tried` names the call ("create pods default/a"), `body` is
-/// what the server sent: a Status object as a rule, any text from a proxy. `retry_after`, from the header, outdoes the
-/// Status's own.
+/// The error for a reply whose HTTP status is not a success. `tried` names the call ("create pods default/a"). `body`
+/// is usually a Status object; a proxy may send any text. `retry_after`, from the header, takes precedence over the
+/// value in the Status.
 [[nodiscard]] Error error_of_reply(std::string_view tried, int http_status, std::string_view body,
                                    std::optional<std::chrono::milliseconds> retry_after = std::nullopt);
 
-/// The error of a Status object, as it stands in a reply or in a watch's ERROR event.
+/// The error for a Status object in a reply or in a watch's ERROR event.
 [[nodiscard]] Error error_of_status(std::string_view tried, const nlohmann::json& status);
 
-/// The value of a Retry-After header in seconds. Its date form, which API servers do not send, is no value.
+/// Parses a Retry-After header in seconds. Empty for its date form, which API servers do not send.
 [[nodiscard]] std::optional<std::chrono::milliseconds> parse_retry_after(std::string_view header);
 
 }  // namespace trainyard::kube

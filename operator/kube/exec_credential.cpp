@@ -21,7 +21,7 @@ tl::unexpected<Error> unusable(std::string sentence) {
   return fail(ErrorKind::unauthorized, std::move(sentence));
 }
 
-/// The text of `field`; empty where it is absent or null, no value where it is something else.
+/// The text of `field`; empty if the field is absent or null; no value if it is not a string.
 std::optional<std::string> text_or_none(const json& object, const char* field) {
   const auto found = object.find(field);
   if (found == object.end() || found->is_null()) return std::string{};
@@ -29,7 +29,7 @@ std::optional<std::string> text_or_none(const json& object, const char* field) {
   return found->get<std::string>();
 }
 
-/// Whether a header can carry it.
+/// True when an HTTP header can carry `text`.
 bool is_token(std::string_view text) {
   return std::ranges::none_of(text, [](unsigned char c) { return c <= 0x20 || c >= 0x7f; });
 }
@@ -68,7 +68,7 @@ Result<ExecCredential> parse_exec_credential(std::string_view output, std::strin
                                        {"expirationTimestamp", expires_at}}};
   for (const auto& [field, value] : targets) {
     auto text = text_or_none(*status, field);
-    if (!text) return unusable(fmt::format("its status.{} is no text", field));
+    if (!text) return unusable(fmt::format("its status.{} is not a string", field));
     value = *std::move(text);
   }
   if (credential.certificate_pem.empty() != credential.key_pem.empty())
@@ -78,7 +78,7 @@ Result<ExecCredential> parse_exec_credential(std::string_view output, std::strin
   if (!is_token(credential.token)) return unusable("its status.token has characters that no header can carry");
   if (!expires_at.empty()) {
     const auto time = parse_rfc3339(expires_at);
-    if (!time) return unusable("its status.expirationTimestamp is no time as 2026-11-21T10:00:00Z is one");
+    if (!time) return unusable("its status.expirationTimestamp is not a time such as 2026-11-21T10:00:00Z");
     credential.expires_at = *time;
   }
   return credential;

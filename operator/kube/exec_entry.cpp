@@ -22,7 +22,7 @@ void read_environment(api::FieldReader& reader, std::map<std::string, std::strin
     std::string name;
     variable.require("name");
     variable.read("name", name);
-    if (name.find('=') != std::string::npos) variable.report("name", "must be without =");
+    if (name.find('=') != std::string::npos) variable.report("name", "must not contain =");
     variable.read("value", environment[name]);
   });
 }
@@ -40,8 +40,8 @@ Result<ExecEntry> parse_exec_entry(const nlohmann::json& exec, const std::filesy
   reader.read("args", entry.arguments);
   read_environment(reader, entry.environment);
   reader.read("installHint", entry.install_hint);
-  entry.install_hint = on_one_line(entry.install_hint);  // Hints are written for a terminal, with line ends.
-  // As kubectl does: v1beta1 is older than the field.
+  entry.install_hint = on_one_line(entry.install_hint);  // hints are written for a terminal, with line ends
+  // As in kubectl: v1beta1 is older than this field.
   if (entry.api_version == exec_v1 && reader.find("interactiveMode") == nullptr)
     reader.report("interactiveMode", "must be given with apiVersion v1: Never, IfAvailable or Always");
   reader.read("interactiveMode", entry.interactive_mode, interactive_modes);

@@ -22,7 +22,7 @@ bool is_program(const fs::path& path) {
   return fs::is_regular_file(path, unused) && ::access(path.c_str(), X_OK) == 0;
 }
 
-// Some programs repeat what they were given, and no token is as short as a word.
+// Longer words are left out of messages: some programs repeat their input, and a token is longer than any word.
 constexpr std::size_t word_bytes_max = 100;
 
 Error not_found(const ExecEntry& entry) {
@@ -33,7 +33,7 @@ Error not_found(const ExecEntry& entry) {
           {}};
 }
 
-/// Never not_found, conflict and so on, which callers take for what the API server says of an object.
+/// Replaces kinds such as not_found and conflict, which callers would take for the API server's answer about an object.
 Error could_not_run(Error error) {
   if (!is_transient(error.kind)) error.kind = ErrorKind::unauthorized;
   error.message += "; run it by hand to see why";
@@ -43,7 +43,7 @@ Error could_not_run(Error error) {
 Error failed(const ProgramEnd& end) {
   const std::string words = on_one_line(end.words, word_bytes_max);
   return {ErrorKind::unauthorized,
-          fmt::format("it ended with exit code {}{}{}; log in anew, or run it by hand", end.exit_code,
+          fmt::format("it ended with exit code {}{}{}; log in again, or run it by hand", end.exit_code,
                       words.empty() ? "" : ": ", words),
           {}};
 }
@@ -54,7 +54,7 @@ Result<bool> decide_interactive(InteractiveMode mode, bool has_terminal) {
   if (mode != InteractiveMode::always) return mode == InteractiveMode::if_available && has_terminal;
   if (has_terminal) return true;
   return fail(ErrorKind::unauthorized,
-              "its interactiveMode is Always and standard input is no terminal: run this in a terminal");
+              "its interactiveMode is Always and standard input is not a terminal: run this in a terminal");
 }
 
 std::optional<fs::path> find_program(const std::string& command, std::string_view search_path) {
@@ -62,7 +62,7 @@ std::optional<fs::path> find_program(const std::string& command, std::string_vie
     return is_program(command) ? std::optional<fs::path>{command} : std::nullopt;
   std::istringstream folders{std::string{search_path}};
   for (std::string folder; std::getline(folders, folder, ':');) {
-    // What lies in the folder that one happens to be in shall not get to see credentials.
+    // A program in the current folder must not get to see credentials.
     if (!folder.starts_with('/')) continue;
     if (fs::path program = fs::path{folder} / command; is_program(program)) return program;
   }
@@ -76,7 +76,7 @@ ExecPlugin::ExecPlugin(ExecEntry entry, ExecCluster cluster, ExecPluginOptions o
 Result<ExecCredential> ExecPlugin::credential() {
   std::unique_lock lock{mutex_};
   if (is_running_) {
-    // The run has a deadline of its own. What it gives, a failure too, is news to whoever began to wait during it.
+    // The run has a deadline of its own. Its result, even a failure, answers every caller that began to wait during it.
     ended_.wait(lock, [this, runs = run_count_] { return run_count_ != runs; });
     return *last_;
   }

@@ -17,31 +17,31 @@
 
 namespace trainyard::kube {
 
-/// Whether the plugin may talk to a person. ErrorKind::unauthorized when it must and there is none.
+/// True when the plugin may ask the user. ErrorKind::unauthorized if it must and there is no terminal.
 [[nodiscard]] Result<bool> decide_interactive(InteractiveMode mode, bool has_terminal);
 
-/// The program that `command` means: itself if it is a path, else the first of that name in the folders of
-/// `search_path` (as $PATH; those that are not absolute are passed over). No value: there is none that may be run.
+/// The program for `command`: the path itself if it is one, else the first of that name in the folders of `search_path`
+/// (like $PATH; relative folders are ignored). Empty if no such program may be run.
 [[nodiscard]] std::optional<std::filesystem::path> find_program(const std::string& command,
                                                                 std::string_view search_path);
 
 struct ExecPluginOptions {
   std::chrono::milliseconds deadline{60'000};
-  std::chrono::milliseconds interactive_deadline{600'000};  ///< A person logs in meanwhile.
+  std::chrono::milliseconds interactive_deadline{600'000};  ///< When a user logs in meanwhile.
 };
 
-/// A credential plugin, as client-go knows them: runs the program, and keeps what it gave in memory. Any thread may
-/// call; one of them at a time runs the program, and the others wait for what that gives.
+/// A credential plugin in the sense of client-go: runs the program, and keeps its answer in memory. Any thread may
+/// call; one thread at a time runs the program, and the others wait for its result.
 class ExecPlugin {
  public:
   ExecPlugin(ExecEntry entry, ExecCluster cluster, ExecPluginOptions options = {},
              std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>());
 
-  /// What it gave last, or gives now if that has expired or was refused. ErrorKind::unauthorized says what the program
-  /// did instead, in the words that it wrote for people and never in what it printed; timeout and unavailable may pass.
+  /// The last credential; runs the program if that has expired or was refused. ErrorKind::unauthorized says how the
+  /// program failed, with its standard error and never its standard output; timeout and unavailable may pass.
   [[nodiscard]] Result<ExecCredential> credential();
 
-  /// The server does not take `token`, whatever its expiry: the program is to be run again.
+  /// Records that the server refused `token`, so that the program runs again before `token` expires.
   void refuse(std::string_view token);
 
  private:
@@ -53,9 +53,9 @@ class ExecPlugin {
   const std::shared_ptr<const Clock> clock_;
   std::mutex mutex_;  // guards all below
   std::condition_variable ended_;
-  std::optional<Result<ExecCredential>> last_;  // Of the last run.
+  std::optional<Result<ExecCredential>> last_;  // of the last run
   Time renewal_time_{};
-  bool is_refused_ = false;  // By the server.
+  bool is_refused_ = false;  // by the server
   bool is_running_ = false;
   std::uint64_t run_count_ = 0;
 };

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How much longer than asked a watch may stay silent before its server counts as hung.
+/// How much longer than its timeout a watch may be silent before we give it up.
 constexpr std::chrono::seconds watch_slack{10};
 constexpr std::chrono::hours log_silence_max{24};
 
@@ -95,12 +95,12 @@ Result<void> HttpApi::watch(const ResourceType& type, const WatchOptions& option
   std::optional<Error> failure;
   const auto decode = [&](std::string_view bytes) {
     last_answer_ = std::chrono::steady_clock::now();
-    auto step = decoder.push(bytes);
-    for (const WatchEvent& event : step.events) {
+    auto decoded = decoder.push(bytes);
+    for (const WatchEvent& event : decoded.events) {
       if (stop.stop_requested()) return false;
       on_event(event);
     }
-    failure = std::move(step.error);
+    failure = std::move(decoded.error);
     return !failure;
   };
   const auto reply =

@@ -13,14 +13,14 @@
 namespace trainyard::kube {
 
 struct HttpApiOptions {
-  std::size_t connections_max = 8;  ///< Requests at a time; watches and logs have their own connections beside these.
+  std::size_t connections_max = 8;  ///< Concurrent requests. Watches and logs have connections of their own.
   std::chrono::milliseconds request_deadline{10'000};
-  std::chrono::milliseconds list_deadline{30'000};  ///< A page.
+  std::chrono::milliseconds list_deadline{30'000};  ///< For one page.
 };
 
-/// A real API server over HTTPS. Any thread may call.
-/// A get or list that meets a kept-alive connection which the server has just closed is sent once more. Nothing else is
-/// retried here: callers have the backoff, and `retry_after` where the server gave it.
+/// A real API server over HTTPS. Any thread may call. A get or list on a kept-alive connection that the server has just
+/// closed is sent once more. Nothing else is retried: callers have the backoff, and `retry_after` if the server gave
+/// one.
 class HttpApi final : public Api {
  public:
   /// Does not connect yet. ErrorKind::invalid when certificates or key of `config` cannot be used.
@@ -41,7 +41,7 @@ class HttpApi final : public Api {
   [[nodiscard]] Result<void> remove(const ResourceType& type, std::string_view name_space, std::string_view name,
                                     const DeleteOptions& options = {}) override;
 
-  /// A container's log, to `on_bytes` as it comes, until its end (success) or `stop` (cancelled).
+  /// Passes a container's log to `on_bytes` as it arrives, until its end (success) or `stop` (cancelled).
   [[nodiscard]] Result<void> stream_log(std::string_view name_space, std::string_view pod, const LogOptions& options,
                                         const std::function<void(std::string_view)>& on_bytes,
                                         const std::stop_token& stop);
@@ -54,7 +54,7 @@ class HttpApi final : public Api {
  private:
   HttpApi(ClientConfig config, HttpApiOptions options)
       : config_{std::move(config)}, options_{options}, pool_{config_, options.connections_max} {}
-  /// The body of a 2xx, as JSON; else the error of the reply. `tried` begins the message of an error.
+  /// Returns the body of a 2xx reply as JSON, or the error of any other reply. `tried` begins the message of an error.
   [[nodiscard]] Result<json> exchange(const std::string& tried, const HttpRequest& request,
                                       std::chrono::milliseconds deadline);
 

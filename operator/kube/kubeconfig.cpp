@@ -20,14 +20,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* default_namespace = "default";  // kubectl's too, for a context that names no namespace.
+constexpr const char* default_namespace = "default";  // as in kubectl, for a context without a namespace
 
 std::string scalar_of(const YAML::Node& map, const char* field) {
   const YAML::Node node = map[field];
   return node && node.IsScalar() ? node.Scalar() : std::string{};
 }
 
-/// `{name: X, cluster: {...}}` of the list `clusters`, and so for users and contexts.
+/// The entry `name` of a list such as `clusters`, whose entries are `{name: X, cluster: {...}}`.
 Result<YAML::Node> entry(const YAML::Node& root, const char* list, const char* field, const std::string& name) {
   const YAML::Node entries = root[list];
   if (entries && entries.IsSequence()) {
@@ -40,7 +40,7 @@ Result<YAML::Node> entry(const YAML::Node& root, const char* list, const char* f
   return fail(ErrorKind::invalid, fmt::format("there is no {} named \"{}\"", field, name));
 }
 
-/// The contents of `<field>-data` (base64) or else of the file that `<field>` names. Empty: neither is given.
+/// The contents of `<field>-data` (base64), or of the file that `<field>` names. Empty if neither is given.
 Result<std::string> pem(const YAML::Node& map, const std::string& field, const fs::path& folder) {
   if (const std::string data = scalar_of(map, (field + "-data").c_str()); !data.empty()) {
     auto decoded = decode_base64(data);
@@ -79,7 +79,7 @@ Result<void> refuse_unsupported(const YAML::Node& cluster, const YAML::Node& use
   return {};
 }
 
-/// What `cluster` has for the plugins of its users alone; null: nothing.
+/// The extension of `cluster` for credential plugins; null if there is none.
 Result<nlohmann::json> plugin_settings(const YAML::Node& cluster) {
   const YAML::Node extensions = cluster["extensions"];
   if (extensions && extensions.IsSequence()) {
@@ -91,7 +91,7 @@ Result<nlohmann::json> plugin_settings(const YAML::Node& cluster) {
   return nlohmann::json{};
 }
 
-/// Runs the user's plugin once, to see whether it gives a token, a client certificate or both.
+/// Runs the user's plugin once, and takes its token, its client certificate or both into `config`.
 Result<void> ask_plugin(ClientConfig& config, const YAML::Node& user, const YAML::Node& cluster,
                         const fs::path& folder) {
   auto entry = TRY(
@@ -137,7 +137,7 @@ Result<ClientConfig> read_entries(const YAML::Node& root, std::string context_na
   if (config.certificate_pem.empty() != config.key_pem.empty()) {
     return fail(ErrorKind::invalid, "client-certificate and client-key are given only together");
   }
-  // As kubectl does: the file, which may be renewed, before the text, and that before the plugin.
+  // As in kubectl, the file, which may be renewed, comes before the text, and the text before the plugin.
   const std::string token = scalar_of(user, "token");
   if (const std::string file = scalar_of(user, "tokenFile"); !file.empty()) {
     config.token = TokenSource::of_file(folder / file);

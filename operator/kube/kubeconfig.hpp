@@ -9,17 +9,19 @@
 
 namespace trainyard::kube {
 
-/// Reads `context` (empty: the current-context) from the kubeconfig `file`: namespace ("default" where it names none),
-/// server, CA, client certificate or token. Certificates and tokens stand inline or in files, relative to the
-/// kubeconfig's folder; the files of the CA and of the token are read again later. A user's exec, a credential plugin
-/// of client.authentication.k8s.io/v1 or v1beta1, is run here and again when its token expires; its client certificate
-/// is taken once. As with kubectl no plugin is run for a user with a token of its own. ErrorKind::io when a file cannot
-/// be read; invalid names the entry that is missing, malformed, or asks for what is not done here:
-/// insecure-skip-tls-verify, tls-server-name, auth-provider, a password, proxy-url, impersonation. unauthorized,
-/// timeout, unavailable: the plugin gave no credentials, and why.
+/// Reads `context` (empty: the current-context) from the kubeconfig `file`. The namespace is "default" if the context
+/// has none.
+///
+/// Paths of certificates and tokens are relative to the kubeconfig's folder. The CA's and the token's file are read
+/// again later. The user's credential plugin (exec, client.authentication.k8s.io/v1 or v1beta1) runs here, and again
+/// when its token expires; its client certificate is taken once. As in kubectl, no plugin runs for a user with a token.
+///
+/// ErrorKind::io: a file cannot be read; invalid: an entry is missing, malformed or not supported
+/// (insecure-skip-tls-verify, tls-server-name, auth-provider, a password, proxy-url, impersonation); unauthorized,
+/// timeout and unavailable: the plugin returned no credentials.
 [[nodiscard]] Result<ClientConfig> load_kubeconfig(const std::filesystem::path& file, std::string_view context = {});
 
-/// The file that kubectl would read: the first of $KUBECONFIG that exists, else ~/.kube/config.
+/// The file that kubectl would read: the first file in $KUBECONFIG that exists, else ~/.kube/config.
 [[nodiscard]] std::filesystem::path default_kubeconfig();
 
 }  // namespace trainyard::kube

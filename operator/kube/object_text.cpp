@@ -3,7 +3,7 @@
 namespace trainyard::kube {
 namespace {
 
-/// The depth of the deepest field that is looked for: a list's items, the item, its metadata, the field.
+/// Depth of managedFields in a list: the list's items, the item, its metadata, the field.
 constexpr int field_depth_max = 4;
 
 }  // namespace

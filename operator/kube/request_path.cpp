@@ -20,7 +20,7 @@ std::string percent_encode(std::string_view text) {
   return encoded;
 }
 
-/// Appends `name=value` where there is a value.
+/// Builds a path with a query; parameters without a value are left out.
 class Query {
  public:
   explicit Query(std::string path) : target_{std::move(path)} {}
@@ -51,7 +51,7 @@ std::string object_path(const ResourceType& type, std::string_view name_space, s
 }
 
 std::string list_path(const ResourceType& type, const ListOptions& options) {
-  // A continue token names its own version: the server refuses both together.
+  // Leaves out the version beside a continue token, which has its own: the server refuses both together.
   return Query{collection_path(type, options.name_space)}
       .add("labelSelector", options.label_selector)
       .add("fieldSelector", options.field_selector)

@@ -5,7 +5,7 @@
 
 #include "operator/kube/api.hpp"
 
-/// The API server's paths: pure functions from options to the target of a request, percent-encoded.
+/// Paths of the API server: pure functions from options to the percent-encoded target of a request.
 namespace trainyard::kube {
 
 /// "/apis/trainyard.dev/v1alpha1/namespaces/a/trainingjobs"; without a namespace: the collection of all namespaces.

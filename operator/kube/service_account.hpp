@@ -14,10 +14,11 @@ struct ServiceAccountMount {
   std::string port;  ///< KUBERNETES_SERVICE_PORT
 };
 
-/// Where this process would find its service account: the standard folder and environment. Read before threads start.
+/// The standard folder and environment of a pod's service account. Call before threads start.
 [[nodiscard]] ServiceAccountMount service_account_mount();
 
-/// How a pod reaches its API server. ErrorKind::not_found when this is no pod, io when the mount lacks a file.
+/// The configuration by which a pod reaches its API server. ErrorKind::not_found if this process runs in no pod, io if
+/// the mount lacks a file.
 [[nodiscard]] Result<ClientConfig> load_service_account(const ServiceAccountMount& mount);
 
 }  // namespace trainyard::kube

@@ -35,7 +35,7 @@ std::string openssl_reason() {
   return reason == nullptr ? "no PEM block was found" : reason;
 }
 
-/// Adds the certificates of `pem`. Succeeds if there was at least one.
+/// Adds the certificates of `pem` to `store`. Fails if there is none.
 Result<void> add_authorities(X509_STORE* store, const std::string& pem) {
   const Owned<BIO> reader = reader_of(pem);
   int added = 0;
@@ -44,7 +44,7 @@ Result<void> add_authorities(X509_STORE* store, const std::string& pem) {
   }
   if (added == 0)
     return fail(ErrorKind::invalid, fmt::format("the API server's CA is not a PEM certificate: {}", openssl_reason()));
-  ERR_clear_error();  // the end of the text reads as an error
+  ERR_clear_error();  // OpenSSL reports the end of the text as an error
   return {};
 }
 
@@ -100,7 +100,7 @@ Result<void> set_up_tls(SSL_CTX* context, const ClientConfig& config, const std:
     check(X509_VERIFY_PARAM_set1_host(expected, config.host.c_str(), 0) == 1, "a host name that OpenSSL can hold");
   }
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  // An idle connection keeps no buffers.
+  // Frees the buffers of an idle connection.
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_app_data(context, &verdict);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, record_verdict);

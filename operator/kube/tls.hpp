@@ -9,7 +9,7 @@
 
 namespace trainyard::kube {
 
-/// Why the last handshake over a context refused the server's certificate, in OpenSSL's words; empty: it did not.
+/// Why the last handshake refused the server's certificate, in OpenSSL's words; empty if it did not.
 struct CertificateVerdict {
   std::string refusal;
 };

@@ -21,41 +21,41 @@ std::optional<WatchEventType> parse_type(const std::string& type) {
 WatchDecoder::WatchDecoder(std::string tried, std::size_t line_bytes_max)
     : tried_{std::move(tried)}, line_bytes_max_{line_bytes_max} {}
 
-WatchDecoder::Step WatchDecoder::push(std::string_view bytes) {
-  Step step;
-  while (!step.error) {
+WatchDecoder::Decoded WatchDecoder::push(std::string_view bytes) {
+  Decoded decoded;
+  while (!decoded.error) {
     const std::size_t end = bytes.find('\n');
     if (end == std::string_view::npos) break;
     partial_line_ += bytes.substr(0, end);
     bytes.remove_prefix(end + 1);
-    if (!partial_line_.empty()) decode_line(partial_line_, step);
+    if (!partial_line_.empty()) decode_line(partial_line_, decoded);
     partial_line_.clear();
   }
-  if (step.error) return step;
+  if (decoded.error) return decoded;
   partial_line_ += bytes;
   if (partial_line_.size() > line_bytes_max_) {
-    step.error =
+    decoded.error =
         Error{ErrorKind::corrupt, fmt::format("{}: an event is longer than {} bytes", tried_, line_bytes_max_), {}};
   }
-  return step;
+  return decoded;
 }
 
-void WatchDecoder::decode_line(std::string_view line, Step& step) const {
+void WatchDecoder::decode_line(std::string_view line, Decoded& decoded) const {
   auto event = parse_object(line);
   const auto type = event.is_object() ? event.find("type") : event.end();
   const auto object = event.is_object() ? event.find("object") : event.end();
   if (type == event.end() || !type->is_string() || object == event.end() || !object->is_object()) {
-    step.error = Error{ErrorKind::corrupt,
-                       fmt::format("{}: an event is not the JSON of an event: {}", tried_, line.substr(0, 200)),
-                       {}};
+    decoded.error = Error{ErrorKind::corrupt,
+                          fmt::format("{}: an event is not the JSON of an event: {}", tried_, line.substr(0, 200)),
+                          {}};
     return;
   }
   if (*type == "ERROR") {
-    step.error = error_of_status(tried_, *object);
+    decoded.error = error_of_status(tried_, *object);
   } else if (const auto known = parse_type(type->get<std::string>())) {
-    step.events.push_back({*known, std::move(*object)});
+    decoded.events.push_back({*known, std::move(*object)});
   } else {
-    step.error =
+    decoded.error =
         Error{ErrorKind::corrupt, fmt::format("{}: an event has the unknown type {}", tried_, type->dump()), {}};
   }
 }

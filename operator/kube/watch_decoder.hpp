@@ -10,26 +10,27 @@
 
 namespace trainyard::kube {
 
-/// Bytes of a watch's body, cut anywhere, to events: one JSON object a line. Pure; one thread at a time.
+/// Decodes the body of a watch, cut anywhere, into events. Each line of it is one JSON object. One thread at a time.
 class WatchDecoder {
  public:
-  struct Step {
-    std::vector<WatchEvent> events;  ///< In order; to be handled before `error`.
-    std::optional<Error> error;  ///< The stream is over: gone (an ERROR event with 410), another Status, or corrupt.
+  struct Decoded {
+    std::vector<WatchEvent> events;  ///< In order; handle them before `error`.
+    std::optional<Error>
+        error;  ///< Ends the stream: gone (an ERROR event with 410), the kind of another Status, or corrupt.
   };
 
-  /// `tried` begins the message of an error. A line longer than `line_bytes_max` is corrupt: no object of an API server
-  /// is that large.
+  /// `tried` begins the message of an error. A line longer than `line_bytes_max` is corrupt, because no object of an
+  /// API server is that large.
   explicit WatchDecoder(std::string tried, std::size_t line_bytes_max = std::size_t{16} << 20);
 
-  [[nodiscard]] Step push(std::string_view bytes);
+  [[nodiscard]] Decoded push(std::string_view bytes);
 
-  /// Whether the bytes so far end in the middle of a line: at the end of the stream that event is lost and must be
+  /// True when the bytes so far end in the middle of a line. If the stream ends there, that event is lost and must be
   /// asked for again.
   [[nodiscard]] bool has_torn_line() const { return !partial_line_.empty(); }
 
  private:
-  void decode_line(std::string_view line, Step& step) const;
+  void decode_line(std::string_view line, Decoded& decoded) const;
 
   std::string tried_;
   std::size_t line_bytes_max_;

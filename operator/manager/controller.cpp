@@ -19,8 +19,8 @@ std::string full_name(const ObjectKey& key) {
   return key.name_space + "/" + key.name;
 }
 
-/// `options` with a callback that resets the job's backoff at each creation. Without it a group that forms little by
-/// little, because the server throttles or updates of a quota conflict, would wait ever longer.
+/// `options` with a callback that resets a job's backoff at each creation. Without it a group whose creates succeed one
+/// by one (because the server throttles, or updates of a quota conflict) would wait longer and longer.
 reconcile::ReconcilerOptions with_news_of_creations(reconcile::ReconcilerOptions options, control::WorkQueue& queue) {
   options.on_creation = [&queue](const ObjectKey& key) { queue.forget_failures(key); };
   return options;
@@ -53,7 +53,7 @@ Controller::Controller(kube::Api& api, const Clock& clock, ControllerOptions opt
 }
 
 Controller::~Controller() {
-  // All are told before the first is waited for.
+  // Asks all threads to stop before the first is joined.
   for (std::jthread& thread : threads_) thread.request_stop();
 }
 
@@ -120,7 +120,7 @@ void Controller::on_job(const api::TrainingJob& job) {
   }
   queue_.add(key);
   poller_.track(key);
-  // Somebody waits for it.
+  // A user waits for the checkpoint.
   if (plan::request_to_send(job.status)) poller_.poll_now(key);
 }
 
@@ -144,7 +144,7 @@ void Controller::on_mount_failure(const resource::MountFailure& failure) {
 }
 
 void Controller::enqueue_owner(const api::Metadata& owned) {
-  // Not by the label, because users can edit labels.
+  // Reads the owner and not the label, because users can edit labels.
   if (owned.controller) queue_.add({owned.name_space, owned.controller->name});
 }
 
@@ -169,9 +169,9 @@ void Controller::work(const std::stop_token& stop) {
 void Controller::reconcile(const ObjectKey& key) {
   Result<std::optional<milliseconds>> again;
   try {
-    again = tell_if_unreadable(key).and_then([&] { return reconciler_.reconcile(key); });
+    again = report_if_unreadable(key).and_then([&] { return reconciler_.reconcile(key); });
   } catch (const std::exception& unexpected) {
-    // JSON of an unforeseen shape throws. One job like that must not stop the others.
+    // JSON of an unforeseen shape throws an exception, which must not stop the other jobs.
     again = fail(ErrorKind::internal, unexpected.what());
   }
   ++counters_.reconciles;
@@ -187,7 +187,7 @@ void Controller::reconcile(const ObjectKey& key) {
   }
 }
 
-Result<void> Controller::tell_if_unreadable(const ObjectKey& key) {
+Result<void> Controller::report_if_unreadable(const ObjectKey& key) {
   std::optional<Unreadable> unreadable;
   {
     const std::scoped_lock lock{mutex_};
@@ -212,7 +212,7 @@ Result<void> Controller::tell_if_unreadable(const ObjectKey& key) {
 void Controller::resync(const std::stop_token& stop) {
   std::minstd_rand random{std::random_device{}()};
   while (control::wait_unless_stopped(stop, options_.resync_interval)) {
-    // Spread, so that many jobs are not one burst.
+    // Spreads the jobs over time, to avoid a burst.
     std::uniform_int_distribution<std::int64_t> spread{0, options_.resync_interval.count() / 2};
     for (const ObjectKey& job : caches_.jobs.keys()) queue_.add_after(job, milliseconds{spread(random)});
   }

@@ -23,29 +23,28 @@
 namespace trainyard::manager {
 
 struct ControllerOptions {
-  std::vector<std::string> namespaces;  ///< Empty: all.
-  bool is_watching_nodes = true;        ///< Where the operator may not, node evidence is missing and nothing else.
-  int workers = 4;                      ///< Jobs that are looked at a time.
-  std::chrono::milliseconds resync_interval{
-      300'000};  ///< Each job is looked at this often even when nothing is heard of it.
+  std::vector<std::string> namespaces;                 ///< Empty: all.
+  bool is_watching_nodes = true;                       ///< Without it only the evidence of lost nodes is missing.
+  int workers = 4;                                     ///< Jobs that are reconciled at a time.
+  std::chrono::milliseconds resync_interval{300'000};  ///< How often each job is reconciled although nothing changes.
   control::KeySchedule::Limits queue;
   reconcile::ReconcilerOptions reconciler;
   PollerOptions poller;
   StatusFetch fetch_status = manager::fetch_status;
 };
 
-/// Everything that works on jobs: informers fill the caches, changes put jobs into the queue, workers reconcile them,
-/// the poller asks how far they are. It works from its construction, lists every cache afresh before it plans for the
-/// first time, and ends with its destructor, which waits for the requests that are under way. Any thread may call.
+/// All threads that work on jobs. Informers fill the caches, changes put jobs into the queue, workers reconcile them,
+/// and the poller asks for their progress. Works from construction to destruction. Plans nothing before every cache has
+/// been listed. The destructor waits for requests in flight. Any thread may call.
 class Controller {
  public:
-  /// `api`, `clock` and `counters` outlive it.
+  /// `api`, `clock` and `counters` outlive the controller.
   Controller(kube::Api& api, const Clock& clock, ControllerOptions options, Counters& counters);
   ~Controller();
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
 
-  /// Whether every cache has been listed.
+  /// True once every cache has been listed.
   [[nodiscard]] bool is_synced() const;
   [[nodiscard]] const reconcile::Caches& caches() const { return caches_; }
   [[nodiscard]] std::size_t queue_size() const { return queue_.size(); }
@@ -68,8 +67,8 @@ class Controller {
   bool wait_for_first_lists(const std::stop_token& stop);
   void work(const std::stop_token& stop);
   void reconcile(const control::ObjectKey& key);
-  /// Records an event that says why the job cannot be read; does nothing for other jobs.
-  Result<void> tell_if_unreadable(const control::ObjectKey& key);
+  /// If the job cannot be read, records an event that says why.
+  Result<void> report_if_unreadable(const control::ObjectKey& key);
   void resync(const std::stop_token& stop);
 
   struct Unreadable {
@@ -90,7 +89,7 @@ class Controller {
   mutable std::mutex mutex_;  // guards the three below
   std::condition_variable_any listed_;
   std::size_t unlisted_ = 0;
-  std::map<control::ObjectKey, Unreadable> unreadable_;  // jobs whose owners are still to be told
+  std::map<control::ObjectKey, Unreadable> unreadable_;  // jobs without their event yet
   std::vector<std::jthread> threads_;
 };
 

@@ -5,7 +5,7 @@
 
 namespace trainyard::manager {
 
-/// What a process has done since its start, whichever times it led. Any thread.
+/// Counters of a process since its start, over all times that it led. Any thread.
 struct Counters {
   std::atomic<std::int64_t> reconciles = 0;
   std::atomic<std::int64_t> reconcile_errors = 0;

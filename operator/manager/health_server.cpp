@@ -38,7 +38,7 @@ HealthServer::HealthServer(HealthAnswers answers)
     : answers_{std::move(answers)}, server_{std::make_unique<httplib::Server>()} {
   server_->new_task_queue = [] { return new httplib::ThreadPool(2); };  // the server owns it
   server_->set_payload_max_length(1024);
-  // A kept connection would keep its thread from the kubelet's probes.
+  // No kept-alive connections: each would keep a thread from the kubelet's probes.
   server_->set_keep_alive_max_count(1);
   server_->set_read_timeout(5);
   server_->set_write_timeout(5);
@@ -61,7 +61,7 @@ Result<std::unique_ptr<HealthServer>> HealthServer::start(std::string_view text,
   const auto address = TRY(parse_address(text));
   std::unique_ptr<HealthServer> health{new HealthServer{std::move(answers)}};
   httplib::Server& server = *health->server_;
-  // The library's default lets a second process share the port, and get half of the probes.
+  // The library's default would let a second process share the port and get half of the probes.
   server.set_socket_options([](socket_t socket) {
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);

@@ -17,8 +17,8 @@ class Server;
 
 namespace trainyard::manager {
 
-/// True when the API server has answered within `silence_max`, or that is zero. After a longer silence the cause may be
-/// state of this process that only a restart mends.
+/// True when the API server has answered within `silence_max`, or `silence_max` is zero. A longer silence may come from
+/// a state of this process that only a restart clears.
 [[nodiscard]] bool is_heard(Instant last_answer, Instant now, std::chrono::seconds silence_max);
 
 struct HealthAnswers {
@@ -27,11 +27,11 @@ struct HealthAnswers {
   std::function<std::string()> metrics;  ///< Prometheus' text format.
 };
 
-/// Serves /healthz, /readyz and /metrics over plain HTTP until its end.
+/// Serves /healthz, /readyz and /metrics over plain HTTP until it is destroyed.
 class HealthServer {
  public:
-  /// `address` is "host:port" or "[host]:port"; port 0 picks a free one. ErrorKind::invalid when it is neither, io when
-  /// the port is taken. The answers are called on the server's threads.
+  /// `address` is "host:port" or "[host]:port"; port 0 picks a free one. ErrorKind::invalid when it has neither form,
+  /// io when the port is taken. Calls `answers` on its own threads.
   [[nodiscard]] static Result<std::unique_ptr<HealthServer>> start(std::string_view address, HealthAnswers answers);
   ~HealthServer();
   HealthServer(const HealthServer&) = delete;

@@ -32,20 +32,20 @@ ClientMetric gauge(std::int64_t value, std::vector<ClientMetric::Label> labels =
 
 }  // namespace
 
-std::string metrics_page(const MetricsSnapshot& snapshot) {
+std::string metrics_page(const OperatorMetrics& metrics) {
   std::vector<MetricFamily> families;
   add(families, MetricType::Gauge, "trainyard_operator_leader", "1 while this replica leads.",
-      {gauge(snapshot.is_leader ? 1 : 0)});
-  add(families, MetricType::Counter, "trainyard_operator_reconciles_total", "Times that a job was looked at.",
-      {counter(snapshot.reconciles)});
+      {gauge(metrics.is_leader ? 1 : 0)});
+  add(families, MetricType::Counter, "trainyard_operator_reconciles_total", "Reconciles of jobs.",
+      {counter(metrics.reconciles)});
   add(families, MetricType::Counter, "trainyard_operator_reconcile_errors_total",
-      "Of these, the ones to be tried again.", {counter(snapshot.reconcile_errors)});
-  add(families, MetricType::Gauge, "trainyard_operator_queue_depth", "Jobs that wait to be looked at, now or later.",
-      {gauge(snapshot.queue_size)});
+      "Reconciles of jobs that failed and are tried again.", {counter(metrics.reconcile_errors)});
+  add(families, MetricType::Gauge, "trainyard_operator_queue_depth", "Jobs that wait for a reconcile, due or not.",
+      {gauge(metrics.queue_size)});
   add(families, MetricType::Counter, "trainyard_operator_watch_restarts_total",
-      "Watches of the API server that were started anew.", {counter(snapshot.watch_restarts)});
+      "Watches of the API server that were restarted.", {counter(metrics.watch_restarts)});
   std::vector<ClientMetric> jobs;
-  for (const auto& [phase, count] : snapshot.jobs_by_phase) {
+  for (const auto& [phase, count] : metrics.jobs_by_phase) {
     const std::string name{phase == api::Phase::none ? "New" : api::to_string(phase)};
     jobs.push_back(gauge(count, {{.name = "phase", .value = name}}));
   }

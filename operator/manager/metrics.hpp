@@ -8,8 +8,8 @@
 
 namespace trainyard::manager {
 
-/// What /metrics tells. As many series as there are phases and no more, however many jobs there are.
-struct MetricsSnapshot {
+/// Values of /metrics. The number of series depends on the number of phases, not of jobs.
+struct OperatorMetrics {
   bool is_leader = false;
   std::int64_t reconciles = 0;
   std::int64_t reconcile_errors = 0;
@@ -18,7 +18,7 @@ struct MetricsSnapshot {
   std::map<api::Phase, std::int64_t> jobs_by_phase;
 };
 
-/// In Prometheus' text format.
-[[nodiscard]] std::string metrics_page(const MetricsSnapshot& snapshot);
+/// `metrics` in Prometheus' text format.
+[[nodiscard]] std::string metrics_page(const OperatorMetrics& metrics);
 
 }  // namespace trainyard::manager

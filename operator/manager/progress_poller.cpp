@@ -18,7 +18,7 @@ bool is_over(const api::TrainingJob& job) {
   return job.status.phase == Phase::succeeded || job.status.phase == Phase::failed || job.metadata.deletion_time;
 }
 
-/// Rank 0's pod of the job's attempt, where one runs.
+/// The running pod of rank 0 in the job's current attempt; empty if there is none.
 std::optional<resource::Pod> running_rank_0(const reconcile::Caches& caches, const api::TrainingJob& job) {
   auto pod =
       caches.pods.find({.name_space = job.metadata.name_space, .name = manifest::pod_name(job, job.status.attempt, 0)});
@@ -27,7 +27,7 @@ std::optional<resource::Pod> running_rank_0(const reconcile::Caches& caches, con
   return is_running ? std::move(pod) : std::nullopt;
 }
 
-/// Whether it is news.
+/// Stores `answer` in the report. Returns true if that changes the report.
 bool note_answer(plan::ProgressReport& report, const api::CheckpointRequest& answer) {
   const auto known = std::ranges::find(report.requests, answer.id, &api::CheckpointRequest::id);
   if (known == report.requests.end()) {
@@ -63,7 +63,7 @@ ProgressPoller::ProgressPoller(const reconcile::Caches& caches, const Clock& clo
 }
 
 ProgressPoller::~ProgressPoller() {
-  // All are told before the first is waited for.
+  // Asks all threads to stop before the first is joined.
   for (std::jthread& thread : threads_) thread.request_stop();
 }
 
@@ -77,8 +77,8 @@ void ProgressPoller::track(const ObjectKey& job) {
 
 std::optional<plan::ProgressReport> ProgressPoller::last_report(std::string_view job_uid) const {
   const std::scoped_lock lock{mutex_};
-  const auto found = entries_.find(job_uid);
-  return found == entries_.end() ? std::nullopt : std::optional{found->second.report};
+  const auto found = progress_.find(job_uid);
+  return found == progress_.end() ? std::nullopt : std::optional{found->second.report};
 }
 
 void ProgressPoller::run(control::WorkQueue& queue, const std::stop_token& stop) {
@@ -139,7 +139,7 @@ std::optional<api::CheckpointRequest> ProgressPoller::ask(const api::TrainingJob
   const auto wanted = plan::request_to_send(job.status);
   const auto url = manifest::request_url(traits_, job, rank_0);
   if (!wanted || !url || rank_0.request_token.empty()) return std::nullopt;
-  // The address has changed hands: the token is not for whoever has it now.
+  // Another pod has this address now, and must not get the token.
   if (!report && report.error().kind == ErrorKind::conflict) return std::nullopt;
   const bool is_known =
       report && std::ranges::find(report->requests, wanted->id, &api::CheckpointRequest::id) != report->requests.end();
@@ -147,29 +147,29 @@ std::optional<api::CheckpointRequest> ProgressPoller::ask(const api::TrainingJob
   const nlohmann::json body{{"id", wanted->id}, {"then", wanted->is_last ? "exit" : "continue"}};
   const auto reply =
       options_.post_request(*url, {.token = rank_0.request_token, .body = body.dump()}, options_.deadline);
-  // Whoever does not answer is asked again at the next poll.
+  // Without an answer the request is sent again at the next poll.
   return reply ? read_request_answer(*reply, wanted->id) : std::nullopt;
 }
 
-ProgressPoller::Entry* ProgressPoller::entry_of(const ObjectKey& key, const std::string& job_uid) {
+ProgressPoller::JobProgress* ProgressPoller::progress_of(const ObjectKey& key, const std::string& job_uid) {
   const auto tracked = tracked_.find(key);
   if (tracked == tracked_.end()) return nullptr;
   if (tracked->second.job_uid != job_uid) {
-    entries_.erase(tracked->second.job_uid);  // of a job of the same name that is gone
+    progress_.erase(tracked->second.job_uid);  // of an earlier job with this name
     tracked->second.job_uid = job_uid;
   }
-  return &entries_[job_uid];
+  return &progress_[job_uid];
 }
 
 void ProgressPoller::keep_report(const ObjectKey& key, const std::string& job_uid, plan::ProgressReport report) {
   {
     const std::scoped_lock lock{mutex_};
-    Entry* const found = entry_of(key, job_uid);
+    JobProgress* const found = progress_of(key, job_uid);
     if (found == nullptr) return;
-    Entry& entry = *found;
-    entry.silent_since.reset();
-    if (entry.report == report) return;
-    entry.report = std::move(report);
+    JobProgress& progress = *found;
+    progress.silent_since.reset();
+    if (progress.report == report) return;
+    progress.report = std::move(report);
   }
   on_report_(key);
 }
@@ -178,16 +178,16 @@ void ProgressPoller::keep_silence(const ObjectKey& key, const api::TrainingJob& 
                                   const std::optional<api::CheckpointRequest>& asked, const Error& error) {
   {
     const std::scoped_lock lock{mutex_};
-    Entry* const found = entry_of(key, job.metadata.uid);
+    JobProgress* const found = progress_of(key, job.metadata.uid);
     if (found == nullptr) return;
-    Entry& entry = *found;
+    JobProgress& progress = *found;
     const std::int64_t attempt = job.status.attempt;
-    if (entry.report.attempt != attempt) entry = Entry{.report = {.attempt = attempt}, .silent_since = {}};
-    bool is_news = asked && note_answer(entry.report, *asked);
+    if (progress.report.attempt != attempt) progress = JobProgress{.report = {.attempt = attempt}, .silent_since = {}};
+    bool is_news = asked && note_answer(progress.report, *asked);
     const Instant now = clock_.instant();
-    if (!entry.silent_since) entry.silent_since = now;
-    if (now - *entry.silent_since >= options_.silence_max && entry.report.unavailable_because != error.message) {
-      entry.report.unavailable_because = error.message;
+    if (!progress.silent_since) progress.silent_since = now;
+    if (now - *progress.silent_since >= options_.silence_max && progress.report.unavailable_because != error.message) {
+      progress.report.unavailable_because = error.message;
       is_news = true;
     }
     if (!is_news) return;
@@ -199,7 +199,7 @@ void ProgressPoller::forget(const ObjectKey& key) {
   const std::scoped_lock lock{mutex_};
   const auto tracked = tracked_.find(key);
   if (tracked == tracked_.end()) return;
-  entries_.erase(tracked->second.job_uid);
+  progress_.erase(tracked->second.job_uid);
   tracked_.erase(tracked);
 }
 

@@ -50,7 +50,7 @@ std::optional<api::CheckpointRequest> read_request_answer(const RankReply& reply
     case 501:
       return refused(id, "the container does not take checkpoint requests");
     case 409:
-      if (!text_of(object, "id").empty()) return std::nullopt;  // Another one comes first.
+      if (!text_of(object, "id").empty()) return std::nullopt;  // Rank 0 answers another request first.
       break;
     case 400:
     case 401:

@@ -11,13 +11,13 @@
 
 namespace trainyard::manager {
 
-/// The answer of a rank 0 to `GET /status` (api/contract.hpp), asked at `now`. ErrorKind::corrupt when it is no JSON
-/// object; conflict when it is the answer of another job or another attempt, as after an address changed hands.
+/// Reads rank 0's answer to `GET /status` (api/contract.hpp), asked at `now`. ErrorKind::corrupt when it is not a JSON
+/// object; conflict when another job or another attempt answered, as when its pod has taken over the address.
 [[nodiscard]] Result<plan::ProgressReport> read_progress(std::string_view answer, std::string_view job_uid,
                                                          std::int64_t attempt, Time now);
 
-/// What a rank 0 that was asked for the checkpoint `id` (POST, api/contract.hpp) makes of it: its record, or that it
-/// never will. Empty: it is to be asked again.
+/// Reads rank 0's reply to the request `id` (POST /checkpoint, api/contract.hpp): its record of the request, or a
+/// failed one if it refused. Empty if the request is to be sent again.
 [[nodiscard]] std::optional<api::CheckpointRequest> read_request_answer(const RankReply& reply, std::string_view id);
 
 }  // namespace trainyard::manager

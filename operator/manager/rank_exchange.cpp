@@ -12,8 +12,9 @@ namespace {
 
 constexpr std::size_t body_bytes_max = 64 << 10;
 
-/// Ends the request at the deadline: the library's own time limits are for each read, and a server that sends a byte
-/// now and then never runs into them. Again and again, because a connection that is being made cannot be stopped.
+/// Ends the request at the deadline. The library's own time limits apply to each read, so that a server which sends a
+/// byte now and then never meets them. Stops the client repeatedly, because a connection that is being made cannot be
+/// stopped.
 void stop_at_deadline(httplib::Client& client, std::chrono::milliseconds deadline, const std::stop_token& is_over) {
   constexpr std::chrono::milliseconds pause{10};
   if (!control::wait_unless_stopped(is_over, deadline)) return;

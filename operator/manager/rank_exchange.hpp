@@ -8,9 +8,9 @@
 
 namespace trainyard::manager {
 
-/// What a POST brings along. Without one it is a GET.
+/// Token and body of a POST to a rank.
 struct RankPost {
-  std::string token;  ///< Goes as `Authorization: Bearer`.
+  std::string token;  ///< Sent as `Authorization: Bearer`.
   std::string body;   ///< JSON.
 };
 
@@ -20,8 +20,9 @@ struct RankReply {
   bool operator==(const RankReply&) const = default;
 };
 
-/// One request to a rank over plain HTTP, whatever the rank does over by `deadline`. ErrorKind::unavailable: no
-/// connection; timeout; corrupt: an answer longer than 64 KiB. Any thread may call.
+/// Sends one request to a rank over plain HTTP: a POST, or a GET if `post` is empty. Returns by `deadline`, whatever
+/// the rank does. ErrorKind::unavailable: no connection, or it broke; timeout; corrupt: an answer longer than 64 KiB.
+/// Any thread may call.
 [[nodiscard]] Result<RankReply> exchange_with_rank(const std::string& url, const std::optional<RankPost>& post,
                                                    std::chrono::milliseconds deadline);
 

@@ -4,7 +4,7 @@
 
 namespace trainyard::manager {
 
-/// 32 random bytes: manifest::Settings::request_key of a process, made at its start and never stored.
+/// 32 random bytes for manifest::Settings::request_key. A process makes them at its start and never stores them.
 [[nodiscard]] std::string make_request_key();
 
 }  // namespace trainyard::manager

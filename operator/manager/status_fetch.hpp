@@ -9,10 +9,10 @@
 
 namespace trainyard::manager {
 
-/// The body of a 200 to `GET url`, whatever else it takes within `deadline`. Any thread may call.
+/// Returns the body of a 200 reply to `GET url`, within `deadline`. Any thread may call.
 using StatusFetch = std::function<Result<std::string>(const std::string& url, std::chrono::milliseconds deadline)>;
 
-/// By exchange_with_rank; another HTTP status than 200 is ErrorKind::unavailable too.
+/// The StatusFetch by exchange_with_rank(). Another HTTP status than 200 is ErrorKind::unavailable too.
 [[nodiscard]] Result<std::string> fetch_status(const std::string& url, std::chrono::milliseconds deadline);
 
 }  // namespace trainyard::manager

@@ -27,14 +27,15 @@ Environment clean_up_environment(const api::TrainingJob& job) {
           {std::string{contract::env_spec}, spec.dump()}};
 }
 
-/// What the training asks for may take long to find room again. Both are given, since a quota may demand it.
+/// Small, because it may take long to find room for the training's own resources again. Requests and limits are both
+/// set, since a quota may demand both.
 json small_resources() {
   return {{"requests", {{"cpu", "100m"}, {"memory", "128Mi"}}}, {"limits", {{"cpu", "1"}, {"memory", "1Gi"}}}};
 }
 
-/// Where the nodes of a device are tainted with its name, some clusters let in by themselves whoever asks for the
-/// device (admission plugin ExtendedResourceToleration), which this pod does not. The template may allow no other
-/// nodes.
+/// Tolerates taints that bear the name of a device of rank 0's pod. Some clusters add this toleration to every pod that
+/// asks for the device (admission plugin ExtendedResourceToleration). This pod asks for no device, and yet its template
+/// may allow only nodes that have one.
 void tolerate_devices(json& pod_spec, json rank_worker, std::int64_t gpus_per_pod) {
   add_devices(rank_worker, gpus_per_pod);
   for (const std::string& device : devices_of(rank_worker)) {
@@ -49,7 +50,7 @@ json build_container(const api::TrainingJob& job, const Settings& settings, json
   }
   worker["command"] = {contract::worker_program, contract::clean_up_command};
   worker["resources"] = small_resources();
-  // The image of this release, which knows how to clean up, whichever the job's attempts have run.
+  // The image of this release, which knows the clean-up, whichever image the job's attempts have run.
   complete_worker(worker, job.spec, worker_image(job.spec, settings), clean_up_environment(job));
   return worker;
 }
@@ -63,7 +64,8 @@ json build_clean_up_pod(const api::TrainingJob& job, const Settings& settings) {
   json worker = build_container(job, settings, rank_worker);
   add_credentials(pod_spec, worker, job.spec);
   pod_spec["containers"] = json::array({std::move(worker)});
-  // Init containers bring data, and would be waited for; a pod's own resources and claims are the training's.
+  // Init containers fetch data for the training and would only delay the clean-up. The pod's own resources and resource
+  // claims are for the training.
   for (const char* of_training : {"initContainers", "resources", "resourceClaims"}) pod_spec.erase(of_training);
   complete_pod(pod_spec, job, settings);
   return {{"apiVersion", "v1"},

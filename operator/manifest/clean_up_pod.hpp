@@ -7,9 +7,9 @@
 
 namespace trainyard::manifest {
 
-/// The pod that removes what the job has saved, once no rank of it runs any more: rank 0's, as far as that reaches the
-/// storage (image, credentials, volumes, service account, where it may run), with the worker's container alone and
-/// without devices. It stands outside the attempts. The template must be without fault (containers.hpp).
+/// The pod that removes the job's checkpoints once none of its ranks runs. It has what rank 0's pod needs to reach the
+/// storage: image, credentials, volumes, service account, scheduling. It has only the worker container, no devices, and
+/// belongs to no attempt. The template must be without fault (containers.hpp).
 [[nodiscard]] nlohmann::json build_clean_up_pod(const api::TrainingJob& job, const Settings& settings);
 
 }  // namespace trainyard::manifest

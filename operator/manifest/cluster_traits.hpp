@@ -10,7 +10,7 @@
 
 namespace trainyard::manifest {
 
-/// Which pod is meant, whether or not it exists yet.
+/// Identifies a pod, whether or not it exists yet.
 struct PodPlace {
   std::string name_space;
   std::string service;
@@ -21,7 +21,7 @@ struct PodPlace {
 };
 
 struct PodAddress {
-  std::string host;  ///< Under which every pod of the attempt reaches this one.
+  std::string host;  ///< Name or address by which the pods of the attempt reach this pod.
   std::uint16_t master_port = 0;
   std::uint16_t store_port = 0;
   std::uint16_t peer_port = 0;
@@ -29,7 +29,7 @@ struct PodAddress {
   bool operator==(const PodAddress&) const = default;
 };
 
-/// What differs between one kind of cluster and another: how pods are reached.
+/// The difference between Kubernetes and `trainyard run`: how pods are reached.
 struct ClusterTraits {
   /// Equal places give equal addresses for as long as the cluster lives, before the pod exists and after it has ended.
   /// Pods that may live at the same time never share both host and port. Any thread may call.
@@ -39,12 +39,12 @@ struct ClusterTraits {
 /// `<pod>.<service>.<namespace>.svc` and the ports of the contract.
 [[nodiscard]] ClusterTraits kubernetes_traits();
 
-/// Where the operator polls a pod of `job`: "http://10.0.0.7:29503/status". Empty before the pod has an IP, and where
-/// its name is none of the job's.
+/// The URL at which the operator polls a pod of `job`: "http://10.0.0.7:29503/status". Empty before the pod has an IP,
+/// and if its name is not one of the job's.
 [[nodiscard]] std::optional<std::string> status_url(const ClusterTraits& traits, const api::TrainingJob& job,
                                                     const resource::Pod& pod);
-/// Where the operator asks a pod of `job` for a checkpoint: "http://10.0.0.7:29503/checkpoint". Empty in the same cases
-/// as status_url().
+/// The URL at which the operator asks a pod of `job` for a checkpoint: "http://10.0.0.7:29503/checkpoint". Empty in the
+/// same cases as status_url().
 [[nodiscard]] std::optional<std::string> request_url(const ClusterTraits& traits, const api::TrainingJob& job,
                                                      const resource::Pod& pod);
 

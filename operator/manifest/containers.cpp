@@ -50,7 +50,7 @@ const std::string& worker_image(const api::TrainingJobSpec& spec, const Settings
 std::string deciding_container(const api::TrainingJobSpec& spec, const std::vector<std::string>& names) {
   const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
   if (has(contract::worker_container)) return std::string{contract::worker_container};
-  // Admission webhooks may have added containers of their own, so the template knows better than the pod.
+  // Reads the template first: admission webhooks may have added containers to the pod.
   const json* worker = find_worker(spec.pod_template);
   if (worker != nullptr && has(worker->value("name", ""))) return worker->value("name", "");
   return names.empty() ? std::string{} : names.front();

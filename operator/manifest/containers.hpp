@@ -8,18 +8,18 @@
 
 namespace trainyard::manifest {
 
-/// The template's container that trains: the one named `worker`, or the only one. Null where there is none to choose.
+/// The template's container that trains: the one named `worker`, or the only one. Null if there is neither.
 [[nodiscard]] const nlohmann::json* find_worker(const nlohmann::json& pod_template);
 
-/// Whether the operator has to supply the image.
+/// True when the operator supplies the worker's image.
 [[nodiscard]] bool needs_worker_image(const api::TrainingJobSpec& spec);
-/// The operator's image for this job's devices; empty where it was installed without one.
+/// The operator's image for this job's devices; empty if it was installed without one.
 [[nodiscard]] const std::string& worker_image(const api::TrainingJobSpec& spec, const Settings& settings);
 
-/// Name of the container whose status decides, in a pod whose container names are `names`.
+/// Name of the worker container in a pod whose containers are `names`. Its exit code decides how the pod ended.
 [[nodiscard]] std::string deciding_container(const api::TrainingJobSpec& spec, const std::vector<std::string>& names);
 
-/// Why no pod can be made of the job's template: one sentence; empty where one can.
+/// One sentence that says why no pod can be made from the job's template; empty if one can.
 [[nodiscard]] std::string template_fault(const api::TrainingJobSpec& spec, const Settings& settings);
 
 }  // namespace trainyard::manifest

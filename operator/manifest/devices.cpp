@@ -13,7 +13,7 @@ using nlohmann::json;
 
 constexpr std::string_view nvidia_gpu = "nvidia.com/gpu";
 
-/// Extended resources (a domain before a slash) are devices, but for those that Kubernetes keeps for itself.
+/// True for extended resources, whose names have a domain before a slash, except Kubernetes' own.
 bool is_device(const std::string& resource) {
   const auto slash = resource.find('/');
   return slash != std::string::npos && !resource.substr(0, slash).ends_with("kubernetes.io");

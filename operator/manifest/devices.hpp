@@ -7,16 +7,17 @@
 
 namespace trainyard::manifest {
 
-/// Rank processes in one pod: one for each GPU, and one on CPU.
+/// Number of rank processes in one pod: one for each GPU; one without GPUs.
 [[nodiscard]] std::int64_t ranks_per_pod(std::int64_t gpus_per_pod);
 
 /// Names of the devices that the container asks for as extended resources.
 [[nodiscard]] std::set<std::string> devices_of(const nlohmann::json& container);
 
-/// Why the container's own request of GPUs does not fit `gpusPerPod`; empty where it does or asks for none.
+/// Why the container's own request for GPUs does not fit `gpus_per_pod`; empty if it fits or the container requests
+/// none.
 [[nodiscard]] std::string device_fault(const nlohmann::json& container, std::int64_t gpus_per_pod);
 
-/// Asks for `gpus_per_pod` nvidia.com/gpu, unless the container asks for devices of any kind itself.
+/// Requests `gpus_per_pod` nvidia.com/gpu, unless the container itself requests devices of any kind.
 void add_devices(nlohmann::json& container, std::int64_t gpus_per_pod);
 
 }  // namespace trainyard::manifest

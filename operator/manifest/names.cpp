@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "api/contract.hpp"
 
 namespace trainyard::manifest {
 namespace {
 
-/// Empty unless `text` is the number as pod_name writes it: digits alone, without leading zeros.
+/// Reads a number as pod_name writes it: digits alone, without leading zeros. Empty for any other text.
 std::optional<std::int64_t> parse_number(std::string_view text) {
   const bool is_canonical = !text.empty() && text.front() != '-' && (text.front() != '0' || text.size() == 1);
   std::int64_t number = 0;
@@ -68,6 +69,27 @@ std::int64_t attempt_of(const api::TrainingJob& job, const resource::Pod& pod) {
 std::int64_t rank_of(const api::TrainingJob& job, const resource::Pod& pod) {
   const auto numbers = pod_numbers(job, pod.metadata.name);
   return numbers ? numbers->rank : -1;
+}
+
+api::OwnerReference owner_reference(const api::TrainingJob& job) {
+  return {.api_version = fmt::format("{}/{}", contract::api_group, contract::api_version),
+          .kind = "TrainingJob",
+          .name = job.metadata.name,
+          .uid = job.metadata.uid,
+          .is_controller = true};
+}
+
+nlohmann::json owned_metadata(const api::TrainingJob& job, const std::string& name) {
+  const api::OwnerReference owner = owner_reference(job);
+  return {{"name", name},
+          {"namespace", job.metadata.name_space},
+          {"labels", {{contract::label_job, job.metadata.name}}},
+          {"ownerReferences",
+           {{{"apiVersion", owner.api_version},
+             {"kind", owner.kind},
+             {"name", owner.name},
+             {"uid", owner.uid},
+             {"controller", owner.is_controller}}}}};
 }
 
 }  // namespace trainyard::manifest

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,13 +11,13 @@
 
 namespace trainyard::manifest {
 
-/// `<job>-<uid4>`: every object that we own begins with it. A job that was deleted and applied again has another UID
-/// and so never meets the names of its predecessor.
+/// `<job>-<uid4>`, with which the name of each object of the job begins. A job that was deleted and applied again has
+/// another UID, so its names differ from its predecessor's.
 [[nodiscard]] std::string owned_name(const api::TrainingJob& job);
 [[nodiscard]] std::string service_name(const api::TrainingJob& job);
 /// `<job>-<uid4>-<attempt>-<rank>`.
 [[nodiscard]] std::string pod_name(const api::TrainingJob& job, std::int64_t attempt, std::int64_t rank);
-/// `<job>-<uid4>-cleanup`: of the pod that removes a deleted job's checkpoints. It is in no attempt.
+/// `<job>-<uid4>-cleanup`: the pod that removes a deleted job's checkpoints, which is in no attempt.
 [[nodiscard]] std::string clean_up_pod_name(const api::TrainingJob& job);
 [[nodiscard]] PodPlace place_of(const api::TrainingJob& job, std::int64_t attempt, std::int64_t rank);
 
@@ -28,12 +29,19 @@ struct PodNumbers {
   bool operator==(const PodNumbers&) const = default;
 };
 
-/// The attempt and the rank for which `pod_name` gives exactly `name`; empty where it gives that name for none.
+/// The attempt and the rank for which `pod_name` returns exactly `name`; empty if there are none.
 [[nodiscard]] std::optional<PodNumbers> pod_numbers(const api::TrainingJob& job, std::string_view name);
 
-/// The number in the name of a pod of `job`; -1 where the name is none of the job's, so that it equals no attempt and
-/// no rank. The name is read and not the labels, because users can edit labels.
+/// The attempt or rank in the name of a pod of `job`; -1, which equals no attempt and no rank, if the name is not one
+/// of the job's. Reads the name and not the labels, because users can edit labels.
 [[nodiscard]] std::int64_t attempt_of(const api::TrainingJob& job, const resource::Pod& pod);
 [[nodiscard]] std::int64_t rank_of(const api::TrainingJob& job, const resource::Pod& pod);
+
+/// The owner reference that makes the job the controller of an object.
+[[nodiscard]] api::OwnerReference owner_reference(const api::TrainingJob& job);
+
+/// Metadata of an object `name` that the job owns: namespace, the job's label and its owner reference. Kubernetes
+/// deletes the object together with the job.
+[[nodiscard]] nlohmann::json owned_metadata(const api::TrainingJob& job, const std::string& name);
 
 }  // namespace trainyard::manifest

@@ -36,7 +36,7 @@ Environment environment_of(const api::TrainingJob& job, std::int64_t rank, const
   return ours;
 }
 
-/// Adds a variable whose value is known only in the pod. A user's variable of that name is dropped.
+/// Adds a variable whose value Kubernetes fills in when the pod runs, in place of a user's variable of that name.
 void add_variable(json& worker, std::string_view name, json source) {
   json& environment = worker["env"];
   std::erase_if(environment.get_ref<json::array_t&>(),
@@ -48,7 +48,7 @@ void add_node_name(json& worker) {
   add_variable(worker, contract::env_node_name, {{"fieldRef", {{"fieldPath", "spec.nodeName"}}}});
 }
 
-/// Without a limit a process cannot see from inside its container how many processors were requested for it.
+/// Tells the worker its CPU request: without a limit a process cannot see the request from inside its container.
 void add_cpu_request(json& worker) {
   if (!worker.contains("/resources/requests/cpu"_json_pointer)) return;
   add_variable(worker, contract::env_cpu_millicores,
@@ -62,7 +62,7 @@ json build_pod(const api::TrainingJob& job, std::int64_t rank, const ClusterTrai
   json pod_spec = spec.pod_template.value("spec", json::object());
   json& worker = choose_worker(pod_spec);
   complete_worker(worker, spec, job.status.worker_image, environment_of(job, rank, traits, settings));
-  // A rank that misses a GPU names its node.
+  // A rank that lacks a GPU names its node in its message.
   if (spec.gpus_per_pod > 0 || (spec.checkpoint && spec.checkpoint->local)) add_node_name(worker);
   add_cpu_request(worker);
   add_devices(worker, spec.gpus_per_pod);

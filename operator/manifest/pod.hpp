@@ -9,8 +9,8 @@
 
 namespace trainyard::manifest {
 
-/// The pod of `rank` in the attempt that `job.status` records: the template, and what a member of the group needs
-/// besides. The template must be without fault (containers.hpp).
+/// The pod of `rank` in the current attempt of `job`: the template, completed with what a member of the group needs.
+/// The template must be without fault (containers.hpp).
 [[nodiscard]] nlohmann::json build_pod(const api::TrainingJob& job, std::int64_t rank, const ClusterTraits& traits,
                                        const Settings& settings);
 

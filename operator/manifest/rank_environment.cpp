@@ -11,7 +11,7 @@
 namespace trainyard::manifest {
 namespace {
 
-/// The worker is given paths as they are inside its container.
+/// The value of TRAINYARD_SPEC, with paths as they are inside the container.
 std::string worker_spec(const api::TrainingJobSpec& spec) {
   nlohmann::json parts = nlohmann::json::object();
   if (spec.training) {
@@ -40,8 +40,8 @@ Environment rank_environment(const api::TrainingJob& job, std::int64_t replicas,
                              std::int64_t grace_seconds, const ClusterTraits& traits) {
   const std::int64_t attempt = job.status.attempt;
   const std::int64_t local_world_size = ranks_per_pod(job.spec.gpus_per_pod);
-  // MASTER_ADDR is the full name of rank 0's pod of this attempt: a name shared by attempts would also lead to a pod
-  // that is still terminating.
+  // MASTER_ADDR is the full name of rank 0's pod in this attempt. A name that attempts share would also resolve to a
+  // pod that is still terminating.
   const PodAddress master = traits.address_of(place_of(job, attempt, 0));
   const PodAddress own = traits.address_of(place_of(job, attempt, rank));
 

@@ -8,11 +8,11 @@
 
 namespace trainyard::manifest {
 
-/// Whether the job's worker can be asked for a checkpoint at any time: it is ours, and has somewhere to save to.
+/// True when the job's worker accepts requests for a checkpoint: it is the built-in worker, and spec.checkpoint is set.
 [[nodiscard]] bool takes_requests(const api::TrainingJobSpec& spec);
 
-/// By which the pod of `rank` in the attempt that `job.status` records knows the operator: 32 hexadecimal digits that
-/// nobody can tell without `key`. Whoever leads later has another key and reads the token from the pod.
+/// The token by which the pod of `rank` in the current attempt knows the operator: 32 hexadecimal digits that nobody
+/// can compute without `key`. A later leader has another key, and reads the token from the pod.
 [[nodiscard]] std::string request_token(std::string_view key, const api::TrainingJob& job, std::int64_t rank);
 
 }  // namespace trainyard::manifest

@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The user that distroless images call "nonroot". An image that would run as root runs as this one instead of being
+/// The user that distroless images call "nonroot". An image that would run as root runs as this user instead of being
 /// refused.
 constexpr int nonroot_id = 65532;
 
@@ -31,7 +31,7 @@ void for_each_container(json& pod_spec, const Visit& visit) {
   }
 }
 
-/// Adds those of `fields` that `object` does not have.
+/// Adds the fields that `object` lacks.
 void add_fields(json& object, const json& fields) {
   for (const auto& [field, value] : fields.items()) {
     if (!object.contains(field)) object[field] = value;
@@ -47,15 +47,15 @@ json default_user(UserIds user_ids) {
 
 json default_pod_context(UserIds user_ids) {
   json context{{"seccompProfile", {{"type", "RuntimeDefault"}}}};
-  // Volumes are the group's, so that a claim given for checkpoints can be written.
+  // Volumes belong to this group, so that the pod can write checkpoints to a volume claim.
   if (user_ids != UserIds::cluster) {
     context.update({{"fsGroup", nonroot_id}, {"fsGroupChangePolicy", "OnRootMismatch"}});
   }
   return context;
 }
 
-/// The image does not know the user: the runtime would give it the home /, which it may not write to, and no name, by
-/// which programs such as PyTorch's compiler find their caches.
+/// Sets HOME and USER, because the image does not know the user. The runtime would give it the home folder /, which it
+/// may not write to, and no name, which programs such as PyTorch's compiler need for their caches.
 void add_home(json& container) {
   json& environment = container["env"];
   for (const auto& [name, value] : {std::pair{"HOME", home}, std::pair{"USER", user_name}}) {
@@ -78,7 +78,8 @@ void add_security_defaults(json& pod_spec, UserIds user_ids) {
   for_each_container(pod_spec, [&](const json& container) { has_root |= wants_root(context_of(container)); });
   if (!is_users_own) {
     pod_spec["securityContext"] = default_pod_context(user_ids);
-    // A pod's fields also hold for its containers that run as root, so then each other container gets them itself.
+    // The pod's fields would also hold for a container that runs as root. If there is one, each other container gets
+    // the fields itself.
     if (!has_root) add_fields(pod_spec["securityContext"], default_user(user_ids));
   }
   for_each_container(pod_spec, [&](json& container) {

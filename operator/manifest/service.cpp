@@ -4,7 +4,6 @@
 
 #include "api/contract.hpp"
 #include "operator/manifest/names.hpp"
-#include "operator/manifest/owned_object.hpp"
 
 namespace trainyard::manifest {
 

@@ -6,8 +6,8 @@
 
 namespace trainyard::manifest {
 
-/// The headless service that gives every pod of the job a name. Addresses are published before pods are ready: ranks
-/// look for each other while they start.
+/// The headless service that gives every pod of the job a host name. It publishes addresses before pods are ready,
+/// because ranks look each other up while they start.
 [[nodiscard]] nlohmann::json build_service(const api::TrainingJob& job);
 
 }  // namespace trainyard::manifest

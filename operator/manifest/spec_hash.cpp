@@ -9,7 +9,7 @@
 namespace trainyard::manifest {
 namespace {
 
-/// FNV-1a, 64 bits. Only equality matters, between texts that their own user wrote.
+/// FNV-1a, 64 bits. Needs no protection against collisions on purpose: both texts are the user's own.
 std::uint64_t fnv1a(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char byte : text) {
@@ -21,7 +21,8 @@ std::uint64_t fnv1a(std::string_view text) {
 
 nlohmann::json checkpoint_parts(const api::CheckpointSpec& spec) {
   nlohmann::json parts = worker_checkpoint(spec);
-  // Pods that run since before pathStyle could be left out carry the hash of false where their job says nothing of S3.
+  // Before pathStyle became optional it was false if a job did not set it. Pods from that time, whose jobs set nothing
+  // in s3, carry a hash with false.
   if (spec.s3 == api::S3Spec{}) parts["s3"]["pathStyle"] = false;
   return parts;
 }

@@ -8,14 +8,14 @@
 
 namespace trainyard::manifest {
 
-/// Annotation on pods: what they were made from.
+/// Annotation on pods: spec_hash() of the spec that the pod was made from.
 inline constexpr std::string_view spec_hash_annotation = "trainyard.dev/spec-hash";
 
-/// Of those parts of the spec that reach pods. An edit that leaves it equal (a budget, a deadline) needs no new
-/// attempt.
+/// Hash of those parts of the spec that reach pods. An edit that leaves the hash equal (a budget, a deadline) needs no
+/// new attempt.
 [[nodiscard]] std::string spec_hash(const api::TrainingJobSpec& spec);
 
-/// Empty where the pod carries none.
+/// The hash that the pod carries; empty if it carries none.
 [[nodiscard]] std::string spec_hash_of(const resource::Pod& pod);
 
 }  // namespace trainyard::manifest

@@ -14,7 +14,7 @@ using nlohmann::json;
 enum class Shape { object, list, text, integer };
 
 struct Field {
-  std::string_view path;  ///< `*` stands for each item of a list.
+  std::string_view path;  ///< `*` means each item of a list.
   Shape shape;
 };
 
@@ -91,8 +91,8 @@ std::string_view name_of(Shape shape) {
   return "";
 }
 
-/// `value` stands at `place`; `path` is what is still to go. A field that is missing on the way has no fault, and
-/// neither has what stands under one of a wrong type: that one is found by its own line of the table.
+/// Checks `value`, found at `place`, against the rest of `path`. A missing field is fine. So is a parent of the wrong
+/// type: its own row of the table reports it.
 std::string fault_at(const json& value, std::string_view path, const std::string& place, Shape shape) {
   if (path.empty()) {
     return has_shape(value, shape) ? std::string{}

@@ -27,7 +27,7 @@ void add_shared_memory(json& pod_spec, json& worker) {
 
 void add_data_claim(json& pod_spec, json& worker, const std::string& claim) {
   if (has_mount_at(worker, contract::data_mount_path)) return;
-  // Read-only as a volume too: the kubelet then leaves the owners of a large data set's files alone.
+  // The volume is read-only too, so that the kubelet does not change the owner of each file in a large data set.
   pod_spec["volumes"].push_back(
       {{"name", "trainyard-data"}, {"persistentVolumeClaim", {{"claimName", claim}, {"readOnly", true}}}});
   worker["volumeMounts"].push_back(

@@ -5,8 +5,8 @@
 
 namespace trainyard::manifest {
 
-/// Mounts a memory-backed emptyDir at /dev/shm: the runtime's own is 64 MiB, too small for NCCL and for data loaders.
-/// Left alone where the worker mounts something there itself.
+/// Mounts a memory-backed emptyDir at /dev/shm: the runtime's own has 64 MiB, too little for NCCL and data loaders.
+/// Does nothing if the worker mounts something there itself.
 void add_shared_memory(nlohmann::json& pod_spec, nlohmann::json& worker);
 
 /// Mounts the claim read-only at contract::data_mount_path.

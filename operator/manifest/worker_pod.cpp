@@ -10,10 +10,10 @@
 
 #include "api/contract.hpp"
 #include "operator/manifest/containers.hpp"
-#include "operator/manifest/node_affinity.hpp"
-#include "operator/manifest/owned_object.hpp"
+#include "operator/manifest/names.hpp"
 #include "operator/manifest/security.hpp"
 #include "operator/manifest/volumes.hpp"
+#include "operator/resource/node.hpp"
 
 namespace trainyard::manifest {
 namespace {
@@ -21,14 +21,15 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kubernetes_grace_seconds = 30;
+constexpr int seconds_on_lost_node = 30;
 
-/// Keeps what is there.
+/// Sets `field` only if it is absent.
 void set_default(json& object, const char* field, json value) {
   if (!object.contains(field)) object[field] = std::move(value);
 }
 
-/// Ours come first, so that `$(RANK)` in the user's own variables finds them; a user's variable of one of our names is
-/// dropped, because the last of two equal names would win.
+/// Our variables come first, so that the user's variables can refer to them as `$(RANK)`. A user's variable of one of
+/// our names is dropped, because the last of two equal names would win.
 json merge_environment(const json& user, const Environment& ours) {
   json environment = json::array();
   std::set<std::string> names;
@@ -53,26 +54,27 @@ std::string credentials_secret(const api::TrainingJobSpec& spec) {
   return spec.checkpoint ? spec.checkpoint->credentials_secret : "";
 }
 
-/// The Secret where Google's clients need it, which take credentials from a file only; else empty.
+/// The Secret to mount for Google's clients, which read credentials only from a file; empty if the job has no gs://
+/// URI.
 std::string google_credentials_secret(const api::TrainingJobSpec& spec) {
   return has_uri_of(spec, "gs://") ? credentials_secret(spec) : "";
 }
 
-/// The Secret where its keys become variables; else empty.
+/// The Secret whose keys become variables; empty if Google's clients alone use it.
 std::string variables_secret(const api::TrainingJobSpec& spec) {
   const bool is_googles_alone = has_uri_of(spec, "gs://") && !has_uri_of(spec, "s3://") && !has_uri_of(spec, "az://");
   return is_googles_alone ? "" : credentials_secret(spec);
 }
 
-/// What a user may override.
+/// Adds the variables that a user may override.
 void add_default_environment(json& environment, const api::TrainingJobSpec& spec) {
   const auto add = [&](std::string_view name, std::string_view value) {
     const bool is_set =
         std::ranges::any_of(environment, [&](const json& set) { return set.value("name", "") == name; });
     if (!is_set && !value.empty()) environment.push_back({{"name", name}, {"value", value}});
   };
-  add("PYTHONUNBUFFERED", "1");  // Otherwise the last lines of a killed Python process are lost.
-  // Trainyard's own worker does without: its launcher ends the ranks, before NCCL's watchdog would.
+  add("PYTHONUNBUFFERED", "1");  // Keeps the last lines of a killed Python process.
+  // Trainyard's own worker does not need it: its launcher ends the ranks before NCCL's watchdog would.
   if (!spec.training) add(contract::env_nccl_async_error_handling, contract::default_async_error_handling);
   if (spec.checkpoint) {
     add("AWS_REGION", spec.checkpoint->s3.region);
@@ -81,6 +83,20 @@ void add_default_environment(json& environment, const api::TrainingJobSpec& spec
   if (!google_credentials_secret(spec).empty()) {
     add(contract::google_credentials_variable,
         fmt::format("{}/{}", contract::google_credentials_folder, contract::google_credentials_file));
+  }
+}
+
+/// Lets the pod leave a silent node after 30 s, not after Kubernetes' 300 s, unless the template says otherwise.
+void add_node_loss_tolerations(json& pod_spec) {
+  for (const char* taint : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
+    json& tolerations = pod_spec["tolerations"];
+    const bool is_set = std::ranges::any_of(tolerations, [&](const json& toleration) {
+      const std::string key = toleration.value("key", "");
+      return key == taint || (key.empty() && toleration.value("operator", "") == "Exists");
+    });
+    if (is_set) continue;
+    tolerations.push_back(
+        {{"key", taint}, {"operator", "Exists"}, {"effect", "NoExecute"}, {"tolerationSeconds", seconds_on_lost_node}});
   }
 }
 
@@ -145,6 +161,19 @@ void complete_pod(json& pod_spec, const api::TrainingJob& job, const Settings& s
   set_default(pod_spec, "enableServiceLinks", false);
   add_security_defaults(pod_spec, settings.user_ids);
   add_node_loss_tolerations(pod_spec);
+}
+
+void avoid_hosts(json& pod_spec, const std::vector<std::string>& host_names) {
+  if (host_names.empty()) return;
+  json& required = pod_spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+  json& terms = required["nodeSelectorTerms"];
+  if (terms.empty()) terms.push_back(json::object());
+  // A node must meet all requirements of one term, so each term gets ours. Does not use matchFields, which could name
+  // the node itself: Karpenter makes no node for a pod that has them.
+  for (json& term : terms) {
+    term["matchExpressions"].push_back(
+        {{"key", resource::host_name_label}, {"operator", "NotIn"}, {"values", host_names}});
+  }
 }
 
 }  // namespace trainyard::manifest

@@ -3,11 +3,11 @@
 #include <functional>
 #include <memory>
 
-#include "operator/manifest/node_affinity.hpp"
 #include "operator/manifest/pod.hpp"
 #include "operator/manifest/service.hpp"
+#include "operator/manifest/worker_pod.hpp"
 #include "operator/plan/attempt.hpp"
-#include "operator/plan/clean_up.hpp"
+#include "operator/plan/clean_pods.hpp"
 #include "operator/plan/creation_wait.hpp"
 #include "operator/plan/node_avoidance.hpp"
 #include "operator/plan/suspension.hpp"
@@ -23,7 +23,7 @@ void check_template(const Observed& observed, Time now, Draft& draft) {
   draft.actions.emplace_back(CheckPod{.pod = manifest::build_pod(job, 0, observed.traits, observed.settings)});
 }
 
-/// Builds the pod of a rank; holds what that takes, once for all ranks.
+/// Returns a function that builds the pod of a rank. The pods of all ranks share one copy of its input.
 std::function<nlohmann::json(std::int64_t rank)> pod_maker(const Observed& observed) {
   struct Ingredients {
     api::TrainingJob job;
@@ -58,11 +58,11 @@ void plan_actions(const Observed& observed, const std::vector<Member>& members, 
   if (status.phase == api::Phase::suspending || status.phase == api::Phase::suspended) {
     const milliseconds left = time_left_to_save(draft.status, observed, members, now);
     if (left.count() == 0) return draft.act(delete_live_pods(observed));
-    draft.act(clean_up_older_attempts(observed));
-    return draft.look_again_in(left);
+    draft.act(delete_pods_of_older_attempts(observed));
+    return draft.requeue_within(left);
   }
-  if (is_active(status)) draft.act(clean_up_older_attempts(observed));
-  if (const milliseconds wait = time_until_creation(observed, now); wait.count() > 0) return draft.look_again_in(wait);
+  if (is_active(status)) draft.act(delete_pods_of_older_attempts(observed));
+  if (const milliseconds wait = time_until_creation(observed, now); wait.count() > 0) return draft.requeue_within(wait);
   if (status.attempt > 0) {
     create_missing(observed, members, draft);
   } else if (!observed.is_template_accepted) {

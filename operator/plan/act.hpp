@@ -7,7 +7,7 @@
 
 namespace trainyard::plan {
 
-/// What is still to be done for the job to be as its stored status says.
+/// Adds to `draft` the actions that make the job's objects what its stored status says.
 void plan_actions(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft);
 
 }  // namespace trainyard::plan

@@ -38,16 +38,16 @@ void begin_attempt(api::TrainingJobStatus& status, const Observed& observed, Tim
   clear_condition(status, condition_spec_pending, "Applied", now);
 }
 
-void end_attempt(api::TrainingJobStatus& status, const Loss& loss, Time now) {
+void end_attempt(api::TrainingJobStatus& status, const AttemptEnd& end, Time now) {
   api::AttemptRecord* record = open_record(status);
   if (record == nullptr) return;
   record->end = now;
-  record->cause = loss.cause;
-  record->rank = loss.rank;
-  record->pod = loss.pod;
-  record->node = loss.node;
-  record->exit_code = loss.exit_code;
-  record->message = bounded_text(loss.message);
+  record->cause = end.cause;
+  record->rank = end.rank;
+  record->pod = end.pod;
+  record->node = end.node;
+  record->exit_code = end.exit_code;
+  record->message = bounded_text(end.message);
 }
 
 void end_attempt(api::TrainingJobStatus& status, const std::string& message, Time now) {

@@ -5,10 +5,10 @@
 
 namespace trainyard::plan {
 
-/// Bytes of a message that reaches the status. Of a longer one the end is kept, where logs say what went wrong.
+/// Largest size of a message in the status. Of a longer message the end is kept, since logs say there what went wrong.
 inline constexpr std::size_t message_bytes_max = 1024;
 
-/// `text` without blanks around it, at most message_bytes_max long, never cut within a UTF-8 character.
+/// `text` without surrounding blanks, cut to message_bytes_max between two UTF-8 characters.
 [[nodiscard]] std::string bounded_text(std::string_view text);
 
 }  // namespace trainyard::plan

@@ -15,7 +15,7 @@ namespace {
 using api::Cause;
 using std::chrono::milliseconds;
 
-/// Better witnesses first.
+/// In order: the better witness comes first.
 enum class Witness { final_word, disrupted, gone, leaving, first_hand, asked_to_stop, lost_peer };
 
 struct Suspect {
@@ -23,13 +23,13 @@ struct Suspect {
   Witness witness = Witness::first_hand;
   Cause cause = Cause::application;
   std::string message;
-  std::optional<Time> waits_until;  ///< Decides nothing before this time, unless a better witness speaks.
+  std::optional<Time> waits_until;  ///< Does not end the attempt before this time. Another suspect may.
 };
 
-/// After the grace period the kubelet has killed the pod; its report may take this long.
+/// The kubelet kills a pod at the end of the grace period. Its report of that may take this much longer.
 constexpr milliseconds report_wait{2'000};
 
-/// The kubelet or the control plane ended the pod: its own container had no part in it.
+/// True when the kubelet or the control plane ended the pod, and not its own container.
 bool is_ended_by_system(const resource::Pod& pod) {
   constexpr std::array reasons{
       "Evicted",      "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "UnexpectedAdmissionError",
@@ -38,19 +38,20 @@ bool is_ended_by_system(const resource::Pod& pod) {
          pod.reason.starts_with("OutOf");
 }
 
-/// The kubelet lost the container, as after a quick reboot of its node, or could not run it, as where a GPU's runtime
-/// hook fails.
+/// True when the kubelet lost the container (as after a quick reboot of its node) or could not run it (as when a GPU's
+/// runtime hook fails).
 bool is_failure_of_node(const Ending& ending) {
   const std::string& reason = ending.kubelet_reason;
   if (reason == "ContainerStatusUnknown") return true;
   if (reason == "Unknown") return ending.exit_code == 255 || ending.exit_code == 137;
   if (reason != "StartError" && reason != "ContainerCannotRun") return false;
-  // Runtimes give the same reasons for a command that the image does not have, which is a mistake in the template.
+  // Runtimes give these reasons also for a command that the image lacks, which is a mistake in the template.
   const auto says = [&](std::string_view words) { return ending.message.find(words) != std::string::npos; };
   return !says("exec: \"") && !says("executable file");
 }
 
-/// A node whose clock runs ahead of ours must not stretch the wait: its report is then taken for an old one.
+/// When to stop waiting for a better witness. A node's clock that runs ahead of ours must not lengthen the wait: an end
+/// in the future is treated as old.
 Time witness_deadline(const std::optional<Time>& ended_at, Time now) {
   return ended_at && *ended_at <= now + witness_wait ? *ended_at + witness_wait : now;
 }
@@ -102,7 +103,7 @@ Suspect accuse_failed(const Observed& observed, const Member& member, Time now) 
   return suspect;
 }
 
-/// A pod that is being deleted still runs. Where there is a checkpoint its group is saving one, and cutting that short
+/// A pod that is being deleted still runs. A group with checkpoints is saving one then, and ending the attempt now
 /// would lose work.
 Suspect accuse_leaving(const Observed& observed, const Member& member, Time now) {
   Suspect suspect{
@@ -116,7 +117,7 @@ Suspect accuse_leaving(const Observed& observed, const Member& member, Time now)
 std::optional<Suspect> accuse(const Observed& observed, const Member& member, Time now) {
   if (member.state == MemberState::succeeded) return std::nullopt;
   if (member.state == MemberState::missing) {
-    // Before the attempt is formed a missing pod is still to be created.
+    // Before the attempt is formed, a missing pod is still to be created.
     if (!observed.job.status.is_formed) return std::nullopt;
     return Suspect{.member = &member,
                    .witness = Witness::gone,
@@ -138,7 +139,8 @@ bool decides_now(const Suspect& suspect, Time now) {
   return !suspect.waits_until || *suspect.waits_until <= now;
 }
 
-/// Between equals the first to end is the cause, then the lowest rank. One without a time comes last.
+/// Compares suspects. If both are equally good witnesses, the one that ended first is better, then the lower rank. A
+/// suspect without an end time comes last.
 bool is_better(const Suspect& left, const Suspect& right) {
   const auto key = [](const Suspect& suspect) {
     const auto at = suspect.member->ending ? suspect.member->ending->at : std::nullopt;
@@ -154,7 +156,7 @@ bool takes_node_along(const resource::Pod& pod) {
   });
 }
 
-/// The node did not give the pod its GPUs: it would not give them to the next attempt's either.
+/// True when the node did not give the pod its GPUs; it would not give them to a pod of the next attempt either.
 bool lacks_device(const Member& member) {
   return member.ending && member.ending->exit_code == contract::exit_device;
 }
@@ -163,40 +165,40 @@ void add_node(std::vector<std::string>& nodes, const std::string& node) {
   if (!node.empty() && std::ranges::find(nodes, node) == nodes.end()) nodes.push_back(node);
 }
 
-Loss loss_of(const Suspect& culprit) {
+AttemptEnd end_by(const Suspect& culprit) {
   const Member& member = *culprit.member;
-  Loss loss{.cause = culprit.cause,
-            .is_final = culprit.witness == Witness::final_word,
-            .rank = member.rank,
-            .message = culprit.message};
+  AttemptEnd end{.cause = culprit.cause,
+                 .is_final = culprit.witness == Witness::final_word,
+                 .rank = member.rank,
+                 .message = culprit.message};
   if (member.pod != nullptr) {
-    loss.pod = member.pod->metadata.name;
-    loss.node = member.pod->node_name;
+    end.pod = member.pod->metadata.name;
+    end.node = member.pod->node_name;
   }
-  if (member.ending) loss.exit_code = member.ending->exit_code;
-  return loss;
+  if (member.ending) end.exit_code = member.ending->exit_code;
+  return end;
 }
 
-/// Only lost-peer reports came: the one that they name is to blame, as far as they know one.
-void blame_named_peer(const Suspect& witness, const std::vector<Member>& members, Loss& loss) {
+/// Blames the peer that `witness` lost, if it names one. Used when all reports are of lost peers.
+void blame_named_peer(const Suspect& witness, const std::vector<Member>& members, AttemptEnd& end) {
   const auto& named = witness.member->ending->culprit;
-  loss.message = fmt::format("rank {} lost a peer: {}", witness.member->rank, witness.message);
+  end.message = fmt::format("rank {} lost a peer: {}", witness.member->rank, witness.message);
   if (!named || *named < 0 || *named >= static_cast<std::int64_t>(members.size())) return;
   const Member& member = members[static_cast<std::size_t>(*named)];
-  loss.rank = member.rank;
-  loss.exit_code = member.ending ? member.ending->exit_code : std::nullopt;
-  loss.pod = member.pod != nullptr ? member.pod->metadata.name : std::string{};
-  loss.node = member.pod != nullptr ? member.pod->node_name : std::string{};
+  end.rank = member.rank;
+  end.exit_code = member.ending ? member.ending->exit_code : std::nullopt;
+  end.pod = member.pod != nullptr ? member.pod->metadata.name : std::string{};
+  end.node = member.pod != nullptr ? member.pod->node_name : std::string{};
   if (const auto& told = witness.member->ending->culprit_exit_code) {
-    // Its launcher has told its peers how it ended; only its kubelet is slow to say the same.
-    loss.exit_code = told;
-    loss.cause = cause_of_code(*told);
-    loss.is_final = *told == contract::exit_do_not_restart;
+    // The lost rank's launcher has told its peers how the rank ended; only the kubelet's report is late.
+    end.exit_code = told;
+    end.cause = cause_of_code(*told);
+    end.is_final = *told == contract::exit_do_not_restart;
     return;
   }
-  // Its peers lost it and its kubelet has not said that it ended: its node is probably lost, which the API server needs
-  // 40-50 s to see.
-  if (member.state == MemberState::running) add_node(loss.lost_nodes, loss.node);
+  // Its peers lost this rank, and its kubelet has not reported its end. Its node is probably lost, which the API server
+  // notices after 40-50 s.
+  if (member.state == MemberState::running) add_node(end.lost_nodes, end.node);
 }
 
 }  // namespace
@@ -217,25 +219,25 @@ Judgement judge_members(const Observed& observed, const std::vector<Member>& mem
     return judgement;
   }
   const Suspect& culprit = *std::ranges::min_element(suspects, is_better);
-  Loss loss = loss_of(culprit);
-  if (culprit.witness == Witness::lost_peer) blame_named_peer(culprit, members, loss);
+  AttemptEnd end = end_by(culprit);
+  if (culprit.witness == Witness::lost_peer) blame_named_peer(culprit, members, end);
   for (const Suspect& suspect : suspects) {
     const resource::Pod* pod = suspect.member->pod;
     if (pod == nullptr) continue;
     if (is_on_lost_node(observed, *pod) || takes_node_along(*pod) || lacks_device(*suspect.member)) {
-      add_node(loss.lost_nodes, pod->node_name);
+      add_node(end.lost_nodes, pod->node_name);
     }
   }
-  // A peer's report may name the node before the rank's own report has come.
-  if (loss.exit_code == contract::exit_device) add_node(loss.lost_nodes, loss.node);
-  // Ranks that gave up waiting for a peer which has found no place yet, on a node or within a quota: the job waits for
-  // room, and that is nobody's fault.
+  // The rank's exit code may come from a peer, before the rank's own report.
+  if (end.exit_code == contract::exit_device) add_node(end.lost_nodes, end.node);
+  // These ranks gave up on a peer that has no place yet, on a node or within a quota. The job waits for room, which is
+  // nobody's fault.
   const bool is_waiting_for_room = std::ranges::any_of(members, [&](const Member& member) {
     return member.state == MemberState::waiting ||
            (member.state == MemberState::missing && !observed.job.status.is_formed);
   });
-  if (loss.exit_code == contract::exit_rendezvous && is_waiting_for_room) loss.is_charged = false;
-  judgement.loss = std::move(loss);
+  if (end.exit_code == contract::exit_rendezvous && is_waiting_for_room) end.is_charged = false;
+  judgement.end = std::move(end);
   return judgement;
 }
 

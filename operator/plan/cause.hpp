@@ -11,33 +11,32 @@
 
 namespace trainyard::plan {
 
-/// Why an attempt is over.
-struct Loss {
+/// How an attempt ended, and what its end is charged to.
+struct AttemptEnd {
   api::Cause cause = api::Cause::application;
   bool is_final = false;             ///< A restart cannot help: exit code 93.
-  bool is_charged = true;            ///< Counts against the budget of its cause.
-  std::optional<std::int64_t> rank;  ///< The culprit's.
+  bool is_charged = true;            ///< The budget of the cause pays for it.
+  std::optional<std::int64_t> rank;  ///< The culprit: index of its pod in the group.
   std::string pod;
   std::string node;
   std::optional<int> exit_code;
   std::string message;
-  std::vector<std::string> lost_nodes;  ///< Not to be used by the next attempt.
-  bool operator==(const Loss&) const = default;
+  std::vector<std::string> lost_nodes;  ///< Nodes that the next attempt avoids.
+  bool operator==(const AttemptEnd&) const = default;
 };
 
 struct Judgement {
-  std::optional<Loss> loss;
-  /// Without a loss: when to judge again although nothing changes, because a better witness may still come.
+  std::optional<AttemptEnd> end;
+  /// Set only without `end`: when to judge again although nothing changes, because a better witness may still come.
   std::optional<std::chrono::milliseconds> again_in;
-  std::vector<std::string> absent_pods;  ///< Pods of the attempt that were there and are no more.
+  std::vector<std::string> absent_pods;  ///< Names of the attempt's pods that existed and no longer do.
 };
 
-/// How long the first-hand report of a death is waited for once ranks say that they lost a peer.
+/// How long to wait for the lost rank's own report once its peers have reported that they lost it.
 inline constexpr std::chrono::milliseconds witness_wait{2'000};
 
-/// Whether the attempt has lost a member, and whose fault that is. A rank that only says that it lost a peer (exit 90)
-/// or was asked to stop (91) is never blamed while another may be: the first other report decides, or `witness_wait`
-/// passes.
+/// Decides whether the attempt has lost a member, and which member is the culprit. A rank that only lost a peer (exit
+/// code 90) or was asked to stop (91) is blamed only if no better witness comes within `witness_wait`.
 [[nodiscard]] Judgement judge_members(const Observed& observed, const std::vector<Member>& members, Time now);
 
 }  // namespace trainyard::plan

@@ -18,13 +18,13 @@ using api::RequestState;
 
 constexpr std::string_view operators_prefix = "suspend-";
 
-/// What the annotation says; empty: no checkpoint is asked for.
+/// The annotation's value; empty if there is no annotation.
 std::string wanted_id(const api::TrainingJob& job) {
   const auto found = job.metadata.annotations.find(std::string{checkpoint_request_annotation});
   return found == job.metadata.annotations.end() ? std::string{} : found->second;
 }
 
-/// An id as the status can hold it. What is made of a wrong one is no id itself, so that no right one equals it.
+/// `id` as the status can hold it. A malformed id becomes a text that is not an id, so that it equals no valid one.
 std::string shown_id(std::string id) {
   if (contract::is_request_id(id)) return id;
   std::ranges::replace_if(
@@ -38,7 +38,7 @@ bool is_pending(const std::optional<CheckpointRequest>& request) {
   return request && request->state == RequestState::pending;
 }
 
-/// Why the job can never do it; empty: it can.
+/// Why the job can never answer the annotation's request; empty if it can.
 std::string fault_of(const api::TrainingJob& job) {
   if (!contract::is_request_id(wanted_id(job))) {
     return fmt::format("the annotation's value must match {}", contract::checkpoint_request_id_pattern);
@@ -56,7 +56,7 @@ bool is_rank_0_running(const std::vector<Member>& members) {
   return !members.empty() && members.front().state == MemberState::running && !members.front().is_leaving;
 }
 
-/// Whether rank 0 is being asked.
+/// True when the poller sends requests to rank 0 now.
 bool is_asked(const api::TrainingJobStatus& status, const std::vector<Member>& members) {
   return is_active(status) && can_be_asked(members);
 }
@@ -68,7 +68,7 @@ std::string waiting_words(const api::TrainingJobStatus& status, const std::vecto
   return "the pods of this attempt take no requests: the next attempt is asked";
 }
 
-/// The polled one first: last words came after it.
+/// Rank 0's reports of requests. Those of the termination message come last, because they are newer than the poll.
 std::vector<CheckpointRequest> reports_of(const api::TrainingJobStatus& status, const Observed& observed,
                                           const std::vector<Member>& members) {
   std::vector<CheckpointRequest> reports;
@@ -96,7 +96,7 @@ void follow(CheckpointRequest& request, const std::vector<CheckpointRequest>& re
   }
 }
 
-/// What the annotation asks for.
+/// Starts the request that the annotation asks for.
 void take_annotation(api::TrainingJobStatus& status, const Observed& observed, const std::vector<Member>& members,
                      Time now) {
   std::optional<CheckpointRequest>& request = status.checkpoint_request;
@@ -104,7 +104,7 @@ void take_annotation(api::TrainingJobStatus& status, const Observed& observed, c
   if (wanted.empty()) return abandon(request, "the annotation was taken away before there was an answer", now);
   const std::string id = shown_id(wanted);
   if (request && request->id == id) return;
-  // Rank 0 takes one after the other.
+  // Rank 0 handles one request at a time.
   if (is_pending(request) && is_asked(status, members)) return;
   request = CheckpointRequest{.id = id, .time = now, .message = waiting_words(status, members)};
   abandon(request, fault_of(observed.job), now);

@@ -10,7 +10,7 @@
 
 namespace trainyard::plan {
 
-/// Annotation of a TrainingJob by which a checkpoint is asked for: an id of the asker's own.
+/// Annotation of a TrainingJob that requests a checkpoint. Its value is an id of the user's choice.
 inline constexpr std::string_view checkpoint_request_annotation = "trainyard.dev/checkpoint-request";
 
 struct RequestToSend {
@@ -19,25 +19,24 @@ struct RequestToSend {
   bool operator==(const RequestToSend&) const = default;
 };
 
-/// What rank 0 is to be asked for while the status stands as it does; empty: nothing. May be asked again and again.
+/// The request that the status wants sent to rank 0; empty if there is none. It may be sent repeatedly.
 [[nodiscard]] std::optional<RequestToSend> request_to_send(const api::TrainingJobStatus& status);
 
-/// Follows the annotation and what rank 0 says of it: `status.checkpoint_request`. An id that has its answer is never
-/// asked for again; one that comes while another waits for rank 0's answer is taken up after that answer.
-/// Follows what rank 0 says of `status.suspend_request` as well.
+/// Updates `status.checkpoint_request` from the annotation and rank 0's reports, and `status.suspend_request` from the
+/// reports. An answered id is never sent again. A new id waits until rank 0 has answered the id before.
 void take_checkpoint_requests(api::TrainingJobStatus& status, const Observed& observed,
                               const std::vector<Member>& members, Time now);
 
-/// The operator's own id for the suspension that the spec of `generation` asks for.
+/// The id of the operator's own request when the spec of `generation` suspends the job.
 [[nodiscard]] std::string suspend_request_id(std::int64_t generation);
 
-/// Whether rank 0 runs and can be asked.
+/// True when rank 0 runs and takes requests.
 [[nodiscard]] bool can_be_asked(const std::vector<Member>& members);
 
-/// Whether rank 0 of the current attempt has said that it has taken the request `id`.
+/// True when rank 0 of the current attempt has reported the request `id`.
 [[nodiscard]] bool is_taken(const Observed& observed, const std::string& id);
 
-/// Ends a request that has no answer: there will be none.
+/// Fails a pending request with the message `why`; does nothing if `why` is empty.
 void abandon(std::optional<api::CheckpointRequest>& request, std::string_view why, Time now);
 
 }  // namespace trainyard::plan

@@ -19,7 +19,7 @@ void set_condition(api::TrainingJobStatus& status, api::Condition wanted, Time n
     status.conditions.push_back(std::move(wanted));
     return;
   }
-  // The time tells when the condition became what it is, not when its message was last refreshed.
+  // `last_transition` is when the condition changed between True and False, not when its message was refreshed.
   wanted.last_transition = condition->is_true == wanted.is_true ? condition->last_transition : now;
   *condition = std::move(wanted);
 }

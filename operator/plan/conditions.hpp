@@ -23,13 +23,13 @@ inline constexpr std::string_view condition_status_refused = "StatusRefused";
 
 [[nodiscard]] bool is_condition_true(const api::TrainingJobStatus& status, std::string_view type);
 
-/// Since when the condition is what it is; empty: it was never raised.
+/// Time of the condition's last change between True and False; empty if it was never raised.
 [[nodiscard]] std::optional<Time> condition_since(const api::TrainingJobStatus& status, std::string_view type);
 
-/// Sets the condition to True, with as much of the message as the status may hold (bounded_text.hpp).
+/// Sets the condition to True. The message is cut to what the status may hold (bounded_text.hpp).
 void raise_condition(api::TrainingJobStatus& status, std::string_view type, std::string reason,
                      std::string_view message, Time now);
-/// Sets the condition to False where it stands as True; one that was never raised is not listed.
+/// Sets the condition to False if it is True. A condition that was never raised is not listed.
 void clear_condition(api::TrainingJobStatus& status, std::string_view type, std::string reason, Time now);
 
 }  // namespace trainyard::plan

@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A quota or an admission rule may change at any time, and nothing tells us when it does.
+/// A quota or an admission rule may change at any time, and no event announces the change.
 constexpr Backoff refusal_backoff{.initial = milliseconds{1'000}, .max = milliseconds{30'000}};
 
 }  // namespace

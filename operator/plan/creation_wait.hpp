@@ -6,10 +6,10 @@
 
 namespace trainyard::plan {
 
-/// How long to wait before the API server is asked again for what it has refused; 0: go ahead.
+/// Time until the next try after a refusal of the API server; 0: now.
 [[nodiscard]] std::chrono::milliseconds time_until_asked_again(const Observed& observed, Time now);
 
-/// As time_until_asked_again(), for pods, which also wait for the backoff that the status records.
+/// Time until the next create of a pod, which also waits for the backoff in the status; 0: now.
 [[nodiscard]] std::chrono::milliseconds time_until_creation(const Observed& observed, Time now);
 
 }  // namespace trainyard::plan

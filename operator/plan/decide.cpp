@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "operator/manifest/containers.hpp"
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/conditions.hpp"
-#include "operator/plan/deadline.hpp"
 #include "operator/plan/edit.hpp"
 #include "operator/plan/finalizer.hpp"
-#include "operator/plan/loss.hpp"
+#include "operator/plan/lost_rank.hpp"
 #include "operator/plan/node_avoidance.hpp"
 #include "operator/plan/suspension.hpp"
 #include "operator/plan/transition.hpp"
@@ -19,7 +20,7 @@ namespace {
 using api::Cause;
 using api::Phase;
 
-/// Only before pods are made of it: an edit of a running job is judged when its turn comes.
+/// Only before pods are made from the template: an edit of a running job is checked when its attempt begins.
 bool decide_invalid_template(const Observed& observed, Time now, Draft& draft) {
   const api::TrainingJobStatus& status = observed.job.status;
   const bool is_forming = status.attempt == 0 || (is_active(status) && !status.is_formed);
@@ -43,7 +44,7 @@ bool decide_success(const std::vector<Member>& members, Time now, Draft& draft) 
   if (status.attempt == 0 || members.empty() || status.succeeded_ranks.size() != members.size()) return false;
   status.is_formed = true;
   set_phase(status, Phase::succeeded);
-  set_end(status, now);
+  set_completion(status, now);
   end_attempt(status, "all pods ended with 0", now);
   raise_condition(status, condition_complete, "AllRanksSucceeded",
                   fmt::format("all {} pods ended with 0", members.size()), now);
@@ -57,7 +58,7 @@ bool decide_deadline(const Observed& observed, Time now, Draft& draft) {
   const auto left = time_until_deadline(observed.job, now);
   if (!left) return false;
   if (left->count() > 0) {
-    draft.look_again_in(left);
+    draft.requeue_within(left);
     return false;
   }
   const std::string message = fmt::format("the job was active for longer than spec.activeDeadlineSeconds ({})",
@@ -72,21 +73,21 @@ bool decide_forgiveness(const Observed& observed, Time now, Draft& draft) {
   const auto left = time_until_nodes_are_forgiven(observed.job.status, now);
   if (!left) return false;
   if (left->count() > 0) {
-    draft.look_again_in(left);
+    draft.requeue_within(left);
     return false;
   }
-  form_anew(observed, Cause::infrastructure,
-            fmt::format("no room for the group without {}: avoided nodes are tried again",
-                        fmt::join(observed.job.status.avoided_nodes, ", ")),
-            now, draft);
+  restart_uncharged(observed, Cause::infrastructure,
+                    fmt::format("no room for the group without {}: avoided nodes are tried again",
+                                fmt::join(observed.job.status.avoided_nodes, ", ")),
+                    now, draft);
   draft.status.avoided_nodes.clear();
   return true;
 }
 
 bool decide_first_attempt(const Observed& observed, Time now, Draft& draft) {
   if (observed.job.status.attempt > 0 || observed.job.spec.is_suspended || !observed.is_template_accepted) return false;
-  // From the first attempt on there may be something to clean up.
-  if (!is_held_as_wanted(observed.job)) return false;
+  // From the first attempt on there may be checkpoints to clean up.
+  if (!has_required_finalizer(observed.job)) return false;
   begin_attempt(draft.status, observed, now);
   set_phase(draft.status, Phase::starting);
   return true;
@@ -94,10 +95,18 @@ bool decide_first_attempt(const Observed& observed, Time now, Draft& draft) {
 
 }  // namespace
 
+std::optional<std::chrono::milliseconds> time_until_deadline(const api::TrainingJob& job, Time now) {
+  // The clock stops when the suspension begins, so that a job cannot fail while its pods save. It starts from zero when
+  // the job resumes.
+  if (job.status.phase == api::Phase::suspending || job.status.phase == api::Phase::suspended) return std::nullopt;
+  if (!job.spec.active_deadline || !job.status.start_time) return std::nullopt;
+  return std::max(std::chrono::milliseconds{0}, *job.status.start_time + *job.spec.active_deadline - now);
+}
+
 bool decide(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
   return decide_success(members, now, draft) || decide_suspension(observed, members, now, draft) ||
          decide_deadline(observed, now, draft) || decide_invalid_template(observed, now, draft) ||
-         decide_loss(observed, members, now, draft) || decide_edit(observed, now, draft) ||
+         decide_lost_rank(observed, members, now, draft) || decide_edit(observed, now, draft) ||
          decide_forgiveness(observed, now, draft) || decide_first_attempt(observed, now, draft);
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <vector>
 
 #include "operator/plan/draft.hpp"
@@ -7,9 +9,13 @@
 
 namespace trainyard::plan {
 
-/// Whether something has happened that moves the job on: the end of the job or of its attempt, suspend or resume, an
-/// edit. If so `draft` holds the new status and the events that tell of it, and nothing else is to be done before that
-/// is stored.
+/// True when something has happened that changes the job's course: the job or its attempt has ended, or its spec was
+/// suspended, resumed or edited. `draft` then holds the new status and its events, and the plan does nothing else until
+/// that status is stored.
 [[nodiscard]] bool decide(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft);
+
+/// Time left until the job has been active for `spec.activeDeadlineSeconds` since its start or its last resume; 0 when
+/// that time is over. Empty when there is no deadline, or while the job is being suspended or is suspended.
+[[nodiscard]] std::optional<std::chrono::milliseconds> time_until_deadline(const api::TrainingJob& job, Time now);
 
 }  // namespace trainyard::plan

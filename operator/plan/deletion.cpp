@@ -11,7 +11,7 @@
 #include "operator/manifest/clean_up_pod.hpp"
 #include "operator/manifest/containers.hpp"
 #include "operator/manifest/names.hpp"
-#include "operator/manifest/node_affinity.hpp"
+#include "operator/manifest/worker_pod.hpp"
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/bounded_text.hpp"
 #include "operator/plan/checkpoint_request.hpp"
@@ -35,7 +35,7 @@ constexpr const char* reason_left = "CheckpointsLeft";
 constexpr milliseconds pause_min{5'000};
 constexpr milliseconds pause_max{60'000};
 
-/// Between two pods: half as long as it was tried so far, which is a backoff that needs no count.
+/// Pause between two pods: half of the time tried so far. This backoff needs no counter.
 milliseconds pause_after(milliseconds tried_for) {
   return std::clamp(tried_for / 2, pause_min, pause_max);
 }
@@ -47,26 +47,26 @@ void say(Draft& draft, std::string_view message) {
 void begin(const Observed& observed, Time now, Draft& draft) {
   api::TrainingJobStatus& status = draft.status;
   const std::string message =
-      fmt::format("the checkpoints under {} go with the job", observed.job.spec.checkpoint->uri);
+      fmt::format("the checkpoints under {} are removed with the job", observed.job.spec.checkpoint->uri);
   end_attempt(status, "the job was deleted", now);
   set_phase(status, Phase::deleting, reason_cleaning, message);
-  set_over(status, "JobDeleted", now);
+  clear_running_state(status, "JobDeleted", now);
   abandon(status.checkpoint_request, "the job was deleted before it was saved", now);
   abandon(status.suspend_request, "the job was deleted before it was saved", now);
   raise_condition(status, condition_cleaning_up, "JobDeleted", message, now);
 }
 
-/// Recorded, and told, before the finalizer goes: afterwards there is nobody left to tell.
+/// Records the failure and its event before the finalizer is removed: afterwards the job no longer exists.
 void give_up(const Observed& observed, std::string_view why, Time now, Draft& draft) {
   set_phase(draft.status, Phase::deleting, reason_left,
-            fmt::format("what the job has saved under {} stays there: {}", observed.job.spec.checkpoint->uri, why));
+            fmt::format("the checkpoints under {} stay: {}", observed.job.spec.checkpoint->uri, why));
   draft.status.restart_not_before.reset();
   clear_condition(draft.status, condition_cleaning_up, reason_left, now);
   draft.events.push_back(
       {.reason = "Failed", .is_warning = true, .note = fmt::format("{}: {}", reason_left, draft.status.message)});
 }
 
-/// The pods that may still save, or that are not yet asked to end; what hangs is not waited for.
+/// The pods that may still save or are not deleted yet. A pod that hangs is not waited for.
 std::vector<const resource::Pod*> ending_pods(const Observed& observed, Time now) {
   std::vector<const resource::Pod*> ending;
   for (const resource::Pod& pod : observed.pods) {
@@ -81,7 +81,7 @@ std::vector<const resource::Pod*> ending_pods(const Observed& observed, Time now
 void end_pods(const std::vector<const resource::Pod*>& ending, Time now, Draft& draft) {
   for (const resource::Pod* pod : ending) {
     if (pod->metadata.deletion_time) {
-      draft.look_again_in(*pod->metadata.deletion_time + hung_pod_wait - now);
+      draft.requeue_within(*pod->metadata.deletion_time + hung_pod_wait - now);
     } else {
       draft.actions.emplace_back(DeletePod{.name = pod->metadata.name, .uid = pod->metadata.uid});
     }
@@ -89,12 +89,12 @@ void end_pods(const std::vector<const resource::Pod*>& ending, Time now, Draft& 
   say(draft, fmt::format("{} of the job's pods are still ending, and may save until then", ending.size()));
 }
 
-/// The pod's last message, or else the kubelet's reason.
+/// The pod's last message; the kubelet's reason if there is none.
 const std::string& last_words(const Ending& ending) {
   return ending.message.empty() ? ending.reason : ending.message;
 }
 
-/// Why no pod can be made now; empty: nothing is known to be in the way.
+/// Why no pod can be made now; empty if no reason is known.
 std::string obstacle(const Observed& observed) {
   if (std::string fault = manifest::template_fault(observed.job.spec, observed.settings); !fault.empty()) return fault;
   if (observed.refusal) return observed.refusal->message;
@@ -107,8 +107,8 @@ void make_pod(const Observed& observed, Time begun, Time now, Draft& draft) {
     say(draft, fmt::format("the pod that removes the checkpoints cannot be made: {}", why));
   }
   if (!manifest::template_fault(job.spec, observed.settings).empty()) return;
-  if (const auto wait = time_until_creation(observed, now); wait.count() > 0) return draft.look_again_in(wait);
-  // Recorded before the pod is made, so that one that vanishes at once is no reason for the next.
+  if (const auto wait = time_until_creation(observed, now); wait.count() > 0) return draft.requeue_within(wait);
+  // Recorded before the pod is made, so that the backoff also applies to a pod that vanishes at once.
   draft.status.restart_not_before = now + pause_after(now - begun);
   nlohmann::json pod = manifest::build_clean_up_pod(job, observed.settings);
   manifest::avoid_hosts(pod["spec"], avoided_host_names(observed));
@@ -121,21 +121,21 @@ void try_again(const Member& member, Time now, Draft& draft) {
                          ending.exit_code ? fmt::format("exit code {}: ", *ending.exit_code) : std::string{},
                          last_words(ending)));
   const Time next = draft.status.restart_not_before.value_or(now);
-  if (next > now) return draft.look_again_in(next - now);
-  // One name for all of them: the next is made when this one, and its log, are gone.
+  if (next > now) return draft.requeue_within(next - now);
+  // All these pods have one name, so the next can be made only once this one is deleted, with its log.
   if (!member.is_leaving) {
     draft.actions.emplace_back(DeletePod{.name = member.pod->metadata.name, .uid = member.pod->metadata.uid});
   }
 }
 
 void wait_for_start(const Observed& observed, const Member& member, Time now, Draft& draft) {
-  draft.look_again_in(time_until_pending({member}, now));
+  draft.requeue_within(time_until_pending({member}, now));
   const auto why = pending_reason_of(observed, *member.pod, now);
   say(draft, fmt::format("pod {}, which removes the checkpoints, {}", member.pod->metadata.name,
                          why ? fmt::format("does not start: {}: {}", why->reason, why->message) : "starts"));
 }
 
-/// Whether it is over.
+/// Returns true when the clean-up is over.
 bool follow_pod(const Observed& observed, const Member& member, Time now, Draft& draft) {
   switch (member.state) {
     case MemberState::succeeded:
@@ -159,16 +159,16 @@ bool follow_pod(const Observed& observed, const Member& member, Time now, Draft&
   return false;
 }
 
-/// In a namespace that is being deleted nothing can be made any more.
+/// True when the namespace is being deleted, so that nothing can be created in it.
 bool is_namespace_ending(const Observed& observed) {
   return observed.refusal && observed.refusal->kind == ErrorKind::forbidden &&
          observed.refusal->message.find("because it is being terminated") != std::string::npos;
 }
 
-/// Whether it is over, for good or ill.
+/// Returns true when the clean-up is over, whether it succeeded or not.
 bool clean_up(const Observed& observed, Time begun, Time now, Draft& draft) {
   if (is_namespace_ending(observed)) {
-    give_up(observed, "the namespace is being deleted, in which no pod can be made that would remove it", now, draft);
+    give_up(observed, "the namespace is being deleted, so no pod that removes them can be created", now, draft);
     return true;
   }
   if (const auto ending = ending_pods(observed, now); !ending.empty()) {
@@ -196,15 +196,15 @@ void plan_deletion(const Observed& observed, Time now, Draft& draft) {
   const auto begun = condition_since(job.status, condition_cleaning_up);
   if (job.status.phase != Phase::deleting || !begun) {
     begin(observed, now, draft);
-    return draft.look_again_in(milliseconds{0});
+    return draft.requeue_within(milliseconds{0});
   }
   if (clean_up(observed, *begun, now, draft)) return;
   const auto left = *begun + clean_up_deadline - now;
-  if (left.count() > 0) return draft.look_again_in(left);
+  if (left.count() > 0) return draft.requeue_within(left);
+  const std::string why =
+      fmt::format("they could not be removed within {} minutes: {}", clean_up_deadline.count(), draft.status.message);
   draft.actions.clear();
-  give_up(observed,
-          fmt::format("it could not be removed within {} minutes: {}", clean_up_deadline.count(), draft.status.message),
-          now, draft);
+  give_up(observed, why, now, draft);
 }
 
 }  // namespace trainyard::plan

@@ -19,12 +19,12 @@ struct Draft {
   std::vector<std::string> pods_believed_gone;
   std::optional<std::chrono::milliseconds> requeue_after;
 
-  /// Looks again after `wait`, or earlier where another policy wants it.
-  void look_again_in(std::chrono::milliseconds wait) {
+  /// Plans for the job again after `wait`, or earlier if another policy asks for it.
+  void requeue_within(std::chrono::milliseconds wait) {
     requeue_after = requeue_after ? std::min(*requeue_after, wait) : wait;
   }
-  void look_again_in(const std::optional<std::chrono::milliseconds>& wait) {
-    if (wait) look_again_in(*wait);
+  void requeue_within(const std::optional<std::chrono::milliseconds>& wait) {
+    if (wait) requeue_within(*wait);
   }
   void act(std::vector<Action> more) {
     actions.insert(actions.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));

@@ -24,7 +24,7 @@ bool decide_edit(const Observed& observed, Time now, Draft& draft) {
     is_edited = is_edited || manifest::spec_hash_of(pod) != wanted;
   }
   if (is_edited && job.status.phase != Phase::running) {
-    form_anew(observed, Cause::spec_changed, "the spec was changed while the group formed", now, draft);
+    restart_uncharged(observed, Cause::spec_changed, "the spec was changed while the group formed", now, draft);
     return true;
   }
   if (is_edited) {
@@ -35,7 +35,7 @@ bool decide_edit(const Observed& observed, Time now, Draft& draft) {
   clear_condition(draft.status, condition_spec_pending, "Reverted", now);
   draft.status.attempt_generation = job.metadata.generation;
   if (has_pods || job.status.is_formed) return false;
-  // Nothing was made of the old spec yet: the attempt takes the new one, and says so before its first pod.
+  // No pod was made from the old spec yet: the attempt takes the new spec, and records that before its first pod.
   draft.status.replicas = {.desired = job.spec.replicas, .pending = job.spec.replicas};
   draft.status.worker_image =
       manifest::needs_worker_image(job.spec) ? manifest::worker_image(job.spec, observed.settings) : std::string{};

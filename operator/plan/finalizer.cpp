@@ -10,18 +10,18 @@ bool wants_clean_up(const api::TrainingJobSpec& spec) {
   return spec.checkpoint && spec.checkpoint->on_delete == api::OnDelete::remove;
 }
 
-bool is_held(const api::TrainingJob& job) {
+bool has_finalizer(const api::TrainingJob& job) {
   return std::ranges::find(job.metadata.finalizers, clean_up_finalizer) != job.metadata.finalizers.end();
 }
 
-bool is_held_as_wanted(const api::TrainingJob& job) {
-  return is_held(job) || !wants_clean_up(job.spec);
+bool has_required_finalizer(const api::TrainingJob& job) {
+  return has_finalizer(job) || !wants_clean_up(job.spec);
 }
 
 void plan_finalizer(const Observed& observed, Time now, Draft& draft) {
   const bool is_wanted = wants_clean_up(observed.job.spec);
-  if (is_held(observed.job) == is_wanted) return;
-  if (const auto wait = time_until_asked_again(observed, now); wait.count() > 0) return draft.look_again_in(wait);
+  if (has_finalizer(observed.job) == is_wanted) return;
+  if (const auto wait = time_until_asked_again(observed, now); wait.count() > 0) return draft.requeue_within(wait);
   if (is_wanted) {
     draft.actions.emplace_back(AddFinalizer{});
   } else {

@@ -6,19 +6,19 @@
 
 namespace trainyard::plan {
 
-/// Keeps a job that is deleted until its checkpoints are removed (spec.checkpoint.onDelete).
+/// Our finalizer: keeps a deleted job until its checkpoints are removed (spec.checkpoint.onDelete).
 inline constexpr std::string_view clean_up_finalizer = "trainyard.dev/checkpoint-clean-up";
 
-/// Whether the job's checkpoints are to go with it.
+/// True when the job's checkpoints are to be removed with the job.
 [[nodiscard]] bool wants_clean_up(const api::TrainingJobSpec& spec);
 
-/// Whether the job has our finalizer.
-[[nodiscard]] bool is_held(const api::TrainingJob& job);
+/// True when the job has our finalizer.
+[[nodiscard]] bool has_finalizer(const api::TrainingJob& job);
 
-/// Whether the finalizer stands as the spec wants it before anything may be saved.
-[[nodiscard]] bool is_held_as_wanted(const api::TrainingJob& job);
+/// True when the job has our finalizer or does not need it. Only then may the first attempt begin.
+[[nodiscard]] bool has_required_finalizer(const api::TrainingJob& job);
 
-/// Sets or takes off the finalizer of a job that is not being deleted, as its spec wants it.
+/// Adds or removes the finalizer of a job that is not being deleted, as its spec wants.
 void plan_finalizer(const Observed& observed, Time now, Draft& draft);
 
 }  // namespace trainyard::plan

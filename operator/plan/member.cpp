@@ -20,7 +20,7 @@ bool is_typed_code(std::int64_t code) {
   return code >= contract::exit_peer_lost && code <= contract::exit_device;
 }
 
-/// A worker of ours writes one JSON object (api/contract.hpp); of any other container the message is free text.
+/// Our worker writes one JSON object (api/contract.hpp). Any other container may write any text.
 void read_termination_message(const std::string& text, const Observed& observed, Ending& ending) {
   const json message = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!message.is_object()) return;
@@ -33,7 +33,7 @@ void read_termination_message(const std::string& text, const Observed& observed,
     const auto found = message.find(name);
     return found != message.end() && found->is_string() ? bounded_text(found->get<std::string>()) : std::string{};
   };
-  // Launchers such as torchrun end with 1 whatever their ranks ended with: the rank's own code says more.
+  // Launchers such as torchrun end with 1 whatever their ranks' exit codes; the rank's own code is more precise.
   const auto exit_code = number("exitCode");
   if (exit_code && is_typed_code(*exit_code) && ending.exit_code != contract::exit_success) {
     ending.exit_code = static_cast<int>(*exit_code);
@@ -51,7 +51,7 @@ void read_termination_message(const std::string& text, const Observed& observed,
   }
 }
 
-/// A worker of ours says so when its training is complete; any other container just ends.
+/// True when the message is our worker's report that its training is complete.
 bool says_it_is_complete(const std::string& text) {
   const json message = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!message.is_object()) return false;
@@ -59,10 +59,11 @@ bool says_it_is_complete(const std::string& text) {
   return reason != message.end() && (*reason == "Completed" || *reason == "AlreadyComplete");
 }
 
-/// Many programs end with 0 when they are asked to stop, wherever they stand.
+/// True when the container ended after it was asked to stop. Many programs then end with 0 although their work is not
+/// done.
 bool may_have_been_stopped(const resource::Pod& pod, const resource::ContainerTermination& terminated) {
   if (!pod.metadata.deletion_time || !terminated.finished_at) return false;
-  // Containers' times are whole seconds.
+  // Containers' end times are whole seconds.
   const auto asked_at =
       std::chrono::floor<std::chrono::seconds>(*pod.metadata.deletion_time) - pod.metadata.deletion_grace;
   return *terminated.finished_at >= asked_at;
@@ -89,7 +90,7 @@ const resource::ContainerStatus* find_status(const std::vector<resource::Contain
   return found == statuses.end() ? nullptr : &*found;
 }
 
-/// A pod that failed although its worker has not: evicted, refused by its node, or an init container failed.
+/// How a pod ended whose worker has no end: it was evicted, its node refused it, or an init container failed.
 Ending ending_of_pod(const resource::Pod& pod) {
   for (const resource::ContainerStatus& init : pod.init_containers) {
     if (!init.terminated || init.terminated->exit_code == 0) continue;
@@ -143,7 +144,8 @@ std::vector<Member> members_of(const Observed& observed) {
 
 bool is_live(const resource::Pod& pod) {
   if (pod.phase == resource::PodPhase::succeeded || pod.phase == resource::PodPhase::failed) return false;
-  // The kubelet reports the last container's end a moment before the pod's: deleting it in between would take its log.
+  // The kubelet reports the last container's end a moment before the pod's. Deleting the pod in between would lose its
+  // log.
   return pod.containers.empty() || !std::ranges::all_of(pod.containers, [](const resource::ContainerStatus& container) {
            return container.terminated.has_value();
          });

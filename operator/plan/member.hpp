@@ -13,19 +13,19 @@ enum class MemberState {
   missing,  ///< No pod.
   waiting,  ///< The worker container has not started.
   running,
-  succeeded,  ///< Exit 0, now or as recorded before the pod went.
-  failed,     ///< Also exit 0 of one that was asked to stop and does not say that its work is complete.
+  succeeded,  ///< Exit code 0, now or as recorded before the pod was deleted.
+  failed,     ///< Also exit code 0 after a stop was asked for, unless the worker reports that its training is complete.
 };
 
-/// How the worker container, or the pod before it, ended.
+/// How the worker container ended, or the pod without it.
 struct Ending {
-  std::optional<int> exit_code;  ///< Empty: the pod ended without an end of its worker (evicted, lost).
+  std::optional<int> exit_code;  ///< Empty: the pod ended (evicted, lost) and its worker's end is unknown.
   std::string reason;            ///< "OOMKilled", "Evicted", "PeerLost", ...
   std::string kubelet_reason;    ///< The container's reason as the kubelet wrote it; the worker cannot change it.
-  std::string message;           ///< What the worker wrote last.
-  std::optional<std::int64_t> culprit;     ///< The pod (its rank label) that the worker names as the cause.
-  std::optional<int> culprit_exit_code;    ///< How that one ended, as it told the worker.
-  std::optional<ProgressReport> progress;  ///< How far the worker says it came.
+  std::string message;           ///< The worker's last words.
+  std::optional<std::int64_t> culprit;     ///< The pod's index of the rank that the worker names as the cause.
+  std::optional<int> culprit_exit_code;    ///< The culprit's exit code, as its launcher told the worker.
+  std::optional<ProgressReport> progress;  ///< The worker's last report.
   std::optional<Time> at;
 };
 
@@ -33,21 +33,21 @@ struct Ending {
 struct Member {
   std::int64_t rank = 0;  ///< The pod's index in the group.
   MemberState state = MemberState::missing;
-  const resource::Pod* pod = nullptr;  ///< Null when missing; owned by the Observed it was made from.
-  std::optional<Ending> ending;        ///< Of failed and (where seen) succeeded members.
-  bool is_leaving = false;             ///< Its deletion has been asked for.
+  const resource::Pod* pod = nullptr;  ///< Null when missing; owned by the Observed that the member was made from.
+  std::optional<Ending> ending;        ///< Set for failed members, and for succeeded ones whose end was seen.
+  bool is_leaving = false;             ///< The pod is being deleted.
 };
 
-/// The members of the attempt that the status records, by rank: as many as it was formed with.
+/// The members of the current attempt, by rank. Their number is the size that the attempt began with.
 [[nodiscard]] std::vector<Member> members_of(const Observed& observed);
 
-/// How `pod` stands, whichever place in the group its name gives it.
+/// The member that `pod` is, whether or not it belongs to the current attempt.
 [[nodiscard]] Member judge_pod(const Observed& observed, const resource::Pod& pod);
 
-/// A pod that still holds resources: neither it nor all of its containers have ended.
+/// True when the pod still holds resources: neither the pod nor all of its containers have ended.
 [[nodiscard]] bool is_live(const resource::Pod& pod);
 
-/// Its node has been silent for so long that the API server calls it unreachable.
+/// True when the API server calls the pod's node unreachable.
 [[nodiscard]] bool is_on_lost_node(const Observed& observed, const resource::Pod& pod);
 
 [[nodiscard]] bool has_disruption_target(const resource::Pod& pod);

@@ -4,8 +4,8 @@
 
 namespace trainyard::plan {
 
-std::vector<std::string> next_avoided_nodes(const Observed& observed, const Loss& loss) {
-  std::vector<std::string> nodes = loss.lost_nodes;
+std::vector<std::string> next_avoided_nodes(const Observed& observed, const AttemptEnd& end) {
+  std::vector<std::string> nodes = end.lost_nodes;
   for (const std::string& node : observed.job.status.avoided_nodes) {
     const auto known = observed.nodes.find(node);
     const bool is_back = known != observed.nodes.end() && known->second.is_ready;

@@ -18,8 +18,8 @@
 
 namespace trainyard::plan {
 
-/// The API server's last answer to our wish to create something for this job, where it was no: `invalid` (the template
-/// is wrong), `forbidden` (quota, admission) or `already_exists` (another's object has the name).
+/// The API server's refusal of our last create for this job: `invalid` (a wrong template), `forbidden` (quota,
+/// admission) or `already_exists` (somebody else's object has the name).
 struct Refusal {
   ErrorKind kind = ErrorKind::forbidden;
   std::string message;
@@ -28,22 +28,22 @@ struct Refusal {
   bool operator==(const Refusal&) const = default;
 };
 
-/// The API server has not managed, for some time, to create something for this job, and has not refused it either.
+/// Creates for this job that have failed for some time without a refusal.
 struct CreateFailure {
-  std::string message;  ///< Of the last try.
-  Time since{};         ///< When the first of the tries in a row failed.
+  std::string message;  ///< Message of the last failure.
+  Time since{};         ///< When the first of the failures in a row happened.
   bool operator==(const CreateFailure&) const = default;
 };
 
 /// Everything that a decision about one job rests on.
 struct Observed {
   api::TrainingJob job;
-  std::vector<resource::Pod> pods;                    ///< Those of the job (ownership.hpp), of every attempt.
-  std::optional<resource::Service> service;           ///< That of the job (ownership.hpp).
+  std::vector<resource::Pod> pods;                    ///< The job's own (ownership.hpp), of every attempt.
+  std::optional<resource::Service> service;           ///< The job's own (ownership.hpp).
   std::map<std::string, resource::Node> nodes;        ///< By name; empty where the operator may not read nodes.
-  std::map<std::string, std::string> mount_failures;  ///< By pod name: what its kubelet last said of its volumes.
+  std::map<std::string, std::string> mount_failures;  ///< By pod name: the kubelet's last message about its volumes.
   std::optional<ProgressReport> progress;
-  std::optional<Time> status_written;  ///< When this process wrote the job's status last.
+  std::optional<Time> status_written;  ///< When this process last wrote the job's status.
   std::optional<Refusal> refusal;
   std::optional<CreateFailure> create_failure;
   bool is_template_accepted = false;  ///< A dry run of rank 0's pod succeeded for the job's present generation.

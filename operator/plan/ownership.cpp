@@ -1,7 +1,6 @@
 #include "operator/plan/ownership.hpp"
 
 #include "operator/manifest/names.hpp"
-#include "operator/manifest/owned_object.hpp"
 
 namespace trainyard::plan {
 

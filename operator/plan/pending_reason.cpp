@@ -27,7 +27,7 @@ std::optional<PendingReason> scheduling_reason(const resource::Pod& pod) {
   return PendingReason{"Unschedulable", message};
 }
 
-/// The kubelet's sentences: `secret "s3-credentials" not found`.
+/// Reads messages of the kubelet such as `secret "s3-credentials" not found`.
 std::optional<PendingReason> missing_object_reason(const std::string& message) {
   if (!contains(message, "not found")) return std::nullopt;
   if (contains(message, "secret")) return PendingReason{"SecretMissing", message};
@@ -58,8 +58,8 @@ bool is_creating(const resource::Pod& pod) {
   });
 }
 
-/// What keeps a node from making the containers of a pod that it has. Volumes that cannot be mounted show in no status,
-/// only in the pod's events.
+/// Why a node has not created the containers of its pod. A volume that cannot be mounted shows only in the pod's
+/// events, not in its status.
 std::optional<PendingReason> creation_reason(const Observed& observed, const resource::Pod& pod, Time now) {
   if (!is_creating(pod)) return std::nullopt;
   if (const auto failure = observed.mount_failures.find(pod.metadata.name); failure != observed.mount_failures.end()) {

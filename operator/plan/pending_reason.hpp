@@ -20,19 +20,19 @@ struct PendingReason {
   bool operator==(const PendingReason&) const = default;
 };
 
-/// What holds up a pod whose worker has not started; empty where it starts as it should.
+/// Why a pod's worker has not started; empty if it starts as it should.
 [[nodiscard]] std::optional<PendingReason> pending_reason_of(const Observed& observed, const resource::Pod& pod,
                                                              Time now);
 
-/// Of the lowest rank that is held up by something; empty where all start as they should. A container that has been
-/// creating for less than 30 s is starting.
+/// The reason of the lowest rank that is held up; empty if all start as they should. A container that has been in
+/// creation for less than 30 s is not held up.
 [[nodiscard]] std::optional<PendingReason> find_pending_reason(const Observed& observed,
                                                                const std::vector<Member>& members, Time now);
 
-/// How soon a container that is still being created will count as held up, though nothing changes until then.
+/// Time until the first container in creation is held up, if nothing changes until then; empty if there is none.
 [[nodiscard]] std::optional<std::chrono::milliseconds> time_until_pending(const std::vector<Member>& members, Time now);
 
-/// What a create was refused for (ErrorKind::forbidden).
+/// Why a create was refused (ErrorKind::forbidden).
 [[nodiscard]] PendingReason refusal_reason(const Refusal& refusal);
 
 }  // namespace trainyard::plan

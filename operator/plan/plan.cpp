@@ -6,7 +6,7 @@
 #include "operator/plan/act.hpp"
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/checkpoint_request.hpp"
-#include "operator/plan/clean_up.hpp"
+#include "operator/plan/clean_pods.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/decide.hpp"
 #include "operator/plan/deletion.hpp"
@@ -26,9 +26,9 @@ void plan_finished(const Observed& observed, Time now, Draft& draft) {
     draft.actions.emplace_back(DeleteJob{.uid = observed.job.metadata.uid});
     return;
   }
-  draft.look_again_in(left);
+  draft.requeue_within(left);
   take_checkpoint_requests(draft.status, observed, members_of(observed), now);
-  draft.act(clean_up_finished(observed));
+  draft.act(clean_pods_of_finished_job(observed));
   plan_finalizer(observed, now, draft);
 }
 
@@ -39,13 +39,13 @@ void plan_unfinished(const Observed& observed, Time now, Draft& draft) {
   take_reports(draft.status, observed, members, now);
   take_checkpoint_requests(draft.status, observed, members, now);
   if (draft.status.attempt > 0) count_members(members, draft.status);
-  if (decide(observed, members, now, draft)) return draft.look_again_in(std::chrono::milliseconds{0});
+  if (decide(observed, members, now, draft)) return draft.requeue_within(std::chrono::milliseconds{0});
   refresh_status(observed, members, now, draft);
   plan_actions(observed, members, now, draft);
   plan_finalizer(observed, now, draft);
 }
 
-/// How long a status that only shows some more progress is kept back; 0: it holds news, or it is time.
+/// Time until a status is written that differs only in progress; 0: the status differs in more, or is due.
 std::chrono::milliseconds time_until_write(const Observed& observed, const api::TrainingJobStatus& status, Time now) {
   api::TrainingJobStatus advanced = observed.job.status;
   if (!observed.status_written || !advanced.progress) return {};
@@ -59,8 +59,8 @@ std::chrono::milliseconds time_until_write(const Observed& observed, const api::
 
 Plan make_plan(const Observed& observed, Time now) {
   const api::TrainingJob& job = observed.job;
-  // Owned objects go with their owner.
-  if (job.metadata.deletion_time && !is_held(job)) return {};
+  // Kubernetes deletes owned objects together with their owner.
+  if (job.metadata.deletion_time && !has_finalizer(job)) return {};
   const bool is_stale = std::ranges::any_of(
       observed.pods, [&](const resource::Pod& pod) { return manifest::attempt_of(job, pod) > job.status.attempt; });
   if (is_stale) return {.is_stale = true};
@@ -75,12 +75,12 @@ Plan make_plan(const Observed& observed, Time now) {
   } else {
     plan_unfinished(observed, now, draft);
   }
-  // Compared as stored: times of the API are whole seconds.
+  // Compares the stored forms, in which times are whole seconds.
   bool is_written = api::to_json(draft.status) != api::to_json(job.status);
   if (is_written) {
     const auto wait = time_until_write(observed, draft.status, now);
     is_written = wait.count() == 0;
-    if (!is_written) draft.look_again_in(wait);
+    if (!is_written) draft.requeue_within(wait);
   }
   Plan plan{.pods_believed_gone = std::move(draft.pods_believed_gone),
             .actions = std::move(draft.actions),

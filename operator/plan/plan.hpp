@@ -14,7 +14,7 @@
 
 namespace trainyard::plan {
 
-/// Asks the API server whether it would take this pod: a strict dry run that stores nothing.
+/// Asks the API server by a strict dry run whether it would accept this pod. Stores nothing.
 struct CheckPod {
   nlohmann::json pod;
 };
@@ -22,9 +22,9 @@ struct CreateService {
   nlohmann::json service;
 };
 struct CreatePod {
-  std::int64_t rank = 0;  ///< -1: a pod of no attempt, which cleans up.
-  /// Builds the pod, the same at each call; any thread may call. Built only when it is created, since all pods of a
-  /// large group would take tens of megabytes at once.
+  std::int64_t rank = 0;  ///< -1 for the clean-up pod, which is in no attempt.
+  /// Builds the pod, equal at each call; any thread may call. The pod is built when it is created, because all pods of
+  /// a large group would take tens of megabytes at once.
   std::function<nlohmann::json()> pod;
 };
 struct DeletePod {
@@ -39,40 +39,40 @@ struct DeleteService {
 struct DeleteJob {
   std::string uid;
 };
-/// Sets clean_up_finalizer (finalizer.hpp) on the job, whatever others have set.
+/// Adds clean_up_finalizer (finalizer.hpp) to the job's finalizers.
 struct AddFinalizer {};
-/// Takes it off again.
+/// Removes clean_up_finalizer.
 struct RemoveFinalizer {};
-/// Each may be repeated without harm: creates have fixed names, deletes name the UID.
+/// Each action may be repeated without harm: creates have fixed names, deletes name the UID.
 using Action = std::variant<CheckPod, CreateService, CreatePod, DeletePod, DeleteService, DeleteJob, AddFinalizer,
                             RemoveFinalizer>;
 
-/// Recorded for the user once the status that it describes is stored. A job has one event of each reason.
+/// An event for the user, recorded once the status that it describes is stored. A job has one event of each reason.
 struct Event {
   std::string reason;  ///< "Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed"
   bool is_warning = false;
   std::string note;
-  std::int64_t count = 1;  ///< How often it has happened by now, where that is known.
+  std::int64_t count = 1;  ///< How often it has happened so far, if known.
   bool operator==(const Event&) const = default;
 };
 
 struct Plan {
-  /// Written first, under the job's resource version; nothing else is done unless that succeeds. Empty: it stands as it
-  /// is.
+  /// Written first, under the job's resource version; the actions follow only if that succeeds. Empty: the stored
+  /// status stays.
   std::optional<api::TrainingJobStatus> status;
-  /// Pods that the plan believes to be gone. Where the API server still has one of them, the plan must not be carried
-  /// out.
+  /// Names of pods that the plan believes to be gone. If the API server still has one of them, the plan must not be
+  /// carried out.
   std::vector<std::string> pods_believed_gone;
   std::vector<Action> actions;  ///< In order.
   std::vector<Event> events;
   std::optional<std::chrono::milliseconds> requeue_after;
-  /// True when a pod of a later attempt exists than the status records: either the observed job is older than the
-  /// operator's own last decision, or the pod is not the operator's. Reading the job from the server tells which.
+  /// True when a pod exists of a later attempt than the status records. Either the observed job is older than the
+  /// operator's own last decision, or the pod is not the operator's. The job as read from the server shows which.
   bool is_stale = false;
 };
 
-/// What to do about a job now. Decisions change the status and nothing else: their consequences follow in the next
-/// plan, which finds the decision recorded. So a crash at any point repeats at most actions, never decisions.
+/// The plan for a job at `now`. A decision changes only the status. Its actions follow in the next plan, which finds
+/// the decision recorded: a crash at any point may repeat actions, but never decisions.
 [[nodiscard]] Plan make_plan(const Observed& observed, Time now);
 
 }  // namespace trainyard::plan

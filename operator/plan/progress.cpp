@@ -11,7 +11,7 @@
 namespace trainyard::plan {
 namespace {
 
-/// Six digits are what a person reads in a column. Nothing for a number that is not finite.
+/// `number` with six significant digits, for people; empty if it is not finite.
 std::optional<double> readable(const std::optional<double>& number) {
   if (!number || !std::isfinite(*number)) return std::nullopt;
   return std::strtod(fmt::format("{:.6g}", *number).c_str(), nullptr);
@@ -45,7 +45,8 @@ void judge_saving(api::TrainingJobStatus& status, const ProgressReport& report, 
   }
 }
 
-/// What each poll makes of the same pace differs a little. The end moves with the steps, and then by whole intervals.
+/// The estimated end, rounded to whole intervals and kept while the step is the same: estimates of an equal pace differ
+/// a little from poll to poll.
 std::optional<Time> steady_end(const api::TrainingJobStatus& status, const ProgressReport& report,
                                std::chrono::milliseconds interval) {
   if (!report.estimated_end) return std::nullopt;
@@ -79,7 +80,7 @@ void judge_training(api::TrainingJobStatus& status, Time now) {
 
 void judge_availability(api::TrainingJobStatus& status, const Observed& observed, Time now) {
   const std::string& problem = observed.progress->unavailable_because;
-  // A container of the user's own need not serve /status.
+  // A user's own container need not serve /status.
   if (problem.empty() || !observed.job.spec.training) {
     clear_condition(status, condition_progress_unavailable, "Available", now);
   } else {
@@ -91,7 +92,7 @@ void judge_availability(api::TrainingJobStatus& status, const Observed& observed
 
 void take_reports(api::TrainingJobStatus& status, const Observed& observed, const std::vector<Member>& members,
                   Time now) {
-  // One that is being suspended may be asked for a checkpoint before its pods go.
+  // A job that is being suspended may save a checkpoint before its pods are deleted.
   if (!is_active(status) && status.phase != api::Phase::suspending) return;
   if (observed.progress && observed.progress->attempt == status.attempt) {
     take_report(status, *observed.progress, observed.settings.progress_interval, now);
@@ -100,7 +101,7 @@ void take_reports(api::TrainingJobStatus& status, const Observed& observed, cons
       judge_availability(status, observed, now);
     }
   }
-  // Its last words came after every poll.
+  // Rank 0's termination message is newer than every poll.
   if (!members.empty() && members.front().ending && members.front().ending->progress) {
     take_report(status, *members.front().ending->progress, observed.settings.progress_interval, now);
   }

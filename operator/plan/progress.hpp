@@ -8,14 +8,14 @@
 
 namespace trainyard::plan {
 
-/// Takes what rank 0 said last in the current attempt into the status, when it was polled and in its termination
+/// Updates the status from rank 0's last reports in the current attempt, which are the last poll and the termination
 /// message: progress, checkpoint, and the conditions Training, NonFiniteLoss, CheckpointFailing and
-/// ProgressUnavailable. A checkpoint beyond the last one gives back the infrastructure budget, backoff and the attempts
+/// ProgressUnavailable. A later checkpoint than the last one resets the infrastructure restarts and the attempts
 /// without progress.
 void take_reports(api::TrainingJobStatus& status, const Observed& observed, const std::vector<Member>& members,
                   Time now);
 
-/// "512/900", or "512" where the total is unknown.
+/// "512/900", or "512" if the total is unknown.
 [[nodiscard]] std::string step_text(const api::Progress& progress);
 
 }  // namespace trainyard::plan

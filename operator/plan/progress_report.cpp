@@ -30,7 +30,7 @@ std::optional<std::int64_t> count(const json& object, const char* field) {
 std::optional<double> number(const json& object, const char* field) {
   const auto found = object.find(field);
   if (found == object.end()) return std::nullopt;
-  if (found->is_null()) return std::numeric_limits<double>::quiet_NaN();  // JSON has no other word for it
+  if (found->is_null()) return std::numeric_limits<double>::quiet_NaN();  // JSON cannot express it otherwise
   return found->is_number() ? std::optional{found->get<double>()} : std::nullopt;
 }
 
@@ -39,7 +39,7 @@ std::string text(const json& object, const char* field) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
-/// Empty where the URI is too long for the status: one that is cut off leads nowhere.
+/// Empty if the URI is too long for the status: a URI that is cut names nothing.
 std::string uri(const json& object) {
   std::string value = text(object, "uri");
   return value.size() <= uri_bytes_max ? value : std::string{};

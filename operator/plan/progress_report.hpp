@@ -11,10 +11,11 @@
 
 namespace trainyard::plan {
 
-/// What rank 0 of a job answered when it was last polled, or wrote when it ended: the parts of `/status`
-/// (api/contract.hpp) that reach the job's status.
+/// Rank 0's answer to the last poll, or its termination message: the fields of `/status` (api/contract.hpp) that reach
+/// the job's status.
 struct ProgressReport {
-  std::int64_t attempt = 0;  ///< Whose it is. Reports of another attempt than the current one are not used.
+  std::int64_t attempt =
+      0;  ///< The attempt that reported. Reports of another attempt than the current one are not used.
   std::optional<std::int64_t> epoch;
   std::optional<std::int64_t> step;
   std::optional<std::int64_t> total_steps;
@@ -23,24 +24,22 @@ struct ProgressReport {
   std::optional<double> samples_per_second;
   std::optional<Time> estimated_end;
   std::optional<api::CheckpointStatus> checkpoint;
-  std::string checkpoint_error;  ///< Why the last save failed while training goes on; empty: it did not.
-  std::string waiting_for;       ///< What rank 0 says it waits for before training begins.
-  /// What is known of checkpoints that were asked for: rank 0's own record, and its answer when it was asked last.
+  std::string checkpoint_error;  ///< Why the last save failed while training continues; empty if it did not fail.
+  std::string waiting_for;       ///< Rank 0's words for what it waits for before training begins.
+  /// Known requests for checkpoints: rank 0's own record, and its answer to the operator's last request.
   std::vector<api::CheckpointRequest> requests;
-  /// Why rank 0 has not answered for long enough to be told to the user; what stands above is then its last answer.
-  /// Empty: it answers.
+  /// Why rank 0 has not answered for so long that the user should know; the fields above are then its last answer.
+  /// Empty: rank 0 answers.
   std::string unavailable_because;
   bool operator==(const ProgressReport&) const = default;
 };
 
-/// The report in a JSON object with the contract's field names, received at `now`. Null stands for a number that is not
-/// finite. Fields of a type other than the contract's count as absent, and so do times and URIs that the status cannot
-/// hold; texts that are too long are cut (bounded_text.hpp). So whatever a worker writes, the API server accepts the
-/// status that is made of it.
+/// Reads the report in `object`, received at `now`. Null stands for a number that is not finite. Ignores fields of
+/// another type than the contract's, and times and URIs that the status cannot hold; cuts long texts
+/// (bounded_text.hpp). So the API server accepts the resulting status, whatever a worker writes.
 [[nodiscard]] ProgressReport read_progress_report(const nlohmann::json& object, std::int64_t attempt, Time now);
 
-/// The `checkpointRequest` in a JSON object with the contract's field names, within the same bounds; empty where it is
-/// malformed.
+/// Reads a `checkpointRequest` of the contract, within the same bounds; empty if it is malformed.
 [[nodiscard]] std::optional<api::CheckpointRequest> read_request_record(const nlohmann::json& record);
 
 }  // namespace trainyard::plan

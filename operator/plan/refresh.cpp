@@ -14,7 +14,7 @@ namespace {
 
 using api::Phase;
 
-/// For how long the API server may fail to create something before the user is told.
+/// How long creates may fail before the status says so.
 constexpr std::chrono::seconds failing_max{5};
 
 std::optional<PendingReason> waiting_reason(const Observed& observed, const std::vector<Member>& members, Time now) {
@@ -40,7 +40,7 @@ void set_pending(const PendingReason& why, Draft& draft) {
   }
 }
 
-/// Nothing holds the group up; it is on its way.
+/// For a group that starts with nothing to hold it up.
 void set_forming(api::TrainingJobStatus& status) {
   const api::AttemptRecord* previous = previous_attempt(status);
   using api::Cause;
@@ -51,7 +51,7 @@ void set_forming(api::TrainingJobStatus& status) {
   status.message = is_restart ? previous->message : std::string{};
 }
 
-/// What keeps a running group from training, if anything is known.
+/// Why a running group does not train; empty if no reason is known.
 std::string running_message(const Observed& observed, const std::vector<Member>& members,
                             const api::TrainingJobStatus& status) {
   const auto leaving = std::ranges::find_if(
@@ -82,12 +82,12 @@ void refresh_phase(const Observed& observed, const std::vector<Member>& members,
   const bool all_run = status.is_formed && std::ranges::all_of(members, [](const Member& member) {
                          return member.state == MemberState::running || member.state == MemberState::succeeded;
                        });
-  // Once all ranks have run the attempt stays Running until it ends.
+  // Once all ranks have run, the attempt stays Running until it ends.
   if (all_run || status.phase == Phase::running) {
     set_running(observed, members, draft);
     return;
   }
-  draft.look_again_in(time_until_pending(members, now));
+  draft.requeue_within(time_until_pending(members, now));
   if (const auto why = waiting_reason(observed, members, now)) {
     set_pending(*why, draft);
   } else if (status.attempt > 0) {

@@ -7,11 +7,11 @@
 
 namespace trainyard::plan {
 
-/// What the members of the current attempt do, into `status.replicas`.
+/// Counts the members of the current attempt in `status.replicas`.
 void count_members(const std::vector<Member>& members, api::TrainingJobStatus& status);
 
-/// Brings the parts of the status up to date that only describe: whether the attempt is formed, phase
-/// and reason.
+/// Updates the parts of the status that describe and decide nothing: whether the attempt is formed, phase, reason and
+/// message.
 void refresh_status(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft);
 
 }  // namespace trainyard::plan

@@ -18,7 +18,7 @@ std::optional<CheckpointRequest> without_texts(const std::optional<CheckpointReq
   return CheckpointRequest{.id = request->id, .state = request->state, .step = request->step, .time = request->time};
 }
 
-/// Takes the condition from `stored`, so that its time still says since when the status is refused.
+/// Takes the condition from `stored`, which keeps the time since when the status is refused.
 void keep_condition(api::TrainingJobStatus& status, const api::TrainingJobStatus& stored, std::string_view type) {
   const auto found = std::ranges::find(stored.conditions, type, &Condition::type);
   if (found == stored.conditions.end()) return;

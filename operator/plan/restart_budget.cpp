@@ -8,22 +8,22 @@
 namespace trainyard::plan {
 namespace {
 
-/// In [0, 1): the same for every plan of the same attempt, different for jobs that are lost together.
+/// Jitter in [0, 1): equal for all plans of one attempt, different for jobs that lose ranks at the same time.
 double jitter_of(const api::TrainingJob& job) {
   std::uint64_t hash = static_cast<std::uint64_t>(job.status.attempt) * 0x9e3779b97f4a7c15;
   for (const char byte : job.metadata.uid) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
   return static_cast<double>(hash >> 11) / static_cast<double>(std::uint64_t{1} << 53);
 }
 
-void fail_when_spent(const api::TrainingJob& job, const Loss& loss, RestartDecision& decision) {
+void fail_when_spent(const api::TrainingJob& job, const AttemptEnd& end, RestartDecision& decision) {
   const api::RestartSpec& restart = job.spec.restart;
   const auto refuse = [&](const char* reason, std::string message) {
     decision.failed_reason = reason;
-    decision.failed_message = fmt::format("{}; {}", loss.message, message);
+    decision.failed_message = fmt::format("{}; {}", end.message, message);
   };
-  if (loss.is_final) return refuse("DoNotRestart", "not restarted, since the worker says that a restart cannot help");
+  if (end.is_final) return refuse("DoNotRestart", "not restarted, since the worker says that a restart cannot help");
   const bool makes_checkpoints = job.spec.checkpoint.has_value();
-  if (makes_checkpoints && loss.cause == api::Cause::application && loss.is_charged &&
+  if (makes_checkpoints && end.cause == api::Cause::application && end.is_charged &&
       decision.attempts_without_progress >= restart.no_progress_attempts) {
     return refuse("NoProgress", fmt::format("{} attempts in a row failed by themselves without a new checkpoint "
                                             "(spec.restart.noProgressAttempts)",
@@ -39,7 +39,7 @@ void fail_when_spent(const api::TrainingJob& job, const Loss& loss, RestartDecis
   }
   if (decision.restarts.infrastructure > restart.infrastructure.max) {
     return refuse("InfrastructureBudget",
-                  fmt::format("all {} restarts for losses of pods and nodes since the last checkpoint are used up "
+                  fmt::format("all {} restarts for lost pods and nodes since the last checkpoint are used up "
                               "(spec.restart.infrastructure.max)",
                               restart.infrastructure.max));
   }
@@ -47,23 +47,23 @@ void fail_when_spent(const api::TrainingJob& job, const Loss& loss, RestartDecis
 
 }  // namespace
 
-RestartDecision decide_restart(const api::TrainingJob& job, const Loss& loss) {
+RestartDecision decide_restart(const api::TrainingJob& job, const AttemptEnd& end) {
   const api::TrainingJobStatus& status = job.status;
   RestartDecision decision{.restarts = status.restarts, .attempts_without_progress = status.attempts_without_progress};
-  const bool is_application = loss.cause == api::Cause::application;
-  const std::int64_t losses_before = status.restarts.infrastructure + status.attempts_without_progress;
-  if (loss.is_charged) {
+  const bool is_application = end.cause == api::Cause::application;
+  const std::int64_t failures_before = status.restarts.infrastructure + status.attempts_without_progress;
+  if (end.is_charged) {
     (is_application ? decision.restarts.application : decision.restarts.infrastructure) += 1;
     if (is_application) decision.attempts_without_progress += 1;
   }
-  fail_when_spent(job, loss, decision);
+  fail_when_spent(job, end, decision);
   if (!decision.failed_reason.empty()) {
     // A restart that never comes is not counted as one.
     decision.restarts = status.restarts;
     return decision;
   }
   const Backoff backoff{.initial = job.spec.restart.backoff.initial, .max = job.spec.restart.backoff.max};
-  decision.wait = backoff_delay(backoff, is_application ? losses_before + 1 : losses_before, jitter_of(job));
+  decision.wait = backoff_delay(backoff, is_application ? failures_before + 1 : failures_before, jitter_of(job));
   return decision;
 }
 

@@ -31,10 +31,10 @@ std::string suspending_words(const std::optional<api::CheckpointRequest>& reques
   if (!request) return by_signal;
   switch (request->state) {
     case RequestState::pending:
-      return is_waited_for ? "spec.suspend is true: the ranks are asked for a checkpoint before their pods go"
+      return is_waited_for ? "spec.suspend is true: the ranks are asked for a checkpoint before their pods are deleted"
                            : by_signal;
     case RequestState::done:
-      return fmt::format("spec.suspend is true: step {} is saved, the pods go", request->step.value_or(0));
+      return fmt::format("spec.suspend is true: step {} is saved, the pods end", request->step.value_or(0));
     case RequestState::failed:
       break;
   }
@@ -44,7 +44,7 @@ std::string suspending_words(const std::optional<api::CheckpointRequest>& reques
 void set_suspended(Draft& draft, Time now) {
   abandon(draft.status.suspend_request, "the pods ended without an answer", now);
   set_phase(draft.status, Phase::suspended, "Suspended", "spec.suspend is true");
-  // The deadline's clock stands still; resuming starts it anew.
+  // The clock of the deadline stops, and starts from zero when the job resumes.
   draft.status.start_time.reset();
   raise_condition(draft.status, condition_suspended, "Suspended", "spec.suspend is true", now);
   draft.events.push_back({.reason = "Suspended", .note = "spec.suspend is true and no pod runs"});
@@ -63,7 +63,7 @@ bool decide_suspension(const Observed& observed, const std::vector<Member>& memb
       set_phase(status, Phase::starting);
       return true;
     }
-    // A pod on a lost node stays until somebody removes the node; its end is not waited for.
+    // Waits for no pod on a lost node: it stays until somebody removes the node.
     const bool any_runs = std::ranges::any_of(
         observed.pods, [&](const resource::Pod& pod) { return is_live(pod) && !is_on_lost_node(observed, pod); });
     if (any_runs) {
@@ -86,13 +86,13 @@ bool decide_suspension(const Observed& observed, const std::vector<Member>& memb
     set_suspended(draft, now);
     return true;
   }
-  // Recorded before anybody is asked: whoever leads by then goes on with it.
+  // Recorded before rank 0 is asked, so that the next leader continues with this request.
   status.suspend_request.reset();
   if (is_asked_first(observed, members)) {
     status.suspend_request =
         api::CheckpointRequest{.id = suspend_request_id(observed.job.metadata.generation), .time = now};
   }
-  end_attempt(status, Loss{.cause = Cause::suspended, .message = "spec.suspend is true"}, now);
+  end_attempt(status, AttemptEnd{.cause = Cause::suspended, .message = "spec.suspend is true"}, now);
   set_phase(status, Phase::suspending, "Suspended", suspending_words(status.suspend_request, true));
   status.restart_not_before.reset();
   clear_condition(status, condition_training, "Suspended", now);
@@ -104,7 +104,7 @@ milliseconds time_left_to_save(const api::TrainingJobStatus& status, const Obser
   const auto& request = status.suspend_request;
   if (status.phase != Phase::suspending || !request || !request->time || request->state == RequestState::failed)
     return {};
-  // Who has saved ends by itself. Rank 0 may be seen to have ended before the others.
+  // Ranks that have saved end by themselves. Rank 0 may be seen to have ended before the others.
   const bool is_done = request->state == RequestState::done;
   if (!is_done && !can_be_asked(members)) return {};
   const bool is_heard = is_done || is_taken(observed, request->id);

@@ -8,17 +8,17 @@
 
 namespace trainyard::plan {
 
-/// How long rank 0 may leave a request to save before suspending untaken.
+/// How long rank 0 may take to accept the request to save before the suspension.
 inline constexpr std::chrono::seconds suspend_answer_max{5};
 
-/// `spec.suspend`: whether the job begins to be suspended, is so now that no pod runs, or resumes. Suspending costs no
-/// budget; resuming begins a new attempt. Ranks that train and can save are asked for a checkpoint first
+/// Applies `spec.suspend`: begins the suspension, completes it once no pod runs, or resumes the job with a new attempt.
+/// Suspending costs no budget. Ranks that train and can save are first asked for a checkpoint
 /// (spec.checkpoint.onSuspend), which `status.suspend_request` records.
 [[nodiscard]] bool decide_suspension(const Observed& observed, const std::vector<Member>& members, Time now,
                                      Draft& draft);
 
-/// How long the pods of a job that is being suspended are still left to save and end by themselves; 0: they are
-/// deleted.
+/// Time that the pods of a job that is being suspended still have to save and end by themselves; 0: they are deleted
+/// now.
 [[nodiscard]] std::chrono::milliseconds time_left_to_save(const api::TrainingJobStatus& status,
                                                           const Observed& observed, const std::vector<Member>& members,
                                                           Time now);

@@ -17,12 +17,12 @@ void set_phase(api::TrainingJobStatus& status, Phase phase, std::string reason, 
   status.message = bounded_text(message);
 }
 
-void set_end(api::TrainingJobStatus& status, Time now) {
+void set_completion(api::TrainingJobStatus& status, Time now) {
   status.completion_time = now;
-  set_over(status, "JobEnded", now);
+  clear_running_state(status, "JobEnded", now);
 }
 
-void set_over(api::TrainingJobStatus& status, const std::string& reason, Time now) {
+void clear_running_state(api::TrainingJobStatus& status, const std::string& reason, Time now) {
   status.restart_not_before.reset();
   if (status.progress) status.progress->estimated_end.reset();
   status.replicas.ready = 0;
@@ -35,15 +35,15 @@ void set_over(api::TrainingJobStatus& status, const std::string& reason, Time no
 
 void fail_job(Draft& draft, const std::string& reason, const std::string& message, Time now) {
   set_phase(draft.status, Phase::failed, reason, message);
-  set_end(draft.status, now);
+  set_completion(draft.status, now);
   raise_condition(draft.status, condition_failed, reason, draft.status.message, now);
   draft.events.push_back(
       {.reason = "Failed", .is_warning = true, .note = fmt::format("{}: {}", reason, draft.status.message)});
 }
 
-void form_anew(const Observed& observed, Cause cause, const std::string& message, Time now, Draft& draft) {
+void restart_uncharged(const Observed& observed, Cause cause, const std::string& message, Time now, Draft& draft) {
   const Phase phase = draft.status.phase == Phase::restarting ? Phase::restarting : Phase::starting;
-  end_attempt(draft.status, Loss{.cause = cause, .message = message}, now);
+  end_attempt(draft.status, AttemptEnd{.cause = cause, .message = message}, now);
   begin_attempt(draft.status, observed, now);
   set_phase(draft.status, phase);
 }

@@ -6,20 +6,21 @@
 
 namespace trainyard::plan {
 
-/// Moves the draft's job to `phase`. `reason` is one CamelCase word, `message` is cut to what the status holds.
+/// Moves the job to `phase`. `reason` is one CamelCase word, `message` is cut to what the status holds.
 void set_phase(api::TrainingJobStatus& status, api::Phase phase, std::string reason = {},
                const std::string& message = {});
 
-/// Nothing of the job trains any more, or will. Pods that still run are not counted: they are on their way out.
-void set_over(api::TrainingJobStatus& status, const std::string& reason, Time now);
+/// Clears what only a running job has: counts of running pods, backoff, the estimated end, conditions such as Training.
+/// Pods that still run are not counted, because they are being deleted.
+void clear_running_state(api::TrainingJobStatus& status, const std::string& reason, Time now);
 
-/// What both ends of a job have in common.
-void set_end(api::TrainingJobStatus& status, Time now);
+/// Sets what Succeeded and Failed share: the completion time, and no running state.
+void set_completion(api::TrainingJobStatus& status, Time now);
 
-/// The job ends as Failed, and says why.
+/// Ends the job as Failed, with a condition and an event that say why.
 void fail_job(Draft& draft, const std::string& reason, const std::string& message, Time now);
 
-/// A new attempt that nobody is blamed for.
-void form_anew(const Observed& observed, api::Cause cause, const std::string& message, Time now, Draft& draft);
+/// Ends the attempt and begins the next one without a charge to any budget.
+void restart_uncharged(const Observed& observed, api::Cause cause, const std::string& message, Time now, Draft& draft);
 
 }  // namespace trainyard::plan

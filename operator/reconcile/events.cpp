@@ -21,7 +21,7 @@ std::string event_name(const api::TrainingJob& job, const plan::Event& event) {
   return fmt::format("{}-{}", manifest::owned_name(job), reason);
 }
 
-/// The API's limit for a note; the end goes, at the border of a UTF-8 character.
+/// `note` cut to the API's limit between two UTF-8 characters.
 std::string bounded_note(std::string note) {
   constexpr std::size_t note_bytes_max = 1024;
   if (note.size() <= note_bytes_max) return note;

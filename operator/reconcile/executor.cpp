@@ -28,7 +28,7 @@ std::string text_of(const api::TrainingJob& job) {
   return fmt::format("{}/{}", job.metadata.name_space, job.metadata.name);
 }
 
-/// By which informers know what is ours. Without it an object is there, and no cache will ever show it.
+/// True when the object has the label by which informers select our objects. No cache ever shows an object without it.
 bool is_labelled(const api::Metadata& metadata) {
   return metadata.labels.contains(std::string{contract::label_job});
 }
@@ -44,7 +44,7 @@ Error joined(const Error& creating, const Error& deleting) {
 }
 
 nlohmann::json status_update(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
-  // The UID is a precondition too: a job that was deleted and applied again is another.
+  // The UID is a precondition too: a job that was deleted and applied again is another job.
   return {{"apiVersion", fmt::format("{}/{}", contract::api_group, contract::api_version)},
           {"kind", "TrainingJob"},
           {"metadata",
@@ -87,14 +87,14 @@ Result<bool> Executor::is_gone(const api::TrainingJob& job, const std::string& n
     caches_.pods.put(std::move(pod));
     return false;
   }
-  // Before the status is written: nobody would find the pod again afterwards.
+  // Deleted before the status is written, because afterwards nothing would lead to this pod.
   return remove_unlabelled(job, kube::pods, pod.metadata).map([] { return true; });
 }
 
 Result<void> Executor::write_status(const api::TrainingJob& job, const api::TrainingJobStatus& status) {
   auto written = put_status(job, status);
   if (written || written.error().kind != ErrorKind::invalid) return written;
-  // A text that the server refuses must not hold up what was decided.
+  // A text that the server refuses must not hold up decisions.
   logging::warn("status refused: only decisions and counters are written",
                 {{"job", text_of(job)}, {"error", written.error().message}});
   return put_status(job, plan::status_despite_refusal(status, job.status, written.error().message, clock_.now()));
@@ -177,11 +177,11 @@ Result<void> Executor::check_pod(const api::TrainingJob& job, const plan::CheckP
 template <typename T, typename Parse>
 Result<void> Executor::create(const api::TrainingJob& job, const kube::ResourceType& type, const nlohmann::json& object,
                               control::ObjectCache<T>& cache, Parse parse) {
-  // Strict, because a template that was edited since the first attempt has passed no dry run.
+  // Strict, because a template that was edited after the first attempt began has passed no dry run.
   auto reply = api_.create(type, job.metadata.name_space, object, {.is_strict = true});
   const bool existed = !reply && reply.error().kind == ErrorKind::already_exists;
   if (existed) {
-    // Perhaps by ourselves, and the reply was lost.
+    // We may have created it ourselves, and the reply was lost.
     reply = api_.get(type, job.metadata.name_space, object.at("metadata").at("name").get<std::string>());
   }
   TRY(reply);
@@ -193,18 +193,18 @@ Result<void> Executor::create(const api::TrainingJob& job, const kube::ResourceT
                             type.kind, metadata.name));
   }
   if (memory_.recall(key_of(job.metadata), job.metadata.uid).foreign_pods.contains(metadata.uid)) {
-    return fail(
-        ErrorKind::already_exists,
-        fmt::format("{} {} was there before the job needed one of that name: delete it", type.kind, metadata.name));
+    return fail(ErrorKind::already_exists,
+                fmt::format("{} {} is not the operator's and has a name that the job needs: delete it", type.kind,
+                            metadata.name));
   }
   if (!is_labelled(metadata)) {
     TRY(remove_unlabelled(job, type, metadata));
-    return fail(ErrorKind::unavailable, fmt::format("{} {} lost its label {} and is on its way out", type.kind,
+    return fail(ErrorKind::unavailable, fmt::format("{} {} lost its label {} and is being deleted", type.kind,
                                                     metadata.name, contract::label_job));
   }
   if (!cache.put(std::move(stored))) {
     return fail(ErrorKind::unavailable,
-                fmt::format("{} {} was said to be gone and is there", type.kind, metadata.name));
+                fmt::format("{} {} was reported as deleted and still exists", type.kind, metadata.name));
   }
   memory_.note_creation(key_of(job.metadata), job.metadata.uid);
   if (options_.on_creation) options_.on_creation(key_of(job.metadata));
@@ -220,17 +220,17 @@ Executor::PodOutcomes Executor::change_pods(const api::TrainingJob& job,
                                             const std::vector<const plan::DeletePod*>& deletes) {
   SharedCalls creation{creates.size(), [&](std::size_t index) { return create_pod(job, *creates[index]); },
                        [](const Error&) { return true; }};
-  // A pod that cannot be deleted is no reason to keep the others.
+  // If one pod cannot be deleted, the others still are.
   SharedCalls deletion{deletes.size(), [&](std::size_t index) { return remove_pod(job, *deletes[index]); },
                        [](const Error& error) { return is_transient(error.kind); }};
   const auto threads =
       std::min(creates.size() + deletes.size(), static_cast<std::size_t>(std::max(1, options_.pod_calls_at_once_max)));
   {
     std::vector<std::jthread> helpers;
-    // Deletes that hang must not hold up creates, and creates that hang must not hold up deletes. One thread is enough
-    // for the latter: all of them delete once everything is created, and the last delete comes no later for that.
+    // Deletes that hang must not hold up creates, nor the reverse. One thread that only deletes is enough: once all
+    // pods are created, the other threads delete too.
     if (threads > 1 && !deletes.empty()) helpers.emplace_back([&] { deletion.make_all(); });
-    // The other ranks look for rank 0 as soon as they run.
+    // Rank 0's pod comes first, because the other ranks look for it as soon as they run.
     creation.make_next();
     const auto work = [&] {
       creation.make_all();
@@ -263,7 +263,7 @@ Result<bool> Executor::remove(const kube::ResourceType& type, const control::Obj
   if (removed) return true;
   if (removed.error().kind == ErrorKind::not_found) return false;
   if (removed.error().kind != ErrorKind::conflict) return tl::unexpected(removed.error());
-  // Another object may have the name by now; then ours is gone.
+  // Another object may have the name by now, which means that ours is gone.
   const auto present = api_.get(type, key.name_space, key.name);
   if (!present && present.error().kind == ErrorKind::not_found) return false;
   TRY(present);
@@ -275,7 +275,7 @@ Result<void> Executor::remove_pod(const api::TrainingJob& job, const plan::Delet
   const control::ObjectKey key{.name_space = job.metadata.name_space, .name = action.name};
   const auto is_marked = TRY(remove(kube::pods, key, action.uid));
   if (!is_marked) caches_.pods.erase(key, action.uid);
-  // Until the watch tells what became of it, the cached pod is one that leaves.
+  // Marks the cached pod as being deleted until the watch brings its new state.
   if (auto pod = caches_.pods.find(key); pod && pod->metadata.uid == action.uid && !pod->metadata.deletion_time) {
     pod->metadata.deletion_time = clock_.now();
     caches_.pods.put(std::move(*pod));
@@ -294,7 +294,7 @@ Result<void> Executor::remove_job(const api::TrainingJob& job, const plan::Delet
   const control::ObjectKey key = key_of(job.metadata);
   TRY(remove(kube::training_jobs, key, action.uid));
   if (!job.metadata.finalizers.empty()) {
-    // It stays for a while, as one that is being deleted.
+    // The job stays until its finalizers are removed, and is marked as being deleted.
     const auto marked = reread(job);
     return marked || marked.error().kind == ErrorKind::not_found ? Result<void>{} : marked;
   }
@@ -303,7 +303,7 @@ Result<void> Executor::remove_job(const api::TrainingJob& job, const plan::Delet
 }
 
 Result<void> Executor::set_finalizer(const api::TrainingJob& job, bool is_wanted) {
-  // The status may just have been written, and with it the version has changed.
+  // Reads the version from the cache, because a status written just now has changed it.
   const auto current = caches_.jobs.find(key_of(job.metadata));
   if (!current || current->metadata.uid != job.metadata.uid) return {};
   std::vector<std::string> finalizers = current->metadata.finalizers;
@@ -318,7 +318,7 @@ Result<void> Executor::set_finalizer(const api::TrainingJob& job, bool is_wanted
     const ErrorKind kind = reply.error().kind;
     const bool is_outdated = kind == ErrorKind::conflict || kind == ErrorKind::not_found || kind == ErrorKind::invalid;
     if (!is_outdated) return tl::unexpected(reply.error());
-    // Invalid: the job is being deleted meanwhile, and takes no new finalizer.
+    // Invalid means that the job is being deleted by now and accepts no new finalizer.
     if (auto reread_job = reread(job); !reread_job && reread_job.error().kind != ErrorKind::not_found) {
       return reread_job;
     }
@@ -347,7 +347,7 @@ Result<void> Executor::note_failure(const api::TrainingJob& job, const Error& er
   return {};
 }
 
-void Executor::tell(const api::TrainingJob& job, const std::vector<plan::Event>& events) {
+void Executor::record_events(const api::TrainingJob& job, const std::vector<plan::Event>& events) {
   for (const plan::Event& event : events) {
     const auto recorded = record_event(api_, job, event, options_.instance, clock_.now());
     if (!recorded) {

@@ -7,46 +7,49 @@
 #include "common/result.hpp"
 #include "operator/kube/api.hpp"
 #include "operator/plan/plan.hpp"
+#include "operator/reconcile/caches.hpp"
 #include "operator/reconcile/memory.hpp"
-#include "operator/reconcile/reconciler.hpp"
+#include "operator/reconcile/reconciler_options.hpp"
 
 namespace trainyard::reconcile {
 
-/// Carries out plans. Every reply goes into the caches at once, so that the next plan knows what this one did.
-/// Any thread may call, but never two at once for one job.
+/// Carries out plans. Stores every reply in the caches at once, so that the next plan rests on what this plan did. Any
+/// thread may call, but never two at once for one job.
 class Executor {
  public:
-  /// All outlive the executor.
+  /// All arguments outlive the executor.
   Executor(kube::Api& api, const Clock& clock, Caches& caches, Memory& memory, const ReconcilerOptions& options)
       : api_{api}, clock_{clock}, caches_{caches}, memory_{memory}, options_{options} {}
 
-  /// Whether the pods that a plan believes to be gone are so. One that is not goes into the cache, or goes altogether
-  /// where it has lost the label by which caches know it.
+  /// True when none of `pods` still exists with our label. A pod that does is put back into the cache. A pod that has
+  /// lost its label is deleted, since no cache would show it, and counts as gone.
   [[nodiscard]] Result<bool> are_gone(const api::TrainingJob& job, const std::vector<std::string>& pods);
 
-  /// Where the API server refuses `status`, its decisions alone are written (refused_status.hpp). conflict: somebody
-  /// wrote first; the cache then holds what they wrote. not_found: the job is gone. invalid: the decisions are refused
-  /// as well.
+  /// Writes the job's status. If the API server refuses it, writes only its decisions (refused_status.hpp).
+  /// ErrorKind::conflict: somebody else wrote the job first, and the cache now holds their version; not_found: the job
+  /// no longer exists; invalid: the decisions are refused as well.
   [[nodiscard]] Result<void> write_status(const api::TrainingJob& job, const api::TrainingJobStatus& status);
 
-  /// Does all of `actions` in three steps: first the check of the template and the creation of the service; then the
-  /// pods, which are deleted and created concurrently, rank 0's created first; last the deletion of the service or of
-  /// the job, and changes of its finalizer. The last step is left out if anything before it failed. A refusal to create
-  /// (quota, admission, a wrong template, a taken name) is remembered for the next plan and is no error; it ends the
-  /// creating, not the deleting. An error names all that failed.
+  /// Carries out `actions` in three stages: (1) checks the template and creates the service; (2) deletes and creates
+  /// pods concurrently, rank 0's pod first; (3) deletes the service or the job and changes its finalizer. Leaves out
+  /// stage 3 if anything before it failed.
+  ///
+  /// A refused create (quota, admission, a wrong template, a taken name) stops the creates and not the deletes. The
+  /// refusal is remembered for the next plan and is not an error. An error names all failures.
   [[nodiscard]] Result<void> act(const api::TrainingJob& job, const std::vector<plan::Action>& actions);
 
-  /// Events are told once: one that cannot be written is logged and let go.
-  void tell(const api::TrainingJob& job, const std::vector<plan::Event>& events);
+  /// Creates the events. One that cannot be written is logged and not tried again.
+  void record_events(const api::TrainingJob& job, const std::vector<plan::Event>& events);
 
-  /// The job as the server has it now, into the cache.
+  /// Reads the job from the server into the cache.
   [[nodiscard]] Result<void> reread(const api::TrainingJob& job);
 
  private:
   Result<bool> is_gone(const api::TrainingJob& job, const std::string& pod);
   Result<void> put_status(const api::TrainingJob& job, const api::TrainingJobStatus& status);
   Result<void> check_pod(const api::TrainingJob& job, const plan::CheckPod& action);
-  /// An object that exists already counts as created if it is the job's; already_exists: it is another's.
+  /// Creates an object. Succeeds also if it exists already and belongs to the job; already_exists if it belongs to
+  /// somebody else.
   template <typename T, typename Parse>
   Result<void> create(const api::TrainingJob& job, const kube::ResourceType& type, const nlohmann::json& object,
                       control::ObjectCache<T>& cache, Parse parse);
@@ -55,24 +58,24 @@ class Executor {
     Result<void> created;
     Result<void> deleted;
   };
-  /// Makes all calls, several at a time. Returns the first error of each kind of call.
+  /// Makes all calls concurrently. Returns the first error of the creates and of the deletes.
   PodOutcomes change_pods(const api::TrainingJob& job, const std::vector<const plan::CreatePod*>& creates,
                           const std::vector<const plan::DeletePod*>& deletes);
-  /// Checks the template or creates the service, which pods need.
+  /// Carries out an action of the first stage.
   Result<void> prepare(const api::TrainingJob& job, const plan::Action& action);
-  /// Does an action that comes after all of the pods.
+  /// Carries out an action of the last stage.
   Result<void> conclude(const api::TrainingJob& job, const plan::Action& action);
-  /// Whether there was such an object to remove.
+  /// Deletes the object. False if there was none with this UID.
   Result<bool> remove(const kube::ResourceType& type, const control::ObjectKey& key, const std::string& uid);
   Result<void> remove_unlabelled(const api::TrainingJob& job, const kube::ResourceType& type,
                                  const api::Metadata& metadata);
   Result<void> remove_pod(const api::TrainingJob& job, const plan::DeletePod& action);
   Result<void> remove_service(const api::TrainingJob& job, const plan::DeleteService& action);
   Result<void> remove_job(const api::TrainingJob& job, const plan::DeleteJob& action);
-  /// Keeps the finalizers that others have set: the patch is conditional on the version that it was made from.
+  /// Adds or removes our finalizer. Keeps the finalizers of others: the patch fails if the job's version has changed.
   Result<void> set_finalizer(const api::TrainingJob& job, bool is_wanted);
   Result<void> add_finalizer(const api::TrainingJob& job);
-  /// Remembers, once a round, why nothing more was created. Success where it was a refusal.
+  /// Remembers why the creates stopped. Success if the reason was a refusal.
   Result<void> note_failure(const api::TrainingJob& job, const Error& error);
 
   kube::Api& api_;

@@ -12,7 +12,7 @@ JobMemory Memory::recall(const control::ObjectKey& key, const std::string& uid) 
 
 void Memory::note_refusal(const control::ObjectKey& key, const std::string& uid, const Error& error, Time now) {
   const std::scoped_lock lock{mutex_};
-  JobMemory& job = entry(key, uid);
+  JobMemory& job = memory_of(key, uid);
   const std::int64_t before = job.refusal && job.refusal->kind == error.kind ? job.refusal->count : 0;
   job.refusal = plan::Refusal{.kind = error.kind, .message = error.message, .count = before + 1, .last = now};
   job.create_failure.reset();
@@ -20,38 +20,38 @@ void Memory::note_refusal(const control::ObjectKey& key, const std::string& uid,
 
 void Memory::note_failure(const control::ObjectKey& key, const std::string& uid, const Error& error, Time now) {
   const std::scoped_lock lock{mutex_};
-  JobMemory& job = entry(key, uid);
+  JobMemory& job = memory_of(key, uid);
   const Time since = job.create_failure ? job.create_failure->since : now;
   job.create_failure = plan::CreateFailure{.message = error.message, .since = since};
 }
 
 void Memory::note_no_failure(const control::ObjectKey& key, const std::string& uid) {
   const std::scoped_lock lock{mutex_};
-  entry(key, uid).create_failure.reset();
+  memory_of(key, uid).create_failure.reset();
 }
 
 void Memory::note_creation(const control::ObjectKey& key, const std::string& uid) {
   const std::scoped_lock lock{mutex_};
-  JobMemory& job = entry(key, uid);
+  JobMemory& job = memory_of(key, uid);
   job.refusal.reset();
   job.create_failure.reset();
 }
 
 void Memory::note_acceptance(const control::ObjectKey& key, const std::string& uid, std::int64_t generation) {
   const std::scoped_lock lock{mutex_};
-  JobMemory& job = entry(key, uid);
+  JobMemory& job = memory_of(key, uid);
   job.accepted_generation = generation;
   job.refusal.reset();
 }
 
 void Memory::note_version(const control::ObjectKey& key, const std::string& uid, const std::string& version) {
   const std::scoped_lock lock{mutex_};
-  entry(key, uid).written_version = version;
+  memory_of(key, uid).written_version = version;
 }
 
 void Memory::note_write(const control::ObjectKey& key, const std::string& uid, const std::string& version, Time now) {
   const std::scoped_lock lock{mutex_};
-  JobMemory& job = entry(key, uid);
+  JobMemory& job = memory_of(key, uid);
   job.written_version = version;
   job.written = now;
 }
@@ -59,7 +59,7 @@ void Memory::note_write(const control::ObjectKey& key, const std::string& uid, c
 void Memory::note_foreign_pods(const control::ObjectKey& key, const std::string& uid,
                                std::set<std::string> foreign_pods) {
   const std::scoped_lock lock{mutex_};
-  entry(key, uid).foreign_pods = std::move(foreign_pods);
+  memory_of(key, uid).foreign_pods = std::move(foreign_pods);
 }
 
 void Memory::forget(const control::ObjectKey& key) {
@@ -67,9 +67,9 @@ void Memory::forget(const control::ObjectKey& key) {
   jobs_.erase(key);
 }
 
-JobMemory& Memory::entry(const control::ObjectKey& key, const std::string& uid) {
+JobMemory& Memory::memory_of(const control::ObjectKey& key, const std::string& uid) {
   JobMemory& job = jobs_[key];
-  // A job that was deleted and applied again has its predecessor's key, but nothing else of it.
+  // Forgets the predecessor with the same key, which was deleted before the job was applied again.
   if (job.uid != uid) job = JobMemory{.uid = uid};
   return job;
 }

@@ -14,32 +14,33 @@
 
 namespace trainyard::reconcile {
 
-/// What the operator remembers of one job between two plans. All of it can be found out again by asking the API server.
+/// The operator's memory of one job between two plans. If it is lost, the API server's answers bring it back.
 struct JobMemory {
   std::string uid;
   std::optional<plan::Refusal> refusal;
   std::optional<plan::CreateFailure> create_failure;
-  std::int64_t accepted_generation = -1;  ///< For which a dry run of the template succeeded.
+  std::int64_t accepted_generation = -1;  ///< The job's generation whose template passed a dry run.
   std::string written_version;            ///< resourceVersion of our own last write.
   std::optional<Time> written;            ///< When we last wrote the status.
-  /// UIDs of pods that had the name of an attempt which, as the server said afterwards, had not begun: not the
-  /// operator's work.
+  /// UIDs of pods that are not the operator's: they had the name of an attempt that had not begun, by the server's
+  /// state of the job.
   std::set<std::string> foreign_pods;
 };
 
 /// Any thread may call.
 class Memory {
  public:
-  /// Empty where nothing is remembered of the job with this UID.
+  /// The memory of the job with this UID; empty values if there is none.
   [[nodiscard]] JobMemory recall(const control::ObjectKey& key, const std::string& uid) const;
   void note_refusal(const control::ObjectKey& key, const std::string& uid, const Error& error, Time now);
-  /// A create that was neither done nor refused; one more in a row, unless note_no_failure came between.
+  /// Notes a create that failed without a refusal. `create_failure` keeps the time of the first in a row, which ends at
+  /// note_no_failure().
   void note_failure(const control::ObjectKey& key, const std::string& uid, const Error& error, Time now);
   void note_no_failure(const control::ObjectKey& key, const std::string& uid);
-  /// Forgets earlier failures and refusals, since the job advances.
+  /// Notes a create that succeeded: forgets earlier failures and refusals.
   void note_creation(const control::ObjectKey& key, const std::string& uid);
   void note_acceptance(const control::ObjectKey& key, const std::string& uid, std::int64_t generation);
-  /// The job as our own write has left it: what is older is not planned for.
+  /// Notes the version that our own write has made. Older versions of the job are not planned for.
   void note_version(const control::ObjectKey& key, const std::string& uid, const std::string& version);
   /// Notes our own write of the job's status.
   void note_write(const control::ObjectKey& key, const std::string& uid, const std::string& version, Time now);
@@ -47,7 +48,7 @@ class Memory {
   void forget(const control::ObjectKey& key);
 
  private:
-  JobMemory& entry(const control::ObjectKey& key, const std::string& uid);  // Needs mutex_.
+  JobMemory& memory_of(const control::ObjectKey& key, const std::string& uid);  // Needs mutex_.
 
   mutable std::mutex mutex_;  // guards jobs_
   std::map<control::ObjectKey, JobMemory> jobs_;

@@ -22,7 +22,7 @@ std::optional<resource::Service> service_of(const api::TrainingJob& job, const C
   return std::nullopt;
 }
 
-/// Anybody may write an event about any UID: namespace and name must fit too.
+/// True when the event is about `pod`. Compares namespace and name too, since anybody may write an event about any UID.
 bool is_about(const resource::MountFailure& failure, const resource::Pod& pod) {
   return failure.metadata.name_space == pod.metadata.name_space && failure.pod == pod.metadata.name;
 }

@@ -7,7 +7,8 @@
 
 namespace trainyard::reconcile {
 
-/// Who knows how far the jobs are. Never blocks: it answers from what was polled last. Any thread may call.
+/// Source of the jobs' last progress reports. Never blocks, because it returns what was polled last. Any thread may
+/// call.
 class ProgressSource {
  public:
   virtual ~ProgressSource() = default;

@@ -1,64 +1,61 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
-#include <memory>
 #include <optional>
-#include <string>
 
-#include "api/training_job.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
-#include "operator/control/object_cache.hpp"
 #include "operator/kube/api.hpp"
-#include "operator/manifest/cluster_traits.hpp"
-#include "operator/manifest/settings.hpp"
+#include "operator/plan/plan.hpp"
+#include "operator/reconcile/caches.hpp"
+#include "operator/reconcile/executor.hpp"
+#include "operator/reconcile/memory.hpp"
 #include "operator/reconcile/progress_source.hpp"
-#include "operator/resource/mount_failure.hpp"
-#include "operator/resource/node.hpp"
-#include "operator/resource/pod.hpp"
-#include "operator/resource/service.hpp"
+#include "operator/reconcile/reconciler_options.hpp"
 
 namespace trainyard::reconcile {
 
-/// What the informers keep up to date. `nodes` and `mount_failures` stay empty where the operator may not read them.
-struct Caches {
-  control::ObjectCache<api::TrainingJob> jobs;
-  control::ObjectCache<resource::Pod> pods;          ///< With the label contract::label_job.
-  control::ObjectCache<resource::Service> services;  ///< With the label contract::label_job.
-  control::ObjectCache<resource::Node> nodes;
-  control::ObjectCache<resource::MountFailure> mount_failures;  ///< Of any pod, ours or not.
-};
-
-struct ReconcilerOptions {
-  manifest::ClusterTraits traits = manifest::kubernetes_traits();
-  manifest::Settings settings;
-  std::string instance = "trainyard-operator";  ///< reportingInstance of events: this process.
-  int pod_calls_at_once_max = 16;  ///< Requests about one job's pods (creates, deletes, questions) under way together.
-  /// Called for a job of which an object was created, also where the reconcile fails afterwards. Any thread.
-  std::function<void(const control::ObjectKey&)> on_creation;
-};
-
-/// One decision for one job at a time: observe from the caches, make a plan, carry it out. Keeps no truth of its own:
-/// what it remembers (refusals of the API server, for backoff) may be lost at any time. Any thread may call reconcile,
-/// but never two at once for one key (the queue sees to that).
+/// Handles one job at a time: observes it in the caches, makes a plan, carries the plan out. What the reconciler
+/// remembers (refusals of the API server, for backoff) may be lost at any time. Any thread may call reconcile, but
+/// never two at once for one key; the queue ensures that.
 class Reconciler {
  public:
   /// `api`, `clock`, `caches` and `progress` outlive the reconciler.
   Reconciler(kube::Api& api, const Clock& clock, Caches& caches, const ProgressSource& progress,
              ReconcilerOptions options);
-  ~Reconciler();
   Reconciler(const Reconciler&) = delete;
   Reconciler& operator=(const Reconciler&) = delete;
 
-  /// How soon the job is to be looked at again although nothing changes; empty: on the next change. Zero only where
-  /// this call has changed what the next plan rests on. An error means: again, with backoff (or after its
-  /// `retry_after`).
+  /// How soon to reconcile the job again although nothing changes; empty: on the next change. Zero only if this call
+  /// has changed something that the next plan rests on. After an error the caller tries again, with backoff or after
+  /// the error's `retry_after`.
   [[nodiscard]] Result<std::optional<std::chrono::milliseconds>> reconcile(const control::ObjectKey& key);
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  /// Reads the job from the server, because the cached job is older than our own last write. Decides nothing.
+  Result<std::optional<std::chrono::milliseconds>> catch_up(const api::TrainingJob& job, const JobMemory& memory);
+
+  /// Handles pods of an attempt that the cached job does not know. If the server knows the attempt, the cache was
+  /// behind. If not, the pods are not the operator's, which records an attempt before it makes the first pod: later
+  /// plans leave them out, so that they do not hold up the job.
+  Result<std::optional<std::chrono::milliseconds>> judge_pods_ahead(const plan::Observed& observed,
+                                                                    const JobMemory& memory);
+
+  Result<std::optional<std::chrono::milliseconds>> carry_out(const plan::Observed& observed, const plan::Plan& plan);
+
+  /// True when the cache holds another version of the job, or no longer holds the job.
+  [[nodiscard]] bool has_moved(const api::TrainingJob& job) const;
+
+  /// True when a plan made now would rest on something else than `before`. Only then is the job reconciled again at
+  /// once, so that no server, pod or author of a job can keep a worker busy with one job.
+  [[nodiscard]] bool has_changed(const plan::Observed& before) const;
+
+  const Clock& clock_;
+  Caches& caches_;
+  const ProgressSource& progress_;
+  const ReconcilerOptions options_;  // executor_ keeps a reference
+  Memory memory_;                    // executor_ keeps a reference
+  Executor executor_;
 };
 
 }  // namespace trainyard::reconcile

@@ -8,19 +8,20 @@
 
 namespace trainyard::reconcile {
 
-/// Calls, numbered from 0, that several threads make together: each is made once and in order. Any thread may call.
+/// A list of calls, numbered from 0, that several threads share. Each call is made once, and calls begin in order. Any
+/// thread may call.
 class SharedCalls {
  public:
-  /// `call` makes the call of an index, on the thread that took it. `is_last` says whether after this error no further
-  /// call is begun.
+  /// `call` makes the call `index` on the thread that took it. If `is_last` returns true for a call's error, no further
+  /// call begins.
   SharedCalls(std::size_t count, std::function<Result<void>(std::size_t index)> call,
               std::function<bool(const Error&)> is_last);
 
-  /// Makes the next call. False: there was none left.
+  /// Makes the next call. False if none was left.
   bool make_next();
-  /// Returns when no call is left to begin; other threads may still be within theirs.
+  /// Makes calls until none is left to begin. Other threads may still be in their last call then.
   void make_all();
-  /// The first error that came back. Only after every thread that makes calls has returned.
+  /// The first error that a call returned. Call only after all threads have returned.
   [[nodiscard]] Result<void> outcome() const;
 
  private:

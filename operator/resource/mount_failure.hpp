@@ -7,19 +7,18 @@
 
 namespace trainyard::resource {
 
-/// A kubelet's Event FailedMount: a volume of a pod cannot be mounted, which no status says.
+/// A kubelet's Event FailedMount: a volume of a pod cannot be mounted. No status says so.
 struct MountFailure {
-  api::Metadata
-      metadata;     ///< Of the event; `controller` is the pod that it is about, so that it is found by the pod's UID.
-  std::string pod;  ///< Its name, in the event's namespace.
+  api::Metadata metadata;  ///< The event's. `controller` is the pod, so that caches find the event by the pod's UID.
+  std::string pod;         ///< The pod's name, in the event's namespace.
   std::string message;
   bool operator==(const MountFailure&) const = default;
 };
 
-/// Of an events.k8s.io/v1 Event.
+/// Reads an events.k8s.io/v1 Event.
 [[nodiscard]] Result<MountFailure> parse_mount_failure(const nlohmann::json& object);
 
-/// Which of the events of a namespace are such.
+/// Field selector for these events.
 inline constexpr std::string_view mount_failure_selector = "reason=FailedMount,regarding.kind=Pod";
 
 }  // namespace trainyard::resource

@@ -11,7 +11,7 @@ Result<Node> parse_node(const nlohmann::json& object) {
   Node node{.metadata = std::move(metadata)};
   const auto host_name = node.metadata.labels.find(std::string{host_name_label});
   if (host_name != node.metadata.labels.end()) node.host_name = host_name->second;
-  // Nothing else is read of them, and a node with GPUs may have a hundred.
+  // Drops the other labels and annotations: nothing reads them, and a node with GPUs may have a hundred.
   node.metadata.labels.clear();
   node.metadata.annotations.clear();
   const auto status = object.find("status");

@@ -13,7 +13,7 @@ inline constexpr std::string_view host_name_label = "kubernetes.io/hostname";
 /// The part of a Node that planning reads.
 struct Node {
   api::Metadata metadata;  ///< Without labels and annotations.
-  std::string host_name;   ///< Value of host_name_label; empty: it has none.
+  std::string host_name;   ///< Value of host_name_label; empty if the node has none.
   bool is_ready = false;
   bool is_unreachable =
       false;  ///< Ready is Unknown: its kubelet has been silent for the API server's grace period (40-50 s).

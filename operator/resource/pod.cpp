@@ -58,7 +58,7 @@ bool is_read(const PodCondition& condition) {
   return condition.type == "PodScheduled" || condition.type == "DisruptionTarget";
 }
 
-/// Pods are named <job>-<uid4>-<attempt>-<rank>.
+/// True for rank 0's pod: pods are named <job>-<uid4>-<attempt>-<rank>.
 bool is_rank_0(const api::Metadata& metadata) {
   return metadata.name.ends_with("-0");
 }

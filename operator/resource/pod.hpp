@@ -40,13 +40,13 @@ struct PodCondition {
   bool operator==(const PodCondition&) const = default;
 };
 
-/// The part of a Pod that planning reads; informers keep this and drop the rest.
+/// The part of a Pod that planning reads.
 struct Pod {
   api::Metadata metadata;
   PodPhase phase = PodPhase::pending;
   std::string node_name;
   std::string pod_ip;
-  std::string request_token;  ///< contract::env_request_token of its worker; empty: it has none.
+  std::string request_token;  ///< The worker's contract::env_request_token; empty if it has none.
   std::string reason;         ///< status.reason: "Evicted", "NodeLost", ...
   std::string message;        ///< status.message
   std::vector<PodCondition> conditions;
@@ -55,11 +55,11 @@ struct Pod {
   bool operator==(const Pod&) const = default;
 };
 
-/// Keeps the labels and annotations of trainyard.dev/ and the conditions that are read, and of request tokens only that
-/// of rank 0's pod, since no other rank is asked for anything.
+/// Reads a Pod. Keeps only labels and annotations of trainyard.dev/, the conditions that planning reads, and the
+/// request token if it is rank 0's pod: the operator sends requests to rank 0 only.
 [[nodiscard]] Result<Pod> parse_pod(const nlohmann::json& object);
 
-/// A Pod in half a kilobyte: a cache may hold ten thousand.
+/// A Pod in half a kilobyte, since a cache may hold ten thousand.
 struct PackedPod {
   std::string bytes;
 };

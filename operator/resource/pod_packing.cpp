@@ -10,11 +10,11 @@
 namespace trainyard::resource {
 namespace {
 
-/// A Plain, const or not.
+/// `T` is Plain or const Plain.
 template <typename T, typename Plain>
 concept MaybeConst = std::same_as<std::remove_const_t<T>, Plain>;
 
-// Each structure's fields, in one place for both directions.
+// Lists each structure's fields once, for packing and unpacking.
 
 template <typename Archive>
 void pass(Archive& archive, MaybeConst<api::OwnerReference> auto& owner) {
@@ -55,7 +55,7 @@ concept Number = std::integral<T> || std::is_enum_v<T>;
 template <typename T>
 concept Structure = std::is_class_v<T>;
 
-/// Numbers take seven bits a byte, the lowest first; texts and lists begin with their length.
+/// Writes numbers with seven bits in each byte, the lowest bits first, and texts and lists after their length.
 class Packer {
  public:
   template <typename... Fields>
@@ -67,7 +67,7 @@ class Packer {
  private:
   void add(Number auto number) {
     const auto wide = static_cast<std::int64_t>(number);
-    // Zigzag: small numbers of either sign become small numbers without a sign.
+    // Zigzag encoding: small numbers of either sign become small unsigned numbers.
     auto left = (static_cast<std::uint64_t>(wide) << 1) ^ static_cast<std::uint64_t>(wide >> 63);
     for (; left >= 128; left >>= 7) bytes_ += static_cast<char>((left & 127) | 128);
     bytes_ += static_cast<char>(left);

@@ -5,7 +5,7 @@
 
 namespace trainyard::api {
 
-/// Every field set to something else than its default.
+/// A status whose fields all differ from their defaults.
 inline TrainingJobStatus a_full_status() {
   const Time time = *parse_rfc3339("2026-11-21T10:00:00Z");
   TrainingJobStatus status;

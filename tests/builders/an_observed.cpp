@@ -7,7 +7,6 @@
 
 #include "common/check.hpp"
 #include "operator/manifest/names.hpp"
-#include "operator/manifest/owned_object.hpp"
 #include "operator/manifest/spec_hash.hpp"
 
 namespace trainyard::builders {

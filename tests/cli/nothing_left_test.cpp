@@ -25,7 +25,7 @@ nlohmann::json job_that_trains(const std::string& training, const std::string& r
 
 /// A checkpoint of step 20, after two epochs.
 Listed a_checkpoint(Standing standing = Standing::final) {
-  Listed listed{.id = {.step = 20, .generation = 1}, .standing = standing, .counts = true, .manifest = {}};
+  Listed listed{.id = {.step = 20, .generation = 1}, .standing = standing, .is_candidate = true, .manifest = {}};
   listed.manifest.emplace().values = {{"epoch", 2}, {"step", 20}};
   return listed;
 }
@@ -64,7 +64,7 @@ TEST(ReadNothingLeftLine, ReadsTheFolderOfTheJobsCheckpoints) {
   prefix.claim(1);
   prefix.save({20, 1}, 2);
   EXPECT_EQ(read_nothing_left_line(job, ""), "") << "the run that saved it was cut short";
-  prefix.save({20, 1}, 2, /*is_complete=*/true);
+  prefix.save({20, 1}, 2, /*is_final=*/true);
   EXPECT_EQ(read_nothing_left_line(job, folder.path() + "/run"),
             "Nothing is left to train: smoke ended at step 20. To start afresh, choose another folder with --dir; to "
             "train further, raise training.maxSteps.");

@@ -70,7 +70,7 @@ class ThreadCommunicator final : public checkpoint::Communicator {
   [[nodiscard]] Result<std::vector<std::string>> all_gather(std::string_view text) override {
     return place_.exchange(rank_, text);
   }
-  [[nodiscard]] Result<void> spread(std::span<const checkpoint::BroadcastPart> parts) override {
+  [[nodiscard]] Result<void> broadcast_parts(std::span<const checkpoint::BroadcastPart> parts) override {
     for (const checkpoint::Message& message : checkpoint::messages_of(parts, spread_bytes_max)) {
       const checkpoint::BroadcastPart& part = parts[message.part];
       std::string text(message.bytes(), '\0');

@@ -68,7 +68,7 @@ TEST_F(JobDeletion, LetsTheJobGoWithoutItsCheckpointsWhenItsPodNeverStarts) {
   world.pass(5s);
   EXPECT_EQ(world.pods(), Names{});
   EXPECT_EQ(event("Failed"),
-            fmt::format("CheckpointsLeft: what the job has saved under s3://models/smoke stays there: it could not be "
+            fmt::format("CheckpointsLeft: the checkpoints under s3://models/smoke stay: they could not be "
                         "removed within 10 minutes: pod {}, which removes the checkpoints, does not start: "
                         "Unschedulable: 0/3 nodes are available",
                         world.clean_up_pod_name()));
@@ -152,7 +152,7 @@ TEST_F(JobDeletion, TellsOfCheckpointsThatStayInTheEventThatIsThere) {
   world.end_clean_up(93, R"({"exitCode": 93, "message": "s3://models/smoke/ also holds generation 1 of job a"})");
   ASSERT_TRUE(is_gone_within(5s));
   EXPECT_EQ(event("Failed"),
-            "CheckpointsLeft: what the job has saved under s3://models/smoke stays there: "
+            "CheckpointsLeft: the checkpoints under s3://models/smoke stay: "
             "s3://models/smoke/ also holds generation 1 of job a");
   EXPECT_EQ(world.events(), (Names{"Failed", "Running"}));
 }

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "operator/manifest/owned_object.hpp"
+#include "operator/manifest/names.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 #include "tests/simulation/intruder.hpp"
 #include "tests/simulation/job_life.hpp"

@@ -6,7 +6,6 @@
 
 #include "api/contract.hpp"
 #include "operator/manifest/names.hpp"
-#include "operator/manifest/owned_object.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 
 namespace trainyard::simulation {

@@ -132,7 +132,8 @@ class SavesBeforeItIsSuspended : public JobLife {
 TEST_F(SavesBeforeItIsSuspended, AndIsChargedNothingForTheRanksEnd) {
   train();
   suspend();
-  EXPECT_EQ(world.status().message, "spec.suspend is true: the ranks are asked for a checkpoint before their pods go");
+  EXPECT_EQ(world.status().message,
+            "spec.suspend is true: the ranks are asked for a checkpoint before their pods are deleted");
   EXPECT_EQ(world.status().suspend_request->id, "suspend-2");
   report_request({.id = "suspend-2"});
   world.pass(60s);

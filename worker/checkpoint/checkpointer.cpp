@@ -13,7 +13,6 @@
 #include "checkpoint/run/liveness.hpp"
 #include "checkpoint/run/local_folder.hpp"
 #include "checkpoint/run/local_tier.hpp"
-#include "checkpoint/run/nodes.hpp"
 #include "checkpoint/run/store_options.hpp"
 #include "checkpoint/run/sweeper.hpp"
 #include "common/logging.hpp"
@@ -35,7 +34,7 @@ Keep keep_of(const api::KeepSpec& spec) {
   return keep;
 }
 
-/// nullptr where the spec names none.
+/// nullptr if the spec has no `resume_uri`.
 Result<std::unique_ptr<storage::Store>> open_origin(const api::CheckpointSpec& spec) {
   if (spec.resume_uri.empty()) return nullptr;
   return storage::open_store(parse_place(spec.resume_uri).prefix_uri, options_of(spec.s3));
@@ -46,7 +45,7 @@ std::optional<Origin> origin_of(storage::Store* store, const api::CheckpointSpec
   return Origin{.store = *store, .id = parse_place(spec.resume_uri).id};
 }
 
-// What the run needs to know of this rank's start.
+// This rank's part of the RunContext.
 struct Start {
   StartPatience patience;
   bool is_first_here = true;
@@ -67,8 +66,8 @@ RunContext context_of(storage::Store& store, storage::Store* origin, LocalTier* 
           .is_first_here = start.is_first_here};
 }
 
-// True when this rank has to look at the store itself. A near folder may be another one for each pod and is cheap to
-// look at, so every rank does. A bucket is the same for all ranks of a node, so the first of them does.
+// True when this rank checks the store itself. A near folder may be a different one in each pod, and is quick to check,
+// so every rank does. A bucket is the same for all ranks of a node, so the node's first rank does.
 Result<bool> is_first_here(const storage::Store& store, Communicator& communicator, const std::string& node) {
   const auto names = communicator.all_gather(node);
   if (!names) return fail(ErrorKind::cancelled, names.error().message);
@@ -83,14 +82,14 @@ Result<void> probe_together(storage::Store& store, Communicator& communicator, c
   if (is_asked) mine = ask_patiently(patience, clock, StartCall::probe, [&] { return store.probe(); });
   const auto probed = agree(communicator, mine);
   if (probed) return probed;
-  // Now every rank asks, to tell whether the whole job is refused or only the node of one rank.
+  // Every rank probes, to tell whether the whole job is denied access or only one node.
   return agree(communicator, is_asked ? mine : store.probe());
 }
 
-/// The nodes' folders of one job's copies.
+/// The local tier of one job, and its folder on this node.
 class LocalCopies {
  public:
-  /// Collective; nullptr where the spec has none.
+  /// Collective; nullptr if the spec has no local tier.
   static Result<std::unique_ptr<LocalCopies>> open(const api::CheckpointSpec& spec, const Identity& identity,
                                                    Communicator& communicator, const Clock& clock,
                                                    const std::string& node) {
@@ -111,7 +110,7 @@ class LocalCopies {
   LocalCopies(LocalTier joined, std::string path, Identity identity)
       : tier(std::move(joined)), path_(std::move(path)), identity_(std::move(identity)) {}
 
-  /// Says whose the folder is, until that has succeeded once.
+  /// Marks the folder with its owner, unless it is marked already.
   Result<void> mark() {
     if (!tier.is_keeper() || is_marked_) return {};
     auto marked = mark_local_folder(path_, identity_);
@@ -131,13 +130,13 @@ class LocalCopies {
   bool is_marked_ = false;
 };
 
-// What one rank cannot do with its own tensors must not leave the others waiting in the steps that follow.
+// If one rank fails on its own tensors, the other ranks must not wait for it in later calls.
 Result<void> all_have(Communicator& communicator, const Result<HostState>& host) {
   return agree(communicator, host.map([](const HostState&) {}));
 }
 
-/// How long a run that has done all of its work waits at its end for the removal of old checkpoints.
-constexpr std::chrono::seconds last_sweep_patience{20};
+/// How long a final run waits at its end for the removal of old checkpoints.
+constexpr std::chrono::seconds last_sweep_timeout{20};
 
 class StoreCheckpointer final : public Checkpointer {
  public:
@@ -169,13 +168,13 @@ class StoreCheckpointer final : public Checkpointer {
 
   void begin_save(const State& state, std::int64_t step, const SaveOptions& options) override {
     const Instant begun = clock_.instant();
-    is_complete_ = options.is_complete;
-    const auto staged = staging_.copy(state);
-    auto copied = std::make_shared<std::promise<void>>();
-    copied_ = copied->get_future();
-    writer_.start([this, begun, step, options, values = state.values, staged, copied] {
-      const auto is_whole = staged.and_then([this] { return staging_.copy_steady(); });
-      copied->set_value();
+    is_final_ = options.is_final;
+    const auto staged = staging_.stage(state);
+    auto staging_done = std::make_shared<std::promise<void>>();
+    staging_done_ = staging_done->get_future();
+    writer_.start([this, begun, step, options, values = state.values, staged, staging_done] {
+      const auto is_whole = staged.and_then([this] { return staging_.stage_steady(); });
+      staging_done->set_value();
       SaveOutcome outcome{.step = step, .saved = std::nullopt, .is_copies_only = options.is_copies_only};
       write(is_whole, values, options, begun, outcome);
       outcome.duration = clock_.instant() - begun;
@@ -183,22 +182,22 @@ class StoreCheckpointer final : public Checkpointer {
     });
   }
 
-  void finish_copy() override {
-    if (copied_.valid()) copied_.get();
+  void finish_staging() override {
+    if (staging_done_.valid()) staging_done_.get();
   }
 
   [[nodiscard]] bool is_saving() const override { return writer_.is_busy(); }
 
   [[nodiscard]] std::string trouble() const override { return is_saving() ? store_->trouble() : std::string{}; }
 
-  std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds patience) override {
-    return writer_.take_outcome(patience);
+  std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds timeout) override {
+    return writer_.take_outcome(timeout);
   }
 
   Result<void> end() override {
-    if (is_complete_ && !sweeper_.finish(last_sweep_patience)) {
+    if (is_final_ && !sweeper_.finish(last_sweep_timeout)) {
       logging::warn("old checkpoints are left: their removal takes too long",
-                    {{"seconds", last_sweep_patience.count()}});
+                    {{"seconds", last_sweep_timeout.count()}});
     }
     sweeper_.give_up();
     signs_.reset();
@@ -210,7 +209,7 @@ class StoreCheckpointer final : public Checkpointer {
   }
 
  private:
-  // On the writer's thread.
+  // Runs on the writer's thread.
   void write(const Result<bool>& is_whole, const nlohmann::json& values, const SaveOptions& options, Instant begun,
              SaveOutcome& outcome) {
     try {
@@ -224,8 +223,8 @@ class StoreCheckpointer final : public Checkpointer {
         outcome.left_out = *first;
         return;
       }
-      // The copies first: they are quick, and what ends the run meanwhile leaves them.
-      if (copies_ && !options.is_complete) {
+      // The copies come first: they are quick, and remain if the run ends during the remote save.
+      if (copies_ && !options.is_final) {
         const auto failures = make_copies(values, outcome.step);
         if (!failures) {
           outcome.saved = tl::unexpected(failures.error());
@@ -234,7 +233,7 @@ class StoreCheckpointer final : public Checkpointer {
         outcome.copies = CopiesOutcome{.error = *failures, .duration = clock_.instant() - begun};
       }
       if (options.is_copies_only) return;
-      outcome.saved = run_.save(staging_.entries(), values, outcome.step, options.is_complete);
+      outcome.saved = run_.save(staging_.entries(), values, outcome.step, options.is_final);
       if (outcome.saved && communicator_.rank() == 0) sweeper_.start();
     } catch (const std::exception& error) {
       outcome.saved =
@@ -243,15 +242,15 @@ class StoreCheckpointer final : public Checkpointer {
   }
 
   Result<std::string> make_copies(const nlohmann::json& values, std::int64_t step) {
-    static_cast<void>(copies_->mark());  // Where this fails the copy does too, and says why.
+    static_cast<void>(copies_->mark());  // If this fails, the copy fails too, with the error.
     return run_.save_copies(staging_.entries(), values, step);
   }
 
-  // What this rank has against saving what is staged; empty when nothing.
+  // Why this rank's staged state must be left out; empty if it need not be.
   [[nodiscard]] Result<nlohmann::json> objection(const Result<bool>& is_whole, const SaveOptions& options) const {
     return is_whole.map([&](bool is_as_it_was) -> nlohmann::json {
       if (!is_as_it_was) return "parameters or optimizer state were changed outside the optimizer's step";
-      if (options.is_complete || (options.is_sound && staging_.is_finite())) return "";
+      if (options.is_final || (options.is_sound && staging_.is_finite())) return "";
       return "loss or parameters are not finite";
     });
   }
@@ -262,15 +261,15 @@ class StoreCheckpointer final : public Checkpointer {
   Communicator& communicator_;
   const Clock& clock_;
   const bool is_by_hand_;
-  bool is_complete_ = false;  // Whether the save that was begun last is of a run that has done all of its work.
-  // The training thread and the writer's thread use these in turn: while the writer is busy they are its alone. Only
-  // the sweeper's thread runs retention.
+  bool is_final_ = false;  // The last begun save is of a final state.
+  // While the writer is busy, only its thread uses these members; otherwise only the training thread does. Retention
+  // runs only on the sweeper's thread.
   Run run_;
   Staging staging_;
-  std::future<void> copied_;  // Ready once the save that was begun last has its copy; empty once that was waited for.
-  std::optional<SignsOfLife> signs_;  // On rank 0 of a run by hand, from its claim to its end.
+  std::future<void> staging_done_;    // Ready once the last begun save is staged; empty once that was waited for.
+  std::optional<SignsOfLife> signs_;  // Rank 0 of a run by hand has them, from its claim to its end.
   Sweeper sweeper_{[this](const std::stop_token& stop) { run_.tidy_up(stop); }};
-  Writer writer_;  // The last: its thread ends before what it uses.
+  Writer writer_;  // The last member: its thread ends before what it uses.
 };
 
 }  // namespace

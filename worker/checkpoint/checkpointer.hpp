@@ -24,7 +24,8 @@
 
 namespace trainyard::checkpoint {
 
-/// Which rows of a sharded entry a rank's tensor is: as many as it has, from `row_begin` on, of all ranks' `row_count`.
+/// The rows of a sharded entry that a rank's tensor holds: from `row_begin` on, of `row_count` rows on all ranks
+/// together.
 struct Shard {
   std::int64_t row_begin = 0;
   std::int64_t row_count = 0;
@@ -33,96 +34,91 @@ struct Shard {
 struct Entry {
   std::string name;  ///< Unique: "model.conv1.weight", "optimizer.exp_avg.conv1.weight", "rng.cpu"
   Placement placement = Placement::replicated;
-  torch::Tensor tensor;  ///< Any dtype and device; restore copies into it in place. Opaque bytes are a uint8 tensor.
-  bool must_be_finite = false;   ///< A number in it that is not finite makes the state unsound.
-  std::optional<Shard> shard{};  ///< Of a sharded entry. Nothing: the tensor is all of it.
-  bool is_steady = false;        ///< Only the optimizer's step changes it, so that it may be copied until the next one.
+  torch::Tensor tensor;  ///< Any dtype and device; restore() copies into it in place. Opaque bytes are a uint8 tensor.
+  bool must_be_finite = false;   ///< True: an infinity or a NaN in it makes the state unsound.
+  std::optional<Shard> shard{};  ///< For a sharded entry. Nothing: the tensor has all rows.
+  bool is_steady = false;        ///< Only the optimizer's step changes it, so it may be staged until the next one.
 };
 
-/// All that training needs to go on exactly: tensors, and small values (step, epoch, position, metrics), which are
-/// replicated.
+/// All that training needs to resume exactly: tensors, and small values (step, epoch, position, metrics), which are
+/// equal on all ranks.
 struct State {
   std::vector<Entry> entries;
   nlohmann::json values = nlohmann::json::object();
 };
 
 struct SaveOptions {
-  bool is_copies_only = false;  ///< Only the nodes get it, where the spec has a local tier.
-  bool is_complete = false;     ///< The run ends with this state: it is saved as it is.
-  bool is_sound = true;         ///< What this rank knows of that besides the entries: its loss is finite.
+  bool is_copies_only = false;  ///< Write only the copies on the nodes, if the spec has a local tier.
+  bool is_final = false;        ///< The training has reached its end: the state is saved even if it is not sound.
+  bool is_sound = true;         ///< False: this rank knows that the state is not sound, because its loss is not finite.
 };
 
-/// Saves and restores one run's state under one prefix. All calls are from the training thread; every one but
-/// generation(), finish_copy(), is_saving(), trouble(), take_outcome() and end() is made by all ranks alike. Errors of
-/// open_checkpointer(): invalid (file:// that cannot be), not_found (bucket), unauthorized, forbidden. Destruction
-/// waits for the save under way: where the group is broken the rank ends by RankLink::exit instead.
+/// Saves and restores one run's state under one prefix. The training thread makes all calls. A call is collective (all
+/// ranks make it alike) unless it says otherwise. The destructor waits for the save under way; if the group is broken,
+/// the rank ends by RankLink::exit instead.
 class Checkpointer {
  public:
   virtual ~Checkpointer() = default;
 
-  /// Loads the newest checkpoint that counts into `state`'s tensors, else that of the spec's `resume_uri`, or
-  /// says that there is none; the tensors stay as they are then, and are not to be used after an error. The generation
-  /// is claimed here, after the choice, so that the claim records what was resumed from. A checkpoint that is torn or
-  /// tampered with is skipped for the one before. Needs host memory beside the state only for what lies on a device or
-  /// not contiguously. ErrorKind::conflict when a newer attempt of this job has begun already (`fenced`), invalid when
-  /// the prefix is that of another job that has not ended, or of one with another model or data, cancelled when the
-  /// ranks have lost each other.
+  /// Loads the best candidate into `state`'s tensors, else a checkpoint of the spec's `resume_uri`, and claims the
+  /// generation. Damaged candidates are skipped. Nothing: there was no checkpoint, and the tensors are unchanged. After
+  /// an error the tensors must not be used. Takes host memory only for tensors that are on a device or not contiguous.
+  /// ErrorKind::conflict: a newer attempt of this job has begun (`fenced`). invalid: the prefix belongs to another job
+  /// that has not ended, or the state to another model or training set. cancelled: the ranks have lost each other. Else
+  /// the storage's errors.
   [[nodiscard]] virtual Result<std::optional<Restored>> restore(State& state) = 0;
 
-  /// The generation that restore() has claimed: what else a run writes under its prefix is named after it. Not
-  /// collective.
+  /// The generation that restore() has claimed. Keys of other objects of the run contain it. Not collective.
   [[nodiscard]] virtual std::int64_t generation() const = 0;
 
-  /// Copies what this rank writes of `state`, but for steady entries, and returns; a thread of the checkpointer copies
-  /// those, which must not change before finish_copy(), and writes the copy: first to the nodes where the spec has a
-  /// local tier, unless the run is complete. Talks to no other rank and fails in the
-  /// outcome only. Needs restore() before, and that the outcome of the save before was taken. A state that is not sound
-  /// on some rank is left out, unless it is complete, and so is one whose steady entries were changed in place while
-  /// they were copied. A second save of the same step records `values` and `is_complete` only. Keeps host memory of the
-  /// size of this rank's share of the state; the node's keeper of copies, of all of it; 16 MiB more, pinned, for what
-  /// is on a device.
+  /// Stages what this rank writes of `state`, except steady entries, and returns. A thread stages the steady entries,
+  /// which must not change before finish_staging(), and writes the checkpoint: first the copies on the nodes (unless
+  /// the state is final), then the remote checkpoint. Sends no messages before it returns; errors are in the outcome.
+  /// Needs restore() before, and the outcome of the save before. A state that is not sound on some rank is left out,
+  /// unless it is final; a state whose steady entries changed while they were staged is left out always. A second save
+  /// of one step writes only `values` and `is_final`. Keeps host memory for this rank's share of the state (a keeper:
+  /// for all of it), and 16 MiB of pinned memory for tensors on a device.
   virtual void begin_save(const State& state, std::int64_t step, const SaveOptions& options) = 0;
-  /// Returns once all of the state of the save that was begun last is copied: it may change now. Not collective.
-  virtual void finish_copy() = 0;
-  /// Whether the save that was begun last is still under way here. Other ranks may be done earlier or later.
+  /// Returns once the state of the last begun save is staged: the state may then change. Not collective.
+  virtual void finish_staging() = 0;
+  /// True while the last begun save is under way on this rank. Other ranks may finish earlier or later. Not collective.
   [[nodiscard]] virtual bool is_saving() const = 0;
-  /// The error for which the storage is tried again while a save is under way here; empty while all goes well.
+  /// The storage's last error while this rank's save retries; empty otherwise. Not collective.
   [[nodiscard]] virtual std::string trouble() const = 0;
-  /// The outcome of the save that has ended, once; it is the same on every rank. One under way is waited for, no longer
-  /// than `patience`. Success once the manifest is in the store; older checkpoints are removed after that, by a thread
-  /// of its own. Errors: conflict when a newer generation of the same job has claimed the prefix (the worker exits
-  /// `fenced`), invalid when another job has, cancelled when the ranks have lost each other, the storage's otherwise:
-  /// after those another save may be begun.
-  [[nodiscard]] virtual std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds patience = {}) = 0;
+  /// Waits up to `timeout` for the save under way. Returns the outcome of a save that has ended, once; it is equal on
+  /// every rank. Success: the manifest is in the store, and a thread removes older checkpoints. Not collective.
+  /// Errors: conflict when a newer run of the job has claimed (the worker exits `fenced`), invalid when another job
+  /// has, cancelled when the ranks have lost each other. After an error of the storage another save may begin.
+  [[nodiscard]] virtual std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds timeout = {}) = 0;
 
-  /// Records that this run has ended in order, so that another job may go on from what it saved. After a save that was
-  /// complete the removal of older checkpoints is waited for, 20 s at most; else it is given up. The last call but
-  /// remove_copies(), with no save under way; not collective: rank 0's counts, and does nothing before restore() has
-  /// succeeded.
+  /// Puts the end of this run's generation, so that another job may claim the next. After a final save it waits up to
+  /// 20 s for the removal of older checkpoints; otherwise it gives that up. Call it with no save under way, and after
+  /// it only remove_copies(). Not collective: only rank 0 puts the end, and only after restore() has succeeded.
   [[nodiscard]] virtual Result<void> end() = 0;
 
-  /// Removes the copies on this rank's node, which nobody needs once the job has succeeded. Not collective.
+  /// Removes the copies on this rank's node. Call it when the job has succeeded. Not collective.
   virtual void remove_copies() = 0;
 };
 
-/// The store of `spec`'s place, as open_checkpointer() opens it: for what lies beside the checkpoints.
+/// The store at `spec`'s URI, for objects beside the checkpoints.
 [[nodiscard]] Result<std::unique_ptr<storage::Store>> open_place(const api::CheckpointSpec& spec);
 
-/// Where a rank is, and how long its start bears with the storage.
+/// How a rank starts.
 struct StartOptions {
-  std::string node;  ///< Its node's name: of the ranks with one name the first looks at the storage for the others.
+  std::string node;  ///< The name of the rank's node. The first rank of a node checks the storage for the others.
   StartPatience patience{};
 };
 
-/// Collective. The store's credentials and place are tried here: by rank 0, by every rank where the store is near, and
-/// by all once one of these has failed, so that what ails one node is told from what ails the job.
-/// `communicator` is the checkpointer's alone from here on: it is used from a thread of its own.
+/// Collective. Checks the store's place and credentials on rank 0, and on every rank if the store is near. If one of
+/// these checks fails, all ranks check, to tell a node's failure from the job's. The checkpointer alone uses
+/// `communicator` from here on, on a thread of its own. Errors: invalid (file:// that cannot be), not_found (bucket),
+/// unauthorized, forbidden.
 [[nodiscard]] Result<std::unique_ptr<Checkpointer>> open_checkpointer(const api::CheckpointSpec& spec,
                                                                       const Identity& identity,
                                                                       Communicator& communicator, const Clock& clock,
                                                                       const StartOptions& options = {});
 
-/// As above, on a store that is already open, for tests.
+/// open_checkpointer() on an open store, for tests.
 [[nodiscard]] Result<std::unique_ptr<Checkpointer>> open_checkpointer(std::unique_ptr<storage::Store> store,
                                                                       const api::CheckpointSpec& spec,
                                                                       const Identity& identity,

@@ -11,7 +11,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// Conjugated and negated views are resolved: their bytes alone would say something else.
+// Resolves conjugated and negated views, whose bytes alone are not their values.
 torch::Tensor plain_bytes_of(const torch::Tensor& tensor) {
   return tensor.resolve_conj().resolve_neg().contiguous().view({-1}).view(torch::kByte);
 }
@@ -65,7 +65,7 @@ DeviceReader::Lane& DeviceReader::lane_of(torch::Device device) {
   return lanes_.emplace(device.index(), std::move(lane)).first->second;
 }
 
-// Leaves the current buffer to the device, and goes on with the other one once what is in that has come.
+// Leaves the current buffer to the device, waits for the other buffer's bytes, and empties that one.
 void DeviceReader::turn(Lane& lane) {
   lane.buffers[lane.current].copied.record(lane.stream);
   lane.current = 1 - lane.current;
@@ -77,7 +77,7 @@ void DeviceReader::empty(Buffer& buffer) {
   buffer.copied.synchronize();
   const auto* from = static_cast<const std::byte*>(buffer.bytes.const_data_ptr());
   for (const std::span<std::byte>& target : buffer.targets) {
-    // Not by torch, whose threads would take the processors from those of the step that runs beside this.
+    // memcpy, since torch's copy would use threads and take processors from the training step.
     std::memcpy(target.data(), from, target.size());
     from += target.size();
   }

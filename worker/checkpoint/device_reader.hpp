@@ -13,30 +13,31 @@
 
 namespace trainyard::checkpoint {
 
-/// Copies tensors off their devices beside the work of the streams that made them. They come by a stream of their own
-/// through two pinned buffers a device, of which one is filled while the other is emptied: pageable memory would make
-/// the device's transfers wait for the host, and the whole of a state pinned would be memory that nothing else can use.
-/// Used by one thread at a time. All but the constructor throw as torch does (a device that failed, no pinned memory);
-/// the reader is not to be used after that.
+/// Copies tensors off their devices while the streams that made them go on. Each device has a stream and two pinned
+/// buffers for this: one buffer is filled while the other is emptied. Pageable memory would make the transfers wait for
+/// the host; pinning memory for a whole state would take too much.
+/// One thread at a time. All calls but the constructor throw as torch does (a failed device, no pinned memory); after
+/// that the reader must not be used.
 class DeviceReader {
  public:
-  /// `buffer_bytes`: of each pinned buffer, at least 1.
+  /// `buffer_bytes`: the size of each pinned buffer, at least 1.
   explicit DeviceReader(std::uint64_t buffer_bytes = std::uint64_t{8} << 20) : buffer_bytes_{buffer_bytes} {}
 
-  /// From here on read() reads what `device` has once the calling thread's current stream has done what is queued now.
+  /// After mark(), read() sees `device` as it is when the work queued now on the calling thread's current stream is
+  /// done.
   void mark(torch::Device device);
-  /// Begins to copy the bytes of `tensor`, row by row, into `to`, which is of its size. The tensor must not change
+  /// Begins to copy the bytes of `tensor`, row by row, into `to`, which has the same size. The tensor must not change
   /// before finish().
   void read(const torch::Tensor& tensor, std::span<std::byte> to);
-  /// Returns when all is copied.
+  /// Returns when everything is copied.
   void finish();
 
  private:
   struct Buffer {
     torch::Tensor bytes;
     std::uint64_t used_bytes = 0;
-    std::vector<std::span<std::byte>> targets;  // Where the bytes belong, from the first on.
-    c10::Event copied;                          // off the device
+    std::vector<std::span<std::byte>> targets;  // Where the bytes go, in order.
+    c10::Event copied;                          // Recorded after the copies from the device.
   };
   struct Lane {
     c10::Stream stream;
@@ -49,7 +50,7 @@ class DeviceReader {
   static void empty(Buffer& buffer);
 
   std::uint64_t buffer_bytes_;
-  std::map<c10::DeviceIndex, Lane> lanes_;  // A build of torch has one kind of device.
+  std::map<c10::DeviceIndex, Lane> lanes_;  // By index alone, since a build of torch has one kind of device.
 };
 
 }  // namespace trainyard::checkpoint

@@ -6,11 +6,11 @@
 
 namespace trainyard::checkpoint {
 
-/// `entry` as the checkpoint knows it, without bytes. ErrorKind::invalid for sparse and quantized tensors, which have
-/// no plain bytes, and for a shard of a tensor that has no rows.
+/// `entry` as a HostEntry without bytes. ErrorKind::invalid for sparse and quantized tensors, which have no plain
+/// bytes, and for a shard of a scalar.
 [[nodiscard]] Result<HostEntry> describe(const Entry& entry);
 
-/// Whether the tensor's bytes lie on the host, one after the other, and say what the tensor says.
+/// True when the tensor's values are bytes on the host, one after the other.
 [[nodiscard]] bool has_plain_bytes(const torch::Tensor& tensor);
 
 }  // namespace trainyard::checkpoint

@@ -16,7 +16,7 @@ torch::Tensor host_tensor_of(const Entry& entry) {
   if (has_plain_bytes(tensor)) return tensor;
   if (entry.placement != Placement::per_rank)
     return at::empty(tensor.sizes(), at::TensorOptions{tensor.scalar_type()}.device(torch::kCPU));
-  // Conjugated and negated views are resolved: their bytes alone would say something else.
+  // Resolves conjugated and negated views, whose bytes alone are not their values.
   return tensor.resolve_conj().resolve_neg().to(torch::kCPU).contiguous();
 }
 

@@ -11,22 +11,23 @@
 
 namespace trainyard::checkpoint {
 
-/// What this rank holds of a state's entries, as contiguous bytes in host memory that a checkpoint is read into: the
-/// tensors' own memory where they have such, else memory beside them.
+/// This rank's part of a state as contiguous bytes in host memory, into which a checkpoint is read. A tensor with
+/// contiguous bytes in host memory gives its own memory; another tensor gets a buffer.
 class HostState {
  public:
-  /// Of the entries that are kept beside their tensors, only each rank's own hold what the tensors do: a checkpoint may
-  /// lack those. ErrorKind::invalid for sparse or quantized tensors, internal for what torch refuses (out of memory, a
-  /// device that failed).
+  /// Fills only the buffers of per_rank entries with the tensors' values, since a checkpoint may lack those entries.
+  /// ErrorKind::invalid for sparse or quantized tensors, internal for what torch reports (out of memory, a failed
+  /// device).
   [[nodiscard]] static Result<HostState> of(const State& state);
 
   [[nodiscard]] std::span<const HostEntry> entries() const { return entries_; }
 
-  /// Puts what was kept beside them into `state`'s tensors, which must be those that this was made of.
+  /// Copies the buffers into the tensors of `state`, from which of() made this HostState.
   [[nodiscard]] Result<void> copy_to(State& state) const;
 
  private:
-  std::vector<torch::Tensor> tensors_;  // Own the bytes that entries_ point at, or share them with the state's.
+  std::vector<torch::Tensor>
+      tensors_;  // The buffers, or tensors that share the state's memory: entries_ point into them.
   std::vector<HostEntry> entries_;
 };
 

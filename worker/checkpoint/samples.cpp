@@ -15,7 +15,7 @@ SamplePlan plan_samples(std::uint64_t bytes, std::uint64_t element_bytes, double
   const std::uint64_t line_elements = std::max<std::uint64_t>(1, line_bytes_min / element_bytes);
   const std::uint64_t stride_elements = bytes / element_bytes / part_count_min;
   if (stride_elements < line_elements) return {.count = 1, .line_bytes = bytes, .first = 0, .stride = bytes};
-  // The parts are rounded down, so that in a small tensor some more of them fit. Less than one remains at the end.
+  // The parts' size is rounded down, so a small tensor has some more parts. Less than one part remains at the end.
   const std::uint64_t count = bytes / element_bytes / stride_elements;
   const std::uint64_t room = bytes / element_bytes - (count - 1) * stride_elements - line_elements;
   const auto first = static_cast<std::uint64_t>(random * static_cast<double>(room + 1));

@@ -19,7 +19,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// All but the bytes.
+// Compares everything but the bytes.
 bool is_alike(const HostEntry& a, const HostEntry& b) {
   return a.info == b.info && a.rows == b.rows;
 }
@@ -28,8 +28,8 @@ std::uint32_t version_of(const torch::Tensor& tensor) {
   return static_cast<std::uint32_t>(tensor._version());
 }
 
-// The order of dimensions in which the tensor's bytes lie one after the other, as in a contiguous or a channels-last
-// tensor. Nothing where there is no such order, or where the values are not the bytes (conjugated, negated).
+// The order of dimensions in which the tensor is contiguous, as for a contiguous or a channels-last tensor. Nothing if
+// there is no such order, or if the bytes are not the values (conjugated, negated).
 std::optional<std::vector<std::int64_t>> order_in_memory(const torch::Tensor& tensor) {
   if (tensor.is_conj() || tensor.is_neg()) return std::nullopt;
   std::vector<std::int64_t> order(static_cast<std::size_t>(tensor.dim()));
@@ -52,7 +52,7 @@ std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
 
 }  // namespace
 
-Result<void> Staging::copy(const State& state) {
+Result<void> Staging::stage(const State& state) {
   std::vector<HostEntry> described;
   for (const Entry& entry : state.entries) {
     auto one = TRY(describe(entry));
@@ -65,13 +65,13 @@ Result<void> Staging::copy(const State& state) {
     for (const Slice& slice : slices_) {
       const Entry& entry = state.entries[slice.entry];
       torch::Tensor rows = rows_of(entry.tensor, slice);
-      auto order = entry.is_steady && !copies_all_at_once_ ? order_in_memory(rows) : std::nullopt;
+      auto order = entry.is_steady && !stages_all_at_once_ ? order_in_memory(rows) : std::nullopt;
       if (order) {
         steady_.push_back(steady_rows(rows, slice, *std::move(order)));
       } else if (rows.is_cpu()) {
         copy_rows(rows, slice);
       } else {
-        if (!copies_all_at_once_) rows = rows.clone();
+        if (!stages_all_at_once_) rows = rows.clone();
         const std::uint32_t version = version_of(rows);
         steady_.push_back({.slice = slice, .rows = std::move(rows), .version = version, .plan = {}});
       }
@@ -80,11 +80,11 @@ Result<void> Staging::copy(const State& state) {
   } catch (const std::exception& error) {
     return give_up(error);
   }
-  if (copies_all_at_once_) return copy_steady().map([](bool) {});
+  if (stages_all_at_once_) return stage_steady().map([](bool) {});
   return {};
 }
 
-Result<bool> Staging::copy_steady() {
+Result<bool> Staging::stage_steady() {
   const torch::NoGradGuard no_grad;
   std::vector<Steady> steady = std::exchange(steady_, {});
   try {
@@ -96,14 +96,14 @@ Result<bool> Staging::copy_steady() {
     }
     device_reader_.finish();
     const bool is_whole = std::ranges::all_of(steady, [&](const Steady& one) { return is_as_it_was(one); });
-    copies_all_at_once_ = copies_all_at_once_ || !is_whole;
+    stages_all_at_once_ = stages_all_at_once_ || !is_whole;
     return is_whole;
   } catch (const std::exception& error) {
     return give_up(error);
   }
 }
 
-// Notes the rows with samples of their bytes. On the host these are some reads; on a device one more small kernel.
+// Takes samples of the rows' bytes: some reads on the host, one small kernel on a device.
 Staging::Steady Staging::steady_rows(const torch::Tensor& rows, const Slice& slice, std::vector<std::int64_t> order) {
   const double random = std::uniform_real_distribution{0.0, 1.0}(random_);
   Steady one{.slice = slice,
@@ -130,7 +130,7 @@ bool Staging::is_finite() const {
   const torch::NoGradGuard no_grad;
   for (const Slice& slice : slices_) {
     if (!must_be_finite_[slice.entry]) continue;
-    // Whatever is not finite shows in the sum.
+    // The sum is not finite if any element is not.
     if (!std::isfinite(rows_of(buffers_[slice.entry], slice).sum(torch::kDouble).item<double>())) return false;
   }
   return true;
@@ -150,7 +150,7 @@ tl::unexpected<Error> Staging::give_up(const std::exception& error) {
   return fail(ErrorKind::internal, fmt::format("copying the state to the host: {}", dist::message_of(error)));
 }
 
-// The reader then has what is queued on the devices now, and nothing that comes later.
+// The reader then sees the results of the work that is queued on the devices now, and of nothing later.
 void Staging::mark_devices() {
   std::set<c10::DeviceIndex> marked;
   for (const Steady& one : steady_) {
@@ -164,15 +164,15 @@ void Staging::copy_rows(const torch::Tensor& rows, const Slice& slice) {
   if (!rows.is_cpu()) {
     device_reader_.read(rows, {static_cast<std::byte*>(to.data_ptr()), to.nbytes()});
   } else if (has_plain_bytes(rows)) {
-    // Not by torch, whose threads would take the processors from those of the step that runs beside this.
+    // memcpy, since torch's copy would use threads and take processors from the training step.
     std::memcpy(to.data_ptr(), rows.const_data_ptr(), rows.nbytes());
   } else {
-    // Conjugated and negated views are resolved by this: their bytes alone would say something else.
+    // torch's copy resolves conjugated and negated views, whose bytes alone are not their values.
     to.copy_(rows);
   }
 }
 
-// A tensor that is cut gets a place of its whole size: the rows of other ranks are never touched and take no memory.
+// A tensor that is cut gets a buffer of its whole size: other ranks' rows are never touched, and take no memory.
 void Staging::make_buffers(const State& state, std::vector<HostEntry> described) {
   entries_ = std::move(described);
   slices_ = part_ == StagedPart::whole ? whole_of(rank_, entries_) : share_of(rank_, world_size_, entries_);

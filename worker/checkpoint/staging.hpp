@@ -17,45 +17,45 @@
 
 namespace trainyard::checkpoint {
 
-/// Which bytes of a state a rank needs a copy of.
+/// Which bytes of a state a rank stages.
 enum class StagedPart {
-  share,  ///< Its share of the replicated bytes, and what only it has.
-  whole,  ///< All replicated bytes, and what only it has.
+  share,  ///< Its share of the replicated bytes, and all that only it has.
+  whole,  ///< All replicated bytes, and all that only it has.
 };
 
-/// A copy of what this rank writes of a state, which training may change meanwhile. The buffers are kept from copy to
-/// copy: host memory of the size of the part, and no allocation after the first while the state's shapes stay. What is
-/// on a device is as the calling thread's current stream leaves it, which copy() does not wait for, unless what should
-/// have been steady was not. Used by one thread at a time. Both copies fail with ErrorKind::internal for what torch
-/// refuses (out of memory, a device that failed); entries() are then not to be used.
+/// Stages this rank's part of a state: copies it to host memory, so that training may change the state while the copy
+/// is written. The buffers are reused, with no allocation while the state's shapes stay.
+/// Tensors on a device are staged as the calling thread's current stream leaves them. stage() does not wait for the
+/// device, unless steady entries were found to change. One thread at a time. Both calls fail with ErrorKind::internal
+/// for what torch reports (out of memory, a failed device); then entries() must not be used.
 class Staging {
  public:
   Staging(std::int64_t rank, std::int64_t world_size, StagedPart part = StagedPart::share)
       : rank_(rank), world_size_(world_size), part_(part) {}
 
-  /// Copies this rank's part of what is not steady, each byte once; what of it is on a device is copied there, and goes
-  /// to the host with the rest. ErrorKind::invalid for sparse or quantized tensors.
-  [[nodiscard]] Result<void> copy(const State& state);
-  /// Copies the rest of that state, and says whether it is as it was at copy(): by the counts of changes that torch
-  /// keeps, and by samples of the bytes (samples.hpp) for changes that torch does not count. If it is not, the copy is
-  /// worth nothing, and copy() takes all from now on.
-  [[nodiscard]] Result<bool> copy_steady();
+  /// Stages the entries that are not steady. Bytes on a device are copied there, and come to the host in
+  /// stage_steady(). ErrorKind::invalid for sparse or quantized tensors.
+  [[nodiscard]] Result<void> stage(const State& state);
+  /// Stages the rest of the state. False when a steady entry has changed since stage(): torch's version counters show
+  /// most changes, and samples of the bytes (samples.hpp) the others. Then the staged state is
+  /// useless, and stage() stages everything at once from now on.
+  [[nodiscard]] Result<bool> stage_steady();
 
-  /// Of the whole state; only the bytes of this rank's part are there.
+  /// All entries of the state; only this rank's part has bytes.
   [[nodiscard]] std::span<const HostEntry> entries() const { return entries_; }
 
-  /// Whether the part of what must be finite is so. Throws as torch does.
+  /// True when the entries that must be finite are, in this rank's part. Throws as torch does.
   [[nodiscard]] bool is_finite() const;
 
  private:
-  // What copy() left to copy_steady().
+  // Rows that stage() leaves to stage_steady().
   struct Steady {
     Slice slice;
-    torch::Tensor rows;                 // The slice's, its dimensions in their order in memory.
-    std::vector<std::int64_t> order{};  // Of the slice's dimensions in `rows`.
-    std::uint32_t version = 0;          // As torch counts the changes in place of a tensor and of its views.
-    SamplePlan plan;                    // Of no lines where the rows are this copy's own.
-    std::vector<std::byte> samples{};   // Of the rows as they were; for a device filled in once they were read.
+    torch::Tensor rows;                 // The slice's rows, with the dimensions in the order of their bytes.
+    std::vector<std::int64_t> order{};  // The slice's dimension for each dimension of `rows`.
+    std::uint32_t version = 0;          // torch's version counter of the tensor and its views.
+    SamplePlan plan;                    // Without lines if `rows` is this rank's own clone.
+    std::vector<std::byte> samples{};   // The rows' bytes at stage(); for a device filled in by stage_steady().
     torch::Tensor device_samples{};
   };
 
@@ -71,13 +71,13 @@ class Staging {
   std::int64_t world_size_;
   StagedPart part_;
   std::vector<bool> must_be_finite_;    // By entry.
-  std::vector<Slice> slices_;           // Of this rank's part.
-  std::vector<torch::Tensor> buffers_;  // By entry; undefined where nothing is this rank's.
-  std::vector<HostEntry> entries_;      // What the buffers are for; their bytes lie in them.
-  std::vector<Steady> steady_;          // Still to be copied.
+  std::vector<Slice> slices_;           // This rank's part.
+  std::vector<torch::Tensor> buffers_;  // By entry; undefined if this rank has no part of the entry.
+  std::vector<HostEntry> entries_;      // Their bytes lie in the buffers.
+  std::vector<Steady> steady_;          // Still to be staged.
   DeviceReader device_reader_;
   std::minstd_rand random_{std::random_device{}()};
-  bool copies_all_at_once_ = false;
+  bool stages_all_at_once_ = false;
 };
 
 }  // namespace trainyard::checkpoint

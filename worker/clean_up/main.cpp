@@ -1,4 +1,4 @@
-// trainyard-clean-up: removes what a deleted job has saved. `trainyard-worker clean-up` becomes it, as PID 1 of a pod.
+// trainyard-clean-up: removes what a deleted job has saved. `trainyard-worker clean-up` executes it, as PID 1 of a pod.
 #include <unistd.h>
 
 #include <csignal>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace trainyard;
 
-void say_end(const rank::RankEnd& end, const rank::Environment& environment) {
+void report_end(const rank::RankEnd& end, const rank::Environment& environment) {
   if (end.exit_code == contract::exit_success) {
     logging::info("cleaned up", {{"summary", end.message}});
   } else {
@@ -27,7 +27,8 @@ void say_end(const rank::RankEnd& end, const rank::Environment& environment) {
 }  // namespace
 
 int main() {
-  // As PID 1 it would not hear of a signal otherwise. There is nothing to tidy up: the next one goes on.
+  // The kernel delivers to PID 1 only the signals that it handles. Nothing needs to be undone: the next clean-up pod
+  // goes on from here.
   std::signal(SIGTERM, [](int) { _exit(contract::exit_preempted); });
   const rank::Environment environment = rank::process_environment();
   const bool is_json = environment(rank::env_log_format) == "json";
@@ -35,6 +36,6 @@ int main() {
   const rank::RankEnd end = clean_up::run(environment, SystemClock{}, [](const api::CheckpointSpec& spec) {
     return storage::open_store(spec.uri, checkpoint::options_of(spec.s3));
   });
-  say_end(end, environment);
+  report_end(end, environment);
   return end.exit_code;
 }

@@ -24,7 +24,7 @@ RankEnd failed(const Error& error) {
   return {.exit_code = contract::exit_storage, .reason = "StorageFailed", .message = error.message, .culprit = {}};
 }
 
-// Not by parse_group_environment(): where no rank runs, what a template says of ranks says nothing.
+// Does not use parse_group_environment(): no rank runs in this pod, so variables of ranks in its template are ignored.
 Result<checkpoint::Identity> read_identity(const rank::Environment& environment) {
   checkpoint::Identity identity{.job = fmt::format("{}/{}", environment(contract::env_namespace).value_or(""),
                                                    environment(contract::env_job).value_or("")),

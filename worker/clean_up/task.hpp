@@ -20,14 +20,15 @@ struct Task {
   checkpoint::Identity identity;
 };
 
-/// From the environment that contract.hpp names. ErrorKind::invalid names what is missing or wrong.
+/// Reads the task from the variables that contract.hpp names. ErrorKind::invalid names the variable that is missing or
+/// wrong.
 [[nodiscard]] Result<Task> read_task(const rank::Environment& environment);
 
-/// Opens the place that the task names.
+/// Opens the store of `spec.uri`.
 using OpenStore = std::function<Result<std::unique_ptr<storage::Store>>(const api::CheckpointSpec& spec)>;
 
-/// Does what the environment says, and gives the process's last words: exit code 0 when nothing of the job is left, 93
-/// when another try cannot help, else 96.
+/// Removes the job's checkpoints and returns how the process must end. The exit code is 0 when nothing of the job is
+/// left, 93 when another try cannot help, and 96 otherwise.
 [[nodiscard]] rank::RankEnd run(const rank::Environment& environment, const Clock& clock, const OpenStore& open);
 
 }  // namespace trainyard::clean_up

@@ -9,12 +9,12 @@
 
 namespace trainyard {
 
-/// Where training data comes from, once it is on this machine.
+/// The source of training data, once its files are on this machine.
 struct DataSource {
   api::DataSpec spec;
-  std::string folder;  ///< Of `path`, or where `uri` was fetched to. Empty for synthetic data.
+  std::string folder;  ///< spec.path, or the folder to which spec.uri was fetched. Empty for synthetic data.
   std::int64_t seed = 0;
-  torch::Device device = torch::kCPU;  ///< Where batches are to be.
+  torch::Device device = torch::kCPU;  ///< The rank's device.
 };
 
 }  // namespace trainyard

@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t piece_bytes = 16ULL << 20;
 constexpr auto look_interval = 100ms;
 
-/// A lock between the processes of a machine; it goes with the process that holds it, however that ends.
+/// A lock between the processes of a machine. The kernel releases it when its process ends, even by a kill.
 class FileLock {
  public:
   FileLock(const FileLock&) = delete;
@@ -48,7 +48,7 @@ class FileLock {
       }
       on_progress();
       std::this_thread::sleep_for(
-          look_interval);  // flock has no wait with a deadline, and a blocking one gives no sign of life.
+          look_interval);  // flock cannot wait with a deadline, and on_progress must be called meanwhile.
     }
     return lock;
   }
@@ -78,13 +78,13 @@ Result<void> copy_object(storage::Store& store, const storage::ObjectInfo& objec
   return {};
 }
 
-/// The objects that can be files below a folder. What other programs put beside the data (a folder's mark, hidden
-/// files) is left out, as is a key that would lead out of the folder.
+/// The objects whose keys can be file names below a folder. Skips what other programs put beside the data (folder
+/// markers, hidden files) and keys that would lead out of the folder.
 std::vector<storage::ObjectInfo> files_among(std::vector<storage::ObjectInfo> objects, const storage::Store& store) {
   const auto first_left_out = std::stable_partition(
       objects.begin(), objects.end(), [](const auto& object) { return storage::check_key(object.key).has_value(); });
   if (first_left_out != objects.end()) {
-    logging::warn("objects whose names are no files' are left out",
+    logging::warn("objects are skipped: their names cannot be file names",
                   {{"uri", store.uri_of("")},
                    {"count", std::distance(first_left_out, objects.end())},
                    {"first", storage::check_key(first_left_out->key).error().message}});

@@ -21,7 +21,7 @@ namespace {
 
 constexpr unsigned char type_unsigned_byte = 0x08;
 constexpr std::int64_t elements_max = std::int64_t{1}
-                                      << 36;  // A bound on what a broken header can make us allocate: 64 GiB.
+                                      << 36;  // Bounds what a broken header can make us allocate: 64 GiB.
 
 constexpr std::uintmax_t deflate_ratio_max = 1032;  // Source: zlib's technical details (zlib.net/zlib_tech.html).
 
@@ -30,7 +30,8 @@ struct CloseFile {
 };
 using File = std::unique_ptr<gzFile_s, CloseFile>;
 
-/// Bytes read into `into`; fewer than asked for only at the end of the file. zlib reads plain files as they are.
+/// How many bytes were read into `into`: fewer than its size only at the end of the file. zlib reads plain files as
+/// they are.
 Result<std::size_t> read_some(gzFile file, std::span<unsigned char> into, const std::filesystem::path& path) {
   constexpr std::size_t piece_bytes = std::size_t{1} << 30;  // gzread counts in `unsigned` and returns an `int`.
   std::size_t done = 0;
@@ -111,8 +112,8 @@ Result<torch::Tensor> read_idx(const std::filesystem::path& file, std::int64_t d
   const std::uintmax_t file_bytes = std::filesystem::file_size(file, ignored);
   const std::int64_t claimed_bytes = c10::multiply_integers(shape);
   if (!ignored && static_cast<std::uintmax_t>(claimed_bytes) > file_bytes * deflate_ratio_max) {
-    return fail(ErrorKind::corrupt, fmt::format("{} is a file of {} bytes; its header claims {}: it was cut off",
-                                                file.string(), file_bytes, claimed_bytes));
+    return fail(ErrorKind::corrupt, fmt::format("{} has {} bytes; its header claims {}: it was cut off", file.string(),
+                                                file_bytes, claimed_bytes));
   }
   torch::Tensor values = torch::empty(shape, torch::kUInt8);
   const auto bytes = static_cast<std::size_t>(values.numel());

@@ -18,7 +18,7 @@ std::uint64_t hash_tensor(std::uint64_t hash, const torch::Tensor& tensor) {
   return word_hash(hash, {static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()});
 }
 
-/// Part of the fingerprint in checkpoints: what it is computed from must never change.
+/// Part of the fingerprint in checkpoints: its computation must never change.
 std::string id_of(const torch::Tensor& images, const torch::Tensor& labels) {
   constexpr std::int64_t samples = 64;
   const torch::Tensor first = images.slice(0, 0, samples).cpu().to(torch::kFloat).div_(255);

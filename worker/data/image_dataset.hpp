@@ -8,7 +8,7 @@
 
 namespace trainyard::data {
 
-/// Images and their classes, held in memory as bytes: a batch is one index_select and one conversion, with no loader
+/// Images and their classes, kept in memory as bytes. A batch takes one index_select and one conversion, and no loader
 /// process.
 class ImageDataset final : public Dataset {
  public:
@@ -17,7 +17,7 @@ class ImageDataset final : public Dataset {
 
   [[nodiscard]] std::int64_t size() const override { return images_.size(0); }
   [[nodiscard]] Batch gather(const torch::Tensor& ids) const override;
-  /// A checksum of the first images and labels as they came: equal wherever the files lie, on every device.
+  /// A checksum of the first images and labels: independent of the files' folder and of the device.
   [[nodiscard]] std::string id() const override { return id_; }
 
   [[nodiscard]] const torch::Tensor& images() const { return images_; }

@@ -10,9 +10,8 @@ namespace trainyard::data {
 
 enum class Part { train, validation };
 
-/// The images and labels of `source`, in memory. IDX: the parts "train" and "t10k" of its folder; errors of
-/// read_labeled_images. Synthetic: `samples` of them, of which the validation set has a sixth as many again, at least
-/// one.
+/// The images and labels of `source`, in memory. IDX: `part` is "train" or "t10k" in the folder; errors of
+/// read_labeled_images. Synthetic: `samples` training images, and a sixth as many for validation (at least one).
 [[nodiscard]] Result<std::unique_ptr<Dataset>> open_data(const DataSource& source, Part part);
 
 }  // namespace trainyard::data

@@ -15,12 +15,12 @@ torch::Tensor epoch_order(std::int64_t samples, std::int64_t seed, std::int64_t 
 }
 
 torch::Tensor step_samples(const torch::Tensor& order, std::int64_t position, std::int64_t batch_size,
-                           const Share& share) {
+                           const GroupRank& self) {
   const std::int64_t samples = order.size(0);
   check(position >= 0 && position < samples, "the position is in the epoch");
-  const std::int64_t taken = next_position(samples, position, batch_size, share.world_size) - position;
-  const std::int64_t each = (taken + share.world_size - 1) / share.world_size;
-  const torch::Tensor places = torch::arange(each, torch::kInt64).mul_(share.world_size).add_(position + share.rank);
+  const std::int64_t taken = next_position(samples, position, batch_size, self.world_size) - position;
+  const std::int64_t each = (taken + self.world_size - 1) / self.world_size;
+  const torch::Tensor places = torch::arange(each, torch::kInt64).mul_(self.world_size).add_(position + self.rank);
   return order.index_select(0, places.remainder_(samples));
 }
 
@@ -33,9 +33,9 @@ std::int64_t steps_for(std::int64_t samples, std::int64_t batch_size, std::int64
   return (samples + batch_size * world_size - 1) / (batch_size * world_size);
 }
 
-torch::Tensor evaluation_samples(std::int64_t samples, const Share& share) {
-  if (share.rank >= samples) return torch::empty({0}, torch::kInt64);
-  return torch::arange(share.rank, samples, share.world_size, torch::kInt64);
+torch::Tensor evaluation_samples(std::int64_t samples, const GroupRank& self) {
+  if (self.rank >= samples) return torch::empty({0}, torch::kInt64);
+  return torch::arange(self.rank, samples, self.world_size, torch::kInt64);
 }
 
 }  // namespace trainyard::data

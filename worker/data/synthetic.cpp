@@ -19,7 +19,7 @@ torch::Generator make_generator(std::int64_t seed) {
 LabeledImages make_synthetic_images(std::int64_t samples, std::int64_t seed, std::int64_t part) {
   check(samples > 0, "there is at least one sample");
   auto of_task = make_generator(seed);
-  // Coarse blocks rather than single pixels: a convolution sees them.
+  // The patterns are coarse blocks rather than single pixels, so that a convolution can learn them.
   const torch::Tensor blocks = torch::randint(0, 128, {classes, 1, side / 4, side / 4}, of_task, torch::kUInt8);
   const torch::Tensor patterns = blocks.repeat_interleave(4, 2).repeat_interleave(4, 3);
 

@@ -57,7 +57,8 @@ Result<fs::path> find_cuda_module(const rank::Environment& environment) {
 
 Result<const CudaModule*> load_cuda_module(const rank::Environment& environment) {
   const auto path = TRY(find_cuda_module(environment));
-  // Never unloaded: torch keeps pointers into it. Global, for its registrations are looked up by name.
+  // Never unloaded, because torch keeps pointers into it. RTLD_GLOBAL, because torch looks its registrations up by
+  // name.
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (module == nullptr)
     return fail(ErrorKind::internal, fmt::format("{} does not load: {}", path.string(), dlerror()));

@@ -18,7 +18,7 @@ c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store> stor
   options->timeout = timeout;
   auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(std::move(store), static_cast<int>(rank),
                                                              static_cast<int>(world_size), std::move(options));
-  // Here a failure still has the rendezvous as its context; at the first collective it would not.
+  // Connects now, so that a failure belongs to the rendezvous and not to the first collective.
   backend->eagerConnectSingleDevice(at::Device{at::kCUDA, static_cast<at::DeviceIndex>(device)});
   return backend;
 }

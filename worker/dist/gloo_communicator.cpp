@@ -20,8 +20,8 @@ using Work = c10::intrusive_ptr<c10d::Work>;
 using Start = std::function<Work()>;
 
 constexpr std::string_view spreading = "the spreading of state";
-// Large enough that what a message costs besides does not count, small enough that memory for it is found warm. The
-// group's two threads are kept at work while this one copies.
+// Large enough that the fixed cost of a message is small beside its bytes, small enough that its buffer stays in the
+// cache. Several messages at a time keep the group's thread busy while this one copies.
 constexpr std::uint64_t message_bytes_max = std::uint64_t{2} << 20;
 constexpr std::size_t messages_at_a_time = 4;
 
@@ -49,7 +49,7 @@ std::string text_of(const at::Tensor& bytes, std::int64_t length) {
   return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(length)};
 }
 
-/// `link` without the signs of life.
+/// Forwards to `link` all but reports and beats.
 class SilentLink final : public rank::RankLink {
  public:
   explicit SilentLink(rank::RankLink& link) : link_{link} {}
@@ -93,7 +93,7 @@ class GlooCommunicator final : public checkpoint::Communicator {
     const auto lengths = TRY(gather(length_tensor(text.size())));
     std::int64_t length_max = 0;
     for (const at::Tensor& length : lengths) length_max = std::max(length_max, length.item<std::int64_t>());
-    // Collectives are of one size: shorter texts are padded.
+    // A collective needs equal sizes on all ranks: shorter texts are padded.
     const auto padded = TRY(gather(bytes_tensor(text, length_max)));
     std::vector<std::string> texts;
     for (std::size_t i = 0; i < padded.size(); ++i)
@@ -101,10 +101,10 @@ class GlooCommunicator final : public checkpoint::Communicator {
     return texts;
   }
 
-  [[nodiscard]] Result<void> spread(std::span<const checkpoint::BroadcastPart> parts) override {
+  [[nodiscard]] Result<void> broadcast_parts(std::span<const checkpoint::BroadcastPart> parts) override {
     const std::vector<checkpoint::Message> messages = checkpoint::messages_of(parts, message_bytes_max);
-    // Each is used by every so many-th message: fresh memory would have to be cleared for each. What is given up on
-    // holds on to its own, and so may still be written to.
+    // The messages use the buffers in turn, because the kernel would have to clear new memory for each message. An
+    // abandoned collective keeps its buffer alive, to which it may still write.
     std::vector<at::Tensor> buffers;
     for (std::size_t i = 0; i < std::min(messages_at_a_time, messages.size()); ++i)
       buffers.push_back(at::empty({static_cast<std::int64_t>(message_bytes_max)}, at::kByte));
@@ -170,7 +170,8 @@ class GlooCommunicator final : public checkpoint::Communicator {
   rank::RankLink& link_;
   SilentLink silent_link_;
   UsedBy used_by_;
-  std::optional<Error> failure_;  // Ranks no longer agree on what comes next: nothing can.
+  std::optional<Error> failure_;  // Set by the first failed collective: the ranks no longer agree on the next one, so
+                                  // all later ones fail too.
 };
 
 }  // namespace

@@ -10,12 +10,12 @@
 
 namespace trainyard::dist {
 
-/// What waits in a communicator. That the training thread waits for others is a sign of life; that another thread does
-/// says nothing about it, and must not hide that it hangs.
+/// The thread that waits in a communicator. A waiting training thread sends beats. A background thread sends none,
+/// because its beats would hide that the training thread hangs.
 enum class UsedBy { training_thread, background_thread };
 
-/// A communicator over a Gloo group that nobody else uses: collectives of other threads would get into its order.
-/// `deadline`: of one call. `link` must outlive it.
+/// A communicator over `group`, which nothing else may use: collectives of other users would disturb the order.
+/// `deadline`: of one call. `link` must outlive the communicator.
 [[nodiscard]] std::unique_ptr<checkpoint::Communicator> make_gloo_communicator(
     c10::intrusive_ptr<c10d::ProcessGroupGloo> group, std::chrono::milliseconds deadline, rank::RankLink& link,
     UsedBy used_by);

@@ -8,7 +8,7 @@ namespace {
 
 // Results of the CUDA driver API (CUresult in cuda.h), which a build without CUDA's headers needs too.
 constexpr int success = 0;
-constexpr int stub_library = 34;  // Of the toolkit's libcuda, which stands in for the driver when programs are linked.
+constexpr int stub_library = 34;  // From the CUDA toolkit's stub of libcuda, which exists only for linking.
 constexpr int no_device = 100;
 
 std::string describe_result(void* driver, const char* call, int result) {
@@ -23,7 +23,7 @@ std::string describe_result(void* driver, const char* call, int result) {
 }  // namespace
 
 DriverAnswer ask_gpu_driver() {
-  // Never unloaded: torch uses the same one.
+  // Never unloaded: torch uses the same library.
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (driver == nullptr) return {.trouble = dlerror()};
   using Init = int (*)(unsigned int);
@@ -31,7 +31,7 @@ DriverAnswer ask_gpu_driver() {
   const auto init = reinterpret_cast<Init>(dlsym(driver, "cuInit"));
   const auto get_count = reinterpret_cast<GetCount>(dlsym(driver, "cuDeviceGetCount"));
   if (init == nullptr || get_count == nullptr)
-    return {.is_present = true, .trouble = "libcuda.so.1 is no NVIDIA driver: it lacks cuInit or cuDeviceGetCount"};
+    return {.is_present = true, .trouble = "libcuda.so.1 is not an NVIDIA driver: it lacks cuInit or cuDeviceGetCount"};
   if (const int result = init(0); result != success) {
     if (result == stub_library) return {.trouble = describe_result(driver, "cuInit", result)};
     if (result == no_device) return {.is_present = true};

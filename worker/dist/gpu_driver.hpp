@@ -5,16 +5,16 @@
 
 namespace trainyard::dist {
 
-/// What the NVIDIA driver says of this process's GPUs.
+/// The NVIDIA driver's answer about this process's GPUs.
 struct DriverAnswer {
-  bool is_present = false;   ///< True when there is a driver to ask.
-  std::int64_t devices = 0;  ///< How many it shows, within CUDA_VISIBLE_DEVICES.
-  std::string trouble;       ///< Why it is not present, or why it could not answer; empty where it answered.
+  bool is_present = false;   ///< True when there is a driver.
+  std::int64_t devices = 0;  ///< How many GPUs the driver shows, within CUDA_VISIBLE_DEVICES.
+  std::string trouble;       ///< Why the driver is missing or failed; empty when it answered.
   bool operator==(const DriverAnswer&) const = default;
 };
 
-/// Asks libcuda, and neither the environment nor device files: container runtimes mean different things by those.
-/// Without a GPU nothing but the dynamic linker's search is done.
+/// Asks libcuda. Environment variables and device files are not used, because container runtimes give them different
+/// meanings. Without a driver the only cost is the dynamic linker's search.
 [[nodiscard]] DriverAnswer ask_gpu_driver();
 
 }  // namespace trainyard::dist

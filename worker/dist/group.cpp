@@ -23,7 +23,7 @@ using Gloo = c10d::ProcessGroupGloo;
 constexpr int look_ups_max = 10;
 constexpr std::chrono::seconds look_up_interval{1};
 
-/// The name has resolved before: what fails now is a name server's moment of weakness.
+/// Retries, because the name has resolved before: a failure now is a short outage of the name server.
 Result<std::string> find_own_address(const std::string& master_address, rank::RankLink& link) {
   for (int look_up = 1;; ++look_up) {
     const auto address = rank::local_address_towards(master_address);
@@ -33,8 +33,8 @@ Result<std::string> find_own_address(const std::string& master_address, rank::Ra
   }
 }
 
-/// Gloo's own choice is the address of the host's name, which is often loopback or another network than the one to rank
-/// 0.
+/// Chooses the interface on the route to rank 0. Gloo would choose the address of the host's name, which is often
+/// loopback or in another network.
 Result<std::shared_ptr<::gloo::transport::Device>> open_device(const rank::GroupEnvironment& environment,
                                                                rank::RankLink& link) {
   if (const auto interface = rank::process_environment()("GLOO_SOCKET_IFNAME")) {
@@ -58,7 +58,7 @@ class GlooMaker {
     auto gloo = c10::make_intrusive<Gloo>(c10::make_intrusive<c10d::PrefixStore>(name, group_.store),
                                           static_cast<int>(group_.rank), static_cast<int>(group_.world_size),
                                           std::move(options));
-    // A safety net behind wait_or_fail, which gives up first.
+    // wait_or_fail gives up first; this deadline is only a second safeguard.
     gloo->setTimeout(2 * deadline);
     return gloo;
   }
@@ -96,7 +96,7 @@ Result<void> connect(Group& group, const rank::GroupEnvironment& environment, ra
         make_gloo_communicator(maker.make("checkpoint", 1, options.checkpoint_deadline), options.checkpoint_deadline,
                                link, UsedBy::background_thread);
   }
-  // Before anybody enters NCCL, which waits without end for a rank that does not.
+  // Before any rank enters NCCL, which would wait without end for a rank that has no GPU.
   TRY(agree_on_device_kind(options.cuda_device.has_value(), *group.communicator));
   if (options.cuda_device) {
     auto nccl = TRY(make_nccl(group, options));
@@ -118,10 +118,9 @@ Result<Group> form_group(const rank::GroupEnvironment& environment, rank::RankLi
   Group group;
   group.rank = *environment.rank;
   group.world_size = environment.world_size;
-  // Launchers keep the rendezvous' deadline themselves and end their ranks: a rank that still loads its data is not
-  // missing.
+  // With launchers, these keep the rendezvous deadline: their ranks may come later, while they still load data.
   const auto deadline = environment.has_launcher ? options.collective_deadline : options.rendezvous_deadline;
-  group.store = TRY(open_store(environment, group.rank, deadline, link));
+  group.store = TRY(open_rendezvous_store(environment, group.rank, deadline, link));
   const RollCall call{
       .rank = group.rank, .world_size = group.world_size, .deadline = deadline, .logs = !environment.has_launcher};
   TRY(answer_roll_call(*group.store, call, link));

@@ -16,35 +16,35 @@
 namespace trainyard::dist {
 
 struct GroupOptions {
-  /// How long to wait for the others to come, where no launcher does.
+  /// How long to wait for the other ranks where there is no launcher. Launchers keep a deadline of their own.
   std::chrono::milliseconds rendezvous_deadline{std::chrono::minutes{10}};
-  /// After which a collective is an error even though nobody reported a failure. Longer than a launcher's hang
-  /// deadline, which finds the rank that is stuck.
+  /// A collective fails after this time even if no failure was reported. It is longer than a launcher's hang deadline,
+  /// so that the launcher finds the stuck rank first.
   std::chrono::milliseconds collective_deadline{std::chrono::minutes{30}};
-  /// As collective_deadline, for the communicator of the checkpoints. Bounds how much longer one rank's share may take
-  /// than another's.
+  /// collective_deadline of the checkpoints' communicator. Bounds how much longer one rank may take for its share than
+  /// another rank.
   std::chrono::milliseconds checkpoint_deadline{std::chrono::hours{6}};
-  /// The CUDA device of this rank: adds NCCL for its tensors. Needs the CUDA module (cuda_module.hpp).
+  /// The CUDA device of this rank, for whose tensors NCCL is added. Needs the CUDA module (cuda_module.hpp).
   std::optional<std::int64_t> cuda_device;
 };
 
-/// All ranks, come together. Member order is the order of need: the communicators use the store.
+/// The group of all ranks, as one rank has it. Later members use earlier ones.
 struct Group {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
-  c10::intrusive_ptr<c10d::Store> store;  ///< For rendezvous only: its host may be gone before the group is.
-  /// Gloo for CPU tensors and, with a device, NCCL for CUDA tensors. Of one rank too, so that strategies need no second
-  /// path. Not for waiting: use wait_or_fail.
+  c10::intrusive_ptr<c10d::Store> store;  ///< For the rendezvous only: the store's host may end before the group does.
+  /// Gloo for CPU tensors and, with a device, NCCL for CUDA tensors. Exists for a group of one rank too, so that
+  /// strategies need no second path. Wait for its collectives by wait_or_fail.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   std::unique_ptr<checkpoint::Communicator> communicator;
-  /// For the checkpoints alone, which a thread of their own writes while training goes on.
+  /// Only for checkpoints, which a background thread writes while training goes on.
   std::unique_ptr<checkpoint::Communicator> checkpoint_communicator;
 };
 
-/// Meets the other ranks of `environment` and connects to them. `link` must outlive the group. Reports whom it waits
-/// for. Errors: invalid (the environment has no RANK), timeout (ranks that have not come are named), cancelled (the
-/// launcher says that the group is broken), unavailable (a connection failed), conflict (some ranks have a CUDA device
-/// and others do not).
+/// Waits for the other ranks of `environment` and connects to them. Reports the missing ranks meanwhile. `link` must
+/// outlive the group. Errors: invalid (the environment has no RANK), timeout (names the missing ranks), cancelled (the
+/// group is broken, or this rank was asked to stop), unavailable (a connection failed), conflict (some ranks have a
+/// CUDA device and others do not).
 [[nodiscard]] Result<Group> form_group(const rank::GroupEnvironment& environment, rank::RankLink& link,
                                        const GroupOptions& options = {});
 

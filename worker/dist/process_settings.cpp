@@ -14,17 +14,16 @@
 namespace trainyard::dist {
 namespace {
 
-constexpr int keep_bytes = 1 << 30;  // Freed memory stays with the process up to here: the next step needs it again.
-constexpr int map_from_bytes =
-    32 << 20;  // glibc's own upper limit: below it memory comes from the heap, which stays mapped.
+constexpr int keep_bytes =
+    1 << 30;  // So much freed memory stays with the process, because the next step needs it again.
+constexpr int map_from_bytes = 32 << 20;  // glibc's upper limit. Smaller blocks come from the heap, which stays mapped.
 
 void set_unless_set(const char* name, const char* value) {
   setenv(name, value, 0);  // NOLINT(concurrency-mt-unsafe): before any other thread.
 }
 
 void switch_off_nccl_exits() {
-  // NCCL's watchdog would abort the process with a stack, or wait for minutes; the launcher ends ranks by our own
-  // rules.
+  // NCCL's watchdog would abort the process with a stack trace, or wait for minutes. The launcher ends ranks instead.
   constexpr std::array<std::pair<const char*, const char*>, 6> settings{{
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"},
       {"TORCH_NCCL_ENABLE_MONITORING", "0"},
@@ -40,7 +39,7 @@ void switch_off_nccl_exits() {
 
 Threads apply_process_settings(const rank::GroupEnvironment& environment) {
   switch_off_nccl_exits();
-  // c10d records every collective, stack included, in one recorder for all groups of the process. Nobody reads it here.
+  // c10d's flight recorder keeps every collective with its stack. Nothing reads it here.
   set_unless_set("TORCH_FR_BUFFER_SIZE", "0");
   set_unless_set("THP_MEM_ALLOC_ENABLE", "1");  // torch then asks for transparent huge pages under its CPU tensors.
   mallopt(M_TRIM_THRESHOLD, keep_bytes);

@@ -10,7 +10,7 @@
 
 #include "common/logging.hpp"
 #include "common/try.hpp"
-#include "common/waiting_words.hpp"
+#include "common/wait_log_intervals.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/rank/tcp.hpp"
 #include "worker/rank/waiting_text.hpp"
@@ -45,12 +45,12 @@ Result<void> try_connect(const std::string& host, std::uint16_t port) {
   return last;
 }
 
-/// TCPStore's own constructor would wait as well, but deaf to the group's failure and with words of its own.
+/// Waits here, because TCPStore's constructor would wait without noticing that the group is broken.
 Result<void> wait_for_host(const rank::GroupEnvironment& environment, std::uint16_t port, milliseconds deadline,
                            rank::RankLink& link) {
   const std::string& host = environment.master_address;
   const Instant start = std::chrono::steady_clock::now();
-  Instant next_words = start + first_words_after;
+  Instant next_wait_log = start + first_wait_log_after;
   milliseconds pause = retry_interval_min;
   while (true) {
     const auto connected = try_connect(host, port);
@@ -63,9 +63,9 @@ Result<void> wait_for_host(const rank::GroupEnvironment& environment, std::uint1
     if (const auto failure = link.group_failure()) return fail(ErrorKind::cancelled, failure->message);
     if (link.is_stop_requested()) return fail(ErrorKind::cancelled, "asked to stop while waiting for " + text);
     if (waited >= deadline) return fail(ErrorKind::timeout, "gave up waiting for " + text);
-    if (now >= next_words) {
+    if (now >= next_wait_log) {
       if (!environment.has_launcher) logging::info("waiting for the group", {{"waitingFor", text}});
-      next_words = now + words_interval;
+      next_wait_log = now + wait_log_interval;
     }
     std::this_thread::sleep_for(pause);
     pause = std::min<milliseconds>(pause * 2, retry_interval_max);
@@ -79,8 +79,9 @@ std::string key_prefix(const rank::GroupEnvironment& environment) {
 
 }  // namespace
 
-Result<c10::intrusive_ptr<c10d::Store>> open_store(const rank::GroupEnvironment& environment, std::int64_t rank,
-                                                   milliseconds deadline, rank::RankLink& link) {
+Result<c10::intrusive_ptr<c10d::Store>> open_rendezvous_store(const rank::GroupEnvironment& environment,
+                                                              std::int64_t rank, milliseconds deadline,
+                                                              rank::RankLink& link) {
   if (environment.world_size == 1) return c10::make_intrusive<c10d::HashStore>();
   const bool hosts = rank == 0 && !environment.has_launcher && !environment.uses_agent_store;
   c10d::TCPStoreOptions options;
@@ -92,7 +93,7 @@ Result<c10::intrusive_ptr<c10d::Store>> open_store(const rank::GroupEnvironment&
     const auto reach = rank::is_loopback(environment.master_address) ? rank::Reach::loopback : rank::Reach::everywhere;
     auto listening = TRY(rank::listen_on(reach, options.port, "the rendezvous store"));
     options.isServer = true;
-    options.masterListenFd = listening.release();  // The store owns it from here.
+    options.masterListenFd = listening.release();  // The store owns the descriptor now.
   } else {
     TRY(wait_for_host(environment, options.port, deadline, link));
   }

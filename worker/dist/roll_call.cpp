@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "common/logging.hpp"
-#include "common/waiting_words.hpp"
+#include "common/wait_log_intervals.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/rank/waiting_text.hpp"
 
@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 
 constexpr auto look_interval_min = 5ms;
 constexpr auto look_interval_max = 200ms;
-constexpr std::size_t missing_max = 9;  // Each costs a question to the store, and a sentence names no more.
+constexpr std::size_t missing_max = 9;  // Each one costs a request to the store, and a message does not name more.
 
 std::string key_of(std::int64_t rank) {
   return fmt::format("arrived/{}", rank);
@@ -35,14 +35,14 @@ Result<void> wait_for_all(c10d::Store& store, const RollCall& call, rank::RankLi
   std::vector<std::string> keys;
   for (std::int64_t rank = 0; rank < call.world_size; ++rank) keys.push_back(key_of(rank));
   const Instant start = std::chrono::steady_clock::now();
-  Instant next_words = start + first_words_after;
+  Instant next_wait_log = start + first_wait_log_after;
   milliseconds pause = look_interval_min;
   while (!store.check(keys)) {
     const Instant now = std::chrono::steady_clock::now();
     const auto waited = std::chrono::duration_cast<milliseconds>(now - start);
     if (const auto failure = link.group_failure()) return fail(ErrorKind::cancelled, failure->message);
     if (link.is_stop_requested()) return fail(ErrorKind::cancelled, "asked to stop while the group was forming");
-    if (now >= next_words || waited >= call.deadline) {
+    if (now >= next_wait_log || waited >= call.deadline) {
       const auto missing = missing_ranks(store, call.world_size);
       if (missing.empty()) break;
       const std::string text = rank::missing_ranks_text(missing, call.world_size, waited);
@@ -52,9 +52,9 @@ Result<void> wait_for_all(c10d::Store& store, const RollCall& call, rank::RankLi
       progress.phase = "Rendezvous";
       progress.waiting_for = text;
       link.report(progress);
-      next_words = now + words_interval;
+      next_wait_log = now + wait_log_interval;
     }
-    // The store has no way to wait that our own failure signal could end.
+    // Polls, because a wait in the store would not end when the group breaks.
     std::this_thread::sleep_for(pause);
     pause = std::min<milliseconds>(pause * 2, look_interval_max);
   }

@@ -15,12 +15,12 @@ struct RollCall {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
   std::chrono::milliseconds deadline{std::chrono::minutes{10}};
-  bool logs = false;  ///< Says now and then who is missing. Not under a launcher, which says it.
+  bool logs = false;  ///< Logs the missing ranks from time to time. Off under a launcher, which logs them itself.
 };
 
-/// Returns once every rank has called with this store. Reports who is missing meanwhile. Errors: timeout, with the
-/// missing ranks; cancelled when the launcher says that the group is broken; unavailable when the store does not
-/// answer.
+/// Returns once every rank has called with this store. Reports the missing ranks meanwhile. Errors: timeout, which
+/// names the missing ranks; cancelled when the group is broken or this rank was asked to stop; unavailable when the
+/// store does not answer.
 [[nodiscard]] Result<void> answer_roll_call(c10d::Store& store, const RollCall& call, rank::RankLink& link);
 
 }  // namespace trainyard::dist

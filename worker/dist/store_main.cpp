@@ -1,6 +1,6 @@
-// trainyard-store FD: hosts the group's rendezvous store on the listening socket that it inherits. Started by rank 0's
-// launcher, apart from every rank, so that a stopped or dead rank cannot block the others' look-ups; lives until it is
-// killed.
+// trainyard-store FD: hosts the group's rendezvous store on the listening socket that it inherits, until it is killed.
+// Rank 0's launcher starts it as a process of its own, so that a stopped or dead rank cannot block the others'
+// look-ups.
 #include <unistd.h>
 
 #include <charconv>

@@ -6,9 +6,9 @@
 
 namespace trainyard::dist {
 
-/// The first line of torch's or Gloo's text, without the place in their sources that it begins with.
+/// The first line of torch's or Gloo's error text, without the source location at its beginning.
 [[nodiscard]] std::string first_line(std::string_view text);
-/// The first line of an exception's message; for torch's own exceptions without the stack.
+/// The first line of an exception's message, without the stack that torch's own exceptions contain.
 [[nodiscard]] std::string message_of(const std::exception& error);
 
 }  // namespace trainyard::dist

@@ -14,9 +14,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How often the group's health is looked at while a collective runs. Its end wakes the waiter at once.
+/// How often the group's health is checked while a collective runs. The collective's end wakes the waiter at once.
 constexpr auto look_interval = 20ms;
-/// CUDA work has no callback on the host; its events are asked.
+/// CUDA work has no callback on the host: its events are polled.
 constexpr auto cuda_look_interval = 200us;
 
 /// Shared with the future's callback, which may run long after the waiter has given up.
@@ -70,14 +70,14 @@ Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, rank::Rank
       if (future->hasError()) return lost(what, first_line(future->tryRetrieveErrorMessage()));
       return {};
     }
-    // A CUDA future is complete once its kernels are queued.
+    // A CUDA future is complete once its kernels are queued, so that the work itself is polled.
     const auto pause = std::make_shared<Completion>();
     const auto is_done = [&] {
       return work->isCompleted() || (pause->wait_for(cuda_look_interval), work->isCompleted());
     };
     TRY(wait_until(is_done, link, deadline, what));
     if (const std::exception_ptr error = work->exception()) std::rethrow_exception(error);
-    work->wait();  // The kernels have ended: this only orders the current stream after them.
+    work->wait();  // The kernels have ended. This only orders the current stream after them.
     return {};
   } catch (const std::exception& error) {
     return lost(what, message_of(error));

@@ -21,7 +21,8 @@ CheckpointAnswer refuse(int http_status, std::string_view why) {
   return answer(http_status, {{"error", why}});
 }
 
-/// Takes as long for every `given` of one length: how much of it is right does not show in the time.
+/// True when `given` is `secret`. The time depends only on the length of `given`, so that it does not show how much of
+/// the guess is right.
 bool is_secret(std::string_view given, std::string_view secret) {
   volatile unsigned difference = given.size() == secret.size() ? 0U : 1U;
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -35,8 +36,8 @@ bool is_secret(std::string_view given, std::string_view secret) {
 
 CheckpointAnswer CheckpointDesk::post(std::string_view authorization, std::string_view body) {
   if (!settings_.token) {
-    return refuse(403, fmt::format("nobody may ask for checkpoints here: {} is not set in this pod",
-                                   contract::env_request_token));
+    return refuse(
+        403, fmt::format("this pod takes no requests for checkpoints: {} is not set", contract::env_request_token));
   }
   if (!is_secret(authorization, "Bearer " + *settings_.token))
     return refuse(401, "the token is wrong or missing: send the header Authorization: Bearer TOKEN");
@@ -49,18 +50,18 @@ CheckpointAnswer CheckpointDesk::post(std::string_view authorization, std::strin
     return answer(409, {{"error", fmt::format("the request {} is still pending", pending)}, {"id", pending}});
   }
   if (!settings_.has_checkpoint_uri) return refuse(409, "the job saves no checkpoints: checkpoint.uri is not set");
-  if (is_closed_) return refuse(409, "training has ended: no other checkpoint is saved");
+  if (is_closed_) return refuse(409, "training has ended: no further checkpoint is saved");
   record_ = rank::CheckpointRecord{.request = *request};
-  untold_ = *request;
+  unsent_ = *request;
   return answer(202, {{"id", request->id}, {"state", to_string(contract::RequestState::pending)}});
 }
 
 std::optional<rank::CheckpointRequest> CheckpointDesk::take_request() {
-  return std::exchange(untold_, std::nullopt);
+  return std::exchange(unsent_, std::nullopt);
 }
 
-void CheckpointDesk::hear(const std::optional<rank::CheckpointRecord>& answered) {
-  // Until it has answered the last one, the rank reports what came of the one before.
+void CheckpointDesk::on_report(const std::optional<rank::CheckpointRecord>& answered) {
+  // The rank reports the outcome of the previous request until it has answered this one.
   if (answered && record_ && answered->request.id == record_->request.id) record_ = answered;
 }
 

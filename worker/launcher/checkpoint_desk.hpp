@@ -10,7 +10,7 @@
 namespace trainyard::launcher {
 
 struct CheckpointDeskSettings {
-  std::optional<std::string> token;  ///< TRAINYARD_REQUEST_TOKEN; nothing: nobody may ask.
+  std::optional<std::string> token;  ///< TRAINYARD_REQUEST_TOKEN. Without a token every request is refused.
   bool is_rank_zero = true;          ///< This launcher's first rank is rank 0.
   bool has_checkpoint_uri = false;   ///< The job saves checkpoints.
 };
@@ -21,27 +21,26 @@ struct CheckpointAnswer {
   bool operator==(const CheckpointAnswer&) const = default;
 };
 
-/// Where rank 0's launcher is asked for checkpoints, one at a time, and says what has come of the last one. Pure: it is
-/// told what is asked and what the rank reports.
+/// Takes requests for checkpoints, one at a time, for rank 0's launcher, and keeps the outcome of the last one. Pure.
 class CheckpointDesk {
  public:
   explicit CheckpointDesk(CheckpointDeskSettings settings) : settings_{std::move(settings)} {}
 
-  /// Answers a POST /checkpoint as contract.hpp says. `authorization`: that header's value.
+  /// Answers a POST /checkpoint as contract.hpp defines. `authorization`: the value of the Authorization header.
   [[nodiscard]] CheckpointAnswer post(std::string_view authorization, std::string_view body);
-  /// The request that was taken last, once: rank 0 is to be told of it.
+  /// A request that was accepted since the last call, to be sent to rank 0.
   [[nodiscard]] std::optional<rank::CheckpointRequest> take_request();
-  /// What the rank reports of the last request that it has answered.
-  void hear(const std::optional<rank::CheckpointRecord>& answered);
-  /// From now on nothing new is taken: the rank makes no step any more.
+  /// Takes rank 0's report of the last request that it has answered.
+  void on_report(const std::optional<rank::CheckpointRecord>& answered);
+  /// Refuses all later requests, because rank 0 makes no further step.
   void close() { is_closed_ = true; }
-  /// What has come of the request that was taken last.
+  /// The last accepted request and its outcome.
   [[nodiscard]] const std::optional<rank::CheckpointRecord>& record() const { return record_; }
 
  private:
   CheckpointDeskSettings settings_;
   std::optional<rank::CheckpointRecord> record_;
-  std::optional<rank::CheckpointRequest> untold_;
+  std::optional<rank::CheckpointRequest> unsent_;
   bool is_closed_ = false;
 };
 

@@ -9,21 +9,22 @@
 
 namespace trainyard::launcher {
 
-/// How a process ended, as the kernel tells.
+/// How a process ended, as the kernel reports it.
 struct Death {
-  int exit_code = 0;  ///< Where no signal ended it.
-  int signal = 0;     ///< 0: it exited.
+  int exit_code = 0;  ///< Meaningful when no signal ended the process.
+  int signal = 0;     ///< The signal that ended the process; 0: it exited.
   bool is_out_of_memory = false;
   bool operator==(const Death&) const = default;
 };
 
-/// From waitpid's status.
+/// Converts the status of waitpid.
 [[nodiscard]] Death death_of(int wait_status);
 
-/// A shell's number for it: the exit code, or 128 + the signal.
+/// The exit code that a shell would report: the process's own, or 128 + the signal.
 [[nodiscard]] int exit_code_of(const Death& death);
 
-/// The death of `rank` as the group's failure. `said`: its own last words, which count where its exit code is theirs.
+/// The death of `rank` as a failure of the group. `said`: the RankEnd that the rank sent. It is used only when the rank
+/// exited with that exit code.
 [[nodiscard]] GroupFailure failure_of(std::int64_t rank, const Death& death, const std::optional<rank::RankEnd>& said);
 
 }  // namespace trainyard::launcher

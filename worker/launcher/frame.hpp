@@ -6,7 +6,7 @@
 
 #include "common/result.hpp"
 
-/// Messages on a TCP stream: four bytes of length, the most significant first, then the payload.
+/// Messages on a TCP stream: four bytes of length, the most significant byte first, then the payload.
 namespace trainyard::launcher {
 
 inline constexpr std::size_t frame_bytes_max = 16'384;
@@ -14,11 +14,11 @@ inline constexpr std::size_t frame_bytes_max = 16'384;
 /// Needs payload.size() <= frame_bytes_max.
 [[nodiscard]] std::string make_frame(std::string_view payload);
 
-/// Puts frames together from pieces of any size.
+/// Assembles frames from pieces of any size.
 class FrameReader {
  public:
-  /// The payloads that `bytes` completes. ErrorKind::invalid for a frame that is too long: the other side is no
-  /// launcher.
+  /// Returns the payloads that `bytes` completes. ErrorKind::invalid for a frame that is too long: the other side is
+  /// not a launcher.
   [[nodiscard]] Result<std::vector<std::string>> feed(std::string_view bytes);
 
  private:

@@ -11,7 +11,7 @@ rank::RankEnd end_of_others(const GroupFailure& failure) {
                     .reason = "PeerLost",
                     .message = failure.message,
                     .culprit = failure.culprit};
-  // One that only fell silent has not said how it ended.
+  // A culprit that only fell silent has no known exit code.
   if (failure.exit_code != contract::exit_peer_lost) end.culprit_exit_code = failure.exit_code;
   return end;
 }

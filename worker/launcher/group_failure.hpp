@@ -8,17 +8,17 @@
 
 namespace trainyard::launcher {
 
-/// What broke the group: the first failure, told to every launcher in the same words.
+/// The first failure, which broke the group. Every launcher gets an equal copy.
 struct GroupFailure {
-  std::optional<std::int64_t> culprit;  ///< Its global rank, where one is known.
-  int exit_code = 0;                    ///< How the culprit ended, or what everybody ends with where there is none.
+  std::optional<std::int64_t> culprit;  ///< Global rank that failed, where it is known.
+  int exit_code = 0;                    ///< Exit code of the culprit; without a culprit, that of every rank.
   std::string reason;                   ///< One CamelCase word.
   std::string message;                  ///< A sentence that names the culprit.
   bool operator==(const GroupFailure&) const = default;
 };
 
-/// How a rank ends because of another one's failure: peer_lost; or as the failure says where nobody is its culprit
-/// (rendezvous).
+/// How a rank ends because of another rank's failure: with exit_peer_lost, or, where the failure has no culprit
+/// (rendezvous), with the failure's own exit code.
 [[nodiscard]] rank::RankEnd end_of_others(const GroupFailure& failure);
 
 }  // namespace trainyard::launcher

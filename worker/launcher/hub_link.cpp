@@ -64,7 +64,8 @@ void HubLink::read(PeerHub::ConnectionId id, Member& member, Instant now) {
 }
 
 void HubLink::act(Instant now) {
-  // Dropping a connection makes the hub say more: until it has nothing more to say. Each round has fewer connections.
+  // A dropped connection can make the hub decide on further actions. The loop ends because each further round needs
+  // another dropped connection.
   for (auto actions = hub_.take_actions(); !actions.empty(); actions = hub_.take_actions()) {
     for (const auto& action : actions) {
       if (const auto* close = std::get_if<PeerHub::Close>(&action)) {

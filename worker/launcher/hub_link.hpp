@@ -8,7 +8,7 @@
 
 namespace trainyard::launcher {
 
-/// PeerHub's sockets: a listener and one connection for each launcher that comes.
+/// PeerHub's sockets: a listener, and a connection to each launcher that has connected.
 class HubLink final : public PeerLink {
  public:
   HubLink(FileDescriptor listener, const PeerSettings& settings, Instant now)
@@ -23,7 +23,7 @@ class HubLink final : public PeerLink {
  private:
   struct Member {
     PeerConnection connection;
-    bool is_closing = false;  ///< Goes once what was said to it is out.
+    bool is_closing = false;  ///< Is removed once all messages are sent.
   };
 
   void accept_all(Instant now);

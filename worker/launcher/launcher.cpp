@@ -14,7 +14,7 @@
 #include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
-#include "common/waiting_words.hpp"
+#include "common/wait_log_intervals.hpp"
 #include "worker/launcher/oom_counter.hpp"
 #include "worker/launcher/peer_link.hpp"
 #include "worker/launcher/poll_set.hpp"
@@ -29,14 +29,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto look_interval = 100ms;      // The finest that a deadline is kept.
-constexpr auto farewell_to_peers = 300ms;  // For the last words to be read by all.
+constexpr auto look_interval = 100ms;      // Deadlines are kept to this precision.
+constexpr auto farewell_to_peers = 300ms;  // For all peers to read the last messages.
 
-FileDescriptor take_signals() {
+FileDescriptor block_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&signals, signal);
-  // Before any thread starts, so that all of them inherit it.
+  // Called before any thread starts, so that all threads inherit the mask.
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   return FileDescriptor{signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
@@ -55,21 +55,21 @@ class Launcher {
   explicit Launcher(const Options& options) : options_{options}, supervisor_{options.ranks, now()} {}
 
   rank::RankEnd run() {
-    signals_ = take_signals();
-    // Orphans of our ranks come to us, as they would to PID 1: none outlives its rank unseen.
+    signals_ = block_signals();
+    // Orphans of our ranks become our children, also where we are not PID 1, so that we can reap them.
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (auto started = start_all(); !started) {
       kill_all();
       return end_of_error(started.error());
     }
     while (true) {
-      wait_and_look();
+      poll_once();
       if (auto end = supervisor_.end(); end && may_leave(*end)) return finish(std::move(*end));
     }
   }
 
-  [[nodiscard]] std::int64_t speaker() const { return supervisor_.speaker(); }
-  /// The last report of the first rank, with the request that it may not have answered.
+  [[nodiscard]] std::int64_t culprit_or_first_rank() const { return supervisor_.culprit_or_first_rank(); }
+  /// The last report of the first rank, with the last request for a checkpoint, even if the rank has not answered it.
   [[nodiscard]] std::optional<rank::RankProgress> progress() const {
     auto progress = supervisor_.progress(0);
     if (progress && status_) progress->checkpoint_request = status_->checkpoint_record();
@@ -104,7 +104,8 @@ class Launcher {
     return {};
   }
 
-  /// Beside every rank, so that a stopped or dead rank 0 cannot block the others' look-ups.
+  /// The rendezvous store is a process of its own, so that a stopped or dead rank 0 cannot block the other ranks'
+  /// look-ups.
   Result<void> start_store() {
     if (options_.ranks.first_rank != 0 || options_.group.world_size == 1) return {};
     auto listener =
@@ -118,7 +119,7 @@ class Launcher {
     return {};
   }
 
-  void wait_and_look() {
+  void poll_once() {
     PollSet files;
     files.add(signals_.get(), POLLIN);
     for (const RankProcess& rank : ranks_) {
@@ -128,29 +129,29 @@ class Launcher {
     files.wait(look_interval);
 
     const Instant time = now();
-    hear_ranks(time);
-    take_signal_news(time);
+    receive_from_ranks(time);
+    drain_signals(time);
     link_->run(files, time);
     supervisor_.on_time(time);
-    settle(time);
-    // What settling reported goes out at once, not with the next look.
+    act(time);
+    // Sends at once what act() reported, instead of in the next round.
     link_->run(PollSet{}, time);
     show_progress(time);
-    pass_checkpoint_request_on();
+    forward_checkpoint_request();
   }
 
-  void hear_ranks(Instant time) {
+  void receive_from_ranks(Instant time) {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       for (const rank::RankMessage& message : ranks_[i].receive())
         supervisor_.on_message(static_cast<std::int64_t>(i), message, time);
     }
   }
 
-  void take_signal_news(Instant time) {
+  void drain_signals(Instant time) {
     signalfd_siginfo info{};
     while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
       const int signal = static_cast<int>(info.ssi_signo);
-      if (signal == SIGCHLD) continue;  // One may stand for many: all are reaped below.
+      if (signal == SIGCHLD) continue;  // One SIGCHLD can mean several ends: all are handled below.
       if (signal == SIGTERM || signal == SIGINT) {
         logging::info("asked to stop", {{"rank", options_.ranks.first_rank}, {"signal", signal}});
         is_stop_asked_ = true;
@@ -162,7 +163,7 @@ class Launcher {
     while (const auto pid = ended_child()) on_exit(*pid, time);
   }
 
-  /// The pid of a child that has ended and is not reaped yet: until then no other process gets that number.
+  /// The pid of a child that has ended. The child is not reaped yet, so that no other process has that pid.
   static std::optional<pid_t> ended_child() {
     siginfo_t info{};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return std::nullopt;
@@ -194,7 +195,7 @@ class Launcher {
   }
 
   void on_store_exit(const Death& death, Instant time) {
-    // Ranks load their data before they meet.
+    // A rank in the phases before its first step may still need the store.
     const auto& progress = supervisor_.progress(0);
     const bool is_forming = !progress || (!progress->step && progress->phase != "Done");
     logging::warn("rendezvous store ended", {{"exitCode", exit_code_of(death)}});
@@ -204,19 +205,19 @@ class Launcher {
          .exit_code = contract::exit_rendezvous,
          .reason = "StoreLost",
          .message =
-             fmt::format("the rendezvous store ended with code {} before the group was together; rank 0's log says why",
+             fmt::format("the rendezvous store ended with code {} before the group had formed; rank 0's log says why",
                          exit_code_of(death))},
         time);
   }
 
-  void settle(Instant time) {
+  void act(Instant time) {
     PeerGroup& group = link_->group();
     if (supervisor_.own_failure() && !is_failure_reported_) {
       is_failure_reported_ = true;
       group.report_failure(*supervisor_.own_failure(), time);
     }
-    if (group.verdict() && !is_verdict_told_) {
-      is_verdict_told_ = true;
+    if (group.verdict() && !is_verdict_handled_) {
+      is_verdict_handled_ = true;
       const GroupFailure& verdict = *group.verdict();
       const std::string culprit = verdict.culprit ? std::to_string(*verdict.culprit) : "none";
       logging::error("group failed", {{"culprit", culprit},
@@ -238,26 +239,26 @@ class Launcher {
   void show_progress(Instant time) {
     const std::string waiting_for = link_->group().waiting_for(time);
     if (status_) {
-      // The short wait that most groups have is not reported.
+      // Most groups form within first_wait_log_after, and such a short wait is not reported.
       status_->update({.rank = options_.ranks.first_rank,
                        .progress = supervisor_.progress(0),
-                       .waiting_for = time < first_words_ ? std::string{} : waiting_for},
+                       .waiting_for = time < first_wait_log_ ? std::string{} : waiting_for},
                       supervisor_.is_training_over(0));
     }
-    if (is_verdict_told_) return;
+    if (is_verdict_handled_) return;
     if (waiting_for.empty()) {
       if (!is_together_ && options_.ranks.rank_count < options_.group.world_size) {
         logging::info("the group is together",
                       {{"rank", options_.ranks.first_rank}, {"worldSize", options_.group.world_size}});
       }
       is_together_ = true;
-    } else if (time >= next_words_) {
-      next_words_ = time + words_interval;
+    } else if (time >= next_wait_log_) {
+      next_wait_log_ = time + wait_log_interval;
       logging::info("waiting for the group", {{"rank", options_.ranks.first_rank}, {"waitingFor", waiting_for}});
     }
   }
 
-  void pass_checkpoint_request_on() {
+  void forward_checkpoint_request() {
     if (!status_) return;
     const auto request = status_->take_checkpoint_request();
     if (!request) return;
@@ -265,14 +266,16 @@ class Launcher {
     ranks_.front().tell(*request);
   }
 
-  /// Ranks that need no others may be done before all have come. Who came to find us gone would wait for us in vain.
+  /// A rank may finish before its peers have connected. The launcher stays until they have, because a peer that
+  /// connects later would wait in vain.
   bool may_leave(const rank::RankEnd& end) {
     return end.exit_code != contract::exit_success || is_stop_asked_ || link_->group().verdict() || is_together_;
   }
 
   rank::RankEnd finish(rank::RankEnd end) {
     if (!link_->group().verdict()) link_->group().report_done(now());
-    // Who is on the way to us is still told; who comes later learns it from whoever restarts the group.
+    // Peers that are connecting now still get the verdict. A peer that comes later is ended by whatever restarts the
+    // group.
     const bool is_hub = options_.ranks.first_rank == 0;
     if (link_->group().verdict() && is_hub)
       run_link(options_.peers.farewell_to_late_peers, [this] { return link_->group().waiting_for(now()).empty(); });
@@ -309,18 +312,18 @@ class Launcher {
   pid_t store_pid_ = 0;
   std::int64_t oom_kills_ = 0;
   bool is_failure_reported_ = false;
-  bool is_verdict_told_ = false;
+  bool is_verdict_handled_ = false;
   bool is_together_ = false;
   bool is_stop_asked_ = false;
-  const Instant first_words_ = now() + first_words_after;
-  Instant next_words_ = first_words_;
+  const Instant first_wait_log_ = now() + first_wait_log_after;
+  Instant next_wait_log_ = first_wait_log_;
   std::unique_ptr<StatusServer> status_;
 };
 
 }  // namespace
 
-void say_end(const rank::RankEnd& end, const std::optional<std::int64_t>& rank,
-             const std::optional<rank::RankProgress>& progress, const rank::Environment& environment) {
+void report_end(const rank::RankEnd& end, const std::optional<std::int64_t>& rank,
+                const std::optional<rank::RankProgress>& progress, const rank::Environment& environment) {
   if (end.exit_code == contract::exit_success) {
     logging::info("all ranks of this launcher completed");
   } else if (end.exit_code == contract::exit_preempted) {
@@ -337,8 +340,8 @@ void say_end(const rank::RankEnd& end, const std::optional<std::int64_t>& rank,
 void launch(const Options& options, const rank::Environment& environment) {
   Launcher launcher{options};
   const rank::RankEnd end = launcher.run();
-  say_end(end, launcher.speaker(), launcher.progress(), environment);
-  // No destructors: a look-up of a name may hang in the system's resolver for longer than the pod has.
+  report_end(end, launcher.culprit_or_first_rank(), launcher.progress(), environment);
+  // Skips the destructors: a look-up may block in the system's resolver for longer than the pod's grace period.
   _exit(end.exit_code);
 }
 

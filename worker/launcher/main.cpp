@@ -1,5 +1,5 @@
-// trainyard-worker: PID 1 of a worker pod. Starts the rank processes and ends when they do, with their exit code and
-// reason. With the argument clean-up it removes a deleted job's checkpoints instead.
+// trainyard-worker: PID 1 of a worker pod. Starts the rank processes, and ends when they have ended, with their exit
+// code and reason. With the argument clean-up it removes a deleted job's checkpoints instead.
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,11 +21,11 @@ using namespace trainyard;
 int refuse(const Error& error, const rank::Environment& environment, const std::string& reason = "InvalidEnvironment") {
   const rank::RankEnd end{
       .exit_code = contract::exit_do_not_restart, .reason = reason, .message = error.message, .culprit = {}};
-  launcher::say_end(end, {}, {}, environment);
+  launcher::report_end(end, {}, {}, environment);
   return end.exit_code;
 }
 
-/// Another program in place of this one. Comes back, with why, only where it cannot be started.
+/// Replaces this process by `program`. Returns only when `program` cannot be started.
 Error become(const std::string& program, const std::vector<std::string>& given) {
   std::vector<char*> arguments{const_cast<char*>(program.c_str())};
   for (const std::string& argument : given) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
     std::fputs(launcher::usage().c_str(), stdout);
     return 0;
   }
-  // torchrun supervises its processes itself: there the rank takes our place.
+  // torchrun supervises its processes itself, so that the rank program replaces the launcher.
   if (options->group.uses_agent_store) {
     return refuse(become(options->rank_program, options->rank_arguments), environment, "CannotStart");
   }

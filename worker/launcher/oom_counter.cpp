@@ -14,7 +14,7 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>{file}, {}};
 }
 
-/// The unified hierarchy's entry of /proc/self/cgroup is "0::/path".
+/// The path in /proc/self/cgroup's entry of cgroup v2, "0::/path".
 std::string own_cgroup() {
   const std::string text = read_file("/proc/self/cgroup");
   const auto start = text.find("0::");

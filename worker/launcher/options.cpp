@@ -21,8 +21,8 @@ constexpr std::string_view env_heartbeat_seconds = "TRAINYARD_HEARTBEAT_SECONDS"
 constexpr std::string_view env_hang_seconds = "TRAINYARD_HANG_SECONDS";
 constexpr std::string_view env_farewell_seconds = "TRAINYARD_FAREWELL_SECONDS";
 constexpr rank::NumberRange any_seconds{.min = 1, .max = 31'536'000};
-constexpr rank::NumberRange farewell_seconds{.min = 1, .max = 60};  // Nothing else is listened to meanwhile.
-constexpr std::int64_t default_grace_seconds = 30;                  // Kubernetes' own.
+constexpr rank::NumberRange farewell_seconds{.min = 1, .max = 60};  // Signals are not handled meanwhile.
+constexpr std::int64_t default_grace_seconds = 30;                  // The default of Kubernetes.
 
 Result<void> read_arguments(const std::vector<std::string>& arguments, Options& options) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -36,12 +36,12 @@ Result<void> read_arguments(const std::vector<std::string>& arguments, Options& 
       continue;
     }
     if (argument != "--rank-program" && argument != "--store-program") {
-      return fail(
-          ErrorKind::invalid,
-          fmt::format("'{}' is no option of trainyard-worker; arguments of the rank program go behind --", argument));
+      return fail(ErrorKind::invalid,
+                  fmt::format("'{}' is not an option of trainyard-worker; put the rank program's arguments after --",
+                              argument));
     }
     if (i + 1 == arguments.size())
-      return fail(ErrorKind::invalid, fmt::format("{} needs the program's path behind it", argument));
+      return fail(ErrorKind::invalid, fmt::format("{} needs the path of a program after it", argument));
     (argument == "--rank-program" ? options.rank_program : options.store_program) = arguments[++i];
   }
   return {};
@@ -83,7 +83,7 @@ void place(Options& options) {
                         .rank_count = options.ranks.rank_count};
 }
 
-/// Whether the job is one that saves. What is wrong with the rest of its spec the ranks will say.
+/// True when the job saves checkpoints. The ranks report what is wrong with the rest of the spec.
 bool has_checkpoint_uri(const rank::Environment& environment) {
   const auto spec = nlohmann::json::parse(environment(contract::env_spec).value_or(""), nullptr, false);
   const nlohmann::json::json_pointer uri{"/checkpoint/uri"};
@@ -96,37 +96,42 @@ std::string usage() {
   return "usage: trainyard-worker [--rank-program PATH] [--store-program PATH] [-- ARGUMENTS...]\n"
          "       trainyard-worker clean-up\n"
          "\n"
-         "Starts this pod's ranks of a distributed training, watches over them, and ends them together with the "
-         "group's others.\n"
-         "ARGUMENTS go to the rank program. Where the ranks stand in their group is in the environment, as for "
+         "Starts this pod's ranks of a distributed training, watches them, and ends them together with the other ranks "
+         "of the group.\n"
+         "ARGUMENTS go to the rank program. The environment gives the ranks' numbers and addresses, as for "
          "torch.distributed:\n"
          "  RANK WORLD_SIZE MASTER_ADDR, or NODE_RANK LOCAL_WORLD_SIZE WORLD_SIZE MASTER_ADDR for several ranks in one "
          "pod\n"
-         "  TRAINYARD_STORE_PORT TRAINYARD_PEER_PORT TRAINYARD_STATUS_PORT   ports of the store, of the launchers, of "
-         "/status and /metrics\n"
-         "  TRAINYARD_RANK_PROGRAM          the rank program, where --rank-program is not given (trainyard-rank beside "
-         "this one)\n"
-         "  TRAINYARD_RENDEZVOUS_SECONDS    for the group to come together (600)\n"
-         "  TRAINYARD_STORAGE_PATIENCE_SECONDS   for which a start tries again a storage that fails or refuses (120)\n"
-         "  TRAINYARD_STORAGE_PART_MIB      of a large object's parts in remote storage, 5 to 5120 (by its size)\n"
-         "  TRAINYARD_STORAGE_CONNECTIONS   over which such an object goes, 1 to 32 (by its size)\n"
-         "  TRAINYARD_HEARTBEAT_SECONDS     after which a silent rank or launcher is lost (10); raise it to halt a "
-         "rank in a debugger\n"
-         "  TRAINYARD_HANG_SECONDS          after which a rank that trains or validates without progress is killed "
-         "(600)\n"
-         "  TRAINYARD_FAREWELL_SECONDS      for which the launcher of rank 0 stays after a failure, to tell those "
-         "who have not come yet (1, at most 60)\n"
-         "  TRAINYARD_GRACE_SECONDS         from SIGTERM until the pod is killed (30)\n"
-         "  TRAINYARD_GPUS_PER_POD          GPUs that each rank must see; with fewer it ends; 0: train on the CPU\n"
-         "  TRAINYARD_CUDA_MODULE           path of libtrainyard_cuda.so, where it is not beside the programs\n"
-         "  TRAINYARD_CPU_MILLICORES        the container's CPU request, by which threads are chosen without a limit\n"
-         "  OMP_NUM_THREADS                 threads of a rank (chosen by CPU limit or request)\n"
-         "  TRAINYARD_REQUEST_TOKEN         with which rank 0 is asked for a checkpoint: POST /checkpoint, beside "
-         "/status\n"
+         "  TRAINYARD_STORE_PORT            port of the rendezvous store\n"
+         "  TRAINYARD_PEER_PORT             port of rank 0's launcher, to which the other launchers connect\n"
+         "  TRAINYARD_STATUS_PORT           port of /status and /metrics\n"
+         "  TRAINYARD_RANK_PROGRAM          rank program without --rank-program (default: trainyard-rank beside this "
+         "program)\n"
+         "  TRAINYARD_RENDEZVOUS_SECONDS    time in which the group must form (default: 600)\n"
+         "  TRAINYARD_STORAGE_PATIENCE_SECONDS   how long a start retries a storage that fails or refuses (default: "
+         "120)\n"
+         "  TRAINYARD_STORAGE_PART_MIB      part size of large objects in remote storage, 5 to 5120 (default: by the "
+         "object's size)\n"
+         "  TRAINYARD_STORAGE_CONNECTIONS   connections for such an object, 1 to 32 (default: by the object's size)\n"
+         "  TRAINYARD_HEARTBEAT_SECONDS     silence after which a rank or launcher is lost (default: 10); raise it for "
+         "a debugger\n"
+         "  TRAINYARD_HANG_SECONDS          time without progress after which a rank that trains or validates is "
+         "killed (default: 600)\n"
+         "  TRAINYARD_FAREWELL_SECONDS      how long rank 0's launcher stays after a failure, to tell the launchers "
+         "that have not\n"
+         "                                  connected yet, at most 60 (default: 1)\n"
+         "  TRAINYARD_GRACE_SECONDS         time from SIGTERM until the pod is killed (default: 30)\n"
+         "  TRAINYARD_GPUS_PER_POD          GPUs that each rank must see: with fewer it ends; 0: train on the CPU\n"
+         "  TRAINYARD_CUDA_MODULE           path of libtrainyard_cuda.so (default: looked for beside the programs)\n"
+         "  TRAINYARD_CPU_MILLICORES        the container's CPU request, which sets the number of threads where there "
+         "is no CPU limit\n"
+         "  OMP_NUM_THREADS                 threads of a rank (default: by the CPU limit or request)\n"
+         "  TRAINYARD_REQUEST_TOKEN         secret with which rank 0 is asked for a checkpoint: POST /checkpoint on "
+         "the status port\n"
          "\n"
-         "With clean-up it removes what the job of TRAINYARD_NAMESPACE, TRAINYARD_JOB and TRAINYARD_JOB_UID has saved "
-         "under TRAINYARD_SPEC's\n"
-         "checkpoint.uri, snapshots too, as the operator has it do when such a job is deleted (checkpoint.onDelete: "
+         "clean-up removes what the job of TRAINYARD_NAMESPACE, TRAINYARD_JOB and TRAINYARD_JOB_UID has saved under "
+         "the checkpoint.uri\n"
+         "of TRAINYARD_SPEC, snapshots included. The operator runs it when such a job is deleted (checkpoint.onDelete: "
          "Delete).\n";
 }
 

@@ -13,7 +13,7 @@
 
 namespace trainyard::launcher {
 
-/// All that a launcher needs to know, from its command line and its environment.
+/// The launcher's settings, from its command line and its environment.
 struct Options {
   rank::GroupEnvironment group;
   PeerSettings peers;
@@ -22,18 +22,18 @@ struct Options {
   std::string rank_program;
   std::vector<std::string> rank_arguments;
   std::string store_program;
-  std::string folder;  ///< Where the launcher's program lies.
+  std::string folder;  ///< The folder of the launcher's own program.
   bool asks_for_help = false;
 };
 
 [[nodiscard]] std::string usage();
 
-/// `arguments` without the program's name; `folder`: where the program itself lies, and its siblings.
-/// ErrorKind::invalid with one sentence for anything wrong.
+/// `arguments`: without the program's name; `folder`: of the launcher's own program, where the rank program and
+/// trainyard-store are looked for. ErrorKind::invalid with one sentence.
 [[nodiscard]] Result<Options> parse_options(const std::vector<std::string>& arguments,
                                             const rank::Environment& environment, const std::string& folder);
 
-/// How long ranks get from SIGTERM to SIGKILL: the pod's grace period less what the launcher itself needs to end.
+/// The ranks' time from SIGTERM to SIGKILL: the pod's grace period less the time that the launcher itself needs to end.
 [[nodiscard]] std::chrono::milliseconds stop_deadline(std::chrono::seconds grace);
 
 }  // namespace trainyard::launcher

@@ -36,7 +36,7 @@ Result<void> PeerConnection::flush() {
 
 void PeerConnection::finish() {
   is_finishing_ = true;
-  // A connection that is broken here has nothing more to lose.
+  // An error is ignored: a broken connection is closed anyway.
   std::ignore = flush();
 }
 

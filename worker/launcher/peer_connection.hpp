@@ -10,20 +10,20 @@
 
 namespace trainyard::launcher {
 
-/// Messages over one connected, non-blocking socket. What does not go out at once is kept, up to a bound.
+/// Messages over one connected, non-blocking socket. Bytes that the socket does not take at once are kept, up to 1 MiB.
 class PeerConnection {
  public:
   explicit PeerConnection(FileDescriptor socket) : socket_{std::move(socket)} {}
 
-  /// Queues, and sends what the socket takes now. ErrorKind::unavailable when the connection is broken or the peer
-  /// reads nothing.
+  /// Queues `message`, and sends what the socket takes now. ErrorKind::unavailable when the connection is broken or the
+  /// peer reads nothing.
   [[nodiscard]] Result<void> send(const PeerMessage& message);
   [[nodiscard]] Result<void> flush();
-  /// What has come. Messages that came before the end are given first: the error of the end (unavailable; invalid for
-  /// what is no launcher's message) comes with the next call.
+  /// The messages received since the last call. Once the connection has ended and all messages were returned,
+  /// ErrorKind::unavailable. ErrorKind::invalid for bytes that are not a launcher's message.
   [[nodiscard]] Result<std::vector<PeerMessage>> receive();
 
-  /// Ends the sending side once all is out; what the peer still sends is received.
+  /// Half-closes the connection once all is sent. The peer's messages are still received.
   void finish();
   [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }
   [[nodiscard]] int file() const { return socket_.get(); }

@@ -8,17 +8,18 @@
 
 namespace trainyard::launcher {
 
-/// The group as one launcher sees it, wherever it stands in it.
+/// The group as one launcher sees it, on rank 0's side (PeerHub) and on the other launchers' (PeerSpoke).
 class PeerGroup {
  public:
   virtual ~PeerGroup() = default;
-  /// A rank here failed. The verdict may name another one, whose failure came first.
+  /// A rank of this launcher failed. The verdict may name another rank, whose failure came first.
   virtual void report_failure(const GroupFailure& failure, Instant now) = 0;
-  /// All ranks here ended as meant.
+  /// All ranks of this launcher succeeded, or stopped as asked.
   virtual void report_done(Instant now) = 0;
-  /// The group's first failure, in the hub's words. There soon after report_failure(), whoever else lives.
+  /// The group's first failure, as the hub decided. It is there soon after report_failure(), even if the hub is lost.
   [[nodiscard]] virtual const std::optional<GroupFailure>& verdict() const = 0;
-  /// Who or what is missing, in one sentence; empty once all have come.
+  /// The missing ranks, or what keeps this launcher from the hub, in one sentence; empty once all launchers have
+  /// connected.
   [[nodiscard]] virtual std::string waiting_for(Instant now) const = 0;
 };
 

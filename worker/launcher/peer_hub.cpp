@@ -34,7 +34,7 @@ void PeerHub::greet(ConnectionId id, Connection& connection, const Hello& hello)
   if (verdict_) actions_.emplace_back(Send{id, FailureReport{*verdict_}});
   if (!missing_ranks().empty()) return;
   for (const auto& [other, state] : connections_) {
-    // The last one has come: nobody waits for the next beat to hear it.
+    // The last launcher has connected. The others learn it now instead of with the next beat.
     if (other != id && state.hello) actions_.emplace_back(Send{other, PeerBeat{}});
   }
 }
@@ -53,7 +53,7 @@ std::optional<std::string> PeerHub::objection_to(const Hello& hello) const {
     return fmt::format("{} cannot be in a group of {}", member_text(hello), self.world_size);
   }
   if (arrived_.contains(hello.first_rank)) {
-    return fmt::format("{} has come already: is RANK the same in two places?", member_text(hello));
+    return fmt::format("{} has connected already: give each process its own RANK", member_text(hello));
   }
   return std::nullopt;
 }
@@ -81,7 +81,7 @@ void PeerHub::on_close(ConnectionId id, const std::string& why, Instant now) {
 }
 
 void PeerHub::on_time(Instant now) {
-  // Having slept ourselves we cannot tell who else did: everybody's silence starts afresh.
+  // This process slept itself, so that it cannot judge the others' silence, which is measured from now on.
   if (now - looked_ > settings_.silence_deadline / 2) {
     for (auto& [id, connection] : connections_) connection.heard = now;
   }

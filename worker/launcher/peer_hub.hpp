@@ -12,8 +12,8 @@
 
 namespace trainyard::launcher {
 
-/// Rank 0's side of the link between launchers: who has come, who is silent, which failure was the first. Pure: sockets
-/// are elsewhere.
+/// Rank 0's side of the link between launchers: knows which launchers have connected, which are silent, and which
+/// failure was the first. Pure; HubLink has the sockets.
 class PeerHub final : public PeerGroup {
  public:
   using ConnectionId = std::int64_t;
@@ -22,7 +22,7 @@ class PeerHub final : public PeerGroup {
     PeerMessage message;
     bool operator==(const Send&) const = default;
   };
-  /// After what was sent before has gone out.
+  /// Closes the connection once all earlier messages are sent.
   struct Close {
     ConnectionId connection = 0;
     bool operator==(const Close&) const = default;
@@ -46,7 +46,7 @@ class PeerHub final : public PeerGroup {
   struct Connection {
     std::string address;
     Instant heard;
-    std::optional<Hello> hello;  ///< Of a member; a stranger has none yet.
+    std::optional<Hello> hello;  ///< Empty until the launcher has said hello and was accepted.
     bool is_done = false;
   };
 
@@ -60,7 +60,7 @@ class PeerHub final : public PeerGroup {
   Instant looked_;
   Instant beat_;
   std::map<ConnectionId, Connection> connections_;
-  std::map<std::int64_t, Hello> arrived_;  ///< By first rank; stays when a member has ended.
+  std::map<std::int64_t, Hello> arrived_;  ///< By first rank; an entry stays when its connection has ended.
   std::vector<Action> actions_;
   std::optional<GroupFailure> verdict_;
   bool is_done_ = false;

@@ -2,12 +2,25 @@
 
 #include "common/try.hpp"
 #include "worker/launcher/hub_link.hpp"
-#include "worker/launcher/lone_group.hpp"
 #include "worker/launcher/spoke_link.hpp"
 #include "worker/rank/tcp.hpp"
 
 namespace trainyard::launcher {
 namespace {
+
+/// A group whose ranks are all in this pod: it waits for nobody, and its first failure is the verdict.
+class LoneGroup final : public PeerGroup {
+ public:
+  void report_failure(const GroupFailure& failure, Instant /*now*/) override {
+    if (!verdict_) verdict_ = failure;
+  }
+  void report_done(Instant /*now*/) override {}
+  [[nodiscard]] const std::optional<GroupFailure>& verdict() const override { return verdict_; }
+  [[nodiscard]] std::string waiting_for(Instant /*now*/) const override { return ""; }
+
+ private:
+  std::optional<GroupFailure> verdict_;
+};
 
 class NoLink final : public PeerLink {
  public:

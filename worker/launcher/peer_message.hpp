@@ -10,12 +10,13 @@
 #include "common/result.hpp"
 #include "worker/launcher/group_failure.hpp"
 
-/// What launchers tell each other: one JSON object a frame. Rank 0's launcher is the hub, the others connect to it.
+/// The messages between launchers: one JSON object per frame. Rank 0's launcher is the hub, and the others connect to
+/// it.
 namespace trainyard::launcher {
 
-/// The first message to the hub: who comes, and which group it means.
+/// The first message to the hub: the sender's ranks, and the group that it belongs to.
 struct Hello {
-  std::string job;  ///< For people.
+  std::string job;  ///< For messages only.
   std::string job_uid;
   std::int64_t attempt = 1;
   std::int64_t world_size = 1;
@@ -26,24 +27,24 @@ struct Hello {
 struct Welcome {
   bool operator==(const Welcome&) const = default;
 };
-/// The hub's answer to a stranger, with what it is itself.
+/// The hub's answer to a launcher that is not of its group, with the hub's own job and attempt.
 struct Refusal {
   std::string job_uid;
   std::int64_t attempt = 1;
   std::string message;
   bool operator==(const Refusal&) const = default;
 };
-/// Once a second in both directions. From the hub with the ranks that have not come.
+/// Sent once a second in both directions. The hub's beat lists the ranks that have not connected.
 struct PeerBeat {
   std::vector<std::int64_t> missing;
   bool operator==(const PeerBeat&) const = default;
 };
-/// To the hub: this failed here. From the hub: this is the group's failure.
+/// To the hub: a failure of the sender's ranks. From the hub: the verdict.
 struct FailureReport {
   GroupFailure failure;
   bool operator==(const FailureReport&) const = default;
 };
-/// All ranks here ended as meant: what follows is no loss.
+/// All ranks of the sender ended without a failure: the end of the connection is not a lost peer.
 struct Done {
   bool operator==(const Done&) const = default;
 };
@@ -51,7 +52,7 @@ struct Done {
 using PeerMessage = std::variant<Hello, Welcome, Refusal, PeerBeat, FailureReport, Done>;
 
 [[nodiscard]] std::string encode(const PeerMessage& message);
-/// ErrorKind::invalid for what is no such message.
+/// ErrorKind::invalid when `payload` is not such a message.
 [[nodiscard]] Result<PeerMessage> decode_peer_message(std::string_view payload);
 
 }  // namespace trainyard::launcher

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto connect_deadline = 5s;  // Looking the name up included. The kernel's own is two minutes.
+constexpr auto connect_deadline = 5s;  // Includes the look-up of the name. The kernel's own deadline is two minutes.
 constexpr Backoff retry_backoff{.initial = 50ms, .max = 2'000ms, .factor = 1.6, .jitter_share = 0.0};
 
 }  // namespace
@@ -64,8 +64,9 @@ void PeerSpoke::on_refusal(const Refusal& refusal, Instant now) {
                         .message = fmt::format("this is attempt {}, but attempt {} of the same job is running at {}",
                                                self.attempt, refusal.attempt, hub_)});
   }
-  // A predecessor that is about to go, or another job on a port that will be ours.
-  rest(fmt::format("refused, for another group is still there: {}", refusal.message), now);
+  // The hub is of an earlier attempt that is about to end, or of another job on this port: later tries may find the
+  // right one.
+  rest(fmt::format("refused, because another group is still there: {}", refusal.message), now);
 }
 
 void PeerSpoke::on_close(const std::string& why, Instant now) {
@@ -80,7 +81,7 @@ void PeerSpoke::on_close(const std::string& why, Instant now) {
 }
 
 void PeerSpoke::on_time(Instant now) {
-  // Having slept ourselves we cannot tell who else did.
+  // This process slept itself, so that it cannot judge the hub's silence, which is measured from now on.
   if (now - looked_ > settings_.silence_deadline / 2) heard_ = now;
   looked_ = now;
   const bool is_connected = state_ == State::greeting || state_ == State::joined;
@@ -99,7 +100,7 @@ void PeerSpoke::on_time(Instant now) {
     }
   }
   if (state_ == State::connecting && now - tried_at_ >= connect_deadline) {
-    // The address may be that of a pod that is gone: it is looked up afresh.
+    // The address may be that of a deleted pod: the next try looks the name up again.
     actions_.emplace_back(Close{});
     rest(fmt::format("no answer within {}", rank::seconds_text(connect_deadline)), now);
   }
@@ -112,10 +113,10 @@ void PeerSpoke::on_time(Instant now) {
     beat_ = now;
     actions_.emplace_back(Send{PeerBeat{}});
   }
-  // The hub alone would be asked in vain when it is what is missing, or dies with us.
+  // The hub cannot give a verdict when it is itself the missing peer, or fails together with this launcher.
   if (own_failure_ && now - own_failure_at_ >= settings_.verdict_deadline) set_verdict(*own_failure_);
-  // Once joined the hub keeps the deadline: an early comer that gave up by its own clock would be taken for the
-  // culprit.
+  // Once this launcher has joined, only the hub keeps the deadline: a launcher that gave up by its own clock would be
+  // taken for the culprit.
   const bool is_waiting_for_hub = state_ != State::left && state_ != State::joined;
   if (is_waiting_for_hub && now - start_ >= settings_.rendezvous_deadline) {
     set_verdict(rendezvous_failure(waiting_for(now)));

@@ -12,11 +12,11 @@
 
 namespace trainyard::launcher {
 
-/// The link between launchers as every rank but 0's sees it: finding rank 0's launcher, staying in touch, and noticing
-/// its loss. Pure.
+/// The other launchers' side of the link: finds rank 0's launcher, stays connected, and notices when rank 0's launcher
+/// is lost. Pure; SpokeLink has the sockets.
 class PeerSpoke final : public PeerGroup {
  public:
-  /// Look the hub's name up afresh and connect to it.
+  /// Looks the hub's name up again and connects to it.
   struct Connect {
     bool operator==(const Connect&) const = default;
   };
@@ -24,18 +24,18 @@ class PeerSpoke final : public PeerGroup {
     PeerMessage message;
     bool operator==(const Send&) const = default;
   };
-  /// Drops the connection, and the attempt to make one.
+  /// Closes the connection, and gives up one that is being made.
   struct Close {
     bool operator==(const Close&) const = default;
   };
   using Action = std::variant<Connect, Send, Close>;
 
-  /// `hub`: "host:port", for sentences.
+  /// `hub`: "host:port", for messages.
   PeerSpoke(const PeerSettings& settings, std::string hub, Instant now);
 
   void on_open(Instant now);
   void on_message(const PeerMessage& message, Instant now);
-  /// The connection ended, or did not come about.
+  /// The connection ended, or could not be made.
   void on_close(const std::string& why, Instant now);
   void on_time(Instant now);
   [[nodiscard]] std::vector<Action> take_actions();
@@ -63,7 +63,7 @@ class PeerSpoke final : public PeerGroup {
   State state_ = State::resting;
   std::int64_t failures_ = 0;
   std::string last_trouble_;
-  std::optional<std::vector<std::int64_t>> missing_;  ///< As the hub last said; empty list: all have come.
+  std::optional<std::vector<std::int64_t>> missing_;  ///< The hub's last list of ranks that have not connected.
   std::vector<Action> actions_;
   std::optional<GroupFailure> own_failure_;
   Instant own_failure_at_;

@@ -7,17 +7,17 @@
 
 namespace trainyard::launcher {
 
-/// The files that the launcher's one loop waits for. Filled afresh for each wait; what became ready is asked by number.
+/// The file descriptors that the launcher's loop waits for. The loop fills a new set for each wait.
 class PollSet {
  public:
   void add(int file, short events) { files_.push_back({.fd = file, .events = events, .revents = 0}); }
-  /// Until one is ready, a signal came, or `time` is over.
+  /// Waits until a file is ready, a signal comes, or `time` is over.
   void wait(std::chrono::milliseconds time) {
     if (poll(files_.data(), files_.size(), static_cast<int>(time.count())) <= 0) {
       for (pollfd& file : files_) file.revents = 0;
     }
   }
-  /// The events of `file`, errors and hang-ups with them; 0 where there are none, or the file was not waited for.
+  /// The events of `file`, including errors and hang-ups; 0 when `file` is not ready or not in the set.
   [[nodiscard]] short events(int file) const {
     for (const pollfd& waited : files_) {
       if (waited.fd == file) return waited.revents;

@@ -24,7 +24,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
-/// Between fork and exec: only calls that are safe while other threads' locks may be held.
+/// Runs between fork and exec, where other threads' locks may be held: makes only calls that are safe then.
 [[noreturn]] void become(const char* path, char* const* arguments, char* const* environment, int inherited_file,
                          int parent, int error_pipe) {
   const auto give_up = [error_pipe] {
@@ -34,7 +34,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   };
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // The launcher died before it could be tied to us.
+  if (getppid() != parent) _exit(127);  // The launcher died before prctl() took effect.
   for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
@@ -71,7 +71,8 @@ Result<pid_t> start(const Program& program) {
   if (child < 0) return fail(ErrorKind::io, fmt::format("starting {}: {}", program.path, std::strerror(errno)));
   write_end.reset();
   int error = 0;
-  if (read(read_end.get(), &error, sizeof(error)) != sizeof(error)) return child;  // Closed by exec: it runs.
+  if (read(read_end.get(), &error, sizeof(error)) != sizeof(error))
+    return child;  // exec has closed the pipe: the program runs.
   waitpid(child, nullptr, 0);
   return fail(ErrorKind::not_found, fmt::format("{} cannot be executed: {}", program.path, std::strerror(error)));
 }

@@ -31,7 +31,7 @@ std::vector<std::string> rank_environment(std::vector<std::string> base, const O
     set("OMP_NUM_THREADS", threads);
     set(rank::env_chose_threads, 1);
   }
-  // Read by glibc before main: its heap then asks for transparent huge pages.
+  // glibc reads it before main. Its heap then asks for transparent huge pages.
   if (!is_set("GLIBC_TUNABLES")) set("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
 
   const rank::GroupEnvironment& group = options.group;
@@ -45,7 +45,7 @@ std::vector<std::string> rank_environment(std::vector<std::string> base, const O
   set(contract::env_group_rank, group.node_rank);
   set(contract::env_master_addr, group.master_address);
   set(contract::env_master_port, group.master_port);
-  // A program that prints its environment prints no secret.
+  // Ranks do not get the token, so that a program that prints its environment prints no secret.
   std::erase_if(base, [prefix = fmt::format("{}=", contract::env_request_token)](const std::string& entry) {
     return entry.starts_with(prefix);
   });
@@ -109,7 +109,7 @@ RankExit RankProcess::reap() {
   int status = 0;
   waitpid(pid_, &status, 0);
   is_reaped_ = true;
-  // It cannot say anything any more: all that it has said is there.
+  // The process has ended, so that receive() returns all of its last messages.
   return {.death = death_of(status), .last_words = receive()};
 }
 

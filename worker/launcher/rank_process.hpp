@@ -16,29 +16,28 @@ namespace trainyard::launcher {
 /// How a rank's process ended.
 struct RankExit {
   Death death;
-  std::vector<rank::RankMessage> last_words;  ///< Messages that nobody had received yet.
+  std::vector<rank::RankMessage> last_words;  ///< Messages that were not received before.
 };
 
 /// One rank's process and the launcher's end of its socket pair.
 class RankProcess {
  public:
-  /// Starts local rank `local_rank` with the rank environment. ErrorKind::not_found where the program cannot be
-  /// executed.
+  /// Starts the rank with number `local_rank` in this pod. ErrorKind::not_found when the program cannot be executed.
   [[nodiscard]] static Result<RankProcess> start(const Options& options, std::int64_t local_rank);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] bool is_reaped() const { return is_reaped_; }
-  /// For the loop to wait for; -1 once the rank has closed its end.
+  /// The descriptor that the loop waits for; -1 once the rank has closed its end.
   [[nodiscard]] int file() const { return socket_.get(); }
-  /// What the rank has said since the last call. What is no message is logged and left out.
+  /// The rank's messages since the last call. A malformed message is logged and skipped.
   [[nodiscard]] std::vector<rank::RankMessage> receive();
-  /// Never blocks; a rank that reads nothing is killed soon anyway.
+  /// Sends `message`. Never blocks: a message that does not fit is dropped.
   void tell(const rank::RankMessage& message) const;
-  /// SIGKILL goes to the children that it left in its process group as well; other signals to the rank alone. False,
-  /// and nothing is sent, once it was reaped: its number may be another's.
+  /// Sends SIGKILL to the rank's whole process group, and any other signal to the rank alone. Once the rank was reaped,
+  /// its pid may be another process's: nothing is sent then, and false is returned.
   bool send_signal(int signal) const;
-  /// Kills the children that it left in its process group, while its number is still its own, and reaps it. Once, and
-  /// only when the process has ended.
+  /// Kills the children that the rank left in its process group, and reaps the rank. To be called once, after the
+  /// process has ended.
   [[nodiscard]] RankExit reap();
 
  private:
@@ -49,7 +48,8 @@ class RankProcess {
   FileDescriptor socket_;
 };
 
-/// The rank's environment: the launcher's, with the rank's own place, its link, and what must stand before it starts.
+/// The rank's environment: `base` with the rank's numbers, its `link`, and settings that the rank cannot set for itself
+/// after its start.
 [[nodiscard]] std::vector<std::string> rank_environment(std::vector<std::string> base, const Options& options,
                                                         std::int64_t local_rank, std::int64_t threads, int link);
 

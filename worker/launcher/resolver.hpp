@@ -14,23 +14,23 @@
 
 namespace trainyard::launcher {
 
-/// Looks one name up on a thread of its own, since the system's resolver blocks for seconds when a server is silent.
-/// One loop calls.
+/// Looks one name up on a thread of its own, because the system's resolver blocks for seconds when a server is silent.
+/// One thread calls.
 class Resolver {
  public:
   using Answer = Result<std::vector<rank::SocketAddress>>;
 
   Resolver(std::string host, std::uint16_t port);
-  /// Waits for a look-up that is under way.
+  /// Waits for the look-up that is running, if there is one.
   ~Resolver();
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  /// Asks afresh; the answer comes later.
+  /// Starts a new look-up.
   void ask();
-  /// Becomes readable when an answer is there.
+  /// Becomes readable when there is an answer.
   [[nodiscard]] int file() const { return ready_.get(); }
-  /// Once for each question.
+  /// The answer, once for each ask().
   [[nodiscard]] std::optional<Answer> take_answer();
 
  private:

@@ -7,9 +7,9 @@
 
 namespace trainyard::launcher {
 
-/// Starts a thread that runs `listen` until the server is stopped. Returns once `is_running` is true, since stopping a
-/// server that does not run yet has no effect. ErrorKind::io when `listen` returns or throws before. If it fails later,
-/// that is logged. What both functions refer to must outlive the thread.
+/// Starts a thread that runs `listen` until the server is stopped. Returns once `is_running` is true, because stopping
+/// a server that does not run yet has no effect. ErrorKind::io when `listen` ends before that; a later failure is
+/// logged. What both functions refer to must outlive the thread.
 [[nodiscard]] Result<std::jthread> start_serving(std::function<bool()> listen, const std::function<bool()>& is_running);
 
 }  // namespace trainyard::launcher

@@ -22,7 +22,7 @@ void SpokeLink::run(const PollSet& ready, Instant now) {
   if (connection_) use_connection(ready.events(connection_->file()), now);
   if (connecting_ && ready.events(connecting_.get()) != 0) finish_connect(now);
   if (ready.events(resolver_.file()) != 0) {
-    // One that was given up meanwhile must not make a second connection.
+    // The spoke may have given this look-up up meanwhile: its answer must not make a second connection.
     if (auto answer = resolver_.take_answer(); answer && std::exchange(is_address_wanted_, false)) {
       if (*answer) {
         addresses_ = std::move(**answer);

@@ -10,7 +10,7 @@
 
 namespace trainyard::launcher {
 
-/// PeerSpoke's sockets: the look-up of rank 0's name and the connection to its launcher.
+/// PeerSpoke's look-up of rank 0's name, and its connection to rank 0's launcher.
 class SpokeLink final : public PeerLink {
  public:
   SpokeLink(const rank::GroupEnvironment& environment, const PeerSettings& settings, Instant now);

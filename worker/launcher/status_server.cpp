@@ -12,14 +12,15 @@ namespace trainyard::launcher {
 namespace {
 
 constexpr std::size_t threads = 4;
-constexpr time_t silence_seconds_max = 1;  // A client that says nothing must not keep a thread from the operator.
-// Of a body that is too long, so that whoever sends it reads the answer and not a connection that is reset.
+constexpr time_t silence_seconds_max = 1;  // A silent client must not keep a thread from the operator.
+// So much of a body that is too long is read and dropped, so that the client gets an answer and not a reset connection.
 constexpr std::size_t skipped_bytes_max = 65'536;
 
-/// The body, or its beginning where it is longer than any request. The library itself would keep all of it.
+/// The body, or its beginning when it is longer than any request. The library itself would keep all of a long body.
 std::string read_body(const httplib::Request& request, const httplib::ContentReader& content) {
   std::string body;
-  if (request.is_multipart_form_data()) return body;  // Which the library hands out otherwise: it is no request.
+  if (request.is_multipart_form_data())
+    return body;  // The library reads such bodies in another way, and they are not requests.
   std::size_t size = 0;
   content([&](const char* bytes, std::size_t count) {
     size += count;
@@ -47,7 +48,7 @@ Result<std::unique_ptr<StatusServer>> StatusServer::start(const rank::GroupEnvir
   http.set_keep_alive_max_count(1);
   http.set_read_timeout(silence_seconds_max);
   http.set_write_timeout(silence_seconds_max);
-  // The library's own options would share the port with whoever has it, and a poller would ask the wrong one.
+  // The library's default options would share the port with another program, and a poller could reach the wrong one.
   http.set_socket_options([](int socket) {
     const int on = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -68,7 +69,8 @@ Result<std::unique_ptr<StatusServer>> StatusServer::start(const rank::GroupEnvir
 }
 
 void StatusServer::add_handlers() {
-  // The library reads the body of any POST into memory, however long, before it looks whether anybody takes it.
+  // Refuses other paths here, because the library reads the whole body of a POST into memory before it looks for a
+  // handler.
   server_->set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
     const bool is_read = request.method == "GET" || request.method == "HEAD";
     if (is_read || (request.method == "POST" && request.path == contract::checkpoint_request_path))
@@ -100,7 +102,7 @@ StatusServer::~StatusServer() {
 
 void StatusServer::update(Status status, bool is_training_over) {
   const std::scoped_lock lock{mutex_};
-  if (status.progress) desk_.hear(status.progress->checkpoint_request);
+  if (status.progress) desk_.on_report(status.progress->checkpoint_request);
   if (is_training_over) desk_.close();
   status_ = std::move(status);
 }

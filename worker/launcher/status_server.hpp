@@ -19,23 +19,23 @@ class Server;
 
 namespace trainyard::launcher {
 
-/// Serves /status and /metrics, and takes requests at /checkpoint, on threads of its own. One thread updates and takes;
-/// it never waits for those who ask.
+/// Serves /status and /metrics, and takes requests at /checkpoint, on threads of its own. One thread makes all calls;
+/// none of them waits for a client.
 class StatusServer {
  public:
-  /// Listens from now on. ErrorKind::already_exists when the port is in use, io when the system has no room for its
-  /// threads.
+  /// Returns a server that listens. ErrorKind::already_exists when the port is in use, io when the server cannot start.
   [[nodiscard]] static Result<std::unique_ptr<StatusServer>> start(const rank::GroupEnvironment& environment,
                                                                    rank::Reach reach, std::uint16_t port,
                                                                    const CheckpointDeskSettings& requests,
                                                                    Status first);
   ~StatusServer();
 
-  /// `status` without its request, which is this server's to know; `is_training_over`: no other is taken any more.
+  /// Replaces the served status; `status.checkpoint_request` is ignored, as the server keeps it. Once
+  /// `is_training_over` is true, later requests are refused.
   void update(Status status, bool is_training_over);
-  /// The request that was taken last, once.
+  /// A request that was accepted since the last call.
   [[nodiscard]] std::optional<rank::CheckpointRequest> take_checkpoint_request();
-  /// What has come of it.
+  /// The last accepted request and its outcome.
   [[nodiscard]] std::optional<rank::CheckpointRecord> checkpoint_record() const;
 
  private:
@@ -45,7 +45,7 @@ class StatusServer {
   [[nodiscard]] CheckpointAnswer post(std::string_view authorization, std::string_view body);
 
   rank::GroupEnvironment environment_;
-  mutable std::mutex mutex_;  // guards the two below
+  mutable std::mutex mutex_;  // guards status_ and desk_
   Status status_;
   CheckpointDesk desk_;
   std::unique_ptr<httplib::Server> server_;

@@ -20,7 +20,8 @@ bool is_peer_lost(const Death& death) {
   return death.signal == 0 && death.exit_code == contract::exit_peer_lost;
 }
 
-/// Meeting the others, loading and saving take as long as there is data to move, and have deadlines of their own.
+/// True in the phases in which a rank makes steps. The other phases last as long as they have data to move, and have
+/// deadlines of their own.
 bool is_stepping(const std::optional<rank::RankProgress>& progress) {
   return !progress || progress->phase == "Training" || progress->phase == "Validating";
 }
@@ -50,7 +51,8 @@ void Supervisor::on_message(std::int64_t local_rank, const rank::RankMessage& me
 void Supervisor::on_death(std::int64_t local_rank, const Death& death, Instant now) {
   Rank& rank = ranks_.at(static_cast<std::size_t>(local_rank));
   rank.death = death;
-  // A rank that stops as asked because we ended it, when the group broke, was not asked by anybody else.
+  // After a verdict without a stop, this launcher itself ended the rank: an exit as if asked to stop is then no orderly
+  // end.
   const bool is_our_doing = verdict_ && !stop_asked_ && death.exit_code == contract::exit_preempted;
   const bool is_early = has_left_early(rank);
   rank.has_ended_as_meant = is_meant(death) && !is_our_doing && !is_early;
@@ -59,12 +61,12 @@ void Supervisor::on_death(std::int64_t local_rank, const Death& death, Instant n
     if (!lost_a_peer_) lost_a_peer_ = now;
     return;
   }
-  // Once the group is broken our ranks are ended by us, or by what broke it.
+  // Once the group is broken, our ranks end because of that: their deaths are not causes.
   if (!verdict_) set_own_failure(*failure_of_death(local_rank));
 }
 
 bool Supervisor::has_left_early(const Rank& rank) {
-  const bool uses_link = rank.alive.has_value();  // A program without the link says nothing but its exit code.
+  const bool uses_link = rank.alive.has_value();  // A program that does not use the link reports only its exit code.
   const bool is_done = rank.progress && rank.progress->phase == "Done";
   return uses_link && !rank.said && !is_done && rank.death && *rank.death == Death{};
 }
@@ -118,7 +120,7 @@ void Supervisor::on_verdict(const GroupFailure& verdict, Instant now) {
   for (std::int64_t i = 0; i < settings_.rank_count; ++i) {
     const Rank& rank = ranks_[static_cast<std::size_t>(i)];
     if (rank.death) continue;
-    // A program that has never used its link cannot be told.
+    // A program that has never used its link would not read the message.
     if (rank.alive) {
       actions_.emplace_back(TellRank{i, end_of_others(verdict)});
     } else {
@@ -128,8 +130,8 @@ void Supervisor::on_verdict(const GroupFailure& verdict, Instant now) {
 }
 
 void Supervisor::on_time(Instant now) {
-  // Having slept ourselves (stopped, starved, suspended) we cannot tell who else did: everybody's silence starts
-  // afresh, and the time counts for nobody's lack of progress.
+  // This process slept itself (stopped, starved or suspended), so that it cannot judge the ranks: their silence is
+  // measured from now on, and the time slept is taken off their time without progress.
   const auto slept = now - looked_;
   if (slept > settings_.alive_deadline / 2) {
     for (Rank& rank : ranks_) {
@@ -138,7 +140,7 @@ void Supervisor::on_time(Instant now) {
     }
   }
   looked_ = now;
-  for (std::int64_t i = 0; i < settings_.rank_count; ++i) look_for_hang(i, now);
+  for (std::int64_t i = 0; i < settings_.rank_count; ++i) check_for_hang(i, now);
   if (lost_a_peer_ && !verdict_ && now - *lost_a_peer_ >= settings_.cause_deadline) {
     const auto lost = std::find_if(ranks_.begin(), ranks_.end(),
                                    [](const Rank& rank) { return rank.death && is_peer_lost(*rank.death); });
@@ -146,7 +148,7 @@ void Supervisor::on_time(Instant now) {
     set_own_failure({.culprit = lost->said ? lost->said->culprit : std::nullopt,
                      .exit_code = contract::exit_peer_lost,
                      .reason = "PeerLost",
-                     .message = fmt::format("rank {} lost a peer, but no launcher reports a death: {}",
+                     .message = fmt::format("rank {} lost a peer, but no launcher reported a failure: {}",
                                             global(lost - ranks_.begin()), why)});
   }
   if (stop_asked_ && now - *stop_asked_ >= settings_.stop_deadline && !has_grace_ended_) {
@@ -159,7 +161,7 @@ void Supervisor::on_time(Instant now) {
   }
 }
 
-void Supervisor::look_for_hang(std::int64_t local_rank, Instant now) {
+void Supervisor::check_for_hang(std::int64_t local_rank, Instant now) {
   const Rank& rank = ranks_[static_cast<std::size_t>(local_rank)];
   if (rank.death || verdict_ || own_failure_) return;
   std::string message;
@@ -210,8 +212,8 @@ std::optional<rank::RankEnd> Supervisor::end() const {
     const auto preempted = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
       return rank.death->exit_code == contract::exit_preempted;
     });
-    const Rank& speaks = preempted == ranks_.end() ? ranks_.front() : *preempted;
-    if (speaks.said) return speaks.said;
+    const Rank& reported = preempted == ranks_.end() ? ranks_.front() : *preempted;
+    if (reported.said) return reported.said;
     if (preempted != ranks_.end()) {
       return rank::RankEnd{
           .exit_code = contract::exit_preempted, .reason = "Preempted", .message = "stopped as asked", .culprit = {}};
@@ -226,7 +228,7 @@ std::optional<rank::RankEnd> Supervisor::end() const {
       .exit_code = verdict_->exit_code, .reason = verdict_->reason, .message = verdict_->message, .culprit = {}};
 }
 
-std::int64_t Supervisor::speaker() const {
+std::int64_t Supervisor::culprit_or_first_rank() const {
   const bool is_ours = verdict_ && verdict_->culprit && *verdict_->culprit >= settings_.first_rank &&
                        *verdict_->culprit < settings_.first_rank + settings_.rank_count;
   return is_ours ? *verdict_->culprit : settings_.first_rank;

@@ -13,8 +13,8 @@ namespace {
 constexpr std::int64_t shown_images_max = 16;
 constexpr std::int64_t frame_pixels = 2;
 
-/// The first of `images` ([B, 1, H, W]) in a frame each: green where the class is found (`is_right`, bool [B]), red
-/// where it is not.
+/// The first of `images` ([B, 1, H, W]), each in a frame: green where the predicted class is right (`is_right`, bool
+/// [B]), red where it is wrong.
 torch::Tensor framed(const torch::Tensor& images, const torch::Tensor& is_right) {
   const std::int64_t count = std::min(images.size(0), shown_images_max);
   const torch::Tensor shown = images.slice(0, 0, count);

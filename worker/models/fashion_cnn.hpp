@@ -5,8 +5,8 @@
 
 namespace trainyard::models {
 
-/// A small convolutional classifier of 28x28 images in one channel and 10 classes: 1,475,338 parameters. "fashion_cnn"
-/// in a TrainingJob. Source: FashionCNN of DTU's course on MLOps, session on distributed training.
+/// A small convolutional classifier for 28x28 images with one channel and 10 classes: 1,475,338 parameters. A
+/// TrainingJob names it "fashion_cnn". Source: FashionCNN of DTU's course on MLOps, session on distributed training.
 class FashionCNN final : public Module {
  public:
   FashionCNN();
@@ -15,7 +15,8 @@ class FashionCNN final : public Module {
   torch::Tensor forward(const torch::Tensor& images);
 
   [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index) override;
-  /// Shows the first 16 images of this rank as "validation", in green frames where their class is found, else in red.
+  /// Logs the first 16 images of this rank as "validation", with green frames where the predicted class is right and
+  /// red ones where it is wrong.
   void validation_step(const Batch& batch, std::int64_t batch_index) override;
 
  private:

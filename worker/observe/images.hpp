@@ -9,11 +9,11 @@
 
 namespace trainyard {
 
-/// Where a module's images go.
+/// Takes the images that a module logs.
 class ImageSink {
  public:
   virtual ~ImageSink() = default;
-  /// `image` is one that check_image() takes, and may change afterwards. Never waits for the device.
+  /// check_image() has accepted `image`, which may change after the call. Never waits for the device.
   virtual void log_image(std::string_view name, const torch::Tensor& image) = 0;
 };
 
@@ -22,12 +22,12 @@ namespace observe {
 inline constexpr std::int64_t images_in_one_max = 256;
 inline constexpr std::int64_t image_side_max = 8192;
 
-/// Success for what Module::log_image() takes. ErrorKind::invalid says what an image is and what this one is. Looks at
+/// Success when Module::log_image() accepts `image`. ErrorKind::invalid describes `image` and what is accepted. Checks
 /// shape and type only, so that it never waits for the device.
 [[nodiscard]] Result<void> check_image(std::string_view name, const torch::Tensor& image);
 
-/// A copy of `image`, one that check_image() takes, as uint8 [N, C, H, W] on its device: floats in [0, 1] become 0 to
-/// 255, what is outside is cut off, and what is no number becomes 0. Never waits for the device.
+/// A copy of `image`, which check_image() has accepted, as uint8 [N, C, H, W] on its device. Floats in [0, 1] become 0
+/// to 255; numbers outside are clamped, and not-a-number becomes 0. Never waits for the device.
 [[nodiscard]] torch::Tensor to_image_bytes(const torch::Tensor& image);
 
 }  // namespace observe

@@ -5,10 +5,10 @@
 
 namespace trainyard::observe {
 
-/// Where a module's metrics go while it trains: into the sums since the last log line, those of the epoch, or both.
+/// Takes a module's metrics while it trains, into the sums since the last log line, the sums of the epoch, or both.
 class TrainingMetrics final : public MetricSink {
  public:
-  /// The size of the batch that the next values belong to.
+  /// Sets the size of the batch that the next values belong to.
   void set_batch_size(std::int64_t samples) { weight_ = static_cast<double>(samples); }
   void log(std::string_view name, const torch::Tensor& value, const LogOptions& options) override {
     if (options.on_step) steps_.add(name, value, weight_, options);
@@ -24,7 +24,7 @@ class TrainingMetrics final : public MetricSink {
   MetricSums epoch_;
 };
 
-/// Takes what is logged during a validation: all values count for the whole of it.
+/// Takes a module's metrics during a validation, into sums over the whole validation.
 class ValidationMetrics final : public MetricSink {
  public:
   void set_batch_size(std::int64_t samples) { weight_ = static_cast<double>(samples); }

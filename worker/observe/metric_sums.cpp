@@ -15,7 +15,7 @@
 namespace trainyard::observe {
 namespace {
 
-/// One rank's part of a metric, as it travels.
+/// One rank's part of a metric, as it is sent.
 struct Part {
   std::string name;
   Reduce reduce = Reduce::mean;
@@ -48,7 +48,7 @@ double combine(Reduce reduce, double a, double b) {
     case Reduce::mean:
     case Reduce::sum:
       return a + b;
-    // A comparison with not-a-number is false, and the result must not hide one.
+    // A comparison with not-a-number is false, and not-a-number must stay in the result.
     case Reduce::min:
       return std::isnan(a) || a < b ? a : b;
     case Reduce::max:
@@ -57,12 +57,13 @@ double combine(Reduce reduce, double a, double b) {
   return b;
 }
 
-/// Makes a scalar on `device` of one on the host, without waiting for the device.
+/// Copies a scalar of the host to `device`, without waiting for the device.
 torch::Tensor host_scalar_on(const torch::Tensor& scalar, torch::Device device) {
   return torch::full({}, scalar.item<double>(), torch::dtype(torch::kDouble).device(device));
 }
 
-/// Puts both on one device, that of a GPU where there is one: `log("x", 0.5)` makes a scalar of the host.
+/// Puts `a` and `b` on one device, that of a GPU where one of them is there: `log("x", 0.5)` makes a scalar on the
+/// host.
 void bring_together(torch::Tensor& a, torch::Tensor& b) {
   if (a.device() == b.device()) return;
   if (a.is_cpu()) {

@@ -14,15 +14,14 @@ namespace trainyard::observe {
 
 using MetricValues = std::map<std::string, double>;
 
-/// Metrics of this rank since they were last reduced. Sums stay on the values' device, so that adding never waits for
-/// it.
+/// This rank's metrics since the last reduce(). Sums stay on the values' device, so that add() never waits for it.
 class MetricSums {
  public:
-  /// `value` is a scalar; `weight` is that of its batch, for means. A name keeps the options it came with first.
+  /// `value` is a scalar; `weight` is the size of its batch, for means. A name keeps the options of its first value.
   void add(std::string_view name, const torch::Tensor& value, double weight, const LogOptions& options);
 
-  /// Every metric over all ranks, in one message however many there are; ranks need not have the same. Not-a-number
-  /// stays what it is. Begins afresh. Collective; errors of the communicator.
+  /// Every metric over all ranks, by one message for all metrics; the ranks need not have the same metrics.
+  /// Not-a-number stays in the result. Then clears the sums. Collective; errors of the communicator.
   [[nodiscard]] Result<MetricValues> reduce(checkpoint::Communicator& communicator);
 
  private:

@@ -6,9 +6,9 @@
 
 namespace trainyard {
 
-/// How values of several batches and ranks become one.
+/// How the values of several batches and ranks become one.
 enum class Reduce {
-  mean,  ///< Weighted by the batches' sizes: the mean over samples when each value is a batch's mean.
+  mean,  ///< Weighted by batch size: the mean over all samples when each value is the mean of its batch.
   sum,
   min,
   max,
@@ -17,12 +17,12 @@ enum class Reduce {
 struct LogOptions {
   Reduce reduce = Reduce::mean;
   bool on_step =
-      true;  ///< In the lines of training.log.every, over the steps since the last. In validation without meaning.
-  bool on_epoch = false;        ///< In a line at the epoch's end, over the epoch. In validation without meaning.
-  bool rank_zero_only = false;  ///< Only rank 0's values count; otherwise all ranks', in one message for all metrics.
+      true;  ///< In the lines of training.log.every, over the steps since the last line. Ignored in validation.
+  bool on_epoch = false;        ///< In a line at the epoch's end, over the epoch. Ignored in validation.
+  bool rank_zero_only = false;  ///< Only rank 0's values are used, instead of all ranks'.
 };
 
-/// Where a module's metrics go.
+/// Takes the metrics that a module logs.
 class MetricSink {
  public:
   virtual ~MetricSink() = default;

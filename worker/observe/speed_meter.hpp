@@ -8,22 +8,22 @@
 
 namespace trainyard::observe {
 
-/// How fast a job trains, by the time that its steps took: pauses (validating, saving) do not count.
+/// Measures how fast a job trains. The time of pauses (validating, saving) is left out.
 class SpeedMeter {
  public:
   explicit SpeedMeter(Instant start) : since_{start} {}
 
-  /// The whole job has trained on `samples` more.
+  /// Adds `samples` that the whole job has trained on.
   void add(std::int64_t samples) { samples_ += samples; }
-  /// A pause begins, or has ended.
+  /// Begin and end a pause.
   void pause(Instant now) { busy_ += now - since_; }
   void resume(Instant now) { since_ = now; }
 
-  /// Samples per second since the last call or the beginning; empty when no time has passed. Begins afresh.
+  /// Samples per second since the last call, or since the start; empty when no time has passed.
   [[nodiscard]] std::optional<double> take_rate(Instant now);
 
-  /// Time for `samples` more, by a mean of the rates taken so far in which each newer one weighs three tenths. Empty
-  /// before the first.
+  /// The expected time for `samples` more, by the moving average of the rates of take_rate(), in which each new rate
+  /// has a weight of 0.3. Empty before the first rate.
   [[nodiscard]] std::optional<std::chrono::duration<double>> time_for(std::int64_t samples) const;
 
  private:

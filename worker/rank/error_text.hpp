@@ -5,7 +5,7 @@
 
 namespace trainyard::rank {
 
-/// What the system says of `error`, a value of errno.
+/// The system's message for `error`, a value of errno.
 [[nodiscard]] inline std::string error_text(int error) {
   return std::strerror(error);  // NOLINT(concurrency-mt-unsafe): thread-safe in glibc.
 }

@@ -45,7 +45,7 @@ Result<void> read_place(const Environment& environment, GroupEnvironment& group)
   if (group.rank) {
     if (*group.rank >= group.world_size) {
       return contradiction(
-          fmt::format("RANK is {}, but WORLD_SIZE is {}: ranks count from 0", *group.rank, group.world_size));
+          fmt::format("RANK is {}, but WORLD_SIZE is {}: ranks are numbered from 0", *group.rank, group.world_size));
     }
     group.local_rank = local.value_or(ranks_here == 1 ? 0 : *group.rank % ranks_here);
     if (group.local_rank >= ranks_here) {
@@ -56,12 +56,12 @@ Result<void> read_place(const Environment& environment, GroupEnvironment& group)
   }
   if (group.world_size % ranks_here != 0) {
     return contradiction(
-        fmt::format("WORLD_SIZE is {}, which is no multiple of LOCAL_WORLD_SIZE {}", group.world_size, ranks_here));
+        fmt::format("WORLD_SIZE is {}, which is not a multiple of LOCAL_WORLD_SIZE {}", group.world_size, ranks_here));
   }
   if (!node && group.world_size > ranks_here) {
     return fail(
         ErrorKind::invalid,
-        fmt::format("WORLD_SIZE is {}, but neither RANK nor NODE_RANK is set: which rank is this?", group.world_size));
+        fmt::format("WORLD_SIZE is {}, but neither RANK nor NODE_RANK is set: set one of them", group.world_size));
   }
   group.node_rank = node.value_or(0);
   if (group.node_rank >= group.world_size / ranks_here) {
@@ -75,8 +75,9 @@ Result<void> read_place(const Environment& environment, GroupEnvironment& group)
 Result<void> read_addresses(const Environment& environment, GroupEnvironment& group) {
   const auto master = environment(contract::env_master_addr);
   if (!master && group.world_size > 1) {
-    return fail(ErrorKind::invalid,
-                fmt::format("WORLD_SIZE is {}, but MASTER_ADDR is not set: where is rank 0?", group.world_size));
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("WORLD_SIZE is {}, but MASTER_ADDR is not set: set it to the address of rank 0", group.world_size));
   }
   group.master_address = master.value_or("127.0.0.1");
   const auto master_port = TRY(port(environment, contract::env_master_port, contract::default_master_port));
@@ -86,7 +87,8 @@ Result<void> read_addresses(const Environment& environment, GroupEnvironment& gr
   group.master_port = master_port;
   group.store_port = store_port;
   group.peer_port = peer_port;
-  // Without a job nobody polls, and two programs started by hand on one machine must not fight for the port.
+  // Outside of a job nobody polls /status, and two programs started by hand on one machine must not compete for the
+  // port.
   if (environment(contract::env_status_port) || environment(contract::env_job_uid)) group.status_port = status_port;
   if (group.world_size > 1 && group.store_port == group.peer_port) {
     return contradiction(

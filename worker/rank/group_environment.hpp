@@ -10,14 +10,15 @@
 
 namespace trainyard::rank {
 
-/// Set to "1" by the launcher for its ranks: rank 0's launcher hosts the store, on TRAINYARD_STORE_PORT.
+/// The launcher sets it to "1" for its ranks. Rank 0's launcher then hosts the rendezvous store, on
+/// TRAINYARD_STORE_PORT.
 inline constexpr std::string_view env_has_launcher = "TRAINYARD_HAS_LAUNCHER";
 
-/// The folder of the launcher's program, set by the launcher for its ranks: what is installed with it lies there.
+/// The launcher sets it for its ranks to the folder of its own program, where the other programs and libraries are.
 inline constexpr std::string_view env_launcher_folder = "TRAINYARD_LAUNCHER_FOLDER";
 
-/// Where this process stands in its group, and where the group meets: the rank environment of contract.hpp, read and
-/// checked.
+/// The rank environment of contract.hpp, parsed and checked: this process's rank, and the addresses at which the group
+/// meets.
 struct GroupEnvironment {
   std::int64_t world_size = 1;
   std::int64_t local_world_size = 1;
@@ -29,25 +30,26 @@ struct GroupEnvironment {
   std::uint16_t master_port = 0;
   std::uint16_t store_port = 0;
   std::uint16_t peer_port = 0;
-  std::optional<std::uint16_t> status_port;  ///< Empty: nobody asked for /status.
+  std::optional<std::uint16_t> status_port;  ///< Empty: no /status is served.
 
   std::string job;  ///< "local" outside of a job.
   std::string job_namespace;
-  std::string job_uid;  ///< Empty outside of a job: nobody tells one run from another.
+  std::string job_uid;  ///< Empty outside of a job: runs then cannot be told apart.
   std::int64_t attempt = 1;
 
   bool has_launcher = false;
-  bool uses_agent_store = false;   ///< torchrun hosts the store on MASTER_PORT, and supervises.
-  std::int64_t restart_count = 0;  ///< torchrun's, or that of the job's attempts.
+  bool uses_agent_store = false;  ///< torchrun hosts the rendezvous store on MASTER_PORT and supervises the ranks.
+  std::int64_t restart_count =
+      0;  ///< TORCHELASTIC_RESTART_COUNT: how often torchrun or the operator has restarted the group.
 
   bool operator==(const GroupEnvironment&) const = default;
 };
 
-/// ErrorKind::invalid, with the variable's name, for a value that is no number, out of range, or contradicts another;
-/// and for MASTER_ADDR missing in a group of several. With nothing set: a group of one on this machine.
+/// ErrorKind::invalid names the variable whose value is not a number, is out of range or contradicts another variable,
+/// or MASTER_ADDR where a group of several ranks lacks it. With no variable set, the group is one rank on this machine.
 [[nodiscard]] Result<GroupEnvironment> parse_group_environment(const Environment& environment);
 
-/// Whether all ranks are on this machine, judged by MASTER_ADDR being a literal loopback address or "localhost".
+/// True when `address` is a loopback literal or "localhost". With such a MASTER_ADDR all ranks are on this machine.
 [[nodiscard]] bool is_loopback(std::string_view address);
 
 }  // namespace trainyard::rank

@@ -17,7 +17,7 @@ Result<std::optional<std::int64_t>> optional_number(const Environment& environme
   const auto [parsed_to, error] = std::from_chars(text->data(), end, number);
   if (error != std::errc{} || parsed_to != end) {
     return fail(ErrorKind::invalid,
-                fmt::format("the environment variable {} is '{}', which is no whole number", name, *text));
+                fmt::format("the environment variable {} is '{}', which is not a whole number", name, *text));
   }
   if (number < range.min || number > range.max) {
     const std::string allowed = range.max == std::numeric_limits<std::int64_t>::max()

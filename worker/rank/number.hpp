@@ -15,8 +15,8 @@ struct NumberRange {
   std::int64_t max = std::numeric_limits<std::int64_t>::max();
 };
 
-/// The variable as a whole number in `range`, or nothing where it is not set. ErrorKind::invalid with its name
-/// otherwise.
+/// The variable `name` as a whole number, or nothing where the variable is not set. ErrorKind::invalid names the
+/// variable when its value is not a whole number in `range`.
 [[nodiscard]] Result<std::optional<std::int64_t>> optional_number(const Environment& environment, std::string_view name,
                                                                   NumberRange range);
 [[nodiscard]] Result<std::int64_t> number_or(const Environment& environment, std::string_view name, NumberRange range,

@@ -21,7 +21,8 @@ std::string first_line(const char* path) {
   return line;
 }
 
-/// In the form of cgroup v2, also where the node has version 1, in which a quota of -1 is no limit.
+/// The container's CPU limit in the form of cgroup v2's cpu.max, also on nodes with cgroup v1, where a quota of -1
+/// means no limit.
 std::string container_cpu_max() {
   std::string limit = first_line("/sys/fs/cgroup/cpu.max");
   if (!limit.empty()) return limit;
@@ -55,7 +56,7 @@ ProcessorFacts read_processor_facts(const Environment& environment) {
   ProcessorFacts facts{.usable = std::max(1, CPU_COUNT(&mask)),
                        .limit_millicores = millicores_of_cpu_max(container_cpu_max())};
   const auto requested = optional_number(environment, contract::env_cpu_millicores, {.min = 1, .max = millicores_max});
-  // Ignored where it is malformed, or 0: the kubelet writes that where there is no request.
+  // A malformed value is ignored. So is 0, which the kubelet writes where there is no request.
   if (requested) facts.requested_millicores = *requested;
   return facts;
 }

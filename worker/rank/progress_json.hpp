@@ -6,9 +6,9 @@
 
 namespace trainyard::rank {
 
-/// A rank's progress in contract.hpp's words. A number that is not finite becomes null when it is written.
+/// The fields of contract.hpp's /status for `progress`. Numbers that are not finite are written as null.
 [[nodiscard]] nlohmann::json to_json(const RankProgress& progress);
-/// Reads it back; null is not-a-number. Throws nlohmann::json::exception for what is no progress.
+/// Reads what to_json() wrote; null is read as not-a-number. Throws nlohmann::json::exception for anything else.
 [[nodiscard]] RankProgress progress_from(const nlohmann::json& object);
 
 }  // namespace trainyard::rank

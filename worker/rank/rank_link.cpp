@@ -25,13 +25,13 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto alive_interval = 1s;
-constexpr auto beat_interval = 100ms;    // A step can be shorter than it is worth to send.
-constexpr auto last_word_deadline = 5s;  // Without them a launcher takes an end for a failure.
+constexpr auto beat_interval = 100ms;    // Steps may be shorter: not each of them is worth a message.
+constexpr auto last_word_deadline = 5s;  // Without the last message the launcher takes an end for a failure.
 
 std::atomic<bool> stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "written by a signal handler");
 
-void mind_sigterm() {
+void catch_sigterm() {
   struct sigaction action {};
   action.sa_handler = [](int) { stop_requested = true; };
   action.sa_flags = SA_RESTART;
@@ -39,7 +39,7 @@ void mind_sigterm() {
 }
 
 [[noreturn]] void exit_at_once(int exit_code) {
-  // A hung thread may hold the stream's lock for ever; what it printed is then lost with it.
+  // A hung thread may hold the lock of stdout for ever. What is buffered there is lost then.
   if (ftrylockfile(stdout) == 0) fflush_unlocked(stdout);
   _exit(exit_code);
 }
@@ -121,7 +121,7 @@ class LinkedRank final : public RankLink {
     std::string packet(rank_message_bytes_max, '\0');
     const ssize_t size = recv(socket_.get(), packet.data(), packet.size(), MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-    // A launcher that ends with words of ours unread resets the connection.
+    // The launcher has closed its end. It resets the connection where it has not read all of our messages.
     if (size <= 0) {
       set_group_failure({.exit_code = contract::exit_failure,
                          .reason = "LauncherLost",
@@ -152,7 +152,7 @@ class LinkedRank final : public RankLink {
   FileDescriptor socket_;
   FileDescriptor wake_;
   std::atomic<Instant::rep> beat_sent_{0};
-  // Asked at every step, and so without the lock where nothing has come.
+  // Both flags are read at every step, so that the mutex is needed only after a message has come.
   std::atomic<bool> is_group_broken_{false};
   std::atomic<bool> is_checkpoint_requested_{false};
   mutable std::mutex mutex_;  // guards the two below
@@ -161,7 +161,8 @@ class LinkedRank final : public RankLink {
   std::jthread thread_;
 };
 
-/// The inherited socket, where there is one: the number alone could be a stranger's.
+/// The socket inherited from the launcher, or none. The variable's number alone is not trusted: it may belong to
+/// another file.
 FileDescriptor inherited_socket() {
   const auto number = optional_number(process_environment(), env_rank_link, {.min = 3, .max = 65'536});
   if (!number || !*number) return {};
@@ -178,7 +179,7 @@ FileDescriptor inherited_socket() {
 }  // namespace
 
 std::unique_ptr<RankLink> open_rank_link() {
-  mind_sigterm();
+  catch_sigterm();
   FileDescriptor socket = inherited_socket();
   if (!socket) return std::make_unique<UnlinkedRank>();
   return std::make_unique<LinkedRank>(std::move(socket));

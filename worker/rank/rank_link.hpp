@@ -8,7 +8,8 @@
 #include "common/clock.hpp"
 #include "worker/rank/checkpoint_request.hpp"
 
-/// The rank process's end of the pipe to its launcher. No torch here: both sides include it.
+/// The rank's end of the socket pair between a rank and its launcher. Without torch, because the launcher includes it
+/// too.
 namespace trainyard::rank {
 
 struct SavedCheckpoint {
@@ -16,11 +17,11 @@ struct SavedCheckpoint {
   std::string uri;
   Time time;
   std::int64_t bytes = 0;
-  double duration_seconds = 0.0;  ///< From the copy of the state to the end of all that belongs to the save.
+  double duration_seconds = 0.0;  ///< From the copy of the state to the end of the whole save.
   bool operator==(const SavedCheckpoint&) const = default;
 };
 
-/// What a rank says of itself; it becomes /status (contract.hpp). Fields that do not apply yet stay empty.
+/// What a rank reports of itself for /status (contract.hpp). Fields that do not apply yet are empty.
 struct RankProgress {
   std::string phase;                  ///< "Rendezvous", "Loading", "Training", "Validating", "Saving", "Done"
   std::optional<std::int64_t> epoch;  ///< From 1.
@@ -32,8 +33,8 @@ struct RankProgress {
   std::optional<double> eta_seconds;
   std::optional<double> accuracy;  ///< Of the last validation, in [0, 1].
   std::optional<SavedCheckpoint> checkpoint;
-  std::string checkpoint_error;  ///< Why the last save failed while training goes on; empty when it did not.
-  std::optional<CheckpointRecord> checkpoint_request;  ///< What came of the last request that has been answered.
+  std::string checkpoint_error;  ///< Why the last save failed while training goes on. Empty when it succeeded.
+  std::optional<CheckpointRecord> checkpoint_request;  ///< The last request that was answered.
   std::string waiting_for;
   bool operator==(const RankProgress&) const = default;
 };
@@ -43,34 +44,33 @@ struct RankEnd {
   int exit_code = 0;                     ///< contract::exit_*
   std::string reason;                    ///< One CamelCase word: "PeerLost", "Preempted", "InvalidData", ...
   std::string message;                   ///< What was tried, what came back, what to do.
-  std::optional<std::int64_t> culprit;   ///< The global rank that caused it, where it is another one.
-  std::optional<int> culprit_exit_code;  ///< How that one ended, where its launcher has said so.
+  std::optional<std::int64_t> culprit;   ///< Global rank whose failure caused this end, where it is another rank.
+  std::optional<int> culprit_exit_code;  ///< Exit code of the culprit, where its launcher has reported one.
   bool operator==(const RankEnd&) const = default;
 };
 
-/// One per rank process, made first thing in main: it also installs the SIGTERM handler. Any thread may call.
+/// Each rank process opens one link, first thing in main, which also installs the SIGTERM handler. Any thread may call.
 class RankLink {
  public:
   virtual ~RankLink() = default;
-  /// Never blocks and never fails: a report that finds the pipe full is dropped for the next one. Also counts as a sign
-  /// of life.
+  /// Never blocks and never fails: a report is dropped when the socket is full, and the next one replaces it. A report
+  /// is also a beat.
   virtual void report(const RankProgress& progress) = 0;
-  /// A sign of life without news: called at least once a step. Cheap enough for that.
+  /// Shows the launcher that training makes progress. Cheap; called at least once a step.
   virtual void beat() = 0;
   /// SIGTERM has arrived: save and stop at the next step boundary that all ranks agree on.
   [[nodiscard]] virtual bool is_stop_requested() const = 0;
-  /// The checkpoint that this rank was asked for last, answered or not. What comes of it is reported. Only rank 0 is
-  /// asked.
+  /// The last request for a checkpoint, answered or not. Only rank 0 gets requests, and reports their outcome.
   [[nodiscard]] virtual std::optional<CheckpointRequest> checkpoint_request() const = 0;
-  /// The launcher learnt that the group is broken (a peer died or hung): collectives will not complete any more. Set
-  /// from any time on.
+  /// Set once the launcher reports that the group is broken (a peer died or hung). Collectives do not complete from
+  /// then on.
   [[nodiscard]] virtual std::optional<RankEnd> group_failure() const = 0;
   /// Tells the launcher why, then _exit(end.exit_code): no destructors, which could hang in a broken group.
   [[noreturn]] virtual void exit(const RankEnd& end) = 0;
 };
 
-/// The link that the launcher passed by environment, or, without a launcher (plain torchrun, a shell), one that only
-/// minds SIGTERM.
+/// The link to the launcher that TRAINYARD_RANK_LINK_FD names. Without a launcher (plain torchrun, a shell) the link
+/// only handles SIGTERM.
 [[nodiscard]] std::unique_ptr<RankLink> open_rank_link();
 
 }  // namespace trainyard::rank

@@ -52,7 +52,7 @@ RankEnd end_from(const json& object) {
 
 std::string encode(const RankMessage& message) {
   const json object = std::visit([](const auto& alternative) { return packet_of(alternative); }, message);
-  // What a library put into its error text need not be UTF-8.
+  // A library's error text need not be UTF-8.
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

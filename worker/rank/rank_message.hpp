@@ -7,26 +7,25 @@
 #include "common/result.hpp"
 #include "worker/rank/rank_link.hpp"
 
-/// What goes over the socket pair between a rank process and its launcher: one JSON object a packet.
+/// The messages over the socket pair between a rank process and its launcher: one JSON object per packet.
 namespace trainyard::rank {
 
-/// The number of the rank's inherited socket. Set by the launcher for its own ranks, whose first act is to open the
-/// link.
+/// File descriptor of the socket that the launcher passes to a rank.
 inline constexpr std::string_view env_rank_link = "TRAINYARD_RANK_LINK_FD";
 inline constexpr std::size_t rank_message_bytes_max = 32'768;
 
-struct Alive {  ///< The process runs: sent by a thread of its own, once a second.
+struct Alive {  ///< The process runs. A thread of its own sends it once a second.
   bool operator==(const Alive&) const = default;
 };
-struct Beat {  ///< Training gets on.
+struct Beat {  ///< Training makes progress.
   bool operator==(const Beat&) const = default;
 };
-/// From the rank: what it reports, or why it is about to end. From the launcher: a RankEnd, for a group that is broken,
-/// or a CheckpointRequest, for rank 0.
+/// The rank sends Alive, Beat, RankProgress, and RankEnd before it ends. The launcher sends RankEnd when the group is
+/// broken, and CheckpointRequest to rank 0.
 using RankMessage = std::variant<Alive, Beat, RankProgress, RankEnd, CheckpointRequest>;
 
 [[nodiscard]] std::string encode(const RankMessage& message);
-/// ErrorKind::invalid for what is no such message.
+/// ErrorKind::invalid when `packet` is not such a message.
 [[nodiscard]] Result<RankMessage> decode_rank_message(std::string_view packet);
 
 }  // namespace trainyard::rank

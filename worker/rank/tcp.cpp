@@ -20,7 +20,7 @@
 namespace trainyard::rank {
 namespace {
 
-constexpr int backlog_max = 1024;  // Every launcher of a large job at once.
+constexpr int backlog_max = 1024;  // All launchers of a large job may connect at once.
 constexpr int socket_type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
 SocketAddress any_address(int family, Reach reach, std::uint16_t port) {
@@ -100,7 +100,7 @@ Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_
 }
 
 Result<FileDescriptor> listen_on(Reach reach, std::uint16_t port, std::string_view what) {
-  // A dual-stack socket serves both families; a kernel without IPv6 gives none.
+  // A dual-stack socket serves IPv4 and IPv6. Where the kernel has no IPv6, an IPv4 socket is opened instead.
   int family = reach == Reach::everywhere ? AF_INET6 : AF_INET;
   FileDescriptor listener{socket(family, socket_type, 0)};
   if (!listener && family == AF_INET6) {
@@ -109,7 +109,7 @@ Result<FileDescriptor> listen_on(Reach reach, std::uint16_t port, std::string_vi
   }
   if (!listener) return fail(ErrorKind::io, fmt::format("opening a socket for {}: {}", what, error_text(errno)));
   set_option(listener.get(), SOL_SOCKET, SO_REUSEADDR,
-             1);  // Connections of a program that has ended do not hold the port.
+             1);  // Connections of an ended program must not keep the port busy.
   if (family == AF_INET6) set_option(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   const SocketAddress address = any_address(family, reach, port);
   if (bind(listener.get(), address.get(), address.size) != 0 || listen(listener.get(), backlog_max) != 0) {

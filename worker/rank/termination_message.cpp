@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t reason_bytes_max = 64;
 constexpr std::size_t uri_bytes_max = 1024;
-// Fits with every escape and all else but the progress.
+// A message this short fits beside every other field but the progress, even if each of its bytes is escaped.
 constexpr std::size_t message_bytes_min = 256;
 
 std::string with_message(nlohmann::json object, std::string_view message, std::size_t message_bytes) {
@@ -22,12 +22,12 @@ std::string with_message(nlohmann::json object, std::string_view message, std::s
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// What still holds once the rank has ended.
+/// The fields of `progress` that still apply once the rank has ended.
 nlohmann::json last_progress(RankProgress progress) {
   progress.waiting_for.clear();
   progress.eta_seconds.reset();
   progress.checkpoint_error.clear();
-  // The sentence needs the room more than a URI of a thousand characters does.
+  // The sentence in `message` needs the room more than such a long URI does.
   if (progress.checkpoint && progress.checkpoint->uri.size() > uri_bytes_max) progress.checkpoint.reset();
   if (auto& record = progress.checkpoint_request; record && record->uri.size() > uri_bytes_max) record->uri.clear();
   return to_json(progress);
@@ -42,7 +42,8 @@ std::string make_termination_message(const RankEnd& end, const std::optional<std
   if (progress) object["progress"] = last_progress(*progress);
   if (end.culprit) object["culprit"] = *end.culprit;
   if (end.culprit_exit_code) object["culpritExitCode"] = *end.culprit_exit_code;
-  // Escapes make a message longer than its bytes: shorten until it fits, and then do without the progress.
+  // Escapes make the JSON text longer than the message. The message is shortened until all fits, and the progress is
+  // dropped before the message gets shorter than message_bytes_min.
   std::size_t message_bytes = contract::termination_message_bytes_max;
   std::string text = with_message(object, end.message, message_bytes);
   while (text.size() > contract::termination_message_bytes_max) {

@@ -5,7 +5,7 @@
 
 namespace trainyard::rank {
 
-/// What a document holds of an error's text; the whole of it is in the log.
+/// Most bytes of an error's text in /status and other documents. The log has the whole text.
 inline constexpr std::size_t error_bytes_max = 512;
 
 /// `text`, or its beginning with "..." at the end, in at most `bytes_max` bytes (at least 3). Never cuts a UTF-8

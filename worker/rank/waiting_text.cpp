@@ -5,7 +5,7 @@
 namespace trainyard::rank {
 namespace {
 
-constexpr std::size_t named_max = 8;  // More do not help a reader.
+constexpr std::size_t named_max = 8;  // A longer list would not help a reader.
 
 }  // namespace
 

@@ -38,7 +38,7 @@ std::vector<BucketIndices> assign_buckets(const std::vector<torch::Tensor>& para
   for (OpenBucket& bucket : open) {
     if (!bucket.indices.empty()) full.push_back(std::move(bucket.indices));
   }
-  // By the parameter that comes first in a backward pass: the ranks reduce the buckets in this order.
+  // In the order of the parameter that a backward pass reaches first: the ranks reduce the buckets in this order.
   std::stable_sort(full.begin(), full.end(),
                    [](const BucketIndices& a, const BucketIndices& b) { return a.front() > b.front(); });
   return full;

@@ -14,12 +14,12 @@ struct BucketLimits {
   std::int64_t bytes = std::int64_t{25} << 20;
 };
 
-/// Indices into a list of parameters whose gradients are reduced as one.
+/// Indices into a list of parameters whose gradients are reduced together.
 using BucketIndices = std::vector<std::size_t>;
 
 /// The buckets of `parameters`, in the order in which a backward pass fills them: from the last parameter to the first.
-/// A bucket holds one dtype and device and is full once it has reached its limit, so that it may exceed it by less than
-/// one parameter.
+/// A bucket holds one dtype and device. It is full once it reaches its limit, which it may exceed by less than one
+/// parameter.
 [[nodiscard]] std::vector<BucketIndices> assign_buckets(const std::vector<torch::Tensor>& parameters,
                                                         const BucketLimits& limits = {});
 

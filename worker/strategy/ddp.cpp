@@ -5,7 +5,6 @@
 
 #include <exception>
 #include <utility>
-#include <vector>
 
 #include "common/try.hpp"
 
@@ -32,6 +31,20 @@ NamedTensors joined(NamedTensors first, const NamedTensors& second) {
 }
 
 }  // namespace
+
+BufferBroadcast::BufferBroadcast(std::vector<torch::Tensor> tensors,
+                                 c10::intrusive_ptr<c10d::ProcessGroup> process_group)
+    : packed_{std::move(tensors)}, process_group_{std::move(process_group)} {}
+
+c10::intrusive_ptr<c10d::Work> BufferBroadcast::begin() {
+  if (process_group_->getRank() == 0) packed_.pack();
+  std::vector<torch::Tensor> message{packed_.bytes()};
+  return process_group_->broadcast(message, {.rootRank = 0});
+}
+
+void BufferBroadcast::finish() {
+  if (process_group_->getRank() != 0) packed_.unpack();
+}
 
 Ddp::Ddp(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
          checkpoint::Communicator& communicator, WaitForWork wait, const DdpOptions& options)
@@ -67,7 +80,7 @@ void Ddp::begin_backward() {
   try {
     buffers_under_way_ = buffer_broadcast_->begin();
   } catch (const std::exception& error) {
-    buffers_error_ = error.what();  // finish_gradients() tells it.
+    buffers_error_ = error.what();  // finish_gradients() returns it.
   }
 }
 

@@ -5,33 +5,50 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/group/communicator.hpp"
 #include "worker/strategy/buckets.hpp"
-#include "worker/strategy/buffer_broadcast.hpp"
 #include "worker/strategy/gradient_buckets.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/model_agreement.hpp"
+#include "worker/strategy/packed_tensors.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 
 namespace trainyard::strategy {
 
 struct DdpOptions {
   BucketLimits limits;
-  /// After each forward pass the buffers (BatchNorm's running statistics) of all ranks become rank 0's, while the
+  /// After each forward pass all ranks get rank 0's buffers (such as BatchNorm's running statistics), while the
   /// backward pass runs.
   bool broadcasts_buffers = true;
 };
 
-/// Distributed data parallel: each rank's backward pass fills buckets of gradients, and a bucket is reduced over all
-/// ranks while the pass goes on. Gradients are scaled by 1 / world size before they are summed, as PyTorch's DDP does,
-/// and are views of the buckets afterwards. A parameter that a rank's loss did not use counts as a zero gradient there;
-/// one that no rank used has no gradient, so that optimizers leave it alone (PyTorch's find_unused_parameters, at no
-/// cost to models that use all). Parameters must keep their storage; buffers too.
+/// Sends rank 0's tensors to the other ranks in the background.
+class BufferBroadcast {
+ public:
+  BufferBroadcast(std::vector<torch::Tensor> tensors, c10::intrusive_ptr<c10d::ProcessGroup> process_group);
+
+  /// Starts to send the tensors' present values. May throw c10::Error when the group is broken.
+  [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin();
+  /// Copies rank 0's values into the tensors. To be called once the work of begin() is done.
+  void finish();
+
+ private:
+  PackedTensors packed_;
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
+};
+
+/// Distributed data parallel: each rank's backward pass fills buckets of gradients, and full buckets are reduced over
+/// all ranks while the pass goes on. Gradients are scaled by 1 / world size before they are summed, as in PyTorch's
+/// DDP, and are views of the buckets afterwards. Parameters and buffers must keep their storage.
+///
+/// A parameter that a rank's loss did not use has a zero gradient on that rank. A parameter that no rank used has no
+/// gradient, so that optimizers skip it, as with PyTorch's find_unused_parameters; models that use all parameters pay
+/// nothing for it.
 class Ddp final : public GradientSync {
  public:
-  /// `communicator` must outlive the object. Parameters that need no gradient are broadcast at the start and not
-  /// reduced.
+  /// `communicator` must outlive the object. Parameters that need no gradient are only broadcast at the start.
   Ddp(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
       checkpoint::Communicator& communicator, WaitForWork wait, const DdpOptions& options = {});
 

@@ -32,7 +32,7 @@ GradientBuckets::GradientBuckets(std::vector<torch::Tensor> parameters,
       const torch::Tensor& parameter = parameters_[indices[place]];
       TORCH_CHECK(parameter.is_non_overlapping_and_dense(),
                   "a parameter is a view with gaps or overlaps, whose gradient cannot be reduced: make it contiguous");
-      // With the parameter's strides: fused optimizers walk both by address.
+      // The view has the parameter's strides, because fused optimizers walk both by address.
       slots_[indices[place]] = {.bucket = buckets_.size(),
                                 .place = place,
                                 .view = flat.as_strided(parameter.sizes(), parameter.strides(), begin)};
@@ -77,7 +77,7 @@ Result<void> GradientBuckets::finish(const WaitForWork& wait) {
   if (!send_error_.empty()) return fail(ErrorKind::unavailable, fmt::format("sending gradients: {}", send_error_));
   for (const Bucket& bucket : buckets_) {
     TRY(wait(bucket.work, "the gradients' all-reduce"));
-    settle_unused(bucket);
+    take_gradients_used_elsewhere(bucket);
   }
   return {};
 }
@@ -91,10 +91,10 @@ void GradientBuckets::take_gradient(std::size_t parameter) {
         "a parameter got its gradient twice in one step: training_step must not call backward() itself");
   }
   torch::Tensor& gradient = parameters_[parameter].mutable_grad();
-  // An autograd function may give an input no gradient. Like c10d::Reducer, take the parameter for unused then.
+  // An autograd function may give an input no gradient. The parameter is then unused, as for c10d::Reducer.
   if (!gradient.defined()) return;
   TORCH_CHECK(!gradient.is_sparse(), "sparse gradients are not reduced: give the embedding sparse(false)");
-  // Scaling while copying costs nothing extra: memory is passed over once either way.
+  // Scaling while copying costs nothing extra: the memory is read once either way.
   torch::mul_out(slot.view, gradient, scale_factor_);
   gradient = slot.view;
   slot.is_ready = true;
@@ -108,7 +108,7 @@ void GradientBuckets::send_full_buckets() {
     try {
       send(bucket);
     } catch (const std::exception& error) {
-      // Thrown through the backward pass it would look like the model's fault; finish() tells it.
+      // Kept for finish(): thrown through the backward pass, the error would look like the model's.
       send_error_ = error.what();
     }
     ++next_bucket_;
@@ -124,11 +124,12 @@ void GradientBuckets::send(Bucket& bucket) {
   bucket.work = process_group_->allreduce(message);
 }
 
-void GradientBuckets::settle_unused(const Bucket& bucket) {
+void GradientBuckets::take_gradients_used_elsewhere(const Bucket& bucket) {
   for (const std::size_t parameter : bucket.parameters) {
     Slot& slot = slots_[parameter];
     if (slot.is_ready) continue;
-    // Only ranks that did not use the parameter need to know, so the usual step reads no number back from the device.
+    // Only ranks that did not use the parameter read the number, so that a usual step reads nothing back from the
+    // device.
     const bool is_used_elsewhere = bucket.used[static_cast<std::int64_t>(slot.place)].item<double>() > 0.0;
     if (is_used_elsewhere) parameters_[parameter].mutable_grad() = slot.view;
   }

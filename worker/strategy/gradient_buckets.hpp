@@ -16,30 +16,29 @@
 
 namespace trainyard::strategy {
 
-/// Reduces the gradients of some parameters over the ranks while a backward pass computes them. All calls from the
-/// training thread.
-///
-/// A bucket's tensor is the gradients of its parameters one after the other, then one number per parameter that says
-/// whether this rank's loss used it; both are summed by one all-reduce. A bucket is sent once it is full and all before
-/// it are sent, so that every rank sends the same buckets in the same order, whatever order its gradients come in.
+/// Reduces the gradients of parameters over the ranks while a backward pass computes them. Used from the training
+/// thread. A bucket's tensor has the gradients of its parameters one after the other, then for each parameter one
+/// number, which is zero where this rank's loss did not use the parameter. One all-reduce sums both. A bucket is sent
+/// once it is full and all earlier buckets are sent, so that every rank sends the buckets in one order, in whatever
+/// order its gradients come.
 class GradientBuckets {
  public:
-  /// `parameters` are leaves that need a gradient, on one device, in the same order on all ranks; each dense, in any
-  /// memory format. Throws c10::Error for one that is not.
+  /// `parameters`: leaves that need a gradient, on one device, in the same order on all ranks, dense in any memory
+  /// format. Throws c10::Error for a parameter that is not dense.
   GradientBuckets(std::vector<torch::Tensor> parameters, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
                   const BucketLimits& limits);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
-  /// Forgets the last step's gradients.
+  /// Clears the last step's gradients.
   void zero();
-  /// Sends what the backward pass has left, and waits for all of it. Errors: those of `wait`; unavailable when a bucket
-  /// could not be sent.
+  /// Sends the buckets that the backward pass did not fill, and waits for all buckets. Errors: those of `wait`;
+  /// unavailable when a bucket could not be sent.
   [[nodiscard]] Result<void> finish(const WaitForWork& wait);
 
  private:
-  struct Slot {  // where a parameter's gradient is kept
+  struct Slot {  // a parameter's gradient in its bucket
     std::size_t bucket = 0;
     std::size_t place = 0;  // in the bucket's order
     torch::Tensor view;     // of the bucket's tensor, with the parameter's shape and strides
@@ -60,7 +59,7 @@ class GradientBuckets {
   void take_gradient(std::size_t parameter);
   void send_full_buckets();
   void send(Bucket& bucket);
-  void settle_unused(const Bucket& bucket);
+  void take_gradients_used_elsewhere(const Bucket& bucket);
 
   std::vector<torch::Tensor> parameters_;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;

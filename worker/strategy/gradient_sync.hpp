@@ -4,21 +4,21 @@
 
 namespace trainyard::strategy {
 
-/// How the gradients of all ranks become one. All ranks make the same calls in the same order, from the training
-/// thread. Errors come from the group: unavailable, timeout, cancelled (see dist/wait_or_fail.hpp); after one, the
-/// object is only to be left alone.
-///
+/// Combines the gradients of all ranks. All ranks make the same calls in the same order, from the training thread.
+/// Errors come from the group: unavailable, timeout, cancelled (see dist/wait_or_fail.hpp). After an error the object
+/// must not be used any more.
 /// A step: zero_gradients, forward, begin_backward, loss.backward(), finish_gradients, optimizer.
 class GradientSync {
  public:
   virtual ~GradientSync() = default;
 
-  /// Makes every rank's parameters and buffers rank 0's. Before the first step, and again where rank 0's were replaced
-  /// since. invalid when the ranks' models differ in a parameter's name, shape or type; the message names the first.
+  /// Gives every rank the parameters and buffers of rank 0. To be called before the first step, and again after rank
+  /// 0's were replaced. ErrorKind::invalid when the ranks' models differ in a tensor's name, shape or type; the message
+  /// names the first such tensor.
   [[nodiscard]] virtual Result<void> synchronize_model() = 0;
   virtual void zero_gradients() = 0;
   virtual void begin_backward() = 0;
-  /// Afterwards each parameter's grad() is the mean over the ranks, or undefined where no rank's loss used the
+  /// After success each parameter's grad() is the mean over the ranks, or undefined where no rank's loss used the
   /// parameter.
   [[nodiscard]] virtual Result<void> finish_gradients() = 0;
 };

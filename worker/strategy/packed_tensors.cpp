@@ -11,7 +11,7 @@
 namespace trainyard::strategy {
 namespace {
 
-constexpr std::int64_t alignment_bytes = 16;  // Of the largest dtype, complex128.
+constexpr std::int64_t alignment_bytes = 16;  // The alignment of the largest dtype, complex128.
 
 std::int64_t padded_bytes(const torch::Tensor& tensor) {
   const auto bytes = static_cast<std::int64_t>(tensor.nbytes());

@@ -6,10 +6,10 @@
 
 namespace trainyard::strategy {
 
-/// Tensors of any dtypes and one device as one run of bytes, so that one collective moves them all.
+/// Tensors of any dtypes on one device as one tensor of bytes, so that one collective sends them all.
 class PackedTensors {
  public:
-  /// `tensors` are kept and must not be replaced by others; without autograd history, or detached.
+  /// Keeps `tensors`, which must keep their storage and have no autograd history.
   explicit PackedTensors(std::vector<torch::Tensor> tensors);
 
   /// Copies the tensors into bytes().

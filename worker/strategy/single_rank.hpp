@@ -8,7 +8,7 @@
 
 namespace trainyard::strategy {
 
-/// One rank: the gradients are what the backward pass leaves.
+/// The strategy of one rank: its gradients stay as the backward pass leaves them.
 class SingleRank final : public GradientSync {
  public:
   explicit SingleRank(std::vector<torch::Tensor> parameters) : parameters_{std::move(parameters)} {}

@@ -9,8 +9,7 @@
 
 namespace trainyard::strategy {
 
-/// Waits for a collective, and no longer than the group holds together: dist::wait_or_fail with its link and deadline
-/// filled in. `what` names the collective in messages.
+/// dist::wait_or_fail with its link and deadline filled in. `what` names the collective in messages.
 using WaitForWork = std::function<Result<void>(const c10::intrusive_ptr<c10d::Work>& work, std::string_view what)>;
 
 }  // namespace trainyard::strategy

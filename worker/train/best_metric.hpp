@@ -8,7 +8,7 @@
 
 namespace trainyard::train {
 
-/// The best that a metric was in any validation of a training so far.
+/// The best value of a metric in all validations of a training so far.
 struct BestValue {
   std::string metric;
   api::BestMode mode = api::BestMode::max;
@@ -16,9 +16,9 @@ struct BestValue {
   bool operator==(const BestValue&) const = default;
 };
 
-/// `spec`'s metric out of a validation's `values`, where it is better than the `best` before; nothing: it is not, or is
-/// not there, or is not finite. A `best` of another metric or mode says nothing. Pure: ranks whose values are equal
-/// decide alike.
+/// The value of `spec`'s metric in a validation's `values`, if it is better than `best`. Nothing when the value is not
+/// better, missing or not finite. A `best` of another metric or mode is ignored. Pure: ranks with equal values decide
+/// alike.
 [[nodiscard]] std::optional<BestValue> better_value(const api::KeepBestSpec& spec, const observe::MetricValues& values,
                                                     const std::optional<BestValue>& best);
 

@@ -8,32 +8,33 @@
 
 namespace trainyard::train {
 
-/// A state that is in the store.
+/// A state that is saved in the remote store.
 struct SavedState {
   std::int64_t step = 0;
   std::string uri;
 };
 
-/// The checkpoints that this rank is asked for, one after the other, and what came of the last one. Nobody asks another
-/// rank than 0. Used from the training thread.
+/// The requests for checkpoints that rank 0 gets, one after the other, and the outcome of the last one. Other ranks get
+/// none. Used from the training thread.
 class CheckpointRequests {
  public:
   explicit CheckpointRequests(const rank::RankLink& link) : link_{link} {}
 
-  /// A save is to be begun for one that waits: none of those under way will answer it.
+  /// True when a save must begin to answer a pending request, because the running save does not answer it.
   [[nodiscard]] bool is_save_asked() const { return !answering_ && pending(); }
-  /// Training is to end with it.
+  /// True when training must end with the pending request's checkpoint.
   [[nodiscard]] bool is_exit_asked() const;
 
-  /// A save of the present state begins: it will answer the one that waits.
+  /// Notes that a save of the present state begins, which will answer the pending request.
   void begin_save() { answering_ = pending(); }
-  /// How that save ended.
+  /// The outcome of that save.
   void saved(const SavedState& state);
   void failed(const std::string& why);
-  /// Training ends in order. Who still waits gets `state`, where that is the last one, or hears that it ended.
+  /// Answers a pending request because training ends: with `state`, which is the last state, or, where that is not
+  /// saved, with `how_it_ended`.
   void end(const std::optional<SavedState>& state, const std::string& how_it_ended);
 
-  /// The last request that was answered, and how.
+  /// The last request that was answered, with its outcome.
   [[nodiscard]] const std::optional<rank::CheckpointRecord>& record() const { return record_; }
 
  private:
@@ -41,7 +42,7 @@ class CheckpointRequests {
   void answer(rank::CheckpointRecord record);
 
   const rank::RankLink& link_;
-  std::optional<rank::CheckpointRequest> answering_;  // By the save under way.
+  std::optional<rank::CheckpointRequest> answering_;  // The request that the running save will answer.
   std::optional<rank::CheckpointRecord> record_;
 };
 

@@ -14,7 +14,7 @@ struct Meaning {
   std::string_view reason;
 };
 
-/// A restart cannot change these.
+/// True for errors that only the user can remove, so that a restart is no help.
 bool is_for_the_user(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::invalid:
@@ -45,7 +45,8 @@ Meaning meaning_of(Stage stage, ErrorKind kind) {
       return is_transient(kind) ? Meaning{contract::exit_storage, "StorageFailed"}
                                 : Meaning{contract::exit_failure, "DataFailed"};
     case Stage::save:
-      // Keys that are renewed and policies that are changed while it trains: the place was good, and will be again.
+      // Credentials and policies may change while training runs. The storage has let this run in before, so that a
+      // restart may help.
       if (kind == ErrorKind::unauthorized || kind == ErrorKind::forbidden)
         return {contract::exit_storage, "StorageFailed"};
       [[fallthrough]];
@@ -55,7 +56,7 @@ Meaning meaning_of(Stage stage, ErrorKind kind) {
       if (kind == ErrorKind::cancelled) return {contract::exit_peer_lost, "PeerLost"};
       return {contract::exit_storage, "StorageFailed"};
     case Stage::step:
-      // The ranks' models differ: the same program would do so again.
+      // The ranks' models differ, and would differ again after a restart.
       if (kind == ErrorKind::invalid) return {contract::exit_do_not_restart, "ModelsDiffer"};
       if (kind == ErrorKind::corrupt) return {contract::exit_failure, "ParametersDiffer"};
       return {contract::exit_peer_lost, "PeerLost"};
@@ -92,7 +93,7 @@ rank::RankEnd completed(std::int64_t step, const std::map<std::string, double>& 
   return {.exit_code = contract::exit_success, .reason = "Completed", .message = message, .culprit = {}};
 }
 
-tl::unexpected<rank::RankEnd> end(Stage stage, const Error& error) {
+tl::unexpected<rank::RankEnd> end_rank(Stage stage, const Error& error) {
   return tl::unexpected(end_of(stage, error));
 }
 

@@ -13,8 +13,8 @@
 namespace trainyard::train {
 namespace {
 
-/// Puts a module into evaluation mode with a sink of its own, and back: a BatchNorm that the model keeps in evaluation
-/// mode while it trains stays so.
+/// Puts a module into evaluation mode with `sink`, and restores each part's own mode at the end: a BatchNorm that the
+/// model keeps in evaluation mode while it trains stays so.
 class EvaluationMode {
  public:
   EvaluationMode(Module& module, MetricSink& sink) : module_{module}, previous_{module.metric_sink()} {
@@ -35,7 +35,7 @@ class EvaluationMode {
  private:
   Module& module_;
   MetricSink* previous_;
-  // Each part before its own parts, whose mode train() sets as well.
+  // A part comes before its own parts, because train() also sets their mode.
   std::vector<std::pair<torch::nn::Module*, bool>> modes_;
 };
 

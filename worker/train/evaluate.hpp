@@ -15,22 +15,21 @@
 
 namespace trainyard::train {
 
-/// What goes on around each round of an evaluation. There are as many rounds on every rank, though in the last one some
-/// may have no samples left.
+/// Callbacks around each round of an evaluation. All ranks have equally many rounds; in the last one a rank may have no
+/// samples.
 struct EvaluationRounds {
   std::function<void()> begin;
-  std::function<Result<bool>()> finish;  ///< Whether to go on, the same on every rank.
+  std::function<Result<bool>()> finish;  ///< True: go on. Equal on all ranks.
 };
 
 struct EvaluationOptions {
   std::int64_t batch_size = 1;
-  torch::Device device = torch::kCPU;  ///< The module's, to which batches are moved.
+  torch::Device device = torch::kCPU;  ///< The module's device, to which batches are moved.
 };
 
-/// What the module's validation_step logs over all of `dataset`: every sample exactly once, shared out over the ranks,
-/// a batch at a time. Afterwards each part of the module is in the mode that it was in before; its parameters, buffers
-/// and the random generators stay as they are. Nothing when a round said not to go on. Collective; errors of the
-/// communicator and of the rounds.
+/// The metrics that the module's validation_step logs over all of `dataset`: each sample exactly once, divided among
+/// the ranks, a batch at a time. Leaves the module's modes, parameters, buffers and the random generators unchanged.
+/// Nothing when a round's finish() returned false. Collective; errors of the communicator and of the rounds.
 [[nodiscard]] Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Dataset& dataset,
                                                                     const EvaluationOptions& options,
                                                                     checkpoint::Communicator& communicator,

@@ -43,7 +43,7 @@ Result<void> load_initial_weights(const WeightsSource& source, const Module& mod
                                   const Clock& clock) {
   Result<nlohmann::json> mine;
   if (communicator.rank() == 0) mine = load_here(source, module, state, patience, clock);
-  return checkpoint::follow_rank0(communicator, mine).map([](const nlohmann::json&) {});
+  return checkpoint::broadcast_from_rank0(communicator, mine).map([](const nlohmann::json&) {});
 }
 
 }  // namespace trainyard::train

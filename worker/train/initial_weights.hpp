@@ -12,17 +12,16 @@
 
 namespace trainyard::train {
 
-/// Where a model's weights are, and how to get them.
+/// Where a model's weights are, and how to reach them.
 struct WeightsSource {
   std::string uri;
-  std::string sha256;  ///< Of the file, as 64 hexadecimal digits. Empty: any bytes will do.
+  std::string sha256;  ///< Checksum of the file, 64 hexadecimal digits. Empty: it is not checked.
   storage::S3Options s3;
 };
 
-/// Loads the weights of `source` into the tensors of `state`, which is `module`'s, on rank 0 alone: the others' are as
-/// they were, and get them from there. Optimizer and random generators stay. Collective: success, or rank 0's error, is
-/// every rank's. A storage that fails is tried again within `patience`. Errors: those of load_weights(); cancelled when
-/// the ranks have lost each other.
+/// Loads the weights of `source` into the model's tensors in `state`, on rank 0 alone: the caller sends them to the
+/// other ranks. Optimizer and random generators stay unchanged. A storage that fails is retried within `patience`.
+/// Collective: all ranks return rank 0's result. Errors: those of load_weights(); cancelled when the group is broken.
 [[nodiscard]] Result<void> load_initial_weights(const WeightsSource& source, const Module& module,
                                                 const checkpoint::State& state, checkpoint::Communicator& communicator,
                                                 const checkpoint::StartPatience& patience, const Clock& clock);

@@ -9,15 +9,17 @@
 
 namespace trainyard::train {
 
-/// What a rank is told to do, and where it keeps things.
+/// A rank's job: its spec, and the files that it uses.
 struct Job {
   api::TrainingSpec training;
   std::optional<api::CheckpointSpec> checkpoint;
-  std::string cache_folder;  ///< For data fetched from a URI: TRAINYARD_DATA_CACHE, else one of the temporary folder.
+  std::string
+      cache_folder;  ///< For data fetched from a URI: TRAINYARD_DATA_CACHE, else a subfolder of the temporary folder.
   std::optional<std::string> sample_record_file;  ///< TRAINYARD_RECORD_SAMPLES.
 };
 
-/// The job in TRAINYARD_SPEC and the variables above. invalid when it is missing or wrong, naming the field.
+/// Reads the job from TRAINYARD_SPEC and the variables above. ErrorKind::invalid names the field that is missing or
+/// wrong.
 [[nodiscard]] Result<Job> read_job(const rank::Environment& environment);
 
 }  // namespace trainyard::train

@@ -4,13 +4,22 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "worker/observe/metric_sums.hpp"
+#include "worker/rank/rank_link.hpp"
 
-/// Numbers for log lines: six digits are what a person reads, and JSON has no not-a-number.
+/// Numbers for log lines. They are rounded to six digits, which is as much as a person reads.
 namespace trainyard::train {
 
+/// A number that is not finite becomes "nan", "inf" or "-inf", because JSON has no such numbers.
 [[nodiscard]] nlohmann::json to_field(double value);
-/// Rounded to six digits, which are what a person reads.
 [[nodiscard]] double to_seconds(std::chrono::nanoseconds duration);
 [[nodiscard]] nlohmann::json to_field(const observe::MetricValues& values);
+
+struct StepLine {
+  bool is_first_step = false;   ///< The first step of this attempt.
+  bool was_loss_finite = true;  ///< The loss of the previous line was finite.
+};
+
+/// Logs `progress` and the metrics `values`, which include "loss".
+void log_step(const rank::RankProgress& progress, const observe::MetricValues& values, const StepLine& line);
 
 }  // namespace trainyard::train

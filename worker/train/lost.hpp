@@ -6,8 +6,8 @@
 
 namespace trainyard::train {
 
-/// How this rank ends after `error`, which may be the doing of a rank that is lost: then what the launcher knows of
-/// that. Waits for its word as long as launchers need to tell each other.
+/// How this rank ends after `error`. A lost rank may have caused the error: then the result is the launcher's report of
+/// that rank, for which it waits up to two seconds.
 [[nodiscard]] tl::unexpected<rank::RankEnd> lost(const rank::RankLink& link, Stage stage, const Error& error);
 
 }  // namespace trainyard::train

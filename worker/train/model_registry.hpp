@@ -11,7 +11,7 @@
 
 namespace trainyard::train {
 
-/// The models of a program, by the name that `training.model.name` gives.
+/// The models of a program, by the name in `training.model.name`.
 class ModelRegistry {
  public:
   using Factory = std::function<std::shared_ptr<Module>()>;
@@ -22,14 +22,14 @@ class ModelRegistry {
     add(std::move(name), [] { return std::make_shared<ModuleType>(); });
   }
 
-  /// A new model. invalid for an unknown name, with the names that are known.
+  /// Makes a new model. ErrorKind::invalid for an unknown name, with the known names.
   [[nodiscard]] Result<std::shared_ptr<Module>> make(std::string_view name) const;
 
  private:
   std::map<std::string, Factory, std::less<>> factories_;
 };
 
-/// "FashionCNN" -> "fashion_cnn"; what stands before the last "::" is left out.
+/// "FashionCNN" becomes "fashion_cnn". The part up to the last "::" is removed.
 [[nodiscard]] std::string snake_case(std::string_view type_name);
 
 }  // namespace trainyard::train

@@ -11,12 +11,12 @@ namespace trainyard::train {
 
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
-/// A module's own, with those of its submodules, in order of registration, each once; names are paths
+/// The parameters or buffers of a module and its submodules, in order of registration, each once. Names are paths
 /// ("layer1.0.weight").
 [[nodiscard]] NamedTensors named_parameters(const torch::nn::Module& module);
 [[nodiscard]] NamedTensors named_buffers(const torch::nn::Module& module);
 
-/// The other names of those that have several, such as tied weights.
+/// The further names of tensors that have several names, such as tied weights.
 [[nodiscard]] std::vector<std::string> further_names(const torch::nn::Module& module);
 
 }  // namespace trainyard::train

@@ -18,7 +18,7 @@ Optimizer::NamedTensors that_need_gradients(const Optimizer::NamedTensors& param
   return found;
 }
 
-/// Kingma & Ba 2015, with the weight decay added to the gradient (L2), not decoupled.
+/// Adam (Kingma & Ba 2015). Weight decay is added to the gradient (L2), not decoupled.
 class FusedAdam final : public Optimizer {
  public:
   FusedAdam(const api::OptimizerSpec& spec, NamedTensors parameters) : spec_{spec}, parameters_{std::move(parameters)} {
@@ -87,8 +87,8 @@ class FusedSgd final : public Optimizer {
       if (!momenta_.empty()) momenta.push_back(momenta_[index]);
     }
     if (parameters.empty()) return;
-    // A momentum of zero makes the first step what is_first_step would: buffer = gradient. So there is no flag to keep
-    // in checkpoints.
+    // With momentum buffers of zero the first step equals one with is_first_step, so that checkpoints need no such
+    // flag.
     at::_fused_sgd_(parameters, gradients, momenta, spec_.weight_decay, spec_.momentum, spec_.lr, /*dampening=*/0.0,
                     /*nesterov=*/false,
                     /*maximize=*/false, /*is_first_step=*/false);

@@ -18,7 +18,7 @@ namespace {
 
 bool is_rank(const rank::Environment& environment) {
   const auto group = rank::parse_group_environment(environment);
-  // A wrong environment is the rank's to tell.
+  // The rank reports a wrong environment.
   return !group || group->has_launcher || group->uses_agent_store;
 }
 

@@ -6,9 +6,9 @@
 
 namespace trainyard::train {
 
-/// The main of a program with models of its own. Started by a launcher (or torchrun) it is a rank; started bare it
-/// becomes trainyard-worker, found beside itself or in PATH, with itself as the rank program and `argv` passed on.
-/// Returns an exit code only when that cannot be started.
+/// The main() of a program with models of its own. When a launcher or torchrun started the program, it runs as a rank.
+/// Otherwise it executes trainyard-worker, found beside the program or in PATH, with the program itself as the rank
+/// program, and passes `argv` on. Returns an exit code only when trainyard-worker cannot be started.
 int run_program(const ModelRegistry& models, int argc, char** argv);
 
 /// run_program() with one model, named after its type (snake_case).

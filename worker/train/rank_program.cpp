@@ -50,7 +50,7 @@ void set_up_logging(const rank::Environment& environment) {
   logging::set_up(is_text ? logging::Format::text : logging::Format::json, logging::Level::info);
 }
 
-/// Ranks of one node share its folder of local checkpoints.
+/// The node's name. Ranks of one node share its folder of local checkpoints.
 std::string node_name(const rank::Environment& environment) {
   if (const auto name = environment(contract::env_node_name)) return *name;
   std::array<char, 256> host{};
@@ -59,11 +59,11 @@ std::string node_name(const rank::Environment& environment) {
 
 constexpr std::int64_t gpus_per_pod_max = 1024;
 
-/// The device that this rank was promised, else the one that the driver shows, ready for use.
+/// Chooses this rank's device and makes it ready for use.
 OrEnd<torch::Device> open_device(const rank::Environment& environment, const rank::GroupEnvironment& group) {
   const auto promised =
       rank::optional_number(environment, contract::env_gpus_per_pod, {.min = 0, .max = gpus_per_pod_max});
-  if (!promised) return end(Stage::device, promised.error());
+  if (!promised) return end_rank(Stage::device, promised.error());
   if (*promised == 0) return torch::Device{torch::kCPU};
   const auto found = dist::find_cuda_module(environment);
   const auto device = dist::choose_device({.promised = *promised,
@@ -71,22 +71,22 @@ OrEnd<torch::Device> open_device(const rank::Environment& environment, const ran
                                            .node = "node " + node_name(environment),
                                            .cuda_module = found ? Result<void>{} : tl::unexpected(found.error()),
                                            .driver = dist::ask_gpu_driver()});
-  if (!device) return end(Stage::device, device.error());
+  if (!device) return end_rank(Stage::device, device.error());
   if (!*device) return torch::Device{torch::kCPU};
   const auto module = dist::load_cuda_module(environment);
-  if (!module) return end(Stage::device, module.error());
+  if (!module) return end_rank(Stage::device, module.error());
   try {
     (*module)->use_device(**device);
   } catch (const std::exception& error) {
-    return end(Stage::device, {.kind = ErrorKind::unavailable,
-                               .message = fmt::format("GPU {} of node {} cannot be used: {}", **device,
-                                                      node_name(environment), dist::message_of(error)),
-                               .retry_after = {}});
+    return end_rank(Stage::device, {.kind = ErrorKind::unavailable,
+                                    .message = fmt::format("GPU {} of node {} cannot be used: {}", **device,
+                                                           node_name(environment), dist::message_of(error)),
+                                    .retry_after = {}});
   }
   return torch::Device{torch::kCUDA, static_cast<c10::DeviceIndex>(**device)};
 }
 
-/// How S3 is reached for what is only read.
+/// The S3 settings for data and weights, which are only read.
 storage::S3Options read_options(const Job& job) {
   const api::S3Spec s3 = job.checkpoint ? job.checkpoint->s3 : api::S3Spec{};
   return {.endpoint = s3.endpoint, .region = s3.region, .path_style = s3.path_style};
@@ -100,7 +100,7 @@ api::Every copies_every(const Job& job) {
   return job.checkpoint && job.checkpoint->local ? job.checkpoint->local->every : api::Every{};
 }
 
-/// The folder that the data's files are in, fetched from their URI where that is given.
+/// The folder with the data's files, which are fetched first where the spec gives a URI.
 Result<std::string> find_data(const Job& job, RankLink& link, const Clock& clock,
                               const checkpoint::StartPatience& patience) {
   const api::DataSpec& data = job.training.data;
@@ -129,13 +129,13 @@ struct Datasets {
 OrEnd<Datasets> open_datasets(Module& module, const Job& job, const std::string& folder, torch::Device device) {
   const DataSource source{.spec = job.training.data, .folder = folder, .seed = job.training.seed, .device = device};
   auto train = module.train_dataset(source);
-  if (!train) return end(Stage::data, train.error());
+  if (!train) return end_rank(Stage::data, train.error());
   if (*train == nullptr || (*train)->size() == 0) {
-    return end(Stage::data,
-               {.kind = ErrorKind::invalid, .message = "train_dataset gave no samples", .retry_after = {}});
+    return end_rank(Stage::data,
+                    {.kind = ErrorKind::invalid, .message = "train_dataset gave no samples", .retry_after = {}});
   }
   auto validation = module.validation_dataset(source);
-  if (!validation) return end(Stage::data, validation.error());
+  if (!validation) return end_rank(Stage::data, validation.error());
   return Datasets{.train = std::move(*train), .validation = std::move(*validation)};
 }
 
@@ -145,13 +145,13 @@ void report_loading(RankLink& link) {
   link.report(progress);
 }
 
-OrEnd<dist::Group> meet(Module& module, const rank::Environment& environment, const rank::GroupEnvironment& group,
-                        torch::Device device, RankLink& link) {
+OrEnd<dist::Group> form_group(Module& module, const rank::Environment& environment, const rank::GroupEnvironment& group,
+                              torch::Device device, RankLink& link) {
   dist::GroupOptions options;
   const auto seconds =
       rank::number_or(environment, "TRAINYARD_RENDEZVOUS_SECONDS", {.min = 1, .max = 31'536'000},
                       std::chrono::duration_cast<std::chrono::seconds>(options.rendezvous_deadline).count());
-  if (!seconds) return end(Stage::rendezvous, seconds.error());
+  if (!seconds) return end_rank(Stage::rendezvous, seconds.error());
   options.rendezvous_deadline = std::chrono::seconds{*seconds};
   if (device.is_cuda()) options.cuda_device = device.index();
   auto formed = module.form_group(group, link, options);
@@ -163,17 +163,17 @@ OrEnd<dist::Group> meet(Module& module, const rank::Environment& environment, co
                                   "stopped as asked while the group was forming; nothing was trained",
                                   {}});
   }
-  return end(Stage::rendezvous, formed.error());
+  return end_rank(Stage::rendezvous, formed.error());
 }
 
 OrEnd<std::optional<SampleRecord>> open_record(const Job& job, const rank::GroupEnvironment& group) {
   if (!job.sample_record_file) return std::nullopt;
   auto record = SampleRecord::open(*job.sample_record_file, group.attempt, *group.rank);
-  if (!record) return end(Stage::data, record.error());
+  if (!record) return end_rank(Stage::data, record.error());
   return std::move(*record);
 }
 
-/// Generators of all ranks differ while training (dropout), and are equal while the model is made.
+/// The ranks' random generators differ while training (dropout). They are equal while the model is made.
 void seed_for_training(std::int64_t seed, std::int64_t rank) {
   torch::manual_seed(static_cast<std::uint64_t>(seed + 1 + rank));
 }
@@ -186,16 +186,16 @@ void log_end(const RankEnd& ended) {
   is_failure ? logging::error("rank ends", fields) : logging::warn("rank ends", fields);
 }
 
-/// How long the last snapshot is waited for: a run that failed is to be repeated soon, and who was told to stop has
-/// spent most of the time that it was given on its checkpoint.
+/// How long to wait for the last snapshot. It is short for a failed run, which should restart soon, and for a stopped
+/// one, whose grace period went mostly into its checkpoint.
 std::chrono::milliseconds snapshot_patience(int exit_code) {
   using namespace std::chrono_literals;
   if (exit_code == contract::exit_success) return 10s;
   return exit_code == contract::exit_preempted ? 2s : 1s;
 }
 
-/// All that a run is made of, in the order of need. It outlives the run's failure: nothing is destroyed before the
-/// process ends, as in a group that others have left a destructor could wait for ever.
+/// The parts of a run; later ones use earlier ones. Nothing is destroyed before the process ends, because in a broken
+/// group a destructor could wait for ever.
 struct Run {
   SystemClock clock;
   Job job;
@@ -209,7 +209,7 @@ struct Run {
   std::optional<Trainer> trainer;
 };
 
-/// nullptr where nothing is to be saved.
+/// nullptr when the job saves no checkpoints.
 OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run, const rank::GroupEnvironment& group,
                                                                   const std::string& node,
                                                                   const checkpoint::StartPatience& patience) {
@@ -221,19 +221,20 @@ OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run
       .fingerprint = fingerprint(run.job.training.model.name, *run.module, *run.datasets.train, run.job.training.data)};
   auto opened = checkpoint::open_checkpointer(*run.job.checkpoint, identity, *run.group.checkpoint_communicator,
                                               run.clock, {.node = node, .patience = patience});
-  if (!opened) return end(Stage::checkpoint, opened.error());
+  if (!opened) return end_rank(Stage::checkpoint, opened.error());
   return std::move(*opened);
 }
 
-/// nullptr where none are to be made, and on other ranks than 0.
+/// nullptr when the job makes no snapshots, and on all ranks but 0.
 OrEnd<std::unique_ptr<SnapshotTaker>> open_snapshots(const Run& run, std::int64_t attempt) {
   if (!run.job.training.snapshots || run.group.rank != 0) return nullptr;
   auto store = checkpoint::open_place(*run.job.checkpoint);
-  if (!store) return end(Stage::checkpoint, store.error());
+  if (!store) return end_rank(Stage::checkpoint, store.error());
   return std::make_unique<SnapshotTaker>(std::move(*store), run.clock, attempt);
 }
 
-/// What is under way, however the run ends: mostly it is long there, as it was begun before the last checkpoint was.
+/// Waits for the snapshot in flight, whether the run succeeded or not. It is usually stored already, because it began
+/// before the last checkpoint.
 void finish_snapshots(const Run& run, const RankEnd& ended) {
   if (run.snapshots == nullptr || run.snapshots->finish(snapshot_patience(ended.exit_code))) return;
   logging::warn("the last snapshot was not saved: the time is up", {});
@@ -250,7 +251,7 @@ void log_beginning(const Run& run, torch::Device device) {
                                     {"trainingSamples", run.datasets.train->size()}});
 }
 
-/// Where the rank is and what it was given, before it has met the others.
+/// What the rank knows before the group has formed.
 struct Beginning {
   rank::Environment environment;
   rank::GroupEnvironment group;
@@ -261,26 +262,27 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   const auto& [environment, group, threads] = beginning;
   const auto device = TRY(open_device(environment, group));
   auto job = read_job(environment);
-  if (!job) return end(Stage::spec, job.error());
+  if (!job) return end_rank(Stage::spec, job.error());
   run.job = std::move(*job);
   const api::TrainingSpec& training = run.job.training;
 
   torch::manual_seed(static_cast<std::uint64_t>(training.seed));
   auto module = models.make(training.model.name);
-  if (!module) return end(Stage::spec, module.error());
+  if (!module) return end_rank(Stage::spec, module.error());
   run.module = std::move(*module);
   run.module->to(device);
   report_loading(link);
-  const auto budget = start_budget_of(environment);
-  if (!budget) return end(Stage::rendezvous, budget.error());
-  const checkpoint::StartPatience patience = start_patience(*budget, link, run.clock);
+  const auto duration = start_patience_of(environment);
+  if (!duration) return end_rank(Stage::rendezvous, duration.error());
+  const checkpoint::StartPatience patience = start_patience(*duration, link, run.clock);
   const auto folder = find_data(run.job, link, run.clock, patience);
-  // A refusal may concern the job or only this rank's node: the ranks find out together, once they have met.
-  if (!folder && !checkpoint::is_refusal(folder.error().kind)) return end(Stage::data, folder.error());
+  // A refusal may concern the whole job or only this rank's node: the ranks compare their results once the group has
+  // formed.
+  if (!folder && !checkpoint::is_access_denied(folder.error().kind)) return end_rank(Stage::data, folder.error());
   if (folder) {
     run.datasets = TRY(open_datasets(*run.module, run.job, *folder, device));
   }
-  run.group = TRY(meet(*run.module, environment, group, device, link));
+  run.group = TRY(form_group(*run.module, environment, group, device, link));
   const auto all_have_data = checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {}));
   if (!all_have_data) {
     const bool is_peer = all_have_data.error().kind == ErrorKind::cancelled;
@@ -329,7 +331,7 @@ void run_rank(const ModelRegistry& models) {
   const rank::Environment environment = rank::process_environment();
   set_up_logging(environment);
   auto group = rank::parse_group_environment(environment);
-  // Writes the environment, which the link's thread may read: so before the link is opened.
+  // Changes the environment, which the link's thread may read, and therefore comes before the link is opened.
   const dist::Threads threads = group ? dist::apply_process_settings(*group) : dist::Threads::users;
   const std::unique_ptr<RankLink> link = rank::open_rank_link();
   Run run;
@@ -337,10 +339,10 @@ void run_rank(const ModelRegistry& models) {
   try {
     const auto outcome =
         group ? train(models, {.environment = environment, .group = std::move(*group), .threads = threads}, *link, run)
-              : end(Stage::rendezvous, group.error());
+              : end_rank(Stage::rendezvous, group.error());
     ended = outcome ? *outcome : outcome.error();
   } catch (const std::exception& error) {
-    // What follows a lost peer often looks like a failure of this rank.
+    // An exception after the loss of a peer often looks like a failure of this rank.
     ended =
         link->group_failure().value_or(RankEnd{contract::exit_failure, "TrainingFailed", dist::message_of(error), {}});
   }

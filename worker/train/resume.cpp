@@ -16,11 +16,12 @@ Result<std::optional<Resumed>> resume(checkpoint::Checkpointer& checkpointer, ch
   if (!restored) return std::nullopt;
   auto values = TRY(parse_training_values(restored->values));
   if (const std::int64_t done = values.position.samples; done >= options.training_samples) {
-    return fail(ErrorKind::invalid,
-                fmt::format("{} lies {} samples into an epoch, and this training set has {}: it is of other data",
-                            restored->uri, done, options.training_samples));
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("{} is {} samples into an epoch, and this training set has {}: it was saved with other data",
+                    restored->uri, done, options.training_samples));
   }
-  if (options.speaks) {
+  if (options.is_rank0) {
     for (const std::string& reason : restored->skipped) logging::warn("checkpoint skipped", {{"error", reason}});
   }
   return Resumed{.from = std::move(*restored), .values = std::move(values)};

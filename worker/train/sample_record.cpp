@@ -35,7 +35,7 @@ Result<SampleRecord> SampleRecord::open(const std::string& file, std::int64_t at
 Result<void> SampleRecord::write(std::int64_t step, const torch::Tensor& ids) {
   const torch::Tensor dense = ids.contiguous();
   const std::span<const std::int64_t> values{dense.data_ptr<std::int64_t>(), static_cast<std::size_t>(dense.numel())};
-  // One write a line: with O_APPEND lines of several ranks do not mix.
+  // One write() per line: with O_APPEND the lines of several ranks do not mix.
   const std::string line = fmt::format("{{\"attempt\": {}, \"step\": {}, \"rank\": {}, \"ids\": [{}]}}\n", attempt_,
                                        step, rank_, fmt::join(values, ", "));
   if (::write(descriptor_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {

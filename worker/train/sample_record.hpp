@@ -10,18 +10,18 @@
 
 namespace trainyard::train {
 
-/// Which samples each step has used, one JSON object a line, appended to a file that all ranks and attempts share:
-/// {"attempt": 1, "step": 7, "rank": 0, "ids": [3, 9]}. For proving that a resumed run neither lost nor repeated any.
+/// Records the samples of each step in a file that all ranks and attempts share, one JSON object per line: {"attempt":
+/// 1, "step": 7, "rank": 0, "ids": [3, 9]}. It can prove that a resumed run neither lost nor repeated a sample.
 class SampleRecord {
  public:
   SampleRecord(const SampleRecord&) = delete;
   SampleRecord(SampleRecord&& other) noexcept;
   ~SampleRecord();
 
-  /// io when the file cannot be opened for appending.
+  /// ErrorKind::io when the file cannot be opened for appending.
   [[nodiscard]] static Result<SampleRecord> open(const std::string& file, std::int64_t attempt, std::int64_t rank);
 
-  /// `step` counts from 1 and is done.
+  /// `step`: the number of the finished step, from 1.
   [[nodiscard]] Result<void> write(std::int64_t step, const torch::Tensor& ids);
 
  private:

@@ -7,33 +7,33 @@
 #include "common/clock.hpp"
 #include "common/result.hpp"
 
-/// What is done about checkpoints after a step. Pure: all ranks decide from the same, and so alike.
+/// Decides about checkpoints after a step. Pure: all ranks have equal inputs and decide alike.
 namespace trainyard::train {
 
 struct SaveSituation {
   bool is_due = false;
-  bool is_copy_due = false;  ///< On the nodes alone.
-  bool is_asked = false;     ///< Somebody waits for one.
+  bool is_copy_due = false;  ///< A copy on the nodes is due.
+  bool is_asked = false;     ///< A request for a checkpoint is pending.
   bool is_stop_asked = false;
-  bool is_saving = false;         ///< The save before was still under way on some rank when the step began.
-  bool is_saving_copies = false;  ///< That save only makes copies on the nodes.
+  bool is_saving = false;         ///< A save was still running on some rank when the step began.
+  bool is_saving_copies = false;  ///< That save makes only copies on the nodes.
   api::WhenBusy when_busy = api::WhenBusy::skip;
 };
 
 enum class SaveAction {
   none,
-  begin,           ///< Training goes on while it is written.
-  begin_copies,    ///< As begin, but with copies on the nodes alone.
-  postpone,        ///< It is begun after the first step at which no copies are being written.
-  leave_out,       ///< The one before is still being written.
-  wait_and_begin,  ///< Once the one before is written.
-  save_and_wait,   ///< The last one of this attempt: after the one before, and training ends with it.
+  begin,           ///< Training goes on while the checkpoint is written.
+  begin_copies,    ///< As begin, but makes only copies on the nodes.
+  postpone,        ///< Begins after the first step at which no copies are being written.
+  skip,            ///< No checkpoint: the previous one is still being written.
+  wait_and_begin,  ///< Waits until the previous checkpoint is written, then begins.
+  save_and_wait,   ///< Saves the last checkpoint of this attempt, after the previous one, and waits for it.
 };
 
 [[nodiscard]] SaveAction choose_save(const SaveSituation& situation);
 
-/// When to save again after an outage of the storage: after a save that failed, once a growing pause is over; after a
-/// save that was held up, so that others were left out, at once. By rank 0's clock. Pure.
+/// Decides when to save again after an outage of the storage: after a growing pause when the last save failed, and at
+/// once when it succeeded so late that other saves were skipped. By rank 0's clock. Pure.
 class OwedSave {
  public:
   void failed(Instant now);
@@ -44,13 +44,13 @@ class OwedSave {
   [[nodiscard]] bool is_due(Instant now) const { return is_held_up_ || (next_try_ && now >= *next_try_); }
 
  private:
-  std::int64_t failures_ = 0;  // Since the last save that succeeded.
+  std::int64_t failures_ = 0;  // Failed saves since the last one that succeeded.
   std::optional<Instant> next_try_;
   bool is_held_up_ = false;
 };
 
-/// Whether training goes on after a save that failed with `kind`: the storage is away or full or refuses, which it may
-/// not do for ever. Else this run must end: another one has taken over, or the ranks have lost each other.
+/// True when training goes on after a save that failed with `kind`, because the storage may recover: it is unreachable,
+/// full, or refuses. False when this run must end: another run has taken over, or the group is broken.
 [[nodiscard]] bool may_go_on(ErrorKind kind);
 
 }  // namespace trainyard::train

@@ -16,10 +16,32 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How often the group's health is looked at while a save is waited for. Its end wakes the waiter at once.
+/// How often the group's health is checked while a save is waited for. The save's end wakes the waiter at once.
 constexpr auto look_interval = 20ms;
 
 }  // namespace
+
+void CopiesLog::saved(std::int64_t step, const Times& times) {
+  const auto outage = std::exchange(outage_, std::nullopt);
+  if (!is_rank0_) return;
+  if (outage) {
+    logging::info(
+        "local checkpoints are saved again",
+        {{"step", step}, {"failedSaves", outage->failures()}, {"seconds", to_seconds(outage->duration(times.now))}});
+  }
+  logging::info("local checkpoint saved",
+                {{"step", step}, {"seconds", times.seconds}, {"stallSeconds", times.stall_seconds}});
+}
+
+void CopiesLog::failed(std::int64_t step, const std::string& error, Instant now) {
+  if (!outage_) outage_.emplace();
+  if (!outage_->add_failure(now) || !is_rank0_) return;
+  logging::warn("no local checkpoint: saving failed; training and the checkpoints of checkpoint.uri go on",
+                {{"step", step},
+                 {"error", error},
+                 {"failedSaves", outage_->failures()},
+                 {"seconds", to_seconds(outage_->duration(now))}});
+}
 
 void Saver::begin(const checkpoint::State& state, std::int64_t step, const Options& options) {
   const Instant start = clock_.instant();
@@ -30,20 +52,20 @@ void Saver::begin(const checkpoint::State& state, std::int64_t step, const Optio
   checkpointer_.begin_save(state, step, options.save);
   must_succeed_ = options.must_succeed;
   is_copies_only_ = options.save.is_copies_only;
-  has_left_out_ = false;
+  has_skipped_ = false;
   has_met_trouble_ = false;
   begun_step_ = step;
   stall_ = clock_.instant() - start;
 }
 
-void Saver::finish_copy() {
+void Saver::finish_staging() {
   if (!is_saving()) return;
   const Instant start = clock_.instant();
-  checkpointer_.finish_copy();
+  checkpointer_.finish_staging();
   stall_ += clock_.instant() - start;
 }
 
-OrEnd<bool> Saver::settle() {
+OrEnd<bool> Saver::poll_outcome() {
   const auto outcome = checkpointer_.take_outcome();
   if (!outcome) return false;
   return act_on(*outcome).map([] { return true; });
@@ -52,7 +74,7 @@ OrEnd<bool> Saver::settle() {
 void Saver::watch() {
   const std::string trouble = is_copies_only_ ? std::string{} : checkpointer_.trouble();
   trouble_ = trouble.empty() ? "" : fmt::format("step {} is not saved yet: {}", begun_step_, trouble);
-  if (trouble.empty() || std::exchange(has_met_trouble_, true) || !speaks_) return;
+  if (trouble.empty() || std::exchange(has_met_trouble_, true) || !is_rank0_) return;
   logging::warn("the storage fails while a checkpoint is written: it is tried again, and training goes on",
                 {{"step", begun_step_}, {"error", trouble}});
 }
@@ -66,14 +88,14 @@ OrEnd<void> Saver::wait(const std::function<void()>& on_look) {
     on_look();
     outcome = checkpointer_.take_outcome(look_interval);
   }
-  // It may have ended between the two questions.
+  // The save may have ended between take_outcome() and is_saving().
   if (!outcome) outcome = checkpointer_.take_outcome();
   stall_ += clock_.instant() - start;
   return outcome ? act_on(*outcome) : OrEnd<void>{};
 }
 
-void Saver::leave_out(std::int64_t step) {
-  if (std::exchange(has_left_out_, true) || !speaks_) return;
+void Saver::skip(std::int64_t step) {
+  if (std::exchange(has_skipped_, true) || !is_rank0_) return;
   logging::warn("no checkpoint at this step: the one before is still being written", {{"step", step}});
 }
 
@@ -89,14 +111,14 @@ void Saver::end(std::int64_t step, const rank::RankEnd& ended) {
 
 OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
   trouble_.clear();
-  if (has_left_out_ && has_met_trouble_) owed_.held_up();
-  tell_of_copies(outcome);
+  if (has_skipped_ && has_met_trouble_) owed_.held_up();
+  log_copies(outcome);
   if (outcome.is_copies_only && outcome.saved) return {};
   if (!outcome.saved) {
     const Error& error = outcome.saved.error();
     if (must_succeed_ || !may_go_on(error.kind)) {
       auto ended = lost(link_, Stage::save, error);
-      // In a broken group nothing was answered: the next attempt may be asked again.
+      // In a broken group the request stays unanswered, so that the next attempt can be asked again.
       if (ended.value().exit_code != contract::exit_peer_lost) requests_.failed(error.message);
       return ended;
     }
@@ -105,7 +127,7 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
     return {};
   }
   if (!*outcome.saved) {
-    if (speaks_) {
+    if (is_rank0_) {
       logging::warn(fmt::format("no checkpoint: {}, and the last good state is kept", outcome.left_out),
                     {{"step", outcome.step}});
     }
@@ -120,7 +142,7 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
                                 .bytes = saved.bytes,
                                 .duration_seconds = to_seconds(outcome.duration)};
   requests_.saved({.step = saved.step, .uri = saved.uri});
-  if (speaks_) {
+  if (is_rank0_) {
     logging::info("checkpoint saved", {{"step", saved.step},
                                        {"uri", saved.uri},
                                        {"bytes", saved.bytes},
@@ -130,7 +152,7 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
   return {};
 }
 
-void Saver::tell_of_copies(const checkpoint::SaveOutcome& outcome) {
+void Saver::log_copies(const checkpoint::SaveOutcome& outcome) {
   const Instant now = clock_.instant();
   if (outcome.copies && outcome.copies->error.empty()) {
     copies_log_.saved(
@@ -148,7 +170,7 @@ void Saver::note_failure(std::int64_t step, const Error& error) {
   error_ = error.message;
   owed_.failed(now);
   if (!outage_) outage_.emplace();
-  if (!outage_->add_failure(now) || !speaks_) return;
+  if (!outage_->add_failure(now) || !is_rank0_) return;
   logging::warn("no checkpoint: saving failed; training goes on, and it is tried again",
                 {{"step", step},
                  {"error", error.message},
@@ -160,7 +182,7 @@ void Saver::note_success(std::int64_t step) {
   error_.clear();
   owed_.saved();
   const auto outage = std::exchange(outage_, std::nullopt);
-  if (!outage || !speaks_) return;
+  if (!outage || !is_rank0_) return;
   logging::info("checkpoints are saved again", {{"step", step},
                                                 {"failedSaves", outage->failures()},
                                                 {"seconds", to_seconds(outage->duration(clock_.instant()))}});

@@ -8,7 +8,7 @@
 
 namespace trainyard::train {
 
-/// How far a run has come. Its parts are the data position of a checkpoint.
+/// How far a training has come in its data.
 struct Position {
   std::int64_t step = 0;     ///< Optimizer steps done.
   std::int64_t epoch = 0;    ///< Epochs done.
@@ -24,35 +24,35 @@ class Schedule {
            std::int64_t world_size, const api::Every& copies_every = {});
 
   [[nodiscard]] bool is_finished(const Position& position) const;
-  /// After one more step.
+  /// The position after one more step.
   [[nodiscard]] Position next(const Position& position) const;
   /// The step that `position` will have when the run is finished.
   [[nodiscard]] std::int64_t total_steps(const Position& position) const;
-  /// Of the run; with maxSteps alone, those that the steps reach into.
+  /// How many epochs the run has, including one that is only begun when maxSteps ends it.
   [[nodiscard]] std::int64_t epochs(const Position& position) const;
-  /// Samples of the whole job that are left.
+  /// How many samples the whole job still has to train on.
   [[nodiscard]] std::int64_t samples_left(const Position& position) const;
-  /// Samples of the whole job that the step from `before` to `after` used.
+  /// How many samples the whole job used in the step from `before` to `after`.
   [[nodiscard]] std::int64_t samples_between(const Position& before, const Position& after) const {
     return (after.samples == 0 ? samples_ : after.samples) - before.samples;
   }
-  /// Place of the next step in its epoch, from 0.
+  /// Number of the next step in its epoch, from 0.
   [[nodiscard]] std::int64_t batch_index(const Position& position) const {
     return position.samples / samples_per_step_;
   }
 
-  /// The epoch that the step which led to `position` belongs to, from 1.
+  /// The epoch of the step that ended at `position`, from 1.
   [[nodiscard]] static std::int64_t epoch_of(const Position& position) {
     return std::max<std::int64_t>(1, position.epoch + (position.samples > 0 ? 1 : 0));
   }
 
-  // Whether the step that led to `position` is followed by ...
+  // What follows the step that ended at `position`:
   [[nodiscard]] bool is_epoch_end(const Position& position) const { return position.step > 0 && position.samples == 0; }
   [[nodiscard]] bool is_log_due(const Position& position) const;
   [[nodiscard]] bool is_validation_due(const Position& position) const;
-  /// By steps and epochs; `checkpoint.every.time` and `best` are the trainer's.
+  /// By steps and epochs. The trainer handles `checkpoint.every.time` and `best`.
   [[nodiscard]] bool is_checkpoint_due(const Position& position) const;
-  /// By steps; `checkpoint.local.every.time` is the trainer's.
+  /// By steps. The trainer handles `checkpoint.local.every.time`.
   [[nodiscard]] bool is_copy_due(const Position& position) const;
   [[nodiscard]] bool is_snapshot_due(const Position& position) const;
 
@@ -62,8 +62,8 @@ class Schedule {
   api::Every log_every_;
   api::Every validate_every_;
   api::Every checkpoint_every_;
-  api::Every copies_every_;     // Nothing set: none.
-  api::Every snapshots_every_;  // Nothing set: none.
+  api::Every copies_every_;     // Nothing set: no copies.
+  api::Every snapshots_every_;  // Nothing set: no snapshots.
   std::int64_t samples_;
   std::int64_t samples_per_step_;
   std::optional<std::int64_t> epochs_;

@@ -7,7 +7,7 @@
 namespace trainyard::train {
 namespace {
 
-// Some hundred KiB of text: more in one object would make history no longer small objects.
+// About the most points that still make a small object, of some hundred KiB.
 constexpr std::size_t points_before_full = 10'000;
 
 // Waits for the device.
@@ -45,7 +45,7 @@ void SnapshotTaker::log_image(std::string_view name, const torch::Tensor& image)
   }
   const auto bytes = static_cast<std::size_t>(image.numel());
   if (images_.size() >= limits_.images_max || image_bytes_ + bytes > limits_.image_bytes_max)
-    return tell_of_no_room(name);
+    return warn_of_no_room(name);
   images_.emplace(std::string{name}, Held{.step = step_, .bytes = observe::to_image_bytes(image)});
   image_bytes_ += bytes;
 }
@@ -56,26 +56,26 @@ bool SnapshotTaker::is_full() const {
 
 void SnapshotTaker::take(std::int64_t epoch) {
   if ((points_.empty() && images_.empty()) || step_ <= taken_step_) return;
-  snapshot::Draft draft{.id = {.step = step_, .generation = generation_},
-                        .epoch = epoch,
-                        .time = clock_.now(),
-                        .attempt = attempt_,
-                        .points = std::exchange(points_, {}),
-                        .lost_points = 0,
-                        .images = {}};
+  snapshot::UnencodedSnapshot unencoded{.id = {.step = step_, .generation = generation_},
+                                        .epoch = epoch,
+                                        .time = clock_.now(),
+                                        .attempt = attempt_,
+                                        .points = std::exchange(points_, {}),
+                                        .dropped_points = 0,
+                                        .images = {}};
   for (const auto& [name, held] : images_) {
-    draft.images.push_back({.name = name, .step = held.step, .planes = to_planes(held.bytes)});
+    unencoded.images.push_back({.name = name, .step = held.step, .planes = to_planes(held.bytes)});
   }
   images_.clear();
   image_bytes_ = 0;
   taken_step_ = step_;
-  recorder_.record(std::move(draft));
+  recorder_.record(std::move(unencoded));
 }
 
-void SnapshotTaker::tell_of_no_room(std::string_view name) {
-  if (std::exchange(has_told_of_no_room_, true)) return;
+void SnapshotTaker::warn_of_no_room(std::string_view name) {
+  if (std::exchange(has_warned_of_no_room_, true)) return;
   logging::warn(
-      "an image has no room in the snapshots, and is left out; this is told once",
+      "an image is skipped: the snapshot has no room for it; later ones are not logged",
       {{"image", name}, {"step", step_}, {"imagesMax", limits_.images_max}, {"bytesMax", limits_.image_bytes_max}});
 }
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/snapshot/draft.hpp"
 #include "checkpoint/snapshot/recorder.hpp"
+#include "checkpoint/snapshot/unencoded_snapshot.hpp"
 #include "common/clock.hpp"
 #include "storage/store.hpp"
 #include "worker/observe/images.hpp"
@@ -19,28 +19,28 @@
 
 namespace trainyard::train {
 
-/// Gathers on rank 0 what a training shows between two snapshots, and has it written while training goes on. Used from
-/// the training thread.
+/// Collects metrics and images on rank 0 between two snapshots, and writes snapshots in the background. Used from the
+/// training thread.
 class SnapshotTaker final : public ImageSink {
  public:
-  /// `clock` outlives it.
+  /// `clock` outlives the object.
   SnapshotTaker(std::unique_ptr<storage::Store> store, const Clock& clock, std::int64_t attempt,
                 snapshot::Limits limits = {});
 
-  /// Before anything is shown: this run has claimed `generation`, and goes on after `step` steps.
+  /// To be called first: this run has claimed `generation`, and `step` steps are done.
   void begin(std::int64_t generation, std::int64_t step);
-  /// What is shown from now on is step `step`'s.
+  /// Sets the step of the metrics and images that follow.
   void set_step(std::int64_t step) { step_ = step; }
 
   void add(const observe::MetricValues& values, snapshot::Over over);
-  /// Keeps a copy on the image's device, in place of the one of that name before. One for which there is no room is
-  /// left out, which is told once.
+  /// Keeps a copy on the image's device, in place of the previous image of that name. An image without room is skipped;
+  /// only the first such image is logged.
   void log_image(std::string_view name, const torch::Tensor& image) override;
 
-  /// Whether so much has come that the next snapshot should not be waited for.
+  /// True when there are so many points that a snapshot should be taken before it is due.
   [[nodiscard]] bool is_full() const;
-  /// Copies to the host what has come since the last snapshot, and has it written as that of the present step. Where
-  /// nothing has come there is none. `epoch`: that the step belongs to, from 1.
+  /// Makes a snapshot of the present step: copies what was collected since the last one to the host, and starts to
+  /// write it. Does nothing when nothing was collected. `epoch`: the step's epoch, from 1.
   void take(std::int64_t epoch);
   /// As Recorder::finish().
   [[nodiscard]] bool finish(std::chrono::milliseconds patience) { return recorder_.finish(patience); }
@@ -48,21 +48,21 @@ class SnapshotTaker final : public ImageSink {
  private:
   struct Held {
     std::int64_t step = 0;
-    torch::Tensor bytes;  // uint8 [N, C, H, W], on the device that it came from.
+    torch::Tensor bytes;  // uint8 [N, C, H, W], on the image's device.
   };
 
-  void tell_of_no_room(std::string_view name);
+  void warn_of_no_room(std::string_view name);
 
   const Clock& clock_;
   const snapshot::Limits limits_;
   const std::int64_t attempt_;
   std::int64_t generation_ = 0;
   std::int64_t step_ = 0;
-  std::int64_t taken_step_ = -1;  // Of the last snapshot.
+  std::int64_t taken_step_ = -1;  // Step of the last snapshot.
   std::vector<snapshot::Point> points_;
   std::map<std::string, Held, std::less<>> images_;
-  std::size_t image_bytes_ = 0;  // Of images_.
-  bool has_told_of_no_room_ = false;
+  std::size_t image_bytes_ = 0;  // Size of images_.
+  bool has_warned_of_no_room_ = false;
   snapshot::Recorder recorder_;
 };
 

@@ -18,14 +18,14 @@ constexpr auto stop_look_interval = 100ms;
 
 }  // namespace
 
-Result<std::chrono::milliseconds> start_budget_of(const rank::Environment& environment) {
-  const auto otherwise = std::chrono::seconds{checkpoint::start_budget}.count();
+Result<std::chrono::milliseconds> start_patience_of(const rank::Environment& environment) {
+  const auto otherwise = std::chrono::seconds{checkpoint::default_start_patience}.count();
   return rank::number_or(environment, "TRAINYARD_STORAGE_PATIENCE_SECONDS", {.min = 0, .max = 86'400}, otherwise)
       .map([](std::int64_t seconds) { return std::chrono::milliseconds{std::chrono::seconds{seconds}}; });
 }
 
-checkpoint::StartPatience start_patience(std::chrono::milliseconds budget, rank::RankLink& link, const Clock& clock) {
-  return {.budget = budget,
+checkpoint::StartPatience start_patience(std::chrono::milliseconds duration, rank::RankLink& link, const Clock& clock) {
+  return {.duration = duration,
           .wait = [&link, &clock, outage = std::make_shared<Outage>()](std::chrono::milliseconds pause,
                                                                        const Error& error) {
             if (outage->add_failure(clock.instant()))

@@ -10,13 +10,13 @@
 
 namespace trainyard::train {
 
-/// For how long this rank retries a storage that fails at its start: TRAINYARD_STORAGE_PATIENCE_SECONDS, else
-/// checkpoint::start_budget. ErrorKind::invalid where the variable is not a number of seconds.
-[[nodiscard]] Result<std::chrono::milliseconds> start_budget_of(const rank::Environment& environment);
+/// How long this rank retries a storage that fails at its start: TRAINYARD_STORAGE_PATIENCE_SECONDS, else
+/// checkpoint::default_start_patience. ErrorKind::invalid when the variable is not a number of seconds.
+[[nodiscard]] Result<std::chrono::milliseconds> start_patience_of(const rank::Environment& environment);
 
-/// Retries for `budget`. Meanwhile the log and /status say what it waits for, and a rank that is asked to stop ends as
-/// preempted. `link` and `clock` outlive it.
-[[nodiscard]] checkpoint::StartPatience start_patience(std::chrono::milliseconds budget, rank::RankLink& link,
+/// A patience that retries for `duration`. While it waits, the log and /status name the reason, and a rank that is
+/// asked to stop ends as preempted. `link` and `clock` outlive the result.
+[[nodiscard]] checkpoint::StartPatience start_patience(std::chrono::milliseconds duration, rank::RankLink& link,
                                                        const Clock& clock);
 
 }  // namespace trainyard::train

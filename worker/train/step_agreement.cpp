@@ -28,7 +28,7 @@ void StepAgreement::begin(const StepFlags& mine) {
     options.reduceOp = c10d::ReduceOp::MAX;
     under_way_ = process_group_->allreduce(message, options);
   } catch (const std::exception& error) {
-    send_error_ = error.what();  // finish() tells it.
+    send_error_ = error.what();  // finish() returns it.
   }
 }
 

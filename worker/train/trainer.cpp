@@ -17,7 +17,6 @@
 #include "worker/train/log_fields.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/resume.hpp"
-#include "worker/train/step_log.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -41,17 +40,22 @@ Trainer::Trainer(TrainerParts parts)
       random_{parts_.device},
       state_{make_state(parts_.module, parts_.optimizer, random_)},
       speed_{parts_.clock.instant()},
-      saved_{parts_.clock.instant()},
-      copied_{saved_},
-      reported_{parts_.clock.instant()} {
-  if (parts_.checkpointer != nullptr) saver_.emplace(*parts_.checkpointer, parts_.link, parts_.clock, speaks());
+      reported_at_{parts_.clock.instant()} {
+  if (parts_.checkpointer != nullptr) {
+    checkpoints_.emplace(CheckpointSettings{.checkpoint_every = parts_.checkpoint_every,
+                                            .copies_every = parts_.copies_every,
+                                            .when_busy = parts_.when_busy,
+                                            .is_rank0 = is_rank0()},
+                         schedule_, static_cast<SavedTraining&>(*this), *parts_.checkpointer, parts_.link,
+                         parts_.clock);
+  }
   parts_.module.set_metric_sink(&metrics_);
   parts_.module.set_image_sink(parts_.snapshots);
 }
 
 rank::RankEnd Trainer::run() {
   rank::RankEnd ended = train();
-  end_checkpoints(ended);
+  if (checkpoints_) checkpoints_->end(ended);
   return ended;
 }
 
@@ -71,27 +75,27 @@ OrEnd<void> Trainer::begin() {
   if (auto done = parts_.gradients.synchronize_model(); !done) return lost(Stage::step, done.error());
   bool has_resumed = false;
   if (parts_.checkpointer != nullptr) {
-    // The late pod of a deleted job must not take the place of the one that was applied after it.
+    // A late pod of a deleted job must not claim the generation of the job that replaced it.
     const auto is_stopped = TRY(is_stop_asked());
     if (is_stopped) return tl::unexpected(preempted());
-    has_resumed = TRY(resume());
+    has_resumed = TRY(restore());
     if (parts_.snapshots != nullptr) parts_.snapshots->begin(parts_.checkpointer->generation(), position_.step);
   }
   is_position_known_ = true;
   TRY(load_weights(has_resumed));
-  saved_ = copied_ = parts_.clock.instant();
-  speed_ = observe::SpeedMeter{saved_};
+  if (checkpoints_) checkpoints_->begin();
+  speed_ = observe::SpeedMeter{parts_.clock.instant()};
   report("Training");
-  // Who was asked to stop while it loaded makes no step for it, and saves what only the nodes have.
+  // A rank that was asked to stop while it loaded makes no step, and saves what only the nodes have.
   const auto is_stopped = TRY(is_stop_asked());
   if (!is_stopped) return {};
-  if (is_from_copies_) {
-    TRY(save_and_wait(/*is_complete=*/false));
+  if (checkpoints_) {
+    TRY(checkpoints_->stop_before_first_step());
   }
   return tl::unexpected(preempted());
 }
 
-/// Of any rank.
+/// True when any rank was asked to stop.
 OrEnd<bool> Trainer::is_stop_asked() {
   agreement_.begin(own_flags());
   const auto flags = agreement_.finish();
@@ -99,9 +103,9 @@ OrEnd<bool> Trainer::is_stop_asked() {
   return flags->is_stop_asked;
 }
 
-/// Whether there was a checkpoint to go on from.
-OrEnd<bool> Trainer::resume() {
-  const ResumeOptions options{.training_samples = parts_.train_data.size(), .speaks = speaks()};
+/// True when there was a checkpoint to resume from.
+OrEnd<bool> Trainer::restore() {
+  const ResumeOptions options{.training_samples = parts_.train_data.size(), .is_rank0 = is_rank0()};
   const auto resumed = train::resume(*parts_.checkpointer, state_, options);
   if (!resumed) return lost(Stage::checkpoint, resumed.error());
   if (!*resumed) return false;
@@ -111,10 +115,8 @@ OrEnd<bool> Trainer::resume() {
   validation_ = values.metrics;
   best_ = values.best;
   random_.write();
-  // Who asks for a checkpoint wants one that outlives the nodes.
-  is_from_copies_ = found.is_local;
-  if (!is_from_copies_) saver_->resume_from({.step = position_.step, .uri = found.uri});
-  if (found.is_complete && schedule_.is_finished(position_)) {
+  checkpoints_->resume_from(found);
+  if (found.is_final && schedule_.is_finished(position_)) {
     report("Done");
     return tl::unexpected(rank::RankEnd{
         .exit_code = contract::exit_success,
@@ -127,7 +129,7 @@ OrEnd<bool> Trainer::resume() {
   if (auto equal = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator); !equal) {
     return lost(Stage::step, equal.error());
   }
-  if (speaks()) log_resumed(found, parts_.group.world_size);
+  if (is_rank0()) log_resumed(found, parts_.group.world_size);
   return true;
 }
 
@@ -136,7 +138,7 @@ OrEnd<void> Trainer::load_weights(bool has_resumed) {
   const std::string& uri = model.weights;
   if (uri.empty()) return {};
   if (has_resumed) {
-    if (speaks()) logging::info("training.model.weights is not read: a checkpoint goes before it", {{"uri", uri}});
+    if (is_rank0()) logging::info("training.model.weights is not read: a checkpoint goes before it", {{"uri", uri}});
     return {};
   }
   const auto loaded =
@@ -152,9 +154,9 @@ OrEnd<StepFlags> Trainer::take_step() {
     order_ = data::epoch_order(parts_.train_data.size(), parts_.training.seed, position_.epoch);
     order_epoch_ = position_.epoch;
   }
-  const data::Share share{.rank = parts_.group.rank, .world_size = parts_.group.world_size};
+  const data::GroupRank self{.rank = parts_.group.rank, .world_size = parts_.group.world_size};
   const Batch batch =
-      parts_.train_data.gather(data::step_samples(order_, position_.samples, parts_.training.batch_size, share))
+      parts_.train_data.gather(data::step_samples(order_, position_.samples, parts_.training.batch_size, self))
           .on(parts_.device);
   metrics_.set_batch_size(batch.size());
   if (parts_.snapshots != nullptr) parts_.snapshots->set_step(position_.step + 1);
@@ -169,7 +171,7 @@ OrEnd<StepFlags> Trainer::take_step() {
   if (auto done = parts_.gradients.finish_gradients(); !done) return lost(Stage::step, done.error());
   const auto flags = agreement_.finish();
   if (!flags) return lost(Stage::step, flags.error());
-  if (saver_) saver_->finish_copy();
+  if (checkpoints_) checkpoints_->finish_staging();
   parts_.optimizer.step();
 
   const Position before = std::exchange(position_, schedule_.next(position_));
@@ -178,7 +180,7 @@ OrEnd<StepFlags> Trainer::take_step() {
   speed_.add(schedule_.samples_between(before, position_));
   if (parts_.sample_record) {
     if (auto written = parts_.sample_record->write(position_.step, batch.ids); !written)
-      return end(Stage::data, written.error());
+      return end_rank(Stage::data, written.error());
   }
   return *flags;
 }
@@ -200,9 +202,11 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
   }
   if (schedule_.is_snapshot_due(position_) || (parts_.snapshots != nullptr && parts_.snapshots->is_full()))
     take_snapshot();
-  TRY(mind_checkpoints(agreed));
+  if (checkpoints_) {
+    TRY(checkpoints_->after_step(agreed));
+  }
   if (agreed.is_stop_asked) return tl::unexpected(preempted());
-  if (parts_.clock.instant() - reported_ >= report_interval) report("Training");
+  if (parts_.clock.instant() - reported_at_ >= report_interval) report("Training");
   return {};
 }
 
@@ -210,16 +214,20 @@ OrEnd<void> Trainer::finish() {
   if (validated_step_ != position_.step) {
     const auto validated = TRY(validate());
     if (!validated) {
-      // The next attempt has only this validation left to do.
-      TRY(save_and_wait(/*is_complete=*/false));
+      // The next attempt then only has to validate.
+      if (checkpoints_) {
+        TRY(checkpoints_->finish(/*is_final=*/false));
+      }
       return tl::unexpected(preempted());
     }
   }
   const auto checksum = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator);
   if (!checksum) return lost(Stage::step, checksum.error());
-  TRY(save_and_wait(/*is_complete=*/true));
+  if (checkpoints_) {
+    TRY(checkpoints_->finish(/*is_final=*/true));
+  }
   report("Done");
-  if (speaks()) {
+  if (is_rank0()) {
     logging::info("training complete", {{"step", position_.step},
                                         {"metrics", to_field(validation_)},
                                         {"parametersChecksum", fmt::format("{:016x}", *checksum)}});
@@ -233,7 +241,7 @@ OrEnd<void> Trainer::log_steps() {
   const double loss = values->at("loss");
   progress_.loss = loss;
   if (is_first_step_) {
-    // The first step also pays for what is set up only once: its speed says nothing.
+    // The first step includes one-time set-up, so that its speed is not reported.
     speed_ = observe::SpeedMeter{parts_.clock.instant()};
   } else {
     progress_.samples_per_second = speed_.take_rate(parts_.clock.instant());
@@ -241,7 +249,7 @@ OrEnd<void> Trainer::log_steps() {
     progress_.eta_seconds = left ? std::optional{left->count()} : std::nullopt;
   }
   report("Training");
-  if (speaks()) log_step(progress_, *values, {.is_first_step = is_first_step_, .was_loss_finite = is_loss_finite_});
+  if (is_rank0()) log_step(progress_, *values, {.is_first_step = is_first_step_, .was_loss_finite = is_loss_finite_});
   show(*values, snapshot::Over::steps);
   if (!is_first_step_ && progress_.samples_per_second)
     show({{"samplesPerSecond", *progress_.samples_per_second}}, snapshot::Over::steps);
@@ -253,17 +261,17 @@ OrEnd<void> Trainer::log_steps() {
 OrEnd<void> Trainer::log_epoch() {
   const auto values = metrics_.epoch().reduce(*parts_.group.communicator);
   if (!values) return lost(Stage::step, values.error());
-  if (speaks())
+  if (is_rank0())
     logging::info("epoch done", {{"epoch", position_.epoch}, {"step", position_.step}, {"metrics", to_field(*values)}});
   show(*values, snapshot::Over::epoch);
   return {};
 }
 
-/// Whether it came to its end: a validation may take longer than the time that a stop leaves.
+/// False when a stop interrupted the validation, which may take longer than the grace period.
 OrEnd<bool> Trainer::validate() {
   validated_step_ = position_.step;
   if (parts_.validation_data == nullptr) return true;
-  speed_.pause(parts_.clock.instant());
+  pause();
   report("Validating");
   const EvaluationRounds rounds{.begin = [this] { agreement_.begin(own_flags()); },
                                 .finish = [this]() -> Result<bool> {
@@ -276,42 +284,51 @@ OrEnd<bool> Trainer::validate() {
                {.batch_size = parts_.training.batch_size, .device = parts_.device}, *parts_.group.communicator, rounds);
   if (!values) return lost(Stage::step, values.error());
   if (!*values) {
-    if (speaks()) logging::info("validation left: asked to stop", {{"step", position_.step}});
+    if (is_rank0()) logging::info("validation left: asked to stop", {{"step", position_.step}});
     return false;
   }
   validation_ = **values;
   const auto better = parts_.save_at_best ? better_value(*parts_.save_at_best, validation_, best_) : std::nullopt;
-  is_best_ = better.has_value();
-  if (is_best_) best_ = better;
-  if (speaks()) logging::info("validated", {{"step", position_.step}, {"metrics", to_field(validation_)}});
+  if (better) best_ = better;
+  if (checkpoints_) checkpoints_->note_validation(/*is_best=*/better.has_value());
+  if (is_rank0()) logging::info("validated", {{"step", position_.step}, {"metrics", to_field(validation_)}});
   show(validation_, snapshot::Over::validation);
-  report("Training");
-  speed_.resume(parts_.clock.instant());
+  resume();
   return true;
 }
 
 rank::RankEnd Trainer::preempted() const {
-  const bool is_saved = saver_ && saver_->last() && saver_->last()->step == position_.step;
+  const bool is_saved = checkpoints_ && checkpoints_->last() && checkpoints_->last()->step == position_.step;
   return train::preempted({.step = position_.step,
                            .has_trained = last_loss_.defined(),
-                           .is_saving = saver_.has_value(),
-                           .saved_as = is_saved ? saver_->last()->uri : std::string{}});
+                           .is_saving = checkpoints_.has_value(),
+                           .saved_as = is_saved ? checkpoints_->last()->uri : std::string{}});
 }
 
 StepFlags Trainer::own_flags() const {
-  const auto is_time = [&](const std::optional<std::chrono::milliseconds>& every, Instant last) {
-    return speaks() && parts_.checkpointer != nullptr && every && parts_.clock.instant() - last >= *every;
-  };
-  return {
-      .is_stop_asked = parts_.link.is_stop_requested() || (saver_ && saver_->requests().is_exit_asked()),
-      .is_checkpoint_due = is_time(parts_.checkpoint_every.time, saved_) || (speaks() && saver_ && saver_->is_owed()),
-      .is_copy_due = is_time(parts_.copies_every.time, copied_),
-      .is_checkpoint_asked = saver_ && saver_->requests().is_save_asked(),
-      .is_saving = saver_ && saver_->is_saving()};
+  StepFlags flags = checkpoints_ ? checkpoints_->own_flags() : StepFlags{};
+  flags.is_stop_asked = flags.is_stop_asked || parts_.link.is_stop_requested();
+  return flags;
+}
+
+const checkpoint::State& Trainer::current_state() {
+  random_.read();
+  state_.values = to_json({.position = position_, .metrics = validation_, .best = best_});
+  return state_;
+}
+
+bool Trainer::is_sound() const {
+  // A state that was resumed and not trained yet was sound when it was saved.
+  return !last_loss_.defined() || std::isfinite(last_loss_.to(torch::kDouble).item<double>());
+}
+
+void Trainer::resume() {
+  report("Training");
+  speed_.resume(parts_.clock.instant());
 }
 
 void Trainer::report(std::string_view phase) {
-  reported_ = parts_.clock.instant();
+  reported_at_ = parts_.clock.instant();
   progress_.phase = phase;
   if (is_position_known_) {
     progress_.step = position_.step;
@@ -321,11 +338,7 @@ void Trainer::report(std::string_view phase) {
   }
   if (const auto accuracy = validation_.find("val_accuracy"); accuracy != validation_.end())
     progress_.accuracy = accuracy->second;
-  if (saver_) {
-    progress_.checkpoint = saver_->last();
-    progress_.checkpoint_error = saver_->error();
-    progress_.checkpoint_request = saver_->requests().record();
-  }
+  if (checkpoints_) checkpoints_->add_to(progress_);
   parts_.link.report(progress_);
 }
 

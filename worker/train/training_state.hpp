@@ -17,11 +17,11 @@ namespace trainyard::train {
 /// The random generators of this rank, as bytes that a checkpoint holds.
 class RandomState {
  public:
-  /// `device`: the rank's own; its generator counts too where it is a GPU.
+  /// `device`: the rank's. A GPU has a generator of its own beside the CPU's.
   explicit RandomState(torch::Device device);
-  /// Takes the generators' states of now into the entries' tensors.
+  /// Copies the generators' present states into the entries' tensors.
   void read();
-  /// Puts the entries' tensors into the generators.
+  /// Copies the entries' tensors into the generators.
   void write() const;
   [[nodiscard]] const std::vector<checkpoint::Entry>& entries() const { return entries_; }
 
@@ -30,24 +30,24 @@ class RandomState {
   std::vector<checkpoint::Entry> entries_;
 };
 
-/// All that a run needs to go on to the bit, as tensors that a Checkpointer reads and writes in place: parameters,
-/// buffers, the optimizer's state and the random generators'.
+/// The tensors that a run needs to resume bit-equal, which a Checkpointer reads and writes in place: parameters,
+/// buffers, and the states of the optimizer and the random generators.
 [[nodiscard]] checkpoint::State make_state(const Module& module, Optimizer& optimizer, const RandomState& random);
 
 /// The small values of a checkpoint.
 struct TrainingValues {
   Position position;
-  observe::MetricValues metrics;    ///< Of the last validation.
-  std::optional<BestValue> best{};  ///< Of all validations, where checkpoint.every.best looks for it.
+  observe::MetricValues metrics;    ///< Metrics of the last validation.
+  std::optional<BestValue> best{};  ///< The best of all validations, when checkpoint.every.best is set.
 };
 
 [[nodiscard]] nlohmann::json to_json(const TrainingValues& values);
-/// corrupt when a number is missing.
+/// ErrorKind::corrupt when a number is missing.
 [[nodiscard]] Result<TrainingValues> parse_training_values(const nlohmann::json& object);
 
-/// What must be equal for a run to go on from another job's checkpoint: the model's name and its tensors' names, shapes
-/// and types, and the training set's size and id; where it gives no id, the format and place of `data`. No sample is
-/// looked at: augmentation makes others of them at each start.
+/// The fingerprint of model and training set, which must be equal for a run to resume from another job's checkpoint. It
+/// contains the model's name, its tensors' names, shapes and types, and the training set's size and id, or, without an
+/// id, the format and place of `data`. Samples are not read, because augmentation may change them at each start.
 [[nodiscard]] std::string fingerprint(const std::string& model_name, const Module& module, const Dataset& dataset,
                                       const api::DataSpec& data);
 

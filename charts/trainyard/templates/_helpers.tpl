@@ -7,7 +7,7 @@
 {{- default (include "trainyard.name" .) .Values.serviceAccount.name -}}
 {{- end -}}
 
-{{/* By which the Deployment finds its pods: never changes within a release. */}}
+{{/* Labels by which the Deployment selects its pods. They must not change within a release. */}}
 {{- define "trainyard.selectorLabels" -}}
 app.kubernetes.io/name: trainyard-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -20,7 +20,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
-{{/* The labels `given` by the value named `what`. One that the chart sets itself is refused: by some of these the Deployment finds its pods. */}}
+{{/* The labels `given` by the value named `what`. Refuses labels that the chart sets itself, since the Deployment selects its pods by some of them. */}}
 {{- define "trainyard.givenLabels" -}}
 {{- $own := include "trainyard.ownLabels" .root | fromYaml }}
 {{- $given := .given | default dict }}
@@ -42,14 +42,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- toYaml (merge $given (include "trainyard.labels" . | fromYaml)) }}
 {{- end -}}
 
-{{/* The operator's image: the digest where there is one, else the tag. */}}
+{{/* The operator's image with its digest, or with its tag if there is no digest. */}}
 {{- define "trainyard.image" -}}
 {{- with .Values.image -}}
 {{- if .digest }}{{ printf "%s@%s" .repository .digest }}{{ else }}{{ printf "%s:%s" .repository .tag }}{{ end }}
 {{- end -}}
 {{- end -}}
 
-{{/* workerImages.cpu or .cuda, by its name in `what`, with the digest in the tag's place where there is one. */}}
+{{/* workerImages.cpu or .cuda, whichever `what` names. A digest, if there is one, replaces the tag. */}}
 {{- define "trainyard.workerImage" -}}
 {{- $image := get .root.Values.workerImages .what | default "" }}
 {{- $digest := get .root.Values.workerImages (printf "%sDigest" .what) | default "" }}
@@ -59,7 +59,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if $digest }}{{ printf "%s@%s" (regexReplaceAll "(:[^/:@]*)?(@.*)?$" $image "") $digest }}{{ else }}{{ $image }}{{ end }}
 {{- end -}}
 
-{{/* Ends with an error where extraArgs holds a flag that the chart gives: the operator takes most flags only once. */}}
+{{/* Fails if extraArgs has a flag that the chart sets, since the operator accepts most flags only once. */}}
 {{- define "trainyard.checkExtraArgs" -}}
 {{- $ours := dict
   "--listen" "leave it out, since the probes, the Service and the NetworkPolicy use port 8080"
@@ -80,7 +80,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end -}}
 
-{{/* What the operator does with the jobs of a namespace, and with what belongs to them. */}}
+{{/* The operator's rules for the jobs of a namespace and their objects. */}}
 {{- define "trainyard.jobRules" -}}
 - apiGroups: [trainyard.dev]
   resources: [trainingjobs]
@@ -97,11 +97,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   verbs: [create, patch]
 - apiGroups: [events.k8s.io]
   resources: [events]
-  # What kubelets say of volumes that do not mount.
+  # Kubelets' events about volumes that do not mount.
   verbs: [list, watch]
 {{- end -}}
 
-{{/* fixed or cluster. */}}
+{{/* The value of userIds in effect: fixed or cluster. */}}
 {{- define "trainyard.userIds" -}}
 {{- if ne .Values.userIds "auto" }}{{ .Values.userIds }}
 {{- else if .Capabilities.APIVersions.Has "security.openshift.io/v1" }}cluster

@@ -33,7 +33,7 @@ TEST(WithSchemaDefaults, LeavesGivenValuesAndUnknownFields) {
   EXPECT_EQ(with_schema_defaults(schema, value), value);
 }
 
-TEST(IsWellFormed, MindsTypesEnumsAndWhatIsRequiredAlone) {
+TEST(IsWellFormed, ChecksOnlyTypesEnumsAndRequiredFields) {
   const json schema = json::parse(R"({"type": "object", "required": ["a"], "properties": {
       "a": {"type": "integer", "maximum": 5}, "b": {"type": "string", "enum": ["x"]}, "c": {"type": "string", "maxLength": 1},
       "d": {"type": "array", "maxItems": 1, "items": {"type": "integer"}}}})");

@@ -90,14 +90,14 @@ TEST(ValidateTrainingJob, RefusesWhatIsNoObjectOrAnotherKind) {
   EXPECT_THAT(said, HasSubstr("spec: must be given"));
 }
 
-TEST(ValidateTrainingJob, TellsEverythingThatIsWrongAtOnce) {
+TEST(ValidateTrainingJob, ReportsAllViolationsAtOnce) {
   const auto violations =
       validate_training_job(json::parse(R"({"apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob",
       "metadata": {"name": "a"}, "spec": {"replicas": 0, "training": {"model": {}, "data": {"format": "csv"}}}})"));
   EXPECT_EQ(violations.size(), 3U) << joined(violations);
 }
 
-TEST(ValidateTrainingJob, TellsBrokenRulesBesideWrongShapes) {
+TEST(ValidateTrainingJob, ReportsBrokenRulesTogetherWithSchemaViolations) {
   const std::string said = joined(validate_training_job(
       json::parse(R"({"apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "My.Job"},
       "spec": {"replica": 2, "replicas": 0, "checkpoint": {"uri": "s4://models/a", "keep": {"last": "2"}},
@@ -109,7 +109,7 @@ TEST(ValidateTrainingJob, TellsBrokenRulesBesideWrongShapes) {
   EXPECT_THAT(said, HasSubstr("synthetic data is made up in memory"));
 }
 
-TEST(ValidateTrainingJob, JudgesNoRuleAboutAValueThatHasTheWrongShape) {
+TEST(ValidateTrainingJob, EvaluatesNoRuleAboutAValueThatViolatesTheSchema) {
   const std::string said = joined(validate_training_job(
       json::parse(R"({"apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": 5},
       "spec": {"training": {"model": {"name": "m"}, "data": {"format": "synthetc"}}, "template": []}})")));
@@ -119,7 +119,7 @@ TEST(ValidateTrainingJob, JudgesNoRuleAboutAValueThatHasTheWrongShape) {
             "spec.training.data.format: must be one of synthetic, idx, got \"synthetc\"\n");
 }
 
-/// The file's documents; none where it cannot be read.
+/// The file's documents; empty if it cannot be read.
 std::vector<json> documents_of(const std::filesystem::path& path) {
   std::ifstream stream{path};
   const std::string text{std::istreambuf_iterator<char>{stream}, {}};

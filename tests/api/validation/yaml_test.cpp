@@ -26,7 +26,7 @@ TEST_P(ParseYamlScalar, IsTypedAsKubectlDoes) {
   EXPECT_EQ(documents->at(0).at("value"), json::parse(GetParam().as_json));
 }
 
-// What `kubectl create --dry-run=client -o json` of Kubernetes 1.36 makes of them.
+// The values are those of `kubectl create --dry-run=client -o json`, Kubernetes 1.36.
 INSTANTIATE_TEST_SUITE_P(
     Table, ParseYamlScalar,
     testing::Values(Scalar{"yes", "true"}, Scalar{"y", "true"}, Scalar{"On", "true"}, Scalar{"TRUE", "true"},
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
                     WrongYaml{"a: [1, 2\n", "YAML, line 2, column 1: "},
                     WrongYaml{"a:\n\t- 1\n", "YAML, line 2, column "},
                     WrongYaml{"a: .inf\n", "YAML, line 1, column 4: .inf cannot be written as JSON"},
-                    WrongYaml{"? [a, b]\n: 1\n", "YAML, line 1, column 3: a key must be a word"},
+                    WrongYaml{"? [a, b]\n: 1\n", "YAML, line 1, column 3: a key must be a scalar"},
                     WrongYaml{"a: {<<: 1}\n", "YAML, line 1, column 9: << takes a map"},
                     WrongYaml{"a: 1\nb: x\xE4y\n", "YAML, line 2, column 5: this is no UTF-8 text"},
                     WrongYaml{"a: \xC0\x80", "YAML, line 1, column 4: this is no UTF-8 text"},

@@ -16,7 +16,7 @@ struct Writer {
   bool is_dead = false;
 };
 
-/// A change that has not happened yet.
+/// A change that may still happen.
 struct LateChange {
   Call call;
   std::size_t author = 0;
@@ -47,7 +47,7 @@ struct World {
   }
 };
 
-/// One way on from a world.
+/// One transition from a world.
 struct Move {
   enum class Kind { answer, crash, lose_reply, delay, answer_stale, happen_late } kind = Kind::answer;
   std::size_t who = 0;  // The writer; of happen_late the place among the late changes.
@@ -116,7 +116,7 @@ class Exploration {
   }
 
   [[nodiscard]] bool can_go_on(const World& world, std::size_t who) {
-    return !world.writers[who].is_dead && standing_of(who, *world.writers[who].history).next.has_value();
+    return !world.writers[who].is_dead && writer_state_of(who, *world.writers[who].history).next.has_value();
   }
 
   [[nodiscard]] bool is_preemption(const World& world, std::size_t who) {
@@ -129,7 +129,7 @@ class Exploration {
     for (std::size_t who = 0; who < world.writers.size(); ++who) {
       if (!can_go_on(world, who)) continue;
       if (is_preemption(world, who) && world.preemptions == *scenario_.preemptions_max) continue;
-      const Call& call = *standing_of(who, *world.writers[who].history).next;
+      const Call& call = *writer_state_of(who, *world.writers[who].history).next;
       moves.push_back({Move::Kind::answer, who});
       // A writer that dies before it has changed anything leaves what it found.
       if (world.crashes < scenario_.crashes_max && call.changes_objects()) moves.push_back({Move::Kind::crash, who});
@@ -143,17 +143,17 @@ class Exploration {
     return moves;
   }
 
-  // Brings about what `move` says; returns what must not be, else nothing.
+  // Carries out `move`. Returns the violated invariant, if any.
   std::string take(const Move& move, World& world, std::string& how) {
     if (move.kind == Move::Kind::happen_late) {
       const LateChange change = world.late[move.who];
       world.late.erase(world.late.begin() + static_cast<std::ptrdiff_t>(move.who));
       how = fmt::format("writer {}'s late change happens: {}", change.author, change.call.text());
-      std::ignore = apply(change.call, change.author, world.objects);  // Nobody is told.
+      std::ignore = apply(change.call, change.author, world.objects);  // No writer gets the reply.
       return check_users_files(world);
     }
     Writer& writer = world.writers[move.who];
-    const Call call = *standing_of(move.who, *writer.history).next;
+    const Call call = *writer_state_of(move.who, *writer.history).next;
     if (scenario_.preemptions_max) {
       if (is_preemption(world, move.who)) ++world.preemptions;
       world.turn = move.who;
@@ -193,7 +193,7 @@ class Exploration {
     if (wrong.empty() && call.changes_objects()) wrong = check_change(call, who, world);
     if (wrong.empty()) wrong = learn(who, std::move(reply), world);
     if (!wrong.empty() || scenario_.writers[who].has_conditional_create || call.kind != CallKind::get) return wrong;
-    const auto& next = standing_of(who, *world.writers[who].history).next;
+    const auto& next = writer_state_of(who, *world.writers[who].history).next;
     if (!next || next->kind != CallKind::put || next->key != call.key) return {};
     how += ", and at once " + next->text();
     return answer(who, Call{*next}, world, how);
@@ -217,26 +217,26 @@ class Exploration {
     return reply;
   }
 
-  // Gives a writer its reply, and looks at what it reports then.
+  // Gives a writer its reply, and checks what the writer then reports.
   std::string learn(std::size_t who, Reply reply, World& world) {
     Writer& writer = world.writers[who];
-    const std::size_t reported_before = standing_of(who, *writer.history).reported.size();
+    const std::size_t reported_before = writer_state_of(who, *writer.history).reported.size();
     writer.history = extended(*writer.history, std::move(reply));
-    const Standing& standing = standing_of(who, *writer.history);
-    if (standing.has_wrong_bytes) return "a writer restored bytes that are not those of the step";
-    if (standing.reported.size() == reported_before) return {};
+    const WriterState& writer_state = writer_state_of(who, *writer.history);
+    if (writer_state.has_wrong_bytes) return "a writer restored bytes that are not those of the step";
+    if (writer_state.reported.size() == reported_before) return {};
     ++findings_.reports;
-    const CheckpointId& id = standing.reported.back();
+    const CheckpointId& id = writer_state.reported.back();
     if (const auto limit = counting_limit(id.generation, world.objects); limit && id.step > *limit) {
       return fmt::format(
-          "writer {} reports step {} of generation {}, which does not count: a later run went on from step {}", who,
+          "writer {} reports step {} of generation {}, which is superseded: a later run resumed from step {}", who,
           id.step, id.generation, *limit);
     }
     world.reported_step = id.step;
     return {};
   }
 
-  // The last step of `generation` that counts; nothing while all do.
+  // The last step of `generation` that is not superseded; nothing if none is.
   static std::optional<std::int64_t> counting_limit(std::int64_t generation, const Objects& objects) {
     std::optional<std::int64_t> limit;
     for (const auto& [key, object] : objects.all()) {
@@ -329,17 +329,18 @@ class Exploration {
     return identity;
   }
 
-  const Standing& standing_of(std::size_t who, const History& history) {
-    const auto [place, is_new] = standings_.try_emplace(combine(who, history.hash));
-    if (is_new) place->second = stand(scenario_.writers[who], who, history);
+  const WriterState& writer_state_of(std::size_t who, const History& history) {
+    const auto [place, is_new] = writer_states_.try_emplace(combine(who, history.hash));
+    if (is_new) place->second = replay(scenario_.writers[who], who, history);
     return place->second;
   }
 
   const Scenario& scenario_;
   Findings findings_;
   std::unordered_set<std::uint64_t> visited_;
-  std::unordered_map<std::uint64_t, Loaded> loads_;        // By the objects' hash and the lists.
-  std::unordered_map<std::uint64_t, Standing> standings_;  // By writer and history; references into it stay good.
+  std::unordered_map<std::uint64_t, Loaded> loads_;  // By the objects' hash and the lists.
+  std::unordered_map<std::uint64_t, WriterState>
+      writer_states_;  // By writer and history; references into it stay good.
 };
 
 }  // namespace

@@ -20,9 +20,8 @@ struct Scenario {
   std::vector<Script> writers;
   /// How many of each may happen in one life of the store, anywhere in it.
   int crashes_max = 1;       ///< A writer makes no more calls; what it began last happened or did not.
-  int lost_replies_max = 0;  ///< A change happens, and its writer is told `unavailable`.
-  int late_changes_max =
-      0;  ///< Its writer is told `unavailable`, and the change happens at any later moment, or never.
+  int lost_replies_max = 0;  ///< A change happens, and its writer gets `unavailable`.
+  int late_changes_max = 0;  ///< Its writer gets `unavailable`, and the change happens at any later moment, or never.
   /// A list shows nothing of other writers. Where it is not 0, an attempt that begins now must resume from what was
   /// reported even if its lists show nothing at all.
   int stale_lists_max = 0;
@@ -40,21 +39,18 @@ struct Findings {
   std::uint64_t transitions = 0;  ///< Calls and faults from one state to another.
   std::uint64_t reports = 0;      ///< Transitions in which a save was reported.
   std::size_t depth_max = 0;      ///< Transitions from the beginning to the farthest state.
-  std::string violation;          ///< The first invariant that does not hold, and how it came to that; empty: all hold.
+  std::string violation;          ///< The first violated invariant, and the transitions that led there; empty: none.
 };
 
-/// Visits every state that the writers can bring about under `scenario`, however their calls follow each other, and
-/// checks in each:
+/// Visits every state that the writers can reach under `scenario`, in every order of their calls, and checks in each:
 ///   1. a reported checkpoint stays loadable until a newer one is reported: an attempt that begins now resumes from its
-///   step or a later one,
-///      and gets the bytes of that step;
+///      step or a later one, and gets the bytes of that step;
 ///   2. only the run's own data is removed: a user's files stay as they are, and no writer removes or replaces what
-///   another job or a later generation wrote;
-///   3. a fenced writer never counts: no attempt resumes from a step that an older generation wrote beyond the step
-///   from which a later one
-///      has gone on, and no writer reports such a step.
+///      another job or a later generation wrote;
+///   3. what a fenced writer completes is superseded: no attempt resumes from a step that an older generation wrote
+///      beyond the step from which a later one resumed, and no writer reports such a step.
 /// Where a store has no conditional create, reading an object and putting it right afterwards is one transition: such a
-/// store keeps two writers apart only if neither stands still in between.
+/// store keeps two writers apart only if neither pauses in between.
 [[nodiscard]] Findings explore(const Scenario& scenario);
 
 }  // namespace trainyard::checkpoint::exploration

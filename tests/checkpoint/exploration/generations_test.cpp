@@ -21,7 +21,7 @@ Scenario writers(const std::vector<int>& saves, bool has_conditional_create = tr
 }
 
 void expect_invariants(const Scenario& scenario) {
-  logging::set_up(logging::Format::text, logging::Level::error);  // A warning in each of a million states tells nobody.
+  logging::set_up(logging::Format::text, logging::Level::error);  // A warning in each of a million states is useless.
   const Findings found = explore(scenario);
   EXPECT_EQ(found.violation, "");
   EXPECT_GT(found.reports, 0U);
@@ -48,7 +48,7 @@ TEST(Generations, TwoWritersThatSaveSeveralTimes) {
   expect_invariants(bounded(writers({3, 3}), 2));
 }
 
-// Each goes on from what the other one saved, once that has ended; both keep two of their own.
+// Each job resumes from the other's last checkpoint once the other has ended; both keep two of their own.
 TEST(Generations, TwoJobsThatFollowEachOther) {
   Scenario scenario = bounded(writers({3, 3}), 1);
   scenario.writers.front().identity = identity_of_attempt(1, "b");

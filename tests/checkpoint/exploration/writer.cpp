@@ -90,7 +90,7 @@ class State {
                    .bytes = bytes_};
 };
 
-/// The value by which a restored checkpoint tells who wrote it.
+/// The value of a checkpoint that names the generation that wrote it.
 constexpr const char* generation_value = "generation";
 
 /// 32 digits, as make_nonce() makes, which tell the writers and their claims apart.
@@ -104,7 +104,7 @@ bool ends_the_run(const Error& error) {
   return error.kind != ErrorKind::unavailable && error.kind != ErrorKind::timeout;
 }
 
-void run_script(const Script& script, std::size_t author, storage::Store& store, Standing& standing) {
+void run_script(const Script& script, std::size_t author, storage::Store& store, WriterState& writer_state) {
   SingleCommunicator communicator;
   fakes::FakeClock clock;
   clock.advance(std::chrono::hours{24} * author);  // So that no grace time hides what a later writer may remove.
@@ -118,23 +118,23 @@ void run_script(const Script& script, std::size_t author, storage::Store& store,
                      .make_nonce = [&] { return nonce_of(author, ++nonces); }}};
   const auto restored = run.restore(state.entries());
   if (!restored) {
-    standing.error = restored.error();
+    writer_state.error = restored.error();
     return;
   }
   std::int64_t step = *restored ? (*restored)->step : 0;
-  standing.has_wrong_bytes = *restored && !state.is_of(step);
+  writer_state.has_wrong_bytes = *restored && !state.is_of(step);
   for (int save = 0; save < script.saves; ++save) {
     state.set(++step);
-    const auto saved = run.save(state.entries(), {{generation_value, run.generation()}}, step, /*is_complete=*/false);
+    const auto saved = run.save(state.entries(), {{generation_value, run.generation()}}, step, /*is_final=*/false);
     if (saved) {
-      standing.reported.push_back({.step = step, .generation = run.generation()});
+      writer_state.reported.push_back({.step = step, .generation = run.generation()});
       run.tidy_up();
     } else if (ends_the_run(saved.error())) {
-      standing.error = saved.error();
+      writer_state.error = saved.error();
       return;
     }
   }
-  if (const auto ended = run.end(); !ended) standing.error = ended.error();
+  if (const auto ended = run.end(); !ended) writer_state.error = ended.error();
 }
 
 }  // namespace
@@ -146,15 +146,15 @@ std::shared_ptr<const History> extended(const History& history, Reply reply) {
   return longer;
 }
 
-Standing stand(const Script& script, std::size_t author, const History& history) {
-  Standing standing;
+WriterState replay(const Script& script, std::size_t author, const History& history) {
+  WriterState writer_state;
   ReplayedStore store{history, script.has_conditional_create};
   try {
-    run_script(script, author, store, standing);
+    run_script(script, author, store, writer_state);
   } catch (Unanswered& unanswered) {
-    standing.next = std::move(unanswered.call);
+    writer_state.next = std::move(unanswered.call);
   }
-  return standing;
+  return writer_state;
 }
 
 Loaded load(const Objects& objects, const Identity& identity, Lists lists) {

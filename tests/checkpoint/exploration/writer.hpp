@@ -32,16 +32,16 @@ struct History {
 };
 [[nodiscard]] std::shared_ptr<const History> extended(const History& history, Reply reply);
 
-/// Where a writer stands after the replies of its history.
-struct Standing {
+/// The state of a writer after the replies of its history.
+struct WriterState {
   std::optional<Call> next;            ///< The call that it makes next; nothing: it has ended.
   std::vector<CheckpointId> reported;  ///< The saves that it has reported as done, in order.
   std::optional<Error> error;          ///< Why it ended before its time.
-  bool has_wrong_bytes = false;        ///< What it restored is not the state of the step that it was told.
+  bool has_wrong_bytes = false;        ///< It restored other bytes than those of the step.
 };
 
 /// Runs the real Run from its beginning against the replies of `history`, up to the first call that has none.
-[[nodiscard]] Standing stand(const Script& script, std::size_t author, const History& history);
+[[nodiscard]] WriterState replay(const Script& script, std::size_t author, const History& history);
 
 struct Loaded {
   std::int64_t step = 0;        ///< 0: there is nothing to resume.

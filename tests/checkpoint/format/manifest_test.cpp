@@ -15,7 +15,7 @@ Manifest a_manifest() {
       .id = {.step = 20, .generation = 2},
       .identity = identity,
       .time = Time{std::chrono::milliseconds{1'700'000'000'123}},
-      .is_complete = true,
+      .is_final = true,
       .nonce = "n-1",
       .values = {{"epoch", 3}, {"loss", 0.1}, {"name", "ü"}},
       .entries = {{.name = "w", .placement = Placement::replicated, .dtype = "F32", .shape = {2, 3}, .bytes = 24},

@@ -46,7 +46,7 @@ TEST(CheckShards, WantsEveryRowOnceAndNamesWhoHoldsWhat) {
     ASSERT_EQ(checked.has_value(), division.fault.empty()) << division.fault;
     if (checked) continue;
     EXPECT_EQ(checked.error().kind, ErrorKind::internal);
-    EXPECT_THAT(checked.error().message, HasSubstr("rows of second are not its 10 rows, each once: "));
+    EXPECT_THAT(checked.error().message, HasSubstr("do not hold each row of second (10 rows) exactly once: "));
     EXPECT_THAT(checked.error().message, HasSubstr(division.fault));
   }
 }

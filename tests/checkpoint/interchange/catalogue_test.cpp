@@ -73,7 +73,7 @@ TEST_F(ACatalogue, CountsTheBytesOfEachFolderAlone) {
   EXPECT_LT(catalogue->find({1, 1})->bytes, data_bytes(one) + 10'000);
 }
 
-// No second truth: what is called newest is what a run resumes, whatever happened under the prefix.
+// Catalogue::newest() is always what a run resumes, whatever happened under the prefix.
 TEST_F(ACatalogue, CallsNewestWhatARunResumes) {
   std::mt19937 random{7};
   const auto any = [&](int count) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(count)); };

@@ -358,7 +358,7 @@ TEST_F(ACleanUp, LeavesWhatStaysAfterAllForTheNextJobOfItsName) {
                              return Error{.kind = ErrorKind::forbidden, .message = "denied", .retry_after = {}};
                            }};
   ASSERT_FALSE(clean(store));
-  EXPECT_EQ(read_catalogue(prefix.store())->newest()->id, (CheckpointId{20, 2})) << "it still counts";
+  EXPECT_EQ(read_catalogue(prefix.store())->newest()->id, (CheckpointId{20, 2})) << "it is still a candidate";
 }
 
 }  // namespace

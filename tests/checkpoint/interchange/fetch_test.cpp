@@ -25,7 +25,7 @@ class Fetch : public MemoryPrefix {
   std::size_t file_count() {
     return static_cast<std::size_t>(std::distance(std::filesystem::recursive_directory_iterator{folder.path()}, {}));
   }
-  // What was copied, opened anew.
+  // Opens the copied folder.
   [[nodiscard]] std::unique_ptr<storage::Store> open() const { return std::make_unique<storage::FileStore>(target); }
 };
 

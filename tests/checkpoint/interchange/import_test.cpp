@@ -50,9 +50,9 @@ TEST_F(Import, WritesACompleteCheckpointThatEveryJobMayTakeWeightsFrom) {
   EXPECT_EQ(catalogue->newest()->standing, Standing::complete);
   EXPECT_EQ(catalogue->newest()->manifest->values["importedFrom"], "m.pt");
   EXPECT_TRUE(catalogue->inventory.ended.contains(1));
-  const auto verdict = verify(prefix.store(), catalogue->inventory, imported->id);
-  ASSERT_TRUE(verdict);
-  EXPECT_THAT(verdict->damages, ElementsAre());
+  const auto verification = verify(prefix.store(), catalogue->inventory, imported->id);
+  ASSERT_TRUE(verification);
+  EXPECT_THAT(verification->damages, ElementsAre());
 }
 
 TEST_F(Import, GivesTheWeightsThatATrainingBeginsWith) {

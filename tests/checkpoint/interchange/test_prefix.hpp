@@ -48,7 +48,7 @@ class TestPrefix {
   }
 
   /// The state after `id.step` steps, as `world_size` ranks save it.
-  Manifest save(const CheckpointId& id, std::int64_t world_size = 1, bool is_complete = false) {
+  Manifest save(const CheckpointId& id, std::int64_t world_size = 1, bool is_final = false) {
     std::vector<TestState> states;
     for (std::int64_t rank = 0; rank < world_size; ++rank) {
       states.push_back(state_after(id.step, rank));
@@ -58,7 +58,7 @@ class TestPrefix {
     Manifest manifest{.id = id,
                       .identity = identity,
                       .time = test_time,
-                      .is_complete = is_complete,
+                      .is_final = is_final,
                       .nonce = std::to_string(id.generation) + "-1",
                       .data_nonce = data_nonce,
                       .values = {{"step", id.step}, {"metrics", {{"accuracy", 0.5}}}},

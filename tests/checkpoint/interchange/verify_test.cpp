@@ -21,9 +21,9 @@ class Verify : public MemoryPrefix {
   Manifest manifest = prefix.claim(1).save(checked, 3);
 
   std::vector<std::string> damages() {
-    const auto verdict = verify(prefix.store(), prefix.inventory(), checked);
-    EXPECT_TRUE(verdict);
-    return verdict ? verdict->damages : std::vector<std::string>{"the store failed"};
+    const auto verification = verify(prefix.store(), prefix.inventory(), checked);
+    EXPECT_TRUE(verification);
+    return verification ? verification->damages : std::vector<std::string>{"the store failed"};
   }
   // Where rank `rank` has the entry; its offset in the file.
   [[nodiscard]] const Chunk& chunk_of(std::int64_t rank, const std::string& entry) const {
@@ -33,10 +33,10 @@ class Verify : public MemoryPrefix {
 };
 
 TEST_F(Verify, ReadsEveryByteOfAWholeCheckpointAndFindsNothing) {
-  const auto verdict = verify(prefix.store(), prefix.inventory(), checked);
-  ASSERT_TRUE(verdict);
-  EXPECT_THAT(verdict->damages, IsEmpty());
-  EXPECT_EQ(verdict->bytes, data_bytes(manifest));
+  const auto verification = verify(prefix.store(), prefix.inventory(), checked);
+  ASSERT_TRUE(verification);
+  EXPECT_THAT(verification->damages, IsEmpty());
+  EXPECT_EQ(verification->bytes, data_bytes(manifest));
 }
 
 TEST_F(Verify, FindsTheSameWhereverTheBorderBetweenTwoPiecesIs) {
@@ -127,7 +127,7 @@ TEST_F(Verify, NamesEntriesThatTheChunksDoNotHoldExactlyOnce) {
   EXPECT_THAT(damages_with(unknown), ElementsAre(HasSubstr("model.strange is no entry")));
   std::vector<Chunk> outside = chunks;
   outside.back().offset += 1;
-  EXPECT_THAT(damages_with(outside), ElementsAre(HasSubstr("would lie behind the file's end")));
+  EXPECT_THAT(damages_with(outside), ElementsAre(HasSubstr("would lie beyond the file's end")));
 }
 
 TEST_F(Verify, ReadsShardedEntriesAndNamesTheirRows) {

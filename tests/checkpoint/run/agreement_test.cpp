@@ -42,7 +42,7 @@ TEST(GatherAll, GivesEveryRankTheSameErrorOneThatCannotPassFirst) {
   }
 }
 
-TEST(AgreedError, IsOneThatARestartCannotMendOnlyWhereAllRanksMetIt) {
+TEST(AgreedError, DeniesAccessForGoodOnlyIfAllRanksMetThat) {
   struct Row {
     std::string_view name;
     std::vector<ErrorKind> errors;  // By rank, from 0.
@@ -58,12 +58,12 @@ TEST(AgreedError, IsOneThatARestartCannotMendOnlyWhereAllRanksMetIt) {
        {unauthorized},
        1000,
        unavailable,
-       "rank 0: why (1 of 1000 ranks were refused, the others were not: look at those ranks' nodes)"},
+       "rank 0: why (1 of 1000 ranks were denied access, the others were not: check those ranks' nodes)"},
       {"one is refused, the other meets an outage",
        {unavailable, forbidden},
        2,
        unavailable,
-       "rank 1: why (1 of 2 ranks were refused, the others were not: look at those ranks' nodes)"},
+       "rank 1: why (1 of 2 ranks were denied access, the others were not: check those ranks' nodes)"},
       {"an outage", {timeout}, 3, timeout, "rank 0: why"},
       {"one is refused, another has a wrong state", {forbidden, invalid}, 3, invalid, "rank 1: why"},
       {"a missing bucket, on one rank", {not_found}, 3, not_found, "rank 0: why"},
@@ -86,12 +86,13 @@ TEST(Agree, IsBrokenByARankThatLeaves) {
   EXPECT_EQ(said[1].error().kind, ErrorKind::cancelled);
 }
 
-TEST(FollowRank0, GivesEveryRankItsValueOrError) {
+TEST(BroadcastFromRank0, GivesEveryRankItsValueOrError) {
   using Value = Result<nlohmann::json>;
-  auto said = from_every_rank<Value>(2, [](Communicator& c) { return follow_rank0(c, nlohmann::json(c.rank())); });
+  auto said =
+      from_every_rank<Value>(2, [](Communicator& c) { return broadcast_from_rank0(c, nlohmann::json(c.rank())); });
   for (const Value& value : said) EXPECT_EQ(value, nlohmann::json(0));
-  said =
-      from_every_rank<Value>(2, [](Communicator& c) { return follow_rank0(c, fail(ErrorKind::conflict, "fenced")); });
+  said = from_every_rank<Value>(
+      2, [](Communicator& c) { return broadcast_from_rank0(c, fail(ErrorKind::conflict, "fenced")); });
   for (const Value& value : said) EXPECT_EQ(value.error(), (Error{ErrorKind::conflict, "fenced", std::nullopt}));
 }
 

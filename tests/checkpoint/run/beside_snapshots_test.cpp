@@ -29,7 +29,7 @@ class BesideSnapshots : public testing::Test {
   const fakes::TemporaryFolder folder;
 };
 
-TEST_F(BesideSnapshots, RetentionSweepingAndListingNeitherTouchNorCountThem) {
+TEST_F(BesideSnapshots, RetentionAndListingsLeaveThemAlone) {
   put_snapshots(1, 40);
   TestRun first{open()};
   ASSERT_TRUE(first.restore());

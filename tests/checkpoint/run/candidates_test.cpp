@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "checkpoint/run/nodes.hpp"
+#include "checkpoint/run/local_tier.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -54,16 +54,16 @@ struct Choice {
   std::vector<Candidate> best_first;
 };
 
-class LineUp : public testing::TestWithParam<Choice> {};
+class OrderCandidates : public testing::TestWithParam<Choice> {};
 
-TEST_P(LineUp, PutsTheBestLast) {
+TEST_P(OrderCandidates, PutsTheBestLast) {
   std::vector<Candidate> expected = GetParam().best_first;
   std::reverse(expected.begin(), expected.end());
-  EXPECT_EQ(line_up(GetParam().remote, GetParam().copies, claims, resumer), expected) << GetParam().name;
+  EXPECT_EQ(order_candidates(GetParam().remote, GetParam().copies, claims, resumer), expected) << GetParam().name;
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    OfBothTiers, LineUp,
+    OfBothTiers, OrderCandidates,
     testing::Values(
         Choice{"nothing", {}, {}, {}}, Choice{"no copies", {{50, 1}, {100, 1}}, {}, {remote(100, 1), remote(50, 1)}},
         Choice{"no remote one", {}, {{0, {copy(130, 2)}}}, {on({0}, copy(130, 2))}},
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
         Choice{"a copy of a generation that nobody claimed", {}, {{0, {copy(130, 3)}}}, {}}));
 
 // Every subset of three nodes is lost, of which all hold step 130 and the first also 140.
-TEST(LineUp, OffersWhatAnyNodeThatIsLeftHolds) {
+TEST(OrderCandidates, OffersWhatAnyNodeThatIsLeftHolds) {
   for (unsigned lost = 0; lost < 8; ++lost) {
     CopiesByKeeper copies;
     std::vector<std::int64_t> left;
@@ -98,47 +98,49 @@ TEST(LineUp, OffersWhatAnyNodeThatIsLeftHolds) {
     std::vector<Candidate> expected{remote(120, 2)};
     if (!left.empty()) expected.push_back(on(left, copy(130, 2)));
     if (!left.empty() && left.front() == 0) expected.push_back(on({0}, copy(140, 2)));
-    EXPECT_EQ(line_up(std::vector<CheckpointId>{{120, 2}}, copies, claims, resumer), expected) << lost;
+    EXPECT_EQ(order_candidates(std::vector<CheckpointId>{{120, 2}}, copies, claims, resumer), expected) << lost;
   }
 }
 
-struct RefusedCopy {
+struct RejectedCopy {
   std::string name;
   Copy copy;
   std::string says;
 };
 
-class RefusalOf : public testing::TestWithParam<RefusedCopy> {};
+class RejectionOf : public testing::TestWithParam<RejectedCopy> {};
 
 Copy with(Copy changed, const std::function<void(Copy&)>& change) {
   change(changed);
   return changed;
 }
 
-TEST_P(RefusalOf, SaysWhyACopyDoesNotCount) {
+TEST_P(RejectionOf, SaysWhyACopyIsNoCandidate) {
   std::vector<Claim> more = claims;
   more.push_back(claim_of(3, std::nullopt, /*is_open=*/true));
-  EXPECT_EQ(refusal_of(GetParam().copy, more, resumer), GetParam().says) << GetParam().name;
+  EXPECT_EQ(rejection_of(GetParam().copy, more, resumer), GetParam().says) << GetParam().name;
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    OfACopy, RefusalOf,
-    testing::Values(
-        RefusedCopy{"good", copy(130, 2), ""}, RefusedCopy{"of the run before, as far as it counts", copy(100, 1), ""},
-        RefusedCopy{"of the run before, beyond", copy(101, 1), "a later run went on from step 100"},
-        RefusedCopy{"of another life", with(copy(130, 2), [](Copy& c) { c.identity.job_uid = "uid-b"; }),
-                    "it is another job's"},
-        RefusedCopy{"of another model", with(copy(130, 2), [](Copy& c) { c.identity.fingerprint = "other"; }),
-                    "it is of another model or other data"},
-        RefusedCopy{"of another place's claim", with(copy(130, 2), [](Copy& c) { c.nonce = "m2-130"; }),
-                    "it is of a run that never wrote to checkpoint.uri"},
-        RefusedCopy{"of a claim whose nonce begins alike", with(copy(130, 2), [](Copy& c) { c.nonce = "n21-130"; }),
-                    "it is of a run that never wrote to checkpoint.uri"},
-        RefusedCopy{"of no claim", copy(130, 9), "it is of a run that never wrote to checkpoint.uri"}));
+    OfACopy, RejectionOf,
+    testing::Values(RejectedCopy{"good", copy(130, 2), ""},
+                    RejectedCopy{"of the run before, up to the step that is not superseded", copy(100, 1), ""},
+                    RejectedCopy{"of the run before, beyond", copy(101, 1), "a later run went on from step 100"},
+                    RejectedCopy{"of another life", with(copy(130, 2), [](Copy& c) { c.identity.job_uid = "uid-b"; }),
+                                 "it is another job's"},
+                    RejectedCopy{"of another model",
+                                 with(copy(130, 2), [](Copy& c) { c.identity.fingerprint = "other"; }),
+                                 "it is of another model or other data"},
+                    RejectedCopy{"of another place's claim", with(copy(130, 2), [](Copy& c) { c.nonce = "m2-130"; }),
+                                 "it is of a run that never wrote to checkpoint.uri"},
+                    RejectedCopy{"of a claim whose nonce begins alike",
+                                 with(copy(130, 2), [](Copy& c) { c.nonce = "n21-130"; }),
+                                 "it is of a run that never wrote to checkpoint.uri"},
+                    RejectedCopy{"of no claim", copy(130, 9), "it is of a run that never wrote to checkpoint.uri"}));
 
-TEST(RefusalOf, SaysThatALaterRunBeganAfresh) {
+TEST(RejectionOf, SaysThatALaterRunBeganAfresh) {
   const std::vector<Claim> afresh{claim_of(1, std::nullopt), claim_of(2, std::nullopt)};
-  EXPECT_EQ(refusal_of(copy(10, 1), afresh, resumer), "a later run began afresh");
+  EXPECT_EQ(rejection_of(copy(10, 1), afresh, resumer), "a later run began afresh");
 }
 
 }  // namespace

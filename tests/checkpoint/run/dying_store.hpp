@@ -15,8 +15,8 @@ namespace trainyard::checkpoint {
 
 inline const Error dead{ErrorKind::unavailable, "the process is dead", std::nullopt};
 
-/// Where in a write a process dies: before it (0), with so many of `cut_count` parts of its bytes in a store that tears
-/// objects, or once it is done and nobody has heard of it (`cut_count`).
+/// Where in a write a process dies: before it (0), after so many of `cut_count` parts of its bytes (in a store that
+/// tears objects), or after all of it, before the reply (`cut_count`).
 inline constexpr int cut_count = 8;
 
 struct Death {

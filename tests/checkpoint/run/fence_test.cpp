@@ -110,18 +110,18 @@ TEST_P(AFence, ReplacesTheManifestThatTheSameRunPut) {
 INSTANTIATE_TEST_SUITE_P(OnStores, AFence, testing::Bool(),
                          [](const auto& info) { return info.param ? "WithConditionalCreate" : "WithoutIt"; });
 
-TEST(PutManifest, PutsNoneThatNobodyWouldRead) {
+TEST(PutManifest, PutsNoneThatIsTooLongForReaders) {
   fakes::MemoryObjects objects;
   fakes::MemoryStore store{objects};
   const Claim ours = claim_with("ours");
   const auto put = put_manifest(store, manifest_of(ours, std::string(sealed_bytes_max, 'x')), ours);
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(put.error().message, HasSubstr("of which nobody reads more than 67108864"));
+  EXPECT_THAT(put.error().message, HasSubstr("readers accept 67108864 at most"));
   EXPECT_FALSE(objects.objects.contains(manifest_key({10, 1})));
 }
 
-// A store without conditional create, where `meanwhile` happens once between the look at `key` and its put.
+// A store without conditional create, where `meanwhile` happens once between the get of `key` and its put.
 std::unique_ptr<storage::Store> meeting_store(fakes::MemoryObjects& objects, std::string key,
                                               std::function<void()> meanwhile) {
   return std::make_unique<fakes::FaultyStore>(

@@ -97,7 +97,8 @@ TEST_F(AnUnreadableClaim, StopsARunThatWouldBeginFromThere) {
 TEST_F(AnUnreadableClaim, ThatWasRemovedStopsNobody) {
   objects.objects.erase("generations/2.json");
   TestRun third{objects};
-  EXPECT_EQ(third.as_attempt(3).restore().value()->step, 20) << "as the message says, all may count again";
+  EXPECT_EQ(third.as_attempt(3).restore().value()->step, 20)
+      << "as the message says, any checkpoint may be resumed again";
 }
 
 // A store that does not list some of what is there.
@@ -212,7 +213,7 @@ TEST_F(AStoreThatListsLess, IsAskedForNoMoreOfARecordThanItHas) {
   EXPECT_EQ(run.as_attempt(2).restore().value()->step, 20);
 }
 
-TEST_F(AStoreThatListsLess, HasADamagedCheckpointWhereAFileIsNotThereEither) {
+TEST_F(AStoreThatListsLess, HasADamagedCheckpointIfAFileDoesNotExistEither) {
   objects.objects.erase(data);
   const auto restored = restore_without({});
   ASSERT_EQ(restored.value()->step, 10);
@@ -224,14 +225,14 @@ TEST_F(AStoreThatListsLess, HasADamagedCheckpointWhereAFileIsTooShort) {
   EXPECT_EQ(restore_without({data}).value()->step, 10);
 }
 
-TEST_F(AStoreThatListsLess, HasNoCheckpointWhereNoManifestIsThereEither) {
+TEST_F(AStoreThatListsLess, HasNoCheckpointIfTheManifestDoesNotExistEither) {
   objects.objects.erase("step-20/g-1/manifest.json");
   const auto restored = restore_without({});
   EXPECT_EQ(restored.value()->step, 10);
   EXPECT_THAT((*restored)->skipped, testing::IsEmpty()) << "it was never finished";
 }
 
-TEST_F(AStoreThatListsLess, ThatIsAwayIsNotTakenForOneThatHasNothing) {
+TEST_F(AStoreThatListsLess, IsNotTakenForEmptyWhenItFails) {
   for (const std::string_view broken : {"step-20/g-1/manifest.json", "step-20/g-1/rank-0", "generations/1.saved"}) {
     objects.unlisted = {data, "step-20/g-1/manifest.json"};
     if (broken.ends_with("manifest.json")) objects.unlisted.erase(data);

@@ -67,9 +67,9 @@ TEST_F(ALocalFolder, OfAnEarlierLifeGoesOnceNothingHasChangedInItForADay) {
 TEST_F(ALocalFolder, OfAnythingElseStays) {
   make(life("uid-3", "team/b"));
   make(life("uid-4", "other/a"));
-  write("uid-5/step-5/g-1/manifest.json");  // Whose it is is not said.
+  write("uid-5/step-5/g-1/manifest.json");  // No owner.json.
   make(life("uid-6"));
-  fs::rename(path() + "/uid-6", path() + "/uid-7");  // Nor by what it says of another folder.
+  fs::rename(path() + "/uid-6", path() + "/uid-7");  // owner.json names another folder.
   write("notes.txt");
   make(life("uid-8"));
   fs::create_directory_symlink(path() + "/uid-8", path() + "/uid-9");

@@ -35,7 +35,7 @@ class LocalNodes {
   [[nodiscard]] fakes::MemoryObjects& folder_of(std::int64_t rank) {
     return *folders.at(node_of_rank_.at(static_cast<std::size_t>(rank)));
   }
-  /// The node goes, and another one takes its place.
+  /// Replaces the node by an empty one.
   void lose(std::size_t node) { folders.at(node)->objects.clear(); }
 
   /// Runs `rank_main` as every rank of attempt `attempt`.
@@ -55,7 +55,7 @@ class LocalNodes {
     });
   }
 
-  /// Attempt `attempt` goes on from `step` (0: from nothing), and every rank has that state.
+  /// Attempt `attempt` resumes from `step` (0: begins afresh), and every rank has that state.
   void expect_resumes(std::int64_t attempt, std::int64_t step, std::optional<bool> is_local = std::nullopt) {
     run(attempt, [&](TestRun& run) {
       const auto restored = run.restore();

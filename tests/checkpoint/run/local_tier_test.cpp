@@ -45,7 +45,7 @@ TEST_F(ALocalTier, KeepsOneWholeCheckpointOfTheUsualFormOnEachNode) {
   }
 }
 
-TEST_F(ALocalTier, IsWhatARestartGoesOnFromWhereItIsNewer) {
+TEST_F(ALocalTier, IsWhatARestartResumesFromIfItIsNewer) {
   nodes.expect_resumes(2, 20, /*is_local=*/true);
 }
 
@@ -57,7 +57,7 @@ TEST_F(ALocalTier, GivesWayToANewerRemoteCheckpoint) {
   nodes.expect_resumes(3, 30, /*is_local=*/false);
 }
 
-TEST_F(ALocalTier, CostsNothingThatAnyNodeWhichIsLeftHolds) {
+TEST_F(ALocalTier, LosesNothingThatAnyRemainingNodeHolds) {
   const auto remote = nodes.remote.objects;
   std::vector<decltype(fakes::MemoryObjects::objects)> copies;
   for (const auto& folder : nodes.folders) copies.push_back(folder->objects);
@@ -72,7 +72,7 @@ TEST_F(ALocalTier, CostsNothingThatAnyNodeWhichIsLeftHolds) {
   }
 }
 
-TEST_F(ALocalTier, IsLeftForTheOtherNodesWhereOneIsDamaged) {
+TEST_F(ALocalTier, IsReadFromTheOtherNodesIfOneIsDamaged) {
   const auto remote = nodes.remote.objects;
   const auto whole = nodes.folders[1]->objects;
   for (const auto& [key, content] : whole) {
@@ -90,23 +90,23 @@ TEST_F(ALocalTier, IsLeftForTheOtherNodesWhereOneIsDamaged) {
   }
 }
 
-TEST_F(ALocalTier, IsLeftForTheRemoteCheckpointWhereAllNodesAreDamaged) {
+TEST_F(ALocalTier, GivesWayToTheRemoteCheckpointIfAllNodesAreDamaged) {
   for (const auto& folder : nodes.folders) folder->objects.at(data_key_in(*folder, {20, 1}, 0)).back() ^= std::byte{1};
   nodes.expect_resumes(2, 10, false);
 }
 
-TEST_F(ALocalTier, LeavesTheStateAsItIsWhereItIsDamagedAndThereIsNoOther) {
+TEST_F(ALocalTier, LeavesTheStateUnchangedIfItIsDamagedAndThereIsNoOther) {
   std::erase_if(nodes.remote.objects, [](const auto& object) { return object.first.starts_with("step-"); });
   for (const auto& folder : nodes.folders) folder->objects.at(data_key_in(*folder, {20, 1}, 0)).back() ^= std::byte{1};
   nodes.expect_resumes(2, 0);
 }
 
-TEST_F(ALocalTier, AloneIsEnoughToGoOnFrom) {
+TEST_F(ALocalTier, AloneIsEnoughToResumeFrom) {
   std::erase_if(nodes.remote.objects, [](const auto& object) { return object.first.starts_with("step-"); });
   nodes.expect_resumes(2, 20, true);
 }
 
-TEST_F(ALocalTier, CountsNoLongerOnceARunHasGoneOnFromBefore) {
+TEST_F(ALocalTier, IsSupersededOnceARunHasResumedFromAnEarlierStep) {
   std::vector<decltype(fakes::MemoryObjects::objects)> yesterdays;
   for (const auto& folder : nodes.folders) yesterdays.push_back(folder->objects);
   for (std::size_t node = 0; node < 3; ++node) nodes.lose(node);
@@ -115,7 +115,7 @@ TEST_F(ALocalTier, CountsNoLongerOnceARunHasGoneOnFromBefore) {
   nodes.expect_resumes(3, 15, true);
 }
 
-TEST_F(ALocalTier, OfAnotherPlaceDoesNotCount) {
+TEST_F(ALocalTier, OfAnotherPlaceHasNoCandidate) {
   nodes.remote.objects.clear();
   nodes.run(2, [](TestRun& run) {
     ASSERT_TRUE(run.restore());
@@ -124,7 +124,7 @@ TEST_F(ALocalTier, OfAnotherPlaceDoesNotCount) {
   nodes.expect_resumes(3, 5, false);
 }
 
-TEST_F(ALocalTier, OfAnotherLifeOfTheJobDoesNotCount) {
+TEST_F(ALocalTier, OfAnotherLifeOfTheJobHasNoCandidate) {
   nodes.run(1, [](TestRun& run) {
     run.identity.job_uid = "uid-of-the-next-life";
     const auto restored = run.restore();
@@ -133,13 +133,13 @@ TEST_F(ALocalTier, OfAnotherLifeOfTheJobDoesNotCount) {
   });
 }
 
-TEST_F(ALocalTier, IsClearedOfWhatCanNeverCountAgain) {
+TEST_F(ALocalTier, IsClearedOfSupersededCopies) {
   for (const auto& folder : nodes.folders) folder->objects.at(data_key_in(*folder, {20, 1}, 0)).clear();
   nodes.expect_resumes(2, 10, false);
   for (const auto& folder : nodes.folders) EXPECT_THAT(objects_in(*folder), ElementsAre());
 }
 
-TEST_F(ALocalTier, KeepsSoManyAsItIsTold) {
+TEST_F(ALocalTier, KeepsAsManyCopiesAsTheSpecSays) {
   nodes.keep = 2;
   nodes.run(2, [](TestRun& run) {
     ASSERT_TRUE(run.restore());
@@ -185,7 +185,7 @@ TEST_F(ALocalTier, ThatIsFullOnOneNodeIsWholeOnTheOthersAndStopsNothing) {
   nodes.expect_resumes(3, 30, true);
 }
 
-TEST_F(ALocalTier, ThatFailsWhereItLooksIsLeftOut) {
+TEST_F(ALocalTier, ThatCannotBeListedIsLeftOut) {
   nodes.open_local = [](std::int64_t) {
     return std::make_unique<fakes::FaultyStore>(nullptr, [](auto, auto, auto) {
       return Error{ErrorKind::io, "Input/output error", std::nullopt};
@@ -194,7 +194,7 @@ TEST_F(ALocalTier, ThatFailsWhereItLooksIsLeftOut) {
   nodes.expect_resumes(2, 10, false);
 }
 
-TEST_F(ALocalTier, RefusesStateThatTheRanksHoldInParts) {
+TEST_F(ALocalTier, RefusesShardedState) {
   nodes.run(2, [](TestRun& run) {
     run.extend = [rank = static_cast<std::uint64_t>(run.communicator->rank())](TestState& state) {
       state.add_sharded("embedding", "F32", {8, 2}, 4, {2 * rank, 2 * rank + 2});
@@ -242,7 +242,7 @@ TEST(ALocalTierOfSeveralRanksANode, LeavesOutTheCopyThatARankBesideItsKeeperCann
   nodes.expect_resumes(2, 20, true);
 }
 
-TEST(ALargeLocalTier, SpreadsAStateThatOneMessageDoesNotHold) {
+TEST(ALargeLocalTier, BroadcastsAStateThatOneMessageDoesNotHold) {
   LocalNodes nodes{{0, 1}, 2};
   nodes.large_rows = 40'000;  // 40 MiB
   nodes.run(1, [](TestRun& run) {

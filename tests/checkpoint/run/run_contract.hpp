@@ -12,7 +12,7 @@
 #include "tests/checkpoint/run/test_run.hpp"
 #include "tests/fakes/thread_group.hpp"
 
-/// What runs keep to over every real store, each of which opens what is empty at first.
+/// Tests of runs over a real store, which is empty at first.
 namespace trainyard::checkpoint {
 
 using OpenStore = std::function<std::unique_ptr<storage::Store>()>;
@@ -46,7 +46,7 @@ inline void saves_resumes_and_tidies_up(const OpenStore& open) {
   on_ranks(3, open, [](TestRun& run) {
     const auto restored = run.as_attempt(3).restore();
     ASSERT_TRUE(restored) << restored.error().message;
-    EXPECT_TRUE((*restored)->is_complete);
+    EXPECT_TRUE((*restored)->is_final);
     EXPECT_TRUE(run.holds_state_after(40));
   });
   const auto store = open();

@@ -152,7 +152,7 @@ TEST_F(ADamagedCheckpoint, LetsTheRunBeginAfreshWhenItWasTheOnlyOneAndNeverFinis
   EXPECT_FALSE(*restored);
 }
 
-TEST_F(ADamagedCheckpoint, IsToldFromAStoreThatFails) {
+TEST_F(ADamagedCheckpoint, IsNotConfusedWithAStoreThatFails) {
   for (const ErrorKind kind : {ErrorKind::unavailable, ErrorKind::io, ErrorKind::timeout, ErrorKind::forbidden}) {
     for (const char* broken : {"list", "get", "get_range"}) {
       for (const std::int64_t failing_rank : {0, 1}) {
@@ -177,7 +177,7 @@ TEST_F(ADamagedCheckpoint, IsToldFromAStoreThatFails) {
   EXPECT_FALSE(objects.objects.contains("generations/2.json"));
 }
 
-TEST(ARestore, LooksAgainWhenAnOlderRunWasJustRemovingWhatItChose) {
+TEST(ARestore, SearchesAgainWhenAnOlderRunRemovesWhatItChose) {
   fakes::MemoryObjects objects;
   TestRun older{objects};
   ASSERT_TRUE(older.restore());
@@ -279,7 +279,7 @@ class AnUnconfirmedSave : public testing::Test {
       })};
 };
 
-TEST_F(AnUnconfirmedSave, IsMadeAnewUnderOtherKeysAndStaysWholeWhereverThatDies) {
+TEST_F(AnUnconfirmedSave, IsRepeatedUnderOtherKeysAndStaysWholeWhereverThatDies) {
   is_away = false;
   constexpr int puts_of_a_save_made_anew = 4;  // Data, the manifest that is there already, its replacement, the record.
   const auto before = objects.objects;

@@ -78,7 +78,8 @@ TEST_F(InS3, EachOfManyStartersGetsAGeneration) {
 }
 
 TEST_F(InS3, AnOlderWriterThatWakesUpLateHarmsNothing) {
-  // It stands still in the third save, before and after its manifest; the newer one loads, has claimed, or has saved.
+  // The older one pauses in the third save, before and after its manifest; the newer one loads, has claimed, or has
+  // saved.
   for (const int older : {39, 41, 43, 45}) {
     for (const int newer : {8, 16, 99}) {
       SCOPED_TRACE(testing::Message() << "after step " << older << " until the newer one's step " << newer);

@@ -59,7 +59,7 @@ TEST(Run, GivesBackEveryByteAndValueItSaved) {
   EXPECT_EQ((*restored)->step, 10);
   EXPECT_EQ((*restored)->uri, saved->uri);
   EXPECT_EQ((*restored)->values, (nlohmann::json{{"epoch", 1}}));
-  EXPECT_FALSE((*restored)->is_complete);
+  EXPECT_FALSE((*restored)->is_final);
   EXPECT_THAT((*restored)->skipped, testing::IsEmpty());
   EXPECT_TRUE(second.holds_state_after(10));
 }
@@ -210,7 +210,7 @@ TEST(Run, SaysThatTheRunBeforeHadFinished) {
   ASSERT_TRUE(first.restore());
   ASSERT_TRUE(first.save(10, true));
   TestRun second{objects};
-  EXPECT_TRUE(second.as_attempt(2).restore().value()->is_complete);
+  EXPECT_TRUE(second.as_attempt(2).restore().value()->is_final);
 }
 
 TEST(Run, RecordsThatTheStepJustSavedWasTheLast) {
@@ -222,7 +222,7 @@ TEST(Run, RecordsThatTheStepJustSavedWasTheLast) {
   ASSERT_TRUE(again) << again.error().message;
   TestRun second{objects};
   const auto restored = second.as_attempt(2).restore().value();
-  EXPECT_TRUE(restored->is_complete);
+  EXPECT_TRUE(restored->is_final);
   EXPECT_TRUE(second.holds_state_after(10));
 }
 

@@ -26,7 +26,7 @@ using testing::Not;
 const std::string secret = "a-secret/with+signs=";
 const std::string token = "a-session-token/with+signs==";
 
-/// A server that repeats all that it was told, and all that we must not show.
+/// A server whose replies repeat the request and contain secrets.
 class ATalkativeServer : public storage::S3Fixture {
  protected:
   void SetUp() override {

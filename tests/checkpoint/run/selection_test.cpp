@@ -37,7 +37,7 @@ Keep keep_last(std::int64_t count) {
   return {.last = count, .every_steps = {}, .every_epochs = {}, .best = {}};
 }
 
-TEST(LastCountingStep, IsTheLowestFromWhichALaterGenerationResumed) {
+TEST(LastCurrentStep, IsTheLowestFromWhichALaterGenerationResumed) {
   constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
   struct Row {
     std::string_view name;
@@ -47,7 +47,7 @@ TEST(LastCountingStep, IsTheLowestFromWhichALaterGenerationResumed) {
   };
   const std::vector<Claim> chain = {claim(1, {}), claim(2, CheckpointId{20, 1}), claim(3, CheckpointId{30, 2})};
   const Row rows[] = {
-      {"no claims: all counts", 1, {}, all},
+      {"no claims: nothing is superseded", 1, {}, all},
       {"its own claim takes nothing", 1, {claim(1, {})}, all},
       {"the newest of several", 3, chain, all},
       {"the one before", 2, chain, 30},
@@ -57,10 +57,10 @@ TEST(LastCountingStep, IsTheLowestFromWhichALaterGenerationResumed) {
       {"an open claim takes nothing", 1, {claim(1, {}), open_claim(2)}, all},
       {"in any order", 1, {claim(3, CheckpointId{30, 2}), claim(2, CheckpointId{20, 1}), claim(1, {})}, 20},
   };
-  for (const Row& row : rows) EXPECT_EQ(last_counting_step(row.generation, row.claims), row.expected) << row.name;
+  for (const Row& row : rows) EXPECT_EQ(last_current_step(row.generation, row.claims), row.expected) << row.name;
 }
 
-TEST(Counting, TakesAGenerationOnlyUpToWhereLaterOnesResumed) {
+TEST(WithoutSuperseded, TakesAGenerationOnlyUpToWhereLaterOnesResumed) {
   struct Row {
     std::string_view name;
     Ids complete;
@@ -71,19 +71,16 @@ TEST(Counting, TakesAGenerationOnlyUpToWhereLaterOnesResumed) {
       {"nothing is there", {}, {}, {}},
       {"one generation: all, newest first", {{10, 1}, {20, 1}}, {claim(1, {})}, {{20, 1}, {10, 1}}},
       {"steps are compared as numbers", {{9, 1}, {10, 1}, {100, 1}}, {claim(1, {})}, {{100, 1}, {10, 1}, {9, 1}}},
-      {"what a fenced writer finished late does not count",
+      {"what a fenced writer finished late is superseded",
        {{10, 1}, {20, 1}, {30, 1}},
        {claim(1, {}), claim(2, CheckpointId{20, 1})},
        {{20, 1}, {10, 1}}},
-      {"the newer run's checkpoint counts instead, also at an equal step",
+      {"the newer run's checkpoint comes first, also at an equal step",
        {{10, 1}, {20, 1}, {20, 2}},
        {claim(1, {}), claim(2, CheckpointId{10, 1})},
        {{20, 2}, {10, 1}}},
       {"a run that began afresh fences all before it", {{10, 1}, {5, 2}}, {claim(1, {}), claim(2, {})}, {{5, 2}}},
-      {"one that has not settled what it resumes from takes the count of nothing",
-       {{10, 1}, {20, 1}},
-       {claim(1, {}), open_claim(2)},
-       {{20, 1}, {10, 1}}},
+      {"an open claim supersedes nothing", {{10, 1}, {20, 1}}, {claim(1, {}), open_claim(2)}, {{20, 1}, {10, 1}}},
       {"a fence holds for good",
        {{10, 1}, {30, 1}, {15, 2}, {20, 3}},
        {claim(1, {}), claim(2, CheckpointId{10, 1}), claim(3, CheckpointId{15, 2})},
@@ -97,10 +94,10 @@ TEST(Counting, TakesAGenerationOnlyUpToWhereLaterOnesResumed) {
        {claim(2, CheckpointId{10, 1})},
        {{10, 1}}},
   };
-  for (const Row& row : rows) EXPECT_EQ(counting(row.complete, row.claims), row.expected) << row.name;
+  for (const Row& row : rows) EXPECT_EQ(without_superseded(row.complete, row.claims), row.expected) << row.name;
 }
 
-TEST(Expired, KeepsTheNewestThatCountAndTouchesOnlyItsOwnLine) {
+TEST(Expired, KeepsTheNewestCurrentOnesAndTouchesOnlyItsOwnRuns) {
   struct Row {
     std::string_view name;
     Ids present;

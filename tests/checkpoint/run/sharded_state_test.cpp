@@ -186,7 +186,7 @@ TEST(ShardedState, IsNotSavedWhereTheRanksDoNotHoldEveryRowOnce) {
       Case{[](std::uint64_t rank, std::uint64_t, std::uint64_t) -> Rows {
              return rank == 1 ? Rows{2, 3} : Rows{0, rank == 0 ? 1U : 0U};
            },
-           "rows of optimizer.few are not its 3 rows, each once: no rank holds rows 1 to 2, before rank 1"},
+           "do not hold each row of optimizer.few (3 rows) exactly once: no rank holds rows 1 to 2, before rank 1"},
       Case{[](std::uint64_t, std::uint64_t, std::uint64_t row_count) {
              return Rows{0, row_count};
            },

@@ -28,9 +28,10 @@ TEST(MayPassAtAStart, IsWhatMinutesMayMend) {
 
 /// A storage that refuses for a while.
 struct Refusal {
-  Result<int> ask(std::chrono::milliseconds budget, std::chrono::seconds lasts) {
+  Result<int> ask(std::chrono::milliseconds duration, std::chrono::seconds lasts) {
     const Instant end = clock.instant() + lasts;
-    const StartPatience patience{.budget = budget, .wait = [this](std::chrono::milliseconds pause, const Error& error) {
+    const StartPatience patience{.duration = duration,
+                                 .wait = [this](std::chrono::milliseconds pause, const Error& error) {
                                    pauses.push_back(pause);
                                    told = error.message;
                                    clock.advance(pause);
@@ -53,28 +54,28 @@ struct Refusal {
 
 TEST(AskPatiently, TriesAgainWithGrowingPausesUntilItSucceeds) {
   Refusal refusal;
-  EXPECT_EQ(refusal.ask(start_budget, 40s), 7);
+  EXPECT_EQ(refusal.ask(default_start_patience, 40s), 7);
   EXPECT_EQ(refusal.pauses, (std::vector<std::chrono::milliseconds>{1s, 2s, 4s, 8s, 15s, 15s}));
   EXPECT_EQ(refusal.told, "no");
 }
 
-TEST(AskPatiently, EndsWithTheLastErrorOnceItsBudgetIsSpent) {
+TEST(AskPatiently, EndsWithTheLastErrorOnceItsPatienceIsSpent) {
   Refusal refusal;
-  const auto answer = refusal.ask(start_budget, 1h);
+  const auto answer = refusal.ask(default_start_patience, 1h);
   EXPECT_EQ(answer, (tl::unexpected(Error{ErrorKind::forbidden, "no", std::nullopt})));
-  EXPECT_LE(refusal.clock.instant() - Instant{}, start_budget);
-  EXPECT_GE(refusal.clock.instant() - Instant{}, start_budget - 15s);
+  EXPECT_LE(refusal.clock.instant() - Instant{}, default_start_patience);
+  EXPECT_GE(refusal.clock.instant() - Instant{}, default_start_patience - 15s);
 }
 
-TEST(AskPatiently, AsksOnceForWhatCannotPassWithoutABudgetAndInABrokenGroup) {
+TEST(AskPatiently, AsksOnceForWhatCannotPassWithoutPatienceAndInABrokenGroup) {
   Refusal wrong{.kind = ErrorKind::invalid};
-  EXPECT_FALSE(wrong.ask(start_budget, 1s));
+  EXPECT_FALSE(wrong.ask(default_start_patience, 1s));
   EXPECT_EQ(wrong.calls, 1);
   Refusal impatient;
   EXPECT_FALSE(impatient.ask(0s, 1s));
   EXPECT_EQ(impatient.calls, 1);
   Refusal broken{.is_broken = true};
-  EXPECT_FALSE(broken.ask(start_budget, 1h));
+  EXPECT_FALSE(broken.ask(default_start_patience, 1h));
   EXPECT_EQ(broken.calls, 1);
 }
 

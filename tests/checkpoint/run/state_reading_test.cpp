@@ -111,7 +111,7 @@ TEST(StateReading, IsReadBySeveralRequestsAtATime) {
   EXPECT_TRUE(read) << read.error().message;
 }
 
-TEST(StateReading, TellsWhatFailsHoweverManyDo) {
+TEST(StateReading, ReportsTheFailureHoweverManyRequestsFail) {
   SavedEntries saved{{5000, 1, 5000, 5000, 1, 5000}};
   for (const std::size_t entry : {5U, 4U, 1U}) {
     saved.damage(entry);
@@ -136,7 +136,7 @@ void on_every_rank_over(std::int64_t world_size, const std::function<std::unique
   });
 }
 
-TEST(StateReading, FetchesWhatAllRanksNeedOnceForTheGroupFromAStoreFarAway) {
+TEST(StateReading, FetchesWhatAllRanksNeedOnceForTheGroupFromARemoteStore) {
   struct Row {
     std::int64_t saved_by = 0;
     std::int64_t restored_by = 0;

@@ -1,4 +1,4 @@
-// Who may write under a prefix after whom.
+// Which run may claim after which.
 #include "checkpoint/run/succession.hpp"
 
 #include <gmock/gmock.h>

@@ -65,10 +65,10 @@ class TestRun {
   }
 
   /// Runs retention after a save, unless `tidies_up` is false.
-  Result<Saved> save(std::int64_t step, bool is_complete = false) {
+  Result<Saved> save(std::int64_t step, bool is_final = false) {
     state.set(step);
-    auto saved = run_->save(state.entries(), values_of ? values_of(step) : nlohmann::json{{"epoch", step / 10}}, step,
-                            is_complete);
+    auto saved =
+        run_->save(state.entries(), values_of ? values_of(step) : nlohmann::json{{"epoch", step / 10}}, step, is_final);
     if (saved && tidies_up) tidy_up();
     return saved;
   }

@@ -13,7 +13,7 @@
 
 namespace trainyard::checkpoint {
 
-/// A small training state in memory, with entries of every placement, whose bytes say which step and rank they are of.
+/// A small training state in memory, with entries of every placement, whose bytes depend on step and rank.
 class TestState {
  public:
   /// `large_rows`: of 1 KiB each, of the largest entry, which ranks share when it has more than 1 MiB.

@@ -19,7 +19,7 @@
 namespace trainyard::checkpoint {
 
 /// Two attempts of one job under one prefix: the older one, which everybody believes dead, and the newer one. Each call
-/// to the storage is a step of its writer, and `bursts` (Turns') says how the steps follow each other.
+/// to the storage is a step of its writer, and `bursts` (see Turns) gives the order of the steps.
 class TwoWriters {
  public:
   using OpenStore = std::function<std::unique_ptr<storage::Store>()>;
@@ -39,7 +39,7 @@ class TwoWriters {
     turns.leave(1);
   }
 
-  /// What must hold when both have ended, and what a third attempt finds.
+  /// Checks what must hold when both have ended, and what a third attempt finds.
   void expect_all_is_well() {
     ASSERT_TRUE(newer_said) << "the newer one failed: " << newer_error;
     EXPECT_TRUE(older_error.kind == ErrorKind::conflict || is_older_done) << older_error.message;
@@ -47,11 +47,11 @@ class TwoWriters {
     const auto store = open_();
     const auto inventory = take_inventory(*store);
     ASSERT_TRUE(inventory);
-    EXPECT_GE(counting(inventory->complete, inventory->claims).size(), 2U);
+    EXPECT_GE(without_superseded(inventory->complete, inventory->claims).size(), 2U);
     EXPECT_EQ(restored_step(open_), *newer_said);
   }
 
-  /// That a third attempt would lose nothing of what has been reported so far.
+  /// Checks that a third attempt would lose nothing that has been reported so far.
   void expect_nothing_reported_is_lost(const OpenStore& open_copy) {
     EXPECT_GE(restored_step(open_copy), std::max(older_said, newer_said.value_or(0)));
   }

@@ -32,7 +32,7 @@ class InMemory : public testing::Test {
 };
 
 TEST_F(InMemory, TheOlderWriterIsFencedAndHarmsNothingWhereverItStoodStill) {
-  // It stands still, while the newer one does all that it does.
+  // The older one pauses while the newer one runs from its beginning to its end.
   for (int older = 0; older <= older_steps; ++older) {
     SCOPED_TRACE(testing::Message() << "after step " << older);
     expect_well({older});

@@ -19,13 +19,13 @@ SaveOutcome done(std::int64_t step) {
   return {.step = step, .saved = Saved{.step = step, .uri = "memory://", .time = {}, .bytes = 1}};
 }
 
-TEST(Writer, HasNothingToTellBeforeTheFirstSave) {
+TEST(Writer, HasNoOutcomeBeforeTheFirstSave) {
   Writer writer;
   EXPECT_FALSE(writer.is_busy());
   EXPECT_FALSE(writer.take_outcome(1min)) << "at once";
 }
 
-TEST(Writer, LetsItsCallerGoOnAndTellsTheOutcomeOnce) {
+TEST(Writer, LetsItsCallerGoOnAndGivesTheOutcomeOnce) {
   Writer writer;
   for (std::int64_t step = 1; step <= 3; ++step) {
     fakes::Gate gate;

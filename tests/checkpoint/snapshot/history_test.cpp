@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/run/fence.hpp"
-#include "tests/checkpoint/snapshot/drafts.hpp"
+#include "tests/checkpoint/snapshot/unencoded_snapshots.hpp"
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/fakes/memory_store.hpp"
 
@@ -31,8 +31,8 @@ Claim open_claim(std::int64_t generation) {
 
 const Claim first = claim(1, {});
 
-TEST(Judge, CountsAGenerationOnlyUpToWhereLaterOnesResumed) {
-  constexpr auto all = Standing::counts;
+TEST(Judge, TakesAGenerationForCurrentOnlyUpToWhereLaterOnesResumed) {
+  constexpr auto all = Standing::current;
   constexpr auto part = Standing::in_part;
   constexpr auto none = Standing::superseded;
   struct Row {
@@ -74,12 +74,12 @@ Snapshot holding(const SnapshotId& id, std::vector<Point> points) {
   return snapshot;
 }
 
-TEST(History, TellsEachPointThatCountsOnce) {
+TEST(History, HoldsEachCurrentPointOnce) {
   struct Row {
     std::string_view name;
     std::vector<Claim> claims;
     std::vector<Snapshot> snapshots;
-    std::vector<History::Entry> expected;
+    std::vector<History::RunPoint> expected;
   };
   const Claim second = claim(2, checkpoint::CheckpointId{20, 1});
   const Row rows[] = {
@@ -88,12 +88,12 @@ TEST(History, TellsEachPointThatCountsOnce) {
        {first},
        {holding({20, 1}, {a_loss(15), a_loss(20)}), holding({10, 1}, {a_loss(5)})},
        {{a_loss(5), 1}, {a_loss(15), 1}, {a_loss(20), 1}}},
-      {"what the older wrote beyond the step from which the newer resumed does not count",
+      {"what the older wrote beyond the step from which the newer resumed is superseded",
        {first, second},
        {holding({20, 1}, {a_loss(20, 1)}), holding({30, 1}, {a_loss(25, 1), a_loss(30, 1)}),
         holding({30, 2}, {a_loss(30, 2)})},
        {{a_loss(20, 1), 1}, {a_loss(30, 2), 2}}},
-      {"of one that reaches beyond, what comes before counts",
+      {"of one that reaches beyond, the points before are current",
        {first, second},
        {holding({30, 1}, {a_loss(15), a_loss(20), a_loss(25)})},
        {{a_loss(15), 1}, {a_loss(20), 1}}},
@@ -109,7 +109,7 @@ TEST(History, TellsEachPointThatCountsOnce) {
   for (const Row& row : rows) {
     History history{row.claims};
     for (const Snapshot& snapshot : row.snapshots) history.add(snapshot);
-    EXPECT_EQ(history.entries(), row.expected) << row.name;
+    EXPECT_EQ(history.points(), row.expected) << row.name;
   }
 }
 
@@ -119,14 +119,14 @@ TEST(History, KeepsOneNameApartByWhatItIsOver) {
                                      {.name = "loss", .over = Over::validation, .step = 5, .value = 3}};
   History history{{}};
   history.add(holding({5, 1}, points));
-  EXPECT_EQ(history.entries().size(), 3U);
+  EXPECT_EQ(history.points().size(), 3U);
 }
 
 class AShelf : public testing::Test {
  protected:
   void put(const SnapshotId& id) {
-    Draft draft = a_draft(id.step, id.generation);
-    ASSERT_TRUE(storage::put_text(store, checkpoint::snapshot_key(id), to_text(encode(draft).snapshot)));
+    UnencodedSnapshot unencoded = an_unencoded(id.step, id.generation);
+    ASSERT_TRUE(storage::put_text(store, checkpoint::snapshot_key(id), to_text(encode(unencoded).snapshot)));
   }
 
   fakes::MemoryObjects objects;

@@ -10,7 +10,7 @@
 #include "checkpoint/snapshot/history.hpp"
 #include "checkpoint/snapshot/recorder.hpp"
 #include "storage/file_store.hpp"
-#include "tests/checkpoint/snapshot/drafts.hpp"
+#include "tests/checkpoint/snapshot/unencoded_snapshots.hpp"
 #include "tests/fakes/kill_points.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
@@ -24,9 +24,9 @@ void record_all(const std::string& root, int pipe) {
   const SystemClock clock;
   Recorder recorder{std::make_unique<storage::FileStore>(root), clock};
   for (std::int64_t step = 1; step <= snapshot_count; ++step) {
-    Draft draft = a_draft(step);
-    draft.images = {an_image("a", step)};
-    recorder.record(draft);
+    UnencodedSnapshot unencoded = an_unencoded(step);
+    unencoded.images = {an_image("a", step)};
+    recorder.record(unencoded);
     if (!recorder.finish(std::chrono::minutes{1}) || ::write(pipe, "+", 1) != 1) ::_exit(1);
   }
 }

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "checkpoint/snapshot/history.hpp"
-#include "tests/checkpoint/snapshot/drafts.hpp"
+#include "tests/checkpoint/snapshot/unencoded_snapshots.hpp"
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/fakes/gate.hpp"
@@ -58,11 +58,11 @@ const Error away{ErrorKind::unavailable, "the store is away", std::nullopt};
 TEST_F(ARecorder, WritesEachSnapshotAsOneObject) {
   const auto recorder = open();
   for (const std::int64_t step : {10, 20}) {
-    Draft draft = a_draft(step);
-    draft.images = {an_image("a")};
-    recorder->record(draft);
+    UnencodedSnapshot unencoded = an_unencoded(step);
+    unencoded.images = {an_image("a")};
+    recorder->record(unencoded);
     ASSERT_TRUE(recorder->finish(patience));
-    EXPECT_EQ(snapshot(step), encode(draft).snapshot);
+    EXPECT_EQ(snapshot(step), encode(unencoded).snapshot);
   }
   EXPECT_EQ(objects.objects.size(), 2U);
 }
@@ -73,9 +73,9 @@ TEST_F(ARecorder, ReturnsAtOnceAndWritesWhatCameMeanwhileAsOne) {
     if (step == 10) gate.pass();
     return std::nullopt;
   });
-  recorder->record(a_draft(10));
+  recorder->record(an_unencoded(10));
   gate.wait_for_arrival();
-  for (const std::int64_t step : {20, 30, 40}) recorder->record(a_draft(step));
+  for (const std::int64_t step : {20, 30, 40}) recorder->record(an_unencoded(step));
   EXPECT_FALSE(recorder->finish(0ms));
   gate.open();
   ASSERT_TRUE(recorder->finish(patience));
@@ -88,12 +88,12 @@ TEST_F(ARecorder, LosesNothingOverAStoreThatFails) {
   std::atomic<bool> is_away = true;
   const auto recorder = open([&](std::int64_t) { return is_away ? std::optional{away} : std::nullopt; });
   for (const std::int64_t step : {10, 20}) {
-    recorder->record(a_draft(step));
+    recorder->record(an_unencoded(step));
     EXPECT_FALSE(recorder->finish(patience));
   }
   EXPECT_TRUE(objects.objects.empty());
   is_away = false;
-  recorder->record(a_draft(30));
+  recorder->record(an_unencoded(30));
   ASSERT_TRUE(recorder->finish(patience));
   EXPECT_EQ(objects.objects.size(), 1U);
   EXPECT_EQ(losses_in(30), (Steps{10, 20, 30}));
@@ -106,9 +106,9 @@ TEST_F(ARecorder, GivesWhatFailedToTheOneThatWaits) {
     gate.pass();
     return away;
   });
-  recorder->record(a_draft(10));
+  recorder->record(an_unencoded(10));
   gate.wait_for_arrival();
-  recorder->record(a_draft(20));
+  recorder->record(an_unencoded(20));
   gate.open();
   ASSERT_TRUE(recorder->finish(patience));
   EXPECT_EQ(losses_in(20), (Steps{10, 20}));
@@ -117,7 +117,7 @@ TEST_F(ARecorder, GivesWhatFailedToTheOneThatWaits) {
 TEST_F(ARecorder, TriesWhatFailedLastOnceMoreAtTheEnd) {
   std::atomic<int> puts = 0;
   const auto recorder = open([&](std::int64_t) { return ++puts == 1 ? std::optional{away} : std::nullopt; });
-  recorder->record(a_draft(10));
+  recorder->record(an_unencoded(10));
   EXPECT_TRUE(recorder->finish(patience));
   EXPECT_EQ(puts, 2);
   EXPECT_EQ(losses_in(10), (Steps{10}));
@@ -125,9 +125,9 @@ TEST_F(ARecorder, TriesWhatFailedLastOnceMoreAtTheEnd) {
 
 TEST_F(ARecorder, TakesAnObjectWhoseReplyWasLostForWritten) {
   fakes::MemoryStore store{objects};
-  ASSERT_TRUE(storage::put_text(store, "snapshots/g-1/step-10.json", to_text(encode(a_draft(10)).snapshot)));
+  ASSERT_TRUE(storage::put_text(store, "snapshots/g-1/step-10.json", to_text(encode(an_unencoded(10)).snapshot)));
   const auto recorder = open();
-  recorder->record(a_draft(10));
+  recorder->record(an_unencoded(10));
   EXPECT_TRUE(recorder->finish(patience));
 }
 
@@ -135,17 +135,17 @@ TEST_F(ARecorder, OverwritesNothingThatSomebodyElseLeftAndLosesNothingOverIt) {
   fakes::MemoryStore store{objects};
   ASSERT_TRUE(storage::put_text(store, "snapshots/g-1/step-10.json", "another run's"));
   const auto recorder = open();
-  recorder->record(a_draft(10));
+  recorder->record(an_unencoded(10));
   EXPECT_FALSE(recorder->finish(patience));
   EXPECT_EQ(storage::get_text(store, "snapshots/g-1/step-10.json"), "another run's");
-  recorder->record(a_draft(20));
+  recorder->record(an_unencoded(20));
   EXPECT_TRUE(recorder->finish(patience));
   EXPECT_EQ(losses_in(20), (Steps{10, 20}));
 }
 
 TEST_F(ARecorder, NeedsNoConditionalCreate) {
   const auto recorder = open(nullptr, {}, /*is_conditional=*/false);
-  recorder->record(a_draft(10));
+  recorder->record(an_unencoded(10));
   EXPECT_TRUE(recorder->finish(patience));
   EXPECT_EQ(losses_in(10), (Steps{10}));
 }
@@ -155,9 +155,9 @@ TEST_F(ARecorder, HoldsNoMoreThanItsLimitsHoweverLongTheStoreIsAway) {
   const Limits limits{.points_max = 50, .images_max = 4, .image_bytes_max = 6 * 6};
   const auto recorder = open([&](std::int64_t) { return is_away ? std::optional{away} : std::nullopt; }, limits);
   for (std::int64_t step = 1; step <= 300; ++step) {
-    Draft draft = a_draft(step);
-    draft.images = {an_image(std::to_string(step % 10), step)};
-    recorder->record(draft);
+    UnencodedSnapshot unencoded = an_unencoded(step);
+    unencoded.images = {an_image(std::to_string(step % 10), step)};
+    recorder->record(unencoded);
     EXPECT_FALSE(recorder->finish(step % 10 == 0 ? patience : 0s));
   }
   is_away = false;
@@ -167,7 +167,7 @@ TEST_F(ARecorder, HoldsNoMoreThanItsLimitsHoweverLongTheStoreIsAway) {
   ASSERT_TRUE(written);
   EXPECT_EQ(written->points.size(), 50U);
   EXPECT_EQ(written->points.front(), a_loss(251));
-  EXPECT_EQ(written->lost_points, 250);
+  EXPECT_EQ(written->dropped_points, 250);
   EXPECT_EQ(written->images.size(), 4U);
   EXPECT_EQ(written->images.front().step, 300);
 }
@@ -178,9 +178,9 @@ TEST_F(ARecorder, WritesWhatItHoldsBeforeItGoes) {
     gate.pass();
     return std::nullopt;
   });
-  recorder->record(a_draft(10));
+  recorder->record(an_unencoded(10));
   gate.wait_for_arrival();
-  recorder->record(a_draft(20));
+  recorder->record(an_unencoded(20));
   gate.open();
   recorder.reset();
   EXPECT_EQ(objects.objects.size(), 2U);

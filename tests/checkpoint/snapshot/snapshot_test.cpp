@@ -20,7 +20,7 @@ Snapshot a_snapshot() {
           .points = {{.name = "loss", .over = Over::steps, .step = 450, .value = 0.1},
                      {.name = "loss", .over = Over::epoch, .step = 500, .value = 1.0 / 3},
                      {.name = "val_loss", .over = Over::validation, .step = 500, .value = 2}},
-          .lost_points = 1,
+          .dropped_points = 1,
           .images = {{.name = "validation", .step = 500, .width = 3, .height = 2, .png = std::string("\x89P\0G", 4)}}};
 }
 

@@ -14,8 +14,11 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 Listed listed(CheckpointId id, Standing standing) {
-  const bool counts = standing != Standing::superseded && standing != Standing::unfinished;
-  return {.id = id, .standing = standing, .counts = counts, .reason = standing == Standing::damaged ? "torn" : ""};
+  const bool is_candidate = standing != Standing::superseded && standing != Standing::unfinished;
+  return {.id = id,
+          .standing = standing,
+          .is_candidate = is_candidate,
+          .reason = standing == Standing::damaged ? "torn" : ""};
 }
 
 const Catalogue some{.inventory = {},

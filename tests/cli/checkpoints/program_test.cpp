@@ -101,7 +101,7 @@ TEST_F(CheckpointsProgram, ARunOfATrainingThatHasEndedSaysSoBeforeAllElse) {
   checkpoint::TestPrefix prefix{
       std::make_unique<storage::FileStore>(folder.path() + "/trainyard-runs/job/checkpoints")};
   prefix.claim(1);
-  prefix.save({20, 1}, 2, /*is_complete=*/true);
+  prefix.save({20, 1}, 2, /*is_final=*/true);
   folder.write("job.yaml", R"(apiVersion: trainyard.dev/v1alpha1
 kind: TrainingJob
 metadata: {name: job}

@@ -31,7 +31,7 @@ TEST(PointsCsv, HasExactNumbersAndQuotesWhatItMust) {
 }
 
 TEST(HistoryCsv, SaysWhichGenerationAValueIsOf) {
-  const std::vector<snapshot::History::Entry> entries = {
+  const std::vector<snapshot::History::RunPoint> entries = {
       {.point = {.name = "loss", .over = Over::steps, .step = 50, .value = 0.5}, .generation = 2}};
   EXPECT_EQ(history_csv(entries), "step,name,over,value,generation\n50,loss,steps,0.5,2\n");
 }

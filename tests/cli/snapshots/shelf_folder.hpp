@@ -7,7 +7,7 @@
 
 #include "storage/file_store.hpp"
 #include "tests/checkpoint/interchange/test_prefix.hpp"
-#include "tests/checkpoint/snapshot/drafts.hpp"
+#include "tests/checkpoint/snapshot/unencoded_snapshots.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::cli {
@@ -28,11 +28,11 @@ class ShelfFolder : public testing::Test {
 
   /// One with a loss of its step and an image.
   void put(const snapshot::SnapshotId& id) {
-    snapshot::Draft draft = snapshot::a_draft(id.step, id.generation);
-    draft.points.front().value = static_cast<double>(id.generation);
-    draft.images = {snapshot::an_image("val/a", id.step)};
+    snapshot::UnencodedSnapshot unencoded = snapshot::an_unencoded(id.step, id.generation);
+    unencoded.points.front().value = static_cast<double>(id.generation);
+    unencoded.images = {snapshot::an_image("val/a", id.step)};
     ASSERT_TRUE(storage::put_text(prefix.store(), checkpoint::snapshot_key(id),
-                                  snapshot::to_text(snapshot::encode(draft).snapshot)));
+                                  snapshot::to_text(snapshot::encode(unencoded).snapshot)));
   }
   [[nodiscard]] std::string uri() const { return folder.uri() + "/run"; }
 };

@@ -9,17 +9,17 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using Step = Election::Step;
+using Action = Election::Action;
 
 /// One candidate "me" with a clock of its own.
 struct Candidate {
   fakes::FakeClock clock;
   Election election{"me", ElectionTimes{}};
 
-  Step step() const { return election.next_step(clock.instant()); }
+  Action action() const { return election.next_action(clock.instant()); }
   bool is_leader() const { return clock.instant() < election.leader_until(); }
   void observe(std::optional<Lease> lease) { election.observe(lease, clock.instant()); }
-  /// Writes what the step says, as a server that stores it at once.
+  /// Writes what the action says, as a server that stores it at once.
   void write() {
     Lease lease = election.to_write("ns", "op", clock.now());
     lease.resource_version = std::to_string(++version);
@@ -41,14 +41,14 @@ Lease held_by(std::string holder, int renewal, seconds duration = seconds{4}) {
 
 TEST(Election, ReadsFirst) {
   Candidate me;
-  EXPECT_EQ(me.step(), Step::read);
+  EXPECT_EQ(me.action(), Action::read);
   EXPECT_FALSE(me.is_leader());
 }
 
 TEST(Election, CreatesALeaseThatIsNotThere) {
   Candidate me;
   me.observe(std::nullopt);
-  EXPECT_EQ(me.step(), Step::create);
+  EXPECT_EQ(me.action(), Action::create);
   me.write();
   EXPECT_TRUE(me.is_leader());
 }
@@ -56,33 +56,33 @@ TEST(Election, CreatesALeaseThatIsNotThere) {
 TEST(Election, TakesAReleasedLeaseAtOnce) {
   Candidate me;
   me.observe(held_by("", 1));
-  EXPECT_EQ(me.step(), Step::take);
+  EXPECT_EQ(me.action(), Action::take);
   EXPECT_EQ(me.election.to_write("ns", "op", {}).transitions, 2);
 }
 
 TEST(Election, LeavesAHeldLeaseAloneForItsDurationSinceItWasSeenToChange) {
   Candidate me;
   me.observe(held_by("other", 1));
-  EXPECT_EQ(me.step(), Step::wait);
+  EXPECT_EQ(me.action(), Action::wait);
   for (int half_second = 1; half_second < 8; ++half_second) {
     me.clock.advance(milliseconds{500});
-    ASSERT_EQ(me.step(), Step::read) << half_second;
+    ASSERT_EQ(me.action(), Action::read) << half_second;
     me.observe(held_by("other", 1));
   }
-  EXPECT_EQ(me.step(), Step::wait) << "3.5 s of 4 s";
+  EXPECT_EQ(me.action(), Action::wait) << "3.5 s of 4 s";
   me.clock.advance(milliseconds{499});
-  EXPECT_EQ(me.step(), Step::wait);
+  EXPECT_EQ(me.action(), Action::wait);
   me.clock.advance(milliseconds{1});
-  EXPECT_EQ(me.step(), Step::take);
+  EXPECT_EQ(me.action(), Action::take);
 }
 
 TEST(Election, BeginsToCountAgainWithEachRenewal) {
   Candidate me;
   for (int renewal = 1; renewal < 20; ++renewal) {
     me.observe(held_by("other", renewal));
-    ASSERT_EQ(me.step(), Step::wait);
+    ASSERT_EQ(me.action(), Action::wait);
     me.clock.advance(seconds{1});
-    ASSERT_EQ(me.step(), Step::read);
+    ASSERT_EQ(me.action(), Action::read);
   }
 }
 
@@ -94,20 +94,20 @@ TEST(Election, DoesNotTakeAPersonsAnnotationForARenewal) {
   annotated.resource_version = "77";
   me.observe(annotated);
   me.clock.advance(seconds{1});
-  EXPECT_EQ(me.step(), Step::take);
+  EXPECT_EQ(me.action(), Action::take);
   EXPECT_EQ(me.election.to_write("ns", "op", {}).resource_version, "77");
 }
 
-TEST(Election, DoesNotAskWhatTheOthersClockSays) {
+TEST(Election, IgnoresTheClockOfTheOtherHolder) {
   Candidate me;
   Lease from_the_future = held_by("other", 1);
   from_the_future.renewed = Time{std::chrono::hours{1'000'000}};
   me.observe(from_the_future);
   me.clock.advance(seconds{4});
-  EXPECT_EQ(me.step(), Step::take);
+  EXPECT_EQ(me.action(), Action::take);
   Candidate later;
   later.observe(held_by("other", 1));  // renewed in 1970
-  EXPECT_EQ(later.step(), Step::wait);
+  EXPECT_EQ(later.action(), Action::wait);
 }
 
 TEST(Election, BoundsAnotherLeasesDuration) {
@@ -117,9 +117,9 @@ TEST(Election, BoundsAnotherLeasesDuration) {
     me.observe(held_by("other", 1, duration));
     me.clock.advance(bound - milliseconds{1});
     me.observe(held_by("other", 1, duration));
-    EXPECT_EQ(me.step(), Step::wait);
+    EXPECT_EQ(me.action(), Action::wait);
     me.clock.advance(milliseconds{1});
-    EXPECT_EQ(me.step(), Step::take);
+    EXPECT_EQ(me.action(), Action::take);
   }
 }
 
@@ -127,9 +127,9 @@ TEST(Election, RenewsEverySecond) {
   Candidate me;
   me.observe(std::nullopt);
   me.write();
-  EXPECT_EQ(me.step(), Step::wait);
+  EXPECT_EQ(me.action(), Action::wait);
   me.clock.advance(seconds{1});
-  EXPECT_EQ(me.step(), Step::renew);
+  EXPECT_EQ(me.action(), Action::renew);
   const Lease renewal = me.election.to_write("ns", "op", Time{seconds{5}});
   EXPECT_EQ(renewal.transitions, 0) << "a renewal is no transition";
   EXPECT_EQ(renewal.renewed, Time{seconds{5}});
@@ -154,7 +154,7 @@ TEST(Election, TriesAgainEveryHalfSecondWhenRenewingFailsAndKeepsItsEnd) {
   me.clock.advance(seconds{1});
   int tries = 0;
   while (me.is_leader()) {
-    if (me.step() != Step::wait) {
+    if (me.action() != Action::wait) {
       ++tries;
       me.election.fail(me.clock.instant());
     }
@@ -170,9 +170,9 @@ TEST(Election, ReadsBeforeItWritesAgainAfterAFailure) {
   me.clock.advance(seconds{1});
   me.election.fail(me.clock.instant());
   me.clock.advance(milliseconds{500});
-  EXPECT_EQ(me.step(), Step::read);
+  EXPECT_EQ(me.action(), Action::read);
   me.observe(held_by("me", 9));  // our renewal had been stored, only its reply was lost
-  EXPECT_EQ(me.step(), Step::renew);
+  EXPECT_EQ(me.action(), Action::renew);
   EXPECT_EQ(me.election.to_write("ns", "op", {}).resource_version, "9");
 }
 
@@ -183,7 +183,7 @@ TEST(Election, LosesTheLeadAtOnceWhenTheLeaseIsSeenInOtherHands) {
   ASSERT_TRUE(me.is_leader());
   me.observe(held_by("other", 1));
   EXPECT_FALSE(me.is_leader());
-  EXPECT_EQ(me.step(), Step::wait);
+  EXPECT_EQ(me.action(), Action::wait);
 }
 
 TEST(Election, StopsBeforeAnotherCanHaveStarted) {
@@ -199,7 +199,7 @@ TEST(Election, StopsBeforeAnotherCanHaveStarted) {
   EXPECT_GT(other.clock.instant() + seconds{4}, me.election.leader_until());
   other.clock.advance(seconds{3});
   other.observe(ours);
-  EXPECT_EQ(other.step(), Step::wait);
+  EXPECT_EQ(other.action(), Action::wait);
 }
 
 TEST(Election, GivesBackWhatOthersMayTakeAtOnce) {
@@ -211,7 +211,7 @@ TEST(Election, GivesBackWhatOthersMayTakeAtOnce) {
   Candidate other;
   other.election = Election{"other", ElectionTimes{}};
   other.observe(released);
-  EXPECT_EQ(other.step(), Step::take);
+  EXPECT_EQ(other.action(), Action::take);
 }
 
 }  // namespace

@@ -34,9 +34,9 @@ class Outage {
 const ElectionTimes quick{
     .lease = milliseconds{1'000}, .renew = milliseconds{50}, .give_up = milliseconds{500}, .retry = milliseconds{20}};
 
-std::unique_ptr<Elector> candidate(kube::Api& api, const Clock& clock, std::string identity) {
+std::unique_ptr<Elector> candidate(kube::Api& api, const Clock& clock, std::string holder) {
   return std::make_unique<Elector>(
-      api, clock, ElectorOptions{.name_space = "ns", .name = "op", .identity = std::move(identity), .times = quick});
+      api, clock, ElectorOptions{.name_space = "ns", .name = "op", .holder = std::move(holder), .times = quick});
 }
 
 std::string holder(kube::Api& api) {
@@ -91,7 +91,7 @@ TEST(Elector, LeavesTheLeaseToOthersBetweenALossAndTheNextWait) {
   outage.begin();
   first->wait_for_loss(stop.get_token());
   outage.end();
-  // It could have the lease back before anybody else may take it.
+  // It could take the lease back before anybody else may take it.
   const auto standby = candidate(api, clock, "standby");
   EXPECT_TRUE(standby->wait_for_lead(stop.get_token()));
   EXPECT_FALSE(first->is_leader());
@@ -112,7 +112,7 @@ TEST(Elector, LeadsAgainWhenItsLeadIsWaitedForAgain) {
   EXPECT_TRUE(alone->is_leader());
 }
 
-/// A server that is slow to answer a create, and then answers nothing any more.
+/// A server that is slow to answer a create, and answers nothing after it.
 class SlowServer final : public fakes::RefusingApi {
  public:
   SlowServer(fakes::FakeClock& clock, milliseconds create_takes) : clock_{clock}, create_takes_{create_takes} {}
@@ -141,8 +141,8 @@ class SlowServer final : public fakes::RefusingApi {
   std::atomic<std::thread::id> caller_{};
 };
 
-/// Time passes for an elector that has not asked for the lease yet, whenever it looks, and for nobody else. Where it
-/// has looked before anybody waited for its lead it looks again only after a while.
+/// A clock that advances at each look of an elector that has not asked for the lease yet, and for nobody else. If the
+/// elector has looked before its lead is waited for, it looks again only after a while.
 class ClockUntilCreate final : public Clock {
  public:
   ClockUntilCreate(fakes::FakeClock& clock, const SlowServer& api) : clock_{clock}, api_{api} {}

@@ -37,8 +37,8 @@ kube::WatchEvent event(kube::WatchEventType type, const std::string& name, const
   return {type, object(name, version)};
 }
 
-/// Answers lists and watches from a script, notes what was asked, and lets a watch past the script's end be silent
-/// until the stop.
+/// Answers lists and watches from a script and records the requests. A watch after the script's end is silent until the
+/// stop.
 class ScriptedApi final : public fakes::RefusingApi {
  public:
   struct Watch {
@@ -77,13 +77,13 @@ class ScriptedApi final : public fakes::RefusingApi {
     return scripted.ended;
   }
 
-  /// What was asked until the script was over.
+  /// The requests until the end of the script.
   std::vector<std::string> asked() {
     std::unique_lock lock{mutex_};
     changed_.wait_for(lock, seconds{60}, [&] { return is_silent_; });
     return asked_;
   }
-  /// How often it was asked until now.
+  /// Number of requests so far.
   std::size_t asked_count() {
     const std::scoped_lock lock{mutex_};
     return asked_.size();
@@ -155,7 +155,7 @@ TEST(Informer, FollowsEventsAndGoesOnFromTheLastVersionWhenTheStreamIsDropped) {
   EXPECT_EQ(done.first_lists, 1);
 }
 
-TEST(Informer, ListsAfreshWhenTheVersionIsGoneAndTellsWhatWentMeanwhile) {
+TEST(Informer, ListsAfreshWhenTheVersionIsGoneAndReportsWhatWasDeletedMeanwhile) {
   ScriptedApi api;
   api.lists = {kube::ListPage{{object("a", "1"), object("b", "2")}, "5", ""},
                kube::ListPage{{object("a", "9")}, "10", ""}};
@@ -220,7 +220,7 @@ TEST(Informer, LeavesOutAnObjectThatCannotBeRead) {
   EXPECT_EQ(done.cached, (Texts{"a@1"}));
 }
 
-TEST(CacheSink, KeepsWhatItCouldReadLastOfAnObjectAndTellsWhyNoMore) {
+TEST(CacheSink, KeepsTheLastReadableVersionOfAnObjectAndReportsTheError) {
   ObjectCache<Thing> cache;
   Texts changes;
   Texts unreadable;

@@ -112,7 +112,7 @@ TEST(ObjectCache, DoesNotBringBackWhatItWasToldIsGone) {
 TEST(ObjectCache, BelievesAListMoreThanAReply) {
   ObjectCache<Item> cache;
   cache.put(item("a", "u", "1"));
-  cache.erase({"ns", "a"}, "u");  // a reply said that it is not there
+  cache.erase({"ns", "a"}, "u");  // as after a reply of 404
   cache.put_listed(item("a", "u", "2"));
   EXPECT_TRUE(cache.find({"ns", "a"}));
   cache.put(item("a", "u", "3"));

@@ -49,7 +49,7 @@ TEST(WorkQueue, WaitsLongerAfterEachFailureAndAsLongAsItWasTold) {
       {.keys_max = 10, .backoff = {.initial = seconds{1}, .max = hours{1}, .factor = 2.0, .jitter_share = 0.0}}};
   std::stop_source stop;
   const auto fail_once = [&](std::optional<milliseconds> retry_after) {
-    queue.add(first_key);  // sooner than the backoff, as a watch event is
+    queue.add(first_key);  // sooner than the backoff, like a watch event
     EXPECT_EQ(queue.take(stop.get_token()), first_key);
     return queue.fail(first_key, retry_after);
   };

@@ -13,7 +13,7 @@ std::string status(int code, const char* reason, const char* message) {
   return nlohmann::json{{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", message}}.dump();
 }
 
-TEST(ErrorOfReply, TellsWhatTheCallerCanDo) {
+TEST(ErrorOfReply, HasTheKindThatSaysWhatTheCallerCanDo) {
   struct Row {
     int http_status;
     const char* reason;
@@ -47,7 +47,7 @@ TEST(ErrorOfReply, TellsARefusalByAdmissionFromAWrongObject) {
             ErrorKind::invalid);
 }
 
-TEST(ErrorOfReply, SpeaksTheServersSentenceAfterWhatWasTried) {
+TEST(ErrorOfReply, HasTheServersMessageAfterTheFailedCall) {
   EXPECT_EQ(error_of_reply("create pods a/b", 403, status(403, "Forbidden", "exceeded quota: team")).message,
             "create pods a/b: exceeded quota: team (HTTP 403 Forbidden)");
   EXPECT_EQ(error_of_reply("get pods a/b", 502, "Bad Gateway\n").message, "get pods a/b: HTTP 502: Bad Gateway");

@@ -20,14 +20,14 @@ ExecEntry an_entry(bool is_cluster_wanted) {
   return entry;
 }
 
-TEST(MakeExecInfo, TellsNothingOfTheClusterUnasked) {
+TEST(MakeExecInfo, LeavesOutTheClusterUnlessItIsWanted) {
   const ExecCluster cluster{.server = "https://10.0.0.1", .ca_pem = "ca", .config = {{"audience", "x"}}};
   EXPECT_EQ(json::parse(make_exec_info(an_entry(false), cluster, true)),
             json::parse(R"({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
                             "spec": {"interactive": true}})"));
 }
 
-TEST(MakeExecInfo, TellsOfTheClusterWhatIsKnown) {
+TEST(MakeExecInfo, DescribesTheClusterIfItIsWanted) {
   EXPECT_EQ(json::parse(make_exec_info(
                 an_entry(true), {.server = "https://10.0.0.1", .ca_pem = "ca", .config = {{"audience", "x"}}}, false)),
             json::parse(R"({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
@@ -79,8 +79,8 @@ TEST(ParseExecCredential, SaysWhatIsWrongAndNothingOfASecret) {
         Row{R"({"kind":"ExecCredential","apiVersion":1,"status":{"token":"secret"}})", other.c_str()},
         Row{R"({"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1"})", "has no status"},
         Row{a_reply("secret"), "has no status"},
-        Row{a_reply({{"token", {"secret"}}}), "status.token is no text"},
-        Row{a_reply({{"token", "secret"}, {"clientKeyData", 5}}), "status.clientKeyData is no text"},
+        Row{a_reply({{"token", {"secret"}}}), "status.token is not a string"},
+        Row{a_reply({{"token", "secret"}, {"clientKeyData", 5}}), "status.clientKeyData is not a string"},
         Row{a_reply({{"clientCertificateData", "secret"}}), "only one of clientCertificateData and clientKeyData"},
         Row{a_reply({{"token", "secret"}, {"clientKeyData", "secret"}}),
             "only one of clientCertificateData and clientKeyData"},
@@ -88,8 +88,10 @@ TEST(ParseExecCredential, SaysWhatIsWrongAndNothingOfASecret) {
         Row{a_reply({{"token", ""}}), "neither a token nor a client certificate"},
         Row{a_reply({{"token", "secret\n"}}), "no header can carry"},
         Row{a_reply({{"token", "secret\r\nX-Header: y"}}), "no header can carry"},
-        Row{a_reply({{"token", "secret"}, {"expirationTimestamp", "secret"}}), "status.expirationTimestamp is no time"},
-        Row{a_reply({{"token", "secret"}, {"expirationTimestamp", 5}}), "status.expirationTimestamp is no text"}}) {
+        Row{a_reply({{"token", "secret"}, {"expirationTimestamp", "secret"}}),
+            "status.expirationTimestamp is not a time"},
+        Row{a_reply({{"token", "secret"}, {"expirationTimestamp", 5}}),
+            "status.expirationTimestamp is not a string"}}) {
     const auto credential = parse_exec_credential(row.output, v1);
     ASSERT_FALSE(credential) << row.output;
     EXPECT_EQ(credential.error().kind, ErrorKind::unauthorized) << row.output;

@@ -91,7 +91,7 @@ TEST(ParseExecEntry, NamesTheFieldThatIsWrongAndWhatItTakes) {
                          Row{an_exec({{"env", {{"A", "b"}}}}), ".env: must be a list"},
                          Row{an_exec({{"env", {"A=b"}}}), ".env[0]: must be an object"},
                          Row{an_exec({{"env", {{{"value", "b"}}}}}), ".env[0].name: must be given"},
-                         Row{an_exec({{"env", {{{"name", "A=b"}}}}}), ".env[0].name: must be without ="},
+                         Row{an_exec({{"env", {{{"name", "A=b"}}}}}), ".env[0].name: must not contain ="},
                          Row{an_exec({{"env", {{{"name", "A"}, {"value", 1}}}}}), ".env[0].value: must be a string"},
                          Row{an_exec({{"installHint", 1}}), ".installHint: must be a string"},
                          Row{an_exec({{"interactiveMode", nullptr}}),

@@ -37,7 +37,7 @@ TEST(DecideInteractive, FollowsTheModeAndTheTerminal) {
   const auto refused = decide_interactive(InteractiveMode::always, false);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::unauthorized);
-  expect_has(refused.error().message, "standard input is no terminal: run this in a terminal");
+  expect_has(refused.error().message, "standard input is not a terminal: run this in a terminal");
 }
 
 TEST(FindProgram, TakesTheFirstOfItsNameThatMayBeRun) {
@@ -81,7 +81,7 @@ TEST(ExecPlugin, AsksAgainOnceWhenTheServerRefusesWhatItGaveLast) {
   EXPECT_EQ(plugin.credential()->token, "token-1");
   plugin.refuse("token-1");
   EXPECT_EQ(plugin.credential()->token, "token-2");
-  plugin.refuse("token-1");  // Of a request that was on its way meanwhile.
+  plugin.refuse("token-1");  // by a request that was in flight meanwhile
   EXPECT_EQ(plugin.credential()->token, "token-2");
   EXPECT_EQ(program.run_count(), 2);
 }
@@ -160,14 +160,14 @@ exit 3)sh"};
   EXPECT_EQ(credential.error().kind, ErrorKind::unauthorized);
   EXPECT_EQ(credential.error().message,
             fmt::format("the exec plugin \"{}\": it ended with exit code 3: signing in with ... the session has "
-                        "expired; log in anew, or run it by hand",
+                        "expired; log in again, or run it by hand",
                         program.entry().command));
 }
 
 TEST(ExecPlugin, SaysThatItFailedWithoutAWord) {
   const PluginProgram program{"exit 1"};
   expect_has(ExecPlugin(program.entry(), {}).credential().error().message,
-             "it ended with exit code 1; log in anew, or run it by hand");
+             "it ended with exit code 1; log in again, or run it by hand");
 }
 
 TEST(ExecPlugin, SaysThatItPrintedRubbish) {
@@ -189,21 +189,21 @@ TEST(ExecPlugin, IsEndedWithItsChildrenAtTheDeadline) {
   ASSERT_FALSE(credential);
   EXPECT_EQ(credential.error().kind, ErrorKind::timeout);
   expect_has(credential.error().message, "did not end within 1 seconds; run it by hand to see why");
-  // Ends only when nobody holds the other end any more.
+  // Reads until every other process has closed the other end.
   ::fcntl(reader.get(), F_SETFL, 0);
   char byte = 0;
   while (::read(reader.get(), &byte, 1) > 0) {
   }
 }
 
-/// Whether the thread waits for something. Field 3 of its stat; the name before it stands in brackets.
+/// True when the thread waits. The state is field 3 of its stat, after the name in brackets.
 bool is_asleep(pid_t thread) {
   const std::string stat = fakes::text_of(fmt::format("/proc/self/task/{}/stat", thread));
   const std::size_t name_end = stat.rfind(") ");
   return name_end != std::string::npos && stat.substr(name_end + 2, 1) == "S";
 }
 
-/// What each of several threads gets that ask while `program`, which waits for its fifo "gate", runs.
+/// The results of several threads that ask while `program` runs; it waits for its fifo "gate".
 std::vector<Result<ExecCredential>> ask_at_once(const PluginProgram& program) {
   const std::string gate = program.folder().file("gate").string();
   EXPECT_EQ(::mkfifo(gate.c_str(), 0600), 0);
@@ -223,7 +223,8 @@ std::vector<Result<ExecCredential>> ask_at_once(const PluginProgram& program) {
     const auto are_asleep = [&] {
       return std::ranges::all_of(threads, [](const auto& thread) { return thread != 0 && is_asleep(thread); });
     };
-    // Twice: who only waits for the plugin's lock is awake by then, and has yet to find that the program runs.
+    // Checks twice: a thread that only waited for the plugin's lock is awake at the second check, and has yet to find
+    // that the program runs.
     while (!are_asleep() || !are_asleep()) std::this_thread::yield();
     const FileDescriptor opened{::open(gate.c_str(), O_WRONLY | O_CLOEXEC)};
   }
@@ -313,7 +314,7 @@ TEST(ExecPlugin, IsNotRunWhenItNeedsATerminalAndThereIsNone) {
   const fakes::Redirection input{STDIN_FILENO, "/dev/null", O_RDONLY};
   const auto credential = ExecPlugin(entry, {}).credential();
   ASSERT_FALSE(credential);
-  expect_has(credential.error().message, "standard input is no terminal");
+  expect_has(credential.error().message, "standard input is not a terminal");
   EXPECT_EQ(program.run_count(), 0);
 }
 
@@ -326,7 +327,7 @@ TEST(TokenSource, SaysThatAPluginGivesATokenNoMore) {
   const auto token = source.token();
   ASSERT_FALSE(token);
   EXPECT_EQ(token.error().kind, ErrorKind::unauthorized);
-  expect_has(token.error().message, "now gives none; log in anew");
+  expect_has(token.error().message, "now gives none; log in again");
 }
 
 }  // namespace

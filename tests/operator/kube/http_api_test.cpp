@@ -167,7 +167,7 @@ TEST(HttpApi, GivesUpOnAServerThatHangs) {
 TEST(HttpApi, GivesUpOnAReplyThatTrickles) {
   ScriptedApiServer server{[](const auto&, httplib::Response& response) {
     response.set_chunked_content_provider("application/json", [](std::size_t, httplib::DataSink& sink) {
-      std::this_thread::sleep_for(milliseconds{20});  // what this server does for a living
+      std::this_thread::sleep_for(milliseconds{20});  // this server is slow on purpose
       return sink.write(" ", 1);
     });
   }};
@@ -212,7 +212,7 @@ TEST(HttpApi, WaitsForAFreeConnectionNoLongerThanTheDeadline) {
   }
 }
 
-/// Closes the connection without a reply, as a server does that shuts down.
+/// Closes the connection without a reply, like a server that shuts down.
 void drop(const httplib::Request& request) {
   shutdown(SSL_get_fd(request.ssl), SHUT_RDWR);
 }
@@ -263,7 +263,7 @@ TEST(HttpApi, UsesARenewedTokenForTheNextCall) {
   EXPECT_EQ(got.error().kind, ErrorKind::unauthorized);
 }
 
-/// An API for whoever `program` says, and a server that knows the bearer of `known_token` alone.
+/// An API with the credentials of `program`, and a server that accepts only `known_token`.
 class HttpApiWithPluginTest : public testing::Test {
  protected:
   std::unique_ptr<HttpApi> api_with(const PluginProgram& program) {
@@ -273,7 +273,7 @@ class HttpApiWithPluginTest : public testing::Test {
     EXPECT_TRUE(api) << api.error().message;
     return *std::move(api);
   }
-  /// The tokens that came, in their order.
+  /// The tokens that arrived, in order.
   [[nodiscard]] std::vector<std::string> seen_tokens() const {
     std::vector<std::string> tokens;
     for (const auto& request : server_.seen()) tokens.push_back(request.authorization);

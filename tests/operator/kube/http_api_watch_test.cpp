@@ -23,7 +23,7 @@ constexpr std::string_view expired =
 
 enum class End { clean, dropped };
 
-/// Sends each part by itself, then ends the stream.
+/// Sends each part separately, then ends the stream.
 ScriptedApiServer::Answer stream_of(std::vector<std::string> parts, End end) {
   return [=](const httplib::Request&, httplib::Response& response) {
     response.set_chunked_content_provider("application/json", [=](std::size_t, httplib::DataSink& sink) {

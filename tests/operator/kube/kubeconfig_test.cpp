@@ -71,7 +71,7 @@ TEST(LoadKubeconfig, ReadsFilesBesideIt) {
   EXPECT_EQ(config->token.token(), "from file") << "the file, which may be renewed, goes before the text";
 }
 
-TEST(LoadKubeconfig, SaysWhatItDoesNotTake) {
+TEST(LoadKubeconfig, NamesASettingThatIsNotSupported) {
   const fakes::TemporaryFolder folder;
   struct Row {
     const char* cluster;
@@ -136,7 +136,7 @@ TEST(LoadKubeconfig, TakesAPluginsCertificateOnce) {
   EXPECT_EQ(program.run_count(), 1);
 }
 
-TEST(LoadKubeconfig, TakesWhatTheUserHasBeforeWhatAPluginGives) {
+TEST(LoadKubeconfig, PrefersTheUsersOwnCredentialsToAPlugin) {
   const PluginProgram program{R"(give '"token": "t", "clientCertificateData": "cert", "clientKeyData": "key"')"};
   const std::string exec = std::string{", "} + exec_v1;
   program.folder().write("token", "from file");
@@ -150,7 +150,7 @@ TEST(LoadKubeconfig, TakesWhatTheUserHasBeforeWhatAPluginGives) {
   EXPECT_EQ(config->token.token(), "t");
 }
 
-TEST(LoadKubeconfig, PassesOverAnExecThatIsNull) {
+TEST(LoadKubeconfig, IgnoresAnExecThatIsNull) {
   const fakes::TemporaryFolder folder;
   EXPECT_EQ(load(folder, "", "exec: null")->token.token(), "");
 }

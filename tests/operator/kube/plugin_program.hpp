@@ -30,7 +30,7 @@ class PluginProgram {
     const std::string runs = text("runs");
     return std::count(runs.begin(), runs.end(), '\n');
   }
-  /// What stands in a file that the script wrote.
+  /// The contents of a file that the script wrote.
   [[nodiscard]] std::string text(const std::string& file) const { return fakes::text_of(folder_.file(file)); }
   [[nodiscard]] const fakes::TemporaryFolder& folder() const { return folder_; }
 

@@ -23,45 +23,45 @@ TEST(WatchDecoder, DecodesALineHoweverItsBytesAreCut) {
 
 TEST(WatchDecoder, KnowsEveryType) {
   WatchDecoder decoder{"watch pods"};
-  const auto step = decoder.push(
+  const auto decoded = decoder.push(
       "{\"type\":\"ADDED\",\"object\":{}}\n{\"type\":\"MODIFIED\",\"object\":{}}\n\n"
       "{\"type\":\"DELETED\",\"object\":{}}\n{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":"
       "\"9\"}}}\n");
-  ASSERT_EQ(step.events.size(), 4U);
-  EXPECT_EQ(step.events[0].type, WatchEventType::added);
-  EXPECT_EQ(step.events[1].type, WatchEventType::modified);
-  EXPECT_EQ(step.events[2].type, WatchEventType::deleted);
-  EXPECT_EQ(step.events[3].type, WatchEventType::bookmark);
-  EXPECT_EQ(step.events[3].object["metadata"]["resourceVersion"], "9");
+  ASSERT_EQ(decoded.events.size(), 4U);
+  EXPECT_EQ(decoded.events[0].type, WatchEventType::added);
+  EXPECT_EQ(decoded.events[1].type, WatchEventType::modified);
+  EXPECT_EQ(decoded.events[2].type, WatchEventType::deleted);
+  EXPECT_EQ(decoded.events[3].type, WatchEventType::bookmark);
+  EXPECT_EQ(decoded.events[3].object["metadata"]["resourceVersion"], "9");
 }
 
 TEST(WatchDecoder, KnowsThatTheStreamEndedWithinALine) {
   WatchDecoder decoder{"watch pods"};
-  const auto step = decoder.push(added_event + deleted.substr(0, 20));
-  EXPECT_EQ(step.events.size(), 1U);
+  const auto decoded = decoder.push(added_event + deleted.substr(0, 20));
+  EXPECT_EQ(decoded.events.size(), 1U);
   EXPECT_TRUE(decoder.has_torn_line());
 }
 
 TEST(WatchDecoder, GivesTheEventsBeforeAnErrorEvent) {
   WatchDecoder decoder{"watch pods"};
-  const auto step =
+  const auto decoded =
       decoder.push(added_event +
                    R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}})"
                    "\n" +
                    deleted);
-  EXPECT_EQ(step.events.size(), 1U);
-  ASSERT_TRUE(step.error);
-  EXPECT_EQ(step.error->kind, ErrorKind::gone);
-  EXPECT_EQ(step.error->message, "watch pods: too old (HTTP 410 Expired)");
+  EXPECT_EQ(decoded.events.size(), 1U);
+  ASSERT_TRUE(decoded.error);
+  EXPECT_EQ(decoded.error->kind, ErrorKind::gone);
+  EXPECT_EQ(decoded.error->message, "watch pods: too old (HTTP 410 Expired)");
 }
 
 TEST(WatchDecoder, RefusesWhatIsNoEvent) {
   for (const char* line : {"x\n", "[]\n", "{}\n", "{\"type\":\"ADDED\"}\n", "{\"type\":\"OTHER\",\"object\":{}}\n",
                            "{\"type\":1,\"object\":{}}\n", "{\"type\":\"ADDED\",\"object\":[]}\n"}) {
     WatchDecoder decoder{"watch pods"};
-    const auto step = decoder.push(line);
-    ASSERT_TRUE(step.error) << line;
-    EXPECT_EQ(step.error->kind, ErrorKind::corrupt) << line;
+    const auto decoded = decoder.push(line);
+    ASSERT_TRUE(decoded.error) << line;
+    EXPECT_EQ(decoded.error->kind, ErrorKind::corrupt) << line;
   }
 }
 

@@ -5,14 +5,14 @@
 #include "api/contract.hpp"
 #include "api/training_job.hpp"
 #include "operator/control/object_cache.hpp"
-#include "operator/manifest/owned_object.hpp"
+#include "operator/manifest/names.hpp"
 #include "operator/resource/pod.hpp"
 
 namespace trainyard::manager {
 
 inline const control::ObjectKey key{"ns", "job"};
 
-/// In its second attempt.
+/// A running job in its second attempt.
 inline api::TrainingJob running_job() {
   api::TrainingJob job;
   job.metadata.name = "job";
@@ -25,7 +25,7 @@ inline api::TrainingJob running_job() {
   return job;
 }
 
-/// The pod of its rank 0, which runs.
+/// The running pod of the job's rank 0.
 inline resource::Pod rank_0(std::string attempt = "2") {
   resource::Pod pod;
   pod.metadata.name = "job-abcd-" + attempt + "-0";

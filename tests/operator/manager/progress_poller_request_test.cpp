@@ -17,7 +17,7 @@ using control::ObjectKey;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// A rank 0 on a free port of this machine that takes requests, and what it was asked.
+/// A rank 0 on a free port of this machine that accepts requests and records them.
 class RequestableRank0 {
  public:
   RequestableRank0() {
@@ -114,7 +114,7 @@ class AskedForACheckpoint : public testing::Test {
   std::unique_ptr<ProgressPoller> poller_;
 };
 
-TEST_F(AskedForACheckpoint, AsksUntilRank0SpeaksOfItAndTellsWhatBecomesOfIt) {
+TEST_F(AskedForACheckpoint, AsksUntilRank0ReportsTheRequestAndPassesOnItsOutcome) {
   start();
   ASSERT_TRUE(rank_0_.is_asked(2)) << "at each poll";
   EXPECT_EQ(rank_0_.asked().front(), R"(Bearer abc {"id":"r1","then":"continue"})");
@@ -144,7 +144,7 @@ TEST_F(AskedForACheckpoint, AsksTheRanksOfAJobThatIsBeingSuspendedToEndWithIt) {
   EXPECT_EQ(rank_0_.asked().back(), expected);
 }
 
-TEST_F(AskedForACheckpoint, TellsThatAContainerKnowsNothingOfIt) {
+TEST_F(AskedForACheckpoint, ReportsThatAContainerDoesNotKnowRequests) {
   rank_0_.answer_status(404, "");
   rank_0_.answer_post(404);
   start();

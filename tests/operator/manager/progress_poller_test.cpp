@@ -18,7 +18,7 @@ using control::ObjectKey;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// A poller with a rank 0 that answers as the test says, and what it told.
+/// A poller with a rank 0 that answers as the test says, and the reports of the poller.
 struct Fixture {
   reconcile::Caches caches;
   fakes::FakeClock clock;
@@ -75,7 +75,7 @@ struct Fixture {
 
 TEST(ProgressPoller, KeepsWhatRank0AnsweredLastAndTellsOfItOnce) {
   Fixture fixture;
-  fixture.caches.pods.put(rank_0("1"));  // of the attempt before, still running
+  fixture.caches.pods.put(rank_0("1"));  // of the previous attempt, still running
   fixture.caches.pods.put(rank_0());
   fixture.start();
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
@@ -145,7 +145,7 @@ TEST(ProgressPoller, CallsARank0UnreachableOnlyAfterAWhileAndKeepsItsLastAnswer)
   EXPECT_EQ(fixture.poller->last_report("abcd-uid"), (plan::ProgressReport{.attempt = 2, .step = 9}));
 }
 
-TEST(ProgressPoller, CountsASilenceAnewAfterAnAnswerThatBringsNoNews) {
+TEST(ProgressPoller, MeasuresSilenceFromTheLastAnswerEvenIfThatBroughtNoNews) {
   Fixture fixture;
   fixture.caches.pods.put(rank_0());
   fixture.start();
@@ -161,7 +161,7 @@ TEST(ProgressPoller, CountsASilenceAnewAfterAnAnswerThatBringsNoNews) {
   EXPECT_EQ(fixture.poller->last_report("abcd-uid")->unavailable_because, "");
 }
 
-TEST(ProgressPoller, CountsTheSilenceOfEachAttemptAnew) {
+TEST(ProgressPoller, MeasuresTheSilenceOfEachAttemptSeparately) {
   Fixture fixture;
   fixture.caches.pods.put(rank_0());
   fixture.answer = fail(ErrorKind::timeout, "no answer within 1000 ms");
@@ -278,7 +278,7 @@ TEST(ProgressPoller, IsNotHeldUpByOneRank0ThatHangs) {
   EXPECT_TRUE(over.wait_for(lock, seconds{60}, [&] { return is_over.load(); }));
 }
 
-/// As many as there are workers for those that answer, and all of them let every deadline pass.
+/// As many rank 0s as there are workers, each of which lets every deadline pass.
 TEST(ProgressPoller, IsNotHeldUpByAnyNumberOfRank0sThatHang) {
   constexpr int hanging = 4;
   Fixture fixture;

@@ -79,7 +79,7 @@ TEST(FetchStatus, GivesUpAtTheDeadline) {
   over.notify_all();
 }
 
-/// A server that begins an answer and goes on with a byte each few milliseconds, until its client goes.
+/// A server that begins an answer and sends a byte every few milliseconds until its client disconnects.
 class Trickle {
  public:
   explicit Trickle(std::string beginning) : beginning_{std::move(beginning)} {

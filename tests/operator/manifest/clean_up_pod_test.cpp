@@ -42,7 +42,7 @@ JobBuilder a_deleted_job() {
   return a_job().on_delete();
 }
 
-TEST(BuildCleanUpPod, StandsOutsideTheAttemptsAndGoesWithTheJob) {
+TEST(BuildCleanUpPod, BelongsToNoAttemptAndIsDeletedWithTheJob) {
   const json metadata = clean_up_pod_of(a_deleted_job().pod_template(R"({"metadata": {"labels": {"team": "vision"},
                                                                 "annotations": {"note": "mine"}}})"))
                             .at("metadata");

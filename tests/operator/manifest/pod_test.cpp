@@ -108,7 +108,7 @@ TEST(BuildPod, LeavesRankAndLocalRankToTheLauncherOfAPodWithSeveralRanks) {
   EXPECT_FALSE(environment.contains("ROLE_RANK"));
 }
 
-TEST(BuildPod, TellsTorchrunsWordsForTheAttempt) {
+TEST(BuildPod, SetsTorchrunsVariablesOfTheAttempt) {
   const auto environment = environment_of(worker_of(pod_of(a_job(), 1, [](api::TrainingJob& job) {
     job.status.attempt = 3;
     job.spec.restart.application.max = 5;
@@ -142,7 +142,7 @@ TEST(BuildPod, PutsOurVariablesFirstAndDropsUsersVariablesOfTheSameName) {
   EXPECT_EQ(worker.at("env").at(0).at("name"), "MASTER_ADDR");
 }
 
-TEST(BuildPod, BringsTheWorkerWhereNoContainerIsGiven) {
+TEST(BuildPod, AddsTheWorkerIfTheTemplateHasNoContainer) {
   const json pod = pod_of(a_job());
   EXPECT_EQ(pod.at("spec").at("containers").size(), 1);
   EXPECT_EQ(worker_of(pod).at("name"), "worker");
@@ -314,7 +314,7 @@ TEST(BuildPod, MountsTheSecretWhereGooglesClientsWantAFile) {
   EXPECT_EQ(environment_of(worker_of(pod)).at("GOOGLE_APPLICATION_CREDENTIALS"),
             "/var/run/secrets/trainyard/google/credentials.json");
 
-  // Of two clouds in one job each gets the Secret as its clients want it.
+  // With two clouds in one job each cloud's clients get the Secret in their own form.
   const json both = pod_of(a_job().checkpoint("s3://models/x"), 0, [](api::TrainingJob& job) {
     job.spec.checkpoint->resume_uri = "gs://models/earlier";
     job.spec.checkpoint->credentials_secret = "two-clouds";

@@ -15,7 +15,7 @@ using builders::an_observed;
 using nlohmann::json;
 using Variables = std::map<std::string, std::string>;
 
-/// Every rank has ports of its own, as pods that share an address must.
+/// Traits that give each rank its own ports, as pods that share an address need.
 ClusterTraits shared_address() {
   return {.address_of = [](const PodPlace& place) {
     const auto base = static_cast<std::uint16_t>(1'000 * place.attempt + 100 * place.rank);

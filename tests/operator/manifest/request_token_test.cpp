@@ -45,7 +45,7 @@ TEST(RequestToken, IsInThePodsOfJobsThatCanSaveAndIsReadBackFromThere) {
   EXPECT_EQ(token_of_pod(attempted(a_job().checkpoint().without_training().container()), "key"), "");
 }
 
-TEST(RequestToken, OfAnotherOperatorIsTheOneThatCounts) {
+TEST(RequestToken, IsReadFromThePodThatAnotherOperatorMade) {
   auto pod = build_pod(attempted(a_job().checkpoint()), 0, kubernetes_traits(),
                        {.worker_image_cpu = "w", .request_key = "of a leader that is gone"});
   pod["metadata"]["uid"] = "p0";

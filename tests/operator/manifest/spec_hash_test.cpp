@@ -22,7 +22,7 @@ struct Pinned {
   const char* spec;
 };
 
-/// As an operator computed them in which pathStyle was false where a job did not say, and as its CRD stored the specs.
+/// Hashes of an earlier operator, whose pathStyle was false by default, and specs as its CRD stored them.
 constexpr Pinned pinned[]{
     {"250cf1c75f1d71fa", R"({"replicas": 2, "gpusPerPod": 0,
         "training": {"model": {"name": "fashion_cnn"}, "maxSteps": 200}})"},
@@ -47,13 +47,13 @@ constexpr Pinned pinned[]{
                        "resume": "none"}})"},
 };
 
-// A new hash would restart every group that forms, and say of every one that runs that its spec was changed, as soon as
-// somebody edits a budget or a deadline after the operator was upgraded.
+// If the hash changed with an upgrade of the operator, the next edit of a budget or a deadline would restart every
+// group that forms, and would report a changed spec for every group that runs.
 TEST(SpecHash, IsWhatEarlierOperatorsWroteOnPodsThatStillRun) {
   for (const Pinned& pin : pinned) EXPECT_EQ(hash_of(pin.spec), pin.hash) << pin.spec;
 }
 
-TEST(SpecHash, TellsWhereTheBucketStandsWhereTheUserMayChoose) {
+TEST(SpecHash, DependsOnPathStyleWhereTheUserMayChooseIt) {
   const auto hash_with = [](const std::string& s3) {
     return hash_of(R"({"checkpoint": {"uri": "s3://models/smoke", "s3": )" + s3 + "}}");
   };
@@ -63,12 +63,12 @@ TEST(SpecHash, TellsWhereTheBucketStandsWhereTheUserMayChoose) {
   EXPECT_NE(absent, in_host);
   EXPECT_NE(absent, in_path);
   EXPECT_NE(in_host, in_path);
-  // At AWS's own endpoints the bucket stands in the host name either way.
+  // At AWS's own endpoints the bucket is in the host name either way.
   EXPECT_EQ(hash_with("{}"), hash_with(R"({"pathStyle": false})"));
   EXPECT_NE(hash_with("{}"), hash_with(R"({"pathStyle": true})"));
 }
 
-TEST(SpecHash, IsTheSameAfterAnEditThatReachesNoPod) {
+TEST(SpecHash, IsEqualAfterAnEditThatReachesNoPod) {
   const std::string before = spec_hash(builders::a_job().checkpoint().build().spec);
   EXPECT_EQ(spec_hash(builders::a_job().checkpoint().ttl(std::chrono::seconds{5}).build().spec), before);
   EXPECT_EQ(spec_hash(builders::a_job().checkpoint().on_delete().build().spec), before);

@@ -16,7 +16,7 @@ using builders::a_job;
 using builders::later;
 using builders::start;
 
-/// As after_a_life(), with every mark on it that an attempt leaves.
+/// As after_a_life(), with every field set that an attempt may set.
 Observed a_marked_job(const builders::JobBuilder& job = a_job().checkpoint()) {
   return after_a_life(job).with([](Observed& observed) {
     TrainingJobStatus& status = observed.job.status;
@@ -69,17 +69,17 @@ TEST(BeginAttempt, ForgetsTheLastAttemptAndKeepsTheJobsHistory) {
 }
 
 TEST(EndAttempt, ClosesTheOpenRecordOfTheCurrentAttemptAlone) {
-  const Loss loss{.cause = Cause::deleted,
-                  .rank = 1,
-                  .pod = "smoke-c0de-3-1",
-                  .node = "node-1",
-                  .exit_code = 137,
-                  .message = std::string(2'000, 'x')};
+  const AttemptEnd end{.cause = Cause::deleted,
+                       .rank = 1,
+                       .pod = "smoke-c0de-3-1",
+                       .node = "node-1",
+                       .exit_code = 137,
+                       .message = std::string(2'000, 'x')};
   const std::string cut = "... " + std::string(1'020, 'x');
   const TrainingJobStatus open = a_marked_job().job.status;
   TrainingJobStatus status = open;
   TrainingJobStatus expected = open;
-  end_attempt(status, loss, later);
+  end_attempt(status, end, later);
   expected.attempts.back() = {.number = 3,
                               .start = start,
                               .end = later,
@@ -106,7 +106,7 @@ TEST(EndAttempt, ClosesTheOpenRecordOfTheCurrentAttemptAlone) {
     change(stored);
     for (const bool is_lost : {true, false}) {
       status = stored;
-      is_lost ? end_attempt(status, loss, later) : end_attempt(status, "it ended", later);
+      is_lost ? end_attempt(status, end, later) : end_attempt(status, "it ended", later);
       expect_status(status, stored, sentence);
     }
   }
@@ -139,17 +139,17 @@ TEST(IsActive, IsAJobWhosePodsAreWantedAndIsFinishedOneThatHasEnded) {
   }
 }
 
-TEST(SetOver, EndsWhatIsSaidOfATrainingThatGoesOn) {
+TEST(ClearRunningState, ClearsWhatOnlyARunningJobHas) {
   TrainingJobStatus status = a_marked_job().job.status;
   status.replicas = {.desired = 2, .ready = 1, .pending = 1, .succeeded = 3, .failed = 4};
   TrainingJobStatus expected = status;
-  set_over(status, "Deleted", later);
+  clear_running_state(status, "Deleted", later);
   expect_over(expected, "Deleted");
   expect_status(status, expected, "with progress");
 
   status.progress.reset();
   expected = status;
-  set_over(status, "Deleted", later + std::chrono::seconds{1});
+  clear_running_state(status, "Deleted", later + std::chrono::seconds{1});
   expect_status(status, expected, "without, and once more");
 }
 

@@ -101,13 +101,13 @@ TEST(JudgeMembers, BlamesTheRankAndTheCause) {
        Cause::application, 1, 2},
   };
   for (const Case& c : cases) {
-    const auto loss = judge(c.observed).loss;
-    ASSERT_TRUE(loss) << c.sentence;
-    EXPECT_EQ(loss->cause, c.cause) << c.sentence;
-    EXPECT_EQ(loss->rank, c.rank) << c.sentence;
-    EXPECT_EQ(loss->exit_code, c.exit_code) << c.sentence;
-    EXPECT_EQ(loss->is_final, c.is_final) << c.sentence;
-    EXPECT_TRUE(loss->is_charged) << c.sentence;
+    const auto end = judge(c.observed).end;
+    ASSERT_TRUE(end) << c.sentence;
+    EXPECT_EQ(end->cause, c.cause) << c.sentence;
+    EXPECT_EQ(end->rank, c.rank) << c.sentence;
+    EXPECT_EQ(end->exit_code, c.exit_code) << c.sentence;
+    EXPECT_EQ(end->is_final, c.is_final) << c.sentence;
+    EXPECT_TRUE(end->is_charged) << c.sentence;
   }
 }
 
@@ -135,38 +135,38 @@ TEST(JudgeMembers, FindsNothingWrongWithAGroupThat) {
   };
   for (const auto& [sentence, observed] : cases) {
     const Judgement judgement = judge(observed);
-    EXPECT_FALSE(judgement.loss) << sentence;
+    EXPECT_FALSE(judgement.end) << sentence;
     EXPECT_FALSE(judgement.again_in) << sentence;
   }
 }
 
 TEST(JudgeMembers, WaitsTwoSecondsForABetterWitnessThanALostPeer) {
   const Observed observed = an_observed().ended(0, 90, ours(90));
-  EXPECT_FALSE(judge(observed, start + 500ms).loss);
+  EXPECT_FALSE(judge(observed, start + 500ms).end);
   EXPECT_EQ(judge(observed, start + 500ms).again_in, 1500ms);
-  EXPECT_TRUE(judge(observed, start + 2s).loss);
+  EXPECT_TRUE(judge(observed, start + 2s).end);
 }
 
 TEST(JudgeMembers, DoesNotWaitLongerWhenTheNodesClockRunsAhead) {
-  EXPECT_TRUE(judge(an_observed().ended(0, 90, ours(90)), start - 1h).loss);
+  EXPECT_TRUE(judge(an_observed().ended(0, 90, ours(90)), start - 1h).end);
 }
 
 TEST(JudgeMembers, BlamesTheNamedPeerWhenNobodyElseSpeaksAndAvoidsItsNode) {
-  const auto loss = judge(an_observed().ended(0, 90, ours(90, R"(, "culprit": 1)"))).loss;
-  ASSERT_TRUE(loss);
-  EXPECT_EQ(loss->cause, Cause::infrastructure);
-  EXPECT_EQ(loss->rank, 1);
-  EXPECT_EQ(loss->pod, "smoke-c0de-1-1");
-  EXPECT_EQ(loss->node, "node-1");
-  EXPECT_FALSE(loss->exit_code);
-  EXPECT_EQ(loss->lost_nodes, std::vector<std::string>{"node-1"});
-  EXPECT_EQ(loss->message, "rank 0 lost a peer: exit code 90 (Said): said so");
+  const auto end = judge(an_observed().ended(0, 90, ours(90, R"(, "culprit": 1)"))).end;
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->cause, Cause::infrastructure);
+  EXPECT_EQ(end->rank, 1);
+  EXPECT_EQ(end->pod, "smoke-c0de-1-1");
+  EXPECT_EQ(end->node, "node-1");
+  EXPECT_FALSE(end->exit_code);
+  EXPECT_EQ(end->lost_nodes, std::vector<std::string>{"node-1"});
+  EXPECT_EQ(end->message, "rank 0 lost a peer: exit code 90 (Said): said so");
 }
 
 TEST(JudgeMembers, TakesALauncherAtItsWordOfHowItsPeerEndedAndAvoidsNoNode) {
   const auto judged = [](int code) {
     const std::string named = fmt::format(R"(, "culprit": 1, "culpritExitCode": {})", code);
-    return *judge(an_observed().ended(0, 90, ours(90, named))).loss;
+    return *judge(an_observed().ended(0, 90, ours(90, named))).end;
   };
   EXPECT_TRUE(judged(93).is_final);
   EXPECT_EQ(judged(93).cause, Cause::application);
@@ -178,11 +178,11 @@ TEST(JudgeMembers, TakesALauncherAtItsWordOfHowItsPeerEndedAndAvoidsNoNode) {
 }
 
 TEST(JudgeMembers, AvoidsTheNodeThatDidNotGiveItsGpus) {
-  const auto own_word = judge(an_observed().ended(0, 90, ours(90, R"(, "culprit": 1)")).ended(1, 97, ours(97))).loss;
+  const auto own_word = judge(an_observed().ended(0, 90, ours(90, R"(, "culprit": 1)")).ended(1, 97, ours(97))).end;
   ASSERT_TRUE(own_word);
   EXPECT_EQ(own_word->rank, 1);
   EXPECT_EQ(own_word->lost_nodes, std::vector<std::string>{"node-1"});
-  const auto told = judge(an_observed().ended(0, 90, ours(90, R"(, "culprit": 1, "culpritExitCode": 97)"))).loss;
+  const auto told = judge(an_observed().ended(0, 90, ours(90, R"(, "culprit": 1, "culpritExitCode": 97)"))).end;
   ASSERT_TRUE(told);
   EXPECT_EQ(told->cause, Cause::infrastructure);
   EXPECT_EQ(told->lost_nodes, std::vector<std::string>{"node-1"});
@@ -190,32 +190,32 @@ TEST(JudgeMembers, AvoidsTheNodeThatDidNotGiveItsGpus) {
 
 TEST(JudgeMembers, BelievesNoNameThatIsNoRanks) {
   for (const char* named : {"", R"(, "culprit": 2)", R"(, "culprit": -1)"}) {
-    const auto loss = judge(an_observed().ended(0, 90, ours(90, named))).loss;
-    ASSERT_TRUE(loss) << named;
-    EXPECT_EQ(loss->rank, 0) << named;
-    EXPECT_EQ(loss->pod, "smoke-c0de-1-0") << named;
-    EXPECT_EQ(loss->exit_code, 90) << named;
-    EXPECT_EQ(loss->message, "rank 0 lost a peer: exit code 90 (Said): said so") << named;
-    EXPECT_TRUE(loss->lost_nodes.empty()) << named;
+    const auto end = judge(an_observed().ended(0, 90, ours(90, named))).end;
+    ASSERT_TRUE(end) << named;
+    EXPECT_EQ(end->rank, 0) << named;
+    EXPECT_EQ(end->pod, "smoke-c0de-1-0") << named;
+    EXPECT_EQ(end->exit_code, 90) << named;
+    EXPECT_EQ(end->message, "rank 0 lost a peer: exit code 90 (Said): said so") << named;
+    EXPECT_TRUE(end->lost_nodes.empty()) << named;
   }
 }
 
 TEST(JudgeMembers, TellsOfANamedPeerWhatIsKnownOfIt) {
   const std::string names_1 = R"(, "culprit": 1)";
   const Observed no_pod = an_observed().unformed().ended(0, 90, ours(90, names_1)).missing(1);
-  EXPECT_EQ(
-      judge(no_pod).loss,
-      (Loss{.cause = Cause::infrastructure, .rank = 1, .message = "rank 0 lost a peer: exit code 90 (Said): said so"}));
+  EXPECT_EQ(judge(no_pod).end, (AttemptEnd{.cause = Cause::infrastructure,
+                                           .rank = 1,
+                                           .message = "rank 0 lost a peer: exit code 90 (Said): said so"}));
   const Observed lost_its_peer_too = an_observed().ended(0, 90, ours(90, names_1)).ended(1, 90, ours(90));
-  EXPECT_EQ(judge(lost_its_peer_too).loss, (Loss{.cause = Cause::infrastructure,
-                                                 .rank = 1,
-                                                 .pod = "smoke-c0de-1-1",
-                                                 .node = "node-1",
-                                                 .exit_code = 90,
-                                                 .message = "rank 0 lost a peer: exit code 90 (Said): said so"}))
+  EXPECT_EQ(judge(lost_its_peer_too).end, (AttemptEnd{.cause = Cause::infrastructure,
+                                                      .rank = 1,
+                                                      .pod = "smoke-c0de-1-1",
+                                                      .node = "node-1",
+                                                      .exit_code = 90,
+                                                      .message = "rank 0 lost a peer: exit code 90 (Said): said so"}))
       << "its kubelet has spoken, so its node is not avoided";
   const Observed waits = an_observed().ended(0, 90, ours(90, names_1)).waiting(1);
-  EXPECT_TRUE(judge(waits).loss->lost_nodes.empty()) << "it never ran there";
+  EXPECT_TRUE(judge(waits).end->lost_nodes.empty()) << "it never ran there";
 }
 
 TEST(JudgeMembers, BlamesTheNodeForWhateverItsKubeletEnds) {
@@ -224,20 +224,20 @@ TEST(JudgeMembers, BlamesTheNodeForWhateverItsKubeletEnds) {
         "NodeAffinity", "OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfnvidia.com/gpu"}) {
     const Observed observed =
         an_observed().ended(1, 1).with([&](Observed& changed) { changed.pods[1].reason = reason; });
-    EXPECT_EQ(judge(observed).loss->cause, Cause::infrastructure) << reason;
+    EXPECT_EQ(judge(observed).end->cause, Cause::infrastructure) << reason;
   }
   const auto other = an_observed().ended(1, 1).with([](Observed& changed) { changed.pods[1].reason = "Error"; });
-  EXPECT_EQ(judge(other).loss->cause, Cause::application);
+  EXPECT_EQ(judge(other).end->cause, Cause::application);
 }
 
 TEST(JudgeMembers, WaitsForNoSaveOfAPodThatDoesNotRun) {
   const auto deleted = judge(an_observed(a_job().checkpoint()).waiting(1).leaving(1, start + 120s));
-  ASSERT_TRUE(deleted.loss);
-  EXPECT_EQ(*deleted.loss, (Loss{.cause = Cause::deleted,
-                                 .rank = 1,
-                                 .pod = "smoke-c0de-1-1",
-                                 .node = "node-1",
-                                 .message = "the pod is being deleted"}));
+  ASSERT_TRUE(deleted.end);
+  EXPECT_EQ(*deleted.end, (AttemptEnd{.cause = Cause::deleted,
+                                      .rank = 1,
+                                      .pod = "smoke-c0de-1-1",
+                                      .node = "node-1",
+                                      .message = "the pod is being deleted"}));
 }
 
 TEST(JudgeMembers, WaitsForTheWitnessThatMaySpeakFirst) {
@@ -246,31 +246,31 @@ TEST(JudgeMembers, WaitsForTheWitnessThatMaySpeakFirst) {
   const Observed undated = an_observed().ended(0, 90, ours(90)).with([](Observed& changed) {
     changed.pods[0].containers[0].terminated->finished_at.reset();
   });
-  EXPECT_TRUE(judge(undated, start).loss) << "an end that nobody dated may be long ago";
+  EXPECT_TRUE(judge(undated, start).end) << "an end that nobody dated may be long ago";
 }
 
 TEST(JudgeMembers, NamesEachLostNodeOnce) {
   const Observed observed = an_observed().on_lost_node(0).on_lost_node(1).with(
       [](Observed& changed) { changed.pods[1].node_name = changed.pods[0].node_name; });
-  EXPECT_EQ(judge(observed).loss->lost_nodes, std::vector<std::string>{"node-0"});
-  const auto both = judge(an_observed().on_lost_node(0).on_lost_node(1)).loss;
+  EXPECT_EQ(judge(observed).end->lost_nodes, std::vector<std::string>{"node-0"});
+  const auto both = judge(an_observed().on_lost_node(0).on_lost_node(1)).end;
   EXPECT_EQ(both->lost_nodes, (std::vector<std::string>{"node-0", "node-1"}))
       << "of every member, not the culprit's alone";
 }
 
 TEST(JudgeMembers, CountsCulpritsInPodsWhereAPodHoldsSeveralRanks) {
-  const auto loss = judge(an_observed(a_job().gpus_per_pod(4)).ended(0, 90, ours(90, R"(, "culprit": 6)"))).loss;
-  ASSERT_TRUE(loss);
-  EXPECT_EQ(loss->rank, 1);
+  const auto end = judge(an_observed(a_job().gpus_per_pod(4)).ended(0, 90, ours(90, R"(, "culprit": 6)"))).end;
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->rank, 1);
 }
 
 TEST(JudgeMembers, LetsADeletedPodsGroupSaveItsCheckpoint) {
   const Observed observed = an_observed(a_job().checkpoint()).leaving(1, start + 120s);
-  EXPECT_FALSE(judge(observed, start + 10s).loss);
+  EXPECT_FALSE(judge(observed, start + 10s).end);
   EXPECT_EQ(judge(observed, start + 10s).again_in, 112s);
-  const auto loss = judge(observed, start + 122s).loss;
-  ASSERT_TRUE(loss) << "the grace period is over and its node says nothing";
-  EXPECT_EQ(loss->cause, Cause::deleted);
+  const auto end = judge(observed, start + 122s).end;
+  ASSERT_TRUE(end) << "the grace period is over and its node says nothing";
+  EXPECT_EQ(end->cause, Cause::deleted);
 }
 
 TEST(JudgeMembers, TakesExitZeroForSuccessUnlessThePodWasAskedToStopFirst) {
@@ -281,24 +281,24 @@ TEST(JudgeMembers, TakesExitZeroForSuccessUnlessThePodWasAskedToStopFirst) {
   };
   const auto complete = R"({"reason": "Completed", "exitCode": 0, "message": "trained 900 steps"})";
   const auto already = R"({"reason": "AlreadyComplete", "exitCode": 0})";
-  EXPECT_FALSE(judge(asked_to_stop_at(start + 1s, "")).loss) << "it had ended by then";
-  EXPECT_FALSE(judge(asked_to_stop_at(start - 5s, complete)).loss);
-  EXPECT_FALSE(judge(asked_to_stop_at(start - 5s, already)).loss);
+  EXPECT_FALSE(judge(asked_to_stop_at(start + 1s, "")).end) << "it had ended by then";
+  EXPECT_FALSE(judge(asked_to_stop_at(start - 5s, complete)).end);
+  EXPECT_FALSE(judge(asked_to_stop_at(start - 5s, already)).end);
   for (const Time asked_at : {start - 5s, start, start + 999ms}) {
-    const auto loss = judge(asked_to_stop_at(asked_at, "")).loss;
-    ASSERT_TRUE(loss);
-    EXPECT_EQ(loss->cause, Cause::deleted);
-    EXPECT_EQ(loss->exit_code, 0);
-    EXPECT_EQ(loss->message, "the pod was deleted; exit code 0");
+    const auto end = judge(asked_to_stop_at(asked_at, "")).end;
+    ASSERT_TRUE(end);
+    EXPECT_EQ(end->cause, Cause::deleted);
+    EXPECT_EQ(end->exit_code, 0);
+    EXPECT_EQ(end->message, "the pod was deleted; exit code 0");
   }
-  EXPECT_EQ(judge(asked_to_stop_at(start, "").disrupted(1)).loss->cause, Cause::infrastructure);
+  EXPECT_EQ(judge(asked_to_stop_at(start, "").disrupted(1)).end->cause, Cause::infrastructure);
 }
 
 TEST(JudgeMembers, AvoidsNodesThatTakeTheirPodsAlong) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> reasons_and_nodes{
       {"DeletionByTaintManager", {"node-1"}}, {"TerminationByKubelet", {"node-1"}}, {"PreemptionByScheduler", {}}};
   for (const auto& [reason, nodes] : reasons_and_nodes) {
-    EXPECT_EQ(judge(an_observed().ended(1, 137).disrupted(1, reason)).loss->lost_nodes, nodes) << reason;
+    EXPECT_EQ(judge(an_observed().ended(1, 137).disrupted(1, reason)).end->lost_nodes, nodes) << reason;
   }
 }
 
@@ -307,12 +307,12 @@ TEST(JudgeMembers, ChargesNobodyWhenRanksGaveUpOnOneThatHasNoPlaceYet) {
       {"no node has room", an_observed().ended(0, 94, ours(94)).unscheduled(1, "no room")},
       {"no quota has room", an_observed().unformed().ended(0, 94, ours(94)).missing(1)}};
   for (const auto& [sentence, observed] : cases) {
-    const auto loss = judge(observed).loss;
-    ASSERT_TRUE(loss) << sentence;
-    EXPECT_EQ(loss->cause, Cause::infrastructure) << sentence;
-    EXPECT_FALSE(loss->is_charged) << sentence;
+    const auto end = judge(observed).end;
+    ASSERT_TRUE(end) << sentence;
+    EXPECT_EQ(end->cause, Cause::infrastructure) << sentence;
+    EXPECT_FALSE(end->is_charged) << sentence;
   }
-  EXPECT_TRUE(judge(an_observed().ended(0, 94, ours(94))).loss->is_charged) << "all had their place";
+  EXPECT_TRUE(judge(an_observed().ended(0, 94, ours(94))).end->is_charged) << "all had their place";
 }
 
 TEST(JudgeMembers, NamesThePodsThatItBelievesToBeGone) {
@@ -326,7 +326,7 @@ TEST(JudgeMembers, TakesThePodsWordWhereItsWorkerNeverRan) {
                          observed.pods[1].reason = "Evicted";
                          observed.pods[1].message = "The node was low on resource: memory.";
                          observed.pods[1].containers.clear();
-                       })).loss;
+                       })).end;
   ASSERT_TRUE(evicted);
   EXPECT_EQ(evicted->cause, Cause::infrastructure);
   EXPECT_EQ(evicted->message, "ended (Evicted): The node was low on resource: memory.");
@@ -337,7 +337,7 @@ TEST(JudgeMembers, TakesThePodsWordWhereItsWorkerNeverRan) {
                              observed.pods[1].init_containers = {{.name = "fetch",
                                                                   .terminated = resource::ContainerTermination{
                                                                       .exit_code = 3, .message = "no such bucket"}}};
-                           })).loss;
+                           })).end;
   ASSERT_TRUE(init_failed);
   EXPECT_EQ(init_failed->cause, Cause::application);
   EXPECT_EQ(init_failed->exit_code, 3);
@@ -353,7 +353,7 @@ TEST(JudgeMembers, LooksOnlyAtTheContainerThatTrains) {
                                          {.name = "train", .is_running = true}};
         });
   };
-  EXPECT_FALSE(judge(multi("istio-proxy")).loss);
+  EXPECT_FALSE(judge(multi("istio-proxy")).end);
 }
 
 TEST(JudgeMembers, BlamesTheFirstOfEqualsWhoseEndHasATime) {
@@ -361,9 +361,9 @@ TEST(JudgeMembers, BlamesTheFirstOfEqualsWhoseEndHasATime) {
     changed.pods[0].containers[0].terminated->finished_at.reset();
   });
   const Judgement judgement = judge(observed);
-  ASSERT_TRUE(judgement.loss);
-  EXPECT_EQ(judgement.loss->rank, 1) << "whose end nobody dated proves nothing of who was first";
-  EXPECT_EQ(judgement.loss->exit_code, 2);
+  ASSERT_TRUE(judgement.end);
+  EXPECT_EQ(judgement.end->rank, 1) << "whose end nobody dated proves nothing of who was first";
+  EXPECT_EQ(judgement.end->exit_code, 2);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ CheckpointRequest done(std::string id) {
   return {.id = std::move(id), .state = RequestState::done, .step = 1200, .uri = "s3://m/step-1200/g-1", .time = later};
 }
 
-/// As rank 0 says it: without a time.
+/// Rank 0's report of a request, which has no time.
 CheckpointRequest said(CheckpointRequest request) {
   request.time.reset();
   return request;

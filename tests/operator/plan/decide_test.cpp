@@ -24,7 +24,7 @@ const std::string fault = "spec.template is wrong";
 const std::string deadline_words = "the job was active for longer than spec.activeDeadlineSeconds (60)";
 const std::string room_words = "no room for the group without node-9: avoided nodes are tried again";
 
-// ---- What may happen to after_a_life(), which waits for none of it
+// ---- Changes to after_a_life(), none of which it has yet
 
 /// The API server refuses a pod of the job.
 void refuse_pod(Observed& observed) {
@@ -65,7 +65,7 @@ ObservedBuilder a_new_job(const builders::JobBuilder& job = a_job()) {
   });
 }
 
-// ---- What may be decided
+// ---- The statuses that are expected
 
 DecisionCase::Change succeeds() {
   return [](TrainingJobStatus& status) {
@@ -152,7 +152,7 @@ TEST(Decide, EndsTheJobAtItsDeadline) {
       {"nor while its pods save for a suspension",
        after_a_life().phase(Phase::suspending).with(active_for(61s)).with(ask_for_suspension), false,
        [](TrainingJobStatus& status) {
-         status.message = "spec.suspend is true: step 300 is saved, the pods go";
+         status.message = "spec.suspend is true: step 300 is saved, the pods end";
          status.suspend_request->step = 300;
        }},
       {"nor while it is suspended",
@@ -243,9 +243,9 @@ TEST(Decide, TakesTheFirstOfSeveralReasonsInTheirOrder) {
        begins_to_suspend_by_signal},
       {"the deadline before the template", group_forming().with(active_for(61s)).with(refuse_pod), true,
        fails_for("DeadlineExceeded", deadline_words), told_that("DeadlineExceeded", deadline_words)},
-      {"the template before a loss", group_forming().ended(1, 1).with(refuse_pod), true,
+      {"the template before a lost rank", group_forming().ended(1, 1).with(refuse_pod), true,
        fails_for("InvalidTemplate", fault), told_that("InvalidTemplate", fault)},
-      {"a loss before an edit", lost_and_edited, true,
+      {"a lost rank before an edit", lost_and_edited, true,
        [&](TrainingJobStatus& status) {
          expect_attempt_ended(status, Cause::application, "exit code 93");
          api::AttemptRecord& record = status.attempts.back();

@@ -13,7 +13,7 @@
 
 namespace trainyard::plan {
 
-/// One row of a policy's table: what is seen, and everything that the policy makes of it.
+/// One row of a policy's table: the observed state, and everything that the policy decides.
 struct DecisionCase {
   using Change = std::function<void(api::TrainingJobStatus&)>;
 
@@ -30,10 +30,10 @@ struct DecisionCase {
 
 using Policy = std::function<bool(const Observed&, const std::vector<Member>&, Time, Draft&)>;
 
-/// Fails the test unless `policy` makes of the row's `observed` what the row says, in every field.
+/// Fails the test unless `policy` turns the row's `observed` into the row's status, actions and events, in every field.
 void expect_decision(const DecisionCase& row, const Policy& policy);
 
-/// The third attempt of a job that has lived: generation 4, two pods that run. Its status holds something in every
+/// A job with a history, in its third attempt: generation 4, two pods that run. Its status holds something in every
 /// field that a decision could forget to reset or to keep: counters, a backoff that is over, progress with an estimated
 /// end, answered requests, an avoided node, and conditions that are true since `start`.
 [[nodiscard]] builders::ObservedBuilder after_a_life(const builders::JobBuilder& job = builders::a_job().checkpoint());

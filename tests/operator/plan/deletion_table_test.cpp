@@ -22,12 +22,13 @@ using resource::PodPhase;
 using namespace std::chrono_literals;
 
 const std::string remover = "smoke-c0de-cleanup";
-const std::string removal_words = "the checkpoints under s3://m/smoke go with the job";
-const std::string left_words = "what the job has saved under s3://m/smoke stays there: ";
+const std::string removal_words = "the checkpoints under s3://m/smoke are removed with the job";
+const std::string left_words = "the checkpoints under s3://m/smoke stay: ";
 const std::string namespace_end_words = "pods is forbidden: the namespace is closed because it is being terminated";
 constexpr auto removal_left = 9min + 50s;  // At `later`, of a clean-up that began at `start`.
 
-/// A job that has lived and is deleted, and whose checkpoints are to go with it. Its status is of an older generation.
+/// A job with a history that is deleted, and whose checkpoints are to be removed with it. Its status is of an older
+/// generation.
 ObservedBuilder to_be_deleted() {
   return after_a_life(a_job().checkpoint("s3://m/smoke").on_delete()).with([](Observed& observed) {
     observed.job.metadata.deletion_time = start;
@@ -198,7 +199,7 @@ TEST(PlanDeletion, WaitsForThePodsThatMayStillSave) {
        .change = one_words,
        .requeue_after = removal_left,
        .actions = {"delete smoke-c0de-3-1"}},
-      {.sentence = "a pod that goes with a lost node is not waited for",
+      {.sentence = "a pod that is being deleted on a lost node is not waited for",
        .observed = being_cleaned().ended(0, 0).leaving(1, later + 60s).on_lost_node(1),
        .change = makes,
        .requeue_after = removal_left,
@@ -236,7 +237,7 @@ TEST(PlanDeletion, MakesThePodUnlessSomethingIsInTheWay) {
       "no container is given and the operator was installed without a worker image for CPUs: name an image in "
       "spec.template, or set the chart's workerImages";
   const std::vector<std::string> is_made{"create " + remover};
-  const std::string why_namespace = "the namespace is being deleted, in which no pod can be made that would remove it";
+  const std::string why_namespace = "the namespace is being deleted, so no pod that removes them can be created";
   const std::vector<DecisionCase> rows{
       {.sentence = "nothing is",
        .observed = after_the_pods(),
@@ -312,7 +313,7 @@ TEST(PlanDeletion, FollowsThePodAndTriesAgain) {
        .observed = with_remover([](resource::Pod&) {}),
        .change = only_says("pod " + remover + " removes the checkpoints"),
        .requeue_after = removal_left},
-      {.sentence = "it starts, and is looked at again when that has taken long",
+      {.sentence = "it starts, and the job is requeued when that has taken long",
        .observed = starting("ContainerCreating", ""),
        .change = only_says("pod " + remover + ", which removes the checkpoints, starts"),
        .requeue_after = 20s},
@@ -340,7 +341,7 @@ TEST(PlanDeletion, FollowsThePodAndTriesAgain) {
        .change = only_says(again + "exit code 96: no route"),
        .requeue_after = removal_left,
        .actions = is_deleted},
-      {.sentence = "what is asked to go is asked once",
+      {.sentence = "a pod that is being deleted is not deleted again",
        .observed = ObservedBuilder{failed}.with(due).with(
            [](Observed& observed) { observed.pods[0].metadata.deletion_time = later; }),
        .change = only_says(again + "exit code 96: no route"),
@@ -367,7 +368,7 @@ TEST(PlanDeletion, FollowsThePodAndTriesAgain) {
 
 TEST(PlanDeletion, GivesUpAtItsDeadlineAndPlansNothingElseThen) {
   const Time deadline = start + clean_up_deadline;
-  const std::string too_late = "it could not be removed within 10 minutes: ";
+  const std::string too_late = "they could not be removed within 10 minutes: ";
   const std::string running_words = "pod " + remover + " removes the checkpoints";
   const auto gives_up_then = [&](const std::string& why) {
     return [=](TrainingJobStatus& status) {

@@ -28,14 +28,14 @@ using Words = std::vector<std::string>;
 
 const std::string clean_up_pod = "smoke-c0de-cleanup";
 
-/// A job whose checkpoints go with it, and which was deleted at `start`.
+/// A job whose checkpoints are removed with it, deleted at `start`.
 Observed deleted(Observed observed) {
   observed.job.metadata.deletion_time = start;
   observed.job.metadata.finalizers = {std::string{clean_up_finalizer}};
   return observed;
 }
 
-/// The same, `later` being when that was seen; without pods.
+/// A deleted job whose deletion was first seen at `later`; it has no pods.
 Observed cleaning() {
   Observed observed = deleted(an_observed(a_job().on_delete()));
   observed.pods.clear();
@@ -74,7 +74,7 @@ TEST(PlanDeletion, RecordsItBeforeAnythingElse) {
   ASSERT_TRUE(plan.status);
   EXPECT_EQ(plan.status->phase, Phase::deleting);
   EXPECT_EQ(plan.status->reason, "CleaningUp");
-  EXPECT_EQ(plan.status->message, "the checkpoints under s3://models/smoke go with the job");
+  EXPECT_EQ(plan.status->message, "the checkpoints under s3://models/smoke are removed with the job");
   EXPECT_EQ(plan.status->ready, "0/2");
   EXPECT_TRUE(is_condition_true(*plan.status, condition_cleaning_up));
   EXPECT_EQ(plan.status->attempts[0].message, "the job was deleted");
@@ -84,7 +84,7 @@ TEST(PlanDeletion, RecordsItBeforeAnythingElse) {
   EXPECT_EQ(plan.requeue_after, 0ms);
 }
 
-TEST(PlanDeletion, LetsAJobGoThatHasNothingToCleanUp) {
+TEST(PlanDeletion, RemovesTheFinalizerOfAJobWithNothingToCleanUp) {
   const std::vector<std::pair<std::string, Observed>> cases{
       {"never wanted", deleted(an_observed(a_job().checkpoint()))},
       {"no checkpoint any more", deleted(an_observed())},
@@ -102,7 +102,7 @@ TEST(PlanDeletion, LetsAJobGoThatHasNothingToCleanUp) {
   }
 }
 
-TEST(PlanDeletion, LeavesAJobAloneThatOnlyOthersHold) {
+TEST(PlanDeletion, LeavesAJobAloneThatHasOnlyOthersFinalizers) {
   Observed observed = deleted(an_observed(a_job().on_delete()));
   observed.job.metadata.finalizers = {"other/finalizer"};
   const Plan plan = make_plan(observed, later);
@@ -202,7 +202,7 @@ TEST(PlanDeletion, FollowsThePodToItsEnd) {
   }
 }
 
-TEST(PlanDeletion, MakesRoomForTheNextTryOnceItIsDue) {
+TEST(PlanDeletion, DeletesTheFailedPodOnceTheNextTryIsDue) {
   Observed observed = with_pod([](resource::Pod& pod) { end(pod, 96, "boom"); });
   EXPECT_EQ(make_plan(observed, later + 4s).requeue_after, 1s);
   EXPECT_EQ(words_of(make_plan(observed, later + 5s).actions), Words{"delete " + clean_up_pod});
@@ -210,14 +210,14 @@ TEST(PlanDeletion, MakesRoomForTheNextTryOnceItIsDue) {
   EXPECT_EQ(words_of(make_plan(observed, later + 6s).actions), Words{}) << "it is asked once";
 }
 
-/// The plan gives up: it says so first, and lets the job go in the next one.
+/// Expects that the plan gives up: it says so, and the next plan removes the finalizer.
 void expect_given_up(Observed observed, Time now, const std::string& why) {
   const Plan plan = make_plan(observed, now);
   EXPECT_EQ(words_of(plan.actions), Words{}) << why;
   ASSERT_TRUE(plan.status);
   EXPECT_EQ(plan.status->phase, Phase::deleting);
   EXPECT_EQ(plan.status->reason, "CheckpointsLeft");
-  EXPECT_THAT(plan.status->message, HasSubstr("what the job has saved under s3://models/smoke stays there: "));
+  EXPECT_THAT(plan.status->message, HasSubstr("the checkpoints under s3://models/smoke stay: "));
   EXPECT_THAT(plan.status->message, HasSubstr(why));
   EXPECT_FALSE(is_condition_true(*plan.status, condition_cleaning_up));
   EXPECT_EQ(plan.events,

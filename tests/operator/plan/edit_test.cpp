@@ -106,8 +106,8 @@ TEST(DecideEdit, AnswersAnEditAsFarAsTheGroupHasCome) {
        forms_anew(Phase::starting)},
       {"so does one that waits for room", edited(forming(Phase::pending), reaches_pods), true,
        forms_anew(Phase::starting)},
-      {"after a loss it is still a restart, and its backoff stays", edited(forming(Phase::restarting), reaches_pods),
-       true, forms_anew(Phase::restarting)},
+      {"after a lost rank it is still a restart, and its backoff stays",
+       edited(forming(Phase::restarting), reaches_pods), true, forms_anew(Phase::restarting)},
       {"one pod that was made before the edit is enough", edited(forming(), reaches_pods).with([](Observed& observed) {
          observed.pods.at(0).metadata.annotations = builders::a_pod(observed.job, 3, 0).metadata.annotations;
        }),

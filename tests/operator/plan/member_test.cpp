@@ -30,7 +30,7 @@ void expect_ending(const std::string& sentence, const std::optional<Ending>& end
   EXPECT_EQ(ending->at, expected->at) << sentence;
 }
 
-TEST(JudgePod, TellsHowThePodStandsAndHowItEnded) {
+TEST(JudgePod, ReturnsThePodsStateAndHowItEnded) {
   using Change = void (*)(resource::Pod&);
   struct Row {
     std::string sentence;
@@ -117,7 +117,7 @@ TEST(JudgePod, ReadsWhatTheWorkerWroteLast) {
     Ending expected;
     int exit_code = 1;
   };
-  // What a row does not say stands as the kubelet says it.
+  // Fields that a row does not name are as the kubelet reports them.
   const auto ending = [](Ending said) {
     if (!said.exit_code) said.exit_code = 1;
     if (said.reason.empty()) said.reason = "Error";

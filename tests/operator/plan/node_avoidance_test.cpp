@@ -36,7 +36,7 @@ TEST(NextAvoidedNodes, AreThoseLostNowAndThoseLostBeforeThatAreNotKnownToBeBack)
     Names next;
   };
   const std::vector<Case> cases{
-      {"a loss without a node", {}, {}, {}, {}},
+      {"a lost rank without a node", {}, {}, {}, {}},
       {"the node lost now", {}, {}, {"a"}, {"a"}},
       {"one that is lost again, once", {"a"}, {a_node("a", false)}, {"a"}, {"a"}},
       {"one that is still not ready", {"a"}, {a_node("a", false)}, {"b"}, {"b", "a"}},

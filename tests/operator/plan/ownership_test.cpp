@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "operator/manifest/owned_object.hpp"
+#include "operator/manifest/names.hpp"
 #include "tests/builders/an_observed.hpp"
 
 namespace trainyard::plan {

@@ -79,7 +79,7 @@ TEST(FindPendingReason, SaysWhyAnInitContainerDoesNotRun) {
   }
 }
 
-TEST(FindPendingReason, TellsAGateFromWantOfRoomAndSaysNothingOfPodsThatHaveTheirNode) {
+TEST(FindPendingReason, TellsAGateFromAFullClusterAndIgnoresPodsThatHaveANode) {
   const auto scheduled = [](bool is_true, const std::string& reason) {
     return an_observed().unscheduled(1, "gates: quota").with([=](Observed& observed) {
       observed.pods.at(1).conditions.at(0).is_true = is_true;
@@ -136,7 +136,7 @@ TEST(FindPendingReason, TellsOfVolumesThatDoNotMountAfterHalfAMinute) {
       "rank 1: the node still prepares volumes and network; `kubectl describe pod smoke-c0de-1-1` shows what fails");
 }
 
-TEST(FindPendingReason, AsksToBeAskedAgainWhenACreationTakesTooLong) {
+TEST(FindPendingReason, IsRequeuedWhenACreationTakesTooLong) {
   const Observed observed =
       an_observed().phase(api::Phase::starting).waiting(0, "ContainerCreating").waiting(1, "PodInitializing");
   EXPECT_EQ(make_plan(observed, start + 10s).requeue_after, 20s);

@@ -140,7 +140,7 @@ TEST(MakePlan, RemovesLivePodsOfOlderAttemptsAtOnceButMakesNoneBeforeBackoffEnds
             (Words{"delete smoke-c0de-1-0", "delete smoke-c0de-1-1", "create pod 0", "create pod 1"}));
 }
 
-TEST(MakePlan, AsksNobodyTwiceToGo) {
+TEST(MakePlan, DeletesNoPodTwice) {
   const auto observed = an_observed().leaving(0).leaving(1).with([](Observed& changed) {
     changed.job.status.attempt = 2;
     changed.job.status.is_formed = false;
@@ -163,7 +163,7 @@ TEST(MakePlan, LeavesAJobThatIsBeingDeletedAlone) {
   EXPECT_TRUE(plan.actions.empty());
 }
 
-TEST(MakePlan, HoldsAJobWhoseCheckpointsGoWithItBeforeItsFirstAttempt) {
+TEST(MakePlan, AddsTheFinalizerBeforeTheFirstAttemptIfCheckpointsAreRemovedWithTheJob) {
   Observed observed = first_sight(a_job().on_delete());
   EXPECT_EQ(words_of(make_plan(observed, later).actions), (Words{"check pod", "add finalizer"}));
   observed.is_template_accepted = true;
@@ -260,7 +260,7 @@ TEST(MakePlan, KeepsMessagesShort) {
   EXPECT_LE(plan.status->attempts[0].message.size(), 1024U);
 }
 
-TEST(MakePlan, IsTheSameTwice) {
+TEST(MakePlan, IsEqualForEqualInput) {
   const std::vector<Observed> cases{an_observed().ended(1, 1), first_sight(), an_observed().leaving(0)};
   for (const Observed& observed : cases) {
     const Plan first = make_plan(observed, later);

@@ -41,7 +41,7 @@ TEST(TakeReports, KeepsWhatWasPolledLast) {
   EXPECT_TRUE(is_condition_true(status, condition_training));
 }
 
-/// Step 500 is in the status since `written`; rank 0 has come to step 512.
+/// A job whose status has step 500 since `written`, while rank 0 reports step 512.
 Observed advanced(Time written) {
   Observed observed = an_observed(a_job().checkpoint()).with([](Observed& changed) { changed.progress = polled(500); });
   observed.job.status = status_after(observed);

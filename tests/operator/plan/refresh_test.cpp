@@ -83,10 +83,11 @@ void expect_refreshed(const DecisionCase& row) {
 TEST(RefreshStatus, SaysHowFarTheGroupHasCome) {
   const std::string no_room = "rank 1: no room";
   const std::vector<DecisionCase> rows{
-      {"a pod is still to be made, after a loss", group_that_forms().waiting(0, "").missing(1), false,
+      {"a pod is still to be made, after a lost rank", group_that_forms().waiting(0, "").missing(1), false,
        phase_is(Phase::restarting, "Application", "", false)},
-      {"all are there and start, after a loss", group_that_forms().waiting(0, "").with(restarted_after(Cause::deleted)),
-       false, phase_is(Phase::restarting, "Deleted", "as it ended")},
+      {"all are there and start, after a lost rank",
+       group_that_forms().waiting(0, "").with(restarted_after(Cause::deleted)), false,
+       phase_is(Phase::restarting, "Deleted", "as it ended")},
       {"nobody is to blame for a suspension", group_that_forms().waiting(0, "").with(restarted_after(Cause::suspended)),
        false, phase_is(Phase::starting)},
       {"nor for an edit", group_that_forms().waiting(0, "").with(restarted_after(Cause::spec_changed)), false,

@@ -19,7 +19,7 @@ using builders::later;
 using builders::start;
 using namespace std::chrono_literals;
 
-/// A status with everything in it that may be wrong.
+/// A status that has every text and measurement which the server may refuse.
 TrainingJobStatus a_full_status() {
   TrainingJobStatus status = an_observed(a_job().checkpoint()).attempt(4).build().job.status;
   const std::string text(40'000, 'x');

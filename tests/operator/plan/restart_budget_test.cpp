@@ -22,7 +22,7 @@ struct BudgetCase {
 
 TEST(DecideRestart, ChargesTheBudgetOfTheCauseAndWaitsLongerEachTime) {
   const std::vector<BudgetCase> cases{
-      {"the first loss of a pod is answered at once", Cause::deleted, 0, 0, 0, false, "", 0s},
+      {"the first lost pod is answered at once", Cause::deleted, 0, 0, 0, false, "", 0s},
       {"the second waits", Cause::infrastructure, 0, 1, 0, false, "", 5s},
       {"the third twice as long", Cause::infrastructure, 0, 2, 0, false, "", 10s},
       {"and so on", Cause::infrastructure, 0, 9, 0, false, "", 300s},

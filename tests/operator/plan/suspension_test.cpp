@@ -21,7 +21,8 @@ using namespace std::chrono_literals;
 
 const std::string true_words = "spec.suspend is true";
 const std::string by_signal = "spec.suspend is true: pods are asked to save and stop";
-const std::string asked_words = "spec.suspend is true: the ranks are asked for a checkpoint before their pods go";
+const std::string asked_words =
+    "spec.suspend is true: the ranks are asked for a checkpoint before their pods are deleted";
 
 constexpr auto nothing = [](TrainingJobStatus&) {};
 constexpr auto without_token = [](Observed& observed) { observed.pods.at(0).request_token.clear(); };
@@ -130,7 +131,7 @@ TEST(DecideSuspension, WaitsForThePodsAndSaysWhatFor) {
       {"for nothing more from a rank 0 that has ended", suspending(asked_by_suspension()).ended(0, 91), false,
        says(by_signal)},
       {"until the ranks that have saved end", suspending(saved), false,
-       says("spec.suspend is true: step 512 is saved, the pods go")},
+       says("spec.suspend is true: step 512 is saved, the pods end")},
       {"for a signal's effect where the save failed", suspending(failed), false,
        says(by_signal + ", since no checkpoint was made on request: no space")},
       {"saying no more than a status holds", suspending(answered(RequestState::failed, std::string(2'000, 'x'))), false,

@@ -24,7 +24,7 @@ using fakes::Fault;
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-/// A job of which the server has three pods.
+/// A job with three pods on the server.
 class ExecutorTest : public testing::Test {
  protected:
   ExecutorTest() {
@@ -172,7 +172,7 @@ TEST_F(ExecutorTest, MayRepeatEveryDelete) {
   EXPECT_EQ(caches.pods.size(), 0U);
 }
 
-/// A server without pods that answers nobody until four ask at once.
+/// A server without pods that answers no request until four are waiting.
 class SlowApi final : public fakes::RefusingApi {
  public:
   Result<json> get(const kube::ResourceType&, std::string_view, std::string_view) override {

@@ -15,7 +15,7 @@ using fakes::Fault;
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-TEST_F(ReconcilerTest, HoldsAJobBeforeItsFirstAttemptAndKeepsOthersFinalizers) {
+TEST_F(ReconcilerTest, AddsItsFinalizerBeforeTheFirstAttemptAndKeepsOthersFinalizers) {
   json manifest = a_job().on_delete().manifest();
   manifest["metadata"]["finalizers"] = json::array({"other/finalizer"});
   caches.jobs.put(*api::parse_training_job(*api.create(kube::training_jobs, "research", manifest)));
@@ -32,7 +32,7 @@ TEST_F(ReconcilerTest, HoldsAJobBeforeItsFirstAttemptAndKeepsOthersFinalizers) {
   EXPECT_EQ(stored().metadata.finalizers, std::vector<std::string>{"other/finalizer"});
 }
 
-TEST_F(ReconcilerTest, SetsItsFinalizerAnewWhereSomebodyChangedTheJobMeanwhile) {
+TEST_F(ReconcilerTest, AddsItsFinalizerAgainIfSomebodyChangedTheJobMeanwhile) {
   apply(a_job().on_delete());
   ASSERT_TRUE(api.patch(kube::training_jobs, "research", "smoke", kube::PatchType::merge,
                         {{"metadata", {{"finalizers", json::array({"other/finalizer"})}}}}));
@@ -41,7 +41,7 @@ TEST_F(ReconcilerTest, SetsItsFinalizerAnewWhereSomebodyChangedTheJobMeanwhile) 
   EXPECT_EQ(stored().status.attempt, 1);
 }
 
-TEST_F(ReconcilerTest, TakesNobodysFinalizerThatCameBetweenTheLookAndThePatch) {
+TEST_F(ReconcilerTest, KeepsAFinalizerThatSomebodyAddedBetweenTheReadAndThePatch) {
   apply(a_job().on_delete());
   bool is_first = true;
   faulty.set_schedule([&](const ApiCall& call) -> std::optional<Fault> {
@@ -55,7 +55,7 @@ TEST_F(ReconcilerTest, TakesNobodysFinalizerThatCameBetweenTheLookAndThePatch) {
             (std::vector<std::string>{"other/finalizer", std::string{plan::clean_up_finalizer}}));
 }
 
-TEST_F(ReconcilerTest, AsksForADryRunAnewWhereTheSpecWasEditedSinceTheLast) {
+TEST_F(ReconcilerTest, RepeatsTheDryRunAfterAnEditOfTheSpec) {
   apply();
   const api::TrainingJob job = stored();
   EXPECT_TRUE(
@@ -65,7 +65,7 @@ TEST_F(ReconcilerTest, AsksForADryRunAnewWhereTheSpecWasEditedSinceTheLast) {
   EXPECT_FALSE(observe(job, caches, {}, progress, {}).is_template_accepted);
 }
 
-TEST_F(ReconcilerTest, SaysThatItMayNotHoldTheJobAndStartsNoAttempt) {
+TEST_F(ReconcilerTest, SaysThatItMayNotAddItsFinalizerAndStartsNoAttempt) {
   apply(a_job().on_delete());
   faulty.set_schedule([](const ApiCall& call) -> std::optional<Fault> {
     if (call.verb != "patch" || call.plural != "trainingjobs") return std::nullopt;

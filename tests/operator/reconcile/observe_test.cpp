@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-/// What a plan rests on, out of the caches.
+/// Builds what a plan rests on from the caches.
 class ObserveTest : public testing::Test {
  protected:
   plan::Observed observe_job() { return observe(job_, caches_, memory_, progress_, ReconcilerOptions{}); }

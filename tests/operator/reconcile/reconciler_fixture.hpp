@@ -11,7 +11,6 @@
 #include "local/admission.hpp"
 #include "local/memory_api.hpp"
 #include "operator/manifest/names.hpp"
-#include "operator/manifest/owned_object.hpp"
 #include "operator/reconcile/observe.hpp"
 #include "operator/reconcile/reconciler.hpp"
 #include "tests/builders/a_job.hpp"
@@ -20,15 +19,14 @@
 
 namespace trainyard::reconcile {
 
-/// Gives the report that a test has set as rank 0's.
+/// Returns the report that a test has set.
 class FakeProgress final : public ProgressSource {
  public:
   std::optional<plan::ProgressReport> last_report(std::string_view) const override { return report; }
   std::optional<plan::ProgressReport> report;
 };
 
-/// The caches follow the server only where a test puts objects into them. Whatever else is in them the reconciler put
-/// there.
+/// The caches hold only what a test or the reconciler has put into them.
 class ReconcilerTest : public testing::Test {
  protected:
   ReconcilerTest() { restart(); }

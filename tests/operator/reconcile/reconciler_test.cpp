@@ -62,7 +62,7 @@ TEST_F(ReconcilerTest, ActsOnNoPlanWhoseStatusMetAConflict) {
   EXPECT_EQ(api.list(kube::pods, {})->items.size(), 0U);
 }
 
-TEST_F(ReconcilerTest, LetsAJobLiveThatWasAppliedAgainWhileItsPredecessorsTimeRanOut) {
+TEST_F(ReconcilerTest, KeepsAJobThatWasAppliedAgainWhenItsPredecessorsTimeToLiveEnds) {
   apply(a_job().ttl(10s));
   work();
   end_all_pods(1);
@@ -81,7 +81,7 @@ TEST_F(ReconcilerTest, LetsAJobLiveThatWasAppliedAgainWhileItsPredecessorsTimeRa
 TEST_F(ReconcilerTest, GoesOnWithoutTextsWhereTheServerRefusesTheStatus) {
   apply(a_job().checkpoint());
   work();
-  // The poller should have bounded this URI, and here has not.
+  // A poller bounds such a URI; this one has not.
   progress.report = plan::ProgressReport{.attempt = 1, .step = 3};
   progress.report->checkpoint = api::CheckpointStatus{.step = 3, .uri = std::string(3'000, 'x')};
   const auto reconcile_often = [&] {
@@ -117,7 +117,7 @@ TEST_F(ReconcilerTest, FailsWithBackoffWhereTheServerRefusesEvenTheDecisions) {
   EXPECT_EQ(verbs_since(0), std::vector<std::string>{});
 }
 
-TEST_F(ReconcilerTest, LooksAgainAtOnceOnlyWhereItHasChangedSomething) {
+TEST_F(ReconcilerTest, RequeuesAtOnceOnlyIfItHasChangedSomething) {
   // An older CRD, which does not know a field of the status.
   prune = [](json& job) {
     if (job.contains("status")) job["status"].erase("selector");
@@ -431,7 +431,7 @@ TEST_F(ReconcilerTest, FindsItsOwnPodWhereTheReplyOfTheCreateWasLost) {
   EXPECT_EQ(caches.pods.size(), 2U);
 }
 
-TEST_F(ReconcilerTest, PassesOnHowLongAThrottlingServerWantsPeace) {
+TEST_F(ReconcilerTest, PassesOnTheRetryAfterOfAThrottlingServer) {
   apply();
   faulty.set_schedule([](const ApiCall&) {
     return std::optional{Fault{.error = {ErrorKind::throttled, "slow down", 3s}}};

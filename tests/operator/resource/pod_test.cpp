@@ -71,7 +71,7 @@ TEST(ParsePod, KeepsTheTokenOfRank0Alone) {
   }
 }
 
-TEST(PackedPod, HoldsEverythingThatAPodHas) {
+TEST(PackedPod, UnpacksToAnEqualPod) {
   const Time time = *parse_rfc3339("2026-11-21T10:00:00Z");
   const Pod pod{.metadata = {.name = "job-abcd-1-0",
                              .name_space = "ns",

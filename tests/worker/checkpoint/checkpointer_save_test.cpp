@@ -64,7 +64,7 @@ TEST_F(ACheckpointer, WritesTheStateAsItWasWhenTheSaveWasBegun) {
       ASSERT_TRUE(outcome && outcome->saved && *outcome->saved);
       EXPECT_EQ(outcome->step, 10);
       EXPECT_FALSE(checkpointer->is_saving());
-      EXPECT_FALSE(checkpointer->take_outcome()) << "it is told once";
+      EXPECT_FALSE(checkpointer->take_outcome()) << "an outcome is given once";
     });
     fakes::ThreadGroup again{world_size};
     again.run([&](Communicator& communicator) {
@@ -96,13 +96,13 @@ TEST_F(ACheckpointer, ReportsASaveAndEndsWhileARemovalHangs) {
   gate.open();
 }
 
-TEST_F(ACheckpointer, HasTidiedUpOnceARunHasEndedThatDidAllOfItsWork) {
+TEST_F(ACheckpointer, HasTidiedUpOnceAFinalRunHasEnded) {
   fakes::MemoryObjects objects;
   State state = a_state(1);
   const auto checkpointer = open(std::make_unique<fakes::MemoryStore>(objects), single);
   ASSERT_TRUE(checkpointer->restore(state));
   for (const std::int64_t step : {10, 20, 30, 40}) ASSERT_TRUE(save(*checkpointer, state, step));
-  checkpointer->begin_save(state, 50, {.is_complete = true});
+  checkpointer->begin_save(state, 50, {.is_final = true});
   ASSERT_TRUE(checkpointer->take_outcome(std::chrono::minutes{1}));
   ASSERT_TRUE(checkpointer->end());
   for (const std::int64_t step : {10, 20})
@@ -134,17 +134,17 @@ TEST_F(ACheckpointer, OfARunByHandGivesSignsOfLifeAndOthersGiveNone) {
   }
 }
 
-TEST_F(ACheckpointer, HasCopiedWhatIsSteadyOnceTheCopyIsFinished) {
+TEST_F(ACheckpointer, HasStagedSteadyEntriesOnceStagingIsFinished) {
   fakes::MemoryObjects objects;
   fakes::Gate gate;
   State state = a_state(1);
   for (Entry& entry : state.entries) entry.is_steady = true;
   const auto checkpointer = open(held_up(objects, gate), single);
   ASSERT_TRUE(checkpointer->restore(state));
-  checkpointer->finish_copy();  // None was begun.
+  checkpointer->finish_staging();  // None was begun.
   checkpointer->begin_save(state, 10, {});
-  checkpointer->finish_copy();
-  checkpointer->finish_copy();
+  checkpointer->finish_staging();
+  checkpointer->finish_staging();
   EXPECT_TRUE(checkpointer->is_saving()) << "it waits for the copy only";
   for (const Entry& entry : state.entries) entry.tensor.zero_();
   gate.open();
@@ -170,12 +170,12 @@ TEST_F(ACheckpointer, FollowsAStateWhoseShapesChange) {
   expect_equal(restored, state);
 }
 
-TEST_F(ACheckpointer, LeavesOutAStateThatIsNotSoundOnAnyRankUnlessItIsTheLast) {
+TEST_F(ACheckpointer, LeavesOutAStateThatIsNotSoundOnAnyRankUnlessItIsFinal) {
   struct Row {
     std::string_view name;
     bool is_loss_finite;  // On rank 1.
     bool is_weight_finite;
-    bool is_complete;
+    bool is_final;
     bool is_saved;
   };
   const Row rows[] = {
@@ -195,8 +195,8 @@ TEST_F(ACheckpointer, LeavesOutAStateThatIsNotSoundOnAnyRankUnlessItIsTheLast) {
       state.entries.push_back({"optimizer.w", Placement::replicated, torch::full({3}, INFINITY), false});
       if (!row.is_weight_finite) state.entries[0].tensor[1023][699] = std::nan("");
       ASSERT_TRUE(checkpointer->restore(state));
-      checkpointer->begin_save(
-          state, 10, {.is_complete = row.is_complete, .is_sound = row.is_loss_finite || communicator.rank() == 0});
+      checkpointer->begin_save(state, 10,
+                               {.is_final = row.is_final, .is_sound = row.is_loss_finite || communicator.rank() == 0});
       const auto outcome = checkpointer->take_outcome(std::chrono::minutes{1});
       ASSERT_TRUE(outcome && outcome->saved) << row.name;
       EXPECT_EQ(outcome->saved->has_value(), row.is_saved) << row.name;

@@ -39,14 +39,14 @@ TEST(DeviceStaging, HasWhatIsQueuedOnTheDeviceAndDoesNotWaitForIt) {
   std::latch may_run{1};
   late_device::queue([&] { may_run.wait(); });
   for (const Entry& entry : state.entries) late_device::queue_fill(entry.tensor, 5);
-  ASSERT_TRUE(staging.copy(state)) << "and returns, though the device has done nothing yet";
+  ASSERT_TRUE(staging.stage(state)) << "and returns, though the device has done nothing yet";
   // Goes on once copies to the host were asked for, and have been made if they wait for nothing.
   const std::jthread device_goes_on{[&, before = late_device::copies()](const std::stop_token& stop) {
     while (late_device::copies() == before && !stop.stop_requested()) std::this_thread::yield();
     late_device::wait_until_settled();
     may_run.count_down();
   }};
-  EXPECT_EQ(staging.copy_steady(), true);
+  EXPECT_EQ(staging.stage_steady(), true);
   EXPECT_TRUE(is_filled_with(staging.entries()[0].bytes, 5));
   EXPECT_TRUE(is_filled_with(staging.entries()[1].bytes, 5));
 }
@@ -56,10 +56,10 @@ TEST(DeviceStaging, HasWhatIsNotSteadyAsItWas) {
   const State state = a_state();
   for (const float value : {2.F, 3.F}) {
     late_device::queue_fill(state.entries[1].tensor, value);
-    ASSERT_TRUE(staging.copy(state));
+    ASSERT_TRUE(staging.stage(state));
     late_device::queue_fill(state.entries[1].tensor, 9);
     late_device::wait();
-    EXPECT_EQ(staging.copy_steady(), true);
+    EXPECT_EQ(staging.stage_steady(), true);
     EXPECT_TRUE(is_filled_with(staging.entries()[1].bytes, value));
   }
 }
@@ -67,35 +67,35 @@ TEST(DeviceStaging, HasWhatIsNotSteadyAsItWas) {
 TEST(DeviceStaging, HoldsOnlyTheRowsThatItsRankWrites) {
   Staging staging{1, 2};
   const State state = a_state();
-  ASSERT_TRUE(staging.copy(state));
-  EXPECT_EQ(staging.copy_steady(), true);
+  ASSERT_TRUE(staging.stage(state));
+  EXPECT_EQ(staging.stage_steady(), true);
   const auto parameter = staging.entries()[0].bytes;
   EXPECT_TRUE(is_filled_with(parameter.last(parameter.size() / 2), 1)) << "the second half is rank 1's";
   EXPECT_TRUE(staging.entries()[1].bytes.empty()) << "rank 0's";
 }
 
-TEST(DeviceStaging, CopiesAllBeforeItReturnsOnceWhatShouldBeSteadyHasChanged) {
+TEST(DeviceStaging, StagesAllBeforeItReturnsOnceASteadyEntryHasChanged) {
   Staging staging{0, 1};
   const State state = a_state();
-  ASSERT_TRUE(staging.copy(state));
+  ASSERT_TRUE(staging.stage(state));
   state.entries[0].tensor.detach()[3].copy_(at::zeros({512}));
-  EXPECT_EQ(staging.copy_steady(), false);
+  EXPECT_EQ(staging.stage_steady(), false);
 
   late_device::queue_fill(state.entries[0].tensor, 6);
-  ASSERT_TRUE(staging.copy(state));
+  ASSERT_TRUE(staging.stage(state));
   late_device::queue_fill(state.entries[0].tensor, 7);
   late_device::wait();
-  EXPECT_EQ(staging.copy_steady(), true);
+  EXPECT_EQ(staging.stage_steady(), true);
   EXPECT_TRUE(is_filled_with(staging.entries()[0].bytes, 6));
 }
 
 TEST(DeviceStaging, NoticesAChangeByAKernelThatTorchDoesNotCount) {
   Staging staging{0, 1};
   const State state = a_state();
-  ASSERT_TRUE(staging.copy(state));
+  ASSERT_TRUE(staging.stage(state));
   late_device::queue_fill(state.entries[0].tensor, 6);
   late_device::wait();
-  EXPECT_EQ(staging.copy_steady(), false);
+  EXPECT_EQ(staging.stage_steady(), false);
 }
 
 TEST(DeviceStaging, SaysThatTheDeviceFailedAndGoesOnWithTheNext) {
@@ -107,15 +107,15 @@ TEST(DeviceStaging, SaysThatTheDeviceFailedAndGoesOnWithTheNext) {
   for (const Row& row : {Row{0, false}, Row{1, false}, Row{2, true}, Row{3, true}}) {
     Staging staging{0, 1};
     late_device::fail_copy_after(row.copies);
-    const auto first = staging.copy(state);
+    const auto first = staging.stage(state);
     ASSERT_EQ(first.has_value(), row.copies_first);
-    const Error error = first ? staging.copy_steady().error() : first.error();
+    const Error error = first ? staging.stage_steady().error() : first.error();
     late_device::fail_copy_after(-1);
     EXPECT_EQ(error.kind, ErrorKind::internal);
     EXPECT_EQ(error.message, "copying the state to the host: the device has failed");
 
-    ASSERT_TRUE(staging.copy(state));
-    EXPECT_EQ(staging.copy_steady(), true);
+    ASSERT_TRUE(staging.stage(state));
+    EXPECT_EQ(staging.stage_steady(), true);
     EXPECT_TRUE(is_filled_with(staging.entries()[0].bytes, 1));
   }
 }

@@ -88,7 +88,7 @@ TEST(ShardedTensors, AreDescribedWholeAndHeldInPart) {
   const auto host = HostState::of(state);
   ASSERT_TRUE(host) << host.error().message;
   Staging staging{1, 3};
-  ASSERT_TRUE(staging.copy(state));
+  ASSERT_TRUE(staging.stage(state));
   for (const HostEntry& entry : {host->entries()[1], staging.entries()[1]}) {
     EXPECT_EQ(entry.info.shape, (std::vector<std::int64_t>{row_count, 3}));
     EXPECT_EQ(entry.info.bytes, 11U * 3 * 4);
@@ -100,7 +100,7 @@ TEST(ShardedTensors, AreDescribedWholeAndHeldInPart) {
 TEST(ShardedTensors, GetNewBuffersWhenTheRanksDivideThemOtherwise) {
   Staging staging{0, 2};
   for (const Cut& cut : {Cut{.begin = 0, .end = 4}, Cut{.begin = 0, .end = 6}, Cut{.begin = 5, .end = 11}}) {
-    ASSERT_TRUE(staging.copy(state_of(rows_of(whole_tensor(), cut), cut)));
+    ASSERT_TRUE(staging.stage(state_of(rows_of(whole_tensor(), cut), cut)));
     const HostEntry& entry = staging.entries()[1];
     EXPECT_EQ(entry.rows, (Rows{static_cast<std::uint64_t>(cut.begin), static_cast<std::uint64_t>(cut.end)}));
     EXPECT_EQ(reinterpret_cast<const float*>(entry.bytes.data())[0], static_cast<float>(cut.begin * 5));

@@ -32,49 +32,49 @@ bool has_ones(std::span<const std::byte> bytes) {
   return std::ranges::equal(bytes, std::span{static_cast<const std::byte*>(ones.const_data_ptr()), ones.nbytes()});
 }
 
-TEST(Staging, KeepsItsBuffersFromCopyToCopy) {
+TEST(Staging, ReusesItsBuffers) {
   Staging staging{0, 2};
   const State state = a_state();
-  ASSERT_TRUE(staging.copy(state));
+  ASSERT_TRUE(staging.stage(state));
   const auto places = places_of(staging);
   for (const Entry& entry : state.entries) entry.tensor.add_(1);
-  ASSERT_TRUE(staging.copy(state));
+  ASSERT_TRUE(staging.stage(state));
   EXPECT_EQ(places_of(staging), places);
   EXPECT_EQ(staging.entries()[2].bytes[8], std::byte{2});
 }
 
 TEST(Staging, HoldsOnlyWhatItsRankWrites) {
   Staging staging{1, 2};
-  ASSERT_TRUE(staging.copy(a_state()));
+  ASSERT_TRUE(staging.stage(a_state()));
   EXPECT_TRUE(staging.entries()[1].bytes.empty()) << "rank 0's";
   EXPECT_EQ(staging.entries()[1].info.bytes, 28U) << "known all the same";
   const auto large = staging.entries()[0].bytes;
   EXPECT_TRUE(has_ones(large.last(large.size() / 2))) << "the second half is rank 1's";
 }
 
-TEST(Staging, LeavesWhatIsSteadyToTheSecondCopy) {
+TEST(Staging, LeavesSteadyEntriesToTheSecondCall) {
   Staging staging{0, 1};
   State state = a_state();
   state.entries[0].is_steady = true;
-  ASSERT_TRUE(staging.copy(state));
+  ASSERT_TRUE(staging.stage(state));
   state.entries[2].tensor.fill_(7);
-  EXPECT_EQ(staging.copy_steady(), true) << "what is not steady may have changed";
+  EXPECT_EQ(staging.stage_steady(), true) << "what is not steady may have changed";
   EXPECT_TRUE(has_ones(staging.entries()[0].bytes));
   EXPECT_EQ(staging.entries()[2].bytes[8], std::byte{1});
 }
 
-TEST(Staging, NoticesThatWhatShouldBeSteadyChangedAndThenCopiesAllAtOnce) {
+TEST(Staging, NoticesThatASteadyEntryChangedAndThenStagesAllAtOnce) {
   Staging staging{0, 1};
   State state = a_state();
   state.entries[0].is_steady = true;
-  ASSERT_TRUE(staging.copy(state));
+  ASSERT_TRUE(staging.stage(state));
   state.entries[0].tensor.detach()[1023][0] = 5;  // By another tensor of the same memory, as a user's clipping would.
-  EXPECT_EQ(staging.copy_steady(), false);
+  EXPECT_EQ(staging.stage_steady(), false);
 
   state.entries[0].tensor.fill_(1);
-  ASSERT_TRUE(staging.copy(state));
+  ASSERT_TRUE(staging.stage(state));
   state.entries[0].tensor.zero_();
-  EXPECT_EQ(staging.copy_steady(), true);
+  EXPECT_EQ(staging.stage_steady(), true);
   EXPECT_TRUE(has_ones(staging.entries()[0].bytes));
 }
 
@@ -109,10 +109,10 @@ TEST(Staging, NoticesAChangeThatTorchDoesNotCount) {
           {.name = "weight", .placement = Placement::replicated, .tensor = at::ones({count}), .is_steady = true});
       const at::Tensor& weight = state.entries.front().tensor;
       const at::Tensor before = weight.clone();
-      ASSERT_TRUE(staging.copy(state));
+      ASSERT_TRUE(staging.stage(state));
       row.change(weight);
       const bool has_changed = !at::equal(weight, before);
-      EXPECT_EQ(staging.copy_steady(), !has_changed) << row.name << ", " << count << " elements";
+      EXPECT_EQ(staging.stage_steady(), !has_changed) << row.name << ", " << count << " elements";
     }
   }
 }
@@ -131,8 +131,8 @@ TEST(Staging, ComparesTensorsOfAnyLayout) {
     State state;
     state.entries.push_back(
         {.name = "weight", .placement = Placement::replicated, .tensor = tensor, .is_steady = true});
-    ASSERT_TRUE(staging.copy(state));
-    EXPECT_EQ(staging.copy_steady(), true) << tensor.sizes();
+    ASSERT_TRUE(staging.stage(state));
+    EXPECT_EQ(staging.stage_steady(), true) << tensor.sizes();
     const at::Tensor plain = tensor.resolve_conj().contiguous();
     EXPECT_TRUE(std::ranges::equal(staging.entries()[0].bytes,
                                    std::span{static_cast<const std::byte*>(plain.const_data_ptr()), plain.nbytes()}))
@@ -142,20 +142,20 @@ TEST(Staging, ComparesTensorsOfAnyLayout) {
   State state;
   state.entries.push_back(
       {.name = "weight", .placement = Placement::replicated, .tensor = tensors.front(), .is_steady = true});
-  ASSERT_TRUE(staging.copy(state));
+  ASSERT_TRUE(staging.stage(state));
   tensors.front().data().mul_(2);
-  EXPECT_EQ(staging.copy_steady(), false);
+  EXPECT_EQ(staging.stage_steady(), false);
 }
 
-TEST(Staging, DoesNotMindAChangeAfterTheCopy) {
+TEST(Staging, IgnoresAChangeAfterTheStateIsStaged) {
   Staging staging{0, 1};
   State state = a_state();
   state.entries[0].is_steady = true;
-  ASSERT_TRUE(staging.copy(state));
-  ASSERT_EQ(staging.copy_steady(), true);
+  ASSERT_TRUE(staging.stage(state));
+  ASSERT_EQ(staging.stage_steady(), true);
   state.entries[0].tensor.data().zero_();
-  ASSERT_TRUE(staging.copy(state));
-  EXPECT_EQ(staging.copy_steady(), true);
+  ASSERT_TRUE(staging.stage(state));
+  EXPECT_EQ(staging.stage_steady(), true);
 }
 
 TEST(Staging, LooksForWhatIsNotFiniteOnlyWhereThatMatters) {
@@ -163,10 +163,10 @@ TEST(Staging, LooksForWhatIsNotFiniteOnlyWhereThatMatters) {
   State state = a_state();
   state.entries[0].tensor[0][0] = std::nan("");  // Rank 0's to look at.
   state.entries[0].must_be_finite = true;
-  ASSERT_TRUE(staging.copy(state));
+  ASSERT_TRUE(staging.stage(state));
   EXPECT_TRUE(staging.is_finite());
   state.entries[0].tensor[1023][0] = -INFINITY;
-  ASSERT_TRUE(staging.copy(state));
+  ASSERT_TRUE(staging.stage(state));
   EXPECT_FALSE(staging.is_finite());
 }
 
@@ -174,10 +174,10 @@ TEST(Staging, RefusesWhatHasNoPlainBytesAndGoesOnWithTheNext) {
   Staging staging{0, 1};
   State state = a_state();
   state.entries[0].tensor = at::eye(3).to_sparse();
-  const auto copied = staging.copy(state);
+  const auto copied = staging.stage(state);
   ASSERT_FALSE(copied);
   EXPECT_EQ(copied.error().kind, ErrorKind::invalid);
-  EXPECT_TRUE(staging.copy(a_state()));
+  EXPECT_TRUE(staging.stage(a_state()));
 }
 
 }  // namespace

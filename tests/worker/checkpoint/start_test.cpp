@@ -44,11 +44,12 @@ class AStart : public ACheckpointer {
             }
             return fault ? fault(rank, call, key) : std::nullopt;
           });
-      const StartOptions options{.node = node_of(rank),
-                                 .patience = {.budget = start_budget, .wait = [this](auto pause, const Error&) {
-                                                clock.advance(pause);
-                                                return true;
-                                              }}};
+      const StartOptions options{
+          .node = node_of(rank),
+          .patience = {.duration = default_start_patience, .wait = [this](auto pause, const Error&) {
+                         clock.advance(pause);
+                         return true;
+                       }}};
       auto opened = open_checkpointer(std::move(store), spec(), identity, communicator, clock, options);
       Result<void>& outcome = outcomes[static_cast<std::size_t>(rank)];
       outcome = opened.map([](const auto&) {});
@@ -122,7 +123,7 @@ TEST_F(AStart, IsNotRefusedForGoodBecauseOfANodeThatCannotReadTheClaim) {
   for (const auto& outcome : outcomes) {
     ASSERT_FALSE(outcome);
     EXPECT_EQ(outcome.error().kind, ErrorKind::unavailable);
-    EXPECT_THAT(outcome.error().message, HasSubstr("rank 2: no credentials (1 of 4 ranks were refused"));
+    EXPECT_THAT(outcome.error().message, HasSubstr("rank 2: no credentials (1 of 4 ranks were denied access"));
   }
 }
 

@@ -70,7 +70,7 @@ TEST(ReadTask, NamesWhatIsMissing) {
   }
 }
 
-/// How the program ends whose store fails the call `call` with `kind`.
+/// Runs the clean-up with a store whose call `call` fails with `kind`, and returns how it ends.
 rank::RankEnd end_with(std::string_view call, ErrorKind kind) {
   static fakes::MemoryObjects objects;
   return run(environment_of(good), fakes::FakeClock{}, [&](const auto&) -> Result<std::unique_ptr<storage::Store>> {

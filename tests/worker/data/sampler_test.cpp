@@ -67,10 +67,10 @@ TEST(Sampler, FillsUpEvenWhenThereAreMoreRanksThanSamples) {
 
 TEST(Sampler, GoesOnInTheMiddleOfAnEpochWhereItStopped) {
   const torch::Tensor order = epoch_order(100, 3, 5);
-  const Share share{.rank = 1, .world_size = 2};
-  const auto whole = values(step_samples(order, 0, 50, share));
-  auto parts = values(step_samples(order, 0, 20, share));
-  for (const std::int64_t id : values(step_samples(order, 40, 30, share))) parts.push_back(id);
+  const GroupRank self{.rank = 1, .world_size = 2};
+  const auto whole = values(step_samples(order, 0, 50, self));
+  auto parts = values(step_samples(order, 0, 20, self));
+  for (const std::int64_t id : values(step_samples(order, 40, 30, self))) parts.push_back(id);
   EXPECT_EQ(parts, whole);
 }
 

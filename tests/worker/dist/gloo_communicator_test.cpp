@@ -78,13 +78,13 @@ TEST(GlooCommunicator, SpreadsTheBytesOfSeveralRootsInPartsOfAnySize) {
       auto& spans = parts.emplace_back(checkpoint::BroadcastPart{.root = roots[part], .spans = {}}).spans;
       for (std::string& text : own) spans.push_back(std::as_writable_bytes(std::span{text}));
     }
-    const auto spread = communicator.spread(parts);
-    ASSERT_TRUE(spread) << spread.error().message;
+    const auto sent = communicator.broadcast_parts(parts);
+    ASSERT_TRUE(sent) << sent.error().message;
     for (std::size_t part = 0; part < sizes.size(); ++part) {
       for (std::size_t i = 0; i < sizes[part].size(); ++i)
         EXPECT_TRUE(texts[part][i] == text_of(part, sizes[part][i])) << "part " << part << ", span " << i;
     }
-    EXPECT_TRUE(communicator.spread({}));
+    EXPECT_TRUE(communicator.broadcast_parts({}));
   });
 }
 
@@ -96,10 +96,10 @@ TEST(GlooCommunicator, SpreadsNothingMoreOnceTheGroupIsBroken) {
     std::string text(std::size_t{20} << 20, 'x');
     const std::vector<checkpoint::BroadcastPart> parts{{.root = 1, .spans = {std::as_writable_bytes(std::span{text})}}};
     for (int call = 0; call < 2; ++call) {
-      const auto spread = communicator.spread(parts);
-      EXPECT_FALSE(spread);
-      if (spread) continue;
-      EXPECT_EQ(spread.error().kind, ErrorKind::cancelled) << spread.error().message;
+      const auto sent = communicator.broadcast_parts(parts);
+      EXPECT_FALSE(sent);
+      if (sent) continue;
+      EXPECT_EQ(sent.error().kind, ErrorKind::cancelled) << sent.error().message;
     }
     is_over.count_down();
   });
@@ -145,7 +145,7 @@ TEST(GlooCommunicator, IsASignOfLifeOnlyWhereTheTrainingThreadWaits) {
         2, 1min,
         [&](checkpoint::Communicator& communicator, FakeRankLink& link) {
           if (communicator.rank() == 1) return has_waited.wait();
-          // Nobody else comes: it waits until the group breaks, and looks for that again and again.
+          // The other rank never joins: this one waits, and checks the group's health, until the group breaks.
           std::jthread breaks{[&] {
             link.wait_for_looks(3);
             link.break_group({.exit_code = 90, .reason = "PeerLost", .message = "rank 1 is lost", .culprit = 1});

@@ -41,7 +41,7 @@ TEST(FormGroup, BringsRanksTogetherByAStoreThatRankZeroHosts) {
       const auto texts = group->communicator->all_gather(std::to_string(rank));
       ASSERT_TRUE(texts) << texts.error().message;
       EXPECT_EQ(*texts, (std::vector<std::string>{"0", "1"}));
-      // Of its own: another thread may use it at the same time.
+      // The checkpoints' communicator is separate: another thread may use it at the same time.
       std::jthread writer{[&] { EXPECT_TRUE(group->checkpoint_communicator->all_gather("saved")); }};
       EXPECT_TRUE(group->communicator->all_gather("trained"));
       writer.join();

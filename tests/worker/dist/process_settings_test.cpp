@@ -27,7 +27,7 @@ TEST(ShareProcessors, GivesEachRankItsPartWherePodsOfOneGroupShareANode) {
   for (std::int64_t rank = 0; rank < 3; ++rank) {
     ranks.emplace_back([&, rank] {
       fakes::ThreadCommunicator communicator{rank, place};
-      std::ignore = at::get_num_threads();  // A thread's first question sets its number anew.
+      std::ignore = at::get_num_threads();  // The first call on a thread sets the thread's number.
       at::set_num_threads(alone);
       const Threads chosen_by = rank == 2 ? Threads::users : Threads::ours;
       const auto done = share_processors(pod, chosen_by, communicator);

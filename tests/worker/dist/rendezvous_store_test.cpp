@@ -51,7 +51,7 @@ class StandingStore {
 
 c10::intrusive_ptr<c10d::Store> opened(const GroupEnvironment& environment) {
   FakeRankLink link;
-  auto store = open_store(environment, 1, 1min, link);
+  auto store = open_rendezvous_store(environment, 1, 1min, link);
   EXPECT_TRUE(store) << store.error().message;
   return store ? *store : nullptr;
 }
@@ -66,7 +66,7 @@ bool is_timeout_of(const Result<void>& met, const std::string& words) {
   return !met && met.error().kind == ErrorKind::timeout && met.error().message.find(words) != std::string::npos;
 }
 
-TEST(OpenStore, HidesFromARestartedGroupWhatTheOneBeforeLeftInTheAgentsStore) {
+TEST(OpenRendezvousStore, HidesFromARestartedGroupWhatTheOneBeforeLeftInTheAgentsStore) {
   const StandingStore standing;
   GroupEnvironment environment = standing.agent_environment();
   const auto before = opened(environment);
@@ -87,7 +87,7 @@ TEST(OpenStore, HidesFromARestartedGroupWhatTheOneBeforeLeftInTheAgentsStore) {
   EXPECT_TRUE(call(*beside, 0, 1min));
 }
 
-TEST(OpenStore, HidesFromAnAttemptWhatTheOneBeforeLeft) {
+TEST(OpenRendezvousStore, HidesFromAnAttemptWhatTheOneBeforeLeft) {
   const StandingStore standing;
   GroupEnvironment environment = standing.launcher_environment();
   const auto before = opened(environment);

@@ -13,7 +13,7 @@ namespace {
 using fakes::FakeRankLink;
 using namespace std::chrono_literals;
 
-/// A store that is lost: every question ends in an exception.
+/// A lost store: every call throws.
 class LostStore final : public c10d::HashStore {
  public:
   void set(const std::string& /*key*/, const std::vector<std::uint8_t>& /*data*/) override {

@@ -1,5 +1,5 @@
-// Preloaded into a program: says on standard error when the program changes its environment while other threads run,
-// which may be reading it.
+// Preloaded into a program, it writes to standard error when the program changes its environment while other threads,
+// which may read it, run.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// A libcuda.so.1 that says what the test wants, for programs that are started with its folder in LD_LIBRARY_PATH:
-// FAKE_DRIVER_GPUS devices, or FAKE_DRIVER_ERROR from cuInit.
+// A fake libcuda.so.1 for programs that are started with its folder in LD_LIBRARY_PATH. It shows FAKE_DRIVER_GPUS
+// devices, or cuInit returns FAKE_DRIVER_ERROR.
 #include <cstdlib>
 #include <cstring>
 

@@ -13,7 +13,7 @@
 
 namespace trainyard::fakes {
 
-/// A launcher that remembers what it was told. Any thread may call.
+/// A link that records what is reported. Any thread may call.
 class FakeRankLink final : public rank::RankLink {
  public:
   void report(const rank::RankProgress& progress) override {
@@ -38,7 +38,7 @@ class FakeRankLink final : public rank::RankLink {
   [[noreturn]] void exit(const rank::RankEnd& /*end*/) override { std::abort(); }
 
   [[nodiscard]] std::int64_t beats() const { return beats_; }
-  /// Returns when the group's health was asked for `count` times.
+  /// Waits until group_failure() was called `count` times.
   void wait_for_looks(std::int64_t count) const {
     for (std::int64_t looks = looks_; looks < count; looks = looks_) looks_.wait(looks);
   }
@@ -56,7 +56,7 @@ class FakeRankLink final : public rank::RankLink {
     return reports_;
   }
 
-  std::function<void(const rank::RankProgress&)> on_report;  ///< On the thread that reports.
+  std::function<void(const rank::RankProgress&)> on_report;  ///< Called on the thread that reports.
 
  private:
   std::atomic<std::int64_t> beats_{0};

@@ -33,7 +33,7 @@ namespace {
 const c10::Device the_device{c10::DeviceType::PrivateUse1, 0};
 constexpr std::size_t stream_count = 4;
 
-/// Something that happens once.
+/// An event that happens once.
 class Flag {
  public:
   void raise() {
@@ -215,7 +215,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   }
 };
 
-// The same bytes as a tensor of the host's.
+// Views the bytes as a tensor on the host.
 at::Tensor on_host(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return tensor;
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
@@ -271,7 +271,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("_copy_from_and_resize", copy_from_and_resize);
 }
 
-/// As on a GPU, operations take no tensors of the host except scalars.
+/// As on a GPU, operations accept tensors of the host only if they are scalars.
 void check_one_device(const c10::OperatorHandle& operation, const torch::jit::Stack& stack) {
   bool has_device = false;
   bool has_host = false;

@@ -15,7 +15,7 @@
 
 namespace trainyard::fakes {
 
-/// One rank program as a process of its own, with the rank environment and nothing of a launcher. Killed when it goes.
+/// A rank program that runs as a process with the rank environment but without a launcher. The destructor kills it.
 class RankProcess {
  public:
   using Variables = std::map<std::string, std::string>;
@@ -49,7 +49,7 @@ class RankProcess {
     ::waitpid(pid_, nullptr, 0);
   }
 
-  /// To this process and to no other: kill() takes -1 for every process there is.
+  /// Signals only this process: kill() with pid -1 would signal every process.
   void send(int signal) const {
     if (pid_ > 0) ::kill(pid_, signal);
   }

@@ -4,9 +4,8 @@
 
 namespace trainyard::fakes {
 
-/// Before the first group of a process whose ranks are threads, and before those threads: c10d's flight recorder is one
-/// for the process and reads this when the first group is made. Several ranks that write to it at once end in a
-/// segmentation fault now and then.
+/// Turns c10d's flight recorder off. To be called in a process whose ranks are threads, before these threads and the
+/// first group: the process has one recorder, and ranks that write to it at once can crash.
 inline void let_threads_be_ranks() {
   setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // NOLINT(concurrency-mt-unsafe): no rank thread runs yet.
 }

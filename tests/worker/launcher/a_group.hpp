@@ -6,12 +6,12 @@
 #include "worker/launcher/group_failure.hpp"
 #include "worker/launcher/peer_message.hpp"
 
-/// A group of launchers, for tests of those that decide: they are told what happens and when.
+/// Values for tests of the pure classes that decide about a group of launchers.
 namespace trainyard::launcher {
 
 inline constexpr Instant group_start{};
 
-/// Of a launcher of one rank of attempt 2 of the job mnist.
+/// The hello of a launcher with one rank, in attempt 2 of the job mnist.
 inline Hello hello(std::int64_t first_rank, std::int64_t world_size = 3) {
   return {.job = "mnist",
           .job_uid = "u",

@@ -43,7 +43,7 @@ TEST(CheckpointDesk, AnswersTheSameIdWithItsRecordHoweverOften) {
   EXPECT_EQ(post(desk, body), (std::pair{200, pending}));
   EXPECT_EQ(desk.take_request(), std::nullopt) << "it is not asked twice";
 
-  desk.hear(rank::CheckpointRecord{
+  desk.on_report(rank::CheckpointRecord{
       .request = {.id = "a"}, .state = contract::RequestState::done, .step = 7, .uri = "s3://m/step-7/g-1"});
   desk.close();
   const json done{{"id", "a"}, {"then", "continue"}, {"state", "Done"}, {"step", 7}, {"uri", "s3://m/step-7/g-1"}};
@@ -64,7 +64,7 @@ TEST(CheckpointDesk, RefusesWithOneSentence) {
   const auto wrong_token = refusal(401, "the token is wrong or missing: send the header Authorization: Bearer TOKEN");
   const Row rows[] = {
       {"no token in the pod", without_token, bearer,
-       refusal(403, "nobody may ask for checkpoints here: TRAINYARD_REQUEST_TOKEN is not set in this pod")},
+       refusal(403, "this pod takes no requests for checkpoints: TRAINYARD_REQUEST_TOKEN is not set")},
       {"no token", desk_settings(), "", wrong_token},
       {"another token", desk_settings(), "Bearer 5ecreT", wrong_token},
       {"its beginning", desk_settings(), "Bearer 5ecre", wrong_token},
@@ -130,10 +130,10 @@ TEST(CheckpointDesk, TakesTheNextOneOnlyOnceTheOneBeforeIsAnswered) {
 
   const rank::CheckpointRecord failed{
       .request = {.id = "a"}, .state = contract::RequestState::failed, .message = "the disk is full"};
-  desk.hear(failed);
+  desk.on_report(failed);
   EXPECT_EQ(desk.record(), failed);
   EXPECT_EQ(post(desk, R"({"id": "b"})").first, 202);
-  desk.hear(failed);
+  desk.on_report(failed);
   EXPECT_EQ(desk.record(), (rank::CheckpointRecord{.request = {.id = "b"}})) << "the rank has not answered it yet";
   EXPECT_EQ(desk.take_request(), (rank::CheckpointRequest{.id = "b"}));
 }
@@ -141,7 +141,7 @@ TEST(CheckpointDesk, TakesTheNextOneOnlyOnceTheOneBeforeIsAnswered) {
 TEST(CheckpointDesk, TakesNothingNewOnceTrainingHasEnded) {
   CheckpointDesk desk{desk_settings()};
   desk.close();
-  EXPECT_EQ(post(desk, R"({"id": "a"})"), refusal(409, "training has ended: no other checkpoint is saved"));
+  EXPECT_EQ(post(desk, R"({"id": "a"})"), refusal(409, "training has ended: no further checkpoint is saved"));
 }
 
 }  // namespace

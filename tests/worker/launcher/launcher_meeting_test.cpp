@@ -1,4 +1,4 @@
-// How launchers find each other, whom they wait for, and whom they turn away.
+// How launchers connect, which peers they wait for, and which they refuse.
 #include <gtest/gtest.h>
 #include <httplib.h>
 
@@ -21,7 +21,7 @@ void expect_that_they_train(LauncherProcess& zero, LauncherProcess& one) {
   EXPECT_EQ(zero.wait(), 91);
 }
 
-/// Its words about the wait come from a turn of its loop after the one that saw its ranks end.
+/// The log line about the wait comes in a later round of the loop than the end of its ranks.
 bool waits_on_after_its_ranks(const LauncherProcess& launcher) {
   const std::string output = launcher.output();
   const auto ended = output.find("rank ended");
@@ -31,7 +31,7 @@ bool waits_on_after_its_ranks(const LauncherProcess& launcher) {
 TEST(LaunchersThatMeet, WaitsForTheOthersToComeBeforeItLeaves) {
   const TestGroup hub_first;
   const TestGroup spoke_first;
-  // All wait at the same time for their first words about it.
+  // All launchers wait at the same time, so that the test takes one first_wait_log_after.
   LauncherProcess zero{hub_first, 0, "echo done"};
   LauncherProcess one{spoke_first, 1, "echo done"};
   ASSERT_TRUE(eventually([&] { return waits_on_after_its_ranks(zero) && waits_on_after_its_ranks(one); }));

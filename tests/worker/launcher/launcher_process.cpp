@@ -44,8 +44,8 @@ bool eventually(const std::function<bool()>& holds) {
 }
 
 std::uint16_t free_port() {
-  // Below the range that the kernel gives to connections; processes that test at the same time begin in different
-  // places.
+  // Below the range of ports that the kernel gives to connections. Test processes that run at the same time begin at
+  // different ports.
   static std::atomic<unsigned> next{static_cast<unsigned>(getpid()) * 37U};
   while (true) {
     const auto port = static_cast<std::uint16_t>(16'000U + next++ % 16'000U);
@@ -65,7 +65,7 @@ LauncherProcess::LauncherProcess(const TestGroup& group, std::int64_t rank, cons
   folder_ = fmt::format("{}launcher-{}-{}", testing::TempDir(), getpid(), count++);
   fs::create_directories(folder_);
   write_script(folder_ + "/rank", rank_script);
-  // The ranks of these tests meet nowhere; what counts is that the launcher starts and ends its store.
+  // The ranks of these tests form no group, so that a program that only stays alive can replace the store.
   write_script(folder_ + "/store", "exec sleep 1000");
 
   std::map<std::string, std::string> variables{{"PATH", "/usr/bin:/bin"},
@@ -94,7 +94,7 @@ LauncherProcess::LauncherProcess(const TestGroup& group, std::int64_t rank, cons
 }
 
 LauncherProcess::~LauncherProcess() {
-  // Dying with it: its ranks, which are tied to it, and its store.
+  // The kernel kills its ranks and its store with it.
   if (!exit_code_) {
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
@@ -140,7 +140,8 @@ std::map<pid_t, char> LauncherProcess::children() const {
   for (const auto& entry : fs::directory_iterator{"/proc"}) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    // "pid (command) state parent ...": the command may hold anything, so what counts is behind the last parenthesis.
+    // "pid (command) state parent ...": the command may contain anything, so that the parser begins after the last
+    // parenthesis.
     const std::string stat = read_file(entry.path().string() + "/stat");
     const auto end = stat.rfind(')');
     if (end == std::string::npos || end + 4 >= stat.size()) continue;

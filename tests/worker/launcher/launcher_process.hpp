@@ -11,19 +11,19 @@
 #include <string>
 #include <vector>
 
-/// Real launchers on loopback, for tests of what they do with processes and sockets.
+/// Real launchers on loopback, for tests of their processes and sockets.
 namespace trainyard::launcher {
 
-/// Generous: the machine that runs the tests may have other things to do.
+/// Generous, because the machine that runs the tests may be busy.
 inline constexpr std::chrono::seconds patience{60};
 
-/// Whether `holds` became true before patience ran out.
+/// True once `holds` is true; false when it is not within `patience`.
 [[nodiscard]] bool eventually(const std::function<bool()>& holds);
 
-/// A port of this machine that nobody listens on, and that no other test of this process was given.
+/// A free port of this machine, which no other test of this process gets.
 [[nodiscard]] std::uint16_t free_port();
 
-/// Whether the process exists and is no zombie.
+/// True when the process exists and is not a zombie.
 [[nodiscard]] bool is_running(pid_t pid);
 
 /// Ports and environment that the launchers of one group share.
@@ -49,13 +49,13 @@ class LauncherProcess {
   /// Makes an empty file beside the termination log, for scripts that wait for it.
   void touch(const std::string& name) const;
   void send_signal(int signal) const;
-  /// Its exit code, 128 + signal, or -1 when it has not ended before patience ran out.
+  /// The launcher's exit code, 128 + signal, or -1 when it has not ended within `patience`.
   [[nodiscard]] int wait();
-  /// All that launcher and ranks have printed.
+  /// The output of the launcher and its ranks.
   [[nodiscard]] std::string output() const;
   [[nodiscard]] bool has_printed(const std::string& text, int times = 1) const;
   [[nodiscard]] nlohmann::json termination_message() const;
-  /// Of all descendants, living and dead-but-not-reaped, with their state letter.
+  /// All descendants, living or not reaped, with their state letter.
   [[nodiscard]] std::map<pid_t, char> children() const;
 
  private:
@@ -64,7 +64,7 @@ class LauncherProcess {
   std::optional<int> exit_code_;
 };
 
-/// A termination message but for what the first rank reported last.
+/// A termination message without the first rank's last report.
 [[nodiscard]] nlohmann::json without_progress(nlohmann::json message);
 
 }  // namespace trainyard::launcher

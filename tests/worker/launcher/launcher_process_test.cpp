@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Time since it was made, for people who read the tests' output; nothing is judged by it.
+/// Time since construction, for readers of the tests' output. No check depends on it.
 class Stopwatch {
  public:
   void print(const std::string& what) const {
@@ -242,7 +242,7 @@ TEST(Launcher, ReapsOrphansAndLeavesNoChildBehind) {
   LauncherProcess launcher{
       group, 0,
       "(sleep 0.01 &); (sleep 1000 &); echo $$; until [ -e $TRAINYARD_TERMINATION_LOG.go ]; do sleep 0.02; done"};
-  // The rank, one orphan, and for moments the rank's own sleep: no zombie stays.
+  // The rank, one orphan, and sometimes the rank's sleep: no zombie stays.
   ASSERT_TRUE(eventually([&] { return launcher.has_printed("rank started"); }));
   EXPECT_TRUE(eventually([&] {
     const auto children = launcher.children();
@@ -308,9 +308,10 @@ TEST(Launcher, EndsWithOneSentenceWhenItCannotStart) {
     std::string sentence;
   };
   const std::vector<Case> cases{
-      {{{"RANK", "2"}}, "the rank environment contradicts itself: RANK is 2, but WORLD_SIZE is 2: ranks count from 0"},
-      {{{"WORLD_SIZE", "two"}}, "the environment variable WORLD_SIZE is 'two', which is no whole number"},
-      {{{"MASTER_ADDR", ""}}, "WORLD_SIZE is 2, but MASTER_ADDR is not set: where is rank 0?"},
+      {{{"RANK", "2"}},
+       "the rank environment contradicts itself: RANK is 2, but WORLD_SIZE is 2: ranks are numbered from 0"},
+      {{{"WORLD_SIZE", "two"}}, "the environment variable WORLD_SIZE is 'two', which is not a whole number"},
+      {{{"MASTER_ADDR", ""}}, "WORLD_SIZE is 2, but MASTER_ADDR is not set: set it to the address of rank 0"},
   };
   for (const auto& [variables, sentence] : cases) {
     LauncherProcess launcher{TestGroup{}, 0, "true", variables};

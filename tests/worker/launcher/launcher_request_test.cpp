@@ -1,4 +1,4 @@
-// Checkpoints that launchers are asked for over HTTP, and their ranks over the link.
+// Requests for checkpoints, over HTTP to the launcher and over the link to its rank.
 #include <gtest/gtest.h>
 #include <httplib.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A group whose launchers know the token and a place for checkpoints. Each has a status port of its own.
+/// A group whose launchers have the token and a checkpoint.uri. Each has a status port of its own.
 TestGroup a_group_that_saves(std::int64_t world_size) {
   return {.world_size = world_size,
           .variables = {{"TRAINYARD_REQUEST_TOKEN", "5ecret"},
@@ -24,7 +24,7 @@ class AskedLauncher {
   AskedLauncher(const TestGroup& group, std::int64_t rank, const std::string& script)
       : launcher{group, rank, script, {{"TRAINYARD_STATUS_PORT", std::to_string(port_)}}} {}
 
-  /// The answer to a request, once the launcher listens: its status and its object.
+  /// Sends a request once the launcher listens, and returns the answer's status and object.
   [[nodiscard]] std::pair<int, json> ask(const json& request) {
     std::pair<int, json> answer{0, nullptr};
     const bool is_answered = eventually([&] {
@@ -36,7 +36,7 @@ class AskedLauncher {
     EXPECT_TRUE(is_answered);
     return answer;
   }
-  /// What /status shows of the request.
+  /// The request in /status.
   [[nodiscard]] json record() const {
     const auto reply = httplib::Client{"127.0.0.1", port_}.Get("/status");
     return reply ? json::parse(reply->body).value("checkpointRequest", json{}) : json{};
@@ -107,9 +107,9 @@ TEST(LauncherOnRequest, KeepsARequestForARankThatIsNotThereYet) {
 TEST(LauncherOnRequest, AsksRank0OfAPodOfSeveral) {
   TestGroup group = a_group_that_saves(2);
   group.variables.insert({{"RANK", ""}, {"NODE_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}});
-  // Rank 1 would end by it too.
+  // Rank 1 would end as well if it got the request.
   AskedLauncher asked{group, 0, "exec $LINKED_RANK train"};
-  // One that is asked to stop before it listens for that ends without saving.
+  // A rank that gets SIGTERM before its handler is installed ends without saving.
   ASSERT_TRUE(eventually([&] { return asked.launcher.has_printed("linked rank is running", 2); }));
   EXPECT_EQ(asked.ask({{"id", "bye"}, {"then", "exit"}}).first, 202);
   EXPECT_TRUE(asked.is_done("bye"));

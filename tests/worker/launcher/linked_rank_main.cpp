@@ -1,9 +1,9 @@
-// A rank process that trains nothing but uses its link as one that trains: what the first argument says.
+// A rank process that does not train but uses its link as a training would. The first argument chooses how:
 //   train          reports a step every 20 ms; ends preempted on SIGTERM, and as told when the group is broken; answers
 //                  a request for a checkpoint with the step that it is at, and ends preempted where that asks for it
-//   no-progress    reports one step, then only lives
-//   deaf           as train, but minds neither SIGTERM nor the group
-//   fail           ends by exit_do_not_restart with words of its own
+//   no-progress    reports one step, then makes no progress
+//   deaf           as train, but ignores SIGTERM and the failure of the group
+//   fail           ends with exit_do_not_restart and a message of its own
 #include <chrono>
 #include <cstdio>
 #include <string>

@@ -27,11 +27,11 @@ TEST(ParseOptions, TakesAProgramOfTheUsersWithItsArguments) {
 
 TEST(ParseOptions, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(parse_options({"--nproc", "3"}, rank::environment_of({}), "/b").error().message,
-            "'--nproc' is no option of trainyard-worker; arguments of the rank program go behind --");
+            "'--nproc' is not an option of trainyard-worker; put the rank program's arguments after --");
   EXPECT_EQ(parse_options({"--rank-program"}, rank::environment_of({}), "/b").error().message,
-            "--rank-program needs the program's path behind it");
+            "--rank-program needs the path of a program after it");
   EXPECT_EQ(parse_options({}, rank::environment_of({{"TRAINYARD_HANG_SECONDS", "soon"}}), "/b").error().message,
-            "the environment variable TRAINYARD_HANG_SECONDS is 'soon', which is no whole number");
+            "the environment variable TRAINYARD_HANG_SECONDS is 'soon', which is not a whole number");
 }
 
 TEST(ParseOptions, ReadsEveryDeadline) {

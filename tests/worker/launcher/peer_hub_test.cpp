@@ -69,7 +69,7 @@ TEST(PeerHub, RefusesStrangersByName) {
        "rank 1 has WORLD_SIZE 4 and 1 ranks in its pod, but rank 0 has 3 and 1"},
       {with([](Hello& h) { h.first_rank = 0; }), "rank 0 cannot be in a group of 3"},
       {with([](Hello& h) { h.first_rank = 3; }), "rank 3 cannot be in a group of 3"},
-      {with([](Hello& h) { h.first_rank = 2; }), "rank 2 has come already: is RANK the same in two places?"},
+      {with([](Hello& h) { h.first_rank = 2; }), "rank 2 has connected already: give each process its own RANK"},
   };
   for (const auto& [stranger, sentence] : cases) {
     PeerHub hub = a_hub();

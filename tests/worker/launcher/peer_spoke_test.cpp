@@ -146,9 +146,10 @@ TEST(PeerSpoke, EndsWhenANewerAttemptOfItsJobIsThere) {
 TEST(PeerSpoke, EndsWhenItsPlaceInTheGroupIsWrong) {
   PeerSpoke spoke = a_spoke();
   spoke.on_open(group_start);
-  spoke.on_message(Refusal{.job_uid = "u", .attempt = 2, .message = "rank 1 has come already"}, group_start);
+  spoke.on_message(Refusal{.job_uid = "u", .attempt = 2, .message = "rank 1 has connected already"}, group_start);
   EXPECT_EQ(spoke.verdict()->exit_code, contract::exit_do_not_restart);
-  EXPECT_EQ(spoke.verdict()->message, "rank 0's launcher at master:29502 refused this one: rank 1 has come already");
+  EXPECT_EQ(spoke.verdict()->message,
+            "rank 0's launcher at master:29502 refused this one: rank 1 has connected already");
 }
 
 TEST(PeerSpoke, OutwaitsAnOlderAttemptAndAnotherJob) {
@@ -161,7 +162,7 @@ TEST(PeerSpoke, OutwaitsAnOlderAttemptAndAnotherJob) {
     EXPECT_EQ(spoke.verdict(), std::nullopt);
     EXPECT_EQ(spoke.take_actions(), SpokeActions{PeerSpoke::Close{}});
     EXPECT_EQ(spoke.waiting_for(group_start + 5s),
-              "rank 0's launcher at master:29502 (5 s): refused, for another group is still there: old");
+              "rank 0's launcher at master:29502 (5 s): refused, because another group is still there: old");
     spoke.on_time(group_start + 1s);
     EXPECT_EQ(spoke.take_actions(), SpokeActions{PeerSpoke::Connect{}});
   }

@@ -46,7 +46,7 @@ TEST_F(RankProcessTest, GivesTheLastWordsWithTheEndHoweverLateTheyWereSaid) {
   wait_until_ended(rank);
   const RankExit exit = rank.reap();
   EXPECT_EQ(exit.death, (Death{.exit_code = contract::exit_do_not_restart}));
-  // The link's own thread may say that it is alive before the end and after it.
+  // The link's own thread may send Alive before the RankEnd and after it.
   std::vector<std::string> ends;
   for (const rank::RankMessage& message : exit.last_words) {
     if (const auto* end = std::get_if<rank::RankEnd>(&message)) ends.push_back(end->message);
@@ -55,7 +55,7 @@ TEST_F(RankProcessTest, GivesTheLastWordsWithTheEndHoweverLateTheyWereSaid) {
 }
 
 TEST_F(RankProcessTest, TakesItsChildrenAlongAndSendsNothingToItsNumberAfterThat) {
-  prctl(PR_SET_CHILD_SUBREAPER, 1);  // Its orphan stays, unreaped, so that there still is a group of its number.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // The orphan stays unreaped, so that its process group still exists.
   RankProcess rank = start("sleep 1000 & echo $! >" + folder_.path() + "/child; exit 3");
   wait_until_ended(rank);
   const pid_t child = std::stoi(fakes::text_of(folder_.path() + "/child"));

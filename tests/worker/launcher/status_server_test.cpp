@@ -78,7 +78,7 @@ TEST_F(StatusServerTest, KeepsNoBodyThatIsTooLong) {
   EXPECT_EQ(reply->status, 400);
   EXPECT_EQ(json::parse(reply->body), (json{{"error", "the body is longer than 1024 bytes"}}));
 
-  // In pieces, without a length that says so before.
+  // A chunked body, without a length in the head.
   std::size_t sent = 0;
   const auto endless = [&sent](std::size_t /*offset*/, httplib::DataSink& sink) {
     const std::string piece(4'096, ' ');
@@ -98,7 +98,7 @@ TEST_F(StatusServerTest, RefusesFormsAndKnowsNoOtherPlaceToPostTo) {
   const httplib::MultipartFormDataItems form{{"id", "a", "", ""}};
   const auto answered = client().Post("/checkpoint", httplib::Headers{{"Authorization", "Bearer 5ecret"}}, form);
   if (answered) {
-    EXPECT_EQ(answered->status, 400);  // It may find the connection closed: the form is not read.
+    EXPECT_EQ(answered->status, 400);  // The client may find the connection closed, because the form is not read.
   }
   const auto status_of = [](const httplib::Result& reply) { return reply ? reply->status : 0; };
   EXPECT_EQ(status_of(client().Post("/status", "{}", "application/json")), 404);

@@ -31,7 +31,7 @@ GroupFailure killed(std::int64_t rank) {
   return failure_of(rank, {.signal = SIGKILL}, {});
 }
 
-/// Lets time pass as the loop does, in small steps.
+/// Calls on_time() in small steps, as the launcher's loop does.
 void pass(Supervisor& supervisor, Instant from, Instant to) {
   for (Instant now = from; now <= to; now += 100ms) supervisor.on_time(now);
 }
@@ -49,7 +49,7 @@ TEST(Supervisor, TakesAnExitBeforeTheTrainingIsCompleteForAFailureOfARankThatUse
   struct Row {
     std::string_view name;
     std::function<void(Supervisor&)> happen;
-    std::string reason = {};  // empty: it ended as meant
+    std::string reason = {};  // empty: the rank ended without a failure
   };
   const Row rows[] = {
       {"a program that knows nothing of its launcher", [](Supervisor&) {}},
@@ -93,12 +93,12 @@ TEST(Supervisor, ReportsTheFirstFailureAndEndsOnceTheGroupHasItsVerdict) {
   supervisor.on_verdict(*supervisor.own_failure(), group_start + 1s);
   EXPECT_EQ(supervisor.end(),
             (rank::RankEnd{.exit_code = 93, .reason = "InvalidData", .message = "rank 0: no data", .culprit = {}}));
-  EXPECT_EQ(supervisor.speaker(), 0);
+  EXPECT_EQ(supervisor.culprit_or_first_rank(), 0);
 }
 
 TEST(Supervisor, EndsAsPeerLostWhenTheVerdictNamesAnother) {
   Supervisor supervisor{supervisor_settings(1, 1), group_start};
-  supervisor.on_death(0, {.exit_code = 1}, group_start + 1s);  // A script that fell over the broken connection.
+  supervisor.on_death(0, {.exit_code = 1}, group_start + 1s);  // A script that failed because the connection broke.
   supervisor.on_verdict(killed(0), group_start + 1s);
   EXPECT_EQ(supervisor.end(), (rank::RankEnd{.exit_code = contract::exit_peer_lost,
                                              .reason = "PeerLost",
@@ -112,7 +112,7 @@ TEST(Supervisor, TellsItsRanksOfTheVerdictThenKillsThem) {
   supervisor.on_message(0, rank::Alive{}, group_start);
   supervisor.on_death(1, {.exit_code = 0}, group_start);
   supervisor.on_verdict(killed(7), group_start);
-  // Rank 2 has never used its link: SIGTERM is all that reaches it.
+  // Rank 2 has never used its link: only SIGTERM reaches it.
   EXPECT_EQ(supervisor.take_actions(),
             (SupervisorActions{TellRank{0, end_of_others(killed(7))}, SendSignal{2, SIGTERM}}));
   pass(supervisor, group_start, group_start + 900ms);
@@ -161,7 +161,7 @@ TEST(Supervisor, ReportsPeerLostItselfWhenNobodyKnowsTheCause) {
             (GroupFailure{.culprit = {},
                           .exit_code = contract::exit_peer_lost,
                           .reason = "PeerLost",
-                          .message = "rank 1 lost a peer, but no launcher reports a death: connection reset"}));
+                          .message = "rank 1 lost a peer, but no launcher reported a failure: connection reset"}));
 }
 
 TEST(Supervisor, KillsARankWhoseProcessFallsSilent) {
@@ -178,7 +178,7 @@ TEST(Supervisor, KillsARankWhoseProcessFallsSilent) {
                 .reason = "Hang",
                 .message = "rank 2 has not been heard from for 10 s: its process is stopped or gets no processor; last "
                            "seen in phase Training, after step 120"}));
-  // The death that follows is ours, not news.
+  // This launcher caused the death that follows: it is no new failure.
   supervisor.on_death(0, {.signal = SIGKILL}, group_start + 11s);
   EXPECT_EQ(supervisor.own_failure()->exit_code, contract::exit_hang);
 }

@@ -17,7 +17,8 @@
 #include "tests/paths/paths.hpp"
 #include "tests/worker/fakes/rank_processes.hpp"
 
-/// trainyard-rank as processes, without a launcher: what a rank does about its environment, its group and signals.
+/// Runs trainyard-rank as processes without a launcher, for tests of how a rank handles its environment, its group and
+/// signals.
 namespace trainyard {
 namespace {
 
@@ -60,7 +61,7 @@ class RankProgramTest : public testing::Test {
     EXPECT_TRUE(started.is_started()) << program_ << " cannot be started";
     return started;
   }
-  /// The ranks that are started from now on find a driver that shows so many GPUs.
+  /// Ranks that are started from now on find a driver that shows `gpus` GPUs.
   void fake_driver(int gpus) {
     variables_["LD_LIBRARY_PATH"] = paths::build("tests/worker/fakes/driver");
     variables_["FAKE_DRIVER_GPUS"] = std::to_string(gpus);
@@ -187,7 +188,7 @@ TEST_F(RankProgramTest, EndsAtOnceWhereAGpuThatWasPromisedIsMissing) {
     int exit_code = 0;
     std::string message;
   };
-  // The driver is asked first, so a file that is no module is noticed only when it is to be loaded.
+  // The driver is asked first, so that a file that is not a module is noticed only when it is loaded.
   const std::string some_file = "/etc/passwd";
   const std::string driver = paths::build("tests/worker/fakes/driver");
   const std::vector<Case> cases{
@@ -277,7 +278,7 @@ TEST_F(RankProgramTest, ChangesItsEnvironmentBeforeAnyThreadMayReadIt) {
 #endif
 
 TEST_F(RankProgramTest, IsAnyProgramThatGivesItsModelToTrainyardMain) {
-  // Started bare it becomes the launcher, which starts it again as a rank.
+  // Started without a launcher, the program executes the launcher, which starts the program again as a rank.
   RankProcess program{paths::program("line_fit"),
                       {{"TRAINYARD_SPEC", R"({"training": {"model": {"name": "line_fit"}, "batchSize": 10, "epochs": 3,
                                               "optimizer": {"name": "sgd", "lr": 0.1}}})"},

@@ -19,7 +19,7 @@ TEST(MetricSums, TakeNumbersOfTheHostBesideThoseOfADevice) {
   MetricSums sums;
   sums.add("loss", on_device, 1.0, {});
   sums.add("learning rate", scalar(0.5), 1.0, {});
-  // The same name is logged alternately with a value on the host and one on the device.
+  // One metric gets values on the host and on the device alternately.
   for (const auto& [name, reduce, first, second] :
        {std::tuple{"mean", Reduce::mean, on_device, scalar(1.0)},
         std::tuple{"sum", Reduce::sum, scalar(1.0), on_device}, std::tuple{"min", Reduce::min, on_device, scalar(1.0)},

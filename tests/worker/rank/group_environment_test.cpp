@@ -95,18 +95,19 @@ TEST(ParseGroupEnvironment, SaysInOneSentenceWhatContradictsWhat) {
     std::string sentence;
   };
   const std::vector<Case> cases{
-      {{{"RANK", "one"}}, "the environment variable RANK is 'one', which is no whole number"},
+      {{{"RANK", "one"}}, "the environment variable RANK is 'one', which is not a whole number"},
       {{{"RANK", "-1"}}, "the environment variable RANK is -1, but must be in 0 to 65536"},
       {{{"WORLD_SIZE", "0"}}, "the environment variable WORLD_SIZE is 0, but must be in 1 to 65536"},
       {{{"WORLD_SIZE", "2"}, {"RANK", "2"}, {"MASTER_ADDR", "m"}},
-       "the rank environment contradicts itself: RANK is 2, but WORLD_SIZE is 2: ranks count from 0"},
+       "the rank environment contradicts itself: RANK is 2, but WORLD_SIZE is 2: ranks are numbered from 0"},
       {{{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "m"}},
-       "WORLD_SIZE is 2, but neither RANK nor NODE_RANK is set: which rank is this?"},
-      {{{"WORLD_SIZE", "2"}, {"RANK", "0"}}, "WORLD_SIZE is 2, but MASTER_ADDR is not set: where is rank 0?"},
+       "WORLD_SIZE is 2, but neither RANK nor NODE_RANK is set: set one of them"},
+      {{{"WORLD_SIZE", "2"}, {"RANK", "0"}},
+       "WORLD_SIZE is 2, but MASTER_ADDR is not set: set it to the address of rank 0"},
       {{{"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "4"}},
        "the rank environment contradicts itself: LOCAL_WORLD_SIZE is 4, but WORLD_SIZE is 2"},
       {{{"WORLD_SIZE", "6"}, {"LOCAL_WORLD_SIZE", "4"}, {"NODE_RANK", "0"}, {"MASTER_ADDR", "m"}},
-       "the rank environment contradicts itself: WORLD_SIZE is 6, which is no multiple of LOCAL_WORLD_SIZE 4"},
+       "the rank environment contradicts itself: WORLD_SIZE is 6, which is not a multiple of LOCAL_WORLD_SIZE 4"},
       {{{"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}, {"NODE_RANK", "2"}, {"MASTER_ADDR", "m"}},
        "the rank environment contradicts itself: NODE_RANK is 2, but WORLD_SIZE 8 with LOCAL_WORLD_SIZE 4 makes 2 "
        "nodes"},

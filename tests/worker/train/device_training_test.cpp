@@ -1,4 +1,4 @@
-// Training on a device that is not the host's: the simulated one.
+// Training on the simulated device.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <trainyard/trainyard.hpp>
@@ -15,7 +15,7 @@
 #include "worker/data/synthetic.hpp"
 #include "worker/train/trainer.hpp"
 
-// The example as it is shipped, but for its main().
+// The shipped example without its main().
 #undef TRAINYARD_MAIN
 #define TRAINYARD_MAIN(ModuleType) using Example = ModuleType;
 #include "examples/own-model/line_fit.cpp"  // NOLINT(bugprone-suspicious-include): see above.
@@ -40,7 +40,7 @@ class WatchedLineFit final : public Module {
   torch::nn::Linear line_{1, 1};
 };
 
-/// One rank that trains `module` on the simulated device with data of the host's.
+/// One rank that trains `module` on the simulated device, with data on the host.
 rank::RankEnd train_on_device(Module& module, fakes::FakeRankLink& link, bool validates) {
   const torch::Device device = fakes::late_device::device();
   api::TrainingSpec training;

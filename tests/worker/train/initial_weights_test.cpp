@@ -1,4 +1,4 @@
-// Trainings that begin with weights from elsewhere.
+// Trainings that begin with the weights of training.model.weights.
 #include "worker/train/initial_weights.hpp"
 
 #include <gmock/gmock.h>
@@ -42,12 +42,12 @@ class InitialWeights : public testing::Test {
  protected:
   const fakes::TemporaryFolder folder;
   const std::string uri = folder.uri() + "/w.safetensors";
-  /// Whose weights are taken.
+  /// The run whose weights are loaded.
   const std::shared_ptr<SmallModule> other = make_small_module(1234);
 
   void write_weights() { folder.write("w.safetensors", safetensors_of(state_dict(*other))); }
 
-  /// What the parameters are at the first step, by rank.
+  /// The parameters at the first step, by rank.
   static std::vector<std::uint64_t> run_to_first_step(TrainingRun& run) {
     std::vector<std::uint64_t> checksums(run.ranks.size());
     for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {

@@ -1,4 +1,4 @@
-// What a training does about its checkpoints while the storage is away for long.
+// Checkpoints of a training while the storage is unreachable for long.
 #include "worker/train/saver.hpp"
 
 #include <ATen/Functions.h>
@@ -33,14 +33,14 @@ std::vector<std::string> lines_with(const std::string& text, const std::string& 
   return found;
 }
 
-/// A run that takes a step in ten seconds and saves each third one, into a store that is away when it is told.
+/// A run that makes a step in ten seconds and saves each third step, in a store that the test can make unreachable.
 class ALongRun : public testing::Test {
  protected:
   void SetUp() override {
     state.entries.push_back({"weight", checkpoint::Placement::replicated, torch::zeros({256, 64})});
     checkpointer = open(1);
     ASSERT_TRUE(checkpointer && checkpointer->restore(state));
-    saver.emplace(*checkpointer, link, clock, /*speaks=*/true);
+    saver.emplace(*checkpointer, link, clock, /*is_rank0=*/true);
   }
 
   std::unique_ptr<checkpoint::Checkpointer> open(std::int64_t attempt) {
@@ -120,7 +120,7 @@ TEST_F(ALongRun, GoesOnWhileTheStorageIsAwayForAnHourSaysSoAndCatchesUp) {
   EXPECT_TRUE(torch::equal(restored.entries.front().tensor, state.entries.front().tensor));
 }
 
-/// A save is under way from begin_save() until the test ends it.
+/// A checkpointer whose save runs from begin_save() until the test ends it.
 class ScriptedCheckpointer final : public checkpoint::Checkpointer {
  public:
   std::string trouble_now;
@@ -132,7 +132,7 @@ class ScriptedCheckpointer final : public checkpoint::Checkpointer {
     step_ = step;
     has_ended = false;
   }
-  void finish_copy() override {}
+  void finish_staging() override {}
   [[nodiscard]] bool is_saving() const override { return !has_ended; }
   [[nodiscard]] std::string trouble() const override { return trouble_now; }
   std::optional<checkpoint::SaveOutcome> take_outcome(std::chrono::milliseconds) override {
@@ -149,15 +149,15 @@ TEST(ASaver, OwesWhatWasLeftOutOfASaveThatMetTroubleAndNothingAfterIt) {
   ScriptedCheckpointer checkpointer;
   const fakes::FakeRankLink link;
   const fakes::FakeClock clock;
-  Saver saver{checkpointer, link, clock, /*speaks=*/false};
+  Saver saver{checkpointer, link, clock, /*is_rank0=*/false};
   const auto save = [&](std::int64_t step, const std::string& trouble) {
     saver.begin({}, step, {});
     checkpointer.trouble_now = trouble;
     saver.watch();
     checkpointer.trouble_now.clear();
-    saver.leave_out(step + 1);
+    saver.skip(step + 1);
     checkpointer.has_ended = true;
-    ASSERT_TRUE(saver.settle());
+    ASSERT_TRUE(saver.poll_outcome());
   };
   save(10, "the store is away");
   EXPECT_TRUE(saver.is_owed());

@@ -19,7 +19,7 @@ namespace trainyard::train {
 
 using Steps = std::set<std::int64_t>;
 
-/// A run of `max_steps` steps that saves every second one into memory; states how its stores behave by on_put().
+/// A run of `max_steps` steps that saves every second step in memory. on_put() changes how its stores behave.
 class SavingRun {
  public:
   explicit SavingRun(std::int64_t world_size, std::int64_t max_steps, api::WhenBusy when_busy = api::WhenBusy::skip)
@@ -50,14 +50,14 @@ class SavingRun {
     for (auto& rank : run.ranks) rank.module->shows_images = true;
     run.open_snapshots = [this] { return run.open_store(0); };
   }
-  /// All ranks' files of step `step` wait at `gate`.
+  /// Makes all ranks' puts of the files of step `step` wait at `gate`.
   void hold_up(std::int64_t step, fakes::Gate& gate) {
     on_put([&gate, prefix = fmt::format("step-{}/", step)](std::int64_t, std::string_view key) -> std::optional<Error> {
       if (key.starts_with(prefix)) gate.pass();
       return std::nullopt;
     });
   }
-  /// Opens `gate` once a rank says that it waits at step `step`.
+  /// Opens `gate` once a rank reports that it waits at step `step`.
   void open_when_waiting(fakes::Gate& gate, std::int64_t step) {
     for (auto& rank : run.ranks) {
       rank.link->on_report = [&gate, step](const rank::RankProgress& progress) {
@@ -65,7 +65,7 @@ class SavingRun {
       };
     }
   }
-  /// Runs `act` on rank `rank` in the midst of step `step` (from 1).
+  /// Calls `act` on rank `rank` in the middle of step `step` (from 1).
   void at_step(std::size_t rank, std::int64_t step, std::function<void()> act) {
     run.ranks[rank].module->on_step = [step, act = std::move(act), seen = std::int64_t{0}](std::int64_t) mutable {
       if (++seen == step) act();
@@ -82,7 +82,7 @@ class SavingRun {
 
   TrainingRun run;
   fakes::MemoryObjects objects;
-  std::function<std::string()> trouble_of;  ///< What the stores say of calls under way. Not set: nothing.
+  std::function<std::string()> trouble_of;  ///< The stores' trouble() of running calls. Not set: none.
 
  private:
   std::function<std::optional<Error>(std::int64_t rank, std::string_view key)> on_put_;

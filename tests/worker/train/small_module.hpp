@@ -64,7 +64,7 @@ class SmallModule final : public Module {
   torch::nn::Linear out_{8, 10};
 };
 
-/// A module whose weights depend on `seed` alone. Not from several threads at a time.
+/// Makes a module whose weights depend on `seed` alone. Must not be called from several threads at a time.
 inline std::shared_ptr<SmallModule> make_small_module(std::int64_t seed, double dropout = 0.0) {
   torch::manual_seed(static_cast<std::uint64_t>(seed));
   return std::make_shared<SmallModule>(dropout);

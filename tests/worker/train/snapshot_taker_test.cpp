@@ -25,7 +25,7 @@ class ASnapshotTaker : public testing::Test {
     taker_->begin(2, 10);
     return *taker_;
   }
-  /// Has it written, and reads it back.
+  /// Takes a snapshot, and reads it back.
   std::optional<Snapshot> take() {
     taker_->take(3);
     EXPECT_TRUE(taker_->finish(std::chrono::minutes{1}));
@@ -82,7 +82,7 @@ TEST_F(ASnapshotTaker, MakesNoneWhereNothingIsNew) {
   taker.set_step(11);
   taker.add({{"loss", 0.5}}, Over::steps);
   EXPECT_TRUE(take());
-  taker.add({{"late", 1}}, Over::steps);  // Of the same step: the next one holds it, and none is overwritten.
+  taker.add({{"late", 1}}, Over::steps);  // For the same step: the next snapshot has it, and none is overwritten.
   take();
   EXPECT_EQ(objects.objects.size(), 1U);
   taker.set_step(12);
@@ -111,7 +111,7 @@ TEST_F(ASnapshotTaker, LeavesOutImagesForWhichThereIsNoRoom) {
   EXPECT_EQ(names_of(*take()), (Strings{"a", "b"}));
   taker.set_step(12);
   taker.log_image("a", image(20));
-  taker.log_image("a", image(5));  // In place of the one before, whose room it has.
+  taker.log_image("a", image(5));  // Replaces the previous image, and uses its room.
   taker.log_image("b", image(15));
   taker.log_image("b", image(16));  // The older one is not told in its place.
   EXPECT_EQ(names_of(*take()), Strings{"a"});

@@ -20,7 +20,7 @@ const Error refused{ErrorKind::forbidden, "look into s3://models: AccessDenied",
 
 TEST(StartBudgetOf, IsTwoMinutesOrWhatTheEnvironmentSays) {
   const auto of = [](const std::optional<std::string>& text) {
-    return start_budget_of(
+    return start_patience_of(
         [&](std::string_view name) { return name == "TRAINYARD_STORAGE_PATIENCE_SECONDS" ? text : std::nullopt; });
   };
   EXPECT_EQ(of(std::nullopt), 2min);
@@ -33,7 +33,7 @@ TEST(StartPatience, SaysForWhatItWaits) {
   fakes::FakeRankLink link;
   const fakes::FakeClock clock;
   const checkpoint::StartPatience patience = start_patience(1min, link, clock);
-  EXPECT_EQ(patience.budget, 1min);
+  EXPECT_EQ(patience.duration, 1min);
   EXPECT_TRUE(patience.wait(0ms, refused));
   ASSERT_EQ(link.reports().size(), 1U);
   EXPECT_EQ(link.reports()[0].phase, "Loading");

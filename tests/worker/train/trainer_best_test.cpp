@@ -1,4 +1,4 @@
-// Checkpoints after validations that are better than all before.
+// Checkpoints after validations with the best metric so far.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -14,7 +14,7 @@
 namespace trainyard::train {
 namespace {
 
-/// A run that validates after every second step, and logs there what `val_scores` says, one after the other.
+/// A run that validates after every second step, and logs one value of `val_scores` in each validation.
 class ScoredRun {
  public:
   ScoredRun(const fakes::TemporaryFolder& folder, std::int64_t world_size, std::vector<double> val_scores)
@@ -31,7 +31,7 @@ class ScoredRun {
       SmallModule& module = *run.ranks[rank].module;
       module.on_validation = [this, &module, rank, validations = std::size_t{0}](std::int64_t round) mutable {
         if (round == 0) ++validations;
-        // Each rank's own value is another: only their mean is the score.
+        // The ranks log different values, whose mean is the score.
         const double own = rank % 2 == 0 ? 1000.0 : -1000.0;
         const double score = validations > val_scores_.size() ? -1.0 : val_scores_[validations - 1];
         const double logged = score + (run.ranks.size() > 1 ? own : 0.0);
@@ -91,7 +91,7 @@ TEST(TrainerAtABest, KnowsTheBestOfTheAttemptsBefore) {
   EXPECT_EQ(first.run.ranks[0].end.exit_code, contract::exit_preempted);
   EXPECT_EQ(first.saved(0), (SavedSteps{2, 4, 8}));
 
-  // Goes on after step 8: its first validation is after step 10.
+  // The run resumes after step 8: its first validation is after step 10.
   ScoredRun second{folder, 2, {4, 6}};
   second.run.validation_samples = 32;
   second.run.training.max_steps = 13;

@@ -1,4 +1,4 @@
-// Checkpoints on the nodes between those of the remote store.
+// Copies on the nodes between the checkpoints of the remote store.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,9 +21,9 @@ namespace {
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-/// Attempts of one job that saves its last step in memory and every third one in a folder of the node.
+/// Attempts of one job that saves its last step in memory, and copies of every third step in a folder of the node.
 struct LocalTierOfATraining : testing::Test {
-  /// Attempt `attempt`, up to `max_steps` steps, with what the attempts before have left.
+  /// Runs attempt `attempt` for up to `max_steps` steps, with what earlier attempts have left.
   std::unique_ptr<SavingRun> attempt(std::int64_t attempt, std::int64_t max_steps, std::int64_t world_size = 2) {
     auto saving = std::make_unique<SavingRun>(world_size, max_steps);
     saving->run.attempt = attempt;
@@ -37,8 +37,8 @@ struct LocalTierOfATraining : testing::Test {
     saving.run.run();
     remote = saving.objects.objects;
   }
-  /// Rank 0 fails in the midst of a step at which there is a copy. A thread makes the copy of the third step, so that
-  /// the steps after it wait for that thread.
+  /// Rank 0 fails in the middle of a step once there is a copy. A thread makes the copy of the third step, and the
+  /// later steps wait for that thread.
   void fail_once_copied(SavingRun& saving) const {
     saving.run.ranks[0].module->on_step = [this, seen = 0](std::int64_t) mutable {
       const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes{1};

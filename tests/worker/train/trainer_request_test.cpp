@@ -1,4 +1,4 @@
-// Checkpoints that somebody asks for while training runs.
+// Requests for checkpoints while training runs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using rank::CheckpointRecord;
 using rank::CheckpointRequest;
 using rank::Then;
 
-/// A run that saves its end and what rank 0 is asked for.
+/// A run that saves its last step, and the checkpoints that rank 0 is asked for.
 class AskedRun : public SavingRun {
  public:
   AskedRun(std::int64_t world_size, std::int64_t max_steps) : SavingRun{world_size, max_steps} {
@@ -30,21 +30,21 @@ class AskedRun : public SavingRun {
   }
 
   void ask(const CheckpointRequest& request) { run.ranks[0].link->ask_for_checkpoint(request); }
-  /// In the midst of step `step` (from 1): the step after it is the first that all ranks know of it.
+  /// Sends a request in the middle of step `step` (from 1). All ranks know of it as of the next step.
   void ask_at_step(std::int64_t step, const CheckpointRequest& request) {
     at_step(0, step, [this, request] { ask(request); });
   }
-  /// When rank 0 reports `phase` for the first time.
+  /// Sends a request when rank 0 reports `phase` for the first time.
   void ask_in_phase(const std::string& phase, const CheckpointRequest& request) {
     run.ranks[0].link->on_report = [this, phase, request](const rank::RankProgress& progress) {
       if (progress.phase == phase) ask(request);
     };
   }
-  /// What rank `rank` reported last.
+  /// The last report of rank `rank`.
   [[nodiscard]] std::optional<CheckpointRecord> record(std::size_t rank = 0) const {
     return run.ranks[rank].link->reports().back().checkpoint_request;
   }
-  /// Makes every put of rank 1 into step `step` fail.
+  /// Makes every put of rank 1 for step `step` fail.
   void fail_at_step(std::int64_t step) {
     on_put([prefix = fmt::format("step-{}/", step)](std::int64_t rank, std::string_view key) -> std::optional<Error> {
       if (rank != 1 || !key.starts_with(prefix)) return std::nullopt;

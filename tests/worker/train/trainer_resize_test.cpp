@@ -1,4 +1,4 @@
-// A training that goes on with another number of ranks.
+// A training that resumes with another number of ranks.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,11 +21,11 @@ constexpr std::int64_t samples = 120;
 struct Resize {
   std::int64_t from;
   std::int64_t to;
-  std::int64_t stop_step;    // Asked for in the middle of it; the next one is the last.
+  std::int64_t stop_step;    // The stop is asked for in the middle of this step; the next step is the last.
   std::int64_t total_steps;  // Of two epochs.
 };
 
-// The samples that all ranks together used, in the order of their epoch, by step.
+// The samples of all ranks by step, in the order of their epoch.
 std::map<std::int64_t, std::vector<std::int64_t>> read_steps(const std::string& record) {
   std::map<std::int64_t, std::map<std::int64_t, std::vector<std::int64_t>>> ids_by_rank;
   std::ifstream lines{record};
@@ -90,8 +90,8 @@ TEST_P(TrainerWithOtherRanks, GoesOnAtTheSameStepAndSampleInTheSameOrder) {
   EXPECT_EQ(used, expected) << "none lost, none repeated, and in the order of a run with any number of ranks";
 }
 
-// 10 samples a rank and step. What is left of the epoch is divided anew, and comes out even: an epoch that does not is
-// filled up with its first samples, as with any number of ranks.
+// 10 samples a rank and step. The rest of the epoch is a multiple of the new ranks' step, so that no sample is repeated
+// to fill up the last step.
 INSTANTIATE_TEST_SUITE_P(Resizes, TrainerWithOtherRanks,
                          testing::Values(Resize{.from = 2, .to = 4, .stop_step = 7, .total_steps = 8 + 2},
                                          Resize{.from = 4, .to = 2, .stop_step = 1, .total_steps = 2 + 2 + 6},

@@ -89,7 +89,7 @@ TEST(TrainerSaving, WritesTheBytesOfItsStepThoughTrainingHasGoneOn) {
     }
     return files;
   };
-  SavingRun oracle{2, 2};  // Its last one: nothing changes any more.
+  SavingRun oracle{2, 2};  // Saves only after its last step, when nothing changes any more.
   oracle.run.run();
 
   SavingRun saving{2, 7};
@@ -101,7 +101,7 @@ TEST(TrainerSaving, WritesTheBytesOfItsStepThoughTrainingHasGoneOn) {
   EXPECT_EQ(files_of_step_2(saving.objects), files_of_step_2(oracle.objects));
 }
 
-/// Counts the changes that parameters and optimizer state have seen when the copy of them is finished.
+/// Counts how often parameters and optimizer state have changed when their copy is finished.
 class CopyWatch final : public checkpoint::Checkpointer {
  public:
   CopyWatch(std::unique_ptr<checkpoint::Checkpointer> watched, std::vector<std::int64_t>& changes)
@@ -116,8 +116,8 @@ class CopyWatch final : public checkpoint::Checkpointer {
     version_ = version();
     watched_->begin_save(state, step, options);
   }
-  void finish_copy() override {
-    watched_->finish_copy();
+  void finish_staging() override {
+    watched_->finish_staging();
     if (std::exchange(is_first_, false)) changes_.push_back(version() - version_);
   }
   [[nodiscard]] bool is_saving() const override { return watched_->is_saving(); }
@@ -139,7 +139,7 @@ class CopyWatch final : public checkpoint::Checkpointer {
   std::vector<std::int64_t>& changes_;
   const checkpoint::State* state_ = nullptr;
   std::int64_t version_ = 0;
-  bool is_first_ = true;  // While the first save is under way, every step asks.
+  bool is_first_ = true;  // While the first save runs, every step asks for one.
 };
 
 TEST(TrainerSaving, FinishesTheCopyBeforeTheOptimizersNextStep) {
@@ -186,7 +186,7 @@ TEST_P(AStorageThatFails, OnOneRankHoldsUpNobodyAndIsToldUntilASaveSucceeds) {
     EXPECT_EQ(ended.link->reports().back().checkpoint_error, "");
   }
 
-  // The checkpoint of step 6 is whole: the run after it ends as one that was never interrupted.
+  // The checkpoint of step 6 is whole: a run that resumes from it ends like one that was never interrupted.
   saving.objects.objects.erase("step-7/g-1/manifest.json");
   SavingRun resumed{2, 9};
   resumed.objects.objects = saving.objects.objects;
@@ -251,7 +251,7 @@ TEST(TrainerSaving, EndsAllRanksAlikeWhenAnotherRunHasTakenOver) {
   }
 }
 
-/// A run whose checkpoints are due every hour of a clock that a test moves. It ends once a missed checkpoint was made
+/// A run whose checkpoints are due every hour, by a clock that the test sets. It ends once a missed checkpoint was made
 /// up for.
 class HourlyRun : public SavingRun {
  public:
@@ -264,7 +264,7 @@ class HourlyRun : public SavingRun {
       if (!progress.checkpoint_error.empty()) has_told = true;
     };
   }
-  /// Runs `act` in the midst of each step, with its number from 1.
+  /// Calls `act` in the middle of each step, with the step's number from 1.
   void at_each_step(std::function<void(std::int64_t step)> act) {
     run.ranks[0].module->on_step = [act = std::move(act), seen = std::int64_t{0}](std::int64_t) mutable {
       act(++seen);
@@ -272,7 +272,7 @@ class HourlyRun : public SavingRun {
   }
 
   std::int64_t stop_after = 0;
-  std::atomic<bool> has_told = false;  // Of a storage that fails.
+  std::atomic<bool> has_told = false;  // A report has named the failing storage.
 };
 
 TEST(TrainerSaving, TriesAgainSoonAfterASaveThatFailed) {
@@ -346,7 +346,7 @@ TEST(TrainerSaving, WaitsForNoSaveInAGroupThatIsBroken) {
   link.on_report = [&](const rank::RankProgress& progress) {
     if (progress.phase == "Saving") link.break_group(failure);
   };
-  saving.run.on_end = [&gate] { gate.open(); };  // Only here: the trainer has ended without it.
+  saving.run.on_end = [&gate] { gate.open(); };  // Opened only now: the trainer has ended without waiting for it.
   saving.run.run();
   EXPECT_EQ(saving.run.ranks[0].end, failure);
 }

@@ -1,4 +1,4 @@
-// What a training shows while it goes on.
+// Snapshots of a training.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,8 @@ using api::WhenBusy;
 using snapshot::History;
 using snapshot::Over;
 
-/// One that logs each step, saves every second one whatever it waits for, and makes a snapshot every `every` steps.
+/// A run that logs each step, saves every second step (and waits for the save before), and makes a snapshot every
+/// `every` steps.
 class ShowingRun : public SavingRun {
  public:
   ShowingRun(std::int64_t world_size, std::int64_t max_steps, std::int64_t every)
@@ -38,7 +39,8 @@ class ShowingRun : public SavingRun {
     for (const auto& listed : shelf->snapshots) all.push_back(snapshot::read_snapshot(store, listed.id).value());
     return all;
   }
-  /// Those of the points that count which a resumed run repeats to the bit: sums over an epoch begin afresh.
+  /// The points that are not superseded and that a resumed run repeats bit-equal. Sums over an epoch are left out,
+  /// because a resumed run begins them again.
   std::vector<snapshot::Point> history() {
     fakes::MemoryStore store{objects};
     const auto shelf = snapshot::list_snapshots(store);
@@ -87,7 +89,7 @@ TEST(TrainerSnapshots, TellWhatTheLogTellsOfAllRanks) {
 
 TEST(TrainerSnapshots, HoldTheLastOfEachImageWithTheStepThatShowedIt) {
   ShowingRun showing{2, 5, 100};
-  showing.run.checkpoint->every.steps = 100;  // So there is one snapshot, at the end.
+  showing.run.checkpoint->every.steps = 100;  // Only one snapshot, at the end.
   showing.run.run();
   const auto snapshots = showing.snapshots();
   ASSERT_EQ(snapshots.size(), 1U);

@@ -72,7 +72,7 @@ TEST(Trainer, LearnsAndLeavesEqualBitsOnAllRanks) {
 }
 
 TEST(Trainer, TrainsTwoRanksAsOneRankOfTwiceTheBatch) {
-  // Equal but for rounding: without BatchNorm's statistics, which are of a rank's own batch, the mean gradient is that
+  // Equal but for rounding: without BatchNorm, whose statistics are of each rank's own batch, the mean gradient is that
   // of the whole batch.
   TrainingRun two{2}, one{1};
   one.training.batch_size = 20;
@@ -273,7 +273,7 @@ TEST(Trainer, SavesNoParametersThatAreNotFiniteThoughTheLossStillIs) {
   run.checkpoint->when_busy = api::WhenBusy::wait;
   SmallModule& module = *run.ranks[0].module;
   module.on_step = [&module, step = 0](std::int64_t) mutable {
-    // Of a parameter that the loss does not depend on: only the update makes it so.
+    // The loss does not depend on this parameter: only the update makes it not finite.
     if (++step == 3) module.spare.mutable_grad() = torch::full({1}, std::numeric_limits<float>::infinity());
   };
   run.run();

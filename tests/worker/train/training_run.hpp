@@ -20,17 +20,17 @@
 
 namespace trainyard::train {
 
-/// A whole run of the trainer on ranks that are threads: state what matters, then run().
+/// A whole run of the trainer, whose ranks are threads. Set the fields that matter, then call run().
 class TrainingRun {
  public:
   struct Rank {
     std::shared_ptr<SmallModule> module;
     std::unique_ptr<fakes::FakeRankLink> link = std::make_unique<fakes::FakeRankLink>();
     rank::RankEnd end;
-    std::uint64_t checksum = 0;  ///< Of parameters and buffers, at the end.
+    std::uint64_t checksum = 0;  ///< Checksum of parameters and buffers at the end.
   };
 
-  /// 10 samples a step and rank, of 100: 5 steps an epoch with two ranks.
+  /// 100 samples, 10 a step and rank: 5 steps an epoch with two ranks.
   explicit TrainingRun(std::int64_t world_size = 2, double dropout = 0.0) {
     training.batch_size = 10;
     training.log_every.steps = 2;
@@ -47,12 +47,13 @@ class TrainingRun {
 
   api::TrainingSpec training;
   std::optional<api::CheckpointSpec> checkpoint;
-  std::function<std::unique_ptr<storage::Store>(std::int64_t rank)> open_store;  ///< Not set: `checkpoint`'s URI's.
-  /// What the trainer sees of a rank's checkpointer. Not set: itself.
+  std::function<std::unique_ptr<storage::Store>(std::int64_t rank)>
+      open_store;  ///< Not set: the store of checkpoint.uri.
+  /// Wraps a rank's checkpointer for the trainer. Not set: the trainer gets the checkpointer itself.
   std::function<std::unique_ptr<checkpoint::Checkpointer>(std::unique_ptr<checkpoint::Checkpointer>)> watch;
-  /// The store of rank 0's snapshots. Not set: none are made.
+  /// The store of rank 0's snapshots. Not set: no snapshots are made.
   std::function<std::unique_ptr<storage::Store>()> open_snapshots;
-  std::function<std::string(std::int64_t rank)> node_of;  ///< Not set: all are on one node.
+  std::function<std::string(std::int64_t rank)> node_of;  ///< Not set: all ranks are on one node.
   std::function<void()> on_end;                           ///< On each rank's thread, when its trainer has ended.
   std::optional<std::string> sample_record;
   std::int64_t attempt = 1;

@@ -83,7 +83,7 @@ TEST(Fingerprint, DependsOnTheModelsShapeAndTheDataButNotOnWeights) {
   EXPECT_NE(of("small", 0, make_small_dataset(100, 1)), expected);
 }
 
-/// The fingerprint in checkpoints from before data sets had ids: a run must still take them for its own.
+/// The fingerprint in checkpoints from before data sets had ids. A run must still accept them as its own.
 TEST(Fingerprint, OfBuiltInDataIsWhatItAlwaysWas) {
   const data::ImageDataset data = make_small_dataset(100, 0);
   const Batch first = data.gather(torch::arange(64));

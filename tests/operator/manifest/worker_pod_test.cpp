@@ -1,4 +1,4 @@
-#include "operator/manifest/node_affinity.hpp"
+#include "operator/manifest/worker_pod.hpp"
 
 #include <gtest/gtest.h>
 

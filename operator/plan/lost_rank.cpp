@@ -1,4 +1,4 @@
-#include "operator/plan/loss.hpp"
+#include "operator/plan/lost_rank.hpp"
 
 #include <fmt/format.h>
 
@@ -13,15 +13,15 @@ namespace {
 
 using api::Phase;
 
-Event restart_event(const api::TrainingJobStatus& status, const Loss& loss) {
+Event restart_event(const api::TrainingJobStatus& status, const AttemptEnd& end) {
   return {.reason = "Restarting",
           .is_warning = true,
           .note = fmt::format("attempt {} begins because rank {} was lost ({}): {}", status.attempt,
-                              loss.rank.value_or(0), to_string(loss.cause), status.message),
+                              end.rank.value_or(0), to_string(end.cause), status.message),
           .count = status.restart_count};
 }
 
-/// Of ranks that gave up on others for which there was no room yet.
+/// The event when ranks gave up on others for which there was no room yet.
 Event waiting_event(const api::TrainingJobStatus& status) {
   return {.reason = "Pending",
           .is_warning = true,
@@ -29,34 +29,34 @@ Event waiting_event(const api::TrainingJobStatus& status) {
                               status.message)};
 }
 
-void restart(const Observed& observed, const Loss& loss, const RestartDecision& decision, Time now, Draft& draft) {
+void restart(const Observed& observed, const AttemptEnd& end, const RestartDecision& decision, Time now, Draft& draft) {
   api::TrainingJobStatus& status = draft.status;
   status.restarts = decision.restarts;
   status.attempts_without_progress = decision.attempts_without_progress;
-  if (loss.is_charged) status.restart_count += 1;
-  status.avoided_nodes = next_avoided_nodes(observed, loss);
+  if (end.is_charged) status.restart_count += 1;
+  status.avoided_nodes = next_avoided_nodes(observed, end);
   status.restart_not_before = now + decision.wait;
   begin_attempt(status, observed, now);
-  set_phase(status, Phase::restarting, std::string{to_string(loss.cause)}, loss.message);
-  draft.events.push_back(loss.is_charged ? restart_event(status, loss) : waiting_event(status));
+  set_phase(status, Phase::restarting, std::string{to_string(end.cause)}, end.message);
+  draft.events.push_back(end.is_charged ? restart_event(status, end) : waiting_event(status));
 }
 
 }  // namespace
 
-bool decide_loss(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
+bool decide_lost_rank(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
   if (!is_active(observed.job.status)) return false;
   Judgement judgement = judge_members(observed, members, now);
-  draft.look_again_in(judgement.again_in);
-  if (!judgement.loss) return false;
+  draft.requeue_within(judgement.again_in);
+  if (!judgement.end) return false;
   draft.pods_believed_gone = std::move(judgement.absent_pods);
-  const Loss& loss = *judgement.loss;
-  // A report that came with the loss may hold a checkpoint, which gives budgets back before they are charged.
+  const AttemptEnd& end = *judgement.end;
+  // A report that came with the lost rank may hold a new checkpoint, which resets budgets before they are charged.
   api::TrainingJob job = observed.job;
   job.status = draft.status;
-  const RestartDecision decision = decide_restart(job, loss);
-  end_attempt(draft.status, loss, now);
+  const RestartDecision decision = decide_restart(job, end);
+  end_attempt(draft.status, end, now);
   if (decision.failed_reason.empty()) {
-    restart(observed, loss, decision, now, draft);
+    restart(observed, end, decision, now, draft);
   } else {
     draft.status.attempts_without_progress = decision.attempts_without_progress;
     fail_job(draft, decision.failed_reason, decision.failed_message, now);

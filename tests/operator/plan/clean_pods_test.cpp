@@ -1,4 +1,4 @@
-#include "operator/plan/clean_up.hpp"
+#include "operator/plan/clean_pods.hpp"
 
 #include <gmock/gmock.h>
 
@@ -19,8 +19,7 @@ std::vector<std::string> names_of(const std::vector<Action>& actions) {
   return names;
 }
 
-/// Attempt 2 has begun; of attempt 1, rank 1's worker ended with exit code 7 and its pod has not been reported as
-/// Failed yet.
+/// Attempt 2 has begun. In attempt 1 rank 1's worker ended with exit code 7; its pod is not reported as Failed yet.
 Observed with_an_ending_pod() {
   return an_observed().ended(1, 7).with([](Observed& observed) {
     observed.pods.at(1).phase = resource::PodPhase::running;
@@ -28,23 +27,23 @@ Observed with_an_ending_pod() {
   });
 }
 
-TEST(CleanUpOlderAttempts, LeavesAPodWhoseContainersEndedForItsLog) {
+TEST(DeletePodsOfOlderAttempts, LeavesAPodWhoseContainersEndedForItsLog) {
   const Observed observed = with_an_ending_pod();
-  EXPECT_THAT(names_of(clean_up_older_attempts(observed)), ElementsAre(observed.pods.at(0).metadata.name));
+  EXPECT_THAT(names_of(delete_pods_of_older_attempts(observed)), ElementsAre(observed.pods.at(0).metadata.name));
 }
 
-TEST(CleanUpOlderAttempts, RemovesAPodWhoseSidecarRunsOn) {
+TEST(DeletePodsOfOlderAttempts, RemovesAPodWhoseSidecarRunsOn) {
   Observed observed = with_an_ending_pod();
   observed.pods.at(1).containers.push_back({.name = "sidecar", .is_running = true});
-  EXPECT_EQ(clean_up_older_attempts(observed).size(), 2U);
+  EXPECT_EQ(delete_pods_of_older_attempts(observed).size(), 2U);
 }
 
-TEST(CleanUpOlderAttempts, RemovesEndedPodsOfAllButTheLastTwoAttempts) {
+TEST(DeletePodsOfOlderAttempts, RemovesEndedPodsOfAllButTheLastTwoAttempts) {
   Observed observed = an_observed().ended(0, 1).ended(1, 1);
   observed.job.status.attempt = 2;
-  EXPECT_THAT(clean_up_older_attempts(observed), IsEmpty());
+  EXPECT_THAT(delete_pods_of_older_attempts(observed), IsEmpty());
   observed.job.status.attempt = 3;
-  EXPECT_EQ(clean_up_older_attempts(observed).size(), 2U);
+  EXPECT_EQ(delete_pods_of_older_attempts(observed).size(), 2U);
 }
 
 using api::CleanPods;
@@ -74,25 +73,25 @@ Observed finished(CleanPods policy, Phase phase, int exit_code) {
       });
 }
 
-TEST(CleanUpFinished, AsksNothingToGoThatGoesAlready) {
+TEST(CleanPodsOfFinishedJob, DeletesNothingThatIsBeingDeleted) {
   Observed observed = finished(CleanPods::running, Phase::succeeded, 0);
   observed.service = resource::Service{.metadata = {.name = "smoke-c0de", .uid = "s"}};
-  ASSERT_EQ(clean_up_finished(observed).size(), 2U);
-  EXPECT_EQ(std::get<DeleteService>(clean_up_finished(observed).back()).uid, "s");
-  EXPECT_EQ(std::get<DeleteService>(clean_up_finished(observed).back()).name, "smoke-c0de");
+  ASSERT_EQ(clean_pods_of_finished_job(observed).size(), 2U);
+  EXPECT_EQ(std::get<DeleteService>(clean_pods_of_finished_job(observed).back()).uid, "s");
+  EXPECT_EQ(std::get<DeleteService>(clean_pods_of_finished_job(observed).back()).name, "smoke-c0de");
   observed.service->metadata.deletion_time = builders::start;
-  EXPECT_EQ(names_of(clean_up_finished(observed)), std::vector<std::string>{"smoke-c0de-2-1"});
+  EXPECT_EQ(names_of(clean_pods_of_finished_job(observed)), std::vector<std::string>{"smoke-c0de-2-1"});
   observed.pods.at(1).metadata.deletion_time = builders::start;
-  EXPECT_THAT(clean_up_finished(observed), IsEmpty());
+  EXPECT_THAT(clean_pods_of_finished_job(observed), IsEmpty());
 }
 
-TEST(CleanUpFinished, KeepsNoPodOfAJobThatFailedThroughNoPodsFault) {
+TEST(CleanPodsOfFinishedJob, KeepsNoPodOfAJobThatFailedThroughNoPodsFault) {
   Observed observed = finished(CleanPods::all, Phase::failed, 93);
   observed.job.status.attempts.back().cause.reset();
   observed.job.status.attempts.back().pod.clear();
-  EXPECT_EQ(clean_up_finished(observed).size(), 3U);
+  EXPECT_EQ(clean_pods_of_finished_job(observed).size(), 3U);
   observed.job.status.attempts.clear();
-  EXPECT_EQ(clean_up_finished(observed).size(), 3U);
+  EXPECT_EQ(clean_pods_of_finished_job(observed).size(), 3U);
 }
 
 TEST(DeleteLivePods, NamesThemByTheirUid) {
@@ -101,7 +100,7 @@ TEST(DeleteLivePods, NamesThemByTheirUid) {
   EXPECT_EQ(std::get<DeletePod>(actions[0]), (DeletePod{.name = "smoke-c0de-1-0", .uid = "uid-of-smoke-c0de-1-0"}));
 }
 
-TEST(CleanUpFinished, RemovesWhatThePolicySaysAndKeepsThePodThatFailedTheJob) {
+TEST(CleanPodsOfFinishedJob, RemovesWhatThePolicySaysAndKeepsThePodThatFailedTheJob) {
   using Names = std::vector<std::string>;
   const std::string old = "smoke-c0de-1-1";
   const std::string first = "smoke-c0de-2-0";
@@ -114,7 +113,7 @@ TEST(CleanUpFinished, RemovesWhatThePolicySaysAndKeepsThePodThatFailedTheJob) {
                                                                {CleanPods::all, Phase::failed, {live, old}}};
   for (const auto& [policy, phase, names] : cases) {
     const int exit_code = phase == Phase::failed ? 93 : 0;
-    EXPECT_EQ(names_of(clean_up_finished(finished(policy, phase, exit_code))), names)
+    EXPECT_EQ(names_of(clean_pods_of_finished_job(finished(policy, phase, exit_code))), names)
         << static_cast<int>(policy) << " " << to_string(phase);
   }
 }

@@ -1,4 +1,4 @@
-#include "checkpoint/group/spread.hpp"
+#include "checkpoint/group/broadcast_part.hpp"
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ std::uint64_t bytes_of(const BroadcastPart& part) {
   return bytes;
 }
 
-// Calls `visit` with what of the part's spans is the message's, in order.
+// Calls `visit` with the bytes of the part's spans that belong to the message, in order.
 template <typename Visit>
 void visit_spans(const BroadcastPart& part, const Message& message, const Visit& visit) {
   std::uint64_t at = 0;

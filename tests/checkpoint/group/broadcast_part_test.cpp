@@ -1,4 +1,4 @@
-#include "checkpoint/group/spread.hpp"
+#include "checkpoint/group/broadcast_part.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ BroadcastPart part_of(std::vector<std::string>& texts) {
   return part;
 }
 
-TEST(Spread, CutsPartsIntoMessagesThatTakeTurns) {
+TEST(MessagesOf, CutsPartsIntoMessagesThatTakeTurns) {
   struct Row {
     std::vector<std::vector<std::size_t>> sizes;  // Of the spans of each part.
     std::vector<Message> messages;
@@ -39,7 +39,7 @@ TEST(Spread, CutsPartsIntoMessagesThatTakeTurns) {
   }
 }
 
-TEST(Spread, CopiesAMessageOutOfItsPartAndIntoIt) {
+TEST(CopyOut, AndCopyInCopyAMessageOutOfItsPartAndIntoIt) {
   std::vector<std::string> from{"abc", "", "de", "fgh"};
   std::vector<std::string> to{"...", "", "..", "..."};
   struct Row {

@@ -1,9 +1,9 @@
-#include "checkpoint/snapshot/draft.hpp"
+#include "checkpoint/snapshot/unencoded_snapshot.hpp"
 
 #include <gtest/gtest.h>
 
 #include "tests/checkpoint/snapshot/decode_png.hpp"
-#include "tests/checkpoint/snapshot/drafts.hpp"
+#include "tests/checkpoint/snapshot/unencoded_snapshots.hpp"
 
 namespace trainyard::snapshot {
 namespace {
@@ -11,30 +11,30 @@ namespace {
 using Points = std::vector<Point>;
 using Names = std::vector<std::string>;
 
-Names names_of(const Draft& draft) {
+Names names_of(const UnencodedSnapshot& unencoded) {
   Names names;
-  for (const DraftImage& image : draft.images) names.push_back(image.name);
+  for (const UnencodedImage& image : unencoded.images) names.push_back(image.name);
   return names;
 }
 
 TEST(Merge, KeepsEveryPointAndOfEachImageTheLast) {
-  Draft older = a_draft(100);
+  UnencodedSnapshot older = an_unencoded(100);
   older.images = {an_image("a", 100, 1), an_image("b", 100, 2)};
-  Draft newer = a_draft(200);
+  UnencodedSnapshot newer = an_unencoded(200);
   newer.images = {an_image("a", 200, 3)};
-  Draft expected = a_draft(200);
+  UnencodedSnapshot expected = an_unencoded(200);
   expected.points = {a_loss(100), a_loss(200)};
   expected.images = {an_image("a", 200, 3), an_image("b", 100, 2)};
   EXPECT_EQ(merge(older, newer, {}), expected);
 }
 
 TEST(Merge, DropsTheOldestPointsBeyondTheLimitAndCountsThem) {
-  Draft older = a_draft(0);
+  UnencodedSnapshot older = an_unencoded(0);
   older.points = {a_loss(1), a_loss(2), a_loss(3)};
-  older.lost_points = 7;
-  Draft newer = a_draft(9);
+  older.dropped_points = 7;
+  UnencodedSnapshot newer = an_unencoded(9);
   newer.points = {a_loss(8), a_loss(9)};
-  newer.lost_points = 1;
+  newer.dropped_points = 1;
   struct Row {
     std::size_t points_max;
     Points expected;
@@ -46,16 +46,16 @@ TEST(Merge, DropsTheOldestPointsBeyondTheLimitAndCountsThem) {
       {1, {a_loss(9)}, 12},
   };
   for (const Row& row : rows) {
-    const Draft merged = merge(older, newer, {.points_max = row.points_max});
+    const UnencodedSnapshot merged = merge(older, newer, {.points_max = row.points_max});
     EXPECT_EQ(merged.points, row.expected) << row.points_max;
-    EXPECT_EQ(merged.lost_points, row.lost) << row.points_max;
+    EXPECT_EQ(merged.dropped_points, row.lost) << row.points_max;
   }
 }
 
 TEST(Merge, TakesOlderImagesOnlyWhileThereIsRoom) {
-  Draft older = a_draft(1);
+  UnencodedSnapshot older = an_unencoded(1);
   older.images = {an_image("a"), an_image("b"), an_image("c")};
-  Draft newer = a_draft(2);
+  UnencodedSnapshot newer = an_unencoded(2);
   newer.images = {an_image("d")};
   EXPECT_EQ(names_of(merge(older, newer, {.images_max = 3})), (Names{"d", "a", "b"}));
   EXPECT_EQ(names_of(merge(older, newer, {.image_bytes_max = 12})), (Names{"d", "a"}));
@@ -63,21 +63,21 @@ TEST(Merge, TakesOlderImagesOnlyWhileThereIsRoom) {
 }
 
 TEST(Encode, GivesImagesAsPngOfTheirGrid) {
-  Draft draft = a_draft(5);
-  draft.lost_points = 3;
-  DraftImage colors{.name = "colors",
-                    .step = 4,
-                    .planes = {.images = 2, .channels = 3, .height = 1, .width = 1, .bytes = {1, 2, 3, 4, 5, 6}}};
-  draft.images = {colors};
-  const Encoded encoded = encode(draft);
-  EXPECT_TRUE(encoded.refused.empty());
+  UnencodedSnapshot unencoded = an_unencoded(5);
+  unencoded.dropped_points = 3;
+  UnencodedImage colors{.name = "colors",
+                        .step = 4,
+                        .planes = {.images = 2, .channels = 3, .height = 1, .width = 1, .bytes = {1, 2, 3, 4, 5, 6}}};
+  unencoded.images = {colors};
+  const EncodedSnapshot encoded = encode(unencoded);
+  EXPECT_TRUE(encoded.image_errors.empty());
   const Snapshot& snapshot = encoded.snapshot;
-  EXPECT_EQ(snapshot.id, draft.id);
-  EXPECT_EQ(snapshot.epoch, draft.epoch);
-  EXPECT_EQ(snapshot.time, draft.time);
-  EXPECT_EQ(snapshot.attempt, draft.attempt);
-  EXPECT_EQ(snapshot.points, draft.points);
-  EXPECT_EQ(snapshot.lost_points, 3);
+  EXPECT_EQ(snapshot.id, unencoded.id);
+  EXPECT_EQ(snapshot.epoch, unencoded.epoch);
+  EXPECT_EQ(snapshot.time, unencoded.time);
+  EXPECT_EQ(snapshot.attempt, unencoded.attempt);
+  EXPECT_EQ(snapshot.points, unencoded.points);
+  EXPECT_EQ(snapshot.dropped_points, 3);
   ASSERT_EQ(snapshot.images.size(), 1U);
   EXPECT_EQ(snapshot.images[0].name, "colors");
   EXPECT_EQ(snapshot.images[0].step, 4);

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/snapshot/draft.hpp"
+#include "checkpoint/snapshot/unencoded_snapshot.hpp"
 
 /// Snapshots of tests.
 namespace trainyard::snapshot {
@@ -16,7 +16,7 @@ inline Point a_loss(std::int64_t step, double value = 0.5) {
 }
 
 /// A gray image of 3 x 2 pixels.
-inline DraftImage an_image(std::string name, std::int64_t step = 1, std::uint8_t shade = 100) {
+inline UnencodedImage an_image(std::string name, std::int64_t step = 1, std::uint8_t shade = 100) {
   return {
       .name = std::move(name),
       .step = step,
@@ -24,13 +24,13 @@ inline DraftImage an_image(std::string name, std::int64_t step = 1, std::uint8_t
 }
 
 /// One with a loss of its step.
-inline Draft a_draft(std::int64_t step, std::int64_t generation = 1) {
+inline UnencodedSnapshot an_unencoded(std::int64_t step, std::int64_t generation = 1) {
   return {.id = {.step = step, .generation = generation},
           .epoch = 2,
           .time = Time{std::chrono::sys_days{std::chrono::year{2026} / 11 / 21}},
           .attempt = generation,
           .points = {a_loss(step)},
-          .lost_points = 0,
+          .dropped_points = 0,
           .images = {}};
 }
 

@@ -1,4 +1,4 @@
-#include "operator/plan/clean_up.hpp"
+#include "operator/plan/clean_pods.hpp"
 
 #include <algorithm>
 
@@ -20,7 +20,7 @@ std::vector<Action> delete_pods_where(const Observed& observed, Predicate is_wan
   return actions;
 }
 
-/// Whether the pod is the one that made the job fail.
+/// True for the pod that made the job fail.
 bool is_culprit(const api::TrainingJobStatus& status, const resource::Pod& pod) {
   return status.phase == api::Phase::failed && !status.attempts.empty() && status.attempts.back().cause &&
          status.attempts.back().pod == pod.metadata.name;
@@ -28,14 +28,14 @@ bool is_culprit(const api::TrainingJobStatus& status, const resource::Pod& pod) 
 
 }  // namespace
 
-std::vector<Action> clean_up_finished(const Observed& observed) {
+std::vector<Action> clean_pods_of_finished_job(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
   if (job.spec.clean_pods == CleanPods::none) {
-    // Pods that go on although their job has failed train for nobody.
+    // Pods that still run after their job has failed train for nobody.
     return job.status.phase == api::Phase::failed ? delete_live_pods(observed) : std::vector<Action>{};
   }
   auto actions = delete_pods_where(observed, [&](const resource::Pod& pod) {
-    // A pod of ours may be live although its worker has ended: a sidecar runs on.
+    // A pod may be live although its worker has ended, because a sidecar still runs.
     return is_live(pod) || (job.spec.clean_pods == CleanPods::all && !is_culprit(job.status, pod));
   });
   if (observed.service && !observed.service->metadata.deletion_time) {
@@ -45,7 +45,7 @@ std::vector<Action> clean_up_finished(const Observed& observed) {
   return actions;
 }
 
-std::vector<Action> clean_up_older_attempts(const Observed& observed) {
+std::vector<Action> delete_pods_of_older_attempts(const Observed& observed) {
   const api::TrainingJob& job = observed.job;
   return delete_pods_where(observed, [&](const resource::Pod& pod) {
     return manifest::attempt_of(job, pod) < (is_live(pod) ? job.status.attempt : job.status.attempt - 1);

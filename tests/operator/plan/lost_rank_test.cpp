@@ -1,4 +1,4 @@
-#include "operator/plan/loss.hpp"
+#include "operator/plan/lost_rank.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using builders::ObservedBuilder;
 using builders::start;
 using namespace std::chrono_literals;
 
-/// How the record of attempt 3 tells of its end. The culprit is rank 1.
+/// The expected end of attempt 3's record. The culprit is rank 1.
 struct Told {
   Cause cause = Cause::application;
   std::optional<int> exit_code;
@@ -93,7 +93,7 @@ DecisionCase row_of_restart(std::string sentence, const Observed& observed, cons
           told_restart(told)};
 }
 
-TEST(DecideLoss, LeavesAGroupAloneThat) {
+TEST(DecideLostRank, LeavesAGroupAloneThat) {
   const std::string peer_lost = R"({"reason": "PeerLost", "exitCode": 90})";
   const std::vector<DecisionCase> rows{
       {"runs", after_a_life(), false},
@@ -107,10 +107,10 @@ TEST(DecideLoss, LeavesAGroupAloneThat) {
        .observed = after_a_life().leaving(1, start + 120s),
        .requeue_after = 112s},
   };
-  for (const DecisionCase& row : rows) expect_decision(row, decide_loss);
+  for (const DecisionCase& row : rows) expect_decision(row, decide_lost_rank);
 }
 
-TEST(DecideLoss, BeginsTheNextAttemptAndChargesItsCause) {
+TEST(DecideLostRank, BeginsTheNextAttemptAndChargesItsCause) {
   const Told boom{.exit_code = 1, .message = "exit code 1: boom"};
   const Told unreachable{.cause = Cause::infrastructure, .message = "node node-1 is unreachable"};
   const Told gone{.cause = Cause::deleted, .message = "the pod is gone; how it ended was not seen", .has_pod = false};
@@ -139,10 +139,10 @@ TEST(DecideLoss, BeginsTheNextAttemptAndChargesItsCause) {
          .is_warning = true,
          .note = "there was no room for the whole group yet, attempt 4 waits for it: exit code 94"}}},
   };
-  for (const DecisionCase& row : rows) expect_decision(row, decide_loss);
+  for (const DecisionCase& row : rows) expect_decision(row, decide_lost_rank);
 }
 
-TEST(DecideLoss, FailsTheJobWhereARestartCannotHelpOrIsNotAllowed) {
+TEST(DecideLostRank, FailsTheJobWhereARestartCannotHelpOrIsNotAllowed) {
   const Told final_word{.exit_code = 93, .message = "exit code 93: no such data"};
   const Told boom{.exit_code = 1, .message = "exit code 1: boom"};
   const Told gone{.cause = Cause::deleted, .message = "the pod is gone; how it ended was not seen", .has_pod = false};
@@ -152,7 +152,7 @@ TEST(DecideLoss, FailsTheJobWhereARestartCannotHelpOrIsNotAllowed) {
   DecisionCase vanished =
       row_of_failure("the budget of the infrastructure is used up", spent(after_a_life().missing(1), {1, 10}), gone,
                      "InfrastructureBudget",
-                     "all 10 restarts for losses of pods and nodes since the last checkpoint are used up "
+                     "all 10 restarts for lost pods and nodes since the last checkpoint are used up "
                      "(spec.restart.infrastructure.max)",
                      1);
   vanished.pods_believed_gone = {"smoke-c0de-3-1"};
@@ -172,10 +172,10 @@ TEST(DecideLoss, FailsTheJobWhereARestartCannotHelpOrIsNotAllowed) {
                      3),
       vanished,
   };
-  for (const DecisionCase& row : rows) expect_decision(row, decide_loss);
+  for (const DecisionCase& row : rows) expect_decision(row, decide_lost_rank);
 }
 
-TEST(DecideLoss, ChargesTheBudgetsThatAReportHasJustGivenBack) {
+TEST(DecideLostRank, ChargesTheBudgetsThatAReportHasJustGivenBack) {
   const Told boom{.exit_code = 1, .message = "exit code 1: boom"};
   const Observed observed = after_a_life().ended(1, 1, "boom").with([](Observed& changed) {
     changed.job.status.attempts_without_progress = 2;
@@ -189,10 +189,10 @@ TEST(DecideLoss, ChargesTheBudgetsThatAReportHasJustGivenBack) {
     give_back(status);
     restarts(boom, {2, 0}, 1, 3, {"node-9"})(status);
   };
-  expect_decision({"a checkpoint came with the loss", observed, true, change, told_restart(boom)},
+  expect_decision({"a checkpoint came with the lost rank", observed, true, change, told_restart(boom)},
                   [&](const Observed& seen, const std::vector<Member>& members, Time now, Draft& draft) {
                     give_back(draft.status);
-                    return decide_loss(seen, members, now, draft);
+                    return decide_lost_rank(seen, members, now, draft);
                   });
 }
 

@@ -7,13 +7,13 @@
 
 namespace trainyard::checkpoint {
 
-/// Bytes that rank `root` has and the other ranks get, one span after the other.
+/// Bytes that rank `root` sends to all other ranks: the spans one after the other.
 struct BroadcastPart {
   std::int64_t root = 0;
   std::vector<std::span<std::byte>> spans;
 };
 
-/// Bytes [begin, end) of a part: what goes over at once.
+/// Bytes [begin, end) of a part, sent by one broadcast.
 struct Message {
   std::size_t part = 0;
   std::uint64_t begin = 0;
@@ -23,11 +23,11 @@ struct Message {
   bool operator==(const Message&) const = default;
 };
 
-/// All of the parts in messages of at most `bytes_max`, which is positive. The parts take turns, so that all roots send
-/// at the same time.
+/// Cuts all parts into messages of at most `bytes_max`, which is positive. The parts take turns, so that all roots send
+/// at once.
 [[nodiscard]] std::vector<Message> messages_of(std::span<const BroadcastPart> parts, std::uint64_t bytes_max);
 
-/// Copies a message out of its part, and into it. `to` and `from` are of the message's size.
+/// Copies a message from its part into `to`, or from `from` into its part. `to` and `from` have the message's size.
 void copy_out(const BroadcastPart& part, const Message& message, std::span<std::byte> to);
 void copy_in(const BroadcastPart& part, const Message& message, std::span<const std::byte> from);
 

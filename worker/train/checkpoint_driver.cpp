@@ -1,0 +1,149 @@
+#include "worker/train/checkpoint_driver.hpp"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "api/contract.hpp"
+#include "common/logging.hpp"
+#include "common/try.hpp"
+#include "worker/train/save_policy.hpp"
+
+namespace trainyard::train {
+
+CheckpointDriver::CheckpointDriver(const CheckpointSettings& settings, const Schedule& schedule,
+                                   SavedTraining& training, checkpoint::Checkpointer& checkpointer,
+                                   const rank::RankLink& link, const Clock& clock)
+    : settings_{settings},
+      schedule_{schedule},
+      training_{training},
+      checkpointer_{checkpointer},
+      clock_{clock},
+      saver_{checkpointer, link, clock, settings.is_rank0},
+      saved_{clock.instant()},
+      copied_{saved_} {}
+
+void CheckpointDriver::resume_from(const checkpoint::Restored& found) {
+  // A request is for a checkpoint that outlives the nodes: a copy does not answer it.
+  is_from_copies_ = found.is_local;
+  if (!is_from_copies_) saver_.resume_from({.step = training_.position().step, .uri = found.uri});
+}
+
+void CheckpointDriver::begin() {
+  saved_ = copied_ = clock_.instant();
+}
+
+OrEnd<void> CheckpointDriver::stop_before_first_step() {
+  return is_from_copies_ ? finish(/*is_final=*/false) : OrEnd<void>{};
+}
+
+StepFlags CheckpointDriver::own_flags() const {
+  const auto is_time = [&](const std::optional<std::chrono::milliseconds>& every, Instant last) {
+    return settings_.is_rank0 && every && clock_.instant() - last >= *every;
+  };
+  return {
+      .is_stop_asked = saver_.requests().is_exit_asked(),
+      .is_checkpoint_due = is_time(settings_.checkpoint_every.time, saved_) || (settings_.is_rank0 && saver_.is_owed()),
+      .is_copy_due = is_time(settings_.copies_every.time, copied_),
+      .is_checkpoint_asked = saver_.requests().is_save_asked(),
+      .is_saving = saver_.is_saving()};
+}
+
+OrEnd<void> CheckpointDriver::after_step(const StepFlags& flags) {
+  saver_.watch();
+  // No rank was saving when the step began: all ranks have the outcome of the save now, and handle it after this step.
+  if (!flags.is_saving) {
+    const auto has_ended = TRY(saver_.poll_outcome());
+    if (has_ended) training_.report("Training");
+  }
+  // All ranks have equal metrics, and agree which validation is the best.
+  const bool was_postponed = std::exchange(is_postponed_, false);
+  const bool is_due = std::exchange(is_best_, false) || was_postponed || flags.is_checkpoint_due ||
+                      schedule_.is_checkpoint_due(training_.position());
+  const SaveAction action =
+      choose_save({.is_due = is_due,
+                   .is_copy_due = flags.is_copy_due || schedule_.is_copy_due(training_.position()),
+                   .is_asked = flags.is_checkpoint_asked,
+                   .is_stop_asked = flags.is_stop_asked,
+                   .is_saving = flags.is_saving,
+                   .is_saving_copies = saver_.is_copies_only(),
+                   .when_busy = settings_.when_busy});
+  switch (action) {
+    case SaveAction::none:
+      return {};
+    case SaveAction::postpone:
+      is_postponed_ = true;
+      return {};
+    case SaveAction::begin_copies:
+      begin_save({.save = {.is_copies_only = true}});
+      return {};
+    case SaveAction::skip:
+      saver_.skip(training_.position().step);
+      return {};
+    case SaveAction::save_and_wait:
+      return finish(/*is_final=*/false);
+    case SaveAction::wait_and_begin:
+      training_.pause();
+      TRY(wait_for_save());
+      training_.resume();
+      [[fallthrough]];
+    case SaveAction::begin:
+      begin_save({});
+  }
+  return {};
+}
+
+OrEnd<void> CheckpointDriver::finish(bool is_final) {
+  training_.pause();
+  TRY(wait_for_save());
+  training_.report("Saving");
+  begin_save({.save = {.is_final = is_final}, .must_succeed = true});
+  TRY(wait_for_save());
+  training_.resume();
+  return {};
+}
+
+void CheckpointDriver::end(const rank::RankEnd& ended) {
+  const bool is_in_order = ended.exit_code == contract::exit_success || ended.exit_code == contract::exit_preempted ||
+                           ended.exit_code == contract::exit_do_not_restart;
+  if (is_in_order) saver_.end(training_.position().step, ended);
+  if (saver_.requests().record() != training_.reported().checkpoint_request)
+    training_.report(std::string{training_.reported().phase});
+  if (ended.exit_code == contract::exit_success) checkpointer_.remove_copies();
+  if (!is_in_order) return;
+  if (auto done = checkpointer_.end(); !done) {
+    logging::warn("the end of this run was not recorded: no other job can resume from its checkpoints",
+                  {{"error", done.error().message}});
+  }
+}
+
+void CheckpointDriver::add_to(rank::RankProgress& progress) const {
+  progress.checkpoint = saver_.last();
+  progress.checkpoint_error = saver_.error();
+  progress.checkpoint_request = saver_.requests().record();
+}
+
+/// Reports, while it waits, why the storage fails.
+OrEnd<void> CheckpointDriver::wait_for_save() {
+  training_.report("Saving");
+  return saver_.wait([this] {
+    if (saver_.error() != training_.reported().checkpoint_error) training_.report("Saving");
+  });
+}
+
+void CheckpointDriver::begin_save(Saver::Options options) {
+  copied_ = clock_.instant();
+  if (!options.save.is_copies_only) {
+    // A run that resumes from this checkpoint then has the history up to it.
+    training_.take_snapshot();
+    saved_ = copied_;
+  }
+  const checkpoint::State& state = training_.current_state();
+  // Checkpoints of a state that is not finite would push the last good ones out of retention, and restarts would resume
+  // from them.
+  options.save.is_sound = training_.is_sound();
+  saver_.begin(state, training_.position().step, options);
+}
+
+}  // namespace trainyard::train
