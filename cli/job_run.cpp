@@ -96,8 +96,7 @@ class JobRun {
     record(job.status);
     // With separate streams a rank has two log files, so none is named.
     const std::filesystem::path shown_log_folder = options_.kubelet.has_separate_streams ? "" : folder_.logs();
-    if (const std::string line = ended_attempt_line(printed_status_, job.status, shown_log_folder); !line.empty())
-      print_with_time(line);
+    for (const auto& line : ended_attempt_lines(printed_status_, job.status, shown_log_folder)) print_with_time(line);
     if (const std::string line = request_line(printed_status_, job.status); !line.empty()) print_with_time(line);
     if (const std::string line = phase_line(printed_status_, job.status); !line.empty() && !options_.is_quiet)
       print_with_time(line);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "cli/checkpoint_request.hpp"
 #include "local/log_files.hpp"
@@ -59,13 +60,17 @@ std::string command_failure(const api::TrainingJob& job) {
 
 }  // namespace
 
-std::string ended_attempt_line(const TrainingJobStatus& before, const TrainingJobStatus& after,
-                               const std::filesystem::path& logs) {
-  if (before.attempt == 0 || after.attempt <= before.attempt) return "";
-  const auto* ended = ended_attempt(after, before.attempt);
-  if (ended == nullptr || ended->cause == api::Cause::suspended) return "";
-  if (logs.empty()) return describe_end(*ended);
-  return fmt::format("{}; its log: {}", describe_end(*ended), log_of(logs, *ended).string());
+std::vector<std::string> ended_attempt_lines(const TrainingJobStatus& before, const TrainingJobStatus& after,
+                                             const std::filesystem::path& logs) {
+  std::vector<std::string> lines;
+  for (std::int64_t number = std::max<std::int64_t>(before.attempt, 1); number < after.attempt; ++number) {
+    const auto* ended = ended_attempt(after, number);
+    if (ended == nullptr || ended->cause == api::Cause::suspended) continue;
+    std::string line = describe_end(*ended);
+    if (!logs.empty()) line += fmt::format("; its log: {}", log_of(logs, *ended).string());
+    lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 std::string phase_line(const TrainingJobStatus& before, const TrainingJobStatus& after) {

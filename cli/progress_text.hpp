@@ -13,10 +13,11 @@
 /// Texts about a running job: pure functions of its status.
 namespace trainyard::cli {
 
-/// A line on how the attempt of `before` ended: rank, exit code, message and log. Empty if `after` is still in that
-/// attempt, or if the attempt ended by suspension.
-[[nodiscard]] std::string ended_attempt_line(const api::TrainingJobStatus& before, const api::TrainingJobStatus& after,
-                                             const std::filesystem::path& logs);
+/// A line for each attempt that `after` has and `before` had not ended: rank, exit code, message and log. An attempt
+/// that ended by suspension has no line. `before` may be several attempts older, since a watch may skip statuses.
+[[nodiscard]] std::vector<std::string> ended_attempt_lines(const api::TrainingJobStatus& before,
+                                                           const api::TrainingJobStatus& after,
+                                                           const std::filesystem::path& logs);
 
 /// A line on the phase of `after`, if phase, reason or attempt have changed. Empty otherwise, and for the phases that
 /// summary_of() describes.

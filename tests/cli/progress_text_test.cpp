@@ -76,7 +76,8 @@ TEST(RequestLine, TellsTheAnswerOnce) {
   EXPECT_EQ(request_line(after, refused), "Requested checkpoint: no space");
 }
 
-TEST(EndedAttemptLine, NamesTheCulpritTheCauseAndTheLog) {
+TEST(EndedAttemptLines, NameTheCulpritTheCauseAndTheLog) {
+  using Lines = std::vector<std::string>;
   TrainingJobStatus after = status_in(Phase::restarting, 2);
   after.attempts = {{.number = 1,
                      .end = now,
@@ -84,13 +85,22 @@ TEST(EndedAttemptLine, NamesTheCulpritTheCauseAndTheLog) {
                      .rank = 1,
                      .exit_code = 7,
                      .message = "no such file\nat line 3\n"}};
-  EXPECT_EQ(ended_attempt_line(status_in(Phase::running), after, "/logs"),
-            "Attempt 1 ended by rank 1 (exit code 7): no such file | at line 3; its log: /logs/attempt-1/rank-1.log");
-  EXPECT_EQ(ended_attempt_line(status_in(Phase::running), after, ""),
-            "Attempt 1 ended by rank 1 (exit code 7): no such file | at line 3");
-  EXPECT_EQ(ended_attempt_line(after, after, "/logs"), "");
+  const std::string end = "Attempt 1 ended by rank 1 (exit code 7): no such file | at line 3";
+  EXPECT_EQ(ended_attempt_lines(status_in(Phase::running), after, "/logs"),
+            Lines{end + "; its log: /logs/attempt-1/rank-1.log"});
+  EXPECT_EQ(ended_attempt_lines(status_in(Phase::running), after, ""), Lines{end});
+  EXPECT_EQ(ended_attempt_lines(after, after, "/logs"), Lines{});
   after.attempts[0].cause = api::Cause::suspended;
-  EXPECT_EQ(ended_attempt_line(status_in(Phase::running), after, "/logs"), "");
+  EXPECT_EQ(ended_attempt_lines(status_in(Phase::running), after, "/logs"), Lines{});
+}
+
+TEST(EndedAttemptLines, AreThereForEveryAttemptSinceTheLastStatus) {
+  TrainingJobStatus after = status_in(Phase::running, 3);
+  for (const std::int64_t number : {1, 2})
+    after.attempts.push_back(
+        {.number = number, .end = now, .cause = api::Cause::application, .message = "exit code 3"});
+  EXPECT_EQ(ended_attempt_lines(TrainingJobStatus{}, after, ""),
+            (std::vector<std::string>{"Attempt 1 ended: exit code 3", "Attempt 2 ended: exit code 3"}));
 }
 
 TEST(SummaryOf, TellsTheResultAndWhereThingsAre) {
