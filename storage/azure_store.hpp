@@ -39,8 +39,8 @@ struct AzurePlace {
 [[nodiscard]] Result<AzurePlace> make_azure_place(const Uri& uri, const Environment& environment);
 
 /// Blobs under a prefix of a container of Azure Blob Storage. Large blobs are sent in blocks over several connections.
-/// Every request carries the MD5 of its body, which the server checks. get() checks the MD5 of a blob that was sent in
-/// one piece; the server keeps none for the others.
+/// Every request carries the MD5 of its body, which the server checks. get() checks the MD5 wherever the reply has one,
+/// as it has for a blob that was sent in one piece.
 class AzureStore final : public Store {
  public:
   AzureStore(AzurePlace place, AzureTuning tuning);
