@@ -312,6 +312,21 @@ TEST_F(MemoryApiTest, AFinalizerHoldsAnObjectUntilItIsTakenOff) {
   EXPECT_EQ(count(kube::training_jobs), 0U);
 }
 
+TEST_F(MemoryApiTest, EachOfTwoFinalizersHoldsAnObject) {
+  json job = a_job();
+  job["metadata"]["finalizers"] = {"trainyard.dev/storage", "other/finalizer"};
+  create(kube::training_jobs, job);
+  ASSERT_TRUE(api_.remove(kube::training_jobs, "default", "smoke"));
+  job = api_.get(kube::training_jobs, "default", "smoke").value();
+  for (const std::size_t left : {1U, 0U}) {
+    job["metadata"]["finalizers"].erase(0);
+    const auto updated = api_.update(kube::training_jobs, "default", job);
+    ASSERT_TRUE(updated) << updated.error().message;
+    job = *updated;
+    EXPECT_EQ(count(kube::training_jobs), left);
+  }
+}
+
 TEST_F(MemoryApiTest, DependentsGoWithTheirLastOwner) {
   const json job = create(kube::training_jobs, a_job());
   const json other = create(kube::training_jobs, a_job("other"));

@@ -80,6 +80,21 @@ TEST_F(MemoryApiWatchTest, AnObjectThatLeavesTheSelectionIsToldAsDeleted) {
   EXPECT_EQ(events_after("1", "team=vision"), (Events{"-a", "+a", "@3"}));
 }
 
+TEST_F(MemoryApiWatchTest, WhatIsDeletedOrLeavesTheSelectionHasTheVersionOfThat) {
+  create(labelled_pod("a", {{"team", "vision"}}));
+  create(labelled_pod("b", {{"team", "vision"}}));
+  label("a", {{"team", "speech"}});
+  ASSERT_TRUE(api_.remove(kube::pods, "default", "b"));
+  std::vector<std::string> versions;
+  const auto note_version = [&](const WatchEvent& event) {
+    if (event.type == WatchEventType::deleted)
+      versions.push_back(event.object.at("metadata").at("resourceVersion").get<std::string>());
+  };
+  ASSERT_TRUE(api_.watch(kube::pods, {.label_selector = "team=vision", .resource_version = "2", .timeout = 0s},
+                         note_version, {}));
+  EXPECT_EQ(versions, (std::vector<std::string>{"3", "4"})) << "a watch goes on from the last version that it was told";
+}
+
 TEST_F(MemoryApiWatchTest, AVersionBeforeTheKeptHistoryIsGone) {
   for (const auto* name : {"a", "b", "c", "d", "e", "f"}) create(labelled_pod(name));
   const auto ignore = [](const WatchEvent&) {};

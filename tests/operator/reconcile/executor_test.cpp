@@ -172,6 +172,64 @@ TEST_F(ExecutorTest, MayRepeatEveryDelete) {
   EXPECT_EQ(caches.pods.size(), 0U);
 }
 
+TEST_F(ExecutorTest, TakesNobodyElsesPodForOneThatTheJobMisses) {
+  json labelled = pod_of(7);
+  json unlabelled = pod_of(8);
+  unlabelled["metadata"].erase("labels");
+  for (json* pod : {&labelled, &unlabelled}) {
+    (*pod)["metadata"]["ownerReferences"][0]["uid"] = "uid-of-another-job";
+    ASSERT_TRUE(api.create(kube::pods, "research", *pod));
+  }
+  const auto gone = executor.are_gone(job, {manifest::pod_name(job, 1, 7), manifest::pod_name(job, 1, 8)});
+  ASSERT_TRUE(gone) << gone.error().message;
+  EXPECT_TRUE(*gone);
+  EXPECT_EQ(caches.pods.size(), 3U) << "it would hold up a job that does not own it";
+  EXPECT_EQ(api.list(kube::pods, {})->items.size(), 5U) << "it is not the operator's to delete";
+}
+
+TEST_F(ExecutorTest, DeletesNoPodThatHasTakenTheNameMeanwhile) {
+  const control::ObjectKey key{.name_space = "research", .name = manifest::pod_name(job, 1, 0)};
+  const resource::Pod old = *caches.pods.find(key);
+  const plan::Action deletion = plan::DeletePod{.name = key.name, .uid = old.metadata.uid};
+  ASSERT_TRUE(api.remove(kube::pods, key.name_space, key.name, {}));
+  const auto successor = resource::parse_pod(*api.create(kube::pods, "research", pod_of(0)));
+  ASSERT_TRUE(executor.act(job, {deletion}));
+  EXPECT_FALSE(caches.pods.find(key)) << "the deleted pod is gone";
+  caches.pods.put(*successor);
+  ASSERT_TRUE(executor.act(job, {deletion}));
+  EXPECT_EQ(caches.pods.find(key), *successor);
+  EXPECT_TRUE(api.get(kube::pods, key.name_space, key.name));
+}
+
+TEST_F(ExecutorTest, RemembersOfADeletedPodWhenItGoesAndKeepsATimeThatIsKnown) {
+  const control::ObjectKey first{.name_space = "research", .name = manifest::pod_name(job, 1, 0)};
+  const control::ObjectKey second{.name_space = "research", .name = manifest::pod_name(job, 1, 1)};
+  resource::Pod leaving = *caches.pods.find(second);
+  leaving.metadata.deletion_time = clock.now() + 30s;
+  caches.pods.put(leaving);
+  ASSERT_TRUE(executor.act(job, delete_all_pods()));
+  EXPECT_EQ(caches.pods.find(first)->metadata.deletion_time, clock.now());
+  EXPECT_EQ(caches.pods.find(second)->metadata.deletion_time, clock.now() + 30s) << "its grace is not over";
+}
+
+TEST_F(ExecutorTest, DeletesAJobWhoseLastFinalizerGoesAtTheSameTime) {
+  caches.jobs.put(job);
+  job.metadata.finalizers = {"other/finalizer"};  // It was taken off after the job was planned.
+  const auto acted = executor.act(job, {plan::DeleteJob{.uid = job.metadata.uid}});
+  EXPECT_TRUE(acted) << acted.error().message;
+  EXPECT_EQ(caches.jobs.size(), 0U);
+}
+
+TEST_F(ExecutorTest, DoesNotTakeARefusedFinalizerForOneThatIsSet) {
+  caches.jobs.put(job);
+  fail_where([](const ApiCall& call) { return call.verb == "patch"; },
+             {ErrorKind::invalid, "no new finalizers can be added if the object is being deleted"});
+  const auto acted = executor.act(job, {plan::AddFinalizer{}});
+  ASSERT_FALSE(acted);
+  EXPECT_EQ(acted.error().kind, ErrorKind::conflict) << "the job is read again";
+  EXPECT_TRUE(memory.recall({.name_space = "research", .name = "smoke"}, job.metadata.uid).create_failure);
+}
+
 /// A server without pods that answers no request until four are waiting.
 class SlowApi final : public fakes::RefusingApi {
  public:
