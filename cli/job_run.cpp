@@ -15,6 +15,7 @@
 #include "cli/local_run.hpp"
 #include "cli/progress_text.hpp"
 #include "cli/request_box.hpp"
+#include "common/text.hpp"
 #include "local/cluster.hpp"
 #include "operator/manifest/names.hpp"
 #include "operator/manifest/worker_pod.hpp"
