@@ -88,8 +88,8 @@ TEST(PythonPage, SaysWhatAPodOfOneGpuHasOtherThanOneWithoutGpus) {
   EXPECT_EQ(with_one, environment_of_pod(0));
 }
 
-std::string charged_to(const plan::Loss& loss) {
-  return loss.cause == api::Cause::application ? "application" : "infrastructure";
+std::string charged_to(const plan::AttemptEnd& end) {
+  return end.cause == api::Cause::application ? "application" : "infrastructure";
 }
 
 TEST(PythonPage, SaysWhatExitCodesMean) {
@@ -99,12 +99,12 @@ TEST(PythonPage, SaysWhatExitCodesMean) {
     const int code = std::stoi(unquoted(row.at(0)));
     codes.insert(code);
     const plan::Observed observed = an_observed().ended(1, code);
-    const auto loss = plan::judge_members(observed, plan::members_of(observed), builders::later).loss;
-    ASSERT_EQ(loss.has_value(), row.at(2) != "nothing") << "exit code " << code;
-    if (!loss) continue;
-    EXPECT_EQ(charged_to(*loss), row.at(2)) << "exit code " << code;
-    EXPECT_EQ(loss->is_final, row.at(3).starts_with("fails the job")) << "exit code " << code;
-    EXPECT_EQ(!loss->lost_nodes.empty(), row.at(3).ends_with("without this node")) << "exit code " << code;
+    const auto end = plan::judge_members(observed, plan::members_of(observed), builders::later).end;
+    ASSERT_EQ(end.has_value(), row.at(2) != "nothing") << "exit code " << code;
+    if (!end) continue;
+    EXPECT_EQ(charged_to(*end), row.at(2)) << "exit code " << code;
+    EXPECT_EQ(end->is_final, row.at(3).starts_with("fails the job")) << "exit code " << code;
+    EXPECT_EQ(!end->lost_nodes.empty(), row.at(3).ends_with("without this node")) << "exit code " << code;
   }
   EXPECT_EQ(codes, (std::set<int>{0, 1, 90, 91, 92, 93, 94, 95, 96, 97}));
 }
@@ -176,10 +176,10 @@ TEST(PythonPage, ShowsHowAnExitCodeGetsThroughTorchrun) {
       "def end(code", "end(93, 'there is no such data set')\n", {"TRAINYARD_TERMINATION_LOG=" + message}};
   EXPECT_EQ(program.wait(), 93) << program.out();
   const plan::Observed observed = an_observed().ended(1, 1, fakes::text_of(message));
-  const auto loss = plan::judge_members(observed, plan::members_of(observed), builders::later).loss;
-  ASSERT_TRUE(loss);
-  EXPECT_TRUE(loss->is_final);
-  EXPECT_EQ(loss->message, "exit code 93: there is no such data set");
+  const auto end = plan::judge_members(observed, plan::members_of(observed), builders::later).end;
+  ASSERT_TRUE(end);
+  EXPECT_TRUE(end->is_final);
+  EXPECT_EQ(end->message, "exit code 93: there is no such data set");
 }
 
 }  // namespace
