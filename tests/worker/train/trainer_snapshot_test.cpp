@@ -47,8 +47,8 @@ class ShowingRun : public SavingRun {
     History history{shelf->claims};
     for (const auto& each : snapshots()) history.add(each);
     std::vector<snapshot::Point> points;
-    for (const auto& entry : history.entries()) {
-      if (entry.point.over != Over::epoch) points.push_back(entry.point);
+    for (const auto& found : history.points()) {
+      if (found.point.over != Over::epoch) points.push_back(found.point);
     }
     return points;
   }
