@@ -8,6 +8,7 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -330,6 +331,8 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
 void run_rank(const ModelRegistry& models) {
   const rank::Environment environment = rank::process_environment();
   set_up_logging(environment);
+  // Gloo writes to the sockets of its peers without MSG_NOSIGNAL. The rank is to report a lost peer, not to die of it.
+  std::signal(SIGPIPE, SIG_IGN);
   auto group = rank::parse_group_environment(environment);
   // Changes the environment, which the link's thread may read, and therefore comes before the link is opened.
   const dist::Threads threads = group ? dist::apply_process_settings(*group) : dist::Threads::users;

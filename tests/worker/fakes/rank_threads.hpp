@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,6 +41,7 @@ inline c10::intrusive_ptr<c10d::ProcessGroup> make_gloo_group(const c10::intrusi
 /// Runs `body` once for each rank, each on a thread of its own, and returns when all have ended.
 inline void run_ranks(std::int64_t world_size, const std::function<void(RankThread&)>& body) {
   let_threads_be_ranks();
+  std::signal(SIGPIPE, SIG_IGN);  // As in a rank's program: a write of Gloo's to a rank that has ended is an error.
   const auto store = c10::make_intrusive<c10d::HashStore>();
   MeetingPlace place{world_size};
   MeetingPlace checkpoint_place{world_size};
