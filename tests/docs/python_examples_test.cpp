@@ -57,6 +57,13 @@ std::vector<int> steps_told(const std::string& out) {
   return steps;
 }
 
+/// How often torchrun itself aborted after its processes had ended. PyTorch 2.11 does so now and then on a busy
+/// machine; the restart that follows has nothing left to train.
+std::ptrdiff_t aborts_of_torchrun(const std::string& out) {
+  const std::regex abort{"ended by rank [01]: exit code 134: .*terminate called without an active exception"};
+  return std::distance(std::sregex_iterator{out.begin(), out.end(), abort}, std::sregex_iterator{});
+}
+
 TEST(PythonExamples, GoOnAfterAKillAndAfterSigterm) {
   if (!has_packages()) return tests::cannot_run(std::string{no_packages});
   std::map<std::string, std::unique_ptr<ExampleRun>> runs;
@@ -81,7 +88,7 @@ TEST(PythonExamples, GoOnAfterAKillAndAfterSigterm) {
     EXPECT_THAT(out, HasSubstr("goes on after step 50\n"));
     EXPECT_THAT(out, ContainsRegex("Attempt 2 ended by rank [01]: exit code 91: preempted after step 101;"));
     EXPECT_THAT(out, HasSubstr("goes on after step 101\n"));
-    EXPECT_THAT(out, HasSubstr("after 2 restarts"));
+    EXPECT_THAT(out, HasSubstr(fmt::format("after {} restarts", 2 + aborts_of_torchrun(out)))) << out;
   }
   EXPECT_EQ(runs.size(), 3U);
   EXPECT_TRUE(runs.contains("torchrun") && runs.contains("lightning") && runs.contains("hugging-face"));

@@ -28,9 +28,8 @@ class PythonWrites : public testing::Test {
 
   void run_python(const std::string& program, const std::string& arguments) {
     const std::string log = folder.file("log").string();
-    const std::string command =
-        fmt::format("{} {} {} > {} 2>&1", paths::torch_python(),
-                    paths::source("tests/checkpoint/interchange/" + program), arguments, log);
+    const std::string command = fmt::format("{} {} {} > {} 2>&1", paths::torch_python(),
+                                            paths::source("tests/checkpoint/interchange/" + program), arguments, log);
     ASSERT_EQ(std::system(command.c_str()), 0) << arguments << "\n" << fakes::text_of(log);
   }
 
