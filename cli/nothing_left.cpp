@@ -8,7 +8,6 @@
 #include "api/training_job.hpp"
 #include "cli/file_uri.hpp"
 #include "cli/progress_text.hpp"
-#include "common/try.hpp"
 #include "storage/store.hpp"
 
 namespace trainyard::cli {
@@ -43,13 +42,18 @@ std::string nothing_left_line(const json& job, const Listed* newest, bool has_de
                      has_default_folder ? "choose another folder with --dir" : "set checkpoint.resume: none", more);
 }
 
-Result<std::string> read_nothing_left_line(const json& job, const std::string& default_folder) {
+std::string read_nothing_left_line(const json& job, const std::string& default_folder) {
   const std::string uri = job.value("/spec/checkpoint/uri"_json_pointer, "");
+  const bool has_resume = job.value("/spec/checkpoint/resume"_json_pointer, "") != "none";
   std::error_code error;
-  if (!uri.starts_with(file_scheme) || !std::filesystem::is_directory(uri.substr(file_scheme.size()), error)) return "";
-  const auto store = TRY(storage::open_store(uri, {}));
-  const auto catalogue = TRY(checkpoint::read_catalogue(*store));
-  return nothing_left_line(job, catalogue.newest(), plain_path(uri) == default_folder);
+  if (!job.contains("/spec/training"_json_pointer) || !has_resume || !uri.starts_with(file_scheme) ||
+      !std::filesystem::is_directory(uri.substr(file_scheme.size()), error)) {
+    return "";
+  }
+  const auto store = storage::open_store(uri, {});
+  if (!store) return "";
+  const auto catalogue = checkpoint::read_catalogue(**store);
+  return catalogue ? nothing_left_line(job, catalogue->newest(), plain_path(uri) == default_folder) : "";
 }
 
 }  // namespace trainyard::cli

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "checkpoint/interchange/catalogue.hpp"
-#include "common/result.hpp"
 
 /// The note of `trainyard run` on a job whose training has already ended.
 namespace trainyard::cli {
@@ -16,7 +15,8 @@ namespace trainyard::cli {
                                             bool has_default_folder);
 
 /// nothing_left_line() for the checkpoints under the job's checkpoint.uri. Reads only folders of this machine; empty
-/// for other storage, since only the ranks have its credentials. Errors are those of storage::FileStore.
-[[nodiscard]] Result<std::string> read_nothing_left_line(const nlohmann::json& job, const std::string& default_folder);
+/// for other storage, since only the ranks have its credentials. Empty too when the folder cannot be read: the ranks
+/// read it next, try again, and report what stays wrong.
+[[nodiscard]] std::string read_nothing_left_line(const nlohmann::json& job, const std::string& default_folder);
 
 }  // namespace trainyard::cli

@@ -98,9 +98,8 @@ int run_document(const Document& document, const Machine& machine, const fs::pat
       return report({.message = fmt::format("cannot create the folder {}: {}", path, error.message())});
   }
   const json& spec = prepared->job.object.at("spec");
-  const auto end = read_nothing_left_line(prepared->job.object, RunFolder::checkpoints_in(folder_path).string());
-  if (!end) return report(fail(title_of(document), end.error()).value());
-  if (!end->empty()) console.print(*end);
+  const std::string end = read_nothing_left_line(prepared->job.object, RunFolder::checkpoints_in(folder_path).string());
+  if (!end.empty()) console.print(end);
   for (const auto& note : prepared->job.notes) console.print(note);
   const std::int64_t replicas = spec.value("replicas", std::int64_t{1});
   console.print(fmt::format("{}: {} process{} on this machine, in {}", document.name(), replicas,

@@ -70,8 +70,23 @@ TEST(ReadNothingLeftLine, ReadsTheFolderOfTheJobsCheckpoints) {
             "train further, raise training.maxSteps.");
   EXPECT_NE(read_nothing_left_line(job, "/other"), read_nothing_left_line(job, folder.path() + "/run"))
       << "--dir would change nothing";
+  nlohmann::json afresh = job;
+  afresh["spec"]["checkpoint"]["resume"] = "none";
+  EXPECT_EQ(read_nothing_left_line(afresh, ""), "");
   job["spec"]["checkpoint"]["uri"] = "s3://models/run";
   EXPECT_EQ(read_nothing_left_line(job, ""), "") << "storage elsewhere is the ranks' to read";
+}
+
+TEST(ReadNothingLeftLine, LeavesAFolderThatCannotBeReadToTheRanks) {
+  const fakes::TemporaryFolder folder;
+  nlohmann::json job = job_that_trains(R"({"maxSteps": 20})");
+  checkpoint::TestPrefix prefix{std::make_unique<storage::FileStore>(folder.path() + "/run")};
+  prefix.claim(1);
+  prefix.save({20, 1}, 2, /*is_final=*/true);
+  job["spec"]["checkpoint"]["uri"] = folder.uri() + "/run/../run";  // A folder that is there, but no URI of a store.
+  EXPECT_EQ(read_nothing_left_line(job, ""), "");
+  job["spec"]["checkpoint"]["uri"] = folder.uri() + "/run";
+  EXPECT_NE(read_nothing_left_line(job, ""), "");
 }
 
 }  // namespace

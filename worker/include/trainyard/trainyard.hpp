@@ -1,8 +1,13 @@
 #pragma once
 
-/// The one header that your own training program includes: #include <trainyard/trainyard.hpp> class MyModel final :
-/// public trainyard::Module { ... }; TRAINYARD_MAIN(MyModel) worker/train/module.hpp documents `Module`. The program
-/// can be started like `trainyard-worker`, and its jobs name the model `my_model`.
+/// The one header that your own training program includes:
+///
+///   #include <trainyard/trainyard.hpp>
+///   class MyModel final : public trainyard::Module { ... };
+///   TRAINYARD_MAIN(MyModel)
+///
+/// worker/train/module.hpp documents `Module`. The program can be started like `trainyard-worker`, and its jobs name
+/// the model `my_model`.
 #include "worker/train/module.hpp"
 #include "worker/train/program.hpp"
 
