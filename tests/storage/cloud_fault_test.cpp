@@ -353,7 +353,7 @@ TEST_P(Azure, RefusesAWrongKeyAndDoesNotShowIt) {
     const auto tried = try_open(server().environment_at(server().port(), text), uri_of()).value()->probe();
     ASSERT_FALSE(tried);
     EXPECT_EQ(tried.error().kind, ErrorKind::unauthorized) << tried.error().message;
-    EXPECT_THAT(tried.error().message, HasSubstr("no base64"));
+    EXPECT_THAT(tried.error().message, HasSubstr("not base64"));
   }
 }
 
