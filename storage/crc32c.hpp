@@ -18,7 +18,7 @@ namespace trainyard::storage {
 /// about a microsecond for any length.
 [[nodiscard]] std::uint32_t crc32c_joined(std::uint32_t first, std::uint32_t second, std::uint64_t second_bytes);
 
-/// The same result as crc32c(), by a table, for any CPU.
+/// crc32c() computed by a table, on any CPU.
 [[nodiscard]] std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t before = 0);
 
 /// `crc` in eight hexadecimal digits.

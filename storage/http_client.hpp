@@ -31,7 +31,7 @@ struct HttpCall {
   std::optional<std::chrono::milliseconds> patience;  ///< Instead of the tuning's.
 };
 
-/// What happens to the other transfers in flight when one has failed for good.
+/// How perform() treats the transfers in flight after another transfer has failed for good.
 enum class OnError {
   cut,    ///< Their connections are closed.
   drain,  ///< perform() waits for them, so that the server has finished them when the caller gets the error.

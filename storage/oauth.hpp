@@ -11,7 +11,7 @@
 #include "storage/environment.hpp"
 #include "storage/http_client.hpp"
 
-/// What Google's and Azure's issuers of access tokens have in common.
+/// Requests for OAuth 2.0 access tokens, as Google's and Azure's credentials make them.
 namespace trainyard::storage {
 
 /// Settings for asking an issuer for a token. The client gives up after `limit`; the request that needs the token then

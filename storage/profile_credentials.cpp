@@ -25,7 +25,7 @@ tl::unexpected<Error> refuse_profile(const AwsProfile& profile, ErrorKind kind, 
   return fail(kind, fmt::format("the profile '{}' of {} {}", profile.name, profile.files, why));
 }
 
-/// What `aws sso login` logs in to.
+/// The SSO session that `aws sso login` opens, as the profile names it.
 struct Login {
   std::string region;
   std::string cached_as;  // The SHA-1 of this text names the token's file.

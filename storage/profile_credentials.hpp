@@ -32,7 +32,7 @@ enum class ProfileWay {
 /// that a shell gives it. ErrorKind::invalid for an open quote. Pure.
 [[nodiscard]] Result<std::vector<std::string>> words_of_command(std::string_view text);
 
-/// What credentials_of_profile() needs beside the profile.
+/// The surroundings in which credentials_of_profile() reads a profile.
 struct ProfileWorld {
   Environment environment;
   std::string region;  ///< Selects the STS server.

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "common/check.hpp"
 #include "common/parallel.hpp"
 #include "common/try.hpp"
 #include "storage/azure_store.hpp"
@@ -55,6 +56,7 @@ Result<std::unique_ptr<Store>> open_store(std::string_view text, const S3Options
   }
   if (uri.scheme == Scheme::gs) return open_gcs(uri, *transfer);
   if (uri.scheme == Scheme::az) return open_azure(uri, *transfer);
+  check(uri.scheme == Scheme::s3, "open_store: each scheme has a store");
   return make_s3_config(uri, s3, process_environment()).map([&](S3Config config) -> std::unique_ptr<Store> {
     S3Tuning tuning{.transfer = *transfer};
     tuning.http.ca_bundle = config.ca_bundle;

@@ -9,7 +9,7 @@
 
 namespace trainyard::storage {
 
-/// What the user has set for large transfers. A value that is not set follows from the number of bytes.
+/// The user's settings for large transfers. A value that is not set follows from the number of bytes.
 struct TransferChoice {
   std::optional<std::uint64_t> part_bytes;
   std::optional<std::size_t> connection_count;

@@ -27,8 +27,8 @@ std::string_view without_slashes(std::string_view text) {
   return text;
 }
 
-/// What is wrong with a bucket's name; empty: nothing. S3's own rule for new buckets, but for '_' and capitals, which
-/// old buckets and other servers have.
+/// The fault of a bucket's name; empty if it has none. The rule is S3's own for new buckets, and also allows '_' and
+/// capitals, which old buckets and other servers have.
 std::string bucket_fault(std::string_view name, std::string_view place) {
   if (name.size() < 3) return fmt::format("'{}' is too short for a {}: at least 3 characters", name, place);
   if (name.size() > 255) return fmt::format("it is too long for a {}: at most 255 characters", place);

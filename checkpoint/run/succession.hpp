@@ -7,7 +7,8 @@
 
 namespace trainyard::checkpoint {
 
-/// Success when a run of `ours` may claim the next generation. The next attempt or life of the same job may at once,
+/// Success when a run of `ours` may claim the next generation. Whether a run that has claimed may still write is
+/// check_newest()'s to say (checkpoint/run/fence.hpp). The next attempt or life of the same job may at once,
 /// since its killed runs put no end; but not while a run by hand gives signs of life at `now`. Another job may once the
 /// newest run has ended. `store` only names places.
 /// ErrorKind::conflict: a newer attempt of this job has begun. invalid: another job, or a newer life of this one, has

@@ -11,7 +11,8 @@ namespace trainyard::kube {
 
 /// The error for a reply whose HTTP status is not a success. `tried` names the call ("create pods default/a"). `body`
 /// is usually a Status object; a proxy may send any text. `retry_after`, from the header, takes precedence over the
-/// value in the Status.
+/// value in the Status. HTTP 409 is ErrorKind::already_exists for a create that met an object of that name, and
+/// ErrorKind::conflict otherwise.
 [[nodiscard]] Error error_of_reply(std::string_view tried, int http_status, std::string_view body,
                                    std::optional<std::chrono::milliseconds> retry_after = std::nullopt);
 

@@ -25,8 +25,8 @@ struct SupervisorSettings {
       1'500};  ///< How long a rank's exit with peer_lost waits for a verdict with the cause.
 };
 
-/// Decides about this launcher's rank processes: which to stop, when to kill them, and how the launcher ends. Pure: its
-/// inputs are events with their time, its outputs are actions.
+/// Decides about this launcher's rank processes: which of them hang, which to stop, when to kill them, and how the
+/// launcher ends. Pure: its inputs are events with their time, its outputs are actions.
 class Supervisor {
  public:
   struct SendSignal {

@@ -13,7 +13,7 @@
 /// A request for a checkpoint while training runs: contract.hpp's POST /checkpoint.
 namespace trainyard::rank {
 
-/// What the ranks do once the checkpoint is saved.
+/// The ranks' next action once the checkpoint is saved.
 enum class Then {
   go_on,  ///< "continue"
   exit,

@@ -21,7 +21,7 @@ struct SavedCheckpoint {
   bool operator==(const SavedCheckpoint&) const = default;
 };
 
-/// What a rank reports of itself for /status (contract.hpp). Fields that do not apply yet are empty.
+/// A rank's report of itself for /status (contract.hpp). Fields that do not apply yet are empty.
 struct RankProgress {
   std::string phase;                  ///< "Rendezvous", "Loading", "Training", "Validating", "Saving", "Done"
   std::optional<std::int64_t> epoch;  ///< From 1.

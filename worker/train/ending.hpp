@@ -15,7 +15,7 @@ namespace trainyard::train {
 template <typename T>
 using OrEnd = tl::expected<T, rank::RankEnd>;
 
-/// What the rank was doing when an error came. It decides what the error means for the job.
+/// The work during which an error came. It decides how the error is judged: as the job's fault or not.
 enum class Stage {
   spec,        ///< Reading the job's spec and making the model.
   device,      ///< Finding the GPU that this rank is to train on.

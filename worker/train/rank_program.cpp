@@ -252,7 +252,7 @@ void log_beginning(const Run& run, torch::Device device) {
                                     {"trainingSamples", run.datasets.train->size()}});
 }
 
-/// What the rank knows before the group has formed.
+/// The rank's knowledge before the group has formed.
 struct Beginning {
   rank::Environment environment;
   rank::GroupEnvironment group;
