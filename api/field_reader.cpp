@@ -20,7 +20,8 @@ std::string expected(std::string_view what, const json& value) {
   return fmt::format("must be {}, got {}", what, shown(value));
 }
 
-/// Takes 3.0 for an integer, as Kubernetes does.
+}  // namespace
+
 std::optional<std::int64_t> as_integer(const json& value) {
   if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) return {};
   if (value.is_number_integer()) return value.get<std::int64_t>();
@@ -29,8 +30,6 @@ std::optional<std::int64_t> as_integer(const json& value) {
   if (std::trunc(number) != number || std::abs(number) >= 9.0e18) return {};
   return static_cast<std::int64_t>(number);
 }
-
-}  // namespace
 
 FieldReader::FieldReader(const json& object, std::string path, std::optional<Error>& problem)
     : object_{object}, path_{std::move(path)}, problem_{problem} {

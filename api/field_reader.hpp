@@ -34,6 +34,9 @@ using EnumName = std::pair<std::string_view, Enum>;
 template <typename Enum, std::size_t count>
 using EnumNames = std::array<EnumName<Enum>, count>;
 
+/// The integer that `value` is; 3.0 is one too, as in Kubernetes. Nothing for other values, and beyond 64 bits.
+[[nodiscard]] std::optional<std::int64_t> as_integer(const nlohmann::json& value);
+
 /// Reads the fields of one JSON object. A field that is absent or null leaves its value as it was. All readers of one
 /// document share `problem`, which keeps the first error: ErrorKind::invalid, "spec.training.batchSize: must be at
 /// least 1, got 0".

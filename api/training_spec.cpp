@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/field_reader.hpp"
+#include "api/shown_value.hpp"
 #include "common/duration.hpp"
 
 namespace trainyard::api {
@@ -52,9 +53,25 @@ json to_json(const Every& every) {
 
 json to_json(const ModelSpec& model) {
   json object{{"name", model.name}};
+  if (!model.options.empty()) object["options"] = model.options;
   if (!model.weights.empty()) object["weights"] = model.weights;
   if (!model.weights_sha256.empty()) object["weightsSha256"] = model.weights_sha256;
   return object;
+}
+
+/// Bounds what every rank gets in its environment, where Linux lets a variable have 128 KiB.
+constexpr std::size_t options_bytes_max = 65'536;
+
+void read_options(FieldReader& model, json& options) {
+  const json* found = model.find("options");
+  if (found == nullptr) return;
+  if (!found->is_object()) return model.report("options", fmt::format("must be an object, got {}", shown(*found)));
+  const std::size_t bytes = found->dump(-1, ' ', false, json::error_handler_t::replace).size();
+  if (bytes > options_bytes_max) {
+    return model.report("options", fmt::format("must be at most {} bytes of JSON, got {}; put large values into a file",
+                                               options_bytes_max, bytes));
+  }
+  options = *found;
 }
 
 void read_data(FieldReader& fields, DataSpec& data) {
@@ -69,7 +86,7 @@ void read_data(FieldReader& fields, DataSpec& data) {
 }
 
 json to_json(const DataSpec& data) {
-  json object{{"format", name_of(data.format, format_names)}};
+  json object{{"format", name_of(data.format)}};
   if (!data.volume_claim.empty()) object["volumeClaim"] = data.volume_claim;
   if (!data.path.empty()) object["path"] = data.path;
   if (!data.uri.empty()) object["uri"] = data.uri;
@@ -88,9 +105,7 @@ void read_optimizer(FieldReader& fields, OptimizerSpec& optimizer) {
 }
 
 json to_json(const OptimizerSpec& optimizer) {
-  json object{{"name", name_of(optimizer.name, optimizer_names)},
-              {"lr", optimizer.lr},
-              {"weightDecay", optimizer.weight_decay}};
+  json object{{"name", name_of(optimizer.name)}, {"lr", optimizer.lr}, {"weightDecay", optimizer.weight_decay}};
   if (optimizer.name == OptimizerName::sgd) {
     object["momentum"] = optimizer.momentum;
   } else {
@@ -157,6 +172,14 @@ std::string resume_text(const CheckpointSpec& spec) {
 
 }  // namespace
 
+std::string_view name_of(DataFormat format) {
+  return name_of(format, format_names);
+}
+
+std::string_view name_of(OptimizerName name) {
+  return name_of(name, optimizer_names);
+}
+
 Result<TrainingSpec> parse_training_spec(const json& object) {
   std::optional<Error> problem;
   FieldReader fields{object, "spec.training", problem};
@@ -165,6 +188,7 @@ Result<TrainingSpec> parse_training_spec(const json& object) {
   fields.read_object("model", [&](FieldReader& model) {
     model.require("name");
     model.read("name", spec.model.name);
+    read_options(model, spec.model.options);
     model.read("weights", spec.model.weights);
     model.read("weightsSha256", spec.model.weights_sha256);
   });

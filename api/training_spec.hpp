@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/result.hpp"
 
@@ -17,8 +18,10 @@ enum class OptimizerName { adam, sgd };
 
 struct ModelSpec {
   std::string name;
-  std::string weights;         ///< URI of the initial weights of a run without a checkpoint. Empty: the model's own.
-  std::string weights_sha256;  ///< Digest of the .safetensors file `weights`. Empty: not verified.
+  nlohmann::json options =
+      nlohmann::json::object();  ///< For the model's constructor, which alone knows what they mean.
+  std::string weights;           ///< URI of the initial weights of a run without a checkpoint. Empty: the model's own.
+  std::string weights_sha256;    ///< Digest of the .safetensors file `weights`. Empty: not verified.
   bool operator==(const ModelSpec&) const = default;
 };
 
@@ -139,6 +142,10 @@ struct CheckpointSpec {
   OnDelete on_delete = OnDelete::retain;
   bool operator==(const CheckpointSpec&) const = default;
 };
+
+/// The names in the API.
+[[nodiscard]] std::string_view name_of(DataFormat format);
+[[nodiscard]] std::string_view name_of(OptimizerName name);
 
 /// Reads JSON as in the API; absent fields get the defaults above. ErrorKind::invalid names the field by its path.
 [[nodiscard]] Result<TrainingSpec> parse_training_spec(const nlohmann::json& object);

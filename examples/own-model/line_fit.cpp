@@ -34,13 +34,8 @@ class LineFit final : public trainyard::Module {
     log("slope", line_->weight);
     return torch::mse_loss(line_(batch.inputs), batch.targets);
   }
-  [[nodiscard]] trainyard::Result<std::unique_ptr<trainyard::Dataset>> train_dataset(
-      const trainyard::DataSource& source) override {
-    return std::make_unique<Points>(source.seed);
-  }
-  [[nodiscard]] trainyard::Result<std::unique_ptr<trainyard::Dataset>> validation_dataset(
-      const trainyard::DataSource& /*source*/) override {
-    return nullptr;
+  [[nodiscard]] std::optional<trainyard::Datasets> open_datasets(const trainyard::DataSource& source) override {
+    return trainyard::Datasets{.train = std::make_unique<Points>(source.seed)};
   }
 
  private:

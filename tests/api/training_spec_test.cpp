@@ -18,12 +18,13 @@ TEST(ParseTrainingSpec, FillsInTheDefaultsOfTheHeader) {
 
 TEST(ParseTrainingSpec, ReadsEveryField) {
   const auto spec = parse_training_spec(json::parse(R"({
-      "model": {"name": "m", "weights": "s3://models/m.safetensors", "weightsSha256": "00ff"}, "data": {"format": "idx", "volumeClaim": "datasets", "path": "fashion-mnist"},
+      "model": {"name": "m", "options": {"width": 8}, "weights": "s3://models/m.safetensors", "weightsSha256": "00ff"}, "data": {"format": "idx", "volumeClaim": "datasets", "path": "fashion-mnist"},
       "batchSize": 100, "epochs": 3, "maxSteps": 900, "seed": 7, "validateEvery": {"steps": 10}, "log": {"every": {"epochs": 1}},
       "snapshots": {"every": {"steps": 500}}, "optimizer": {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weightDecay": 0.0001}})"));
   ASSERT_TRUE(spec) << spec.error().message;
   TrainingSpec expected;
-  expected.model = {.name = "m", .weights = "s3://models/m.safetensors", .weights_sha256 = "00ff"};
+  expected.model = {
+      .name = "m", .options = {{"width", 8}}, .weights = "s3://models/m.safetensors", .weights_sha256 = "00ff"};
   expected.data = {.format = DataFormat::idx, .volume_claim = "datasets", .path = "fashion-mnist", .uri = ""};
   expected.batch_size = 100;
   expected.epochs = 3;
@@ -34,6 +35,18 @@ TEST(ParseTrainingSpec, ReadsEveryField) {
   expected.snapshots = SnapshotsSpec{.every = {.steps = 500, .epochs = {}, .time = {}}};
   expected.optimizer = {.name = OptimizerName::sgd, .lr = 0.1, .momentum = 0.9, .weight_decay = 0.0001};
   EXPECT_EQ(*spec, expected);
+}
+
+TEST(ParseTrainingSpec, RefusesOptionsOfAModelThatAreNoObjectOrTooLargeForTheEnvironment) {
+  const auto refusal = [](const json& options) {
+    const auto spec = parse_training_spec({{"model", {{"name", "m"}, {"options", options}}}});
+    return spec ? "" : spec.error().message;
+  };
+  EXPECT_EQ(refusal(json::array({1})), "spec.training.model.options: must be an object, got [1]");
+  EXPECT_EQ(refusal({{"vocabulary", std::string(65'516, 'x')}}), "") << "65,536 bytes with the name";
+  EXPECT_EQ(
+      refusal({{"vocabulary", std::string(65'520, 'x')}}),
+      "spec.training.model.options: must be at most 65536 bytes of JSON, got 65537; put large values into a file");
 }
 
 TEST(ParseTrainingSpec, TakesSnapshotsWithNothingElseAsEvery500Steps) {
@@ -52,6 +65,7 @@ TEST(ParseTrainingSpec, TakesAWholeNumberWithAFractionPointAsAnInteger) {
 TEST(ParseTrainingSpec, GivesBackWhatWasWrittenFromIt) {
   TrainingSpec adam;
   adam.model.name = "m";
+  adam.model.options = {{"width", 8}, {"head", {{"classes", 10}}}};
   adam.data.samples = 100;
   adam.optimizer.beta1 = 0.8;
   adam.epochs = 2;

@@ -38,10 +38,14 @@ class Include:
 def read_targets(lists: dict[str, str]) -> dict[str, Target]:
     """The targets that the CMakeLists.txt of `lists` make."""
     targets: dict[str, Target] = {}
+    aliases: dict[str, str] = {}
     for path, text in lists.items():
         folder = posixpath.dirname(path)
         for call, body in CALL.findall(re.sub(r"#.*", "", text)):
             name, *words = body.split()
+            if words[:1] == ["ALIAS"]:
+                aliases[name] = words[1]
+                continue
             sections, flags = sections_of(words)
             if call in LIBRARY_CALLS:
                 name = f"trainyard_{name}"
@@ -52,10 +56,10 @@ def read_targets(lists: dict[str, str]) -> dict[str, Target]:
                 raise ValueError(f"{path}: {call} names {name} before anything makes it")
             target = targets[name]
             if call == "target_include_directories":
-                target.include_folders += [word.removeprefix("${CMAKE_SOURCE_DIR}/") for word in sections["PUBLIC"]]
+                target.include_folders += [word.removeprefix("${CMAKE_SOURCE_DIR}/") for word in sections["PUBLIC"] + sections["INTERFACE"]]
                 continue
             sources = sections[""] if call in ("add_executable", "add_library") else sections["SOURCES"]
-            target.sources += [posixpath.normpath(posixpath.join(folder, word)) for word in sources if "${" not in word]
+            target.sources += [posixpath.normpath(posixpath.join(folder, word)) for word in sources if "$" not in word]
             target.public |= set(sections["PUBLIC"] + sections["INTERFACE"])
             target.private |= set(sections["PRIVATE"] + sections["LINK"])
             if call == "trainyard_use_headers":
@@ -64,6 +68,9 @@ def read_targets(lists: dict[str, str]) -> dict[str, Target]:
                 target.public.add("torch::cpu")
             if "TORCH" in flags:
                 target.private.add("torch::cpu")
+    for target in targets.values():
+        target.public = {aliases.get(name, name) for name in target.public}
+        target.private = {aliases.get(name, name) for name in target.private}
     return targets
 
 

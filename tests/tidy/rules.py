@@ -83,12 +83,19 @@ def arrows_out_of_table(layout: Layout) -> Iterator[str]:
         arrow = arrows.get((begin, end))
         if arrow is None:
             yield f"{include.source} includes {include.name}: ARROWS has none from {begin}/ to {end}/"
+        elif arrow.is_link:
+            yield f"{include.source} includes {include.name}: {begin}/ only links {end}/"
         elif arrow.only and folder not in arrow.only:
             yield f"{include.source} includes {include.name}: the arrow from {begin}/ to {end}/ leads only to {', '.join(arrow.only)}"
     for target in layout.targets.values():
         for name in sorted(target.public | target.private):
-            begin, end = top(target.folder), top(layout.targets[name].folder) if name in layout.targets else ""
-            if end and begin != end and (begin, end) not in arrows:
+            folder = layout.targets[name].folder if name in layout.targets else ""
+            begin, end = top(target.folder), top(folder)
+            if not end or begin == end:
+                continue
+            if (begin, end) in arrows and arrows[begin, end].is_link:
+                used |= {(begin, end, folder), (begin, end, "")}
+            if (begin, end) not in arrows:
                 yield f"{target.name} links {name}: ARROWS has none from {begin}/ to {end}/"
     for (begin, end), arrow in arrows.items():
         for folder in ("", *arrow.only):

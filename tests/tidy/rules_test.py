@@ -12,9 +12,10 @@ from local_names import Unreadable, own_names
 from tables import Arrow, Tables
 
 TABLES = Tables(
-    arrows={("operator", "common"): Arrow("It does."), ("worker", "common"): Arrow("It does."),
+    arrows={("examples", "worker"): Arrow("It does.", ("worker/train",), is_link=True),
+            ("operator", "common"): Arrow("It does."), ("worker", "common"): Arrow("It does."),
             ("cli", "worker"): Arrow("It does.", ("worker/checkpoint/core",)), ("tests", "worker"): Arrow("It does.")},
-    torch_users=("worker/", "tests/worker/"),
+    torch_users=("worker/", "tests/worker/", "examples/own/"),
     torch_free={"trainyard_communicator": "It is tested alone.", "trainyard_checkpoint_core": "The CLI reads checkpoints."},
     no_plan_headers={"common/logging.hpp": "it logs", "thread": "a plan has no threads"},
     pure=("operator/plan",), seen_by_pure=("operator/resource", "common"))
@@ -52,12 +53,15 @@ BASE = {
     "worker/checkpoint/core/run.hpp": header("worker/dist/communicator.hpp"),
     "worker/checkpoint/core/run.cpp": source("worker/checkpoint/core/run.hpp"),
     "worker/train/CMakeLists.txt": "trainyard_torch_library(train SOURCES train.cpp PUBLIC trainyard_dist)\n"
+                                   "add_library(trainyard::train ALIAS trainyard_train)\n"
                                    "target_include_directories(trainyard_train PUBLIC ${CMAKE_SOURCE_DIR}/worker/include)\n",
     "worker/train/train.hpp": header("worker/dist/group.hpp"),
     "worker/train/train.cpp": source("worker/train/train.hpp"),
     "worker/include/trainyard/trainyard.hpp": header("worker/train/train.hpp"),
     "cli/CMakeLists.txt": "trainyard_library(cli SOURCES show.cpp PRIVATE trainyard_checkpoint_core)\n",
     "cli/show.cpp": source("worker/checkpoint/core/run.hpp"),
+    "examples/own/CMakeLists.txt": "add_executable(own own.cpp)\ntarget_link_libraries(own PRIVATE trainyard::train)\n",
+    "examples/own/own.cpp": source(),
     "tests/tidy/CMakeLists.txt": "set(torch_free_folders checkpoint/core)\n",
     "tests/worker/CMakeLists.txt": "trainyard_test(train_test TORCH\n  SOURCES train_test.cpp\n  LINK trainyard_train TIMEOUT 60)\n",
     "tests/worker/train_test.cpp": "#include <trainyard/trainyard.hpp>\n#include <torch/types.h>\n",
@@ -93,7 +97,7 @@ PLANTED = [
      {"tests/cli/CMakeLists.txt": "trainyard_test(cli_test SOURCES cli_test.cpp LINK trainyard_cli)\n",
       "tests/cli/cli_test.cpp": source("common/result.hpp")},
      "tests/cli/cli_test.cpp includes common/result.hpp, but cli_test does not link trainyard_common"),
-    (rules.torch_out_of_place, {POD: "#include <torch/types.h>\n"}, f"{POD} includes torch/types.h: only worker/, tests/worker/ may"),
+    (rules.torch_out_of_place, {POD: "#include <torch/types.h>\n"}, f"{POD} includes torch/types.h: only worker/, tests/worker/, examples/own/ may"),
     (rules.torch_out_of_place, {RUN: RUN_TEXT + "#include <ATen/Tensor.h>\n"},
      f"{RUN} includes ATen/Tensor.h, but trainyard_checkpoint_core does not link torch"),
     (rules.torch_out_of_place, {"worker/dist/spread.hpp": header("c10/util/Optional.h")},
@@ -102,7 +106,7 @@ PLANTED = [
      {"worker/checkpoint/core/CMakeLists.txt": "trainyard_torch_library(checkpoint_core SOURCES run.cpp PUBLIC trainyard_communicator)\n"},
      "trainyard_checkpoint_core links torch, but TORCH_FREE names it: The CLI reads checkpoints."),
     (rules.torch_out_of_place, {"cli/CMakeLists.txt": "trainyard_library(cli SOURCES show.cpp PRIVATE trainyard_checkpoint_core trainyard_train)\n"},
-     "trainyard_cli links torch: only the targets of worker/, tests/worker/ may"),
+     "trainyard_cli links torch: only the targets of worker/, tests/worker/, examples/own/ may"),
     (rules.torch_out_of_place, {"worker/data/CMakeLists.txt": "trainyard_library(data SOURCES data.cpp)\n", "worker/data/data.cpp": ""},
      "trainyard_data links no torch: name it in TORCH_FREE"),
     (rules.torch_out_of_place, {"worker/checkpoint/core/CMakeLists.txt": None}, "TORCH_FREE names trainyard_checkpoint_core, which is no target"),
@@ -119,6 +123,10 @@ PLANTED = [
      "ARROWS lets cli/ include worker/checkpoint/core/, which nothing does: take it out"),
     (rules.arrows_out_of_table, {"common/CMakeLists.txt": "trainyard_library(common SOURCES result.cpp PRIVATE trainyard_plan)\n"},
      "trainyard_common links trainyard_plan: ARROWS has none from common/ to operator/"),
+    (rules.arrows_out_of_table, {"examples/own/own.cpp": source("worker/train/train.hpp")},
+     "examples/own/own.cpp includes worker/train/train.hpp: examples/ only links worker/"),
+    (rules.arrows_out_of_table, {"examples/own/CMakeLists.txt": "add_executable(own own.cpp)\n"},
+     "ARROWS lets examples/ include worker/train/, which nothing does: take it out"),
     (rules.cycles, {"common/CMakeLists.txt": "trainyard_library(common SOURCES result.cpp PRIVATE trainyard_plan)\n"},
      "libraries need each other: trainyard_common -> trainyard_plan -> trainyard_common"),
     (rules.cycles, {"common/result.cpp": source("common/result.hpp", "operator/plan/decide.hpp")},

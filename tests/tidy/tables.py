@@ -7,6 +7,7 @@ import dataclasses
 class Arrow:
     why: str
     only: tuple[str, ...] = ()  # The folders to which it leads; none: to all of the top folder.
+    is_link: bool = False  # It is a link alone: nothing is included.
 
 
 # Which top folder may include and link which other one. The test also names an arrow that nothing needs any more.
@@ -25,6 +26,7 @@ ARROWS = {
     ("worker", "common"): Arrow("Results, clocks and logging."),
     ("worker", "api"): Arrow("A rank reads its job's training spec, and launcher and operator keep one contract."),
     ("worker", "checkpoint"): Arrow("It saves and restores checkpoints, and takes snapshots."),
+    ("worker", "include"): Arrow("It defines what the public headers declare."),
     ("worker", "storage"): Arrow("Checkpoints, snapshots and data lie in a store."),
     ("cli", "common"): Arrow("Results, clocks, durations and logging."),
     ("cli", "api"): Arrow("validate, render and run read TrainingJobs."),
@@ -44,15 +46,17 @@ ARROWS = {
     ("tests", "cli"): Arrow("Tests see what they test."),
     ("tests", "common"): Arrow("Tests see what they test."),
     ("tests", "examples"): Arrow("The own model of the examples also trains on a device."),
+    ("tests", "include"): Arrow("Tests see what they test."),
     ("tests", "local"): Arrow("Tests see what they test, and tests of the operator run on the server in memory."),
     ("tests", "operator"): Arrow("Tests see what they test."),
     ("tests", "storage"): Arrow("Tests see what they test."),
     ("tests", "worker"): Arrow("Tests see what they test."),
-    ("examples", "worker"): Arrow("A program of one's own includes the worker's public headers.", ("worker/include/trainyard",)),
+    ("examples", "include"): Arrow("A program of one's own includes the public headers alone."),
+    ("examples", "worker"): Arrow("It links the library that is installed, and includes nothing of it.", ("worker/package",), is_link=True),
 }
 
 # The folders whose targets may link torch and include its headers. tests/tidy compiles the worker's headers alone.
-TORCH_USERS = ("worker/", "tests/worker/", "tests/tidy/", "bench/storage/", "examples/own-model/")
+TORCH_USERS = ("include/trainyard/", "worker/", "tests/worker/", "tests/tidy/", "bench/storage/", "examples/own-model/")
 
 # The libraries under worker/ without torch.
 TORCH_FREE = {

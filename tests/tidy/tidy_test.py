@@ -36,7 +36,7 @@ class Tree(unittest.TestCase):
     def test_arrows_between_top_folders(self) -> None:
         counts = count_arrows(self.layout)
         print("\n".join(f"{begin:>9} -> {end:<9}{count:4}" for (begin, end), count in counts.items()))
-        self.assertEqual(set(counts), set(self.layout.tables.arrows))
+        self.assertEqual(set(counts), {ends for ends, arrow in self.layout.tables.arrows.items() if not arrow.is_link})
 
 
 def test_of(rule):

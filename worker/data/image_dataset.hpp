@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "worker/data/dataset.hpp"
+#include "include/trainyard/data.hpp"
 
 namespace trainyard::data {
 

@@ -17,14 +17,14 @@ std::unique_ptr<Dataset> make_dataset(LabeledImages part, torch::Device device) 
 
 std::unique_ptr<Dataset> make_synthetic(const DataSource& source, Part part) {
   const bool is_train = part == Part::train;
-  const std::int64_t samples = is_train ? source.spec.samples : std::max<std::int64_t>(1, source.spec.samples / 6);
+  const std::int64_t samples = is_train ? source.samples : std::max<std::int64_t>(1, source.samples / 6);
   return make_dataset(make_synthetic_images(samples, source.seed, is_train ? 0 : 1), source.device);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Dataset>> open_data(const DataSource& source, Part part) {
-  switch (source.spec.format) {
+Result<std::unique_ptr<Dataset>> open_data(const DataSource& source, api::DataFormat format, Part part) {
+  switch (format) {
     case api::DataFormat::synthetic:
       return make_synthetic(source, part);
     case api::DataFormat::idx: {

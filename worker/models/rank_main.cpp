@@ -1,10 +1,10 @@
 // trainyard-rank: one rank of a training, with the built-in models. trainyard-worker starts it.
+#include <trainyard/program.hpp>
+
 #include "worker/models/fashion_cnn.hpp"
-#include "worker/train/model_registry.hpp"
-#include "worker/train/rank_program.hpp"
 
 int main() {
-  trainyard::train::ModelRegistry models;
+  trainyard::Models models;
   models.add<trainyard::models::FashionCNN>("fashion_cnn");
-  trainyard::train::run_rank(models);
+  trainyard::run_rank(models);
 }

@@ -7,7 +7,7 @@
 
 #include "common/result.hpp"
 
-namespace trainyard {
+namespace trainyard::observe {
 
 /// Takes the images that a module logs.
 class ImageSink {
@@ -16,8 +16,6 @@ class ImageSink {
   /// check_image() has accepted `image`, which may change after the call. Never waits for the device.
   virtual void log_image(std::string_view name, const torch::Tensor& image) = 0;
 };
-
-namespace observe {
 
 inline constexpr std::int64_t images_in_one_max = 256;
 inline constexpr std::int64_t image_side_max = 8192;
@@ -30,5 +28,4 @@ inline constexpr std::int64_t image_side_max = 8192;
 /// to 255; numbers outside are clamped, and not-a-number becomes 0. Never waits for the device.
 [[nodiscard]] torch::Tensor to_image_bytes(const torch::Tensor& image);
 
-}  // namespace observe
-}  // namespace trainyard
+}  // namespace trainyard::observe

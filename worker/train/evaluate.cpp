@@ -17,7 +17,7 @@ namespace {
 /// model keeps in evaluation mode while it trains stays so.
 class EvaluationMode {
  public:
-  EvaluationMode(Module& module, MetricSink& sink) : module_{module}, previous_{module.metric_sink()} {
+  EvaluationMode(Module& module, observe::MetricSink& sink) : module_{module}, previous_{module.metric_sink()} {
     modes_.emplace_back(&module_, module_.is_training());
     for (const auto& part : module_.modules(/*include_self=*/false))
       modes_.emplace_back(part.get(), part->is_training());
@@ -34,7 +34,7 @@ class EvaluationMode {
 
  private:
   Module& module_;
-  MetricSink* previous_;
+  observe::MetricSink* previous_;
   // A part comes before its own parts, because train() also sets their mode.
   std::vector<std::pair<torch::nn::Module*, bool>> modes_;
 };

@@ -8,10 +8,10 @@
 
 #include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
-#include "worker/data/dataset.hpp"
+#include "include/trainyard/data.hpp"
+#include "include/trainyard/module.hpp"
 #include "worker/data/sampler.hpp"
 #include "worker/observe/metric_sums.hpp"
-#include "worker/train/module.hpp"
 
 namespace trainyard::train {
 

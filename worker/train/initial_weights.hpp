@@ -6,9 +6,9 @@
 #include "checkpoint/run/start_patience.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
+#include "include/trainyard/module.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
-#include "worker/train/module.hpp"
 
 namespace trainyard::train {
 

@@ -1,13 +1,12 @@
-#include "worker/train/module.hpp"
+#include "include/trainyard/module.hpp"
 
 #include <torch/types.h>
 
 #include <stdexcept>
 #include <utility>
 
-#include "worker/data/open_data.hpp"
-#include "worker/strategy/ddp.hpp"
-#include "worker/strategy/single_rank.hpp"
+#include "worker/observe/images.hpp"
+#include "worker/observe/metrics.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/optimizers.hpp"
 
@@ -19,28 +18,12 @@ torch::Tensor Module::training_step_end(StepOutput output) {
 
 void Module::validation_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) {}
 
-std::unique_ptr<Optimizer> Module::configure_optimizers(const api::OptimizerSpec& spec) {
+std::unique_ptr<Optimizer> Module::configure_optimizers(const OptimizerSpec& spec) {
   return train::make_optimizer(spec, train::named_parameters(*this));
 }
 
-Result<std::unique_ptr<Dataset>> Module::train_dataset(const DataSource& source) {
-  return data::open_data(source, data::Part::train);
-}
-
-Result<std::unique_ptr<Dataset>> Module::validation_dataset(const DataSource& source) {
-  return data::open_data(source, data::Part::validation);
-}
-
-Result<dist::Group> Module::form_group(const rank::GroupEnvironment& environment, rank::RankLink& link,
-                                       const dist::GroupOptions& options) {
-  return dist::form_group(environment, link, options);
-}
-
-std::unique_ptr<strategy::GradientSync> Module::configure_gradient_sync(dist::Group& group,
-                                                                        strategy::WaitForWork wait) {
-  if (group.world_size == 1) return std::make_unique<strategy::SingleRank>(parameters());
-  return std::make_unique<strategy::Ddp>(train::named_parameters(*this), train::named_buffers(*this),
-                                         group.process_group, *group.communicator, std::move(wait));
+std::optional<Datasets> Module::open_datasets(const DataSource& /*source*/) {
+  return std::nullopt;
 }
 
 void Module::log(std::string_view name, const torch::Tensor& value, const LogOptions& options) {

@@ -1,11 +1,15 @@
 #include "worker/train/optimizers.hpp"
 
+#include <fmt/format.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include "include/trainyard/options.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -21,7 +25,7 @@ Optimizer::NamedTensors that_need_gradients(const Optimizer::NamedTensors& param
 /// Adam (Kingma & Ba 2015). Weight decay is added to the gradient (L2), not decoupled.
 class FusedAdam final : public Optimizer {
  public:
-  FusedAdam(const api::OptimizerSpec& spec, NamedTensors parameters) : spec_{spec}, parameters_{std::move(parameters)} {
+  FusedAdam(const OptimizerSpec& spec, NamedTensors parameters) : spec_{spec}, parameters_{std::move(parameters)} {
     for (const auto& [name, parameter] : parameters_) {
       means_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
       variances_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
@@ -60,7 +64,7 @@ class FusedAdam final : public Optimizer {
   }
 
  private:
-  api::OptimizerSpec spec_;
+  OptimizerSpec spec_;
   NamedTensors parameters_;
   std::vector<torch::Tensor> means_;      // of the gradients; by parameter, like the next two
   std::vector<torch::Tensor> variances_;  // uncentred
@@ -69,7 +73,7 @@ class FusedAdam final : public Optimizer {
 
 class FusedSgd final : public Optimizer {
  public:
-  FusedSgd(const api::OptimizerSpec& spec, NamedTensors parameters) : spec_{spec}, parameters_{std::move(parameters)} {
+  FusedSgd(const OptimizerSpec& spec, NamedTensors parameters) : spec_{spec}, parameters_{std::move(parameters)} {
     if (spec_.momentum == 0.0) return;
     for (const auto& [name, parameter] : parameters_) {
       momenta_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
@@ -103,21 +107,27 @@ class FusedSgd final : public Optimizer {
   }
 
  private:
-  api::OptimizerSpec spec_;
+  OptimizerSpec spec_;
   NamedTensors parameters_;
   std::vector<torch::Tensor> momenta_;  // by parameter; empty without momentum
 };
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const api::OptimizerSpec& spec, const Optimizer::NamedTensors& parameters) {
-  switch (spec.name) {
-    case api::OptimizerName::adam:
-      return std::make_unique<FusedAdam>(spec, that_need_gradients(parameters));
-    case api::OptimizerName::sgd:
-      return std::make_unique<FusedSgd>(spec, that_need_gradients(parameters));
-  }
-  return nullptr;
+OptimizerSpec optimizer_spec(const api::OptimizerSpec& spec) {
+  return {.name = std::string{api::name_of(spec.name)},
+          .lr = spec.lr,
+          .momentum = spec.momentum,
+          .weight_decay = spec.weight_decay,
+          .beta1 = spec.beta1,
+          .beta2 = spec.beta2,
+          .eps = spec.eps};
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSpec& spec, const Optimizer::NamedTensors& parameters) {
+  if (spec.name == "adam") return std::make_unique<FusedAdam>(spec, that_need_gradients(parameters));
+  if (spec.name == "sgd") return std::make_unique<FusedSgd>(spec, that_need_gradients(parameters));
+  throw InvalidJob{fmt::format("training.optimizer.name: no optimizer '{}' here (there is: adam, sgd)", spec.name)};
 }
 
 }  // namespace trainyard::train

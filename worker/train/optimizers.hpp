@@ -3,13 +3,17 @@
 #include <memory>
 
 #include "api/training_spec.hpp"
-#include "worker/train/optimizer.hpp"
+#include "include/trainyard/optimizer.hpp"
 
 namespace trainyard::train {
 
+/// The job's training.optimizer as modules get it.
+[[nodiscard]] OptimizerSpec optimizer_spec(const api::OptimizerSpec& spec);
+
 /// The optimizer of `spec` over those of `parameters` that need a gradient. A step is one fused kernel, with results
 /// bit-equal to Python's torch.optim.Adam(fused=True) and SGD(fused=True).
-[[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const api::OptimizerSpec& spec,
+/// Throws InvalidJob for an unknown name.
+[[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const OptimizerSpec& spec,
                                                         const Optimizer::NamedTensors& parameters);
 
 }  // namespace trainyard::train

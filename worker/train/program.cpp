@@ -1,5 +1,6 @@
-#include "worker/train/program.hpp"
+#include "include/trainyard/program.hpp"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,10 +12,11 @@
 #include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "worker/rank/group_environment.hpp"
-#include "worker/train/rank_program.hpp"
 
-namespace trainyard::train {
+namespace trainyard {
 namespace {
+
+namespace fs = std::filesystem;
 
 bool is_rank(const rank::Environment& environment) {
   const auto group = rank::parse_group_environment(environment);
@@ -22,26 +24,39 @@ bool is_rank(const rank::Environment& environment) {
   return !group || group->has_launcher || group->uses_agent_store;
 }
 
+constexpr const char* launcher_name = "trainyard-worker";
+
+/// The folder of the file with this code: libtrainyard.so, or the program itself.
+fs::path own_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&run_program), &info) == 0 || info.dli_fname == nullptr) return {};
+  std::error_code error;
+  return fs::absolute(info.dli_fname, error).parent_path();
+}
+
 int become_launcher(int argc, char** argv) {
-  constexpr const char* launcher_name = "trainyard-worker";
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  const fs::path self = fs::read_symlink("/proc/self/exe");
   std::vector<std::string> words{launcher_name, "--rank-program", self.string(), "--"};
   words.insert(words.end(), argv + 1, argv + argc);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  execv((self.parent_path() / launcher_name).c_str(), arguments.data());
+  const fs::path library_folder = own_folder();
+  for (const fs::path& folder : {self.parent_path(), library_folder, library_folder.parent_path() / "bin"})
+    execv((folder / launcher_name).c_str(), arguments.data());
   execvp(launcher_name, arguments.data());
-  logging::error("trainyard-worker cannot be started: it is neither beside this program nor in PATH",
-                 {{"error", std::strerror(errno)}});
+  logging::error(
+      "trainyard-worker cannot be started: it is neither beside this program nor where Trainyard is installed "
+      "nor in PATH",
+      {{"error", std::strerror(errno)}, {"installedIn", library_folder.string()}});
   return contract::exit_do_not_restart;
 }
 
 }  // namespace
 
-int run_program(const ModelRegistry& models, int argc, char** argv) {
+int run_program(const Models& models, int argc, char** argv) {
   if (is_rank(rank::process_environment())) run_rank(models);
   return become_launcher(argc, argv);
 }
 
-}  // namespace trainyard::train
+}  // namespace trainyard

@@ -1,5 +1,3 @@
-#include "worker/train/rank_program.hpp"
-
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/types.h>
@@ -21,9 +19,11 @@
 #include "common/clock.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
+#include "include/trainyard/program.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/data/fetch.hpp"
+#include "worker/data/open_data.hpp"
 #include "worker/dist/cuda_module.hpp"
 #include "worker/dist/device_choice.hpp"
 #include "worker/dist/gpu_driver.hpp"
@@ -32,14 +32,19 @@
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/rank/group_environment.hpp"
 #include "worker/rank/number.hpp"
+#include "worker/strategy/strategies.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/job.hpp"
 #include "worker/train/lost.hpp"
+#include "worker/train/make_model.hpp"
+#include "worker/train/named_tensors.hpp"
+#include "worker/train/optimizers.hpp"
 #include "worker/train/snapshot_taker.hpp"
 #include "worker/train/start_wait.hpp"
 #include "worker/train/trainer.hpp"
 
-namespace trainyard::train {
+namespace trainyard {
+namespace train {
 namespace {
 
 using rank::RankEnd;
@@ -122,22 +127,25 @@ Result<std::string> find_data(const Job& job, RankLink& link, const Clock& clock
       .map([&] { return folder.string(); });
 }
 
-struct Datasets {
-  std::unique_ptr<Dataset> train;
-  std::unique_ptr<Dataset> validation;  // nullptr: none
-};
+Result<Datasets> open_built_in_datasets(const DataSource& source, api::DataFormat format) {
+  Datasets datasets;
+  datasets.train = TRY(data::open_data(source, format, data::Part::train));
+  datasets.validation = TRY(data::open_data(source, format, data::Part::validation));
+  return datasets;
+}
 
-OrEnd<Datasets> open_datasets(Module& module, const Job& job, const std::string& folder, torch::Device device) {
-  const DataSource source{.spec = job.training.data, .folder = folder, .seed = job.training.seed, .device = device};
-  auto train = module.train_dataset(source);
-  if (!train) return end_rank(Stage::data, train.error());
-  if (*train == nullptr || (*train)->size() == 0) {
-    return end_rank(Stage::data,
-                    {.kind = ErrorKind::invalid, .message = "train_dataset gave no samples", .retry_after = {}});
-  }
-  auto validation = module.validation_dataset(source);
-  if (!validation) return end_rank(Stage::data, validation.error());
-  return Datasets{.train = std::move(*train), .validation = std::move(*validation)};
+Result<Datasets> open_datasets(Module& module, const Job& job, const std::string& folder, torch::Device device) {
+  const api::DataSpec& data = job.training.data;
+  const DataSource source{.format = std::string{api::name_of(data.format)},
+                          .folder = folder,
+                          .samples = data.samples,
+                          .seed = job.training.seed,
+                          .device = device};
+  std::optional<Datasets> datasets = module.open_datasets(source);
+  if (!datasets) datasets = TRY(open_built_in_datasets(source, data.format));
+  if (datasets->train == nullptr || datasets->train->size() <= 0)
+    return fail(ErrorKind::invalid, "the model's open_datasets() gave no training samples");
+  return std::move(*datasets);
 }
 
 void report_loading(RankLink& link) {
@@ -146,7 +154,7 @@ void report_loading(RankLink& link) {
   link.report(progress);
 }
 
-OrEnd<dist::Group> form_group(Module& module, const rank::Environment& environment, const rank::GroupEnvironment& group,
+OrEnd<dist::Group> form_group(const rank::Environment& environment, const rank::GroupEnvironment& group,
                               torch::Device device, RankLink& link) {
   dist::GroupOptions options;
   const auto seconds =
@@ -155,7 +163,7 @@ OrEnd<dist::Group> form_group(Module& module, const rank::Environment& environme
   if (!seconds) return end_rank(Stage::rendezvous, seconds.error());
   options.rendezvous_deadline = std::chrono::seconds{*seconds};
   if (device.is_cuda()) options.cuda_device = device.index();
-  auto formed = module.form_group(group, link, options);
+  auto formed = dist::form_group(group, link, options);
   if (formed) return std::move(*formed);
   if (auto failure = link.group_failure()) return tl::unexpected(*failure);
   if (link.is_stop_requested()) {
@@ -259,7 +267,7 @@ struct Beginning {
   dist::Threads threads = dist::Threads::users;
 };
 
-OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, RankLink& link, Run& run) {
+OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink& link, Run& run) {
   const auto& [environment, group, threads] = beginning;
   const auto device = TRY(open_device(environment, group));
   auto job = read_job(environment);
@@ -268,7 +276,7 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   const api::TrainingSpec& training = run.job.training;
 
   torch::manual_seed(static_cast<std::uint64_t>(training.seed));
-  auto module = models.make(training.model.name);
+  auto module = make_model(models, training.model);
   if (!module) return end_rank(Stage::spec, module.error());
   run.module = std::move(*module);
   run.module->to(device);
@@ -281,9 +289,11 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   // formed.
   if (!folder && !checkpoint::is_access_denied(folder.error().kind)) return end_rank(Stage::data, folder.error());
   if (folder) {
-    run.datasets = TRY(open_datasets(*run.module, run.job, *folder, device));
+    auto datasets = open_datasets(*run.module, run.job, *folder, device);
+    if (!datasets) return end_rank(Stage::data, datasets.error());
+    run.datasets = std::move(*datasets);
   }
-  run.group = TRY(form_group(*run.module, environment, group, device, link));
+  run.group = TRY(form_group(environment, group, device, link));
   const auto all_have_data = checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {}));
   if (!all_have_data) {
     const bool is_peer = all_have_data.error().kind == ErrorKind::cancelled;
@@ -295,8 +305,9 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   const strategy::WaitForWork wait = [&link](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
     return dist::wait_or_fail(work, link, dist::GroupOptions{}.collective_deadline, what);
   };
-  run.optimizer = run.module->configure_optimizers(training.optimizer);
-  run.gradients = run.module->configure_gradient_sync(run.group, wait);
+  run.optimizer = run.module->configure_optimizers(optimizer_spec(training.optimizer));
+  run.gradients =
+      strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module), run.group, wait);
   run.checkpointer = TRY(open_checkpoints(run, group, node_name(environment), patience));
   run.snapshots = TRY(open_snapshots(run, group.attempt));
   auto record = TRY(open_record(run.job, group));
@@ -327,32 +338,36 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
 }
 
 }  // namespace
+}  // namespace train
 
-void run_rank(const ModelRegistry& models) {
+void run_rank(const Models& models) {
   const rank::Environment environment = rank::process_environment();
-  set_up_logging(environment);
+  train::set_up_logging(environment);
   // Gloo writes to the sockets of its peers without MSG_NOSIGNAL. The rank is to report a lost peer, not to die of it.
   std::signal(SIGPIPE, SIG_IGN);
   auto group = rank::parse_group_environment(environment);
   // Changes the environment, which the link's thread may read, and therefore comes before the link is opened.
   const dist::Threads threads = group ? dist::apply_process_settings(*group) : dist::Threads::users;
-  const std::unique_ptr<RankLink> link = rank::open_rank_link();
-  Run run;
-  RankEnd ended;
+  const std::unique_ptr<rank::RankLink> link = rank::open_rank_link();
+  train::Run run;
+  rank::RankEnd ended;
   try {
     const auto outcome =
-        group ? train(models, {.environment = environment, .group = std::move(*group), .threads = threads}, *link, run)
-              : end_rank(Stage::rendezvous, group.error());
+        group ? train::train(models, {.environment = environment, .group = std::move(*group), .threads = threads},
+                             *link, run)
+              : train::end_rank(train::Stage::rendezvous, group.error());
     ended = outcome ? *outcome : outcome.error();
+  } catch (const InvalidJob& error) {
+    ended = train::end_of(train::Stage::spec, {.kind = ErrorKind::invalid, .message = error.what(), .retry_after = {}});
   } catch (const std::exception& error) {
     // An exception after the loss of a peer often looks like a failure of this rank.
-    ended =
-        link->group_failure().value_or(RankEnd{contract::exit_failure, "TrainingFailed", dist::message_of(error), {}});
+    ended = link->group_failure().value_or(
+        rank::RankEnd{contract::exit_failure, "TrainingFailed", dist::message_of(error), {}});
   }
-  finish_snapshots(run, ended);
-  log_end(ended);
+  train::finish_snapshots(run, ended);
+  train::log_end(ended);
   link->exit(ended);
   std::abort();  // g++ 12 forgets [[noreturn]] when it devirtualises the call.
 }
 
-}  // namespace trainyard::train
+}  // namespace trainyard

@@ -21,7 +21,7 @@ namespace trainyard::train {
 
 /// Collects metrics and images on rank 0 between two snapshots, and writes snapshots in the background. Used from the
 /// training thread.
-class SnapshotTaker final : public ImageSink {
+class SnapshotTaker final : public observe::ImageSink {
  public:
   /// `clock` outlives the object.
   SnapshotTaker(std::unique_ptr<storage::Store> store, const Clock& clock, std::int64_t attempt,

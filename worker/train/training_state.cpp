@@ -104,20 +104,6 @@ Result<TrainingValues> parse_training_values(const nlohmann::json& object) {
   }
 }
 
-namespace {
-
-std::string_view format_name(api::DataFormat format) {
-  switch (format) {
-    case api::DataFormat::synthetic:
-      return "synthetic";
-    case api::DataFormat::idx:
-      return "idx";
-  }
-  return "";
-}
-
-}  // namespace
-
 std::string fingerprint(const std::string& model_name, const Module& module, const Dataset& dataset,
                         const api::DataSpec& data) {
   std::string layout;
@@ -129,7 +115,7 @@ std::string fingerprint(const std::string& model_name, const Module& module, con
   const std::uint64_t model =
       strategy::checksum({{"layout", torch::tensor(std::vector<int>{layout.begin(), layout.end()})}});
   std::string id = dataset.id();
-  if (id.empty()) id = fmt::format("{} {}", format_name(data.format), data.uri.empty() ? data.path : data.uri);
+  if (id.empty()) id = fmt::format("{} {}", api::name_of(data.format), data.uri.empty() ? data.path : data.uri);
   return fmt::format("{}-{:016x}/{}-{}", model_name, model, dataset.size(), id);
 }
 

@@ -4,12 +4,12 @@
 #include <string>
 
 #include "common/result.hpp"
+#include "include/trainyard/data.hpp"
+#include "include/trainyard/module.hpp"
+#include "include/trainyard/optimizer.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
-#include "worker/data/dataset.hpp"
 #include "worker/observe/metric_sums.hpp"
 #include "worker/train/best_metric.hpp"
-#include "worker/train/module.hpp"
-#include "worker/train/optimizer.hpp"
 #include "worker/train/schedule.hpp"
 
 namespace trainyard::train {

@@ -10,6 +10,7 @@
 
 #include "worker/data/image_dataset.hpp"
 #include "worker/data/synthetic.hpp"
+#include "worker/observe/images.hpp"
 
 namespace trainyard::models {
 namespace {
@@ -28,7 +29,7 @@ TEST(FashionCNN, GivesTenLogitsAnImage) {
   EXPECT_EQ(model.forward(torch::rand({3, 1, 28, 28})).sizes(), (torch::IntArrayRef{3, 10}));
 }
 
-class ImageShelf final : public ImageSink {
+class ImageShelf final : public observe::ImageSink {
  public:
   void log_image(std::string_view name, const torch::Tensor& image) override {
     names.emplace_back(name);

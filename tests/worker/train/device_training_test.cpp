@@ -13,6 +13,9 @@
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "worker/data/image_dataset.hpp"
 #include "worker/data/synthetic.hpp"
+#include "worker/strategy/strategies.hpp"
+#include "worker/train/named_tensors.hpp"
+#include "worker/train/optimizers.hpp"
 #include "worker/train/trainer.hpp"
 
 // The shipped example without its main().
@@ -64,8 +67,8 @@ rank::RankEnd train_on_device(Module& module, fakes::FakeRankLink& link, bool va
       work->wait();
       return {};
     };
-    const auto optimizer = module.configure_optimizers(training.optimizer);
-    const auto gradients = module.configure_gradient_sync(group, wait);
+    const auto optimizer = module.configure_optimizers(optimizer_spec(training.optimizer));
+    const auto gradients = strategy::make_gradient_sync(named_parameters(module), named_buffers(module), group, wait);
     Trainer trainer{{.training = training,
                      .module = module,
                      .train_data = data,

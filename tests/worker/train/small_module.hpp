@@ -11,9 +11,9 @@
 #include <memory>
 #include <utility>
 
+#include "include/trainyard/module.hpp"
 #include "worker/data/image_dataset.hpp"
 #include "worker/data/synthetic.hpp"
-#include "worker/train/module.hpp"
 
 namespace trainyard::train {
 

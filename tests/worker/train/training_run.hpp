@@ -15,7 +15,9 @@
 #include "tests/worker/train/small_module.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/strategy/model_agreement.hpp"
+#include "worker/strategy/strategies.hpp"
 #include "worker/train/named_tensors.hpp"
+#include "worker/train/optimizers.hpp"
 #include "worker/train/trainer.hpp"
 
 namespace trainyard::train {
@@ -82,8 +84,9 @@ class TrainingRun {
         return fail(ErrorKind::unavailable, std::string{what} + ": " + error.what());
       }
     };
-    const auto optimizer = rank.module->configure_optimizers(training.optimizer);
-    const auto gradients = rank.module->configure_gradient_sync(group, wait);
+    const auto optimizer = rank.module->configure_optimizers(optimizer_spec(training.optimizer));
+    const auto gradients =
+        strategy::make_gradient_sync(named_parameters(*rank.module), named_buffers(*rank.module), group, wait);
     std::unique_ptr<checkpoint::Checkpointer> checkpointer;
     if (checkpoint) {
       const checkpoint::Identity identity{.job = "ns/job", .job_uid = "uid", .attempt = attempt, .fingerprint = "same"};

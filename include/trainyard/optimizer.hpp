@@ -8,6 +8,17 @@
 
 namespace trainyard {
 
+/// The job's `training.optimizer`, described in the reference of TrainingJob.
+struct OptimizerSpec {
+  std::string name = "adam";
+  double lr = 0.001;
+  double momentum = 0.0;      ///< sgd only.
+  double weight_decay = 0.0;  ///< L2 penalty added to the gradient, as in torch.optim.Adam and SGD.
+  double beta1 = 0.9;         ///< adam only, with beta2 and eps.
+  double beta2 = 0.999;
+  double eps = 1e-8;
+};
+
 /// Updates parameters by their gradients. One thread calls.
 class Optimizer {
  public:

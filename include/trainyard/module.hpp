@@ -5,21 +5,21 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "api/training_spec.hpp"
-#include "common/result.hpp"
-#include "worker/data/data_source.hpp"
-#include "worker/data/dataset.hpp"
-#include "worker/dist/group.hpp"
-#include "worker/observe/images.hpp"
-#include "worker/observe/metrics.hpp"
-#include "worker/strategy/gradient_sync.hpp"
-#include "worker/strategy/wait_for_work.hpp"
-#include "worker/train/optimizer.hpp"
+#include <trainyard/data.hpp>
+#include <trainyard/metrics.hpp>
+#include <trainyard/optimizer.hpp>
 
 namespace trainyard {
+
+namespace observe {
+class ImageSink;
+class MetricSink;
+}  // namespace observe
 
 /// The result of training_step, and the argument of training_step_end: a loss, and any other values.
 struct StepOutput {
@@ -50,26 +50,17 @@ class Module : public torch::nn::Module {
   virtual void validation_step(const Batch& batch, std::int64_t batch_index);
 
   /// Makes the optimizer: that of `spec` unless overridden.
-  [[nodiscard]] virtual std::unique_ptr<Optimizer> configure_optimizers(const api::OptimizerSpec& spec);
+  [[nodiscard]] virtual std::unique_ptr<Optimizer> configure_optimizers(const OptimizerSpec& spec);
 
-  /// Opens the training set: the data that `source` describes unless overridden. Every rank must get the same samples
-  /// in the same order.
-  [[nodiscard]] virtual Result<std::unique_ptr<Dataset>> train_dataset(const DataSource& source);
-  /// Opens the validation set; nullptr: there is none.
-  [[nodiscard]] virtual Result<std::unique_ptr<Dataset>> validation_dataset(const DataSource& source);
-
-  /// Forms the group with the other ranks: dist::form_group unless overridden.
-  [[nodiscard]] virtual Result<dist::Group> form_group(const rank::GroupEnvironment& environment, rank::RankLink& link,
-                                                       const dist::GroupOptions& options);
-  /// Makes the strategy by which the ranks' gradients become one: DDP unless overridden. `group` outlives the result.
-  [[nodiscard]] virtual std::unique_ptr<strategy::GradientSync> configure_gradient_sync(dist::Group& group,
-                                                                                        strategy::WaitForWork wait);
+  /// Opens the training set and the validation set. Returns nothing unless overridden: the worker then opens them in
+  /// the format that the job names.
+  [[nodiscard]] virtual std::optional<Datasets> open_datasets(const DataSource& source);
 
   /// Sets the sink of log(); nullptr: none. Only the worker calls it.
-  void set_metric_sink(MetricSink* sink) { metric_sink_ = sink; }
-  [[nodiscard]] MetricSink* metric_sink() const { return metric_sink_; }
+  void set_metric_sink(observe::MetricSink* sink) { metric_sink_ = sink; }
+  [[nodiscard]] observe::MetricSink* metric_sink() const { return metric_sink_; }
   /// Sets the sink of log_image(); nullptr: none. Only the worker calls it.
-  void set_image_sink(ImageSink* sink) { image_sink_ = sink; }
+  void set_image_sink(observe::ImageSink* sink) { image_sink_ = sink; }
 
  protected:
   /// Adds the scalar `value` to the metric `name`, without waiting for the device. May be called in training_step,
@@ -87,8 +78,8 @@ class Module : public torch::nn::Module {
   void log_image(std::string_view name, const torch::Tensor& image);
 
  private:
-  MetricSink* metric_sink_ = nullptr;
-  ImageSink* image_sink_ = nullptr;
+  observe::MetricSink* metric_sink_ = nullptr;
+  observe::ImageSink* image_sink_ = nullptr;
 };
 
 }  // namespace trainyard

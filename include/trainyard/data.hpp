@@ -1,0 +1,87 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace trainyard {
+
+/// One tensor, trees by name, or a list of trees, nested as a model needs it. A tree may also be empty.
+class TensorTree {
+ public:
+  TensorTree() = default;
+  TensorTree(torch::Tensor tensor) : tensor_{std::move(tensor)} {}  // implicit: a tensor stands for a tree of one
+  TensorTree(std::initializer_list<std::pair<std::string, TensorTree>> named);
+  [[nodiscard]] static TensorTree list(std::vector<TensorTree> trees);
+
+  /// The tensor of a tree of one tensor; an undefined tensor for an empty tree. Throws std::invalid_argument for other
+  /// trees.
+  [[nodiscard]] const torch::Tensor& tensor() const;
+  /// The tree of that name, or at that place of a list. Throws std::out_of_range, naming what there is.
+  [[nodiscard]] const TensorTree& at(std::string_view name) const;
+  [[nodiscard]] const TensorTree& at(std::size_t index) const;
+  [[nodiscard]] bool contains(std::string_view name) const;
+  /// How many trees it has by name or in its list.
+  [[nodiscard]] std::size_t size() const { return children_.size(); }
+  /// Adds a tree, or replaces that of the same name. Throws std::invalid_argument for a tensor or a list.
+  void set(std::string name, TensorTree tree);
+
+  /// A tree of the same form with `change` applied to each defined tensor.
+  [[nodiscard]] TensorTree map(const std::function<torch::Tensor(const torch::Tensor&)>& change) const;
+
+ private:
+  torch::Tensor tensor_;
+  std::vector<std::pair<std::string, TensorTree>> children_;  // In a list their names are empty.
+};
+
+/// The samples of one step on one rank. The first dimension of inputs and targets is the batch. A module gets all
+/// tensors but `ids` on the rank's device.
+struct Batch {
+  torch::Tensor inputs;
+  torch::Tensor targets;  ///< May be undefined.
+  torch::Tensor ids;      ///< int64 [B]: the samples' numbers in the data set. On the CPU.
+  TensorTree named{};     ///< What else a model needs: masks, the boxes of each image, a second image.
+
+  [[nodiscard]] std::int64_t size() const { return ids.size(0); }
+  /// The batch with all tensors but `ids` on `device`. A tensor that is there already is not copied.
+  [[nodiscard]] Batch on(torch::Device device) const;
+};
+
+/// Samples with numbers. One thread calls at a time.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  [[nodiscard]] virtual std::int64_t size() const = 0;
+  /// The samples `ids`, in that order, on any device: the trainer moves them to the rank's. ids: int64 [B] on the CPU,
+  /// each in [0, size()). May throw: the rank then fails with what() as its message.
+  [[nodiscard]] virtual Batch gather(const torch::Tensor& ids) const = 0;
+  /// Identifies these samples among data sets of equal size: a name, a URI, a version. The fingerprint of checkpoints
+  /// contains it, so that it must be equal at each start, on every machine and device. When it is empty, the
+  /// fingerprint contains the job's training.data instead.
+  [[nodiscard]] virtual std::string id() const { return {}; }
+};
+
+/// The job's `training.data`, once its files are on this machine.
+struct DataSource {
+  std::string format = "synthetic";    ///< training.data.format.
+  std::string folder;                  ///< training.data.path, or the folder to which training.data.uri was fetched.
+  std::int64_t samples = 60'000;       ///< training.data.samples: the size of a synthetic training set.
+  std::int64_t seed = 0;               ///< training.seed.
+  torch::Device device = torch::kCPU;  ///< The rank's device.
+};
+
+/// What a model trains on. Every rank must have the same samples in the same order.
+struct Datasets {
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> validation{};  ///< nullptr: nothing is validated.
+};
+
+}  // namespace trainyard

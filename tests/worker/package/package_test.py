@@ -1,0 +1,88 @@
+"""Installs Trainyard into an empty folder, and builds examples/own-model against that folder alone, as a user does.
+
+Usage: package_test.py SOURCE BUILD
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE, BUILD = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+EXAMPLE = SOURCE / "examples/own-model"
+
+# The names that libtrainyard.so may show.
+PUBLIC = re.compile(r"(?:(?:vtable|typeinfo|typeinfo name) for )?"
+                    r"trainyard::(?:Batch|Dataset|InvalidJob|Module|Optimizer|Options|TensorTree)(?:::|$)"
+                    r"|trainyard::(?:run_program|run_rank|snake_case)\b")
+
+
+def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.prefix = cls.folder / "prefix"
+        installed = run("cmake", "--install", BUILD, "--prefix", cls.prefix)
+        assert installed.returncode == 0, installed.stdout
+
+    def configure(self, *options: str, name: str = "build") -> subprocess.CompletedProcess[str]:
+        project = self.folder / name / "project"
+        shutil.copytree(EXAMPLE, project)
+        return run("cmake", "-S", project, "-B", self.folder / name, f"-DCMAKE_PREFIX_PATH={self.prefix}", *options)
+
+    def train(self, job: str) -> subprocess.CompletedProcess[str]:
+        (self.folder / "job.yaml").write_text(job)
+        # Nothing but the installation and the built program: no PATH in which a trainyard-worker of another build could be.
+        return run(self.prefix / "bin/trainyard", "run", "job.yaml", "--worker", self.folder / "build/line_fit", cwd=self.folder,
+                   env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder)})
+
+    def test_the_example_builds_and_trains_with_the_installed_package_alone(self) -> None:
+        launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if (ccache := shutil.which("ccache")) else []
+        os.environ.update(CCACHE_BASEDIR=str(self.folder), CCACHE_NOHASHDIR="1")
+        configured = self.configure(*launcher)
+        self.assertEqual(configured.returncode, 0, configured.stdout)
+        built = run("cmake", "--build", self.folder / "build")
+        self.assertEqual(built.returncode, 0, built.stdout)
+
+        job = (EXAMPLE / "line_fit.yaml").read_text()
+        trained = self.train(job)
+        self.assertEqual(trained.returncode, 0, trained.stdout)
+        self.assertIn("trained 300 steps", trained.stdout)
+
+        refused = self.train(job.replace("line-fit", "line-fit-2").replace("{name: line_fit}", "{name: line_fit, options: {width: 3}}"))
+        self.assertNotEqual(refused.returncode, 0, refused.stdout)
+        self.assertIn("training.model.options.width: the model has no such option", refused.stdout)
+        self.assertIn("not restarted", refused.stdout)
+
+    def test_no_build_begins_without_the_libtorch_that_trainyard_was_built_for(self) -> None:
+        missing = self.configure("-DTRAINYARD_TORCH=/nowhere", name="missing")
+        self.assertNotEqual(missing.returncode, 0)
+        message = " ".join(missing.stdout.split())
+        self.assertRegex(message, r"Trainyard needs LibTorch 2\.\d+, whose binary interface it was built for; /nowhere has no LibTorch\.")
+        self.assertIn("-DTRAINYARD_TORCH=", message)
+
+        torch = self.folder / "torch"
+        (torch / "lib").mkdir(parents=True)
+        (torch / "lib/libtorch_cpu.so").touch()
+        (torch / "version.py").write_text("__version__ = '1.13.1+cu117'\n")
+        other = self.configure(f"-DTRAINYARD_TORCH={torch}", name="other")
+        self.assertNotEqual(other.returncode, 0)
+        self.assertIn("is version 1.13.", " ".join(other.stdout.split()))
+
+    def test_the_library_shows_nothing_but_what_the_public_headers_declare(self) -> None:
+        shown = run("nm", "--dynamic", "--defined-only", "--demangle", self.prefix / "lib/libtrainyard.so").stdout.splitlines()
+        names = [line.split(maxsplit=2)[2] for line in shown]
+        self.assertGreater(len(names), 20)
+        self.assertEqual([name for name in names if not PUBLIC.match(name)], [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

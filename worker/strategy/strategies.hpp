@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+
+#include "worker/dist/group.hpp"
+#include "worker/strategy/gradient_sync.hpp"
+#include "worker/strategy/model_agreement.hpp"
+#include "worker/strategy/wait_for_work.hpp"
+
+namespace trainyard::strategy {
+
+/// Makes the strategy by which the gradients of the ranks of `group` become one: DDP, or none for a single rank.
+/// `group` outlives the result.
+[[nodiscard]] std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedTensors buffers,
+                                                               dist::Group& group, WaitForWork wait);
+
+}  // namespace trainyard::strategy

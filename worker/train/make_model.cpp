@@ -1,0 +1,57 @@
+#include "worker/train/make_model.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cctype>
+#include <vector>
+
+namespace trainyard {
+namespace {
+
+bool is_upper(char c) {
+  return std::isupper(static_cast<unsigned char>(c)) != 0;
+}
+
+}  // namespace
+
+std::string snake_case(std::string_view type_name) {
+  if (const std::size_t scope = type_name.rfind("::"); scope != std::string_view::npos)
+    type_name.remove_prefix(scope + 2);
+  std::string name;
+  for (std::size_t index = 0; index < type_name.size(); ++index) {
+    const char c = type_name[index];
+    const bool begins_word =
+        index > 0 && is_upper(c) && type_name[index - 1] != '_' &&
+        (!is_upper(type_name[index - 1]) ||
+         (index + 1 < type_name.size() && std::islower(static_cast<unsigned char>(type_name[index + 1])) != 0));
+    if (begins_word) name += '_';
+    name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+namespace train {
+
+Result<std::shared_ptr<Module>> make_model(const Models& models, const api::ModelSpec& spec) {
+  const auto found = models.factories().find(spec.name);
+  if (found == models.factories().end()) {
+    std::vector<std::string_view> known;
+    for (const auto& [known_name, factory] : models.factories()) known.push_back(known_name);
+    return fail(ErrorKind::invalid,
+                fmt::format("training.model.name: no model '{}' here (there is: {}); for your own use "
+                            "--worker or an image",
+                            spec.name, fmt::join(known, ", ")));
+  }
+  try {
+    const Options options{spec.options.dump()};
+    auto model = found->second(options);
+    options.check_all_asked();
+    return model;
+  } catch (const InvalidJob& error) {
+    return fail(ErrorKind::invalid, error.what());
+  }
+}
+
+}  // namespace train
+}  // namespace trainyard
