@@ -54,7 +54,7 @@ class ChartOnApiServer : public cluster::ControlPlaneTest {
   }
 };
 
-TEST_F(ChartOnApiServer, InstallsSaysWhatIsNextAndLeavesTheApiWhenItGoes) {
+TEST_F(ChartOnApiServer, InstallsPrintsTheNextCommandsAndKeepsTheApiWhenUninstalled) {
   const Outcome installed = install();
   ASSERT_EQ(installed.exit_code, 0) << installed.output;
   EXPECT_THAT(installed.output, HasSubstr("kubectl -n trainyard-system rollout status deployment/trainyard-operator"));

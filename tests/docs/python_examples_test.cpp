@@ -64,7 +64,7 @@ std::ptrdiff_t aborts_of_torchrun(const std::string& out) {
   return std::distance(std::sregex_iterator{out.begin(), out.end(), abort}, std::sregex_iterator{});
 }
 
-TEST(PythonExamples, GoOnAfterAKillAndAfterSigterm) {
+TEST(PythonExamples, ResumeAfterAKillAndAfterSigterm) {
   if (!has_packages()) return tests::cannot_run(std::string{no_packages});
   std::map<std::string, std::unique_ptr<ExampleRun>> runs;
   for (const std::string& commands : Page{"docs/python.md"}.blocks("sh")) {
@@ -94,7 +94,7 @@ TEST(PythonExamples, GoOnAfterAKillAndAfterSigterm) {
   EXPECT_TRUE(runs.contains("torchrun") && runs.contains("lightning") && runs.contains("hugging-face"));
 }
 
-TEST(PythonExamples, TorchrunTellsItsProcessesWhatThePageSays) {
+TEST(PythonExamples, TorchrunGivesItsProcessesTheVariablesOfThePage) {
   if (!has_packages()) return tests::cannot_run(std::string{no_packages});
   const std::uint16_t port = fakes::free_port();
   const manifest::ClusterTraits traits{.address_of = [&](const manifest::PodPlace&) {

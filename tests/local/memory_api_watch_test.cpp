@@ -57,7 +57,7 @@ class MemoryApiWatchTest : public testing::Test {
 
 using Events = std::vector<std::string>;
 
-TEST_F(MemoryApiWatchTest, TellsWhatHappenedAfterAVersionAndEndsWithABookmark) {
+TEST_F(MemoryApiWatchTest, SendsWhatHappenedAfterAVersionAndEndsWithABookmark) {
   create(labelled_pod("a"));
   create(labelled_pod("b"));
   label("a", {{"x", "y"}});
@@ -66,14 +66,14 @@ TEST_F(MemoryApiWatchTest, TellsWhatHappenedAfterAVersionAndEndsWithABookmark) {
   EXPECT_EQ(events_after("4"), (Events{"@4"}));
 }
 
-TEST_F(MemoryApiWatchTest, WithoutAVersionTellsFirstWhatThereIs) {
+TEST_F(MemoryApiWatchTest, WithoutAVersionSendsTheExistingObjectsFirst) {
   create(labelled_pod("a"));
   label("a", {{"x", "y"}});
   EXPECT_EQ(events_after(""), (Events{"+a", "@2"}));
   EXPECT_EQ(events_after("0"), (Events{"+a", "@2"}));
 }
 
-TEST_F(MemoryApiWatchTest, AnObjectThatLeavesTheSelectionIsToldAsDeleted) {
+TEST_F(MemoryApiWatchTest, AnObjectThatLeavesTheSelectionIsSentAsDeleted) {
   create(labelled_pod("a", {{"team", "vision"}}));
   label("a", {{"team", "speech"}});
   label("a", {{"team", "vision"}});

@@ -62,7 +62,7 @@ TEST(AzureError, SaysThatAServerIsPerhapsNotAzure) {
   EXPECT_THAT(error.message, HasSubstr("without an error code of Azure's"));
 }
 
-TEST(AzureError, TellsHowLongToWait) {
+TEST(AzureError, SaysHowLongToWait) {
   HttpReply reply = azure_refusal(503, "ServerBusy");
   reply.headers["retry-after"] = "7";
   EXPECT_EQ(azure_error(reply, "x", "https://h", {}).retry_after, std::chrono::seconds{7});

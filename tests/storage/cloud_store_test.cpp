@@ -21,7 +21,7 @@ TEST_P(ACloudStore, GivesBackWhatWasPut) {
 TEST_P(ACloudStore, SaysWhatIsNotThere) {
   contract::says_what_is_not_there(*open());
 }
-TEST_P(ACloudStore, TellsAnObjectThatEndsTooEarly) {
+TEST_P(ACloudStore, ReportsAnObjectThatEndsTooEarly) {
   contract::tells_an_object_that_ends_too_early(*open());
 }
 TEST_P(ACloudStore, ListsByPrefixInOrder) {

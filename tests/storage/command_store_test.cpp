@@ -93,7 +93,7 @@ TEST_F(CommandStoreTest, GetsFromTheProgramWhatTheFolderHasLost) {
   EXPECT_EQ(get_text(store, "a/b").error().kind, ErrorKind::not_found) << "what the program says counts";
 }
 
-TEST_F(CommandStoreTest, TriesAgainAndThenTellsTheProgramsLastWordsAndLosesNothing) {
+TEST_F(CommandStoreTest, TriesAgainAndThenReportsTheProgramsLastLinesAndLosesNothing) {
   const std::string fails_twice = R"sh(#!/bin/sh
 [ "$1" = put ] || exit 2
 echo x >> "$(dirname "$0")/tries"

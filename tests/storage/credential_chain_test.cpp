@@ -96,7 +96,7 @@ TEST_F(CredentialChainTest, RenewsFiveMinutesBeforeTheExpiry) {
   EXPECT_EQ(id_of(chain.get()), "id-2");
 }
 
-TEST_F(CredentialChainTest, GoesOnWithTheOldOnesWhileTheyAreValidAndAsksNowAndThen) {
+TEST_F(CredentialChainTest, UsesTheOldOnesWhileTheyAreValidAndAsksNowAndThen) {
   CredentialChain chain{{a_source()}, clock};
   ASSERT_TRUE(chain.get());
   error = Error{ErrorKind::unavailable, "away", {}};
@@ -148,7 +148,7 @@ TEST_F(CredentialChainTest, UsesWhatASourceGivesEvenIfItIsExpiredAndDoesNotAskFo
   EXPECT_EQ(id_of(chain.get()), "id-2");
 }
 
-TEST_F(CredentialChainTest, LetsOthersGoOnWithTheOldOnesWhileOneThreadAsks) {
+TEST_F(CredentialChainTest, LetsOthersUseTheOldOnesWhileOneThreadAsks) {
   CredentialChain* the_chain = nullptr;
   std::string meanwhile;
   CredentialSource source = a_source();

@@ -275,7 +275,7 @@ TEST_F(CredentialServicesTest, AreAskedAgainAfterWhatPasses) {
   }
 }
 
-TEST_F(CredentialServicesTest, ThatGoOnFailingAreUnavailableAndThatRefuseAreNot) {
+TEST_F(CredentialServicesTest, ThatKeepFailingAreUnavailableAndThatRefuseAreNot) {
   using fakes::Fault;
   struct Row {
     int status;

@@ -28,7 +28,7 @@ TEST_F(AFileStore, GivesBackWhatWasPut) {
 TEST_F(AFileStore, SaysWhatIsNotThere) {
   contract::says_what_is_not_there(store);
 }
-TEST_F(AFileStore, TellsAnObjectThatEndsTooEarly) {
+TEST_F(AFileStore, ReportsAnObjectThatEndsTooEarly) {
   contract::tells_an_object_that_ends_too_early(store);
 }
 TEST_F(AFileStore, ListsByPrefixInOrder) {
@@ -58,7 +58,7 @@ TEST_F(AFileStore, NeverListsTemporaryFilesOfADeadWriter) {
   EXPECT_EQ(contract::keys_of(store.list("").value()), std::vector<std::string>{"step-1/a"});
 }
 
-TEST_F(AFileStore, RemovesWhatADeadWriterLeftOnlyWhereItIsTold) {
+TEST_F(AFileStore, RemovesWhatADeadWriterLeftOnlyInFoldersThatTheCallerPicks) {
   ASSERT_TRUE(put_text(store, "step-1/a", "x"));
   ASSERT_TRUE(put_text(store, "step-2/a", "x"));
   const std::filesystem::path root{folder.path() + "/made/when/needed"};

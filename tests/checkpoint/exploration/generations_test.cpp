@@ -84,7 +84,7 @@ TEST(Generations, AnyListMayLagBehind) {
   expect_invariants(scenario);
 }
 
-TEST(Generations, WithoutConditionalCreateWhereNobodyStandsStillBetweenReadingAndPutting) {
+TEST(Generations, WithoutConditionalCreateIfNoRunPausesBetweenReadingAndPutting) {
   expect_invariants(bounded(writers({2, 1}, /*has_conditional_create=*/false), 3));
 }
 

@@ -127,7 +127,7 @@ TEST_F(ACleanUp, RemovesSnapshotsSeveralAtATime) {
   EXPECT_THAT(keys(), IsEmpty());
 }
 
-TEST_F(ACleanUp, GoesOnWhereverTheOneBeforeWasKilled) {
+TEST_F(ACleanUp, FinishesWhereverTheOneBeforeWasKilled) {
   for (int calls_max = 1;; ++calls_max) {
     SCOPED_TRACE(calls_max);
     objects.objects.clear();

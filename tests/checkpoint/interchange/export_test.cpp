@@ -162,7 +162,7 @@ class ANewFile : public testing::Test {
   }
 };
 
-TEST_F(ANewFile, IsThereWholeOrNotAtAllAndReplacesOnlyWhenTold) {
+TEST_F(ANewFile, IsThereWholeOrNotAtAllAndReplacesOnlyWithForce) {
   {
     auto file = NewFile::create(path, false);
     ASSERT_TRUE(file && file->write(std::as_bytes(std::span{std::string_view{"half"}})));

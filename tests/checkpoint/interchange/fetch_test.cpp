@@ -29,7 +29,7 @@ class Fetch : public MemoryPrefix {
   [[nodiscard]] std::unique_ptr<storage::Store> open() const { return std::make_unique<storage::FileStore>(target); }
 };
 
-TEST_F(Fetch, MakesAPrefixThatAnyJobOfThatModelGoesOnFrom) {
+TEST_F(Fetch, MakesAPrefixFromWhichAnyJobOfThatModelResumes) {
   prefix.claim(1).save({10, 1});
   prefix.claim(2, CheckpointId{10, 1});
   const Manifest manifest = prefix.save({20, 2}, 3);

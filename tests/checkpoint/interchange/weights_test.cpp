@@ -22,7 +22,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(ParseWeightsPlace, TellsFilesFromCheckpoints) {
+TEST(ParseWeightsPlace, DistinguishesFilesFromCheckpoints) {
   EXPECT_EQ(parse_weights_place("s3://models/a/b.safetensors"),
             (WeightsPlace{.prefix_uri = "s3://models/a", .file = "b.safetensors", .id = {}}));
   EXPECT_EQ(parse_weights_place("https://example.com/b.safetensors"),
@@ -110,7 +110,7 @@ class Weights : public MemoryPrefix {
   std::map<std::string, std::vector<std::byte>, std::less<>> before_;
 };
 
-TEST_F(Weights, AreThoseOfTheNewestCheckpointThatCounts) {
+TEST_F(Weights, AreThoseOfTheNewestCurrentCheckpoint) {
   expect_loaded(20);
   EXPECT_EQ(load()->uri, "memory://step-20/g-1");
 }

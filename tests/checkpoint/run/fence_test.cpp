@@ -53,7 +53,7 @@ TEST_P(AFence, LeavesTheClaimThatIsThere) {
   EXPECT_TRUE(put_claim(store, claim_with("first"))) << "the reply to an earlier try was lost";
 }
 
-TEST_P(AFence, TellsRunsOfOneGenerationApartByTheirNonces) {
+TEST_P(AFence, DistinguishesRunsOfOneGenerationByTheirNonces) {
   ASSERT_TRUE(storage::put_text(store, claim_key(1), to_text(claim_with("theirs", 2))));
   const auto checked = check_newest(store, claim_with("ours"));
   ASSERT_FALSE(checked);
@@ -150,7 +150,7 @@ TEST(WithoutConditionalCreate, TheRunWhoseClaimWasOverwrittenWithinOneRoundTripI
   EXPECT_TRUE(third.holds_state_after(10));
 }
 
-TEST(WithoutConditionalCreate, TheRunWhoseClaimWasOverwrittenAtOnceIsToldByWhom) {
+TEST(WithoutConditionalCreate, TheRunWhoseClaimWasOverwrittenAtOnceLearnsByWhom) {
   fakes::MemoryObjects objects;
   bool is_claimed = false;
   bool has_met = false;

@@ -54,7 +54,7 @@ TEST_F(ALocalFolder, NeedsAUidThatNamesNoOtherPlace) {
   }
 }
 
-TEST_F(ALocalFolder, OfAnEarlierLifeGoesOnceNothingHasChangedInItForADay) {
+TEST_F(ALocalFolder, OfAnEarlierLifeIsRemovedOnceNothingHasChangedInItForADay) {
   make(life("uid-1"));
   make(this_life);
   remove_old_local_folders(path(), this_life, after(22h));
@@ -105,7 +105,7 @@ TEST_F(ALocalFolder, ThatIsNotThereIsNothingToRemove) {
   EXPECT_FALSE(is_there(""));
 }
 
-TEST_F(ALocalFolder, GoesWithTheJobsSuccess) {
+TEST_F(ALocalFolder, IsRemovedWhenTheJobSucceeds) {
   make(this_life);
   make(life("uid-1"));
   remove_local_folder(path(), this_life);

@@ -73,7 +73,7 @@ TEST_F(AnOrigin, MayBeOneCheckpointThatIsNamed) {
   EXPECT_TRUE(run.holds_state_after(10));
 }
 
-TEST_F(AnOrigin, IsNotLookedAtOnceTheRunHasACheckpointOfItsOwn) {
+TEST_F(AnOrigin, IsNotReadOnceTheRunHasACheckpointOfItsOwn) {
   TestRun first{ours};
   ASSERT_TRUE(begin(first));
   TestRun second{ours};

@@ -181,7 +181,7 @@ TEST_F(ARetention, LeavesWhatPeopleHavePutBesideTheFiles) {
                                          "step-10/g-1/rank-0-best.safetensors"));
 }
 
-TEST_F(ARetention, DoesNotJudgeWhatAnotherJobSavedFromWhichThisOneWentOn) {
+TEST_F(ARetention, DoesNotJudgeWhatAnotherJobSavedFromWhichThisOneResumed) {
   TestRun first{objects};
   first.keep.every_steps = 10;
   ASSERT_TRUE(first.restore());

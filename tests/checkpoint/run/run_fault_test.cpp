@@ -109,7 +109,7 @@ TEST_F(ADamagedCheckpoint, IsSkippedWhenItIsACopyOfAnother) {
   expect_skipped("of another checkpoint");
 }
 
-TEST_F(ADamagedCheckpoint, DoesNotComeBackOnceALaterRunWentOnFromTheOneBefore) {
+TEST_F(ADamagedCheckpoint, DoesNotComeBackOnceALaterRunResumedFromTheOneBefore) {
   const auto whole = data_of(0);
   data_of(0).pop_back();
   expect_skipped("bytes instead of");

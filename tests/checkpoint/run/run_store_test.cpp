@@ -38,7 +38,7 @@ TEST_F(InAFolder, EachOfManyStartersGetsAGeneration) {
   gives_each_of_many_starters_a_generation(open);
 }
 
-TEST_F(InAFolder, WhatKilledRunsLeftGoesWithTheFirstSaveOfTheNext) {
+TEST_F(InAFolder, WhatKilledRunsLeftIsRemovedAtTheFirstSaveOfTheNext) {
   TestRun killed{open()};
   ASSERT_TRUE(killed.restore());
   ASSERT_TRUE(killed.save(10));

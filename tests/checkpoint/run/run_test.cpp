@@ -99,7 +99,7 @@ TEST(Run, PutsOneObjectForEachRankTheManifestAndARecord) {
   }
 }
 
-TEST(Run, GoesOnFromACheckpointWhoseFilesHaveNoNonceAndReceiptsBesideThem) {
+TEST(Run, ResumesFromACheckpointWhoseFilesHaveNoNonceAndReceiptsBesideThem) {
   fakes::MemoryObjects objects;
   save_steps(objects, {10});
   fakes::MemoryStore store{objects};

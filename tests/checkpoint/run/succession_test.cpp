@@ -126,7 +126,7 @@ class ASecondJob : public testing::Test {
   TestRun second{objects};
 };
 
-TEST_F(ASecondJob, IsRefusedWhileTheFirstRunsWhichGoesOn) {
+TEST_F(ASecondJob, IsRefusedWhileTheFirstRunsAndDoesNotDisturbIt) {
   first_run({10}, /*ends=*/false);
   for (const bool resumes_others : {true, false}) {
     second.resumes_others = resumes_others;
@@ -139,12 +139,12 @@ TEST_F(ASecondJob, IsRefusedWhileTheFirstRunsWhichGoesOn) {
   EXPECT_TRUE(first.save(20));
 }
 
-TEST_F(ASecondJob, OfTheSameModelAndDataGoesOnOnceTheFirstHasEnded) {
+TEST_F(ASecondJob, OfTheSameModelAndDataResumesOnceTheFirstHasEnded) {
   first_run({10}, /*ends=*/true);
   EXPECT_EQ(second.as_job("b").restore().value()->step, 10);
 }
 
-TEST_F(ASecondJob, GoesOnFromAKilledOneWhenSomebodySaysThatItIsGone) {
+TEST_F(ASecondJob, ResumesFromAKilledOneWhenSomebodyPutsItsEnd) {
   first_run({10}, /*ends=*/false);
   ASSERT_TRUE(storage::put_text(second.store(), "generations/1.end", ""));
   EXPECT_EQ(second.as_job("b").restore().value()->step, 10);
@@ -155,7 +155,7 @@ TEST_F(ASecondJob, GoesOnFromAKilledOneWhenSomebodySaysThatItIsGone) {
   EXPECT_THAT(late.error().message, HasSubstr("job team/b has taken over"));
 }
 
-TEST_F(ASecondJob, OfAnotherModelIsToldTheWayOut) {
+TEST_F(ASecondJob, OfAnotherModelIsRefusedWithTheWayOut) {
   first_run({10}, /*ends=*/true);
   const auto restored = second.as_job("b", "other data").restore();
   ASSERT_FALSE(restored);
@@ -217,7 +217,7 @@ TEST(ALifeOfAJob, IsFencedByTheNextOneAndDoesNotComeBack) {
   EXPECT_TRUE(newer.save(20));
 }
 
-TEST(AJobOfWhichTheDataWereEdited, GoesOnFromItsOwnCheckpointUnlessItResumesNone) {
+TEST(AJobOfWhichTheDataWereEdited, ResumesFromItsOwnCheckpointUnlessResumeIsNone) {
   for (const bool resumes_others : {true, false}) {
     fakes::MemoryObjects objects;
     TestRun before{objects};

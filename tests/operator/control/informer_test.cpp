@@ -140,7 +140,7 @@ TEST(Informer, ListsPagesAndThenWatches) {
   EXPECT_EQ(done.watch_restarts, 0);
 }
 
-TEST(Informer, FollowsEventsAndGoesOnFromTheLastVersionWhenTheStreamIsDropped) {
+TEST(Informer, FollowsEventsAndWatchesFromTheLastVersionWhenTheStreamIsDropped) {
   ScriptedApi api;
   api.lists = {kube::ListPage{{object("a", "1"), object("b", "2")}, "5", ""}};
   api.watches = {{{event(WatchEventType::added, "c", "6"), event(WatchEventType::modified, "a", "7"),
@@ -199,7 +199,7 @@ TEST(Informer, AsksForTheSamePageAgainThroughAnOutage) {
   EXPECT_EQ(done.cached, (Texts{"a@1", "b@2"}));
 }
 
-TEST(Informer, CountsAsListedWithoutTheRightToListOnlyWhereItsKindIsOptional) {
+TEST(Informer, IsReadyWithoutTheRightToListOnlyIfItsKindIsOptional) {
   for (const bool is_optional : {true, false}) {
     ScriptedApi api;
     api.lists = {fail(ErrorKind::forbidden, "no right"), kube::ListPage{{object("a", "1")}, "5", ""}};

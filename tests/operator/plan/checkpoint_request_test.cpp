@@ -146,7 +146,7 @@ TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
   }
 }
 
-TEST(RequestToSend, IsThePendingOneOfAJobWhoseAttemptStands) {
+TEST(RequestToSend, IsThePendingRequestOfAJobWithAnAttempt) {
   api::TrainingJobStatus status = asked_for("a").build().job.status;
   EXPECT_EQ(request_to_send(status), std::nullopt);
   status.checkpoint_request = pending("a");

@@ -247,7 +247,7 @@ TEST(PlanDeletion, GivesUpAfterItsDeadlineWhateverItWaitsFor) {
   }
 }
 
-TEST(PlanDeletion, CountsItsDeadlineFromWhenTheDeletionIsSeen) {
+TEST(PlanDeletion, MeasuresItsDeadlineFromWhenTheDeletionIsSeen) {
   Observed observed = cleaning();
   observed.job.metadata.deletion_time = later - 24h;
   EXPECT_EQ(words_of(make_plan(observed, later + 1min).actions), Words{"create " + clean_up_pod});

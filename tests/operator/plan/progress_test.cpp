@@ -156,7 +156,7 @@ TEST(TakeReports, EndsWithWhatRankZeroWroteLastAndNotWithTheLastPoll) {
   EXPECT_EQ(status.checkpoint->duration_seconds, 1.23457);
 }
 
-TEST(TakeReports, CountsACheckpointThatALostRankZeroWroteOfBeforeItsLossIsCharged) {
+TEST(TakeReports, TakesACheckpointThatALostRankZeroReportedBeforeItsLossIsCharged) {
   const auto observed = an_observed(a_job().checkpoint()).ended(0, 1, last_words).with([](Observed& changed) {
     changed.job.status.attempts_without_progress = 2;
   });

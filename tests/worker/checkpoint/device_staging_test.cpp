@@ -98,7 +98,7 @@ TEST(DeviceStaging, NoticesAChangeByAKernelThatTorchDoesNotCount) {
   EXPECT_EQ(staging.stage_steady(), false);
 }
 
-TEST(DeviceStaging, SaysThatTheDeviceFailedAndGoesOnWithTheNext) {
+TEST(DeviceStaging, SaysThatTheDeviceFailedAndStagesTheNextSave) {
   const State state = a_state();
   struct Row {
     int copies = 0;  // That succeed: the parameter's samples and the buffer on the device, then those to the host.

@@ -170,7 +170,7 @@ TEST(Staging, LooksForWhatIsNotFiniteOnlyWhereThatMatters) {
   EXPECT_FALSE(staging.is_finite());
 }
 
-TEST(Staging, RefusesWhatHasNoPlainBytesAndGoesOnWithTheNext) {
+TEST(Staging, RefusesWhatHasNoPlainBytesAndStagesTheNextSave) {
   Staging staging{0, 1};
   State state = a_state();
   state.entries[0].tensor = at::eye(3).to_sparse();

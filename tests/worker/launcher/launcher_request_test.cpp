@@ -55,7 +55,7 @@ class AskedLauncher {
   LauncherProcess launcher;
 };
 
-TEST(LauncherOnRequest, AsksItsRankAndTellsWhatCameOfItAlsoInItsLastWords) {
+TEST(LauncherOnRequest, AsksItsRankAndReportsTheOutcomeAlsoInItsTerminationMessage) {
   AskedLauncher asked{a_group_that_saves(1), 0, "echo token=$TRAINYARD_REQUEST_TOKEN.; exec $LINKED_RANK train"};
   EXPECT_EQ(asked.ask({{"id", "a"}}), (std::pair{202, json{{"id", "a"}, {"state", "Pending"}}}));
   ASSERT_TRUE(asked.is_done("a"));

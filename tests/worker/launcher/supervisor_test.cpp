@@ -107,7 +107,7 @@ TEST(Supervisor, EndsAsPeerLostWhenTheVerdictNamesAnother) {
                                              .culprit_exit_code = 137}));
 }
 
-TEST(Supervisor, TellsItsRanksOfTheVerdictThenKillsThem) {
+TEST(Supervisor, SendsItsRanksTheVerdictThenKillsThem) {
   Supervisor supervisor{supervisor_settings(0, 3), group_start};
   supervisor.on_message(0, rank::Alive{}, group_start);
   supervisor.on_death(1, {.exit_code = 0}, group_start);

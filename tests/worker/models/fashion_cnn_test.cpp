@@ -38,7 +38,7 @@ class ImageShelf final : public ImageSink {
   torch::Tensor last;
 };
 
-TEST(FashionCNN, FramesTheFirstValidationImagesByWhetherTheirClassIsFound) {
+TEST(FashionCNN, FramesTheFirstValidationImagesGreenIfTheirClassIsFound) {
   torch::manual_seed(0);
   FashionCNN model;
   model.eval();

@@ -302,7 +302,7 @@ TEST_F(RankProgramTest, TrainsOnTheRealFashionMnist) {
   EXPECT_THAT(ranks[0].log(), HasSubstr("val_accuracy"));
 }
 
-TEST_F(RankProgramTest, GoesOnFromTheCopyOnItsNodeWhenAllRanksAreKilledBetweenRemoteCheckpoints) {
+TEST_F(RankProgramTest, ResumesFromTheCopyOnItsNodeWhenAllRanksAreKilledBetweenRemoteCheckpoints) {
   const std::string training = synthetic + R"(, "maxSteps": 200)";
   auto whole = start(2, training);
   ASSERT_EQ(wait(whole), (std::vector<int>{0, 0})) << whole[0].log();

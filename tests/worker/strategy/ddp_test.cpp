@@ -196,7 +196,7 @@ struct Branches : torch::nn::Module {
   torch::nn::Linear never{3, 1};
 };
 
-TEST(Ddp, CountsAParameterThatOneRankDidNotUseAsZeroThereAndSkipsOneThatNobodyUsed) {
+TEST(Ddp, TakesZeroForAParameterThatOneRankDidNotUseAndSkipsOneThatNobodyUsed) {
   run_ranks(2, [&](RankThread& rank) {
     Branches model;
     {

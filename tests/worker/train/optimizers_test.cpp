@@ -71,7 +71,7 @@ TEST(Optimizers, AreThoseOfTorch) {
   }
 }
 
-TEST(Optimizers, GoOnToTheBitFromTheirState) {
+TEST(Optimizers, ContinueToTheBitFromTheirState) {
   for (const OptimizerSpec& spec : {OptimizerSpec{.name = OptimizerName::adam},
                                     OptimizerSpec{.name = OptimizerName::sgd, .lr = 0.1, .momentum = 0.9}}) {
     Weights whole, resumed;

@@ -85,7 +85,7 @@ class ALongRun : public testing::Test {
   std::int64_t step = 0;
 };
 
-TEST_F(ALongRun, GoesOnWhileTheStorageIsAwayForAnHourSaysSoAndCatchesUp) {
+TEST_F(ALongRun, TrainsWhileTheStorageIsAwayForAnHourSaysSoAndCatchesUp) {
   testing::internal::CaptureStderr();
   train_for(10min);
   const auto before = saver->last();

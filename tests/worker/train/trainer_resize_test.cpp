@@ -46,7 +46,7 @@ std::map<std::int64_t, std::vector<std::int64_t>> read_steps(const std::string& 
 
 class TrainerWithOtherRanks : public testing::TestWithParam<Resize> {};
 
-TEST_P(TrainerWithOtherRanks, GoesOnAtTheSameStepAndSampleInTheSameOrder) {
+TEST_P(TrainerWithOtherRanks, ResumesAtTheSameStepAndSampleInTheSameOrder) {
   const fakes::TemporaryFolder folder;
   const std::string record = folder.path() + "/samples.jsonl";
   for (const std::int64_t attempt : {1, 2}) {

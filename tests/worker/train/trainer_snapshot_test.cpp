@@ -56,7 +56,7 @@ class ShowingRun : public SavingRun {
 
 using Told = std::map<std::pair<std::string, Over>, Steps>;
 
-TEST(TrainerSnapshots, TellWhatTheLogTellsOfAllRanks) {
+TEST(TrainerSnapshots, HoldTheValuesThatAreLoggedOverAllRanks) {
   for (const std::int64_t world_size : {1, 2}) {
     ShowingRun showing{world_size, 7, 3};
     showing.run.training_samples = 50 * world_size;  // 5 steps an epoch.
