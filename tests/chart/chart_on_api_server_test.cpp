@@ -66,7 +66,7 @@ TEST_F(ChartOnApiServer, InstallsPrintsTheNextCommandsAndKeepsTheApiWhenUninstal
   const Outcome gone = helm("uninstall trainyard --namespace trainyard-system --wait");
   ASSERT_EQ(gone.exit_code, 0) << gone.output;
   EXPECT_THAT(kubectl({"get", "crd", "trainingjobs.trainyard.dev"}), Not(HasSubstr("NotFound")));
-  // The same release can be installed again.
+  // A release of this name can be installed again.
   const Outcome again = install("--set image.repository=r/o,workerImages.cpu=r/w:1,workerImages.cuda=");
   EXPECT_EQ(again.exit_code, 0) << again.output;
   EXPECT_THAT(again.output, Not(HasSubstr("in no registry")));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What docker/collect and docker/programs promise. Usage: collect_test.py SOURCE_FOLDER"""
+"""Tests docker/collect and docker/programs. Usage: collect_test.py SOURCE_FOLDER"""
 
 import pathlib
 import subprocess

@@ -1,4 +1,4 @@
-// The commands of docs/python.md, followed to the letter: the Python examples are killed, asked to stop, and go on.
+// The commands of docs/python.md, followed to the letter: the Python examples are killed, asked to stop, and resume.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -45,7 +45,7 @@ bool has_packages() {
 constexpr std::string_view no_packages =
     "Python's torch, lightning, transformers or accelerate is missing: scripts/setup test installs them";
 
-/// The steps that the run's lines "step N..." tell, in order.
+/// The steps in the run's lines "step N...", in order.
 std::vector<int> steps_told(const std::string& out) {
   std::vector<int> steps;
   std::istringstream lines{out};
@@ -85,9 +85,9 @@ TEST(PythonExamples, ResumeAfterAKillAndAfterSigterm) {
     EXPECT_EQ(run->wait(), 0) << run->out();
     const std::string out = run->out();
     EXPECT_EQ(steps_told(out), expected) << out;
-    EXPECT_THAT(out, HasSubstr("goes on after step 50\n"));
+    EXPECT_THAT(out, HasSubstr("resumes after step 50\n"));
     EXPECT_THAT(out, ContainsRegex("Attempt 2 ended by rank [01]: exit code 91: preempted after step 101;"));
-    EXPECT_THAT(out, HasSubstr("goes on after step 101\n"));
+    EXPECT_THAT(out, HasSubstr("resumes after step 101\n"));
     EXPECT_THAT(out, HasSubstr(fmt::format("after {} restarts", 2 + aborts_of_torchrun(out)))) << out;
   }
   EXPECT_EQ(runs.size(), 3U);

@@ -140,7 +140,7 @@ class Troubleshooting(unittest.TestCase):
         deletion = set(re.findall(r'reason_\w+ = "(\w+)"', self.sources["operator/plan/deletion.cpp"]))
         self.assertEqual(set(first_words(self.tables["Reasons to fail"])), failures | deletion)
 
-    def test_a_workers_reason_stands_beside_the_exit_code_that_comes_with_it(self):
+    def test_a_workers_reason_has_the_exit_code_that_comes_with_it(self):
         row_of = {word: row for row in self.tables["What a worker says"] for word in coded(row[0])}
         pairs = set()
         for path, text in self.sources.items():

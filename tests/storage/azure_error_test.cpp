@@ -36,7 +36,7 @@ TEST(AzureError, IsWhatTheCallerCanDo) {
       // Both answers to If-None-Match: *.
       {409, "BlobAlreadyExists", ErrorKind::already_exists, ""},
       {412, "ConditionNotMet", ErrorKind::already_exists, ""},
-      // The same statuses with another meaning.
+      // Other codes give these HTTP statuses another meaning.
       {412, "LeaseIdMissing", ErrorKind::forbidden, "lease"},
       {409, "BlobImmutableDueToPolicy", ErrorKind::forbidden, "policy"},
       {400, "InvalidBlockList", ErrorKind::gone, ""},

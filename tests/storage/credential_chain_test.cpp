@@ -133,7 +133,7 @@ TEST_F(CredentialChainTest, GetsOthersWhenTheServerRefusesThem) {
   const Credentials first = chain.get().value();
   chain.refuse(first);
   EXPECT_EQ(id_of(chain.get()), "id-2");
-  chain.refuse(first);  // As another thread does, whose request was refused too.
+  chain.refuse(first);  // Another thread, whose request was refused too, calls this.
   EXPECT_EQ(id_of(chain.get()), "id-2");
   chain.refuse(chain.last());
   error = Error{ErrorKind::unavailable, "away", {}};

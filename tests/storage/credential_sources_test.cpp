@@ -30,7 +30,7 @@ constexpr const char* given_as_xml =
 
 class CredentialSourcesTest : public testing::Test {
  protected:
-  // What the whole chain finds; without the instance's metadata, unless the test asks for them.
+  // The credentials that the whole chain finds; without the instance's metadata, unless the test asks for them.
   Result<Credentials> find(Variables variables) {
     variables.emplace("AWS_SHARED_CREDENTIALS_FILE", folder_.file("credentials").string());
     variables.emplace("AWS_CONFIG_FILE", folder_.file("config").string());

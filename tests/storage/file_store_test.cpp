@@ -29,7 +29,7 @@ TEST_F(AFileStore, SaysWhatIsNotThere) {
   contract::says_what_is_not_there(store);
 }
 TEST_F(AFileStore, ReportsAnObjectThatEndsTooEarly) {
-  contract::tells_an_object_that_ends_too_early(store);
+  contract::reports_an_object_that_ends_too_early(store);
 }
 TEST_F(AFileStore, ListsByPrefixInOrder) {
   contract::lists_by_prefix_in_order(store);

@@ -19,11 +19,11 @@ OF_TESTS = ("tests", "bench", "examples")  # Top folders whose headers without a
 @dataclasses.dataclass
 class Target:
     name: str
-    folder: str  # That of the CMakeLists.txt that makes it.
+    folder: str  # The folder of the CMakeLists.txt that makes it.
     is_library: bool  # One of LIBRARY_CALLS made it: it is no program, and no module that is only loaded.
     sources: list[str] = dataclasses.field(default_factory=list)  # Paths from the root.
-    public: set[str] = dataclasses.field(default_factory=set)  # What it links and shows to all that link it.
-    private: set[str] = dataclasses.field(default_factory=set)  # What it links for itself.
+    public: set[str] = dataclasses.field(default_factory=set)  # The libraries that it links PUBLIC, which all that link it may include.
+    private: set[str] = dataclasses.field(default_factory=set)  # The libraries that it links PRIVATE.
     include_folders: list[str] = dataclasses.field(default_factory=list)  # Where includes may begin, beside the root.
 
 

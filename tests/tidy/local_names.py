@@ -20,7 +20,7 @@ OPEN, CLOSE = {"(": ")", "{": "}", "[": "]"}, {")", "}", "]"}
 SPECIFIERS = {"static", "inline", "constexpr", "consteval", "constinit", "const", "extern", "thread_local", "virtual", "explicit", "friend",
               "volatile", "mutable", "typename", "unsigned", "signed", "long", "short", "int", "char", "bool", "double", "float", "auto", "void"}
 TYPE_WORDS = {"struct", "class", "union", "enum"}
-BEFORE_BRACKETS = ("decltype", "alignas", "noexcept", "requires", "explicit", "__attribute__")  # What follows them are no parameters.
+BEFORE_BRACKETS = ("decltype", "alignas", "noexcept", "requires", "explicit", "__attribute__")  # Brackets after these words hold no parameters.
 WORD = re.compile(r"[A-Za-z_]\w*$")
 
 
@@ -118,7 +118,7 @@ def declared(words: list[str], is_anonymous: bool) -> list[tuple[str, str, str |
     """The names, each with its `same_if` and `parameters`, that one declaration of a namespace keeps within its file. `words` ends with the
     declaration's ; or }."""
     index = 0
-    while index < len(words):  # What may stand before a declaration.
+    while index < len(words):  # Skips what may precede a declaration.
         if words[index] == "[":  # An attribute.
             index = past(words, index)
         elif words[index] == "template" and words[index + 1:index + 2] == ["<"]:

@@ -65,7 +65,7 @@ TORCH_FREE = {
 PURE = ("operator/plan", "operator/manifest")
 SEEN_BY_PURE = ("operator/resource", "api", "common")
 
-# What the folders of PURE never include.
+# Headers that the folders of PURE never include.
 NO_PLAN_HEADERS = {
     "common/child_program.hpp": "it starts processes",
     "common/file_descriptor.hpp": "it holds files",

@@ -30,7 +30,7 @@ struct World {
   int lost_replies = 0;
   int stale_lists = 0;
   int late_changes = 0;
-  std::int64_t reported_step = 0;  // Of the newest report.
+  std::int64_t reported_step = 0;  // The step of the newest report.
   std::optional<std::size_t>
       turn;  // The writer that called last. Nothing where the number of preemptions is not bounded.
   int preemptions = 0;
@@ -209,7 +209,7 @@ class Exploration {
     return {.error = Error{.kind = ErrorKind::unavailable, .message = "no reply"}, .content = {}, .listing = {}};
   }
 
-  // What other writers put is not shown.
+  // A list in which the objects of other writers are missing.
   static Reply stale_list(const Call& call, std::size_t who, World& world) {
     Reply reply = apply(call, who, world.objects);
     std::erase_if(reply.listing,
@@ -315,7 +315,7 @@ class Exploration {
     return place->second;
   }
 
-  // Of the job that claimed last, since another one may have to wait for its end.
+  // The next attempt of the job that claimed last, since another job may have to wait for its end.
   [[nodiscard]] Identity next_attempt(const Objects& objects) const {
     std::int64_t newest = 0;
     Identity identity = scenario_.writers.front().identity;

@@ -18,7 +18,7 @@ namespace trainyard::checkpoint::exploration {
 [[nodiscard]] Identity identity_of_attempt(std::int64_t attempt, const std::string& job = "a");
 inline constexpr std::int64_t attempt_max = 99;  ///< Later than any writer's.
 
-/// What one run does: it restores, saves `saves` times, a step further each time, and ends.
+/// One run: it restores, saves `saves` times, a step further each time, and ends.
 struct Script {
   Identity identity;
   int saves = 1;
@@ -45,14 +45,14 @@ struct WriterState {
 
 struct Loaded {
   std::int64_t step = 0;        ///< 0: there is nothing to resume.
-  std::int64_t generation = 0;  ///< Of the checkpoint.
+  std::int64_t generation = 0;  ///< The checkpoint's.
   bool has_wrong_bytes = false;
-  std::string error;  ///< Not empty: it could not resume, though no call failed.
+  std::string error;  ///< Not empty: the run could not resume, though no call failed.
 };
 
 enum class Lists { complete, empty };
 
-/// What a run of `identity` that begins now, alone and without any other fault than its `lists`, resumes from.
+/// The checkpoint from which a run of `identity` resumes that begins now, alone, and meets no fault but its `lists`.
 [[nodiscard]] Loaded load(const Objects& objects, const Identity& identity, Lists lists);
 
 }  // namespace trainyard::checkpoint::exploration

@@ -54,7 +54,7 @@ TEST_F(Fetch, OneWhoseClaimIsLostGetsAClaim) {
   ASSERT_TRUE(fetch_to(manifest, target));
   TestRun run{open()};
   EXPECT_EQ(run.as_job("b").restore().value()->step, 20);
-  EXPECT_TRUE(run.save(20, true));  // Of a generation of its own.
+  EXPECT_TRUE(run.save(20, true));  // In a generation of its own.
 }
 
 TEST_F(Fetch, LeavesNothingOfADamagedOne) {

@@ -1,4 +1,4 @@
-// What Python's torch and safetensors write, imported.
+// Imports files that Python's torch and safetensors wrote.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

@@ -180,7 +180,7 @@ TEST_F(ATensorFile, SaysWhatCannotBeOpened) {
 TEST(ReadTorch, PutsTheElementsOfAViewInOrder) {
   struct Row {
     pickled::View view;
-    std::string bytes;  // Of floats, each of four letters of the record.
+    std::string bytes;  // Floats: each is four letters of the record.
   };
   const std::vector<Row> rows = {
       {{}, std::string{six_floats_record}},

@@ -34,7 +34,7 @@ class TestPrefix {
   /// Adds to what a rank saves.
   std::function<void(TestState& state, std::int64_t rank, std::int64_t world_size)> extend;
   Identity identity{.job = "team/a", .job_uid = "uid-a", .attempt = 1, .fingerprint = "fashion"};
-  /// Of the saves' files. Empty: as programs before format version 3 wrote them, with receipts.
+  /// The nonce in the names of the saves' files. Empty: the names of programs before format version 3, with receipts.
   std::string data_nonce;
 
   TestPrefix& claim(std::int64_t generation, std::optional<CheckpointId> resumed_from = std::nullopt) {

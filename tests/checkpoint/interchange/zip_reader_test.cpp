@@ -65,7 +65,7 @@ std::uint32_t crc32_of_text(const std::string& text) {
       ::crc32(0, reinterpret_cast<const unsigned char*>(text.data()), static_cast<unsigned>(text.size())));
 }
 
-// What the only entry holds, or the error.
+// The content of the only entry, or the error.
 std::string only_entry(std::string archive) {
   const auto zip = ZipReader::open(as_archive(archive));
   if (!zip) return zip.error().message;
@@ -171,7 +171,7 @@ TEST(ZipReader, RefusesEntriesOverEachOtherAndOneTwice) {
 }
 
 TEST(ZipReader, RefusesAnEntryWithinAnother) {
-  // What the outer entry stores is itself the beginning of an archive.
+  // The content of the outer entry is itself the beginning of an archive.
   const std::string inner = one_entry(0, "abc", 3, crc32_of_text("abc"));
   const std::string inner_local = inner.substr(0, inner.find("PK\x01\x02"));
   std::string outer = one_entry(0, inner_local, inner_local.size(), crc32_of_text(inner_local));

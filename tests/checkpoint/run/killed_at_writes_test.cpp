@@ -1,4 +1,4 @@
-// What a run leaves that dies at any write, in a store that keeps objects whole and in one that tears them.
+// A run dies at any write, in a store that keeps objects whole and in one that tears them: what it leaves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ bool is_whole(fakes::MemoryObjects& objects, const std::string& claim) {
 }
 
 // On a copy: what the job itself finds afterwards is as the death left it.
-void expect_another_job_goes_on_only_after_the_end(fakes::MemoryObjects& objects) {
+void expect_another_job_resumes_only_after_the_end(fakes::MemoryObjects& objects) {
   fakes::MemoryObjects copy;
   copy.objects = objects.objects;
   copy.is_conditional = objects.is_conditional;
@@ -64,7 +64,7 @@ class RunThatDies : public testing::TestWithParam<std::int64_t> {
     return writes >= death.write;
   }
 
-  void expect_the_next_goes_on() {
+  void expect_the_next_resumes() {
     std::atomic<std::int64_t> next_step = 0;
     on_every_rank(GetParam(), objects, [&](TestRun& run) {
       shape(run);
@@ -101,8 +101,8 @@ TEST_P(RunThatDies, LeavesTheNewestCompleteCheckpointWhereverInAWriteItDies) {
       objects.is_conditional = cut == 0 || cut == cut_count;  // Only others tear objects.
       saved_step = 0;
       has_died = dies({.write = write, .cut = cut});
-      expect_another_job_goes_on_only_after_the_end(objects);
-      expect_the_next_goes_on();
+      expect_another_job_resumes_only_after_the_end(objects);
+      expect_the_next_resumes();
       if (HasFatalFailure()) return;
       ++points;
     }

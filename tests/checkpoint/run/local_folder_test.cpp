@@ -91,7 +91,7 @@ TEST_F(ALocalFolder, LeadsThroughNoLinkToWhatSomebodyElseHas) {
   remove_old_local_folders(path(), this_life, after(48h));
   EXPECT_TRUE(fs::exists(other + "/g-1/manifest.json"));
   EXPECT_FALSE(is_there("uid-1/step-5/g-1"));
-  // Nor when the job's own folder has been replaced by a link.
+  // No link that replaces the job's own folder is followed either.
   fs::create_directory_symlink(path() + "/uid-1", path() + "/uid-2");
   EXPECT_EQ(mark_local_folder(path(), this_life).error().kind, ErrorKind::invalid);
   fs::rename(other, path() + "/uid-1/step-8");

@@ -1,4 +1,4 @@
-// What a run with a local tier leaves that dies at any write of either tier.
+// A run with a local tier dies at any write of either tier: what it leaves.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -219,7 +219,7 @@ TEST(ALocalTierOfMoreRanks, GivesTheNewOnesFreshGenerators) {
     const auto restored = run.restore();
     ASSERT_TRUE(restored && *restored) << restored.error().message;
     EXPECT_EQ((*restored)->world_size, 2);
-    // What is its own stays as it was where the checkpoint does not have the rank.
+    // A rank that the checkpoint does not have keeps its own entries.
     EXPECT_EQ(run.holds_state_after(20), run.communicator->rank() < 2);
   });
 }

@@ -1,5 +1,5 @@
-// What a run's checkpoints are worth after its processes died, its storage failed or its objects were damaged, at any
-// point.
+// Processes die, the storage fails or objects are damaged, at any point of a run: which checkpoints can still be
+// resumed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -322,7 +322,8 @@ TEST(AZombieOfADeletedJob, DamagesNothingOfTheNextJobUnderThatPrefix) {
   next.identity.job_uid = "uid-of-the-next-life";
   ASSERT_TRUE(next.restore());
   ASSERT_TRUE(next.save(10));
-  objects.objects[late_key] = late_content;  // Of generation 1, step 10 and rank 0, as the next one's.
+  objects.objects[late_key] =
+      late_content;  // The late file has generation 1, step 10 and rank 0, as the next life's has.
   TestRun after{objects};
   after.identity.job_uid = "uid-of-the-next-life";
   const auto restored = after.as_attempt(2).restore();

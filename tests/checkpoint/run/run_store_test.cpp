@@ -90,7 +90,7 @@ TEST_F(InS3, AnOlderWriterThatWakesUpLateHarmsNothing) {
   }
 }
 
-// Whether a request removes one object, or many.
+// True when a request removes one object, or many.
 bool is_removal(const fakes::ProxiedRequest& request) {
   return request.method == "DELETE" || request.target.find("?delete") != std::string::npos;
 }

@@ -29,7 +29,7 @@ TEST(MayFollow, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
     Identity next;
     std::string refusal;  // Empty: it may.
     ErrorKind kind = ErrorKind::invalid;
-    std::optional<LastSign> sign{};  // Of the newest run.
+    std::optional<LastSign> sign{};  // The newest run's.
   };
   const Row rows[] = {
       {"the first run of all", {}, {}, run_of("a", "1"), ""},

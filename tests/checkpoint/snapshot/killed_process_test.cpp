@@ -19,7 +19,7 @@ namespace {
 
 constexpr int snapshot_count = 4;
 
-// What is acknowledged goes into `pipe`, a byte each.
+// Writes a byte into `pipe` for each snapshot that is acknowledged.
 void record_all(const std::string& root, int pipe) {
   const SystemClock clock;
   Recorder recorder{std::make_unique<storage::FileStore>(root), clock};

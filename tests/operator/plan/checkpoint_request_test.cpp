@@ -139,7 +139,7 @@ TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
                 ? fmt::format("{} {} {}", status.checkpoint_request->id, to_string(status.checkpoint_request->state),
                               status.checkpoint_request->message)
                 : "nothing");
-    // The same again changes nothing.
+    // A second call changes nothing.
     observed.job.status = status;
     take_checkpoint_requests(status, observed, members_of(observed), later + 1h);
     EXPECT_EQ(status, observed.job.status) << row.sentence;

@@ -16,7 +16,7 @@ namespace {
 
 namespace late_device = fakes::late_device;
 
-// Of 2 MiB and of 28 bytes, all ones.
+// Tensors of 2 MiB and of 28 bytes, all ones.
 State a_state() {
   State state;
   state.entries.push_back({.name = "parameter",
@@ -101,7 +101,8 @@ TEST(DeviceStaging, NoticesAChangeByAKernelThatTorchDoesNotCount) {
 TEST(DeviceStaging, SaysThatTheDeviceFailedAndStagesTheNextSave) {
   const State state = a_state();
   struct Row {
-    int copies = 0;  // That succeed: the parameter's samples and the buffer on the device, then those to the host.
+    int copies =
+        0;  // Copies that succeed: the parameter's samples and the buffer on the device, then both to the host.
     bool copies_first = false;
   };
   for (const Row& row : {Row{0, false}, Row{1, false}, Row{2, true}, Row{3, true}}) {

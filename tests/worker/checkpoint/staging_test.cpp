@@ -12,7 +12,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// Of 2 MiB, which is cut, and of small ones of each placement.
+// An entry of 2 MiB, which is cut, and small entries of each placement.
 State a_state() {
   State state;
   state.entries.push_back({"large", Placement::replicated, at::ones({1024, 512})});
