@@ -46,7 +46,7 @@ constexpr std::string_view no_packages =
     "Python's torch, lightning, transformers or accelerate is missing: scripts/setup test installs them";
 
 /// The steps in the run's lines "step N...", in order.
-std::vector<int> steps_told(const std::string& out) {
+std::vector<int> steps_printed(const std::string& out) {
   std::vector<int> steps;
   std::istringstream lines{out};
   const std::regex step{"^step ([0-9]+).* on 2 ranks$"};
@@ -84,7 +84,7 @@ TEST(PythonExamples, ResumeAfterAKillAndAfterSigterm) {
     SCOPED_TRACE(name);
     EXPECT_EQ(run->wait(), 0) << run->out();
     const std::string out = run->out();
-    EXPECT_EQ(steps_told(out), expected) << out;
+    EXPECT_EQ(steps_printed(out), expected) << out;
     EXPECT_THAT(out, HasSubstr("resumes after step 50\n"));
     EXPECT_THAT(out, ContainsRegex("Attempt 2 ended by rank [01]: exit code 91: preempted after step 101;"));
     EXPECT_THAT(out, HasSubstr("resumes after step 101\n"));

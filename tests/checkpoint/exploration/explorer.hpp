@@ -19,7 +19,7 @@ namespace trainyard::checkpoint::exploration {
 struct Scenario {
   std::vector<Script> writers;
   /// How many of each may happen in one life of the store, anywhere in it.
-  int crashes_max = 1;       ///< A writer makes no more calls; what it began last happened or did not.
+  int crashes_max = 1;       ///< A writer makes no more calls; its last call may have happened or not.
   int lost_replies_max = 0;  ///< A change happens, and its writer gets `unavailable`.
   int late_changes_max = 0;  ///< Its writer gets `unavailable`, and the change happens at any later moment, or never.
   /// A list shows nothing of other writers. Where it is not 0, an attempt that begins now must resume from what was

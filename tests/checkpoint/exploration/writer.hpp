@@ -16,7 +16,7 @@ namespace trainyard::checkpoint::exploration {
 
 /// Attempt `attempt` of the job `job`. All jobs have one model and one training set.
 [[nodiscard]] Identity identity_of_attempt(std::int64_t attempt, const std::string& job = "a");
-inline constexpr std::int64_t attempt_max = 99;  ///< Later than any writer's.
+inline constexpr std::int64_t attempt_max = 99;  ///< The number of an attempt that is later than any writer's.
 
 /// One run: it restores, saves `saves` times, a step further each time, and ends.
 struct Script {
@@ -37,7 +37,7 @@ struct WriterState {
   std::optional<Call> next;            ///< The call that it makes next; nothing: it has ended.
   std::vector<CheckpointId> reported;  ///< The saves that it has reported as done, in order.
   std::optional<Error> error;          ///< Why it ended before its time.
-  bool has_wrong_bytes = false;        ///< It restored other bytes than those of the step.
+  bool has_wrong_bytes = false;        ///< It restored bytes that are not the step's.
 };
 
 /// Runs the real Run from its beginning against the replies of `history`, up to the first call that has none.

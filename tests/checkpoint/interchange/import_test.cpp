@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 class Import : public MemoryPrefix {
  protected:
-  // As a file has them: the model's part of a state, without "model.".
+  // A file has the model's part of a state, without "model.".
   TestState state = state_after(5);
   std::vector<ForeignTensor> tensors = foreign(state);
 

@@ -79,7 +79,7 @@ class PythonWrites : public testing::Test {
   }
 };
 
-// One test: what takes time is that Python loads torch.
+// One test for all, since loading torch in Python takes the time.
 TEST_F(PythonWrites, WhatIsReadBackBitByBitOrRefusedByAClearWord) {
   std::string arguments;
   for (const std::string file : {"dtypes.pt", "protocol-2.pth", "protocol-3.pth", "protocol-4.pth", "protocol-5.pth",

@@ -47,7 +47,7 @@ TEST(EntryNames, ArePutIntoTheModelUnlessTheyAreThereAlready) {
   EXPECT_THAT(entry_names(std::vector<std::string>{"optimizer.weight"}), ElementsAre("model.optimizer.weight"));
 }
 
-// Another job's checkpoints, of two ranks, of steps 10 and 20; and a model that is to begin.
+// Another job's checkpoints, of two ranks, of steps 10 and 20; and a model that begins with weights of them.
 class Weights : public MemoryPrefix {
  protected:
   TestState state;

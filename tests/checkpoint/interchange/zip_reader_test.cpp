@@ -135,7 +135,7 @@ TEST(ZipReader, RefusesAnArchiveThatIsCutOffAnywhere) {
   }
 }
 
-// Every number of the archive, changed at each byte: whatever is said of an entry lies inside.
+// Changes every byte of the archive: each entry that the reader still gives lies inside.
 TEST(ZipReader, LooksNowhereOutsideWhateverAByteIs) {
   const std::string whole = two_entries();
   for (std::size_t place = 0; place < whole.size(); ++place) {

@@ -183,7 +183,7 @@ TEST(WithoutConditionalCreate, AManifestThatCameWithinTheSaveStays) {
   for (const auto& [key, content] : whole) EXPECT_EQ(objects.objects.at(key), content) << key;
 }
 
-// An attempt loads for long, while a later one claims, trains and saves.
+// An attempt takes long to load, while a later one claims, trains and saves.
 TEST(AStaleAttempt, ThatSleptThroughItsLoadOverwritesNoNewerClaim) {
   for (const bool is_conditional : {false, true}) {
     fakes::MemoryObjects objects;
@@ -240,7 +240,7 @@ TEST(AStaleAttempt, ChoosesAgainWhenAllWasCleanedUpMeanwhile) {
   TestRun run{std::make_unique<fakes::FaultyStore>(
       std::make_unique<fakes::MemoryStore>(objects),
       [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
-        // When all is loaded and the claims are read once more.
+        // All is loaded by then, and the claims are read once more.
         if (is_data(call, key)) has_met = true;
         if (call == "list" && key == claims_prefix && has_met.exchange(false)) objects.objects.clear();
         return std::nullopt;

@@ -23,13 +23,13 @@ void shape(TestRun& run) {
   };
 }
 
-// A claim that is torn is none: its run never got to write anything else.
+// A torn claim is no claim: its run never wrote anything else.
 bool is_whole(fakes::MemoryObjects& objects, const std::string& claim) {
   fakes::MemoryStore store{objects};
   return storage::get_text(store, claim).and_then(parse_claim).has_value();
 }
 
-// On a copy: what the job itself finds afterwards is as the death left it.
+// Works on a copy, so that the job itself finds the objects as the death left them.
 void expect_another_job_resumes_only_after_the_end(fakes::MemoryObjects& objects) {
   fakes::MemoryObjects copy;
   copy.objects = objects.objects;
@@ -70,7 +70,7 @@ class RunThatDies : public testing::TestWithParam<std::int64_t> {
       shape(run);
       const auto restored = run.as_attempt(2).restore();
       ASSERT_TRUE(restored) << restored.error().message;
-      // Complete but unheard of is as good.
+      // A checkpoint that is complete but was not reported may be resumed as well.
       const std::int64_t step = *restored ? (*restored)->step : 0;
       ASSERT_GE(step, saved_step.load());
       ASSERT_LE(step, saved_step.load() + 10);
@@ -98,7 +98,7 @@ TEST_P(RunThatDies, LeavesTheNewestCompleteCheckpointWhereverInAWriteItDies) {
     for (int cut = 0; cut <= cut_count && has_died; ++cut) {
       SCOPED_TRACE(testing::Message() << "died at write " << write << ", cut " << cut);
       objects.objects.clear();
-      objects.is_conditional = cut == 0 || cut == cut_count;  // Only others tear objects.
+      objects.is_conditional = cut == 0 || cut == cut_count;  // Only stores without conditional create tear objects.
       saved_step = 0;
       has_died = dies({.write = write, .cut = cut});
       expect_another_job_resumes_only_after_the_end(objects);

@@ -36,7 +36,7 @@ struct ALocalFolder : testing::Test {
     write(identity.job_uid + "/step-5/g-1/rank-0.safetensors");
     write(identity.job_uid + "/step-6/g-1/.tmp-0123");
   }
-  /// When everything that is there now will be `age` old.
+  /// The time when every present file will be `age` old.
   static Time after(std::chrono::hours age) { return SystemClock{}.now() + age + 1min; }
 
   fakes::TemporaryFolder folder;

@@ -24,7 +24,7 @@ class AnOrigin : public testing::Test {
     before = theirs.objects;
   }
 
-  // Whatever was done, nothing is changed there.
+  // No test may change anything in the other place.
   void TearDown() override { EXPECT_EQ(theirs.objects, before); }
 
   Result<std::optional<Restored>> begin(TestRun& run, std::optional<CheckpointId> id = std::nullopt) {

@@ -1,4 +1,4 @@
-// Which checkpoints are removed when newer ones come, in which order, and that nobody waits for it.
+// Tests which checkpoints are removed when newer ones come, in which order, and that nobody waits for it.
 #include "checkpoint/run/retention.hpp"
 
 #include <gmock/gmock.h>

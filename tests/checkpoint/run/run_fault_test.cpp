@@ -35,7 +35,7 @@ class ADamagedCheckpoint : public testing::Test {
     });
   }
 
-  // Restores, and wants step 10 with `reason` as the reason for passing over step 20.
+  // Restores, and expects step 10 with `reason` as the reason why step 20 was skipped.
   void expect_skipped(const std::string& reason) {
     on_every_rank(2, objects, [&](TestRun& run) {
       const auto restored = run.as_attempt(2).restore();
@@ -281,13 +281,14 @@ class AnUnconfirmedSave : public testing::Test {
 
 TEST_F(AnUnconfirmedSave, IsRepeatedUnderOtherKeysAndStaysWholeWhereverThatDies) {
   is_away = false;
-  constexpr int puts_of_a_save_made_anew = 4;  // Data, the manifest that is there already, its replacement, the record.
+  constexpr int puts_of_a_repeated_save =
+      4;  // The data, the manifest that exists already, its replacement, the record.
   const auto before = objects.objects;
-  for (int puts = 0; puts <= puts_of_a_save_made_anew; ++puts) {
+  for (int puts = 0; puts <= puts_of_a_repeated_save; ++puts) {
     objects.objects = before;
     puts_left = puts;
     const auto saved = run.save(10);
-    EXPECT_EQ(saved.has_value(), puts == puts_of_a_save_made_anew);
+    EXPECT_EQ(saved.has_value(), puts == puts_of_a_repeated_save);
     for (const auto& [key, content] : before) {
       if (key.ends_with(".safetensors")) {
         EXPECT_EQ(objects.objects.at(key), content) << "rewritten or removed: " << key;

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 constexpr std::uint64_t chunk_bytes_max = 100;
 constexpr std::uint64_t largest_chunk_bytes = 200;  // A row of optimizer.wide.
 
-/// The rows of `rank`, of `row_count`.
+/// The rows of `row_count` that `rank` holds.
 using Split = Rows (*)(std::uint64_t rank, std::uint64_t world_size, std::uint64_t row_count);
 
 Rows even(std::uint64_t rank, std::uint64_t world_size, std::uint64_t row_count) {

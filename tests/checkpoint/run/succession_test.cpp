@@ -1,4 +1,4 @@
-// Which run may claim after which.
+// Tests which run may claim the next generation after which.
 #include "checkpoint/run/succession.hpp"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ TEST(MayFollow, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
     std::vector<Identity> runs;  // By generation, from 1.
     std::set<std::int64_t> ended;
     Identity next;
-    std::string refusal;  // Empty: it may.
+    std::string refusal;  // Empty: the run may claim.
     ErrorKind kind = ErrorKind::invalid;
     std::optional<LastSign> sign{};  // The newest run's.
   };
@@ -148,7 +148,7 @@ TEST_F(ASecondJob, ResumesFromAKilledOneWhenSomebodyPutsItsEnd) {
   first_run({10}, /*ends=*/false);
   ASSERT_TRUE(storage::put_text(second.store(), "generations/1.end", ""));
   EXPECT_EQ(second.as_job("b").restore().value()->step, 10);
-  // It was not gone after all.
+  // The first run was not dead after all.
   const auto late = first.save(20);
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().kind, ErrorKind::invalid);
