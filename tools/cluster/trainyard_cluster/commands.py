@@ -150,7 +150,7 @@ def load(options: argparse.Namespace) -> int:
         words = [*_enter(options), *CTR, "images", "import", str(archive.absolute())]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise ClusterError(f"importing {archive}: {done.stderr.strip()}")
+            raise ClusterError(f"cannot import {archive} into the node: {done.stderr.strip()}")
     return 0
 
 
