@@ -118,7 +118,7 @@ TEST_F(ProgramStatusTest, OfAnUnknownJobSaysWhereItLooked) {
   EXPECT_EQ(run({"logs", "job", "--dir", "nowhere"}).err, "error: no run has used the folder nowhere\n");
 }
 
-TEST_F(ProgramStatusTest, OfAClusterThatCannotBeFoundDoesNotSpeakOfRunsOnThisMachine) {
+TEST_F(ProgramStatusTest, OfAClusterThatCannotBeFoundDoesNotMentionRunsOnThisMachine) {
   const Outcome outcome = run({"status", "nobody", "-n", "research", "--kubeconfig", "nowhere"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, testing::StartsWith("error: cannot reach a cluster: "));

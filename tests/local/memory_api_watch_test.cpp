@@ -80,7 +80,7 @@ TEST_F(MemoryApiWatchTest, AnObjectThatLeavesTheSelectionIsSentAsDeleted) {
   EXPECT_EQ(events_after("1", "team=vision"), (Events{"-a", "+a", "@3"}));
 }
 
-TEST_F(MemoryApiWatchTest, WhatIsDeletedOrLeavesTheSelectionHasTheVersionOfThat) {
+TEST_F(MemoryApiWatchTest, AnObjectThatIsDeletedOrLeavesTheSelectionHasTheVersionOfThatChange) {
   create(labelled_pod("a", {{"team", "vision"}}));
   create(labelled_pod("b", {{"team", "vision"}}));
   label("a", {{"team", "speech"}});

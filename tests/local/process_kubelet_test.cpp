@@ -126,7 +126,7 @@ TEST_F(ProcessKubeletTest, StreamsMayBeKeptApart) {
   EXPECT_EQ(text_of(folder_.file("logs") / "p-0.stderr.log"), "err\n");
 }
 
-TEST_F(ProcessKubeletTest, WhereStreamsAreApartWhatFailedIsSaidByStandardErrorAlone) {
+TEST_F(ProcessKubeletTest, WhenStreamsAreApartTheMessageIsStandardErrorsEnd) {
   options_.has_separate_streams = true;
   start();
   const auto message_of = [&](const std::string& name, const std::string& script) {

@@ -302,7 +302,7 @@ TEST_F(CredentialServicesTest, ThatKeepFailingAreUnavailableAndThatRefuseAreNot)
   }
 }
 
-TEST_F(CredentialServicesTest, MetadataThatGiveNoSessionForNowAreThereAllTheSame) {
+TEST_F(CredentialServicesTest, MetadataThatGiveNoSessionForNowAreUnavailable) {
   tuning.patience = std::chrono::milliseconds{20};
   fakes::FaultProxy busy{static_cast<std::uint16_t>(server_.port()), [](const auto& /*request*/) {
                            return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(503, "", ""), 0};
@@ -334,7 +334,7 @@ TEST(MetadataUrl, IsTheOneThatTheSdksAsk) {
   EXPECT_EQ(metadata_url(environment_of({{"AWS_EC2_METADATA_DISABLED", "True"}})).error().kind, ErrorKind::not_found);
 }
 
-TEST(StsUrl, IsTheRegionsUnlessAnotherIsSaid) {
+TEST(StsUrl, IsTheRegionsUnlessAnotherIsSet) {
   EXPECT_EQ(sts_url(environment_of({}), "eu-west-1"), "https://sts.eu-west-1.amazonaws.com");
   EXPECT_EQ(sts_url(environment_of({}), "cn-north-1"), "https://sts.cn-north-1.amazonaws.com.cn");
   EXPECT_EQ(sts_url(environment_of({{"AWS_ENDPOINT_URL", "http://a:1/"}}), "x"), "http://a:1");

@@ -16,7 +16,7 @@ TEST(FailingTime, BeginsAtTheEndOfACallsFirstTryHoweverLongItTook) {
   EXPECT_TRUE(time.is_failing());
 }
 
-TEST(FailingTime, BeginsAtTheBeginOfTheFirstTryThatFailedOnceACallFailsAgain) {
+TEST(FailingTime, BeginsWithTheFirstTryThatFailedOnceACallFailsAgain) {
   FailingTime time;
   EXPECT_EQ(time.on_failure(1, start, start + 1s), start + 1s);
   EXPECT_EQ(time.on_failure(1, start + 2s, start + 3s), start + 3s) << "another call's first failure";

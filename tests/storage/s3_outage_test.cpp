@@ -93,7 +93,7 @@ TEST_F(AnS3StoreInAnOutage, WaitsAsLongAsTheServerAsks) {
   }
 }
 
-TEST_F(AnS3StoreInAnOutage, SaysByItsErrorWhatItMeansToARun) {
+TEST_F(AnS3StoreInAnOutage, ReturnsTheErrorKindThatARunActsOn) {
   struct Row {
     int status;
     std::string code;

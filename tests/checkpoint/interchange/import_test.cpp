@@ -142,7 +142,7 @@ TEST_F(Import, ThatAnotherOvertakesDoesNotComplete) {
   EXPECT_EQ(read_catalogue(other)->newest()->manifest->values["importedFrom"], "theirs.pt");
 }
 
-TEST_F(Import, OfWhichAnotherTakesTheCountAtTheLastMomentIsNotDone) {
+TEST_F(Import, FailsIfAnotherRunClaimsThePrefixAtTheLastMoment) {
   fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
                            [&](std::string_view call, std::string_view key, storage::Pieces) -> std::optional<Error> {
                              if (call == "put" && key == manifest_key({.step = 0, .generation = 1})) prefix.claim(2);

@@ -80,7 +80,7 @@ class PythonWrites : public testing::Test {
 };
 
 // One test for all, since loading torch in Python takes the time.
-TEST_F(PythonWrites, WhatIsReadBackBitByBitOrRefusedByAClearWord) {
+TEST_F(PythonWrites, FilesThatAreReadBackBitByBitOrRefusedWithAReason) {
   std::string arguments;
   for (const std::string file : {"dtypes.pt", "protocol-2.pth", "protocol-3.pth", "protocol-4.pth", "protocol-5.pth",
                                  "deflated.pt", "views.bin", "module.pt", "parameters.pt", "nested.pt"})

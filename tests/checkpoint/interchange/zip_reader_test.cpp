@@ -119,7 +119,7 @@ TEST(ZipReader, RefusesOtherMethodsAndEncryption) {
   EXPECT_THAT(only_entry(one_entry(0, "abc", 4, 0)), HasSubstr("x has two sizes"));
 }
 
-TEST(ZipReader, RefusesWhatIsNoArchiveByAWord) {
+TEST(ZipReader, SaysWhyAFileIsNoArchive) {
   std::string old = "\x80\x02}.";
   const auto refused = ZipReader::open(as_archive(old));
   ASSERT_FALSE(refused);
@@ -136,7 +136,7 @@ TEST(ZipReader, RefusesAnArchiveThatIsCutOffAnywhere) {
 }
 
 // Changes every byte of the archive: each entry that the reader still gives lies inside.
-TEST(ZipReader, LooksNowhereOutsideWhateverAByteIs) {
+TEST(ZipReader, ReadsNothingOutsideTheArchiveForAnyChangedByte) {
   const std::string whole = two_entries();
   for (std::size_t place = 0; place < whole.size(); ++place) {
     for (const char value : {'\0', '\x01', '\x7f', '\xff'}) {

@@ -113,7 +113,7 @@ TEST(History, HoldsEachCurrentPointOnce) {
   }
 }
 
-TEST(History, KeepsOneNameApartByWhatItIsOver) {
+TEST(History, DistinguishesValuesOfOneNameByTheirOver) {
   const std::vector<Point> points = {{.name = "loss", .over = Over::steps, .step = 5, .value = 1},
                                      {.name = "loss", .over = Over::epoch, .step = 5, .value = 2},
                                      {.name = "loss", .over = Over::validation, .step = 5, .value = 3}};

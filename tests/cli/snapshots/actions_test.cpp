@@ -64,7 +64,7 @@ TEST_F(SnapshotActions, LsSaysUpToWhichStepASnapshotIsCurrent) {
   EXPECT_THAT(run(list_snapshots).out, HasSubstr("B   current up to step 15\n"));
 }
 
-TEST_F(SnapshotActions, OfWhatIsNotThereAreOneSentence) {
+TEST_F(SnapshotActions, ReportMissingObjectsInOneSentence) {
   options.uri = folder.uri() + "/nowhere";
   EXPECT_THAT(run(list_snapshots).err, HasSubstr("there is no folder"));
   fs::create_directories(folder.file("empty"));

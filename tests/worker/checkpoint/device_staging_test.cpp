@@ -51,7 +51,7 @@ TEST(DeviceStaging, HasWhatIsQueuedOnTheDeviceAndDoesNotWaitForIt) {
   EXPECT_TRUE(is_filled_with(staging.entries()[1].bytes, 5));
 }
 
-TEST(DeviceStaging, HasWhatIsNotSteadyAsItWas) {
+TEST(DeviceStaging, CopiesUnsteadyTensorsAsTheyWereWhenTheSaveBegan) {
   Staging staging{0, 1};
   const State state = a_state();
   for (const float value : {2.F, 3.F}) {

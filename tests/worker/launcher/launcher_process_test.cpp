@@ -100,7 +100,7 @@ TEST(Launcher, PassesOnTheSignalsThatMeanSomethingToItsRanks) {
   }
 }
 
-TEST(Launcher, EndsTheGroupWhenARankFailsAndPassesItsWordsOn) {
+TEST(Launcher, EndsTheGroupWhenARankFailsAndPassesItsMessageOn) {
   const TestGroup group;
   LauncherProcess zero{group, 0, "exec $LINKED_RANK train"};
   LauncherProcess one{group, 1,

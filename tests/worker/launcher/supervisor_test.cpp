@@ -197,7 +197,7 @@ TEST(Supervisor, KillsARankThatLivesButMakesNoProgress) {
   EXPECT_EQ(supervisor.own_failure()->message, "rank 0 made no progress for 600 s; last seen before its first report");
 }
 
-TEST(Supervisor, GivesTheTimeItTakesToWhatMovesDataOrWaitsForOthers) {
+TEST(Supervisor, GivesPhasesThatMoveDataOrWaitForOthersTheTimeTheyNeed) {
   for (const char* phase : {"Rendezvous", "Loading", "Saving"}) {
     Supervisor supervisor{supervisor_settings(0, 1), group_start};
     rank::RankProgress progress;

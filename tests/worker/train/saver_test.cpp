@@ -145,7 +145,7 @@ class ScriptedCheckpointer final : public checkpoint::Checkpointer {
   std::int64_t step_ = 0;
 };
 
-TEST(ASaver, OwesWhatWasLeftOutOfASaveThatMetTroubleAndNothingAfterIt) {
+TEST(ASaver, OwesASaveForStepsLeftOutWhileASaveMetTroubleAndForNoneAfterIt) {
   ScriptedCheckpointer checkpointer;
   const fakes::FakeRankLink link;
   const fakes::FakeClock clock;

@@ -174,7 +174,7 @@ class ModelOfItsOwn final : public Module {
   StepOutput training_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) override { return {}; }
 };
 
-TEST(LogImage, ThrowsOneSentenceForAWrongShapeAlsoWhereNobodyLooks) {
+TEST(LogImage, ThrowsForAWrongShapeAlsoWithoutSnapshots) {
   ModelOfItsOwn model;
   EXPECT_NO_THROW(model.log_image("samples", torch::zeros({3, 28, 28})));
   try {
