@@ -11,8 +11,8 @@ import yaml
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 PAGE = SOURCE / "docs/troubleshooting.md"
 
-# Where the words come from that a job's status, its events and its pods' last words hold. Every string literal there that is one CamelCase word
-# is on the page or below: so a new reason, in whatever form it is written, is noticed.
+# The files with the words of a job's status, its events and its pods' termination messages. Every string literal there that is one CamelCase word
+# must be on the page or in OTHER_WORDS, so that the test notices each new reason.
 SOURCES = ("operator/manifest/*", "operator/plan/*", "operator/reconcile/*", "operator/manager/*", "api/training_job_status.cpp",
            "worker/rank/*", "worker/launcher/*", "worker/train/*", "worker/clean_up/*", "worker/dist/*")
 

@@ -1,4 +1,4 @@
-"""What the CMakeLists.txt and the includes of a tree say about its layout. Pure: a tree is a dictionary of texts."""
+"""Reads the layout of a tree from its CMakeLists.txt and includes. Pure: a tree is a dictionary of texts."""
 
 import dataclasses
 import functools
@@ -30,9 +30,9 @@ class Target:
 @dataclasses.dataclass(frozen=True)
 class Include:
     source: str
-    name: str  # As it is written.
+    name: str  # The path as it is written.
     is_quoted: bool
-    target: str  # The file of the tree that is meant; "" for a file outside.
+    target: str  # The file of the tree that the path means; "" for a file outside.
 
 
 def read_targets(lists: dict[str, str]) -> dict[str, Target]:
@@ -135,7 +135,7 @@ class Layout:
 
     @functools.cache
     def seen_by(self, name: str) -> frozenset[str]:
-        """What the target `name` may include: itself, what it links, and what that shows by its public links, followed to the end."""
+        """The targets whose headers `name` may include: itself, those that it links, and those that these link PUBLIC, and so on."""
         seen, waiting = {name}, sorted(self.targets[name].public | self.targets[name].private)
         while waiting:
             current = waiting.pop()

@@ -1,4 +1,4 @@
-"""What the layout's rules allow and forbid, each with its reason. rules.py applies them."""
+"""The tables of what the layout's rules allow and forbid, each entry with its reason. rules.py applies them."""
 
 import dataclasses
 
