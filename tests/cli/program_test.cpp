@@ -203,7 +203,7 @@ TEST_F(ProgramTest, ASignalThatWasIgnoredFromTheStartStaysSo) {
   ASSERT_TRUE(appears("up"));
   ::kill(pid, SIGHUP);
   ::kill(pid, SIGTERM);
-  EXPECT_EQ(end_of(group).exit_code, 128 + SIGTERM) << "the first signal that counts";
+  EXPECT_EQ(end_of(group).exit_code, 128 + SIGTERM) << "the first signal that is not ignored";
 }
 
 TEST_F(ProgramTest, SigintIsTakenByARunInAScriptsBackgroundToo) {

@@ -92,7 +92,8 @@ TEST_F(MemoryApiWatchTest, AnObjectThatIsDeletedOrLeavesTheSelectionHasTheVersio
   };
   ASSERT_TRUE(api_.watch(kube::pods, {.label_selector = "team=vision", .resource_version = "2", .timeout = 0s},
                          note_version, {}));
-  EXPECT_EQ(versions, (std::vector<std::string>{"3", "4"})) << "a watch goes on from the last version that it was told";
+  EXPECT_EQ(versions, (std::vector<std::string>{"3", "4"}))
+      << "a watch continues from the last version that it was told";
 }
 
 TEST_F(MemoryApiWatchTest, AVersionBeforeTheKeptHistoryIsGone) {

@@ -140,7 +140,7 @@ TEST_F(SavesBeforeItIsSuspended, AndIsChargedNothingForTheRanksEnd) {
   EXPECT_EQ(leaving(), 0U);
   world.restart_operator();
   world.pass(10s);
-  EXPECT_EQ(leaving(), 0U) << "another leader goes on with it";
+  EXPECT_EQ(leaving(), 0U) << "another leader finishes it";
   end_preempted();
   ASSERT_TRUE(reaches(Phase::suspended));
   EXPECT_EQ(leaving(), 0U) << "they ended by themselves, and their logs stay";

@@ -90,7 +90,7 @@ TEST_F(CommandStoreTest, GetsFromTheProgramWhatTheFolderHasLost) {
   EXPECT_EQ(part, "ont");
   EXPECT_EQ(get_text(store, "a/b"), "content");
   std::filesystem::remove_all(tools_.file("remote"));
-  EXPECT_EQ(get_text(store, "a/b").error().kind, ErrorKind::not_found) << "what the program says counts";
+  EXPECT_EQ(get_text(store, "a/b").error().kind, ErrorKind::not_found) << "the program decides";
 }
 
 TEST_F(CommandStoreTest, TriesAgainAndThenReportsTheProgramsLastLinesAndLosesNothing) {

@@ -91,7 +91,7 @@ TEST_F(CredentialSourcesTest, TakeOnTheRoleOfAWebIdentity) {
     EXPECT_EQ(request.get_param_value("Version"), "2011-06-15");
     EXPECT_EQ(request.get_param_value("RoleArn"), "arn:aws:iam::1:role/r+s");
     EXPECT_EQ(request.get_param_value("RoleSessionName"), "me");
-    EXPECT_EQ(request.target, "/") << "the token stands in the body only";
+    EXPECT_EQ(request.target, "/") << "the token is in the body only";
     if (tokens.size() == 1) response.status = 500;
     response.set_content(given_as_xml, "text/xml");
   }};

@@ -178,7 +178,7 @@ TEST(Informer, ForgetsWhatItKnowsWhereTheServerWasSetBackToABackup) {
   EXPECT_EQ(done.asked, (Texts{"list ", "watch 10", "list ", "list next", "watch 5", "list ", "watch 7"}));
   EXPECT_EQ(done.cached, (Texts{"a@6", "b@2"}));
   EXPECT_EQ(done.changes, (Texts{"a", "b", "c", "b", "a", "b", "c", "a", "b", "a", "b"}))
-      << "all are told of when they are forgotten, and once in each list";
+      << "all are reported when they are forgotten, and once in each list";
 }
 
 TEST(Informer, StartsTheListOverWhenItsTokenIsGone) {

@@ -226,7 +226,7 @@ void expect_given_up(Observed observed, Time now, const std::string& why) {
   observed.job.status = *plan.status;
   const Plan next = make_plan(observed, now);
   EXPECT_EQ(words_of(next.actions), Words{"remove finalizer"});
-  EXPECT_TRUE(next.events.empty()) << "told once";
+  EXPECT_TRUE(next.events.empty()) << "reported once";
 }
 
 TEST(PlanDeletion, GivesUpAfterItsDeadlineWhateverItWaitsFor) {

@@ -258,7 +258,7 @@ TEST(TakeReports, SaysInWhichWayTheLossIsNotFiniteAndThatItIsAgain) {
   };
   EXPECT_EQ(condition_after(HUGE_VAL, false), "Infinite: the loss was inf at step 7");
   EXPECT_EQ(condition_after(std::nan(""), false), "NaN: the loss was nan at step 7");
-  EXPECT_EQ(condition_after(HUGE_VAL, true), "NaN: before") << "told once";
+  EXPECT_EQ(condition_after(HUGE_VAL, true), "NaN: before") << "reported once";
   EXPECT_EQ(condition_after(0.5, true), "LossIsFinite: ");
   EXPECT_EQ(condition_after({}, true), "NaN: before") << "nothing was said of the loss";
 }

@@ -189,7 +189,7 @@ TEST_F(ReconcilerTest, TakesNoPodOfAnotherNamespaceOrNameForOneOfTheJobs) {
   ASSERT_TRUE(api.remove(kube::pods, "research", pod));
   caches.pods.erase({.name_space = "research", .name = pod});
   work();
-  EXPECT_EQ(stored().status.attempt, 2) << "the job goes on as without them";
+  EXPECT_EQ(stored().status.attempt, 2) << "the job runs as without them";
   EXPECT_TRUE(stored().status.is_formed);
 }
 

@@ -74,7 +74,7 @@ TEST(LauncherOnRequest, AsksItsRankAndReportsTheOutcomeAlsoInItsTerminationMessa
   asked.launcher.send_signal(SIGTERM);
   EXPECT_EQ(asked.launcher.wait(), 91);
   EXPECT_EQ(asked.launcher.termination_message().at("progress").at("checkpointRequest"), second);
-  EXPECT_TRUE(asked.launcher.has_printed("token=.")) << "the rank is not told the token";
+  EXPECT_TRUE(asked.launcher.has_printed("token=.")) << "the rank does not get the token";
   EXPECT_FALSE(asked.launcher.has_printed("5ecret"));
 }
 
