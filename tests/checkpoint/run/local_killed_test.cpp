@@ -39,8 +39,8 @@ TEST_P(RunWithCopiesThatDies, LosesNothingThatWasReportedWhereverInAWriteItDies)
     for (int cut = 0; cut <= cut_count && has_died; cut += 4) {
       SCOPED_TRACE(testing::Message() << "died at write " << write << ", cut " << cut);
       LocalNodes nodes{GetParam(), 2};
-      nodes.remote.is_conditional =
-          cut == 0 || cut == cut_count;  // Only stores without conditional create tear objects.
+      // Only stores without conditional create tear objects.
+      nodes.remote.is_conditional = cut == 0 || cut == cut_count;
       saved_step = 0;
       has_died = dies(nodes, {.write = write, .cut = cut});
 

@@ -281,8 +281,8 @@ class AnUnconfirmedSave : public testing::Test {
 
 TEST_F(AnUnconfirmedSave, IsRepeatedUnderOtherKeysAndStaysWholeWhereverThatDies) {
   is_away = false;
-  constexpr int puts_of_a_repeated_save =
-      4;  // The data, the manifest that exists already, its replacement, the record.
+  // The data, the manifest that exists already, its replacement, the record.
+  constexpr int puts_of_a_repeated_save = 4;
   const auto before = objects.objects;
   for (int puts = 0; puts <= puts_of_a_repeated_save; ++puts) {
     objects.objects = before;
@@ -323,8 +323,8 @@ TEST(AZombieOfADeletedJob, DamagesNothingOfTheNextJobUnderThatPrefix) {
   next.identity.job_uid = "uid-of-the-next-life";
   ASSERT_TRUE(next.restore());
   ASSERT_TRUE(next.save(10));
-  objects.objects[late_key] =
-      late_content;  // The late file has generation 1, step 10 and rank 0, as the next life's has.
+  // The late file has generation 1, step 10 and rank 0, as the next life's has.
+  objects.objects[late_key] = late_content;
   TestRun after{objects};
   after.identity.job_uid = "uid-of-the-next-life";
   const auto restored = after.as_attempt(2).restore();

@@ -101,8 +101,8 @@ TEST(DeviceStaging, NoticesAChangeByAKernelThatTorchDoesNotCount) {
 TEST(DeviceStaging, SaysThatTheDeviceFailedAndStagesTheNextSave) {
   const State state = a_state();
   struct Row {
-    int copies =
-        0;  // Copies that succeed: the parameter's samples and the buffer on the device, then both to the host.
+    // Copies that succeed: the parameter's samples and the buffer on the device, then both to the host.
+    int copies = 0;
     bool copies_first = false;
   };
   for (const Row& row : {Row{0, false}, Row{1, false}, Row{2, true}, Row{3, true}}) {
