@@ -9,7 +9,7 @@ ARG STAGE=source
 
 FROM ${BASE} AS source
 ARG VARIANT=cpu
-# The certificate authorities for Python's packages, where they are not the usual ones.
+# The certificate authorities that pip trusts, if they are not the usual ones.
 ARG PIP_CERT
 COPY . /src
 WORKDIR /src

@@ -11,5 +11,5 @@ azurite_home="$cache_home/azurite-$(. "${BASH_SOURCE[0]%/*}/versions.env" && cks
 say() { printf '\033[1m== %s\033[0m\n' "$*" >&2; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 as_root() {
-  if [ "$(id -u)" -eq 0 ]; then "$@"; else command -v sudo >/dev/null || die "not root, and no sudo: cannot run: $*"; sudo "$@"; fi
+  if [ "$(id -u)" -eq 0 ]; then "$@"; else command -v sudo >/dev/null || die "this needs root, and there is no sudo: $*; run the script as root"; sudo "$@"; fi
 }

@@ -20,13 +20,13 @@ def wait_until_listening(server, port):
     deadline = time.monotonic() + 30
     while True:
         if server.poll() is not None:
-            sys.exit(f"error: versitygw ended with {server.returncode}")
+            sys.exit(f"error: versitygw, the server of the bench, ended with exit code {server.returncode} before it listened; its output is above")
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
             return
         except OSError:
             if time.monotonic() > deadline:
-                sys.exit("error: versitygw does not answer")
+                sys.exit(f"error: versitygw, the server of the bench, did not listen on port {port} within 30 s; run the bench on an idle machine")
             time.sleep(0.05)
 
 

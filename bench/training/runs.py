@@ -43,7 +43,7 @@ def run_ranks(command, variables, world_size=WORLD_SIZE):
     outputs = [rank.communicate() for rank in ranks]
     for rank, (out, err) in zip(ranks, outputs):
         if rank.returncode != 0:
-            sys.exit(f"{command[0]} ended with {rank.returncode}:\n{out}\n{err}")
+            sys.exit(f"error: {command[0]} ended with exit code {rank.returncode}:\n{out}\n{err}")
     return outputs
 
 

@@ -48,7 +48,7 @@ class ObservedBuilder {
   return ObservedBuilder{job};
 }
 
-/// What the operator sees when it meets `job` for the first time.
+/// The observed state when the operator reconciles `job` for the first time.
 [[nodiscard]] plan::Observed first_sight(const JobBuilder& job = a_job());
 
 }  // namespace trainyard::builders

@@ -54,7 +54,7 @@ class ChartOnApiServer : public cluster::ControlPlaneTest {
   }
 };
 
-TEST_F(ChartOnApiServer, InstallsSaysWhatIsNextAndLeavesTheApiWhenItGoes) {
+TEST_F(ChartOnApiServer, InstallsPrintsTheNextCommandsAndKeepsTheApiWhenUninstalled) {
   const Outcome installed = install();
   ASSERT_EQ(installed.exit_code, 0) << installed.output;
   EXPECT_THAT(installed.output, HasSubstr("kubectl -n trainyard-system rollout status deployment/trainyard-operator"));
@@ -66,7 +66,7 @@ TEST_F(ChartOnApiServer, InstallsSaysWhatIsNextAndLeavesTheApiWhenItGoes) {
   const Outcome gone = helm("uninstall trainyard --namespace trainyard-system --wait");
   ASSERT_EQ(gone.exit_code, 0) << gone.output;
   EXPECT_THAT(kubectl({"get", "crd", "trainingjobs.trainyard.dev"}), Not(HasSubstr("NotFound")));
-  // The same release can be installed again.
+  // A release of this name can be installed again.
   const Outcome again = install("--set image.repository=r/o,workerImages.cpu=r/w:1,workerImages.cuda=");
   EXPECT_EQ(again.exit_code, 0) << again.output;
   EXPECT_THAT(again.output, Not(HasSubstr("in no registry")));

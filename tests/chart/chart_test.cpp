@@ -169,7 +169,7 @@ TEST_F(Chart, LetsTheLivenessProbeEndAnOperatorThatTheApiServerDoesNotAnswer) {
   EXPECT_EQ(container.at("livenessProbe").at("httpGet"), json::parse(R"({"path": "/healthz", "port": "http"})"));
 }
 
-TEST_F(Chart, TellsTheOperatorWhatTheValuesSay) {
+TEST_F(Chart, PassesTheValuesToTheOperatorAsFlags) {
   const auto deployments = objects_of_kind("Deployment",
                                            "--set 'namespaces={a,b}' --set workerImages.cpu=w:1,workerImages.cuda=w:2 "
                                            "--set 'workerImages.pullSecrets={x,y}'");
@@ -245,7 +245,7 @@ TEST_F(Chart, NamesImagesByTheirDigestWhereOneIsGiven) {
   }
 }
 
-TEST_F(Chart, LabelsEveryObjectAsItIsToldAndSelectsPodsAsEver) {
+TEST_F(Chart, LabelsEveryObjectAsTheValuesSayAndKeepsThePodSelector) {
   const auto plain = objects_of_kind("Deployment");
   const auto labelled = objects(
       "--set commonLabels.team=vision,podLabels.tier=gold,networkPolicy.create=true,"

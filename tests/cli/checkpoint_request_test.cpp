@@ -67,7 +67,7 @@ class RequestInCluster : public testing::Test {
   fakes::FaultyApi way_{api_};
 };
 
-TEST_F(RequestInCluster, WritesTheAnnotationAndTellsTheAnswer) {
+TEST_F(RequestInCluster, WritesTheAnnotationAndReturnsTheAnswer) {
   apply();
   answer({.id = "ours", .state = RequestState::done, .step = 1200, .uri = "s3://m/step-1200/g-1"});
   EXPECT_EQ(request(), "step 1200 saved: s3://m/step-1200/g-1");
@@ -75,7 +75,7 @@ TEST_F(RequestInCluster, WritesTheAnnotationAndTellsTheAnswer) {
   EXPECT_EQ(job->at("metadata").at("annotations").at(std::string{plan::checkpoint_request_annotation}), "ours");
 }
 
-TEST_F(RequestInCluster, TellsWhyNoneWasMade) {
+TEST_F(RequestInCluster, SaysWhyNoCheckpointWasMade) {
   apply();
   answer({.id = "ours", .state = RequestState::failed, .message = "spec.checkpoint is not set"});
   EXPECT_EQ(request().error().message, "no checkpoint was made: spec.checkpoint is not set");
@@ -209,7 +209,7 @@ TEST_F(RequestOfRun, WaitsUntilThereIsAnAnswerOrNoneCanCome) {
   }
 }
 
-TEST_F(RequestOfRun, SaysThatItStandsWhereItCannotBeWithdrawn) {
+TEST_F(RequestOfRun, SaysThatTheRequestRemainsWhenItCannotBeWithdrawn) {
   begin_run();
   const std::string file = folder_.file(".requests/ours.request");
   time_.happenings = {[&] {

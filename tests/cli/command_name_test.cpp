@@ -7,7 +7,7 @@
 namespace trainyard::cli {
 namespace {
 
-TEST(CommandName, IsTheScriptsOrElseTheProgramsInWhatANameMayHold) {
+TEST(CommandName, IsTheScriptsNameOrElseTheProgramsInAllowedCharacters) {
   using Command = std::vector<std::string>;
   const std::vector<std::pair<Command, std::string>> cases{
       {{"python3", "train.py"}, "train"},

@@ -50,7 +50,7 @@ TEST_F(Completions, OfTheFirstWordAreTheCommandsWithWhatTheyDo) {
   EXPECT_EQ(words_at({}), words_at({""}));
 }
 
-TEST_F(Completions, GoOnBehindAGroupOfCommands) {
+TEST_F(Completions, FollowAGroupOfCommands) {
   EXPECT_EQ(words_at({"checkpoints", ""}), Words{"ls"});
   EXPECT_EQ(words_at({"-v", "checkpoints", "l"}), Words{"ls"});
 }

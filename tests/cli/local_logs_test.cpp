@@ -53,7 +53,7 @@ TEST_F(LocalLogsTest, FollowingPrintsWhatARankSaidLastAlsoWhenTheNextAttemptHasB
   write_log("attempt-1/rank-0.stdout.log", "out\n");
   write_log("attempt-1/rank-0.stderr.log", "err\n");
   std::string printed;
-  const auto print_and_go_on = [&](std::string_view bytes) {
+  const auto print_and_continue = [&](std::string_view bytes) {
     printed += bytes;
     if (bytes != "err\n") return;
     // At this point the log of standard output has already been read.
@@ -61,7 +61,7 @@ TEST_F(LocalLogsTest, FollowingPrintsWhatARankSaidLastAlsoWhenTheNextAttemptHasB
     write_log("attempt-2/rank-0.log", "two\n");
     run.reset();
   };
-  EXPECT_TRUE(print_local_logs({.job = "job", .is_following = true}, folder_.path(), print_and_go_on));
+  EXPECT_TRUE(print_local_logs({.job = "job", .is_following = true}, folder_.path(), print_and_continue));
   EXPECT_EQ(printed, "out\nerr\nlast\ntwo\n");
 }
 

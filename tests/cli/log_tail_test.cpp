@@ -62,7 +62,7 @@ TEST_F(LogTailTest, ReadsALargeFileInPieces) {
   EXPECT_EQ(sum, 3'000'000U);
 }
 
-TEST(WithPrefix, StandsBeforeEachLine) {
+TEST(WithPrefix, PrefixesEachLine) {
   EXPECT_EQ(with_prefix("", "p: "), "");
   EXPECT_EQ(with_prefix("a\n", "p: "), "p: a\n");
   EXPECT_EQ(with_prefix("a\n\nb\n", "p: "), "p: a\np: \np: b\n");

@@ -30,7 +30,7 @@ Listed a_checkpoint(Standing standing = Standing::final) {
   return listed;
 }
 
-TEST(NothingLeft, IsSaidOfATrainingThatHasEnded) {
+TEST(NothingLeft, IsReportedForATrainingThatHasEnded) {
   const Listed end = a_checkpoint();
   EXPECT_EQ(nothing_left_line(job_that_trains(R"({"maxSteps": 20})"), &end, true),
             "Nothing is left to train: smoke ended at step 20. To start afresh, choose another folder with --dir; to "
@@ -41,7 +41,7 @@ TEST(NothingLeft, IsSaidOfATrainingThatHasEnded) {
   EXPECT_NE(nothing_left_line(job_that_trains("{}"), &end, true), "") << "without an end in the job it is one epoch";
 }
 
-TEST(NothingLeft, IsNotSaidWhereTheJobTrains) {
+TEST(NothingLeft, IsNotReportedIfTheJobTrains) {
   const Listed end = a_checkpoint();
   const Listed cut = a_checkpoint(Standing::complete);
   const std::string twenty = R"({"maxSteps": 20})";

@@ -84,7 +84,7 @@ TEST_F(ProgramCheckpointTest, CheckpointSaysWhyThereIsNone) {
                         "ask: "));
 }
 
-TEST_F(ProgramCheckpointTest, ARunWhoseRequestsCannotBeReadSaysSoOnceAndGoesOn) {
+TEST_F(ProgramCheckpointTest, ARunThatCannotReadItsRequestsSaysSoOnceAndRunsOn) {
   auto group = start({"run", shell_job("touch $FOLDER/up; while ! [ -e $FOLDER/go ]; do sleep 0.05; done")});
   ASSERT_TRUE(appears("up"));
   const std::string requests = folder_.write("trainyard-runs/job/.requests", "");

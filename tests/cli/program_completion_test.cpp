@@ -40,7 +40,7 @@ class ProgramCompletionTest : public ProgramTest {
                          "((${#COMPREPLY[@]})) && printf '%s\\n' \"${COMPREPLY[@]}\"",
                      paths::program("trainyard")});
   }
-  /// What the script passes to zsh for `words`: words with descriptions, and the kind of files.
+  /// The completions that the script passes to zsh for `words`: words with descriptions, and the kind of files.
   std::vector<std::string> zsh(const std::string& words) {
     return lines_of({"zsh", "-f", "-c",
                      "compdef() { }; compset() { print compset $2 }; _describe() { print -l -- \"${(@P)2}\" }; "

@@ -81,7 +81,7 @@ items:
                                       file + ": document 1, item 3 (TrainingJob two): spec"));
 }
 
-TEST_F(ProgramTest, ValidateTellsNoMoreThanTwentyFaultsOfAJob) {
+TEST_F(ProgramTest, ValidateListsAtMostTwentyFaultsOfAJob) {
   std::string job = "apiVersion: trainyard.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: job, finalizers: [";
   for (int item = 0; item < 300; ++item) job += "5, ";
   const std::string file = folder_.write(
@@ -92,7 +92,7 @@ TEST_F(ProgramTest, ValidateTellsNoMoreThanTwentyFaultsOfAJob) {
   EXPECT_THAT(outcome.out, testing::EndsWith("(TrainingJob job): and 280 more\n"));
 }
 
-TEST_F(ProgramTest, ValidateTellsWhatThePodsOrTheWorkerWouldBeRefusedFor) {
+TEST_F(ProgramTest, ValidateFindsWhatThePodsOrTheWorkerWouldBeRefusedFor) {
   const auto validate = [&](const std::string& container, const std::string& model) {
     folder_.write("job.yaml",
                   "apiVersion: trainyard.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: job}\n"

@@ -40,7 +40,7 @@ TEST_F(ProgramStatusTest, ARunIsSeenFromAnotherProcessToItsEnd) {
   EXPECT_EQ(phase(), "Succeeded");
 }
 
-TEST_F(ProgramStatusTest, StatusTellsTheCauseOfEachRestart) {
+TEST_F(ProgramStatusTest, StatusShowsTheCauseOfEachRestart) {
   EXPECT_EQ(run({"run", shell_job("exit 7"), "--dir", "here"}).exit_code, 1);
   const Outcome told = run({"status", "job", "--dir", "here"});
   EXPECT_EQ(told.exit_code, 0) << told.err;
@@ -52,7 +52,7 @@ TEST_F(ProgramStatusTest, StatusTellsTheCauseOfEachRestart) {
   EXPECT_EQ(run({"ps"}).err, "note: there are no runs in trainyard-runs\n");
 }
 
-TEST_F(ProgramStatusTest, ACheckpointThatNoReportToldOfIsInTheStatusOfARunThatEnded) {
+TEST_F(ProgramStatusTest, ACheckpointThatNoReportNamedIsInTheStatusOfARunThatEnded) {
   const std::string worker = folder_
                                  .write("worker", R"(#!/bin/sh
 mkdir -p "$FOLDER/trainyard-runs/train/checkpoints/step-9/g-1"
@@ -93,7 +93,7 @@ TEST_F(ProgramStatusTest, ARunThatWasStoppedIsSuspended) {
   EXPECT_EQ(phase(), "Suspended");
 }
 
-TEST_F(ProgramStatusTest, AStatusThatCannotBeWrittenIsToldOnceAndTheRunGoesOn) {
+TEST_F(ProgramStatusTest, AStatusThatCannotBeWrittenIsReportedOnceAndTheRunContinues) {
   // A folder with the name of the status file, so that the file cannot be written.
   const std::string put_folder =
       "S=$FOLDER/trainyard-runs/job/logs/latest/status.json; "
@@ -118,7 +118,7 @@ TEST_F(ProgramStatusTest, OfAnUnknownJobSaysWhereItLooked) {
   EXPECT_EQ(run({"logs", "job", "--dir", "nowhere"}).err, "error: no run has used the folder nowhere\n");
 }
 
-TEST_F(ProgramStatusTest, OfAClusterThatCannotBeFoundDoesNotSpeakOfRunsOnThisMachine) {
+TEST_F(ProgramStatusTest, OfAClusterThatCannotBeFoundDoesNotMentionRunsOnThisMachine) {
   const Outcome outcome = run({"status", "nobody", "-n", "research", "--kubeconfig", "nowhere"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, testing::StartsWith("error: cannot reach a cluster: "));

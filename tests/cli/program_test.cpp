@@ -68,7 +68,7 @@ TEST_F(ProgramTest, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
   }
 }
 
-TEST_F(ProgramTest, RunTellsTheWorkerItsNodeAndWhereLocalCheckpointsLie) {
+TEST_F(ProgramTest, RunGivesTheWorkerItsNodeAndTheFolderOfLocalCheckpoints) {
   const std::string worker = folder_
                                  .write("worker", R"(#!/bin/sh
 echo "$TRAINYARD_NODE_NAME $TRAINYARD_SPEC" >"$FOLDER/told"
@@ -97,7 +97,7 @@ spec:
       told, HasSubstr(R"("local":{"every":{"time":"30s"},"keep":1,"path":")" + folder_.path() + R"(/disks/copies"})"));
 }
 
-TEST_F(ProgramTest, MissingClaimsAreToldAtOnce) {
+TEST_F(ProgramTest, MissingClaimsAreReportedAtOnce) {
   const std::string job = paths::source("examples/fashion-mnist.yaml");
   EXPECT_EQ(run({"run", job}).err,
             "error: " + job +
@@ -149,7 +149,7 @@ spec:
   EXPECT_THAT(log, HasSubstr("key is abc\n"));
 }
 
-TEST_F(ProgramTest, RunTellsARestartWithItsCauseAndAFailureWithItsLog) {
+TEST_F(ProgramTest, RunPrintsARestartWithItsCauseAndAFailureWithItsLog) {
   const Outcome outcome = run({"run", shell_job("echo no luck; exit 7"), "--dir", "here"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.out,
@@ -174,7 +174,7 @@ TEST_F(ProgramTest, SigintLetsTheRanksEndAndIsExitCode130) {
   EXPECT_THAT(outcome.out, HasSubstr("Stopped\n"));
 }
 
-TEST_F(ProgramTest, ACommandThatIsStoppedIsToldSoBesideItsOutput) {
+TEST_F(ProgramTest, ACommandThatIsStoppedIsReportedBesideItsOutput) {
   auto group = start({"run", "--nproc", "1", "--", "sh", "-c",
                       "trap 'echo saved; exit 0' TERM; touch $FOLDER/up; while :; do sleep 0.05; done"});
   const pid_t pid = pid_of(group);
@@ -203,7 +203,7 @@ TEST_F(ProgramTest, ASignalThatWasIgnoredFromTheStartStaysSo) {
   ASSERT_TRUE(appears("up"));
   ::kill(pid, SIGHUP);
   ::kill(pid, SIGTERM);
-  EXPECT_EQ(end_of(group).exit_code, 128 + SIGTERM) << "the first signal that counts";
+  EXPECT_EQ(end_of(group).exit_code, 128 + SIGTERM) << "the first signal that is not ignored";
 }
 
 TEST_F(ProgramTest, SigintIsTakenByARunInAScriptsBackgroundToo) {
@@ -313,7 +313,7 @@ TEST_F(ProgramTest, RanksOfACommandHaveTheEnvironmentOfOneTorchrunNode) {
   EXPECT_THAT(outcome.out, HasSubstr("1/2 local 1/2 node 0 group 0 of 1 x 2 at 0, 1 thread\n"));
 }
 
-TEST_F(ProgramTest, AFailedCommandIsToldByItsStandardErrorInTheWordsOfItsOptions) {
+TEST_F(ProgramTest, AFailedCommandIsReportedWithItsStandardErrorInTheWordsOfItsOptions) {
   folder_.write("train.py", "import sys\nprint('progress 10%\\rprogress 20%')\nraise ValueError('batch 3 is empty')\n");
   const Outcome python = run({"run", "--nproc", "1", "--", "python3", "train.py"});
   EXPECT_EQ(python.exit_code, 1);
@@ -333,7 +333,7 @@ TEST_F(ProgramTest, ACommandThatEndsWithACodeOfOursHasNoMoreRestartsThanItIsAllo
   EXPECT_THAT(outcome.err, testing::Not(HasSubstr("Attempt 1 ended")));
 }
 
-TEST_F(ProgramTest, TwoScriptsOfOneNameRunBesideEachOther) {
+TEST_F(ProgramTest, TwoScriptsOfOneNameRunAtTheSameTime) {
   folder_.write("train.py",
                 "import os, sys, time\nopen(sys.argv[1], 'w').close()\n"
                 "while not os.path.exists('go'): time.sleep(0.01)\nprint(sys.argv[1])\n");
@@ -373,7 +373,7 @@ spec:
   EXPECT_TRUE(std::filesystem::exists(folder_.file("asked")));
 }
 
-TEST_F(ProgramTest, RanksOfACommandAreNotToldToTrainOnTheCpu) {
+TEST_F(ProgramTest, RanksOfACommandAreNotForcedToTrainOnTheCpu) {
   const Outcome outcome = run({"run", "--nproc", "1", "--", "sh", "-c", "echo promised \"[$TRAINYARD_GPUS_PER_POD]\""});
   EXPECT_EQ(outcome.out, "promised []\n");
 }

@@ -40,7 +40,7 @@ TEST(ProgressLine, ShowsWhatIsKnown) {
             "epoch 2/3  step 512/900  loss 0.4123  accuracy 0.8800  2,310 samples/s  ETA 41s  checkpoint 400");
 }
 
-TEST(PhaseLine, TellsEachPhaseOnceAndLeavesEndsToTheSummary) {
+TEST(PhaseLine, ShowsEachPhaseOnceAndLeavesEndsToTheSummary) {
   TrainingJobStatus pending = status_in(Phase::pending);
   pending.reason = "SecretMissing";
   pending.message = "rank 1: secret \"s\" not found";
@@ -61,7 +61,7 @@ TEST(PhaseLine, TellsEachPhaseOnceAndLeavesEndsToTheSummary) {
   for (const auto& [before, after, line] : cases) EXPECT_EQ(phase_line(before, after), line);
 }
 
-TEST(RequestLine, TellsTheAnswerOnce) {
+TEST(RequestLine, ShowsTheAnswerOnce) {
   using api::CheckpointRequest;
   using api::RequestState;
   const TrainingJobStatus before = status_in(Phase::running);
@@ -103,7 +103,7 @@ TEST(EndedAttemptLines, AreThereForEveryAttemptSinceTheLastStatus) {
             (std::vector<std::string>{"Attempt 1 ended: exit code 3", "Attempt 2 ended: exit code 3"}));
 }
 
-TEST(SummaryOf, TellsTheResultAndWhereThingsAre) {
+TEST(SummaryOf, SaysTheResultAndWhereFilesAre) {
   api::TrainingJob job;
   job.status = status_in(Phase::succeeded);
   job.status.restart_count = 1;
@@ -124,7 +124,7 @@ TEST(SummaryOf, SaysThatNothingWasLeftToTrain) {
             "Succeeded in 1s at step 900, without training: nothing was left to train");
 }
 
-TEST(SummaryOf, TellsWhyAJobFailedAndWhereItsCulpritWrote) {
+TEST(SummaryOf, SaysWhyAJobFailedAndWhereItsCulpritLogged) {
   api::TrainingJob job;
   job.status = status_in(Phase::failed);
   job.status.reason = "DoNotRestart";
@@ -136,7 +136,7 @@ TEST(SummaryOf, TellsWhyAJobFailedAndWhereItsCulpritWrote) {
                    "  logs           /logs"}));
 }
 
-TEST(SummaryOf, TellsTheFailureOfACommandInTheWordsOfItsOptions) {
+TEST(SummaryOf, SaysTheFailureOfACommandInTheWordsOfItsOptions) {
   api::TrainingJob job;
   job.status = status_in(Phase::failed);
   job.status.reason = "ApplicationBudget";

@@ -38,7 +38,7 @@ TEST(MistypedTemplateFields, AreNoneThatANewerKubernetesMayKnow) {
               IsEmpty());
 }
 
-TEST(MistypedTemplateFields, AreNotLookedForInWhatIsNoTemplate) {
+TEST(MistypedTemplateFields, AreNotSearchedForOutsideATemplate) {
   EXPECT_THAT(found_in(R"([])"), IsEmpty());
   EXPECT_THAT(found_in(R"({"containers": {"a": 1}})"), IsEmpty());
   EXPECT_THAT(found_in(R"({"containers": [5, {"env": [5], "resources": []}]})"), IsEmpty());

@@ -33,7 +33,7 @@ class TorchrunTest : public ProgramTest {
   const std::string script_ = paths::source("tests/cli/write_environment.py");
 };
 
-TEST_F(TorchrunTest, RanksAreToldWhichAttemptTheyAreAndWhoTheyAre) {
+TEST_F(TorchrunTest, RanksGetTheirAttemptAndTheirNumber) {
   const auto ranks = of_trainyard();
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const Environment expected{{"RANK", std::to_string(rank)},

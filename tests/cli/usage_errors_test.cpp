@@ -67,7 +67,7 @@ TEST_F(UsageErrors, NameTheCommandWhoseHelpExplainsAWrongValue) {
   EXPECT_EQ(wrong_value("URI is required", *ls_), "error: URI is required\nTry: trainyard checkpoints ls --help\n");
 }
 
-TEST_F(UsageErrors, AreToldOfTheInnermostCommandThatWasGiven) {
+TEST_F(UsageErrors, NameTheInnermostCommandThatWasGiven) {
   EXPECT_EQ(full_name(innermost_command(app_)), "trainyard");
   app_.parse("checkpoints ls");
   EXPECT_EQ(full_name(innermost_command(app_)), "trainyard checkpoints ls");

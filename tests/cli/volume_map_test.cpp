@@ -124,7 +124,7 @@ TEST(WithClaimFolders, LeavesAJobWithoutClaimsAsItIs) {
   EXPECT_EQ(*with_claim_folders(given, {}), given);
 }
 
-TEST(WithClaimFolders, NamesTheClaimThatNoFolderStandsFor) {
+TEST(WithClaimFolders, NamesTheClaimThatHasNoFolder) {
   const auto without_data = with_claim_folders(a_job_on_claims(), {{"checkpoints", "/kept"}});
   ASSERT_FALSE(without_data);
   EXPECT_EQ(without_data.error(),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""In whatever way a control plane's keeper or its starter ends, nothing is left and the next keeper can start. Needs no root."""
+"""However a control plane's keeper or its starter ends, nothing is left and the next keeper can start. Needs no root."""
 
 import os
 import signal
@@ -65,13 +65,13 @@ class Keeper(unittest.TestCase):
         self.assertEqual(cluster("kubectl", "--dir", str(self.folder), "get", "namespaces").returncode, 0)
 
     def test_it_ends_with_whoever_started_it(self):
-        for seconds in (0.5, 2, 6, None):  # None: after it was ready.
+        for seconds in (0.5, 2, 6, None):  # None: it ends after it was ready.
             with subprocess.Popen([SCRIPT, "run", "--control-plane-only", "--dir", str(self.folder)],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as keeper:
                 if seconds is None:
                     self.assertEqual(keeper.stdout.readline(), "ready\n")
                 else:
-                    time.sleep(seconds)  # Not a wait for anything: a moment on the way up.
+                    time.sleep(seconds)  # This waits for nothing: it chooses a moment of the start.
                 keeper.stdin.close()
             self.expect_nothing_left()
 

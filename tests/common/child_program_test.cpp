@@ -39,7 +39,7 @@ TEST(RunProgram, PassesArgumentsAsTheyAreAndNoInput) {
   EXPECT_EQ(end->output, "a b|$HOME;*||");
 }
 
-TEST(RunProgram, TakesMuchOutputAndKeepsTheEndOfTheWords) {
+TEST(RunProgram, TakesMuchOutputAndKeepsTheEndOfStandardError) {
   const auto end = run_shell("head -c 1000000 /dev/zero; yes early 2>/dev/null | head -n 100000 >&2; echo late >&2");
   ASSERT_TRUE(end);
   EXPECT_EQ(end->output.size(), 1'000'000U);
@@ -71,7 +71,7 @@ TEST(RunProgram, EndsTheProgramOnceAStopIsRequested) {
   EXPECT_EQ(end.error().kind, ErrorKind::cancelled);
 }
 
-TEST(RunProgram, KeepsTheWordsOnOneLine) {
+TEST(RunProgram, KeepsStandardErrorOnOneLine) {
   const auto end = run_shell(R"(printf 'a\tb\r\nsig=c.\033[1m\n\n' >&2)");
   ASSERT_TRUE(end) << end.error().message;
   EXPECT_EQ(end->words, "a b  sig=c. [1m");

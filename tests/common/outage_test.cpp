@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::seconds;
 
-TEST(Outage, IsToldAtOnceAndThenOnceAMinute) {
+TEST(Outage, IsLoggedAtOnceAndThenOnceAMinute) {
   Outage outage;
   std::vector<std::int64_t> told;
   for (std::int64_t second = 0; second <= 150; second += 10) {
@@ -20,7 +20,7 @@ TEST(Outage, IsToldAtOnceAndThenOnceAMinute) {
   EXPECT_EQ(outage.duration(Instant{} + seconds{150}), seconds{150});
 }
 
-TEST(Outage, OfRareFailuresIsToldEachTime) {
+TEST(Outage, OfRareFailuresIsLoggedEachTime) {
   Outage outage;
   EXPECT_EQ(outage.failures(), 0);
   for (std::int64_t minute = 5; minute <= 20; minute += 5) {

@@ -8,7 +8,7 @@
 
 namespace trainyard::corpus {
 
-/// One TrainingJob, and what is said of it. The files beside this one hold them; metadata.yaml describes their form.
+/// One TrainingJob, and the expected verdict. The files beside this one hold them; metadata.yaml describes their form.
 struct Case {
   std::string file;
   std::string name;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What docker/collect and docker/programs promise. Usage: collect_test.py SOURCE_FOLDER"""
+"""Tests docker/collect and docker/programs. Usage: collect_test.py SOURCE_FOLDER"""
 
 import pathlib
 import subprocess
@@ -59,7 +59,7 @@ class CollectTest(unittest.TestCase):
         wheels = self.folder / "nvidia"
         opened = self.build_library(wheels / "cudnn/lib/libcudnn_ops.so.9")
         program = self.build_program(self.build_library(wheels / "cu13/lib/libcudart.so.13"))
-        # Many programs: more comes from ldd after libcudart was seen.
+        # Many programs, so that ldd still writes after libcudart was found.
         done = run(SOURCE / "docker/collect", "--variant", "cuda", "--list", *[program] * 20)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(str(opened), done.stdout.splitlines())

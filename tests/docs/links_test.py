@@ -128,7 +128,7 @@ class Faults(unittest.TestCase):
         self.assertEqual(self.faults("```sh\nscripts/lost --now\n```\n"), ["scripts/lost is not there"])
         self.assertEqual(self.faults("`operator/lost/*.cpp`"), ["operator/lost/*.cpp is not there"])
 
-    def test_what_is_no_path_of_ours_is_left_alone(self):
+    def test_a_text_that_is_no_path_of_the_tree_is_left_alone(self):
         self.assertEqual(self.faults("`generations/G.json`, `s3://operator/lost`, `/usr/scripts/lost`, `[a](b)`"), [])
 
     def test_headings_have_the_ids_of_github(self):

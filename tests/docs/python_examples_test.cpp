@@ -1,4 +1,4 @@
-// The commands of docs/python.md, followed to the letter: the Python examples are killed, asked to stop, and go on.
+// The commands of docs/python.md, followed to the letter: the Python examples are killed, asked to stop, and resume.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -45,8 +45,8 @@ bool has_packages() {
 constexpr std::string_view no_packages =
     "Python's torch, lightning, transformers or accelerate is missing: scripts/setup test installs them";
 
-/// The steps that the run's lines "step N..." tell, in order.
-std::vector<int> steps_told(const std::string& out) {
+/// The steps in the run's lines "step N...", in order.
+std::vector<int> steps_printed(const std::string& out) {
   std::vector<int> steps;
   std::istringstream lines{out};
   const std::regex step{"^step ([0-9]+).* on 2 ranks$"};
@@ -64,7 +64,7 @@ std::ptrdiff_t aborts_of_torchrun(const std::string& out) {
   return std::distance(std::sregex_iterator{out.begin(), out.end(), abort}, std::sregex_iterator{});
 }
 
-TEST(PythonExamples, GoOnAfterAKillAndAfterSigterm) {
+TEST(PythonExamples, ResumeAfterAKillAndAfterSigterm) {
   if (!has_packages()) return tests::cannot_run(std::string{no_packages});
   std::map<std::string, std::unique_ptr<ExampleRun>> runs;
   for (const std::string& commands : Page{"docs/python.md"}.blocks("sh")) {
@@ -84,17 +84,17 @@ TEST(PythonExamples, GoOnAfterAKillAndAfterSigterm) {
     SCOPED_TRACE(name);
     EXPECT_EQ(run->wait(), 0) << run->out();
     const std::string out = run->out();
-    EXPECT_EQ(steps_told(out), expected) << out;
-    EXPECT_THAT(out, HasSubstr("goes on after step 50\n"));
+    EXPECT_EQ(steps_printed(out), expected) << out;
+    EXPECT_THAT(out, HasSubstr("resumes after step 50\n"));
     EXPECT_THAT(out, ContainsRegex("Attempt 2 ended by rank [01]: exit code 91: preempted after step 101;"));
-    EXPECT_THAT(out, HasSubstr("goes on after step 101\n"));
+    EXPECT_THAT(out, HasSubstr("resumes after step 101\n"));
     EXPECT_THAT(out, HasSubstr(fmt::format("after {} restarts", 2 + aborts_of_torchrun(out)))) << out;
   }
   EXPECT_EQ(runs.size(), 3U);
   EXPECT_TRUE(runs.contains("torchrun") && runs.contains("lightning") && runs.contains("hugging-face"));
 }
 
-TEST(PythonExamples, TorchrunTellsItsProcessesWhatThePageSays) {
+TEST(PythonExamples, TorchrunGivesItsProcessesTheVariablesOfThePage) {
   if (!has_packages()) return tests::cannot_run(std::string{no_packages});
   const std::uint16_t port = fakes::free_port();
   const manifest::ClusterTraits traits{.address_of = [&](const manifest::PodPlace&) {

@@ -93,7 +93,7 @@ std::string charged_to(const plan::AttemptEnd& end) {
 }
 
 TEST(PythonPage, SaysWhatExitCodesMean) {
-  const auto rows = the_page().table("| code | a program says |");
+  const auto rows = the_page().table("| code | what the program says by it |");
   std::set<int> codes;
   for (const auto& row : rows) {
     const int code = std::stoi(unquoted(row.at(0)));
@@ -115,7 +115,7 @@ plan::ProgressReport report_of(const std::string& field, const std::string& valu
 }
 
 TEST(PythonPage, SaysWhichFieldsOfAStatusAreTaken) {
-  const auto rows = the_page().table("| field | taken | absent |");
+  const auto rows = the_page().table("| field | a value that is taken | a value that is ignored |");
   const plan::ProgressReport nothing{.attempt = 2};
   std::set<std::string> fields;
   for (const auto& row : rows) {

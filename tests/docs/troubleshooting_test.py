@@ -11,8 +11,8 @@ import yaml
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 PAGE = SOURCE / "docs/troubleshooting.md"
 
-# Where the words come from that a job's status, its events and its pods' last words hold. Every string literal there that is one CamelCase word
-# is on the page or below: so a new reason, in whatever form it is written, is noticed.
+# The files with the words of a job's status, its events and its pods' termination messages. Every string literal there that is one CamelCase word
+# must be on the page or in OTHER_WORDS, so that the test notices each new reason.
 SOURCES = ("operator/manifest/*", "operator/plan/*", "operator/reconcile/*", "operator/manager/*", "api/training_job_status.cpp",
            "worker/rank/*", "worker/launcher/*", "worker/train/*", "worker/clean_up/*", "worker/dist/*")
 
@@ -140,7 +140,7 @@ class Troubleshooting(unittest.TestCase):
         deletion = set(re.findall(r'reason_\w+ = "(\w+)"', self.sources["operator/plan/deletion.cpp"]))
         self.assertEqual(set(first_words(self.tables["Reasons to fail"])), failures | deletion)
 
-    def test_a_workers_reason_stands_beside_the_exit_code_that_comes_with_it(self):
+    def test_a_workers_reason_has_the_exit_code_that_comes_with_it(self):
         row_of = {word: row for row in self.tables["What a worker says"] for word in coded(row[0])}
         pairs = set()
         for path, text in self.sources.items():

@@ -27,7 +27,7 @@ def test_the_api_server_says_what_a_wrong_field_may_be(kube):
     assert 'supported values: "adam", "sgd"' in refusal(kube, a_job("optimistic", training=training))
 
 
-def test_a_pod_field_that_does_not_exist_is_told_in_the_api_servers_words(kube):
+def test_a_pod_field_that_does_not_exist_is_reported_in_the_api_servers_words(kube):
     job = Job.apply(kube, a_job("mistyped", template=a_template(actor("wait"), nodeSelectr={"a": "b"})))
     status = job.wait_for_phase("Failed")
     assert status["reason"] == "InvalidTemplate"
@@ -72,7 +72,7 @@ def test_a_port_that_another_container_of_the_pod_has_taken_is_named(kube):
     assert f"port {PEER_PORT}" in status["message"] and "in use" in status["message"]
 
 
-def test_a_rank_0_whose_name_does_not_resolve_is_said_at_once_and_ends_the_attempt_at_the_deadline(kube):
+def test_a_rank_0_whose_name_does_not_resolve_is_reported_at_once_and_ends_the_attempt_at_the_deadline(kube):
     lost = worker(command=["sh", "-c", 'test "$RANK" = 0 || export MASTER_ADDR=no-such-host.invalid; exec trainyard-worker'],
                   environment={"TRAINYARD_RENDEZVOUS_SECONDS": "15"})
     job = Job.apply(kube, a_job("lost", restart=NO_RESTART, template=a_template(lost), training=synthetic_training(max_steps=4)))
@@ -88,7 +88,7 @@ HARM = {"torn": lambda data: data[:len(data) // 2], "tampered": lambda data: dat
 
 
 @pytest.mark.parametrize("how", HARM)
-def test_a_checkpoint_that_is_harmed_is_skipped_for_the_one_before_and_said(kube, s3, how):
+def test_a_damaged_checkpoint_is_reported_and_skipped_for_the_one_before(kube, s3, how):
     prefix = f"harmed-{how}"
     checkpoint = s3.checkpoint(prefix, every={"steps": 5}, whenBusy="wait")
     Job.apply(kube, a_job("harmed", training=synthetic_training(max_steps=20), checkpoint=checkpoint)).wait_for_phase("Succeeded", within=240)

@@ -16,7 +16,7 @@ def a_long_job(kube, s3, name: str) -> Job:
     return job
 
 
-def test_a_checkpoint_is_saved_when_it_is_asked_for_and_training_goes_on(kube, s3):
+def test_a_checkpoint_is_saved_on_request_and_training_continues(kube, s3):
     job = a_long_job(kube, s3, "asked")
     asked = trainyard(kube, "checkpoint", "asked", "--timeout", "2m", within=180)
     assert asked.returncode == 0, asked.stderr
@@ -30,7 +30,7 @@ def test_a_checkpoint_is_saved_when_it_is_asked_for_and_training_goes_on(kube, s
     assert (status["attempt"], status["restartCount"]) == (1, 0)
 
 
-def test_a_request_that_cannot_be_met_is_refused_with_a_sentence(kube):
+def test_a_request_that_cannot_be_met_is_refused_with_a_reason(kube):
     Job.apply(kube, an_actor_job("own", "wait")).wait_for_phase("Running")
     refused = trainyard(kube, "checkpoint", "own", "--timeout", "1m")
     assert (refused.returncode, refused.stderr) == (1, "error: no checkpoint was made: a container of your own does not take checkpoint requests\n")
@@ -38,7 +38,7 @@ def test_a_request_that_cannot_be_met_is_refused_with_a_sentence(kube):
     assert (unknown.returncode, unknown.stderr) == (1, f"error: there is no TrainingJob nobody in the namespace {kube.namespace}\n")
 
 
-def test_the_ranks_save_on_request_before_a_suspended_jobs_pods_go(kube, s3):
+def test_the_ranks_save_on_request_before_a_suspended_jobs_pods_are_deleted(kube, s3):
     job = a_long_job(kube, s3, "saving")
     kube.kubectl("patch", "tj", "saving", "--type=merge", "-p", json.dumps({"spec": {"suspend": True}}))
     status = job.wait_for_phase("Suspended")

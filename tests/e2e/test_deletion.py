@@ -6,7 +6,7 @@ from harness.waiting import eventually
 CLEAN_UP_SECONDS = 90  # A bar for a loaded machine: two pods end, one starts.
 
 
-def test_checkpoints_go_with_a_job_that_wants_it_so(kube, s3):
+def test_checkpoints_are_removed_with_a_job_whose_on_delete_is_delete(kube, s3):
     job = Job.apply(kube, a_job("trial", training=synthetic_training(max_steps=100_000, snapshots={"every": {"steps": 5}}),
                                 checkpoint=s3.checkpoint("trial", every={"steps": 5}, onDelete="Delete")))
     job.wait_for_checkpoint(10)
@@ -45,7 +45,7 @@ def test_nothing_is_removed_where_another_job_has_saved_as_well(kube, s3):
     assert f"generation 1 of job {kube.namespace}/first" in told
 
 
-def test_a_namespace_goes_although_checkpoints_were_to_go_first(kube, s3):
+def test_a_namespace_is_deleted_although_checkpoints_were_to_be_removed_first(kube, s3):
     inner = kube.in_namespace(f"{kube.namespace[:50]}-inner")
     kube.kubectl("create", "namespace", inner.namespace)
     eventually("the namespace's service account", lambda: inner.get("serviceaccounts", "default"))

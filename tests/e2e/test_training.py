@@ -87,7 +87,7 @@ def test_a_second_job_on_the_same_prefix_is_refused_by_name(kube, s3):
     first.wait_for_checkpoint(first.status()["checkpoint"]["step"] + 1)
 
 
-def test_suspend_saves_and_resume_goes_on(kube, cluster, s3):
+def test_suspend_saves_and_resume_continues_from_that_step(kube, cluster, s3):
     record = SampleRecord(cluster, kube.namespace)
     job = Job.apply(kube, a_job(
         "resting", template=a_template(record.container(), volumes=(record.volume(),), grace_seconds=60),
@@ -102,7 +102,7 @@ def test_suspend_saves_and_resume_goes_on(kube, cluster, s3):
     record.check_exactly_once(steps=STEPS, samples=SAMPLES, resumed_from={2: saved_at})
 
 
-def test_a_job_deleted_and_applied_again_at_once_goes_on_where_it_stood(kube, s3):
+def test_a_job_deleted_and_applied_again_at_once_resumes_at_its_last_step(kube, s3):
     manifest = a_job("again", training=synthetic_training(max_steps=60), checkpoint=s3.checkpoint("again", every={"steps": 5}))
     job = Job.apply(kube, manifest)
     job.wait_for_checkpoint(5)

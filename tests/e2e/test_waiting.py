@@ -24,7 +24,7 @@ def test_a_job_that_wants_gpus_where_there_are_none_says_so(kube):
     assert "nvidia.com/gpu" in status["message"]
 
 
-def test_a_job_above_the_quota_waits_and_goes_on_when_there_is_room(kube):
+def test_a_job_above_the_quota_waits_and_starts_when_there_is_room(kube):
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}, "spec": {"hard": {"pods": "1"}}}
     kube.apply(quota)
     job = Job.apply(kube, an_actor_job("crowded", "wait"))
@@ -40,7 +40,7 @@ def test_an_image_that_cannot_be_pulled_is_named(kube):
     assert "localhost/no-such-image:1" in status["message"]
 
 
-def test_a_missing_secret_is_named_and_the_job_goes_on_once_it_is_there(kube, s3):
+def test_a_missing_secret_is_named_and_the_job_starts_once_it_is_there(kube, s3):
     job = Job.apply(kube, a_job("secretless", replicas=1, training=synthetic_training(max_steps=4),
                                 checkpoint=s3.checkpoint("secretless", secret="not-yet")))
     status = wait_until_pending(job, "SecretMissing")
@@ -49,7 +49,7 @@ def test_a_missing_secret_is_named_and_the_job_goes_on_once_it_is_there(kube, s3
     job.wait_for_phase("Succeeded")
 
 
-def test_a_missing_secret_that_is_a_volume_is_named_and_the_job_goes_on_once_it_is_there(kube):
+def test_a_missing_secret_that_is_a_volume_is_named_and_the_job_starts_once_it_is_there(kube):
     container = actor("wait", volumeMounts=[{"name": "keys", "mountPath": "/keys"}])
     template = a_template(container, volumes=[{"name": "keys", "secret": {"secretName": "not-yet"}}])
     job = Job.apply(kube, a_job("keyless", replicas=1, template=template))

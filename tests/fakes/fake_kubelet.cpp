@@ -15,7 +15,7 @@ json container_status(const json& container, json state) {
   return {{"name", container.at("name")}, {"state", std::move(state)}, {"ready", false}, {"restartCount", 0}};
 }
 
-/// The same state for every container.
+/// Statuses of a pod in which every container has `state`.
 json statuses_of(const json& pod, const json& state) {
   json statuses = json::array();
   for (const json& container : pod.at("spec").at("containers")) statuses.push_back(container_status(container, state));

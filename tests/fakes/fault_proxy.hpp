@@ -8,7 +8,7 @@
 
 namespace trainyard::fakes {
 
-/// What the proxy does with one request.
+/// The fault that the proxy makes of one request.
 struct Fault {
   enum class Kind {
     none,

@@ -12,11 +12,11 @@ namespace trainyard::fakes {
 
 struct FileCall {
   std::string_view name;
-  std::size_t bytes = 0;  ///< Of a writev.
-  std::string path = {};  ///< The file or folder; of a rename or link, the new name.
+  std::size_t bytes = 0;  ///< The size of a writev.
+  std::string path = {};  ///< The file or folder; for a rename or link, the new name.
 };
 
-/// What happens to a call.
+/// The outcome of a call.
 struct FileFate {
   enum class Kind {
     done,  ///< The call is made.

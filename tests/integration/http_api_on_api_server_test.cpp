@@ -39,7 +39,7 @@ TEST_F(HttpApiOnApiServer, ServesSomebodyWithATokenAndRefusesSomebodyWithoutRigh
   EXPECT_THAT(refused.error().message, HasSubstr("User \"nobody\" cannot list resource \"pods\""));
 }
 
-TEST_F(HttpApiOnApiServer, TellsTheServersRefusalsApart) {
+TEST_F(HttpApiOnApiServer, DistinguishesTheServersRefusals) {
   create("a");
   EXPECT_EQ(api_->get(config_maps, name_space_, "none").error().kind, ErrorKind::not_found);
   EXPECT_EQ(api_->create(config_maps, name_space_, config_map("a")).error().kind, ErrorKind::already_exists);

@@ -127,7 +127,7 @@ TEST_F(OperatorTest, KeepsADeletedJobUntilItsCheckpointsAreRemoved) {
   EXPECT_TRUE(eventually([&] { return kubelet.pods().empty(); }));
 }
 
-TEST_F(OperatorTest, ReplacesTheGroupOfAPodWhoseLabelIsTakenOffAndTellsOfTheNewestLoss) {
+TEST_F(OperatorTest, ReplacesTheGroupOfAPodWhoseLabelIsTakenOffAndReportsTheNewestLoss) {
   const auto trainyard_operator = start_operator();
   HandKubelet kubelet{*api_, name_space_};
   apply(a_job("bare"));

@@ -154,7 +154,7 @@ TEST_F(ClusterTest, RefusesAWrongJobAsTheServerDoes) {
   EXPECT_THAT(created.error().message, HasSubstr("spec.replica:"));
 }
 
-TEST_F(ClusterTest, AMissingSecretIsToldInTheStatus) {
+TEST_F(ClusterTest, AMissingSecretIsShownInTheStatus) {
   json job = shell_job("true");
   job["spec"]["template"]["spec"]["containers"][0]["envFrom"] = json::parse(R"([{"secretRef": {"name": "gone"}}])");
   apply(job);

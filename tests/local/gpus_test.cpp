@@ -11,7 +11,7 @@ namespace {
 
 using Gpus = std::vector<std::string>;
 
-TEST(FindGpus, CountsDeviceFilesUnlessToldWhichToUse) {
+TEST(FindGpus, CountsDeviceFilesUnlessVariablesNameTheGpus) {
   const fakes::TemporaryFolder devices;
   const std::string folder = devices.path();
   EXPECT_EQ(find_gpus({}, folder), Gpus{});

@@ -265,7 +265,7 @@ TEST_F(MemoryApiTest, OnlySoManyListsStayOpen) {
   EXPECT_EQ(api.list(kube::pods, {.continue_token = newer.continue_token}).value().items.size(), 1U);
 }
 
-TEST_F(MemoryApiTest, ARunningPodIsMarkedAndGoesWhenItsKubeletLetsItGo) {
+TEST_F(MemoryApiTest, ARunningPodIsMarkedAndIsGoneWhenItsKubeletReleasesIt) {
   running_pod();
   ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0"));
   const json pod = api_.get(kube::pods, "default", "p-0").value();
@@ -283,7 +283,7 @@ TEST_F(MemoryApiTest, ARunningPodIsMarkedAndGoesWhenItsKubeletLetsItGo) {
   EXPECT_EQ(count(kube::pods), 0U);
 }
 
-TEST_F(MemoryApiTest, APodThatNoNodeRunsGoesAtOnce) {
+TEST_F(MemoryApiTest, APodThatNoNodeRunsIsDeletedAtOnce) {
   create(kube::pods, a_pod("unbound"));
   ASSERT_TRUE(api_.remove(kube::pods, "default", "unbound"));
   json ended = running_pod("ended");

@@ -57,7 +57,7 @@ class MemoryApiWatchTest : public testing::Test {
 
 using Events = std::vector<std::string>;
 
-TEST_F(MemoryApiWatchTest, TellsWhatHappenedAfterAVersionAndEndsWithABookmark) {
+TEST_F(MemoryApiWatchTest, SendsWhatHappenedAfterAVersionAndEndsWithABookmark) {
   create(labelled_pod("a"));
   create(labelled_pod("b"));
   label("a", {{"x", "y"}});
@@ -66,21 +66,21 @@ TEST_F(MemoryApiWatchTest, TellsWhatHappenedAfterAVersionAndEndsWithABookmark) {
   EXPECT_EQ(events_after("4"), (Events{"@4"}));
 }
 
-TEST_F(MemoryApiWatchTest, WithoutAVersionTellsFirstWhatThereIs) {
+TEST_F(MemoryApiWatchTest, WithoutAVersionSendsTheExistingObjectsFirst) {
   create(labelled_pod("a"));
   label("a", {{"x", "y"}});
   EXPECT_EQ(events_after(""), (Events{"+a", "@2"}));
   EXPECT_EQ(events_after("0"), (Events{"+a", "@2"}));
 }
 
-TEST_F(MemoryApiWatchTest, AnObjectThatLeavesTheSelectionIsToldAsDeleted) {
+TEST_F(MemoryApiWatchTest, AnObjectThatLeavesTheSelectionIsSentAsDeleted) {
   create(labelled_pod("a", {{"team", "vision"}}));
   label("a", {{"team", "speech"}});
   label("a", {{"team", "vision"}});
   EXPECT_EQ(events_after("1", "team=vision"), (Events{"-a", "+a", "@3"}));
 }
 
-TEST_F(MemoryApiWatchTest, WhatIsDeletedOrLeavesTheSelectionHasTheVersionOfThat) {
+TEST_F(MemoryApiWatchTest, AnObjectThatIsDeletedOrLeavesTheSelectionHasTheVersionOfThatChange) {
   create(labelled_pod("a", {{"team", "vision"}}));
   create(labelled_pod("b", {{"team", "vision"}}));
   label("a", {{"team", "speech"}});
@@ -92,7 +92,8 @@ TEST_F(MemoryApiWatchTest, WhatIsDeletedOrLeavesTheSelectionHasTheVersionOfThat)
   };
   ASSERT_TRUE(api_.watch(kube::pods, {.label_selector = "team=vision", .resource_version = "2", .timeout = 0s},
                          note_version, {}));
-  EXPECT_EQ(versions, (std::vector<std::string>{"3", "4"})) << "a watch goes on from the last version that it was told";
+  EXPECT_EQ(versions, (std::vector<std::string>{"3", "4"}))
+      << "a watch continues from the last version that it was told";
 }
 
 TEST_F(MemoryApiWatchTest, AVersionBeforeTheKeptHistoryIsGone) {

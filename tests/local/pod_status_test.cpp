@@ -54,7 +54,7 @@ TEST(PodPhase, FollowsFromTheContainers) {
   }
 }
 
-TEST(PodStatus, TellsHowAContainerEnded) {
+TEST(PodStatus, ShowsHowAContainerEnded) {
   ContainerState container = ended(137);
   container.image = "i";
   container.end->signal = 9;
@@ -70,7 +70,7 @@ TEST(PodStatus, TellsHowAContainerEnded) {
                              "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:05Z"}}})"));
 }
 
-TEST(PodStatus, TellsWhyAContainerWaits) {
+TEST(PodStatus, ShowsWhyAContainerWaits) {
   ContainerState container = waiting();
   container.waiting_reason = "CreateContainerConfigError";
   container.waiting_message = "secret \"s\" not found";

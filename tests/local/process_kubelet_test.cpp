@@ -86,7 +86,7 @@ TEST_F(ProcessKubeletTest, RunsAPodToItsEndAndWritesEachPhase) {
   EXPECT_EQ(text_of(folder_.file("logs") / "p-0.log"), "hello\ndone\n");
 }
 
-TEST_F(ProcessKubeletTest, ASignalIsToldAs128PlusItsNumber) {
+TEST_F(ProcessKubeletTest, ASignalIsReportedAs128PlusItsNumber) {
   start();
   create(shell_pod("kill -KILL $$$$"));
   const json ended = terminated(await_phase("Failed"));
@@ -126,7 +126,7 @@ TEST_F(ProcessKubeletTest, StreamsMayBeKeptApart) {
   EXPECT_EQ(text_of(folder_.file("logs") / "p-0.stderr.log"), "err\n");
 }
 
-TEST_F(ProcessKubeletTest, WhereStreamsAreApartWhatFailedIsSaidByStandardErrorAlone) {
+TEST_F(ProcessKubeletTest, WhenStreamsAreApartTheMessageIsStandardErrorsEnd) {
   options_.has_separate_streams = true;
   start();
   const auto message_of = [&](const std::string& name, const std::string& script) {
@@ -166,7 +166,7 @@ TEST_F(ProcessKubeletTest, AMissingSecretKeepsThePodWaitingAndIsNamed) {
   await_deletion();
 }
 
-TEST_F(ProcessKubeletTest, ADeletedPodGetsSigtermAndGoesWhenItHasEnded) {
+TEST_F(ProcessKubeletTest, ADeletedPodGetsSigtermAndIsGoneWhenItHasEnded) {
   start();
   create(shell_pod("trap 'echo asked; exit 91' TERM; echo up; while :; do sleep 0.01; done"));
   await_phase("Running");

@@ -28,7 +28,7 @@ end-to-end 1 all
 lint 0 all
 """
 
-# What a GoogleTest program does: it leaves a report where GTEST_OUTPUT says.
+# Acts as a GoogleTest program, which leaves a report at the place that GTEST_OUTPUT names.
 REPORTS_A_CASE = """report=${GTEST_OUTPUT#xml:}NAME.xml
 echo '<testsuites><testsuite><testcase classname="Suite" name="Case" status="run"/></testsuite></testsuites>' >"$report"
 """

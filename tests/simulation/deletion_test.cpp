@@ -107,7 +107,7 @@ TEST_F(JobDeletion, GivesUpWhereItsNamespaceIsBeingDeleted) {
   EXPECT_EQ(world.pods(), Names{});
 }
 
-TEST_F(JobDeletion, KeepsTheCheckpointsWhenItIsToldSoMeanwhile) {
+TEST_F(JobDeletion, KeepsTheCheckpointsIfOnDeleteBecomesRetainMeanwhile) {
   start(a_job().on_delete());
   world.delete_job();
   ASSERT_TRUE(world.run_until([&] { return world.is_cleaning_up(); }));
@@ -142,7 +142,7 @@ TEST_F(JobDeletion, NeverTakesAForeignPodOfTheNameForItsOwn) {
   ASSERT_TRUE(world.run_until([&] { return world.job() && world.is_cleaning_up(); }, 120s));
 }
 
-TEST_F(JobDeletion, TellsOfCheckpointsThatStayInTheEventThatIsThere) {
+TEST_F(JobDeletion, ReportsCheckpointsThatStayInTheEventFailed) {
   start(a_job().on_delete());
   world.end(1, 0, 93, R"({"exitCode": 93, "reason": "InvalidData", "message": "no such path"})");
   ASSERT_TRUE(reaches(Phase::failed));

@@ -12,7 +12,7 @@ using fakes::ApiCall;
 using fakes::Fault;
 using namespace std::chrono_literals;
 
-TEST_F(JobLife, GoesFromApplyToSucceeded) {
+TEST_F(JobLife, RunsFromApplyToSucceeded) {
   start();
   EXPECT_EQ(world.status().ready, "2/2");
   EXPECT_EQ(world.status().selector, "trainyard.dev/job=smoke");
@@ -185,7 +185,7 @@ TEST_F(JobLife, KeepsTheLogsOfTheLastTwoAttempts) {
       << "the culprit's log is still there";
 }
 
-TEST_F(JobLife, CleansUpAsToldAndKeepsTheCulprit) {
+TEST_F(JobLife, CleansUpPodsAsItsPolicySaysAndKeepsTheCulprit) {
   const std::vector<std::pair<api::CleanPods, Names>> policies_and_pods{{api::CleanPods::none, {"1-1 Failed"}},
                                                                         {api::CleanPods::running, {"1-1 Failed"}},
                                                                         {api::CleanPods::all, {"1-1 Failed"}}};

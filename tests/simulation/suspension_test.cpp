@@ -20,7 +20,7 @@ TEST_F(JobLife, MayBeginSuspended) {
   EXPECT_FALSE(has_condition(plan::condition_suspended));
 }
 
-TEST_F(JobLife, StandsStillForTheDeadlineWhileSuspended) {
+TEST_F(JobLife, DoesNotApproachItsDeadlineWhileSuspended) {
   start(a_job().deadline(60s));
   world.pass(40s);
   world.edit({{"suspend", true}});
@@ -140,7 +140,7 @@ TEST_F(SavesBeforeItIsSuspended, AndIsChargedNothingForTheRanksEnd) {
   EXPECT_EQ(leaving(), 0U);
   world.restart_operator();
   world.pass(10s);
-  EXPECT_EQ(leaving(), 0U) << "another leader goes on with it";
+  EXPECT_EQ(leaving(), 0U) << "another leader finishes it";
   end_preempted();
   ASSERT_TRUE(reaches(Phase::suspended));
   EXPECT_EQ(leaving(), 0U) << "they ended by themselves, and their logs stay";
@@ -180,7 +180,7 @@ TEST_F(SavesBeforeItIsSuspended, AndDeletesAPodThatDoesNotEndAfterRank0) {
   EXPECT_EQ(leaving(), 1U);
 }
 
-TEST_F(SavesBeforeItIsSuspended, UnlessItIsToldBySignal) {
+TEST_F(SavesBeforeItIsSuspended, UnlessOnSuspendIsSignal) {
   train("signal");
   suspend();
   EXPECT_FALSE(world.status().suspend_request);
@@ -231,7 +231,7 @@ TEST_F(SavesBeforeItIsSuspended, ForNoLongerThanAPodsGracePeriod) {
   EXPECT_EQ(world.status().suspend_request->state, RequestState::done) << "the last words still count";
 }
 
-TEST_F(SavesBeforeItIsSuspended, AndGoesToRestWhenTheGroupBreaksMeanwhile) {
+TEST_F(SavesBeforeItIsSuspended, AndIsSuspendedWhenTheGroupBreaksMeanwhile) {
   train();
   suspend();
   report_request({.id = "suspend-2"});

@@ -56,7 +56,7 @@ TEST_F(AzureCredentials, OfAClientWithASecret) {
   EXPECT_EQ(find(variables), given);
 }
 
-TEST_F(AzureCredentials, OfAWorkloadIdentityWhoseFileIsReadAnew) {
+TEST_F(AzureCredentials, OfAWorkloadIdentityWhoseFileIsReadAgain) {
   std::vector<std::string> assertions;
   LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
     EXPECT_EQ(request.get_param_value("client_assertion_type"),

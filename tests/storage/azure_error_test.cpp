@@ -36,7 +36,7 @@ TEST(AzureError, IsWhatTheCallerCanDo) {
       // Both answers to If-None-Match: *.
       {409, "BlobAlreadyExists", ErrorKind::already_exists, ""},
       {412, "ConditionNotMet", ErrorKind::already_exists, ""},
-      // The same statuses with another meaning.
+      // Other codes give these HTTP statuses another meaning.
       {412, "LeaseIdMissing", ErrorKind::forbidden, "lease"},
       {409, "BlobImmutableDueToPolicy", ErrorKind::forbidden, "policy"},
       {400, "InvalidBlockList", ErrorKind::gone, ""},
@@ -62,7 +62,7 @@ TEST(AzureError, SaysThatAServerIsPerhapsNotAzure) {
   EXPECT_THAT(error.message, HasSubstr("without an error code of Azure's"));
 }
 
-TEST(AzureError, TellsHowLongToWait) {
+TEST(AzureError, SaysHowLongToWait) {
   HttpReply reply = azure_refusal(503, "ServerBusy");
   reply.headers["retry-after"] = "7";
   EXPECT_EQ(azure_error(reply, "x", "https://h", {}).retry_after, std::chrono::seconds{7});

@@ -86,7 +86,7 @@ TEST(AzureSettings, AreReadWhereAzuresToolsReadThem) {
   }
 }
 
-TEST(AzureSettings, SayWhichVariableIsWrongAndNeverWhatStandsInIt) {
+TEST(AzureSettings, SayWhichVariableIsWrongAndNeverItsValue) {
   struct Row {
     Variables variables;
     std::string says;

@@ -105,7 +105,7 @@ TEST(AzureStore, SendsABlockAgainThatTheServerHoldsWrong) {
   EXPECT_EQ(blocks, 3);
 }
 
-TEST(AzureStore, ChecksWhatItReadsWhereTheServerTellsAChecksum) {
+TEST(AzureStore, ChecksWhatItReadsIfTheServerSendsAChecksum) {
   std::string md5 = "XUFAKrxLKna5cZ2REBfFkg==";
   LoopbackServer server{[&](const httplib::Request&, httplib::Response& response) {
     if (!md5.empty()) response.set_header("Content-MD5", md5);

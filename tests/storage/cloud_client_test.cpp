@@ -31,7 +31,7 @@ CloudService service_at(const LoopbackServer& server, AccessTokens::Fetch fetch)
           }};
 }
 
-TEST(CloudClient, GoesOnWithANewTokenWhenTheServerRefusesTheOldOne) {
+TEST(CloudClient, RepeatsTheRequestWithANewTokenWhenTheServerRefusesTheOldOne) {
   std::vector<std::string> seen;
   LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
     seen.push_back(request.get_header_value("Authorization"));
@@ -105,7 +105,7 @@ TEST(CloudClient, AddsWhatAuthorisesARequestInItsQuery) {
   EXPECT_EQ(target, "/a?sv=1&sig=x%3D");
 }
 
-TEST(CloudClient, TellsARangeThatIsNotTheOneAskedFor) {
+TEST(CloudClient, RefusesARangeThatIsNotTheOneAskedFor) {
   struct Row {
     int status;
     std::string range;

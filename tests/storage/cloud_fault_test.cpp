@@ -256,7 +256,7 @@ TEST_P(ACloudStoreBehindAFaultyNetwork, SendsEachPartOnceThoughTheReplyOfTheComp
   EXPECT_EQ(store->get("a/large"), large);
 }
 
-TEST_P(ACloudStoreBehindAFaultyNetwork, StartsTheUploadAnewWhenTheServerForgotIt) {
+TEST_P(ACloudStoreBehindAFaultyNetwork, StartsTheUploadAgainWhenTheServerForgotIt) {
   int completions = 0;
   const Fault forgotten = is_google()
                               ? Fault{Kind::reply, http_reply(404, "", "<Error><Code>NoSuchUpload</Code></Error>"), 0}

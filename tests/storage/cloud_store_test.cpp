@@ -21,8 +21,8 @@ TEST_P(ACloudStore, GivesBackWhatWasPut) {
 TEST_P(ACloudStore, SaysWhatIsNotThere) {
   contract::says_what_is_not_there(*open());
 }
-TEST_P(ACloudStore, TellsAnObjectThatEndsTooEarly) {
-  contract::tells_an_object_that_ends_too_early(*open());
+TEST_P(ACloudStore, ReportsAnObjectThatEndsTooEarly) {
+  contract::reports_an_object_that_ends_too_early(*open());
 }
 TEST_P(ACloudStore, ListsByPrefixInOrder) {
   contract::lists_by_prefix_in_order(*open());

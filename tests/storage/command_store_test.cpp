@@ -64,7 +64,7 @@ TEST_F(CommandStoreTest, KeepsToTheContractOfStoresButForConditionalCreate) {
     CommandStore b = fresh();
     contract::says_what_is_not_there(b);
     CommandStore c = fresh();
-    contract::tells_an_object_that_ends_too_early(c);
+    contract::reports_an_object_that_ends_too_early(c);
     CommandStore d = fresh();
     contract::lists_by_prefix_in_order(d);
     CommandStore e = fresh();
@@ -83,17 +83,17 @@ TEST_F(CommandStoreTest, GivesTheProgramEachFileOnceItIsWhole) {
 TEST_F(CommandStoreTest, GetsFromTheProgramWhatTheFolderHasLost) {
   CommandStore store = open(whole_program);
   ASSERT_TRUE(put_text(store, "a/b", "content"));
-  std::filesystem::remove_all(local_.file("run"));  // As on another node, whose folder is empty.
+  std::filesystem::remove_all(local_.file("run"));  // This store is as on another node, whose folder is empty.
   EXPECT_EQ(store.list(""), (std::vector<ObjectInfo>{{"a/b", 7}}));
   std::string part(3, '-');
   ASSERT_TRUE(store.get_range("a/b", 1, std::as_writable_bytes(std::span{part})));
   EXPECT_EQ(part, "ont");
   EXPECT_EQ(get_text(store, "a/b"), "content");
   std::filesystem::remove_all(tools_.file("remote"));
-  EXPECT_EQ(get_text(store, "a/b").error().kind, ErrorKind::not_found) << "what the program says counts";
+  EXPECT_EQ(get_text(store, "a/b").error().kind, ErrorKind::not_found) << "the program decides";
 }
 
-TEST_F(CommandStoreTest, TriesAgainAndThenTellsTheProgramsLastWordsAndLosesNothing) {
+TEST_F(CommandStoreTest, TriesAgainAndThenReportsTheProgramsLastLinesAndLosesNothing) {
   const std::string fails_twice = R"sh(#!/bin/sh
 [ "$1" = put ] || exit 2
 echo x >> "$(dirname "$0")/tries"

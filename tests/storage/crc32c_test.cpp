@@ -35,7 +35,7 @@ TEST(Crc32c, GivesThePublishedValues) {
   }
 }
 
-TEST(Crc32c, GoesOnFromTheCrcOfWhatCameBeforeAtAnyCut) {
+TEST(Crc32c, ContinuesFromTheCrcOfTheBytesBeforeAnyCut) {
   std::mt19937 random{1};
   std::vector<std::byte> bytes(257);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());

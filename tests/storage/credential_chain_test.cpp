@@ -96,7 +96,7 @@ TEST_F(CredentialChainTest, RenewsFiveMinutesBeforeTheExpiry) {
   EXPECT_EQ(id_of(chain.get()), "id-2");
 }
 
-TEST_F(CredentialChainTest, GoesOnWithTheOldOnesWhileTheyAreValidAndAsksNowAndThen) {
+TEST_F(CredentialChainTest, UsesTheOldOnesWhileTheyAreValidAndAsksNowAndThen) {
   CredentialChain chain{{a_source()}, clock};
   ASSERT_TRUE(chain.get());
   error = Error{ErrorKind::unavailable, "away", {}};
@@ -133,7 +133,7 @@ TEST_F(CredentialChainTest, GetsOthersWhenTheServerRefusesThem) {
   const Credentials first = chain.get().value();
   chain.refuse(first);
   EXPECT_EQ(id_of(chain.get()), "id-2");
-  chain.refuse(first);  // As another thread does, whose request was refused too.
+  chain.refuse(first);  // Another thread, whose request was refused too, calls this.
   EXPECT_EQ(id_of(chain.get()), "id-2");
   chain.refuse(chain.last());
   error = Error{ErrorKind::unavailable, "away", {}};
@@ -148,7 +148,7 @@ TEST_F(CredentialChainTest, UsesWhatASourceGivesEvenIfItIsExpiredAndDoesNotAskFo
   EXPECT_EQ(id_of(chain.get()), "id-2");
 }
 
-TEST_F(CredentialChainTest, LetsOthersGoOnWithTheOldOnesWhileOneThreadAsks) {
+TEST_F(CredentialChainTest, LetsOthersUseTheOldOnesWhileOneThreadAsks) {
   CredentialChain* the_chain = nullptr;
   std::string meanwhile;
   CredentialSource source = a_source();

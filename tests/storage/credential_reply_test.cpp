@@ -62,7 +62,7 @@ TEST(CredentialReplies, SayWhatTheCallerCanDo) {
        ErrorKind::invalid, "not a time"},
       {parse_json_reply(answer(200, R"({"Code": "AssumeRoleUnauthorizedAccess", "Message": "no"})"), "hush"),
        ErrorKind::unauthorized, "AssumeRoleUnauthorizedAccess (no)"},
-      // Not not_found, which a store says of objects.
+      // A 404 of this service is not not_found, which is a store's word for objects.
       {parse_json_reply(answer(404, R"({"code": "x", "message": "hush"})"), "hush"), ErrorKind::unauthorized,
        "404 x (***)"},
       {parse_json_reply(answer(429, ""), "hush"), ErrorKind::throttled, "429"},

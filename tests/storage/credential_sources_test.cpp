@@ -30,7 +30,7 @@ constexpr const char* given_as_xml =
 
 class CredentialSourcesTest : public testing::Test {
  protected:
-  // What the whole chain finds; without the instance's metadata, unless the test asks for them.
+  // The credentials that the whole chain finds; without the instance's metadata, unless the test asks for them.
   Result<Credentials> find(Variables variables) {
     variables.emplace("AWS_SHARED_CREDENTIALS_FILE", folder_.file("credentials").string());
     variables.emplace("AWS_CONFIG_FILE", folder_.file("config").string());
@@ -91,7 +91,7 @@ TEST_F(CredentialSourcesTest, TakeOnTheRoleOfAWebIdentity) {
     EXPECT_EQ(request.get_param_value("Version"), "2011-06-15");
     EXPECT_EQ(request.get_param_value("RoleArn"), "arn:aws:iam::1:role/r+s");
     EXPECT_EQ(request.get_param_value("RoleSessionName"), "me");
-    EXPECT_EQ(request.target, "/") << "the token stands in the body only";
+    EXPECT_EQ(request.target, "/") << "the token is in the body only";
     if (tokens.size() == 1) response.status = 500;
     response.set_content(given_as_xml, "text/xml");
   }};
@@ -275,7 +275,7 @@ TEST_F(CredentialServicesTest, AreAskedAgainAfterWhatPasses) {
   }
 }
 
-TEST_F(CredentialServicesTest, ThatGoOnFailingAreUnavailableAndThatRefuseAreNot) {
+TEST_F(CredentialServicesTest, ThatKeepFailingAreUnavailableAndThatRefuseAreNot) {
   using fakes::Fault;
   struct Row {
     int status;
@@ -302,7 +302,7 @@ TEST_F(CredentialServicesTest, ThatGoOnFailingAreUnavailableAndThatRefuseAreNot)
   }
 }
 
-TEST_F(CredentialServicesTest, MetadataThatGiveNoSessionForNowAreThereAllTheSame) {
+TEST_F(CredentialServicesTest, MetadataThatGiveNoSessionForNowAreUnavailable) {
   tuning.patience = std::chrono::milliseconds{20};
   fakes::FaultProxy busy{static_cast<std::uint16_t>(server_.port()), [](const auto& /*request*/) {
                            return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(503, "", ""), 0};
@@ -334,7 +334,7 @@ TEST(MetadataUrl, IsTheOneThatTheSdksAsk) {
   EXPECT_EQ(metadata_url(environment_of({{"AWS_EC2_METADATA_DISABLED", "True"}})).error().kind, ErrorKind::not_found);
 }
 
-TEST(StsUrl, IsTheRegionsUnlessAnotherIsSaid) {
+TEST(StsUrl, IsTheRegionsUnlessAnotherIsSet) {
   EXPECT_EQ(sts_url(environment_of({}), "eu-west-1"), "https://sts.eu-west-1.amazonaws.com");
   EXPECT_EQ(sts_url(environment_of({}), "cn-north-1"), "https://sts.cn-north-1.amazonaws.com.cn");
   EXPECT_EQ(sts_url(environment_of({{"AWS_ENDPOINT_URL", "http://a:1/"}}), "x"), "http://a:1");

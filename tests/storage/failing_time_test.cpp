@@ -9,14 +9,14 @@ using namespace std::chrono_literals;
 
 constexpr Instant start{1h};
 
-TEST(FailingTime, CountsFromTheEndOfACallsFirstTryHoweverLongItTook) {
+TEST(FailingTime, BeginsAtTheEndOfACallsFirstTryHoweverLongItTook) {
   FailingTime time;
   EXPECT_FALSE(time.is_failing());
   EXPECT_EQ(time.on_failure(1, start, start + 90s), start + 90s);
   EXPECT_TRUE(time.is_failing());
 }
 
-TEST(FailingTime, CountsFromTheBeginOfTheFirstTryThatFailedOnceACallFailsAgain) {
+TEST(FailingTime, BeginsWithTheFirstTryThatFailedOnceACallFailsAgain) {
   FailingTime time;
   EXPECT_EQ(time.on_failure(1, start, start + 1s), start + 1s);
   EXPECT_EQ(time.on_failure(1, start + 2s, start + 3s), start + 3s) << "another call's first failure";
@@ -24,7 +24,7 @@ TEST(FailingTime, CountsFromTheBeginOfTheFirstTryThatFailedOnceACallFailsAgain) 
   EXPECT_EQ(time.on_failure(3, start + 6s, start + 7s), start);
 }
 
-TEST(FailingTime, NeverCountsFromBeforeAnotherCallsSuccess) {
+TEST(FailingTime, NeverBeginsBeforeAnotherCallsSuccess) {
   FailingTime time;
   time.on_success(start + 50s);
   EXPECT_EQ(time.on_failure(1, start, start + 60s), start + 60s);

@@ -28,8 +28,8 @@ TEST_F(AFileStore, GivesBackWhatWasPut) {
 TEST_F(AFileStore, SaysWhatIsNotThere) {
   contract::says_what_is_not_there(store);
 }
-TEST_F(AFileStore, TellsAnObjectThatEndsTooEarly) {
-  contract::tells_an_object_that_ends_too_early(store);
+TEST_F(AFileStore, ReportsAnObjectThatEndsTooEarly) {
+  contract::reports_an_object_that_ends_too_early(store);
 }
 TEST_F(AFileStore, ListsByPrefixInOrder) {
   contract::lists_by_prefix_in_order(store);
@@ -58,7 +58,7 @@ TEST_F(AFileStore, NeverListsTemporaryFilesOfADeadWriter) {
   EXPECT_EQ(contract::keys_of(store.list("").value()), std::vector<std::string>{"step-1/a"});
 }
 
-TEST_F(AFileStore, RemovesWhatADeadWriterLeftOnlyWhereItIsTold) {
+TEST_F(AFileStore, RemovesWhatADeadWriterLeftOnlyInFoldersThatTheCallerPicks) {
   ASSERT_TRUE(put_text(store, "step-1/a", "x"));
   ASSERT_TRUE(put_text(store, "step-2/a", "x"));
   const std::filesystem::path root{folder.path() + "/made/when/needed"};

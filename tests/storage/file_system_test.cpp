@@ -29,7 +29,7 @@ TEST(IsNetworkFileSystem, KnowsThemByTheirNumbers) {
   for (const Kind& kind : kinds) EXPECT_EQ(is_network_file_system(kind.magic), kind.is_network) << kind.name;
 }
 
-TEST(FileSystemOf, LooksAtTheNearestFolderThatIsThere) {
+TEST(FileSystemOf, IsThatOfTheNearestFolderThatExists) {
   const fakes::TemporaryFolder folder;
   EXPECT_TRUE(file_system_of(folder.path()));
   EXPECT_EQ(file_system_of(folder.path() + "/is/not/there"), file_system_of(folder.path()));

@@ -99,7 +99,7 @@ TEST_F(GoogleCredentials, OfALoginComeFromTheFileThatGcloudWrites) {
   EXPECT_EQ(find({{"CLOUDSDK_CONFIG", folder.file("elsewhere").string()}}), given);
 }
 
-TEST_F(GoogleCredentials, OfAFederationAreExchangedAndTheFileIsReadAnew) {
+TEST_F(GoogleCredentials, OfAFederationAreExchangedAndTheFileIsReadAgain) {
   std::vector<std::string> subjects;
   LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
     EXPECT_EQ(request.path, "/sts");

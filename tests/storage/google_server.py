@@ -17,7 +17,7 @@ from gcp_storage_emulator import server
 from gcp_storage_emulator.handlers import objects
 from gcp_storage_emulator.storage import Storage
 
-Storage._write_config_to_file = lambda _: None  # Of what is in memory: nobody reads it, and other threads change it meanwhile.
+Storage._write_config_to_file = lambda _: None  # Nobody reads the file, and other threads change the objects while it is written.
 read_data = server._read_data
 server._read_data = lambda handler, query: read_data(handler, query) or b""  # An object without bytes is one too.
 

@@ -12,7 +12,7 @@
 namespace trainyard::storage {
 namespace {
 
-TEST(KindOfTransfer, TriesAgainWhatIsOfTheNetwork) {
+TEST(KindOfTransfer, RetriesFaultsOfTheNetwork) {
   struct Row {
     CURLcode code;
     ErrorKind kind;

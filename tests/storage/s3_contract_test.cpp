@@ -45,8 +45,8 @@ TYPED_TEST(AnS3Server, GivesBackWhatWasPut) {
 TYPED_TEST(AnS3Server, SaysWhatIsNotThere) {
   contract::says_what_is_not_there(this->store());
 }
-TYPED_TEST(AnS3Server, TellsAnObjectThatEndsTooEarly) {
-  contract::tells_an_object_that_ends_too_early(this->store());
+TYPED_TEST(AnS3Server, ReportsAnObjectThatEndsTooEarly) {
+  contract::reports_an_object_that_ends_too_early(this->store());
 }
 TYPED_TEST(AnS3Server, ListsByPrefixInOrder) {
   contract::lists_by_prefix_in_order(this->store());

@@ -36,7 +36,7 @@ class AnS3StoreWithSessions : public S3Fixture {
   std::atomic<int> sessions = 0;
 };
 
-TEST_F(AnS3StoreWithSessions, GoesOnWithNewCredentialsWhenTheOldOnesExpireInMidUpload) {
+TEST_F(AnS3StoreWithSessions, ContinuesWithNewCredentialsWhenTheOldOnesExpireInMidUpload) {
   const std::vector<std::byte> content = contract::some_bytes((std::size_t{21} << 20) + 1);
   const std::span<const std::byte> piece{content};
   for (const int status : {400, 403}) {

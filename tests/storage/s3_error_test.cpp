@@ -126,7 +126,7 @@ TEST(S3Error, HearsHowLongToWait) {
   }
 }
 
-TEST(MayRefuseChecksums, TellsServersThatDoNotKnowThem) {
+TEST(MayRefuseChecksums, IsTrueForServersThatDoNotKnowThem) {
   struct Row {
     long status;
     std::string code;

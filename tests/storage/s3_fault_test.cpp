@@ -145,7 +145,7 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, FindsWhatACompletionDidWhoseReplyWasLostAn
   }
 }
 
-TEST_F(AnS3StoreBehindAFaultyNetwork, TellsAListThatBreaksOffFromOneThatEnds) {
+TEST_F(AnS3StoreBehindAFaultyNetwork, DistinguishesAListThatBreaksOffFromOneThatEnds) {
   const std::string page = "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>";
   FaultProxy proxy{server().port(), fail_all("GET", {Kind::reply, http_reply(200, "", page), 0})};
   const auto listed = open(proxy.port())->list("");
@@ -212,7 +212,7 @@ TEST_F(AnS3StoreBehindAFaultyNetwork, ForgetsTheUploadOnEveryErrorPath) {
   }
 }
 
-TEST_F(AnS3StoreBehindAFaultyNetwork, StartsTheUploadAnewWhenTheServerForgotIt) {
+TEST_F(AnS3StoreBehindAFaultyNetwork, StartsTheUploadAgainWhenTheServerForgotIt) {
   const std::vector<std::byte> content = contract::some_bytes((std::size_t{6} << 20) + 1);
   const std::span<const std::byte> piece{content};
   for (const Fault& fault : {refuse(404, "NoSuchUpload"), refuse(409, "ConditionalRequestConflict")}) {

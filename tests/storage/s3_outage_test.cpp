@@ -79,7 +79,7 @@ TEST_F(AnS3StoreInAnOutage, EndsATransferThatDripsAndTriesItAgain) {
   });
 }
 
-TEST_F(AnS3StoreInAnOutage, WaitsAsLongAsItIsTold) {
+TEST_F(AnS3StoreInAnOutage, WaitsAsLongAsTheServerAsks) {
   for (const auto& [status, code] : {std::pair{503, "SlowDown"}, std::pair{429, "TooManyRequests"}}) {
     std::vector<steady_clock::time_point> asked;
     FaultProxy proxy{server().port(), [&, status = status, code = code](const ProxiedRequest&) {
@@ -93,7 +93,7 @@ TEST_F(AnS3StoreInAnOutage, WaitsAsLongAsItIsTold) {
   }
 }
 
-TEST_F(AnS3StoreInAnOutage, SaysByItsErrorWhatItMeansToARun) {
+TEST_F(AnS3StoreInAnOutage, ReturnsTheErrorKindThatARunActsOn) {
   struct Row {
     int status;
     std::string code;

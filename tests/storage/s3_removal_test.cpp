@@ -37,7 +37,7 @@ TEST(RemovalText, NamesEachObject) {
             "<Object><Key>run/a&amp;b</Key></Object><Object><Key>run/&lt;c&gt;</Key></Object></Delete>");
 }
 
-TEST(CheckRemoval, TellsWhichObjectIsStillThere) {
+TEST(CheckRemoval, NamesTheObjectThatIsStillThere) {
   EXPECT_TRUE(check("<DeleteResult xmlns=\"x\"></DeleteResult>"));
   EXPECT_TRUE(check("<DeleteResult/>"));
   EXPECT_TRUE(check("<DeleteResult>" + error_of("run/a", "NoSuchKey") + "</DeleteResult>"));
@@ -56,7 +56,7 @@ TEST(CheckRemoval, TellsWhichObjectIsStillThere) {
   EXPECT_EQ(check("<html>").error().kind, ErrorKind::invalid);
 }
 
-TEST(IsWithoutRemoval, TellsServersThatHaveNone) {
+TEST(IsWithoutRemoval, IsTrueForServersThatHaveNone) {
   struct Row {
     long status;
     std::string code;

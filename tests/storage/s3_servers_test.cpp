@@ -43,7 +43,7 @@ class AnS3StoreAtAnotherServer : public S3Fixture {
   }
 };
 
-TEST_F(AnS3StoreAtAnotherServer, GoesOnWithoutChecksumsWhereTheyAreNotKnown) {
+TEST_F(AnS3StoreAtAnotherServer, SendsNoChecksumsToAServerThatDoesNotKnowThem) {
   const auto refusal = [](int status, const std::string& message) {
     return Fault{Kind::reply,
                  http_reply(status, "", fmt::format("<Error><Code>X</Code><Message>{}</Message></Error>", message)), 0};
@@ -177,7 +177,7 @@ TEST_F(AnS3StoreAtAnotherServer, DoesNotTakeAnotherObjectForTheOneWhoseCompletio
   EXPECT_EQ(parts, 4) << "it is sent again";
 }
 
-TEST_F(AnS3StoreAtAnotherServer, NeverTellsThatItCreatedWhatMayBeSomebodyElses) {
+TEST_F(AnS3StoreAtAnotherServer, NeverReportsAsCreatedWhatMayBeSomebodyElses) {
   int completions = 0;
   FaultProxy proxy{server().port(), [&](const ProxiedRequest& request) {
                      return is_completion(request) ? lose_the_first_reply(++completions) : Fault{};

@@ -82,7 +82,7 @@ TEST_F(AnS3Store, GivesUpSoonOnAnEndpointThatNeverAnswered) {
   }
 }
 
-TEST_F(AnS3Store, TellsAServerThatSpeaksSomethingElse) {
+TEST_F(AnS3Store, NamesAServerThatDoesNotSpeakS3) {
   fakes::FaultProxy website{
       server().port(), [](const auto&) {
         return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(200, "", "<html>Welcome</html>"), 0};

@@ -58,7 +58,7 @@ inline void says_what_is_not_there(Store& store) {
   EXPECT_EQ(store.list("no/such"), std::vector<ObjectInfo>{});
 }
 
-inline void tells_an_object_that_ends_too_early(Store& store) {
+inline void reports_an_object_that_ends_too_early(Store& store) {
   ASSERT_TRUE(put_text(store, "short", "12345"));
   std::vector<std::byte> into(4);
   EXPECT_EQ(store.get_range("short", 2, into).error().kind, ErrorKind::corrupt);

@@ -43,7 +43,7 @@ class WebStoreTest : public testing::Test {
   }};
 };
 
-TEST_F(WebStoreTest, ListsWhatTheIndexNamesWithTheLengthsThatTheServerTells) {
+TEST_F(WebStoreTest, ListsWhatTheIndexNamesWithTheLengthsThatTheServerSends) {
   WebStore store = open(server.url());
   EXPECT_EQ(store.list(""), (std::vector<ObjectInfo>{{"labels", 10}, {"train/images", 3'000}}));
   EXPECT_EQ(store.list("train/"), (std::vector<ObjectInfo>{{"train/images", 3'000}}));
@@ -62,7 +62,7 @@ TEST_F(WebStoreTest, ReadsWholeFilesAndPartsOfThem) {
   EXPECT_EQ(middle, std::string(3'000, 'a') + std::string(3'000, 'b'));
 }
 
-TEST_F(WebStoreTest, TellsAFileThatEndsTooEarly) {
+TEST_F(WebStoreTest, ReportsAFileThatEndsTooEarly) {
   std::vector<std::byte> into(20);
   const auto read = open(server.url()).get_range("labels", 0, into);
   ASSERT_FALSE(read);
@@ -108,7 +108,7 @@ TEST_F(WebStoreTest, CannotBeWrittenTo) {
   EXPECT_EQ(server.request_count(), 0);
 }
 
-TEST_F(WebStoreTest, TellsWhatPassesFromWhatDoesNot) {
+TEST_F(WebStoreTest, DistinguishesFaultsThatMayPassFromOthers) {
   tuning.http.first_patience = std::chrono::milliseconds{50};
   const std::pair<int, ErrorKind> rows[] = {{401, ErrorKind::unauthorized}, {403, ErrorKind::forbidden},
                                             {404, ErrorKind::not_found},    {400, ErrorKind::invalid},

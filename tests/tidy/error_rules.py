@@ -1,5 +1,5 @@
-"""How errors are passed on: TRY of common/try.hpp forwards one, and stands only where it is safe. Each rule takes a tree and gives one sentence for
-each place that breaks it; rules_test.py breaks each of them."""
+"""How errors are passed on: TRY of common/try.hpp forwards one, and may be used only where it is safe. Each rule takes a tree and gives one sentence
+for each place that breaks it; rules_test.py breaks each of them."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""What the CMakeLists.txt and the includes of a tree say about its layout. Pure: a tree is a dictionary of texts."""
+"""Reads the layout of a tree from its CMakeLists.txt and includes. Pure: a tree is a dictionary of texts."""
 
 import dataclasses
 import functools
@@ -19,20 +19,20 @@ OF_TESTS = ("tests", "bench", "examples")  # Top folders whose headers without a
 @dataclasses.dataclass
 class Target:
     name: str
-    folder: str  # That of the CMakeLists.txt that makes it.
+    folder: str  # The folder of the CMakeLists.txt that makes it.
     is_library: bool  # One of LIBRARY_CALLS made it: it is no program, and no module that is only loaded.
     sources: list[str] = dataclasses.field(default_factory=list)  # Paths from the root.
-    public: set[str] = dataclasses.field(default_factory=set)  # What it links and shows to all that link it.
-    private: set[str] = dataclasses.field(default_factory=set)  # What it links for itself.
+    public: set[str] = dataclasses.field(default_factory=set)  # The libraries that it links PUBLIC, which all that link it may include.
+    private: set[str] = dataclasses.field(default_factory=set)  # The libraries that it links PRIVATE.
     include_folders: list[str] = dataclasses.field(default_factory=list)  # Where includes may begin, beside the root.
 
 
 @dataclasses.dataclass(frozen=True)
 class Include:
     source: str
-    name: str  # As it is written.
+    name: str  # The path as it is written.
     is_quoted: bool
-    target: str  # The file of the tree that is meant; "" for a file outside.
+    target: str  # The file of the tree that the path means; "" for a file outside.
 
 
 def read_targets(lists: dict[str, str]) -> dict[str, Target]:
@@ -142,7 +142,7 @@ class Layout:
 
     @functools.cache
     def seen_by(self, name: str) -> frozenset[str]:
-        """What the target `name` may include: itself, what it links, and what that shows by its public links, followed to the end."""
+        """The targets whose headers `name` may include: itself, those that it links, and those that these link PUBLIC, and so on."""
         seen, waiting = {name}, sorted(self.targets[name].public | self.targets[name].private)
         while waiting:
             current = waiting.pop()

@@ -1,4 +1,4 @@
-"""Which names a .cpp keeps to itself: those of anonymous namespaces, and what is static, constant or a type at the level of a namespace.
+"""Finds the names that a .cpp keeps to itself: those of anonymous namespaces, and what is static, constant or a type at the level of a namespace.
 
 All presets but debug compile several files of a library as one, in which their own names of one namespace meet. This reads tokens: it knows no more
 of C++ than finds the names that a declaration gives, and refuses a text whose brackets it cannot follow."""
@@ -20,7 +20,7 @@ OPEN, CLOSE = {"(": ")", "{": "}", "[": "]"}, {")", "}", "]"}
 SPECIFIERS = {"static", "inline", "constexpr", "consteval", "constinit", "const", "extern", "thread_local", "virtual", "explicit", "friend",
               "volatile", "mutable", "typename", "unsigned", "signed", "long", "short", "int", "char", "bool", "double", "float", "auto", "void"}
 TYPE_WORDS = {"struct", "class", "union", "enum"}
-BEFORE_BRACKETS = ("decltype", "alignas", "noexcept", "requires", "explicit", "__attribute__")  # What follows them are no parameters.
+BEFORE_BRACKETS = ("decltype", "alignas", "noexcept", "requires", "explicit", "__attribute__")  # Brackets after these words hold no parameters.
 WORD = re.compile(r"[A-Za-z_]\w*$")
 
 
@@ -34,7 +34,7 @@ class Name:
     name: str
     line: int
     same_if: str = ""  # Two declarations with one such text may meet: an alias of one type, a namespace's other name.
-    parameters: str | None = None  # The types of a function's; None for what is no function.
+    parameters: str | None = None  # The types of a function's parameters; None if it is no function.
 
 
 def tokens(text: str) -> list[tuple[str, int]]:
@@ -118,7 +118,7 @@ def declared(words: list[str], is_anonymous: bool) -> list[tuple[str, str, str |
     """The names, each with its `same_if` and `parameters`, that one declaration of a namespace keeps within its file. `words` ends with the
     declaration's ; or }."""
     index = 0
-    while index < len(words):  # What may stand before a declaration.
+    while index < len(words):  # Skips what may precede a declaration.
         if words[index] == "[":  # An attribute.
             index = past(words, index)
         elif words[index] == "template" and words[index + 1:index + 2] == ["<"]:
@@ -165,7 +165,7 @@ def declarators(words: list[str], is_anonymous: bool) -> list[tuple[str, str, st
             index = past(words, index + 1)
             continue
         if word == "operator":
-            return []  # Its operands' types tell it from others.
+            return []  # The types of its operands distinguish it from others.
         if word in SPECIFIERS:
             specifiers.add(word)
         elif WORD.match(word):

@@ -92,7 +92,7 @@ PLANTED = [
      f"{RUN} includes worker/dist/group.hpp, but trainyard_checkpoint_core does not link trainyard_dist"),
     (rules.includes_without_a_link, {RUN: RUN_TEXT + "#include <trainyard/trainyard.hpp>\n"},
      f"{RUN} includes trainyard/trainyard.hpp, but trainyard_checkpoint_core does not link trainyard_train"),
-    # What a library links for itself is not seen by those who link it.
+    # A library that is linked PRIVATE is not visible to those who link its user.
     (rules.includes_without_a_link,
      {"tests/cli/CMakeLists.txt": "trainyard_test(cli_test SOURCES cli_test.cpp LINK trainyard_cli)\n",
       "tests/cli/cli_test.cpp": source("common/result.hpp")},
@@ -198,7 +198,7 @@ class Rules(unittest.TestCase):
     def test_each_has_something_planted(self) -> None:
         self.assertEqual({rule for rule, _, _ in PLANTED}, set(rules.RULES))
 
-    def test_where_a_try_may_stand_and_which_forwards_look_at_the_error(self) -> None:
+    def test_where_a_try_may_be_written_and_which_forwards_use_the_error(self) -> None:
         for statement in ("TRY(g());", "const std::vector<int> a = TRY(g({1, 2}));", "auto [a, b] = TRY(g());", "a[0] = TRY(g());", "*a() = TRY(g());",
                           "a->b = TRY(g());", "if (a) TRY(g());", "if (a) { TRY(g()); }", "if (a) h(); else TRY(g());",
                           "const int a = TRY(g([] { const int b = TRY(h()); return b; }));"):
@@ -300,7 +300,7 @@ class OwnNames(unittest.TestCase):
                 self.assertEqual([name.name for name in found], names)
                 self.assertLessEqual({name.scope for name in found}, {"outer", "outer::inner"})
 
-    def test_of_a_named_namespace_are_what_is_static_constant_or_a_type(self) -> None:
+    def test_names_of_a_named_namespace_are_local_if_static_constant_or_a_type(self) -> None:
         found = own_names("namespace a::b {\nint f() { return 1; }\nstatic int g() { return 1; }\nconst int c = 1;\ninline constexpr int d = 1;\n"
                           "extern const int e;\nstruct S {};\n}\nstatic int h;\n")
         self.assertEqual([(name.scope, name.name, name.line) for name in found], [("a::b", "g", 3), ("a::b", "c", 4), ("a::b", "S", 7), ("", "h", 9)])

@@ -1,4 +1,4 @@
-"""What the layout's rules allow and forbid, each with its reason. rules.py applies them."""
+"""The tables of what the layout's rules allow and forbid, each entry with its reason. rules.py applies them."""
 
 import dataclasses
 
@@ -69,7 +69,7 @@ TORCH_FREE = {
 PURE = ("operator/plan", "operator/manifest")
 SEEN_BY_PURE = ("operator/resource", "api", "common")
 
-# What the folders of PURE never include.
+# Headers that the folders of PURE never include.
 NO_PLAN_HEADERS = {
     "common/child_program.hpp": "it starts processes",
     "common/file_descriptor.hpp": "it holds files",

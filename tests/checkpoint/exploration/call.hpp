@@ -18,7 +18,7 @@ using Bytes = std::vector<std::byte>;
 
 struct Object {
   Bytes content;
-  std::uint64_t hash = 0;  ///< Of the content.
+  std::uint64_t hash = 0;  ///< The hash of the content.
   std::size_t author = 0;  ///< The writer that put it.
 };
 
@@ -39,10 +39,10 @@ class Objects {
 
 enum class CallKind { put, get, get_range, list, remove, remove_unfinished };
 
-/// What a writer asks of the store.
+/// One call of a writer to the store.
 struct Call {
   CallKind kind = CallKind::get;
-  std::string key;            ///< Or the prefix to list.
+  std::string key;            ///< The object's key, or the prefix to list.
   Bytes content;              ///< put
   bool is_if_absent = false;  ///< put
   std::uint64_t offset = 0;   ///< get_range

@@ -30,9 +30,8 @@ struct World {
   int lost_replies = 0;
   int stale_lists = 0;
   int late_changes = 0;
-  std::int64_t reported_step = 0;  // Of the newest report.
-  std::optional<std::size_t>
-      turn;  // The writer that called last. Nothing where the number of preemptions is not bounded.
+  std::int64_t reported_step = 0;   // The step of the newest report.
+  std::optional<std::size_t> turn;  // The writer that called last. Nothing if the number of preemptions is not bounded.
   int preemptions = 0;
 
   [[nodiscard]] std::uint64_t hash() const {
@@ -50,7 +49,7 @@ struct World {
 /// One transition from a world.
 struct Move {
   enum class Kind { answer, crash, lose_reply, delay, answer_stale, happen_late } kind = Kind::answer;
-  std::size_t who = 0;  // The writer; of happen_late the place among the late changes.
+  std::size_t who = 0;  // The writer; for happen_late the index of the late change.
 };
 
 class Exploration {
@@ -209,7 +208,7 @@ class Exploration {
     return {.error = Error{.kind = ErrorKind::unavailable, .message = "no reply"}, .content = {}, .listing = {}};
   }
 
-  // What other writers put is not shown.
+  // A list in which the objects of other writers are missing.
   static Reply stale_list(const Call& call, std::size_t who, World& world) {
     Reply reply = apply(call, who, world.objects);
     std::erase_if(reply.listing,
@@ -227,7 +226,7 @@ class Exploration {
     if (writer_state.reported.size() == reported_before) return {};
     ++findings_.reports;
     const CheckpointId& id = writer_state.reported.back();
-    if (const auto limit = counting_limit(id.generation, world.objects); limit && id.step > *limit) {
+    if (const auto limit = last_current_step_of(id.generation, world.objects); limit && id.step > *limit) {
       return fmt::format(
           "writer {} reports step {} of generation {}, which is superseded: a later run resumed from step {}", who,
           id.step, id.generation, *limit);
@@ -237,7 +236,7 @@ class Exploration {
   }
 
   // The last step of `generation` that is not superseded; nothing if none is.
-  static std::optional<std::int64_t> counting_limit(std::int64_t generation, const Objects& objects) {
+  static std::optional<std::int64_t> last_current_step_of(std::int64_t generation, const Objects& objects) {
     std::optional<std::int64_t> limit;
     for (const auto& [key, object] : objects.all()) {
       const auto claimed = parse_claim_key(key);
@@ -250,7 +249,7 @@ class Exploration {
     return limit;
   }
 
-  // Invariant 2, of a change that writer `who` has made.
+  // Checks invariant 2 after a change by writer `who`.
   std::string check_change(const Call& call, std::size_t who, const World& world) {
     if (std::string wrong = check_users_files(world); !wrong.empty()) return wrong;
     const auto id = parse_checkpoint_key(call.key);
@@ -260,7 +259,7 @@ class Exploration {
     return {};
   }
 
-  // Invariant 2, of a change that writer `who` is about to make: what another job wrote stays.
+  // Checks invariant 2 before a change by writer `who`: what another job wrote stays.
   std::string check_owner(const Call& call, std::size_t who, const World& world) const {
     const Object* object = call.changes_objects() ? world.objects.find(call.key) : nullptr;
     if (object == nullptr || object->author == nobody || (call.kind == CallKind::put && call.is_if_absent)) return {};
@@ -286,7 +285,7 @@ class Exploration {
     return claimed;
   }
 
-  // Invariants 1 and 3, of an attempt that begins in this world.
+  // Checks invariants 1 and 3 for an attempt that begins in this world.
   std::string check_loadable(const World& world) {
     std::string wrong = check_loaded(loaded_of(world.objects, Lists::complete), world);
     if (!wrong.empty() || scenario_.stale_lists_max == 0) return wrong;
@@ -300,7 +299,7 @@ class Exploration {
     if (loaded.step < world.reported_step)
       return fmt::format("step {} was reported, and an attempt that begins now resumes from {}", world.reported_step,
                          loaded.step);
-    if (const auto limit = counting_limit(loaded.generation, world.objects);
+    if (const auto limit = last_current_step_of(loaded.generation, world.objects);
         loaded.step > 0 && limit && loaded.step > *limit) {
       return fmt::format(
           "an attempt that begins now resumes from step {} of generation {}, and a later one went on from {}",
@@ -315,7 +314,7 @@ class Exploration {
     return place->second;
   }
 
-  // Of the job that claimed last, since another one may have to wait for its end.
+  // The next attempt of the job that claimed last, since another job may have to wait for its end.
   [[nodiscard]] Identity next_attempt(const Objects& objects) const {
     std::int64_t newest = 0;
     Identity identity = scenario_.writers.front().identity;
@@ -338,7 +337,7 @@ class Exploration {
   const Scenario& scenario_;
   Findings findings_;
   std::unordered_set<std::uint64_t> visited_;
-  std::unordered_map<std::uint64_t, Loaded> loads_;  // By the objects' hash and the lists.
+  std::unordered_map<std::uint64_t, Loaded> loads_;  // Keyed by the objects' hash and the lists.
   std::unordered_map<std::uint64_t, WriterState>
       writer_states_;  // By writer and history; references into it stay good.
 };

@@ -15,11 +15,11 @@
 
 namespace trainyard::checkpoint::exploration {
 
-/// What is explored.
+/// The writers and the faults that are explored.
 struct Scenario {
   std::vector<Script> writers;
   /// How many of each may happen in one life of the store, anywhere in it.
-  int crashes_max = 1;       ///< A writer makes no more calls; what it began last happened or did not.
+  int crashes_max = 1;       ///< A writer makes no more calls; its last call may have happened or not.
   int lost_replies_max = 0;  ///< A change happens, and its writer gets `unavailable`.
   int late_changes_max = 0;  ///< Its writer gets `unavailable`, and the change happens at any later moment, or never.
   /// A list shows nothing of other writers. Where it is not 0, an attempt that begins now must resume from what was
@@ -29,7 +29,7 @@ struct Scenario {
   /// most faults of a protocol, in far fewer states (Musuvathi and Qadeer 2007, iterative context bounding). Nothing:
   /// any number.
   std::optional<int> preemptions_max{};
-  std::map<std::string, std::string> objects{};  ///< What lies under the prefix before: files of a user.
+  std::map<std::string, std::string> objects{};  ///< The user's files, which lie under the prefix before.
   std::uint64_t states_max = 50'000'000;         ///< A bound on the exploration; to reach it is a failure.
 };
 

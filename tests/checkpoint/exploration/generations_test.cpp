@@ -21,7 +21,7 @@ Scenario writers(const std::vector<int>& saves, bool has_conditional_create = tr
 }
 
 void expect_invariants(const Scenario& scenario) {
-  logging::set_up(logging::Format::text, logging::Level::error);  // A warning in each of a million states is useless.
+  logging::set_up(logging::Format::text, logging::Level::error);  // Nobody reads the warnings of a million states.
   const Findings found = explore(scenario);
   EXPECT_EQ(found.violation, "");
   EXPECT_GT(found.reports, 0U);
@@ -84,7 +84,7 @@ TEST(Generations, AnyListMayLagBehind) {
   expect_invariants(scenario);
 }
 
-TEST(Generations, WithoutConditionalCreateWhereNobodyStandsStillBetweenReadingAndPutting) {
+TEST(Generations, WithoutConditionalCreateIfNoRunPausesBetweenReadingAndPutting) {
   expect_invariants(bounded(writers({2, 1}, /*has_conditional_create=*/false), 3));
 }
 

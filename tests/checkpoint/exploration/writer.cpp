@@ -55,7 +55,7 @@ class ReplayedStore final : public storage::Store {
   }
   Result<void> remove_unfinished(const std::function<bool(std::string_view)>&) override { return {}; }
   [[nodiscard]] bool has_conditional_create() const override { return has_conditional_create_; }
-  [[nodiscard]] std::size_t concurrency() const override { return 1; }  // So that one thread makes all calls.
+  [[nodiscard]] std::size_t concurrency() const override { return 1; }  // One thread makes all calls.
   [[nodiscard]] std::string uri_of(std::string_view key) const override { return fmt::format("model://{}", key); }
 
  private:
@@ -93,7 +93,7 @@ class State {
 /// The value of a checkpoint that names the generation that wrote it.
 constexpr const char* generation_value = "generation";
 
-/// 32 digits, as make_nonce() makes, which tell the writers and their claims apart.
+/// 32 digits, as make_nonce() makes, which differ between writers and between their claims.
 std::string nonce_of(std::size_t author, int count) {
   return fmt::format("{:016x}{:016x}", author + 1, count);
 }
@@ -107,7 +107,7 @@ bool ends_the_run(const Error& error) {
 void run_script(const Script& script, std::size_t author, storage::Store& store, WriterState& writer_state) {
   SingleCommunicator communicator;
   fakes::FakeClock clock;
-  clock.advance(std::chrono::hours{24} * author);  // So that no grace time hides what a later writer may remove.
+  clock.advance(std::chrono::hours{24} * author);  // No grace time hides what a later writer may remove.
   State state{-1};
   int nonces = 0;
   Run run{RunContext{.store = store,

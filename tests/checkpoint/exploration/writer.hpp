@@ -16,9 +16,9 @@ namespace trainyard::checkpoint::exploration {
 
 /// Attempt `attempt` of the job `job`. All jobs have one model and one training set.
 [[nodiscard]] Identity identity_of_attempt(std::int64_t attempt, const std::string& job = "a");
-inline constexpr std::int64_t attempt_max = 99;  ///< Later than any writer's.
+inline constexpr std::int64_t attempt_max = 99;  ///< The number of an attempt that is later than any writer's.
 
-/// What one run does: it restores, saves `saves` times, a step further each time, and ends.
+/// One run: it restores, saves `saves` times, a step further each time, and ends.
 struct Script {
   Identity identity;
   int saves = 1;
@@ -37,7 +37,7 @@ struct WriterState {
   std::optional<Call> next;            ///< The call that it makes next; nothing: it has ended.
   std::vector<CheckpointId> reported;  ///< The saves that it has reported as done, in order.
   std::optional<Error> error;          ///< Why it ended before its time.
-  bool has_wrong_bytes = false;        ///< It restored other bytes than those of the step.
+  bool has_wrong_bytes = false;        ///< It restored bytes that are not the step's.
 };
 
 /// Runs the real Run from its beginning against the replies of `history`, up to the first call that has none.
@@ -45,14 +45,14 @@ struct WriterState {
 
 struct Loaded {
   std::int64_t step = 0;        ///< 0: there is nothing to resume.
-  std::int64_t generation = 0;  ///< Of the checkpoint.
+  std::int64_t generation = 0;  ///< The checkpoint's.
   bool has_wrong_bytes = false;
-  std::string error;  ///< Not empty: it could not resume, though no call failed.
+  std::string error;  ///< Not empty: the run could not resume, though no call failed.
 };
 
 enum class Lists { complete, empty };
 
-/// What a run of `identity` that begins now, alone and without any other fault than its `lists`, resumes from.
+/// The checkpoint from which a run of `identity` resumes that begins now, alone, and meets no fault but its `lists`.
 [[nodiscard]] Loaded load(const Objects& objects, const Identity& identity, Lists lists);
 
 }  // namespace trainyard::checkpoint::exploration

@@ -53,7 +53,7 @@ TEST(Layout, FindsItsOwnObjectsAndNoOthers) {
   EXPECT_EQ(generation_of_folder("generations"), std::nullopt);
 }
 
-TEST(Layout, TellsWhatWorkersWriteFromWhatPeoplePutBesideIt) {
+TEST(Layout, DistinguishesWorkersKeysFromFilesThatPeoplePutBesideThem) {
   const std::string nonce = "0123456789abcdef0123456789abcdef-12";
   for (const std::string& name : {std::string{"manifest.json"}, "rank-7-" + nonce + ".safetensors",
                                   std::string{"rank-7.safetensors"}, std::string{"receipt-0.json"}}) {

@@ -40,7 +40,7 @@ TEST(Manifest, IsCorruptWhereverOneBitChanges) {
       std::string changed = text;
       changed[i] = static_cast<char>(changed[i] ^ (1 << bit));
       const auto manifest = parse_manifest(changed);
-      // What is left equal in meaning may pass.
+      // A change that leaves the meaning equal may pass.
       EXPECT_TRUE(!manifest || *manifest == a_manifest()) << "byte " << i << " bit " << bit;
     }
   }
@@ -105,7 +105,7 @@ TEST(Claim, IsReadBackAsItWasWritten) {
   EXPECT_EQ(parse_claim(seal({{"generation", 1}})).error().kind, ErrorKind::corrupt);
 }
 
-// What is longer is refused before it becomes a tree in memory, however good it is.
+// A longer text is refused before it is parsed, even if it is valid.
 TEST(Seal, IsOfATextUpToItsBound) {
   std::string text = seal({{"generation", 1}});
   text.resize(sealed_bytes_max, ' ');

@@ -8,7 +8,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-TEST(ParsePlace, TellsAPrefixFromACheckpointsOwnUri) {
+TEST(ParsePlace, DistinguishesAPrefixFromTheUriOfOneCheckpoint) {
   struct Case {
     std::string uri;
     Place place;

@@ -16,7 +16,7 @@ BroadcastPart part_of(std::vector<std::string>& texts) {
 
 TEST(MessagesOf, CutsPartsIntoMessagesThatTakeTurns) {
   struct Row {
-    std::vector<std::vector<std::size_t>> sizes;  // Of the spans of each part.
+    std::vector<std::vector<std::size_t>> sizes;  // The sizes of the spans of each part.
     std::vector<Message> messages;
   };
   const Row rows[] = {

@@ -50,7 +50,7 @@ TEST_F(ACatalogue, SaysOfEachCheckpointWhatARestoreMakesOfIt) {
   EXPECT_EQ(catalogue->find({29, 1}), nullptr);
 }
 
-TEST_F(ACatalogue, OfOneStepTheOneThatCountsComesFirst) {
+TEST_F(ACatalogue, ListsTheCurrentCheckpointOfAStepFirst) {
   prefix.claim(1);
   prefix.save({10, 1});
   prefix.save({20, 1});
@@ -64,7 +64,7 @@ TEST_F(ACatalogue, OfOneStepTheOneThatCountsComesFirst) {
   EXPECT_EQ(catalogue->of_step(30), nullptr);
 }
 
-TEST_F(ACatalogue, CountsTheBytesOfEachFolderAlone) {
+TEST_F(ACatalogue, AddsUpTheBytesOfEachFolderAlone) {
   prefix.claim(1);
   const Manifest one = prefix.save({1, 1});
   prefix.save({1, 10});

@@ -84,7 +84,7 @@ TEST_F(ACleanUp, TakesManifestsFirstOldestFirstThenSnapshotsAndClaimsLast) {
                              return std::nullopt;
                            }};
   ASSERT_TRUE(clean(store));
-  // One checkpoint's files go several at a time, and so do the snapshots.
+  // Several files of one checkpoint are removed at a time, and several snapshots too.
   const auto group_of = [](const std::string& key) { return key.substr(0, key.starts_with("step-") ? 8 : 10); };
   const auto is_one_by_one = [](const std::string& key) {
     return key.ends_with("manifest.json") || key.starts_with("generations/");
@@ -127,7 +127,7 @@ TEST_F(ACleanUp, RemovesSnapshotsSeveralAtATime) {
   EXPECT_THAT(keys(), IsEmpty());
 }
 
-TEST_F(ACleanUp, GoesOnWhereverTheOneBeforeWasKilled) {
+TEST_F(ACleanUp, FinishesWhereverTheOneBeforeWasKilled) {
   for (int calls_max = 1;; ++calls_max) {
     SCOPED_TRACE(calls_max);
     objects.objects.clear();
@@ -139,7 +139,7 @@ TEST_F(ACleanUp, GoesOnWhereverTheOneBeforeWasKilled) {
                                return Error{.kind = ErrorKind::unavailable, .message = "killed", .retry_after = {}};
                              }};
     const bool is_done = clean(store).has_value();
-    // What is left of it is not damaged: a restore would find the newest whole one.
+    // No checkpoint that is left is damaged: a restore would find the newest whole one.
     const auto left = read_catalogue(prefix.store());
     ASSERT_TRUE(left);
     for (const Listed& listed : left->checkpoints) {

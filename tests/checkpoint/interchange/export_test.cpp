@@ -12,7 +12,7 @@
 #include "tests/checkpoint/interchange/test_prefix.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
-// What Python reads of the files is tested by python_test.cpp.
+// python_test.cpp tests that Python can read the files.
 namespace trainyard::checkpoint {
 namespace {
 
@@ -87,7 +87,7 @@ TEST_F(Export, PutsTheRanksRowsOfAShardedTensorTogether) {
   ASSERT_TRUE(write_safetensors(data, manifest, *plan, sink));
   TestState expected;
   expected.add_sharded("model.embedding", "F32", {9, 5}, 4, {0, 9});
-  // The same place in the state: the bytes depend on it.
+  // The entry has its place in the state, on which the bytes depend.
   expected.set(30);
   const auto bytes = expected.entries().back().bytes;
   EXPECT_EQ(sink.content.substr(sink.content.size() - bytes.size()),
@@ -162,7 +162,7 @@ class ANewFile : public testing::Test {
   }
 };
 
-TEST_F(ANewFile, IsThereWholeOrNotAtAllAndReplacesOnlyWhenTold) {
+TEST_F(ANewFile, IsThereWholeOrNotAtAllAndReplacesOnlyWithForce) {
   {
     auto file = NewFile::create(path, false);
     ASSERT_TRUE(file && file->write(std::as_bytes(std::span{std::string_view{"half"}})));

@@ -29,7 +29,7 @@ class Fetch : public MemoryPrefix {
   [[nodiscard]] std::unique_ptr<storage::Store> open() const { return std::make_unique<storage::FileStore>(target); }
 };
 
-TEST_F(Fetch, MakesAPrefixThatAnyJobOfThatModelGoesOnFrom) {
+TEST_F(Fetch, MakesAPrefixFromWhichAnyJobOfThatModelResumes) {
   prefix.claim(1).save({10, 1});
   prefix.claim(2, CheckpointId{10, 1});
   const Manifest manifest = prefix.save({20, 2}, 3);
@@ -54,7 +54,7 @@ TEST_F(Fetch, OneWhoseClaimIsLostGetsAClaim) {
   ASSERT_TRUE(fetch_to(manifest, target));
   TestRun run{open()};
   EXPECT_EQ(run.as_job("b").restore().value()->step, 20);
-  EXPECT_TRUE(run.save(20, true));  // Of a generation of its own.
+  EXPECT_TRUE(run.save(20, true));  // In a generation of its own.
 }
 
 TEST_F(Fetch, LeavesNothingOfADamagedOne) {

@@ -60,7 +60,7 @@ def module() -> torch.nn.Module:
 
 
 def repacked(source: pathlib.Path, target: pathlib.Path) -> None:
-    """The same archive, deflated."""
+    """Writes the archive again, deflated."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
         for info in old.infolist():
             new.writestr(info.filename, old.read(info))

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 class Import : public MemoryPrefix {
  protected:
-  // As a file has them: the model's part of a state, without "model.".
+  // A file has the model's part of a state, without "model.".
   TestState state = state_after(5);
   std::vector<ForeignTensor> tensors = foreign(state);
 
@@ -142,7 +142,7 @@ TEST_F(Import, ThatAnotherOvertakesDoesNotComplete) {
   EXPECT_EQ(read_catalogue(other)->newest()->manifest->values["importedFrom"], "theirs.pt");
 }
 
-TEST_F(Import, OfWhichAnotherTakesTheCountAtTheLastMomentIsNotDone) {
+TEST_F(Import, FailsIfAnotherRunClaimsThePrefixAtTheLastMoment) {
   fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
                            [&](std::string_view call, std::string_view key, storage::Pieces) -> std::optional<Error> {
                              if (call == "put" && key == manifest_key({.step = 0, .generation = 1})) prefix.claim(2);

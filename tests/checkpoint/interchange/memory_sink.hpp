@@ -9,7 +9,7 @@
 
 namespace trainyard::checkpoint {
 
-/// In memory, of bounded size.
+/// A sink in memory, of bounded size.
 class MemorySink final : public Sink {
  public:
   explicit MemorySink(std::size_t bytes_max = 1U << 30) : bytes_max_(bytes_max) {}

@@ -1,4 +1,4 @@
-// What Python's torch and safetensors write, imported.
+// Imports files that Python's torch and safetensors wrote.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -79,8 +79,8 @@ class PythonWrites : public testing::Test {
   }
 };
 
-// One test: what takes time is that Python loads torch.
-TEST_F(PythonWrites, WhatIsReadBackBitByBitOrRefusedByAClearWord) {
+// One test for all, since loading torch in Python takes the time.
+TEST_F(PythonWrites, FilesThatAreReadBackBitByBitOrRefusedWithAReason) {
   std::string arguments;
   for (const std::string file : {"dtypes.pt", "protocol-2.pth", "protocol-3.pth", "protocol-4.pth", "protocol-5.pth",
                                  "deflated.pt", "views.bin", "module.pt", "parameters.pt", "nested.pt"})

@@ -29,7 +29,7 @@ def check_equal(tensors: dict, expected: list) -> None:
 
 
 def check_archive(path: str) -> None:
-    """Every checksum, by a second reader, and every storage where it can be mapped."""
+    """Checks every checksum with a second reader, and every storage that can be mapped."""
     with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
         assert archive.testzip() is None
         for info in archive.infolist():
@@ -49,7 +49,7 @@ def check_module(path: str) -> None:
 
 
 def check_huge(path: str, expected: list) -> None:
-    """One tensor of more than 4 GiB, and the expected one behind it."""
+    """Checks a tensor of more than 4 GiB, and the expected tensor behind it."""
     tensors = load(path, mmap=True)
     check_equal(tensors, expected)
     assert list(tensors["huge"].shape) == [(4096 + 64) << 18, 4] and int(tensors["huge"][-1].sum()) == 0

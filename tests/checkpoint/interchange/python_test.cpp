@@ -1,4 +1,4 @@
-// What is exported, read by Python's torch and safetensors.
+// Python's torch and safetensors read what is exported.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>

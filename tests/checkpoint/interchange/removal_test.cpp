@@ -39,7 +39,7 @@ TEST_F(ARemoval, TakesTheManifestFirstAndLeavesWhatNoWorkerWrites) {
   EXPECT_EQ(read_catalogue(prefix.store())->newest()->id, (CheckpointId{100, 1}));
 }
 
-TEST_F(ARemoval, OfTheNewestThatCountsNeedsForce) {
+TEST_F(ARemoval, OfTheNewestCurrentCheckpointNeedsForce) {
   prefix.claim(1);
   prefix.save({10, 1});
   prefix.save({20, 1});

@@ -118,7 +118,7 @@ TEST(ParseSafetensorsHeader, PutsAnEmptyTensorBeforeTheOneThatBeginsAtItsByte) {
   EXPECT_EQ(entries->at(1).name, "full");
 }
 
-TEST(ParseSafetensorsHeader, RefusesWhatIsNoneAndWhatWouldTakeMuchMoreMemoryThanItself) {
+TEST(ParseSafetensorsHeader, RefusesAHeaderThatIsInvalidOrWouldTakeMuchMoreMemory) {
   const auto tensor = [](const std::string& fields) { return "{\"a\": {" + fields + "}}"; };
   const std::string rest = R"("dtype": "I8", "data_offsets": [0, 1])";
   std::string many_dimensions = "1";
@@ -167,7 +167,7 @@ TEST(ParseSafetensorsHeader, NeedsNoMemoryForWhatItLeavesOut) {
   EXPECT_LT((after.ru_maxrss - before.ru_maxrss) * 1024, 10 * static_cast<std::int64_t>(header.size()));
 }
 
-TEST_F(ATensorFile, SaysWhatCannotBeOpened) {
+TEST_F(ATensorFile, NamesAFileThatCannotBeOpened) {
   EXPECT_THAT(TensorFile::open(folder.path() + "/no.pt").error().message, HasSubstr("/no.pt: No such file"));
   EXPECT_THAT(TensorFile::open(folder.path()).error().message, HasSubstr("is no file"));
   EXPECT_THAT(TensorFile::open(folder.write("empty.pt", "").string()).error().message, HasSubstr("empty.pt is empty"));
@@ -180,7 +180,7 @@ TEST_F(ATensorFile, SaysWhatCannotBeOpened) {
 TEST(ReadTorch, PutsTheElementsOfAViewInOrder) {
   struct Row {
     pickled::View view;
-    std::string bytes;  // Of floats, each of four letters of the record.
+    std::string bytes;  // Floats: each is four letters of the record.
   };
   const std::vector<Row> rows = {
       {{}, std::string{six_floats_record}},
@@ -204,7 +204,7 @@ TEST(ReadTorch, SharesAStorageThatSeveralTensorsView) {
   EXPECT_EQ((*tensors)[0].bytes.data(), (*tensors)[1].bytes.data());
 }
 
-TEST(ReadTorch, RefusesWhatDoesNotGoTogether) {
+TEST(ReadTorch, RefusesPartsThatDoNotFitTogether) {
   using namespace pickled;
   const std::string dict_of_one = dict(text("w") + tensor({}));
   EXPECT_THAT(bytes_in(torch_archive(dict_of_one, "short")), HasSubstr("the storage of w is of 5 bytes"));

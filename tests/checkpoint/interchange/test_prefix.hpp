@@ -31,10 +31,10 @@ class TestPrefix {
  public:
   explicit TestPrefix(std::unique_ptr<storage::Store> store) : store_(std::move(store)) {}
 
-  /// Adds to what a rank saves.
+  /// Adds entries to the state that a rank saves.
   std::function<void(TestState& state, std::int64_t rank, std::int64_t world_size)> extend;
   Identity identity{.job = "team/a", .job_uid = "uid-a", .attempt = 1, .fingerprint = "fashion"};
-  /// Of the saves' files. Empty: as programs before format version 3 wrote them, with receipts.
+  /// The nonce in the names of the saves' files. Empty: the names of programs before format version 3, with receipts.
   std::string data_nonce;
 
   TestPrefix& claim(std::int64_t generation, std::optional<CheckpointId> resumed_from = std::nullopt) {
@@ -113,7 +113,7 @@ class TestPrefix {
   std::unique_ptr<storage::Store> store_;
 };
 
-/// One in memory.
+/// A prefix in memory.
 class MemoryPrefix : public testing::Test {
  protected:
   fakes::MemoryObjects objects;

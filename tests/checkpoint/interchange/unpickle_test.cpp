@@ -169,7 +169,7 @@ TEST(UnpickleTensors, RefusesAPickleThatIsCutOffAnywhere) {
   }
 }
 
-TEST(UnpickleTensors, EndsWhateverAByteIs) {
+TEST(UnpickleTensors, EndsForAnyChangedByte) {
   using namespace pickled;
   const std::string whole = begin + ordered_dict(text("w") + parameter({}) + text("v") + tensor({})) + ".";
   std::size_t refused = 0;

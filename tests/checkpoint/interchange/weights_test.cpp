@@ -22,7 +22,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(ParseWeightsPlace, TellsFilesFromCheckpoints) {
+TEST(ParseWeightsPlace, DistinguishesFilesFromCheckpoints) {
   EXPECT_EQ(parse_weights_place("s3://models/a/b.safetensors"),
             (WeightsPlace{.prefix_uri = "s3://models/a", .file = "b.safetensors", .id = {}}));
   EXPECT_EQ(parse_weights_place("https://example.com/b.safetensors"),
@@ -47,7 +47,7 @@ TEST(EntryNames, ArePutIntoTheModelUnlessTheyAreThereAlready) {
   EXPECT_THAT(entry_names(std::vector<std::string>{"optimizer.weight"}), ElementsAre("model.optimizer.weight"));
 }
 
-// Another job's checkpoints, of two ranks, of steps 10 and 20; and a model that is to begin.
+// Another job's checkpoints, of two ranks, of steps 10 and 20; and a model that begins with weights of them.
 class Weights : public MemoryPrefix {
  protected:
   TestState state;
@@ -110,7 +110,7 @@ class Weights : public MemoryPrefix {
   std::map<std::string, std::vector<std::byte>, std::less<>> before_;
 };
 
-TEST_F(Weights, AreThoseOfTheNewestCheckpointThatCounts) {
+TEST_F(Weights, AreThoseOfTheNewestCurrentCheckpoint) {
   expect_loaded(20);
   EXPECT_EQ(load()->uri, "memory://step-20/g-1");
 }

@@ -65,7 +65,7 @@ std::uint32_t crc32_of_text(const std::string& text) {
       ::crc32(0, reinterpret_cast<const unsigned char*>(text.data()), static_cast<unsigned>(text.size())));
 }
 
-// What the only entry holds, or the error.
+// The content of the only entry, or the error.
 std::string only_entry(std::string archive) {
   const auto zip = ZipReader::open(as_archive(archive));
   if (!zip) return zip.error().message;
@@ -119,7 +119,7 @@ TEST(ZipReader, RefusesOtherMethodsAndEncryption) {
   EXPECT_THAT(only_entry(one_entry(0, "abc", 4, 0)), HasSubstr("x has two sizes"));
 }
 
-TEST(ZipReader, RefusesWhatIsNoArchiveByAWord) {
+TEST(ZipReader, SaysWhyAFileIsNoArchive) {
   std::string old = "\x80\x02}.";
   const auto refused = ZipReader::open(as_archive(old));
   ASSERT_FALSE(refused);
@@ -135,8 +135,8 @@ TEST(ZipReader, RefusesAnArchiveThatIsCutOffAnywhere) {
   }
 }
 
-// Every number of the archive, changed at each byte: whatever is said of an entry lies inside.
-TEST(ZipReader, LooksNowhereOutsideWhateverAByteIs) {
+// Changes every byte of the archive: each entry that the reader still gives lies inside.
+TEST(ZipReader, ReadsNothingOutsideTheArchiveForAnyChangedByte) {
   const std::string whole = two_entries();
   for (std::size_t place = 0; place < whole.size(); ++place) {
     for (const char value : {'\0', '\x01', '\x7f', '\xff'}) {
@@ -171,7 +171,7 @@ TEST(ZipReader, RefusesEntriesOverEachOtherAndOneTwice) {
 }
 
 TEST(ZipReader, RefusesAnEntryWithinAnother) {
-  // What the outer entry stores is itself the beginning of an archive.
+  // The content of the outer entry is itself the beginning of an archive.
   const std::string inner = one_entry(0, "abc", 3, crc32_of_text("abc"));
   const std::string inner_local = inner.substr(0, inner.find("PK\x01\x02"));
   std::string outer = one_entry(0, inner_local, inner_local.size(), crc32_of_text(inner_local));

@@ -46,7 +46,7 @@ TEST_F(BesideSnapshots, RetentionAndListingsLeaveThemAlone) {
   EXPECT_EQ(open()->list(snapshots_prefix).value().size(), 90U);
 }
 
-TEST_F(BesideSnapshots, WhatAKilledRunWasWritingGoesAndTheRestStays) {
+TEST_F(BesideSnapshots, WhatAKilledRunWasWritingIsRemovedAndTheRestStays) {
   put_snapshots(1, 2);
   TestRun first{open()};
   ASSERT_TRUE(first.restore());

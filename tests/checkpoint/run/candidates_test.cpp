@@ -35,7 +35,7 @@ Candidate on(std::vector<std::int64_t> keepers, const Copy& held) {
   return {.id = held.id, .nonce = held.nonce, .keepers = std::move(keepers)};
 }
 
-// Two generations, of which the second went on from step 100 of the first.
+// Two generations, of which the second resumed from step 100 of the first.
 const std::vector<Claim> claims{claim_of(1, std::nullopt), claim_of(2, CheckpointId{100, 1})};
 
 TEST(KeepersOf, NamesTheFirstRankOfEachNode) {

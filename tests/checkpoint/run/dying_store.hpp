@@ -24,7 +24,7 @@ struct Death {
   int cut = 0;
 };
 
-/// What is left of the write that a process dies at.
+/// Leaves the torn rest of the write at which a process dies.
 inline void leave_torn(fakes::MemoryObjects& objects, std::string_view call, std::string_view key,
                        storage::Pieces pieces, int cut) {
   if (cut == 0) return;

@@ -53,7 +53,7 @@ TEST_P(AFence, LeavesTheClaimThatIsThere) {
   EXPECT_TRUE(put_claim(store, claim_with("first"))) << "the reply to an earlier try was lost";
 }
 
-TEST_P(AFence, TellsRunsOfOneGenerationApartByTheirNonces) {
+TEST_P(AFence, DistinguishesRunsOfOneGenerationByTheirNonces) {
   ASSERT_TRUE(storage::put_text(store, claim_key(1), to_text(claim_with("theirs", 2))));
   const auto checked = check_newest(store, claim_with("ours"));
   ASSERT_FALSE(checked);
@@ -150,7 +150,7 @@ TEST(WithoutConditionalCreate, TheRunWhoseClaimWasOverwrittenWithinOneRoundTripI
   EXPECT_TRUE(third.holds_state_after(10));
 }
 
-TEST(WithoutConditionalCreate, TheRunWhoseClaimWasOverwrittenAtOnceIsToldByWhom) {
+TEST(WithoutConditionalCreate, TheRunWhoseClaimWasOverwrittenAtOnceLearnsByWhom) {
   fakes::MemoryObjects objects;
   bool is_claimed = false;
   bool has_met = false;
@@ -183,7 +183,7 @@ TEST(WithoutConditionalCreate, AManifestThatCameWithinTheSaveStays) {
   for (const auto& [key, content] : whole) EXPECT_EQ(objects.objects.at(key), content) << key;
 }
 
-// An attempt loads for long, while a later one claims, trains and saves.
+// An attempt takes long to load, while a later one claims, trains and saves.
 TEST(AStaleAttempt, ThatSleptThroughItsLoadOverwritesNoNewerClaim) {
   for (const bool is_conditional : {false, true}) {
     fakes::MemoryObjects objects;
@@ -240,7 +240,7 @@ TEST(AStaleAttempt, ChoosesAgainWhenAllWasCleanedUpMeanwhile) {
   TestRun run{std::make_unique<fakes::FaultyStore>(
       std::make_unique<fakes::MemoryStore>(objects),
       [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
-        // When all is loaded and the claims are read once more.
+        // All is loaded by then, and the claims are read once more.
         if (is_data(call, key)) has_met = true;
         if (call == "list" && key == claims_prefix && has_met.exchange(false)) objects.objects.clear();
         return std::nullopt;

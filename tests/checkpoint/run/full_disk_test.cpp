@@ -39,18 +39,18 @@ constexpr Refusal refusals[] = {
     {EIO, "Input/output error"},
 };
 
-// What is not synced outlives a process, but no machine.
+// Skips syncs: bytes that are not synced outlive a process, but no crash of the machine.
 FileFate skip_syncs(const FileCall& call) {
   return {.kind = call.name == "fsync" ? FileFate::Kind::skip : FileFate::Kind::done};
 }
 
-// What came before the refusal, and whether there was one.
+// Says if a call was refused, and what came before.
 struct Met {
   bool is_refused = false;
   bool has_renamed = false;  // Some file had got its name by then.
 };
 
-// Of the calls that need space, or may be the first to hear that there is none; and whether one has met it.
+// Refuses call number `fatal` of the calls that need space or may be the first to learn that there is none.
 std::function<FileFate(const FileCall&)> refusing_at(int fatal, int error_number, Met& met) {
   met = {};
   return [fatal, error_number, &met, call_count = 0](const FileCall& call) mutable -> FileFate {
@@ -103,7 +103,7 @@ TEST_F(AFullDisk, LeavesAnObjectAsItWasOrWholeAtWhicheverCallItIsMet) {
           EXPECT_THAT(put.error().message, HasSubstr(refusal.says));
           EXPECT_THAT(put.error().message, HasSubstr(root));
         }
-        // That a folder cannot be synced shows only after the object has got its name.
+        // A folder that cannot be synced fails only after the object has got its name.
         const auto now = storage::get_text(store, key);
         const bool was_there = std::string_view{key} == "step-1/g-1/there";
         if (put || met.has_renamed) {

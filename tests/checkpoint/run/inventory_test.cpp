@@ -55,7 +55,7 @@ TEST(JudgeClaim, TakesATornClaimForNoneOnlyWhereTheStoreMayTear) {
 
 class AnUnreadableClaim : public testing::Test {
  protected:
-  // Attempt 1 saved at 10 and 20; attempt 2 went on from 10 and ended.
+  // Attempt 1 saved at 10 and 20; attempt 2 resumed from 10 and ended.
   void SetUp() override {
     TestRun first{objects};
     ASSERT_TRUE(first.restore());

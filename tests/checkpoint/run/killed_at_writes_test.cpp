@@ -1,4 +1,4 @@
-// What a run leaves that dies at any write, in a store that keeps objects whole and in one that tears them.
+// A run dies at any write, in a store that keeps objects whole and in one that tears them: what it leaves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,14 +23,14 @@ void shape(TestRun& run) {
   };
 }
 
-// A claim that is torn is none: its run never got to write anything else.
+// A torn claim is no claim: its run never wrote anything else.
 bool is_whole(fakes::MemoryObjects& objects, const std::string& claim) {
   fakes::MemoryStore store{objects};
   return storage::get_text(store, claim).and_then(parse_claim).has_value();
 }
 
-// On a copy: what the job itself finds afterwards is as the death left it.
-void expect_another_job_goes_on_only_after_the_end(fakes::MemoryObjects& objects) {
+// Works on a copy, so that the job itself finds the objects as the death left them.
+void expect_another_job_resumes_only_after_the_end(fakes::MemoryObjects& objects) {
   fakes::MemoryObjects copy;
   copy.objects = objects.objects;
   copy.is_conditional = objects.is_conditional;
@@ -64,13 +64,13 @@ class RunThatDies : public testing::TestWithParam<std::int64_t> {
     return writes >= death.write;
   }
 
-  void expect_the_next_goes_on() {
+  void expect_the_next_resumes() {
     std::atomic<std::int64_t> next_step = 0;
     on_every_rank(GetParam(), objects, [&](TestRun& run) {
       shape(run);
       const auto restored = run.as_attempt(2).restore();
       ASSERT_TRUE(restored) << restored.error().message;
-      // Complete but unheard of is as good.
+      // A checkpoint that is complete but was not reported may be resumed as well.
       const std::int64_t step = *restored ? (*restored)->step : 0;
       ASSERT_GE(step, saved_step.load());
       ASSERT_LE(step, saved_step.load() + 10);
@@ -98,11 +98,11 @@ TEST_P(RunThatDies, LeavesTheNewestCompleteCheckpointWhereverInAWriteItDies) {
     for (int cut = 0; cut <= cut_count && has_died; ++cut) {
       SCOPED_TRACE(testing::Message() << "died at write " << write << ", cut " << cut);
       objects.objects.clear();
-      objects.is_conditional = cut == 0 || cut == cut_count;  // Only others tear objects.
+      objects.is_conditional = cut == 0 || cut == cut_count;  // Only stores without conditional create tear objects.
       saved_step = 0;
       has_died = dies({.write = write, .cut = cut});
-      expect_another_job_goes_on_only_after_the_end(objects);
-      expect_the_next_goes_on();
+      expect_another_job_resumes_only_after_the_end(objects);
+      expect_the_next_resumes();
       if (HasFatalFailure()) return;
       ++points;
     }

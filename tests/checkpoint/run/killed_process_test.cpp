@@ -25,7 +25,7 @@ using fakes::killing_at;
 
 constexpr std::int64_t world_size = 2;
 
-// What a process has said before it was killed.
+// The steps that a process reported before it was killed.
 class Report {
  public:
   Report()
@@ -81,7 +81,7 @@ class AFolderOfCheckpoints : public testing::Test {
     return WIFSIGNALED(status);
   }
 
-  void expect_the_next_goes_on(const std::string& root, std::int64_t saved_step) {
+  void expect_the_next_resumes(const std::string& root, std::int64_t saved_step) {
     std::atomic<std::int64_t> next_step = 0;
     on_ranks(root, 2, [&](TestRun& run) {
       const auto restored = run.restore();
@@ -101,7 +101,7 @@ class AFolderOfCheckpoints : public testing::Test {
       run.clock.advance(superseded_grace);
       ASSERT_TRUE(run.save(next_step + 10));
     });
-    // What the killed one left half done went with that save.
+    // That save removed what the killed process had left half done.
     storage::FileStore store{root};
     const auto listed = store.list("step-");
     ASSERT_TRUE(listed);
@@ -125,7 +125,7 @@ TEST_F(AFolderOfCheckpoints, HoldsTheNewestCompleteOneWhereverItsWriterIsKilled)
     const std::string root = folder.path() + "/" + std::to_string(points);
     Report report;
     has_died = is_killed(root, points + 1, report);
-    expect_the_next_goes_on(root, report.saved_step());
+    expect_the_next_resumes(root, report.saved_step());
     if (HasFailure()) return;
     std::filesystem::remove_all(root);
   }

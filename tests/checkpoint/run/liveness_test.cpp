@@ -23,7 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-TEST(LifeLeft, IsCountedFromTheLastSignUnlessTheProcessItselfIsSeen) {
+TEST(LifeLeft, IsMeasuredFromTheLastSignUnlessTheProcessItselfIsSeen) {
   constexpr Time sign{1h};
   struct Row {
     std::string_view name;

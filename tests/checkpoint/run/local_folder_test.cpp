@@ -36,7 +36,7 @@ struct ALocalFolder : testing::Test {
     write(identity.job_uid + "/step-5/g-1/rank-0.safetensors");
     write(identity.job_uid + "/step-6/g-1/.tmp-0123");
   }
-  /// When everything that is there now will be `age` old.
+  /// The time when every present file will be `age` old.
   static Time after(std::chrono::hours age) { return SystemClock{}.now() + age + 1min; }
 
   fakes::TemporaryFolder folder;
@@ -54,7 +54,7 @@ TEST_F(ALocalFolder, NeedsAUidThatNamesNoOtherPlace) {
   }
 }
 
-TEST_F(ALocalFolder, OfAnEarlierLifeGoesOnceNothingHasChangedInItForADay) {
+TEST_F(ALocalFolder, OfAnEarlierLifeIsRemovedOnceNothingHasChangedInItForADay) {
   make(life("uid-1"));
   make(this_life);
   remove_old_local_folders(path(), this_life, after(22h));
@@ -91,7 +91,7 @@ TEST_F(ALocalFolder, LeadsThroughNoLinkToWhatSomebodyElseHas) {
   remove_old_local_folders(path(), this_life, after(48h));
   EXPECT_TRUE(fs::exists(other + "/g-1/manifest.json"));
   EXPECT_FALSE(is_there("uid-1/step-5/g-1"));
-  // Nor when the job's own folder has been replaced by a link.
+  // No link that replaces the job's own folder is followed either.
   fs::create_directory_symlink(path() + "/uid-1", path() + "/uid-2");
   EXPECT_EQ(mark_local_folder(path(), this_life).error().kind, ErrorKind::invalid);
   fs::rename(other, path() + "/uid-1/step-8");
@@ -105,7 +105,7 @@ TEST_F(ALocalFolder, ThatIsNotThereIsNothingToRemove) {
   EXPECT_FALSE(is_there(""));
 }
 
-TEST_F(ALocalFolder, GoesWithTheJobsSuccess) {
+TEST_F(ALocalFolder, IsRemovedWhenTheJobSucceeds) {
   make(this_life);
   make(life("uid-1"));
   remove_local_folder(path(), this_life);

@@ -1,4 +1,4 @@
-// What a run with a local tier leaves that dies at any write of either tier.
+// A run with a local tier dies at any write of either tier: what it leaves.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -39,7 +39,8 @@ TEST_P(RunWithCopiesThatDies, LosesNothingThatWasReportedWhereverInAWriteItDies)
     for (int cut = 0; cut <= cut_count && has_died; cut += 4) {
       SCOPED_TRACE(testing::Message() << "died at write " << write << ", cut " << cut);
       LocalNodes nodes{GetParam(), 2};
-      nodes.remote.is_conditional = cut == 0 || cut == cut_count;  // Only others tear objects.
+      // Only stores without conditional create tear objects.
+      nodes.remote.is_conditional = cut == 0 || cut == cut_count;
       saved_step = 0;
       has_died = dies(nodes, {.write = write, .cut = cut});
 

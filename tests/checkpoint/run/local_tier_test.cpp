@@ -110,7 +110,7 @@ TEST_F(ALocalTier, IsSupersededOnceARunHasResumedFromAnEarlierStep) {
   std::vector<decltype(fakes::MemoryObjects::objects)> yesterdays;
   for (const auto& folder : nodes.folders) yesterdays.push_back(folder->objects);
   for (std::size_t node = 0; node < 3; ++node) nodes.lose(node);
-  train(/*remote_step=*/0, /*copied_step=*/15, /*attempt=*/2);  // Goes on from 10.
+  train(/*remote_step=*/0, /*copied_step=*/15, /*attempt=*/2);  // Resumes from 10.
   nodes.folders[0]->objects = yesterdays[0];
   nodes.expect_resumes(3, 15, true);
 }
@@ -219,7 +219,7 @@ TEST(ALocalTierOfMoreRanks, GivesTheNewOnesFreshGenerators) {
     const auto restored = run.restore();
     ASSERT_TRUE(restored && *restored) << restored.error().message;
     EXPECT_EQ((*restored)->world_size, 2);
-    // What is its own stays as it was where the checkpoint does not have the rank.
+    // A rank that the checkpoint does not have keeps its own entries.
     EXPECT_EQ(run.holds_state_after(20), run.communicator->rank() < 2);
   });
 }

@@ -24,7 +24,7 @@ class AnOrigin : public testing::Test {
     before = theirs.objects;
   }
 
-  // Whatever was done, nothing is changed there.
+  // No test may change anything in the other place.
   void TearDown() override { EXPECT_EQ(theirs.objects, before); }
 
   Result<std::optional<Restored>> begin(TestRun& run, std::optional<CheckpointId> id = std::nullopt) {
@@ -73,7 +73,7 @@ TEST_F(AnOrigin, MayBeOneCheckpointThatIsNamed) {
   EXPECT_TRUE(run.holds_state_after(10));
 }
 
-TEST_F(AnOrigin, IsNotLookedAtOnceTheRunHasACheckpointOfItsOwn) {
+TEST_F(AnOrigin, IsNotReadOnceTheRunHasACheckpointOfItsOwn) {
   TestRun first{ours};
   ASSERT_TRUE(begin(first));
   TestRun second{ours};

@@ -1,4 +1,4 @@
-// Which checkpoints are removed when newer ones come, in which order, and that nobody waits for it.
+// Tests which checkpoints are removed when newer ones come, in which order, and that nobody waits for it.
 #include "checkpoint/run/retention.hpp"
 
 #include <gmock/gmock.h>
@@ -181,7 +181,7 @@ TEST_F(ARetention, LeavesWhatPeopleHavePutBesideTheFiles) {
                                          "step-10/g-1/rank-0-best.safetensors"));
 }
 
-TEST_F(ARetention, DoesNotJudgeWhatAnotherJobSavedFromWhichThisOneWentOn) {
+TEST_F(ARetention, DoesNotJudgeWhatAnotherJobSavedFromWhichThisOneResumed) {
   TestRun first{objects};
   first.keep.every_steps = 10;
   ASSERT_TRUE(first.restore());

@@ -74,7 +74,7 @@ inline void gives_each_of_many_starters_a_generation(const OpenStore& open) {
       TestRun run{open()};
       const auto restored = run.restore();
       if (restored) ++begun;
-      // One that a later one overtook, while it began, is fenced.
+      // A run that a later run overtook while it began is fenced.
       EXPECT_TRUE(restored || restored.error().kind == ErrorKind::conflict) << restored.error().message;
     });
   }

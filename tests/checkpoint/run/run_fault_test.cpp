@@ -1,5 +1,5 @@
-// What a run's checkpoints are worth after its processes died, its storage failed or its objects were damaged, at any
-// point.
+// Processes die, the storage fails or objects are damaged, at any point of a run: which checkpoints can still be
+// resumed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ class ADamagedCheckpoint : public testing::Test {
     });
   }
 
-  // Restores, and wants step 10 with `reason` as the reason for passing over step 20.
+  // Restores, and expects step 10 with `reason` as the reason why step 20 was skipped.
   void expect_skipped(const std::string& reason) {
     on_every_rank(2, objects, [&](TestRun& run) {
       const auto restored = run.as_attempt(2).restore();
@@ -109,7 +109,7 @@ TEST_F(ADamagedCheckpoint, IsSkippedWhenItIsACopyOfAnother) {
   expect_skipped("of another checkpoint");
 }
 
-TEST_F(ADamagedCheckpoint, DoesNotComeBackOnceALaterRunWentOnFromTheOneBefore) {
+TEST_F(ADamagedCheckpoint, DoesNotComeBackOnceALaterRunResumedFromTheOneBefore) {
   const auto whole = data_of(0);
   data_of(0).pop_back();
   expect_skipped("bytes instead of");
@@ -281,13 +281,14 @@ class AnUnconfirmedSave : public testing::Test {
 
 TEST_F(AnUnconfirmedSave, IsRepeatedUnderOtherKeysAndStaysWholeWhereverThatDies) {
   is_away = false;
-  constexpr int puts_of_a_save_made_anew = 4;  // Data, the manifest that is there already, its replacement, the record.
+  // The data, the manifest that exists already, its replacement, the record.
+  constexpr int puts_of_a_repeated_save = 4;
   const auto before = objects.objects;
-  for (int puts = 0; puts <= puts_of_a_save_made_anew; ++puts) {
+  for (int puts = 0; puts <= puts_of_a_repeated_save; ++puts) {
     objects.objects = before;
     puts_left = puts;
     const auto saved = run.save(10);
-    EXPECT_EQ(saved.has_value(), puts == puts_of_a_save_made_anew);
+    EXPECT_EQ(saved.has_value(), puts == puts_of_a_repeated_save);
     for (const auto& [key, content] : before) {
       if (key.ends_with(".safetensors")) {
         EXPECT_EQ(objects.objects.at(key), content) << "rewritten or removed: " << key;
@@ -322,7 +323,8 @@ TEST(AZombieOfADeletedJob, DamagesNothingOfTheNextJobUnderThatPrefix) {
   next.identity.job_uid = "uid-of-the-next-life";
   ASSERT_TRUE(next.restore());
   ASSERT_TRUE(next.save(10));
-  objects.objects[late_key] = late_content;  // Of generation 1, step 10 and rank 0, as the next one's.
+  // The late file has generation 1, step 10 and rank 0, as the next life's has.
+  objects.objects[late_key] = late_content;
   TestRun after{objects};
   after.identity.job_uid = "uid-of-the-next-life";
   const auto restored = after.as_attempt(2).restore();

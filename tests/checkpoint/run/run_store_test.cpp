@@ -38,7 +38,7 @@ TEST_F(InAFolder, EachOfManyStartersGetsAGeneration) {
   gives_each_of_many_starters_a_generation(open);
 }
 
-TEST_F(InAFolder, WhatKilledRunsLeftGoesWithTheFirstSaveOfTheNext) {
+TEST_F(InAFolder, WhatKilledRunsLeftIsRemovedAtTheFirstSaveOfTheNext) {
   TestRun killed{open()};
   ASSERT_TRUE(killed.restore());
   ASSERT_TRUE(killed.save(10));
@@ -90,7 +90,7 @@ TEST_F(InS3, AnOlderWriterThatWakesUpLateHarmsNothing) {
   }
 }
 
-// Whether a request removes one object, or many.
+// True when a request removes one object, or many.
 bool is_removal(const fakes::ProxiedRequest& request) {
   return request.method == "DELETE" || request.target.find("?delete") != std::string::npos;
 }

@@ -99,7 +99,7 @@ TEST(Run, PutsOneObjectForEachRankTheManifestAndARecord) {
   }
 }
 
-TEST(Run, GoesOnFromACheckpointWhoseFilesHaveNoNonceAndReceiptsBesideThem) {
+TEST(Run, ResumesFromACheckpointWhoseFilesHaveNoNonceAndReceiptsBesideThem) {
   fakes::MemoryObjects objects;
   save_steps(objects, {10});
   fakes::MemoryStore store{objects};
@@ -329,7 +329,7 @@ TEST(Run, EndsAnAttemptThatWakesAfterANewerOneHasClaimed) {
 TEST(Run, IgnoresWhatAFencedWriterStillManagedToFinish) {
   fakes::MemoryObjects objects;
   save_steps(objects, {10, 20, 30});
-  // As if attempt 2 had resumed from step 20 before 30 was there: its claim says so.
+  // The claim says that attempt 2 resumed from step 20, as if step 30 had not been there.
   TestRun second{objects};
   const auto manifest = objects.objects.extract("step-30/g-1/manifest.json");
   ASSERT_EQ(second.as_attempt(2).restore().value()->step, 20);

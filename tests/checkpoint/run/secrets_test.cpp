@@ -65,7 +65,7 @@ class ATalkativeServer : public storage::S3Fixture {
     return run;
   }
 
-  // Adds all that a rank makes of an error.
+  // Adds every text that a rank makes of an error.
   void note(const Error& error) {
     said_ += error.message + "\n";
     said_ += rank::to_json({.phase = "Training", .checkpoint_error = error.message}).dump() + "\n";

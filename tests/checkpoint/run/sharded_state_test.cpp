@@ -20,7 +20,7 @@ using testing::HasSubstr;
 constexpr std::uint64_t chunk_bytes_max = 100;
 constexpr std::uint64_t largest_chunk_bytes = 200;  // A row of optimizer.wide.
 
-/// The rows of `rank`, of `row_count`.
+/// The rows of `row_count` that `rank` holds.
 using Split = Rows (*)(std::uint64_t rank, std::uint64_t world_size, std::uint64_t row_count);
 
 Rows even(std::uint64_t rank, std::uint64_t world_size, std::uint64_t row_count) {
@@ -69,7 +69,8 @@ void save(fakes::MemoryObjects& objects, std::int64_t world_size, Split split) {
   });
 }
 
-// Whether this rank has the state of step 10 that `saved_by` ranks saved; its own is fresh where those had none.
+// Expects the state of step 10 that `saved_by` ranks saved. A rank that they did not have keeps fresh entries of its
+// own.
 void expect_state(const TestRun& run, std::int64_t saved_by) {
   const TestState expected = run.make_state(10);
   const TestState fresh = run.make_state(-1);
@@ -80,7 +81,7 @@ void expect_state(const TestRun& run, std::int64_t saved_by) {
   }
 }
 
-// What a rank may read: what it holds, and of each sharded entry a chunk at either end.
+// The most that a rank may read: the bytes that it holds, and a chunk at either end of each sharded entry.
 std::uint64_t bytes_read_max(const TestState& state) {
   std::uint64_t bytes = 0;
   for (const HostEntry& entry : state.entries()) {

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(MayPassAtAStart, IsWhatMinutesMayMend) {
+TEST(MayPassAtAStart, IsTrueForFaultsThatMinutesMayMend) {
   const std::set<ErrorKind> passing = {ErrorKind::unauthorized, ErrorKind::forbidden, ErrorKind::throttled,
                                        ErrorKind::unavailable, ErrorKind::timeout};
   for (int kind = 0; kind <= static_cast<int>(ErrorKind::internal); ++kind) {

@@ -42,7 +42,7 @@ class SavedEntries {
     manifest_.receipts.push_back(*write_share(store, manifest_, 0, 1, entries_of(bytes_)));
   }
 
-  /// What is read of it through a store that asks `fault`; the error where that fails.
+  /// Reads the state through a store that asks `fault`; returns the error if that fails.
   Result<void> read(fakes::FaultyStore::Fault fault) {
     auto read = bytes_;
     for (auto& bytes : read) std::ranges::fill(bytes, std::byte{0xEE});
@@ -72,7 +72,7 @@ TEST(StateReading, IsReadByRequestsThatAreNeitherTinyNorHoldMuchBesides) {
   struct Row {
     std::string_view name;
     std::vector<std::uint64_t> kibibytes;
-    std::vector<std::uint64_t> requests;  // Of how many KiB each, the smallest first.
+    std::vector<std::uint64_t> requests;  // The size of each in KiB, the smallest first.
   };
   const Row rows[] = {
       {"nothing", {}, {}},
@@ -140,7 +140,7 @@ TEST(StateReading, FetchesWhatAllRanksNeedOnceForTheGroupFromARemoteStore) {
   struct Row {
     std::int64_t saved_by = 0;
     std::int64_t restored_by = 0;
-    std::uint32_t file_system = 0;  // Of a folder; 0: objects in memory, far away.
+    std::uint32_t file_system = 0;  // The kind of the folder's file system. 0: objects in memory, as if far away.
   };
   constexpr std::uint32_t ext4 = 0xEF53;
   constexpr std::uint32_t nfs = 0x6969;

@@ -1,4 +1,4 @@
-// Which run may claim after which.
+// Tests which run may claim the next generation after which.
 #include "checkpoint/run/succession.hpp"
 
 #include <gmock/gmock.h>
@@ -27,9 +27,9 @@ TEST(MayFollow, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
     std::vector<Identity> runs;  // By generation, from 1.
     std::set<std::int64_t> ended;
     Identity next;
-    std::string refusal;  // Empty: it may.
+    std::string refusal;  // Empty: the run may claim.
     ErrorKind kind = ErrorKind::invalid;
-    std::optional<LastSign> sign{};  // Of the newest run.
+    std::optional<LastSign> sign{};  // The newest run's.
   };
   const Row rows[] = {
       {"the first run of all", {}, {}, run_of("a", "1"), ""},
@@ -42,7 +42,7 @@ TEST(MayFollow, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
        "attempt 2 of a has begun already",
        ErrorKind::conflict},
       {"a job that was deleted and applied again", {run_of("a", "1", 3)}, {}, run_of("a", "2"), ""},
-      {"its predecessor, which still goes on",
+      {"its predecessor, which still runs",
        {run_of("a", "1"), run_of("a", "2")},
        {},
        run_of("a", "1", 2),
@@ -59,7 +59,7 @@ TEST(MayFollow, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
        {1},
        run_of("b", "2"),
        "putting an empty object at memory://generations/2.end"},
-      {"the first job while the one that went on runs",
+      {"the first job while its successor runs",
        {run_of("a", "1"), run_of("b", "2")},
        {1},
        run_of("a", "1", 2),
@@ -86,7 +86,7 @@ TEST(MayFollow, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
        "",
        ErrorKind::invalid,
        LastSign{.time = Time{}, .is_running = {}}},
-      {"a job in whose place a run by hand went on", {run_of("a", "1"), run_of("a", "")}, {}, run_of("a", "1", 2), ""},
+      {"a job in whose place a run by hand resumed", {run_of("a", "1"), run_of("a", "")}, {}, run_of("a", "1", 2), ""},
       {"runs by hand of different models",
        {run_of("local", "")},
        {},
@@ -126,7 +126,7 @@ class ASecondJob : public testing::Test {
   TestRun second{objects};
 };
 
-TEST_F(ASecondJob, IsRefusedWhileTheFirstRunsWhichGoesOn) {
+TEST_F(ASecondJob, IsRefusedWhileTheFirstRunsAndDoesNotDisturbIt) {
   first_run({10}, /*ends=*/false);
   for (const bool resumes_others : {true, false}) {
     second.resumes_others = resumes_others;
@@ -139,23 +139,23 @@ TEST_F(ASecondJob, IsRefusedWhileTheFirstRunsWhichGoesOn) {
   EXPECT_TRUE(first.save(20));
 }
 
-TEST_F(ASecondJob, OfTheSameModelAndDataGoesOnOnceTheFirstHasEnded) {
+TEST_F(ASecondJob, OfTheSameModelAndDataResumesOnceTheFirstHasEnded) {
   first_run({10}, /*ends=*/true);
   EXPECT_EQ(second.as_job("b").restore().value()->step, 10);
 }
 
-TEST_F(ASecondJob, GoesOnFromAKilledOneWhenSomebodySaysThatItIsGone) {
+TEST_F(ASecondJob, ResumesFromAKilledOneWhenSomebodyPutsItsEnd) {
   first_run({10}, /*ends=*/false);
   ASSERT_TRUE(storage::put_text(second.store(), "generations/1.end", ""));
   EXPECT_EQ(second.as_job("b").restore().value()->step, 10);
-  // It was not gone after all.
+  // The first run was not dead after all.
   const auto late = first.save(20);
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().kind, ErrorKind::invalid);
   EXPECT_THAT(late.error().message, HasSubstr("job team/b has taken over"));
 }
 
-TEST_F(ASecondJob, OfAnotherModelIsToldTheWayOut) {
+TEST_F(ASecondJob, OfAnotherModelIsRefusedWithTheWayOut) {
   first_run({10}, /*ends=*/true);
   const auto restored = second.as_job("b", "other data").restore();
   ASSERT_FALSE(restored);
@@ -217,7 +217,7 @@ TEST(ALifeOfAJob, IsFencedByTheNextOneAndDoesNotComeBack) {
   EXPECT_TRUE(newer.save(20));
 }
 
-TEST(AJobOfWhichTheDataWereEdited, GoesOnFromItsOwnCheckpointUnlessItResumesNone) {
+TEST(AJobOfWhichTheDataWereEdited, ResumesFromItsOwnCheckpointUnlessResumeIsNone) {
   for (const bool resumes_others : {true, false}) {
     fakes::MemoryObjects objects;
     TestRun before{objects};

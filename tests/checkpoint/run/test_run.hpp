@@ -18,7 +18,7 @@
 
 namespace trainyard::checkpoint {
 
-/// One rank of a run, with what it needs; states how it differs from attempt 1 of team/a by setting members before
+/// One rank of a run, with what it needs. It is attempt 1 of team/a; a test that needs another one sets members before
 /// open().
 class TestRun {
  public:
@@ -36,10 +36,10 @@ class TestRun {
   LocalTier* local = nullptr;
   std::string process;  ///< Empty: it gives no signs of life.
   std::function<nlohmann::json(std::int64_t step)> values_of;
-  std::function<void(TestState&)> extend;  ///< Adds to what the state holds.
+  std::function<void(TestState&)> extend;  ///< Adds entries to the state.
   Communicator* communicator = &single_;
 
-  /// As attempt `attempt`.
+  /// Makes it attempt `attempt`.
   TestRun& as_attempt(std::int64_t attempt) {
     identity.attempt = attempt;
     return *this;

@@ -16,7 +16,7 @@ namespace trainyard::checkpoint {
 /// A small training state in memory, with entries of every placement, whose bytes depend on step and rank.
 class TestState {
  public:
-  /// `large_rows`: of 1 KiB each, of the largest entry, which ranks share when it has more than 1 MiB.
+  /// `large_rows`: the rows of the largest entry, 1 KiB each. Ranks share it when it has more than 1 MiB.
   explicit TestState(std::int64_t rank = 0, std::int64_t large_rows = 1100) : rank_(rank) {
     add("model.weight", Placement::replicated, "F32", {64, 7}, 4);
     add("model.large", Placement::replicated, "BF16", {large_rows, 512}, 2);
@@ -29,7 +29,7 @@ class TestState {
     set(-1);
   }
 
-  /// As on a device that has a generator of its own.
+  /// Adds the entry of a device that has a random generator of its own.
   void add_device_generator() {
     add("rng.cuda", Placement::per_rank, "U8", {16}, 1);
     fill(entries_.size() - 1, -1);

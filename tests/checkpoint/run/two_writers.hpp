@@ -26,7 +26,7 @@ class TwoWriters {
 
   explicit TwoWriters(OpenStore open) : open_(std::move(open)) {}
 
-  std::function<void()> on_change;  ///< When the turn passes.
+  std::function<void()> on_change;  ///< Called when the turn passes.
 
   /// The older one saves at steps 10 to 50, or until it is fenced; the newer one twice.
   void run(const std::vector<int>& bursts) {

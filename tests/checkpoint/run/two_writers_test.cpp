@@ -9,7 +9,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-/// In memory, where both may be thought dead at each change of turns.
+/// Both run in memory; each may be taken for dead at each change of turns.
 class InMemory : public testing::Test {
  protected:
   void expect_well(const std::vector<int>& bursts) {
@@ -27,7 +27,7 @@ class InMemory : public testing::Test {
     writers.expect_all_is_well();
   }
 
-  static constexpr int older_steps = 64;  // At least as many as it takes.
+  static constexpr int older_steps = 64;  // No fewer than the older one takes.
   static constexpr int newer_steps = 44;
 };
 
@@ -52,7 +52,7 @@ TEST_F(InMemory, TheOlderWriterIsFencedAndHarmsNothingWhereverItWakesUp) {
 }
 
 TEST_F(InMemory, TheOlderWriterIsFencedAndHarmsNothingWhenItWakesUpForAMomentOnly) {
-  // In the midst of its third save, for part of it.
+  // The older one pauses in the middle of its third save.
   for (int older = 30; older <= 50; older += 4) {
     for (int newer = 1; newer <= newer_steps; newer += 8) {
       for (int awake = 1; awake <= 13; awake += 6) {

@@ -25,7 +25,7 @@ TEST(Writer, HasNoOutcomeBeforeTheFirstSave) {
   EXPECT_FALSE(writer.take_outcome(1min)) << "at once";
 }
 
-TEST(Writer, LetsItsCallerGoOnAndGivesTheOutcomeOnce) {
+TEST(Writer, DoesNotBlockItsCallerAndGivesTheOutcomeOnce) {
   Writer writer;
   for (std::int64_t step = 1; step <= 3; ++step) {
     fakes::Gate gate;
@@ -71,7 +71,7 @@ TEST(Writer, EndsOnlyAfterTheSaveUnderWay) {
   EXPECT_TRUE(has_ended);
 }
 
-TEST(Writer, SavesARunOnEveryRankWhileTheRanksGoOn) {
+TEST(Writer, SavesARunOnEveryRankWhileTheRanksTrain) {
   fakes::MemoryObjects objects;
   on_every_rank(2, objects, [](TestRun& run) {
     ASSERT_TRUE(run.restore());

@@ -9,7 +9,7 @@
 
 namespace trainyard::snapshot {
 
-/// What libpng reads of a PNG file's bytes.
+/// The picture that libpng reads from a PNG file's bytes.
 inline Picture decode_png(const std::string& file) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;

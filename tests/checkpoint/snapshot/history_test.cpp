@@ -44,10 +44,10 @@ TEST(Judge, TakesAGenerationForCurrentOnlyUpToWhereLaterOnesResumed) {
       {"nothing is there", {first}, {}},
       {"one generation", {first}, {{{10, 1}, 1, all}, {{20, 1}, 2, all}}},
       {"steps are numbers", {first}, {{{9, 1}, 1, all}, {{10, 1}, 2, all}, {{100, 1}, 3, all}}},
-      {"the next went on from a step that has a snapshot",
+      {"the next run resumed from a step that has a snapshot",
        {first, claim(2, checkpoint::CheckpointId{20, 1})},
        {{{10, 1}, 1, all}, {{20, 1}, 2, all}, {{30, 1}, 3, none}, {{30, 2}, 4, all}}},
-      {"it went on from a step between two",
+      {"it resumed from a step between two",
        {first, claim(2, checkpoint::CheckpointId{25, 1})},
        {{{20, 1}, 1, all}, {{30, 1}, 2, part}, {{40, 1}, 3, none}, {{30, 2}, 4, all}}},
       {"from a step before the first",
@@ -113,7 +113,7 @@ TEST(History, HoldsEachCurrentPointOnce) {
   }
 }
 
-TEST(History, KeepsOneNameApartByWhatItIsOver) {
+TEST(History, DistinguishesValuesOfOneNameByTheirOver) {
   const std::vector<Point> points = {{.name = "loss", .over = Over::steps, .step = 5, .value = 1},
                                      {.name = "loss", .over = Over::epoch, .step = 5, .value = 2},
                                      {.name = "loss", .over = Over::validation, .step = 5, .value = 3}};

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int snapshot_count = 4;
 
-// What is acknowledged goes into `pipe`, a byte each.
+// Writes a byte into `pipe` for each snapshot that is acknowledged.
 void record_all(const std::string& root, int pipe) {
   const SystemClock clock;
   Recorder recorder{std::make_unique<storage::FileStore>(root), clock};
@@ -31,8 +31,8 @@ void record_all(const std::string& root, int pipe) {
   }
 }
 
-// In a process of its own, which is killed at point `fatal`; how many snapshots it said were written. `is_killed`:
-// whether it came that far.
+// Records in a process of its own, which is killed at point `fatal`. Returns how many snapshots it reported.
+// Sets `is_killed` when the process came that far.
 std::int64_t record_until_killed(const std::string& root, int fatal, bool& is_killed) {
   int ends[2];
   EXPECT_EQ(::pipe(ends), 0);

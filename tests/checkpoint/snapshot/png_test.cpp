@@ -29,7 +29,7 @@ TEST(EncodePng, IsReadBackByLibpng) {
   }
 }
 
-TEST(EncodePng, IsSmallWhereThereIsLittleToSee) {
+TEST(EncodePng, IsSmallForAPlainImage) {
   const Picture plain{.channels = 3, .height = 500, .width = 500, .pixels = std::vector<std::uint8_t>(750'000, 7)};
   const auto file = encode_png(plain);
   ASSERT_TRUE(file);

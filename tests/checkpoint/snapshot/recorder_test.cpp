@@ -172,7 +172,7 @@ TEST_F(ARecorder, HoldsNoMoreThanItsLimitsHoweverLongTheStoreIsAway) {
   EXPECT_EQ(written->images.front().step, 300);
 }
 
-TEST_F(ARecorder, WritesWhatItHoldsBeforeItGoes) {
+TEST_F(ARecorder, WritesWhatItHoldsBeforeItIsDestroyed) {
   fakes::Gate gate;
   auto recorder = open([&](std::int64_t) -> std::optional<Error> {
     gate.pass();

@@ -34,7 +34,7 @@ TEST(Snapshot, IsReadBackAsItWas) {
   EXPECT_EQ(*parsed, a_snapshot());
 }
 
-// What a board reads, in whatever language.
+// Programs in any language read this.
 TEST(Snapshot, IsPlainJson) {
   const auto object = object_of(a_snapshot());
   EXPECT_EQ(object.at("step"), 500);

@@ -23,7 +23,7 @@ inline UnencodedImage an_image(std::string name, std::int64_t step = 1, std::uin
       .planes = {.images = 1, .channels = 1, .height = 2, .width = 3, .bytes = std::vector<std::uint8_t>(6, shade)}};
 }
 
-/// One with a loss of its step.
+/// A snapshot with a loss of its step.
 inline UnencodedSnapshot an_unencoded(std::int64_t step, std::int64_t generation = 1) {
   return {.id = {.step = step, .generation = generation},
           .epoch = 2,

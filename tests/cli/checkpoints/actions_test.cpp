@@ -74,7 +74,7 @@ TEST_F(Actions, LsShowsATableAndExactNumbersAsJson) {
   EXPECT_THAT(run(list_checkpoints).out, HasSubstr("  state: complete\n  step: 10\n"));
 }
 
-TEST_F(Actions, ShowTellsWhatIsInTheNewest) {
+TEST_F(Actions, ShowPrintsWhatIsInTheNewest) {
   const Outcome shown = run(show_checkpoint);
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
   EXPECT_THAT(shown.out, AllOf(HasSubstr("/run/step-20/g-1\n"), HasSubstr("UID           uid-a\n"),

@@ -52,7 +52,7 @@ TEST(Choose, RefusesToReadWhatIsDamagedOrUnfinished) {
   EXPECT_EQ(choose_readable(damaged, {}).error().kind, ErrorKind::corrupt);
 }
 
-TEST(Choose, VerifiesTheNewestThatCountsAlsoWhenItIsDamaged) {
+TEST(Choose, VerifiesTheNewestCurrentCheckpointAlsoWhenItIsDamaged) {
   EXPECT_EQ(choose_to_verify(some, {})->listed->id, (CheckpointId{25, 2}));
 }
 

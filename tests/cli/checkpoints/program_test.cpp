@@ -116,7 +116,7 @@ spec: {gpusPerPod: 0, training: {model: {name: fashion_cnn}, data: {format: synt
 }
 
 // A limit on file sizes stands for a full disk, which a test cannot make.
-TEST_F(CheckpointsProgram, ADiskThatIsFullIsSaidAndLeavesNothing) {
+TEST_F(CheckpointsProgram, AFullDiskIsReportedAndNothingIsLeft) {
   fill();
   for (const std::string command : {"export file://$PWD/run model.pt", "get file://$PWD/run copy"}) {
     const Outcome outcome = run("trap '' XFSZ && ulimit -f 8 && $T checkpoints " + command);

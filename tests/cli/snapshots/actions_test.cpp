@@ -59,12 +59,12 @@ TEST_F(SnapshotActions, LsShowsATableAndExactNumbersAsJson) {
   EXPECT_THAT(run(list_snapshots).out, HasSubstr("  generation: 1\n  state: superseded\n  step: 30\n"));
 }
 
-TEST_F(SnapshotActions, LsSaysUpToWhereASnapshotCounts) {
+TEST_F(SnapshotActions, LsSaysUpToWhichStepASnapshotIsCurrent) {
   prefix.claim(3, checkpoint::CheckpointId{15, 1});
   EXPECT_THAT(run(list_snapshots).out, HasSubstr("B   current up to step 15\n"));
 }
 
-TEST_F(SnapshotActions, OfWhatIsNotThereAreOneSentence) {
+TEST_F(SnapshotActions, ReportMissingObjectsInOneSentence) {
   options.uri = folder.uri() + "/nowhere";
   EXPECT_THAT(run(list_snapshots).err, HasSubstr("there is no folder"));
   fs::create_directories(folder.file("empty"));
@@ -75,7 +75,7 @@ TEST_F(SnapshotActions, OfWhatIsNotThereAreOneSentence) {
   EXPECT_EQ(run(print_history).out, "step,name,over,value,generation\n");
 }
 
-TEST_F(SnapshotActions, HistoryTellsWhatCounts) {
+TEST_F(SnapshotActions, HistoryPrintsTheCurrentValues) {
   const Outcome history = run(print_history);
   EXPECT_EQ(history.exit_code, 0) << history.err;
   EXPECT_EQ(history.out,

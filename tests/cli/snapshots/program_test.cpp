@@ -60,7 +60,7 @@ TEST_F(SnapshotsProgram, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
   }
 }
 
-TEST_F(SnapshotsProgram, ListsGetsAndTellsHistory) {
+TEST_F(SnapshotsProgram, ListsGetsAndPrintsHistory) {
   EXPECT_THAT(run("$T snapshots ls " + uri()).out, HasSubstr("superseded"));
   EXPECT_EQ(run("$T snapshots get " + uri() + " 20").exit_code, 0);
   EXPECT_THAT(fakes::text_of(folder.file("snapshot-20/metrics.csv")), HasSubstr("20,loss,steps,1\n"));

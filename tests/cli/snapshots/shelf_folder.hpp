@@ -26,7 +26,7 @@ class ShelfFolder : public testing::Test {
     put({30, 2});
   }
 
-  /// One with a loss of its step and an image.
+  /// A snapshot with a loss of its step and an image.
   void put(const snapshot::SnapshotId& id) {
     snapshot::UnencodedSnapshot unencoded = snapshot::an_unencoded(id.step, id.generation);
     unencoded.points.front().value = static_cast<double>(id.generation);

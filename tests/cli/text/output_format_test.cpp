@@ -23,7 +23,7 @@ TEST(OutputFormat, IsChosenByTheOptionO) {
   EXPECT_EQ(parsed("-o csv", "csv"), OutputFormat::text);
 }
 
-TEST(OutputFormat, IsNoOtherWord) {
+TEST(OutputFormat, RefusesAnyOtherWord) {
   for (const std::string line : {"-o csv", "-o JSON", "-o model.pt"})
     EXPECT_THROW(parsed(line), CLI::ValidationError) << line;
 }

@@ -8,7 +8,7 @@ import signal
 import sys
 
 SIGNALS = {"1": signal.SIGKILL, "2": signal.SIGTERM}
-# What the examples make last of a checkpoint, below HOME.
+# The file of a checkpoint that each example makes last, below HOME.
 COMPLETE = ["*/torchrun/step-*.pt", "*/lightning/step=*.ckpt", "*/hugging-face/checkpoint-*/complete"]
 asked = False
 

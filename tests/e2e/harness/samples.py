@@ -36,7 +36,7 @@ class SampleRecord:
         return found
 
     def check_exactly_once(self, *, steps: int, samples: int, resumed_from: dict[int, int]) -> None:
-        """AssertionError unless the steps that count, each attempt's up to where the next one resumed, are 1 to `steps`, and use every
+        """AssertionError unless the current steps (each attempt's up to where the next one resumed) are 1 to `steps`, and use every
         sample once an epoch. `resumed_from`: attempt -> the step of the checkpoint that it began with."""
         by_attempt = self.steps()
         counted: dict[int, list[int]] = {}

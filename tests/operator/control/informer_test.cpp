@@ -140,7 +140,7 @@ TEST(Informer, ListsPagesAndThenWatches) {
   EXPECT_EQ(done.watch_restarts, 0);
 }
 
-TEST(Informer, FollowsEventsAndGoesOnFromTheLastVersionWhenTheStreamIsDropped) {
+TEST(Informer, FollowsEventsAndWatchesFromTheLastVersionWhenTheStreamIsDropped) {
   ScriptedApi api;
   api.lists = {kube::ListPage{{object("a", "1"), object("b", "2")}, "5", ""}};
   api.watches = {{{event(WatchEventType::added, "c", "6"), event(WatchEventType::modified, "a", "7"),
@@ -178,7 +178,7 @@ TEST(Informer, ForgetsWhatItKnowsWhereTheServerWasSetBackToABackup) {
   EXPECT_EQ(done.asked, (Texts{"list ", "watch 10", "list ", "list next", "watch 5", "list ", "watch 7"}));
   EXPECT_EQ(done.cached, (Texts{"a@6", "b@2"}));
   EXPECT_EQ(done.changes, (Texts{"a", "b", "c", "b", "a", "b", "c", "a", "b", "a", "b"}))
-      << "all are told of when they are forgotten, and once in each list";
+      << "all are reported when they are forgotten, and once in each list";
 }
 
 TEST(Informer, StartsTheListOverWhenItsTokenIsGone) {
@@ -199,7 +199,7 @@ TEST(Informer, AsksForTheSamePageAgainThroughAnOutage) {
   EXPECT_EQ(done.cached, (Texts{"a@1", "b@2"}));
 }
 
-TEST(Informer, CountsAsListedWithoutTheRightToListOnlyWhereItsKindIsOptional) {
+TEST(Informer, IsReadyWithoutTheRightToListOnlyIfItsKindIsOptional) {
   for (const bool is_optional : {true, false}) {
     ScriptedApi api;
     api.lists = {fail(ErrorKind::forbidden, "no right"), kube::ListPage{{object("a", "1")}, "5", ""}};

@@ -99,7 +99,7 @@ TEST(ObjectCache, ErasesOnlyTheObjectThatIsMeant) {
   EXPECT_FALSE(cache.find({"ns", "a"}));
 }
 
-TEST(ObjectCache, DoesNotBringBackWhatItWasToldIsGone) {
+TEST(ObjectCache, DoesNotBringBackAnObjectThatWasReportedGone) {
   ObjectCache<Item> cache;
   cache.put(item("a", "u", "1"));
   cache.erase({"ns", "a"}, "u");

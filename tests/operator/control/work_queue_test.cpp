@@ -44,7 +44,7 @@ TEST(WorkQueue, GivesAKeyAgainAfterItsDelay) {
   EXPECT_EQ(queue.take(stop.get_token()), first_key);
 }
 
-TEST(WorkQueue, WaitsLongerAfterEachFailureAndAsLongAsItWasTold) {
+TEST(WorkQueue, WaitsLongerAfterEachFailureAndAsLongAsTheReconcileAsked) {
   WorkQueue queue{
       {.keys_max = 10, .backoff = {.initial = seconds{1}, .max = hours{1}, .factor = 2.0, .jitter_share = 0.0}}};
   std::stop_source stop;

@@ -32,7 +32,7 @@ TEST(ErrorOfReply, HasTheKindThatSaysWhatTheCallerCanDo) {
   }
 }
 
-TEST(ErrorOfReply, TellsARefusalByAdmissionFromAWrongObject) {
+TEST(ErrorOfReply, DistinguishesARefusalByAdmissionFromAWrongObject) {
   const std::vector<std::pair<int, const char*>> denials{
       {400, R"(admission webhook "policy.example.com" denied the request: no team label)"},
       {400, R"(admission webhook "policy.example.com" denied the request without explanation)"},

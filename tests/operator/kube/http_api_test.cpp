@@ -122,7 +122,7 @@ TEST(HttpApi, RefusesAListThatIsNone) {
   EXPECT_TRUE(api_of(server)->list(pods, {})) << "Go writes an empty list as null";
 }
 
-TEST(HttpApi, TellsRefusalsApart) {
+TEST(HttpApi, DistinguishesRefusals) {
   struct Row {
     int status;
     const char* reason;

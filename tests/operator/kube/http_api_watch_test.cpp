@@ -70,7 +70,7 @@ TEST(HttpApiWatch, IsUnavailableWhenTheStreamIsDropped) {
     const Watched watched = watch(server);
     ASSERT_FALSE(watched.ended);
     EXPECT_EQ(watched.ended.error().kind, ErrorKind::unavailable);
-    EXPECT_EQ(watched.events.size(), 1U) << "what came whole counts";
+    EXPECT_EQ(watched.events.size(), 1U) << "the whole event was delivered";
   }
 }
 

@@ -111,7 +111,7 @@ TEST(LoadKubeconfig, RunsThePluginBesideIt) {
                                        "provideClusterInfo: true}}",
                                        exec_v1beta1));
   ASSERT_TRUE(config) << config.error().message;
-  EXPECT_EQ(config->token.token(), "given-1") << "the run that tells what it gives is the first one's";
+  EXPECT_EQ(config->token.token(), "given-1") << "the first run's result is used";
   EXPECT_EQ(config->certificate_pem, "");
   EXPECT_EQ(program.text("argument"), "5\n");
   EXPECT_EQ(nlohmann::json::parse(program.text("info")),

@@ -60,7 +60,7 @@ TEST_F(ControllerTest, MakesThePodsOfAJobThatWasThereBeforeItAndOfOneThatComesLa
   EXPECT_EQ(controller->caches().jobs.size(), 2U);
 }
 
-TEST_F(ControllerTest, ReplacesAGroupWhenAPodGoes) {
+TEST_F(ControllerTest, ReplacesAGroupWhenAPodVanishes) {
   const auto controller = start();
   ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
   const auto attempt_of_all = [&](const std::string& attempt) {
@@ -90,7 +90,7 @@ TEST_F(ControllerTest, IsWokenByAPodWhoseLabelNamesAnotherJob) {
   EXPECT_TRUE(eventually([&] { return status().value("attempt", 0) == 2; }));
 }
 
-TEST_F(ControllerTest, TellsWhyTheVolumesOfAPodDoNotMount) {
+TEST_F(ControllerTest, SaysWhyTheVolumesOfAPodDoNotMount) {
   const auto controller = start();
   ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
   ASSERT_TRUE(eventually([&] { return pods() == 2; }));
@@ -115,7 +115,7 @@ TEST_F(ControllerTest, TellsWhyTheVolumesOfAPodDoNotMount) {
       [&] { return (*api_.get(kube::training_jobs, "ns", "a"))["status"].value("reason", "") == "SecretMissing"; }));
 }
 
-TEST_F(ControllerTest, TellsTheOwnerOfAJobThatItCannotRead) {
+TEST_F(ControllerTest, ReportsAJobThatItCannotReadInAnEvent) {
   json unreadable = job("a");
   unreadable["spec"]["replicas"] = "many";
   ASSERT_TRUE(api_.create(kube::training_jobs, "ns", unreadable));

@@ -73,7 +73,7 @@ struct Fixture {
   }
 };
 
-TEST(ProgressPoller, KeepsWhatRank0AnsweredLastAndTellsOfItOnce) {
+TEST(ProgressPoller, KeepsRank0sLastAnswerAndReportsItOnce) {
   Fixture fixture;
   fixture.caches.pods.put(rank_0("1"));  // of the previous attempt, still running
   fixture.caches.pods.put(rank_0());
@@ -194,7 +194,7 @@ TEST(ProgressPoller, AsksNobodyBeforeRank0Runs) {
   EXPECT_TRUE(fixture.wait_for_polls(1));
 }
 
-TEST(ProgressPoller, PollsAtOnceWhenItIsTold) {
+TEST(ProgressPoller, PollsAtOnceWhenItIsAskedTo) {
   Fixture fixture;
   fixture.caches.pods.put(rank_0());
   fixture.interval = seconds{600};

@@ -82,7 +82,7 @@ TEST(ReadProgress, TakesTheRecordOfARequest) {
     EXPECT_EQ(requests(wrong), Requests{}) << wrong;
 }
 
-TEST(ReadRequestAnswer, TellsTakenFromRefusedFromLater) {
+TEST(ReadRequestAnswer, DistinguishesTakenFromRefusedFromLater) {
   using api::CheckpointRequest;
   using api::RequestState;
   struct Row {

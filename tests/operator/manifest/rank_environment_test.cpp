@@ -63,7 +63,7 @@ TEST(RankEnvironment, LeadsEveryRankToRankZerosPortsAndTheOperatorToItsOwn) {
   }
 }
 
-TEST(RankEnvironment, TellsTheWorkerWhereItsDataAreMounted) {
+TEST(RankEnvironment, GivesTheWorkerThePathWhereItsDataAreMounted) {
   struct Row {
     std::string sentence;
     std::string claim;
@@ -84,7 +84,7 @@ TEST(RankEnvironment, TellsTheWorkerWhereItsDataAreMounted) {
   }
 }
 
-TEST(RankEnvironment, TellsTheWorkerNothingThatTheOperatorDecides) {
+TEST(RankEnvironment, LeavesOutOfTheWorkersSpecWhatTheOperatorDecides) {
   builders::JobBuilder job = a_job().on_delete();
   const json spec = json::parse(environment_of_rank(job, 0).at("TRAINYARD_SPEC"));
   EXPECT_EQ(spec.at("checkpoint").at("uri"), "s3://models/smoke");

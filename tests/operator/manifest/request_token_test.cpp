@@ -21,7 +21,7 @@ api::TrainingJob attempted(const JobBuilder& job, std::int64_t attempt = 2) {
   return built;
 }
 
-/// What the operator reads back from the pod that it made.
+/// The token that the operator reads back from the pod that it made.
 std::string token_of_pod(const api::TrainingJob& job, const std::string& key) {
   nlohmann::json pod = build_pod(job, 0, kubernetes_traits(), {.worker_image_cpu = "w", .request_key = key});
   pod["metadata"]["uid"] = "p0";

@@ -14,7 +14,7 @@ struct SecurityCase {
   UserIds user_ids;
   std::string_view pod_spec;
   std::string_view pod_context;    ///< As it is afterwards; null: none.
-  std::string_view first_context;  ///< Of the first container.
+  std::string_view first_context;  ///< The first container's.
   std::string_view second_context;
 };
 

@@ -11,7 +11,7 @@ using nlohmann::json;
 
 struct AffinityCase {
   std::string_view sentence;
-  std::string_view affinity;  ///< Of the template.
+  std::string_view affinity;  ///< The template's.
   std::vector<std::string> host_names;
   std::string_view expected;
 };

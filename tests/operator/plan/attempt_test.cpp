@@ -50,7 +50,7 @@ TEST(BeginAttempt, ForgetsTheLastAttemptAndKeepsTheJobsHistory) {
   };
   const std::vector<Row> rows{
       {"the start stays", a_marked_job()},
-      {"a resumed job starts anew", unstarted(a_marked_job())},
+      {"a resumed job starts again", unstarted(a_marked_job())},
       {"the oldest of ten records goes", ten_attempts(a_marked_job()),
        [](TrainingJobStatus& status) { status.attempts.erase(status.attempts.begin()); }},
       {"the image is the installed release's for GPUs", a_marked_job(a_job().gpus_per_pod(1)),

@@ -151,7 +151,7 @@ TEST(JudgeMembers, DoesNotWaitLongerWhenTheNodesClockRunsAhead) {
   EXPECT_TRUE(judge(an_observed().ended(0, 90, ours(90)), start - 1h).end);
 }
 
-TEST(JudgeMembers, BlamesTheNamedPeerWhenNobodyElseSpeaksAndAvoidsItsNode) {
+TEST(JudgeMembers, BlamesTheNamedPeerWhenNobodyElseReportsAndAvoidsItsNode) {
   const auto end = judge(an_observed().ended(0, 90, ours(90, R"(, "culprit": 1)"))).end;
   ASSERT_TRUE(end);
   EXPECT_EQ(end->cause, Cause::infrastructure);
@@ -200,7 +200,7 @@ TEST(JudgeMembers, BelievesNoNameThatIsNoRanks) {
   }
 }
 
-TEST(JudgeMembers, TellsOfANamedPeerWhatIsKnownOfIt) {
+TEST(JudgeMembers, SaysWhatIsKnownOfANamedPeer) {
   const std::string names_1 = R"(, "culprit": 1)";
   const Observed no_pod = an_observed().unformed().ended(0, 90, ours(90, names_1)).missing(1);
   EXPECT_EQ(judge(no_pod).end, (AttemptEnd{.cause = Cause::infrastructure,
@@ -258,7 +258,7 @@ TEST(JudgeMembers, NamesEachLostNodeOnce) {
       << "of every member, not the culprit's alone";
 }
 
-TEST(JudgeMembers, CountsCulpritsInPodsWhereAPodHoldsSeveralRanks) {
+TEST(JudgeMembers, NamesTheCulpritByItsPodIfAPodHoldsSeveralRanks) {
   const auto end = judge(an_observed(a_job().gpus_per_pod(4)).ended(0, 90, ours(90, R"(, "culprit": 6)"))).end;
   ASSERT_TRUE(end);
   EXPECT_EQ(end->rank, 1);

@@ -139,14 +139,14 @@ TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
                 ? fmt::format("{} {} {}", status.checkpoint_request->id, to_string(status.checkpoint_request->state),
                               status.checkpoint_request->message)
                 : "nothing");
-    // The same again changes nothing.
+    // A second call changes nothing.
     observed.job.status = status;
     take_checkpoint_requests(status, observed, members_of(observed), later + 1h);
     EXPECT_EQ(status, observed.job.status) << row.sentence;
   }
 }
 
-TEST(RequestToSend, IsThePendingOneOfAJobWhoseAttemptStands) {
+TEST(RequestToSend, IsThePendingRequestOfAJobWithAnAttempt) {
   api::TrainingJobStatus status = asked_for("a").build().job.status;
   EXPECT_EQ(request_to_send(status), std::nullopt);
   status.checkpoint_request = pending("a");

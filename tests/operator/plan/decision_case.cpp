@@ -37,7 +37,7 @@ void expect_decision(const DecisionCase& row, const Policy& policy) {
   TrainingJobStatus expected = row.observed.job.status;
   row.change(expected);
   EXPECT_EQ(api::to_json(draft.status).dump(1), api::to_json(expected).dump(1)) << row.sentence;
-  EXPECT_TRUE(draft.status == expected) << row.sentence;  // To the millisecond too.
+  EXPECT_TRUE(draft.status == expected) << row.sentence;  // Compares times to the millisecond.
   std::vector<std::string> notes;
   for (const Event& event : draft.events) notes.push_back(event.reason + ": " + event.note);
   EXPECT_EQ(draft.events, row.events) << row.sentence << ", with the events " << testing::PrintToString(notes);

@@ -226,7 +226,7 @@ void expect_given_up(Observed observed, Time now, const std::string& why) {
   observed.job.status = *plan.status;
   const Plan next = make_plan(observed, now);
   EXPECT_EQ(words_of(next.actions), Words{"remove finalizer"});
-  EXPECT_TRUE(next.events.empty()) << "told once";
+  EXPECT_TRUE(next.events.empty()) << "reported once";
 }
 
 TEST(PlanDeletion, GivesUpAfterItsDeadlineWhateverItWaitsFor) {
@@ -247,7 +247,7 @@ TEST(PlanDeletion, GivesUpAfterItsDeadlineWhateverItWaitsFor) {
   }
 }
 
-TEST(PlanDeletion, CountsItsDeadlineFromWhenTheDeletionIsSeen) {
+TEST(PlanDeletion, MeasuresItsDeadlineFromWhenTheDeletionIsSeen) {
   Observed observed = cleaning();
   observed.job.metadata.deletion_time = later - 24h;
   EXPECT_EQ(words_of(make_plan(observed, later + 1min).actions), Words{"create " + clean_up_pod});

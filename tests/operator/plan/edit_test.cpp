@@ -101,7 +101,7 @@ TEST(DecideEdit, AnswersAnEditAsFarAsTheGroupHasCome) {
       {"so it does while the group forms", edited(forming(), reaches_no_pod), false, is_bound_to_it},
       {"whatever the pods of an earlier attempt were made from", edited(running().with(add_older_pod), reaches_no_pod),
        false, is_bound_to_it},
-      {"a group that forms begins anew", edited(forming(), reaches_pods), true, forms_anew(Phase::starting)},
+      {"a group that forms begins again", edited(forming(), reaches_pods), true, forms_anew(Phase::starting)},
       {"so does one of which a pod is still to be made", edited(forming().missing(0), reaches_pods), true,
        forms_anew(Phase::starting)},
       {"so does one that waits for room", edited(forming(Phase::pending), reaches_pods), true,

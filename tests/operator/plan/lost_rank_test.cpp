@@ -27,7 +27,7 @@ struct Told {
   bool has_pod = true;
 };
 
-void expect_loss_told(TrainingJobStatus& status, const Told& told) {
+void expect_loss_reported(TrainingJobStatus& status, const Told& told) {
   expect_attempt_ended(status, told.cause, told.message);
   api::AttemptRecord& record = status.attempts.back();
   record.rank = 1;
@@ -45,7 +45,7 @@ DecisionCase::Change restarts(const Told& told, api::RestartCounts charged, std:
     job.status = status;
     status.restart_not_before =
         later + decide_restart(job, {.cause = told.cause, .is_charged = restart_count > 2}).wait;
-    expect_loss_told(status, told);
+    expect_loss_reported(status, told);
     expect_next_attempt(status, 4);
     expect_phase(status, Phase::restarting, std::string{to_string(told.cause)}, told.message);
     status.restarts = charged;
@@ -66,7 +66,7 @@ std::vector<Event> told_restart(const Told& told) {
 DecisionCase::Change fails(const Told& told, const std::string& reason, const std::string& message,
                            std::int64_t without_progress) {
   return [=](TrainingJobStatus& status) {
-    expect_loss_told(status, told);
+    expect_loss_reported(status, told);
     expect_phase(status, Phase::failed, reason, message);
     expect_over(status, "JobEnded");
     expect_condition(status, condition_failed, true, reason, message);

@@ -65,7 +65,7 @@ TEST(IsPodOf, IsTrueForEveryPodThatAPlanMakes) {
   }
 }
 
-TEST(IsServiceOf, LooksAtNamespaceOwnerAndName) {
+TEST(IsServiceOf, ComparesNamespaceOwnerAndName) {
   const resource::Service service = *builders::an_observed().build().service;
   const api::TrainingJob job = a_running_job();
   EXPECT_TRUE(is_service_of(service, job));

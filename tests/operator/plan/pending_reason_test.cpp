@@ -79,7 +79,7 @@ TEST(FindPendingReason, SaysWhyAnInitContainerDoesNotRun) {
   }
 }
 
-TEST(FindPendingReason, TellsAGateFromAFullClusterAndIgnoresPodsThatHaveANode) {
+TEST(FindPendingReason, DistinguishesAGateFromAFullClusterAndIgnoresPodsThatHaveANode) {
   const auto scheduled = [](bool is_true, const std::string& reason) {
     return an_observed().unscheduled(1, "gates: quota").with([=](Observed& observed) {
       observed.pods.at(1).conditions.at(0).is_true = is_true;
@@ -127,7 +127,7 @@ TEST(FindPendingReason, SaysAtOnceWhatTheKubeletSaysOfVolumesThatDoNotMount) {
   }
 }
 
-TEST(FindPendingReason, TellsOfVolumesThatDoNotMountAfterHalfAMinute) {
+TEST(FindPendingReason, ReportsVolumesThatDoNotMountAfterHalfAMinute) {
   const auto reason = reason_of(an_observed().waiting(1, "ContainerCreating"), start + 31s);
   ASSERT_TRUE(reason);
   EXPECT_EQ(reason->reason, "ContainerCreating");
@@ -171,7 +171,7 @@ TEST(FindPendingReason, SaysNothingOfAContainerOfWhichNobodyKnowsForHowLongItIsC
   EXPECT_FALSE(reason_of(an_observed().waiting(1), start + 29s));
 }
 
-TEST(RefusalReason, TellsQuotaFromOtherAdmission) {
+TEST(RefusalReason, DistinguishesQuotaFromOtherAdmission) {
   EXPECT_EQ(refusal_reason({.message = "pods is forbidden: exceeded quota: small"}).reason, "QuotaExceeded");
   EXPECT_EQ(refusal_reason({.message = "violates PodSecurity \"restricted\""}).reason, "AdmissionRefused");
 }

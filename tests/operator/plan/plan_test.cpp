@@ -90,7 +90,7 @@ TEST(MakePlan, RaisesTheAttemptAndTouchesNoPodWhenARankFails) {
                            .note = "attempt 2 begins because rank 1 was lost (Application): exit code 1: boom"}}));
 }
 
-TEST(MakePlan, CountsAtTheEndHowEachPodEnded) {
+TEST(MakePlan, RecordsAtTheEndHowEachPodEnded) {
   const std::vector<std::pair<Observed, api::ReplicaCounts>> cases{
       {an_observed().ended(0, 0).ended(1, 0), {.desired = 2, .succeeded = 2}},
       {an_observed().ended(0, 0).ended(1, 93), {.desired = 2, .succeeded = 1, .failed = 1}},
@@ -111,7 +111,7 @@ TEST(MakePlan, FollowsEditsOfAFinishedJob) {
   EXPECT_EQ(make_plan(observed, later).status->observed_generation, 3);
 }
 
-TEST(MakePlan, WaitsAndCountsNoRestartWhenRanksGaveUpOnOneThatHasNoPlaceYet) {
+TEST(MakePlan, WaitsAndChargesNoRestartWhenRanksGaveUpOnOneThatHasNoPlaceYet) {
   const Plan plan =
       make_plan(an_observed().phase(Phase::pending, "Unschedulable").ended(0, 94).unscheduled(1, "no room"), later);
   ASSERT_TRUE(plan.status);

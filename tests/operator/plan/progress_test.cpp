@@ -156,7 +156,7 @@ TEST(TakeReports, EndsWithWhatRankZeroWroteLastAndNotWithTheLastPoll) {
   EXPECT_EQ(status.checkpoint->duration_seconds, 1.23457);
 }
 
-TEST(TakeReports, CountsACheckpointThatALostRankZeroWroteOfBeforeItsLossIsCharged) {
+TEST(TakeReports, TakesACheckpointThatALostRankZeroReportedBeforeItsLossIsCharged) {
   const auto observed = an_observed(a_job().checkpoint()).ended(0, 1, last_words).with([](Observed& changed) {
     changed.job.status.attempts_without_progress = 2;
   });
@@ -258,7 +258,7 @@ TEST(TakeReports, SaysInWhichWayTheLossIsNotFiniteAndThatItIsAgain) {
   };
   EXPECT_EQ(condition_after(HUGE_VAL, false), "Infinite: the loss was inf at step 7");
   EXPECT_EQ(condition_after(std::nan(""), false), "NaN: the loss was nan at step 7");
-  EXPECT_EQ(condition_after(HUGE_VAL, true), "NaN: before") << "told once";
+  EXPECT_EQ(condition_after(HUGE_VAL, true), "NaN: before") << "reported once";
   EXPECT_EQ(condition_after(0.5, true), "LossIsFinite: ");
   EXPECT_EQ(condition_after({}, true), "NaN: before") << "nothing was said of the loss";
 }

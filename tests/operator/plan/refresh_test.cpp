@@ -226,7 +226,7 @@ TEST(RefreshStatus, ShowsAJobWithoutAnAttemptOrWithoutPods) {
          status.start_time = later;
        }},
       {"a suspended one has no start", new_job().phase(Phase::suspended, "Suspended"), false, counted},
-      {"one that is being suspended only counts its pods",
+      {"a job that is being suspended only has its pods counted",
        group_that_forms()
            .phase(Phase::suspending, "Suspended")
            .with(one_of_two)

@@ -17,7 +17,7 @@ struct BudgetCase {
   std::int64_t application, infrastructure, without_progress;  // before
   bool makes_checkpoints;
   std::string failed_reason;
-  std::chrono::seconds wait;  // but for jitter
+  std::chrono::seconds wait;  // without the jitter
 };
 
 TEST(DecideRestart, ChargesTheBudgetOfTheCauseAndWaitsLongerEachTime) {

@@ -207,7 +207,7 @@ TEST(TimeLeftToSave, IsFiveSecondsForAnAnswerAndTheGracePeriodForTheSave) {
       {"one that is taken has the pods' grace period", reporting(3, "suspend-4"), 116s},
       {"another attempt's word is none", reporting(2, "suspend-4"), 1s},
       {"nor is the word about other requests", reporting(3, "suspend-3"), 1s},
-      {"the template's grace period counts", reporting(3, "suspend-4").with([](Observed& observed) {
+      {"the template's grace period is the limit", reporting(3, "suspend-4").with([](Observed& observed) {
          observed.job.spec.pod_template = {{"spec", {{"terminationGracePeriodSeconds", 20}}}};
        }),
        16s},

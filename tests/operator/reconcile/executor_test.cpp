@@ -201,7 +201,7 @@ TEST_F(ExecutorTest, DeletesNoPodThatHasTakenTheNameMeanwhile) {
   EXPECT_TRUE(api.get(kube::pods, key.name_space, key.name));
 }
 
-TEST_F(ExecutorTest, RemembersOfADeletedPodWhenItGoesAndKeepsATimeThatIsKnown) {
+TEST_F(ExecutorTest, RemembersWhenADeletedPodIsGoneAndKeepsATimeThatIsKnown) {
   const control::ObjectKey first{.name_space = "research", .name = manifest::pod_name(job, 1, 0)};
   const control::ObjectKey second{.name_space = "research", .name = manifest::pod_name(job, 1, 1)};
   resource::Pod leaving = *caches.pods.find(second);
@@ -212,7 +212,7 @@ TEST_F(ExecutorTest, RemembersOfADeletedPodWhenItGoesAndKeepsATimeThatIsKnown) {
   EXPECT_EQ(caches.pods.find(second)->metadata.deletion_time, clock.now() + 30s) << "its grace is not over";
 }
 
-TEST_F(ExecutorTest, DeletesAJobWhoseLastFinalizerGoesAtTheSameTime) {
+TEST_F(ExecutorTest, DeletesAJobWhoseLastFinalizerIsRemovedAtTheSameTime) {
   caches.jobs.put(job);
   job.metadata.finalizers = {"other/finalizer"};  // It was taken off after the job was planned.
   const auto acted = executor.act(job, {plan::DeleteJob{.uid = job.metadata.uid}});
@@ -253,7 +253,7 @@ class SlowApi final : public fakes::RefusingApi {
   int asking_max_ = 0;
 };
 
-TEST(AreGone, AsksConcurrentlyAndWithinBoundsWhetherPodsAreGone) {
+TEST(AreGone, AsksAboutPodsConcurrentlyAndWithinBounds) {
   SlowApi api;
   const fakes::FakeClock clock;
   Caches caches;

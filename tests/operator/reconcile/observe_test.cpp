@@ -94,7 +94,7 @@ TEST_F(ObserveTest, SeesTheVolumesThatDoNotMountOfItsOwnPodsOnly) {
   EXPECT_THAT(observe_job().mount_failures, ElementsAre(Pair(pod.metadata.name, "ours")));
 }
 
-TEST_F(ObserveTest, CountsADryRunForTheSpecThatItWasMadeFor) {
+TEST_F(ObserveTest, KeepsADryRunsResultForTheSpecThatItWasMadeFor) {
   job_.metadata.generation = 3;
   memory_.accepted_generation = 2;
   EXPECT_FALSE(observe_job().is_template_accepted);

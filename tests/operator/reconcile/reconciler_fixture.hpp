@@ -103,7 +103,8 @@ class ReconcilerTest : public testing::Test {
 
   const control::ObjectKey key{.name_space = "research", .name = "smoke"};
   fakes::FakeClock clock;
-  std::function<void(nlohmann::json& stored)> prune;  ///< What a server of another CRD drops from jobs.
+  /// Drops from jobs the fields that a server with another CRD would drop.
+  std::function<void(nlohmann::json& stored)> prune;
   local::MemoryApi api{clock, api_options()};
   fakes::FaultyApi faulty{api};
   FakeProgress progress;

@@ -78,7 +78,7 @@ TEST_F(ReconcilerTest, KeepsAJobThatWasAppliedAgainWhenItsPredecessorsTimeToLive
   EXPECT_FALSE(present->at("metadata").contains("deletionTimestamp"));
 }
 
-TEST_F(ReconcilerTest, GoesOnWithoutTextsWhereTheServerRefusesTheStatus) {
+TEST_F(ReconcilerTest, WorksWithoutTextsIfTheServerRefusesTheStatus) {
   apply(a_job().checkpoint());
   work();
   // A poller bounds such a URI; this one has not.
@@ -189,7 +189,7 @@ TEST_F(ReconcilerTest, TakesNoPodOfAnotherNamespaceOrNameForOneOfTheJobs) {
   ASSERT_TRUE(api.remove(kube::pods, "research", pod));
   caches.pods.erase({.name_space = "research", .name = pod});
   work();
-  EXPECT_EQ(stored().status.attempt, 2) << "the job goes on as without them";
+  EXPECT_EQ(stored().status.attempt, 2) << "the job runs as without them";
   EXPECT_TRUE(stored().status.is_formed);
 }
 
@@ -343,7 +343,7 @@ TEST_F(ReconcilerTest, DeletesAPodWhoseLabelWasRemovedAndReplacesItsGroup) {
   EXPECT_FALSE(api.get(kube::pods, "research", pod)) << "no watch would ever tell of it again";
 }
 
-TEST_F(ReconcilerTest, MakesAServiceAndAPodAnewThatLostTheirLabelsWhileTheGroupFormed) {
+TEST_F(ReconcilerTest, MakesAServiceAndAPodAgainThatLostTheirLabelsWhileTheGroupFormed) {
   apply();
   int calls_left = 3;  // the dry run, the service, rank 0's pod, and then no more
   faulty.set_schedule([&](const ApiCall& call) -> std::optional<Fault> {
@@ -363,7 +363,7 @@ TEST_F(ReconcilerTest, MakesAServiceAndAPodAnewThatLostTheirLabelsWhileTheGroupF
   EXPECT_EQ(caches.services.size(), 1U);
 }
 
-TEST_F(ReconcilerTest, PausesBetweenLooksAtAPodThatOnlyTheServerKnows) {
+TEST_F(ReconcilerTest, PausesBetweenReconcilesForAPodThatOnlyTheServerKnows) {
   apply();
   work();
   const std::string pod = manifest::pod_name(stored(), 1, 1);
@@ -389,7 +389,7 @@ TEST_F(ReconcilerTest, CountsTheRefusalsOfConcurrentCreatesAsOne) {
   EXPECT_EQ(stored().status.reason, "QuotaExceeded");
 }
 
-TEST_F(ReconcilerTest, TellsThatCreatesFailOnceTheyHaveForAWhile) {
+TEST_F(ReconcilerTest, ReportsThatCreatesFailOnceTheyHaveForAWhile) {
   apply();
   fail_pods({ErrorKind::unavailable, "create pods: failed calling webhook: no endpoints available"});
   for (int turn = 0; turn < 5; ++turn) static_cast<void>(reconciler->reconcile(key));
@@ -441,7 +441,7 @@ TEST_F(ReconcilerTest, PassesOnTheRetryAfterOfAThrottlingServer) {
   EXPECT_EQ(requeue.error().retry_after, 3s);
 }
 
-TEST_F(ReconcilerTest, TellsOnlyAfterTheStatusIsStored) {
+TEST_F(ReconcilerTest, SendsEventsOnlyAfterTheStatusIsStored) {
   apply();
   work();
   json job = *api.get(kube::training_jobs, "research", "smoke");
@@ -458,7 +458,7 @@ TEST_F(ReconcilerTest, TellsOnlyAfterTheStatusIsStored) {
   EXPECT_EQ(event.at("involvedObject").at("uid"), job.at("metadata").at("uid"));
 }
 
-TEST_F(ReconcilerTest, TellsEveryNewReasonToWaitInTheOneEventOfPending) {
+TEST_F(ReconcilerTest, ShowsEveryNewReasonToWaitInTheOneEventOfPending) {
   apply();
   std::vector<std::string> messages;
   for (const char* refusal : {"exceeded quota: small", "violates PodSecurity"}) {

@@ -34,7 +34,7 @@ TEST(SharedCalls, EndAtTheFirstErrorThatIsTheLast) {
   EXPECT_EQ(calls.outcome().error().message, "call 2");
 }
 
-TEST(SharedCalls, GoOnAfterAnyOtherErrorAndKeepTheFirst) {
+TEST(SharedCalls, ContinueAfterAnyOtherErrorAndReturnTheFirst) {
   std::size_t made = 0;
   SharedCalls calls{9, [&](std::size_t index) { return ++made, fail_at(index, 2); },
                     [](const Error&) { return false; }};
@@ -43,7 +43,7 @@ TEST(SharedCalls, GoOnAfterAnyOtherErrorAndKeepTheFirst) {
   EXPECT_EQ(calls.outcome().error().message, "call 2");
 }
 
-TEST(SharedCalls, OfOtherThreadsGoOnWhileOneHangs) {
+TEST(SharedCalls, OfOtherThreadsContinueWhileOneHangs) {
   fakes::Gate first;
   fakes::Gate last;
   last.open();

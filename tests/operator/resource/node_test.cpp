@@ -11,7 +11,7 @@ using nlohmann::json;
 
 TEST(ParseNode, KeepsWhatPlanningReads) {
   struct Case {
-    std::string_view status;  ///< Of the condition Ready.
+    std::string_view status;  ///< The status of the condition Ready.
     bool is_ready;
     bool is_unreachable;
   };

@@ -1,4 +1,4 @@
-// What a save does while training goes on, and when it cannot.
+// Saves while training goes on, and saves that fail.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace late_device = fakes::late_device;
 
-// Of 2 MiB and of 28 bytes, all ones.
+// Tensors of 2 MiB and of 28 bytes, all ones.
 State a_state() {
   State state;
   state.entries.push_back({.name = "parameter",
@@ -51,7 +51,7 @@ TEST(DeviceStaging, HasWhatIsQueuedOnTheDeviceAndDoesNotWaitForIt) {
   EXPECT_TRUE(is_filled_with(staging.entries()[1].bytes, 5));
 }
 
-TEST(DeviceStaging, HasWhatIsNotSteadyAsItWas) {
+TEST(DeviceStaging, CopiesUnsteadyTensorsAsTheyWereWhenTheSaveBegan) {
   Staging staging{0, 1};
   const State state = a_state();
   for (const float value : {2.F, 3.F}) {
@@ -98,10 +98,11 @@ TEST(DeviceStaging, NoticesAChangeByAKernelThatTorchDoesNotCount) {
   EXPECT_EQ(staging.stage_steady(), false);
 }
 
-TEST(DeviceStaging, SaysThatTheDeviceFailedAndGoesOnWithTheNext) {
+TEST(DeviceStaging, SaysThatTheDeviceFailedAndStagesTheNextSave) {
   const State state = a_state();
   struct Row {
-    int copies = 0;  // That succeed: the parameter's samples and the buffer on the device, then those to the host.
+    // Copies that succeed: the parameter's samples and the buffer on the device, then both to the host.
+    int copies = 0;
     bool copies_first = false;
   };
   for (const Row& row : {Row{0, false}, Row{1, false}, Row{2, true}, Row{3, true}}) {

@@ -12,7 +12,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
-// Of 2 MiB, which is cut, and of small ones of each placement.
+// An entry of 2 MiB, which is cut, and small entries of each placement.
 State a_state() {
   State state;
   state.entries.push_back({"large", Placement::replicated, at::ones({1024, 512})});
@@ -170,7 +170,7 @@ TEST(Staging, LooksForWhatIsNotFiniteOnlyWhereThatMatters) {
   EXPECT_FALSE(staging.is_finite());
 }
 
-TEST(Staging, RefusesWhatHasNoPlainBytesAndGoesOnWithTheNext) {
+TEST(Staging, RefusesWhatHasNoPlainBytesAndStagesTheNextSave) {
   Staging staging{0, 1};
   State state = a_state();
   state.entries[0].tensor = at::eye(3).to_sparse();

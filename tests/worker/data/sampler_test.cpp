@@ -65,7 +65,7 @@ TEST(Sampler, FillsUpEvenWhenThereAreMoreRanksThanSamples) {
   }
 }
 
-TEST(Sampler, GoesOnInTheMiddleOfAnEpochWhereItStopped) {
+TEST(Sampler, ContinuesInTheMiddleOfAnEpochWhereItStopped) {
   const torch::Tensor order = epoch_order(100, 3, 5);
   const GroupRank self{.rank = 1, .world_size = 2};
   const auto whole = values(step_samples(order, 0, 50, self));

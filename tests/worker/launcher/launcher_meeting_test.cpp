@@ -51,7 +51,7 @@ TEST(LaunchersThatMeet, WaitsForNobodyOnceItIsAskedToStop) {
   EXPECT_EQ(alone.wait(), 0);
 }
 
-TEST(LaunchersThatMeet, TellsThoseWhoAreStillComingWhatBrokeTheGroup) {
+TEST(LaunchersThatMeet, SendsLatecomersTheFailureThatBrokeTheGroup) {
   const TestGroup group{.world_size = 2, .variables = {{"TRAINYARD_FAREWELL_SECONDS", "60"}}};
   LauncherProcess zero{group, 0, "exit 3"};
   ASSERT_TRUE(eventually([&] { return zero.has_printed("group failed"); }));

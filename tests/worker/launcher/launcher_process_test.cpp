@@ -71,7 +71,7 @@ TEST(Launcher, EndsTheOtherRanksOfItsPodWithTheOneThatFails) {
                   {"message", "rank 1 exited with code 7; its log says why"}}));
 }
 
-TEST(Launcher, KillsTheChildrenOfARankThatHasEndedWhileTheOthersOfItsPodGoOn) {
+TEST(Launcher, KillsTheChildrenOfARankThatHasEndedWhileTheOthersOfItsPodRun) {
   TestGroup group{.world_size = 2, .variables = {{"RANK", ""}, {"NODE_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}}};
   LauncherProcess pod{group, 0,
                       "if [ $RANK = 1 ]; then sleep 1000 & echo child $!; exit 0; fi; exec $LINKED_RANK train"};
@@ -100,7 +100,7 @@ TEST(Launcher, PassesOnTheSignalsThatMeanSomethingToItsRanks) {
   }
 }
 
-TEST(Launcher, EndsTheGroupWhenARankFailsAndPassesItsWordsOn) {
+TEST(Launcher, EndsTheGroupWhenARankFailsAndPassesItsMessageOn) {
   const TestGroup group;
   LauncherProcess zero{group, 0, "exec $LINKED_RANK train"};
   LauncherProcess one{group, 1,

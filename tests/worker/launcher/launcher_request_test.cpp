@@ -55,7 +55,7 @@ class AskedLauncher {
   LauncherProcess launcher;
 };
 
-TEST(LauncherOnRequest, AsksItsRankAndTellsWhatCameOfItAlsoInItsLastWords) {
+TEST(LauncherOnRequest, AsksItsRankAndReportsTheOutcomeAlsoInItsTerminationMessage) {
   AskedLauncher asked{a_group_that_saves(1), 0, "echo token=$TRAINYARD_REQUEST_TOKEN.; exec $LINKED_RANK train"};
   EXPECT_EQ(asked.ask({{"id", "a"}}), (std::pair{202, json{{"id", "a"}, {"state", "Pending"}}}));
   ASSERT_TRUE(asked.is_done("a"));
@@ -74,7 +74,7 @@ TEST(LauncherOnRequest, AsksItsRankAndTellsWhatCameOfItAlsoInItsLastWords) {
   asked.launcher.send_signal(SIGTERM);
   EXPECT_EQ(asked.launcher.wait(), 91);
   EXPECT_EQ(asked.launcher.termination_message().at("progress").at("checkpointRequest"), second);
-  EXPECT_TRUE(asked.launcher.has_printed("token=.")) << "the rank is not told the token";
+  EXPECT_TRUE(asked.launcher.has_printed("token=.")) << "the rank does not get the token";
   EXPECT_FALSE(asked.launcher.has_printed("5ecret"));
 }
 

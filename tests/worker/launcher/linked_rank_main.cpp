@@ -1,6 +1,6 @@
 // A rank process that does not train but uses its link as a training would. The first argument chooses how:
-//   train          reports a step every 20 ms; ends preempted on SIGTERM, and as told when the group is broken; answers
-//                  a request for a checkpoint with the step that it is at, and ends preempted where that asks for it
+//   train          reports a step every 20 ms; ends preempted on SIGTERM, and with the group's failure when it is
+//                  broken; answers a request for a checkpoint with its step, and ends preempted if the request says so
 //   no-progress    reports one step, then makes no progress
 //   deaf           as train, but ignores SIGTERM and the failure of the group
 //   fail           ends with exit_do_not_restart and a message of its own

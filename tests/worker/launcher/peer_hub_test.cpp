@@ -40,7 +40,7 @@ TEST(PeerHub, SaysWhoHasNotComeUntilAllHave) {
             (HubActions{PeerHub::Send{2, Welcome{}}, PeerHub::Send{2, PeerBeat{}}, PeerHub::Send{1, PeerBeat{}}}));
 }
 
-TEST(PeerHub, CountsEveryRankOfAPodThatHasSeveral) {
+TEST(PeerHub, WaitsForEveryRankOfAPodThatHasSeveral) {
   Hello self = hello(0, 6);
   self.rank_count = 2;
   PeerHub hub{PeerSettings{.self = self}, group_start};
@@ -100,7 +100,7 @@ TEST(PeerHub, DropsAConnectionThatNeverSaysAnything) {
   EXPECT_EQ(hub.verdict(), std::nullopt);
 }
 
-TEST(PeerHub, TellsEverybodyTheFirstFailureAndNoOther) {
+TEST(PeerHub, SendsEverybodyTheFirstFailureAndNoOther) {
   PeerHub hub = a_full_hub();
   hub.on_message(2, FailureReport{a_failure(2)}, group_start);
   hub.on_message(1, FailureReport{a_failure(1)}, group_start);
@@ -110,7 +110,7 @@ TEST(PeerHub, TellsEverybodyTheFirstFailureAndNoOther) {
   EXPECT_EQ(hub.verdict(), a_failure(2));
 }
 
-TEST(PeerHub, TellsTheFailureToThoseWhoComeAfterIt) {
+TEST(PeerHub, SendsTheFailureToLaunchersThatComeAfterIt) {
   PeerHub hub = a_hub();
   hub.report_failure(a_failure(0), group_start);
   come(hub, 1, hello(1));

@@ -89,7 +89,7 @@ TEST(PeerSpoke, BlamesNobodyForTheTimeInWhichItSleptItself) {
   EXPECT_EQ(spoke.verdict(), std::nullopt);
 }
 
-TEST(PeerSpoke, LetsRank0GoOnceItHasEndedAsMeant) {
+TEST(PeerSpoke, ForgetsRank0OnceItHasEndedAsMeant) {
   PeerSpoke spoke = a_joined_spoke();
   spoke.on_message(Done{}, group_start);
   spoke.on_close("closed by the other side", group_start);
@@ -123,7 +123,7 @@ TEST(PeerSpoke, HoldsItsOwnFailureWhenTheHubDoesNotAnswer) {
   EXPECT_EQ(spoke.verdict(), a_failure(1));
 }
 
-TEST(PeerSpoke, TellsItsFailureWhenItJoinsLate) {
+TEST(PeerSpoke, ReportsItsFailureWhenItJoinsLate) {
   PeerSpoke spoke = a_spoke();
   spoke.report_failure(a_failure(1), group_start);
   spoke.on_open(group_start + 1s);

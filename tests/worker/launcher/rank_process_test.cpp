@@ -41,7 +41,7 @@ class RankProcessTest : public testing::Test {
   fakes::TemporaryFolder folder_;
 };
 
-TEST_F(RankProcessTest, GivesTheLastWordsWithTheEndHoweverLateTheyWereSaid) {
+TEST_F(RankProcessTest, ReturnsTheLastMessageWithTheEndHoweverLateItCame) {
   RankProcess rank = start("exec " + paths::build("tests/worker/launcher/linked_rank") + " fail");
   wait_until_ended(rank);
   const RankExit exit = rank.reap();

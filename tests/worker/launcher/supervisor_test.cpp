@@ -107,7 +107,7 @@ TEST(Supervisor, EndsAsPeerLostWhenTheVerdictNamesAnother) {
                                              .culprit_exit_code = 137}));
 }
 
-TEST(Supervisor, TellsItsRanksOfTheVerdictThenKillsThem) {
+TEST(Supervisor, SendsItsRanksTheVerdictThenKillsThem) {
   Supervisor supervisor{supervisor_settings(0, 3), group_start};
   supervisor.on_message(0, rank::Alive{}, group_start);
   supervisor.on_death(1, {.exit_code = 0}, group_start);
@@ -197,7 +197,7 @@ TEST(Supervisor, KillsARankThatLivesButMakesNoProgress) {
   EXPECT_EQ(supervisor.own_failure()->message, "rank 0 made no progress for 600 s; last seen before its first report");
 }
 
-TEST(Supervisor, GivesTheTimeItTakesToWhatMovesDataOrWaitsForOthers) {
+TEST(Supervisor, GivesPhasesThatMoveDataOrWaitForOthersTheTimeTheyNeed) {
   for (const char* phase : {"Rendezvous", "Loading", "Saving"}) {
     Supervisor supervisor{supervisor_settings(0, 1), group_start};
     rank::RankProgress progress;

@@ -39,7 +39,7 @@ class ImageShelf final : public observe::ImageSink {
   torch::Tensor last;
 };
 
-TEST(FashionCNN, FramesTheFirstValidationImagesByWhetherTheirClassIsFound) {
+TEST(FashionCNN, FramesTheFirstValidationImagesGreenIfTheirClassIsFound) {
   torch::manual_seed(0);
   FashionCNN model;
   model.eval();

@@ -147,7 +147,7 @@ TEST_F(RankProgramTest, ShowsItsMetricsAndImagesOfBothAttemptsBesideTheCheckpoin
 TEST_F(RankProgramTest, EndsAsPeerLostWhenAnotherRankIsKilled) {
   auto ranks = start(2, synthetic + R"(, "epochs": 100000, "log": {"every": {"steps": 1}})");
   wait_for_log(ranks[0], "\"step\":2,");
-  ranks[0].send(SIGPIPE);  // As a write to the killed rank's socket may do.
+  ranks[0].send(SIGPIPE);  // A write to the killed rank's socket may do the same.
   ranks[1].send(SIGKILL);
   EXPECT_EQ(ranks[0].wait(), contract::exit_peer_lost) << ranks[0].log();
   EXPECT_THAT(ranks[0].log(), HasSubstr("PeerLost"));
@@ -302,7 +302,7 @@ TEST_F(RankProgramTest, TrainsOnTheRealFashionMnist) {
   EXPECT_THAT(ranks[0].log(), HasSubstr("val_accuracy"));
 }
 
-TEST_F(RankProgramTest, GoesOnFromTheCopyOnItsNodeWhenAllRanksAreKilledBetweenRemoteCheckpoints) {
+TEST_F(RankProgramTest, ResumesFromTheCopyOnItsNodeWhenAllRanksAreKilledBetweenRemoteCheckpoints) {
   const std::string training = synthetic + R"(, "maxSteps": 200)";
   auto whole = start(2, training);
   ASSERT_EQ(wait(whole), (std::vector<int>{0, 0})) << whole[0].log();

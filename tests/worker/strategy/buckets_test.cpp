@@ -9,7 +9,7 @@
 namespace trainyard::strategy {
 namespace {
 
-TEST(AssignBuckets, GoesFromTheLastParameterToTheFirstAndClosesABucketAtItsLimit) {
+TEST(AssignBuckets, FillsBucketsFromTheLastParameterToTheFirstAndClosesEachAtItsLimit) {
   std::vector<torch::Tensor> parameters;
   for (const std::int64_t elements : {100, 10, 30, 5, 5}) parameters.push_back(torch::zeros({elements}));
   const auto buckets = assign_buckets(parameters, {.first_bytes = 40, .bytes = 200});

@@ -73,7 +73,7 @@ std::vector<torch::Tensor> train_by_ddp(std::int64_t world_size, std::int64_t st
   return states;
 }
 
-/// The same by c10d::Reducer; rank 0's state.
+/// Rank 0's state after training by c10d::Reducer.
 torch::Tensor train_by_reducer(std::int64_t world_size, std::int64_t steps) {
   std::vector<std::shared_ptr<TinyModel>> models;
   for (std::int64_t rank = 0; rank < world_size; ++rank) models.push_back(make_tiny_model(0));
@@ -196,7 +196,7 @@ struct Branches : torch::nn::Module {
   torch::nn::Linear never{3, 1};
 };
 
-TEST(Ddp, CountsAParameterThatOneRankDidNotUseAsZeroThereAndSkipsOneThatNobodyUsed) {
+TEST(Ddp, TakesZeroForAParameterThatOneRankDidNotUseAndSkipsOneThatNobodyUsed) {
   run_ranks(2, [&](RankThread& rank) {
     Branches model;
     {

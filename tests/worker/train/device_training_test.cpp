@@ -107,7 +107,7 @@ TEST(TrainingOnADevice, ValidatesThereAndLogsNumbersOfTheHostBesideThoseOfTheDev
   EXPECT_TRUE(std::isfinite(link.reports().back().loss.value_or(NAN)));
 }
 
-TEST(TrainingOnADevice, TellsItsDataByTheSameIdAsOnTheHost) {
+TEST(TrainingOnADevice, IdentifiesItsDataByTheSameIdAsOnTheHost) {
   const data::LabeledImages images = data::make_synthetic_images(100, 0, 0);
   const data::ImageDataset on_host{images.images, images.labels};
   const data::ImageDataset on_device{images.images, images.labels, fakes::late_device::device()};

@@ -11,7 +11,7 @@
 namespace trainyard::train {
 namespace {
 
-TEST(EndOf, TellsTheOperatorWhetherARestartCanHelp) {
+TEST(EndOf, SaysInItsExitCodeIfARestartCanHelp) {
   struct Case {
     Stage stage;
     ErrorKind kind;
@@ -77,7 +77,7 @@ TEST(Preempted, SaysWhereTheStateIs) {
   }
 }
 
-TEST(Completed, TellsTheLastValidation) {
+TEST(Completed, ReportsTheLastValidation) {
   const rank::RankEnd ended = completed(900, {{"val_accuracy", 0.89123}, {"val_loss", 0.3}});
   EXPECT_EQ(ended.exit_code, contract::exit_success);
   EXPECT_EQ(ended.reason, "Completed");

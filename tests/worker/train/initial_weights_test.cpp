@@ -86,7 +86,7 @@ TEST_F(InitialWeights, MayBeAnotherJobsCheckpoint) {
   EXPECT_EQ(run.ranks[0].link->reports().back().step, 2) << "steps are counted from the first";
 }
 
-TEST_F(InitialWeights, AreNotLookedAtOnceThereIsACheckpoint) {
+TEST_F(InitialWeights, AreNotReadOnceThereIsACheckpoint) {
   write_weights();
   const auto run_to = [&](std::int64_t steps, std::int64_t attempt) {
     TrainingRun run;

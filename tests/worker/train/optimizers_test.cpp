@@ -66,7 +66,7 @@ TEST(Optimizers, AreThoseOfTorch) {
   }
 }
 
-TEST(Optimizers, GoOnToTheBitFromTheirState) {
+TEST(Optimizers, ContinueToTheBitFromTheirState) {
   for (const OptimizerSpec& spec :
        {OptimizerSpec{.name = "adam"}, OptimizerSpec{.name = "sgd", .lr = 0.1, .momentum = 0.9}}) {
     Weights whole, resumed;

@@ -106,7 +106,7 @@ TEST(OwedSave, WaitsAfterAFailureEvenWhereOthersWereLeftOut) {
   EXPECT_TRUE(owed.is_due(Instant{} + 5s));
 }
 
-TEST(MayGoOn, OnlyWhereAnotherSaveMaySucceed) {
+TEST(MayGoOn, IsTrueOnlyIfAnotherSaveMaySucceed) {
   const std::set<ErrorKind> passing = {ErrorKind::not_found, ErrorKind::gone,      ErrorKind::unauthorized,
                                        ErrorKind::forbidden, ErrorKind::throttled, ErrorKind::unavailable,
                                        ErrorKind::timeout,   ErrorKind::corrupt,   ErrorKind::io};

@@ -85,7 +85,7 @@ class ALongRun : public testing::Test {
   std::int64_t step = 0;
 };
 
-TEST_F(ALongRun, GoesOnWhileTheStorageIsAwayForAnHourSaysSoAndCatchesUp) {
+TEST_F(ALongRun, TrainsWhileTheStorageIsAwayForAnHourSaysSoAndCatchesUp) {
   testing::internal::CaptureStderr();
   train_for(10min);
   const auto before = saver->last();
@@ -145,7 +145,7 @@ class ScriptedCheckpointer final : public checkpoint::Checkpointer {
   std::int64_t step_ = 0;
 };
 
-TEST(ASaver, OwesWhatWasLeftOutOfASaveThatMetTroubleAndNothingAfterIt) {
+TEST(ASaver, OwesASaveForStepsLeftOutWhileASaveMetTroubleAndForNoneAfterIt) {
   ScriptedCheckpointer checkpointer;
   const fakes::FakeRankLink link;
   const fakes::FakeClock clock;

@@ -113,7 +113,7 @@ TEST_F(ASnapshotTaker, LeavesOutImagesForWhichThereIsNoRoom) {
   taker.log_image("a", image(20));
   taker.log_image("a", image(5));  // Replaces the previous image, and uses its room.
   taker.log_image("b", image(15));
-  taker.log_image("b", image(16));  // The older one is not told in its place.
+  taker.log_image("b", image(16));  // The older image is not shown in its place.
   EXPECT_EQ(names_of(*take()), Strings{"a"});
 }
 

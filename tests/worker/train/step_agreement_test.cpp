@@ -16,7 +16,7 @@ Result<void> plain_wait(const c10::intrusive_ptr<c10d::Work>& work, std::string_
   }
 }
 
-TEST(StepAgreement, TellsAllRanksWhatOneAsksFor) {
+TEST(StepAgreement, GivesAllRanksWhatOneAsksFor) {
   fakes::run_ranks(3, [](fakes::RankThread& rank) {
     StepAgreement agreement{rank.process_group, plain_wait};
     const auto agree = [&](const StepFlags& mine) {

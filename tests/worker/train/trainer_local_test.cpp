@@ -71,7 +71,7 @@ struct LocalTierOfATraining : testing::Test {
   decltype(fakes::MemoryObjects::objects) remote;
 };
 
-TEST_F(LocalTierOfATraining, IsWhereARunGoesOnThatLostTheStepsAfterTheLastRemoteCheckpoint) {
+TEST_F(LocalTierOfATraining, IsResumedByARunThatLostTheStepsAfterTheLastRemoteCheckpoint) {
   for (const std::int64_t world_size : {1, 2}) {
     const auto whole = attempt(1, 100, world_size);
     whole->run.checkpoint.reset();
@@ -140,7 +140,7 @@ TEST_F(LocalTierOfATraining, ComesFirstAndTheRemoteCheckpointAfterItWhenItIsAske
   EXPECT_THAT(saving->run.ranks[0].end.message, HasSubstr("saved as memory://step-8/g-1"));
 }
 
-TEST_F(LocalTierOfATraining, IsSavedRemotelyByARunThatGoesOnFromItAndIsStoppedBeforeItsFirstStep) {
+TEST_F(LocalTierOfATraining, IsSavedRemotelyByARunThatResumesItAndIsStoppedBeforeItsFirstStep) {
   const auto first = attempt(1, 100);
   fail_once_copied(*first);
   end(*first);

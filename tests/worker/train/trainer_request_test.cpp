@@ -114,7 +114,7 @@ TEST(TrainerOnRequest, SavesAgainForTheNextOne) {
   for (const std::size_t rank : {0U, 1U}) EXPECT_EQ(asked.saved(rank), (Steps{4, step, 60})) << rank;
 }
 
-TEST(TrainerOnRequest, EndsAllRanksAtTheSameStepAndGoesOnFromItToTheBit) {
+TEST(TrainerOnRequest, EndsAllRanksAtTheSameStepAndResumesFromItToTheBit) {
   AskedRun whole{2, 9};
   whole.run.run();
   AskedRun asked{2, 9};
@@ -213,7 +213,7 @@ TEST(TrainerOnRequest, WaitsForTheFirstStepWhereTrainingHasNotBegun) {
   EXPECT_EQ(asked.record(), done(go_on, 1));
 }
 
-TEST(TrainerOnRequest, EndsTrainingThatHasNotBegunWithWhatItWasToGoOnFrom) {
+TEST(TrainerOnRequest, EndsTrainingThatHasNotBegunWithTheCheckpointThatItWouldResume) {
   AskedRun fresh{2, 9};
   fresh.ask(leave);
   fresh.run.run();

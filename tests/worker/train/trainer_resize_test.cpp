@@ -22,7 +22,7 @@ struct Resize {
   std::int64_t from;
   std::int64_t to;
   std::int64_t stop_step;    // The stop is asked for in the middle of this step; the next step is the last.
-  std::int64_t total_steps;  // Of two epochs.
+  std::int64_t total_steps;  // The steps of two epochs.
 };
 
 // The samples of all ranks by step, in the order of their epoch.
@@ -46,7 +46,7 @@ std::map<std::int64_t, std::vector<std::int64_t>> read_steps(const std::string& 
 
 class TrainerWithOtherRanks : public testing::TestWithParam<Resize> {};
 
-TEST_P(TrainerWithOtherRanks, GoesOnAtTheSameStepAndSampleInTheSameOrder) {
+TEST_P(TrainerWithOtherRanks, ResumesAtTheSameStepAndSampleInTheSameOrder) {
   const fakes::TemporaryFolder folder;
   const std::string record = folder.path() + "/samples.jsonl";
   for (const std::int64_t attempt : {1, 2}) {

@@ -65,7 +65,7 @@ TEST(TrainerSaving, EndsOnlyWhenTheOneUnderWayAndTheLastAreWritten) {
   EXPECT_TRUE(saving.objects.objects.contains("step-3/g-1/manifest.json"));
 }
 
-TEST(TrainerSaving, SavesWhereItStandsWhenAskedToStopInTheMidstOfASave) {
+TEST(TrainerSaving, SavesItsCurrentStepWhenAskedToStopInTheMidstOfASave) {
   SavingRun saving{2, 100};
   fakes::Gate gate;
   saving.hold_up(2, gate);
@@ -79,7 +79,7 @@ TEST(TrainerSaving, SavesWhereItStandsWhenAskedToStopInTheMidstOfASave) {
   }
 }
 
-TEST(TrainerSaving, WritesTheBytesOfItsStepThoughTrainingHasGoneOn) {
+TEST(TrainerSaving, WritesTheBytesOfItsStepThoughTrainingContinues) {
   const auto files_of_step_2 = [](const fakes::MemoryObjects& objects) {
     std::map<std::string, std::vector<std::byte>> files;
     for (const auto& [key, content] : objects.objects) {
@@ -161,7 +161,7 @@ struct Trouble {
 
 class AStorageThatFails : public testing::TestWithParam<Trouble> {};
 
-TEST_P(AStorageThatFails, OnOneRankHoldsUpNobodyAndIsToldUntilASaveSucceeds) {
+TEST_P(AStorageThatFails, OnOneRankHoldsUpNobodyAndIsReportedUntilASaveSucceeds) {
   SavingRun whole{2, 9};
   whole.run.run();
 
@@ -319,7 +319,7 @@ TEST(TrainerSaving, MakesUpForWhatWasLeftOutWhileTheStorageWasAway) {
   EXPECT_EQ(rank.link->reports().back().checkpoint_error, "");
 }
 
-TEST(TrainerSaving, ReportsNoStepBeforeItKnowsWhereItGoesOn) {
+TEST(TrainerSaving, ReportsNoStepBeforeItKnowsWhereItResumes) {
   SavingRun saving{1, 4};
   saving.run.run();
   const fakes::FakeRankLink& link = *saving.run.ranks[0].link;

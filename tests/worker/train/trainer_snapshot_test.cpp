@@ -56,7 +56,7 @@ class ShowingRun : public SavingRun {
 
 using Told = std::map<std::pair<std::string, Over>, Steps>;
 
-TEST(TrainerSnapshots, TellWhatTheLogTellsOfAllRanks) {
+TEST(TrainerSnapshots, HoldTheValuesThatAreLoggedOverAllRanks) {
   for (const std::int64_t world_size : {1, 2}) {
     ShowingRun showing{world_size, 7, 3};
     showing.run.training_samples = 50 * world_size;  // 5 steps an epoch.
@@ -174,7 +174,7 @@ class ModelOfItsOwn final : public Module {
   StepOutput training_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) override { return {}; }
 };
 
-TEST(LogImage, ThrowsOneSentenceForAWrongShapeAlsoWhereNobodyLooks) {
+TEST(LogImage, ThrowsForAWrongShapeAlsoWithoutSnapshots) {
   ModelOfItsOwn model;
   EXPECT_NO_THROW(model.log_image("samples", torch::zeros({3, 28, 28})));
   try {

@@ -89,7 +89,7 @@ TEST(Trainer, TrainsTwoRanksAsOneRankOfTwiceTheBatch) {
   }
 }
 
-TEST(Trainer, GoesOnToTheBitAfterAStopInTheMiddleOfAnEpoch) {
+TEST(Trainer, ResumesToTheBitAfterAStopInTheMiddleOfAnEpoch) {
   for (const auto& [world_size, dropout] : {std::pair{1, 0.5}, std::pair{2, 0.0}}) {
     TrainingRun whole{world_size, dropout};
     whole.training.max_steps = 20;
@@ -130,7 +130,7 @@ TEST(Trainer, SavesTheSameStepOnAllRanksWhenOneIsAskedToStop) {
   }
 }
 
-TEST(Trainer, LeavesAValidationWhenAskedToStopAndGoesOnToTheBit) {
+TEST(Trainer, LeavesAValidationWhenAskedToStopAndResumesToTheBit) {
   TrainingRun whole;
   whole.training.epochs = 2;
   whole.run();
@@ -200,7 +200,7 @@ TEST(Trainer, SaysThatNothingWasSavedWhereNoCheckpointIsSet) {
   EXPECT_THAT(run.ranks[0].end.message, HasSubstr("nothing was saved"));
 }
 
-TEST(Trainer, SaysAlreadyCompleteAndGoesOnWhenMoreIsAskedFor) {
+TEST(Trainer, SaysAlreadyCompleteAndTrainsOnWhenMoreIsAskedFor) {
   const fakes::TemporaryFolder folder;
   const auto run_epochs = [&](std::int64_t epochs) {
     TrainingRun run;

@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("archives", nargs="+", type=Path, metavar="ARCHIVE", help="a tar in `docker save`'s form, or an OCI archive")
     sub = command("exec", execute, "run a program inside the cluster's network, process and mount namespaces; it ends with the cluster")
     sub.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- PROGRAM", help="the program and its arguments")
-    sub = command("inside", inside, argparse.SUPPRESS)  # What `run` starts as the first process of the cluster's namespaces.
+    sub = command("inside", inside, argparse.SUPPRESS)  # `run` starts this as the first process of the cluster's namespaces.
     sub.add_argument("--definitions", type=Path)
     sub.add_argument("--lock-fd", type=int)
     return parser
@@ -150,7 +150,7 @@ def load(options: argparse.Namespace) -> int:
         words = [*_enter(options), *CTR, "images", "import", str(archive.absolute())]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise ClusterError(f"importing {archive}: {done.stderr.strip()}")
+            raise ClusterError(f"cannot import {archive} into the node: {done.stderr.strip()}")
     return 0
 
 

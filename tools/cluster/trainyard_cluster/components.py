@@ -45,9 +45,9 @@ class Components:
         deadline = time.monotonic() + deadline_seconds
         while not is_true():
             if _has_ended(component.pid):
-                raise ClusterError(f"{name} ended before {what}; its log ends:\n{self.log_tail(name)}")
+                raise ClusterError(f"{name} ended before it was {what}; its log ends:\n{self.log_tail(name)}")
             if time.monotonic() > deadline:
-                raise ClusterError(f"{name}: not {what} after {deadline_seconds:.0f} s; its log ends:\n{self.log_tail(name)}")
+                raise ClusterError(f"{name} was not {what} after {deadline_seconds:.0f} s; its log ends:\n{self.log_tail(name)}")
             self.on_wait()
             time.sleep(0.05)
 

@@ -90,7 +90,7 @@ class ControlPlane:
         command = [str(self.tools / "kubectl"), "--kubeconfig", str(self.folder / "internal.kubeconfig"), *map(str, arguments)]
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise ClusterError(f"kubectl {' '.join(map(str, arguments))}: {done.stderr.strip()}")
+            raise ClusterError(f"`kubectl {' '.join(map(str, arguments))}` failed: {done.stderr.strip()}")
         return done.stdout
 
     def _write_credentials(self) -> None:

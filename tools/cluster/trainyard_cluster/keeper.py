@@ -1,7 +1,7 @@
-"""`run`: keeps one cluster until it is told to stop.
+"""`run`: keeps one cluster until it is asked to stop.
 
-Whoever starts it talks to it over stdin and stdout: "ready" or "error: ..." comes out; the end of stdin ends the cluster, unless a
-line "detach" came before, which is answered by the same. So a test that dies in any way takes its cluster with it.
+It writes "ready" or "error: ..." to stdout. The end of stdin ends the cluster, so that a test that dies in any way takes its cluster
+with it. After a line "detach" on stdin, which it answers with "detach", the end of stdin has no effect.
 """
 
 import os
@@ -52,7 +52,7 @@ class Lifeline:
         """Raises ClusterError when it is time to stop. For the slow start."""
         self.wait(0)
         if self.should_stop:
-            raise ClusterError("stopped before it was ready")
+            raise ClusterError("the start was stopped before the cluster was ready")
 
     def _read_stdin(self) -> None:
         said = os.read(0, 4096)
@@ -124,7 +124,7 @@ def _relay(inside: subprocess.Popen, lifeline: Lifeline) -> None:
     os.set_blocking(inside.stdout.fileno(), False)
     while not lifeline.should_stop:
         if inside.poll() is not None:
-            raise ClusterError("the cluster's first process ended")
+            raise ClusterError("the cluster's first process ended, and so did the cluster; `scripts/cluster up` starts it again")
         if said := inside.stdout.read():
             announce(said.decode().rstrip())
         lifeline.wait(0.1)

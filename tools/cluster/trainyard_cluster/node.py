@@ -40,7 +40,7 @@ class Node:
         """Returns when the node is Ready and DNS answers for the cluster's names."""
         self._start_dns()
         self._start_kubelet()
-        self.components.wait_until("kubelet", "a Ready node", self._is_ready)
+        self.components.wait_until("kubelet", "registered as a Ready node", self._is_ready)
 
     def _start_dns(self) -> None:
         self.components.start("coredns", [self.plane.tools / "coredns", "-conf", self._write("Corefile", COREFILE.format(
@@ -102,7 +102,7 @@ def import_image(archive: Path) -> None:
     """Imports an image into the node: a tar in `docker save`'s form, or an OCI archive."""
     done = subprocess.run([*CTR, "images", "import", str(archive)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise ClusterError(f"importing image {archive}: {done.stderr.strip()}")
+        raise ClusterError(f"cannot import the image {archive} into the node: {done.stderr.strip()}")
 
 
 def _succeeds(command: list[str]) -> bool:

@@ -47,8 +47,8 @@ class Sandbox:
                 _ip_or_fail("link", "set", device, "up")
                 return ours, theirs
             if "File exists" not in made.stderr:
-                raise ClusterError(f"making network device {device}: {made.stderr.strip()}")
-        raise ClusterError(f"{UPLINKS_MAX} clusters have a network device on this machine already")
+                raise ClusterError(f"cannot make the network device {device}: {made.stderr.strip()}")
+        raise ClusterError(f"{UPLINKS_MAX} clusters have a network device on this machine already: end one with `scripts/cluster down --dir FOLDER`")
 
     def kill(self) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -68,7 +68,7 @@ class Sandbox:
             except OSError:
                 pass
             if time.monotonic() > deadline:
-                raise ClusterError(f"unshare made no namespaces within {START_SECONDS} s")
+                raise ClusterError(f"unshare made no namespaces within {START_SECONDS} s: start the cluster again when the machine is less busy")
             time.sleep(0.01)
 
 
@@ -105,10 +105,10 @@ def _ip(*arguments: str) -> subprocess.CompletedProcess:
 def _ip_or_fail(*arguments: str) -> None:
     done = _ip(*arguments)
     if done.returncode != 0:
-        raise ClusterError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+        raise ClusterError(f"`ip {' '.join(arguments)}` failed: {done.stderr.strip()}")
 
 
 def _run(*command: object) -> None:
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise ClusterError(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
+        raise ClusterError(f"`{' '.join(map(str, command))}` failed: {done.stderr.strip()}")

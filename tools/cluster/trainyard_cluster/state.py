@@ -72,7 +72,7 @@ class ClusterFolder:
             if not self.lock_path.exists():
                 return  # Another process removed it.
             if time.monotonic() > give_up_at:
-                raise ClusterError(f"the processes of {self.path} did not end within {STOP_SECONDS} s")
+                raise ClusterError(f"the processes of {self.path} did not end within {STOP_SECONDS} s; `scripts/cluster down` tries again")
             if time.monotonic() > kill_at:
                 self._signal_keeper(signal.SIGKILL)
             time.sleep(0.05)

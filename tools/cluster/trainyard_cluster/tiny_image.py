@@ -19,7 +19,7 @@ def write_actor_images(folder: Path) -> list[Path]:
     program = folder / "actor"
     done = subprocess.run(["cc", "-static", "-O2", "-o", program, ACTOR_SOURCE], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise ClusterError(f"compiling {ACTOR_SOURCE}: {done.stderr.strip()}")
+        raise ClusterError(f"cannot compile {ACTOR_SOURCE}: {done.stderr.strip()}")
     archives = [folder / "pause.tar", folder / "actor.tar"]
     write_image(archives[0], PAUSE_IMAGE, program, ["/actor", "wait"])
     write_image(archives[1], ACTOR_IMAGE, program, ["/actor"])
