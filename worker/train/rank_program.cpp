@@ -25,6 +25,7 @@
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/data/fetch.hpp"
 #include "worker/dist/cuda_module.hpp"
+#include "worker/dist/deadlines.hpp"
 #include "worker/dist/device_choice.hpp"
 #include "worker/dist/gpu_driver.hpp"
 #include "worker/dist/process_settings.hpp"
@@ -33,6 +34,7 @@
 #include "worker/rank/group_environment.hpp"
 #include "worker/rank/number.hpp"
 #include "worker/train/ending.hpp"
+#include "worker/train/exception_end.hpp"
 #include "worker/train/job.hpp"
 #include "worker/train/lost.hpp"
 #include "worker/train/snapshot_taker.hpp"
@@ -146,14 +148,9 @@ void report_loading(RankLink& link) {
   link.report(progress);
 }
 
-OrEnd<dist::Group> form_group(Module& module, const rank::Environment& environment, const rank::GroupEnvironment& group,
+OrEnd<dist::Group> form_group(Module& module, const dist::Deadlines& deadlines, const rank::GroupEnvironment& group,
                               torch::Device device, RankLink& link) {
-  dist::GroupOptions options;
-  const auto seconds =
-      rank::number_or(environment, "TRAINYARD_RENDEZVOUS_SECONDS", {.min = 1, .max = 31'536'000},
-                      std::chrono::duration_cast<std::chrono::seconds>(options.rendezvous_deadline).count());
-  if (!seconds) return end_rank(Stage::rendezvous, seconds.error());
-  options.rendezvous_deadline = std::chrono::seconds{*seconds};
+  dist::GroupOptions options{.rendezvous_deadline = deadlines.rendezvous, .collective_deadline = deadlines.collective};
   if (device.is_cuda()) options.cuda_device = device.index();
   auto formed = module.form_group(group, link, options);
   if (formed) return std::move(*formed);
@@ -199,6 +196,7 @@ std::chrono::milliseconds snapshot_patience(int exit_code) {
 /// group a destructor could wait for ever.
 struct Run {
   SystemClock clock;
+  std::string device_name = "the device";  // For messages.
   Job job;
   std::shared_ptr<Module> module;
   Datasets datasets;
@@ -261,7 +259,10 @@ struct Beginning {
 
 OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, RankLink& link, Run& run) {
   const auto& [environment, group, threads] = beginning;
+  const auto deadlines = dist::read_deadlines(environment);
+  if (!deadlines) return end_rank(Stage::rendezvous, deadlines.error());
   const auto device = TRY(open_device(environment, group));
+  run.device_name = fmt::format("{} of node {}", device.str(), node_name(environment));
   auto job = read_job(environment);
   if (!job) return end_rank(Stage::spec, job.error());
   run.job = std::move(*job);
@@ -283,7 +284,7 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   if (folder) {
     run.datasets = TRY(open_datasets(*run.module, run.job, *folder, device));
   }
-  run.group = TRY(form_group(*run.module, environment, group, device, link));
+  run.group = TRY(form_group(*run.module, *deadlines, group, device, link));
   const auto all_have_data = checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {}));
   if (!all_have_data) {
     const bool is_peer = all_have_data.error().kind == ErrorKind::cancelled;
@@ -292,8 +293,9 @@ OrEnd<RankEnd> train(const ModelRegistry& models, const Beginning& beginning, Ra
   if (auto shared = dist::share_processors(group, threads, *run.group.communicator); !shared)
     return lost(link, Stage::step, shared.error());
 
-  const strategy::WaitForWork wait = [&link](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
-    return dist::wait_or_fail(work, link, dist::GroupOptions{}.collective_deadline, what);
+  const strategy::WaitForWork wait = [&link, deadline = deadlines->collective](
+                                         const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+    return dist::wait_or_fail(work, link, deadline, what);
   };
   run.optimizer = run.module->configure_optimizers(training.optimizer);
   run.gradients = run.module->configure_gradient_sync(run.group, wait);
@@ -346,8 +348,7 @@ void run_rank(const ModelRegistry& models) {
     ended = outcome ? *outcome : outcome.error();
   } catch (const std::exception& error) {
     // An exception after the loss of a peer often looks like a failure of this rank.
-    ended =
-        link->group_failure().value_or(RankEnd{contract::exit_failure, "TrainingFailed", dist::message_of(error), {}});
+    ended = link->group_failure().value_or(end_of_exception(error, run.device_name));
   }
   finish_snapshots(run, ended);
   log_end(ended);
