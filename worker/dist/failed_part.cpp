@@ -47,6 +47,14 @@ constexpr std::array communication_texts{
     std::string_view{"Watchdog caught collective operation timeout"},
 };
 
+/// What torch.distributed reports of the program's mistakes: a failed kernel that NCCL met, or a wrong use of NCCL.
+constexpr std::array program_texts{
+    std::string_view{"CUDA error"},
+    std::string_view{"Cuda failure"},
+    std::string_view{"ncclInvalidUsage"},
+    std::string_view{"ncclInvalidArgument"},
+};
+
 template <std::size_t count>
 bool has_one_of(std::string_view text, const std::array<std::string_view, count>& words) {
   return std::ranges::any_of(words, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
@@ -94,7 +102,12 @@ FailedPart failed_part(const std::exception& error) {
     const FailedPart part = failed_part_of_cuda(of_device->get_error_code());
     if (part != FailedPart::program) return part;
   }
-  return failed_part_of_text(of_torch->what_without_backtrace());
+  const std::string_view text = of_torch->what_without_backtrace();
+  const FailedPart part = failed_part_of_text(text);
+  // torch.distributed's own errors are of a store or of a peer, where they do not name the program's mistake.
+  const bool is_of_group = dynamic_cast<const c10::DistError*>(of_torch) != nullptr;
+  return is_of_group && part == FailedPart::program && !has_one_of(text, program_texts) ? FailedPart::communication
+                                                                                        : part;
 }
 
 }  // namespace trainyard::dist

@@ -95,7 +95,21 @@ TEST(FailedPart, GoesByTypeAndResultBeforeWords) {
   EXPECT_EQ(failed_part(c10::AcceleratorError(place, 719, "unspecified launch failure; uncorrectable ECC error")),
             FailedPart::device);
   EXPECT_EQ(failed_part(c10::OutOfMemoryError(place, "other words")), FailedPart::device_memory);
+}
+
+TEST(FailedPart, TakesTheGroupsOwnErrorsForALostConnectionUnlessTheyNameTheProgram) {
+  const c10::SourceLocation place{"f", "f.cpp", 1};
   EXPECT_EQ(failed_part(c10::DistBackendError(place, "ncclRemoteError: ...")), FailedPart::communication);
+  EXPECT_EQ(failed_part(c10::DistBackendError(place, "other words")), FailedPart::communication);
+  EXPECT_EQ(failed_part(c10::DistNetworkError(place, "failed to recv, got 0 bytes")), FailedPart::communication);
+  EXPECT_EQ(failed_part(c10::DistStoreError(place, "wait timeout after 600000ms")), FailedPart::communication);
+  for (const std::string words :
+       {"ncclInvalidUsage: Duplicate GPU detected", "Cuda failure 700 'an illegal memory ...'",
+        "ncclInvalidArgument: ...", "watchdog: CUDA error: device-side assert triggered"}) {
+    EXPECT_EQ(failed_part(c10::DistBackendError(place, words)), FailedPart::program) << words;
+  }
+  EXPECT_EQ(failed_part(c10::DistBackendError(place, "watchdog: CUDA error: uncorrectable ECC error encountered")),
+            FailedPart::device);
 }
 
 TEST(FailedPart, LooksOnlyAtTheMessageAndNotAtTheStackBelowIt) {
