@@ -45,9 +45,16 @@ def read_part(folder, part):
     return images, read_idx(f"{folder}/{part}-labels-idx1-ubyte.gz").long()
 
 
+def synthetic(count):
+    return torch.randint(0, 256, (count, 1, 28, 28), dtype=torch.uint8), torch.randint(0, 10, (count,))
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--data")
+    source.add_argument("--synthetic", type=int, metavar="SAMPLES", help="random data, for speed alone: needs --max-steps")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: the first visible GPU holds model and data")
     parser.add_argument("--batch-size", type=int, default=100)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--max-steps", type=int, default=0, help="0: whole epochs, and a test at the end")
@@ -56,11 +63,12 @@ def main():
     options = parser.parse_args()
 
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    dist.init_process_group("nccl" if options.device == "cuda" else "gloo")
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    images, labels = read_part(options.data, "train")
+    parts = synthetic(options.synthetic) if options.synthetic else read_part(options.data, "train")
+    images, labels = (part.to(options.device) for part in parts)
     torch.manual_seed(options.seed)
-    model = FashionCNN()
+    model = FashionCNN().to(options.device)
     ddp = DistributedDataParallel(model, gradient_as_bucket_view=True)
     optimizer = torch.optim.Adam(ddp.parameters(), lr=1e-3, fused=True)
     torch.manual_seed(options.seed + 1 + rank)
@@ -69,17 +77,22 @@ def main():
     for epoch in range(options.epochs):
         sampler.set_epoch(epoch)
         for ids in torch.tensor(list(sampler)).split(options.batch_size):
+            ids = ids.to(options.device)
             inputs = images.index_select(0, ids).float().div_(255)
             optimizer.zero_grad()
             nn.functional.cross_entropy(ddp(inputs), labels.index_select(0, ids)).backward()
             optimizer.step()
             steps += 1
             if steps == options.warm_up_steps:
+                if options.device == "cuda":
+                    torch.cuda.synchronize()
                 began = time.perf_counter()
             if steps == options.max_steps:
                 break
         if steps == options.max_steps:
             break
+    if options.device == "cuda":
+        torch.cuda.synchronize()
     seconds = time.perf_counter() - began
     result = {"samples_per_second": (steps - options.warm_up_steps) * options.batch_size * world_size / seconds}
     if not options.max_steps and rank == 0:

@@ -156,7 +156,7 @@ bool takes_node_along(const resource::Pod& pod) {
   });
 }
 
-/// True when the node did not give the pod its GPUs; it would not give them to a pod of the next attempt either.
+/// True when the node did not give the pod its GPUs, or one of them failed: a pod of the next attempt would fare alike.
 bool lacks_device(const Member& member) {
   return member.ending && member.ending->exit_code == contract::exit_device;
 }

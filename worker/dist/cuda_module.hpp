@@ -19,7 +19,8 @@ namespace trainyard::dist {
 struct CudaModule {
   /// Makes `device` the calling thread's. Throws as torch does.
   void (*use_device)(std::int64_t device);
-  /// An NCCL backend over all ranks, connected. Throws as torch does.
+  /// An NCCL backend over all ranks, connected. Makes `device` the calling thread's. Blocks until all ranks have come.
+  /// Throws as torch does.
   c10::intrusive_ptr<c10d::Backend> (*make_nccl)(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank,
                                                  std::int64_t world_size, std::int64_t device,
                                                  std::chrono::milliseconds timeout);

@@ -14,6 +14,7 @@ void use_device(std::int64_t device) {
 c10::intrusive_ptr<c10d::Backend> make_nccl(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank,
                                             std::int64_t world_size, std::int64_t device,
                                             std::chrono::milliseconds timeout) {
+  use_device(device);  // A thread of its own may connect. A context on device 0 would take its memory.
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
   auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(std::move(store), static_cast<int>(rank),

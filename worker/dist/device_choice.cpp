@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "api/contract.hpp"
@@ -26,6 +27,18 @@ std::string on_cpu_text() {
   return fmt::format("set {}=0 to train on the CPU", contract::env_gpus_per_pod);
 }
 
+/// At most so many GPUs are visible by `names`, a value of CUDA_VISIBLE_DEVICES: the driver ignores what follows the
+/// first name that names none, such as -1.
+std::int64_t count_visible(std::string_view names) {
+  std::int64_t count = 0;
+  while (!names.empty() && names.front() != '-' && names.front() != ',') {
+    ++count;
+    const auto comma = names.find(',');
+    names = comma == std::string_view::npos ? std::string_view{} : names.substr(comma + 1);
+  }
+  return count;
+}
+
 Result<Device> choose_of_promised(const DeviceFacts& facts, std::int64_t promised) {
   if (!facts.cuda_module) {
     return fail(ErrorKind::not_found,
@@ -33,11 +46,17 @@ Result<Device> choose_of_promised(const DeviceFacts& facts, std::int64_t promise
                             "image of the worker, or gpusPerPod: 0",
                             gpus_text(promised), facts.cuda_module.error().message));
   }
+  const DriverAnswer& driver = facts.driver;
+  if (driver.visible_devices && count_visible(*driver.visible_devices) < promised) {
+    return fail(ErrorKind::invalid,
+                fmt::format("spec.gpusPerPod promises this pod {}, but its variable CUDA_VISIBLE_DEVICES is \"{}\" and "
+                            "hides GPUs on any node: leave that variable out, or set gpusPerPod to what it names",
+                            gpus_text(promised), *driver.visible_devices));
+  }
   const auto missing = [&](const std::string& what) {
     return fail(ErrorKind::unavailable, fmt::format("spec.gpusPerPod promises this pod {}, but on {} {}",
                                                     gpus_text(promised), facts.node, what));
   };
-  const DriverAnswer& driver = facts.driver;
   if (!driver.is_present) {
     return missing(
         fmt::format("its container has no NVIDIA driver ({}): look at the node's device plugin and container "

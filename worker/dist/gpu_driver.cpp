@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "worker/rank/environment.hpp"
+
 namespace trainyard::dist {
 namespace {
 
@@ -20,9 +22,7 @@ std::string describe_result(void* driver, const char* call, int result) {
   return fmt::format("{} returned error {} ({})", call, result, name);
 }
 
-}  // namespace
-
-DriverAnswer ask_gpu_driver() {
+DriverAnswer ask_library() {
   // Never unloaded: torch uses the same library.
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (driver == nullptr) return {.trouble = dlerror()};
@@ -41,6 +41,14 @@ DriverAnswer ask_gpu_driver() {
   if (const int result = get_count(&count); result != success)
     return {.is_present = true, .trouble = describe_result(driver, "cuDeviceGetCount", result)};
   return {.is_present = true, .devices = count};
+}
+
+}  // namespace
+
+DriverAnswer ask_gpu_driver() {
+  DriverAnswer answer = ask_library();
+  answer.visible_devices = rank::exact_variable("CUDA_VISIBLE_DEVICES");
+  return answer;
 }
 
 }  // namespace trainyard::dist

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace trainyard::dist {
@@ -10,6 +11,8 @@ struct DriverAnswer {
   bool is_present = false;   ///< True when there is a driver.
   std::int64_t devices = 0;  ///< How many GPUs the driver shows, within CUDA_VISIBLE_DEVICES.
   std::string trouble;       ///< Why the driver is missing or failed; empty when it answered.
+  /// CUDA_VISIBLE_DEVICES, which the driver reads itself: with an empty value, too, which hides all GPUs.
+  std::optional<std::string> visible_devices;
   bool operator==(const DriverAnswer&) const = default;
 };
 

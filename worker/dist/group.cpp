@@ -7,8 +7,9 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "common/try.hpp"
-#include "worker/dist/cuda_module.hpp"
+#include "worker/dist/call_or_give_up.hpp"
 #include "worker/dist/device_choice.hpp"
+#include "worker/dist/failed_part.hpp"
 #include "worker/dist/gloo_communicator.hpp"
 #include "worker/dist/rendezvous_store.hpp"
 #include "worker/dist/roll_call.hpp"
@@ -69,11 +70,34 @@ class GlooMaker {
   const GroupOptions& options_;
 };
 
-Result<c10::intrusive_ptr<c10d::Backend>> make_nccl(const Group& group, const GroupOptions& options) {
-  const auto module = TRY(load_cuda_module(rank::process_environment()));
+Error with_network_advice(Error error) {
+  if (error.kind == ErrorKind::timeout) {
+    error.message +=
+        ": let NCCL_SOCKET_IFNAME name a network interface by which all ranks reach each other, and look at what "
+        "NCCL_DEBUG=INFO logs";
+  }
+  return error;
+}
+
+/// Connecting blocks for as long as a rank does not come or an address is not reached.
+Result<void> connect_nccl(Group& group, rank::RankLink& link, const GroupOptions& options) {
+  const CudaModule* module = options.cuda_module;
+  if (module == nullptr) module = TRY(load_cuda_module(rank::process_environment()));
   auto store = c10::make_intrusive<c10d::PrefixStore>("nccl", group.store);
-  return module->make_nccl(std::move(store), group.rank, group.world_size, *options.cuda_device,
-                           2 * options.collective_deadline);
+  using Backend = c10::intrusive_ptr<c10d::Backend>;
+  const auto make = [module, store = std::move(store), rank = group.rank, world_size = group.world_size,
+                     device = *options.cuda_device, timeout = 2 * options.collective_deadline] {
+    return module->make_nccl(store, rank, world_size, device, timeout);
+  };
+  try {
+    auto nccl = TRY(call_or_give_up<Backend>(make, link, options.rendezvous_deadline, "connecting NCCL")
+                        .map_error(with_network_advice));
+    group.process_group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL, std::move(nccl));
+  } catch (const std::exception& error) {
+    if (failed_part(error) != FailedPart::communication) throw;
+    return fail(ErrorKind::unavailable, "connecting NCCL: " + message_of(error));
+  }
+  return {};
 }
 
 Result<void> connect(Group& group, const rank::GroupEnvironment& environment, rank::RankLink& link,
@@ -98,11 +122,6 @@ Result<void> connect(Group& group, const rank::GroupEnvironment& environment, ra
   }
   // Before any rank enters NCCL, which would wait without end for a rank that has no GPU.
   TRY(agree_on_device_kind(options.cuda_device.has_value(), *group.communicator));
-  if (options.cuda_device) {
-    auto nccl = TRY(make_nccl(group, options));
-    group.process_group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL, std::move(nccl));
-  }
-  group.process_group->setGroupName("trainyard");
   return {};
 }
 
@@ -130,6 +149,8 @@ Result<Group> form_group(const rank::GroupEnvironment& environment, rank::RankLi
     if (const auto failure = link.group_failure()) return fail(ErrorKind::cancelled, failure->message);
     return fail(ErrorKind::unavailable, "connecting to the other ranks: " + message_of(error));
   }
+  if (options.cuda_device) TRY(connect_nccl(group, link, options));
+  group.process_group->setGroupName("trainyard");
   return group;
 }
 

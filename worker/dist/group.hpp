@@ -10,22 +10,23 @@
 
 #include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
+#include "worker/dist/cuda_module.hpp"
+#include "worker/dist/deadlines.hpp"
 #include "worker/rank/group_environment.hpp"
 #include "worker/rank/rank_link.hpp"
 
 namespace trainyard::dist {
 
 struct GroupOptions {
-  /// How long to wait for the other ranks where there is no launcher. Launchers keep a deadline of their own.
-  std::chrono::milliseconds rendezvous_deadline{std::chrono::minutes{10}};
-  /// A collective fails after this time even if no failure was reported. It is longer than a launcher's hang deadline,
-  /// so that the launcher finds the stuck rank first.
-  std::chrono::milliseconds collective_deadline{std::chrono::minutes{30}};
+  std::chrono::milliseconds rendezvous_deadline = Deadlines{}.rendezvous;
+  std::chrono::milliseconds collective_deadline = Deadlines{}.collective;
   /// collective_deadline of the checkpoints' communicator. Bounds how much longer one rank may take for its share than
   /// another rank.
   std::chrono::milliseconds checkpoint_deadline{std::chrono::hours{6}};
-  /// The CUDA device of this rank, for whose tensors NCCL is added. Needs the CUDA module (cuda_module.hpp).
+  /// The CUDA device of this rank, for whose tensors NCCL is added.
   std::optional<std::int64_t> cuda_device;
+  /// Connects NCCL, where there is a CUDA device. nullptr: the module that load_cuda_module() finds.
+  const CudaModule* cuda_module = nullptr;
 };
 
 /// The group of all ranks, as one rank has it. Later members use earlier ones.
@@ -44,7 +45,7 @@ struct Group {
 /// Waits for the other ranks of `environment` and connects to them. Reports the missing ranks meanwhile. `link` must
 /// outlive the group. Errors: invalid (the environment has no RANK), timeout (names the missing ranks), cancelled (the
 /// group is broken, or this rank was asked to stop), unavailable (a connection failed), conflict (some ranks have a
-/// CUDA device and others do not).
+/// CUDA device and others do not). Throws as torch does when this rank's device has failed (failed_part.hpp).
 [[nodiscard]] Result<Group> form_group(const rank::GroupEnvironment& environment, rank::RankLink& link,
                                        const GroupOptions& options = {});
 

@@ -3,6 +3,11 @@
 #include <c10/util/Exception.h>
 
 namespace trainyard::dist {
+namespace {
+
+constexpr std::string_view nccl_last_error = "\nLast error:\n";
+
+}  // namespace
 
 std::string first_line(std::string_view text) {
   text = text.substr(0, text.find('\n'));
@@ -15,7 +20,13 @@ std::string first_line(std::string_view text) {
 
 std::string message_of(const std::exception& error) {
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
-  return first_line(torch_error != nullptr ? torch_error->what_without_backtrace() : error.what());
+  const std::string_view text = torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
+  std::string message = first_line(text);
+  if (const auto last = text.find(nccl_last_error); last != std::string_view::npos) {
+    const std::string cause = first_line(text.substr(last + nccl_last_error.size()));
+    if (!cause.empty()) message += ": " + cause;
+  }
+  return message;
 }
 
 }  // namespace trainyard::dist

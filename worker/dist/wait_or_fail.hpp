@@ -11,8 +11,11 @@
 namespace trainyard::dist {
 
 /// Waits until the collective is done or the group is broken. Sends beats meanwhile, so that the launchers find the one
-/// rank that is stuck and not those that wait for it. After success the results may be read on the host (CPU) or used
-/// on the current stream (CUDA). `what` names the collective in messages.
+/// rank that is stuck and not those that wait for it. On a device it sends none before the work that the calling thread
+/// has queued on its current stream is done: until then the rank waits for itself. After success the results may be
+/// read on the host (CPU) or used on the current stream (CUDA). `what` names the collective in messages.
+///
+/// Throws as torch does when this rank's device has failed, or a kernel of its program (failed_part.hpp).
 ///
 /// Errors: cancelled when the launcher reports that the group is broken (with the launcher's message), unavailable when
 /// the collective failed (a peer's connection is lost), timeout after `deadline`. The collective is then abandoned and

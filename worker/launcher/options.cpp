@@ -16,9 +16,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::string_view env_rank_program = "TRAINYARD_RANK_PROGRAM";
-constexpr std::string_view env_rendezvous_seconds = "TRAINYARD_RENDEZVOUS_SECONDS";
 constexpr std::string_view env_heartbeat_seconds = "TRAINYARD_HEARTBEAT_SECONDS";
-constexpr std::string_view env_hang_seconds = "TRAINYARD_HANG_SECONDS";
 constexpr std::string_view env_farewell_seconds = "TRAINYARD_FAREWELL_SECONDS";
 constexpr rank::NumberRange any_seconds{.min = 1, .max = 31'536'000};
 constexpr rank::NumberRange farewell_seconds{.min = 1, .max = 60};  // Signals are not handled meanwhile.
@@ -55,9 +53,10 @@ Result<milliseconds> read_seconds(const rank::Environment& environment, std::str
 }
 
 Result<void> read_deadlines(const rank::Environment& environment, Options& options) {
-  const auto rendezvous = TRY(read_seconds(environment, env_rendezvous_seconds, options.peers.rendezvous_deadline));
+  const auto rendezvous =
+      TRY(read_seconds(environment, rank::env_rendezvous_seconds, options.peers.rendezvous_deadline));
   const auto heartbeat = TRY(read_seconds(environment, env_heartbeat_seconds, options.peers.silence_deadline));
-  const auto hang = TRY(read_seconds(environment, env_hang_seconds, options.ranks.hang_deadline));
+  const auto hang = TRY(read_seconds(environment, rank::env_hang_seconds, options.ranks.hang_deadline));
   const auto farewell =
       TRY(read_seconds(environment, env_farewell_seconds, options.peers.farewell_to_late_peers, farewell_seconds));
   const auto grace = TRY(read_seconds(environment, contract::env_grace_seconds, seconds{default_grace_seconds}));
@@ -117,6 +116,10 @@ std::string usage() {
          "a debugger\n"
          "  TRAINYARD_HANG_SECONDS          time without progress after which a rank that trains or validates is "
          "killed (default: 600)\n"
+         "  TRAINYARD_COLLECTIVE_SECONDS    time after which a rank gives up a collective that no launcher calls "
+         "failed "
+         "(default:\n"
+         "                                  1800, or three times TRAINYARD_HANG_SECONDS where that is more)\n"
          "  TRAINYARD_FAREWELL_SECONDS      how long rank 0's launcher stays after a failure, to tell the launchers "
          "that have not\n"
          "                                  connected yet, at most 60 (default: 1)\n"

@@ -12,4 +12,9 @@ Environment process_environment() {
   };
 }
 
+std::optional<std::string> exact_variable(std::string_view name) {
+  const char* value = std::getenv(std::string{name}.c_str());  // NOLINT(concurrency-mt-unsafe): see the header.
+  return value == nullptr ? std::nullopt : std::optional<std::string>{value};
+}
+
 }  // namespace trainyard::rank

@@ -19,4 +19,8 @@ inline constexpr std::string_view env_log_format = "TRAINYARD_LOG_FORMAT";
 /// Reads the environment of this process. Must not be used while another thread sets variables.
 [[nodiscard]] Environment process_environment();
 
+/// The variable's value as it is, also where it is "": for variables that other libraries read, to which an empty one
+/// means something. Must not be used while another thread sets variables.
+[[nodiscard]] std::optional<std::string> exact_variable(std::string_view name);
+
 }  // namespace trainyard::rank

@@ -17,6 +17,11 @@ inline constexpr std::string_view env_has_launcher = "TRAINYARD_HAS_LAUNCHER";
 /// The launcher sets it for its ranks to the folder of its own program, where the other programs and libraries are.
 inline constexpr std::string_view env_launcher_folder = "TRAINYARD_LAUNCHER_FOLDER";
 
+/// Deadlines in seconds that users may set: for forming the group, for a rank without progress, for one collective.
+inline constexpr std::string_view env_rendezvous_seconds = "TRAINYARD_RENDEZVOUS_SECONDS";
+inline constexpr std::string_view env_hang_seconds = "TRAINYARD_HANG_SECONDS";
+inline constexpr std::string_view env_collective_seconds = "TRAINYARD_COLLECTIVE_SECONDS";
+
 /// The rank environment of contract.hpp, parsed and checked: this process's rank, and the addresses at which the group
 /// meets.
 struct GroupEnvironment {

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "common/try.hpp"
+#include "worker/dist/failed_part.hpp"
+#include "worker/dist/torch_error.hpp"
 
 namespace trainyard::strategy {
 
@@ -74,6 +76,7 @@ Result<void> GradientBuckets::finish(const WaitForWork& wait) {
     bucket.ready_count = bucket.parameters.size();
   }
   send_full_buckets();
+  if (own_failure_) std::rethrow_exception(own_failure_);
   if (!send_error_.empty()) return fail(ErrorKind::unavailable, fmt::format("sending gradients: {}", send_error_));
   for (const Bucket& bucket : buckets_) {
     TRY(wait(bucket.work, "the gradients' all-reduce"));
@@ -109,7 +112,10 @@ void GradientBuckets::send_full_buckets() {
       send(bucket);
     } catch (const std::exception& error) {
       // Kept for finish(): thrown through the backward pass, the error would look like the model's.
-      send_error_ = error.what();
+      send_error_ = dist::message_of(error);
+      // The failure of this rank's own device or kernels is not the loss of a peer.
+      const bool is_own = !bucket.flat.is_cpu() && dist::failed_part(error) != dist::FailedPart::communication;
+      if (is_own) own_failure_ = std::current_exception();
     }
     ++next_bucket_;
   }

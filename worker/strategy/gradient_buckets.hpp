@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,9 +68,10 @@ class GradientBuckets {
   torch::Tensor scale_factor_;
   std::vector<Slot> slots_;  // by parameter
   std::vector<Bucket> buckets_;
-  std::size_t next_bucket_ = 0;  // the first that is not sent
-  std::string send_error_;       // why a bucket could not be sent; nothing is sent after it
-  std::vector<Hook> hooks_;      // by parameter
+  std::size_t next_bucket_ = 0;     // the first that is not sent
+  std::string send_error_;          // why a bucket could not be sent; nothing is sent after it
+  std::exception_ptr own_failure_;  // set where that was a failure of this rank's device or program
+  std::vector<Hook> hooks_;         // by parameter
 };
 
 }  // namespace trainyard::strategy

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/contract.hpp"
+#include "worker/dist/failed_part.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -67,7 +68,11 @@ Meaning meaning_of(Stage stage, ErrorKind kind) {
 }  // namespace
 
 rank::RankEnd end_of(Stage stage, const Error& error) {
-  const Meaning meaning = meaning_of(stage, error.kind);
+  Meaning meaning = meaning_of(stage, error.kind);
+  // A save copies from the device, which may be the first to show that the device has failed.
+  const bool is_of_device =
+      stage == Stage::save && dist::failed_part_of_text(error.message) == dist::FailedPart::device;
+  if (is_of_device) meaning = {contract::exit_device, "DeviceFailed"};
   return {
       .exit_code = meaning.exit_code, .reason = std::string{meaning.reason}, .message = error.message, .culprit = {}};
 }

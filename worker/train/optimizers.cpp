@@ -4,6 +4,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -22,6 +23,27 @@ Optimizer::NamedTensors that_need_gradients(const Optimizer::NamedTensors& param
   return found;
 }
 
+/// Indices of the parameters that have a gradient, in groups of one dtype and one device: a fused kernel takes no
+/// others together.
+std::vector<std::vector<std::size_t>> groups_with_gradients(const Optimizer::NamedTensors& parameters) {
+  std::vector<std::vector<std::size_t>> groups;
+  const auto is_alike = [&](std::size_t left, std::size_t right) {
+    const torch::Tensor& a = parameters[left].second;
+    const torch::Tensor& b = parameters[right].second;
+    return a.dtype() == b.dtype() && a.device() == b.device();
+  };
+  for (std::size_t index = 0; index < parameters.size(); ++index) {
+    if (!parameters[index].second.grad().defined()) continue;
+    const auto group = std::ranges::find_if(groups, [&](const auto& one) { return is_alike(one.front(), index); });
+    if (group == groups.end()) {
+      groups.push_back({index});
+    } else {
+      group->push_back(index);
+    }
+  }
+  return groups;
+}
+
 /// Adam (Kingma & Ba 2015). Weight decay is added to the gradient (L2), not decoupled.
 class FusedAdam final : public Optimizer {
  public:
@@ -35,21 +57,7 @@ class FusedAdam final : public Optimizer {
 
   void step() override {
     const torch::NoGradGuard no_grad;
-    std::vector<torch::Tensor> parameters, gradients, means, variances, steps;
-    for (std::size_t index = 0; index < parameters_.size(); ++index) {
-      const torch::Tensor& parameter = parameters_[index].second;
-      if (!parameter.grad().defined()) continue;
-      parameters.push_back(parameter);
-      gradients.push_back(parameter.grad());
-      means.push_back(means_[index]);
-      variances.push_back(variances_[index]);
-      steps.push_back(steps_[index]);
-    }
-    if (parameters.empty()) return;
-    at::_foreach_add_(steps, 1);
-    at::_fused_adam_(parameters, gradients, means, variances, {}, steps, spec_.lr, spec_.beta1, spec_.beta2,
-                     spec_.weight_decay, spec_.eps,
-                     /*amsgrad=*/false, /*maximize=*/false);
+    for (const auto& group : groups_with_gradients(parameters_)) step(group);
   }
 
   [[nodiscard]] NamedTensors state() override {
@@ -64,6 +72,22 @@ class FusedAdam final : public Optimizer {
   }
 
  private:
+  void step(const std::vector<std::size_t>& group) {
+    std::vector<torch::Tensor> parameters, gradients, means, variances, steps;
+    for (const std::size_t index : group) {
+      const torch::Tensor& parameter = parameters_[index].second;
+      parameters.push_back(parameter);
+      gradients.push_back(parameter.grad());
+      means.push_back(means_[index]);
+      variances.push_back(variances_[index]);
+      steps.push_back(steps_[index]);
+    }
+    at::_foreach_add_(steps, 1);
+    at::_fused_adam_(parameters, gradients, means, variances, {}, steps, spec_.lr, spec_.beta1, spec_.beta2,
+                     spec_.weight_decay, spec_.eps,
+                     /*amsgrad=*/false, /*maximize=*/false);
+  }
+
   OptimizerSpec spec_;
   NamedTensors parameters_;
   std::vector<torch::Tensor> means_;      // of the gradients; by parameter, like the next two
@@ -82,20 +106,7 @@ class FusedSgd final : public Optimizer {
 
   void step() override {
     const torch::NoGradGuard no_grad;
-    std::vector<torch::Tensor> parameters, gradients, momenta;
-    for (std::size_t index = 0; index < parameters_.size(); ++index) {
-      const torch::Tensor& parameter = parameters_[index].second;
-      if (!parameter.grad().defined()) continue;
-      parameters.push_back(parameter);
-      gradients.push_back(parameter.grad());
-      if (!momenta_.empty()) momenta.push_back(momenta_[index]);
-    }
-    if (parameters.empty()) return;
-    // With momentum buffers of zero the first step equals one with is_first_step, so that checkpoints need no such
-    // flag.
-    at::_fused_sgd_(parameters, gradients, momenta, spec_.weight_decay, spec_.momentum, spec_.lr, /*dampening=*/0.0,
-                    /*nesterov=*/false,
-                    /*maximize=*/false, /*is_first_step=*/false);
+    for (const auto& group : groups_with_gradients(parameters_)) step(group);
   }
 
   [[nodiscard]] NamedTensors state() override {
@@ -107,6 +118,21 @@ class FusedSgd final : public Optimizer {
   }
 
  private:
+  void step(const std::vector<std::size_t>& group) {
+    std::vector<torch::Tensor> parameters, gradients, momenta;
+    for (const std::size_t index : group) {
+      const torch::Tensor& parameter = parameters_[index].second;
+      parameters.push_back(parameter);
+      gradients.push_back(parameter.grad());
+      if (!momenta_.empty()) momenta.push_back(momenta_[index]);
+    }
+    // With momentum buffers of zero the first step equals one with is_first_step, so that checkpoints need no such
+    // flag.
+    at::_fused_sgd_(parameters, gradients, momenta, spec_.weight_decay, spec_.momentum, spec_.lr, /*dampening=*/0.0,
+                    /*nesterov=*/false,
+                    /*maximize=*/false, /*is_first_step=*/false);
+  }
+
   OptimizerSpec spec_;
   NamedTensors parameters_;
   std::vector<torch::Tensor> momenta_;  // by parameter; empty without momentum

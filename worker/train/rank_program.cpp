@@ -25,6 +25,7 @@
 #include "worker/data/fetch.hpp"
 #include "worker/data/open_data.hpp"
 #include "worker/dist/cuda_module.hpp"
+#include "worker/dist/deadlines.hpp"
 #include "worker/dist/device_choice.hpp"
 #include "worker/dist/gpu_driver.hpp"
 #include "worker/dist/process_settings.hpp"
@@ -34,6 +35,7 @@
 #include "worker/rank/number.hpp"
 #include "worker/strategy/strategies.hpp"
 #include "worker/train/ending.hpp"
+#include "worker/train/exception_end.hpp"
 #include "worker/train/job.hpp"
 #include "worker/train/lost.hpp"
 #include "worker/train/make_model.hpp"
@@ -154,14 +156,9 @@ void report_loading(RankLink& link) {
   link.report(progress);
 }
 
-OrEnd<dist::Group> form_group(const rank::Environment& environment, const rank::GroupEnvironment& group,
+OrEnd<dist::Group> form_group(const dist::Deadlines& deadlines, const rank::GroupEnvironment& group,
                               torch::Device device, RankLink& link) {
-  dist::GroupOptions options;
-  const auto seconds =
-      rank::number_or(environment, "TRAINYARD_RENDEZVOUS_SECONDS", {.min = 1, .max = 31'536'000},
-                      std::chrono::duration_cast<std::chrono::seconds>(options.rendezvous_deadline).count());
-  if (!seconds) return end_rank(Stage::rendezvous, seconds.error());
-  options.rendezvous_deadline = std::chrono::seconds{*seconds};
+  dist::GroupOptions options{.rendezvous_deadline = deadlines.rendezvous, .collective_deadline = deadlines.collective};
   if (device.is_cuda()) options.cuda_device = device.index();
   auto formed = dist::form_group(group, link, options);
   if (formed) return std::move(*formed);
@@ -207,6 +204,7 @@ std::chrono::milliseconds snapshot_patience(int exit_code) {
 /// group a destructor could wait for ever.
 struct Run {
   SystemClock clock;
+  std::string device_name = "the device";  // For messages.
   Job job;
   std::shared_ptr<Module> module;
   Datasets datasets;
@@ -269,7 +267,10 @@ struct Beginning {
 
 OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink& link, Run& run) {
   const auto& [environment, group, threads] = beginning;
+  const auto deadlines = dist::read_deadlines(environment);
+  if (!deadlines) return end_rank(Stage::rendezvous, deadlines.error());
   const auto device = TRY(open_device(environment, group));
+  run.device_name = fmt::format("{} of node {}", device.str(), node_name(environment));
   auto job = read_job(environment);
   if (!job) return end_rank(Stage::spec, job.error());
   run.job = std::move(*job);
@@ -293,7 +294,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
     if (!datasets) return end_rank(Stage::data, datasets.error());
     run.datasets = std::move(*datasets);
   }
-  run.group = TRY(form_group(environment, group, device, link));
+  run.group = TRY(form_group(*deadlines, group, device, link));
   const auto all_have_data = checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {}));
   if (!all_have_data) {
     const bool is_peer = all_have_data.error().kind == ErrorKind::cancelled;
@@ -302,8 +303,9 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   if (auto shared = dist::share_processors(group, threads, *run.group.communicator); !shared)
     return lost(link, Stage::step, shared.error());
 
-  const strategy::WaitForWork wait = [&link](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
-    return dist::wait_or_fail(work, link, dist::GroupOptions{}.collective_deadline, what);
+  const strategy::WaitForWork wait = [&link, deadline = deadlines->collective](
+                                         const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+    return dist::wait_or_fail(work, link, deadline, what);
   };
   run.optimizer = run.module->configure_optimizers(optimizer_spec(training.optimizer));
   run.gradients =
@@ -357,12 +359,9 @@ void run_rank(const Models& models) {
                              *link, run)
               : train::end_rank(train::Stage::rendezvous, group.error());
     ended = outcome ? *outcome : outcome.error();
-  } catch (const InvalidJob& error) {
-    ended = train::end_of(train::Stage::spec, {.kind = ErrorKind::invalid, .message = error.what(), .retry_after = {}});
   } catch (const std::exception& error) {
     // An exception after the loss of a peer often looks like a failure of this rank.
-    ended = link->group_failure().value_or(
-        rank::RankEnd{contract::exit_failure, "TrainingFailed", dist::message_of(error), {}});
+    ended = link->group_failure().value_or(train::end_of_exception(error, run.device_name));
   }
   train::finish_snapshots(run, ended);
   train::log_end(ended);

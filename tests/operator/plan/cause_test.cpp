@@ -64,7 +64,7 @@ TEST(JudgeMembers, BlamesTheRankAndTheCause) {
        {}},
       {"storage that fails for long is infrastructure", an_observed().ended(1, 96, ours(96)), Cause::infrastructure, 1,
        96},
-      {"a GPU that the node did not give is infrastructure", an_observed().ended(1, 97, ours(97)),
+      {"a GPU that the node did not give, or that failed, is infrastructure", an_observed().ended(1, 97, ours(97)),
        Cause::infrastructure, 1, 97},
       {"so it is where the launcher ended with another code", an_observed().ended(1, 1, ours(97)),
        Cause::infrastructure, 1, 97},

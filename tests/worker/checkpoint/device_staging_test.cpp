@@ -1,4 +1,5 @@
 #include <ATen/Functions.h>
+#include <c10/core/DeviceGuard.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -152,6 +153,24 @@ TEST(DeviceReader, CopiesTensorsOfAnySizeAndLayoutThroughTwoSmallBuffers) {
     for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::equal(copies[i], wanted[i])) << "tensor " << i;
   }
   EXPECT_EQ(late_device::pinned_bytes() - pinned_before, 2 * buffer_bytes);
+}
+
+TEST(DeviceReader, MakesNoContextOnAnotherDeviceFromAThreadThatHasChosenNone) {
+  const at::Tensor tensor = at::ones({300}).to(late_device::device());
+  std::vector<std::byte> copy(tensor.nbytes());
+  late_device::forget_contexts();
+  DeviceReader reader{1000};
+  {
+    const c10::DeviceGuard training_thread{late_device::device()};
+    reader.mark(late_device::device());
+  }
+  std::jthread{[&] {
+    reader.read(tensor, copy);
+    reader.finish();
+  }}.join();
+  EXPECT_TRUE(is_filled_with(copy, 1));
+  EXPECT_TRUE(late_device::has_context(1));
+  EXPECT_FALSE(late_device::has_context(0));
 }
 
 }  // namespace

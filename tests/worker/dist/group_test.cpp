@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -65,6 +67,57 @@ TEST(FormGroup, EntersNoNcclWhereSomeRanksSeeAGpuAndOthersDoNot) {
       EXPECT_NE(group.error().message.find("rank 1 of 2 sees no GPU"), std::string::npos) << group.error().message;
     });
   }
+}
+
+using Backend = c10::intrusive_ptr<c10d::Backend>;
+
+void use_no_device(std::int64_t /*device*/) {}
+
+/// As NCCL does where a rank's address cannot be reached. Blocks for as long as the process lives.
+Backend block(c10::intrusive_ptr<c10d::Store> /*store*/, std::int64_t /*rank*/, std::int64_t /*world_size*/,
+              std::int64_t /*device*/, std::chrono::milliseconds /*timeout*/) {
+  std::promise<void>{}.get_future().wait();
+  return {};
+}
+
+constexpr CudaModule blocking_nccl{.use_device = use_no_device, .make_nccl = block};
+
+TEST(FormGroup, GivesNcclUpAtTheDeadlineAndWhenAskedToStopAndWhenAPeerIsLost) {
+  const auto form = [](FakeRankLink& link, std::chrono::milliseconds deadline) {
+    return form_group(an_environment(1, 0, 0), link,
+                      {.rendezvous_deadline = deadline, .cuda_device = 0, .cuda_module = &blocking_nccl});
+  };
+  FakeRankLink patient;
+  const auto late = form(patient, 30ms);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().kind, ErrorKind::timeout);
+  EXPECT_EQ(late.error().message,
+            "connecting NCCL was not done after 0 s: let NCCL_SOCKET_IFNAME name a network interface by which all "
+            "ranks reach each other, and look at what NCCL_DEBUG=INFO logs");
+  FakeRankLink stopped;
+  stopped.request_stop();
+  EXPECT_EQ(form(stopped, 1min).error().kind, ErrorKind::cancelled);
+  FakeRankLink broken;
+  broken.break_group({.exit_code = 90, .reason = "PeerLost", .message = "rank 3 is lost", .culprit = 3});
+  EXPECT_EQ(form(broken, 1min).error().message, "connecting NCCL was given up: rank 3 is lost");
+}
+
+TEST(FormGroup, ThrowsTheFailureOfItsDeviceAndReportsThatOfAConnection) {
+  static std::string words;
+  const CudaModule failing{.use_device = use_no_device,
+                           .make_nccl = [](c10::intrusive_ptr<c10d::Store>, std::int64_t, std::int64_t, std::int64_t,
+                                           std::chrono::milliseconds) -> Backend { throw std::runtime_error{words}; }};
+  const auto form = [&] {
+    FakeRankLink link;
+    return form_group(an_environment(1, 0, 0), link, {.cuda_device = 0, .cuda_module = &failing});
+  };
+  words = "CUDA error: uncorrectable ECC error encountered";
+  EXPECT_THROW(std::ignore = form(), std::runtime_error);
+  words = "ncclRemoteError: A call failed.";
+  const auto lost = form();
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(lost.error().message, "connecting NCCL: ncclRemoteError: A call failed.");
 }
 
 TEST(FormGroup, NeedsNobodyElseForAGroupOfOne) {

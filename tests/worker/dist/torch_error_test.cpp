@@ -25,5 +25,12 @@ TEST(MessageOf, LeavesOutTheStackOfTorchsOwnErrors) {
   EXPECT_EQ(message_of(std::runtime_error{"plain\nmore"}), "plain");
 }
 
+TEST(MessageOf, AddsWhatNcclNamesAsTheCause) {
+  EXPECT_EQ(message_of(std::runtime_error{"NCCL error in: f.cpp:94\nncclSystemError: A call failed.\nLast error:\nthe "
+                                          "connection was refused\nmore"}),
+            "NCCL error in: f.cpp:94: the connection was refused");
+  EXPECT_EQ(message_of(std::runtime_error{"NCCL error in: f.cpp:94\nLast error:\n"}), "NCCL error in: f.cpp:94");
+}
+
 }  // namespace
 }  // namespace trainyard::dist

@@ -24,13 +24,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
 namespace trainyard::fakes::late_device {
 namespace {
 
-const c10::Device the_device{c10::DeviceType::PrivateUse1, 0};
+// Not device 0, which a thread has before it chooses one.
+const c10::Device the_device{c10::DeviceType::PrivateUse1, 1};
 constexpr std::size_t stream_count = 4;
 
 /// An event that happens once.
@@ -117,13 +119,31 @@ struct RecordedEvent {
   std::shared_ptr<Flag> flag;
 };
 
+thread_local c10::DeviceIndex current_device = 0;
+
+std::mutex contexts_mutex;  // guards device_contexts
+std::set<c10::DeviceIndex> device_contexts;
+
+void make_context(c10::DeviceIndex index) {
+  const std::scoped_lock lock{contexts_mutex};
+  device_contexts.insert(index);
+}
+
+/// As CUDA's guard: choosing a device makes a context on it, but for the return of a guard to a device that has none.
 class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
   [[nodiscard]] c10::DeviceType type() const override { return the_device.type(); }
-  [[nodiscard]] c10::Device exchangeDevice(c10::Device /*device*/) const override { return the_device; }
-  [[nodiscard]] c10::Device getDevice() const override { return the_device; }
-  void setDevice(c10::Device /*device*/) const override {}
-  void uncheckedSetDevice(c10::Device /*device*/) const noexcept override {}
+  [[nodiscard]] c10::Device exchangeDevice(c10::Device device) const override {
+    const c10::Device before = getDevice();
+    if (device.index() != current_device) setDevice(device);
+    return before;
+  }
+  [[nodiscard]] c10::Device getDevice() const override { return {the_device.type(), current_device}; }
+  void setDevice(c10::Device device) const override {
+    make_context(device.index());
+    current_device = device.index();
+  }
+  void uncheckedSetDevice(c10::Device device) const noexcept override { current_device = device.index(); }
   [[nodiscard]] c10::Stream getStream(c10::Device /*device*/) const override { return stream(current_stream); }
   [[nodiscard]] c10::Stream getDefaultStream(c10::Device /*device*/) const override { return stream(0); }
   [[nodiscard]] c10::Stream getStreamFromGlobalPool(c10::Device /*device*/, bool /*is_urgent*/) const override {
@@ -133,12 +153,15 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   [[nodiscard]] c10::Stream exchangeStream(c10::Stream next) const override {
     return stream(std::exchange(current_stream, next.id()));
   }
-  [[nodiscard]] c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+  [[nodiscard]] c10::DeviceIndex deviceCount() const noexcept override { return 2; }
 
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex /*index*/,
               c10::EventFlag /*flag*/) const override {
+    const c10::Device before = getDevice();
+    setDevice(stream.device());
     if (*event == nullptr) *event = new RecordedEvent;
     static_cast<RecordedEvent*>(*event)->flag = stream_of(stream.id()).queue_flag();
+    setDevice(before);
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event == nullptr) return;
@@ -206,8 +229,8 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   [[nodiscard]] bool isBuilt() const override { return true; }
   [[nodiscard]] bool isAvailable() const override { return true; }
   [[nodiscard]] bool hasPrimaryContext(c10::DeviceIndex /*index*/) const override { return true; }
-  [[nodiscard]] c10::DeviceIndex deviceCount() const override { return 1; }
-  [[nodiscard]] c10::DeviceIndex getCurrentDevice() const override { return 0; }
+  [[nodiscard]] c10::DeviceIndex deviceCount() const override { return 2; }
+  [[nodiscard]] c10::DeviceIndex getCurrentDevice() const override { return current_device; }
   [[nodiscard]] bool isPinnedPtr(const void* memory) const override { return is_pinned(memory); }
   [[nodiscard]] c10::Allocator* getPinnedMemoryAllocator() const override {
     static PinnedAllocator allocator;
@@ -344,6 +367,16 @@ void wait_until_settled() {
 
 int copies() {
   return copies_queued;
+}
+
+void forget_contexts() {
+  const std::scoped_lock lock{contexts_mutex};
+  device_contexts.clear();
+}
+
+bool has_context(c10::DeviceIndex index) {
+  const std::scoped_lock lock{contexts_mutex};
+  return device_contexts.contains(index);
 }
 
 std::size_t pinned_bytes() {

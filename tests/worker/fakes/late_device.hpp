@@ -8,10 +8,15 @@
 
 /// A simulated device for torch. Its memory is the host's. Each of its streams has a thread that does the queued work
 /// later and in order, as a GPU would. Copies to and from memory that is not pinned make the caller wait, as CUDA's do.
-/// The process has one such device.
+/// The process has two such devices: number 1, and number 0, which is a thread's device before it chooses one and which
+/// nothing should use.
 namespace trainyard::fakes::late_device {
 
 [[nodiscard]] torch::Device device();
+/// Begins has_context() anew.
+void forget_contexts();
+/// True when some thread has used device `index` in a way for which CUDA would make a context.
+[[nodiscard]] bool has_context(c10::DeviceIndex index);
 
 /// Moves parameters and buffers of `module` to the device. Module::to() refuses devices without a backend in torch.
 void move_module(torch::nn::Module& module);

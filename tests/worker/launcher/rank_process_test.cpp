@@ -41,6 +41,13 @@ class RankProcessTest : public testing::Test {
   fakes::TemporaryFolder folder_;
 };
 
+TEST(RankEnvironment, KeepsAVariableThatIsEmpty) {
+  Options options;
+  options.group.rank = 0;
+  EXPECT_THAT(rank_environment({"CUDA_VISIBLE_DEVICES=", "HOME=/root"}, options, 0, 1, 3),
+              testing::IsSupersetOf({"CUDA_VISIBLE_DEVICES=", "HOME=/root"}));
+}
+
 TEST_F(RankProcessTest, ReturnsTheLastMessageWithTheEndHoweverLateItCame) {
   RankProcess rank = start("exec " + paths::build("tests/worker/launcher/linked_rank") + " fail");
   wait_until_ended(rank);

@@ -198,11 +198,15 @@ TEST_F(RankProgramTest, EndsAtOnceWhereAGpuThatWasPromisedIsMissing) {
        contract::exit_do_not_restart,
        "spec.gpusPerPod promises this pod 1 GPU, but its program cannot use any: there is no /nowhere/cuda.so"},
       {"no driver",
-       {{"TRAINYARD_GPUS_PER_POD", "1"}, {"TRAINYARD_CUDA_MODULE", some_file}, {"TRAINYARD_NODE_NAME", "n1"}},
+       {{"TRAINYARD_GPUS_PER_POD", "1"},
+        {"CUDA_VISIBLE_DEVICES", "0,1"},
+        {"TRAINYARD_CUDA_MODULE", some_file},
+        {"TRAINYARD_NODE_NAME", "n1"}},
        contract::exit_device,
        "on node n1 its container has no NVIDIA driver (libcuda.so.1"},
       {"one too few",
        {{"TRAINYARD_GPUS_PER_POD", "2"},
+        {"CUDA_VISIBLE_DEVICES", "0,1"},
         {"TRAINYARD_CUDA_MODULE", some_file},
         {"TRAINYARD_NODE_NAME", "n1"},
         {"LD_LIBRARY_PATH", driver},
@@ -211,11 +215,20 @@ TEST_F(RankProgramTest, EndsAtOnceWhereAGpuThatWasPromisedIsMissing) {
        "promises this pod 2 GPUs, but on node n1 the driver shows 1 GPU"},
       {"the driver fails",
        {{"TRAINYARD_GPUS_PER_POD", "1"},
+        {"CUDA_VISIBLE_DEVICES", "0,1"},
         {"TRAINYARD_CUDA_MODULE", some_file},
         {"LD_LIBRARY_PATH", driver},
         {"FAKE_DRIVER_ERROR", "802"}},
        contract::exit_device,
        "cuInit returned error 802 (CUDA_ERROR_OF_A_TEST)"},
+      {"an empty variable in the template, which hides the GPUs on any node",
+       {{"TRAINYARD_GPUS_PER_POD", "1"},
+        {"TRAINYARD_CUDA_MODULE", some_file},
+        {"CUDA_VISIBLE_DEVICES", ""},
+        {"LD_LIBRARY_PATH", driver},
+        {"FAKE_DRIVER_ERROR", "100"}},
+       contract::exit_do_not_restart,
+       "spec.gpusPerPod promises this pod 1 GPU, but its variable CUDA_VISIBLE_DEVICES is \\\"\\\" and hides GPUs"},
       {"a runtime that hides its GPUs' names from the container, as CDI does",
        {{"NVIDIA_VISIBLE_DEVICES", "void"},
         {"TRAINYARD_CUDA_MODULE", "/nowhere/cuda.so"},
@@ -251,6 +264,7 @@ TEST_F(RankProgramTest, EndsTheOthersInSecondsWhereOneRankMissesItsGpu) {
                 {"TRAINYARD_GPUS_PER_POD", "0"},
                 {"TRAINYARD_TERMINATION_LOG", folder_.path() + "/zero"}};
   RankProcess zero = start_rank(0, 2, port, synthetic);
+  variables_["CUDA_VISIBLE_DEVICES"] = "0";
   variables_["TRAINYARD_GPUS_PER_POD"] = "1";
   variables_["TRAINYARD_NODE_NAME"] = "n1";
   variables_["TRAINYARD_STATUS_PORT"] = std::to_string(fakes::free_port());

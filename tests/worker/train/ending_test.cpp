@@ -58,6 +58,16 @@ TEST(EndOf, SaysInItsExitCodeIfARestartCanHelp) {
   }
 }
 
+TEST(EndOf, ChargesASaveThatFailsByItsDeviceToTheNodeAndNotToTheStorage) {
+  const Error error{.kind = ErrorKind::internal,
+                    .message = "copying the state to the host: CUDA error: uncorrectable ECC error encountered",
+                    .retry_after = {}};
+  EXPECT_EQ(
+      end_of(Stage::save, error),
+      (rank::RankEnd{
+          .exit_code = contract::exit_device, .reason = "DeviceFailed", .message = error.message, .culprit = {}}));
+}
+
 TEST(Preempted, SaysWhereTheStateIs) {
   const std::vector<std::pair<Stop, std::string>> cases{
       {{.step = 7}, "stopped as asked after step 7; nothing was saved: checkpoint.uri is not set"},

@@ -66,6 +66,43 @@ TEST(Optimizers, AreThoseOfTorch) {
   }
 }
 
+TEST(Optimizers, StepWeightsOfSeveralTypesToTheBitAsEachTypeAlone) {
+  const auto weights = [] {
+    Optimizer::NamedTensors named;
+    for (int i = 0; i < 6; ++i) {
+      const auto type = i % 2 == 0 ? torch::kBFloat16 : torch::kFloat;
+      named.emplace_back(std::to_string(i), torch::linspace(-1 - i, 1, 40).to(type).requires_grad_());
+    }
+    return named;
+  };
+  const auto set_gradients = [](Optimizer::NamedTensors& named, int step) {
+    for (auto& [name, weight] : named) {
+      if (name == "3" && step == 1) {
+        weight.mutable_grad().reset();  // Not used in this step.
+      } else {
+        weight.mutable_grad() = torch::sin(torch::arange(40).to(torch::kFloat) + step).to(weight.dtype());
+      }
+    }
+  };
+  for (const OptimizerSpec& spec : {OptimizerSpec{.name = "adam", .lr = 0.01, .weight_decay = 0.1},
+                                    OptimizerSpec{.name = "sgd", .lr = 0.1, .momentum = 0.9},
+                                    OptimizerSpec{.name = "sgd", .lr = 0.1}}) {
+    Optimizer::NamedTensors mixed = weights();
+    Optimizer::NamedTensors alone = weights();
+    const auto together = make_optimizer(spec, mixed);
+    std::vector<std::unique_ptr<Optimizer>> each;
+    for (const auto& weight : alone) each.push_back(make_optimizer(spec, {weight}));
+    for (int step = 0; step < 4; ++step) {
+      set_gradients(mixed, step);
+      set_gradients(alone, step);
+      together->step();
+      for (const auto& one : each) one->step();
+    }
+    for (std::size_t i = 0; i < mixed.size(); ++i)
+      EXPECT_TRUE(torch::equal(mixed[i].second, alone[i].second)) << "weight " << i;
+  }
+}
+
 TEST(Optimizers, ContinueToTheBitFromTheirState) {
   for (const OptimizerSpec& spec :
        {OptimizerSpec{.name = "adam"}, OptimizerSpec{.name = "sgd", .lr = 0.1, .momentum = 0.9}}) {

@@ -1,0 +1,48 @@
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <exception>
+#include <stdexcept>
+
+#include "tests/worker/fakes/late_device.hpp"
+#include "worker/strategy/gradient_buckets.hpp"
+
+namespace trainyard::strategy {
+namespace {
+
+/// A group that cannot queue an all-reduce.
+class BrokenGroup final : public c10d::ProcessGroup {
+ public:
+  explicit BrokenGroup(std::exception_ptr failure) : ProcessGroup{0, 2}, failure_{std::move(failure)} {}
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& /*tensors*/,
+                                           const c10d::AllreduceOptions& /*options*/) override {
+    std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::exception_ptr failure_;
+};
+
+Result<void> send_on(torch::Device device, const std::exception_ptr& failure) {
+  const torch::Tensor parameter = torch::ones({3}).to(device).requires_grad_();
+  GradientBuckets buckets{{parameter}, c10::make_intrusive<BrokenGroup>(failure), {}};
+  buckets.zero();
+  return buckets.finish([](const c10::intrusive_ptr<c10d::Work>&, std::string_view) { return Result<void>{}; });
+}
+
+TEST(GradientBuckets, ThrowsWhatThisRanksOwnDeviceReportsAndNotWhatALostPeerDoes) {
+  const c10::SourceLocation place{"f", "f.cpp", 1};
+  const auto of_device = std::make_exception_ptr(c10::AcceleratorError{place, 214, "CUDA error: uncorrectable ECC"});
+  const auto of_peer = std::make_exception_ptr(c10::DistBackendError{place, "ncclRemoteError: A call failed."});
+  const auto of_gloo = std::make_exception_ptr(std::runtime_error{"Connection closed by peer"});
+  EXPECT_THROW(std::ignore = send_on(fakes::late_device::device(), of_device), c10::AcceleratorError);
+  const auto lost = send_on(fakes::late_device::device(), of_peer);
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(lost.error().message, "sending gradients: ncclRemoteError: A call failed.");
+  EXPECT_EQ(send_on(torch::kCPU, of_gloo).error().message, "sending gradients: Connection closed by peer");
+}
+
+}  // namespace
+}  // namespace trainyard::strategy

@@ -1,0 +1,37 @@
+#include "worker/train/exception_end.hpp"
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "api/contract.hpp"
+
+namespace trainyard::train {
+namespace {
+
+rank::RankEnd an_end(int exit_code, std::string reason, std::string message) {
+  return {.exit_code = exit_code, .reason = std::move(reason), .message = std::move(message), .culprit = {}};
+}
+
+TEST(EndOfException, ChargesToTheNodeOnlyWhatItsDeviceDid) {
+  const auto end = [](const std::exception& error) { return end_of_exception(error, "cuda:0 of node n1"); };
+  const c10::SourceLocation place{"f", "f.cpp", 1};
+  EXPECT_EQ(end(c10::AcceleratorError(place, 214, "CUDA error: uncorrectable ECC error encountered\nCUDA kernel ...")),
+            an_end(contract::exit_device, "DeviceFailed",
+                   "cuda:0 of node n1 failed: CUDA error: uncorrectable ECC error encountered"));
+  EXPECT_EQ(end(c10::OutOfMemoryError(place, "CUDA out of memory. Tried to allocate 20.00 GiB.")),
+            an_end(contract::exit_failure, "DeviceOutOfMemory",
+                   "cuda:0 of node n1 has too little memory for this program: CUDA out of memory. Tried to allocate "
+                   "20.00 GiB."));
+  EXPECT_EQ(end(c10::DistBackendError(place, "NCCL error in: f.cpp:1\nncclRemoteError: A call failed.")),
+            an_end(contract::exit_peer_lost, "PeerLost", "NCCL error in: f.cpp:1"));
+  EXPECT_EQ(end(c10::AcceleratorError(place, 700, "CUDA error: an illegal memory access was encountered")),
+            an_end(contract::exit_failure, "TrainingFailed", "CUDA error: an illegal memory access was encountered"));
+  EXPECT_EQ(end(std::runtime_error{"mat1 and mat2 shapes cannot be multiplied"}),
+            an_end(contract::exit_failure, "TrainingFailed", "mat1 and mat2 shapes cannot be multiplied"));
+}
+
+}  // namespace
+}  // namespace trainyard::train

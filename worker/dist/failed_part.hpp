@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string_view>
+
+namespace trainyard::dist {
+
+/// The part of a rank that an exception of torch shows to have failed. It decides what the rank's end is charged to.
+enum class FailedPart {
+  program,        ///< The training program: whatever is none of the others.
+  device,         ///< The GPU, its links, or its driver. Another node may do better.
+  device_memory,  ///< The program asked for more memory than the GPU has.
+  communication,  ///< The connection to another rank.
+};
+
+/// What a result of the CUDA runtime (cudaError_t) shows. An illegal address, a failed launch or a device-side assert
+/// is the program's, because a kernel causes it far more often than hardware does. Pure.
+[[nodiscard]] FailedPart failed_part_of_cuda(std::int32_t code);
+
+/// What the whole text of an error of torch, of NCCL or of the CUDA driver shows. Pure.
+[[nodiscard]] FailedPart failed_part_of_text(std::string_view text);
+
+/// What `error` shows, by its type, its CUDA result and its text.
+[[nodiscard]] FailedPart failed_part(const std::exception& error);
+
+}  // namespace trainyard::dist
