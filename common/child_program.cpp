@@ -48,7 +48,7 @@ Result<Pipe> make_pipe() {
 class Child {
  public:
   Child(pid_t pid, bool has_own_group)
-      : pid_(pid), has_own_group_(has_own_group), descriptor_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
+      : pid_{pid}, has_own_group_{has_own_group}, descriptor_{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))} {}
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child() {

@@ -108,7 +108,7 @@ Result<ProcessGroup> ProcessGroup::start(const ProcessSpec& spec) {
 }
 
 ProcessGroup::ProcessGroup(ProcessGroup&& other) noexcept
-    : reaper_(std::exchange(other.reaper_, 0)), events_(std::move(other.events_)), steps_(std::move(other.steps_)) {}
+    : reaper_{std::exchange(other.reaper_, 0)}, events_{std::move(other.events_)}, steps_{std::move(other.steps_)} {}
 
 ProcessGroup& ProcessGroup::operator=(ProcessGroup&& other) noexcept {
   std::swap(reaper_, other.reaper_);

@@ -22,7 +22,7 @@ constexpr auto wait_interval = 1s;
 }  // namespace
 
 CredentialChain::CredentialChain(std::vector<CredentialSource> sources, std::shared_ptr<const Clock> clock)
-    : sources_(std::move(sources)), clock_(std::move(clock)) {}
+    : sources_{std::move(sources)}, clock_{std::move(clock)} {}
 
 bool CredentialChain::is_valid(Time now) const {
   return current_ && !is_refused_ && (!current_->expiry || now < *current_->expiry);

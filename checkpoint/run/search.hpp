@@ -54,12 +54,12 @@ class Search {
  private:
   Search(storage::Store& store, const Clock* clock, std::optional<Identity> resumer, bool resumes_others,
          Inventory inventory, CopiesByKeeper copies)
-      : store_(&store),
-        clock_(clock),
-        resumer_(std::move(resumer)),
-        resumes_others_(resumes_others),
-        inventory_(std::move(inventory)),
-        copies_(std::move(copies)) {}
+      : store_{&store},
+        clock_{clock},
+        resumer_{std::move(resumer)},
+        resumes_others_{resumes_others},
+        inventory_{std::move(inventory)},
+        copies_{std::move(copies)} {}
   void list_candidates();
 
   [[nodiscard]] Result<void> check_succession();

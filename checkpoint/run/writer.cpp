@@ -6,7 +6,7 @@
 
 namespace trainyard::checkpoint {
 
-Writer::Writer() : thread_([this](const std::stop_token& stop) { run(stop); }) {}
+Writer::Writer() : thread_{[this](const std::stop_token& stop) { run(stop); }} {}
 
 void Writer::start(Work work) {
   const std::scoped_lock lock{mutex_};

@@ -174,24 +174,28 @@ Error Connection::transport_error(int httplib_error, milliseconds limit, millise
   switch (static_cast<httplib::Error>(httplib_error)) {
     case httplib::Error::SSLConnection:
       if (!verdict_.refusal.empty()) {
-        return {ErrorKind::unavailable,
-                fmt::format("the certificate of {} is not trusted: {}; check the CA and the server's name", server,
-                            verdict_.refusal),
-                {}};
+        return {.kind = ErrorKind::unavailable,
+                .message = fmt::format("the certificate of {} is not trusted: {}; check the CA and the server's name",
+                                       server, verdict_.refusal),
+                .retry_after = {}};
       }
-      return {ErrorKind::unavailable, fmt::format("the TLS handshake with {} failed", server), {}};
+      return {.kind = ErrorKind::unavailable,
+              .message = fmt::format("the TLS handshake with {} failed", server),
+              .retry_after = {}};
     case httplib::Error::ConnectionTimeout:
-      return {ErrorKind::timeout, fmt::format("no connection to {} in time", server), {}};
+      return {
+          .kind = ErrorKind::timeout, .message = fmt::format("no connection to {} in time", server), .retry_after = {}};
     case httplib::Error::Connection:
-      return {ErrorKind::unavailable, fmt::format("no connection to {}", server), {}};
+      return {.kind = ErrorKind::unavailable, .message = fmt::format("no connection to {}", server), .retry_after = {}};
     case httplib::Error::Canceled:
-      return {ErrorKind::timeout, waited, {}};
+      return {.kind = ErrorKind::timeout, .message = waited, .retry_after = {}};
     default:
       break;
   }
   // The library returns one error for a read that timed out and for a broken connection.
-  if (silent_for >= limit) return {ErrorKind::timeout, waited, {}};
-  return {ErrorKind::unavailable, fmt::format("the connection to {} broke", server), {}};
+  if (silent_for >= limit) return {.kind = ErrorKind::timeout, .message = waited, .retry_after = {}};
+  return {
+      .kind = ErrorKind::unavailable, .message = fmt::format("the connection to {} broke", server), .retry_after = {}};
 }
 
 }  // namespace trainyard::kube

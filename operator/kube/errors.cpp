@@ -54,9 +54,10 @@ Error error_of_status(std::string_view tried, const nlohmann::json& status) {
   if (message.empty()) message = "the server gave no reason";
   ErrorKind kind = reason == "Expired" ? ErrorKind::gone : kind_of(http_status, reason);
   if (kind == ErrorKind::invalid && is_admission_denial(message)) kind = ErrorKind::forbidden;
-  return Error{kind,
-               fmt::format("{}: {} (HTTP {}{}{})", tried, message, http_status, reason.empty() ? "" : " ", reason),
-               retry_after_of(status)};
+  return Error{
+      .kind = kind,
+      .message = fmt::format("{}: {} (HTTP {}{}{})", tried, message, http_status, reason.empty() ? "" : " ", reason),
+      .retry_after = retry_after_of(status)};
 }
 
 Error error_of_reply(std::string_view tried, int http_status, std::string_view body,
@@ -68,9 +69,9 @@ Error error_of_reply(std::string_view tried, int http_status, std::string_view b
     error = error_of_status(tried, status);
   } else {
     const std::string text = keep_beginning(trim(body), foreign_body_bytes_max);
-    error = {kind_of(http_status, ""),
-             fmt::format("{}: HTTP {}{}{}", tried, http_status, text.empty() ? "" : ": ", text),
-             {}};
+    error = {.kind = kind_of(http_status, ""),
+             .message = fmt::format("{}: HTTP {}{}{}", tried, http_status, text.empty() ? "" : ": ", text),
+             .retry_after = {}};
   }
   if (retry_after) error.retry_after = retry_after;
   return error;

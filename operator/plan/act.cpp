@@ -31,8 +31,11 @@ std::function<nlohmann::json(std::int64_t rank)> pod_maker(const Observed& obser
     manifest::Settings settings;
     std::vector<std::string> avoided_host_names;
   };
-  const auto held = std::make_shared<const Ingredients>(
-      Ingredients{observed.job, observed.traits, observed.settings, avoided_host_names(observed)});
+  const auto held =
+      std::make_shared<const Ingredients>(Ingredients{.job = observed.job,
+                                                      .traits = observed.traits,
+                                                      .settings = observed.settings,
+                                                      .avoided_host_names = avoided_host_names(observed)});
   return [held](std::int64_t rank) {
     nlohmann::json pod = manifest::build_pod(held->job, rank, held->traits, held->settings);
     manifest::avoid_hosts(pod["spec"], held->avoided_host_names);

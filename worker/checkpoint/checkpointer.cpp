@@ -108,7 +108,7 @@ class LocalCopies {
   }
 
   LocalCopies(LocalTier joined, std::string path, Identity identity)
-      : tier(std::move(joined)), path_(std::move(path)), identity_(std::move(identity)) {}
+      : tier{std::move(joined)}, path_{std::move(path)}, identity_{std::move(identity)} {}
 
   /// Marks the folder with its owner, unless it is marked already.
   Result<void> mark() {
@@ -143,16 +143,16 @@ class StoreCheckpointer final : public Checkpointer {
   StoreCheckpointer(std::unique_ptr<storage::Store> store, std::unique_ptr<storage::Store> origin,
                     std::unique_ptr<LocalCopies> copies, const api::CheckpointSpec& spec, const Identity& identity,
                     Communicator& communicator, const Clock& clock, Start start)
-      : store_(std::move(store)),
-        origin_(std::move(origin)),
-        copies_(std::move(copies)),
-        communicator_(communicator),
-        clock_(clock),
-        is_by_hand_(identity.job_uid.empty()),
-        run_(context_of(*store_, origin_.get(), copies_ ? &copies_->tier : nullptr, spec, identity, communicator, clock,
-                        std::move(start))),
-        staging_(communicator.rank(), communicator.world_size(),
-                 copies_ && copies_->tier.is_keeper() ? StagedPart::whole : StagedPart::share) {}
+      : store_{std::move(store)},
+        origin_{std::move(origin)},
+        copies_{std::move(copies)},
+        communicator_{communicator},
+        clock_{clock},
+        is_by_hand_{identity.job_uid.empty()},
+        run_{context_of(*store_, origin_.get(), copies_ ? &copies_->tier : nullptr, spec, identity, communicator, clock,
+                        std::move(start))},
+        staging_{communicator.rank(), communicator.world_size(),
+                 copies_ && copies_->tier.is_keeper() ? StagedPart::whole : StagedPart::share} {}
 
   Result<std::optional<Restored>> restore(State& state) override {
     const auto host = HostState::of(state);

@@ -159,10 +159,10 @@ OrEnd<dist::Group> form_group(Module& module, const rank::Environment& environme
   if (formed) return std::move(*formed);
   if (auto failure = link.group_failure()) return tl::unexpected(*failure);
   if (link.is_stop_requested()) {
-    return tl::unexpected(RankEnd{contract::exit_preempted,
-                                  "Preempted",
-                                  "stopped as asked while the group was forming; nothing was trained",
-                                  {}});
+    return tl::unexpected(RankEnd{.exit_code = contract::exit_preempted,
+                                  .reason = "Preempted",
+                                  .message = "stopped as asked while the group was forming; nothing was trained",
+                                  .culprit = {}});
   }
   return end_rank(Stage::rendezvous, formed.error());
 }
@@ -346,8 +346,10 @@ void run_rank(const ModelRegistry& models) {
     ended = outcome ? *outcome : outcome.error();
   } catch (const std::exception& error) {
     // An exception after the loss of a peer often looks like a failure of this rank.
-    ended =
-        link->group_failure().value_or(RankEnd{contract::exit_failure, "TrainingFailed", dist::message_of(error), {}});
+    ended = link->group_failure().value_or(RankEnd{.exit_code = contract::exit_failure,
+                                                   .reason = "TrainingFailed",
+                                                   .message = dist::message_of(error),
+                                                   .culprit = {}});
   }
   finish_snapshots(run, ended);
   log_end(ended);

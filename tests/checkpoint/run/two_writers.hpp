@@ -24,7 +24,7 @@ class TwoWriters {
  public:
   using OpenStore = std::function<std::unique_ptr<storage::Store>()>;
 
-  explicit TwoWriters(OpenStore open) : open_(std::move(open)) {}
+  explicit TwoWriters(OpenStore open) : open_{std::move(open)} {}
 
   std::function<void()> on_change;  ///< When the turn passes.
 
