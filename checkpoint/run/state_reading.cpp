@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "checkpoint/format/shards.hpp"
-#include "checkpoint/run/own_bytes.hpp"
+#include "checkpoint/run/copy_entries.hpp"
 #include "common/parallel.hpp"
 #include "common/try.hpp"
 #include "storage/crc32c.hpp"

@@ -29,7 +29,7 @@ bool is_admission_denial(std::string_view message) {
          (contains("ValidatingAdmissionPolicy ") && contains(" denied request"));
 }
 
-std::string text_of(const nlohmann::json& object, const char* field) {
+std::string string_field(const nlohmann::json& object, const char* field) {
   const auto found = object.find(field);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
@@ -49,8 +49,8 @@ std::optional<milliseconds> retry_after_of(const nlohmann::json& status) {
 Error error_of_status(std::string_view tried, const nlohmann::json& status) {
   const auto code = status.find("code");
   const int http_status = code != status.end() && code->is_number_integer() ? code->get<int>() : 0;
-  const std::string reason = text_of(status, "reason");
-  std::string message = text_of(status, "message");
+  const std::string reason = string_field(status, "reason");
+  std::string message = string_field(status, "message");
   if (message.empty()) message = "the server gave no reason";
   ErrorKind kind = reason == "Expired" ? ErrorKind::gone : kind_of(http_status, reason);
   if (kind == ErrorKind::invalid && is_admission_denial(message)) kind = ErrorKind::forbidden;
@@ -64,7 +64,7 @@ Error error_of_reply(std::string_view tried, int http_status, std::string_view b
                      std::optional<milliseconds> retry_after) {
   Error error;
   auto status = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (status.is_object() && text_of(status, "kind") == "Status") {
+  if (status.is_object() && string_field(status, "kind") == "Status") {
     status["code"] = http_status;
     error = error_of_status(tried, status);
   } else {

@@ -36,7 +36,7 @@ httplib::Request make_request(std::string path, const std::optional<RankPost>& p
   return request;
 }
 
-std::string text_in(const nlohmann::json& object, const char* field) {
+std::string string_field(const nlohmann::json& object, const char* field) {
   if (!object.is_object()) return {};
   const auto found = object.find(field);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
@@ -109,7 +109,7 @@ std::optional<api::CheckpointRequest> read_request_answer(const RankReply& reply
     case 501:
       return refused(id, "the container does not take checkpoint requests");
     case 409:
-      if (!text_in(object, "id").empty()) return std::nullopt;  // Rank 0 answers another request first.
+      if (!string_field(object, "id").empty()) return std::nullopt;  // Rank 0 answers another request first.
       break;
     case 400:
     case 401:
@@ -118,7 +118,7 @@ std::optional<api::CheckpointRequest> read_request_answer(const RankReply& reply
     default:
       return std::nullopt;
   }
-  const std::string sentence = text_in(object, "error");
+  const std::string sentence = string_field(object, "error");
   return refused(id, sentence.empty() ? fmt::format("rank 0 refused it: HTTP {}", reply.status)
                                       : fmt::format("rank 0 refused it: {}", sentence));
 }

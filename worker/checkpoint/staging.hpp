@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/format/entry.hpp"
-#include "checkpoint/format/split.hpp"
+#include "checkpoint/format/rank_share.hpp"
 #include "common/result.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/checkpoint/device_reader.hpp"

@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "checkpoint/run/selection.hpp"
+#include "checkpoint/run/superseded.hpp"
 #include "storage/file_store.hpp"
 #include "tests/checkpoint/run/test_run.hpp"
 #include "tests/fakes/file_calls.hpp"

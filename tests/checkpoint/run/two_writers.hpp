@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "checkpoint/run/inventory.hpp"
-#include "checkpoint/run/selection.hpp"
+#include "checkpoint/run/superseded.hpp"
 #include "tests/checkpoint/run/test_run.hpp"
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/fakes/turns.hpp"

@@ -1,4 +1,4 @@
-#include "operator/manifest/rank_environment.hpp"
+#include "operator/manifest/pod_environment.hpp"
 
 #include <gtest/gtest.h>
 
@@ -30,13 +30,13 @@ ClusterTraits shared_address() {
 Variables environment_of_rank(const builders::JobBuilder& job, std::int64_t rank) {
   const api::TrainingJob attempted = an_observed(job).attempt(2).build().job;
   Variables variables;
-  for (const auto& [name, value] : rank_environment(attempted, 3, rank, 45, shared_address())) {
+  for (const auto& [name, value] : pod_environment(attempted, 3, rank, 45, shared_address())) {
     EXPECT_TRUE(variables.emplace(name, value).second) << name << " is there twice";
   }
   return variables;
 }
 
-TEST(RankEnvironment, LeadsEveryRankToRankZerosPortsAndTheOperatorToItsOwn) {
+TEST(PodEnvironment, LeadsEveryRankToRankZerosPortsAndTheOperatorToItsOwn) {
   for (const std::int64_t rank : {0, 1, 2}) {
     Variables expected{{"MASTER_ADDR", "127.0.0.1"},
                        {"MASTER_PORT", "2001"},
@@ -63,7 +63,7 @@ TEST(RankEnvironment, LeadsEveryRankToRankZerosPortsAndTheOperatorToItsOwn) {
   }
 }
 
-TEST(RankEnvironment, TellsTheWorkerWhereItsDataAreMounted) {
+TEST(PodEnvironment, TellsTheWorkerWhereItsDataAreMounted) {
   struct Row {
     std::string sentence;
     std::string claim;
@@ -77,14 +77,14 @@ TEST(RankEnvironment, TellsTheWorkerWhereItsDataAreMounted) {
     api::TrainingJob job = a_job();
     job.spec.training->data.volume_claim = row.claim;
     job.spec.training->data.path = row.path;
-    for (const auto& [name, value] : rank_environment(job, 1, 0, 30, kubernetes_traits())) {
+    for (const auto& [name, value] : pod_environment(job, 1, 0, 30, kubernetes_traits())) {
       if (name != "TRAINYARD_SPEC") continue;
       EXPECT_EQ(json::parse(value).at("training").at("data").at("path"), row.expected) << row.sentence;
     }
   }
 }
 
-TEST(RankEnvironment, TellsTheWorkerNothingThatTheOperatorDecides) {
+TEST(PodEnvironment, TellsTheWorkerNothingThatTheOperatorDecides) {
   builders::JobBuilder job = a_job().on_delete();
   const json spec = json::parse(environment_of_rank(job, 0).at("TRAINYARD_SPEC"));
   EXPECT_EQ(spec.at("checkpoint").at("uri"), "s3://models/smoke");

@@ -1,4 +1,4 @@
-#include "storage/credential_sources.hpp"
+#include "storage/aws_credential_sources.hpp"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 
 #include "common/text.hpp"
 #include "common/try.hpp"
-#include "storage/credential_reply.hpp"
-#include "storage/credential_service.hpp"
+#include "storage/aws_credential_reply.hpp"
+#include "storage/aws_credential_service.hpp"
 #include "storage/oauth.hpp"
 #include "storage/profile_credentials.hpp"
 #include "storage/sigv4.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view container_host = "http://169.254.170.2";
 
-HttpTuning http_tuning(std::chrono::milliseconds connect_timeout, const CredentialTuning& tuning,
+HttpTuning http_tuning(std::chrono::milliseconds connect_timeout, const AwsCredentialTuning& tuning,
                        const Environment& environment) {
   return {.connect_timeout = connect_timeout,
           .patience = tuning.patience,
@@ -40,8 +40,8 @@ Result<Credentials> environment_credentials(const Environment& environment) {
                                                    has_id ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID"));
 }
 
-Result<Credentials> role_of_token(CredentialService& service, const Environment& environment, const std::string& region,
-                                  const std::string& role, const std::string& file) {
+Result<Credentials> role_of_token(AwsCredentialService& service, const Environment& environment,
+                                  const std::string& region, const std::string& role, const std::string& file) {
   const auto token = TRY(read_secret_file(file));
   std::string session = first_of(environment, {"AWS_ROLE_SESSION_NAME"});
   if (session.empty()) session = "trainyard";
@@ -59,7 +59,7 @@ Result<Credentials> role_of_token(CredentialService& service, const Environment&
                                   [&](const HttpReply& reply) { return parse_sts_reply(reply, token); });
 }
 
-Result<Credentials> web_identity_credentials(CredentialService& service, const Environment& environment,
+Result<Credentials> web_identity_credentials(AwsCredentialService& service, const Environment& environment,
                                              const std::string& region) {
   const std::string file = first_of(environment, {"AWS_WEB_IDENTITY_TOKEN_FILE"});
   const std::string role = first_of(environment, {"AWS_ROLE_ARN"});
@@ -75,7 +75,7 @@ std::string host_of(const std::string& url) {
   return url.substr(0, url.find('/', begin == std::string::npos ? 0 : begin + 3));
 }
 
-Result<Credentials> container_credentials(CredentialService& service, const Environment& environment) {
+Result<Credentials> container_credentials(AwsCredentialService& service, const Environment& environment) {
   const auto url = TRY(container_url(environment));
   std::string token = first_of(environment, {"AWS_CONTAINER_AUTHORIZATION_TOKEN"});
   if (const std::string file = first_of(environment, {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"}); !file.empty()) {
@@ -89,7 +89,7 @@ Result<Credentials> container_credentials(CredentialService& service, const Envi
                                   [&](const HttpReply& reply) { return parse_json_reply(reply, token); });
 }
 
-Result<Credentials> metadata_credentials(CredentialService& service, const Environment& environment) {
+Result<Credentials> metadata_credentials(AwsCredentialService& service, const Environment& environment) {
   constexpr long unauthorized = 401;
   constexpr long forbidden = 403;
   const auto url = TRY(metadata_url(environment));
@@ -130,8 +130,8 @@ Result<Credentials> metadata_credentials(CredentialService& service, const Envir
 }
 
 ProfileWorld profile_world(const Environment& environment, const std::string& region,
-                           const std::shared_ptr<CredentialService>& service,
-                           const std::shared_ptr<CredentialService>& metadata_service) {
+                           const std::shared_ptr<AwsCredentialService>& service,
+                           const std::shared_ptr<AwsCredentialService>& metadata_service) {
   return {.environment = environment,
           .region = region,
           .service = service,
@@ -192,10 +192,10 @@ Result<std::string> metadata_url(const Environment& environment) {
   return low("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE") == "ipv6" ? "http://[fd00:ec2::254]" : "http://169.254.169.254";
 }
 
-std::vector<CredentialSource> credential_sources(const Environment& environment, const std::string& region,
-                                                 const CredentialTuning& tuning) {
+std::vector<AwsCredentialSource> aws_credential_sources(const Environment& environment, const std::string& region,
+                                                        const AwsCredentialTuning& tuning) {
   const auto service_of = [&](std::chrono::milliseconds connect_timeout) {
-    return std::shared_ptr<CredentialService>{new CredentialService{
+    return std::shared_ptr<AwsCredentialService>{new AwsCredentialService{
         .http = HttpClient{http_tuning(connect_timeout, tuning, environment)}, .deadline = tuning.deadline}};
   };
   const auto service = service_of(tuning.deadline);

@@ -1,4 +1,4 @@
-#include "checkpoint/run/selection.hpp"
+#include "checkpoint/run/superseded.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "storage/credential_chain.hpp"
+#include "storage/aws_credential_chain.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -18,14 +18,14 @@ using testing::HasSubstr;
 /// A source that gives "id-1", "id-2" ... each valid for an hour, unless a test makes it fail.
 class CredentialChainTest : public testing::Test {
  protected:
-  CredentialSource a_source(std::string name = "the source") {
+  AwsCredentialSource a_source(std::string name = "the source") {
     return {std::move(name), [this]() -> Result<Credentials> {
               ++asked;
               if (error) return tl::unexpected(*error);
               return Credentials{fmt::format("id-{}", asked.load()), "secret", "token", clock->now() + lifetime};
             }};
   }
-  static CredentialSource a_failing_source(std::string name, ErrorKind kind, bool is_a_guess = false) {
+  static AwsCredentialSource a_failing_source(std::string name, ErrorKind kind, bool is_a_guess = false) {
     return {name, [=]() -> Result<Credentials> { return fail(kind, "words of " + name); }, is_a_guess};
   }
   static std::string id_of(const Result<Credentials>& credentials) {
@@ -39,7 +39,7 @@ class CredentialChainTest : public testing::Test {
 };
 
 TEST_F(CredentialChainTest, TakesTheFirstSourceThatHasSomeAndAsksItOnce) {
-  CredentialChain chain{
+  AwsCredentialChain chain{
       {a_failing_source("none", ErrorKind::not_found), a_source(), a_failing_source("later", ErrorKind::invalid)},
       clock};
   EXPECT_EQ(chain.last(), Credentials{});
@@ -50,9 +50,10 @@ TEST_F(CredentialChainTest, TakesTheFirstSourceThatHasSomeAndAsksItOnce) {
 }
 
 TEST_F(CredentialChainTest, SaysOfEachSourceWhatItLacks) {
-  CredentialChain chain{{a_failing_source("one", ErrorKind::not_found), a_failing_source("two", ErrorKind::not_found),
-                         a_failing_source("guess", ErrorKind::unauthorized, true)},
-                        clock};
+  AwsCredentialChain chain{
+      {a_failing_source("one", ErrorKind::not_found), a_failing_source("two", ErrorKind::not_found),
+       a_failing_source("guess", ErrorKind::unauthorized, true)},
+      clock};
   const auto found = chain.get();
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::unauthorized);
@@ -72,7 +73,7 @@ TEST_F(CredentialChainTest, GivesUpForGoodOnlyWhereNoWaitingHelps) {
                          {ErrorKind::timeout, ErrorKind::unavailable},
                          {ErrorKind::throttled, ErrorKind::unavailable},
                          {ErrorKind::unavailable, ErrorKind::unavailable}}) {
-    CredentialChain chain{
+    AwsCredentialChain chain{
         {a_failing_source("one", ErrorKind::not_found), a_failing_source("guess", row.of_guess, true)}, clock};
     const auto found = chain.get();
     ASSERT_FALSE(found);
@@ -82,13 +83,13 @@ TEST_F(CredentialChainTest, GivesUpForGoodOnlyWhereNoWaitingHelps) {
 }
 
 TEST_F(CredentialChainTest, EndsAtASourceThatIsSetUpAndFails) {
-  CredentialChain chain{{a_failing_source("broken", ErrorKind::unavailable), a_source()}, clock};
+  AwsCredentialChain chain{{a_failing_source("broken", ErrorKind::unavailable), a_source()}, clock};
   EXPECT_EQ(chain.get(), (Result<Credentials>{fail(ErrorKind::unavailable, "broken: words of broken")}));
   EXPECT_EQ(asked, 0);
 }
 
 TEST_F(CredentialChainTest, RenewsFiveMinutesBeforeTheExpiry) {
-  CredentialChain chain{{a_source()}, clock};
+  AwsCredentialChain chain{{a_source()}, clock};
   ASSERT_TRUE(chain.get());
   clock->advance(55min - 1ms);
   EXPECT_EQ(id_of(chain.get()), "id-1");
@@ -97,7 +98,7 @@ TEST_F(CredentialChainTest, RenewsFiveMinutesBeforeTheExpiry) {
 }
 
 TEST_F(CredentialChainTest, GoesOnWithTheOldOnesWhileTheyAreValidAndAsksNowAndThen) {
-  CredentialChain chain{{a_source()}, clock};
+  AwsCredentialChain chain{{a_source()}, clock};
   ASSERT_TRUE(chain.get());
   error = Error{ErrorKind::unavailable, "away", {}};
   clock->advance(55min);
@@ -114,11 +115,11 @@ TEST_F(CredentialChainTest, GoesOnWithTheOldOnesWhileTheyAreValidAndAsksNowAndTh
 
 TEST_F(CredentialChainTest, StaysWithItsSourceAndNeverSaysNotFound) {
   bool has_key_now = false;
-  const CredentialSource sooner{"sooner", [&]() -> Result<Credentials> {
-                                  if (has_key_now) return Credentials{"other", "secret", ""};
-                                  return fail(ErrorKind::not_found, "none");
-                                }};
-  CredentialChain chain{{sooner, a_source()}, clock};
+  const AwsCredentialSource sooner{"sooner", [&]() -> Result<Credentials> {
+                                     if (has_key_now) return Credentials{"other", "secret", ""};
+                                     return fail(ErrorKind::not_found, "none");
+                                   }};
+  AwsCredentialChain chain{{sooner, a_source()}, clock};
   ASSERT_TRUE(chain.get());
   has_key_now = true;
   clock->advance(2h);
@@ -129,7 +130,7 @@ TEST_F(CredentialChainTest, StaysWithItsSourceAndNeverSaysNotFound) {
 }
 
 TEST_F(CredentialChainTest, GetsOthersWhenTheServerRefusesThem) {
-  CredentialChain chain{{a_source()}, clock};
+  AwsCredentialChain chain{{a_source()}, clock};
   const Credentials first = chain.get().value();
   chain.refuse(first);
   EXPECT_EQ(id_of(chain.get()), "id-2");
@@ -142,23 +143,24 @@ TEST_F(CredentialChainTest, GetsOthersWhenTheServerRefusesThem) {
 
 TEST_F(CredentialChainTest, UsesWhatASourceGivesEvenIfItIsExpiredAndDoesNotAskForEachRequest) {
   lifetime = std::chrono::minutes{-1};
-  CredentialChain chain{{a_source()}, clock};
+  AwsCredentialChain chain{{a_source()}, clock};
   for (int i = 0; i < 10; ++i) EXPECT_EQ(id_of(chain.get()), "id-1");
   clock->advance(30s);
   EXPECT_EQ(id_of(chain.get()), "id-2");
 }
 
 TEST_F(CredentialChainTest, LetsOthersGoOnWithTheOldOnesWhileOneThreadAsks) {
-  CredentialChain* the_chain = nullptr;
+  AwsCredentialChain* the_chain = nullptr;
   std::string meanwhile;
-  CredentialSource source = a_source();
-  CredentialChain chain{{{"the source",
-                          [&]() -> Result<Credentials> {
-                            if (asked == 1)
-                              meanwhile = id_of(std::async(std::launch::async, [&] { return the_chain->get(); }).get());
-                            return source.get();
-                          }}},
-                        clock};
+  AwsCredentialSource source = a_source();
+  AwsCredentialChain chain{{{"the source",
+                             [&]() -> Result<Credentials> {
+                               if (asked == 1)
+                                 meanwhile =
+                                     id_of(std::async(std::launch::async, [&] { return the_chain->get(); }).get());
+                               return source.get();
+                             }}},
+                           clock};
   the_chain = &chain;
   ASSERT_TRUE(chain.get());
   clock->advance(56min);
@@ -168,7 +170,7 @@ TEST_F(CredentialChainTest, LetsOthersGoOnWithTheOldOnesWhileOneThreadAsks) {
 }
 
 TEST_F(CredentialChainTest, AsksOnceForManyThreads) {
-  CredentialChain chain{{a_source()}, clock};
+  AwsCredentialChain chain{{a_source()}, clock};
   std::vector<std::string> ids(8);
   {
     std::vector<std::jthread> threads;

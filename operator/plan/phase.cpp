@@ -1,4 +1,4 @@
-#include "operator/plan/refresh.hpp"
+#include "operator/plan/phase.hpp"
 
 #include <fmt/format.h>
 
@@ -123,7 +123,7 @@ void count_members(const std::vector<Member>& members, api::TrainingJobStatus& s
   status.replicas = counts;
 }
 
-void refresh_status(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
+void update_phase(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
   api::TrainingJobStatus& status = draft.status;
   if (status.attempt == 0) {
     status.replicas = {.desired = observed.job.spec.replicas, .pending = observed.job.spec.replicas};

@@ -1,4 +1,4 @@
-#include "checkpoint/run/writer.hpp"
+#include "checkpoint/run/save_thread.hpp"
 
 #include <utility>
 
@@ -6,9 +6,9 @@
 
 namespace trainyard::checkpoint {
 
-Writer::Writer() : thread_{[this](const std::stop_token& stop) { run(stop); }} {}
+SaveThread::SaveThread() : thread_{[this](const std::stop_token& stop) { run(stop); }} {}
 
-void Writer::start(Work work) {
+void SaveThread::start(Work work) {
   const std::scoped_lock lock{mutex_};
   check(!is_busy() && !outcome_, "one save at a time, and each one's outcome is taken");
   work_ = std::move(work);
@@ -16,13 +16,13 @@ void Writer::start(Work work) {
   changed_.notify_all();
 }
 
-std::optional<SaveOutcome> Writer::take_outcome(std::chrono::milliseconds timeout) {
+std::optional<SaveOutcome> SaveThread::take_outcome(std::chrono::milliseconds timeout) {
   std::unique_lock lock{mutex_};
   changed_.wait_for(lock, timeout, [this] { return !is_busy(); });
   return std::exchange(outcome_, std::nullopt);
 }
 
-void Writer::run(const std::stop_token& stop) {
+void SaveThread::run(const std::stop_token& stop) {
   std::unique_lock lock{mutex_};
   while (changed_.wait(lock, stop, [this] { return work_ != nullptr; })) {
     const Work work = std::exchange(work_, nullptr);

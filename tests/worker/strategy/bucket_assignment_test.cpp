@@ -1,4 +1,4 @@
-#include "worker/strategy/buckets.hpp"
+#include "worker/strategy/bucket_assignment.hpp"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

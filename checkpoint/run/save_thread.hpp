@@ -36,16 +36,16 @@ struct SaveOutcome {
 };
 
 /// Runs one piece of work at a time on a thread of its own, and keeps the outcome until it is taken. One thread calls.
-class Writer {
+class SaveThread {
  public:
   /// Must not throw.
   using Work = std::function<SaveOutcome()>;
 
-  Writer();
-  Writer(const Writer&) = delete;
-  Writer& operator=(const Writer&) = delete;
+  SaveThread();
+  SaveThread(const SaveThread&) = delete;
+  SaveThread& operator=(const SaveThread&) = delete;
   /// Waits for the work under way.
-  ~Writer() = default;
+  ~SaveThread() = default;
 
   /// Needs that no work is under way, and that the last outcome was taken.
   void start(Work work);

@@ -1,4 +1,4 @@
-#include "checkpoint/run/succession.hpp"
+#include "checkpoint/run/claim_permission.hpp"
 
 #include <fmt/format.h>
 
@@ -61,7 +61,7 @@ Result<void> check_not_alive(const Inventory& inventory, const Claim& newest, co
 
 }  // namespace
 
-Result<void> check_may_follow(const Inventory& inventory, const Identity& ours, const storage::Store& store, Time now) {
+Result<void> check_may_claim(const Inventory& inventory, const Identity& ours, const storage::Store& store, Time now) {
   TRY(check_claims_readable(inventory, store));
   TRY(check_not_stale(inventory, ours));
   if (inventory.claims.empty()) return {};

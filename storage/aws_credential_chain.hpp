@@ -17,7 +17,7 @@
 namespace trainyard::storage {
 
 /// One place where credentials may be.
-struct CredentialSource {
+struct AwsCredentialSource {
   std::string name;  ///< "the environment"
   /// not_found when nothing is set up here; the message says what is missing. Any other error: it is set up and fails.
   std::function<Result<Credentials>()> get;
@@ -27,10 +27,10 @@ struct CredentialSource {
 
 /// The credentials of the first source that has some, renewed before they expire. Any thread may call. One thread at a
 /// time asks a source; meanwhile the other threads use the credentials that are still valid.
-class CredentialChain {
+class AwsCredentialChain {
  public:
-  explicit CredentialChain(std::vector<CredentialSource> sources,
-                           std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>());
+  explicit AwsCredentialChain(std::vector<AwsCredentialSource> sources,
+                              std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>());
 
   /// Credentials to sign with now. The source is chosen once, and a process never changes to another. A source that is
   /// set up and fails ends the search. Errors: unauthorized when no source has credentials, unavailable when a guess
@@ -46,15 +46,15 @@ class CredentialChain {
   [[nodiscard]] std::array<Credentials, 2> recent() const;
 
  private:
-  [[nodiscard]] Result<Credentials> look(const CredentialSource* chosen, const CredentialSource*& found) const;
+  [[nodiscard]] Result<Credentials> look(const AwsCredentialSource* chosen, const AwsCredentialSource*& found) const;
   [[nodiscard]] bool is_valid(Time now) const;
   [[nodiscard]] Result<Credentials> take(Result<Credentials> found);
 
-  const std::vector<CredentialSource> sources_;
+  const std::vector<AwsCredentialSource> sources_;
   const std::shared_ptr<const Clock> clock_;
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable looked_;
-  const CredentialSource* chosen_ = nullptr;
+  const AwsCredentialSource* chosen_ = nullptr;
   std::optional<Credentials> current_;
   Credentials former_;
   bool is_refused_ = false;  // By the server.

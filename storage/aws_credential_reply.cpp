@@ -1,4 +1,4 @@
-#include "storage/credential_reply.hpp"
+#include "storage/aws_credential_reply.hpp"
 
 #include <fmt/format.h>
 

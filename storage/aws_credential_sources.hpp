@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "common/result.hpp"
+#include "storage/aws_credential_chain.hpp"
 #include "storage/aws_profile.hpp"
-#include "storage/credential_chain.hpp"
 #include "storage/environment.hpp"
 
 namespace trainyard::storage {
 
 /// Time limits for the servers that give credentials.
-struct CredentialTuning {
+struct AwsCredentialTuning {
   std::chrono::milliseconds deadline{5'000};  ///< Of one request: a thousand ranks may ask at once.
   std::chrono::milliseconds patience{5'000};  ///< How long a failed request is retried.
   /// Limit for connecting to the instance's metadata. A machine that has none loses this time.
@@ -22,9 +22,9 @@ struct CredentialTuning {
 /// The places where the AWS SDKs look for credentials, in the SDKs' order: the environment's key, its web identity, the
 /// profile, the container agent (ECS, EKS pod identity), the instance's metadata. Asks no server yet. `region` selects
 /// the STS server. Each get() reads the files again.
-[[nodiscard]] std::vector<CredentialSource> credential_sources(const Environment& environment,
-                                                               const std::string& region,
-                                                               const CredentialTuning& tuning = {});
+[[nodiscard]] std::vector<AwsCredentialSource> aws_credential_sources(const Environment& environment,
+                                                                      const std::string& region,
+                                                                      const AwsCredentialTuning& tuning = {});
 
 /// The URL of the container agent. not_found when no variable names one; invalid when it would send the token over a
 /// network without TLS: http:// is allowed for loopback addresses and the agents' own addresses only. Pure.

@@ -1,4 +1,4 @@
-#include "operator/plan/act.hpp"
+#include "operator/plan/plan_actions.hpp"
 
 #include <functional>
 #include <memory>

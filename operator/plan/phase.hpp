@@ -12,6 +12,6 @@ void count_members(const std::vector<Member>& members, api::TrainingJobStatus& s
 
 /// Updates the parts of the status that describe and decide nothing: whether the attempt is formed, phase, reason and
 /// message.
-void refresh_status(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft);
+void update_phase(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft);
 
 }  // namespace trainyard::plan

@@ -1,4 +1,4 @@
-#include "checkpoint/format/split.hpp"
+#include "checkpoint/format/rank_share.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "storage/credential_chain.hpp"
+#include "storage/aws_credential_chain.hpp"
 
 #include <fmt/format.h>
 
@@ -21,14 +21,14 @@ constexpr auto wait_interval = 1s;
 
 }  // namespace
 
-CredentialChain::CredentialChain(std::vector<CredentialSource> sources, std::shared_ptr<const Clock> clock)
+AwsCredentialChain::AwsCredentialChain(std::vector<AwsCredentialSource> sources, std::shared_ptr<const Clock> clock)
     : sources_{std::move(sources)}, clock_{std::move(clock)} {}
 
-bool CredentialChain::is_valid(Time now) const {
+bool AwsCredentialChain::is_valid(Time now) const {
   return current_ && !is_refused_ && (!current_->expiry || now < *current_->expiry);
 }
 
-Result<Credentials> CredentialChain::get() {
+Result<Credentials> AwsCredentialChain::get() {
   std::unique_lock lock{mutex_};
   const std::uint64_t looks_before = look_count_;
   for (;;) {
@@ -41,8 +41,8 @@ Result<Credentials> CredentialChain::get() {
     if (look_count_ != looks_before && last_error_) return tl::unexpected(*last_error_);
   }
   is_looking_ = true;
-  const CredentialSource* found_at = nullptr;
-  const CredentialSource* chosen = chosen_;
+  const AwsCredentialSource* found_at = nullptr;
+  const AwsCredentialSource* chosen = chosen_;
   lock.unlock();
   auto found = look(chosen, found_at);
   lock.lock();
@@ -56,7 +56,7 @@ Result<Credentials> CredentialChain::get() {
 }
 
 // Call with the mutex locked.
-Result<Credentials> CredentialChain::take(Result<Credentials> found) {
+Result<Credentials> AwsCredentialChain::take(Result<Credentials> found) {
   const Time now = clock_->now();
   last_error_.reset();
   if (found) {
@@ -83,13 +83,14 @@ Result<Credentials> CredentialChain::take(Result<Credentials> found) {
   return *current_;
 }
 
-Result<Credentials> CredentialChain::look(const CredentialSource* chosen, const CredentialSource*& found) const {
+Result<Credentials> AwsCredentialChain::look(const AwsCredentialSource* chosen,
+                                             const AwsCredentialSource*& found) const {
   found = chosen;
   if (chosen != nullptr) return chosen->get();
   std::string tried;
   // A guess whose error is transient, such as a timeout, may have credentials later.
   ErrorKind kind = ErrorKind::unauthorized;
-  for (const CredentialSource& source : sources_) {
+  for (const AwsCredentialSource& source : sources_) {
     auto credentials = source.get();
     found = &source;
     if (credentials) return credentials;
@@ -103,17 +104,17 @@ Result<Credentials> CredentialChain::look(const CredentialSource* chosen, const 
                                 tried));
 }
 
-void CredentialChain::refuse(const Credentials& credentials) {
+void AwsCredentialChain::refuse(const Credentials& credentials) {
   const std::scoped_lock lock{mutex_};
   if (current_ == credentials) is_refused_ = true;
 }
 
-Credentials CredentialChain::last() const {
+Credentials AwsCredentialChain::last() const {
   const std::scoped_lock lock{mutex_};
   return current_.value_or(Credentials{});
 }
 
-std::array<Credentials, 2> CredentialChain::recent() const {
+std::array<Credentials, 2> AwsCredentialChain::recent() const {
   const std::scoped_lock lock{mutex_};
   return {current_.value_or(Credentials{}), former_};
 }

@@ -1,4 +1,4 @@
-#include "operator/plan/refresh.hpp"
+#include "operator/plan/phase.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -72,15 +72,15 @@ const std::vector<Event> told_running{{.reason = "Running", .note = "all 2 pods 
 /// Each row's status is refreshed twice: nothing is news the second time.
 void expect_refreshed(const DecisionCase& row) {
   expect_decision(row, [](const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
-    refresh_status(observed, members, now, draft);
+    update_phase(observed, members, now, draft);
     Draft again{.status = draft.status};
-    refresh_status(observed, members, now, again);
+    update_phase(observed, members, now, again);
     EXPECT_TRUE(again.status == draft.status && again.events.empty());
     return false;
   });
 }
 
-TEST(RefreshStatus, SaysHowFarTheGroupHasCome) {
+TEST(UpdatePhase, SaysHowFarTheGroupHasCome) {
   const std::string no_room = "rank 1: no room";
   const std::vector<DecisionCase> rows{
       {"a pod is still to be made, after a lost rank", group_that_forms().waiting(0, "").missing(1), false,
@@ -119,7 +119,7 @@ TEST(RefreshStatus, SaysHowFarTheGroupHasCome) {
   for (const DecisionCase& row : rows) expect_refreshed(row);
 }
 
-TEST(RefreshStatus, SaysWhatTheApiServerDoesNotMake) {
+TEST(UpdatePhase, SaysWhatTheApiServerDoesNotMake) {
   const auto name_is_taken = [](bool is_taken, std::string reason, const std::string& message) {
     return [=](TrainingJobStatus& status) {
       expect_condition(status, condition_name_conflict, is_taken, reason, message);
@@ -175,7 +175,7 @@ TEST(RefreshStatus, SaysWhatTheApiServerDoesNotMake) {
   for (const DecisionCase& row : rows) expect_refreshed(row);
 }
 
-TEST(RefreshStatus, SaysWhyAGroupThatRunsDoesNotTrain) {
+TEST(UpdatePhase, SaysWhyAGroupThatRunsDoesNotTrain) {
   const std::vector<DecisionCase> rows{
       {"it trains, and an old reason is no reason any more", group_that_runs().phase(Phase::running, "Unschedulable"),
        false, runs()},
@@ -193,7 +193,7 @@ TEST(RefreshStatus, SaysWhyAGroupThatRunsDoesNotTrain) {
   for (const DecisionCase& row : rows) expect_refreshed(row);
 }
 
-TEST(RefreshStatus, ShowsAJobWithoutAnAttemptOrWithoutPods) {
+TEST(UpdatePhase, ShowsAJobWithoutAnAttemptOrWithoutPods) {
   const auto new_job = [] {
     return ObservedBuilder{}.with([](Observed& observed) {
       observed = builders::first_sight(a_job().replicas(3));

@@ -19,7 +19,7 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 /// The variables by which the pod of `rank` joins its group: torch.distributed's, torchrun's and ours
 /// (api/contract.hpp). `replicas` is the number of pods in this attempt. `grace_seconds` is the pod's termination grace
 /// period.
-[[nodiscard]] Environment rank_environment(const api::TrainingJob& job, std::int64_t replicas, std::int64_t rank,
-                                           std::int64_t grace_seconds, const ClusterTraits& traits);
+[[nodiscard]] Environment pod_environment(const api::TrainingJob& job, std::int64_t replicas, std::int64_t rank,
+                                          std::int64_t grace_seconds, const ClusterTraits& traits);
 
 }  // namespace trainyard::manifest

@@ -1,5 +1,5 @@
 // Which run may claim after which.
-#include "checkpoint/run/succession.hpp"
+#include "checkpoint/run/claim_permission.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ Identity run_of(std::string job, std::string uid, std::int64_t attempt = 1, std:
   return {.job = std::move(job), .job_uid = std::move(uid), .attempt = attempt, .fingerprint = std::move(fingerprint)};
 }
 
-TEST(MayFollow, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
+TEST(CheckMayClaim, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
   struct Row {
     std::string name;
     std::vector<Identity> runs;  // By generation, from 1.
@@ -102,7 +102,7 @@ TEST(MayFollow, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
     }
     inventory.ended = row.ended;
     inventory.newest_sign = row.sign;
-    const auto may = check_may_follow(inventory, row.next, store, Time{});
+    const auto may = check_may_claim(inventory, row.next, store, Time{});
     EXPECT_EQ(may.has_value(), row.refusal.empty()) << row.name;
     if (may) continue;
     EXPECT_EQ(may.error().kind, row.kind) << row.name;

@@ -1,4 +1,4 @@
-#include "worker/strategy/buckets.hpp"
+#include "worker/strategy/bucket_assignment.hpp"
 
 #include <algorithm>
 #include <utility>

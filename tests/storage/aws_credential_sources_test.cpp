@@ -1,4 +1,4 @@
-#include "storage/credential_sources.hpp"
+#include "storage/aws_credential_sources.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -35,9 +35,9 @@ class CredentialSourcesTest : public testing::Test {
     variables.emplace("AWS_SHARED_CREDENTIALS_FILE", folder_.file("credentials").string());
     variables.emplace("AWS_CONFIG_FILE", folder_.file("config").string());
     variables.emplace("AWS_EC2_METADATA_DISABLED", "true");
-    return CredentialChain{credential_sources(environment_of(std::move(variables)), "eu-west-1", tuning)}.get();
+    return AwsCredentialChain{aws_credential_sources(environment_of(std::move(variables)), "eu-west-1", tuning)}.get();
   }
-  CredentialTuning tuning{.patience = std::chrono::seconds{30}};
+  AwsCredentialTuning tuning{.patience = std::chrono::seconds{30}};
   fakes::TemporaryFolder folder_;
 };
 

@@ -1,4 +1,4 @@
-#include "operator/manifest/rank_environment.hpp"
+#include "operator/manifest/pod_environment.hpp"
 
 #include <fmt/format.h>
 
@@ -36,8 +36,8 @@ nlohmann::json worker_checkpoint(const api::CheckpointSpec& spec) {
   return parts;
 }
 
-Environment rank_environment(const api::TrainingJob& job, std::int64_t replicas, std::int64_t rank,
-                             std::int64_t grace_seconds, const ClusterTraits& traits) {
+Environment pod_environment(const api::TrainingJob& job, std::int64_t replicas, std::int64_t rank,
+                            std::int64_t grace_seconds, const ClusterTraits& traits) {
   const std::int64_t attempt = job.status.attempt;
   const std::int64_t local_world_size = ranks_per_pod(job.spec.gpus_per_pod);
   // MASTER_ADDR is the full name of rank 0's pod in this attempt. A name that attempts share would also resolve to a

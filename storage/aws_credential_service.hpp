@@ -10,7 +10,7 @@
 namespace trainyard::storage {
 
 /// The servers that give credentials, and how long one request to them may take. Any thread may call.
-struct CredentialService {
+struct AwsCredentialService {
   HttpClient http;
   std::chrono::milliseconds deadline;
 

@@ -1,4 +1,4 @@
-#include "checkpoint/run/own_bytes.hpp"
+#include "checkpoint/run/copy_entries.hpp"
 
 #include <fmt/format.h>
 

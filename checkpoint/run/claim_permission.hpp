@@ -13,8 +13,8 @@ namespace trainyard::checkpoint {
 /// newest run has ended. `store` only names places.
 /// ErrorKind::conflict: a newer attempt of this job has begun. invalid: another job, or a newer life of this one, has
 /// not ended, and is named; or a claim cannot be read, so that nobody knows which checkpoints are superseded.
-[[nodiscard]] Result<void> check_may_follow(const Inventory& inventory, const Identity& ours,
-                                            const storage::Store& store, Time now);
+[[nodiscard]] Result<void> check_may_claim(const Inventory& inventory, const Identity& ours,
+                                           const storage::Store& store, Time now);
 
 /// Success when every claim could be read. ErrorKind::invalid names an unreadable claim, and what to do.
 [[nodiscard]] Result<void> check_claims_readable(const Inventory& inventory, const storage::Store& store);

@@ -1,4 +1,4 @@
-#include "checkpoint/run/writer.hpp"
+#include "checkpoint/run/save_thread.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,48 +19,48 @@ SaveOutcome done(std::int64_t step) {
   return {.step = step, .saved = Saved{.step = step, .uri = "memory://", .time = {}, .bytes = 1}};
 }
 
-TEST(Writer, HasNoOutcomeBeforeTheFirstSave) {
-  Writer writer;
-  EXPECT_FALSE(writer.is_busy());
-  EXPECT_FALSE(writer.take_outcome(1min)) << "at once";
+TEST(SaveThread, HasNoOutcomeBeforeTheFirstSave) {
+  SaveThread save_thread;
+  EXPECT_FALSE(save_thread.is_busy());
+  EXPECT_FALSE(save_thread.take_outcome(1min)) << "at once";
 }
 
-TEST(Writer, LetsItsCallerGoOnAndGivesTheOutcomeOnce) {
-  Writer writer;
+TEST(SaveThread, LetsItsCallerGoOnAndGivesTheOutcomeOnce) {
+  SaveThread save_thread;
   for (std::int64_t step = 1; step <= 3; ++step) {
     fakes::Gate gate;
-    writer.start([&gate, step] {
+    save_thread.start([&gate, step] {
       gate.pass();
       return done(step);
     });
     gate.wait_for_arrival();
-    EXPECT_TRUE(writer.is_busy());
-    EXPECT_FALSE(writer.take_outcome()) << "it is not waited for";
+    EXPECT_TRUE(save_thread.is_busy());
+    EXPECT_FALSE(save_thread.take_outcome()) << "it is not waited for";
     gate.open();
-    const auto outcome = writer.take_outcome(1min);
+    const auto outcome = save_thread.take_outcome(1min);
     ASSERT_TRUE(outcome);
     EXPECT_EQ(outcome->step, step);
-    EXPECT_FALSE(writer.is_busy());
-    EXPECT_FALSE(writer.take_outcome());
+    EXPECT_FALSE(save_thread.is_busy());
+    EXPECT_FALSE(save_thread.take_outcome());
   }
 }
 
-TEST(Writer, KeepsTheOutcomeOfASaveThatEndedUnseen) {
-  Writer writer;
-  writer.start([] { return SaveOutcome{.step = 7, .saved = fail(ErrorKind::io, "full")}; });
-  while (writer.is_busy()) std::this_thread::yield();
-  const auto outcome = writer.take_outcome();
+TEST(SaveThread, KeepsTheOutcomeOfASaveThatEndedUnseen) {
+  SaveThread save_thread;
+  save_thread.start([] { return SaveOutcome{.step = 7, .saved = fail(ErrorKind::io, "full")}; });
+  while (save_thread.is_busy()) std::this_thread::yield();
+  const auto outcome = save_thread.take_outcome();
   ASSERT_TRUE(outcome);
   EXPECT_EQ(outcome->saved.error().kind, ErrorKind::io);
 }
 
-TEST(Writer, EndsOnlyAfterTheSaveUnderWay) {
+TEST(SaveThread, EndsOnlyAfterTheSaveUnderWay) {
   fakes::Gate gate;
   std::atomic<bool> has_ended = false;
   std::jthread opener;
   {
-    Writer writer;
-    writer.start([&] {
+    SaveThread save_thread;
+    save_thread.start([&] {
       gate.pass();
       has_ended = true;
       return done(1);
@@ -71,20 +71,20 @@ TEST(Writer, EndsOnlyAfterTheSaveUnderWay) {
   EXPECT_TRUE(has_ended);
 }
 
-TEST(Writer, SavesARunOnEveryRankWhileTheRanksGoOn) {
+TEST(SaveThread, SavesARunOnEveryRankWhileTheRanksGoOn) {
   fakes::MemoryObjects objects;
   on_every_rank(2, objects, [](TestRun& run) {
     ASSERT_TRUE(run.restore());
-    Writer writer;
+    SaveThread save_thread;
     std::int64_t saved_step = 0;
     for (;;) {
-      if (writer.is_busy()) continue;
-      if (const auto outcome = writer.take_outcome()) {
+      if (save_thread.is_busy()) continue;
+      if (const auto outcome = save_thread.take_outcome()) {
         ASSERT_TRUE(outcome->saved) << outcome->saved.error().message;
         saved_step = outcome->step;
       }
       if (saved_step == 5) break;
-      writer.start([&run, next = saved_step + 1] {
+      save_thread.start([&run, next = saved_step + 1] {
         auto saved = run.save(next);
         return SaveOutcome{.step = next, .saved = saved.map([](const Saved& s) { return std::optional{s}; })};
       });
