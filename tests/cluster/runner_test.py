@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""In whatever way a control plane's keeper or its starter ends, nothing is left and the next keeper can start. Needs no root."""
+"""In whatever way a control plane's runner or its starter ends, nothing is left and the next runner can start. Needs no root."""
 
 import os
 import signal
@@ -33,9 +33,9 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
-class Keeper(unittest.TestCase):
+class Runner(unittest.TestCase):
     def setUp(self):
-        parent = tempfile.TemporaryDirectory(prefix="trainyard-keeper-test-")
+        parent = tempfile.TemporaryDirectory(prefix="trainyard-runner-test-")
         self.addCleanup(parent.cleanup)
         self.folder = Path(parent.name) / "cluster"
         self.addCleanup(cluster, "down", "--dir", str(self.folder))
@@ -58,7 +58,7 @@ class Keeper(unittest.TestCase):
         self.assertIn("no cluster runs in", cluster("env", "--dir", str(self.folder)).stderr)
         self.expect_nothing_left()
 
-    def test_a_killed_keeper_takes_its_processes_along_and_the_next_one_starts(self):
+    def test_a_killed_runner_takes_its_processes_along_and_the_next_one_starts(self):
         self.up()
         os.kill(int((self.folder / "lock").read_text()), signal.SIGKILL)
         self.up()
@@ -67,12 +67,12 @@ class Keeper(unittest.TestCase):
     def test_it_ends_with_whoever_started_it(self):
         for seconds in (0.5, 2, 6, None):  # None: after it was ready.
             with subprocess.Popen([SCRIPT, "run", "--control-plane-only", "--dir", str(self.folder)],
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as keeper:
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as runner:
                 if seconds is None:
-                    self.assertEqual(keeper.stdout.readline(), "ready\n")
+                    self.assertEqual(runner.stdout.readline(), "ready\n")
                 else:
                     time.sleep(seconds)  # Not a wait for anything: a moment on the way up.
-                keeper.stdin.close()
+                runner.stdin.close()
             self.expect_nothing_left()
 
     def test_two_in_one_folder_are_refused_and_two_in_two_are_not(self):
