@@ -154,7 +154,10 @@ Result<json> HttpApi::patch(const ResourceType& type, std::string_view name_spac
   const char* content_type =
       patch_type == PatchType::merge ? "application/merge-patch+json" : "application/json-patch+json";
   return exchange(call("patch", type, name_space, name),
-                  {"PATCH", object_path(type, name_space, name), to_body(patch), content_type},
+                  {.method = "PATCH",
+                   .target = object_path(type, name_space, name),
+                   .body = to_body(patch),
+                   .content_type = content_type},
                   options_.request_deadline);
 }
 
@@ -164,7 +167,10 @@ Result<void> HttpApi::remove(const ResourceType& type, std::string_view name_spa
   if (!options.uid.empty()) body["preconditions"]["uid"] = options.uid;
   if (options.grace_period_seconds) body["gracePeriodSeconds"] = *options.grace_period_seconds;
   TRY(exchange(call("delete", type, name_space, name),
-               {"DELETE", object_path(type, name_space, name), to_body(body), "application/json"},
+               {.method = "DELETE",
+                .target = object_path(type, name_space, name),
+                .body = to_body(body),
+                .content_type = "application/json"},
                options_.request_deadline));
   return {};
 }

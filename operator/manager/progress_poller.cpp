@@ -136,6 +136,7 @@ std::optional<api::CheckpointRequest> ProgressPoller::ask(const api::TrainingJob
   const bool is_known =
       report && std::ranges::find(report->requests, wanted->id, &api::CheckpointRequest::id) != report->requests.end();
   if (is_known) return std::nullopt;
+  // Without an answer the request is sent again at the next poll.
   return client_.send_request(*url, rank_0.request_token, *wanted);
 }
 
