@@ -83,8 +83,7 @@ Result<plan::ProgressReport> read_progress(std::string_view answer, std::string_
                                            Time now) {
   const auto object = nlohmann::json::parse(answer, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) return fail(ErrorKind::corrupt, "the answer is not a JSON object");
-  const auto uid = object.find("uid");
-  const std::string answering_uid = uid != object.end() && uid->is_string() ? uid->get<std::string>() : std::string{};
+  const std::string answering_uid = string_field(object, "uid");
   const auto number = object.find("attempt");
   const std::int64_t answering_attempt =
       number != object.end() && number->is_number_integer() ? number->get<std::int64_t>() : 0;
