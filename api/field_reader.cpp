@@ -34,9 +34,10 @@ std::optional<std::int64_t> as_integer(const json& value) {
 FieldReader::FieldReader(const json& object, std::string path, std::optional<Error>& problem)
     : object_{object}, path_{std::move(path)}, problem_{problem} {
   if (!object_.is_object() && !object_.is_null() && !problem_) {
-    problem_ = Error{ErrorKind::invalid,
-                     fmt::format("{}: {}", path_.empty() ? "the object" : path_, expected("an object", object_)),
-                     {}};
+    problem_ =
+        Error{.kind = ErrorKind::invalid,
+              .message = fmt::format("{}: {}", path_.empty() ? "the object" : path_, expected("an object", object_)),
+              .retry_after = {}};
   }
 }
 
@@ -48,7 +49,9 @@ const json* FieldReader::find(std::string_view name) const {
 
 void FieldReader::report(std::string_view name, std::string_view sentence) {
   if (problem_) return;
-  problem_ = Error{ErrorKind::invalid, fmt::format("{}{}{}: {}", path_, path_.empty() ? "" : ".", name, sentence), {}};
+  problem_ = Error{.kind = ErrorKind::invalid,
+                   .message = fmt::format("{}{}{}: {}", path_, path_.empty() ? "" : ".", name, sentence),
+                   .retry_after = {}};
 }
 
 void FieldReader::require(std::string_view name) {

@@ -75,7 +75,7 @@ Result<TrainingJob> parse_training_job(const json& object) {
   auto metadata = TRY(parse_metadata(object));
   auto spec = TRY(parse_spec(object.value("spec", json::object())));
   auto status = TRY(parse_status(object.value("status", json::object())));
-  return TrainingJob{std::move(metadata), std::move(spec), std::move(status)};
+  return TrainingJob{.metadata = std::move(metadata), .spec = std::move(spec), .status = std::move(status)};
 }
 
 }  // namespace trainyard::api

@@ -13,7 +13,7 @@ namespace trainyard::cli {
 class Console {
  public:
   /// `stream` must outlive the console. `width`: the terminal's width in characters; 0: the stream is no terminal.
-  Console(std::FILE* stream, int width) : stream_(stream), width_(width) {}
+  Console(std::FILE* stream, int width) : stream_{stream}, width_{width} {}
   ~Console() { clear(); }
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;

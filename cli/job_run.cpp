@@ -52,15 +52,15 @@ class JobRun {
  public:
   JobRun(const nlohmann::json& job, const RunFolder& folder, JobRunOptions options, RunConsoles consoles,
          const StopSignals& signals)
-      : object_(job),
-        name_space_(job.at("metadata").value("namespace", "default")),
-        name_(job.at("metadata").value("name", "")),
-        folder_(folder),
-        options_(std::move(options)),
-        consoles_(consoles),
-        signals_(signals),
-        requests_(folder.path()),
-        follower_(folder.logs(), options_.shown_logs) {}
+      : object_{job},
+        name_space_{job.at("metadata").value("namespace", "default")},
+        name_{job.at("metadata").value("name", "")},
+        folder_{folder},
+        options_{std::move(options)},
+        consoles_{consoles},
+        signals_{signals},
+        requests_{folder.path()},
+        follower_{folder.logs(), options_.shown_logs} {}
 
   int run() {
     const Instant began = clock_.instant();

@@ -7,7 +7,7 @@
 namespace trainyard::cli {
 
 JobWatch::JobWatch(kube::Api& api, std::string name_space, std::string name)
-    : api_(api), name_space_(std::move(name_space)), name_(std::move(name)) {
+    : api_{api}, name_space_{std::move(name_space)}, name_{std::move(name)} {
   thread_ = std::jthread{[this](const std::stop_token& stop) { run(stop); }};
 }
 

@@ -10,7 +10,7 @@ namespace trainyard::cli {
 /// Reads what is appended to a file, which may not exist yet. Used by one thread.
 class LogTail {
  public:
-  explicit LogTail(std::filesystem::path file) : file_(std::move(file)) {}
+  explicit LogTail(std::filesystem::path file) : file_{std::move(file)} {}
 
   /// The bytes since the last call, at most 1 MiB; empty when there are none.
   [[nodiscard]] std::string read();

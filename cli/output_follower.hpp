@@ -29,7 +29,7 @@ struct RankOutput {
 class OutputFollower {
  public:
   OutputFollower(std::filesystem::path logs, std::vector<FollowedLog> followed)
-      : logs_(std::move(logs)), followed_(std::move(followed)) {}
+      : logs_{std::move(logs)}, followed_{std::move(followed)} {}
 
   /// The new output of `attempt`. The first call for a later attempt also returns the rest of the previous attempt's
   /// output. With a prefix, only whole lines; without one, an incomplete line (a prompt, a progress bar) is one call

@@ -28,7 +28,7 @@ class RunFolder {
 
  private:
   RunFolder(std::filesystem::path path, std::filesystem::path logs, FileDescriptor lock)
-      : path_(std::move(path)), logs_(std::move(logs)), lock_(std::move(lock)) {}
+      : path_{std::move(path)}, logs_{std::move(logs)}, lock_{std::move(lock)} {}
 
   std::filesystem::path path_;
   std::filesystem::path logs_;

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/exec_pointers.hpp"
 #include "common/file_descriptor.hpp"
 #include "common/text.hpp"
 #include "common/try.hpp"
@@ -48,7 +49,7 @@ Result<Pipe> make_pipe() {
 class Child {
  public:
   Child(pid_t pid, bool has_own_group)
-      : pid_(pid), has_own_group_(has_own_group), descriptor_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
+      : pid_{pid}, has_own_group_{has_own_group}, descriptor_{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))} {}
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child() {
@@ -83,14 +84,6 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
   return variables;
 }
 
-/// Pointers to `texts` and a null pointer, as execve(2) takes them. Valid for as long as `texts` is.
-std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 Result<pid_t> start(const std::vector<std::string>& arguments, const Pipe& output, const Pipe& words,
                     const ProgramOptions& options) {
   posix_spawn_file_actions_t actions;
@@ -113,7 +106,7 @@ Result<pid_t> start(const std::vector<std::string>& arguments, const Pipe& outpu
   const std::vector<std::string> variables = environment_with(options.environment);
   pid_t pid = -1;
   const int failed = ::posix_spawn(&pid, arguments.front().c_str(), &actions, &attributes,
-                                   pointers_to(arguments).data(), pointers_to(variables).data());
+                                   exec_pointers(arguments).data(), exec_pointers(variables).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (failed == 0) return pid;

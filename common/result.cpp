@@ -7,11 +7,12 @@
 namespace trainyard {
 
 tl::unexpected<Error> fail(ErrorKind kind, std::string message, std::optional<std::chrono::milliseconds> retry_after) {
-  return tl::unexpected<Error>(Error{kind, std::move(message), retry_after});
+  return tl::unexpected<Error>(Error{.kind = kind, .message = std::move(message), .retry_after = retry_after});
 }
 
 tl::unexpected<Error> fail(std::string_view context, const Error& error) {
-  return tl::unexpected<Error>(Error{error.kind, fmt::format("{}: {}", context, error.message), error.retry_after});
+  return tl::unexpected<Error>(Error{
+      .kind = error.kind, .message = fmt::format("{}: {}", context, error.message), .retry_after = error.retry_after});
 }
 
 std::string_view to_string(ErrorKind kind) {

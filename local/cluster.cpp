@@ -2,7 +2,7 @@
 
 #include "common/check.hpp"
 #include "local/admission.hpp"
-#include "operator/manager/request_key.hpp"
+#include "operator/manifest/request_token.hpp"
 
 namespace trainyard::local {
 namespace {
@@ -19,7 +19,7 @@ manager::ControllerOptions controller_options(LoopbackPorts& ports, const Cluste
   controller.reconciler.settings.worker_image_cpu = "trainyard-worker";
   controller.reconciler.settings.worker_image_cuda = "trainyard-worker";
   controller.reconciler.settings.user_ids = manifest::UserIds::process;
-  controller.reconciler.settings.request_key = manager::make_request_key();
+  controller.reconciler.settings.request_key = manifest::make_request_key();
   // Short intervals: a user watches, and calls to the API server in memory cost nothing.
   controller.reconciler.settings.progress_interval = std::chrono::seconds{1};
   controller.reconciler.instance = "trainyard";

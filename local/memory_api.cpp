@@ -70,11 +70,11 @@ Result<std::uint64_t> parse_version(std::string_view text) {
 }  // namespace
 
 MemoryApi::MemoryApi(const Clock& clock, MemoryApiOptions options)
-    : clock_(clock),
-      options_(std::move(options)),
-      objects_(clock_, options_.history_events_max, [this] { changed_.notify_all(); }),
-      random_(options_.uid_seed != 0 ? options_.uid_seed
-                                     : (std::uint64_t{std::random_device{}()} << 32) + std::random_device{}()) {}
+    : clock_{clock},
+      options_{std::move(options)},
+      objects_{clock_, options_.history_events_max, [this] { changed_.notify_all(); }},
+      random_{options_.uid_seed != 0 ? options_.uid_seed
+                                     : (std::uint64_t{std::random_device{}()} << 32) + std::random_device{}()} {}
 
 Result<json> MemoryApi::get(const ResourceType& type, std::string_view name_space, std::string_view name) {
   const std::scoped_lock lock{mutex_};

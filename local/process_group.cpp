@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "common/exec_pointers.hpp"
 #include "common/try.hpp"
 #include "local/reaper.hpp"
 
@@ -44,13 +45,6 @@ Result<FileDescriptor> open_log(const std::string& path) {
   return file;
 }
 
-std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (const auto& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 ProcessEvent event_of(const ReaperReport& report) {
   switch (report.kind) {
     case ReaperReport::Kind::started:
@@ -77,8 +71,8 @@ Result<ProcessGroup> ProcessGroup::start(const ProcessSpec& spec) {
   const FileDescriptor report{ends[1]};
   ::fcntl(events.get(), F_SETFL, O_NONBLOCK);
 
-  const auto arguments = pointers_to(spec.arguments);
-  const auto environment = pointers_to(spec.environment);
+  const auto arguments = exec_pointers(spec.arguments);
+  const auto environment = exec_pointers(spec.environment);
   const ReaperSpec reaper_spec{
       .parent = ::getpid(),
       .program = program.c_str(),
@@ -108,7 +102,7 @@ Result<ProcessGroup> ProcessGroup::start(const ProcessSpec& spec) {
 }
 
 ProcessGroup::ProcessGroup(ProcessGroup&& other) noexcept
-    : reaper_(std::exchange(other.reaper_, 0)), events_(std::move(other.events_)), steps_(std::move(other.steps_)) {}
+    : reaper_{std::exchange(other.reaper_, 0)}, events_{std::move(other.events_)}, steps_{std::move(other.steps_)} {}
 
 ProcessGroup& ProcessGroup::operator=(ProcessGroup&& other) noexcept {
   std::swap(reaper_, other.reaper_);

@@ -68,7 +68,7 @@ class ProcessGroup {
  private:
   using Steps = std::array<std::string, 3>;  // What each ReaperReport::Step tried, for messages.
   ProcessGroup(pid_t reaper, FileDescriptor events, Steps steps)
-      : reaper_(reaper), events_(std::move(events)), steps_(std::move(steps)) {}
+      : reaper_{reaper}, events_{std::move(events)}, steps_{std::move(steps)} {}
   void reap();
 
   pid_t reaper_ = 0;  // 0: reaped. Until then no other process gets its number.

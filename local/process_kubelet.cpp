@@ -87,7 +87,7 @@ struct ProcessKubelet::PodRun {
 };
 
 ProcessKubelet::ProcessKubelet(MemoryApi& api, const Clock& clock, ProcessKubeletOptions options)
-    : api_(api), clock_(clock), options_(std::move(options)), wake_up_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : api_{api}, clock_{clock}, options_{std::move(options)}, wake_up_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)} {
   check(static_cast<bool>(wake_up_), "the system gives an eventfd");
   watcher_ = std::jthread{[this](const std::stop_token& stop) { watch_pods(stop); }};
   owner_ = std::jthread{[this](const std::stop_token& stop) { run(stop); }};

@@ -22,7 +22,7 @@
 #include "operator/manager/controller.hpp"
 #include "operator/manager/health_server.hpp"
 #include "operator/manager/metrics.hpp"
-#include "operator/manager/request_key.hpp"
+#include "operator/manifest/request_token.hpp"
 
 namespace trainyard {
 namespace {
@@ -94,7 +94,7 @@ manager::ControllerOptions controller_options(const Flags& flags) {
   options.is_watching_nodes = flags.namespaces.empty();
   options.workers = flags.workers;
   options.reconciler.settings = flags.settings;
-  options.reconciler.settings.request_key = manager::make_request_key();
+  options.reconciler.settings.request_key = manifest::make_request_key();
   options.reconciler.instance = host_name();
   return options;
 }

@@ -18,7 +18,7 @@ constexpr auto token_interval_min = 30s;
 }  // namespace
 
 AccessTokens::AccessTokens(Fetch fetch, std::shared_ptr<const Clock> clock)
-    : fetch_(std::move(fetch)), clock_(std::move(clock)) {}
+    : fetch_{std::move(fetch)}, clock_{std::move(clock)} {}
 
 bool AccessTokens::is_valid(Time now) const {
   return current_ && !is_refused_ && (!current_->expiry || now < *current_->expiry);

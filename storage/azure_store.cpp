@@ -102,7 +102,7 @@ Result<AzurePlace> make_azure_place(const Uri& uri, const Environment& environme
 }
 
 AzureStore::AzureStore(AzurePlace place, AzureTuning tuning)
-    : place_(std::move(place)), tuning_(std::move(tuning)), client_(azure_service(place_), tuning_.http) {}
+    : place_{std::move(place)}, tuning_{std::move(tuning)}, client_{azure_service(place_), tuning_.http} {}
 
 std::string AzureStore::blob_of(std::string_view key) const {
   return place_.prefix.empty() ? std::string{key} : fmt::format("{}/{}", place_.prefix, key);

@@ -35,7 +35,7 @@ Result<void> check_range(const HttpReply& reply, std::uint64_t first, std::size_
 }  // namespace
 
 CloudClient::CloudClient(CloudService service, HttpTuning tuning)
-    : service_(std::move(service)), http_(std::move(tuning)) {}
+    : service_{std::move(service)}, http_{std::move(tuning)} {}
 
 Result<HttpRequest> CloudClient::authorise(CloudRequest request, std::string& used_token) const {
   if (service_.tokens) {

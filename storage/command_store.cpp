@@ -41,7 +41,7 @@ void pause(std::chrono::milliseconds time, const std::stop_token& stop) {
 
 }  // namespace
 
-CommandStore::CommandStore(Uri uri, CommandTuning tuning) : uri_(std::move(uri)), tuning_(tuning), folder_(uri_.path) {}
+CommandStore::CommandStore(Uri uri, CommandTuning tuning) : uri_{std::move(uri)}, tuning_{tuning}, folder_{uri_.path} {}
 
 std::string CommandStore::uri_of(std::string_view key) const {
   return key.empty() ? to_string(uri_) : fmt::format("{}/{}", to_string(uri_), key);

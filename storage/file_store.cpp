@@ -125,7 +125,7 @@ Result<posix::Modes> file_modes(const Environment& environment) {
   return posix::Modes{.file = *mode, .folder = *mode | ((*mode & 0444U) >> 2U)};
 }
 
-FileStore::FileStore(std::string folder, FileStoreOptions options) : folder_(std::move(folder)), options_(options) {}
+FileStore::FileStore(std::string folder, FileStoreOptions options) : folder_{std::move(folder)}, options_{options} {}
 
 FileStore::FileStore(std::string folder, FileSystemOf file_system) : FileStore(std::move(folder)) {
   file_system_ = std::move(file_system);

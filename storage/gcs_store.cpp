@@ -69,7 +69,7 @@ CloudService gcs_service(const GcsSettings& settings) {
 }  // namespace
 
 GcsStore::GcsStore(GcsSettings settings, GcsTuning tuning)
-    : settings_(std::move(settings)), tuning_(std::move(tuning)), client_(gcs_service(settings_), tuning_.http) {}
+    : settings_{std::move(settings)}, tuning_{std::move(tuning)}, client_{gcs_service(settings_), tuning_.http} {}
 
 std::string GcsStore::object_of(std::string_view key) const {
   return settings_.prefix.empty() ? std::string{key} : fmt::format("{}/{}", settings_.prefix, key);

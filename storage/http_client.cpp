@@ -19,7 +19,7 @@ namespace trainyard::storage {
 /// A multi handle, whose connections stay open between calls, and easy handles to use with it. One thread at a time.
 class HttpConnections {
  public:
-  HttpConnections() : multi_(curl_multi_init()) { check(multi_ != nullptr, "libcurl has a multi handle"); }
+  HttpConnections() : multi_{curl_multi_init()} { check(multi_ != nullptr, "libcurl has a multi handle"); }
   HttpConnections(const HttpConnections&) = delete;
   HttpConnections& operator=(const HttpConnections&) = delete;
   ~HttpConnections() {
@@ -60,10 +60,10 @@ class Batch {
  public:
   Batch(std::span<const HttpCall> calls, const HttpTuning& tuning, HttpConnections& connections,
         std::atomic<bool>& has_succeeded, std::function<void(std::string)> set_trouble)
-      : tuning_(tuning),
-        connections_(connections),
-        has_succeeded_(has_succeeded),
-        set_trouble_(std::move(set_trouble)) {
+      : tuning_{tuning},
+        connections_{connections},
+        has_succeeded_{has_succeeded},
+        set_trouble_{std::move(set_trouble)} {
     for (const HttpCall& call : calls) progress_.push_back({.call = &call});
   }
   Batch(const Batch&) = delete;
@@ -219,7 +219,7 @@ class Batch {
 
 }  // namespace
 
-HttpClient::HttpClient(HttpTuning tuning) : tuning_(std::move(tuning)) {
+HttpClient::HttpClient(HttpTuning tuning) : tuning_{std::move(tuning)} {
   start_libcurl();
 }
 

@@ -75,7 +75,7 @@ ErrorKind kind_of_transfer(CURLcode code) {
 
 HttpTransfer::HttpTransfer(CURL* handle, HttpRequest request, const HttpTuning& tuning,
                            std::chrono::seconds stall_timeout)
-    : handle_(handle), request_(std::move(request)) {
+    : handle_{handle}, request_{std::move(request)} {
   curl_easy_reset(handle_);
   curl_easy_setopt(handle_, CURLOPT_PRIVATE, this);
   curl_easy_setopt(handle_, CURLOPT_URL, request_.url.c_str());

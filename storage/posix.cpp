@@ -75,9 +75,10 @@ std::string parent_of(const std::string& path) {
 }  // namespace
 
 Error error_of(int error_number, std::string_view doing) {
-  return {kind_of(error_number),
-          fmt::format("{}: {}{}", doing, std::generic_category().message(error_number), advice_for(error_number)),
-          std::nullopt};
+  return {.kind = kind_of(error_number),
+          .message =
+              fmt::format("{}: {}{}", doing, std::generic_category().message(error_number), advice_for(error_number)),
+          .retry_after = {}};
 }
 
 Result<std::vector<std::string>> make_directories(const std::string& folder) {

@@ -11,8 +11,8 @@
 #include "common/child_program.hpp"
 #include "common/rfc3339.hpp"
 #include "common/try.hpp"
-#include "storage/credential_reply.hpp"
-#include "storage/credential_sources.hpp"
+#include "storage/aws_credential_reply.hpp"
+#include "storage/aws_credential_sources.hpp"
 #include "storage/sanitize_server_text.hpp"
 
 namespace trainyard::storage {

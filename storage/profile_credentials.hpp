@@ -8,8 +8,8 @@
 
 #include "common/clock.hpp"
 #include "common/result.hpp"
+#include "storage/aws_credential_service.hpp"
 #include "storage/aws_profile.hpp"
-#include "storage/credential_service.hpp"
 #include "storage/environment.hpp"
 #include "storage/sigv4.hpp"
 
@@ -36,7 +36,7 @@ enum class ProfileWay {
 struct ProfileWorld {
   Environment environment;
   std::string region;  ///< Selects the STS server.
-  std::shared_ptr<CredentialService> service;
+  std::shared_ptr<AwsCredentialService> service;
   /// The credentials of Environment, EcsContainer or Ec2InstanceMetadata, as credential_source names them; invalid for
   /// another name.
   std::function<Result<Credentials>(const std::string& source)> of_source;

@@ -25,7 +25,7 @@ std::optional<Time> parse_date(const std::string& text) {
 }  // namespace
 
 S3Client::S3Client(S3Config config, HttpTuning tuning)
-    : config_(std::move(config)), has_checksums_(config_.checksums != S3Checksums::off), http_(std::move(tuning)) {}
+    : config_{std::move(config)}, has_checksums_{config_.checksums != S3Checksums::off}, http_{std::move(tuning)} {}
 
 Result<HttpRequest> S3Client::sign(S3Request request, Remedies& remedies) const {
   remedies.used = TRY(config_.credentials->get());

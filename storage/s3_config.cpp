@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/text.hpp"
+#include "storage/aws_credential_sources.hpp"
 #include "storage/aws_profile.hpp"
-#include "storage/credential_sources.hpp"
 
 namespace trainyard::storage {
 namespace {
@@ -97,7 +97,7 @@ Result<S3Config> make_s3_config(const Uri& uri, const S3Options& options, const 
       .ca_bundle = first_of(environment, {"AWS_CA_BUNDLE"})};
   if (config.region.empty()) config.region = profile.value("region");
   if (config.region.empty()) config.region = "us-east-1";
-  config.credentials = std::make_shared<CredentialChain>(credential_sources(environment, config.region));
+  config.credentials = std::make_shared<AwsCredentialChain>(aws_credential_sources(environment, config.region));
   std::string endpoint_text = options.endpoint;
   if (endpoint_text.empty()) endpoint_text = first_of(environment, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
   if (endpoint_text.empty()) endpoint_text = profile.value("endpoint_url");

@@ -57,7 +57,7 @@ Result<void> check_checksum(const HttpReply& reply, Pieces content, std::string_
 }  // namespace
 
 S3Store::S3Store(S3Config config, S3Tuning tuning)
-    : client_(std::move(config), tuning.http), tuning_(std::move(tuning)) {}
+    : client_{std::move(config), tuning.http}, tuning_{std::move(tuning)} {}
 
 std::string S3Store::object_of(std::string_view key) const {
   const std::string& prefix = client_.config().prefix;

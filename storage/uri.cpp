@@ -145,7 +145,9 @@ std::string to_string(const Uri& uri) {
 }
 
 Error read_only(std::string_view uri) {
-  return {ErrorKind::invalid, fmt::format("{} can only be read: name an s3:// or file:// folder to write to", uri), {}};
+  return {.kind = ErrorKind::invalid,
+          .message = fmt::format("{} can only be read: name an s3:// or file:// folder to write to", uri),
+          .retry_after = {}};
 }
 
 }  // namespace trainyard::storage

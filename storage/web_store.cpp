@@ -46,7 +46,7 @@ Result<void> check_part(const HttpReply& reply, std::uint64_t first, std::size_t
 
 }  // namespace
 
-WebStore::WebStore(Uri uri, WebTuning tuning) : uri_(std::move(uri)), tuning_(std::move(tuning)), http_(tuning_.http) {}
+WebStore::WebStore(Uri uri, WebTuning tuning) : uri_{std::move(uri)}, tuning_{std::move(tuning)}, http_{tuning_.http} {}
 
 std::string WebStore::uri_of(std::string_view key) const {
   return fmt::format("{}/{}", to_string(uri_), key);

@@ -233,13 +233,13 @@ class Evaluation {
     Outcome result = json(!decisive);
     const auto judge = [&](const json& item) {
       bind(node.variable, item);
-      const Result<bool> verdict = truth(*node.children[1]);
+      const Result<bool> holds = truth(*node.children[1]);
       unbind();
-      if (!verdict) {
-        result = tl::unexpected(verdict.error());
+      if (!holds) {
+        result = tl::unexpected(holds.error());
         return false;
       }
-      return *verdict == decisive;
+      return *holds == decisive;
     };
     if (collection->is_array()) {
       if (std::ranges::any_of(*collection, judge)) return json(decisive);

@@ -85,7 +85,7 @@ enum class Extent { everything, form_only };
 
 class Checker {
  public:
-  explicit Checker(Extent extent) : extent_(extent) {}
+  explicit Checker(Extent extent) : extent_{extent} {}
   std::vector<Violation> take() { return std::move(violations_); }
 
   void check(const json& schema, const json& value, const std::string& path) {

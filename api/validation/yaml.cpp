@@ -130,7 +130,7 @@ class Converter {
  private:
   class Depth {
    public:
-    Depth(int& depth, YAML::Mark mark) : depth_(depth) {
+    Depth(int& depth, YAML::Mark mark) : depth_{depth} {
       if (depth_ == depth_max) throw Refused{mark, fmt::format("nested deeper than {} levels", depth_max)};
       ++depth_;
     }

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/format/rank_share.hpp"
 #include "checkpoint/format/safetensors.hpp"
-#include "checkpoint/format/split.hpp"
 #include "common/try.hpp"
 #include "storage/crc32c.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "checkpoint/run/file_check.hpp"
 #include "checkpoint/run/search.hpp"
-#include "checkpoint/run/selection.hpp"
+#include "checkpoint/run/superseded.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::checkpoint {

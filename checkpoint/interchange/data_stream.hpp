@@ -23,7 +23,7 @@ class DataStream {
  public:
   /// `store` and `manifest` outlive it.
   DataStream(storage::Store& store, const Manifest& manifest, std::uint64_t window_bytes = std::uint64_t{32} << 20)
-      : store_(store), manifest_(manifest), window_bytes_max_(window_bytes) {}
+      : store_{store}, manifest_{manifest}, window_bytes_max_{window_bytes} {}
 
   /// Gives all bytes of `tensor` to `take`, in order. A chunk's checksum is verified at the chunk's end, so the bytes
   /// must not be used before read() has succeeded. ErrorKind::corrupt names the tensor and the file.

@@ -11,10 +11,10 @@
 #include "checkpoint/format/data_file.hpp"
 #include "checkpoint/format/manifest.hpp"
 #include "checkpoint/interchange/entry_names.hpp"
+#include "checkpoint/run/claim_permission.hpp"
 #include "checkpoint/run/fence.hpp"
 #include "checkpoint/run/inventory.hpp"
 #include "checkpoint/run/newest_saved.hpp"
-#include "checkpoint/run/succession.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::checkpoint {
@@ -63,7 +63,7 @@ Result<Claim> claim_prefix(storage::Store& store, Time now) {
         fmt::format("there are checkpoints under {} already: name a folder or prefix of its own", store.uri_of("")));
   }
   TRY(read_newest_sign(store, inventory));
-  TRY(check_may_follow(inventory, importer(), store, now));
+  TRY(check_may_claim(inventory, importer(), store, now));
   Claim claim{.generation = inventory.generation_max + 1,
               .identity = importer(),
               .resumed_from = std::nullopt,

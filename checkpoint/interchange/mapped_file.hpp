@@ -15,14 +15,14 @@ class MappedFile {
  public:
   /// ErrorKind::invalid for an empty file, or a path that is no file; else the system's error.
   [[nodiscard]] static Result<MappedFile> open(const std::string& path);
-  MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  MappedFile(MappedFile&& other) noexcept : bytes_{std::exchange(other.bytes_, {})} {}
   MappedFile& operator=(MappedFile&&) = delete;
   ~MappedFile();
 
   [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
 
  private:
-  explicit MappedFile(std::span<std::byte> bytes) : bytes_(bytes) {}
+  explicit MappedFile(std::span<std::byte> bytes) : bytes_{bytes} {}
 
   std::span<std::byte> bytes_;
 };

@@ -57,10 +57,10 @@ Result<NewFile> NewFile::create(const std::string& path, bool may_replace) {
 }
 
 NewFile::NewFile(NewFile&& other) noexcept
-    : file_(std::move(other.file_)),
-      path_(std::move(other.path_)),
-      temporary_(std::exchange(other.temporary_, {})),
-      may_replace_(other.may_replace_) {}
+    : file_{std::move(other.file_)},
+      path_{std::move(other.path_)},
+      temporary_{std::exchange(other.temporary_, {})},
+      may_replace_{other.may_replace_} {}
 
 NewFile::~NewFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());

@@ -37,7 +37,7 @@ class NewFile final : public Sink {
 
  private:
   NewFile(FileDescriptor file, std::string path, std::string temporary, bool may_replace)
-      : file_(std::move(file)), path_(std::move(path)), temporary_(std::move(temporary)), may_replace_(may_replace) {}
+      : file_{std::move(file)}, path_{std::move(path)}, temporary_{std::move(temporary)}, may_replace_{may_replace} {}
 
   FileDescriptor file_;
   std::string path_;

@@ -14,7 +14,7 @@ namespace trainyard::checkpoint {
 class NewFolder {
  public:
   /// `path`: absolute, without a slash at the end.
-  explicit NewFolder(std::string path) : path_(std::move(path)), temporary_(hidden_name_beside(path_)) {}
+  explicit NewFolder(std::string path) : path_{std::move(path)}, temporary_{hidden_name_beside(path_)} {}
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
   ~NewFolder();

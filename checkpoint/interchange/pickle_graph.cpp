@@ -25,7 +25,7 @@ tl::unexpected<Error> torn_pickle(std::string_view why) {
 // Runs a pickle's instructions, without those that torch.save does not use. Python's pickletools explains them.
 class PickleMachine {
  public:
-  PickleMachine(std::string_view pickle, const PickleGraph::Allows& allows) : left_(pickle), allows_(allows) {}
+  PickleMachine(std::string_view pickle, const PickleGraph::Allows& allows) : left_{pickle}, allows_{allows} {}
 
   // Returns the object that is on the stack at the end.
   Result<const PickledObject*> run() {

@@ -41,7 +41,7 @@ class PickleGraph {
 
  private:
   PickleGraph(std::deque<PickledObject> objects, const PickledObject* root)
-      : objects_(std::move(objects)), root_(root) {}
+      : objects_{std::move(objects)}, root_{root} {}
 
   std::deque<PickledObject> objects_;  // A deque keeps their addresses.
   const PickledObject* root_;

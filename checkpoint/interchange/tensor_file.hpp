@@ -46,7 +46,7 @@ class TensorFile {
 
  private:
   TensorFile(MappedFile file, TensorBuffers buffers, std::vector<ForeignTensor> tensors)
-      : file_(std::move(file)), buffers_(std::move(buffers)), tensors_(std::move(tensors)) {}
+      : file_{std::move(file)}, buffers_{std::move(buffers)}, tensors_{std::move(tensors)} {}
 
   MappedFile file_;
   TensorBuffers buffers_;

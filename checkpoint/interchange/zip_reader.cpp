@@ -32,7 +32,7 @@ tl::unexpected<Error> torn_archive(std::string_view why) {
 // Reads little-endian fields one after the other. Fields beyond the end read as zeros and set is_over().
 class Fields {
  public:
-  explicit Fields(std::span<const std::byte> bytes) : left_(bytes) {}
+  explicit Fields(std::span<const std::byte> bytes) : left_{bytes} {}
 
   std::uint64_t next(std::size_t bytes) {
     std::uint64_t value = 0;

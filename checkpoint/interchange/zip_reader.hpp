@@ -34,7 +34,7 @@ class ZipReader {
   [[nodiscard]] Result<std::span<std::byte>> read(const ZipEntry& entry, std::vector<std::byte>& buffer) const;
 
  private:
-  explicit ZipReader(std::span<std::byte> archive) : archive_(archive) {}
+  explicit ZipReader(std::span<std::byte> archive) : archive_{archive} {}
 
   std::span<std::byte> archive_;
   std::map<std::string, ZipEntry> entries_;

@@ -17,7 +17,7 @@ namespace trainyard::checkpoint {
 class ZipWriter {
  public:
   /// `sink` outlives it, and is empty.
-  explicit ZipWriter(Sink& sink) : sink_(sink) {}
+  explicit ZipWriter(Sink& sink) : sink_{sink} {}
 
   /// Begins an entry of exactly `bytes` bytes. Give them to append(), then call end().
   [[nodiscard]] Result<void> begin(std::string name, std::uint64_t bytes);

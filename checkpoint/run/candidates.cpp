@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "checkpoint/run/selection.hpp"
+#include "checkpoint/run/superseded.hpp"
 
 namespace trainyard::checkpoint {
 

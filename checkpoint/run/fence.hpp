@@ -7,8 +7,8 @@
 
 /// Keeps two writers of one prefix apart. Where the store has no conditional create, a writer asks for an object right
 /// before it puts the object. Two writers that do so within one round trip both believe that they have created the
-/// object; the writer whose claim was overwritten gets an error when it saves. checkpoint/run/succession.hpp decides
-/// which run may claim at all.
+/// object; the writer whose claim was overwritten gets an error when it saves. checkpoint/run/claim_permission.hpp
+/// decides which run may claim at all.
 namespace trainyard::checkpoint {
 
 /// 32 random hexadecimal digits.

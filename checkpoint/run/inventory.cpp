@@ -9,7 +9,7 @@
 
 #include "checkpoint/format/sealed_json.hpp"
 #include "checkpoint/run/newest_saved.hpp"
-#include "checkpoint/run/selection.hpp"
+#include "checkpoint/run/superseded.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
 

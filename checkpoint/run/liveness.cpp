@@ -82,11 +82,11 @@ Result<std::optional<LastSign>> read_sign(storage::Store& store, const Claim& cl
 
 SignsOfLife::SignsOfLife(storage::Store& store, const Clock& clock, std::int64_t generation,
                          std::chrono::milliseconds interval)
-    : store_(store),
-      clock_(clock),
-      generation_(generation),
-      interval_(interval),
-      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+    : store_{store},
+      clock_{clock},
+      generation_{generation},
+      interval_{interval},
+      thread_{[this](const std::stop_token& stop) { run(stop); }} {}
 
 void SignsOfLife::run(const std::stop_token& stop) {
   bool is_failing = false;

@@ -10,9 +10,9 @@
 
 #include "checkpoint/format/data_file.hpp"
 #include "checkpoint/run/agreement.hpp"
+#include "checkpoint/run/copy_entries.hpp"
 #include "checkpoint/run/file_check.hpp"
 #include "checkpoint/run/inventory.hpp"
-#include "checkpoint/run/own_bytes.hpp"
 #include "checkpoint/run/state_reading.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
@@ -85,7 +85,7 @@ std::vector<std::int64_t> keepers_of(std::span<const std::string> names) {
 
 LocalTier::LocalTier(Communicator& communicator, std::unique_ptr<storage::Store> store,
                      std::vector<std::int64_t> keepers, std::int64_t keep)
-    : communicator_(&communicator), store_(std::move(store)), keepers_(std::move(keepers)), keep_(keep) {}
+    : communicator_{&communicator}, store_{std::move(store)}, keepers_{std::move(keepers)}, keep_{keep} {}
 
 Result<LocalTier> LocalTier::join(Communicator& communicator, std::unique_ptr<storage::Store> store,
                                   std::string_view node, std::int64_t keep) {

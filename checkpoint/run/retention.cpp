@@ -6,7 +6,7 @@
 
 #include "checkpoint/format/manifest.hpp"
 #include "checkpoint/run/fence.hpp"
-#include "checkpoint/run/selection.hpp"
+#include "checkpoint/run/superseded.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
 

@@ -24,7 +24,7 @@ namespace trainyard::checkpoint {
 /// clock outlive it.
 class Retention {
  public:
-  Retention(storage::Store& store, const Clock& clock, const Keep& keep) : store_(store), clock_(clock), keep_(keep) {}
+  Retention(storage::Store& store, const Clock& clock, const Keep& keep) : store_{store}, clock_{clock}, keep_{keep} {}
 
   /// Call it first. `claims`: all claims under the prefix, with `ours`. `resumed_from`: the checkpoint that the run
   /// resumed from, if it lies under the prefix.

@@ -30,7 +30,7 @@ struct Saved {
 class Run {
  public:
   explicit Run(RunContext context)
-      : context_(std::move(context)), retention_(context_.store, context_.clock, context_.keep) {}
+      : context_{std::move(context)}, retention_{context_.store, context_.clock, context_.keep} {}
 
   /// As restore_state().
   [[nodiscard]] Result<std::optional<Restored>> restore(std::span<const HostEntry> entries);

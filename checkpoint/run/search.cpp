@@ -7,9 +7,9 @@
 
 #include "checkpoint/format/manifest.hpp"
 #include "checkpoint/format/sealed_json.hpp"
+#include "checkpoint/run/claim_permission.hpp"
 #include "checkpoint/run/file_check.hpp"
-#include "checkpoint/run/selection.hpp"
-#include "checkpoint/run/succession.hpp"
+#include "checkpoint/run/superseded.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::checkpoint {
@@ -70,7 +70,7 @@ Result<Search> Search::begin(const Origin& origin) {
 
 Result<void> Search::check_succession() {
   return read_newest_sign(*store_, inventory_).and_then([&] {
-    return check_may_follow(inventory_, *resumer_, *store_, clock_->now());
+    return check_may_claim(inventory_, *resumer_, *store_, clock_->now());
   });
 }
 

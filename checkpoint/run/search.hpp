@@ -20,13 +20,13 @@ namespace trainyard::checkpoint {
 /// Rank 0's search for the best candidate under a prefix. The stores outlive it.
 class Search {
  public:
-  /// Searches the run's own prefix, and `copies` on the nodes. Errors of check_may_follow().
+  /// Searches the run's own prefix, and `copies` on the nodes. Errors of check_may_claim().
   [[nodiscard]] static Result<Search> begin(const RunContext& context, CopiesByKeeper copies = {});
   /// Searches another place. The checkpoints of every job there are candidates.
   [[nodiscard]] static Result<Search> begin(const Origin& origin);
 
   /// The generation to claim. Reads the claims again, since another run may have claimed while the state was loaded.
-  /// Errors of check_may_follow(); already_exists when the claims have changed since the candidates were listed.
+  /// Errors of check_may_claim(); already_exists when the claims have changed since the candidates were listed.
   [[nodiscard]] Result<std::int64_t> next_generation();
 
   struct Offer {
@@ -54,12 +54,12 @@ class Search {
  private:
   Search(storage::Store& store, const Clock* clock, std::optional<Identity> resumer, bool resumes_others,
          Inventory inventory, CopiesByKeeper copies)
-      : store_(&store),
-        clock_(clock),
-        resumer_(std::move(resumer)),
-        resumes_others_(resumes_others),
-        inventory_(std::move(inventory)),
-        copies_(std::move(copies)) {}
+      : store_{&store},
+        clock_{clock},
+        resumer_{std::move(resumer)},
+        resumes_others_{resumes_others},
+        inventory_{std::move(inventory)},
+        copies_{std::move(copies)} {}
   void list_candidates();
 
   [[nodiscard]] Result<void> check_succession();

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "checkpoint/format/shards.hpp"
-#include "checkpoint/run/own_bytes.hpp"
+#include "checkpoint/run/copy_entries.hpp"
 #include "common/parallel.hpp"
 #include "common/try.hpp"
 #include "storage/crc32c.hpp"
@@ -23,7 +23,9 @@ namespace {
 constexpr std::uint64_t read_together_bytes_max = std::uint64_t{8} << 20;
 
 Error damage(storage::Store& store, const Manifest& manifest, std::int64_t rank, std::string_view what) {
-  return {ErrorKind::corrupt, fmt::format("{}: {}", store.uri_of(data_key(manifest, rank)), what), std::nullopt};
+  return {.kind = ErrorKind::corrupt,
+          .message = fmt::format("{}: {}", store.uri_of(data_key(manifest, rank)), what),
+          .retry_after = {}};
 }
 
 const EntryInfo* find_entry(const Manifest& manifest, std::string_view name) {

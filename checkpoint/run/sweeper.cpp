@@ -4,7 +4,7 @@
 
 namespace trainyard::checkpoint {
 
-Sweeper::Sweeper(Task task) : task_(std::move(task)), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+Sweeper::Sweeper(Task task) : task_{std::move(task)}, thread_{[this](const std::stop_token& stop) { run(stop); }} {}
 
 void Sweeper::start() {
   const std::scoped_lock lock{mutex_};

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "checkpoint/run/inventory.hpp"
-#include "checkpoint/run/selection.hpp"
+#include "checkpoint/run/superseded.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::snapshot {

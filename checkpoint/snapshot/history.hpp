@@ -56,7 +56,7 @@ class History {
     bool operator==(const RunPoint&) const = default;
   };
 
-  explicit History(std::span<const checkpoint::Claim> claims) : claims_(claims) {}
+  explicit History(std::span<const checkpoint::Claim> claims) : claims_{claims} {}
 
   /// Adds the snapshot's current points. A point that is there twice (a save whose reply was lost) is kept once. Of two
   /// generations' points the later one's is kept.

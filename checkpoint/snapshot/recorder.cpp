@@ -27,10 +27,9 @@ Result<void> put_once(storage::Store& store, const std::string& key, const std::
 }  // namespace
 
 Recorder::Recorder(std::unique_ptr<storage::Store> store, const Clock& clock, Limits limits)
-    : clock_(clock),
-      limits_(limits),
-      store_(std::move(store)),
-      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+    : clock_{clock}, limits_{limits}, store_{std::move(store)}, thread_{[this](const std::stop_token& stop) {
+        run(stop);
+      }} {}
 
 void Recorder::record(UnencodedSnapshot unencoded) {
   const std::scoped_lock lock{mutex_};

@@ -118,7 +118,8 @@ int list_checkpoints(const CheckpointsOptions& options, const Streams& streams) 
   if (opened->wish.id) {
     std::erase_if(opened->catalogue.checkpoints, [&](const Listed& listed) { return listed.id != *opened->wish.id; });
     if (opened->catalogue.checkpoints.empty())
-      return report(streams, options, {ErrorKind::not_found, "there is no such checkpoint", std::nullopt});
+      return report(streams, options,
+                    {.kind = ErrorKind::not_found, .message = "there is no such checkpoint", .retry_after = {}});
   }
   if (options.format != OutputFormat::text) {
     streams.out << document_text(listing_json(opened->catalogue, *opened->store), options.format);

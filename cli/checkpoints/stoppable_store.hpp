@@ -14,7 +14,7 @@ namespace trainyard::cli {
 class StoppableStore final : public storage::Store {
  public:
   StoppableStore(std::unique_ptr<storage::Store> store, std::function<bool()> is_stopped)
-      : store_(std::move(store)), is_stopped_(std::move(is_stopped)) {}
+      : store_{std::move(store)}, is_stopped_{std::move(is_stopped)} {}
 
   [[nodiscard]] Result<void> probe() override;
   [[nodiscard]] Result<void> put(std::string_view key, storage::Pieces pieces,

@@ -13,7 +13,7 @@
 
 #include "checkpoint/interchange/new_folder.hpp"
 #include "checkpoint/run/search.hpp"
-#include "checkpoint/run/selection.hpp"
+#include "checkpoint/run/superseded.hpp"
 #include "checkpoint/snapshot/history.hpp"
 #include "cli/snapshots/files.hpp"
 #include "cli/text/table.hpp"

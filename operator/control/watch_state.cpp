@@ -11,7 +11,7 @@ constexpr std::chrono::seconds short_watch{1};
 constexpr std::int64_t timeouts_max = 3;
 
 WatchState list_afresh(std::int64_t failures) {
-  return {WatchState::Phase::listing, {}, {}, failures};
+  return {.phase = WatchState::Phase::listing, .continue_token = {}, .resource_version = {}, .failures = failures};
 }
 
 bool needs_list(const Error& error, std::int64_t failures) {

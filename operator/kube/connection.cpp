@@ -61,7 +61,7 @@ Result<void> Connection::renew_client() {
   if (client_ && ca_pem == ca_pem_) return {};
   auto made = std::make_unique<httplib::SSLClient>(config_.host, config_.port);
   auto& client = *made;
-  TRY(set_up_tls(client.ssl_context(), config_, ca_pem, verdict_));
+  TRY(set_up_tls(client.ssl_context(), config_, ca_pem, certificate_check_));
   // OpenSSL verifies within the handshake, by our authorities alone (set_up_tls). The library's own check, which
   // follows, would also trust the machine's public authorities.
   client.enable_server_certificate_verification(false);
@@ -79,7 +79,7 @@ bool Connection::is_reused() const {
 }
 
 httplib::Request Connection::prepare(const HttpRequest& request, const std::string& token) {
-  verdict_.refusal.clear();
+  certificate_check_.refusal.clear();
   httplib::Request made;
   made.method = request.method;
   made.path = config_.path_prefix + request.target;
@@ -173,25 +173,29 @@ Error Connection::transport_error(int httplib_error, milliseconds limit, millise
   const std::string waited = fmt::format("{} did not answer within {} ms", server, limit.count());
   switch (static_cast<httplib::Error>(httplib_error)) {
     case httplib::Error::SSLConnection:
-      if (!verdict_.refusal.empty()) {
-        return {ErrorKind::unavailable,
-                fmt::format("the certificate of {} is not trusted: {}; check the CA and the server's name", server,
-                            verdict_.refusal),
-                {}};
+      if (!certificate_check_.refusal.empty()) {
+        return {.kind = ErrorKind::unavailable,
+                .message = fmt::format("the certificate of {} is not trusted: {}; check the CA and the server's name",
+                                       server, certificate_check_.refusal),
+                .retry_after = {}};
       }
-      return {ErrorKind::unavailable, fmt::format("the TLS handshake with {} failed", server), {}};
+      return {.kind = ErrorKind::unavailable,
+              .message = fmt::format("the TLS handshake with {} failed", server),
+              .retry_after = {}};
     case httplib::Error::ConnectionTimeout:
-      return {ErrorKind::timeout, fmt::format("no connection to {} in time", server), {}};
+      return {
+          .kind = ErrorKind::timeout, .message = fmt::format("no connection to {} in time", server), .retry_after = {}};
     case httplib::Error::Connection:
-      return {ErrorKind::unavailable, fmt::format("no connection to {}", server), {}};
+      return {.kind = ErrorKind::unavailable, .message = fmt::format("no connection to {}", server), .retry_after = {}};
     case httplib::Error::Canceled:
-      return {ErrorKind::timeout, waited, {}};
+      return {.kind = ErrorKind::timeout, .message = waited, .retry_after = {}};
     default:
       break;
   }
   // The library returns one error for a read that timed out and for a broken connection.
-  if (silent_for >= limit) return {ErrorKind::timeout, waited, {}};
-  return {ErrorKind::unavailable, fmt::format("the connection to {} broke", server), {}};
+  if (silent_for >= limit) return {.kind = ErrorKind::timeout, .message = waited, .retry_after = {}};
+  return {
+      .kind = ErrorKind::unavailable, .message = fmt::format("the connection to {} broke", server), .retry_after = {}};
 }
 
 }  // namespace trainyard::kube

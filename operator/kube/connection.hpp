@@ -74,8 +74,8 @@ class Connection {
                                       std::chrono::milliseconds silent_for) const;
 
   const ClientConfig& config_;
-  CertificateVerdict verdict_;  // outlives client_, whose handshakes write it
-  std::string ca_pem_;          // the authorities that client_ trusts
+  CertificateCheck certificate_check_;  // outlives client_, whose handshakes write it
+  std::string ca_pem_;                  // the authorities that client_ trusts
   std::unique_ptr<httplib::SSLClient> client_;
 };
 

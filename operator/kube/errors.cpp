@@ -29,7 +29,7 @@ bool is_admission_denial(std::string_view message) {
          (contains("ValidatingAdmissionPolicy ") && contains(" denied request"));
 }
 
-std::string text_of(const nlohmann::json& object, const char* field) {
+std::string string_field(const nlohmann::json& object, const char* field) {
   const auto found = object.find(field);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
@@ -49,28 +49,29 @@ std::optional<milliseconds> retry_after_of(const nlohmann::json& status) {
 Error error_of_status(std::string_view tried, const nlohmann::json& status) {
   const auto code = status.find("code");
   const int http_status = code != status.end() && code->is_number_integer() ? code->get<int>() : 0;
-  const std::string reason = text_of(status, "reason");
-  std::string message = text_of(status, "message");
+  const std::string reason = string_field(status, "reason");
+  std::string message = string_field(status, "message");
   if (message.empty()) message = "the server gave no reason";
   ErrorKind kind = reason == "Expired" ? ErrorKind::gone : kind_of(http_status, reason);
   if (kind == ErrorKind::invalid && is_admission_denial(message)) kind = ErrorKind::forbidden;
-  return Error{kind,
-               fmt::format("{}: {} (HTTP {}{}{})", tried, message, http_status, reason.empty() ? "" : " ", reason),
-               retry_after_of(status)};
+  return Error{
+      .kind = kind,
+      .message = fmt::format("{}: {} (HTTP {}{}{})", tried, message, http_status, reason.empty() ? "" : " ", reason),
+      .retry_after = retry_after_of(status)};
 }
 
 Error error_of_reply(std::string_view tried, int http_status, std::string_view body,
                      std::optional<milliseconds> retry_after) {
   Error error;
   auto status = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (status.is_object() && text_of(status, "kind") == "Status") {
+  if (status.is_object() && string_field(status, "kind") == "Status") {
     status["code"] = http_status;
     error = error_of_status(tried, status);
   } else {
     const std::string text = keep_beginning(trim(body), foreign_body_bytes_max);
-    error = {kind_of(http_status, ""),
-             fmt::format("{}: HTTP {}{}{}", tried, http_status, text.empty() ? "" : ": ", text),
-             {}};
+    error = {.kind = kind_of(http_status, ""),
+             .message = fmt::format("{}: HTTP {}{}{}", tried, http_status, text.empty() ? "" : ": ", text),
+             .retry_after = {}};
   }
   if (retry_after) error.retry_after = retry_after;
   return error;

@@ -27,10 +27,10 @@ constexpr std::size_t word_bytes_max = 100;
 
 Error not_found(const ExecEntry& entry) {
   const bool is_path = entry.command.find('/') != std::string::npos;
-  return {ErrorKind::unauthorized,
-          fmt::format("there is no such program{}: {}", is_path ? " that may be run" : " in PATH",
-                      entry.install_hint.empty() ? "install it, or mend exec.command" : entry.install_hint),
-          {}};
+  return {.kind = ErrorKind::unauthorized,
+          .message = fmt::format("there is no such program{}: {}", is_path ? " that may be run" : " in PATH",
+                                 entry.install_hint.empty() ? "install it, or mend exec.command" : entry.install_hint),
+          .retry_after = {}};
 }
 
 /// Replaces kinds such as not_found and conflict, which callers would take for the API server's answer about an object.
@@ -42,10 +42,10 @@ Error could_not_run(Error error) {
 
 Error failed(const ProgramEnd& end) {
   const std::string words = on_one_line(end.words, word_bytes_max);
-  return {ErrorKind::unauthorized,
-          fmt::format("it ended with exit code {}{}{}; log in again, or run it by hand", end.exit_code,
-                      words.empty() ? "" : ": ", words),
-          {}};
+  return {.kind = ErrorKind::unauthorized,
+          .message = fmt::format("it ended with exit code {}{}{}; log in again, or run it by hand", end.exit_code,
+                                 words.empty() ? "" : ": ", words),
+          .retry_after = {}};
 }
 
 }  // namespace

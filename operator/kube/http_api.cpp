@@ -10,6 +10,10 @@
 namespace trainyard::kube {
 namespace {
 
+HttpRequest get_request(std::string target) {
+  return {.method = "GET", .target = std::move(target), .body = {}, .content_type = {}};
+}
+
 using std::chrono::milliseconds;
 
 /// How much longer than its timeout a watch may be silent before we give it up.
@@ -66,13 +70,13 @@ Result<json> HttpApi::exchange(const std::string& tried, const HttpRequest& requ
 }
 
 Result<json> HttpApi::get(const ResourceType& type, std::string_view name_space, std::string_view name) {
-  return exchange(call("get", type, name_space, name), {"GET", object_path(type, name_space, name), {}, {}},
+  return exchange(call("get", type, name_space, name), get_request(object_path(type, name_space, name)),
                   options_.request_deadline);
 }
 
 Result<ListPage> HttpApi::list(const ResourceType& type, const ListOptions& options) {
   const std::string tried = call_on_many("list", type, options.name_space);
-  auto reply = TRY(exchange(tried, {"GET", list_path(type, options), {}, {}}, options_.list_deadline));
+  auto reply = TRY(exchange(tried, get_request(list_path(type, options)), options_.list_deadline));
   const auto items = reply.find("items");
   const auto metadata = reply.find("metadata");
   if (items == reply.end() || metadata == reply.end() || !metadata->is_object() ||
@@ -104,7 +108,7 @@ Result<void> HttpApi::watch(const ResourceType& type, const WatchOptions& option
     return !failure;
   };
   const auto reply =
-      (*connection)->stream({"GET", watch_path(type, options), {}, {}}, options.timeout + watch_slack, decode, stop);
+      (*connection)->stream(get_request(watch_path(type, options)), options.timeout + watch_slack, decode, stop);
   if (failure) return tl::unexpected(*failure);
   if (!reply) return fail(tried, reply.error());
   if (!is_success(reply->status)) {
@@ -118,21 +122,30 @@ Result<void> HttpApi::watch(const ResourceType& type, const WatchOptions& option
 Result<json> HttpApi::create(const ResourceType& type, std::string_view name_space, const json& object,
                              const CreateOptions& options) {
   return exchange(call("create", type, name_space, name_of(object)),
-                  {"POST", create_path(type, name_space, options), to_body(object), "application/json"},
+                  {.method = "POST",
+                   .target = create_path(type, name_space, options),
+                   .body = to_body(object),
+                   .content_type = "application/json"},
                   options_.request_deadline);
 }
 
 Result<json> HttpApi::update(const ResourceType& type, std::string_view name_space, const json& object) {
   const std::string name = name_of(object);
   return exchange(call("update", type, name_space, name),
-                  {"PUT", object_path(type, name_space, name), to_body(object), "application/json"},
+                  {.method = "PUT",
+                   .target = object_path(type, name_space, name),
+                   .body = to_body(object),
+                   .content_type = "application/json"},
                   options_.request_deadline);
 }
 
 Result<json> HttpApi::update_status(const ResourceType& type, std::string_view name_space, const json& object) {
   const std::string name = name_of(object);
   return exchange(call("update the status of", type, name_space, name),
-                  {"PUT", object_path(type, name_space, name) + "/status", to_body(object), "application/json"},
+                  {.method = "PUT",
+                   .target = object_path(type, name_space, name) + "/status",
+                   .body = to_body(object),
+                   .content_type = "application/json"},
                   options_.request_deadline);
 }
 
@@ -141,7 +154,10 @@ Result<json> HttpApi::patch(const ResourceType& type, std::string_view name_spac
   const char* content_type =
       patch_type == PatchType::merge ? "application/merge-patch+json" : "application/json-patch+json";
   return exchange(call("patch", type, name_space, name),
-                  {"PATCH", object_path(type, name_space, name), to_body(patch), content_type},
+                  {.method = "PATCH",
+                   .target = object_path(type, name_space, name),
+                   .body = to_body(patch),
+                   .content_type = content_type},
                   options_.request_deadline);
 }
 
@@ -151,7 +167,10 @@ Result<void> HttpApi::remove(const ResourceType& type, std::string_view name_spa
   if (!options.uid.empty()) body["preconditions"]["uid"] = options.uid;
   if (options.grace_period_seconds) body["gracePeriodSeconds"] = *options.grace_period_seconds;
   TRY(exchange(call("delete", type, name_space, name),
-               {"DELETE", object_path(type, name_space, name), to_body(body), "application/json"},
+               {.method = "DELETE",
+                .target = object_path(type, name_space, name),
+                .body = to_body(body),
+                .content_type = "application/json"},
                options_.request_deadline));
   return {};
 }
@@ -166,7 +185,7 @@ Result<void> HttpApi::stream_log(std::string_view name_space, std::string_view p
     return true;
   };
   const auto reply =
-      (*connection)->stream({"GET", log_path(name_space, pod, options), {}, {}}, log_silence_max, forward, stop);
+      (*connection)->stream(get_request(log_path(name_space, pod, options)), log_silence_max, forward, stop);
   if (!reply) return fail(tried, reply.error());
   if (!is_success(reply->status)) {
     return tl::unexpected(error_of_reply(tried, reply->status, reply->body, reply->retry_after));

@@ -74,10 +74,10 @@ Result<void> show_certificate(SSL_CTX* context, const std::string& certificate_p
   return {};
 }
 
-int record_verdict(int is_trusted, X509_STORE_CTX* chain) {
+int record_certificate_check(int is_trusted, X509_STORE_CTX* chain) {
   const auto* ssl = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx()));
-  auto* verdict = static_cast<CertificateVerdict*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
-  verdict->refusal = is_trusted == 1 ? "" : X509_verify_cert_error_string(X509_STORE_CTX_get_error(chain));
+  auto* certificate_check = static_cast<CertificateCheck*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+  certificate_check->refusal = is_trusted == 1 ? "" : X509_verify_cert_error_string(X509_STORE_CTX_get_error(chain));
   return is_trusted;
 }
 
@@ -89,7 +89,7 @@ Result<void> check_authorities(const std::string& pem) {
 }
 
 Result<void> set_up_tls(SSL_CTX* context, const ClientConfig& config, const std::string& ca_pem,
-                        CertificateVerdict& verdict) {
+                        CertificateCheck& certificate_check) {
   TRY(trust_authorities(context, ca_pem));
   TRY(show_certificate(context, config.certificate_pem, config.key_pem));
   X509_VERIFY_PARAM* expected = SSL_CTX_get0_param(context);
@@ -102,8 +102,8 @@ Result<void> set_up_tls(SSL_CTX* context, const ClientConfig& config, const std:
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   // Frees the buffers of an idle connection.
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
-  SSL_CTX_set_app_data(context, &verdict);
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, record_verdict);
+  SSL_CTX_set_app_data(context, &certificate_check);
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, record_certificate_check);
   return {};
 }
 

@@ -35,8 +35,9 @@ WatchDecoder::Decoded WatchDecoder::push(std::string_view bytes) {
   if (decoded.error) return decoded;
   partial_line_ += bytes;
   if (partial_line_.size() > line_bytes_max_) {
-    decoded.error =
-        Error{ErrorKind::corrupt, fmt::format("{}: an event is longer than {} bytes", tried_, line_bytes_max_), {}};
+    decoded.error = Error{.kind = ErrorKind::corrupt,
+                          .message = fmt::format("{}: an event is longer than {} bytes", tried_, line_bytes_max_),
+                          .retry_after = {}};
   }
   return decoded;
 }
@@ -47,9 +48,9 @@ void WatchDecoder::decode_line(std::string_view line, Decoded& decoded) const {
   const auto object = event.is_object() ? event.find("object") : event.end();
   if (type == event.end() || !type->is_string() || object == event.end() || !object->is_object()) {
     decoded.error =
-        Error{ErrorKind::corrupt,
-              fmt::format("{}: an event is not the JSON of an event: {}", tried_, keep_beginning(line, 200)),
-              {}};
+        Error{.kind = ErrorKind::corrupt,
+              .message = fmt::format("{}: an event is not the JSON of an event: {}", tried_, keep_beginning(line, 200)),
+              .retry_after = {}};
     return;
   }
   if (*type == "ERROR") {
@@ -57,8 +58,9 @@ void WatchDecoder::decode_line(std::string_view line, Decoded& decoded) const {
   } else if (const auto known = parse_type(type->get<std::string>())) {
     decoded.events.push_back({*known, std::move(*object)});
   } else {
-    decoded.error =
-        Error{ErrorKind::corrupt, fmt::format("{}: an event has the unknown type {}", tried_, type->dump()), {}};
+    decoded.error = Error{.kind = ErrorKind::corrupt,
+                          .message = fmt::format("{}: an event has the unknown type {}", tried_, type->dump()),
+                          .retry_after = {}};
   }
 }
 

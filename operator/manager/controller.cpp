@@ -37,7 +37,7 @@ Controller::Controller(kube::Api& api, const Clock& clock, ControllerOptions opt
       poller_{caches_,
               clock,
               options_.reconciler.traits,
-              options_.fetch_status,
+              options_.call_rank,
               [this](const ObjectKey& key) { queue_.add(key); },
               options_.poller},
       reconciler_{api, clock, caches_, poller_, with_news_of_creations(options_.reconciler, queue_)} {

@@ -17,7 +17,7 @@
 #include "operator/kube/api.hpp"
 #include "operator/manager/counters.hpp"
 #include "operator/manager/progress_poller.hpp"
-#include "operator/manager/status_fetch.hpp"
+#include "operator/manager/rank_client.hpp"
 #include "operator/reconcile/reconciler.hpp"
 
 namespace trainyard::manager {
@@ -30,7 +30,7 @@ struct ControllerOptions {
   control::KeySchedule::Limits queue;
   reconcile::ReconcilerOptions reconciler;
   PollerOptions poller;
-  StatusFetch fetch_status = manager::fetch_status;
+  CallRank call_rank = manager::call_rank;
 };
 
 /// All threads that work on jobs. Informers fill the caches, changes put jobs into the queue, workers reconcile them,

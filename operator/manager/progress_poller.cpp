@@ -1,9 +1,7 @@
 #include "operator/manager/progress_poller.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "operator/manager/progress_reading.hpp"
 #include "operator/manifest/names.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/ownership.hpp"
@@ -41,16 +39,12 @@ bool note_answer(plan::ProgressReport& report, const api::CheckpointRequest& ans
 
 }  // namespace
 
-Result<RankReply> post_request(const std::string& url, const RankPost& post, std::chrono::milliseconds deadline) {
-  return exchange_with_rank(url, post, deadline);
-}
-
 ProgressPoller::ProgressPoller(const reconcile::Caches& caches, const Clock& clock, manifest::ClusterTraits traits,
-                               StatusFetch fetch, OnReport on_report, PollerOptions options)
+                               CallRank call, OnReport on_report, PollerOptions options)
     : caches_{caches},
       clock_{clock},
       traits_{std::move(traits)},
-      fetch_{std::move(fetch)},
+      client_{std::move(call), options.deadline},
       on_report_{std::move(on_report)},
       options_{options},
       queue_{{.backoff = {.initial = options.interval, .max = options.silent_interval_max}}},
@@ -121,9 +115,7 @@ ProgressPoller::Outcome ProgressPoller::poll(const ObjectKey& key) {
   const auto pod = running_rank_0(caches_, *job);
   const auto url = pod ? manifest::status_url(traits_, *job, *pod) : std::nullopt;
   if (!url) return Outcome::not_running;
-  const auto answer = fetch_(*url, options_.deadline);
-  auto report = answer ? read_progress(*answer, job->metadata.uid, job->status.attempt, clock_.now())
-                       : Result<plan::ProgressReport>{tl::unexpected(answer.error())};
+  auto report = client_.progress(*url, *job, clock_);
   const auto asked = ask(*job, *pod, report);
   if (!report) {
     keep_silence(key, *job, asked, report.error());
@@ -144,11 +136,8 @@ std::optional<api::CheckpointRequest> ProgressPoller::ask(const api::TrainingJob
   const bool is_known =
       report && std::ranges::find(report->requests, wanted->id, &api::CheckpointRequest::id) != report->requests.end();
   if (is_known) return std::nullopt;
-  const nlohmann::json body{{"id", wanted->id}, {"then", wanted->is_last ? "exit" : "continue"}};
-  const auto reply =
-      options_.post_request(*url, {.token = rank_0.request_token, .body = body.dump()}, options_.deadline);
   // Without an answer the request is sent again at the next poll.
-  return reply ? read_request_answer(*reply, wanted->id) : std::nullopt;
+  return client_.send_request(*url, rank_0.request_token, *wanted);
 }
 
 ProgressPoller::JobProgress* ProgressPoller::progress_of(const ObjectKey& key, const std::string& job_uid) {

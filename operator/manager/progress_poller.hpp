@@ -11,31 +11,22 @@
 
 #include "common/clock.hpp"
 #include "operator/control/work_queue.hpp"
-#include "operator/manager/status_fetch.hpp"
+#include "operator/manager/rank_client.hpp"
 #include "operator/manifest/cluster_traits.hpp"
 #include "operator/reconcile/caches.hpp"
 #include "operator/reconcile/progress_source.hpp"
 
 namespace trainyard::manager {
 
-/// Sends a POST to a rank. Any thread may call.
-using RequestPost =
-    std::function<Result<RankReply>(const std::string& url, const RankPost& post, std::chrono::milliseconds deadline)>;
-
-/// The RequestPost for plain HTTP.
-[[nodiscard]] Result<RankReply> post_request(const std::string& url, const RankPost& post,
-                                             std::chrono::milliseconds deadline);
-
 struct PollerOptions {
   std::chrono::milliseconds interval{2'000};
-  std::chrono::milliseconds deadline{1'000};      ///< For one poll.
+  std::chrono::milliseconds deadline{1'000};      ///< For one call to a rank 0.
   std::chrono::milliseconds silence_max{10'000};  ///< A rank 0 that is silent for longer is reported as unreachable.
   std::chrono::milliseconds silent_interval_max{
       30'000};  ///< Longest pause between polls of a rank 0 that stays silent.
   /// Concurrent polls. As many others are reserved for rank 0s whose last poll ran into the deadline, so that these
   /// hold up only each other.
   int workers = 4;
-  RequestPost post_request = manager::post_request;
 };
 
 /// Polls the progress of each running job from its rank 0, sends rank 0 the request for a checkpoint that the status
@@ -46,7 +37,7 @@ class ProgressPoller final : public reconcile::ProgressSource {
 
   /// `caches` and `clock` outlive the poller. `on_report` is called, on a thread of the poller, for a job whose report
   /// has changed.
-  ProgressPoller(const reconcile::Caches& caches, const Clock& clock, manifest::ClusterTraits traits, StatusFetch fetch,
+  ProgressPoller(const reconcile::Caches& caches, const Clock& clock, manifest::ClusterTraits traits, CallRank call,
                  OnReport on_report, PollerOptions options = {});
   /// Waits for the polls in flight.
   ~ProgressPoller() override;
@@ -91,7 +82,7 @@ class ProgressPoller final : public reconcile::ProgressSource {
   const reconcile::Caches& caches_;
   const Clock& clock_;
   const manifest::ClusterTraits traits_;
-  const StatusFetch fetch_;
+  const RankClient client_;
   const OnReport on_report_;
   const PollerOptions options_;
   control::WorkQueue queue_;

@@ -10,7 +10,7 @@
 #include "operator/manifest/containers.hpp"
 #include "operator/manifest/devices.hpp"
 #include "operator/manifest/names.hpp"
-#include "operator/manifest/rank_environment.hpp"
+#include "operator/manifest/pod_environment.hpp"
 #include "operator/manifest/worker_pod.hpp"
 
 namespace trainyard::manifest {

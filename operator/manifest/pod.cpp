@@ -8,7 +8,7 @@
 #include "api/contract.hpp"
 #include "operator/manifest/devices.hpp"
 #include "operator/manifest/names.hpp"
-#include "operator/manifest/rank_environment.hpp"
+#include "operator/manifest/pod_environment.hpp"
 #include "operator/manifest/request_token.hpp"
 #include "operator/manifest/spec_hash.hpp"
 #include "operator/manifest/volumes.hpp"
@@ -29,7 +29,7 @@ json build_metadata(const api::TrainingJob& job, std::int64_t rank) {
 
 Environment environment_of(const api::TrainingJob& job, std::int64_t rank, const ClusterTraits& traits,
                            const Settings& settings) {
-  Environment ours = rank_environment(job, job.status.replicas.desired, rank, grace_seconds(job.spec), traits);
+  Environment ours = pod_environment(job, job.status.replicas.desired, rank, grace_seconds(job.spec), traits);
   if (takes_requests(job.spec) && !settings.request_key.empty()) {
     ours.emplace_back(contract::env_request_token, request_token(settings.request_key, job, rank));
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/rand.h>
 
 #include <array>
 
@@ -12,6 +13,12 @@ namespace trainyard::manifest {
 
 bool takes_requests(const api::TrainingJobSpec& spec) {
   return spec.training.has_value() && spec.checkpoint.has_value();
+}
+
+std::string make_request_key() {
+  std::array<unsigned char, 32> bytes{};
+  check(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "OpenSSL has random bytes");
+  return {bytes.begin(), bytes.end()};
 }
 
 std::string request_token(std::string_view key, const api::TrainingJob& job, std::int64_t rank) {

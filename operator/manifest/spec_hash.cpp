@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "operator/manifest/rank_environment.hpp"
+#include "operator/manifest/pod_environment.hpp"
 
 namespace trainyard::manifest {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "api/training_job.hpp"
-#include "operator/manifest/rank_environment.hpp"
+#include "operator/manifest/pod_environment.hpp"
 #include "operator/manifest/settings.hpp"
 
 /// The parts that all pods of a job share: the pods of ranks and the clean-up pod. The template must be without fault

@@ -12,7 +12,7 @@ namespace trainyard::plan {
 
 /// Why a job waits. `reason` is one of: Unschedulable, ClaimMissing, ClaimPending, SchedulingGated, ImagePull,
 /// SecretMissing, ConfigMapMissing, VolumeMount, ContainerConfig, ContainerCreating, QuotaExceeded, AdmissionRefused,
-/// NameConflict, ApiUnavailable. The last two, of objects that were never created, come from operator/plan/refresh.cpp.
+/// NameConflict, ApiUnavailable. The last two, of objects that were never created, come from operator/plan/phase.cpp.
 struct PendingReason {
   std::string reason;
   std::string message;  ///< Names the rank where one pod waits, and what there is to do where the message of the

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "operator/manifest/names.hpp"
-#include "operator/plan/act.hpp"
 #include "operator/plan/attempt.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/clean_pods.hpp"
@@ -13,8 +12,9 @@
 #include "operator/plan/draft.hpp"
 #include "operator/plan/finalizer.hpp"
 #include "operator/plan/member.hpp"
+#include "operator/plan/phase.hpp"
+#include "operator/plan/plan_actions.hpp"
 #include "operator/plan/progress.hpp"
-#include "operator/plan/refresh.hpp"
 
 namespace trainyard::plan {
 namespace {
@@ -40,7 +40,7 @@ void plan_unfinished(const Observed& observed, Time now, Draft& draft) {
   take_checkpoint_requests(draft.status, observed, members, now);
   if (draft.status.attempt > 0) count_members(members, draft.status);
   if (decide(observed, members, now, draft)) return draft.requeue_within(std::chrono::milliseconds{0});
-  refresh_status(observed, members, now, draft);
+  update_phase(observed, members, now, draft);
   plan_actions(observed, members, now, draft);
   plan_finalizer(observed, now, draft);
 }

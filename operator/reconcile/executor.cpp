@@ -24,7 +24,7 @@ control::ObjectKey key_of(const api::Metadata& metadata) {
   return {.name_space = metadata.name_space, .name = metadata.name};
 }
 
-std::string text_of(const api::TrainingJob& job) {
+std::string full_name(const api::TrainingJob& job) {
   return fmt::format("{}/{}", job.metadata.name_space, job.metadata.name);
 }
 
@@ -83,7 +83,7 @@ Result<bool> Executor::is_gone(const api::TrainingJob& job, const std::string& n
   auto pod = TRY(resource::parse_pod(*object));
   if (!plan::is_controlled_by(pod.metadata, job)) return true;
   if (is_labelled(pod.metadata)) {
-    logging::warn("pod was missing from the cache", {{"job", text_of(job)}, {"pod", name}});
+    logging::warn("pod was missing from the cache", {{"job", full_name(job)}, {"pod", name}});
     caches_.pods.put(std::move(pod));
     return false;
   }
@@ -96,7 +96,7 @@ Result<void> Executor::write_status(const api::TrainingJob& job, const api::Trai
   if (written || written.error().kind != ErrorKind::invalid) return written;
   // A text that the server refuses must not hold up decisions.
   logging::warn("status refused: only decisions and counters are written",
-                {{"job", text_of(job)}, {"error", written.error().message}});
+                {{"job", full_name(job)}, {"error", written.error().message}});
   return put_status(job, plan::status_despite_refusal(status, job.status, written.error().message, clock_.now()));
 }
 
@@ -112,7 +112,7 @@ Result<void> Executor::put_status(const api::TrainingJob& job, const api::Traini
   auto stored = TRY(api::parse_training_job(*reply));
   memory_.note_write(key_of(job.metadata), job.metadata.uid, stored.metadata.resource_version, clock_.now());
   if (job.status.phase != status.phase || job.status.attempt != status.attempt) {
-    logging::info("job moved on", {{"job", text_of(job)},
+    logging::info("job moved on", {{"job", full_name(job)},
                                    {"phase", to_string(status.phase)},
                                    {"attempt", status.attempt},
                                    {"reason", status.reason},
@@ -245,7 +245,7 @@ Executor::PodOutcomes Executor::change_pods(const api::TrainingJob& job,
 Result<void> Executor::remove_unlabelled(const api::TrainingJob& job, const kube::ResourceType& type,
                                          const api::Metadata& metadata) {
   logging::warn("an object of the job lost its label and is deleted",
-                {{"job", text_of(job)}, {"resource", type.plural}, {"name", metadata.name}});
+                {{"job", full_name(job)}, {"resource", type.plural}, {"name", metadata.name}});
   TRY(remove(type, key_of(metadata), metadata.uid));
   return {};
 }
@@ -342,7 +342,7 @@ Result<void> Executor::note_failure(const api::TrainingJob& job, const Error& er
     memory_.note_failure(key, job.metadata.uid, error, clock_.now());
     return tl::unexpected(error);
   }
-  logging::warn("create refused", {{"job", text_of(job)}, {"error", error.message}});
+  logging::warn("create refused", {{"job", full_name(job)}, {"error", error.message}});
   memory_.note_refusal(key, job.metadata.uid, error, clock_.now());
   return {};
 }
@@ -352,7 +352,7 @@ void Executor::record_events(const api::TrainingJob& job, const std::vector<plan
     const auto recorded = record_event(api_, job, event, options_.instance, clock_.now());
     if (!recorded) {
       logging::warn("event not written",
-                    {{"job", text_of(job)}, {"reason", event.reason}, {"error", recorded.error().message}});
+                    {{"job", full_name(job)}, {"reason", event.reason}, {"error", recorded.error().message}});
     }
   }
 }

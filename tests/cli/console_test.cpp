@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 /// A stream into memory.
 class Memory {
  public:
-  Memory() : stream_(::open_memstream(&bytes_, &size_)) {}
+  Memory() : stream_{::open_memstream(&bytes_, &size_)} {}
   ~Memory() {
     std::fclose(stream_);
     std::free(bytes_);

@@ -49,17 +49,17 @@ Result<void> ControlPlane::launch() {
   if (mkdtemp(folder.data()) == nullptr)
     return fail(ErrorKind::io, fmt::format("making folder {}: {}", folder, std::strerror(errno)));
   folder_ = folder;
-  auto keeper = TRY(start_child({script(), "run", "--control-plane-only", "--dir", folder}));
-  keeper_ = keeper.pid;
-  lifeline_ = keeper.stdin_fd;
-  const bool is_ready = read_line(keeper.stdout_fd) == "ready";
-  close(keeper.stdout_fd);
+  auto runner = TRY(start_child({script(), "run", "--control-plane-only", "--dir", folder}));
+  runner_ = runner.pid;
+  lifeline_ = runner.stdin_fd;
+  const bool is_ready = read_line(runner.stdout_fd) == "ready";
+  close(runner.stdout_fd);
   if (is_ready) {
-    close(keeper.stderr_fd);
+    close(runner.stderr_fd);
     return read_status();
   }
-  const int exit_code = wait_for_exit(std::exchange(keeper_, -1));
-  const std::string said = read_whole(keeper.stderr_fd);
+  const int exit_code = wait_for_exit(std::exchange(runner_, -1));
+  const std::string said = read_whole(runner.stderr_fd);
   return fail(exit_code == exit_cannot_run_here ? ErrorKind::not_found : ErrorKind::unavailable,
               fmt::format("starting a control plane with {}: exit {}: {}", script(), exit_code, said));
 }
@@ -75,7 +75,7 @@ Result<void> ControlPlane::read_status() {
 
 ControlPlane::~ControlPlane() {
   if (lifeline_ >= 0) close(lifeline_);
-  if (keeper_ > 0) wait_for_exit(keeper_);
+  if (runner_ > 0) wait_for_exit(runner_);
 }
 
 Result<std::string> ControlPlane::kubectl(const std::vector<std::string>& arguments) const {

@@ -46,7 +46,7 @@ class ControlPlane {
   /// A new namespace in which pods can be created at once, named `prefix` and a number. Tests in one executable stay
   /// apart by it.
   [[nodiscard]] Result<std::string> create_namespace(const std::string& prefix);
-  /// Kills the API server (SIGKILL). The keeper restarts it after a second, at the same address.
+  /// Kills the API server (SIGKILL). The runner restarts it after a second, at the same address.
   [[nodiscard]] Result<void> kill_api_server() const;
 
  private:
@@ -57,8 +57,8 @@ class ControlPlane {
   std::filesystem::path folder_;
   std::string server_;
   std::string etcd_;
-  pid_t keeper_ = -1;
-  int lifeline_ = -1;  ///< The keeper's stdin. Our end closes it, in whatever way we end, and then the keeper ends too.
+  pid_t runner_ = -1;
+  int lifeline_ = -1;  ///< The runner's stdin. Our end closes it, in whatever way we end, and then the runner ends too.
   int namespaces_ = 0;
 };
 

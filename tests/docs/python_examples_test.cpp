@@ -7,7 +7,7 @@
 #include <regex>
 #include <sstream>
 
-#include "operator/manifest/rank_environment.hpp"
+#include "operator/manifest/pod_environment.hpp"
 #include "tests/builders/a_job.hpp"
 #include "tests/docs/page.hpp"
 #include "tests/docs/program.hpp"
@@ -105,7 +105,7 @@ TEST(PythonExamples, TorchrunGivesItsProcessesTheVariablesOfThePage) {
     std::vector<std::string> environment;
     api::TrainingJob job = builders::a_job().named("bert").without_training().container().gpus_per_pod(8);
     job.status.attempt = 2;
-    for (const auto& [name, value] : manifest::rank_environment(job, 2, pod, 30, traits)) {
+    for (const auto& [name, value] : manifest::pod_environment(job, 2, pod, 30, traits)) {
       environment.push_back(fmt::format("{}={}", name, value));
     }
     const std::string write =

@@ -9,8 +9,7 @@
 #include <set>
 
 #include "operator/manager/progress_poller.hpp"
-#include "operator/manager/progress_reading.hpp"
-#include "operator/manager/status_fetch.hpp"
+#include "operator/manager/rank_client.hpp"
 #include "operator/manifest/pod.hpp"
 #include "operator/plan/cause.hpp"
 #include "tests/builders/an_observed.hpp"
@@ -158,9 +157,9 @@ TEST(PythonPage, ShowsAStatusServerThatTheOperatorUnderstands) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   std::optional<plan::ProgressReport> report;
   while ((!report || !report->step) && std::chrono::steady_clock::now() < deadline) {
-    const auto answer = manager::fetch_status(fmt::format("http://127.0.0.1:{}/status", port), patience);
+    const auto answer = manager::call_rank(fmt::format("http://127.0.0.1:{}/status", port), std::nullopt, patience);
     if (answer) {
-      report = manager::read_progress(*answer, "u", 2, builders::start).value();
+      report = manager::read_progress(answer->body, "u", 2, builders::start).value();
     } else {
       ::poll(nullptr, 0, 5);
     }

@@ -78,7 +78,7 @@ std::string http_reply(int status, const std::string& headers, const std::string
 
 class FaultProxy::Impl {
  public:
-  Impl(std::uint16_t server_port, Decide decide) : server_port_(server_port), decide_(std::move(decide)) {
+  Impl(std::uint16_t server_port, Decide decide) : server_port_{server_port}, decide_{std::move(decide)} {
     listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address = loopback(0);
     socklen_t length = sizeof address;
@@ -237,7 +237,7 @@ class FaultProxy::Impl {
 };
 
 FaultProxy::FaultProxy(std::uint16_t server_port, Decide decide)
-    : impl_(std::make_unique<Impl>(server_port, std::move(decide))) {}
+    : impl_{std::make_unique<Impl>(server_port, std::move(decide))} {}
 
 FaultProxy::~FaultProxy() = default;
 

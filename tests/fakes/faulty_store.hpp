@@ -19,7 +19,7 @@ class FaultyStore final : public storage::Store {
       std::function<std::optional<Error>(std::string_view call, std::string_view key, storage::Pieces pieces)>;
 
   FaultyStore(std::unique_ptr<storage::Store> store, Fault fault)
-      : store_(std::move(store)), fault_(std::move(fault)) {}
+      : store_{std::move(store)}, fault_{std::move(fault)} {}
 
   Result<void> probe() override {
     if (auto error = fault_("probe", "", {})) return tl::unexpected(*error);

@@ -14,7 +14,7 @@ namespace trainyard::fakes {
 
 /// Objects whose list is some writes old. Any thread may call.
 struct LateObjects {
-  explicit LateObjects(std::size_t lag) : lag_writes(lag) {}
+  explicit LateObjects(std::size_t lag) : lag_writes{lag} {}
 
   const std::size_t lag_writes;
   MemoryObjects objects;
@@ -25,7 +25,7 @@ struct LateObjects {
 /// A store over them: what is asked for by name is as it is now.
 class LateListingStore final : public storage::Store {
  public:
-  explicit LateListingStore(LateObjects& late) : late_(late), store_(late.objects) {}
+  explicit LateListingStore(LateObjects& late) : late_{late}, store_{late.objects} {}
 
   Result<void> probe() override { return store_.probe(); }
   Result<void> put(std::string_view key, storage::Pieces pieces, const storage::PutOptions& options) override {

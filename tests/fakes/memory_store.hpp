@@ -30,7 +30,7 @@ class MemoryStore final : public storage::Store {
   explicit MemoryStore(MemoryObjects& objects) : MemoryStore(objects, objects.is_conditional) {}
   /// `is_conditional` is true for a store with conditional create. URIs begin with `scheme`.
   MemoryStore(MemoryObjects& objects, bool is_conditional, std::string scheme = "memory://")
-      : objects_(objects), is_conditional_(is_conditional), scheme_(std::move(scheme)) {}
+      : objects_{objects}, is_conditional_{is_conditional}, scheme_{std::move(scheme)} {}
 
   Result<void> probe() override { return {}; }
 

@@ -19,7 +19,8 @@ namespace trainyard::fakes {
 /// ends with `unavailable`. Any thread may call.
 class MeetingPlace {
  public:
-  explicit MeetingPlace(std::int64_t world_size) : texts_(static_cast<std::size_t>(world_size)) {}
+  explicit MeetingPlace(std::int64_t world_size)
+      : texts_(static_cast<std::size_t>(world_size)) {}  // Braces would make a list.
 
   /// Waits for all ranks; returns every rank's text.
   Result<std::vector<std::string>> exchange(std::int64_t rank, std::string_view text) {
@@ -59,7 +60,7 @@ class MeetingPlace {
 
 class ThreadCommunicator final : public checkpoint::Communicator {
  public:
-  ThreadCommunicator(std::int64_t rank, MeetingPlace& place) : rank_(rank), place_(place) {}
+  ThreadCommunicator(std::int64_t rank, MeetingPlace& place) : rank_{rank}, place_{place} {}
   [[nodiscard]] std::int64_t rank() const override { return rank_; }
   [[nodiscard]] std::int64_t world_size() const override { return place_.world_size(); }
   [[nodiscard]] Result<std::string> broadcast(std::string_view text, std::int64_t root) override {
@@ -92,7 +93,7 @@ class ThreadCommunicator final : public checkpoint::Communicator {
 /// Ranks as threads of one process. A rank whose function returns has left.
 class ThreadGroup {
  public:
-  explicit ThreadGroup(std::int64_t world_size) : place_(world_size) {}
+  explicit ThreadGroup(std::int64_t world_size) : place_{world_size} {}
 
   /// Runs `rank_main` on every rank, each on its own thread, and returns when all have ended.
   void run(const std::function<void(checkpoint::Communicator&)>& rank_main) {

@@ -22,7 +22,7 @@ class Turns {
   /// last one the thread whose turn it is keeps it until it leaves. `on_change` is called at each change of turns,
   /// between steps.
   explicit Turns(std::vector<int> bursts, std::function<void()> on_change = nullptr)
-      : bursts_(std::move(bursts)), on_change_(std::move(on_change)) {
+      : bursts_{std::move(bursts)}, on_change_{std::move(on_change)} {
     left_ = take_burst();
   }
 

@@ -61,7 +61,7 @@ class MortalOperator {
     options.namespaces = {name_space_};
     options.is_watching_nodes = false;
     options.workers = 1;
-    options.fetch_status = [](const std::string&, milliseconds) {
+    options.call_rank = [](const std::string&, const auto& /*post*/, milliseconds) {
       return fail(ErrorKind::unavailable, "nobody is there");
     };
     while (!stop.stop_requested()) {

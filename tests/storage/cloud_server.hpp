@@ -38,7 +38,7 @@ class CloudServer {
       "sig=RDDDurbJp2cvHUsQPpwYRTbDWU4Ja0vOBapV13xEMmw%3D";
 
  private:
-  explicit CloudServer(std::string scheme) : scheme_(std::move(scheme)) {}
+  explicit CloudServer(std::string scheme) : scheme_{std::move(scheme)} {}
 
   const std::string scheme_;
   fakes::TemporaryFolder folder_;

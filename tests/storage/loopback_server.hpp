@@ -16,7 +16,7 @@ class LoopbackServer {
   /// Called under a lock, one request at a time.
   using Answer = std::function<void(const httplib::Request&, httplib::Response&)>;
 
-  explicit LoopbackServer(Answer answer) : answer_(std::move(answer)) {
+  explicit LoopbackServer(Answer answer) : answer_{std::move(answer)} {
     const auto handle = [this](const httplib::Request& request, httplib::Response& response) {
       const std::scoped_lock lock{mutex_};
       ++request_count_;

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/rfc3339.hpp"
-#include "storage/credential_sources.hpp"
+#include "storage/aws_credential_sources.hpp"
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/storage/environment_table.hpp"
@@ -86,12 +86,12 @@ class ProfileCredentialsTest : public testing::Test {
     more.emplace("AWS_EC2_METADATA_DISABLED", "true");
     more.emplace("AWS_ENDPOINT_URL_STS", server_.url());
     more.emplace("AWS_ENDPOINT_URL_SSO", server_.url());
-    return CredentialChain{credential_sources(environment_of(std::move(more)), "eu-west-1", tuning_)}.get();
+    return AwsCredentialChain{aws_credential_sources(environment_of(std::move(more)), "eu-west-1", tuning_)}.get();
   }
   static std::string words_of(const Result<Credentials>& found) { return found ? "found" : found.error().message; }
 
   fakes::TemporaryFolder folder_;
-  CredentialTuning tuning_{.patience = std::chrono::seconds{30}};
+  AwsCredentialTuning tuning_{.patience = std::chrono::seconds{30}};
   std::vector<std::string> asked_;
   int refusals_ = 0;
   int status_ = 403;

@@ -22,11 +22,11 @@ TEST(S3Client, SignsTheSessionTokenOfTheCredentialsThatItSignsWith) {
   ASSERT_TRUE(config);
   int asked = 0;
   config->credentials =
-      std::make_shared<CredentialChain>(std::vector<CredentialSource>{{"the test", [&]() -> Result<Credentials> {
-                                                                         if (++asked == 1)
-                                                                           return Credentials{"one", "s", ""};
-                                                                         return Credentials{"two", "s", "token"};
-                                                                       }}});
+      std::make_shared<AwsCredentialChain>(std::vector<AwsCredentialSource>{{"the test", [&]() -> Result<Credentials> {
+                                                                               if (++asked == 1)
+                                                                                 return Credentials{"one", "s", ""};
+                                                                               return Credentials{"two", "s", "token"};
+                                                                             }}});
   S3Client client{*config, {}};
   ASSERT_TRUE(client.send("get", {.method = "GET", .object = "run/a"}));
   config->credentials->refuse(config->credentials->last());
@@ -46,9 +46,9 @@ TEST(S3Client, SaysForWhatItTriesAgainWhileItDoes) {
                                environment_of({}));
   ASSERT_TRUE(config);
   config->credentials =
-      std::make_shared<CredentialChain>(std::vector<CredentialSource>{{"the test", []() -> Result<Credentials> {
-                                                                         return Credentials{"id", "secret", ""};
-                                                                       }}});
+      std::make_shared<AwsCredentialChain>(std::vector<AwsCredentialSource>{{"the test", []() -> Result<Credentials> {
+                                                                               return Credentials{"id", "secret", ""};
+                                                                             }}});
   HttpTuning tuning;
   tuning.backoff.initial = std::chrono::milliseconds{1};
   S3Client client{*config, tuning};

@@ -26,7 +26,7 @@ class AnS3StoreWithSessions : public S3Fixture {
  protected:
   S3Store open_with_sessions(std::uint16_t port) {
     S3Config config = config_at(port);
-    config.credentials = std::make_shared<CredentialChain>(std::vector<CredentialSource>{
+    config.credentials = std::make_shared<AwsCredentialChain>(std::vector<AwsCredentialSource>{
         {"the test", [this]() -> Result<Credentials> {
            if (++sessions == 1) return Credentials{Versitygw::access_key_id, Versitygw::secret_access_key, ""};
            return Credentials{Versitygw::other_key_id, Versitygw::other_secret, ""};
@@ -77,7 +77,7 @@ TEST_F(AnS3StoreWithSessions, AsksForNewCredentialsOnceOnly) {
 
 TEST_F(AnS3StoreWithSessions, SaysWhatIsToBeDoneWhenThereAreNoCredentials) {
   S3Config config = config_at(server().port());
-  config.credentials = std::make_shared<CredentialChain>(std::vector<CredentialSource>{
+  config.credentials = std::make_shared<AwsCredentialChain>(std::vector<AwsCredentialSource>{
       {"the test", []() -> Result<Credentials> { return fail(ErrorKind::not_found, "none is set"); }}});
   S3Store store{config, tuning};
   const auto probed = store.probe();
@@ -90,11 +90,11 @@ TEST_F(AnS3StoreWithSessions, SaysWhatIsToBeDoneWhenThereAreNoCredentials) {
 TEST_F(AnS3StoreWithSessions, TriesAgainWhileASourceOfCredentialsFails) {
   int asked = 0;
   S3Config config = config_at(server().port());
-  config.credentials = std::make_shared<CredentialChain>(
-      std::vector<CredentialSource>{{"the test", [&]() -> Result<Credentials> {
-                                       if (++asked < 3) return fail(ErrorKind::unavailable, "away");
-                                       return Credentials{Versitygw::access_key_id, Versitygw::secret_access_key, ""};
-                                     }}});
+  config.credentials = std::make_shared<AwsCredentialChain>(std::vector<AwsCredentialSource>{
+      {"the test", [&]() -> Result<Credentials> {
+         if (++asked < 3) return fail(ErrorKind::unavailable, "away");
+         return Credentials{Versitygw::access_key_id, Versitygw::secret_access_key, ""};
+       }}});
   S3Store store{config, tuning};
   const auto put = put_text(store, "a", "x");
   EXPECT_TRUE(put) << put.error().message;

@@ -90,12 +90,11 @@ TEST(S3Error, NeverRepeatsASecret) {
 TEST(S3Error, NeverRepeatsTheCredentialsThatWereJustRenewed) {
   S3Config config = a_config();
   int asked = 0;
-  config.credentials =
-      std::make_shared<CredentialChain>(std::vector<CredentialSource>{{"the test", [&]() -> Result<Credentials> {
-                                                                         if (++asked == 1)
-                                                                           return Credentials{"id", "old-s", "old-t"};
-                                                                         return Credentials{"id", "new-s", "new-t"};
-                                                                       }}});
+  config.credentials = std::make_shared<AwsCredentialChain>(
+      std::vector<AwsCredentialSource>{{"the test", [&]() -> Result<Credentials> {
+                                          if (++asked == 1) return Credentials{"id", "old-s", "old-t"};
+                                          return Credentials{"id", "new-s", "new-t"};
+                                        }}});
   config.credentials->refuse(config.credentials->get().value());
   ASSERT_EQ(config.credentials->get().value().session_token, "new-t");
   const Error error = s3_error(reply(403, xml_of("ExpiredToken", "old-s old-t new-s new-t")), "put", config);

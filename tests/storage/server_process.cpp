@@ -46,7 +46,7 @@ std::unique_ptr<ServerProcess> ServerProcess::start(
   return nullptr;
 }
 
-ServerProcess::ServerProcess(std::uint16_t port, const std::vector<std::string>& arguments) : port_(port) {
+ServerProcess::ServerProcess(std::uint16_t port, const std::vector<std::string>& arguments) : port_{port} {
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ == 0) become(arguments, parent);

@@ -110,7 +110,7 @@ TEST(ReadTransferChoice, RefusesWhatNoServerTakesAndSaysWhatToWrite) {
 /// Sets an environment variable until the destructor.
 class SetVariable {
  public:
-  SetVariable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  SetVariable(const char* name, const char* value) : name_{name} { ::setenv(name, value, 1); }
   SetVariable(const SetVariable&) = delete;
   SetVariable& operator=(const SetVariable&) = delete;
   ~SetVariable() { ::unsetenv(name_); }

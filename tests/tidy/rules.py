@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import error_rules
+import initialiser_rules
 import local_names
 from layout import OF_TESTS, Layout, find_cycle, top
 
@@ -234,7 +235,8 @@ def open_ends(layout: Layout) -> Iterator[str]:
 RULES: tuple[Callable[[Layout], Iterator[str]], ...] = (
     files_without_a_target, includes_without_a_link, torch_out_of_place, headers_compiled_with_torch, arrows_out_of_table, cycles, unreadable_files,
     shared_own_names, own_names_of_unseen_headers, effects_in_plan, forbidden_headers_that_do_not_exist, own_header_not_first,
-    headers_without_pragma_once, long_files, skipped_tests, open_ends, *error_rules.RULES)
+    headers_without_pragma_once, long_files, skipped_tests, open_ends, *error_rules.RULES,
+    *initialiser_rules.RULES)
 
 
 def differences_to_the_build(layout: Layout, commands: str, batches: dict[str, str], root: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ import sys
 import unittest
 
 import error_rules
+import initialiser_rules
 import rules
 from layout import Layout, count_arrows
 from local_names import Unreadable, own_names
@@ -75,6 +76,10 @@ def trying(statement: str) -> dict[str, str]:
     """The change that makes POD a file of one function with `statement`."""
     return {POD: source("common/try.hpp", text="namespace plan {\nResult<int> f() {\n  " + statement + "\n}\n}\n")}
 
+
+def constructing(initialisers: str) -> dict[str, str]:
+    """The change that makes POD a file of one class with these initialisers."""
+    return {POD: "namespace plan {\nA::A(int x) noexcept : " + initialisers + " {}\n}\n"}
 
 
 # The rule, what is planted, and what the rule says of it.
@@ -174,6 +179,9 @@ PLANTED = [
      f"{POD}:4 makes an unexpected value otherwise than by tl::unexpected(error)"),
     (error_rules.errors_spelled_otherwise, trying("return tl::unexpected{problem};"),
      f"{POD}:4 makes an unexpected value otherwise than by tl::unexpected(error)"),
+    *((initialiser_rules.members_initialised_by_parentheses, constructing(initialisers),
+       f"{POD}:2 initialises {member} by parentheses: use braces, or end the line with \"// Braces would ...\"")
+      for initialisers, member in (("a_(x)", "a_"), ("std::vector<int>(x), b_{1}, a_(x)", "a_"), ("a_{1}, b_(f({x}))", "b_"), ("count(x)", "count"))),
     (rules.open_ends, {POD: "// TO" "DO: more\n"}, f"{POD} leaves something open"),
 ]
 
@@ -208,6 +216,13 @@ class Rules(unittest.TestCase):
                           "if (!x) return fail(\"doing it\", x.error());", "if (!x) { h(); return tl::unexpected(x.error()); }"):
             with self.subTest(statement):
                 self.assertEqual(list(error_rules.errors_forwarded_without_try(tree(trying(statement)))), [])
+
+    def test_where_parentheses_may_initialise(self) -> None:
+        for initialisers in ("a_{x}", "Base(x), a_{f(x)}", "ns::base(x)", "A(x, 1)", "a_(x)  // Braces would make a list.\n"):
+            with self.subTest(initialisers):
+                self.assertEqual(list(initialiser_rules.members_initialised_by_parentheses(tree(constructing(initialisers)))), [])
+        statement = {POD: "namespace plan { int f(int x) { return (x) ? (x) : g(x); } }\n"}
+        self.assertEqual(list(initialiser_rules.members_initialised_by_parentheses(tree(statement))), [])
 
     def test_a_folder_of_a_known_name_elsewhere_is_not_the_library_of_that_name(self) -> None:
         layout = tree({"worker/common/text.hpp": header()})

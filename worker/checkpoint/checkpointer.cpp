@@ -108,7 +108,7 @@ class LocalCopies {
   }
 
   LocalCopies(LocalTier joined, std::string path, Identity identity)
-      : tier(std::move(joined)), path_(std::move(path)), identity_(std::move(identity)) {}
+      : tier{std::move(joined)}, path_{std::move(path)}, identity_{std::move(identity)} {}
 
   /// Marks the folder with its owner, unless it is marked already.
   Result<void> mark() {
@@ -143,16 +143,16 @@ class StoreCheckpointer final : public Checkpointer {
   StoreCheckpointer(std::unique_ptr<storage::Store> store, std::unique_ptr<storage::Store> origin,
                     std::unique_ptr<LocalCopies> copies, const api::CheckpointSpec& spec, const Identity& identity,
                     Communicator& communicator, const Clock& clock, Start start)
-      : store_(std::move(store)),
-        origin_(std::move(origin)),
-        copies_(std::move(copies)),
-        communicator_(communicator),
-        clock_(clock),
-        is_by_hand_(identity.job_uid.empty()),
-        run_(context_of(*store_, origin_.get(), copies_ ? &copies_->tier : nullptr, spec, identity, communicator, clock,
-                        std::move(start))),
-        staging_(communicator.rank(), communicator.world_size(),
-                 copies_ && copies_->tier.is_keeper() ? StagedPart::whole : StagedPart::share) {}
+      : store_{std::move(store)},
+        origin_{std::move(origin)},
+        copies_{std::move(copies)},
+        communicator_{communicator},
+        clock_{clock},
+        is_by_hand_{identity.job_uid.empty()},
+        run_{context_of(*store_, origin_.get(), copies_ ? &copies_->tier : nullptr, spec, identity, communicator, clock,
+                        std::move(start))},
+        staging_{communicator.rank(), communicator.world_size(),
+                 copies_ && copies_->tier.is_keeper() ? StagedPart::whole : StagedPart::share} {}
 
   Result<std::optional<Restored>> restore(State& state) override {
     const auto host = HostState::of(state);
@@ -172,7 +172,7 @@ class StoreCheckpointer final : public Checkpointer {
     const auto staged = staging_.stage(state);
     auto staging_done = std::make_shared<std::promise<void>>();
     staging_done_ = staging_done->get_future();
-    writer_.start([this, begun, step, options, values = state.values, staged, staging_done] {
+    save_thread_.start([this, begun, step, options, values = state.values, staged, staging_done] {
       const auto is_whole = staged.and_then([this] { return staging_.stage_steady(); });
       staging_done->set_value();
       SaveOutcome outcome{.step = step, .saved = std::nullopt, .is_copies_only = options.is_copies_only};
@@ -186,12 +186,12 @@ class StoreCheckpointer final : public Checkpointer {
     if (staging_done_.valid()) staging_done_.get();
   }
 
-  [[nodiscard]] bool is_saving() const override { return writer_.is_busy(); }
+  [[nodiscard]] bool is_saving() const override { return save_thread_.is_busy(); }
 
   [[nodiscard]] std::string trouble() const override { return is_saving() ? store_->trouble() : std::string{}; }
 
   std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds timeout) override {
-    return writer_.take_outcome(timeout);
+    return save_thread_.take_outcome(timeout);
   }
 
   Result<void> end() override {
@@ -269,7 +269,7 @@ class StoreCheckpointer final : public Checkpointer {
   std::future<void> staging_done_;    // Ready once the last begun save is staged; empty once that was waited for.
   std::optional<SignsOfLife> signs_;  // Rank 0 of a run by hand has them, from its claim to its end.
   Sweeper sweeper_{[this](const std::stop_token& stop) { run_.tidy_up(stop); }};
-  Writer writer_;  // The last member: its thread ends before what it uses.
+  SaveThread save_thread_;  // The last member: its thread ends before what it uses.
 };
 
 }  // namespace

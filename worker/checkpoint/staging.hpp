@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/format/entry.hpp"
-#include "checkpoint/format/split.hpp"
+#include "checkpoint/format/rank_share.hpp"
 #include "common/result.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/checkpoint/device_reader.hpp"
@@ -31,7 +31,7 @@ enum class StagedPart {
 class Staging {
  public:
   Staging(std::int64_t rank, std::int64_t world_size, StagedPart part = StagedPart::share)
-      : rank_(rank), world_size_(world_size), part_(part) {}
+      : rank_{rank}, world_size_{world_size}, part_{part} {}
 
   /// Stages the entries that are not steady. Bytes on a device are copied there, and come to the host in
   /// stage_steady(). ErrorKind::invalid for sparse or quantized tensors.

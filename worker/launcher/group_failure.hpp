@@ -8,7 +8,9 @@
 
 namespace trainyard::launcher {
 
-/// The first failure, which broke the group. Every launcher gets an equal copy.
+/// The first failure, which broke the group. Every launcher gets an equal copy. No rank::RankEnd: `exit_code` is the
+/// culprit's, and a rank that exited with the code of another rank's failure would be charged with it. Each launcher
+/// makes the RankEnd of its own ranks from the copy.
 struct GroupFailure {
   std::optional<std::int64_t> culprit;  ///< Global rank that failed, where it is known.
   int exit_code = 0;                    ///< Exit code of the culprit; without a culprit, that of every rank.

@@ -195,7 +195,7 @@ class Launcher {
   }
 
   void on_store_exit(const Death& death, Instant time) {
-    // A rank in the phases before its first step may still need the store.
+    // A rank in the phases before its first step may still need the rendezvous store.
     const auto& progress = supervisor_.progress(0);
     const bool is_forming = !progress || (!progress->step && progress->phase != "Done");
     logging::warn("rendezvous store ended", {{"exitCode", exit_code_of(death)}});

@@ -17,8 +17,8 @@
 
 namespace trainyard::launcher {
 
-std::vector<std::string> rank_environment(std::vector<std::string> base, const Options& options,
-                                          std::int64_t local_rank, std::int64_t threads, int link) {
+std::vector<std::string> complete_rank_environment(std::vector<std::string> base, const Options& options,
+                                                   std::int64_t local_rank, std::int64_t threads, int link) {
   const auto is_set = [&](std::string_view name) {
     return std::any_of(base.begin(), base.end(), [&](const std::string& entry) {
       return entry.starts_with(fmt::format("{}=", name)) && entry.size() > name.size() + 1;
@@ -64,11 +64,11 @@ Result<RankProcess> RankProcess::start(const Options& options, std::int64_t loca
   const FileDescriptor rank{ends[1]};
   const std::int64_t threads =
       rank::threads_per_rank(rank::read_processor_facts(rank::process_environment()), rank::rank_counts(options.group));
-  auto pid =
-      launcher::start({.path = options.rank_program,
-                       .arguments = options.rank_arguments,
-                       .environment = rank_environment(current_environment(), options, local_rank, threads, rank.get()),
-                       .inherited_file = rank.get()});
+  auto pid = launcher::start(
+      {.path = options.rank_program,
+       .arguments = options.rank_arguments,
+       .environment = complete_rank_environment(current_environment(), options, local_rank, threads, rank.get()),
+       .inherited_file = rank.get()});
   if (!pid) return fail("starting the rank program", pid.error());
   return RankProcess{*pid, std::move(own)};
 }

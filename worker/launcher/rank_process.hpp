@@ -50,7 +50,8 @@ class RankProcess {
 
 /// The rank's environment: `base` with the rank's numbers, its `link`, and settings that the rank cannot set for itself
 /// after its start.
-[[nodiscard]] std::vector<std::string> rank_environment(std::vector<std::string> base, const Options& options,
-                                                        std::int64_t local_rank, std::int64_t threads, int link);
+[[nodiscard]] std::vector<std::string> complete_rank_environment(std::vector<std::string> base, const Options& options,
+                                                                 std::int64_t local_rank, std::int64_t threads,
+                                                                 int link);
 
 }  // namespace trainyard::launcher

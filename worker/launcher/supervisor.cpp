@@ -35,7 +35,9 @@ std::string last_seen_text(const std::optional<rank::RankProgress>& progress) {
 }  // namespace
 
 Supervisor::Supervisor(const SupervisorSettings& settings, Instant now)
-    : settings_{settings}, ranks_(static_cast<std::size_t>(settings.rank_count)), looked_{now} {}
+    : settings_{settings},
+      ranks_(static_cast<std::size_t>(settings.rank_count)),  // Braces would make a list.
+      looked_{now} {}
 
 void Supervisor::on_message(std::int64_t local_rank, const rank::RankMessage& message, Instant now) {
   Rank& rank = ranks_.at(static_cast<std::size_t>(local_rank));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/group/communicator.hpp"
-#include "worker/strategy/buckets.hpp"
+#include "worker/strategy/bucket_assignment.hpp"
 #include "worker/strategy/gradient_buckets.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/model_agreement.hpp"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/result.hpp"
-#include "worker/strategy/buckets.hpp"
+#include "worker/strategy/bucket_assignment.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 
 namespace trainyard::strategy {

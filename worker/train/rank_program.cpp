@@ -164,10 +164,10 @@ OrEnd<dist::Group> form_group(const dist::Deadlines& deadlines, const rank::Grou
   if (formed) return std::move(*formed);
   if (auto failure = link.group_failure()) return tl::unexpected(*failure);
   if (link.is_stop_requested()) {
-    return tl::unexpected(RankEnd{contract::exit_preempted,
-                                  "Preempted",
-                                  "stopped as asked while the group was forming; nothing was trained",
-                                  {}});
+    return tl::unexpected(RankEnd{.exit_code = contract::exit_preempted,
+                                  .reason = "Preempted",
+                                  .message = "stopped as asked while the group was forming; nothing was trained",
+                                  .culprit = {}});
   }
   return end_rank(Stage::rendezvous, formed.error());
 }

@@ -38,10 +38,10 @@ checkpoint::StartPatience start_patience(std::chrono::milliseconds duration, ran
             while (clock.instant() < end) {
               if (link.group_failure()) return false;
               if (link.is_stop_requested()) {
-                link.exit({contract::exit_preempted,
-                           "Preempted",
-                           "stopped as asked while waiting for the storage; nothing was trained yet",
-                           {}});
+                link.exit({.exit_code = contract::exit_preempted,
+                           .reason = "Preempted",
+                           .message = "stopped as asked while waiting for the storage; nothing was trained yet",
+                           .culprit = {}});
               }
               std::this_thread::sleep_for(stop_look_interval);
               link.beat();

@@ -42,7 +42,7 @@ std::string joined(const std::vector<Violation>& violations) {
 
 class Corpus : public testing::TestWithParam<corpus::Case> {};
 
-TEST_P(Corpus, GetsItsVerdict) {
+TEST_P(Corpus, GetsItsResult) {
   const corpus::Case& tested = GetParam();
   const auto violations =
       tested.before ? validate_update(*tested.before, tested.object) : validate_training_job(tested.object);

@@ -54,7 +54,7 @@ struct Move {
 
 class Exploration {
  public:
-  explicit Exploration(const Scenario& scenario) : scenario_(scenario) {}
+  explicit Exploration(const Scenario& scenario) : scenario_{scenario} {}
 
   Findings run() {
     World begin;

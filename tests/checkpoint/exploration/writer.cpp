@@ -24,7 +24,7 @@ struct Unanswered {
 class ReplayedStore final : public storage::Store {
  public:
   ReplayedStore(const History& history, bool has_conditional_create)
-      : history_(history), has_conditional_create_(has_conditional_create) {}
+      : history_{history}, has_conditional_create_{has_conditional_create} {}
 
   Result<void> probe() override { return {}; }
   Result<void> put(std::string_view key, storage::Pieces pieces, const storage::PutOptions& options) override {

@@ -12,7 +12,7 @@ namespace trainyard::checkpoint {
 /// A sink in memory, of bounded size.
 class MemorySink final : public Sink {
  public:
-  explicit MemorySink(std::size_t bytes_max = 1U << 30) : bytes_max_(bytes_max) {}
+  explicit MemorySink(std::size_t bytes_max = 1U << 30) : bytes_max_{bytes_max} {}
   Result<void> write(std::span<const std::byte> bytes) override {
     if (content.size() + bytes.size() > bytes_max_) return fail(ErrorKind::io, "No space left on device");
     content.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());

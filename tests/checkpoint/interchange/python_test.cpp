@@ -162,7 +162,7 @@ TEST_F(PythonReads, AModulesOwnStateDict) {
 class ZeroStore final : public storage::Store {
  public:
   explicit ZeroStore(std::uint64_t zero_bytes, std::vector<std::byte> tail)
-      : zero_bytes_(zero_bytes), tail_(std::move(tail)) {}
+      : zero_bytes_{zero_bytes}, tail_{std::move(tail)} {}
   Result<void> get_range(std::string_view, std::uint64_t offset, std::span<std::byte> into) override {
     std::fill(into.begin(), into.end(), std::byte{0});
     for (std::uint64_t i = 0; i < tail_.size(); ++i) {
@@ -190,7 +190,7 @@ class ZeroStore final : public storage::Store {
 // A file whose zeros take no room on the disk.
 class SparseFile final : public Sink {
  public:
-  explicit SparseFile(const std::string& path) : file_(storage::posix::create_file(path).value()) {}
+  explicit SparseFile(const std::string& path) : file_{storage::posix::create_file(path).value()} {}
   Result<void> write(std::span<const std::byte> bytes) override {
     const bool is_zero =
         bytes.front() == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;

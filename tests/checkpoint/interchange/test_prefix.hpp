@@ -29,7 +29,7 @@ inline constexpr Time test_time{std::chrono::milliseconds{1'795'255'200'000}};
 /// A prefix that is filled as the ranks of runs fill it.
 class TestPrefix {
  public:
-  explicit TestPrefix(std::unique_ptr<storage::Store> store) : store_(std::move(store)) {}
+  explicit TestPrefix(std::unique_ptr<storage::Store> store) : store_{std::move(store)} {}
 
   /// Adds entries to the state that a rank saves.
   std::function<void(TestState& state, std::int64_t rank, std::int64_t world_size)> extend;

@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "checkpoint/run/selection.hpp"
+#include "checkpoint/run/superseded.hpp"
 #include "storage/file_store.hpp"
 #include "tests/checkpoint/run/test_run.hpp"
 #include "tests/fakes/file_calls.hpp"
@@ -29,8 +29,8 @@ constexpr std::int64_t world_size = 2;
 class Report {
  public:
   Report()
-      : step_(static_cast<std::atomic<std::int64_t>*>(::mmap(
-            nullptr, sizeof(std::atomic<std::int64_t>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+      : step_{static_cast<std::atomic<std::int64_t>*>(::mmap(
+            nullptr, sizeof(std::atomic<std::int64_t>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))} {
     std::construct_at(step_, 0);
   }
   Report(const Report&) = delete;

@@ -19,7 +19,7 @@ class LocalNodes {
  public:
   /// `node_of_rank`: for each rank the number of its node.
   explicit LocalNodes(std::vector<std::size_t> node_of_rank, std::size_t node_count)
-      : node_of_rank_(std::move(node_of_rank)) {
+      : node_of_rank_{std::move(node_of_rank)} {
     for (std::size_t i = 0; i < node_count; ++i) folders.push_back(std::make_unique<fakes::MemoryObjects>());
     open_remote = [this](std::int64_t) { return std::make_unique<fakes::MemoryStore>(remote); };
     open_local = [this](std::int64_t rank) { return std::make_unique<fakes::MemoryStore>(folder_of(rank)); };

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "checkpoint/run/inventory.hpp"
-#include "checkpoint/run/selection.hpp"
+#include "checkpoint/run/superseded.hpp"
 #include "checkpoint/run/sweeper.hpp"
 #include "tests/checkpoint/run/local_nodes.hpp"
 #include "tests/checkpoint/run/test_run.hpp"

@@ -22,8 +22,8 @@ namespace trainyard::checkpoint {
 /// open().
 class TestRun {
  public:
-  explicit TestRun(std::unique_ptr<storage::Store> store) : store_(std::move(store)) {}
-  explicit TestRun(fakes::MemoryObjects& objects) : store_(std::make_unique<fakes::MemoryStore>(objects)) {}
+  explicit TestRun(std::unique_ptr<storage::Store> store) : store_{std::move(store)} {}
+  explicit TestRun(fakes::MemoryObjects& objects) : store_{std::make_unique<fakes::MemoryStore>(objects)} {}
 
   Identity identity{.job = "team/a", .job_uid = "uid-a", .attempt = 1, .fingerprint = "fashion"};
   Keep keep{.last = 2, .every_steps = {}, .every_epochs = {}, .best = {}};

@@ -17,7 +17,7 @@ namespace trainyard::checkpoint {
 class TestState {
  public:
   /// `large_rows`: the rows of the largest entry, 1 KiB each. Ranks share it when it has more than 1 MiB.
-  explicit TestState(std::int64_t rank = 0, std::int64_t large_rows = 1100) : rank_(rank) {
+  explicit TestState(std::int64_t rank = 0, std::int64_t large_rows = 1100) : rank_{rank} {
     add("model.weight", Placement::replicated, "F32", {64, 7}, 4);
     add("model.large", Placement::replicated, "BF16", {large_rows, 512}, 2);
     add("model.steps", Placement::replicated, "I64", {}, 8);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "checkpoint/run/inventory.hpp"
-#include "checkpoint/run/selection.hpp"
+#include "checkpoint/run/superseded.hpp"
 #include "tests/checkpoint/run/test_run.hpp"
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/fakes/turns.hpp"
@@ -24,7 +24,7 @@ class TwoWriters {
  public:
   using OpenStore = std::function<std::unique_ptr<storage::Store>()>;
 
-  explicit TwoWriters(OpenStore open) : open_(std::move(open)) {}
+  explicit TwoWriters(OpenStore open) : open_{std::move(open)} {}
 
   std::function<void()> on_change;  ///< Called when the turn passes.
 

@@ -44,15 +44,15 @@ class OwnCluster(Cluster):
 
     def __init__(self) -> None:
         super().__init__(Path(tempfile.mkdtemp(prefix="trainyard-e2e-", dir=_large_temporary_folder())))
-        self.keeper = subprocess.Popen(  # pylint: disable=consider-using-with
+        self.runner = subprocess.Popen(  # pylint: disable=consider-using-with
             [SCRIPT, "run", "--dir", str(self.folder)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.inside: list[subprocess.Popen] = []
 
     def wait_until_ready(self) -> None:
-        said, _, _ = select.select([self.keeper.stdout], [], [], START_SECONDS_MAX)
+        said, _, _ = select.select([self.runner.stdout], [], [], START_SECONDS_MAX)
         assert said, f"the cluster did not start within {START_SECONDS_MAX} s"
-        assert self.keeper.stdout.readline().strip() == "ready", "the cluster did not start; its reason is above"
+        assert self.runner.stdout.readline().strip() == "ready", "the cluster did not start; its reason is above"
 
     def load(self, archive: Path) -> None:
         subprocess.run([SCRIPT, "load", "--dir", str(self.folder), str(archive)], check=True)
@@ -72,12 +72,12 @@ class OwnCluster(Cluster):
                         ignore_dangling_symlinks=True)
 
     def stop(self) -> None:
-        self.keeper.stdin.close()
+        self.runner.stdin.close()
         try:
-            self.keeper.wait(END_SECONDS_MAX)
+            self.runner.wait(END_SECONDS_MAX)
         finally:
             # They end with the cluster. If it did not end, they are ended here.
-            for process in [self.keeper, *self.inside]:
+            for process in [self.runner, *self.inside]:
                 if process.poll() is None:
                     process.kill()
                 process.wait(END_SECONDS_MAX)

@@ -38,7 +38,7 @@ class ControllerTest : public testing::Test {
     return api_.list(kube::pods, {.name_space = name_space})->items.size();
   }
   std::unique_ptr<Controller> start(ControllerOptions options = {}) {
-    options.fetch_status = [](const std::string&, milliseconds) {
+    options.call_rank = [](const std::string&, const auto& /*post*/, milliseconds) {
       return fail(ErrorKind::unavailable, "no rank 0 here");
     };
     return std::make_unique<Controller>(api_, clock_, std::move(options), counters_);

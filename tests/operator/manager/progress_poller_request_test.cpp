@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "operator/manager/progress_poller.hpp"
-#include "operator/manager/status_fetch.hpp"
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/operator/manager/a_running_job.hpp"
 
@@ -88,7 +87,7 @@ class AskedForACheckpoint : public testing::Test {
     pod.request_token = token_;
     caches_.pods.put(pod);
     poller_ = std::make_unique<ProgressPoller>(
-        caches_, clock_, rank_0_.traits(), fetch_status, [](const ObjectKey&) {},
+        caches_, clock_, rank_0_.traits(), call_rank, [](const ObjectKey&) {},
         PollerOptions{.interval = milliseconds{1},
                       .deadline = seconds{30},
                       .silent_interval_max = milliseconds{2},

@@ -18,13 +18,17 @@ using control::ObjectKey;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+RankReply said(std::string body) {
+  return {.status = 200, .body = std::move(body)};
+}
+
 /// A poller with a rank 0 that answers as the test says, and the reports of the poller.
 struct Fixture {
   reconcile::Caches caches;
   fakes::FakeClock clock;
   std::mutex mutex;  // guards all below
   std::condition_variable changed;
-  Result<std::string> answer = R"({"uid":"abcd-uid","attempt":2,"step":7})";
+  Result<RankReply> answer = said(R"({"uid":"abcd-uid","attempt":2,"step":7})");
   milliseconds interval{1};
   int polls = 0;
   int reports = 0;
@@ -35,7 +39,7 @@ struct Fixture {
   Fixture() { caches.jobs.put(running_job()); }
 
   void start() {
-    const auto fetch = [this](const std::string& asked, milliseconds) {
+    const auto call = [this](const std::string& asked, const auto& /*post*/, milliseconds) {
       const std::scoped_lock lock{mutex};
       ++polls;
       url = asked;
@@ -50,7 +54,7 @@ struct Fixture {
       changed.notify_all();
     };
     poller = std::make_unique<ProgressPoller>(
-        caches, clock, manifest::kubernetes_traits(), fetch, on_report,
+        caches, clock, manifest::kubernetes_traits(), call, on_report,
         PollerOptions{.interval = interval, .silent_interval_max = milliseconds{2}, .workers = 2});
     poller->track(key);
   }
@@ -67,7 +71,7 @@ struct Fixture {
     }
     return wait_until([&] { return polls >= target; });
   }
-  void set_answer(Result<std::string> next) {
+  void set_answer(Result<RankReply> next) {
     const std::scoped_lock lock{mutex};
     answer = std::move(next);
   }
@@ -140,7 +144,7 @@ TEST(ProgressPoller, CallsARank0UnreachableOnlyAfterAWhileAndKeepsItsLastAnswer)
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 2; }));
   EXPECT_EQ(fixture.poller->last_report("abcd-uid"),
             (plan::ProgressReport{.attempt = 2, .step = 7, .unavailable_because = "no answer within 1000 ms"}));
-  fixture.set_answer(R"({"uid":"abcd-uid","attempt":2,"step":9})");
+  fixture.set_answer(said(R"({"uid":"abcd-uid","attempt":2,"step":9})"));
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 3; }));
   EXPECT_EQ(fixture.poller->last_report("abcd-uid"), (plan::ProgressReport{.attempt = 2, .step = 9}));
 }
@@ -149,7 +153,7 @@ TEST(ProgressPoller, MeasuresSilenceFromTheLastAnswerEvenIfThatBroughtNoNews) {
   Fixture fixture;
   fixture.caches.pods.put(rank_0());
   fixture.start();
-  const Result<std::string> same = fixture.answer;
+  const Result<RankReply> same = fixture.answer;
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
   fixture.set_answer(fail(ErrorKind::timeout, "no answer within 1000 ms"));
   ASSERT_TRUE(fixture.wait_for_polls(5));
@@ -226,7 +230,7 @@ TEST(ProgressPoller, ForgetsAJobWhenAnotherOfItsNameTookItsPlace) {
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
   api::TrainingJob again = running_job();
   again.metadata.uid = "efgh-uid";
-  fixture.set_answer(R"({"uid":"efgh-uid","attempt":2,"step":1})");
+  fixture.set_answer(said(R"({"uid":"efgh-uid","attempt":2,"step":1})"));
   resource::Pod pod = rank_0();
   pod.metadata.name = "job-efgh-2-0";
   pod.metadata.uid = pod.metadata.name;
@@ -254,7 +258,7 @@ TEST(ProgressPoller, IsNotHeldUpByOneRank0ThatHangs) {
   fixture.caches.pods.put(pod);
   std::mutex mutex;
   std::condition_variable over;
-  const auto fetch = [&](const std::string& url, milliseconds) -> Result<std::string> {
+  const auto call = [&](const std::string& url, const auto& /*post*/, milliseconds) -> Result<RankReply> {
     if (url.find("10.0.0.7") != std::string::npos) {
       std::unique_lock lock{mutex};
       over.wait(lock, [&] { return is_over.load(); });
@@ -269,7 +273,7 @@ TEST(ProgressPoller, IsNotHeldUpByOneRank0ThatHangs) {
       fixture.caches,
       fixture.clock,
       manifest::kubernetes_traits(),
-      fetch,
+      call,
       [](const ObjectKey&) {},
       PollerOptions{.interval = milliseconds{1}, .silent_interval_max = milliseconds{2}, .workers = 2}};
   poller.track(key);
@@ -300,12 +304,12 @@ TEST(ProgressPoller, IsNotHeldUpByAnyNumberOfRank0sThatHang) {
   int late = 0;
   int answers = 0;
   bool is_over = false;
-  const auto fetch = [&](const std::string& url, milliseconds) -> Result<std::string> {
+  const auto call = [&](const std::string& url, const auto& /*post*/, milliseconds) -> Result<RankReply> {
     std::unique_lock lock{mutex};
     const bool hangs = url.find("10.0.0.66") != std::string::npos;
     hangs ? ++late : ++answers;
     changed.notify_all();
-    if (!hangs) return R"({"uid":"abcd-uid","attempt":2,"step":7})";
+    if (!hangs) return said(R"({"uid":"abcd-uid","attempt":2,"step":7})");
     // The first time at once, and then for as long as the test lasts.
     if (late > hanging) changed.wait(lock, [&] { return is_over; });
     return fail(ErrorKind::timeout, "no answer within 1000 ms");
@@ -314,7 +318,7 @@ TEST(ProgressPoller, IsNotHeldUpByAnyNumberOfRank0sThatHang) {
       fixture.caches,
       fixture.clock,
       manifest::kubernetes_traits(),
-      fetch,
+      call,
       [](const ObjectKey&) {},
       PollerOptions{.interval = milliseconds{1}, .silent_interval_max = milliseconds{2}, .workers = hanging}};
   for (int number = 0; number < hanging; ++number) poller.track({"ns", "hangs-" + std::to_string(number)});

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "checkpoint/run/run.hpp"
+#include "common/clock.hpp"
+#include "common/result.hpp"
+
+namespace trainyard::checkpoint {
+
+/// The outcome of writing the copies on the nodes.
+struct CopiesOutcome {
+  std::string error;             ///< The failure, with the rank on whose node it was. Empty: every node has its copy.
+  Instant::duration duration{};  ///< From the beginning of the staging.
+};
+
+/// The outcome of a save.
+struct SaveOutcome {
+  std::int64_t step = 0;
+  /// Nothing: the state was left out because it was not sound on some rank, or only copies were to be made.
+  Result<std::optional<Saved>> saved;
+  std::string left_out;  ///< Why the state was left out: "loss or parameters are not finite". Empty: it was not.
+  /// Nothing: no copies were to be made, the state was left out, or the group broke.
+  std::optional<CopiesOutcome> copies{};
+  bool is_copies_only = false;
+  Instant::duration duration{};  ///< From the beginning of the staging to the end of the save.
+};
+
+/// Runs one piece of work at a time on a thread of its own, and keeps the outcome until it is taken. One thread calls.
+class SaveThread {
+ public:
+  /// Must not throw.
+  using Work = std::function<SaveOutcome()>;
+
+  SaveThread();
+  SaveThread(const SaveThread&) = delete;
+  SaveThread& operator=(const SaveThread&) = delete;
+  /// Waits for the work under way.
+  ~SaveThread() = default;
+
+  /// Needs that no work is under way, and that the last outcome was taken.
+  void start(Work work);
+  /// True while work is under way. Cheap, since it is asked in every step.
+  [[nodiscard]] bool is_busy() const { return is_busy_.load(std::memory_order_acquire); }
+  /// Waits up to `timeout` for the work under way. Returns the outcome of work that has ended, once.
+  [[nodiscard]] std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds timeout = {});
+
+ private:
+  void run(const std::stop_token& stop);
+
+  std::mutex mutex_;  // guards work_ and outcome_
+  std::condition_variable_any changed_;
+  Work work_;
+  std::optional<SaveOutcome> outcome_;
+  std::atomic<bool> is_busy_{false};
+  std::jthread thread_;
+};
+
+}  // namespace trainyard::checkpoint

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/training_job.hpp"
+#include "operator/manifest/cluster_traits.hpp"
+
+namespace trainyard::manifest {
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+/// spec.checkpoint without the fields that only the operator reads. An edit of those fields reaches no pod.
+[[nodiscard]] nlohmann::json worker_checkpoint(const api::CheckpointSpec& spec);
+
+/// The variables by which the pod of `rank` joins its group: torch.distributed's, torchrun's and ours
+/// (api/contract.hpp). `replicas` is the number of pods in this attempt. `grace_seconds` is the pod's termination grace
+/// period.
+[[nodiscard]] Environment pod_environment(const api::TrainingJob& job, std::int64_t replicas, std::int64_t rank,
+                                          std::int64_t grace_seconds, const ClusterTraits& traits);
+
+}  // namespace trainyard::manifest

@@ -1,0 +1,76 @@
+#include "operator/plan/plan_actions.hpp"
+
+#include <functional>
+#include <memory>
+
+#include "operator/manifest/pod.hpp"
+#include "operator/manifest/service.hpp"
+#include "operator/manifest/worker_pod.hpp"
+#include "operator/plan/attempt.hpp"
+#include "operator/plan/clean_pods.hpp"
+#include "operator/plan/creation_wait.hpp"
+#include "operator/plan/node_avoidance.hpp"
+#include "operator/plan/suspension.hpp"
+
+namespace trainyard::plan {
+namespace {
+
+using std::chrono::milliseconds;
+
+void check_template(const Observed& observed, Time now, Draft& draft) {
+  api::TrainingJob job = observed.job;
+  begin_attempt(job.status, observed, now);
+  draft.actions.emplace_back(CheckPod{.pod = manifest::build_pod(job, 0, observed.traits, observed.settings)});
+}
+
+/// Returns a function that builds the pod of a rank. The pods of all ranks share one copy of its input.
+std::function<nlohmann::json(std::int64_t rank)> pod_maker(const Observed& observed) {
+  struct Ingredients {
+    api::TrainingJob job;
+    manifest::ClusterTraits traits;
+    manifest::Settings settings;
+    std::vector<std::string> avoided_host_names;
+  };
+  const auto held =
+      std::make_shared<const Ingredients>(Ingredients{.job = observed.job,
+                                                      .traits = observed.traits,
+                                                      .settings = observed.settings,
+                                                      .avoided_host_names = avoided_host_names(observed)});
+  return [held](std::int64_t rank) {
+    nlohmann::json pod = manifest::build_pod(held->job, rank, held->traits, held->settings);
+    manifest::avoid_hosts(pod["spec"], held->avoided_host_names);
+    return pod;
+  };
+}
+
+void create_missing(const Observed& observed, const std::vector<Member>& members, Draft& draft) {
+  if (!observed.service) draft.actions.emplace_back(CreateService{.service = manifest::build_service(observed.job)});
+  if (observed.job.status.is_formed) return;
+  const auto make_pod = pod_maker(observed);
+  for (const Member& member : members) {
+    if (member.state != MemberState::missing) continue;
+    draft.actions.emplace_back(
+        CreatePod{.rank = member.rank, .pod = [make_pod, rank = member.rank] { return make_pod(rank); }});
+  }
+}
+
+}  // namespace
+
+void plan_actions(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
+  const api::TrainingJobStatus& status = observed.job.status;
+  if (status.phase == api::Phase::suspending || status.phase == api::Phase::suspended) {
+    const milliseconds left = time_left_to_save(draft.status, observed, members, now);
+    if (left.count() == 0) return draft.act(delete_live_pods(observed));
+    draft.act(delete_pods_of_older_attempts(observed));
+    return draft.requeue_within(left);
+  }
+  if (is_active(status)) draft.act(delete_pods_of_older_attempts(observed));
+  if (const milliseconds wait = time_until_creation(observed, now); wait.count() > 0) return draft.requeue_within(wait);
+  if (status.attempt > 0) {
+    create_missing(observed, members, draft);
+  } else if (!observed.is_template_accepted) {
+    check_template(observed, now, draft);
+  }
+}
+
+}  // namespace trainyard::plan
