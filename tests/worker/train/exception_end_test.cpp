@@ -7,6 +7,7 @@
 #include <string>
 
 #include "api/contract.hpp"
+#include "include/trainyard/options.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -29,6 +30,8 @@ TEST(EndOfException, ChargesToTheNodeOnlyWhatItsDeviceDid) {
             an_end(contract::exit_peer_lost, "PeerLost", "NCCL error in: f.cpp:1"));
   EXPECT_EQ(end(c10::AcceleratorError(place, 700, "CUDA error: an illegal memory access was encountered")),
             an_end(contract::exit_failure, "TrainingFailed", "CUDA error: an illegal memory access was encountered"));
+  EXPECT_EQ(end(InvalidJob{"label 12 is not one of 10 classes"}),
+            an_end(contract::exit_do_not_restart, "InvalidSpec", "label 12 is not one of 10 classes"));
   EXPECT_EQ(end(std::runtime_error{"mat1 and mat2 shapes cannot be multiplied"}),
             an_end(contract::exit_failure, "TrainingFailed", "mat1 and mat2 shapes cannot be multiplied"));
 }

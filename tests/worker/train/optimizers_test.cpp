@@ -84,9 +84,9 @@ TEST(Optimizers, StepWeightsOfSeveralTypesToTheBitAsEachTypeAlone) {
       }
     }
   };
-  for (const OptimizerSpec& spec : {OptimizerSpec{.name = "adam", .lr = 0.01, .weight_decay = 0.1},
-                                    OptimizerSpec{.name = "sgd", .lr = 0.1, .momentum = 0.9},
-                                    OptimizerSpec{.name = "sgd", .lr = 0.1}}) {
+  for (const OptimizerSpec& spec :
+       {OptimizerSpec{.name = "adam", .lr = 0.01, .weight_decay = 0.1},
+        OptimizerSpec{.name = "sgd", .lr = 0.1, .momentum = 0.9}, OptimizerSpec{.name = "sgd", .lr = 0.1}}) {
     Optimizer::NamedTensors mixed = weights();
     Optimizer::NamedTensors alone = weights();
     const auto together = make_optimizer(spec, mixed);
