@@ -9,6 +9,7 @@
 #include "cli/checkpoints/command.hpp"
 #include "cli/completion.hpp"
 #include "cli/failure.hpp"
+#include "cli/init_model.hpp"
 #include "cli/local_run.hpp"
 #include "cli/logs.hpp"
 #include "cli/ps.hpp"
@@ -43,6 +44,7 @@ struct Arguments {
   std::string shell;
   StatusOptions status;
   CheckpointRequestOptions checkpoint;
+  InitModelOptions init_model;
 };
 
 void add_cluster_options(CLI::App& command, ClusterChoice& cluster) {
@@ -251,6 +253,23 @@ CLI::App* declare_checkpoint(CLI::App& app, Arguments& arguments) {
   return checkpoint;
 }
 
+CLI::App* declare_init(CLI::App& app, Arguments& arguments) {
+  CLI::App* init = app.add_subcommand("init", "Begin a project of your own");
+  init->require_subcommand(1);
+  CLI::App* model = init->add_subcommand("model", "Write a project with a model of your own that builds and trains");
+  model->add_option("NAME", arguments.init_model.name, "The model's name, as jobs give it")
+      ->type_name("NAME")
+      ->required();
+  model->add_option("--dir", arguments.init_model.folder, "Write into this folder [NAME with dashes]")
+      ->type_name("DIR");
+  model->footer(
+      "The project has a LibTorch module with its data, a CMakeLists.txt, a job and a Dockerfile. It is built against\n"
+      "an installed Trainyard.\n"
+      "Exit code: 0 written, 1 the folder has files or cannot be written, 2 wrong usage.\n\n"
+      "  trainyard init model my_net");
+  return init;
+}
+
 int usage_error(const std::string& sentence) {
   std::cerr << "error: " << sentence << "\nTry: trainyard run --help\n";
   return exit_usage;
@@ -322,6 +341,7 @@ int main(int argc, char** argv) {
   CLI::App* checkpoint_app = declare_checkpoint(app, arguments);
   const CLI::App* checkpoints_app = checkpoints.declare(app);
   const CLI::App* snapshots_app = snapshots.declare(app);
+  const CLI::App* init_app = declare_init(app, arguments);
   const CLI::App* completion_app = declare_completion(app, arguments);
   try {
     app.parse(static_cast<int>(separator - argv), argv);
@@ -332,7 +352,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     // CLI11 throws --help and --version, too, as errors with exit code 0.
     if (error.get_exit_code() == 0) return app.exit(error);
-    for (const CLI::App* group : {static_cast<const CLI::App*>(&app), checkpoints_app, snapshots_app}) {
+    for (const CLI::App* group : {static_cast<const CLI::App*>(&app), checkpoints_app, snapshots_app, init_app}) {
       const bool is_meant = group == &app || group->parsed();
       if (!is_meant || !group->get_subcommands().empty()) continue;
       const auto rest = app.remaining(true);
@@ -356,6 +376,7 @@ int main(int argc, char** argv) {
   if (ps_app->parsed()) return list_runs(arguments.ps);
   if (status_app->parsed()) return print_status(arguments.status);
   if (checkpoint_app->parsed()) return request_checkpoint(arguments.checkpoint);
+  if (init_app->parsed()) return init_model(arguments.init_model, std::cout, std::cerr);
   std::optional<StopSignals> signals;
   const auto is_stopped = [&] { return signals && signals->count() > 0; };
   if (checkpoints_app->parsed()) {

@@ -1,16 +1,20 @@
-// A training program with a model of your own: the model, its data and its metrics. Built against the worker's library,
-// it runs wherever trainyard-worker does. A TrainingJob names the model as `training: {model: {name: line_fit}}`, and
-// the program as the container's command.
+// A training program with a model of its own: the model, its data and its metrics. It runs wherever trainyard-worker
+// does. A TrainingJob names the model as `training: {model: {name: line_fit}}`, and the program as the container's
+// command.
 #include <trainyard/trainyard.hpp>
 
 #include <torch/torch.h>
 
+#include <cstdint>
+#include <memory>
+#include <optional>
+
 namespace {
 
 /// Points of y = 3 x + 1 with a little noise. Every rank makes the same ones.
-class Points final : public trainyard::Dataset {
+class LineFitData final : public trainyard::Dataset {
  public:
-  explicit Points(std::int64_t seed) {
+  explicit LineFitData(std::int64_t seed) {
     auto generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed));
     x_ = torch::rand({2000, 1}, generator);
     y_ = 3 * x_ + 1 + 0.01 * torch::randn({2000, 1}, generator);
@@ -27,7 +31,11 @@ class Points final : public trainyard::Dataset {
 
 class LineFit final : public trainyard::Module {
  public:
-  LineFit() { register_module("line", line_); }
+  /// `options`: the job's training.model.options.
+  explicit LineFit(const trainyard::Options& options)
+      : line_{torch::nn::LinearOptions(1, 1).bias(options.boolean("bias", true))} {
+    register_module("line", line_);
+  }
 
   [[nodiscard]] trainyard::StepOutput training_step(const trainyard::Batch& batch,
                                                     std::int64_t /*batch_index*/) override {
@@ -35,11 +43,11 @@ class LineFit final : public trainyard::Module {
     return torch::mse_loss(line_(batch.inputs), batch.targets);
   }
   [[nodiscard]] std::optional<trainyard::Datasets> open_datasets(const trainyard::DataSource& source) override {
-    return trainyard::Datasets{.train = std::make_unique<Points>(source.seed)};
+    return trainyard::Datasets{.train = std::make_unique<LineFitData>(source.seed)};
   }
 
  private:
-  torch::nn::Linear line_{1, 1};
+  torch::nn::Linear line_;
 };
 
 }  // namespace

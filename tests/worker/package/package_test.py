@@ -1,6 +1,6 @@
-"""Installs Trainyard into an empty folder, and builds examples/own-model against that folder alone, as a user does.
+"""Installs Trainyard into an empty folder, and builds what `trainyard init model` writes against that folder alone, as a user does.
 
-Usage: package_test.py SOURCE BUILD
+Usage: package_test.py BUILD
 """
 
 import os
@@ -12,8 +12,7 @@ import sys
 import tempfile
 import unittest
 
-SOURCE, BUILD = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-EXAMPLE = SOURCE / "examples/own-model"
+BUILD = pathlib.Path(sys.argv[1]).resolve()
 
 # The names that libtrainyard.so may show.
 PUBLIC = re.compile(r"(?:(?:vtable|typeinfo|typeinfo name) for )?"
@@ -35,16 +34,17 @@ class Package(unittest.TestCase):
 
     def configure(self, *options: str, name: str = "build") -> subprocess.CompletedProcess[str]:
         project = self.folder / name / "project"
-        shutil.copytree(EXAMPLE, project)
+        written = run(self.prefix / "bin/trainyard", "init", "model", "point_net", "--dir", project)
+        self.assertEqual(written.returncode, 0, written.stdout)
         return run("cmake", "-S", project, "-B", self.folder / name, f"-DCMAKE_PREFIX_PATH={self.prefix}", *options)
 
     def train(self, job: str) -> subprocess.CompletedProcess[str]:
         (self.folder / "job.yaml").write_text(job)
         # Nothing but the installation and the built program: no PATH in which a trainyard-worker of another build could be.
-        return run(self.prefix / "bin/trainyard", "run", "job.yaml", "--worker", self.folder / "build/line_fit", cwd=self.folder,
+        return run(self.prefix / "bin/trainyard", "run", "job.yaml", "--worker", self.folder / "build/point_net", cwd=self.folder,
                    env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder)})
 
-    def test_the_example_builds_and_trains_with_the_installed_package_alone(self) -> None:
+    def test_a_new_project_builds_and_trains_with_the_installed_package_alone(self) -> None:
         launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if (ccache := shutil.which("ccache")) else []
         os.environ.update(CCACHE_BASEDIR=str(self.folder), CCACHE_NOHASHDIR="1")
         configured = self.configure(*launcher)
@@ -52,14 +52,14 @@ class Package(unittest.TestCase):
         built = run("cmake", "--build", self.folder / "build")
         self.assertEqual(built.returncode, 0, built.stdout)
 
-        job = (EXAMPLE / "line_fit.yaml").read_text()
+        job = (self.folder / "build/project/point_net.yaml").read_text()
         trained = self.train(job)
         self.assertEqual(trained.returncode, 0, trained.stdout)
         self.assertIn("trained 300 steps", trained.stdout)
 
-        refused = self.train(job.replace("line-fit", "line-fit-2").replace("{name: line_fit}", "{name: line_fit, options: {width: 3}}"))
+        refused = self.train(job.replace("point-net", "point-net-2").replace("bias: true", "bais: true"))
         self.assertNotEqual(refused.returncode, 0, refused.stdout)
-        self.assertIn("training.model.options.width: the model has no such option", refused.stdout)
+        self.assertIn("training.model.options.bais: the model has no such option; did you mean bias?", refused.stdout)
         self.assertIn("not restarted", refused.stdout)
 
     def test_no_build_begins_without_the_libtorch_that_trainyard_was_built_for(self) -> None:

@@ -54,7 +54,7 @@ rank::RankEnd train_on_device(Module& module, fakes::FakeRankLink& link, bool va
   rank::RankEnd end;
   fakes::late_device::move_module(module);
   fakes::run_ranks(1, [&](fakes::RankThread& rank) {
-    const Points data{1};
+    const LineFitData data{1};
     const fakes::FakeClock clock;
     dist::Group group{.rank = 0,
                       .world_size = 1,

@@ -1,0 +1,111 @@
+#include "cli/init_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <regex>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "cli/own_model_files.hpp"
+#include "common/exit_codes.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The example's name in its three spellings.
+constexpr std::string_view example_name = "line_fit";
+constexpr std::string_view example_type = "LineFit";
+constexpr std::string_view example_job = "line-fit";
+
+/// True for names that TRAINYARD_MAIN finds again: snake_case() of the type "MyNet" is "my_net".
+bool is_model_name(const std::string& name) {
+  static const std::regex pattern{"[a-z][a-z0-9]*(_[a-z][a-z][a-z0-9]*)*"};
+  constexpr std::size_t bytes_max = 40;
+  return name.size() <= bytes_max && std::regex_match(name, pattern);
+}
+
+std::string type_name(std::string_view name) {
+  std::string type;
+  bool begins_word = true;
+  for (const char c : name) {
+    if (c == '_') {
+      begins_word = true;
+    } else {
+      type += begins_word ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+      begins_word = false;
+    }
+  }
+  return type;
+}
+
+std::string job_name(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+std::string renamed(std::string_view text, const std::string& name) {
+  std::string own{text};
+  replace_all(own, example_name, name);
+  replace_all(own, example_type, type_name(name));
+  replace_all(own, example_job, job_name(name));
+  return own;
+}
+
+}  // namespace
+
+int init_model(const InitModelOptions& options, std::ostream& out, std::ostream& errors) {
+  if (!is_model_name(options.name)) {
+    errors << fmt::format(
+        "error: '{}' cannot be a model's name: use lower-case words joined by '_', such as my_net, of at most 40 "
+        "characters\n",
+        options.name);
+    return exit_usage;
+  }
+  const fs::path folder = options.folder.empty() ? job_name(options.name) : options.folder;
+  std::error_code error;
+  if (fs::exists(folder, error) && !fs::is_empty(folder, error)) {
+    errors << fmt::format("error: {} exists and is not an empty folder; name another one with --dir\n",
+                          folder.string());
+    return exit_failure;
+  }
+  fs::create_directories(folder, error);
+  if (error) {
+    errors << fmt::format("error: making the folder {}: {}\n", folder.string(), error.message());
+    return exit_failure;
+  }
+  for (const OwnModelFile& file : own_model_files()) {
+    const fs::path path = folder / renamed(file.name, options.name);
+    std::ofstream written{path};
+    written << renamed(file.text, options.name);
+    written.close();
+    if (!written) {
+      errors << fmt::format("error: writing {}: {}\n", path.string(), std::strerror(errno));
+      return exit_failure;
+    }
+    out << path.string() << '\n';
+  }
+  out << fmt::format(
+      "\nBuild and train (TRAINYARD is the folder where Trainyard is installed):\n"
+      "  cd {}\n"
+      "  cmake -S . -B build -DCMAKE_PREFIX_PATH=TRAINYARD && cmake --build build\n"
+      "  trainyard run {}.yaml --worker build/{}\n",
+      folder.string(), options.name, options.name);
+  return 0;
+}
+
+}  // namespace trainyard::cli
