@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from .failure import CannotRunHere, ClusterError
-from .keeper import DETACH, keep_cluster, keep_control_plane, keep_inside
+from .runner import DETACH, keep_cluster, keep_control_plane, keep_inside
 from .node import CTR
 from .sandbox import enter_command
 from .state import ClusterFolder
@@ -75,15 +75,15 @@ def up(options: argparse.Namespace) -> int:
         words += ["--definitions", str(options.definitions.absolute())]
     if options.control_plane_only:
         words.append("--control-plane-only")
-    # No `with`: the keeper outlives this process.
-    keeper = subprocess.Popen(  # pylint: disable=consider-using-with
+    # No `with`: the runner outlives this process.
+    runner = subprocess.Popen(  # pylint: disable=consider-using-with
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    if keeper.stdout.readline().strip() != "ready":
-        print(keeper.communicate()[1].rstrip(), file=sys.stderr)
-        return keeper.returncode
-    keeper.stdin.write(DETACH + "\n")
-    keeper.stdin.flush()
-    keeper.stdout.readline()  # The keeper's answer: from now on it ignores the end of its stdin.
+    if runner.stdout.readline().strip() != "ready":
+        print(runner.communicate()[1].rstrip(), file=sys.stderr)
+        return runner.returncode
+    runner.stdin.write(DETACH + "\n")
+    runner.stdin.flush()
+    runner.stdout.readline()  # The runner's answer: from now on it ignores the end of its stdin.
     return status(options)
 
 

@@ -15,7 +15,7 @@ START_SECONDS = 30
 
 
 class Sandbox:
-    """The keeper starts it, stays outside, and ends it with itself."""
+    """The runner starts it, stays outside, and ends it with itself."""
 
     def __init__(self, lock_fd: int):
         self.lock_fd = lock_fd

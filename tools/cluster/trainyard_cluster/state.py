@@ -1,6 +1,6 @@
 """The folder of one cluster: who holds it, whether the cluster runs, and how it is ended.
 
-The *keeper* is the process of `scripts/cluster run`. It and every process that it starts hold a lock on the file `lock`, so a free lock
+The *runner* is the process of `scripts/cluster run`. It and every process that it starts hold a lock on the file `lock`, so a free lock
 means that no process of the cluster runs any more.
 """
 
@@ -28,14 +28,14 @@ class ClusterFolder:
         return self.path / "lock"
 
     def claim(self) -> int:
-        """Makes this process the keeper and the folder empty; returns the lock's descriptor. Removes what a killed keeper left."""
+        """Makes this process the runner and the folder empty; returns the lock's descriptor. Removes what a killed runner left."""
         if self.path.exists() and not self.lock_path.exists() and any(self.path.iterdir()):
             raise ClusterError(f"{self.path} contains files that are not a cluster's; name an empty or a new folder")
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         give_up_at = time.monotonic() + STOP_SECONDS
         while (lock := self._try_lock(create=True)) is None:
-            # The processes of a keeper that was killed take a moment to end.
-            if self._keeper() or time.monotonic() > give_up_at:
+            # The processes of a runner that was killed take a moment to end.
+            if self._runner() or time.monotonic() > give_up_at:
                 raise ClusterError(f"a cluster runs in {self.path} already; `scripts/cluster down --dir {self.path}` ends it")
             time.sleep(0.05)
         self.clear()
@@ -58,14 +58,14 @@ class ClusterFolder:
             return False
         if not self.lock_path.exists() and any(self.path.iterdir()):
             raise ClusterError(f"{self.path} is not the folder of a cluster; nothing was changed")
-        keeper = self._keeper()
-        self._signal_keeper(signal.SIGTERM)
+        runner = self._runner()
+        self._signal_runner(signal.SIGTERM)
         self.remove()
-        _wait_for_end(keeper)
+        _wait_for_end(runner)
         return True
 
     def remove(self) -> None:
-        """Waits until the cluster has ended, then removes the folder. Kills a keeper that does not end in time."""
+        """Waits until the cluster has ended, then removes the folder. Kills a runner that does not end in time."""
         kill_at = time.monotonic() + STOP_SECONDS / 2
         give_up_at = time.monotonic() + STOP_SECONDS
         while (lock := self._try_lock()) is None:
@@ -74,7 +74,7 @@ class ClusterFolder:
             if time.monotonic() > give_up_at:
                 raise ClusterError(f"the processes of {self.path} did not end within {STOP_SECONDS} s; `scripts/cluster down` tries again")
             if time.monotonic() > kill_at:
-                self._signal_keeper(signal.SIGKILL)
+                self._signal_runner(signal.SIGKILL)
             time.sleep(0.05)
         self.clear()
         # Remove the lock last: while we hold it, no other process changes the folder.
@@ -83,7 +83,7 @@ class ClusterFolder:
         os.close(lock)
 
     def clear(self) -> None:
-        """Removes everything except the lock: what a killed keeper or a failed start left. The caller must hold the lock."""
+        """Removes everything except the lock: what a killed runner or a failed start left. The caller must hold the lock."""
         remove_control_group(self.control_group())
         for entry in self.path.iterdir():
             if entry == self.lock_path:
@@ -131,15 +131,15 @@ class ClusterFolder:
         os.close(lock)
         return None
 
-    def _signal_keeper(self, number: signal.Signals) -> None:
-        if keeper := self._keeper():
+    def _signal_runner(self, number: signal.Signals) -> None:
+        if runner := self._runner():
             try:
-                os.kill(keeper, number)
+                os.kill(runner, number)
             except ProcessLookupError:
                 pass  # It ended just now.
 
-    def _keeper(self) -> int:
-        """The keeper's process id; 0 when it is dead, even if another process has its number by now."""
+    def _runner(self) -> int:
+        """The runner's process id; 0 when it is dead, even if another process has its number by now."""
         try:
             pid = int(self.lock_path.read_text() or "0")
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")

@@ -84,7 +84,7 @@ def announce(line: str) -> None:
 def keep_control_plane(folder: ClusterFolder, tools: Path, definitions: Path) -> None:
     """Runs a control plane until the lifeline ends, then removes everything."""
     lock = folder.claim()
-    lifeline = Lifeline(folder.path / "keeper.log")
+    lifeline = Lifeline(folder.path / "runner.log")
     components = Components(folder.path / "logs", lock, on_wait=lifeline.check)
     try:
         plane = _start_on_free_ports(folder, tools, components)
@@ -102,7 +102,7 @@ def keep_cluster(folder: ClusterFolder, tools: Path, definitions: Path | None) -
     """Runs a whole cluster until the lifeline ends, then removes everything. Its parts are in a sandbox, whose first process is `keep_inside`."""
     installed = ["--definitions", str(definitions)] if definitions else []
     lock = folder.claim()
-    lifeline = Lifeline(folder.path / "keeper.log")
+    lifeline = Lifeline(folder.path / "runner.log")
     sandbox = Sandbox(lock)
     try:
         make_control_group(folder.control_group())
