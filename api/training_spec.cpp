@@ -14,7 +14,8 @@ namespace {
 using nlohmann::json;
 
 constexpr EnumNames<DataFormat, 2> format_names{{{"synthetic", DataFormat::synthetic}, {"idx", DataFormat::idx}}};
-constexpr EnumNames<OptimizerName, 2> optimizer_names{{{"adam", OptimizerName::adam}, {"sgd", OptimizerName::sgd}}};
+constexpr EnumNames<OptimizerName, 3> optimizer_names{
+    {{"adam", OptimizerName::adam}, {"adamw", OptimizerName::adamw}, {"sgd", OptimizerName::sgd}}};
 constexpr std::string_view resume_automatic = "auto";
 constexpr std::string_view resume_none = "none";
 constexpr EnumNames<BestMode, 2> best_mode_names{{{"max", BestMode::max}, {"min", BestMode::min}}};

@@ -14,7 +14,7 @@
 namespace trainyard::api {
 
 enum class DataFormat { synthetic, idx };
-enum class OptimizerName { adam, sgd };
+enum class OptimizerName { adam, adamw, sgd };
 
 struct ModelSpec {
   std::string name;
@@ -39,8 +39,8 @@ struct OptimizerSpec {
   OptimizerName name = OptimizerName::adam;
   double lr = 0.001;
   double momentum = 0.0;      ///< sgd only.
-  double weight_decay = 0.0;  ///< L2 penalty added to the gradient, as in torch.optim.Adam and SGD.
-  double beta1 = 0.9;         ///< adam only, with beta2 and eps.
+  double weight_decay = 0.0;  ///< As in torch.optim: an L2 penalty of adam and sgd, decoupled with adamw.
+  double beta1 = 0.9;         ///< adam and adamw only, with beta2 and eps.
   double beta2 = 0.999;
   double eps = 1e-8;
   bool operator==(const OptimizerSpec&) const = default;

@@ -2,9 +2,19 @@
 
 #include <torch/types.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace torch {
+namespace nn {
+class Module;
+}
+namespace optim {
+class Optimizer;
+}
+}  // namespace torch
 
 namespace trainyard {
 
@@ -12,9 +22,10 @@ namespace trainyard {
 struct OptimizerSpec {
   std::string name = "adam";
   double lr = 0.001;
-  double momentum = 0.0;      ///< sgd only.
-  double weight_decay = 0.0;  ///< L2 penalty added to the gradient, as in torch.optim.Adam and SGD.
-  double beta1 = 0.9;         ///< adam only, with beta2 and eps.
+  double momentum = 0.0;  ///< sgd only.
+  /// adam and sgd: an L2 penalty, added to the gradient. adamw: decoupled, as a factor of the parameter itself.
+  double weight_decay = 0.0;
+  double beta1 = 0.9;  ///< adam and adamw, with beta2 and eps.
   double beta2 = 0.999;
   double eps = 1e-8;
 };
@@ -30,6 +41,16 @@ class Optimizer {
   /// The state that later steps depend on, for checkpoints. Names are unique and equal in every run of the program. The
   /// tensors are the optimizer's own: a restored checkpoint is copied into them.
   [[nodiscard]] virtual NamedTensors state() = 0;
+  /// Called before the tensors of state() are saved, and after a checkpoint was copied into them. For an optimizer that
+  /// keeps some of its state elsewhere, such as a step's number.
+  virtual void before_save() {}
+  virtual void after_restore() {}
 };
+
+/// An optimizer of LibTorch, with its parameter groups and options, whose state is in the checkpoints: torch::optim's
+/// Adam, AdamW, SGD without dampening, RMSprop or Adagrad over parameters of `module`. Throws std::invalid_argument for
+/// other optimizers, and for parameters that are not of `module`.
+[[nodiscard]] std::unique_ptr<Optimizer> wrap_optimizer(std::unique_ptr<torch::optim::Optimizer> optimizer,
+                                                        const torch::nn::Module& module);
 
 }  // namespace trainyard

@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(
                     WrongSpec{R"({"data": {"uri": "s3://a", "path": "b"}})",
                               "spec.training.data.uri: excludes volumeClaim and path: the data is in one place"},
                     WrongSpec{R"({"optimizer": {"name": "lion"}})",
-                              R"(spec.training.optimizer.name: must be one of adam, sgd, got "lion")"},
+                              R"(spec.training.optimizer.name: must be one of adam, adamw, sgd, got "lion")"},
                     WrongSpec{R"({"optimizer": {"lr": 0}})", "spec.training.optimizer.lr: must be more than 0, got 0"},
                     WrongSpec{R"({"optimizer": {"momentum": 1}})",
                               "spec.training.optimizer.momentum: must be less than 1, got 1"},

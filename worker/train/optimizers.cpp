@@ -44,7 +44,8 @@ std::vector<std::vector<std::size_t>> groups_with_gradients(const Optimizer::Nam
   return groups;
 }
 
-/// Adam (Kingma & Ba 2015). Weight decay is added to the gradient (L2), not decoupled.
+/// Adam (Kingma & Ba 2015), which adds weight decay to the gradient (L2), or AdamW (Loshchilov & Hutter 2019), which
+/// decouples it.
 class FusedAdam final : public Optimizer {
  public:
   FusedAdam(const OptimizerSpec& spec, NamedTensors parameters) : spec_{spec}, parameters_{std::move(parameters)} {
@@ -83,9 +84,15 @@ class FusedAdam final : public Optimizer {
       steps.push_back(steps_[index]);
     }
     at::_foreach_add_(steps, 1);
-    at::_fused_adam_(parameters, gradients, means, variances, {}, steps, spec_.lr, spec_.beta1, spec_.beta2,
-                     spec_.weight_decay, spec_.eps,
-                     /*amsgrad=*/false, /*maximize=*/false);
+    const auto fused = [&](const auto& kernel) {
+      kernel(parameters, gradients, means, variances, torch::TensorList{}, steps, spec_.lr, spec_.beta1, spec_.beta2,
+             spec_.weight_decay, spec_.eps, /*amsgrad=*/false, /*maximize=*/false);
+    };
+    if (spec_.name == "adamw") {
+      fused([](auto&&... arguments) { at::_fused_adamw_(arguments...); });
+    } else {
+      fused([](auto&&... arguments) { at::_fused_adam_(arguments...); });
+    }
   }
 
   OptimizerSpec spec_;
@@ -151,9 +158,11 @@ OptimizerSpec optimizer_spec(const api::OptimizerSpec& spec) {
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSpec& spec, const Optimizer::NamedTensors& parameters) {
-  if (spec.name == "adam") return std::make_unique<FusedAdam>(spec, that_need_gradients(parameters));
+  if (spec.name == "adam" || spec.name == "adamw")
+    return std::make_unique<FusedAdam>(spec, that_need_gradients(parameters));
   if (spec.name == "sgd") return std::make_unique<FusedSgd>(spec, that_need_gradients(parameters));
-  throw InvalidJob{fmt::format("training.optimizer.name: no optimizer '{}' here (there is: adam, sgd)", spec.name)};
+  throw InvalidJob{
+      fmt::format("training.optimizer.name: no optimizer '{}' here (there is: adam, adamw, sgd)", spec.name)};
 }
 
 }  // namespace trainyard::train

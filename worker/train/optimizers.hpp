@@ -11,7 +11,7 @@ namespace trainyard::train {
 [[nodiscard]] OptimizerSpec optimizer_spec(const api::OptimizerSpec& spec);
 
 /// The optimizer of `spec` over those of `parameters` that need a gradient. A step is one fused kernel, with results
-/// bit-equal to Python's torch.optim.Adam(fused=True) and SGD(fused=True).
+/// bit-equal to Python's torch.optim.Adam(fused=True), AdamW(fused=True) and SGD(fused=True).
 /// Throws InvalidJob for an unknown name.
 [[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const OptimizerSpec& spec,
                                                         const Optimizer::NamedTensors& parameters);

@@ -115,6 +115,7 @@ OrEnd<bool> Trainer::restore() {
   validation_ = values.metrics;
   best_ = values.best;
   random_.write();
+  parts_.optimizer.after_restore();
   checkpoints_->resume_from(found);
   if (found.is_final && schedule_.is_finished(position_)) {
     report("Done");
@@ -313,6 +314,7 @@ StepFlags Trainer::own_flags() const {
 
 const checkpoint::State& Trainer::current_state() {
   random_.read();
+  parts_.optimizer.before_save();
   state_.values = to_json({.position = position_, .metrics = validation_, .best = best_});
   return state_;
 }

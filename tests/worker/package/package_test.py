@@ -17,7 +17,7 @@ BUILD = pathlib.Path(sys.argv[1]).resolve()
 # The names that libtrainyard.so may show.
 PUBLIC = re.compile(r"(?:(?:vtable|typeinfo|typeinfo name) for )?"
                     r"trainyard::(?:Batch|Dataset|InvalidJob|Module|Optimizer|Options|TensorTree)(?:::|$)"
-                    r"|trainyard::(?:run_program|run_rank|snake_case)\b")
+                    r"|trainyard::(?:run_program|run_rank|snake_case|wrap_optimizer)\b")
 
 
 def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]:

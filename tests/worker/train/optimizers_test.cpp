@@ -47,6 +47,11 @@ TEST(Optimizers, AreThoseOfTorch) {
   const std::vector<Case> cases{
       {"Adam", {.name = "adam", .lr = 0.01}, adam(0.01, 0.0)},
       {"Adam with weight decay", {.name = "adam", .lr = 0.01, .weight_decay = 0.1}, adam(0.01, 0.1)},
+      {"AdamW",
+       {.name = "adamw", .lr = 0.01, .weight_decay = 0.1},
+       [](std::vector<torch::Tensor> weights) {
+         return std::make_unique<torch::optim::AdamW>(weights, torch::optim::AdamWOptions(0.01).weight_decay(0.1));
+       }},
       {"SGD", {.name = "sgd", .lr = 0.1}, sgd(0.1, 0.0, 0.0)},
       {"SGD with momentum", {.name = "sgd", .lr = 0.1, .momentum = 0.9}, sgd(0.1, 0.9, 0.0)},
       {"SGD with both", {.name = "sgd", .lr = 0.1, .momentum = 0.9, .weight_decay = 0.01}, sgd(0.1, 0.9, 0.01)}};
@@ -104,8 +109,8 @@ TEST(Optimizers, StepWeightsOfSeveralTypesToTheBitAsEachTypeAlone) {
 }
 
 TEST(Optimizers, ContinueToTheBitFromTheirState) {
-  for (const OptimizerSpec& spec :
-       {OptimizerSpec{.name = "adam"}, OptimizerSpec{.name = "sgd", .lr = 0.1, .momentum = 0.9}}) {
+  for (const OptimizerSpec& spec : {OptimizerSpec{.name = "adam"}, OptimizerSpec{.name = "adamw", .weight_decay = 0.1},
+                                    OptimizerSpec{.name = "sgd", .lr = 0.1, .momentum = 0.9}}) {
     Weights whole, resumed;
     const auto first = make_optimizer(spec, whole.named());
     for (std::int64_t step = 0; step < 5; ++step) {

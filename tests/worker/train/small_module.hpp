@@ -43,10 +43,15 @@ class SmallModule final : public Module {
     log("val_accuracy", logits.argmax(1).eq(batch.targets).to(torch::kDouble).mean());
   }
 
+  [[nodiscard]] std::unique_ptr<Optimizer> configure_optimizers(const OptimizerSpec& spec) override {
+    return own_optimizer ? own_optimizer(*this) : Module::configure_optimizers(spec);
+  }
+
   void set_uses_batch_norm(bool uses) { uses_batch_norm_ = uses; }
 
   std::function<void(std::int64_t)> on_step;
-  std::function<void(std::int64_t)> on_validation;  ///< As on_step, in each validation step.
+  std::function<void(std::int64_t)> on_validation;                        ///< As on_step, in each validation step.
+  std::function<std::unique_ptr<Optimizer>(SmallModule&)> own_optimizer;  ///< Not set: that of the job.
   double loss_factor = 1.0;
   bool shows_images = false;
   torch::Tensor spare = torch::zeros({1});  ///< No loss depends on it.

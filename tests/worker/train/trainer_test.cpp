@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/optim.h>
 
 #include <cmath>
 #include <filesystem>
@@ -113,6 +114,27 @@ TEST(Trainer, ResumesToTheBitAfterAStopInTheMiddleOfAnEpoch) {
       EXPECT_EQ(second.ranks[rank].checksum, whole.ranks[rank].checksum) << world_size << " ranks, rank " << rank;
     }
   }
+}
+
+TEST(Trainer, ResumesAnOptimizerOfLibTorchToTheBit) {
+  const fakes::TemporaryFolder folder;
+  const auto run_until = [&](std::int64_t step, std::int64_t attempt, bool is_saved) {
+    TrainingRun run{1};
+    run.training.max_steps = step;
+    run.attempt = attempt;
+    if (is_saved) run.checkpoint = checkpoints_in(folder);
+    run.ranks[0].module->own_optimizer = [](SmallModule& module) {
+      return wrap_optimizer(std::make_unique<torch::optim::Adam>(module.parameters(), torch::optim::AdamOptions(0.01)),
+                            module);
+    };
+    run.run();
+    EXPECT_EQ(run.ranks[0].end.reason, "Completed") << run.ranks[0].end.message;
+    return run.ranks[0].checksum;
+  };
+  const auto whole = run_until(8, 1, /*is_saved=*/false);
+  EXPECT_NE(run_until(5, 1, /*is_saved=*/true), whole);
+  // Adam's correction of its bias depends on the number of steps, which LibTorch keeps beside its tensors.
+  EXPECT_EQ(run_until(8, 2, /*is_saved=*/true), whole);
 }
 
 TEST(Trainer, SavesTheSameStepOnAllRanksWhenOneIsAskedToStop) {
