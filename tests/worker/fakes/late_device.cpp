@@ -27,6 +27,7 @@
 #include <set>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace trainyard::fakes::late_device {
 namespace {
@@ -314,8 +315,19 @@ void check_one_device(const c10::OperatorHandle& operation, const torch::jit::St
               " to be on the same device, but some are on the CPU");
 }
 
+/// As on a GPU, a fused optimizer's kernel accepts weights of one type.
+void check_one_type(const c10::OperatorHandle& operation, const torch::jit::Stack& stack) {
+  if (!operation.schema().name().starts_with("aten::_fused_")) return;
+  const std::vector<at::Tensor> weights =
+      torch::jit::peek(stack, 0, operation.schema().arguments().size()).toTensorVector();
+  TORCH_CHECK(
+      std::ranges::all_of(weights, [&](const at::Tensor& one) { return one.dtype() == weights.front().dtype(); }),
+      "params must have same dtype");
+}
+
 void compute_on_host(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
   check_one_device(operation, *stack);
+  check_one_type(operation, *stack);
   at::native::cpu_fallback(operation, stack);
 }
 

@@ -114,5 +114,22 @@ TEST(TrainingOnADevice, IdentifiesItsDataByTheSameIdAsOnTheHost) {
   EXPECT_EQ(on_device.id(), on_host.id());
 }
 
+TEST(Optimizers, GiveADevicesKernelsWeightsOfOneType) {
+  for (const OptimizerSpec& spec :
+       {OptimizerSpec{.name = "adam", .lr = 0.1}, OptimizerSpec{.name = "sgd", .lr = 0.1, .momentum = 0.9}}) {
+    Optimizer::NamedTensors weights;
+    for (const auto type : {torch::kFloat, torch::kBFloat16, torch::kFloat}) {
+      const torch::Tensor weight = torch::ones({3}).to(type).to(fakes::late_device::device()).requires_grad_();
+      weight.mutable_grad() = torch::ones_like(weight, torch::requires_grad(false));
+      weights.emplace_back("weight", weight);
+    }
+    make_optimizer(spec, weights)->step();
+    for (const auto& [name, weight] : weights) {
+      const torch::Tensor on_host = weight.detach().cpu().to(torch::kFloat);
+      EXPECT_TRUE(torch::allclose(on_host, torch::full({3}, 0.9), 0.01)) << on_host;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trainyard::train
