@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/contract.hpp"
+#include "common/exec_pointers.hpp"
 #include "common/logging.hpp"
 #include "worker/launcher/launcher.hpp"
 #include "worker/launcher/options.hpp"
@@ -27,10 +28,9 @@ int refuse(const Error& error, const rank::Environment& environment, const std::
 
 /// Replaces this process by `program`. Returns only when `program` cannot be started.
 Error become(const std::string& program, const std::vector<std::string>& given) {
-  std::vector<char*> arguments{const_cast<char*>(program.c_str())};
-  for (const std::string& argument : given) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  execv(program.c_str(), arguments.data());
+  std::vector<std::string> words{program};
+  words.insert(words.end(), given.begin(), given.end());
+  execv(program.c_str(), exec_pointers(words).data());
   return {.kind = ErrorKind::io, .message = "starting " + program + ": " + std::strerror(errno), .retry_after = {}};
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/contract.hpp"
+#include "common/exec_pointers.hpp"
 #include "common/logging.hpp"
 #include "worker/rank/group_environment.hpp"
 
@@ -38,9 +39,7 @@ int become_launcher(int argc, char** argv) {
   const fs::path self = fs::read_symlink("/proc/self/exe");
   std::vector<std::string> words{launcher_name, "--rank-program", self.string(), "--"};
   words.insert(words.end(), argv + 1, argv + argc);
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = exec_pointers(words);
   const fs::path library_folder = own_folder();
   for (const fs::path& folder : {self.parent_path(), library_folder, library_folder.parent_path() / "bin"})
     execv((folder / launcher_name).c_str(), arguments.data());
