@@ -68,6 +68,12 @@ std::string renamed(std::string_view text, const std::string& name) {
 
 }  // namespace
 
+std::string installation_of(const fs::path& program) {
+  const fs::path prefix = program.parent_path().parent_path();
+  std::error_code error;
+  return fs::exists(prefix / "lib/cmake/trainyard/trainyard-config.cmake", error) ? prefix.string() : "";
+}
+
 int init_model(const InitModelOptions& options, std::ostream& out, std::ostream& errors) {
   if (!is_model_name(options.name)) {
     errors << fmt::format(
@@ -100,11 +106,13 @@ int init_model(const InitModelOptions& options, std::ostream& out, std::ostream&
     out << path.string() << '\n';
   }
   out << fmt::format(
-      "\nBuild and train (TRAINYARD is the folder where Trainyard is installed):\n"
+      "\nBuild and train{}:\n"
       "  cd {}\n"
-      "  cmake -S . -B build -DCMAKE_PREFIX_PATH=TRAINYARD && cmake --build build\n"
-      "  trainyard run {}.yaml --worker build/{}\n",
-      folder.string(), options.name, options.name);
+      "  cmake -S . -B build -DCMAKE_PREFIX_PATH={} && cmake --build build\n"
+      "  {}trainyard run {}.yaml --worker build/{}\n",
+      options.prefix.empty() ? " (PREFIX is the folder where Trainyard is installed)" : "", folder.string(),
+      options.prefix.empty() ? "PREFIX" : options.prefix, options.prefix.empty() ? "" : options.prefix + "/bin/",
+      options.name, options.name);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 
@@ -376,7 +377,10 @@ int main(int argc, char** argv) {
   if (ps_app->parsed()) return list_runs(arguments.ps);
   if (status_app->parsed()) return print_status(arguments.status);
   if (checkpoint_app->parsed()) return request_checkpoint(arguments.checkpoint);
-  if (init_app->parsed()) return init_model(arguments.init_model, std::cout, std::cerr);
+  if (init_app->parsed()) {
+    arguments.init_model.prefix = installation_of(std::filesystem::read_symlink("/proc/self/exe"));
+    return init_model(arguments.init_model, std::cout, std::cerr);
+  }
   std::optional<StopSignals> signals;
   const auto is_stopped = [&] { return signals && signals->count() > 0; };
   if (checkpoints_app->parsed()) {

@@ -29,7 +29,7 @@ class InitModel : public testing::Test {
   int run(const std::string& name, const std::string& to) {
     out_.str("");
     errors_.str("");
-    return init_model({.name = name, .folder = to}, out_, errors_);
+    return init_model({.name = name, .folder = to, .prefix = ""}, out_, errors_);
   }
 
   fakes::TemporaryFolder folder_;
@@ -58,6 +58,18 @@ TEST_F(InitModel, NamesModelTypeAndJobAfterTheName) {
     EXPECT_THAT(text_of(entry.path()), Not(testing::ContainsRegex("[Ll]ine[-_]?[Ff]it"))) << entry.path();
   }
   EXPECT_THAT(out_.str(), HasSubstr("trainyard run my_res_net50.yaml --worker build/my_res_net50"));
+}
+
+TEST_F(InitModel, PrintsTheCommandsOfTheInstallationThatItIsIn) {
+  const std::string prefix = folder_.path() + "/trainyard";
+  EXPECT_EQ(installation_of(prefix + "/bin/trainyard"), "") << "a build folder";
+  std::filesystem::create_directories(prefix + "/lib/cmake/trainyard");
+  std::ofstream{prefix + "/lib/cmake/trainyard/trainyard-config.cmake"} << "# a package";
+  EXPECT_EQ(installation_of(prefix + "/bin/trainyard"), prefix);
+  const std::string to = folder_.path() + "/net";
+  ASSERT_EQ(init_model({.name = "my_net", .folder = to, .prefix = prefix}, out_, errors_), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("-DCMAKE_PREFIX_PATH=" + prefix + " && "));
+  EXPECT_THAT(out_.str(), HasSubstr(prefix + "/bin/trainyard run my_net.yaml --worker build/my_net"));
 }
 
 TEST_F(InitModel, RefusesNamesThatTheProgramWouldNotHave) {

@@ -1,6 +1,8 @@
 """Installs Trainyard into an empty folder, and builds what `trainyard init model` writes against that folder alone, as a user does.
 
-Usage: package_test.py BUILD
+Builds the module of docs/own-model.md beside it.
+
+Usage: package_test.py SOURCE BUILD
 """
 
 import os
@@ -12,7 +14,7 @@ import sys
 import tempfile
 import unittest
 
-BUILD = pathlib.Path(sys.argv[1]).resolve()
+SOURCE, BUILD = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 
 # The names that libtrainyard.so may show.
 PUBLIC = re.compile(r"(?:(?:vtable|typeinfo|typeinfo name) for )?"
@@ -38,10 +40,16 @@ class Package(unittest.TestCase):
         self.assertEqual(written.returncode, 0, written.stdout)
         return run("cmake", "-S", project, "-B", self.folder / name, f"-DCMAKE_PREFIX_PATH={self.prefix}", *options)
 
-    def train(self, job: str) -> subprocess.CompletedProcess[str]:
+    def code_of_the_page(self) -> str:
+        page = (SOURCE / "docs/own-model.md").read_text()
+        blocks = re.findall(r"^```cpp\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        self.assertEqual(len(blocks), 1)
+        return blocks[0]
+
+    def train(self, job: str, program: str) -> subprocess.CompletedProcess[str]:
         (self.folder / "job.yaml").write_text(job)
         # Nothing but the installation and the built program: no PATH in which a trainyard-worker of another build could be.
-        return run(self.prefix / "bin/trainyard", "run", "job.yaml", "--worker", self.folder / "build/point_net", cwd=self.folder,
+        return run(self.prefix / "bin/trainyard", "run", "job.yaml", "--worker", self.folder / "build" / program, cwd=self.folder,
                    env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder)})
 
     def test_a_new_project_builds_and_trains_with_the_installed_package_alone(self) -> None:
@@ -49,18 +57,29 @@ class Package(unittest.TestCase):
         os.environ.update(CCACHE_BASEDIR=str(self.folder), CCACHE_NOHASHDIR="1")
         configured = self.configure(*launcher)
         self.assertEqual(configured.returncode, 0, configured.stdout)
-        built = run("cmake", "--build", self.folder / "build")
+        project = self.folder / "build/project"
+        (project / "classifier.cpp").write_text(self.code_of_the_page())
+        with (project / "CMakeLists.txt").open("a") as lists:
+            lists.write("add_executable(classifier classifier.cpp)\ntarget_link_libraries(classifier PRIVATE trainyard::trainyard)\n")
+        built = run("cmake", "--build", self.folder / "build", "--parallel", 2)
         self.assertEqual(built.returncode, 0, built.stdout)
 
-        job = (self.folder / "build/project/point_net.yaml").read_text()
-        trained = self.train(job)
+        job = (project / "point_net.yaml").read_text()
+        trained = self.train(job, "point_net")
         self.assertEqual(trained.returncode, 0, trained.stdout)
         self.assertIn("trained 300 steps", trained.stdout)
 
-        refused = self.train(job.replace("point-net", "point-net-2").replace("bias: true", "bais: true"))
+        refused = self.train(job.replace("point-net", "point-net-2").replace("bias: true", "bais: true"), "point_net")
         self.assertNotEqual(refused.returncode, 0, refused.stdout)
         self.assertIn("training.model.options.bais: the model has no such option; did you mean bias?", refused.stdout)
         self.assertIn("not restarted", refused.stdout)
+
+        of_the_page = job.replace("point-net", "classifier").replace("{name: point_net, options: {bias: true}}",
+                                                                     "{name: classifier, options: {width: 32}}")
+        of_the_page = of_the_page.replace("{format: synthetic}", "{format: synthetic, samples: 200}")
+        classified = self.train(of_the_page, "classifier")
+        self.assertEqual(classified.returncode, 0, classified.stdout)
+        self.assertIn("val_loss", classified.stdout)
 
     def test_no_build_begins_without_the_libtorch_that_trainyard_was_built_for(self) -> None:
         missing = self.configure("-DTRAINYARD_TORCH=/nowhere", name="missing")
