@@ -6,8 +6,8 @@
 namespace trainyard::cli {
 
 /// Counts the signals that ask this process to stop: SIGINT, and SIGTERM and SIGHUP unless the process was started with
-/// them ignored. Create it before other threads start, so that the signals are blocked in all of them. Any thread may
-/// call.
+/// them ignored. What the first and the second signal do is for the caller to say: run_job() (job_run.hpp). Create it
+/// before other threads start, so that the signals are blocked in all of them. Any thread may call.
 class StopSignals {
  public:
   StopSignals();

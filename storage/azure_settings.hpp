@@ -12,7 +12,8 @@ struct AzureSettings {
   std::string scheme = "https";
   std::string host;               ///< "account.blob.core.windows.net", or an emulator's "127.0.0.1:10000".
   bool has_account_path = false;  ///< True when paths begin with the account's name, as emulators want it.
-  /// At most one of account_key and sas_token is set. Without both, an identity of Azure is used.
+  /// At most one of account_key and sas_token is set. The connection string's, else the
+  /// key, else the token. Without both, an identity of Azure is used.
   std::string account_key;  ///< Base64.
   std::string sas_token;    ///< Without a '?' in front.
   bool operator==(const AzureSettings&) const = default;

@@ -31,6 +31,9 @@ struct PutOptions {
 /// copied.
 using Pieces = std::span<const std::span<const std::byte>>;
 
+/// A new backend derives from Store, and needs a scheme in uri.hpp, a branch in open_store() and the rules for URIs in
+/// crds/; docs/extending.md lists all places.
+///
 /// A flat space of objects under one prefix of a bucket or a folder. Keys are relative, with '/' between parts, no
 /// "..". An object exists whole or not at all, even if its writer dies. Any thread may call. Calls block until done,
 /// and retry transient errors within their own deadline. Errors: not_found (the message says whether the key or the
@@ -87,8 +90,9 @@ struct S3Options {
 
 /// A store for `uri`: file:///folder, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix,
 /// command:/program?folder=/folder, or https://host/folder to read only. Contacts no server yet. At the first request
-/// it looks for credentials where each cloud's own clients do. ErrorKind::invalid for another scheme or a relative
-/// path, and for a wrong variable; the message says what would be right.
+/// it looks for credentials in the order of the cloud's own clients: aws_credential_sources(), google_credentials.hpp,
+/// azure_settings() and then azure_credentials.hpp; https sends none. ErrorKind::invalid for another scheme or a
+/// relative path, and for a wrong variable; the message says what would be right.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store(std::string_view uri, const S3Options& s3 = {});
 
 /// Puts one text.

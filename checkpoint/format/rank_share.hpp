@@ -25,7 +25,8 @@ struct Slice {
                                           std::span<const HostEntry> entries);
 
 /// All slices that `rank` holds: all replicated bytes, its per_rank entries, the sharded rows that it holds, and on
-/// rank 0 all rank0 entries.
+/// rank 0 all rank0 entries. A node's keeper copies these to the local tier; it still writes only its share to the
+/// store.
 [[nodiscard]] std::vector<Slice> whole_of(std::int64_t rank, std::span<const HostEntry> entries);
 
 /// Cuts `slice` into pieces of whole rows, in order. Each piece has at most `bytes_max`, except for a single row that

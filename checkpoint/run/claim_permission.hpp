@@ -7,6 +7,10 @@
 
 namespace trainyard::checkpoint {
 
+/// After a restart only the newest attempt completes checkpoints: its rank 0 claims the next generation, which fences
+/// all lower ones. A fenced run may still put data files, but its rank 0 asks check_newest() before and after it puts a
+/// manifest, and the save then fails with conflict.
+///
 /// Success when a run of `ours` may claim the next generation. Whether a run that has claimed may still write is
 /// check_newest()'s to say (checkpoint/run/fence.hpp). The next attempt or life of the same job may at once,
 /// since its killed runs put no end; but not while a run by hand gives signs of life at `now`. Another job may once the

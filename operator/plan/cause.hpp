@@ -35,8 +35,14 @@ struct Judgement {
 /// How long to wait for the lost rank's own report once its peers have reported that they lost it.
 inline constexpr std::chrono::milliseconds witness_wait{2'000};
 
-/// Decides whether the attempt has lost a member, and which member is the culprit. A rank that only lost a peer (exit
-/// code 90) or was asked to stop (91) is blamed only if no better witness comes within `witness_wait`.
+/// Decides whether the attempt has lost a member, which member is the culprit, and which cause that is charged to.
+///
+/// The best witness decides: exit code 93 first; then a pod that the system or its node ended, or whose container was
+/// lost; a deleted pod; a pod that is being deleted; any other failure; last the exit codes 91 (asked to stop) and 90
+/// (lost a peer), which are believed only if no better witness comes within `witness_wait`. Of equal witnesses the one
+/// that ended first decides, then the lower rank. A rank with 90 that names a peer passes the blame to that peer.
+/// A container's own end is charged to the application, except the exit codes 90, 91, 92, 94, 96 and 97.
+/// restart_budget.hpp says which budget pays.
 [[nodiscard]] Judgement judge_members(const Observed& observed, const std::vector<Member>& members, Time now);
 
 }  // namespace trainyard::plan

@@ -11,7 +11,8 @@ namespace trainyard::plan {
 
 /// True when something has happened that changes the job's course: the job or its attempt has ended, or its spec was
 /// suspended, resumed or edited. `draft` then holds the new status and its events, and the plan does nothing else until
-/// that status is stored.
+/// that status is stored. The first that applies decides: success, suspension, deadline, invalid template, lost rank
+/// (lost_rank.hpp), edit, avoided nodes that are tried again, the first attempt.
 [[nodiscard]] bool decide(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft);
 
 /// Time left until the job has been active for `spec.activeDeadlineSeconds` since its start or its last resume; 0 when

@@ -35,7 +35,9 @@ class Executor {
   /// stage 3 if anything before it failed.
   ///
   /// A refused create (quota, admission, a wrong template, a taken name) stops the creates and not the deletes. The
-  /// refusal is remembered for the next plan and is not an error. An error names all failures.
+  /// refusal is remembered for the next plan and is not an error. An error names all failures. A create that meets an
+  /// object of its name (409) succeeds if that is the job's own, and is the refusal NameConflict if not; a delete that
+  /// meets another UID (409) counts as done.
   [[nodiscard]] Result<void> act(const api::TrainingJob& job, const std::vector<plan::Action>& actions);
 
   /// Creates the events. One that cannot be written is logged and not tried again.

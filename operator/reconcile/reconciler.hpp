@@ -28,7 +28,8 @@ class Reconciler {
 
   /// How soon to reconcile the job again although nothing changes; empty: on the next change. Zero only if this call
   /// has changed something that the next plan rests on. After an error the caller tries again, with backoff or after
-  /// the error's `retry_after`.
+  /// the error's `retry_after`. When somebody else wrote the job first (a 409 on its status), none of the plan's
+  /// actions is carried out, and the job is planned for again from the version that was just read.
   [[nodiscard]] Result<std::optional<std::chrono::milliseconds>> reconcile(const control::ObjectKey& key);
 
  private:

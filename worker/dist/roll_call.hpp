@@ -18,9 +18,9 @@ struct RollCall {
   bool logs = false;  ///< Logs the missing ranks from time to time. Off under a launcher, which logs them itself.
 };
 
-/// Returns once every rank has called with this store. Reports the missing ranks meanwhile. Errors: timeout, which
-/// names the missing ranks; cancelled when the group is broken or this rank was asked to stop; unavailable when the
-/// store does not answer.
+/// For the start only; the launcher's Supervisor finds ranks that hang later. Returns once every rank has called with
+/// this store. Reports the missing ranks meanwhile. Errors: timeout, which names the missing ranks; cancelled when the
+/// group is broken or this rank was asked to stop; unavailable when the store does not answer.
 [[nodiscard]] Result<void> answer_roll_call(c10d::Store& store, const RollCall& call, rank::RankLink& link);
 
 }  // namespace trainyard::dist

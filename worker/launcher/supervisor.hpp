@@ -25,6 +25,10 @@ struct SupervisorSettings {
       1'500};  ///< How long a rank's exit with peer_lost waits for a verdict with the cause.
 };
 
+/// A rank hangs when it sends nothing for `alive_deadline` or, while it makes steps, no beat for `hang_deadline`. A
+/// rank that waits for others in a collective sends beats (worker/dist/wait_or_fail.hpp), so that only the stuck rank
+/// falls silent: it is killed, and becomes the culprit with reason Hang and exit code 95.
+///
 /// Decides about this launcher's rank processes: which of them hang, which to stop, when to kill them, and how the
 /// launcher ends. Pure: its inputs are events with their time, its outputs are actions.
 class Supervisor {

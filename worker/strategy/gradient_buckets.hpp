@@ -20,8 +20,8 @@ namespace trainyard::strategy {
 /// Reduces the gradients of parameters over the ranks while a backward pass computes them. Used from the training
 /// thread. A bucket's tensor has the gradients of its parameters one after the other, then for each parameter one
 /// number, which is zero where this rank's loss did not use the parameter. One all-reduce sums both. A bucket is sent
-/// once it is full and all earlier buckets are sent, so that every rank sends the buckets in one order, in whatever
-/// order its gradients come.
+/// once all of its parameters have their gradients and all earlier buckets are sent, so that every rank sends the
+/// buckets in one order, in whatever order its gradients come.
 class GradientBuckets {
  public:
   /// `parameters`: leaves that need a gradient, on one device, in the same order on all ranks, dense in any memory
@@ -35,7 +35,7 @@ class GradientBuckets {
   /// Clears the last step's gradients.
   void zero();
   /// Sends the buckets that the backward pass did not fill, and waits for all buckets. Errors: those of `wait`;
-  /// unavailable when a bucket could not be sent.
+  /// unavailable when a bucket could not be sent. Throws what this rank's own device or program threw.
   [[nodiscard]] Result<void> finish(const WaitForWork& wait);
 
  private:
