@@ -44,7 +44,7 @@ class RankProcessTest : public testing::Test {
 TEST(RankEnvironment, KeepsAVariableThatIsEmpty) {
   Options options;
   options.group.rank = 0;
-  EXPECT_THAT(rank_environment({"CUDA_VISIBLE_DEVICES=", "HOME=/root"}, options, 0, 1, 3),
+  EXPECT_THAT(complete_rank_environment({"CUDA_VISIBLE_DEVICES=", "HOME=/root"}, options, 0, 1, 3),
               testing::IsSupersetOf({"CUDA_VISIBLE_DEVICES=", "HOME=/root"}));
 }
 

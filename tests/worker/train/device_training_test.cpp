@@ -90,7 +90,7 @@ rank::RankEnd train_on_device(Module& module, fakes::FakeRankLink& link, bool va
 }
 
 TEST(TrainingOnADevice, WorksForTheShippedExampleWhoseDataStaysOnTheHost) {
-  Example module;
+  Example module{Options{}};
   fakes::FakeRankLink link;
   const rank::RankEnd end = train_on_device(module, link, /*validates=*/false);
   EXPECT_EQ(end.reason, "Completed") << end.message;
