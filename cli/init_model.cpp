@@ -10,6 +10,7 @@
 #include <fstream>
 #include <ostream>
 #include <regex>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,11 @@ constexpr std::string_view example_job = "line-fit";
 
 /// True for names that TRAINYARD_MAIN finds again: snake_case() of the type "MyNet" is "my_net".
 bool is_model_name(const std::string& name) {
+  // CMake has targets of these names, or the compiler has folders of them.
+  static const std::set<std::string_view> taken{"all",           "clean",   "edit_cache", "help",
+                                                "install",       "package", "test",       "package_source",
+                                                "rebuild_cache", "torch",   "trainyard"};
+  if (taken.contains(name)) return false;
   static const std::regex pattern{"[a-z][a-z0-9]*(_[a-z][a-z][a-z0-9]*)*"};
   constexpr std::size_t bytes_max = 40;
   return name.size() <= bytes_max && std::regex_match(name, pattern);
@@ -78,7 +84,7 @@ int init_model(const InitModelOptions& options, std::ostream& out, std::ostream&
   if (!is_model_name(options.name)) {
     errors << fmt::format(
         "error: '{}' cannot be a model's name: use lower-case words joined by '_', such as my_net, of at most 40 "
-        "characters\n",
+        "characters, and no name that CMake or torch has taken\n",
         options.name);
     return exit_usage;
   }

@@ -61,7 +61,8 @@ class Dataset {
   virtual ~Dataset() = default;
   [[nodiscard]] virtual std::int64_t size() const = 0;
   /// The samples `ids`, in that order, on any device: the trainer moves them to the rank's. ids: int64 [B] on the CPU,
-  /// each in [0, size()). May throw: the rank then fails with what() as its message.
+  /// each in [0, size()). A tensor in pinned memory must not change after it was returned, as it is copied to the
+  /// device later. May throw: the rank then fails with what() as its message.
   [[nodiscard]] virtual Batch gather(const torch::Tensor& ids) const = 0;
   /// Identifies these samples among data sets of equal size: a name, a URI, a version. The fingerprint of checkpoints
   /// contains it, so that it must be equal at each start, on every machine and device. When it is empty, the

@@ -39,7 +39,8 @@ class Optimizer {
   /// Makes one step. A parameter without a gradient stays unchanged, and so does the optimizer's state of it.
   virtual void step() = 0;
   /// The state that later steps depend on, for checkpoints. Names are unique and equal in every run of the program. The
-  /// tensors are the optimizer's own: a restored checkpoint is copied into them.
+  /// worker asks once, before the first step: step() must change these tensors in place, and a restored checkpoint is
+  /// copied into them.
   [[nodiscard]] virtual NamedTensors state() = 0;
   /// Called before the tensors of state() are saved, and after a checkpoint was copied into them. For an optimizer that
   /// keeps some of its state elsewhere, such as a step's number.
@@ -47,9 +48,10 @@ class Optimizer {
   virtual void after_restore() {}
 };
 
-/// An optimizer of LibTorch, with its parameter groups and options, whose state is in the checkpoints: torch::optim's
-/// Adam, AdamW, SGD without dampening, RMSprop or Adagrad over parameters of `module`. Throws std::invalid_argument for
-/// other optimizers, and for parameters that are not of `module`.
+/// An optimizer of LibTorch, with its parameter groups: torch::optim's Adam, AdamW, SGD without dampening, RMSprop or
+/// Adagrad over parameters of `module`. Checkpoints have its state, but not its options: a learning rate that the
+/// program changes is the program's to restore. Throws InvalidJob for other optimizers, and for a parameter that is not
+/// of `module` or is given twice.
 [[nodiscard]] std::unique_ptr<Optimizer> wrap_optimizer(std::unique_ptr<torch::optim::Optimizer> optimizer,
                                                         const torch::nn::Module& module);
 

@@ -73,8 +73,8 @@ TEST_F(InitModel, PrintsTheCommandsOfTheInstallationThatItIsIn) {
 }
 
 TEST_F(InitModel, RefusesNamesThatTheProgramWouldNotHave) {
-  for (const char* name : {"", "MyNet", "my-net", "my__net", "my_", "2net", "net_50", "a_b", "../net",
-                           "a_name_that_is_longer_than_forty_characters"}) {
+  for (const char* name : {"", "MyNet", "my-net", "my__net", "my_", "2net", "net_50", "a_b", "../net", "all", "install",
+                           "torch", "a_name_that_is_longer_than_forty_characters"}) {
     EXPECT_EQ(run(name, folder_.path() + "/net"), 2) << name;
     EXPECT_THAT(errors_.str(), HasSubstr("cannot be a model's name: use lower-case words joined by '_'")) << name;
     EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/net"));

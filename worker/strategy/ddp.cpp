@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "common/try.hpp"
+#include "worker/dist/failed_part.hpp"
+#include "worker/dist/torch_error.hpp"
 
 namespace trainyard::strategy {
 namespace {
@@ -23,6 +25,12 @@ std::vector<torch::Tensor> detached(const NamedTensors& tensors) {
   std::vector<torch::Tensor> found;
   for (const auto& [name, tensor] : tensors) found.push_back(tensor.detach());
   return found;
+}
+
+/// True when `error`, thrown while `tensors` were sent, is the failure of this rank's own device or kernels and not the
+/// loss of a peer.
+bool is_own_failure(const std::exception& error, const NamedTensors& tensors) {
+  return !tensors.front().second.is_cpu() && dist::failed_part(error) != dist::FailedPart::communication;
 }
 
 NamedTensors joined(NamedTensors first, const NamedTensors& second) {
@@ -66,7 +74,8 @@ Result<void> Ddp::synchronize_model() {
     TRY(wait_(broadcast.begin(), "the broadcast of the model"));
     broadcast.finish();
   } catch (const std::exception& error) {
-    return fail(ErrorKind::unavailable, fmt::format("broadcasting the model: {}", error.what()));
+    if (is_own_failure(error, model)) throw;
+    return fail(ErrorKind::unavailable, fmt::format("broadcasting the model: {}", dist::message_of(error)));
   }
   return {};
 }
@@ -80,12 +89,14 @@ void Ddp::begin_backward() {
   try {
     buffers_under_way_ = buffer_broadcast_->begin();
   } catch (const std::exception& error) {
-    buffers_error_ = error.what();  // finish_gradients() returns it.
+    buffers_error_ = dist::message_of(error);  // finish_gradients() returns it, or throws own_failure_.
+    if (is_own_failure(error, buffers_)) own_failure_ = std::current_exception();
   }
 }
 
 Result<void> Ddp::finish_gradients() {
   TRY(gradients_.finish(wait_));
+  if (own_failure_) std::rethrow_exception(own_failure_);
   if (!buffers_error_.empty())
     return fail(ErrorKind::unavailable, fmt::format("broadcasting buffers: {}", buffers_error_));
   if (!buffers_under_way_) return {};

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -67,6 +68,7 @@ class Ddp final : public GradientSync {
   std::optional<BufferBroadcast> buffer_broadcast_;  // empty when there is nothing to send
   c10::intrusive_ptr<c10d::Work> buffers_under_way_;
   std::string buffers_error_;
+  std::exception_ptr own_failure_;  // of this rank's device, while buffers were sent
 };
 
 }  // namespace trainyard::strategy

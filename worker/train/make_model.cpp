@@ -46,6 +46,8 @@ Result<std::shared_ptr<Module>> make_model(const Models& models, const api::Mode
   try {
     const Options options{spec.options.dump()};
     auto model = found->second(options);
+    if (model == nullptr)
+      return fail(ErrorKind::invalid, fmt::format("the program makes no model for the name '{}'", spec.name));
     options.check_all_asked();
     return model;
   } catch (const InvalidJob& error) {

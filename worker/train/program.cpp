@@ -36,13 +36,15 @@ fs::path own_folder() {
 }
 
 int become_launcher(int argc, char** argv) {
-  const fs::path self = fs::read_symlink("/proc/self/exe");
+  std::error_code unreadable;
+  const fs::path self = fs::read_symlink("/proc/self/exe", unreadable);
   std::vector<std::string> words{launcher_name, "--rank-program", self.string(), "--"};
   words.insert(words.end(), argv + 1, argv + argc);
   const std::vector<char*> arguments = exec_pointers(words);
   const fs::path library_folder = own_folder();
-  for (const fs::path& folder : {self.parent_path(), library_folder, library_folder.parent_path() / "bin"})
-    execv((folder / launcher_name).c_str(), arguments.data());
+  for (const fs::path& folder : {self.parent_path(), library_folder, library_folder.parent_path() / "bin"}) {
+    if (folder.is_absolute()) execv((folder / launcher_name).c_str(), arguments.data());
+  }
   execvp(launcher_name, arguments.data());
   logging::error(
       "trainyard-worker cannot be started: it is neither beside this program nor where Trainyard is installed "

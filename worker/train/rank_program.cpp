@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -308,6 +309,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
     return dist::wait_or_fail(work, link, deadline, what);
   };
   run.optimizer = run.module->configure_optimizers(optimizer_spec(training.optimizer));
+  if (run.optimizer == nullptr) throw InvalidJob{"the model's configure_optimizers() returned no optimizer"};
   run.gradients =
       strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module), run.group, wait);
   run.checkpointer = TRY(open_checkpoints(run, group, node_name(environment), patience));
@@ -362,6 +364,9 @@ void run_rank(const Models& models) {
   } catch (const std::exception& error) {
     // An exception after the loss of a peer often looks like a failure of this rank.
     ended = link->group_failure().value_or(train::end_of_exception(error, run.device_name));
+  } catch (...) {
+    const std::runtime_error unknown{"the program threw something that is no std::exception"};
+    ended = link->group_failure().value_or(train::end_of_exception(unknown, run.device_name));
   }
   train::finish_snapshots(run, ended);
   train::log_end(ended);

@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <stdexcept>
+#include <set>
 
 #include "include/trainyard/optimizer.hpp"
+#include "include/trainyard/options.hpp"
 #include "worker/train/named_tensors.hpp"
 
 namespace trainyard {
@@ -21,14 +22,20 @@ class TorchOptimizer final : public Optimizer {
  public:
   TorchOptimizer(std::unique_ptr<optim::Optimizer> optimizer, const torch::nn::Module& module)
       : optimizer_{std::move(optimizer)} {
+    if (optimizer_ == nullptr) throw InvalidJob{"wrap_optimizer was given no optimizer"};
     std::map<void*, std::string> names;
+    std::set<void*> seen;
     for (const auto& [name, parameter] : train::named_parameters(module)) names[parameter.unsafeGetTensorImpl()] = name;
     for (auto& group : optimizer_->param_groups()) {
       for (const torch::Tensor& parameter : group.params()) {
         const auto name = names.find(parameter.unsafeGetTensorImpl());
-        if (name == names.end())
-          throw std::invalid_argument{"the optimizer has a parameter that the model has not registered"};
-        if (parameter.requires_grad()) add(name->second, parameter, group.options());
+        if (name == names.end()) throw InvalidJob{"the optimizer has a parameter that the model has not registered"};
+        // parameters() of a module in C++ lists a tensor that two layers share twice.
+        if (!seen.insert(name->first).second) {
+          throw InvalidJob{
+              fmt::format("the optimizer has the parameter {} twice: give it each shared tensor once", name->second)};
+        }
+        add(name->second, parameter, group.options());
       }
     }
     before_save();
@@ -52,32 +59,40 @@ class TorchOptimizer final : public Optimizer {
   };
 
   void add(const std::string& name, const torch::Tensor& parameter, const optim::OptimizerOptions& options) {
-    if (const auto* adam = dynamic_cast<const optim::AdamOptions*>(&options)) {
+    if (const auto* adam = options_of<optim::Adam, optim::AdamOptions>(options)) {
       add_adam<optim::AdamParamState>(name, parameter, adam->amsgrad());
-    } else if (const auto* adamw = dynamic_cast<const optim::AdamWOptions*>(&options)) {
+    } else if (const auto* adamw = options_of<optim::AdamW, optim::AdamWOptions>(options)) {
       add_adam<optim::AdamWParamState>(name, parameter, adamw->amsgrad());
-    } else if (const auto* sgd = dynamic_cast<const optim::SGDOptions*>(&options)) {
+    } else if (const auto* sgd = options_of<optim::SGD, optim::SGDOptions>(options)) {
       if (sgd->dampening() != 0)
-        throw std::invalid_argument{"an SGD with dampening cannot be saved: its first step differs from the others"};
+        throw InvalidJob{
+            "an SGD with dampening cannot be resumed, as its first step differs from the others: use dampening 0"};
       if (sgd->momentum() == 0) return;
       auto& state = state_of<optim::SGDParamState>(parameter);
       state.momentum_buffer(add_zeros("momentum_buffer." + name, parameter));
-    } else if (const auto* rmsprop = dynamic_cast<const optim::RMSpropOptions*>(&options)) {
+    } else if (const auto* rmsprop = options_of<optim::RMSprop, optim::RMSpropOptions>(options)) {
       auto& state = state_of<optim::RMSpropParamState>(parameter);
       add_count(name, state);
       state.square_avg(add_zeros("square_avg." + name, parameter));
       if (rmsprop->momentum() > 0) state.momentum_buffer(add_zeros("momentum_buffer." + name, parameter));
       if (rmsprop->centered()) state.grad_avg(add_zeros("grad_avg." + name, parameter));
-    } else if (dynamic_cast<const optim::AdagradOptions*>(&options) != nullptr) {
+    } else if (options_of<optim::Adagrad, optim::AdagradOptions>(options) != nullptr) {
       auto& state = state_of<optim::AdagradParamState>(parameter);  // Its constructor has made it.
       add_count(name, state);
       tensors_.emplace_back("sum." + name, state.sum());
     } else {
-      throw std::invalid_argument{
+      throw InvalidJob{
           "this optimizer's state is not known here: it can be torch::optim's Adam, AdamW, SGD, RMSprop or Adagrad; "
           "for "
           "another derive from trainyard::Optimizer"};
     }
+  }
+
+  /// The options, if the optimizer is of `Kind`: another one might use the options and have a state of its own.
+  template <typename Kind, typename KindOptions>
+  [[nodiscard]] const KindOptions* options_of(const optim::OptimizerOptions& options) const {
+    if (dynamic_cast<const Kind*>(optimizer_.get()) == nullptr) return nullptr;
+    return dynamic_cast<const KindOptions*>(&options);
   }
 
   template <typename State>

@@ -85,7 +85,7 @@ class Package(unittest.TestCase):
         missing = self.configure("-DTRAINYARD_TORCH=/nowhere", name="missing")
         self.assertNotEqual(missing.returncode, 0)
         message = " ".join(missing.stdout.split())
-        self.assertRegex(message, r"Trainyard needs LibTorch 2\.\d+, whose binary interface it was built for; /nowhere has no LibTorch\.")
+        self.assertRegex(message, r"Trainyard needs LibTorch 2\.\d+, whose binary interface it was built for; /nowhere is no torch wheel\.")
         self.assertIn("-DTRAINYARD_TORCH=", message)
 
         torch = self.folder / "torch"

@@ -6,17 +6,22 @@
 #include <stdexcept>
 
 #include "tests/worker/fakes/late_device.hpp"
+#include "worker/strategy/ddp.hpp"
 #include "worker/strategy/gradient_buckets.hpp"
 
 namespace trainyard::strategy {
 namespace {
 
-/// A group that cannot queue an all-reduce.
+/// A group that cannot queue a collective.
 class BrokenGroup final : public c10d::ProcessGroup {
  public:
   explicit BrokenGroup(std::exception_ptr failure) : ProcessGroup{0, 2}, failure_{std::move(failure)} {}
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& /*tensors*/,
                                            const c10d::AllreduceOptions& /*options*/) override {
+    std::rethrow_exception(failure_);
+  }
+  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& /*tensors*/,
+                                           const c10d::BroadcastOptions& /*options*/) override {
     std::rethrow_exception(failure_);
   }
 
@@ -42,6 +47,25 @@ TEST(GradientBuckets, ThrowsWhatThisRanksOwnDeviceReportsAndNotWhatALostPeerDoes
   EXPECT_EQ(lost.error().kind, ErrorKind::unavailable);
   EXPECT_EQ(lost.error().message, "sending gradients: ncclRemoteError: A call failed.");
   EXPECT_EQ(send_on(torch::kCPU, of_gloo).error().message, "sending gradients: Connection closed by peer");
+}
+
+TEST(Ddp, ThrowsWhatThisRanksOwnDeviceReportsWhileTheModelIsSent) {
+  const c10::SourceLocation place{"f", "f.cpp", 1};
+  const auto synchronize = [](const std::exception_ptr& failure) {
+    const torch::Tensor parameter = torch::ones({3}).to(fakes::late_device::device()).requires_grad_();
+    checkpoint::SingleCommunicator communicator;
+    Ddp ddp{{{"weight", parameter}},
+            {{"mean", torch::ones({3}).to(fakes::late_device::device())}},
+            c10::make_intrusive<BrokenGroup>(failure),
+            communicator,
+            [](const c10::intrusive_ptr<c10d::Work>&, std::string_view) { return Result<void>{}; }};
+    const auto sent = ddp.synchronize_model();
+    EXPECT_EQ(sent.error().kind, ErrorKind::unavailable);
+    EXPECT_EQ(sent.error().message, "broadcasting the model: ncclRemoteError: A call failed.");
+  };
+  synchronize(std::make_exception_ptr(c10::DistBackendError{place, "ncclRemoteError: A call failed."}));
+  const auto of_device = std::make_exception_ptr(c10::AcceleratorError{place, 214, "CUDA error: uncorrectable ECC"});
+  EXPECT_THROW(synchronize(of_device), c10::AcceleratorError);
 }
 
 }  // namespace

@@ -79,6 +79,14 @@ TEST(MakeModel, LetsOtherFailuresOfAConstructorPass) {
   EXPECT_THROW((void)make_model(models, {.name = "broken"}), std::runtime_error);
 }
 
+TEST(MakeModel, RefusesAFactoryThatMakesNothing) {
+  Models models;
+  models.add("nothing", [](const Options&) { return std::shared_ptr<Module>{}; });
+  const auto made = make_model(models, {.name = "nothing"});
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().message, "the program makes no model for the name 'nothing'");
+}
+
 TEST(SnakeCase, IsWhatAPersonWouldWrite) {
   const std::vector<std::pair<std::string, std::string>> cases{{"MyModule", "my_module"},
                                                                {"FashionCNN", "fashion_cnn"},

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "include/trainyard/optimizer.hpp"
+#include "include/trainyard/options.hpp"
 
 namespace trainyard {
 namespace {
@@ -104,18 +105,34 @@ TEST(WrappedOptimizer, NamesItsStateByTheModelsNames) {
                                           "exp_avg.bias", "exp_avg_sq.bias"));
 }
 
+/// An optimizer of a user's that has Adam's options and a state of its own.
+class OwnOptimizer final : public optim::Optimizer {
+ public:
+  explicit OwnOptimizer(Parameters parameters)
+      : Optimizer{{optim::OptimizerParamGroup{std::move(parameters)}}, std::make_unique<optim::AdamOptions>()} {}
+  torch::Tensor step(LossClosure /*closure*/) override { return {}; }
+};
+
 TEST(WrappedOptimizer, RefusesWhatACheckpointCouldNotHold) {
   auto model = a_model();
   const auto refusal = [&](std::unique_ptr<optim::Optimizer> optimizer) {
     try {
       (void)wrap_optimizer(std::move(optimizer), *model);
-    } catch (const std::invalid_argument& error) {
+    } catch (const InvalidJob& error) {
       return std::string{error.what()};
     }
     return std::string{};
   };
   EXPECT_THAT(refusal(maker<optim::SGD>(optim::SGDOptions(0.1).momentum(0.9).dampening(0.5))(model->parameters())),
-              testing::HasSubstr("an SGD with dampening cannot be saved"));
+              testing::HasSubstr("use dampening 0"));
+  auto twice = model->parameters();
+  twice.push_back(twice.front());
+  EXPECT_EQ(refusal(maker<optim::SGD>(optim::SGDOptions(0.1))(twice)),
+            "the optimizer has the parameter weight twice: give it each shared tensor once");
+  EXPECT_EQ(refusal(nullptr), "wrap_optimizer was given no optimizer");
+  EXPECT_THAT(refusal(std::make_unique<OwnOptimizer>(model->parameters())),
+              testing::HasSubstr("derive from trainyard::Optimizer"))
+      << "it uses Adam's options";
   EXPECT_THAT(refusal(maker<optim::LBFGS>(optim::LBFGSOptions())(model->parameters())),
               testing::HasSubstr("derive from trainyard::Optimizer"));
   EXPECT_THAT(refusal(maker<optim::SGD>(optim::SGDOptions(0.1))(a_model()->parameters())),
