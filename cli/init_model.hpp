@@ -1,7 +1,7 @@
 #pragma once
 
-#include <iosfwd>
 #include <filesystem>
+#include <iosfwd>
 #include <string>
 
 namespace trainyard::cli {
