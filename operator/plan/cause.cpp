@@ -50,10 +50,14 @@ bool is_failure_of_node(const Ending& ending) {
   return !says("exec: \"") && !says("executable file");
 }
 
+/// Kubernetes writes whole seconds, so that a container ended up to a second after the time that it gives. Without this
+/// the wait could be half as long, and the culprit's own report come too late.
+constexpr std::chrono::milliseconds time_precision{1'000};
+
 /// When to stop waiting for a better witness. A node's clock that runs ahead of ours must not lengthen the wait: an end
 /// in the future is treated as old.
 Time witness_deadline(const std::optional<Time>& ended_at, Time now) {
-  return ended_at && *ended_at <= now + witness_wait ? *ended_at + witness_wait : now;
+  return ended_at && *ended_at <= now + witness_wait ? *ended_at + time_precision + witness_wait : now;
 }
 
 std::string describe_ending(const Ending& ending) {

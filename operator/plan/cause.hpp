@@ -32,7 +32,7 @@ struct Judgement {
   std::vector<std::string> absent_pods;  ///< Names of the attempt's pods that existed and no longer do.
 };
 
-/// How long to wait for the lost rank's own report once its peers have reported that they lost it.
+/// How long to wait at least for the lost rank's own report once its peers have reported that they lost it.
 inline constexpr std::chrono::milliseconds witness_wait{2'000};
 
 /// Decides whether the attempt has lost a member, which member is the culprit, and which cause that is charged to.

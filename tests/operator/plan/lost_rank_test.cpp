@@ -101,7 +101,7 @@ TEST(DecideLostRank, LeavesAGroupAloneThat) {
       {"lost a member while it is suspended", after_a_life().ended(1, 1).phase(Phase::suspending), false},
       {.sentence = "waits for a better witness, and looks again when none has come",
        .observed = after_a_life().ended(0, 90, peer_lost),
-       .requeue_after = 1500ms,
+       .requeue_after = 2500ms,
        .now = start + 500ms},
       {.sentence = "saves what a deleted pod would lose",
        .observed = after_a_life().leaving(1, start + 120s),
