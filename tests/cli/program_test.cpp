@@ -33,8 +33,10 @@ TEST_F(ProgramTest, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
       {{"vaildate", "a.yaml"}, "error: vaildate is not a command of trainyard; did you mean validate?\n"},
       {{"start", "a.yaml"},
        "error: start is not a command of trainyard; there are run, validate, render, logs, ps, status, checkpoint, "
-       "checkpoints, snapshots, completion\n"},
+       "checkpoints, snapshots, init, completion\n"},
       {{"checkpoints"}, "error: trainyard checkpoints needs a command; there are:\n  ls      List checkpoints"},
+      {{"init"}, "error: trainyard init needs a command; there are:\n  model  Write a project"},
+      {{"init", "model", "MyNet"}, "error: 'MyNet' cannot be a model's name: use lower-case words"},
       {{"checkpoints", "exprot"}, "error: exprot is not a command of trainyard checkpoints; did you mean export?\n"},
       {{"--verbos"}, "error: unknown option --verbos; did you mean --verbose?\n"},
       {{"validate", "a.yaml", "--fix"}, "error: unknown option --fix\n"},
