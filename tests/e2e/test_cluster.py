@@ -32,7 +32,7 @@ def devices() -> set[str]:
 
 
 def test_a_killed_cluster_leaves_nothing_and_the_next_one_starts(cluster, folder):  # pylint: disable=unused-argument
-    before = devices()
+    before = devices()  # Some may be of clusters that have just ended, and go while this test runs.
 
     def up() -> None:
         subprocess.run([SCRIPT, "up", "--dir", str(folder)], check=True, stdout=subprocess.DEVNULL)
@@ -40,7 +40,7 @@ def test_a_killed_cluster_leaves_nothing_and_the_next_one_starts(cluster, folder
     up()
     group = ClusterFolder(folder).control_group()
     assert leftovers(folder, group)["groups"]
-    assert devices() > before
+    assert devices() - before
     os.kill(int((folder / "lock").read_text()), signal.SIGKILL)
     eventually("no device, process or mount is left", lambda: (devices() - before, leftovers(folder, "none")),
                lambda left: left == (set(), {"mounts": [], "processes": [], "groups": []}), within=30)
@@ -50,7 +50,7 @@ def test_a_killed_cluster_leaves_nothing_and_the_next_one_starts(cluster, folder
     subprocess.run([SCRIPT, "down", "--dir", str(folder)], check=True)
     assert not folder.exists()
     assert leftovers(folder, group) == {"mounts": [], "processes": [], "groups": []}
-    eventually("no device is left", devices, lambda left: left == before, within=30)
+    eventually("no new device is left", devices, lambda left: left <= before, within=30)
 
 
 def _read(path: Path) -> bytes:
