@@ -48,7 +48,7 @@ struct Batch {
   torch::Tensor inputs;
   torch::Tensor targets;  ///< May be undefined.
   torch::Tensor ids;      ///< int64 [B]: the samples' numbers in the data set. On the CPU.
-  TensorTree named{};     ///< What else a model needs: masks, the boxes of each image, a second image.
+  TensorTree named{};     ///< Further tensors of a model: masks, the boxes of each image, a second image.
 
   [[nodiscard]] std::int64_t size() const { return ids.size(0); }
   /// The batch with all tensors but `ids` on `device`. A tensor that is there already is not copied.
@@ -79,7 +79,8 @@ struct DataSource {
   torch::Device device = torch::kCPU;  ///< The rank's device.
 };
 
-/// What a model trains on. Every rank must have the same samples in the same order.
+/// The samples that a model trains on, and those that it is validated on. Every rank must have the same samples in the
+/// same order.
 struct Datasets {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> validation{};  ///< nullptr: nothing is validated.

@@ -32,7 +32,8 @@ struct Range {
 ///
 /// Each function returns the option of that name, or `otherwise` where the job does not give it; an option without
 /// `otherwise` must be given. Throws InvalidJob, naming the option, for a missing option, another type, or a number out
-/// of its range. An option that the job gives and the constructor never asks for fails the job as well.
+/// of its range. An option that is null is not given. An option that the job gives and the constructor never asks for
+/// fails the job as well.
 class Options {
  public:
   Options();
@@ -57,6 +58,7 @@ class Options {
   /// The options within the object `name`; without that object, options of which none is given.
   [[nodiscard]] Options object(std::string_view name) const;
 
+  /// True when the job gives the option. This asks for it, as the other functions do.
   [[nodiscard]] bool contains(std::string_view name) const;
   /// All options as JSON text, for a program that reads them by itself: check_all_asked() then accepts every option.
   [[nodiscard]] std::string json_text() const;

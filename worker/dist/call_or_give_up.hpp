@@ -32,7 +32,7 @@ template <typename T>
   std::thread{[call = std::move(call), promise = std::move(promise)]() mutable {
     try {
       promise.set_value(call());
-    } catch (const std::exception&) {
+    } catch (...) {
       promise.set_exception(std::current_exception());
     }
   }}.detach();

@@ -9,7 +9,7 @@
 namespace trainyard::dist {
 namespace {
 
-/// What NCCL keeps of a failed CUDA call, and the driver's and the runtime's words for failures of hardware or driver.
+/// The texts of NCCL, of the CUDA driver and of its runtime for failures of hardware or driver.
 constexpr std::array device_texts{
     std::string_view{"uncorrectable ECC error"},
     std::string_view{"uncorrectable NVLink error"},
@@ -47,7 +47,7 @@ constexpr std::array communication_texts{
     std::string_view{"Watchdog caught collective operation timeout"},
 };
 
-/// What torch.distributed reports of the program's mistakes: a failed kernel that NCCL met, or a wrong use of NCCL.
+/// The texts in torch.distributed's errors that name a mistake of the program: a failed kernel, or a wrong use of NCCL.
 constexpr std::array program_texts{
     std::string_view{"CUDA error"},
     std::string_view{"Cuda failure"},

@@ -14,14 +14,14 @@ enum class FailedPart {
   communication,  ///< The connection to another rank.
 };
 
-/// What a result of the CUDA runtime (cudaError_t) shows. An illegal address, a failed launch or a device-side assert
-/// is the program's, because a kernel causes it far more often than hardware does. Pure.
+/// The part that failed, by `code`, a result of the CUDA runtime (cudaError_t). An illegal address, a failed launch or
+/// a device-side assert is the program's, because a kernel causes it far more often than hardware does. Pure.
 [[nodiscard]] FailedPart failed_part_of_cuda(std::int32_t code);
 
-/// What the whole text of an error of torch, of NCCL or of the CUDA driver shows. Pure.
+/// The part that failed, by `text`, the whole text of an error of torch, of NCCL or of the CUDA driver. Pure.
 [[nodiscard]] FailedPart failed_part_of_text(std::string_view text);
 
-/// What `error` shows, by its type, its CUDA result and its text.
+/// The part that failed, by the type of `error`, its CUDA result and its text.
 [[nodiscard]] FailedPart failed_part(const std::exception& error);
 
 }  // namespace trainyard::dist

@@ -10,7 +10,9 @@
 
 namespace trainyard::train {
 
-rank::RankEnd end_of_exception(const std::exception& error, const std::string& device) {
+namespace {
+
+rank::RankEnd end_of_error(const std::exception& error, const std::string& device) {
   if (dynamic_cast<const InvalidJob*>(&error) != nullptr)
     return end_of(Stage::spec, {.kind = ErrorKind::invalid, .message = error.what(), .retry_after = {}});
   const std::string message = dist::message_of(error);
@@ -31,6 +33,21 @@ rank::RankEnd end_of_exception(const std::exception& error, const std::string& d
       break;
   }
   return {.exit_code = contract::exit_failure, .reason = "TrainingFailed", .message = message, .culprit = {}};
+}
+
+}  // namespace
+
+rank::RankEnd end_of_exception(const std::exception_ptr& thrown, const std::string& device) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    return end_of_error(error, device);
+  } catch (...) {
+    return {.exit_code = contract::exit_failure,
+            .reason = "TrainingFailed",
+            .message = "the program threw something that is no std::exception",
+            .culprit = {}};
+  }
 }
 
 }  // namespace trainyard::train

@@ -147,14 +147,16 @@ class FusedSgd final : public Optimizer {
 
 }  // namespace
 
-OptimizerSpec optimizer_spec(const api::OptimizerSpec& spec) {
-  return {.name = std::string{api::name_of(spec.name)},
-          .lr = spec.lr,
-          .momentum = spec.momentum,
-          .weight_decay = spec.weight_decay,
-          .beta1 = spec.beta1,
-          .beta2 = spec.beta2,
-          .eps = spec.eps};
+std::unique_ptr<Optimizer> open_optimizer(Module& module, const api::OptimizerSpec& spec) {
+  auto optimizer = module.configure_optimizers({.name = std::string{api::name_of(spec.name)},
+                                                .lr = spec.lr,
+                                                .momentum = spec.momentum,
+                                                .weight_decay = spec.weight_decay,
+                                                .beta1 = spec.beta1,
+                                                .beta2 = spec.beta2,
+                                                .eps = spec.eps});
+  if (optimizer == nullptr) throw InvalidJob{"the model's configure_optimizers() returned no optimizer"};
+  return optimizer;
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSpec& spec, const Optimizer::NamedTensors& parameters) {

@@ -3,12 +3,13 @@
 #include <memory>
 
 #include "api/training_spec.hpp"
-#include "include/trainyard/optimizer.hpp"
+#include "include/trainyard/module.hpp"
 
 namespace trainyard::train {
 
-/// The job's training.optimizer as modules get it.
-[[nodiscard]] OptimizerSpec optimizer_spec(const api::OptimizerSpec& spec);
+/// The optimizer that `module` configures for the job's `spec`. Throws InvalidJob when that is none, and what the
+/// module throws.
+[[nodiscard]] std::unique_ptr<Optimizer> open_optimizer(Module& module, const api::OptimizerSpec& spec);
 
 /// The optimizer of `spec` over those of `parameters` that need a gradient. A step is one fused kernel, with results
 /// bit-equal to Python's torch.optim.Adam(fused=True), AdamW(fused=True) and SGD(fused=True).

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -308,8 +307,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                                          const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
     return dist::wait_or_fail(work, link, deadline, what);
   };
-  run.optimizer = run.module->configure_optimizers(optimizer_spec(training.optimizer));
-  if (run.optimizer == nullptr) throw InvalidJob{"the model's configure_optimizers() returned no optimizer"};
+  run.optimizer = open_optimizer(*run.module, training.optimizer);
   run.gradients =
       strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module), run.group, wait);
   run.checkpointer = TRY(open_checkpoints(run, group, node_name(environment), patience));
@@ -361,12 +359,9 @@ void run_rank(const Models& models) {
                              *link, run)
               : train::end_rank(train::Stage::rendezvous, group.error());
     ended = outcome ? *outcome : outcome.error();
-  } catch (const std::exception& error) {
-    // An exception after the loss of a peer often looks like a failure of this rank.
-    ended = link->group_failure().value_or(train::end_of_exception(error, run.device_name));
   } catch (...) {
-    const std::runtime_error unknown{"the program threw something that is no std::exception"};
-    ended = link->group_failure().value_or(train::end_of_exception(unknown, run.device_name));
+    // An exception after the loss of a peer often looks like a failure of this rank.
+    ended = link->group_failure().value_or(train::end_of_exception(std::current_exception(), run.device_name));
   }
   train::finish_snapshots(run, ended);
   train::log_end(ended);

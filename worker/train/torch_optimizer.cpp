@@ -82,9 +82,8 @@ class TorchOptimizer final : public Optimizer {
       tensors_.emplace_back("sum." + name, state.sum());
     } else {
       throw InvalidJob{
-          "this optimizer's state is not known here: it can be torch::optim's Adam, AdamW, SGD, RMSprop or Adagrad; "
-          "for "
-          "another derive from trainyard::Optimizer"};
+          "wrap_optimizer takes torch::optim's Adam, AdamW, SGD, RMSprop or Adagrad; for another optimizer derive from "
+          "trainyard::Optimizer"};
     }
   }
 

@@ -40,6 +40,8 @@ TEST(CallOrGiveUp, GivesTheResultOrThrowsWhatTheCallThrows) {
     return call_or_give_up<int>([]() -> int { throw std::out_of_range{"too far"}; }, link, 1min, "counting");
   };
   EXPECT_THROW(std::ignore = throwing(), std::out_of_range);
+  const auto throwing_a_number = [&] { return call_or_give_up<int>([]() -> int { throw 7; }, link, 1min, "counting"); };
+  EXPECT_THROW(std::ignore = throwing_a_number(), int);
 }
 
 TEST(CallOrGiveUp, GivesUpAtItsDeadlineThoughTheCallBlocks) {

@@ -67,7 +67,7 @@ rank::RankEnd train_on_device(Module& module, fakes::FakeRankLink& link, bool va
       work->wait();
       return {};
     };
-    const auto optimizer = module.configure_optimizers(optimizer_spec(training.optimizer));
+    const auto optimizer = open_optimizer(module, training.optimizer);
     const auto gradients = strategy::make_gradient_sync(named_parameters(module), named_buffers(module), group, wait);
     Trainer trainer{{.training = training,
                      .module = module,

@@ -17,7 +17,9 @@ rank::RankEnd an_end(int exit_code, std::string reason, std::string message) {
 }
 
 TEST(EndOfException, ChargesToTheNodeOnlyWhatItsDeviceDid) {
-  const auto end = [](const std::exception& error) { return end_of_exception(error, "cuda:0 of node n1"); };
+  const auto end = [](const auto& error) {
+    return end_of_exception(std::make_exception_ptr(error), "cuda:0 of node n1");
+  };
   const c10::SourceLocation place{"f", "f.cpp", 1};
   EXPECT_EQ(end(c10::AcceleratorError(place, 214, "CUDA error: uncorrectable ECC error encountered\nCUDA kernel ...")),
             an_end(contract::exit_device, "DeviceFailed",
@@ -32,6 +34,8 @@ TEST(EndOfException, ChargesToTheNodeOnlyWhatItsDeviceDid) {
             an_end(contract::exit_failure, "TrainingFailed", "CUDA error: an illegal memory access was encountered"));
   EXPECT_EQ(end(InvalidJob{"label 12 is not one of 10 classes"}),
             an_end(contract::exit_do_not_restart, "InvalidSpec", "label 12 is not one of 10 classes"));
+  EXPECT_EQ(end(7),
+            an_end(contract::exit_failure, "TrainingFailed", "the program threw something that is no std::exception"));
   EXPECT_EQ(end(std::runtime_error{"mat1 and mat2 shapes cannot be multiplied"}),
             an_end(contract::exit_failure, "TrainingFailed", "mat1 and mat2 shapes cannot be multiplied"));
 }

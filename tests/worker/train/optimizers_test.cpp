@@ -10,6 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "include/trainyard/options.hpp"
+#include "tests/worker/train/small_module.hpp"
+
 namespace trainyard::train {
 namespace {
 
@@ -106,6 +109,14 @@ TEST(Optimizers, StepWeightsOfSeveralTypesToTheBitAsEachTypeAlone) {
     for (std::size_t i = 0; i < mixed.size(); ++i)
       EXPECT_TRUE(torch::equal(mixed[i].second, alone[i].second)) << "weight " << i;
   }
+}
+
+TEST(OpenOptimizer, RefusesAModelThatConfiguresNone) {
+  SmallModule module;
+  module.own_optimizer = [](SmallModule&) { return std::unique_ptr<Optimizer>{}; };
+  EXPECT_THROW((void)open_optimizer(module, {}), InvalidJob);
+  module.own_optimizer = nullptr;
+  EXPECT_NE(open_optimizer(module, {.name = api::OptimizerName::adamw}), nullptr);
 }
 
 TEST(Optimizers, ContinueToTheBitFromTheirState) {

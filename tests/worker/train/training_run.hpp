@@ -84,7 +84,7 @@ class TrainingRun {
         return fail(ErrorKind::unavailable, std::string{what} + ": " + error.what());
       }
     };
-    const auto optimizer = rank.module->configure_optimizers(optimizer_spec(training.optimizer));
+    const auto optimizer = open_optimizer(*rank.module, training.optimizer);
     const auto gradients =
         strategy::make_gradient_sync(named_parameters(*rank.module), named_buffers(*rank.module), group, wait);
     std::unique_ptr<checkpoint::Checkpointer> checkpointer;
