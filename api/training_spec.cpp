@@ -1,7 +1,9 @@
 #include "api/training_spec.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "api/field_reader.hpp"
@@ -13,9 +15,44 @@ namespace {
 
 using nlohmann::json;
 
-constexpr EnumNames<DataFormat, 2> format_names{{{"synthetic", DataFormat::synthetic}, {"idx", DataFormat::idx}}};
-constexpr EnumNames<OptimizerName, 3> optimizer_names{
-    {{"adam", OptimizerName::adam}, {"adamw", OptimizerName::adamw}, {"sgd", OptimizerName::sgd}}};
+constexpr EnumNames<DataFormat, 7> format_names{{{"synthetic", DataFormat::synthetic},
+                                                 {"idx", DataFormat::idx},
+                                                 {"cifar10", DataFormat::cifar10},
+                                                 {"cifar100", DataFormat::cifar100},
+                                                 {"images", DataFormat::images},
+                                                 {"imagePairs", DataFormat::image_pairs},
+                                                 {"tokens", DataFormat::tokens}}};
+constexpr EnumNames<OptimizerName, 4> optimizer_names{{{"adam", OptimizerName::adam},
+                                                       {"adamw", OptimizerName::adamw},
+                                                       {"lamb", OptimizerName::lamb},
+                                                       {"sgd", OptimizerName::sgd}}};
+constexpr EnumNames<LrScaling, 3> lr_scaling_names{
+    {{"none", LrScaling::none}, {"linear", LrScaling::linear}, {"sqrt", LrScaling::sqrt}}};
+constexpr EnumNames<LrScheduleName, 5> lr_schedule_names{{{"constant", LrScheduleName::constant},
+                                                          {"step", LrScheduleName::step},
+                                                          {"linear", LrScheduleName::linear},
+                                                          {"cosine", LrScheduleName::cosine},
+                                                          {"plateau", LrScheduleName::plateau}}};
+constexpr EnumNames<OnNonFiniteLoss, 4> non_finite_names{{{"continue", OnNonFiniteLoss::proceed},
+                                                          {"stop", OnNonFiniteLoss::stop},
+                                                          {"skip", OnNonFiniteLoss::skip},
+                                                          {"rewind", OnNonFiniteLoss::rewind}}};
+constexpr EnumNames<Float32MatmulPrecision, 3> matmul_names{{{"highest", Float32MatmulPrecision::highest},
+                                                             {"high", Float32MatmulPrecision::high},
+                                                             {"medium", Float32MatmulPrecision::medium}}};
+constexpr EnumNames<LogFile, 3> log_file_names{
+    {{"tensorboard", LogFile::tensorboard}, {"jsonl", LogFile::jsonl}, {"csv", LogFile::csv}}};
+/// The first name of each value is the one that is written; the others are short for it.
+constexpr EnumNames<Precision, 10> precision_names{{{"32-true", Precision::fp32},
+                                                    {"64-true", Precision::fp64},
+                                                    {"16-mixed", Precision::fp16_mixed},
+                                                    {"bf16-mixed", Precision::bf16_mixed},
+                                                    {"16-true", Precision::fp16},
+                                                    {"bf16-true", Precision::bf16},
+                                                    {"32", Precision::fp32},
+                                                    {"64", Precision::fp64},
+                                                    {"16", Precision::fp16_mixed},
+                                                    {"bf16", Precision::bf16_mixed}}};
 constexpr std::string_view resume_automatic = "auto";
 constexpr std::string_view resume_none = "none";
 constexpr EnumNames<BestMode, 2> best_mode_names{{{"max", BestMode::max}, {"min", BestMode::min}}};
@@ -62,15 +99,16 @@ json to_json(const ModelSpec& model) {
 
 /// Bounds what every rank gets in its environment, where Linux lets a variable have 128 KiB.
 constexpr std::size_t options_bytes_max = 65'536;
+constexpr std::size_t data_options_bytes_max = 4'096;
 
-void read_options(FieldReader& model, json& options) {
-  const json* found = model.find("options");
+void read_options(FieldReader& owner, json& options, std::size_t bytes_max) {
+  const json* found = owner.find("options");
   if (found == nullptr) return;
-  if (!found->is_object()) return model.report("options", fmt::format("must be an object, got {}", shown(*found)));
+  if (!found->is_object()) return owner.report("options", fmt::format("must be an object, got {}", shown(*found)));
   const std::size_t bytes = found->dump(-1, ' ', false, json::error_handler_t::replace).size();
-  if (bytes > options_bytes_max) {
-    return model.report("options", fmt::format("must be at most {} bytes of JSON, got {}; put large values into a file",
-                                               options_bytes_max, bytes));
+  if (bytes > bytes_max) {
+    return owner.report("options", fmt::format("must be at most {} bytes of JSON, got {}; put large values into a file",
+                                               bytes_max, bytes));
   }
   options = *found;
 }
@@ -81,6 +119,8 @@ void read_data(FieldReader& fields, DataSpec& data) {
   fields.read("path", data.path);
   fields.read("uri", data.uri);
   fields.read("samples", data.samples, at_least_one);
+  read_options(fields, data.options, data_options_bytes_max);
+  fields.read("loaderThreads", data.loader_threads, IntegerRange{.max = 64});
   if (!data.uri.empty() && !(data.path.empty() && data.volume_claim.empty())) {
     fields.report("uri", "excludes volumeClaim and path: the data is in one place");
   }
@@ -92,13 +132,18 @@ json to_json(const DataSpec& data) {
   if (!data.path.empty()) object["path"] = data.path;
   if (!data.uri.empty()) object["uri"] = data.uri;
   if (data.format == DataFormat::synthetic) object["samples"] = data.samples;
+  if (!data.options.empty()) object["options"] = data.options;
+  if (data.loader_threads) object["loaderThreads"] = *data.loader_threads;
   return object;
 }
 
 void read_optimizer(FieldReader& fields, OptimizerSpec& optimizer) {
   fields.read("name", optimizer.name, optimizer_names);
   fields.read("lr", optimizer.lr, NumberRange{.is_min_open = true});
+  fields.read("lrScaling", optimizer.lr_scaling, lr_scaling_names);
   fields.read("momentum", optimizer.momentum, NumberRange{.max = 1, .is_max_open = true});
+  fields.read("nesterov", optimizer.nesterov);
+  if (optimizer.nesterov && optimizer.momentum == 0.0) fields.report("nesterov", "needs momentum");
   fields.read("weightDecay", optimizer.weight_decay, NumberRange{});
   fields.read("beta1", optimizer.beta1, NumberRange{.max = 1, .is_max_open = true});
   fields.read("beta2", optimizer.beta2, NumberRange{.max = 1, .is_max_open = true});
@@ -107,13 +152,108 @@ void read_optimizer(FieldReader& fields, OptimizerSpec& optimizer) {
 
 json to_json(const OptimizerSpec& optimizer) {
   json object{{"name", name_of(optimizer.name)}, {"lr", optimizer.lr}, {"weightDecay", optimizer.weight_decay}};
+  if (optimizer.lr_scaling != LrScaling::none) object["lrScaling"] = name_of(optimizer.lr_scaling, lr_scaling_names);
   if (optimizer.name == OptimizerName::sgd) {
     object["momentum"] = optimizer.momentum;
+    if (optimizer.nesterov) object["nesterov"] = true;
   } else {
     object["beta1"] = optimizer.beta1;
     object["beta2"] = optimizer.beta2;
     object["eps"] = optimizer.eps;
   }
+  return object;
+}
+
+void read_lr_schedule(FieldReader& fields, LrScheduleSpec& schedule) {
+  fields.read("name", schedule.name, lr_schedule_names);
+  fields.read("warmupSteps", schedule.warmup_steps);
+  fields.read("minLr", schedule.min_lr, NumberRange{});
+  fields.read_object("every", [&](FieldReader& every) { schedule.every = read_every(every); });
+  fields.read("factor", schedule.factor, NumberRange{.max = 1, .is_min_open = true});
+  fields.read("metric", schedule.metric);
+  fields.read("mode", schedule.mode, best_mode_names);
+  fields.read("patience", schedule.patience);
+  fields.read("threshold", schedule.threshold, NumberRange{.max = 1, .is_max_open = true});
+  if (schedule.name == LrScheduleName::step && !schedule.every.steps && !schedule.every.epochs)
+    fields.report("every", "is needed by step; give steps or epochs, such as {epochs: 30}");
+  if (schedule.name == LrScheduleName::plateau) fields.require("metric");
+}
+
+json to_json(const LrScheduleSpec& schedule) {
+  json object{{"name", name_of(schedule.name, lr_schedule_names)}, {"warmupSteps", schedule.warmup_steps}};
+  const bool is_step = schedule.name == LrScheduleName::step;
+  const bool is_plateau = schedule.name == LrScheduleName::plateau;
+  if (schedule.min_lr != 0.0) object["minLr"] = schedule.min_lr;
+  if (is_step) object["every"] = to_json(schedule.every);
+  if (is_step || is_plateau) object["factor"] = schedule.factor;
+  if (!is_plateau) return object;
+  object["metric"] = schedule.metric;
+  object["mode"] = name_of(schedule.mode, best_mode_names);
+  object["patience"] = schedule.patience;
+  object["threshold"] = schedule.threshold;
+  return object;
+}
+
+void read_gradient_clip(FieldReader& fields, GradientClipSpec& clip) {
+  fields.read("norm", clip.norm, NumberRange{.is_min_open = true});
+  fields.read("value", clip.value, NumberRange{.is_min_open = true});
+  if (clip.norm.has_value() == clip.value.has_value())
+    fields.report("norm", "or value must be given, and only one of them, such as {norm: 1.0}");
+}
+
+json to_json(const GradientClipSpec& clip) {
+  return clip.norm ? json{{"norm", *clip.norm}} : json{{"value", clip.value.value_or(0.0)}};
+}
+
+void read_early_stopping(FieldReader& fields, EarlyStoppingSpec& stopping) {
+  fields.require("metric");
+  fields.read("metric", stopping.metric);
+  fields.read("mode", stopping.mode, best_mode_names);
+  fields.read("patience", stopping.patience, at_least_one);
+  fields.read("minDelta", stopping.min_delta, NumberRange{});
+}
+
+json to_json(const EarlyStoppingSpec& stopping) {
+  return {{"metric", stopping.metric},
+          {"mode", name_of(stopping.mode, best_mode_names)},
+          {"patience", stopping.patience},
+          {"minDelta", stopping.min_delta}};
+}
+
+/// YAML reads `precision: 16` as a number.
+void read_precision(FieldReader& training, Precision& precision) {
+  const json* found = training.find("precision");
+  if (found == nullptr) return;
+  const std::string text = found->is_string() ? found->get<std::string>() : found->dump();
+  for (const auto& [name, value] : precision_names) {
+    if (name == text) {
+      precision = value;
+      return;
+    }
+  }
+  std::vector<std::string_view> names;
+  for (const auto& [name, value] : precision_names) names.push_back(name);
+  training.report("precision", fmt::format("must be one of {}, got {}", fmt::join(names, ", "), shown(*found)));
+}
+
+void read_log(FieldReader& log, TrainingSpec& spec) {
+  log.read_object("every", [&](FieldReader& every) { spec.log_every = read_every(every); });
+  std::vector<std::string> files;
+  log.read("files", files);
+  for (const std::string& file : files) {
+    const auto found = std::ranges::find(log_file_names, file, &EnumName<LogFile>::first);
+    if (found == log_file_names.end())
+      return log.report("files", fmt::format("must have only tensorboard, jsonl and csv, got \"{}\"", file));
+    if (std::ranges::find(spec.log_files, found->second) == spec.log_files.end())
+      spec.log_files.push_back(found->second);
+  }
+  log.read("uri", spec.log_uri);
+}
+
+json log_to_json(const TrainingSpec& spec) {
+  json object{{"every", to_json(spec.log_every)}};
+  for (const LogFile file : spec.log_files) object["files"].push_back(name_of(file, log_file_names));
+  if (!spec.log_uri.empty()) object["uri"] = spec.log_uri;
   return object;
 }
 
@@ -189,7 +329,7 @@ Result<TrainingSpec> parse_training_spec(const json& object) {
   fields.read_object("model", [&](FieldReader& model) {
     model.require("name");
     model.read("name", spec.model.name);
-    read_options(model, spec.model.options);
+    read_options(model, spec.model.options, options_bytes_max);
     model.read("weights", spec.model.weights);
     model.read("weightsSha256", spec.model.weights_sha256);
   });
@@ -198,10 +338,28 @@ Result<TrainingSpec> parse_training_spec(const json& object) {
   fields.read("epochs", spec.epochs, at_least_one);
   fields.read("maxSteps", spec.max_steps, at_least_one);
   fields.read_object("optimizer", [&](FieldReader& optimizer) { read_optimizer(optimizer, spec.optimizer); });
+  fields.read("accumulateGradBatches", spec.accumulate_grad_batches, at_least_one);
+  fields.read_object("lrSchedule", [&](FieldReader& schedule) { read_lr_schedule(schedule, spec.lr_schedule); });
+  fields.read_object("gradientClip",
+                     [&](FieldReader& clip) { read_gradient_clip(clip, spec.gradient_clip.emplace()); });
+  fields.read_object("ema", [&](FieldReader& ema) {
+    ema.read("decay", spec.ema.emplace().decay, NumberRange{.max = 1, .is_max_open = true});
+  });
+  fields.read_object("earlyStopping",
+                     [&](FieldReader& stopping) { read_early_stopping(stopping, spec.early_stopping.emplace()); });
+  fields.read("onNonFiniteLoss", spec.on_non_finite_loss, non_finite_names);
+  read_precision(fields, spec.precision);
+  fields.read("float32MatmulPrecision", spec.float32_matmul_precision, matmul_names);
+  fields.read("channelsLast", spec.channels_last);
+  fields.read("cudnnBenchmark", spec.cudnn_benchmark);
+  fields.read("deterministic", spec.deterministic);
   fields.read("seed", spec.seed);
   fields.read_object("validateEvery", [&](FieldReader& every) { spec.validate_every = read_every(every); });
-  fields.read_object("log", [&](FieldReader& log) {
-    log.read_object("every", [&](FieldReader& every) { spec.log_every = read_every(every); });
+  fields.read_object("log", [&](FieldReader& log) { read_log(log, spec); });
+  fields.read_object("profile", [&](FieldReader& profile) {
+    spec.profile.emplace();
+    profile.read("firstStep", spec.profile->first_step, at_least_one);
+    profile.read("steps", spec.profile->steps, IntegerRange{.min = 1, .max = 100});
   });
   fields.read_object("snapshots", [&](FieldReader& snapshots) {
     spec.snapshots.emplace();
@@ -239,15 +397,25 @@ Result<CheckpointSpec> parse_checkpoint_spec(const json& object) {
 }
 
 json to_json(const TrainingSpec& spec) {
-  json object{{"model", to_json(spec.model)},
-              {"data", to_json(spec.data)},
-              {"batchSize", spec.batch_size},
-              {"optimizer", to_json(spec.optimizer)},
-              {"seed", spec.seed},
-              {"log", {{"every", to_json(spec.log_every)}}}};
+  json object{{"model", to_json(spec.model)},         {"data", to_json(spec.data)}, {"batchSize", spec.batch_size},
+              {"optimizer", to_json(spec.optimizer)}, {"seed", spec.seed},          {"log", log_to_json(spec)}};
   if (spec.epochs) object["epochs"] = *spec.epochs;
   if (spec.max_steps) object["maxSteps"] = *spec.max_steps;
+  if (spec.accumulate_grad_batches > 1) object["accumulateGradBatches"] = spec.accumulate_grad_batches;
+  if (spec.lr_schedule != LrScheduleSpec{}) object["lrSchedule"] = to_json(spec.lr_schedule);
+  if (spec.gradient_clip) object["gradientClip"] = to_json(*spec.gradient_clip);
+  if (spec.ema) object["ema"] = {{"decay", spec.ema->decay}};
+  if (spec.early_stopping) object["earlyStopping"] = to_json(*spec.early_stopping);
+  if (spec.on_non_finite_loss != OnNonFiniteLoss::proceed)
+    object["onNonFiniteLoss"] = name_of(spec.on_non_finite_loss, non_finite_names);
+  if (spec.precision != Precision::fp32) object["precision"] = name_of(spec.precision, precision_names);
+  if (spec.float32_matmul_precision != Float32MatmulPrecision::highest)
+    object["float32MatmulPrecision"] = name_of(spec.float32_matmul_precision, matmul_names);
+  if (spec.channels_last) object["channelsLast"] = true;
+  if (spec.cudnn_benchmark) object["cudnnBenchmark"] = true;
+  if (spec.deterministic) object["deterministic"] = true;
   if (spec.validate_every) object["validateEvery"] = to_json(*spec.validate_every);
+  if (spec.profile) object["profile"] = {{"firstStep", spec.profile->first_step}, {"steps", spec.profile->steps}};
   if (spec.snapshots) object["snapshots"] = {{"every", to_json(spec.snapshots->every)}};
   return object;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/result.hpp"
 
@@ -13,8 +14,15 @@
 /// are those of crds/, where every field is described; durations are milliseconds here and strings ("90s") in JSON.
 namespace trainyard::api {
 
-enum class DataFormat { synthetic, idx };
-enum class OptimizerName { adam, adamw, sgd };
+enum class DataFormat { synthetic, idx, cifar10, cifar100, images, image_pairs, tokens };
+enum class OptimizerName { adam, adamw, lamb, sgd };
+
+/// The types of parameters and of the arithmetic. "mixed": parameters and optimizer stay float32, and the forward pass
+/// uses the shorter type where that is safe (torch.autocast). The others hold everything in that type.
+enum class Precision { fp32, fp64, fp16_mixed, bf16_mixed, fp16, bf16 };
+
+/// How exactly a GPU multiplies float32 matrices: torch.set_float32_matmul_precision.
+enum class Float32MatmulPrecision { highest, high, medium };
 
 struct ModelSpec {
   std::string name;
@@ -32,15 +40,26 @@ struct DataSpec {
   std::string uri;           ///< Source of the files; excludes volume_claim and path.
   /// synthetic only: size of the training set. The validation set is a sixth of that.
   std::int64_t samples = 60'000;
+  nlohmann::json options = nlohmann::json::object();  ///< For the format, which alone knows what they mean.
+  std::optional<std::int64_t> loader_threads;         ///< Absent: as many as the data set asks for.
   bool operator==(const DataSpec&) const = default;
+};
+
+/// What the learning rate is multiplied by, because the batch of all ranks grows with their number.
+enum class LrScaling {
+  none,
+  linear,  ///< The number of ranks (Goyal et al. 2017).
+  sqrt,    ///< Its square root.
 };
 
 struct OptimizerSpec {
   OptimizerName name = OptimizerName::adam;
   double lr = 0.001;
+  LrScaling lr_scaling = LrScaling::none;
   double momentum = 0.0;      ///< sgd only.
-  double weight_decay = 0.0;  ///< As in torch.optim: an L2 penalty of adam and sgd, decoupled with adamw.
-  double beta1 = 0.9;         ///< adam and adamw only, with beta2 and eps.
+  bool nesterov = false;      ///< sgd only; needs momentum.
+  double weight_decay = 0.0;  ///< An L2 penalty of adam and sgd, as in torch.optim; decoupled with adamw and lamb.
+  double beta1 = 0.9;         ///< All but sgd, with beta2 and eps.
   double beta2 = 0.999;
   double eps = 1e-8;
   bool operator==(const OptimizerSpec&) const = default;
@@ -60,16 +79,89 @@ struct SnapshotsSpec {
   bool operator==(const SnapshotsSpec&) const = default;
 };
 
+enum class BestMode { max, min };
+
+enum class LrScheduleName { constant, step, linear, cosine, plateau };
+
+/// How the learning rate changes while the job trains; each value is a factor of OptimizerSpec::lr.
+struct LrScheduleSpec {
+  LrScheduleName name = LrScheduleName::constant;
+  std::int64_t warmup_steps = 0;  ///< In the first steps the rate grows linearly to what the schedule says.
+  double min_lr = 0.0;            ///< linear and cosine end here with the training; plateau goes no lower.
+  Every every;                    ///< step only: multiplies the rate by `factor` at each multiple. Steps or epochs.
+  double factor = 0.1;            ///< step and plateau.
+  std::string metric;             ///< plateau only, like the next three: the metric of the validation.
+  BestMode mode = BestMode::min;
+  std::int64_t patience = 10;  ///< Validations without a better value that are let pass.
+  double threshold = 1e-4;     ///< A value is better only by more than this part of the best one.
+  bool operator==(const LrScheduleSpec&) const = default;
+};
+
+/// One of the two is set.
+struct GradientClipSpec {
+  std::optional<double> norm;   ///< The 2-norm of all gradients together is at most this.
+  std::optional<double> value;  ///< Each gradient's absolute value is at most this.
+  bool operator==(const GradientClipSpec&) const = default;
+};
+
+/// An exponential moving average of the parameters, with which the model is validated.
+struct EmaSpec {
+  double decay = 0.999;
+  bool operator==(const EmaSpec&) const = default;
+};
+
+/// Training ends, as complete, once `patience` validations in turn were no better than the best one.
+struct EarlyStoppingSpec {
+  std::string metric;
+  BestMode mode = BestMode::min;
+  std::int64_t patience = 3;
+  double min_delta = 0.0;  ///< A value is better only by more than this.
+  bool operator==(const EarlyStoppingSpec&) const = default;
+};
+
+/// What follows a loss that is not finite on any rank.
+enum class OnNonFiniteLoss {
+  proceed,  ///< The step is made, as PyTorch does.
+  stop,     ///< The job fails at once.
+  skip,     ///< No parameter changes in that step.
+  rewind,   ///< The group is restarted from the newest checkpoint, as often as spec.restart allows.
+};
+
+/// Files that rank 0 writes its metrics to.
+enum class LogFile { tensorboard, jsonl, csv };
+
+/// Each rank records a chrome trace of `steps` steps from step `first_step` on.
+struct ProfileSpec {
+  std::int64_t first_step = 10;
+  std::int64_t steps = 5;
+  bool operator==(const ProfileSpec&) const = default;
+};
+
 struct TrainingSpec {
   ModelSpec model;
   DataSpec data;
   std::int64_t batch_size = 64;           ///< Samples per process and step.
   std::optional<std::int64_t> epochs;     ///< Neither epochs nor max_steps: 1 epoch.
   std::optional<std::int64_t> max_steps;  ///< Optimizer steps; ends in the middle of an epoch.
+  /// Batches whose gradients are summed into one optimizer step; only the last of them is reduced over the ranks.
+  std::int64_t accumulate_grad_batches = 1;
   OptimizerSpec optimizer;
+  LrScheduleSpec lr_schedule;
+  std::optional<GradientClipSpec> gradient_clip;  ///< Absent: gradients are not clipped.
+  std::optional<EmaSpec> ema;
+  std::optional<EarlyStoppingSpec> early_stopping;
+  OnNonFiniteLoss on_non_finite_loss = OnNonFiniteLoss::proceed;
+  Precision precision = Precision::fp32;
+  Float32MatmulPrecision float32_matmul_precision = Float32MatmulPrecision::highest;
+  bool channels_last = false;    ///< Images and convolutions are laid out with their channels last.
+  bool cudnn_benchmark = false;  ///< cuDNN tries its algorithms for each new shape and takes the fastest.
+  bool deterministic = false;    ///< Only deterministic algorithms are used (torch.use_deterministic_algorithms).
   std::int64_t seed = 0;
   std::optional<Every> validate_every;  ///< Absent: after every epoch. Steps or epochs.
   Every log_every{.steps = 50, .epochs = {}, .time = {}};
+  std::vector<LogFile> log_files;  ///< Beside the worker's own log.
+  std::string log_uri;             ///< Folder of log_files and traces. Empty: "logs" under the checkpoints' URI.
+  std::optional<ProfileSpec> profile;
   std::optional<SnapshotsSpec> snapshots;  ///< Absent: no snapshots. They are stored under the checkpoints' URI.
   bool operator==(const TrainingSpec&) const = default;
 };
@@ -102,8 +194,6 @@ enum class OnDelete {
   retain,
   remove,  ///< They are removed with the job.
 };
-
-enum class BestMode { max, min };
 
 struct KeepBestSpec {
   std::string metric;

@@ -25,11 +25,6 @@ using namespace std::chrono_literals;
 
 constexpr auto report_interval = 250ms;
 
-void check_loss(const torch::Tensor& loss) {
-  TORCH_CHECK(loss.defined() && loss.numel() == 1,
-              "the training step gave no scalar loss: training_step returns one, or training_step_end makes it");
-}
-
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts)
@@ -37,6 +32,7 @@ Trainer::Trainer(TrainerParts parts)
       schedule_{parts_.training, parts_.checkpoint_every, parts_.train_data.size(), parts_.group.world_size,
                 parts_.copies_every},
       agreement_{parts_.group.process_group, parts_.wait},
+      step_{parts_.module, parts_.optimizer, parts_.gradients},
       random_{parts_.device},
       state_{make_state(parts_.module, parts_.optimizer, random_)},
       speed_{parts_.clock.instant()},
@@ -163,20 +159,15 @@ OrEnd<StepFlags> Trainer::take_step() {
   if (parts_.snapshots != nullptr) parts_.snapshots->set_step(position_.step + 1);
 
   agreement_.begin(own_flags());
-  parts_.gradients.zero_gradients();
-  const torch::Tensor loss =
-      parts_.module.training_step_end(parts_.module.training_step(batch, schedule_.batch_index(position_)));
-  check_loss(loss);
-  parts_.gradients.begin_backward();
-  loss.backward();
-  if (auto done = parts_.gradients.finish_gradients(); !done) return lost(Stage::step, done.error());
+  const torch::Tensor loss = step_.run(batch, schedule_.batch_index(position_));
+  if (auto done = step_.finish_gradients(); !done) return lost(Stage::step, done.error());
   const auto flags = agreement_.finish();
   if (!flags) return lost(Stage::step, flags.error());
   if (checkpoints_) checkpoints_->finish_staging();
-  parts_.optimizer.step();
+  step_.update();
 
   const Position before = std::exchange(position_, schedule_.next(position_));
-  last_loss_ = loss.detach();
+  last_loss_ = loss;
   metrics_.log("loss", last_loss_, {.on_epoch = true});
   speed_.add(schedule_.samples_between(before, position_));
   if (parts_.sample_record) {

@@ -21,6 +21,7 @@
 #include "worker/train/checkpoint_driver.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/lost.hpp"
+#include "worker/train/optimization_step.hpp"
 #include "worker/train/sample_record.hpp"
 #include "worker/train/schedule.hpp"
 #include "worker/train/snapshot_taker.hpp"
@@ -109,6 +110,7 @@ class Trainer final : private SavedTraining {
   torch::Tensor order_;             // of the epoch at order_epoch_
   std::int64_t order_epoch_ = -1;
   StepAgreement agreement_;
+  OptimizationStep step_;
   RandomState random_;
   checkpoint::State state_;
   std::optional<CheckpointDriver> checkpoints_;  // nothing: nothing is saved
