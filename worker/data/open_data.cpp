@@ -31,6 +31,7 @@ Result<std::unique_ptr<Dataset>> open_data(const DataSource& source, api::DataFo
       auto images = TRY(read_labeled_images(source.folder, part == Part::train ? "train" : "t10k"));
       return make_dataset(std::move(images), source.device);
     }
+    default: break;
   }
   return fail(ErrorKind::invalid, "training.data.format is unknown");
 }
