@@ -28,17 +28,29 @@ std::string id_of(const torch::Tensor& images, const torch::Tensor& labels) {
 
 }  // namespace
 
-ImageDataset::ImageDataset(torch::Tensor images, torch::Tensor labels, torch::Device device)
-    : id_{id_of(images, labels)}, images_{std::move(images).to(device)}, labels_{std::move(labels).to(device)} {
+ImageDataset::ImageDataset(torch::Tensor images, torch::Tensor labels, torch::Device device, ImageChanges changes)
+    : id_{id_of(images, labels)},
+      classes_{labels.numel() == 0 ? 0 : labels.max().item<std::int64_t>() + 1},
+      images_{std::move(images).to(device)},
+      labels_{std::move(labels).to(device)},
+      changes_{std::move(changes)} {
   check(images_.dim() == 4 && images_.scalar_type() == torch::kUInt8, "images are uint8 [N, C, H, W]");
   check(labels_.dim() == 1 && labels_.scalar_type() == torch::kInt64, "labels are int64 [N]");
   check(images_.size(0) == labels_.size(0), "there are as many labels as images");
 }
 
 Batch ImageDataset::gather(const torch::Tensor& ids) const {
-  const torch::Tensor places = ids.to(images_.device());
-  return {.inputs = images_.index_select(0, places).to(torch::kFloat).div_(255),
-          .targets = labels_.index_select(0, places),
+  return batch_of(images_.index_select(0, ids.to(images_.device())), ids);
+}
+
+Batch ImageDataset::gather_in_epoch(const torch::Tensor& ids, std::int64_t epoch) const {
+  const torch::Tensor images = images_.index_select(0, ids.to(images_.device()));
+  return batch_of(crop_and_flip(images, changes_.augmentation, ids, changes_.seed, epoch), ids);
+}
+
+Batch ImageDataset::batch_of(const torch::Tensor& images, const torch::Tensor& ids) const {
+  return {.inputs = changes_.normalization.apply(images.to(torch::kFloat).div_(255)),
+          .targets = labels_.index_select(0, ids.to(labels_.device())),
           .ids = ids};
 }
 

@@ -34,6 +34,7 @@
 #include "worker/rank/group_environment.hpp"
 #include "worker/rank/number.hpp"
 #include "worker/strategy/strategies.hpp"
+#include "worker/train/check_classes.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/exception_end.hpp"
 #include "worker/train/job.hpp"
@@ -129,24 +130,21 @@ Result<std::string> find_data(const Job& job, RankLink& link, const Clock& clock
       .map([&] { return folder.string(); });
 }
 
-Result<Datasets> open_built_in_datasets(const DataSource& source, api::DataFormat format) {
-  Datasets datasets;
-  datasets.train = TRY(data::open_data(source, format, data::Part::train));
-  datasets.validation = TRY(data::open_data(source, format, data::Part::validation));
-  return datasets;
-}
-
 Result<Datasets> open_datasets(Module& module, const Job& job, const std::string& folder, torch::Device device) {
   const api::DataSpec& data = job.training.data;
   const DataSource source{.format = std::string{api::name_of(data.format)},
                           .folder = folder,
                           .samples = data.samples,
                           .seed = job.training.seed,
-                          .device = device};
+                          .device = device,
+                          .options = Options{data.options.dump(), "training.data.options"}};
   std::optional<Datasets> datasets = module.open_datasets(source);
-  if (!datasets) datasets = TRY(open_built_in_datasets(source, data.format));
+  const std::string reader = datasets ? "the model's open_datasets()" : "the format " + source.format;
+  if (!datasets) datasets = TRY(data::open_data(source, data.format));
+  source.options.check_all_asked(reader);
   if (datasets->train == nullptr || datasets->train->size() <= 0)
     return fail(ErrorKind::invalid, "the model's open_datasets() gave no training samples");
+  TRY(check_classes(module, *datasets));
   return std::move(*datasets);
 }
 

@@ -153,7 +153,7 @@ OrEnd<StepFlags> Trainer::take_step() {
   }
   const data::GroupRank self{.rank = parts_.group.rank, .world_size = parts_.group.world_size};
   const torch::Tensor ids = data::step_samples(order_, position_.samples, parts_.training.batch_size, self);
-  Batch batch = parts_.train_data.gather(ids).on(parts_.device);
+  Batch batch = parts_.train_data.gather_in_epoch(ids, position_.epoch).on(parts_.device);
   batch.ids = ids;  // The data set's own word on them is not needed.
   metrics_.set_batch_size(batch.size());
   if (parts_.snapshots != nullptr) parts_.snapshots->set_step(position_.step + 1);
