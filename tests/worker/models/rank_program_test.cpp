@@ -166,14 +166,18 @@ TEST_F(RankProgramTest, RefusesWhatARestartCannotHelpWithOneSentence) {
     std::string what, training, message;
   };
   const std::vector<Case> cases{
-      {"unknown model", R"("model": {"name": "resnet50"})",
-       "training.model.name: no model 'resnet50' here (there is: fashion_cnn); for your own use --worker or an image"},
+      {"unknown model", R"("model": {"name": "resnet"})",
+       "training.model.name: no model 'resnet' here (there is: fashion_cnn, gpt2, resnet18, resnet50); for your own "
+       "use --worker or an image"},
       {"wrong data path", R"("model": {"name": "fashion_cnn"}, "data": {"format": "idx", "path": "/nowhere"})",
        "the data path /nowhere is not a folder that can be read; expected there: train-images-idx3-ubyte and "
        "train-labels-idx1-ubyte"},
       {"no such data URI", R"("model": {"name": "fashion_cnn"}, "data": {"format": "idx", "uri": "file:///nowhere"})",
        "/nowhere"},
       {"wrong field", R"("model": {"name": "fashion_cnn"}, "batchSize": -1)", "batchSize"},
+      {"unknown option of the data",
+       R"("model": {"name": "fashion_cnn"}, "data": {"format": "synthetic", "samples": 8, "options": {"horizontlFlip": true}})",
+       "training.data.options.horizontlFlip: the format synthetic has no such option; did you mean horizontalFlip?"},
   };
   for (const Case& c : cases) {
     auto ranks = start(1, c.training);
