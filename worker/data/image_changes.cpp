@@ -61,25 +61,24 @@ torch::Tensor crop_and_flip(const torch::Tensor& images, const Augmentation& aug
   const std::int64_t batch = images.size(0);
   const std::int64_t height = images.size(2);
   const std::int64_t width = images.size(3);
-  const torch::Tensor rows = torch::empty({batch, height}, torch::kInt64);
-  const torch::Tensor columns = torch::empty({batch, width}, torch::kInt64);
-  auto row = rows.accessor<std::int64_t, 2>();
-  auto column = columns.accessor<std::int64_t, 2>();
+  const torch::Tensor places = torch::empty({batch, height + width}, torch::kInt64);  // The rows, then the columns.
+  auto place = places.accessor<std::int64_t, 2>();
   const torch::Tensor samples = ids.contiguous();
-  for (std::int64_t place = 0; place < batch; ++place) {
-    SampleRandom random{seed, epoch, samples.const_data_ptr<std::int64_t>()[place]};
+  for (std::int64_t image = 0; image < batch; ++image) {
+    SampleRandom random{seed, epoch, samples.const_data_ptr<std::int64_t>()[image]};
     const std::int64_t top = random.below(2 * padding + 1);
     const std::int64_t left = random.below(2 * padding + 1);
     const bool is_mirrored = random.coin() && augmentation.horizontal_flip;
-    for (std::int64_t y = 0; y < height; ++y) row[place][y] = top + y;
-    for (std::int64_t x = 0; x < width; ++x) column[place][x] = left + (is_mirrored ? width - 1 - x : x);
+    for (std::int64_t y = 0; y < height; ++y) place[image][y] = top + y;
+    for (std::int64_t x = 0; x < width; ++x) place[image][height + x] = left + (is_mirrored ? width - 1 - x : x);
   }
-  // One gather crops and mirrors every image of the batch.
+  // One gather crops and mirrors every image of the batch. A copy from pinned memory does not wait for the device.
+  const torch::Tensor there = images.is_cpu() ? places : places.pin_memory().to(images.device(), /*non_blocking=*/true);
   const torch::Tensor padded = torch::constant_pad_nd(images, {padding, padding, padding, padding});
-  const auto places = torch::TensorOptions{}.dtype(torch::kInt64).device(images.device());
-  return padded.index(
-      {torch::arange(batch, places).view({-1, 1, 1, 1}), torch::arange(images.size(1), places).view({1, -1, 1, 1}),
-       rows.to(images.device()).view({batch, 1, height, 1}), columns.to(images.device()).view({batch, 1, 1, width})});
+  return padded.index({torch::arange(batch, there.options()).view({-1, 1, 1, 1}),
+                       torch::arange(images.size(1), there.options()).view({1, -1, 1, 1}),
+                       there.slice(1, 0, height).unsqueeze(1).unsqueeze(3),
+                       there.slice(1, height).unsqueeze(1).unsqueeze(2)});
 }
 
 }  // namespace trainyard::data

@@ -40,17 +40,24 @@ ImageDataset::ImageDataset(torch::Tensor images, torch::Tensor labels, torch::De
 }
 
 Batch ImageDataset::gather(const torch::Tensor& ids) const {
-  return batch_of(images_.index_select(0, ids.to(images_.device())), ids);
+  const torch::Tensor places = places_of(ids);
+  return batch_of(images_.index_select(0, places), places, ids);
 }
 
 Batch ImageDataset::gather_in_epoch(const torch::Tensor& ids, std::int64_t epoch) const {
-  const torch::Tensor images = images_.index_select(0, ids.to(images_.device()));
-  return batch_of(crop_and_flip(images, changes_.augmentation, ids, changes_.seed, epoch), ids);
+  const torch::Tensor places = places_of(ids);
+  const torch::Tensor images = images_.index_select(0, places);
+  return batch_of(crop_and_flip(images, changes_.augmentation, ids, changes_.seed, epoch), places, ids);
 }
 
-Batch ImageDataset::batch_of(const torch::Tensor& images, const torch::Tensor& ids) const {
+torch::Tensor ImageDataset::places_of(const torch::Tensor& ids) const {
+  // A copy from pinned memory does not wait for the device.
+  return images_.is_cpu() ? ids : ids.pin_memory().to(images_.device(), /*non_blocking=*/true);
+}
+
+Batch ImageDataset::batch_of(const torch::Tensor& images, const torch::Tensor& places, const torch::Tensor& ids) const {
   return {.inputs = changes_.normalization.apply(images.to(torch::kFloat).div_(255)),
-          .targets = labels_.index_select(0, ids.to(labels_.device())),
+          .targets = labels_.index_select(0, places),
           .ids = ids};
 }
 

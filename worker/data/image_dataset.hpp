@@ -39,7 +39,10 @@ class ImageDataset final : public Dataset {
   [[nodiscard]] const torch::Tensor& labels() const { return labels_; }
 
  private:
-  [[nodiscard]] Batch batch_of(const torch::Tensor& images, const torch::Tensor& ids) const;
+  /// `ids` on the images' device.
+  [[nodiscard]] torch::Tensor places_of(const torch::Tensor& ids) const;
+  [[nodiscard]] Batch batch_of(const torch::Tensor& images, const torch::Tensor& places,
+                               const torch::Tensor& ids) const;
 
   std::string id_;
   std::int64_t classes_;

@@ -58,6 +58,18 @@ TEST(DecodeImage, ReadsJpegToNearlyTheSamePixels) {
   EXPECT_LE(difference(*printed, plain_picture(8, 8, 128, 64, 0).permute({2, 0, 1})), 2);
 }
 
+TEST(DecodeImage, RefusesAJpegOfManyScans) {
+  const torch::Tensor picture = plain_picture(16, 16, 10, 200, 90);
+  const auto usual = decode_text(fakes::jpeg_of_scans(picture, 1));
+  ASSERT_TRUE(usual.has_value()) << usual.error().message;
+  EXPECT_LE(difference(*usual, picture.permute({2, 0, 1})), 2);
+  EXPECT_TRUE(decode_text(fakes::jpeg_of_scans(picture, 400)).has_value());
+  const auto hostile = decode_text(fakes::jpeg_of_scans(picture, 501));
+  ASSERT_FALSE(hostile.has_value());
+  EXPECT_EQ(hostile.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(hostile.error().message, HasSubstr("it is a JPEG of more than 500 scans"));
+}
+
 /// The big-endian bytes of a 32-bit number.
 std::string big_endian_text(std::uint32_t number) {
   return {static_cast<char>(number >> 24), static_cast<char>(number >> 16), static_cast<char>(number >> 8),

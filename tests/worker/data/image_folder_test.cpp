@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/fakes/temporary_folder.hpp"
@@ -115,6 +116,24 @@ TEST_F(ImageFolderTest, MirrorsHalfOfTheImages) {
   }
   EXPECT_GT(mirrored, 10);
   EXPECT_LT(mirrored, 30);
+}
+
+TEST_F(ImageFolderTest, GathersOnSeveralThreadsAtOnce) {
+  const auto datasets = open(R"({"size": 8, "randomResizedCrop": true, "horizontalFlip": true})");
+  ASSERT_TRUE(datasets.has_value()) << datasets.error().message;
+  const torch::Tensor ids = torch::arange(4);
+  std::vector<torch::Tensor> alone;
+  for (std::int64_t epoch = 0; epoch < 8; ++epoch) alone.push_back(datasets->train->gather_in_epoch(ids, epoch).inputs);
+  std::vector<torch::Tensor> together(8);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t epoch = 0; epoch < 8; ++epoch) {
+      threads.emplace_back([&, epoch] {
+        together[epoch] = datasets->train->gather_in_epoch(ids, static_cast<std::int64_t>(epoch)).inputs;
+      });
+    }
+  }
+  for (std::size_t epoch = 0; epoch < 8; ++epoch) EXPECT_TRUE(alone[epoch].equal(together[epoch])) << epoch;
 }
 
 TEST_F(ImageFolderTest, MakesGrayOfColours) {

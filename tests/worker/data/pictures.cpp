@@ -16,9 +16,7 @@ std::uint8_t* bytes_of(const torch::Tensor& picture) {
   return picture.data_ptr<std::uint8_t>();
 }
 
-}  // namespace
-
-std::string jpeg_of(const torch::Tensor& picture) {
+std::string write_jpeg(const torch::Tensor& picture, bool is_progressive) {
   const torch::Tensor dense = picture.contiguous();
   jpeg_compress_struct writer{};
   jpeg_error_mgr errors{};
@@ -35,6 +33,7 @@ std::string jpeg_of(const torch::Tensor& picture) {
   jpeg_set_defaults(&writer);
   if (channels == 4) writer.write_Adobe_marker = TRUE;
   jpeg_set_quality(&writer, 100, TRUE);
+  if (is_progressive) jpeg_simple_progression(&writer);
   jpeg_start_compress(&writer, TRUE);
   while (writer.next_scanline < writer.image_height) {
     JSAMPROW row = bytes_of(dense) + std::int64_t{writer.next_scanline} * dense.size(1) * channels;
@@ -44,6 +43,23 @@ std::string jpeg_of(const torch::Tensor& picture) {
   jpeg_destroy_compress(&writer);
   std::string file{reinterpret_cast<const char*>(bytes), count};
   std::free(bytes);  // NOLINT(cppcoreguidelines-no-malloc): libjpeg took it by malloc.
+  return file;
+}
+
+}  // namespace
+
+std::string jpeg_of(const torch::Tensor& picture) {
+  return write_jpeg(picture, /*is_progressive=*/false);
+}
+
+std::string jpeg_of_scans(const torch::Tensor& picture, int count) {
+  std::string file = write_jpeg(picture, /*is_progressive=*/true);
+  const std::size_t begin = file.find("\xff\xda");
+  std::size_t end = begin + 2;
+  // Within a scan's data, 0xff is followed by 0.
+  while (file[end] != '\xff' || file[end + 1] == '\0') ++end;
+  const std::string scan = file.substr(begin, end - begin);
+  for (int number = 1; number < count; ++number) file.insert(begin, scan);
   return file;
 }
 
