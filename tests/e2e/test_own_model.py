@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 from harness.cluster import REPOSITORY
 from harness.jobs import Job
@@ -17,7 +18,9 @@ def run(*command: object) -> str:
 def test_the_project_that_init_writes_builds_in_the_devel_image_and_trains_in_pods(kube, cluster, tmp_path):
     run(REPOSITORY / f"build/{PRESET}/bin/trainyard", "init", "model", "my_net", "--dir", tmp_path / "my-net")
     run("docker/build", "devel", "--preset", PRESET)
-    cluster.load(run("docker/build", tmp_path / "my-net", "--tag", IMAGE))
+    archive = Path(run("docker/build", tmp_path / "my-net", "--tag", IMAGE))
+    cluster.load(archive)
+    archive.unlink()
     job = (tmp_path / "my-net/my_net.yaml").read_text()
     kube.kubectl("apply", "-f", "-", stdin=job.replace("registry.example.com/my-net:1", IMAGE))
     status = Job(kube, "my-net").wait_for_phase("Succeeded", within=400)
