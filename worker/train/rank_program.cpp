@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/contract.hpp"
 #include "checkpoint/run/agreement.hpp"
@@ -34,6 +35,7 @@
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/rank/group_environment.hpp"
 #include "worker/rank/number.hpp"
+#include "worker/rank/seat.hpp"
 #include "worker/strategy/strategies.hpp"
 #include "worker/train/check_classes.hpp"
 #include "worker/train/ending.hpp"
@@ -171,6 +173,18 @@ OrEnd<dist::Group> form_group(const dist::Deadlines& deadlines, const rank::Grou
   return end_rank(Stage::rendezvous, formed.error());
 }
 
+/// Rank 0 warns when pods of the job share a node, because NCCL is slow between them.
+Result<void> warn_of_split_nodes(const std::string& node, const rank::GroupEnvironment& group,
+                                 checkpoint::Communicator& communicator) {
+  const rank::Seat own{.node = node, .first_rank = *group.rank - group.local_rank};
+  const auto texts = TRY(communicator.all_gather(rank::to_text(own)));
+  if (*group.rank != 0) return {};
+  std::vector<rank::Seat> seats;
+  for (const std::string& text : texts) seats.push_back(TRY(rank::parse_seat(text)));
+  if (const auto warning = rank::split_node_warning(seats)) logging::warn(*warning, {});
+  return {};
+}
+
 OrEnd<std::optional<SampleRecord>> open_record(const Job& job, const rank::GroupEnvironment& group) {
   if (!job.sample_record_file) return std::nullopt;
   auto record = SampleRecord::open(*job.sample_record_file, group.attempt, *group.rank);
@@ -303,6 +317,10 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   }
   if (auto shared = dist::share_processors(group, threads, *run.group.communicator); !shared)
     return lost(link, Stage::step, shared.error());
+  if (device.is_cuda()) {
+    if (auto done = warn_of_split_nodes(node_name(environment), group, *run.group.communicator); !done)
+      return lost(link, Stage::step, done.error());
+  }
 
   const strategy::WaitForWork wait = [&link, deadline = deadlines->collective](
                                          const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
