@@ -15,12 +15,12 @@ void check_loss(const torch::Tensor& loss) {
 OptimizationStep::OptimizationStep(Module& module, Optimizer& optimizer, strategy::GradientSync& gradients)
     : module_{module}, optimizer_{optimizer}, gradients_{gradients} {}
 
-torch::Tensor OptimizationStep::run(const Batch& batch, std::int64_t batch_index) {
-  gradients_.zero_gradients();
+torch::Tensor OptimizationStep::run(const Batch& batch, std::int64_t batch_index, BatchOfStep of_step) {
+  if (of_step.index == 0) gradients_.zero_gradients();
   const torch::Tensor loss = module_.training_step_end(module_.training_step(batch, batch_index));
   check_loss(loss);
-  gradients_.begin_backward();
-  loss.backward();
+  gradients_.begin_backward(of_step.is_last());
+  (of_step.count > 1 ? loss / of_step.count : loss).backward();
   return loss.detach();
 }
 

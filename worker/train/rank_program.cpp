@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/contract.hpp"
 #include "checkpoint/run/agreement.hpp"
@@ -29,10 +30,12 @@
 #include "worker/dist/device_choice.hpp"
 #include "worker/dist/gpu_driver.hpp"
 #include "worker/dist/process_settings.hpp"
+#include "worker/dist/steps_in_flight.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/rank/group_environment.hpp"
 #include "worker/rank/number.hpp"
+#include "worker/rank/seat.hpp"
 #include "worker/strategy/strategies.hpp"
 #include "worker/train/check_classes.hpp"
 #include "worker/train/ending.hpp"
@@ -170,6 +173,18 @@ OrEnd<dist::Group> form_group(const dist::Deadlines& deadlines, const rank::Grou
   return end_rank(Stage::rendezvous, formed.error());
 }
 
+/// Rank 0 warns when pods of the job share a node, because NCCL is slow between them.
+Result<void> warn_of_split_nodes(const std::string& node, const rank::GroupEnvironment& group,
+                                 checkpoint::Communicator& communicator) {
+  const rank::Seat own{.node = node, .first_rank = *group.rank - group.local_rank};
+  const auto texts = TRY(communicator.all_gather(rank::to_text(own)));
+  if (*group.rank != 0) return {};
+  std::vector<rank::Seat> seats;
+  for (const std::string& text : texts) seats.push_back(TRY(rank::parse_seat(text)));
+  if (const auto warning = rank::split_node_warning(seats)) logging::warn(*warning, {});
+  return {};
+}
+
 OrEnd<std::optional<SampleRecord>> open_record(const Job& job, const rank::GroupEnvironment& group) {
   if (!job.sample_record_file) return std::nullopt;
   auto record = SampleRecord::open(*job.sample_record_file, group.attempt, *group.rank);
@@ -208,6 +223,7 @@ struct Run {
   Datasets datasets;
   dist::Group group;
   std::unique_ptr<Optimizer> optimizer;
+  std::optional<dist::StepsInFlight> in_flight;  // nothing on the CPU
   std::unique_ptr<strategy::GradientSync> gradients;
   std::unique_ptr<checkpoint::Checkpointer> checkpointer;
   std::unique_ptr<SnapshotTaker> snapshots;
@@ -247,13 +263,14 @@ void finish_snapshots(const Run& run, const RankEnd& ended) {
 
 void log_beginning(const Run& run, torch::Device device) {
   const api::TrainingSpec& training = run.job.training;
-  logging::info("training begins", {{"model", training.model.name},
-                                    {"worldSize", run.group.world_size},
-                                    {"device", device.str()},
-                                    {"threadsPerRank", at::get_num_threads()},
-                                    {"batchSize", training.batch_size},
-                                    {"effectiveBatchSize", training.batch_size * run.group.world_size},
-                                    {"trainingSamples", run.datasets.train->size()}});
+  logging::info("training begins",
+                {{"model", training.model.name},
+                 {"worldSize", run.group.world_size},
+                 {"device", device.str()},
+                 {"threadsPerRank", at::get_num_threads()},
+                 {"batchSize", training.batch_size},
+                 {"effectiveBatchSize", training.batch_size * run.group.world_size * training.accumulate_grad_batches},
+                 {"trainingSamples", run.datasets.train->size()}});
 }
 
 /// The rank's knowledge before the group has formed.
@@ -300,14 +317,25 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   }
   if (auto shared = dist::share_processors(group, threads, *run.group.communicator); !shared)
     return lost(link, Stage::step, shared.error());
+  if (device.is_cuda()) {
+    if (auto done = warn_of_split_nodes(node_name(environment), group, *run.group.communicator); !done)
+      return lost(link, Stage::step, done.error());
+  }
 
   const strategy::WaitForWork wait = [&link, deadline = deadlines->collective](
                                          const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
     return dist::wait_or_fail(work, link, deadline, what);
   };
   run.optimizer = open_optimizer(*run.module, training.optimizer);
+  strategy::WaitForWork follow;
+  if (!device.is_cpu()) {
+    run.in_flight.emplace(device, link, deadlines->collective);
+    follow = [&in_flight = *run.in_flight](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+      return in_flight.follow(work, what);
+    };
+  }
   run.gradients =
-      strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module), run.group, wait);
+      strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module), run.group, wait, follow);
   run.checkpointer = TRY(open_checkpoints(run, group, node_name(environment), patience));
   run.snapshots = TRY(open_snapshots(run, group.attempt));
   auto record = TRY(open_record(run.job, group));
@@ -329,6 +357,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                    .group = run.group,
                    .link = link,
                    .wait = wait,
+                   .in_flight = run.in_flight ? &*run.in_flight : nullptr,
                    .checkpointer = run.checkpointer.get(),
                    .snapshots = run.snapshots.get(),
                    .sample_record = std::move(record),

@@ -9,7 +9,6 @@
 #include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
-#include "worker/data/sampler.hpp"
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/strategy/model_agreement.hpp"
 #include "worker/train/evaluate.hpp"
@@ -57,6 +56,7 @@ rank::RankEnd Trainer::run() {
 
 rank::RankEnd Trainer::train() {
   if (auto begun = begin(); !begun) return begun.error();
+  open_batches();
   while (!schedule_.is_finished(position_)) {
     const auto flags = take_step();
     if (!flags) return flags.error();
@@ -147,19 +147,11 @@ OrEnd<void> Trainer::load_weights(bool has_resumed) {
 }
 
 OrEnd<StepFlags> Trainer::take_step() {
-  if (order_epoch_ != position_.epoch) {
-    order_ = data::epoch_order(parts_.train_data.size(), parts_.training.seed, position_.epoch);
-    order_epoch_ = position_.epoch;
-  }
-  const data::GroupRank self{.rank = parts_.group.rank, .world_size = parts_.group.world_size};
-  const torch::Tensor ids = data::step_samples(order_, position_.samples, parts_.training.batch_size, self);
-  Batch batch = parts_.train_data.gather_in_epoch(ids, position_.epoch).on(parts_.device);
-  batch.ids = ids;  // The data set's own word on them is not needed.
-  metrics_.set_batch_size(batch.size());
   if (parts_.snapshots != nullptr) parts_.snapshots->set_step(position_.step + 1);
-
   agreement_.begin(own_flags());
-  const torch::Tensor loss = step_.run(batch, schedule_.batch_index(position_));
+  const auto loss = train_on_batches();
+  if (!loss) return lost(Stage::step, loss.error());
+  last_loss_ = *loss;
   if (auto done = step_.finish_gradients(); !done) return lost(Stage::step, done.error());
   const auto flags = agreement_.finish();
   if (!flags) return lost(Stage::step, flags.error());
@@ -167,14 +159,50 @@ OrEnd<StepFlags> Trainer::take_step() {
   step_.update();
 
   const Position before = std::exchange(position_, schedule_.next(position_));
-  last_loss_ = loss;
-  metrics_.log("loss", last_loss_, {.on_epoch = true});
   speed_.add(schedule_.samples_between(before, position_));
+  if (auto queued = end_queued_step(); !queued) return lost(Stage::step, queued.error());
   if (parts_.sample_record) {
-    if (auto written = parts_.sample_record->write(position_.step, batch.ids); !written)
+    if (auto written = parts_.sample_record->write(position_.step, torch::cat(step_ids_)); !written)
       return end_rank(Stage::data, written.error());
   }
   return *flags;
+}
+
+void Trainer::open_batches() {
+  const Dataset& data = parts_.train_data;
+  BatchSequence sequence{schedule_,
+                         position_,
+                         {.samples = data.size(),
+                          .batch_size = parts_.training.batch_size,
+                          .seed = parts_.training.seed,
+                          .self = {.rank = parts_.group.rank, .world_size = parts_.group.world_size}}};
+  batches_.emplace(
+      [sequence = std::move(sequence)]() mutable { return sequence.next(); },
+      [&data](const data::BatchRequest& request) { return data.gather_in_epoch(request.ids, request.epoch); },
+      data::BatchLoaderOptions{.threads = loader_threads(data), .device = parts_.device});
+}
+
+std::int64_t Trainer::loader_threads(const Dataset& data) const {
+  return parts_.training.data.loader_threads.value_or(data.loader_threads());
+}
+
+Result<torch::Tensor> Trainer::train_on_batches() {
+  const std::int64_t count = schedule_.batches(position_);
+  torch::Tensor losses;
+  step_ids_.clear();
+  for (std::int64_t index = 0; index < count; ++index) {
+    const Batch batch = batches_->next();
+    if (parts_.sample_record) step_ids_.push_back(batch.ids);
+    metrics_.set_batch_size(batch.size());
+    const torch::Tensor loss =
+        step_.run(batch, schedule_.batch_index(position_) + index, {.index = index, .count = count});
+    metrics_.log("loss", loss, {.on_epoch = true});
+    losses = index == 0 ? loss : losses + loss;
+    if (index + 1 == count) break;
+    parts_.link.beat();
+    TRY(end_queued_step());
+  }
+  return losses;
 }
 
 OrEnd<void> Trainer::after_step(const StepFlags& flags) {
@@ -192,8 +220,10 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
     const auto validated = TRY(validate());
     agreed.is_stop_asked = agreed.is_stop_asked || !validated;
   }
-  if (schedule_.is_snapshot_due(position_) || (parts_.snapshots != nullptr && parts_.snapshots->is_full()))
+  if (schedule_.is_snapshot_due(position_) || (parts_.snapshots != nullptr && parts_.snapshots->is_full())) {
+    TRY(settle());
     take_snapshot();
+  }
   if (checkpoints_) {
     TRY(checkpoints_->after_step(agreed));
   }
@@ -213,6 +243,7 @@ OrEnd<void> Trainer::finish() {
       return tl::unexpected(preempted());
     }
   }
+  TRY(settle());
   const auto checksum = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator);
   if (!checksum) return lost(Stage::step, checksum.error());
   if (checkpoints_) {
@@ -228,6 +259,7 @@ OrEnd<void> Trainer::finish() {
 }
 
 OrEnd<void> Trainer::log_steps() {
+  TRY(settle());
   const auto values = metrics_.steps().reduce(*parts_.group.communicator);
   if (!values) return lost(Stage::step, values.error());
   const double loss = values->at("loss");
@@ -251,6 +283,7 @@ OrEnd<void> Trainer::log_steps() {
 }
 
 OrEnd<void> Trainer::log_epoch() {
+  TRY(settle());
   const auto values = metrics_.epoch().reduce(*parts_.group.communicator);
   if (!values) return lost(Stage::step, values.error());
   if (is_rank0())
@@ -269,11 +302,17 @@ OrEnd<bool> Trainer::validate() {
                                 .finish = [this]() -> Result<bool> {
                                   parts_.link.beat();
                                   const auto flags = TRY(agreement_.finish());
+                                  TRY(end_queued_step());
                                   return !flags.is_stop_asked;
+                                },
+                                .before_reading = [this]() -> Result<void> {
+                                  return parts_.in_flight != nullptr ? parts_.in_flight->finish() : Result<void>{};
                                 }};
-  const auto values =
-      evaluate(parts_.module, *parts_.validation_data,
-               {.batch_size = parts_.training.batch_size, .device = parts_.device}, *parts_.group.communicator, rounds);
+  const auto values = evaluate(parts_.module, *parts_.validation_data,
+                               {.batch_size = parts_.training.batch_size,
+                                .device = parts_.device,
+                                .loader_threads = loader_threads(*parts_.validation_data)},
+                               *parts_.group.communicator, rounds);
   if (!values) return lost(Stage::step, values.error());
   if (!*values) {
     if (is_rank0()) logging::info("validation left: asked to stop", {{"step", position_.step}});
@@ -301,6 +340,16 @@ StepFlags Trainer::own_flags() const {
   StepFlags flags = checkpoints_ ? checkpoints_->own_flags() : StepFlags{};
   flags.is_stop_asked = flags.is_stop_asked || parts_.link.is_stop_requested();
   return flags;
+}
+
+Result<void> Trainer::end_queued_step() {
+  return parts_.in_flight != nullptr ? parts_.in_flight->end_step() : Result<void>{};
+}
+
+OrEnd<void> Trainer::settle() {
+  if (parts_.in_flight == nullptr) return {};
+  if (auto done = parts_.in_flight->finish(); !done) return lost(Stage::step, done.error());
+  return {};
 }
 
 const checkpoint::State& Trainer::current_state() {
