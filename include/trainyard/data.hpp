@@ -79,7 +79,7 @@ class Dataset {
   /// The number of classes: every target is a class from 0 on, below this. 0: it does not say, or has no classes.
   [[nodiscard]] virtual std::int64_t classes() const { return 0; }
   /// The number of threads that read ahead where training.data.loaderThreads does not say it; 0: each batch is gathered
-  /// when it is due. With more than one, gather() and gather_in_epoch() are called by that many threads at once, and
+  /// when it is due. With threads, gather() and gather_in_epoch() are called by that many of them at once, and
   /// must not use torch's default random generator.
   [[nodiscard]] virtual std::int64_t loader_threads() const { return 0; }
 };

@@ -107,12 +107,12 @@ TEST_F(ProgramTest, ValidateFindsWhatThePodsOrTheWorkerWouldBeRefusedFor) {
             "job.yaml: document 1 (TrainingJob job): spec.template.spec.containers[0].resource: unknown field; did you "
             "mean resources?\n");
   EXPECT_THAT(run({"run", "job.yaml"}).err, HasSubstr("did you mean resources?"));
-  const Outcome unknown = validate("name: worker", "resnet50");
+  const Outcome unknown = validate("name: worker", "resnet");
   EXPECT_EQ(unknown.exit_code, 0) << "an operator's own worker image may know it";
   EXPECT_EQ(unknown.out,
-            "job.yaml: document 1 (TrainingJob job): valid, but the model 'resnet50' is not built in (there is: "
-            "fashion_cnn): name an image, or --worker, that has it\n");
-  EXPECT_EQ(validate("name: worker, image: mine", "resnet50").out, "job.yaml: document 1 (TrainingJob job): valid\n");
+            "job.yaml: document 1 (TrainingJob job): valid, but the model 'resnet' is not built in (there is: "
+            "fashion_cnn, gpt2, resnet18, resnet50): name an image, or --worker, that has it\n");
+  EXPECT_EQ(validate("name: worker, image: mine", "resnet").out, "job.yaml: document 1 (TrainingJob job): valid\n");
 }
 
 TEST_F(ProgramTest, ValidateTakesGoodFilesAndNamesUnreadableOnes) {

@@ -1,11 +1,8 @@
 #include "worker/data/image_folder.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
-#include <span>
 
 #include "common/nearest_word.hpp"
 #include "common/try.hpp"
@@ -77,12 +74,8 @@ Result<ImageFolder> list_validation_images(const std::filesystem::path& root, co
 }
 
 std::string checksum_of(const ImageFolder& images) {
-  std::uint64_t hash = word_hash_start;
-  for (const auto* names : {&images.classes, &images.files}) {
-    for (const std::string& name : *names)
-      hash = word_hash(hash, std::as_bytes(std::span{name.c_str(), name.size() + 1}));
-  }
-  return fmt::format("{:016x}", hash);
+  const std::uint64_t hash = hash_of_names(word_hash_start, images.classes);
+  return fmt::format("{:016x}", hash_of_names(hash, images.files));
 }
 
 }  // namespace trainyard::data

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <span>
 #include <utility>
 
 #include "common/try.hpp"
@@ -17,12 +16,6 @@ namespace {
 
 constexpr std::int64_t panels_max = 16;
 constexpr std::int64_t panel_side_max = 4096;
-
-std::string checksum_of_names(const std::vector<std::string>& files) {
-  std::uint64_t hash = word_hash_start;
-  for (const std::string& name : files) hash = word_hash(hash, std::as_bytes(std::span{name.c_str(), name.size() + 1}));
-  return fmt::format("{:016x}", hash);
-}
 
 }  // namespace
 
@@ -51,7 +44,10 @@ Result<std::unique_ptr<ImagePairsDataset>> ImagePairsDataset::open(const std::fi
 
 ImagePairsDataset::ImagePairsDataset(std::filesystem::path folder, std::vector<std::string> files,
                                      const PanelChanges& changes)
-    : folder_{std::move(folder)}, files_{std::move(files)}, changes_{changes}, id_{checksum_of_names(files_)} {}
+    : folder_{std::move(folder)},
+      files_{std::move(files)},
+      changes_{changes},
+      id_{fmt::format("{:016x}", hash_of_names(word_hash_start, files_))} {}
 
 Batch ImagePairsDataset::gather(const torch::Tensor& ids) const {
   return batch_of(ids, std::nullopt);

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 #include <system_error>
 
 #include "common/logging.hpp"
 #include "common/text.hpp"
 #include "common/try.hpp"
+#include "common/word_hash.hpp"
 
 namespace trainyard::data {
 namespace {
@@ -81,6 +83,12 @@ Result<std::vector<std::string>> list_images(const fs::path& folder, const fs::p
                   {{"folder", folder.string()}, {"files", skipped}});
   }
   return images;
+}
+
+std::uint64_t hash_of_names(std::uint64_t hash, const std::vector<std::string>& names) {
+  // With the zero at each name's end, so that "ab", "c" is not "a", "bc".
+  for (const std::string& name : names) hash = word_hash(hash, std::as_bytes(std::span{name.c_str(), name.size() + 1}));
+  return hash;
 }
 
 Result<fs::path> find_validation_folder(const fs::path& root) {

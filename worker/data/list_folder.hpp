@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ struct FolderEntry {
 /// invalid: there is a folder in `folder`.
 [[nodiscard]] Result<std::vector<std::string>> list_images(const std::filesystem::path& folder,
                                                            const std::filesystem::path& root);
+
+/// A checksum of `names` and their order. `hash` is word_hash_start or the checksum of the names before.
+[[nodiscard]] std::uint64_t hash_of_names(std::uint64_t hash, const std::vector<std::string>& names);
 
 /// The folder in `root` with the validation's files: val, or else validation. not_found: neither is there.
 [[nodiscard]] Result<std::filesystem::path> find_validation_folder(const std::filesystem::path& root);

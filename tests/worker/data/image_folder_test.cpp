@@ -162,8 +162,10 @@ TEST_F(ImageFolderTest, NamesWhatIsWrongWithItsFolders) {
   };
   const auto root = [this](const std::string& name) { return folder_.file(name); };
   const std::vector<Case> cases{
-      {"a class that training lacks", [&] { write("val/dogs/1.png", "x"); },
-       "val/dogs is a class that " + root("train").string() + " does not have; did you mean dog?"},
+      {"a class that training lacks", [&] { write("val/cats/1.png", "x"); },
+       "val/cats is a class that " + root("train").string() + " does not have; did you mean cat?"},
+      {"a class after the last one of training", [&] { write("val/zoo/1.png", "x"); },
+       "val/zoo is a class that " + root("train").string() + " does not have"},
       {"a class without images", [&] { std::filesystem::create_directory(root("train/fish")); },
        "the class " + root("train/fish").string() + " has no .jpg, .jpeg or .png file"},
       {"a folder in a class", [&] { write("train/cat/more/1.png", "x"); }, "train/cat/more is a folder"},

@@ -1,5 +1,6 @@
 #include "worker/models/resnet.hpp"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -16,6 +17,12 @@ namespace {
 Options model_options(const std::string& json) {
   return Options{json};
 }
+
+class ResNetTest : public testing::Test {
+ protected:
+  // On a busy machine, threads that wait for each other would take longer than the work.
+  ResNetTest() { at::set_num_threads(1); }
+};
 
 /// Two images of a formula, for which a program in Python made the logits below.
 torch::Tensor formula_images(std::int64_t side) {
@@ -37,7 +44,7 @@ void expect_logits(const torch::Tensor& logits, const std::vector<double>& expec
   EXPECT_TRUE(logits.allclose(wanted, 1e-4, 1e-4)) << logits;
 }
 
-TEST(ResNet, HasTorchvisionsParameters) {
+TEST_F(ResNetTest, HasTorchvisionsParameters) {
   const ResNet18 small{Options{}};
   EXPECT_EQ(count_parameters(small), 11'689'512);
   EXPECT_EQ(small.named_parameters().size(), 62U);
@@ -56,7 +63,7 @@ TEST(ResNet, HasTorchvisionsParameters) {
 }
 
 // A program in Python wrote the same network with torch.nn, as torchvision has it, and gave it the same parameters.
-TEST(ResNet, GivesTheLogitsOfThatInPython) {
+TEST_F(ResNetTest, GivesTheLogitsOfThatInPython) {
   expect_logits(logits_of<ResNet18>(R"({"classes": 5})", 40),
                 {0.6024506688, -0.9532117248, -1.7888045311, -1.2054054737, 0.3298535347, 0.6020933390, -0.9525156021,
                  -1.7876312733, -1.2047258615, 0.3294769228});
@@ -68,7 +75,7 @@ TEST(ResNet, GivesTheLogitsOfThatInPython) {
                  -0.6585044861, -0.2099766731, 0.7266647220});
 }
 
-TEST(ResNet, BeginsWithConvolutionsScaledByWhatTheyGive) {
+TEST_F(ResNetTest, BeginsWithConvolutionsScaledByWhatTheyGive) {
   torch::manual_seed(0);
   const ResNet18 model{Options{}};
   const auto parameters = model.named_parameters();
@@ -77,7 +84,7 @@ TEST(ResNet, BeginsWithConvolutionsScaledByWhatTheyGive) {
   EXPECT_EQ(parameters["layer4.1.bn2.weight"].min().item<double>(), 1);
 }
 
-TEST(ResNet, GivesEveryParameterAGradient) {
+TEST_F(ResNetTest, GivesEveryParameterAGradient) {
   torch::manual_seed(0);
   ResNet18 model{model_options(R"({"classes": 4, "channels": 1, "smallImages": true})")};
   const Batch batch{
