@@ -36,6 +36,7 @@ ARROWS = {
     ("cli", "storage"): Arrow("checkpoints and snapshots read a store."),
     ("cli", "checkpoint"): Arrow("checkpoints and snapshots list, verify, export and remove what the worker saved."),
     ("bench", "common"): Arrow("Clocks and results."),
+    ("bench", "include"): Arrow("bench/worker is a program with a model of its own."),
     ("bench", "operator"): Arrow("bench/line is a client of the API server.", ("operator/kube",)),
     ("bench", "storage"): Arrow("bench/storage writes to a store."),
     ("bench", "tests"): Arrow("bench/line starts the operator, a server and kubelets as the integration tests do.",
@@ -56,7 +57,7 @@ ARROWS = {
 }
 
 # The folders whose targets may link torch and include its headers. tests/tidy compiles the worker's headers alone.
-TORCH_USERS = ("include/trainyard/", "worker/", "tests/worker/", "tests/tidy/", "bench/storage/", "examples/own-model/")
+TORCH_USERS = ("include/trainyard/", "worker/", "tests/worker/", "tests/tidy/", "bench/storage/", "bench/worker/", "examples/own-model/")
 
 # The libraries under worker/ without torch.
 TORCH_FREE = {

@@ -180,7 +180,10 @@ Result<void> warn_of_split_nodes(const std::string& node, const rank::GroupEnvir
   const auto texts = TRY(communicator.all_gather(rank::to_text(own)));
   if (*group.rank != 0) return {};
   std::vector<rank::Seat> seats;
-  for (const std::string& text : texts) seats.push_back(TRY(rank::parse_seat(text)));
+  for (const std::string& text : texts) {
+    auto seat = TRY(rank::parse_seat(text));
+    seats.push_back(std::move(seat));
+  }
   if (const auto warning = rank::split_node_warning(seats)) logging::warn(*warning, {});
   return {};
 }
