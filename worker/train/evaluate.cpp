@@ -59,7 +59,9 @@ Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Data
       const std::int64_t end = std::min(begin + options.batch_size, mine.size(0));
       if (begin < end) {
         metrics.set_batch_size(end - begin);
-        module.validation_step(dataset.gather(mine.slice(0, begin, end)).on(options.device), round);
+        const Autocast autocast{options.format, options.device};
+        const Batch batch = dataset.gather(mine.slice(0, begin, end)).on(options.device);
+        module.validation_step(converted(batch, options.format), round);
       }
       const auto goes_on = TRY(rounds.finish());
       if (!goes_on) return std::nullopt;
