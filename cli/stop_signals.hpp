@@ -6,8 +6,13 @@
 namespace trainyard::cli {
 
 /// Counts the signals that ask this process to stop: SIGINT, and SIGTERM and SIGHUP unless the process was started with
-/// them ignored. What the first and the second signal do is for the caller to say: run_job() (job_run.hpp). Create it
-/// before other threads start, so that the signals are blocked in all of them. Any thread may call.
+/// them ignored. Create it before other threads start, so that the signals are blocked in all of them. Any thread may
+/// call.
+///
+/// The caller decides what a signal (Ctrl-C) does. `trainyard run`: the first suspends the job, so that its ranks save,
+/// if they can, and end; the second kills them (job_run.hpp). `checkpoints get`, `checkpoints export` and `snapshots
+/// get` end after the call under way and remove unfinished files. Every other command ends at once. A worker that was
+/// started by hand: worker/launcher/supervisor.hpp, on_stop().
 class StopSignals {
  public:
   StopSignals();

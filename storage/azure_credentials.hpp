@@ -10,6 +10,7 @@
 
 namespace trainyard::storage {
 
+/// Asked only where azure_settings() finds neither an account's key nor a SAS token.
 /// A token of Microsoft Entra ID for Azure Storage, for the first of these identities that is set up, in the order of
 /// Azure's own clients: a client's secret (AZURE_TENANT_ID, AZURE_CLIENT_ID, AZURE_CLIENT_SECRET); workload identity
 /// (AZURE_FEDERATED_TOKEN_FILE instead of the secret); the az tool's login; a managed identity (IDENTITY_ENDPOINT and

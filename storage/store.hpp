@@ -91,7 +91,11 @@ struct S3Options {
 /// A store for `uri`: file:///folder, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix,
 /// command:/program?folder=/folder, or https://host/folder to read only. Contacts no server yet. At the first request
 /// it looks for credentials in the order of the cloud's own clients: aws_credential_sources(), google_credentials.hpp,
-/// azure_settings() and then azure_credentials.hpp; https sends none. ErrorKind::invalid for another scheme or a
+/// azure_settings() and then azure_credentials.hpp; https sends none. The first that is set up is taken. s3: the
+/// environment's key, web identity, the profile, the container's agent, the instance's metadata. gs: the file that
+/// GOOGLE_APPLICATION_CREDENTIALS names, gcloud's file, the metadata server. az: a connection string, an account's key,
+/// a SAS token, a client's secret, workload identity, the az tool's login, a managed identity. In a pod, the Secret
+/// checkpoint.credentialsSecret becomes these variables. ErrorKind::invalid for another scheme or a
 /// relative path, and for a wrong variable; the message says what would be right.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store(std::string_view uri, const S3Options& s3 = {});
 

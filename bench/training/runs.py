@@ -1,11 +1,14 @@
 """Starts a training of two ranks on this machine, by trainyard-rank or by Python's DDP, and returns its reports."""
+import dataclasses
 import json
+import math
 import os
 import pathlib
 import platform
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -31,33 +34,84 @@ def free_port():
         return probe.getsockname()[1]
 
 
+@dataclasses.dataclass
+class Rank:
+    """A rank's process after its end."""
+    out: str
+    err: str
+    peak_rss: int  # bytes
+    first_step_seconds: float  # from its start to its word of the first step; NaN where it said none
+
+
+class Reader(threading.Thread):
+    """Reads a pipe to its end, and notes when a line with `mark` came."""
+
+    def __init__(self, pipe, mark):
+        super().__init__(daemon=True)
+        self.pipe, self.mark, self.lines, self.marked_at = pipe, mark, [], math.nan
+        self.start()
+
+    def run(self):
+        for line in self.pipe:
+            if math.isnan(self.marked_at) and self.mark in line:
+                self.marked_at = time.monotonic()
+            self.lines.append(line)
+
+    def text(self):
+        self.join()
+        return "".join(self.lines)
+
+
 def run_ranks(command, variables, world_size=WORLD_SIZE):
-    """The standard error and output of each rank. Ends this program when a rank fails."""
+    """Each rank's Rank. Ends this program when a rank fails."""
     port = str(free_port())
+    began = time.monotonic()
     ranks = []
     for rank in range(world_size):
         environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(world_size), "RANK": str(rank),
                        "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(world_size), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1",
                        **variables}
-        ranks.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-    outputs = [rank.communicate() for rank in ranks]
-    for rank, (out, err) in zip(ranks, outputs):
-        if rank.returncode != 0:
-            sys.exit(f"error: {command[0]} ended with exit code {rank.returncode}:\n{out}\n{err}")
-    return outputs
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        ranks.append((process, Reader(process.stdout, "first step"), Reader(process.stderr, "first step")))
+    ended = []
+    for process, out, err in ranks:
+        texts = out.text(), err.text()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            sys.exit(f"error: {' '.join(command)} ended with exit code {process.returncode}:\n{texts[0]}\n{texts[1]}")
+        marks = [reader.marked_at for reader in (out, err) if not math.isnan(reader.marked_at)]
+        ended.append(Rank(*texts, usage.ru_maxrss * 1024, min(marks, default=math.nan) - began))
+    return ended
+
+
+def log_lines(rank):
+    """The JSON log lines of a Trainyard rank."""
+    return [json.loads(line) for line in rank.err.splitlines() if line.startswith("{")]
+
+
+def run_trainyard_ranks(training, program=RANK_PROGRAM, world_size=WORLD_SIZE):
+    spec = {"training": {"model": {"name": "fashion_cnn"}, "data": {"format": "idx", "path": DATA}, "batchSize": BATCH_SIZE, **training}}
+    return run_ranks([str(program)], {"TRAINYARD_SPEC": json.dumps(spec), "TRAINYARD_LOG_FORMAT": "json"}, world_size)
 
 
 def run_trainyard(training):
     """The JSON log lines of rank 0."""
-    spec = {"training": {"model": {"name": "fashion_cnn"}, "data": {"format": "idx", "path": DATA}, "batchSize": BATCH_SIZE, **training}}
-    outputs = run_ranks([str(RANK_PROGRAM)], {"TRAINYARD_SPEC": json.dumps(spec), "TRAINYARD_LOG_FORMAT": "json"})
-    return [json.loads(line) for line in outputs[0][1].splitlines() if line.startswith("{")]
+    return log_lines(run_trainyard_ranks(training)[0])
+
+
+def run_python_ranks(script, *arguments, variables={}, world_size=WORLD_SIZE):
+    command = [torch_python(), str(ROOT / "bench/training" / script), "--data", DATA, "--batch-size", str(BATCH_SIZE), *map(str, arguments)]
+    return run_ranks(command, variables, world_size)
+
+
+def result_of(rank):
+    """The JSON line with which a Python peer ends."""
+    return json.loads(rank.out.splitlines()[-1])
 
 
 def run_python(*arguments):
-    script = ROOT / "bench/training/python_ddp.py"
-    outputs = run_ranks([torch_python(), str(script), "--data", DATA, "--batch-size", str(BATCH_SIZE), *map(str, arguments)], {})
-    return json.loads(outputs[0][0].splitlines()[-1])
+    return result_of(run_python_ranks("python_ddp.py", *arguments)[0])
 
 
 def machine():

@@ -20,7 +20,7 @@ inline constexpr std::string_view scaler_prefix = "scaler.";  // The loss's scal
 /// Which ranks hold an entry's bytes. This decides which ranks write them and which read them.
 enum class Placement {
   replicated,  ///< Equal on every rank: each rank writes a part of the bytes, and reads all.
-  rank0,       ///< Rank 0's bytes are the valid ones (buffers, metrics): only rank 0 writes, all ranks read.
+  rank0,       ///< Rank 0's bytes are the valid ones (the model's buffers): only rank 0 writes, all ranks read.
   per_rank,    ///< Different on each rank (RNG): each rank writes and reads its own.
   sharded,     ///< Cut over the ranks by rows, each row on one rank: a rank writes and reads the rows that it holds.
 };

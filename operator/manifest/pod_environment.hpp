@@ -21,7 +21,11 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 /// period. To these, build_pod() (pod.hpp) adds the request token, the node's name, the CPU request and the variables
 /// of the credentials' Secret; complete_worker() (worker_pod.hpp) adds the template's own variables and defaults that a
 /// user may override. For each rank, the launcher replaces rank numbers, adds its own variables and removes the token:
-/// complete_rank_environment() (worker/launcher/rank_process.hpp).
+/// complete_rank_environment() (worker/launcher/rank_process.hpp). A template's variable with one of these names is
+/// dropped.
+///
+/// Rank 3 of four pods of one rank has RANK, NODE_RANK, GROUP_RANK and ROLE_RANK 3, LOCAL_RANK 0 and WORLD_SIZE 4.
+/// MASTER_ADDR is the full name of rank 0's pod in this attempt.
 [[nodiscard]] Environment pod_environment(const api::TrainingJob& job, std::int64_t replicas, std::int64_t rank,
                                           std::int64_t grace_seconds, const ClusterTraits& traits);
 

@@ -22,7 +22,8 @@ namespace trainyard::manifest {
 /// The worker container; adds one if `pod_spec` has no containers.
 [[nodiscard]] nlohmann::json& choose_worker(nlohmann::json& pod_spec);
 
-/// Sets the container's image (`image` if the template names none) and its environment: `ours`, then the user's own.
+/// Sets the container's image (`image` if the template names none) and its environment: `ours`, then those of the
+/// user's own variables that have other names.
 void complete_worker(nlohmann::json& worker, const api::TrainingJobSpec& spec, const std::string& image,
                      const Environment& ours);
 

@@ -12,8 +12,9 @@ namespace trainyard::plan {
 
 /// Why a job waits. `reason` is one of: Unschedulable, ClaimMissing, ClaimPending, SchedulingGated, ImagePull,
 /// SecretMissing, ConfigMapMissing, VolumeMount, ContainerConfig, ContainerCreating, QuotaExceeded, AdmissionRefused,
-/// NameConflict, ApiUnavailable. The last two, of objects that were never created, come from operator/plan/phase.cpp,
-/// ApiUnavailable after creates have failed for 5 s. An attempt that has been Running is never Pending again.
+/// NameConflict, ApiUnavailable. The last four are about objects that could not be created, and come before what pods
+/// say; ApiUnavailable is shown after creates have failed for 5 s. An attempt that has been Running is never Pending
+/// again.
 struct PendingReason {
   std::string reason;
   std::string message;  ///< Names the rank where one pod waits, and what there is to do where the message of the
@@ -26,15 +27,20 @@ struct PendingReason {
                                                              Time now);
 
 /// The reason of the lowest rank that is held up; empty if all start as they should. A container in creation is held up
-/// at once if its kubelet reports a failed mount, else 30 s after its pod was created. The scheduler's and the
-/// kubelet's own reasons for the other words are in pending_reason.cpp.
+/// at once if its kubelet reports a failed mount, else 30 s after its pod was created.
+///
+/// The scheduler's condition gives ClaimMissing, ClaimPending, SchedulingGated or Unschedulable. An image that cannot
+/// be pulled gives ImagePull, a volume that cannot be mounted VolumeMount, and any other error in the making of a
+/// container ContainerConfig; where the kubelet says that a Secret or a ConfigMap was not found, SecretMissing or
+/// ConfigMapMissing.
 [[nodiscard]] std::optional<PendingReason> find_pending_reason(const Observed& observed,
                                                                const std::vector<Member>& members, Time now);
 
 /// Time until the first container in creation is held up, if nothing changes until then; empty if there is none.
 [[nodiscard]] std::optional<std::chrono::milliseconds> time_until_pending(const std::vector<Member>& members, Time now);
 
-/// Why a create was refused (ErrorKind::forbidden).
+/// Why a create was refused (ErrorKind::forbidden): QuotaExceeded where the server's message says so, else
+/// AdmissionRefused.
 [[nodiscard]] PendingReason refusal_reason(const Refusal& refusal);
 
 }  // namespace trainyard::plan

@@ -42,7 +42,7 @@ class GpuTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         files = {str(path.relative_to(pack)) for path in pack.rglob("*") if path.is_file()}
         self.assertLessEqual({"bin/trainyard-worker", "bin/trainyard-rank", "bin/trainyard-store", "bin/libtrainyard_cuda.so", "scripts/gpu",
-                              "tests/gpu/checks.py", "bench/training/python_ddp.py", "lib/libfmt.so.9", "lib/libtrainyard.so.0.1"}, files)
+                              "tests/gpu/checks.py", "bench/training/python_ddp.py", "bench/training/peer_models.py", "lib/libfmt.so.9", "lib/libtrainyard.so.0.1"}, files)
         self.assertFalse([name for name in files if "torch" in name or "nccl" in name], "torch and NCCL are there")
         self.assertLessEqual(sum((pack / name).stat().st_size for name in files), 60_000_000)
         self.assert_one_error(self.gpu("test", tree=pack, python="/nowhere/python"), "/nowhere/python cannot be started", "PYTHON")

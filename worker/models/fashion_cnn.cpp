@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t shown_images_max = 16;
 constexpr std::int64_t frame_pixels = 2;
+constexpr double drop_rate = 0.25;
 
 /// The first of `images` ([B, 1, H, W]), each in a frame: green where the predicted class is right (`is_right`, bool
 /// [B]), red where it is wrong.
@@ -35,20 +36,20 @@ FashionCNN::FashionCNN()
     : layer1_{nn::Conv2d{nn::Conv2dOptions(1, 32, 3).padding(1)}, nn::BatchNorm2d{32}, nn::ReLU{}, nn::MaxPool2d{2}},
       layer2_{nn::Conv2d{nn::Conv2dOptions(32, 64, 3)}, nn::BatchNorm2d{64}, nn::ReLU{}, nn::MaxPool2d{2}},
       fc1_{64 * 6 * 6, 600},
-      drop_{0.25},
       fc2_{600, 120},
       fc3_{120, 10} {
   register_module("layer1", layer1_);
   register_module("layer2", layer2_);
   register_module("fc1", fc1_);
-  register_module("drop", drop_);
   register_module("fc2", fc2_);
   register_module("fc3", fc3_);
 }
 
 torch::Tensor FashionCNN::forward(const torch::Tensor& images) {
   const torch::Tensor features = layer2_->forward(layer1_->forward(images)).flatten(1);
-  return fc3_(fc2_(drop_(fc1_(features))));
+  // As Python's Dropout2d does with a matrix: it drops single features. LibTorch's Dropout2d would drop whole samples.
+  const torch::Tensor kept = torch::feature_dropout(fc1_(features), drop_rate, is_training());
+  return fc3_(fc2_(kept));
 }
 
 StepOutput FashionCNN::training_step(const Batch& batch, std::int64_t /*batch_index*/) {

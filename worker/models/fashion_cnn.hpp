@@ -23,7 +23,6 @@ class FashionCNN final : public Module {
   torch::nn::Sequential layer1_;
   torch::nn::Sequential layer2_;
   torch::nn::Linear fc1_;
-  torch::nn::Dropout2d drop_;
   torch::nn::Linear fc2_;
   torch::nn::Linear fc3_;
 };

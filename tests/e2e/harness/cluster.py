@@ -28,6 +28,10 @@ class Cluster:
     def kubeconfig(self) -> Path:
         return self.folder / "kubeconfig"
 
+    def load(self, archive: Path | str) -> None:
+        """Imports the images of an archive into the node."""
+        subprocess.run([SCRIPT, "load", "--dir", str(self.folder), str(archive)], check=True)
+
     def run_inside(self, *command: object) -> str:
         """The output of a program that runs as root on the node, with the node's processes and network."""
         words = [SCRIPT, "exec", "--dir", str(self.folder), "--", *map(str, command)]
@@ -53,9 +57,6 @@ class OwnCluster(Cluster):
         said, _, _ = select.select([self.runner.stdout], [], [], START_SECONDS_MAX)
         assert said, f"the cluster did not start within {START_SECONDS_MAX} s"
         assert self.runner.stdout.readline().strip() == "ready", "the cluster did not start; its reason is above"
-
-    def load(self, archive: Path) -> None:
-        subprocess.run([SCRIPT, "load", "--dir", str(self.folder), str(archive)], check=True)
 
     def start_inside(self, *command: object, environment: dict[str, str] | None = None, log: Path) -> subprocess.Popen:
         """A program that runs as root on the node until the cluster ends."""

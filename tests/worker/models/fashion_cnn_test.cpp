@@ -29,6 +29,17 @@ TEST(FashionCNN, GivesTenLogitsAnImage) {
   EXPECT_EQ(model.forward(torch::rand({3, 1, 28, 28})).sizes(), (torch::IntArrayRef{3, 10}));
 }
 
+TEST(FashionCNN, DropsSingleFeaturesWhileItTrainsAndNoWholeSample) {
+  torch::manual_seed(0);
+  FashionCNN model;
+  // A sample without any feature has the logits of the later biases, like every other such sample.
+  const torch::Tensor logits = model.forward(torch::rand({64, 1, 28, 28}));
+  EXPECT_EQ(std::get<0>(torch::unique_dim(logits, 0)).size(0), 64);
+  model.eval();
+  const torch::Tensor image = torch::rand({1, 1, 28, 28});
+  EXPECT_TRUE(model.forward(image).equal(model.forward(image)));
+}
+
 class ImageShelf final : public observe::ImageSink {
  public:
   void log_image(std::string_view name, const torch::Tensor& image) override {
