@@ -55,7 +55,7 @@ struct Batch {
   [[nodiscard]] Batch on(torch::Device device) const;
 };
 
-/// Samples with numbers. One thread calls at a time.
+/// Samples with numbers. One thread calls at a time, unless loader_threads() says otherwise.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -68,6 +68,10 @@ class Dataset {
   /// contains it, so that it must be equal at each start, on every machine and device. When it is empty, the
   /// fingerprint contains the job's training.data instead.
   [[nodiscard]] virtual std::string id() const { return {}; }
+  /// The number of threads that read ahead where training.data.loaderThreads does not say it; 0: each batch is gathered
+  /// when it is due. With threads, gather() is called by that many threads at once, and must not use torch's default
+  /// random generator.
+  [[nodiscard]] virtual std::int64_t loader_threads() const { return 0; }
 };
 
 /// The job's `training.data`, once its files are on this machine.

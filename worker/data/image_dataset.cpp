@@ -36,7 +36,8 @@ ImageDataset::ImageDataset(torch::Tensor images, torch::Tensor labels, torch::De
 }
 
 Batch ImageDataset::gather(const torch::Tensor& ids) const {
-  const torch::Tensor places = ids.to(images_.device());
+  // A copy from pinned memory does not wait for the device.
+  const torch::Tensor places = images_.is_cpu() ? ids : ids.pin_memory().to(images_.device(), /*non_blocking=*/true);
   return {.inputs = images_.index_select(0, places).to(torch::kFloat).div_(255),
           .targets = labels_.index_select(0, places),
           .ids = ids};

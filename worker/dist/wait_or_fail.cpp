@@ -1,9 +1,6 @@
 #include "worker/dist/wait_or_fail.hpp"
 
 #include <ATen/core/ivalue.h>
-#include <c10/core/Event.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
-#include <fmt/format.h>
 
 #include <condition_variable>
 #include <mutex>
@@ -11,6 +8,7 @@
 #include "common/try.hpp"
 #include "worker/dist/failed_part.hpp"
 #include "worker/dist/torch_error.hpp"
+#include "worker/dist/watched_wait.hpp"
 
 namespace trainyard::dist {
 namespace {
@@ -19,8 +17,6 @@ using namespace std::chrono_literals;
 
 /// How often the group's health is checked while a collective runs. The collective's end wakes the waiter at once.
 constexpr auto look_interval = 20ms;
-/// Work on a device has no callback on the host: its events are polled.
-constexpr auto device_look_interval = 200us;
 
 /// Shared with the future's callback, which may run long after the waiter has given up.
 struct Completion {
@@ -39,55 +35,24 @@ struct Completion {
   }
 };
 
-/// Marks the end of what this rank has queued so far on its current stream of `device`.
-c10::Event mark_own_work(c10::Device device) {
-  c10::Event mark{device.type()};
-  mark.record(c10::impl::VirtualGuardImpl{device.type()}.getStream(device));
-  return mark;
-}
-
-/// `waits_for_others`: false while this rank's own work is not done.
-template <typename IsDone, typename WaitsForOthers>
-Result<void> wait_until(const IsDone& is_done, const WaitsForOthers& waits_for_others, rank::RankLink& link,
-                        std::chrono::milliseconds deadline, std::string_view what) {
-  const Instant start = std::chrono::steady_clock::now();
-  while (!is_done()) {
-    if (const auto failure = link.group_failure()) {
-      return fail(ErrorKind::cancelled, fmt::format("{} was given up: {}", what, failure->message));
-    }
-    if (std::chrono::steady_clock::now() - start >= deadline) {
-      return fail(ErrorKind::timeout, fmt::format("{} was not done after {} s: a rank did not take part", what,
-                                                  std::chrono::duration_cast<std::chrono::seconds>(deadline).count()));
-    }
-    if (waits_for_others()) link.beat();
-  }
-  return {};
-}
-
-Result<void> lost(std::string_view what, const std::string& why) {
-  return fail(ErrorKind::unavailable, fmt::format("{} failed: {}", what, why));
-}
-
 Result<void> wait_on_host(const c10::intrusive_ptr<c10::ivalue::Future>& future, rank::RankLink& link,
                           std::chrono::milliseconds deadline, std::string_view what) {
   const auto completion = std::make_shared<Completion>();
   future->addCallback([completion](c10::ivalue::Future& /*done*/) { completion->finish(); });
-  const auto waits_for_others = [] { return true; };
-  TRY(wait_until([&] { return completion->wait_for(look_interval); }, waits_for_others, link, deadline, what));
-  if (future->hasError()) return lost(what, first_line(future->tryRetrieveErrorMessage()));
+  TRY(wait_watched(
+      {.is_done = [&] { return completion->wait_for(look_interval); }, .waits_for_others = [] { return true; }}, link,
+      deadline, what));
+  if (future->hasError()) return lost_collective(what, first_line(future->tryRetrieveErrorMessage()));
   return {};
 }
 
 /// A future on a device is complete once its kernels are queued, so that the work itself is polled.
 Result<void> wait_on_device(const c10::intrusive_ptr<c10d::Work>& work, c10::Device device, rank::RankLink& link,
                             std::chrono::milliseconds deadline, std::string_view what) {
-  const c10::Event own_work = mark_own_work(device);
-  Completion pause;
-  const auto is_done = [&] {
-    return work->isCompleted() || (pause.wait_for(device_look_interval), work->isCompleted());
-  };
-  TRY(wait_until(
-      is_done, [&] { return own_work.query(); }, link, deadline, what));
+  const c10::Event own_work = mark_queue(device);
+  TRY(wait_watched({.is_done = [&] { return ask_device([&] { return work->isCompleted(); }); },
+                    .waits_for_others = [&] { return own_work.query(); }},
+                   link, deadline, what));
   if (const std::exception_ptr error = work->exception()) std::rethrow_exception(error);
   work->wait();  // The kernels have ended. This only orders the current stream after them.
   return {};
@@ -106,7 +71,7 @@ Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, rank::Rank
   } catch (const std::exception& error) {
     // A device reports the failure of any earlier work here: that is this rank's own end, not the loss of a peer.
     if (is_on_device && failed_part(error) != FailedPart::communication) throw;
-    return lost(what, message_of(error));
+    return lost_collective(what, message_of(error));
   }
 }
 

@@ -40,9 +40,9 @@ NamedTensors joined(NamedTensors first, const NamedTensors& second) {
 
 }  // namespace
 
-BufferBroadcast::BufferBroadcast(std::vector<torch::Tensor> tensors,
+BufferBroadcast::BufferBroadcast(const std::vector<torch::Tensor>& tensors,
                                  c10::intrusive_ptr<c10d::ProcessGroup> process_group)
-    : packed_{std::move(tensors)}, process_group_{std::move(process_group)} {}
+    : packed_{tensors}, process_group_{std::move(process_group)} {}
 
 c10::intrusive_ptr<c10d::Work> BufferBroadcast::begin() {
   if (process_group_->getRank() == 0) packed_.pack();
@@ -61,6 +61,7 @@ Ddp::Ddp(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d:
       process_group_{std::move(process_group)},
       communicator_{communicator},
       wait_{std::move(wait)},
+      follow_{options.follow ? options.follow : wait_},
       gradients_{that_need_gradients(parameters_), process_group_, options.limits} {
   if (options.broadcasts_buffers && !buffers_.empty()) buffer_broadcast_.emplace(detached(buffers_), process_group_);
 }
@@ -84,8 +85,9 @@ void Ddp::zero_gradients() {
   gradients_.zero();
 }
 
-void Ddp::begin_backward() {
-  if (!buffer_broadcast_) return;
+void Ddp::begin_backward(bool is_last_batch) {
+  gradients_.begin_backward(is_last_batch);
+  if (!buffer_broadcast_ || !is_last_batch) return;
   try {
     buffers_under_way_ = buffer_broadcast_->begin();
   } catch (const std::exception& error) {
@@ -95,12 +97,12 @@ void Ddp::begin_backward() {
 }
 
 Result<void> Ddp::finish_gradients() {
-  TRY(gradients_.finish(wait_));
+  TRY(gradients_.finish(wait_, follow_));
   if (own_failure_) std::rethrow_exception(own_failure_);
   if (!buffers_error_.empty())
     return fail(ErrorKind::unavailable, fmt::format("broadcasting buffers: {}", buffers_error_));
   if (!buffers_under_way_) return {};
-  TRY(wait_(buffers_under_way_, "the broadcast of the buffers"));
+  TRY(follow_(buffers_under_way_, "the broadcast of the buffers"));
   buffer_broadcast_->finish();
   buffers_under_way_.reset();
   return {};

@@ -20,15 +20,16 @@ namespace trainyard::strategy {
 
 struct DdpOptions {
   BucketLimits limits;
-  /// After each forward pass all ranks get rank 0's buffers (such as BatchNorm's running statistics), while the
-  /// backward pass runs.
+  /// After the last forward pass of each step all ranks get rank 0's buffers (such as BatchNorm's running statistics),
+  /// while the backward pass runs.
   bool broadcasts_buffers = true;
+  WaitForWork follow;  ///< For the collectives of usual steps. Not set: the constructor's `wait`.
 };
 
 /// Sends rank 0's tensors to the other ranks in the background.
 class BufferBroadcast {
  public:
-  BufferBroadcast(std::vector<torch::Tensor> tensors, c10::intrusive_ptr<c10d::ProcessGroup> process_group);
+  BufferBroadcast(const std::vector<torch::Tensor>& tensors, c10::intrusive_ptr<c10d::ProcessGroup> process_group);
 
   /// Starts to send the tensors' present values. May throw c10::Error when the group is broken.
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin();
@@ -55,7 +56,7 @@ class Ddp final : public GradientSync {
 
   [[nodiscard]] Result<void> synchronize_model() override;
   void zero_gradients() override;
-  void begin_backward() override;
+  void begin_backward(bool is_last_batch) override;
   [[nodiscard]] Result<void> finish_gradients() override;
 
  private:
@@ -64,6 +65,7 @@ class Ddp final : public GradientSync {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
   checkpoint::Communicator& communicator_;
   WaitForWork wait_;
+  WaitForWork follow_;
   GradientBuckets gradients_;
   std::optional<BufferBroadcast> buffer_broadcast_;  // empty when there is nothing to send
   c10::intrusive_ptr<c10d::Work> buffers_under_way_;

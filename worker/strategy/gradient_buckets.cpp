@@ -66,12 +66,20 @@ void GradientBuckets::zero() {
     bucket.work.reset();
   }
   next_bucket_ = 0;
+  is_last_batch_ = true;
 }
 
-Result<void> GradientBuckets::finish(const WaitForWork& wait) {
+Result<void> GradientBuckets::finish(const WaitForWork& wait, const WaitForWork& follow) {
+  bool uses_all = true;
   for (Bucket& bucket : buckets_) {
     for (const std::size_t parameter : bucket.parameters) {
-      if (!slots_[parameter].is_ready) slots_[parameter].view.zero_();
+      if (slots_[parameter].is_ready) continue;
+      if (parameters_[parameter].grad().defined()) {  // Only an earlier batch of the step used the parameter.
+        copy_into_bucket(parameter);
+        continue;
+      }
+      slots_[parameter].view.zero_();
+      uses_all = false;
     }
     bucket.ready_count = bucket.parameters.size();
   }
@@ -79,29 +87,35 @@ Result<void> GradientBuckets::finish(const WaitForWork& wait) {
   if (own_failure_) std::rethrow_exception(own_failure_);
   if (!send_error_.empty()) return fail(ErrorKind::unavailable, fmt::format("sending gradients: {}", send_error_));
   for (const Bucket& bucket : buckets_) {
-    TRY(wait(bucket.work, "the gradients' all-reduce"));
-    take_gradients_used_elsewhere(bucket);
+    TRY((uses_all ? follow : wait)(bucket.work, "the gradients' all-reduce"));
   }
+  if (uses_all) return {};
+  for (const Bucket& bucket : buckets_) take_gradients_used_elsewhere(bucket);
   return {};
 }
 
 void GradientBuckets::take_gradient(std::size_t parameter) {
-  const torch::NoGradGuard no_grad;
-  Slot& slot = slots_[parameter];
-  Bucket& bucket = buckets_[slot.bucket];
+  const Slot& slot = slots_[parameter];
   if (slot.is_ready) {
     throw std::logic_error(
         "a parameter got its gradient twice in one step: training_step must not call backward() itself");
   }
-  torch::Tensor& gradient = parameters_[parameter].mutable_grad();
   // An autograd function may give an input no gradient. The parameter is then unused, as for c10d::Reducer.
-  if (!gradient.defined()) return;
+  if (!is_last_batch_ || !parameters_[parameter].grad().defined()) return;
+  copy_into_bucket(parameter);
+  Bucket& bucket = buckets_[slot.bucket];
+  if (++bucket.ready_count == bucket.parameters.size()) send_full_buckets();
+}
+
+void GradientBuckets::copy_into_bucket(std::size_t parameter) {
+  const torch::NoGradGuard no_grad;
+  Slot& slot = slots_[parameter];
+  torch::Tensor& gradient = parameters_[parameter].mutable_grad();
   TORCH_CHECK(!gradient.is_sparse(), "sparse gradients are not reduced: give the embedding sparse(false)");
   // Scaling while copying costs nothing extra: the memory is read once either way.
   torch::mul_out(slot.view, gradient, scale_factor_);
   gradient = slot.view;
   slot.is_ready = true;
-  if (++bucket.ready_count == bucket.parameters.size()) send_full_buckets();
 }
 
 void GradientBuckets::send_full_buckets() {
@@ -131,12 +145,13 @@ void GradientBuckets::send(Bucket& bucket) {
 }
 
 void GradientBuckets::take_gradients_used_elsewhere(const Bucket& bucket) {
+  // Only ranks that did not use a parameter read the numbers, so that a usual step reads nothing back from the device.
+  torch::Tensor used;
   for (const std::size_t parameter : bucket.parameters) {
     Slot& slot = slots_[parameter];
     if (slot.is_ready) continue;
-    // Only ranks that did not use the parameter read the number, so that a usual step reads nothing back from the
-    // device.
-    const bool is_used_elsewhere = bucket.used[static_cast<std::int64_t>(slot.place)].item<double>() > 0.0;
+    if (!used.defined()) used = bucket.used.to(torch::kCPU, torch::kDouble);
+    const bool is_used_elsewhere = used.data_ptr<double>()[slot.place] > 0.0;
     if (is_used_elsewhere) parameters_[parameter].mutable_grad() = slot.view;
   }
 }

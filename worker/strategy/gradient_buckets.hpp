@@ -34,9 +34,14 @@ class GradientBuckets {
 
   /// Clears the last step's gradients.
   void zero();
-  /// Sends the buckets that the backward pass did not fill, and waits for all buckets. Errors: those of `wait`;
-  /// unavailable when a bucket could not be sent. Throws what this rank's own device or program threw.
-  [[nodiscard]] Result<void> finish(const WaitForWork& wait);
+  /// The next backward pass fills buckets if it is the step's last, and otherwise only adds to the gradients. A step of
+  /// one backward pass need not call it.
+  void begin_backward(bool is_last_batch) { is_last_batch_ = is_last_batch; }
+  /// Sends the buckets that the backward pass did not fill, and has the calling thread's stream `follow` all buckets. A
+  /// rank that did not use a parameter calls `wait` instead, because it then reads numbers back from its device.
+  /// Errors: those of `wait` and `follow`; unavailable when a bucket could not be sent. Throws what this rank's own
+  /// device or program threw.
+  [[nodiscard]] Result<void> finish(const WaitForWork& wait, const WaitForWork& follow);
 
  private:
   struct Slot {  // a parameter's gradient in its bucket
@@ -58,6 +63,7 @@ class GradientBuckets {
   };
 
   void take_gradient(std::size_t parameter);
+  void copy_into_bucket(std::size_t parameter);
   void send_full_buckets();
   void send(Bucket& bucket);
   void take_gradients_used_elsewhere(const Bucket& bucket);
@@ -68,6 +74,7 @@ class GradientBuckets {
   torch::Tensor scale_factor_;
   std::vector<Slot> slots_;  // by parameter
   std::vector<Bucket> buckets_;
+  bool is_last_batch_ = true;
   std::size_t next_bucket_ = 0;     // the first that is not sent
   std::string send_error_;          // why a bucket could not be sent; nothing is sent after it
   std::exception_ptr own_failure_;  // set where that was a failure of this rank's device or program

@@ -7,7 +7,8 @@ namespace trainyard::strategy {
 /// Combines the gradients of all ranks. All ranks make the same calls in the same order, from the training thread.
 /// Errors come from the group: unavailable, timeout, cancelled (see dist/wait_or_fail.hpp). After an error the object
 /// must not be used any more.
-/// A step: zero_gradients, forward, begin_backward, loss.backward(), finish_gradients, optimizer.
+/// A step: zero_gradients, then for each batch forward, begin_backward, loss.backward(); then finish_gradients,
+/// optimizer.
 class GradientSync {
  public:
   virtual ~GradientSync() = default;
@@ -17,9 +18,10 @@ class GradientSync {
   /// names the first such tensor.
   [[nodiscard]] virtual Result<void> synchronize_model() = 0;
   virtual void zero_gradients() = 0;
-  virtual void begin_backward() = 0;
-  /// After success each parameter's grad() is the mean over the ranks, or undefined where no rank's loss used the
-  /// parameter.
+  /// `is_last_batch`: the next backward pass is the step's last. The passes before it only add to grad().
+  virtual void begin_backward(bool is_last_batch) = 0;
+  /// After success each parameter's grad() is the mean over the ranks of what the step's backward passes have added up,
+  /// or undefined where no rank's loss used the parameter.
   [[nodiscard]] virtual Result<void> finish_gradients() = 0;
 };
 

@@ -1,10 +1,10 @@
 #include "worker/strategy/packed_tensors.hpp"
 
+#include <ATen/Functions.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <cstdint>
-#include <utility>
 
 #include "common/check.hpp"
 
@@ -20,30 +20,32 @@ std::int64_t padded_bytes(const torch::Tensor& tensor) {
 
 }  // namespace
 
-PackedTensors::PackedTensors(std::vector<torch::Tensor> tensors) : tensors_{std::move(tensors)} {
-  if (tensors_.empty()) return;
+PackedTensors::PackedTensors(const std::vector<torch::Tensor>& tensors) {
+  if (tensors.empty()) return;
   std::int64_t bytes = 0;
-  for (const torch::Tensor& tensor : tensors_) {
-    check(tensor.device() == tensors_.front().device(), "packed tensors are on one device");
+  for (const torch::Tensor& tensor : tensors) {
+    check(tensor.device() == tensors.front().device(), "packed tensors are on one device");
     bytes += padded_bytes(tensor);
   }
-  bytes_ = torch::zeros({bytes}, tensors_.front().options().dtype(torch::kUInt8));
+  bytes_ = torch::zeros({bytes}, tensors.front().options().dtype(torch::kUInt8));
   std::int64_t begin = 0;
-  for (const torch::Tensor& tensor : tensors_) {
+  for (const torch::Tensor& tensor : tensors) {
     const torch::Tensor slice = bytes_.slice(0, begin, begin + static_cast<std::int64_t>(tensor.nbytes()));
-    slices_.push_back(slice.view(tensor.scalar_type()).view(tensor.sizes()));
+    OneType& type = types_[tensor.scalar_type()];
+    type.tensors.push_back(tensor);
+    type.slices.push_back(slice.view(tensor.scalar_type()).view(tensor.sizes()));
     begin += padded_bytes(tensor);
   }
 }
 
 void PackedTensors::pack() {
   const torch::NoGradGuard no_grad;
-  for (std::size_t index = 0; index < tensors_.size(); ++index) slices_[index].copy_(tensors_[index]);
+  for (auto& [dtype, type] : types_) at::_foreach_copy_(type.slices, type.tensors);
 }
 
 void PackedTensors::unpack() {
   const torch::NoGradGuard no_grad;
-  for (std::size_t index = 0; index < tensors_.size(); ++index) tensors_[index].copy_(slices_[index]);
+  for (auto& [dtype, type] : types_) at::_foreach_copy_(type.tensors, type.slices);
 }
 
 }  // namespace trainyard::strategy

@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <map>
 #include <vector>
 
 namespace trainyard::strategy {
@@ -10,7 +11,7 @@ namespace trainyard::strategy {
 class PackedTensors {
  public:
   /// Keeps `tensors`, which must keep their storage and have no autograd history.
-  explicit PackedTensors(std::vector<torch::Tensor> tensors);
+  explicit PackedTensors(const std::vector<torch::Tensor>& tensors);
 
   /// Copies the tensors into bytes().
   void pack();
@@ -20,8 +21,12 @@ class PackedTensors {
   [[nodiscard]] const torch::Tensor& bytes() const { return bytes_; }
 
  private:
-  std::vector<torch::Tensor> tensors_;
-  std::vector<torch::Tensor> slices_;  // of bytes_, each with the dtype and shape of its tensor
+  struct OneType {
+    std::vector<torch::Tensor> tensors;
+    std::vector<torch::Tensor> slices;  // of bytes_, each with the dtype and shape of its tensor
+  };
+
+  std::map<torch::ScalarType, OneType> types_;  // a GPU copies all tensors of one type by one kernel
   torch::Tensor bytes_;
 };
 

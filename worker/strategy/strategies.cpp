@@ -16,7 +16,7 @@ class SingleRank final : public GradientSync {
   void zero_gradients() override {
     for (auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
   }
-  void begin_backward() override {}
+  void begin_backward(bool /*is_last_batch*/) override {}
   [[nodiscard]] Result<void> finish_gradients() override { return {}; }
 
  private:
@@ -26,10 +26,10 @@ class SingleRank final : public GradientSync {
 }  // namespace
 
 std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedTensors buffers, dist::Group& group,
-                                                 WaitForWork wait) {
+                                                 WaitForWork wait, WaitForWork follow) {
   if (group.world_size == 1) return std::make_unique<SingleRank>(std::move(parameters));
   return std::make_unique<Ddp>(std::move(parameters), std::move(buffers), group.process_group, *group.communicator,
-                               std::move(wait));
+                               std::move(wait), DdpOptions{.limits = {}, .follow = std::move(follow)});
 }
 
 }  // namespace trainyard::strategy

@@ -10,8 +10,9 @@
 namespace trainyard::strategy {
 
 /// Makes the strategy by which the gradients of the ranks of `group` become one: DDP, or none for a single rank.
-/// `group` outlives the result.
+/// `group` outlives the result. `follow` is for the collectives of usual steps; not set: `wait`.
 [[nodiscard]] std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedTensors buffers,
-                                                               dist::Group& group, WaitForWork wait);
+                                                               dist::Group& group, WaitForWork wait,
+                                                               WaitForWork follow = {});
 
 }  // namespace trainyard::strategy

@@ -76,8 +76,7 @@ OrEnd<void> CheckpointDriver::after_step(const StepFlags& flags) {
       is_postponed_ = true;
       return {};
     case SaveAction::begin_copies:
-      begin_save({.save = {.is_copies_only = true}});
-      return {};
+      return begin_save({.save = {.is_copies_only = true}});
     case SaveAction::skip:
       saver_.skip(training_.position().step);
       return {};
@@ -89,7 +88,7 @@ OrEnd<void> CheckpointDriver::after_step(const StepFlags& flags) {
       training_.resume();
       [[fallthrough]];
     case SaveAction::begin:
-      begin_save({});
+      return begin_save({});
   }
   return {};
 }
@@ -98,7 +97,7 @@ OrEnd<void> CheckpointDriver::finish(bool is_final) {
   training_.pause();
   TRY(wait_for_save());
   training_.report("Saving");
-  begin_save({.save = {.is_final = is_final}, .must_succeed = true});
+  TRY(begin_save({.save = {.is_final = is_final}, .must_succeed = true}));
   TRY(wait_for_save());
   training_.resume();
   return {};
@@ -132,7 +131,9 @@ OrEnd<void> CheckpointDriver::wait_for_save() {
   });
 }
 
-void CheckpointDriver::begin_save(Saver::Options options) {
+OrEnd<void> CheckpointDriver::begin_save(Saver::Options options) {
+  // A collective that failed unseen would make a checkpoint of wrong values.
+  TRY(training_.settle());
   copied_ = clock_.instant();
   if (!options.save.is_copies_only) {
     // A run that resumes from this checkpoint then has the history up to it.
@@ -144,6 +145,7 @@ void CheckpointDriver::begin_save(Saver::Options options) {
   // from them.
   options.save.is_sound = training_.is_sound();
   saver_.begin(state, training_.position().step, options);
+  return {};
 }
 
 }  // namespace trainyard::train

@@ -19,9 +19,11 @@ class SavedTraining {
  public:
   virtual ~SavedTraining() = default;
   [[nodiscard]] virtual const Position& position() const = 0;
+  /// Waits until the device has done all steps, so that the functions below do not wait for it. An error ends the rank.
+  [[nodiscard]] virtual OrEnd<void> settle() = 0;
   /// The state to save, with the values of this moment.
   [[nodiscard]] virtual const checkpoint::State& current_state() = 0;
-  /// False when the last loss is not finite: the state is then not worth saving. May wait for the device.
+  /// False when the last loss is not finite: the state is then not worth saving.
   [[nodiscard]] virtual bool is_sound() const = 0;
   virtual void take_snapshot() = 0;
   /// Training waits for a save from now on.
@@ -77,7 +79,7 @@ class CheckpointDriver {
 
  private:
   [[nodiscard]] OrEnd<void> wait_for_save();
-  void begin_save(Saver::Options options);
+  [[nodiscard]] OrEnd<void> begin_save(Saver::Options options);
 
   CheckpointSettings settings_;
   const Schedule& schedule_;

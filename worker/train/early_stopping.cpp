@@ -23,7 +23,7 @@ bool is_of(const api::EarlyStoppingSpec& spec, const BestValue& best) {
 
 StoppingState after_validation(const api::EarlyStoppingSpec& spec, const StoppingState& state,
                                const observe::MetricValues& values) {
-  const double value = watched_metric(values, spec.metric, "training.earlyStopping.metric");
+  const double value = watched_metric(values, spec.metric, stopping_metric_field);
   StoppingState next = state;
   if (next.best && !is_of(spec, *next.best)) next = {};
   if (is_improvement(spec, value, next.best))

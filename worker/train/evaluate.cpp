@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/try.hpp"
+#include "worker/data/batch_loader.hpp"
 #include "worker/observe/metric_sinks.hpp"
 
 namespace trainyard::train {
@@ -39,6 +40,14 @@ class EvaluationMode {
   std::vector<std::pair<torch::nn::Module*, bool>> modes_;
 };
 
+data::BatchLoader::Requests batches_of(const torch::Tensor& ids, std::int64_t batch_size) {
+  return [ids, batch_size, begin = std::int64_t{0}]() mutable -> std::optional<data::BatchRequest> {
+    if (begin >= ids.size(0)) return std::nullopt;
+    const std::int64_t end = std::min(begin + batch_size, ids.size(0));
+    return data::BatchRequest{.ids = ids.slice(0, std::exchange(begin, end), end)};
+  };
+}
+
 }  // namespace
 
 Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Dataset& dataset,
@@ -53,20 +62,22 @@ Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Data
     const torch::Tensor mine =
         data::evaluation_samples(dataset.size(), {.rank = communicator.rank(), .world_size = world_size});
     const std::int64_t round_count = data::steps_for(dataset.size(), options.batch_size, world_size);
+    data::BatchLoader batches{batches_of(mine, options.batch_size),
+                              [&dataset](const data::BatchRequest& request) { return dataset.gather(request.ids); },
+                              {.threads = options.loader_threads, .device = options.device}};
     for (std::int64_t round = 0; round < round_count; ++round) {
       rounds.begin();
-      const std::int64_t begin = std::min(round * options.batch_size, mine.size(0));
-      const std::int64_t end = std::min(begin + options.batch_size, mine.size(0));
-      if (begin < end) {
-        metrics.set_batch_size(end - begin);
+      if (round * options.batch_size < mine.size(0)) {
+        const Batch batch = batches.next();
+        metrics.set_batch_size(batch.size());
         const Autocast autocast{options.format, options.device};
-        const Batch batch = dataset.gather(mine.slice(0, begin, end)).on(options.device);
         module.validation_step(converted(batch, options.format), round);
       }
       const auto goes_on = TRY(rounds.finish());
       if (!goes_on) return std::nullopt;
     }
   }
+  TRY(rounds.before_reading());
   auto values = TRY(metrics.sums().reduce(communicator));
   return values;
 }

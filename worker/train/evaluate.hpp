@@ -21,11 +21,15 @@ namespace trainyard::train {
 struct EvaluationRounds {
   std::function<void()> begin;
   std::function<Result<bool>()> finish;  ///< True: go on. Equal on all ranks.
+  std::function<Result<void>()> before_reading = [] {
+    return Result<void>{};
+  };  ///< Called after the rounds, before values are read from the device.
 };
 
 struct EvaluationOptions {
   std::int64_t batch_size = 1;
   torch::Device device = torch::kCPU;  ///< The module's device, to which batches are moved.
+  std::int64_t loader_threads = 0;     ///< Threads that gather batches ahead.
   NumberFormat format{};               ///< Of batches, and of the module's arithmetic.
 };
 

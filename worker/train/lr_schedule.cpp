@@ -77,7 +77,7 @@ PlateauState after_validation(const api::TrainingSpec& training, std::int64_t wo
                               const observe::MetricValues& values) {
   const api::LrScheduleSpec& schedule = training.lr_schedule;
   if (schedule.name != api::LrScheduleName::plateau) return state;
-  const double value = watched_metric(values, schedule.metric, "training.lrSchedule.metric");
+  const double value = watched_metric(values, schedule.metric, lr_metric_field);
   PlateauState next = state;
   if (next.best && (next.best->metric != schedule.metric || next.best->mode != schedule.mode)) {
     next.best.reset();

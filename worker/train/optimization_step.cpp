@@ -28,13 +28,19 @@ OptimizationStep::OptimizationStep(StepParts parts)
     buffers_.emplace_back(buffer.detach(), buffer.detach().clone());
 }
 
-torch::Tensor OptimizationStep::run(const Batch& batch, std::int64_t batch_index) {
-  parts_.gradients.zero_gradients();
-  keep_buffers();
+torch::Tensor OptimizationStep::run(const Batch& batch, std::int64_t batch_index, BatchOfStep of_step) {
+  if (of_step.index == 0) {
+    parts_.gradients.zero_gradients();
+    keep_buffers();
+  }
   const torch::Tensor loss = forward(batch, batch_index);
-  if (losses_) losses_->begin(loss.detach());
-  parts_.gradients.begin_backward();
-  (scaler_ ? scaler_->scale(loss) : loss).backward();
+  const torch::Tensor part = of_step.count > 1 ? loss / of_step.count : loss;
+  if (losses_) {
+    loss_ = of_step.index == 0 ? part.detach() : loss_ + part.detach();
+    if (of_step.is_last()) losses_->begin(loss_);
+  }
+  parts_.gradients.begin_backward(of_step.is_last());
+  (scaler_ ? scaler_->scale(part) : part).backward();
   return loss.detach();
 }
 
@@ -54,10 +60,13 @@ Result<void> OptimizationStep::finish_gradients() {
   return {};
 }
 
-std::optional<BadLoss> OptimizationStep::bad_loss() const {
+bool OptimizationStep::asks_for_losses() const {
   const api::OnNonFiniteLoss policy = parts_.training.on_non_finite_loss;
-  const bool ends = policy == api::OnNonFiniteLoss::stop || policy == api::OnNonFiniteLoss::rewind;
-  return ends ? losses_->first_bad() : std::nullopt;
+  return policy == api::OnNonFiniteLoss::stop || policy == api::OnNonFiniteLoss::rewind;
+}
+
+std::optional<BadLoss> OptimizationStep::bad_loss() const {
+  return asks_for_losses() ? losses_->first_bad() : std::nullopt;
 }
 
 void OptimizationStep::update() {

@@ -33,20 +33,30 @@ struct StepParts {
   torch::Device device = torch::kCPU;
 };
 
-/// The arithmetic of one optimizer step: forward pass, backward pass, exchange of gradients, update. The functions are
-/// called in this order. Only bad_loss() waits for the device.
+/// The place of a batch among those of one optimizer step.
+struct BatchOfStep {
+  std::int64_t index = 0;
+  std::int64_t count = 1;
+  [[nodiscard]] bool is_last() const { return index + 1 == count; }
+};
+
+/// The arithmetic of one optimizer step: forward pass and backward pass of each batch, exchange of gradients, update.
+/// The functions are called in this order. Only bad_loss() waits for the device.
 class OptimizationStep {
  public:
   explicit OptimizationStep(StepParts parts);
 
-  /// Clears the gradients and runs the module on `batch`, forward and backward. Returns the batch's loss, a scalar
-  /// without history on the rank's device. Throws what the module throws.
-  [[nodiscard]] torch::Tensor run(const Batch& batch, std::int64_t batch_index);
+  /// Runs the module on `batch`, forward and backward. The gradient is the mean of the batches' of the step. Returns
+  /// the batch's loss, a scalar without history on the rank's device. Throws what the module throws.
+  [[nodiscard]] torch::Tensor run(const Batch& batch, std::int64_t batch_index, BatchOfStep of_step = {});
   /// Waits until the gradients are those of all ranks. Errors: those of GradientSync::finish_gradients(), and of the
   /// exchange of the losses.
   [[nodiscard]] Result<void> finish_gradients();
-  /// The first rank whose loss is not finite, if the job ends at such a loss (onNonFiniteLoss stop or rewind); nothing
-  /// for other jobs. Equal on all ranks.
+  /// True when the job ends at a loss that is not finite (onNonFiniteLoss stop or rewind), so that bad_loss() waits for
+  /// the device.
+  [[nodiscard]] bool asks_for_losses() const;
+  /// The first rank whose loss is not finite, if asks_for_losses(); nothing for other jobs. The loss is the mean of the
+  /// step's batches. Equal on all ranks.
   [[nodiscard]] std::optional<BadLoss> bad_loss() const;
   /// Clips the gradients and changes the parameters. With precision 16-mixed, gradients that are not finite change
   /// nothing but the loss's scale; with onNonFiniteLoss skip, a bad loss of any rank changes neither parameters, nor
@@ -69,6 +79,7 @@ class OptimizationStep {
   std::optional<LossScaler> scaler_;                              // with 16-mixed
   std::optional<LossAgreement> losses_;                           // unless onNonFiniteLoss is continue
   std::vector<std::pair<torch::Tensor, torch::Tensor>> buffers_;  // with skip: each with its values before the step
+  torch::Tensor loss_;  // mean of the step's batches so far; kept only for losses_
   torch::Tensor grad_norm_;
 };
 

@@ -29,6 +29,7 @@
 #include "worker/dist/device_choice.hpp"
 #include "worker/dist/gpu_driver.hpp"
 #include "worker/dist/process_settings.hpp"
+#include "worker/dist/steps_in_flight.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/rank/group_environment.hpp"
@@ -211,6 +212,7 @@ struct Run {
   Datasets datasets;
   dist::Group group;
   std::unique_ptr<Optimizer> optimizer;
+  std::optional<dist::StepsInFlight> in_flight;  // nothing on the CPU
   std::unique_ptr<strategy::GradientSync> gradients;
   std::unique_ptr<checkpoint::Checkpointer> checkpointer;
   std::unique_ptr<SnapshotTaker> snapshots;
@@ -250,13 +252,14 @@ void finish_snapshots(const Run& run, const RankEnd& ended) {
 
 void log_beginning(const Run& run, torch::Device device) {
   const api::TrainingSpec& training = run.job.training;
-  logging::info("training begins", {{"model", training.model.name},
-                                    {"worldSize", run.group.world_size},
-                                    {"device", device.str()},
-                                    {"threadsPerRank", at::get_num_threads()},
-                                    {"batchSize", training.batch_size},
-                                    {"effectiveBatchSize", training.batch_size * run.group.world_size},
-                                    {"trainingSamples", run.datasets.train->size()}});
+  logging::info("training begins",
+                {{"model", training.model.name},
+                 {"worldSize", run.group.world_size},
+                 {"device", device.str()},
+                 {"threadsPerRank", at::get_num_threads()},
+                 {"batchSize", training.batch_size},
+                 {"effectiveBatchSize", training.batch_size * run.group.world_size * training.accumulate_grad_batches},
+                 {"trainingSamples", run.datasets.train->size()}});
 }
 
 /// The rank's knowledge before the group has formed.
@@ -311,8 +314,15 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
     return dist::wait_or_fail(work, link, deadline, what);
   };
   run.optimizer = open_optimizer(*run.module, training.optimizer);
+  strategy::WaitForWork follow;
+  if (!device.is_cpu()) {
+    run.in_flight.emplace(device, link, deadlines->collective);
+    follow = [&in_flight = *run.in_flight](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+      return in_flight.follow(work, what);
+    };
+  }
   run.gradients =
-      strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module), run.group, wait);
+      strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module), run.group, wait, follow);
   run.checkpointer = TRY(open_checkpoints(run, group, node_name(environment), patience));
   run.snapshots = TRY(open_snapshots(run, group.attempt));
   auto record = TRY(open_record(run.job, group));
@@ -334,6 +344,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                    .group = run.group,
                    .link = link,
                    .wait = wait,
+                   .in_flight = run.in_flight ? &*run.in_flight : nullptr,
                    .checkpointer = run.checkpointer.get(),
                    .snapshots = run.snapshots.get(),
                    .sample_record = std::move(record),

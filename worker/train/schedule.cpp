@@ -28,7 +28,8 @@ Schedule::Schedule(const api::TrainingSpec& training, const api::Every& checkpoi
       copies_every_{copies_every},
       snapshots_every_{training.snapshots ? training.snapshots->every : api::Every{}},
       samples_{samples},
-      samples_per_step_{training.batch_size * world_size},
+      samples_per_batch_{training.batch_size * world_size},
+      samples_per_step_{samples_per_batch_ * training.accumulate_grad_batches},
       epochs_{training.epochs},
       max_steps_{training.max_steps} {
   check(samples_ > 0 && samples_per_step_ > 0, "there are samples to train on");
@@ -43,6 +44,11 @@ Position Schedule::next(const Position& position) const {
   const std::int64_t samples = position.samples + samples_per_step_;
   if (samples >= samples_) return {.step = position.step + 1, .epoch = position.epoch + 1, .samples = 0};
   return {.step = position.step + 1, .epoch = position.epoch, .samples = samples};
+}
+
+std::int64_t Schedule::batches(const Position& position) const {
+  const std::int64_t samples = std::min(samples_per_step_, samples_ - position.samples);
+  return (samples + samples_per_batch_ - 1) / samples_per_batch_;
 }
 
 std::int64_t Schedule::total_steps(const Position& position) const {

@@ -36,9 +36,15 @@ class Schedule {
   [[nodiscard]] std::int64_t samples_between(const Position& before, const Position& after) const {
     return (after.samples == 0 ? samples_ : after.samples) - before.samples;
   }
-  /// Number of the next step in its epoch, from 0.
+  /// Number in its epoch, from 0, of the first batch of the step that begins at `position`.
   [[nodiscard]] std::int64_t batch_index(const Position& position) const {
-    return position.samples / samples_per_step_;
+    return position.samples / samples_per_batch_;
+  }
+  /// How many batches each rank trains on in the step that begins at `position`: fewer in an epoch's last step.
+  [[nodiscard]] std::int64_t batches(const Position& position) const;
+  /// The position in the epoch's samples of batch `batch` of the step that begins at `position`.
+  [[nodiscard]] std::int64_t batch_begin(const Position& position, std::int64_t batch) const {
+    return position.samples + batch * samples_per_batch_;
   }
 
   /// The epoch of the step that ended at `position`, from 1.
@@ -65,6 +71,7 @@ class Schedule {
   api::Every copies_every_;     // Nothing set: no copies.
   api::Every snapshots_every_;  // Nothing set: no snapshots.
   std::int64_t samples_;
+  std::int64_t samples_per_batch_;  // of the whole job
   std::int64_t samples_per_step_;
   std::optional<std::int64_t> epochs_;
   std::optional<std::int64_t> max_steps_;

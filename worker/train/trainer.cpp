@@ -11,7 +11,6 @@
 #include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
-#include "worker/data/sampler.hpp"
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/strategy/model_agreement.hpp"
 #include "worker/train/evaluate.hpp"
@@ -19,6 +18,7 @@
 #include "worker/train/log_fields.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/resume.hpp"
+#include "worker/train/watched_metric.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -27,15 +27,12 @@ using namespace std::chrono_literals;
 
 constexpr auto report_interval = 250ms;
 
-/// Throws InvalidJob when `training` decides by a metric of the validation, which there is not.
-void check_watched_metrics(const api::TrainingSpec& training) {
-  (void)after_validation(training, /*world_size=*/1, {}, {});
-  if (training.early_stopping) (void)after_validation(*training.early_stopping, {}, {});
-}
-
-/// True when the metrics of a validation change what follows.
-bool decides_by_validation(const api::TrainingSpec& training) {
-  return training.early_stopping || training.lr_schedule.name == api::LrScheduleName::plateau;
+/// The wait for collectives whose results only the device reads.
+strategy::WaitForWork follow_or_wait(const TrainerParts& parts) {
+  if (parts.in_flight == nullptr) return parts.wait;
+  return [in_flight = parts.in_flight](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+    return in_flight->follow(work, what);
+  };
 }
 
 void add_entries(checkpoint::State& state, std::vector<checkpoint::Entry> entries, const std::optional<Ema>& ema) {
@@ -61,7 +58,7 @@ Trainer::Trainer(TrainerParts parts)
              .gradients = parts_.gradients,
              .training = parts_.training,
              .process_group = parts_.group.process_group,
-             .wait = parts_.wait,
+             .wait = follow_or_wait(parts_),
              .device = parts_.device}},
       random_{parts_.device},
       state_{make_state(parts_.module, parts_.optimizer, random_)},
@@ -90,6 +87,7 @@ rank::RankEnd Trainer::run() {
 rank::RankEnd Trainer::train() {
   if (auto begun = begin(); !begun) return begun.error();
   if (auto done = catch_up_on_validation(); !done) return done.error();
+  open_batches();
   while (!is_over()) {
     const auto flags = take_step();
     if (!flags) return flags.error();
@@ -184,23 +182,18 @@ OrEnd<void> Trainer::load_weights(bool has_resumed) {
 }
 
 OrEnd<StepFlags> Trainer::take_step() {
-  if (order_epoch_ != position_.epoch) {
-    order_ = data::epoch_order(parts_.train_data.size(), parts_.training.seed, position_.epoch);
-    order_epoch_ = position_.epoch;
-  }
-  const data::GroupRank self{.rank = parts_.group.rank, .world_size = parts_.group.world_size};
-  const torch::Tensor ids = data::step_samples(order_, position_.samples, parts_.training.batch_size, self);
-  Batch batch = parts_.train_data.gather(ids).on(parts_.device);
-  batch.ids = ids;  // The data set's own word on them is not needed.
-  metrics_.set_batch_size(batch.size());
   if (parts_.snapshots != nullptr) parts_.snapshots->set_step(position_.step + 1);
-
   set_lr();
   agreement_.begin(own_flags());
-  const torch::Tensor loss = step_.run(batch, schedule_.batch_index(position_));
+  const auto loss = train_on_batches();
+  if (!loss) return lost(Stage::step, loss.error());
+  last_loss_ = *loss;
   if (auto done = step_.finish_gradients(); !done) return lost(Stage::step, done.error());
   const auto flags = agreement_.finish();
   if (!flags) return lost(Stage::step, flags.error());
+  if (step_.asks_for_losses()) {
+    TRY(settle());
+  }
   if (const auto bad = step_.bad_loss()) {
     return tl::unexpected(ended_by({.step = position_.step + 1,
                                     .rank = bad->rank,
@@ -212,15 +205,50 @@ OrEnd<StepFlags> Trainer::take_step() {
   if (ema_) ema_->update();
 
   const Position before = std::exchange(position_, schedule_.next(position_));
-  last_loss_ = loss;
-  metrics_.log("loss", last_loss_, {.on_epoch = true});
   if (step_.grad_norm().defined()) metrics_.log("grad_norm", step_.grad_norm(), {});
   speed_.add(schedule_.samples_between(before, position_));
+  if (auto queued = end_queued_step(); !queued) return lost(Stage::step, queued.error());
   if (parts_.sample_record) {
-    if (auto written = parts_.sample_record->write(position_.step, batch.ids); !written)
+    if (auto written = parts_.sample_record->write(position_.step, torch::cat(step_ids_)); !written)
       return end_rank(Stage::data, written.error());
   }
   return *flags;
+}
+
+void Trainer::open_batches() {
+  const Dataset& data = parts_.train_data;
+  BatchSequence sequence{schedule_,
+                         position_,
+                         {.samples = data.size(),
+                          .batch_size = parts_.training.batch_size,
+                          .seed = parts_.training.seed,
+                          .self = {.rank = parts_.group.rank, .world_size = parts_.group.world_size}}};
+  batches_.emplace([sequence = std::move(sequence)]() mutable { return sequence.next(); },
+                   [&data](const data::BatchRequest& request) { return data.gather(request.ids); },
+                   data::BatchLoaderOptions{.threads = loader_threads(data), .device = parts_.device});
+}
+
+std::int64_t Trainer::loader_threads(const Dataset& data) const {
+  return parts_.training.data.loader_threads.value_or(data.loader_threads());
+}
+
+Result<torch::Tensor> Trainer::train_on_batches() {
+  const std::int64_t count = schedule_.batches(position_);
+  torch::Tensor losses;
+  step_ids_.clear();
+  for (std::int64_t index = 0; index < count; ++index) {
+    const Batch batch = batches_->next();
+    if (parts_.sample_record) step_ids_.push_back(batch.ids);
+    metrics_.set_batch_size(batch.size());
+    const torch::Tensor loss =
+        step_.run(batch, schedule_.batch_index(position_) + index, {.index = index, .count = count});
+    metrics_.log("loss", loss, {.on_epoch = true});
+    losses = index == 0 ? loss : losses + loss;
+    if (index + 1 == count) break;
+    parts_.link.beat();
+    TRY(end_queued_step());
+  }
+  return losses;
 }
 
 OrEnd<void> Trainer::after_step(const StepFlags& flags) {
@@ -239,8 +267,10 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
     agreed.is_stop_asked = agreed.is_stop_asked || !validated;
     if (is_over()) return {};  // It stops early: finish() saves.
   }
-  if (schedule_.is_snapshot_due(position_) || (parts_.snapshots != nullptr && parts_.snapshots->is_full()))
+  if (schedule_.is_snapshot_due(position_) || (parts_.snapshots != nullptr && parts_.snapshots->is_full())) {
+    TRY(settle());
     take_snapshot();
+  }
   if (checkpoints_) {
     TRY(checkpoints_->after_step(agreed));
   }
@@ -260,6 +290,7 @@ OrEnd<void> Trainer::finish() {
       return tl::unexpected(preempted());
     }
   }
+  TRY(settle());
   const auto checksum = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator);
   if (!checksum) return lost(Stage::step, checksum.error());
   if (checkpoints_) {
@@ -275,6 +306,7 @@ OrEnd<void> Trainer::finish() {
 }
 
 OrEnd<void> Trainer::log_steps() {
+  TRY(settle());
   if (changes_lr(parts_.training)) metrics_.log("lr", torch::scalar_tensor(lr_, torch::kDouble), {});
   const auto values = metrics_.steps().reduce(*parts_.group.communicator);
   if (!values) return lost(Stage::step, values.error());
@@ -299,6 +331,7 @@ OrEnd<void> Trainer::log_steps() {
 }
 
 OrEnd<void> Trainer::log_epoch() {
+  TRY(settle());
   const auto values = metrics_.epoch().reduce(*parts_.group.communicator);
   if (!values) return lost(Stage::step, values.error());
   if (is_rank0())
@@ -311,7 +344,7 @@ OrEnd<void> Trainer::log_epoch() {
 OrEnd<bool> Trainer::validate() {
   validated_step_ = position_.step;
   if (parts_.validation_data == nullptr) {
-    check_watched_metrics(parts_.training);
+    check_watches_nothing(parts_.training);
     return true;
   }
   pause();
@@ -354,10 +387,16 @@ OrEnd<std::optional<observe::MetricValues>> Trainer::validation_metrics() {
                                 .finish = [this]() -> Result<bool> {
                                   parts_.link.beat();
                                   const auto flags = TRY(agreement_.finish());
+                                  TRY(end_queued_step());
                                   return !flags.is_stop_asked;
+                                },
+                                .before_reading = [this]() -> Result<void> {
+                                  return parts_.in_flight != nullptr ? parts_.in_flight->finish() : Result<void>{};
                                 }};
-  const EvaluationOptions options{
-      .batch_size = parts_.training.batch_size, .device = parts_.device, .format = number_format(parts_.training)};
+  const EvaluationOptions options{.batch_size = parts_.training.batch_size,
+                                  .device = parts_.device,
+                                  .loader_threads = loader_threads(*parts_.validation_data),
+                                  .format = number_format(parts_.training)};
   Result<std::optional<observe::MetricValues>> values;
   const auto run = [&] {
     values = evaluate(parts_.module, *parts_.validation_data, options, *parts_.group.communicator, rounds);
@@ -401,6 +440,16 @@ StepFlags Trainer::own_flags() const {
   StepFlags flags = checkpoints_ ? checkpoints_->own_flags() : StepFlags{};
   flags.is_stop_asked = flags.is_stop_asked || parts_.link.is_stop_requested();
   return flags;
+}
+
+Result<void> Trainer::end_queued_step() {
+  return parts_.in_flight != nullptr ? parts_.in_flight->end_step() : Result<void>{};
+}
+
+OrEnd<void> Trainer::settle() {
+  if (parts_.in_flight == nullptr) return {};
+  if (auto done = parts_.in_flight->finish(); !done) return lost(Stage::step, done.error());
+  return {};
 }
 
 const checkpoint::State& Trainer::current_state() {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "api/training_spec.hpp"
 #include "common/clock.hpp"
@@ -11,12 +12,15 @@
 #include "include/trainyard/optimizer.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
+#include "worker/data/batch_loader.hpp"
 #include "worker/dist/group.hpp"
+#include "worker/dist/steps_in_flight.hpp"
 #include "worker/observe/metric_sinks.hpp"
 #include "worker/observe/speed_meter.hpp"
 #include "worker/rank/rank_link.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/wait_for_work.hpp"
+#include "worker/train/batch_sequence.hpp"
 #include "worker/train/best_metric.hpp"
 #include "worker/train/checkpoint_driver.hpp"
 #include "worker/train/early_stopping.hpp"
@@ -51,6 +55,8 @@ struct TrainerParts {
   dist::Group& group;
   rank::RankLink& link;
   strategy::WaitForWork wait;
+  /// The steps that are queued on `device`. nullptr: the host waits for each step's collectives, as on the CPU.
+  dist::StepsInFlight* in_flight = nullptr;
   checkpoint::Checkpointer* checkpointer = nullptr;  ///< nullptr: nothing is saved.
   SnapshotTaker* snapshots = nullptr;                ///< nullptr: none are made on this rank. Needs a checkpointer.
   std::optional<SampleRecord> sample_record;
@@ -79,6 +85,9 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] OrEnd<bool> restore();
   [[nodiscard]] OrEnd<void> load_weights(bool has_resumed);
   [[nodiscard]] OrEnd<StepFlags> take_step();
+  [[nodiscard]] Result<torch::Tensor> train_on_batches();
+  void open_batches();
+  [[nodiscard]] std::int64_t loader_threads(const Dataset& data) const;
   [[nodiscard]] OrEnd<void> after_step(const StepFlags& flags);
   [[nodiscard]] OrEnd<void> finish();
   [[nodiscard]] OrEnd<void> log_steps();
@@ -91,6 +100,8 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] rank::RankEnd preempted() const;
 
   [[nodiscard]] StepFlags own_flags() const;
+  /// Bounds how far the host is ahead of the device.
+  [[nodiscard]] Result<void> end_queued_step();
   [[nodiscard]] tl::unexpected<rank::RankEnd> lost(Stage stage, const Error& error) const {
     return train::lost(parts_.link, stage, error);
   }
@@ -100,6 +111,7 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] bool is_rank0() const { return parts_.group.rank == 0; }
 
   [[nodiscard]] const Position& position() const override { return position_; }
+  [[nodiscard]] OrEnd<void> settle() override;
   [[nodiscard]] const checkpoint::State& current_state() override;
   [[nodiscard]] bool is_sound() const override;
   void take_snapshot() override {
@@ -114,8 +126,6 @@ class Trainer final : private SavedTraining {
   Schedule schedule_;
   Position position_;
   bool is_position_known_ = false;  // false until the checkpoint to resume from is known
-  torch::Tensor order_;             // of the epoch at order_epoch_
-  std::int64_t order_epoch_ = -1;
   StepAgreement agreement_;
   OptimizationStep step_;
   RandomState random_;
@@ -134,8 +144,10 @@ class Trainer final : private SavedTraining {
   Instant reported_at_;  // when the last report was sent
   bool is_first_step_ = true;
   bool is_loss_finite_ = true;
-  torch::Tensor last_loss_;  // of this rank, on its device
+  torch::Tensor last_loss_;              // of this rank's last step, on its device: the sum over its batches
+  std::vector<torch::Tensor> step_ids_;  // of each batch of the step; only for the record of samples
   rank::RankProgress progress_;
+  std::optional<data::BatchLoader> batches_;  // nothing before the first position is known
 };
 
 }  // namespace trainyard::train

@@ -23,4 +23,14 @@ double watched_metric(const observe::MetricValues& values, std::string_view name
       fmt::format("{}: the validation has no metric '{}' (there is: {})", field, name, fmt::join(known, ", "))};
 }
 
+bool decides_by_validation(const api::TrainingSpec& training) {
+  return training.early_stopping || training.lr_schedule.name == api::LrScheduleName::plateau;
+}
+
+void check_watches_nothing(const api::TrainingSpec& training) {
+  if (training.lr_schedule.name == api::LrScheduleName::plateau)
+    (void)watched_metric({}, training.lr_schedule.metric, lr_metric_field);
+  if (training.early_stopping) (void)watched_metric({}, training.early_stopping->metric, stopping_metric_field);
+}
+
 }  // namespace trainyard::train

@@ -1,13 +1,12 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <future>
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <vector>
 
+#include "tests/worker/fakes/device_work.hpp"
 #include "tests/worker/fakes/fake_rank_link.hpp"
 #include "tests/worker/fakes/late_device.hpp"
 #include "worker/dist/wait_or_fail.hpp"
@@ -15,29 +14,10 @@
 namespace trainyard::dist {
 namespace {
 
+using fakes::DeviceWork;
 using fakes::FakeRankLink;
 namespace late_device = fakes::late_device;
 using namespace std::chrono_literals;
-
-/// A collective on tensors of a device that ends when the test says so.
-class DeviceWork final : public c10d::Work {
- public:
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
-  bool isCompleted() override { return is_done_; }
-  [[nodiscard]] std::exception_ptr exception() const override { return failure_; }
-  bool wait(std::chrono::milliseconds /*timeout*/) override { return true; }
-
-  void end(std::exception_ptr failure = nullptr) {
-    failure_ = std::move(failure);
-    is_done_ = true;
-  }
-
- private:
-  c10::intrusive_ptr<c10::ivalue::Future> future_ =
-      c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get(), std::vector<c10::Device>{late_device::device()});
-  std::exception_ptr failure_;
-  std::atomic<bool> is_done_{false};
-};
 
 TEST(WaitOnDevice, SendsNoBeatsWhileThisRanksOwnWorkIsStuckAndSomeOnceItIsDone) {
   const auto work = c10::make_intrusive<DeviceWork>();

@@ -122,6 +122,14 @@ struct RecordedEvent {
 
 thread_local c10::DeviceIndex current_device = 0;
 
+std::atomic<int> calls_that_block{0};
+/// True while the calling thread computes on the host for the device.
+thread_local bool is_computing = false;
+
+void note_blocking_call() {
+  if (!is_computing) ++calls_that_block;
+}
+
 std::mutex contexts_mutex;  // guards device_contexts
 std::set<c10::DeviceIndex> device_contexts;
 
@@ -172,6 +180,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return event == nullptr || static_cast<RecordedEvent*>(event)->flag->is_raised();
   }
   void synchronizeEvent(void* event) const override {
+    note_blocking_call();
     if (event != nullptr) static_cast<RecordedEvent*>(event)->flag->wait();
   }
   void destroyEvent(void* event, c10::DeviceIndex /*index*/) const noexcept override {
@@ -256,7 +265,10 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool is_non_b
   const auto must_wait = [&](const at::Tensor& tensor) {
     return tensor.is_cpu() && !(is_non_blocking && is_pinned(tensor.const_data_ptr()));
   };
-  if (must_wait(from) || must_wait(to)) wait();
+  if (must_wait(from) || must_wait(to)) {
+    note_blocking_call();
+    wait();
+  }
   return to;
 }
 
@@ -325,10 +337,20 @@ void check_one_type(const c10::OperatorHandle& operation, const torch::jit::Stac
       "params must have same dtype");
 }
 
+/// True for operations whose results' values or sizes the host needs.
+bool reads_values(const c10::OperatorHandle& operation) {
+  constexpr std::array names{"aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select",
+                             "aten::_unique2"};
+  return std::ranges::find(names, operation.schema().name()) != names.end();
+}
+
 void compute_on_host(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
   check_one_device(operation, *stack);
   check_one_type(operation, *stack);
+  if (reads_values(operation)) note_blocking_call();
+  const bool was_computing = std::exchange(is_computing, true);
   at::native::cpu_fallback(operation, stack);
+  is_computing = was_computing;
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
@@ -364,6 +386,10 @@ void queue_fill(const torch::Tensor& tensor, double value) {
   queue([tensor, value] { on_host(tensor).fill_(value); });
 }
 
+void scale_now(const torch::Tensor& tensor, double factor) {
+  on_host(tensor).mul_(factor);
+}
+
 void wait() {
   stream_of(current_stream).queue_flag()->wait();
 }
@@ -375,6 +401,10 @@ void wait_for_all() {
 void wait_until_settled() {
   const auto is_settled = [](StreamThread& stream) { return stream.is_settled(); };
   while (!std::all_of(std::next(streams().begin()), streams().end(), is_settled)) std::this_thread::yield();
+}
+
+int blocking_calls() {
+  return calls_that_block;
 }
 
 int copies() {

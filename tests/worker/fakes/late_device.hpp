@@ -24,6 +24,8 @@ void move_module(torch::nn::Module& module);
 /// Queues `work` on the calling thread's current stream.
 void queue(std::function<void()> work);
 void queue_fill(const torch::Tensor& tensor, double value);
+/// Multiplies `tensor` at once. For work that runs on a stream.
+void scale_now(const torch::Tensor& tensor, double factor);
 /// Waits until all work on the calling thread's current stream is done.
 void wait();
 /// Waits until the work of all streams is done, so that they keep no memory for it.
@@ -31,6 +33,10 @@ void wait_for_all();
 
 /// Waits until each stream but the default one has done its work, or waits for another stream.
 void wait_until_settled();
+/// How often so far some thread has waited for the device, where it would wait for a GPU too: a copy with memory that
+/// is not pinned, a value that is read, an event that is waited for. What this device does on the host to compute is
+/// left out.
+[[nodiscard]] int blocking_calls();
 /// How many copies were queued so far.
 [[nodiscard]] int copies();
 /// Size of all pinned memory.

@@ -51,7 +51,7 @@ Ddp make_ddp(const torch::nn::Module& module, RankThread& rank, const DdpOptions
 void train_step(Ddp& ddp, TinyModel& model, const TinyBatch& batch) {
   ddp.zero_gradients();
   const torch::Tensor loss = loss_of(model, batch);
-  ddp.begin_backward();
+  ddp.begin_backward(/*is_last_batch=*/true);
   loss.backward();
   const auto done = ddp.finish_gradients();
   ASSERT_TRUE(done.has_value()) << done.error().message;
@@ -208,7 +208,7 @@ TEST(Ddp, TakesZeroForAParameterThatOneRankDidNotUseAndSkipsOneThatNobodyUsed) {
       ddp.zero_gradients();
       const torch::Tensor input = torch::full({1, 3}, 2.0);
       const torch::Tensor loss = (rank.rank == 0 ? model.first : model.second)(input).sum();
-      ddp.begin_backward();
+      ddp.begin_backward(/*is_last_batch=*/true);
       loss.backward();
       ASSERT_TRUE(ddp.finish_gradients().has_value());
       EXPECT_TRUE(torch::equal(model.first->weight.grad(), torch::ones({1, 3}))) << "rank " << rank.rank;
@@ -240,13 +240,48 @@ TEST(Ddp, TakesAGradientThatAFunctionLeavesUndefinedForThatOfAParameterThatWasNo
       const torch::Tensor loss = model.first->weight.sum() +
                                  MaybeSilent::apply(model.second->weight, rank.rank == 0).sum() +
                                  MaybeSilent::apply(model.never->weight, true).sum();
-      ddp.begin_backward();
+      ddp.begin_backward(/*is_last_batch=*/true);
       loss.backward();
       ASSERT_TRUE(ddp.finish_gradients().has_value());
       EXPECT_TRUE(torch::equal(model.first->weight.grad(), torch::ones({1, 3}))) << "rank " << rank.rank;
       EXPECT_TRUE(torch::equal(model.second->weight.grad(), torch::full({1, 3}, 0.5))) << "rank " << rank.rank;
       EXPECT_FALSE(model.never->weight.grad().defined());
     }
+  });
+}
+
+TEST(Ddp, ExchangesOnlyTheSumOfAStepsBatchesAndThatOfAParameterWhichOnlyAnEarlierBatchUsed) {
+  run_ranks(2, [&](RankThread& rank) {
+    Branches model;
+    Ddp ddp = make_ddp(model, rank);
+    for (int step = 0; step < 3; ++step) {
+      ddp.zero_gradients();
+      const auto add = [&](torch::nn::Linear& branch, double input, bool is_last_batch) {
+        const torch::Tensor loss = branch(torch::full({1, 3}, input)).sum();
+        ddp.begin_backward(is_last_batch);
+        loss.backward();
+      };
+      add(model.first, 2.0, false);
+      if (rank.rank == 0) add(model.second, 8.0, false);
+      EXPECT_TRUE(torch::equal(model.first->weight.grad(), torch::full({1, 3}, 2.0))) << "not exchanged yet";
+      add(model.first, 4.0 * static_cast<double>(rank.rank), true);
+      ASSERT_TRUE(ddp.finish_gradients().has_value());
+      EXPECT_TRUE(torch::equal(model.first->weight.grad(), torch::full({1, 3}, 4.0))) << "rank " << rank.rank;
+      EXPECT_TRUE(torch::equal(model.second->weight.grad(), torch::full({1, 3}, 4.0))) << "rank " << rank.rank;
+      EXPECT_FALSE(model.never->weight.grad().defined());
+    }
+  });
+}
+
+TEST(Ddp, RefusesASecondBackwardPassOfAStepsFirstBatch) {
+  run_ranks(1, [&](RankThread& rank) {
+    const auto model = std::make_shared<torch::nn::LinearImpl>(4, 1);
+    Ddp ddp = make_ddp(*model, rank);
+    ddp.zero_gradients();
+    model->forward(torch::ones({1, 4})).sum().backward();  // in training_step
+    const torch::Tensor loss = model->forward(torch::ones({1, 4})).sum();
+    ddp.begin_backward(/*is_last_batch=*/false);
+    EXPECT_THROW(loss.backward(), std::exception);
   });
 }
 
@@ -282,7 +317,7 @@ TEST(Ddp, GivesGradientsTheMemoryFormatOfTheirParameters) {
       ASSERT_TRUE(ddp.synchronize_model().has_value());
       ddp.zero_gradients();
       const torch::Tensor loss = model(torch::arange(96).to(torch::kFloat).view({2, 3, 4, 4}) * (rank.rank + 1)).sum();
-      ddp.begin_backward();
+      ddp.begin_backward(/*is_last_batch=*/true);
       loss.backward();
       ASSERT_TRUE(ddp.finish_gradients().has_value());
       EXPECT_EQ(model->weight.grad().strides(), model->weight.strides());
@@ -301,7 +336,7 @@ TEST(Ddp, SaysSoWhenAPeerIsLost) {
     if (rank.rank == 1) return;  // Its connections close with its group.
     ddp.zero_gradients();
     const torch::Tensor loss = model->forward(torch::ones({1, 4})).sum();
-    ddp.begin_backward();
+    ddp.begin_backward(/*is_last_batch=*/true);
     loss.backward();
     const auto done = ddp.finish_gradients();
     ASSERT_FALSE(done.has_value());

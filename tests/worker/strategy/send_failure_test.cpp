@@ -4,7 +4,11 @@
 
 #include <exception>
 #include <stdexcept>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "tests/worker/fakes/device_work.hpp"
 #include "tests/worker/fakes/late_device.hpp"
 #include "worker/strategy/ddp.hpp"
 #include "worker/strategy/gradient_buckets.hpp"
@@ -33,7 +37,8 @@ Result<void> send_on(torch::Device device, const std::exception_ptr& failure) {
   const torch::Tensor parameter = torch::ones({3}).to(device).requires_grad_();
   GradientBuckets buckets{{parameter}, c10::make_intrusive<BrokenGroup>(failure), {}};
   buckets.zero();
-  return buckets.finish([](const c10::intrusive_ptr<c10d::Work>&, std::string_view) { return Result<void>{}; });
+  const WaitForWork wait = [](const c10::intrusive_ptr<c10d::Work>&, std::string_view) { return Result<void>{}; };
+  return buckets.finish(wait, wait);
 }
 
 TEST(GradientBuckets, ThrowsWhatThisRanksOwnDeviceReportsAndNotWhatALostPeerDoes) {
@@ -47,6 +52,41 @@ TEST(GradientBuckets, ThrowsWhatThisRanksOwnDeviceReportsAndNotWhatALostPeerDoes
   EXPECT_EQ(lost.error().kind, ErrorKind::unavailable);
   EXPECT_EQ(lost.error().message, "sending gradients: ncclRemoteError: A call failed.");
   EXPECT_EQ(send_on(torch::kCPU, of_gloo).error().message, "sending gradients: Connection closed by peer");
+}
+
+/// A group whose collectives are done at once.
+class QuickGroup final : public c10d::ProcessGroup {
+ public:
+  QuickGroup() : ProcessGroup{0, 2} {}
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& /*tensors*/,
+                                           const c10d::AllreduceOptions& /*options*/) override {
+    auto work = c10::make_intrusive<fakes::DeviceWork>();
+    work->end();
+    return work;
+  }
+};
+
+TEST(GradientBuckets, WaitOnTheHostOnlyWhereThisRankDidNotUseAParameter) {
+  const auto make_weight = [] { return torch::ones({3}).to(fakes::late_device::device()).requires_grad_(); };
+  const torch::Tensor first = make_weight();
+  const torch::Tensor second = make_weight();
+  GradientBuckets buckets{{first, second}, c10::make_intrusive<QuickGroup>(), {}};
+  const auto steps = [&](const torch::Tensor& loss) {
+    int waits = 0;
+    int follows = 0;
+    buckets.zero();
+    loss.backward();
+    const auto count_in = [](int& count) {
+      return [&count](const c10::intrusive_ptr<c10d::Work>&, std::string_view) {
+        ++count;
+        return Result<void>{};
+      };
+    };
+    EXPECT_TRUE(buckets.finish(count_in(waits), count_in(follows)));
+    return std::pair{waits, follows};
+  };
+  EXPECT_EQ(steps((first + second).sum()), (std::pair{0, 1}));
+  EXPECT_EQ(steps(first.sum()), (std::pair{1, 0}));
 }
 
 TEST(Ddp, ThrowsWhatThisRanksOwnDeviceReportsWhileTheModelIsSent) {

@@ -1,18 +1,37 @@
 // Training on the simulated device.
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <trainyard/trainyard.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "tests/fakes/fake_clock.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/worker/fakes/device_work.hpp"
 #include "tests/worker/fakes/fake_rank_link.hpp"
 #include "tests/worker/fakes/late_device.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
+#include "worker/data/batch_loader.hpp"
 #include "worker/data/image_dataset.hpp"
 #include "worker/data/synthetic.hpp"
+#include "worker/dist/steps_in_flight.hpp"
+#include "worker/dist/wait_or_fail.hpp"
+#include "worker/dist/watched_wait.hpp"
 #include "worker/strategy/strategies.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/optimizers.hpp"
@@ -105,6 +124,194 @@ TEST(TrainingOnADevice, ValidatesThereAndLogsNumbersOfTheHostBesideThoseOfTheDev
   EXPECT_NE(end.message.find("samples 2000"), std::string::npos) << end.message;
   ASSERT_FALSE(link.reports().empty());
   EXPECT_TRUE(std::isfinite(link.reports().back().loss.value_or(NAN)));
+}
+
+/// A group of two ranks of which the other always has this rank's tensors. Its collectives on the device end later, on
+/// a stream of their own, and those on the host at once.
+class EchoGroup final : public c10d::ProcessGroup {
+ public:
+  /// `sums_before_failure`: how many sums on the device succeed before one fails, as NCCL's do that a watchdog aborts.
+  explicit EchoGroup(int sums_before_failure) : ProcessGroup{0, 2}, sums_left_{sums_before_failure} {}
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
+                                           const c10d::AllreduceOptions& /*options*/) override {
+    if (tensors.front().is_cpu()) return c10::make_intrusive<HostWork>();
+    const auto failure =
+        sums_left_-- > 0 ? nullptr : std::make_exception_ptr(std::runtime_error{"ncclRemoteError: lost"});
+    return on_side_stream([sum = tensors.front()] { fakes::late_device::scale_now(sum, 2.0); }, failure);
+  }
+  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& /*tensors*/,
+                                           const c10d::BroadcastOptions& /*options*/) override {
+    return on_side_stream([] {});
+  }
+
+ private:
+  class HostWork final : public c10d::Work {
+   public:
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+      auto future = c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get());
+      future->markCompleted();
+      return future;
+    }
+  };
+
+  c10::intrusive_ptr<c10d::Work> on_side_stream(std::function<void()> collective,
+                                                const std::exception_ptr& failure = nullptr) {
+    c10::Event queued = dist::mark_queue(fakes::late_device::device());
+    queued.block(stream_);
+    auto work = c10::make_intrusive<fakes::DeviceWork>();
+    const c10::StreamGuard guard{stream_};
+    fakes::late_device::queue([work, collective = std::move(collective), failure] {
+      collective();
+      work->end(failure);
+    });
+    return work;
+  }
+
+  int sums_left_;
+  c10::Stream stream_ = c10::impl::VirtualGuardImpl{fakes::late_device::device().type()}.getStreamFromGlobalPool(
+      fakes::late_device::device());
+};
+
+/// A classifier with BatchNorm, whose buffers rank 0 sends.
+class Classifier final : public Module {
+ public:
+  Classifier() {
+    register_module("norm", norm_);
+    register_module("line", line_);
+  }
+  [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index) override {
+    if (batch_index == 10 || batch_index == 110) blocking_calls_.push_back(fakes::late_device::blocking_calls());
+    log("host", 1.0);
+    return torch::cross_entropy_loss(line_(norm_(batch.inputs).flatten(1)), batch.targets);
+  }
+  /// The number of calls that blocked in 100 steps.
+  [[nodiscard]] int blocking_calls() const { return blocking_calls_.at(1) - blocking_calls_.at(0); }
+
+ private:
+  torch::nn::BatchNorm2d norm_{1};
+  torch::nn::Linear line_{784, 10};
+  std::vector<int> blocking_calls_;
+};
+
+/// A run of rank 0 of an EchoGroup, with data on the host and steps in flight.
+struct EchoRun {
+  EchoRun() {
+    training.batch_size = 2;
+    training.log_every.steps = 1000;
+    training.optimizer = {.name = api::OptimizerName::sgd, .lr = 0.001};
+    fakes::late_device::move_module(module);
+  }
+
+  rank::RankEnd run() {
+    const torch::Device device = fakes::late_device::device();
+    const data::LabeledImages images = data::make_synthetic_images(600, 0, 0);
+    const data::ImageDataset data{images.images, images.labels};
+    const fakes::FakeClock clock;
+    dist::Group group{.rank = 0,
+                      .world_size = 2,
+                      .store = {},
+                      .process_group = c10::make_intrusive<EchoGroup>(sums_before_failure),
+                      .communicator = std::make_unique<checkpoint::SingleCommunicator>(),
+                      .checkpoint_communicator = std::make_unique<checkpoint::SingleCommunicator>()};
+    dist::StepsInFlight in_flight{device, link, std::chrono::minutes{1}};
+    const strategy::WaitForWork wait = [&](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+      return dist::wait_or_fail(work, link, std::chrono::minutes{1}, what);
+    };
+    const strategy::WaitForWork follow = [&](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+      return in_flight.follow(work, what);
+    };
+    const auto optimizer = open_optimizer(module, training.optimizer);
+    const auto gradients =
+        strategy::make_gradient_sync(named_parameters(module), named_buffers(module), group, wait, follow);
+    std::unique_ptr<checkpoint::Checkpointer> checkpointer;
+    if (checkpoint) {
+      auto opened = checkpoint::open_checkpointer(
+          *checkpoint, {.job = "ns/job", .job_uid = "uid", .attempt = 1, .fingerprint = "same"},
+          *group.checkpoint_communicator, clock, {.node = "the node"});
+      if (!opened) return {.exit_code = 1, .reason = "NotOpened", .message = opened.error().message, .culprit = {}};
+      checkpointer = std::move(*opened);
+    }
+    Trainer trainer{{.training = training,
+                     .checkpoint_every = checkpoint ? checkpoint->every : api::Every{},
+                     .module = module,
+                     .train_data = data,
+                     .optimizer = *optimizer,
+                     .gradients = *gradients,
+                     .group = group,
+                     .link = link,
+                     .wait = wait,
+                     .in_flight = &in_flight,
+                     .checkpointer = checkpointer.get(),
+                     .device = device,
+                     .clock = clock}};
+    return trainer.run();
+  }
+
+  api::TrainingSpec training;
+  std::optional<api::CheckpointSpec> checkpoint;
+  int sums_before_failure = std::numeric_limits<int>::max();
+  Classifier module;
+  fakes::FakeRankLink link;
+};
+
+TEST(TrainingOnADevice, NeverWaitsForItInAUsualStep) {
+  EchoRun run;
+  run.training.max_steps = 120;
+  run.training.data.loader_threads = 2;
+  const rank::RankEnd end = run.run();
+  EXPECT_EQ(end.reason, "Completed") << end.message;
+  EXPECT_EQ(run.module.blocking_calls(), 0);
+  EXPECT_LT(run.link.reports().back().loss.value_or(NAN), 2.5) << "the last line's loss is known";
+}
+
+TEST(TrainingOnADevice, EndsAsPeerLostWhereACollectiveHasFailedUnseen) {
+  for (const std::int64_t max_steps : {3, 50}) {  // It is seen by the last log line, or when too many steps are queued.
+    EchoRun run;
+    run.training.max_steps = max_steps;
+    run.sums_before_failure = 2;
+    const rank::RankEnd end = run.run();
+    EXPECT_EQ(end.reason, "PeerLost");
+    EXPECT_NE(end.message.find("the gradients' all-reduce failed: ncclRemoteError"), std::string::npos) << end.message;
+  }
+}
+
+TEST(TrainingOnADevice, SavesNothingAfterACollectiveThatHasFailedUnseen) {
+  for (const bool fails : {false, true}) {
+    const fakes::TemporaryFolder folder;
+    EchoRun run;
+    run.training.max_steps = 50;
+    run.checkpoint.emplace().uri = folder.uri();
+    run.checkpoint->every.steps = 3;
+    run.checkpoint->keep.last = 100;
+    if (fails) run.sums_before_failure = 2;
+    EXPECT_EQ(run.run().reason, fails ? "PeerLost" : "Completed");
+    EXPECT_EQ(std::filesystem::exists(folder.path() + "/step-3"), !fails);
+  }
+}
+
+TEST(BatchLoader, UsesOnlyTheRanksDeviceAndPinsWhatItsThreadsGather) {
+  const torch::Device device = fakes::late_device::device();
+  std::atomic<bool> has_requested{false};
+  data::BatchLoader loader{
+      [&]() -> std::optional<data::BatchRequest> {
+        if (has_requested.exchange(true)) return std::nullopt;
+        return data::BatchRequest{.ids = torch::arange(3)};
+      },
+      [&](const data::BatchRequest& request) {
+        std::ignore = dist::mark_queue(device);  // As a data set that is on the device, or copies to it, does.
+        return Batch{
+            .inputs = torch::arange(3) * 5, .targets = {}, .ids = request.ids, .named = {{"mask", torch::ones({3})}}};
+      },
+      {.threads = 1, .device = device}};
+  fakes::late_device::forget_contexts();
+  const int before = fakes::late_device::blocking_calls();
+  const Batch batch = loader.next();
+  EXPECT_EQ(fakes::late_device::blocking_calls(), before);
+  EXPECT_FALSE(fakes::late_device::has_context(0));
+  EXPECT_EQ(batch.inputs.device(), device);
+  EXPECT_TRUE(torch::equal(batch.inputs.cpu(), torch::arange(3) * 5));
+  EXPECT_EQ(batch.named.at("mask").tensor().device(), device);
+  EXPECT_TRUE(batch.ids.is_cpu());
 }
 
 TEST(TrainingOnADevice, IdentifiesItsDataByTheSameIdAsOnTheHost) {

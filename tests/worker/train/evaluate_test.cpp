@@ -92,6 +92,16 @@ TEST(Evaluate, HasAsManyRoundsOnEveryRankAndEndsAfterTheOneThatSaysSo) {
   }
 }
 
+TEST(Evaluate, EndsWithTheErrorThatIsSeenBeforeValuesAreRead) {
+  const data::ImageDataset dataset = make_small_dataset(9, 1);
+  const auto module = make_small_module(3);
+  checkpoint::SingleCommunicator single;
+  EvaluationRounds rounds = to_the_end;
+  rounds.before_reading = []() -> Result<void> { return fail(ErrorKind::unavailable, "gone"); };
+  const auto values = evaluate(*module, dataset, {.batch_size = 2, .loader_threads = 2}, single, rounds);
+  EXPECT_EQ(values.error().message, "gone");
+}
+
 TEST(Evaluate, EndsWithTheErrorOfARound) {
   const data::ImageDataset dataset = make_small_dataset(9, 1);
   const auto module = make_small_module(3);

@@ -133,5 +133,19 @@ TEST(Schedule, KeepsTheEpochsLeftWhenTheNumberOfRanksHasChanged) {
   EXPECT_EQ(of_four.samples_left(saved_by_two_ranks), 160);
 }
 
+TEST(Schedule, CountsSeveralBatchesAsOneStepAndEndsAnEpochWithAStepOfTheRest) {
+  TrainingSpec spec = training(2, std::nullopt);
+  spec.accumulate_grad_batches = 2;  // 40 samples a step: of an epoch's 100, the third step has 20.
+  const Schedule schedule = make_schedule(spec);
+  EXPECT_EQ(schedule.total_steps({}), 6);
+  EXPECT_EQ(schedule.batches({}), 2);
+  const Position third = after_steps(schedule, 2);
+  EXPECT_EQ(third, (Position{.step = 2, .epoch = 0, .samples = 80}));
+  EXPECT_EQ(schedule.batches(third), 1);
+  EXPECT_EQ(schedule.batch_index(third), 4);
+  EXPECT_EQ(schedule.batch_begin(after_steps(schedule, 1), 1), 60);
+  EXPECT_EQ(schedule.next(third), (Position{.step = 3, .epoch = 1, .samples = 0}));
+}
+
 }  // namespace
 }  // namespace trainyard::train

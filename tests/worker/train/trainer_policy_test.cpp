@@ -332,10 +332,10 @@ TEST(TrainerEarlyStopping, KnowsTheValidationsOfTheAttemptsBefore) {
     if (++seen == 3) first.rank.link->request_stop();
   };
   EXPECT_EQ(first.end().reason, "Preempted");
-  // It left the validation after step 4, and the next attempt makes up for it, unless it is asked to stop as well.
+  // It left the validation after step 3, and the next attempt makes up for it, unless it is asked to stop as well.
   StoppingRun interrupted{folder, 2, 3};
   interrupted.rank.module->on_validation = [&interrupted](std::int64_t) { interrupted.rank.link->request_stop(); };
-  EXPECT_EQ(interrupted.end().message, "stopped as asked after step 4, before this attempt's first");
+  EXPECT_EQ(interrupted.end().message, "stopped as asked after step 3, before this attempt's first");
   StoppingRun second{folder, 3, 3};
   EXPECT_THAT(second.end().message, HasSubstr("trained 5 steps, stopped early: score was no better than 0 in 3"));
 }

@@ -1,0 +1,113 @@
+// Steps of several batches, and what a batch may be.
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "api/contract.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/worker/train/training_run.hpp"
+
+namespace trainyard::train {
+namespace {
+
+TEST(TrainerBatches, TrainsAsWithOneBatchOfTheirSize) {
+  // 100 samples are two whole steps of 40 and one of 20.
+  TrainingRun several{2};
+  several.training.batch_size = 10;
+  several.training.accumulate_grad_batches = 2;
+  TrainingRun one{2};
+  one.training.batch_size = 20;
+  for (TrainingRun* run : {&several, &one}) {
+    run->training.epochs = 2;
+    run->training.optimizer = {.name = api::OptimizerName::sgd, .lr = 0.01};
+    for (auto& rank : run->ranks) rank.module->set_uses_batch_norm(false);
+    run->run();
+    EXPECT_EQ(run->ranks[0].end.reason, "Completed") << run->ranks[0].end.message;
+    EXPECT_EQ(run->ranks[0].link->reports().back().step, 6);
+    EXPECT_EQ(run->ranks[0].checksum, run->ranks[1].checksum);
+  }
+  const auto ours = named_parameters(*several.ranks[0].module);
+  const auto expected = named_parameters(*one.ranks[0].module);
+  for (std::size_t index = 0; index < ours.size(); ++index) {
+    EXPECT_TRUE(torch::allclose(ours[index].second, expected[index].second, 0, 1e-6)) << ours[index].first;
+  }
+}
+
+TEST(TrainerBatches, ResumesToTheBitAndUsesEachSampleOnceAnEpoch) {
+  const fakes::TemporaryFolder folder;
+  const std::string record = folder.path() + "/samples";
+  const auto run = [&](std::optional<std::int64_t> stop_at, std::int64_t attempt, bool saves) {
+    TrainingRun run{2};
+    run.training.epochs = 3;
+    run.training.accumulate_grad_batches = 3;  // An epoch is a step of 60 samples and one of 40.
+    run.attempt = attempt;
+    if (saves) {
+      run.checkpoint.emplace().uri = folder.uri() + "/checkpoints";
+      run.sample_record = record;
+    }
+    std::vector<std::int64_t> batches;
+    run.ranks[0].module->on_step = [&](std::int64_t batch_index) {
+      batches.push_back(batch_index);
+      if (stop_at && static_cast<std::int64_t>(batches.size()) == *stop_at) run.ranks[0].link->request_stop();
+    };
+    run.run();
+    return std::tuple{run.ranks[0].end.exit_code, run.ranks[0].checksum, batches};
+  };
+  const auto whole = run({}, 1, /*saves=*/false);
+  EXPECT_EQ(std::get<2>(whole), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
+  const auto first = run(5, 1, /*saves=*/true);
+  EXPECT_EQ(std::get<0>(first), contract::exit_preempted);
+  const auto second = run({}, 2, /*saves=*/true);
+  EXPECT_EQ(std::get<0>(second), contract::exit_success);
+  EXPECT_EQ(std::get<1>(second), std::get<1>(whole));
+
+  std::multiset<std::int64_t> ids;
+  std::ifstream lines{record};
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json entry = nlohmann::json::parse(line);
+    for (const auto& id : entry.at("ids")) ids.insert(id.get<std::int64_t>());
+  }
+  EXPECT_EQ(ids.size(), 300U);
+  for (std::int64_t id = 0; id < 100; ++id) EXPECT_EQ(ids.count(id), 3U) << id;
+}
+
+TEST(TrainerBatches, TrainsToTheSameBitsWithLoaderThreads) {
+  std::vector<std::uint64_t> checksums;
+  for (const std::int64_t threads : {0, 3}) {
+    TrainingRun run{2};
+    run.training.epochs = 2;
+    run.training.data.loader_threads = threads;
+    run.run();
+    EXPECT_EQ(run.ranks[0].end.reason, "Completed") << run.ranks[0].end.message;
+    checksums.push_back(run.ranks[0].checksum);
+  }
+  EXPECT_EQ(checksums[0], checksums[1]);
+}
+
+TEST(TrainerBatches, SavesNothingAtAStopWhereTheLossOfAStepsFirstBatchIsNotFinite) {
+  const fakes::TemporaryFolder folder;
+  TrainingRun run{1};
+  run.training.accumulate_grad_batches = 2;
+  run.training.optimizer = {.name = api::OptimizerName::sgd, .lr = 0.0};
+  run.checkpoint.emplace().uri = folder.uri() + "/checkpoints";
+  TrainingRun::Rank& rank = run.ranks[0];
+  rank.module->on_step = [&rank](std::int64_t batch_index) {
+    rank.module->loss_factor = batch_index == 0 ? std::numeric_limits<double>::infinity() : 1.0;
+    if (batch_index == 0) rank.link->request_stop();
+  };
+  run.run();
+  EXPECT_EQ(rank.end.exit_code, contract::exit_preempted);
+  EXPECT_EQ(rank.end.message.find("saved as"), std::string::npos) << rank.end.message;
+}
+
+}  // namespace
+}  // namespace trainyard::train

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "worker/data/batch_loader.hpp"
+#include "worker/data/sampler.hpp"
+#include "worker/train/schedule.hpp"
+
+namespace trainyard::train {
+
+/// One rank's batches in the order of training, from a position to the end of a schedule.
+class BatchSequence {
+ public:
+  struct Options {
+    std::int64_t samples = 1;  ///< The size of the training set.
+    std::int64_t batch_size = 1;
+    std::int64_t seed = 0;
+    data::GroupRank self;
+  };
+
+  /// `schedule` outlives the object. `begin`: the position of the first step.
+  BatchSequence(const Schedule& schedule, const Position& begin, const Options& options)
+      : schedule_{schedule}, options_{options}, step_{begin} {}
+
+  /// The next batch; nothing after the schedule's last one.
+  [[nodiscard]] std::optional<data::BatchRequest> next();
+
+ private:
+  const Schedule& schedule_;
+  Options options_;
+  Position step_;           // of the step that the next batch belongs to
+  std::int64_t batch_ = 0;  // the next batch's number in that step
+  torch::Tensor order_;     // of the epoch order_epoch_
+  std::int64_t order_epoch_ = -1;
+};
+
+}  // namespace trainyard::train
