@@ -85,6 +85,11 @@ const Policy policies[] = {
     {"Skip", [](api::TrainingSpec& training) { training.on_non_finite_loss = api::OnNonFiniteLoss::skip; }},
     {"ChannelsLast", [](api::TrainingSpec& training) { training.channels_last = true; }},
     {"Fp16Mixed", [](api::TrainingSpec& training) { training.precision = api::Precision::fp16_mixed; }},
+    {"Fp16MixedOfTwoBatches",
+     [](api::TrainingSpec& training) {
+       training.precision = api::Precision::fp16_mixed;
+       training.accumulate_grad_batches = 2;
+     }},
     {"Bf16Mixed", [](api::TrainingSpec& training) { training.precision = api::Precision::bf16_mixed; }},
     {"Fp16True", [](api::TrainingSpec& training) { training.precision = api::Precision::fp16; }},
     {"Bf16True", [](api::TrainingSpec& training) { training.precision = api::Precision::bf16; }},
@@ -207,6 +212,16 @@ TEST(OnNonFiniteLoss, EndsEveryRankAlikeWithTheStepTheRankAndTheLoss) {
     for (const auto& [name, parameter] : named_parameters(*run.ranks[0].module))
       EXPECT_TRUE(torch::isfinite(parameter).all().item<bool>()) << name;
   }
+}
+
+TEST(OnNonFiniteLoss, IsOfAnyBatchOfTheStep) {
+  TrainingRun run;
+  run.training.max_steps = 9;
+  run.training.accumulate_grad_batches = 2;
+  run.training.on_non_finite_loss = api::OnNonFiniteLoss::stop;
+  spoil(run, 1, 3);  // The first of the two batches of the second step.
+  run.run();
+  for (const auto& rank : run.ranks) EXPECT_THAT(rank.end.message, HasSubstr("the loss of rank 1 is nan in step 2"));
 }
 
 TEST(OnNonFiniteLoss, RewindGoesOnFromTheNewestCheckpoint) {
