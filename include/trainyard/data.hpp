@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <trainyard/options.hpp>
+
 namespace trainyard {
 
 /// One tensor, trees by name, or a list of trees, nested as a model needs it. A tree may also be empty.
@@ -64,13 +66,21 @@ class Dataset {
   /// each in [0, size()). A tensor in pinned memory must not change after it was returned, as it is copied to the
   /// device later. May throw: the rank then fails with what() as its message.
   [[nodiscard]] virtual Batch gather(const torch::Tensor& ids) const = 0;
+  /// The samples `ids` for training in epoch `epoch`, from 0: gather(ids) unless overridden. For a data set that crops
+  /// or flips its samples at random. The result depends on the samples' numbers, the epoch and the job's seed alone, so
+  /// that a run that resumes gets the same batches. Validation calls gather().
+  [[nodiscard]] virtual Batch gather_in_epoch(const torch::Tensor& ids, std::int64_t /*epoch*/) const {
+    return gather(ids);
+  }
   /// Identifies these samples among data sets of equal size: a name, a URI, a version. The fingerprint of checkpoints
   /// contains it, so that it must be equal at each start, on every machine and device. When it is empty, the
   /// fingerprint contains the job's training.data instead.
   [[nodiscard]] virtual std::string id() const { return {}; }
+  /// The number of classes: every target is a class from 0 on, below this. 0: it does not say, or has no classes.
+  [[nodiscard]] virtual std::int64_t classes() const { return 0; }
   /// The number of threads that read ahead where training.data.loaderThreads does not say it; 0: each batch is gathered
-  /// when it is due. With threads, gather() is called by that many threads at once, and must not use torch's default
-  /// random generator.
+  /// when it is due. With more than one, gather() and gather_in_epoch() are called by that many threads at once, and
+  /// must not use torch's default random generator.
   [[nodiscard]] virtual std::int64_t loader_threads() const { return 0; }
 };
 
@@ -81,6 +91,8 @@ struct DataSource {
   std::int64_t samples = 60'000;       ///< training.data.samples: the size of a synthetic training set.
   std::int64_t seed = 0;               ///< training.seed.
   torch::Device device = torch::kCPU;  ///< The rank's device.
+  /// training.data.options, read in the same way as a model's. An option that nothing asks for fails the job.
+  Options options{"{}", "training.data.options"};
 };
 
 /// The samples that a model trains on, and those that it is validated on. Every rank must have the same samples in the

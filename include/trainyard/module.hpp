@@ -56,6 +56,10 @@ class Module : public torch::nn::Module {
   /// the format that the job names.
   [[nodiscard]] virtual std::optional<Datasets> open_datasets(const DataSource& source);
 
+  /// The number of classes that the model tells apart; 0: it does not say. The job fails at once when a data set has
+  /// more (Dataset::classes): otherwise a wrong label fails in the loss, on a GPU with the whole device.
+  [[nodiscard]] virtual std::int64_t classes() const { return 0; }
+
   /// Sets the sink of log(); nullptr: none. Only the worker calls it.
   void set_metric_sink(observe::MetricSink* sink) { metric_sink_ = sink; }
   [[nodiscard]] observe::MetricSink* metric_sink() const { return metric_sink_; }

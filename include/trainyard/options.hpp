@@ -26,14 +26,15 @@ struct Range {
   Number max = std::numeric_limits<Number>::max();
 };
 
-/// The job's `training.model.options`, which a model's constructor takes:
+/// The job's `training.model.options`, which a model's constructor takes, or its `training.data.options`, of which a
+/// DataSource has some:
 ///
 ///   explicit MyModel(const trainyard::Options& options) : width_{options.integer("width", 64, {.min = 1})} {}
 ///
 /// Each function returns the option of that name, or `otherwise` where the job does not give it; an option without
 /// `otherwise` must be given. Throws InvalidJob, naming the option, for a missing option, another type, or a number out
-/// of its range. An option that is null is not given. An option that the job gives and the constructor never asks for
-/// fails the job as well.
+/// of its range. An option that is null is not given. An option that the job gives and nothing ever asks for fails the
+/// job as well.
 class Options {
  public:
   Options();
@@ -63,9 +64,9 @@ class Options {
   /// All options as JSON text, for a program that reads them by itself: check_all_asked() then accepts every option.
   [[nodiscard]] std::string json_text() const;
 
-  /// Throws InvalidJob when the job gives an option that nothing has asked for. The worker calls it once the model is
-  /// made.
-  void check_all_asked() const;
+  /// Throws InvalidJob when the job gives an option that nothing has asked for; the message says that `reader` has no
+  /// such option. The worker calls it once the model is made, and once the data is open.
+  void check_all_asked(std::string_view reader = "the model") const;
 
  private:
   struct Node;

@@ -133,6 +133,39 @@ TEST(ParseTrainingSpec, RefusesOptionsOfAModelThatAreNoObjectOrTooLargeForTheEnv
       "spec.training.model.options: must be at most 65536 bytes of JSON, got 65537; put large values into a file");
 }
 
+TEST(ParseTrainingSpec, ReadsTheFormatOptionsAndLoaderThreadsOfTheData) {
+  struct Case {
+    std::string name;
+    DataFormat format;
+  };
+  const std::vector<Case> cases{{"synthetic", DataFormat::synthetic}, {"idx", DataFormat::idx},
+                                {"cifar10", DataFormat::cifar10},     {"cifar100", DataFormat::cifar100},
+                                {"images", DataFormat::images},       {"imagePairs", DataFormat::image_pairs},
+                                {"tokens", DataFormat::tokens}};
+  for (const Case& c : cases) {
+    const json data{{"format", c.name}, {"options", {{"size", 64}}}, {"loaderThreads", 3}};
+    const auto spec = parse_training_spec({{"model", {{"name", "m"}}}, {"data", data}});
+    ASSERT_TRUE(spec) << spec.error().message;
+    EXPECT_EQ(spec->data, (DataSpec{.format = c.format, .options = {{"size", 64}}, .loader_threads = 3})) << c.name;
+    EXPECT_EQ(to_json(*spec).at("data").at("format"), c.name);
+    EXPECT_EQ(*parse_training_spec(to_json(*spec)), *spec) << c.name;
+  }
+}
+
+TEST(ParseTrainingSpec, RefusesOptionsAndLoaderThreadsOfTheDataOutsideTheirBounds) {
+  const auto refusal = [](const json& data) {
+    const auto spec = parse_training_spec({{"model", {{"name", "m"}}}, {"data", data}});
+    return spec ? "" : spec.error().message;
+  };
+  EXPECT_EQ(refusal({{"options", "x"}}), "spec.training.data.options: must be an object, got \"x\"");
+  EXPECT_EQ(refusal({{"options", {{"name", std::string(4'085, 'x')}}}}), "") << "4,096 bytes with the name";
+  EXPECT_EQ(refusal({{"options", {{"name", std::string(4'086, 'x')}}}}),
+            "spec.training.data.options: must be at most 4096 bytes of JSON, got 4097; put large values into a file");
+  EXPECT_EQ(refusal({{"loaderThreads", 64}}), "");
+  EXPECT_EQ(refusal({{"loaderThreads", 65}}), "spec.training.data.loaderThreads: must be at most 64, got 65");
+  EXPECT_EQ(refusal({{"loaderThreads", -1}}), "spec.training.data.loaderThreads: must be at least 0, got -1");
+}
+
 TEST(ParseTrainingSpec, TakesSnapshotsWithNothingElseAsEvery500Steps) {
   const auto spec = parse_training_spec(json::parse(R"({"model": {"name": "m"}, "snapshots": {}})"));
   ASSERT_TRUE(spec) << spec.error().message;
@@ -244,8 +277,9 @@ INSTANTIATE_TEST_SUITE_P(
         WrongSpec{R"({"seed": 18446744073709551615})",
                   "spec.training.seed: must be an integer, got 18446744073709551615"},
         WrongSpec{R"({"epochs": -1})", "spec.training.epochs: must be at least 1, got -1"},
-        WrongSpec{R"({"data": {"format": "csv"}})",
-                  R"(spec.training.data.format: must be one of synthetic, idx, got "csv")"},
+        WrongSpec{
+            R"({"data": {"format": "csv"}})",
+            R"(spec.training.data.format: must be one of synthetic, idx, cifar10, cifar100, images, imagePairs, tokens, got "csv")"},
         WrongSpec{R"({"data": {"uri": "s3://a", "path": "b"}})",
                   "spec.training.data.uri: excludes volumeClaim and path: the data is in one place"},
         WrongSpec{R"({"optimizer": {"name": "lion"}})",

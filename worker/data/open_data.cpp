@@ -1,39 +1,118 @@
 #include "worker/data/open_data.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "common/try.hpp"
+#include "worker/data/cifar.hpp"
 #include "worker/data/idx.hpp"
 #include "worker/data/image_dataset.hpp"
+#include "worker/data/image_folder.hpp"
+#include "worker/data/image_folder_dataset.hpp"
+#include "worker/data/image_pairs.hpp"
+#include "worker/data/list_folder.hpp"
+#include "worker/data/part.hpp"
 #include "worker/data/synthetic.hpp"
+#include "worker/data/token_dataset.hpp"
 
 namespace trainyard::data {
 namespace {
 
-std::unique_ptr<Dataset> make_dataset(LabeledImages part, torch::Device device) {
-  return std::make_unique<ImageDataset>(std::move(part.images), std::move(part.labels), device);
+/// `read(part)` for both parts, in memory.
+template <typename Read>
+Result<Datasets> open_in_memory(const DataSource& source, std::int64_t channels, const Read& read) {
+  const ImageChanges changes{.augmentation = read_augmentation(source.options),
+                             .normalization = read_normalization(source.options, channels, source.device),
+                             .seed = source.seed};
+  const auto open = [&](Part part) -> Result<std::unique_ptr<Dataset>> {
+    LabeledImages read_part = TRY(read(part));
+    return std::make_unique<ImageDataset>(std::move(read_part.images), std::move(read_part.labels), source.device,
+                                          changes);
+  };
+  Datasets datasets;
+  datasets.train = TRY(open(Part::train));
+  datasets.validation = TRY(open(Part::validation));
+  return datasets;
 }
 
-std::unique_ptr<Dataset> make_synthetic(const DataSource& source, Part part) {
+Result<LabeledImages> make_synthetic(const DataSource& source, Part part) {
   const bool is_train = part == Part::train;
   const std::int64_t samples = is_train ? source.samples : std::max<std::int64_t>(1, source.samples / 6);
-  return make_dataset(make_synthetic_images(samples, source.seed, is_train ? 0 : 1), source.device);
+  return make_synthetic_images(samples, source.seed, is_train ? 0 : 1);
+}
+
+/// False where the job trains without a validation set.
+bool has_validation(const Options& options) {
+  return options.boolean("validation", true);
+}
+
+Result<Datasets> open_image_folders(const DataSource& source) {
+  const PictureChanges changes = read_picture_changes(source);
+  const bool validates = has_validation(source.options);
+  auto training = TRY(list_training_images(source.folder));
+  Datasets datasets;
+  if (validates) {
+    auto validation = TRY(list_validation_images(source.folder, training));
+    datasets.validation = std::make_unique<ImageFolderDataset>(std::move(validation), changes);
+  }
+  datasets.train = std::make_unique<ImageFolderDataset>(std::move(training), changes);
+  return datasets;
+}
+
+Result<Datasets> open_image_pairs(const DataSource& source) {
+  const PanelChanges changes = read_panel_changes(source);
+  const std::filesystem::path root = source.folder;
+  Datasets datasets;
+  if (has_validation(source.options)) {
+    const auto folder = TRY(find_validation_folder(root));
+    datasets.validation = TRY(ImagePairsDataset::open(folder, root, changes));
+  }
+  datasets.train = TRY(ImagePairsDataset::open(root / "train", root, changes));
+  return datasets;
+}
+
+Result<Datasets> open_tokens(const DataSource& source) {
+  const TokenOptions options = read_token_options(source.options);
+  const std::filesystem::path root = source.folder;
+  Datasets datasets;
+  if (has_validation(source.options)) {
+    datasets.validation = TRY(TokenDataset::open(root / "val.bin", options));
+  }
+  datasets.train = TRY(TokenDataset::open(root / "train.bin", options));
+  return datasets;
+}
+
+Cifar100Label label_option(const Options& options) {
+  return options.text("labels", "fine", {"fine", "coarse"}) == "fine" ? Cifar100Label::fine : Cifar100Label::coarse;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Dataset>> open_data(const DataSource& source, api::DataFormat format, Part part) {
+Result<Datasets> open_data(const DataSource& source, api::DataFormat format) {
   switch (format) {
     case api::DataFormat::synthetic:
-      return make_synthetic(source, part);
-    case api::DataFormat::idx: {
-      auto images = TRY(read_labeled_images(source.folder, part == Part::train ? "train" : "t10k"));
-      return make_dataset(std::move(images), source.device);
-    }
-    default: break;
+      return open_in_memory(source, 1, [&](Part part) { return make_synthetic(source, part); });
+    case api::DataFormat::idx:
+      return open_in_memory(source, 1, [&](Part part) {
+        return read_labeled_images(source.folder, part == Part::train ? "train" : "t10k");
+      });
+    case api::DataFormat::cifar10:
+      return open_in_memory(source, 3, [&](Part part) { return read_cifar10(source.folder, part); });
+    case api::DataFormat::cifar100:
+      return open_in_memory(source, 3, [&, label = label_option(source.options)](Part part) {
+        return read_cifar100(source.folder, part, label);
+      });
+    case api::DataFormat::images:
+      return open_image_folders(source);
+    case api::DataFormat::image_pairs:
+      return open_image_pairs(source);
+    case api::DataFormat::tokens:
+      return open_tokens(source);
   }
-  return fail(ErrorKind::invalid, "training.data.format is unknown");
+  return fail(ErrorKind::internal, "training.data.format is unknown");
 }
 
 }  // namespace trainyard::data

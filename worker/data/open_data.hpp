@@ -1,18 +1,14 @@
 #pragma once
 
-#include <memory>
-
 #include "api/training_spec.hpp"
 #include "common/result.hpp"
 #include "include/trainyard/data.hpp"
 
 namespace trainyard::data {
 
-enum class Part { train, validation };
-
-/// The images and labels of `source`, which has `format`, in memory. IDX: `part` is "train" or "t10k" in the folder;
-/// errors of read_labeled_images. Synthetic: `samples` training images, and a sixth as many for validation (at least
-/// one).
-[[nodiscard]] Result<std::unique_ptr<Dataset>> open_data(const DataSource& source, api::DataFormat format, Part part);
+/// The training set and the validation set of `source`, which has `format`: docs/data.md describes each format and its
+/// options. Errors name the file. Throws InvalidJob for a wrong option; the caller checks that all options were asked
+/// for.
+[[nodiscard]] Result<Datasets> open_data(const DataSource& source, api::DataFormat format);
 
 }  // namespace trainyard::data

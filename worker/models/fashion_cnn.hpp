@@ -18,6 +18,7 @@ class FashionCNN final : public Module {
   /// Logs the first 16 images of this rank as "validation", with green frames where the predicted class is right and
   /// red ones where it is wrong.
   void validation_step(const Batch& batch, std::int64_t batch_index) override;
+  [[nodiscard]] std::int64_t classes() const override { return 10; }
 
  private:
   torch::nn::Sequential layer1_;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/contract.hpp"
 #include "checkpoint/run/agreement.hpp"
@@ -34,7 +35,9 @@
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/rank/group_environment.hpp"
 #include "worker/rank/number.hpp"
+#include "worker/rank/seat.hpp"
 #include "worker/strategy/strategies.hpp"
+#include "worker/train/check_classes.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/exception_end.hpp"
 #include "worker/train/job.hpp"
@@ -131,24 +134,21 @@ Result<std::string> find_data(const Job& job, RankLink& link, const Clock& clock
       .map([&] { return folder.string(); });
 }
 
-Result<Datasets> open_built_in_datasets(const DataSource& source, api::DataFormat format) {
-  Datasets datasets;
-  datasets.train = TRY(data::open_data(source, format, data::Part::train));
-  datasets.validation = TRY(data::open_data(source, format, data::Part::validation));
-  return datasets;
-}
-
 Result<Datasets> open_datasets(Module& module, const Job& job, const std::string& folder, torch::Device device) {
   const api::DataSpec& data = job.training.data;
   const DataSource source{.format = std::string{api::name_of(data.format)},
                           .folder = folder,
                           .samples = data.samples,
                           .seed = job.training.seed,
-                          .device = device};
+                          .device = device,
+                          .options = Options{data.options.dump(), "training.data.options"}};
   std::optional<Datasets> datasets = module.open_datasets(source);
-  if (!datasets) datasets = TRY(open_built_in_datasets(source, data.format));
+  const std::string reader = datasets ? "the model's open_datasets()" : "the format " + source.format;
+  if (!datasets) datasets = TRY(data::open_data(source, data.format));
+  source.options.check_all_asked(reader);
   if (datasets->train == nullptr || datasets->train->size() <= 0)
     return fail(ErrorKind::invalid, "the model's open_datasets() gave no training samples");
+  TRY(check_classes(module, *datasets));
   return std::move(*datasets);
 }
 
@@ -172,6 +172,18 @@ OrEnd<dist::Group> form_group(const dist::Deadlines& deadlines, const rank::Grou
                                   .culprit = {}});
   }
   return end_rank(Stage::rendezvous, formed.error());
+}
+
+/// Rank 0 warns when pods of the job share a node, because NCCL is slow between them.
+Result<void> warn_of_split_nodes(const std::string& node, const rank::GroupEnvironment& group,
+                                 checkpoint::Communicator& communicator) {
+  const rank::Seat own{.node = node, .first_rank = *group.rank - group.local_rank};
+  const auto texts = TRY(communicator.all_gather(rank::to_text(own)));
+  if (*group.rank != 0) return {};
+  std::vector<rank::Seat> seats;
+  for (const std::string& text : texts) seats.push_back(TRY(rank::parse_seat(text)));
+  if (const auto warning = rank::split_node_warning(seats)) logging::warn(*warning, {});
+  return {};
 }
 
 OrEnd<std::optional<SampleRecord>> open_record(const Job& job, const rank::GroupEnvironment& group) {
@@ -308,6 +320,10 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   }
   if (auto shared = dist::share_processors(group, threads, *run.group.communicator); !shared)
     return lost(link, Stage::step, shared.error());
+  if (device.is_cuda()) {
+    if (auto done = warn_of_split_nodes(node_name(environment), group, *run.group.communicator); !done)
+      return lost(link, Stage::step, done.error());
+  }
 
   const strategy::WaitForWork wait = [&link, deadline = deadlines->collective](
                                          const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {

@@ -223,9 +223,10 @@ void Trainer::open_batches() {
                           .batch_size = parts_.training.batch_size,
                           .seed = parts_.training.seed,
                           .self = {.rank = parts_.group.rank, .world_size = parts_.group.world_size}}};
-  batches_.emplace([sequence = std::move(sequence)]() mutable { return sequence.next(); },
-                   [&data](const data::BatchRequest& request) { return data.gather(request.ids); },
-                   data::BatchLoaderOptions{.threads = loader_threads(data), .device = parts_.device});
+  batches_.emplace(
+      [sequence = std::move(sequence)]() mutable { return sequence.next(); },
+      [&data](const data::BatchRequest& request) { return data.gather_in_epoch(request.ids, request.epoch); },
+      data::BatchLoaderOptions{.threads = loader_threads(data), .device = parts_.device});
 }
 
 std::int64_t Trainer::loader_threads(const Dataset& data) const {

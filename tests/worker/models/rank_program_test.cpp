@@ -179,20 +179,59 @@ TEST_F(RankProgramTest, RefusesWhatARestartCannotHelpWithOneSentence) {
     std::string what, training, message;
   };
   const std::vector<Case> cases{
-      {"unknown model", R"("model": {"name": "resnet50"})",
-       "training.model.name: no model 'resnet50' here (there is: fashion_cnn); for your own use --worker or an image"},
+      {"unknown model", R"("model": {"name": "resnet"})",
+       "training.model.name: no model 'resnet' here (there is: fashion_cnn, gpt2, resnet18, resnet50); for your own "
+       "use --worker or an image"},
       {"wrong data path", R"("model": {"name": "fashion_cnn"}, "data": {"format": "idx", "path": "/nowhere"})",
        "the data path /nowhere is not a folder that can be read; expected there: train-images-idx3-ubyte and "
        "train-labels-idx1-ubyte"},
       {"no such data URI", R"("model": {"name": "fashion_cnn"}, "data": {"format": "idx", "uri": "file:///nowhere"})",
        "/nowhere"},
       {"wrong field", R"("model": {"name": "fashion_cnn"}, "batchSize": -1)", "batchSize"},
+      {"unknown option of the data",
+       R"("model": {"name": "fashion_cnn"}, "data": {"format": "synthetic", "samples": 8, "options": {"horizontlFlip": true}})",
+       "training.data.options.horizontlFlip: the format synthetic has no such option; did you mean horizontalFlip?"},
   };
   for (const Case& c : cases) {
     auto ranks = start(1, c.training);
     EXPECT_EQ(ranks[0].wait(), contract::exit_do_not_restart) << c.what << ": " << ranks[0].log();
     EXPECT_THAT(ranks[0].log(), HasSubstr(c.message)) << c.what;
   }
+}
+
+TEST_F(RankProgramTest, RefusesOptionsThatTheProgramsOwnDataDoesNotHave) {
+  program_ = "line_fit";
+  auto ranks = start(1, R"("model": {"name": "line_fit"}, "data": {"format": "synthetic", "options": {"noise": 1}})");
+  EXPECT_EQ(ranks[0].wait(), contract::exit_do_not_restart) << ranks[0].log();
+  EXPECT_THAT(ranks[0].log(), HasSubstr("training.data.options.noise: the model's open_datasets() has no such option; "
+                                        "it has none here"));
+}
+
+TEST_F(RankProgramTest, RefusesDataWithMoreClassesThanTheModel) {
+  auto ranks = start(1, R"("model": {"name": "resnet18", "options": {"classes": 9, "channels": 1}},
+      "data": {"format": "synthetic", "samples": 240})");
+  EXPECT_EQ(ranks[0].wait(), contract::exit_do_not_restart) << ranks[0].log();
+  EXPECT_THAT(ranks[0].log(),
+              HasSubstr("the training set has labels up to 9, but the model tells only 9 classes apart"));
+}
+
+TEST_F(RankProgramTest, TrainsALanguageModelOnTokensAndResumesToTheBit) {
+  std::string tokens;
+  for (int number = 0; number < 400; ++number) tokens += {static_cast<char>(number * number % 31), '\0'};
+  folder_.write("train.bin", tokens);
+  folder_.write("val.bin", tokens.substr(0, 100));
+  const std::string training = R"("model": {"name": "gpt2", "options": {"layers": 2, "heads": 2, "width": 16,
+      "vocabulary": 31, "sequenceLength": 8}}, "data": {"format": "tokens", "path": ")" +
+                               folder_.path() +
+                               R"(", "options": {"sequenceLength": 8, "vocabulary": 31}}, "batchSize": 4)";
+  auto whole = start(2, training + R"(, "maxSteps": 20)");
+  ASSERT_EQ(wait(whole), (std::vector<int>{0, 0})) << whole[0].log();
+  EXPECT_THAT(whole[0].log(), HasSubstr("val_loss"));
+  auto first = start(2, training + R"(, "maxSteps": 9)", checkpoint_in_folder());
+  ASSERT_EQ(wait(first), (std::vector<int>{0, 0})) << first[0].log();
+  auto second = start(2, training + R"(, "maxSteps": 20)", checkpoint_in_folder(), 2);
+  ASSERT_EQ(wait(second), (std::vector<int>{0, 0})) << second[0].log();
+  EXPECT_EQ(checksum_in(second[0].log()), checksum_in(whole[0].log()));
 }
 
 TEST_F(RankProgramTest, EndsAtOnceWhereAGpuThatWasPromisedIsMissing) {

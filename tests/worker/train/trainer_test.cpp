@@ -13,6 +13,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <vector>
 
 #include "api/contract.hpp"
 #include "tests/fakes/temporary_folder.hpp"
@@ -383,6 +384,42 @@ TEST(Trainer, UsesEverySampleOncePerEpochAlsoOverARestart) {
     EXPECT_EQ(ids.size(), 100U) << "epoch " << epoch;
     EXPECT_EQ((std::set<std::int64_t>{ids.begin(), ids.end()}).size(), 100U) << "epoch " << epoch;
   }
+}
+
+/// Small samples that record the epochs for which a batch is made.
+class EpochWatch final : public Dataset {
+ public:
+  [[nodiscard]] std::int64_t size() const override { return data_.size(); }
+  [[nodiscard]] Batch gather(const torch::Tensor& ids) const override { return data_.gather(ids); }
+  [[nodiscard]] Batch gather_in_epoch(const torch::Tensor& ids, std::int64_t epoch) const override {
+    epochs_.push_back(epoch);
+    return data_.gather(ids);
+  }
+  [[nodiscard]] const std::vector<std::int64_t>& epochs() const { return epochs_; }
+
+ private:
+  data::ImageDataset data_ = make_small_dataset(20, 0);
+  mutable std::vector<std::int64_t> epochs_;
+};
+
+TEST(Trainer, GathersEachBatchForItsEpochAlsoAfterARestart) {
+  const fakes::TemporaryFolder folder;
+  std::vector<std::vector<std::int64_t>> epochs;
+  for (const std::int64_t attempt : {1, 2}) {
+    const EpochWatch data;
+    TrainingRun run{1};
+    run.training_data = &data;
+    run.training.epochs = 3;
+    run.attempt = attempt;
+    run.checkpoint = checkpoints_in(folder);
+    if (attempt == 1) stop_at_step(run, 0, 2);
+    run.run();
+    epochs.push_back(data.epochs());
+  }
+  std::vector<std::int64_t> all = epochs[0];
+  all.insert(all.end(), epochs[1].begin(), epochs[1].end());
+  EXPECT_EQ(all, (std::vector<std::int64_t>{0, 0, 1, 1, 2, 2}));
+  EXPECT_FALSE(epochs[1].empty());
 }
 
 TEST(Trainer, LeavesABatchNormAsItIsThatTheModelKeepsInEvaluationMode) {

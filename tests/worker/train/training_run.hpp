@@ -60,6 +60,7 @@ class TrainingRun {
   std::optional<std::string> sample_record;
   std::int64_t attempt = 1;
   std::int64_t training_samples = 100;
+  const Dataset* training_data = nullptr;  ///< Not set: `training_samples` small samples.
   std::int64_t validation_samples = 33;
   std::vector<Rank> ranks;
   fakes::FakeClock clock;
@@ -109,7 +110,7 @@ class TrainingRun {
                      .when_busy = checkpoint ? checkpoint->when_busy : api::WhenBusy::skip,
                      .save_at_best = checkpoint && checkpoint->every.best ? checkpoint->keep.best : std::nullopt,
                      .module = *rank.module,
-                     .train_data = train_data,
+                     .train_data = training_data == nullptr ? train_data : *training_data,
                      .validation_data = &validation_data,
                      .optimizer = *optimizer,
                      .gradients = *gradients,

@@ -40,7 +40,7 @@ struct Options::Node {
   template <typename T, typename Read>
   T read(std::string_view name, std::optional<T> otherwise, const Read& read_value) {
     if (const json* found = find(name)) return read_value(*found);
-    if (!otherwise) throw InvalidJob{fmt::format("{}: this model needs it", path_of(name))};
+    if (!otherwise) throw InvalidJob{fmt::format("{}: must be given", path_of(name))};
     return *std::move(otherwise);
   }
 
@@ -166,7 +166,7 @@ std::string Options::json_text() const {
   return node_->value.dump();
 }
 
-void Options::check_all_asked() const {
+void Options::check_all_asked(std::string_view reader) const {
   if (node_->is_read_as_json) return;
   const std::vector<std::string> known{node_->asked.begin(), node_->asked.end()};
   for (const auto& [name, value] : node_->value.items()) {
@@ -175,9 +175,9 @@ void Options::check_all_asked() const {
     const std::string advice = !near.empty()   ? fmt::format("did you mean {}?", near)
                                : known.empty() ? "it has none here"
                                                : fmt::format("it has {}", fmt::join(known, ", "));
-    throw InvalidJob{fmt::format("{}: the model has no such option; {}", node_->path_of(name), advice)};
+    throw InvalidJob{fmt::format("{}: {} has no such option; {}", node_->path_of(name), reader, advice)};
   }
-  for (const auto& [name, child] : node_->objects) Options{child}.check_all_asked();
+  for (const auto& [name, child] : node_->objects) Options{child}.check_all_asked(reader);
 }
 
 }  // namespace trainyard

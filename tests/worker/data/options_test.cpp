@@ -78,7 +78,7 @@ TEST(Options, RefuseWhatAModelCannotTakeByTheOptionsPath) {
       {[&] { (void)options.object("head"); }, "head: must be an object, got 5"},
       {[&] { (void)options.object("deep").integer("classes", 1, {.min = 1}); },
        "deep.classes: must be a whole number of at least 1, got 0"},
-      {[&] { (void)options.integer("missing"); }, "missing: this model needs it"},
+      {[&] { (void)options.integer("missing"); }, "missing: must be given"},
   };
   for (const Case& c : cases) EXPECT_EQ(refusal(c.read), "training.model.options." + c.message);
 }

@@ -1,0 +1,130 @@
+#include "worker/data/decode_image.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/worker/data/pictures.hpp"
+
+namespace trainyard::data {
+namespace {
+
+using fakes::jpeg_of;
+using fakes::plain_picture;
+using fakes::png_of;
+using testing::HasSubstr;
+
+Result<torch::Tensor> decode_text(const std::string& file) {
+  return decode_image({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()});
+}
+
+torch::Tensor gradient(std::int64_t channels) {
+  return torch::arange(5 * 7 * channels, torch::kInt32)
+      .mul_(3)
+      .remainder_(256)
+      .to(torch::kUInt8)
+      .view({5, 7, channels});
+}
+
+/// The largest difference of two pictures of one size.
+int difference(const torch::Tensor& one, const torch::Tensor& other) {
+  return (one.to(torch::kInt32) - other.to(torch::kInt32)).abs().max().item<int>();
+}
+
+TEST(DecodeImage, ReadsPngToTheSamePixels) {
+  const torch::Tensor colors = gradient(3);
+  EXPECT_TRUE(decode_text(png_of(colors))->equal(colors.permute({2, 0, 1})));
+  const torch::Tensor gray = gradient(1);
+  EXPECT_TRUE(decode_text(png_of(gray))->equal(gray.permute({2, 0, 1}).expand({3, 5, 7})));
+  torch::Tensor transparent = gradient(4);
+  EXPECT_TRUE(decode_text(png_of(transparent))->equal(transparent.slice(2, 0, 3).permute({2, 0, 1})))
+      << "transparency is dropped";
+}
+
+TEST(DecodeImage, ReadsJpegToNearlyTheSamePixels) {
+  const auto color = decode_text(jpeg_of(plain_picture(9, 12, 200, 30, 90)));
+  ASSERT_TRUE(color.has_value()) << color.error().message;
+  ASSERT_EQ(color->sizes(), (torch::IntArrayRef{3, 9, 12}));
+  EXPECT_LE(difference(*color, plain_picture(9, 12, 200, 30, 90).permute({2, 0, 1})), 2);
+  const auto gray = decode_text(jpeg_of(plain_picture(4, 4, 70, 0, 0).slice(2, 0, 1)));
+  EXPECT_LE(difference(*gray, plain_picture(4, 4, 70, 70, 70).permute({2, 0, 1})), 1);
+  // Inverted: 255 is no ink. (255, 128, 0) of light under a black of 128.
+  const torch::Tensor inks = torch::tensor({255, 128, 0, 128}, torch::kUInt8).expand({8, 8, 4});
+  const auto printed = decode_text(jpeg_of(inks));
+  ASSERT_TRUE(printed.has_value()) << printed.error().message;
+  EXPECT_LE(difference(*printed, plain_picture(8, 8, 128, 64, 0).permute({2, 0, 1})), 2);
+}
+
+TEST(DecodeImage, RefusesAJpegOfManyScans) {
+  const torch::Tensor picture = plain_picture(16, 16, 10, 200, 90);
+  const auto usual = decode_text(fakes::jpeg_of_scans(picture, 1));
+  ASSERT_TRUE(usual.has_value()) << usual.error().message;
+  EXPECT_LE(difference(*usual, picture.permute({2, 0, 1})), 2);
+  EXPECT_TRUE(decode_text(fakes::jpeg_of_scans(picture, 400)).has_value());
+  const auto hostile = decode_text(fakes::jpeg_of_scans(picture, 501));
+  ASSERT_FALSE(hostile.has_value());
+  EXPECT_EQ(hostile.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(hostile.error().message, HasSubstr("it is a JPEG of more than 500 scans"));
+}
+
+/// The big-endian bytes of a 32-bit number.
+std::string big_endian_text(std::uint32_t number) {
+  return {static_cast<char>(number >> 24), static_cast<char>(number >> 16), static_cast<char>(number >> 8),
+          static_cast<char>(number)};
+}
+
+TEST(DecodeImage, RefusesBrokenAndHugePictures) {
+  const std::string jpeg = jpeg_of(plain_picture(64, 64, 200, 30, 90));
+  const std::string png = png_of(torch::randint(0, 256, {64, 64, 3}, torch::kUInt8));
+  // The height and width of a JPEG come after the marker of its frame.
+  std::string huge_jpeg = jpeg;
+  const std::size_t frame = jpeg.find("\xff\xc0");
+  ASSERT_NE(frame, std::string::npos);
+  huge_jpeg.replace(frame + 5, 4, "\xff\xdc\xff\xdc");
+  std::string harmed_png = png;
+  harmed_png[png.size() / 2] ^= 1;
+  std::string wide_png = png;
+  wide_png.replace(16, 4, big_endian_text(1U << 24));
+  struct Case {
+    std::string what, file, message;
+    ErrorKind kind;
+  };
+  const std::vector<Case> cases{
+      {"nothing", "", "neither JPEG nor PNG", ErrorKind::corrupt},
+      {"text", "hello, world", "neither JPEG nor PNG", ErrorKind::corrupt},
+      {"the beginning of a JPEG", jpeg.substr(0, 4), "no whole JPEG", ErrorKind::corrupt},
+      {"a cut JPEG", jpeg.substr(0, jpeg.size() / 2), "no whole JPEG", ErrorKind::corrupt},
+      {"a JPEG without its last bytes", jpeg.substr(0, jpeg.size() - 2), "no whole JPEG", ErrorKind::corrupt},
+      {"a huge JPEG", huge_jpeg, "it has 65500 x 65500 pixels; from 1 to 67108864 are read", ErrorKind::invalid},
+      {"the beginning of a PNG", png.substr(0, 8), "no whole PNG: it ends early", ErrorKind::corrupt},
+      {"a cut PNG", png.substr(0, png.size() / 2), "no whole PNG", ErrorKind::corrupt},
+      {"a harmed PNG", harmed_png, "no whole PNG", ErrorKind::corrupt},
+      {"a PNG with a wrong header", wide_png, "no whole PNG", ErrorKind::corrupt},
+  };
+  for (const Case& c : cases) {
+    const auto picture = decode_text(c.file);
+    ASSERT_FALSE(picture.has_value()) << c.what;
+    EXPECT_EQ(picture.error().kind, c.kind) << c.what << ": " << picture.error().message;
+    EXPECT_THAT(picture.error().message, HasSubstr(c.message)) << c.what;
+  }
+}
+
+TEST(DecodeImage, EndsWithAPictureOrAnErrorWhateverByteIsHarmed) {
+  for (const std::string& whole : {jpeg_of(gradient(3)), png_of(gradient(3))}) {
+    for (std::size_t place = 0; place < whole.size(); ++place) {
+      std::string harmed = whole;
+      harmed[place] = static_cast<char>(~harmed[place]);
+      const auto picture = decode_text(harmed);
+      if (picture) {
+        EXPECT_EQ(picture->dim(), 3);
+      }
+      (void)decode_text(whole.substr(0, place));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::data

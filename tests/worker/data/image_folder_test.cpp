@@ -1,0 +1,245 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/worker/data/pictures.hpp"
+#include "worker/data/image_folder.hpp"
+#include "worker/data/open_data.hpp"
+
+namespace trainyard::data {
+namespace {
+
+using fakes::jpeg_of;
+using fakes::plain_picture;
+using fakes::png_of;
+using testing::HasSubstr;
+
+class ImageFolderTest : public testing::Test {
+ protected:
+  ImageFolderTest() {
+    write("train/cat/b.PNG", png_of(plain_picture(10, 20, 255, 0, 0)));
+    write("train/cat/a.jpeg", jpeg_of(plain_picture(16, 16, 0, 255, 0)));
+    write("train/Zebra/10.png", png_of(gradient_picture()));
+    write("train/dog/1.jpg", jpeg_of(plain_picture(16, 16, 0, 0, 255)));
+    write("train/dog/notes.txt", "no image");
+    write("train/.hidden/1.jpg", "no image");
+    write("val/dog/1.png", png_of(plain_picture(8, 8, 1, 2, 3)));
+  }
+
+  static torch::Tensor gradient_picture() {
+    return torch::arange(9 * 13 * 3, torch::kInt32).remainder_(251).to(torch::kUInt8).view({9, 13, 3});
+  }
+  void write(const std::string& name, const std::string& bytes) {
+    std::filesystem::create_directories(folder_.file(name).parent_path());
+    folder_.write(name, bytes);
+  }
+  [[nodiscard]] DataSource source(const std::string& options) const {
+    DataSource source;
+    source.folder = folder_.path();
+    source.options = Options{options, "training.data.options"};
+    return source;
+  }
+  [[nodiscard]] Result<Datasets> open(const std::string& options = R"({"size": 4})") const {
+    return open_data(source(options), api::DataFormat::images);
+  }
+  /// The message of the InvalidJob that `act` throws.
+  static std::string refusal(const std::function<void()>& act) {
+    try {
+      act();
+    } catch (const InvalidJob& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  fakes::TemporaryFolder folder_;
+};
+
+TEST_F(ImageFolderTest, NumbersClassesAndFilesByTheirNames) {
+  const auto training = list_training_images(folder_.path());
+  ASSERT_TRUE(training.has_value()) << training.error().message;
+  EXPECT_EQ(training->classes, (std::vector<std::string>{"Zebra", "cat", "dog"}));
+  EXPECT_EQ(training->files, (std::vector<std::string>{"Zebra/10.png", "cat/a.jpeg", "cat/b.PNG", "dog/1.jpg"}));
+  EXPECT_EQ(training->labels, (std::vector<std::int64_t>{0, 1, 1, 2}));
+  const auto validation = list_validation_images(folder_.path(), *training);
+  ASSERT_TRUE(validation.has_value()) << validation.error().message;
+  EXPECT_EQ(validation->labels, std::vector<std::int64_t>{2}) << "the label of the training set";
+}
+
+TEST_F(ImageFolderTest, GathersSquaresOfTheMiddle) {
+  const auto datasets = open(R"({"size": 4, "resize": 5})");
+  ASSERT_TRUE(datasets.has_value()) << datasets.error().message;
+  EXPECT_EQ(datasets->train->size(), 4);
+  EXPECT_EQ(datasets->train->loader_threads(), 2);
+  const Batch batch = datasets->train->gather(torch::tensor({3, 0, 2}, torch::kInt64));
+  EXPECT_EQ(batch.inputs.sizes(), (torch::IntArrayRef{3, 3, 4, 4}));
+  EXPECT_TRUE(batch.targets.equal(torch::tensor({2, 0, 1}, torch::kInt64)));
+  EXPECT_NEAR(batch.inputs[0][2].min().item<float>(), 1, 0.02) << "blue";
+  EXPECT_NEAR(batch.inputs[0][0].max().item<float>(), 0, 0.02);
+  EXPECT_TRUE(batch.inputs[2][0].eq(1).all().item<bool>()) << "red";
+  const torch::Tensor whole = gradient_picture().permute({2, 0, 1}).contiguous().unsqueeze(0);
+  const torch::Tensor small = at::_upsample_bilinear2d_aa(whole, {5, 7}, false)[0];
+  EXPECT_TRUE(batch.inputs[1].equal(small.slice(1, 0, 4).slice(2, 2, 6).to(torch::kFloat) / 255));
+}
+
+TEST_F(ImageFolderTest, ChangesTrainingImagesByEpochAlone) {
+  const auto datasets = open(
+      R"({"size": 4, "randomResizedCrop": true, "horizontalFlip": true, "mean": [0.5, 0.5, 0.5], "std": [2, 2, 2]})");
+  ASSERT_TRUE(datasets.has_value()) << datasets.error().message;
+  const torch::Tensor ids = torch::zeros({1}, torch::kInt64);
+  const torch::Tensor first = datasets->train->gather_in_epoch(ids, 0).inputs;
+  EXPECT_TRUE(first.equal(datasets->train->gather_in_epoch(ids, 0).inputs));
+  EXPECT_FALSE(first.equal(datasets->train->gather_in_epoch(ids, 1).inputs));
+  EXPECT_TRUE(datasets->train->gather(ids).inputs.equal(datasets->train->gather(ids).inputs));
+  EXPECT_GE(first.min().item<float>(), -0.25F);
+  EXPECT_LT(first.min().item<float>(), 0);
+}
+
+TEST_F(ImageFolderTest, MirrorsHalfOfTheImages) {
+  const auto plain = open(R"({"size": 4})");
+  const auto mirroring = open(R"({"size": 4, "horizontalFlip": true})");
+  const torch::Tensor ids = torch::zeros({1}, torch::kInt64);
+  const torch::Tensor image = plain->train->gather(ids).inputs;
+  int mirrored = 0;
+  for (std::int64_t epoch = 0; epoch < 40; ++epoch) {
+    const torch::Tensor trained = mirroring->train->gather_in_epoch(ids, epoch).inputs;
+    const bool is_mirrored = trained.equal(image.flip(3));
+    EXPECT_TRUE(is_mirrored || trained.equal(image));
+    mirrored += is_mirrored ? 1 : 0;
+  }
+  EXPECT_GT(mirrored, 10);
+  EXPECT_LT(mirrored, 30);
+}
+
+TEST_F(ImageFolderTest, GathersOnSeveralThreadsAtOnce) {
+  const auto datasets = open(R"({"size": 8, "randomResizedCrop": true, "horizontalFlip": true})");
+  ASSERT_TRUE(datasets.has_value()) << datasets.error().message;
+  const torch::Tensor ids = torch::arange(4);
+  std::vector<torch::Tensor> alone;
+  for (std::int64_t epoch = 0; epoch < 8; ++epoch) alone.push_back(datasets->train->gather_in_epoch(ids, epoch).inputs);
+  std::vector<torch::Tensor> together(8);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t epoch = 0; epoch < 8; ++epoch) {
+      threads.emplace_back([&, epoch] {
+        together[epoch] = datasets->train->gather_in_epoch(ids, static_cast<std::int64_t>(epoch)).inputs;
+      });
+    }
+  }
+  for (std::size_t epoch = 0; epoch < 8; ++epoch) EXPECT_TRUE(alone[epoch].equal(together[epoch])) << epoch;
+}
+
+TEST_F(ImageFolderTest, MakesGrayOfColours) {
+  const auto datasets = open(R"({"size": 4, "channels": 1})");
+  const Batch batch = datasets->train->gather(torch::tensor({2}, torch::kInt64));
+  ASSERT_EQ(batch.inputs.sizes(), (torch::IntArrayRef{1, 1, 4, 4}));
+  EXPECT_TRUE(batch.inputs.eq(76 / 255.0F).all().item<bool>()) << "red has 299 of 1000 parts";
+}
+
+TEST_F(ImageFolderTest, TrainsWithoutValidationOnlyWhenToldSo) {
+  std::filesystem::remove_all(folder_.file("val"));
+  EXPECT_EQ(open().error().kind, ErrorKind::not_found);
+  EXPECT_THAT(open().error().message, HasSubstr("has neither a folder val nor validation"));
+  const auto training_alone = open(R"({"size": 4, "validation": false})");
+  ASSERT_TRUE(training_alone.has_value());
+  EXPECT_EQ(training_alone->validation, nullptr);
+  write("validation/cat/1.png", png_of(plain_picture(8, 8, 1, 2, 3)));
+  EXPECT_EQ(open()->validation->gather(torch::zeros({1}, torch::kInt64)).targets.item<std::int64_t>(), 1);
+}
+
+TEST_F(ImageFolderTest, NamesWhatIsWrongWithItsFolders) {
+  struct Case {
+    std::string what;
+    std::function<void()> harm;
+    std::string message;
+  };
+  const auto root = [this](const std::string& name) { return folder_.file(name); };
+  const std::vector<Case> cases{
+      {"a class that training lacks", [&] { write("val/dogs/1.png", "x"); },
+       "val/dogs is a class that " + root("train").string() + " does not have; did you mean dog?"},
+      {"a class without images", [&] { std::filesystem::create_directory(root("train/fish")); },
+       "the class " + root("train/fish").string() + " has no .jpg, .jpeg or .png file"},
+      {"a folder in a class", [&] { write("train/cat/more/1.png", "x"); }, "train/cat/more is a folder"},
+      {"no class in validation", [&] { std::filesystem::remove_all(root("val/dog")); }, "val has no folders"},
+      {"no image in validation", [&] { std::filesystem::remove(root("val/dog/1.png")); },
+       "val has no .jpg, .jpeg or .png file in any class"},
+      {"a link out of the data", [&] { std::filesystem::create_symlink("/etc/passwd", root("train/cat/x.png")); },
+       "the link " + root("train/cat/x.png").string() + " leads to /etc/passwd, out of the data's folder"},
+      {"a linked class", [&] { std::filesystem::create_directory_symlink("/usr", root("train/usr")); },
+       "train/usr leads to /usr, out of the data's folder"},
+      {"a link to nothing", [&] { std::filesystem::create_symlink("nothing", root("train/cat/x.png")); },
+       "leads nowhere"},
+      {"no training set", [&] { std::filesystem::remove_all(root("train")); },
+       "the data's folder " + root("train").string() + " cannot be read: No such file or directory"},
+  };
+  const fakes::TemporaryFolder kept;
+  std::filesystem::copy(folder_.path(), kept.path(), std::filesystem::copy_options::recursive);
+  for (const Case& c : cases) {
+    c.harm();
+    const auto datasets = open();
+    ASSERT_FALSE(datasets.has_value()) << c.what;
+    EXPECT_THAT(datasets.error().message, HasSubstr(c.message)) << c.what;
+    for (const char* part : {"train", "val"}) std::filesystem::remove_all(root(part));
+    std::filesystem::copy(kept.path(), folder_.path(), std::filesystem::copy_options::recursive);
+  }
+}
+
+TEST_F(ImageFolderTest, FollowsALinkWithinTheData) {
+  std::filesystem::create_symlink("../dog/1.jpg", folder_.file("train/cat/c.jpg"));
+  const auto datasets = open();
+  ASSERT_TRUE(datasets.has_value()) << datasets.error().message;
+  EXPECT_EQ(datasets->train->size(), 5);
+}
+
+TEST_F(ImageFolderTest, NamesThePictureThatCannotBeDecoded) {
+  write("train/cat/b.PNG", "no image");
+  const auto datasets = open();
+  const auto gather = [&](std::int64_t id) {
+    return [&, id] { (void)datasets->train->gather(torch::tensor({id}, torch::kInt64)); };
+  };
+  EXPECT_EQ(refusal(gather(2)), "the picture " + folder_.file("train/cat/b.PNG").string() +
+                                    " cannot be decoded: it is neither JPEG nor PNG by its first bytes; replace the "
+                                    "file or remove it");
+  write("train/cat/b.PNG", "");
+  EXPECT_THAT(refusal(gather(2)), HasSubstr("b.PNG is empty"));
+  std::filesystem::remove(folder_.file("train/cat/b.PNG"));
+  EXPECT_THROW(gather(2)(), std::runtime_error) << "another attempt may find it";
+  write("train/cat/b.PNG", png_of(plain_picture(1, 300'000, 1, 1, 1)));
+  const auto large = open(R"({"size": 4, "resize": 64})");
+  EXPECT_THAT(refusal([&] { (void)large->train->gather(torch::tensor({2}, torch::kInt64)); }),
+              HasSubstr("is too narrow: resized, it has 19200000 x 64 pixels"));
+}
+
+TEST_F(ImageFolderTest, RefusesOptionsOutsideTheirBounds) {
+  struct Case {
+    std::string json, message;
+  };
+  const std::vector<Case> cases{
+      {R"({"size": 0})", "size: must be a whole number from 1 to 4096, got 0"},
+      {R"({"size": 64, "resize": 63})", "resize: must be at least the size 64, got 63"},
+      {R"({"channels": 2})", "channels: must be 1 (gray) or 3 (colours), got 2"},
+      {R"({"cropScale": [0.5]})", "cropScale: must be two numbers, the smaller one first"},
+      {R"({"cropScale": [0.5, 0.1]})", "cropScale: must be two numbers, the smaller one first"},
+      {R"({"cropRatio": [0, 1]})", "cropRatio[0]: must be a number from 0.01 to 100, got 0"},
+      {R"({"channels": 1, "mean": [0.5, 0.5, 0.5]})", "mean: must have a number for each of the 1 channels, got 3"},
+  };
+  for (const Case& c : cases)
+    EXPECT_EQ(refusal([&] { (void)open(c.json); }), "training.data.options." + c.message) << c.json;
+}
+
+TEST_F(ImageFolderTest, HasAnIdOfItsNames) {
+  const std::string id = open()->train->id();
+  EXPECT_EQ(open(R"({"size": 8})")->train->id(), id);
+  write("train/cat/c.png", "x");
+  EXPECT_NE(open()->train->id(), id);
+}
+
+}  // namespace
+}  // namespace trainyard::data

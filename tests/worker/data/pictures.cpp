@@ -1,0 +1,85 @@
+#include "tests/worker/data/pictures.hpp"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+// libjpeg's header needs <cstdio> before it.
+#include <jpeglib.h>
+#include <png.h>
+
+namespace trainyard::fakes {
+namespace {
+
+std::uint8_t* bytes_of(const torch::Tensor& picture) {
+  return picture.data_ptr<std::uint8_t>();
+}
+
+std::string write_jpeg(const torch::Tensor& picture, bool is_progressive) {
+  const torch::Tensor dense = picture.contiguous();
+  jpeg_compress_struct writer{};
+  jpeg_error_mgr errors{};
+  writer.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&writer);
+  unsigned char* bytes = nullptr;
+  unsigned long count = 0;  // NOLINT(google-runtime-int): libjpeg's type.
+  jpeg_mem_dest(&writer, &bytes, &count);
+  const auto channels = static_cast<int>(dense.size(2));
+  writer.image_height = static_cast<JDIMENSION>(dense.size(0));
+  writer.image_width = static_cast<JDIMENSION>(dense.size(1));
+  writer.input_components = channels;
+  writer.in_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_CMYK;
+  jpeg_set_defaults(&writer);
+  if (channels == 4) writer.write_Adobe_marker = TRUE;
+  jpeg_set_quality(&writer, 100, TRUE);
+  if (is_progressive) jpeg_simple_progression(&writer);
+  jpeg_start_compress(&writer, TRUE);
+  while (writer.next_scanline < writer.image_height) {
+    JSAMPROW row = bytes_of(dense) + std::int64_t{writer.next_scanline} * dense.size(1) * channels;
+    jpeg_write_scanlines(&writer, &row, 1);
+  }
+  jpeg_finish_compress(&writer);
+  jpeg_destroy_compress(&writer);
+  std::string file{reinterpret_cast<const char*>(bytes), count};
+  std::free(bytes);  // NOLINT(cppcoreguidelines-no-malloc): libjpeg took it by malloc.
+  return file;
+}
+
+}  // namespace
+
+std::string jpeg_of(const torch::Tensor& picture) {
+  return write_jpeg(picture, /*is_progressive=*/false);
+}
+
+std::string jpeg_of_scans(const torch::Tensor& picture, int count) {
+  std::string file = write_jpeg(picture, /*is_progressive=*/true);
+  const std::size_t begin = file.find("\xff\xda");
+  std::size_t end = begin + 2;
+  // Within a scan's data, 0xff is followed by 0.
+  while (file[end] != '\xff' || file[end + 1] == '\0') ++end;
+  const std::string scan = file.substr(begin, end - begin);
+  for (int number = 1; number < count; ++number) file.insert(begin, scan);
+  return file;
+}
+
+std::string png_of(const torch::Tensor& picture) {
+  constexpr std::array<png_uint_32, 4> formats{PNG_FORMAT_GRAY, PNG_FORMAT_GA, PNG_FORMAT_RGB, PNG_FORMAT_RGBA};
+  const torch::Tensor dense = picture.contiguous();
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.height = static_cast<png_uint_32>(dense.size(0));
+  image.width = static_cast<png_uint_32>(dense.size(1));
+  image.format = formats.at(static_cast<std::size_t>(dense.size(2) - 1));
+  png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
+  std::string file(bytes, '\0');
+  if (png_image_write_to_memory(&image, file.data(), &bytes, 0, bytes_of(dense), 0, nullptr) == 0) std::abort();
+  file.resize(bytes);
+  return file;
+}
+
+torch::Tensor plain_picture(std::int64_t height, std::int64_t width, int red, int green, int blue) {
+  return torch::tensor({red, green, blue}, torch::kUInt8).expand({height, width, 3}).contiguous();
+}
+
+}  // namespace trainyard::fakes

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <string>
+
+namespace trainyard::fakes {
+
+/// A JPEG file of `picture`, uint8 [H, W, C]: gray (1), red, green and blue (3), or Adobe's inverted CMYK (4).
+[[nodiscard]] std::string jpeg_of(const torch::Tensor& picture);
+/// A JPEG file of several scans, each of which adds to the picture, of which the first is there `count` times.
+[[nodiscard]] std::string jpeg_of_scans(const torch::Tensor& picture, int count);
+/// A PNG file of `picture`, uint8 [H, W, C]: gray (1), with transparency (2), colours (3), with transparency (4).
+[[nodiscard]] std::string png_of(const torch::Tensor& picture);
+/// uint8 [height, width, 3] of one color.
+[[nodiscard]] torch::Tensor plain_picture(std::int64_t height, std::int64_t width, int red, int green, int blue);
+
+}  // namespace trainyard::fakes

@@ -1,0 +1,59 @@
+#include "worker/train/check_classes.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/data/image_dataset.hpp"
+
+namespace trainyard::train {
+namespace {
+
+class Classifier final : public Module {
+ public:
+  explicit Classifier(std::int64_t classes) : classes_{classes} {}
+  [[nodiscard]] StepOutput training_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) override { return {}; }
+  [[nodiscard]] std::int64_t classes() const override { return classes_; }
+
+ private:
+  std::int64_t classes_;
+};
+
+std::unique_ptr<Dataset> labeled(std::int64_t label) {
+  return std::make_unique<data::ImageDataset>(torch::zeros({2, 1, 2, 2}, torch::kUInt8),
+                                              torch::tensor({std::int64_t{0}, label}, torch::kInt64));
+}
+
+TEST(CheckClasses, RefusesDataWithMoreClassesThanTheModelHas) {
+  struct Case {
+    std::string what;
+    std::int64_t model, training, validation;
+    std::string message;
+  };
+  const std::string advice = "; set its option in training.model.options, or take other data";
+  const std::vector<Case> cases{
+      {"the last class", 10, 9, 9, ""},
+      {"one more", 10, 10, 9,
+       "the training set has labels up to 10, but the model tells only 10 classes apart (0 to 9)" + advice},
+      {"one more in validation", 10, 3, 10,
+       "the validation set has labels up to 10, but the model tells only 10 classes apart (0 to 9)" + advice},
+      {"a model that does not say", 0, 99, 99, ""},
+  };
+  for (const Case& c : cases) {
+    Datasets datasets;
+    datasets.train = labeled(c.training);
+    datasets.validation = labeled(c.validation);
+    const auto checked = check_classes(Classifier{c.model}, datasets);
+    EXPECT_EQ(checked ? "" : checked.error().message, c.message) << c.what;
+  }
+  Datasets without_validation;
+  without_validation.train = labeled(1);
+  EXPECT_TRUE(check_classes(Classifier{2}, without_validation));
+}
+
+}  // namespace
+}  // namespace trainyard::train

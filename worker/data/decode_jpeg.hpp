@@ -1,0 +1,15 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <span>
+
+#include "common/result.hpp"
+
+namespace trainyard::data {
+
+/// decode_image() for JPEG: uint8 [H, W, 3].
+[[nodiscard]] Result<torch::Tensor> decode_jpeg(std::span<const std::uint8_t> bytes);
+
+}  // namespace trainyard::data

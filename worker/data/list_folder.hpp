@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/result.hpp"
+
+namespace trainyard::data {
+
+struct FolderEntry {
+  std::string name;
+  bool is_folder = false;
+};
+
+/// What is in `folder`, without hidden names, sorted by the bytes of the names, so that it is equal on every machine.
+/// A link is followed where it leads to a place within `root`. not_found: there is no such folder. invalid: a link
+/// leads out of `root`, or nowhere. io: it cannot be read.
+[[nodiscard]] Result<std::vector<FolderEntry>> list_folder(const std::filesystem::path& folder,
+                                                           const std::filesystem::path& root);
+
+/// The names of the .jpg, .jpeg and .png files in `folder`, sorted; other files are skipped. Errors of list_folder();
+/// invalid: there is a folder in `folder`.
+[[nodiscard]] Result<std::vector<std::string>> list_images(const std::filesystem::path& folder,
+                                                           const std::filesystem::path& root);
+
+/// The folder in `root` with the validation's files: val, or else validation. not_found: neither is there.
+[[nodiscard]] Result<std::filesystem::path> find_validation_folder(const std::filesystem::path& root);
+
+}  // namespace trainyard::data
