@@ -20,6 +20,7 @@ void check_loss(const torch::Tensor& loss) {
 
 OptimizationStep::OptimizationStep(StepParts parts)
     : parts_{std::move(parts)}, format_{number_format(parts_.training)} {
+  for (const auto& [name, parameter] : named_parameters(parts_.module)) parameters_.push_back(parameter);
   if (format_.scales_loss) scaler_.emplace(parts_.device);
   const api::OnNonFiniteLoss policy = parts_.training.on_non_finite_loss;
   if (policy != api::OnNonFiniteLoss::proceed) losses_.emplace(parts_.process_group, parts_.wait, parts_.device);
@@ -103,7 +104,7 @@ std::vector<checkpoint::Entry> OptimizationStep::entries() const {
 
 std::vector<torch::Tensor> OptimizationStep::gradients() const {
   std::vector<torch::Tensor> found;
-  for (const auto& [name, parameter] : named_parameters(parts_.module)) {
+  for (const torch::Tensor& parameter : parameters_) {
     if (parameter.grad().defined()) found.push_back(parameter.grad());
   }
   return found;

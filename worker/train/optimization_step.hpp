@@ -76,6 +76,7 @@ class OptimizationStep {
 
   StepParts parts_;
   NumberFormat format_;
+  std::vector<torch::Tensor> parameters_;
   std::optional<LossScaler> scaler_;                              // with 16-mixed
   std::optional<LossAgreement> losses_;                           // unless onNonFiniteLoss is continue
   std::vector<std::pair<torch::Tensor, torch::Tensor>> buffers_;  // with skip: each with its values before the step
