@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,9 +24,11 @@ struct OptimizerSpec {
   std::string name = "adam";
   double lr = 0.001;
   double momentum = 0.0;  ///< sgd only.
-  /// adam and sgd: an L2 penalty, added to the gradient. adamw: decoupled, as a factor of the parameter itself.
+  bool nesterov = false;  ///< sgd with momentum only.
+  /// adam and sgd: an L2 penalty, added to the gradient. adamw and lamb: decoupled, as a factor of the parameter
+  /// itself.
   double weight_decay = 0.0;
-  double beta1 = 0.9;  ///< adam and adamw, with beta2 and eps.
+  double beta1 = 0.9;  ///< adam, adamw and lamb, with beta2 and eps.
   double beta2 = 0.999;
   double eps = 1e-8;
 };
@@ -38,6 +41,14 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// Makes one step. A parameter without a gradient stays unchanged, and so does the optimizer's state of it.
   virtual void step() = 0;
+  /// Makes one step, or none at all where `found_inf` is 1: neither parameters nor state change then. found_inf: float
+  /// scalar on the parameters' device, 0 or 1, and equal on all ranks. Called instead of step() with precision 16-mixed
+  /// and with onNonFiniteLoss skip. Unless overridden, it waits for the device to read found_inf.
+  virtual void step_unless(const torch::Tensor& found_inf);
+  /// Sets what each learning rate is multiplied by in the steps that follow. Called before each step of a job that has
+  /// lrSchedule or optimizer.lrScaling. Unless overridden, it throws InvalidJob, because the job asks for a schedule
+  /// that the optimizer would not follow.
+  virtual void set_lr_factor(double factor);
   /// The state that later steps depend on, for checkpoints. Names are unique and equal in every run of the program. The
   /// worker asks once, before the first step: step() must change these tensors in place, and a restored checkpoint is
   /// copied into them.
@@ -48,9 +59,23 @@ class Optimizer {
   virtual void after_restore() {}
 };
 
+/// Parameters with options of their own.
+struct ParameterGroup {
+  std::vector<torch::Tensor> parameters;
+  std::optional<double> lr{};  ///< Absent: that of the OptimizerSpec, like the next.
+  std::optional<double> weight_decay{};
+};
+
+/// The optimizer of `spec` over `groups` of `module`'s parameters. Throws InvalidJob for a name that there is not, and
+/// for a parameter that is not of `module` or is given twice. A parameter in no group is not trained.
+[[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const OptimizerSpec& spec,
+                                                        const std::vector<ParameterGroup>& groups,
+                                                        const torch::nn::Module& module);
+
 /// An optimizer of LibTorch, with its parameter groups: torch::optim's Adam, AdamW, SGD without dampening, RMSprop or
-/// Adagrad over parameters of `module`. Checkpoints have its state, but not its options: a learning rate that the
-/// program changes is the program's to restore. Throws InvalidJob for other optimizers, and for a parameter that is not
+/// Adagrad over parameters of `module`. It follows the job's lrSchedule, with each group's own
+/// learning rate. Checkpoints have its state, but not its options: a learning rate that the program changes is the
+/// program's to restore. Throws InvalidJob for other optimizers, and for a parameter that is not
 /// of `module` or is given twice.
 [[nodiscard]] std::unique_ptr<Optimizer> wrap_optimizer(std::unique_ptr<torch::optim::Optimizer> optimizer,
                                                         const torch::nn::Module& module);

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <string_view>
+
 namespace trainyard::api {
 namespace {
 
@@ -35,6 +38,87 @@ TEST(ParseTrainingSpec, ReadsEveryField) {
   expected.snapshots = SnapshotsSpec{.every = {.steps = 500, .epochs = {}, .time = {}}};
   expected.optimizer = {.name = OptimizerName::sgd, .lr = 0.1, .momentum = 0.9, .weight_decay = 0.0001};
   EXPECT_EQ(*spec, expected);
+}
+
+TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWrittenFromIt) {
+  struct Row {
+    std::string_view object;
+    std::function<void(TrainingSpec&)> expect;
+  };
+  const Row rows[] = {
+      {R"({"optimizer": {"name": "lamb", "lrScaling": "sqrt", "weightDecay": 0.01}})",
+       [](TrainingSpec& spec) {
+         spec.optimizer = {.name = OptimizerName::lamb, .lr_scaling = LrScaling::sqrt, .weight_decay = 0.01};
+       }},
+      {R"({"optimizer": {"name": "sgd", "momentum": 0.9, "nesterov": true, "lrScaling": "linear"}})",
+       [](TrainingSpec& spec) {
+         spec.optimizer = {
+             .name = OptimizerName::sgd, .lr_scaling = LrScaling::linear, .momentum = 0.9, .nesterov = true};
+       }},
+      {R"({"accumulateGradBatches": 4})", [](TrainingSpec& spec) { spec.accumulate_grad_batches = 4; }},
+      {R"({"lrSchedule": {"name": "step", "every": {"epochs": 30}, "factor": 0.5}})",
+       [](TrainingSpec& spec) {
+         spec.lr_schedule = {
+             .name = LrScheduleName::step, .every = {.steps = {}, .epochs = 30, .time = {}}, .factor = 0.5};
+       }},
+      {R"({"lrSchedule": {"name": "cosine", "warmupSteps": 100, "minLr": 0.00001}})",
+       [](TrainingSpec& spec) {
+         spec.lr_schedule = {.name = LrScheduleName::cosine, .warmup_steps = 100, .min_lr = 0.00001};
+       }},
+      {R"({"lrSchedule": {"name": "plateau", "metric": "val_loss", "mode": "max", "factor": 0.3, "patience": 0,
+                          "threshold": 0.01, "minLr": 0.001}})",
+       [](TrainingSpec& spec) {
+         spec.lr_schedule = {.name = LrScheduleName::plateau,
+                             .min_lr = 0.001,
+                             .factor = 0.3,
+                             .metric = "val_loss",
+                             .mode = BestMode::max,
+                             .patience = 0,
+                             .threshold = 0.01};
+       }},
+      {R"({"lrSchedule": {"warmupSteps": 10}})", [](TrainingSpec& spec) { spec.lr_schedule.warmup_steps = 10; }},
+      {R"({"gradientClip": {"norm": 1.5}})",
+       [](TrainingSpec& spec) { spec.gradient_clip = GradientClipSpec{.norm = 1.5, .value = {}}; }},
+      {R"({"gradientClip": {"value": 0.5}})",
+       [](TrainingSpec& spec) { spec.gradient_clip = GradientClipSpec{.norm = {}, .value = 0.5}; }},
+      {R"({"ema": {}})", [](TrainingSpec& spec) { spec.ema = EmaSpec{}; }},
+      {R"({"ema": {"decay": 0.5}})", [](TrainingSpec& spec) { spec.ema = EmaSpec{.decay = 0.5}; }},
+      {R"({"earlyStopping": {"metric": "val_accuracy", "mode": "max", "patience": 5, "minDelta": 0.001}})",
+       [](TrainingSpec& spec) {
+         spec.early_stopping =
+             EarlyStoppingSpec{.metric = "val_accuracy", .mode = BestMode::max, .patience = 5, .min_delta = 0.001};
+       }},
+      {R"({"onNonFiniteLoss": "continue"})", [](TrainingSpec&) {}},
+      {R"({"onNonFiniteLoss": "stop"})", [](TrainingSpec& spec) { spec.on_non_finite_loss = OnNonFiniteLoss::stop; }},
+      {R"({"onNonFiniteLoss": "skip"})", [](TrainingSpec& spec) { spec.on_non_finite_loss = OnNonFiniteLoss::skip; }},
+      {R"({"onNonFiniteLoss": "rewind"})",
+       [](TrainingSpec& spec) { spec.on_non_finite_loss = OnNonFiniteLoss::rewind; }},
+      {R"({"precision": 16})", [](TrainingSpec& spec) { spec.precision = Precision::fp16_mixed; }},
+      {R"({"precision": "bf16"})", [](TrainingSpec& spec) { spec.precision = Precision::bf16_mixed; }},
+      {R"({"precision": 32})", [](TrainingSpec& spec) { spec.precision = Precision::fp32; }},
+      {R"({"precision": "64-true"})", [](TrainingSpec& spec) { spec.precision = Precision::fp64; }},
+      {R"({"precision": "16-true"})", [](TrainingSpec& spec) { spec.precision = Precision::fp16; }},
+      {R"({"precision": "bf16-true"})", [](TrainingSpec& spec) { spec.precision = Precision::bf16; }},
+      {R"({"float32MatmulPrecision": "medium"})",
+       [](TrainingSpec& spec) { spec.float32_matmul_precision = Float32MatmulPrecision::medium; }},
+      {R"({"channelsLast": true, "cudnnBenchmark": true, "deterministic": true})", [](TrainingSpec& spec) {
+         spec.channels_last = true;
+         spec.cudnn_benchmark = true;
+         spec.deterministic = true;
+       }}};
+  for (const Row& row : rows) {
+    json object = json::parse(row.object);
+    object["model"] = {{"name", "m"}};
+    TrainingSpec expected;
+    expected.model.name = "m";
+    row.expect(expected);
+    const auto spec = parse_training_spec(object);
+    ASSERT_TRUE(spec) << row.object << ": " << spec.error().message;
+    EXPECT_EQ(*spec, expected) << row.object;
+    const auto again = parse_training_spec(to_json(*spec));
+    ASSERT_TRUE(again) << row.object << ": " << again.error().message;
+    EXPECT_EQ(*again, expected) << row.object;
+  }
 }
 
 TEST(ParseTrainingSpec, RefusesOptionsOfAModelThatAreNoObjectOrTooLargeForTheEnvironment) {
@@ -199,11 +283,42 @@ INSTANTIATE_TEST_SUITE_P(
         WrongSpec{R"({"data": {"uri": "s3://a", "path": "b"}})",
                   "spec.training.data.uri: excludes volumeClaim and path: the data is in one place"},
         WrongSpec{R"({"optimizer": {"name": "lion"}})",
-                  R"(spec.training.optimizer.name: must be one of adam, adamw, sgd, got "lion")"},
+                  R"(spec.training.optimizer.name: must be one of adam, adamw, lamb, sgd, got "lion")"},
         WrongSpec{R"({"optimizer": {"lr": 0}})", "spec.training.optimizer.lr: must be more than 0, got 0"},
         WrongSpec{R"({"optimizer": {"momentum": 1}})", "spec.training.optimizer.momentum: must be less than 1, got 1"},
         WrongSpec{R"({"optimizer": {"weightDecay": -0.5}})",
                   "spec.training.optimizer.weightDecay: must be at least 0, got -0.5"},
+        WrongSpec{R"({"optimizer": {"name": "sgd", "nesterov": true}})",
+                  "spec.training.optimizer.nesterov: needs momentum"},
+        WrongSpec{R"({"optimizer": {"lrScaling": "log"}})",
+                  R"(spec.training.optimizer.lrScaling: must be one of none, linear, sqrt, got "log")"},
+        WrongSpec{R"({"accumulateGradBatches": 0})", "spec.training.accumulateGradBatches: must be at least 1, got 0"},
+        WrongSpec{R"({"lrSchedule": {"name": "step"}})",
+                  "spec.training.lrSchedule.every: is needed by step; give steps or epochs, such as {epochs: "
+                  "30}"},
+        WrongSpec{R"({"lrSchedule": {"name": "plateau"}})", "spec.training.lrSchedule.metric: must be given"},
+        WrongSpec{R"({"lrSchedule": {"warmupSteps": -1}})",
+                  "spec.training.lrSchedule.warmupSteps: must be at least 0, got -1"},
+        WrongSpec{R"({"lrSchedule": {"factor": 0}})", "spec.training.lrSchedule.factor: must be more than 0, got 0"},
+        WrongSpec{R"({"gradientClip": {}})",
+                  "spec.training.gradientClip.norm: or value must be given, and only one of them, such as "
+                  "{norm: 1.0}"},
+        WrongSpec{R"({"gradientClip": {"norm": 1, "value": 1}})",
+                  "spec.training.gradientClip.norm: or value must be given, and only one of them, such as "
+                  "{norm: 1.0}"},
+        WrongSpec{R"({"gradientClip": {"norm": 0}})", "spec.training.gradientClip.norm: must be more than 0, got 0"},
+        WrongSpec{R"({"ema": {"decay": 1}})", "spec.training.ema.decay: must be less than 1, got 1"},
+        WrongSpec{R"({"earlyStopping": {}})", "spec.training.earlyStopping.metric: must be given"},
+        WrongSpec{R"({"earlyStopping": {"metric": "m", "patience": 0}})",
+                  "spec.training.earlyStopping.patience: must be at least 1, got 0"},
+        WrongSpec{R"({"onNonFiniteLoss": "hope"})",
+                  R"(spec.training.onNonFiniteLoss: must be one of continue, stop, skip, rewind, got "hope")"},
+        WrongSpec{R"({"precision": 8})",
+                  "spec.training.precision: must be one of 32-true, 64-true, 16-mixed, bf16-mixed, 16-true, "
+                  "bf16-true, 32, 64, 16, bf16, got 8"},
+        WrongSpec{R"({"float32MatmulPrecision": "low"})",
+                  R"(spec.training.float32MatmulPrecision: must be one of highest, high, medium, got "low")"},
+        WrongSpec{R"({"channelsLast": 1})", "spec.training.channelsLast: must be true or false, got 1"},
         WrongSpec{R"({"log": {"every": {"time": "soon"}}})",
                   "spec.training.log.every.time: 'soon' is no duration; write it like 90s, 5m or 1h30m"},
         WrongSpec{R"({"snapshots": {"every": {"steps": 0}}})",

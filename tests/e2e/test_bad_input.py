@@ -24,7 +24,7 @@ def test_the_api_server_refuses_several_containers_of_which_none_is_the_worker(k
 
 def test_the_api_server_says_what_a_wrong_field_may_be(kube):
     training = synthetic_training(max_steps=4) | {"optimizer": {"name": "lion"}}
-    assert 'supported values: "adam", "adamw", "sgd"' in refusal(kube, a_job("optimistic", training=training))
+    assert 'supported values: "adam", "adamw", "lamb", "sgd"' in refusal(kube, a_job("optimistic", training=training))
 
 
 def test_a_pod_field_that_does_not_exist_is_reported_in_the_api_servers_words(kube):

@@ -54,6 +54,10 @@ Threads apply_process_settings(const rank::GroupEnvironment& environment) {
   return Threads::ours;
 }
 
+void make_cublas_deterministic() {
+  set_unless_set("CUBLAS_WORKSPACE_CONFIG", ":4096:8");  // Eight buffers of 4 MiB: as fast as cuBLAS's own choice.
+}
+
 Result<void> share_processors(const rank::GroupEnvironment& environment, Threads threads,
                               checkpoint::Communicator& communicator) {
   const std::string ours = rank::shared_processors();

@@ -15,6 +15,10 @@ enum class Threads { ours, users };
 /// process, on FashionCNN.
 [[nodiscard]] Threads apply_process_settings(const rank::GroupEnvironment& environment);
 
+/// Gives cuBLAS a workspace of fixed size, without which its results may differ from run to run and torch refuses them
+/// to deterministic programs. Keeps what the user has set. To be called when apply_process_settings() may be.
+void make_cublas_deterministic();
+
 /// Reduces the number of threads where ranks of other pods share this node's processors, which no rank knows before the
 /// group has formed. Collective; errors are the communicator's.
 [[nodiscard]] Result<void> share_processors(const rank::GroupEnvironment& environment, Threads threads,

@@ -92,8 +92,26 @@ rank::RankEnd preempted(const Stop& stop) {
   return {.exit_code = contract::exit_preempted, .reason = "Preempted", .message = message, .culprit = {}};
 }
 
-rank::RankEnd completed(std::int64_t step, const std::map<std::string, double>& validation) {
+rank::RankEnd ended_by(const NonFiniteStep& bad) {
+  const std::string what = fmt::format("the loss of rank {} is {} in step {}", bad.rank, bad.loss, bad.step);
+  if (bad.is_rewound) {
+    return {.exit_code = contract::exit_failure,
+            .reason = "NonFiniteLoss",
+            .message = what + "; training.onNonFiniteLoss is rewind: the group goes back to its newest checkpoint",
+            .culprit = {}};
+  }
+  return {.exit_code = contract::exit_do_not_restart,
+          .reason = "NonFiniteLoss",
+          .message = what +
+                     "; training.onNonFiniteLoss is stop: try a smaller optimizer.lr or gradientClip, or look at the "
+                     "data of that step",
+          .culprit = {}};
+}
+
+rank::RankEnd completed(std::int64_t step, const std::map<std::string, double>& validation,
+                        const std::string& reason_to_stop) {
   std::string message = fmt::format("trained {} steps", step);
+  if (!reason_to_stop.empty()) message += fmt::format(", {}", reason_to_stop);
   for (const auto& [name, value] : validation) message += fmt::format(", {} {:.4g}", name, value);
   return {.exit_code = contract::exit_success, .reason = "Completed", .message = message, .culprit = {}};
 }

@@ -42,8 +42,22 @@ struct Stop {
 /// The end of a rank that was asked to stop. Pure.
 [[nodiscard]] rank::RankEnd preempted(const Stop& stop);
 
-/// The end of a rank that has completed the training. `validation`: the metrics of the last validation. Pure.
-[[nodiscard]] rank::RankEnd completed(std::int64_t step, const std::map<std::string, double>& validation);
+/// The end of a rank that has completed the training. `validation`: the metrics of the last validation.
+/// `reason_to_stop`: why the training ended before its last step; empty: it did not. Pure.
+[[nodiscard]] rank::RankEnd completed(std::int64_t step, const std::map<std::string, double>& validation,
+                                      const std::string& reason_to_stop = {});
+
+/// A step in which the loss of some rank was not finite.
+struct NonFiniteStep {
+  std::int64_t step = 0;  ///< From 1.
+  std::int64_t rank = 0;  ///< The first rank with such a loss.
+  double loss = 0.0;
+  bool is_rewound = false;  ///< The group is to go on from its newest checkpoint; else the job is to fail.
+};
+
+/// The end of every rank after such a step: exit_failure, charged to the application, when the group is to be
+/// restarted, and exit_do_not_restart when the job is to fail. Pure.
+[[nodiscard]] rank::RankEnd ended_by(const NonFiniteStep& bad);
 
 /// end_of() as an error to return.
 [[nodiscard]] tl::unexpected<rank::RankEnd> end_rank(Stage stage, const Error& error);

@@ -70,7 +70,8 @@ Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Data
       if (round * options.batch_size < mine.size(0)) {
         const Batch batch = batches.next();
         metrics.set_batch_size(batch.size());
-        module.validation_step(batch, round);
+        const Autocast autocast{options.format, options.device};
+        module.validation_step(converted(batch, options.format), round);
       }
       const auto goes_on = TRY(rounds.finish());
       if (!goes_on) return std::nullopt;

@@ -12,6 +12,7 @@
 #include "include/trainyard/module.hpp"
 #include "worker/data/sampler.hpp"
 #include "worker/observe/metric_sums.hpp"
+#include "worker/train/precision.hpp"
 
 namespace trainyard::train {
 
@@ -29,6 +30,7 @@ struct EvaluationOptions {
   std::int64_t batch_size = 1;
   torch::Device device = torch::kCPU;  ///< The module's device, to which batches are moved.
   std::int64_t loader_threads = 0;     ///< Threads that gather batches ahead.
+  NumberFormat format{};               ///< Of batches, and of the module's arithmetic.
 };
 
 /// The metrics that the module's validation_step logs over all of `dataset`: each sample exactly once, divided among

@@ -1,6 +1,12 @@
 #include "worker/train/optimization_step.hpp"
 
+#include <fmt/format.h>
 #include <torch/types.h>
+#include <torch/utils.h>
+
+#include "common/try.hpp"
+#include "worker/train/gradient_clip.hpp"
+#include "worker/train/named_tensors.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -12,24 +18,107 @@ void check_loss(const torch::Tensor& loss) {
 
 }  // namespace
 
-OptimizationStep::OptimizationStep(Module& module, Optimizer& optimizer, strategy::GradientSync& gradients)
-    : module_{module}, optimizer_{optimizer}, gradients_{gradients} {}
+OptimizationStep::OptimizationStep(StepParts parts)
+    : parts_{std::move(parts)}, format_{number_format(parts_.training)} {
+  for (const auto& [name, parameter] : named_parameters(parts_.module)) parameters_.push_back(parameter);
+  if (format_.scales_loss) scaler_.emplace(parts_.device);
+  const api::OnNonFiniteLoss policy = parts_.training.on_non_finite_loss;
+  if (policy != api::OnNonFiniteLoss::proceed) losses_.emplace(parts_.process_group, parts_.wait, parts_.device);
+  if (policy != api::OnNonFiniteLoss::skip) return;
+  for (const auto& [name, buffer] : named_buffers(parts_.module))
+    buffers_.emplace_back(buffer.detach(), buffer.detach().clone());
+}
 
 torch::Tensor OptimizationStep::run(const Batch& batch, std::int64_t batch_index, BatchOfStep of_step) {
-  if (of_step.index == 0) gradients_.zero_gradients();
-  const torch::Tensor loss = module_.training_step_end(module_.training_step(batch, batch_index));
-  check_loss(loss);
-  gradients_.begin_backward(of_step.is_last());
-  (of_step.count > 1 ? loss / of_step.count : loss).backward();
+  if (of_step.index == 0) {
+    parts_.gradients.zero_gradients();
+    keep_buffers();
+  }
+  const torch::Tensor loss = forward(batch, batch_index);
+  const torch::Tensor part = of_step.count > 1 ? loss / of_step.count : loss;
+  if (losses_) {
+    loss_ = of_step.index == 0 ? part.detach() : loss_ + part.detach();
+    if (of_step.is_last()) losses_->begin(loss_);
+  }
+  parts_.gradients.begin_backward(of_step.is_last());
+  (scaler_ ? scaler_->scale(part) : part).backward();
   return loss.detach();
 }
 
+torch::Tensor OptimizationStep::forward(const Batch& batch, std::int64_t batch_index) {
+  const Autocast autocast{format_, parts_.device};
+  torch::Tensor loss =
+      parts_.module.training_step_end(parts_.module.training_step(converted(batch, format_), batch_index));
+  check_loss(loss);
+  return loss;
+}
+
 Result<void> OptimizationStep::finish_gradients() {
-  return gradients_.finish_gradients();
+  TRY(parts_.gradients.finish_gradients());
+  if (losses_) {
+    TRY(losses_->finish());
+  }
+  return {};
+}
+
+bool OptimizationStep::asks_for_losses() const {
+  const api::OnNonFiniteLoss policy = parts_.training.on_non_finite_loss;
+  return policy == api::OnNonFiniteLoss::stop || policy == api::OnNonFiniteLoss::rewind;
+}
+
+std::optional<BadLoss> OptimizationStep::bad_loss() const {
+  return asks_for_losses() ? losses_->first_bad() : std::nullopt;
 }
 
 void OptimizationStep::update() {
-  optimizer_.step();
+  const bool is_skipping = parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::skip;
+  torch::Tensor found_inf;
+  if (is_skipping) {
+    found_inf = losses_->found_bad();
+    take_back_buffers(found_inf);
+  }
+  if (scaler_) {
+    scaler_->unscale(gradients());
+    found_inf = found_inf.defined() ? torch::maximum(found_inf, scaler_->found_inf()) : scaler_->found_inf();
+  }
+  if (const auto& clip = parts_.training.gradient_clip) grad_norm_ = clip_gradients(*clip, gradients());
+  if (found_inf.defined()) {
+    parts_.optimizer.step_unless(found_inf);
+  } else {
+    parts_.optimizer.step();
+  }
+  if (scaler_) scaler_->update();
+}
+
+std::vector<checkpoint::Entry> OptimizationStep::entries() const {
+  std::vector<checkpoint::Entry> entries;
+  if (!scaler_) return entries;
+  for (const auto& [name, tensor] : scaler_->state()) {
+    entries.push_back({.name = fmt::format("{}{}", checkpoint::scaler_prefix, name),
+                       .placement = checkpoint::Placement::replicated,
+                       .tensor = tensor,
+                       .is_steady = true});
+  }
+  return entries;
+}
+
+std::vector<torch::Tensor> OptimizationStep::gradients() const {
+  std::vector<torch::Tensor> found;
+  for (const torch::Tensor& parameter : parameters_) {
+    if (parameter.grad().defined()) found.push_back(parameter.grad());
+  }
+  return found;
+}
+
+void OptimizationStep::keep_buffers() {
+  const torch::NoGradGuard no_grad;
+  for (auto& [buffer, before] : buffers_) before.copy_(buffer);
+}
+
+void OptimizationStep::take_back_buffers(const torch::Tensor& found_bad) {
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor is_bad = found_bad.gt(0);
+  for (auto& [buffer, before] : buffers_) buffer.copy_(torch::where(is_bad, before, buffer));
 }
 
 }  // namespace trainyard::train

@@ -1,70 +1,41 @@
 #include "worker/train/optimizers.hpp"
 
 #include <fmt/format.h>
+#include <torch/nn/module.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <algorithm>
 #include <cstddef>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "include/trainyard/options.hpp"
+#include "worker/train/foreach_optimizer.hpp"
+#include "worker/train/lamb.hpp"
+#include "worker/train/named_tensors.hpp"
 
-namespace trainyard::train {
+namespace trainyard {
+namespace train {
 namespace {
-
-Optimizer::NamedTensors that_need_gradients(const Optimizer::NamedTensors& parameters) {
-  Optimizer::NamedTensors found;
-  for (const auto& parameter : parameters) {
-    if (parameter.second.requires_grad()) found.push_back(parameter);
-  }
-  return found;
-}
-
-/// Indices of the parameters that have a gradient, in groups of one dtype and one device: a fused kernel takes no
-/// others together.
-std::vector<std::vector<std::size_t>> groups_with_gradients(const Optimizer::NamedTensors& parameters) {
-  std::vector<std::vector<std::size_t>> groups;
-  const auto is_alike = [&](std::size_t left, std::size_t right) {
-    const torch::Tensor& a = parameters[left].second;
-    const torch::Tensor& b = parameters[right].second;
-    return a.dtype() == b.dtype() && a.device() == b.device();
-  };
-  for (std::size_t index = 0; index < parameters.size(); ++index) {
-    if (!parameters[index].second.grad().defined()) continue;
-    const auto group = std::ranges::find_if(groups, [&](const auto& one) { return is_alike(one.front(), index); });
-    if (group == groups.end()) {
-      groups.push_back({index});
-    } else {
-      group->push_back(index);
-    }
-  }
-  return groups;
-}
 
 /// Adam (Kingma & Ba 2015), which adds weight decay to the gradient (L2), or AdamW (Loshchilov & Hutter 2019), which
 /// decouples it.
-class FusedAdam final : public Optimizer {
+class FusedAdam final : public ForeachOptimizer {
  public:
-  FusedAdam(const OptimizerSpec& spec, NamedTensors parameters) : spec_{spec}, parameters_{std::move(parameters)} {
-    for (const auto& [name, parameter] : parameters_) {
-      means_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
-      variances_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
-      steps_.push_back(torch::zeros({}, torch::dtype(torch::kFloat).device(parameter.device())));
-    }
-  }
-
-  void step() override {
-    const torch::NoGradGuard no_grad;
-    for (const auto& group : groups_with_gradients(parameters_)) step(group);
-  }
+  FusedAdam(const OptimizerSpec& spec, std::vector<OptimizedParameter> optimized)
+      : ForeachOptimizer{std::move(optimized)},
+        spec_{spec},
+        means_{zeros()},
+        variances_{zeros()},
+        steps_{step_counts()} {}
 
   [[nodiscard]] NamedTensors state() override {
     NamedTensors tensors;
-    for (std::size_t index = 0; index < parameters_.size(); ++index) {
-      const std::string& name = parameters_[index].first;
+    for (std::size_t index = 0; index < parameters().size(); ++index) {
+      const std::string& name = parameters()[index].name;
       tensors.emplace_back("exp_avg." + name, means_[index]);
       tensors.emplace_back("exp_avg_sq." + name, variances_[index]);
       tensors.emplace_back("step." + name, steps_[index]);
@@ -72,78 +43,86 @@ class FusedAdam final : public Optimizer {
     return tensors;
   }
 
- private:
-  void step(const std::vector<std::size_t>& group) {
-    std::vector<torch::Tensor> parameters, gradients, means, variances, steps;
-    for (const std::size_t index : group) {
-      const torch::Tensor& parameter = parameters_[index].second;
-      parameters.push_back(parameter);
-      gradients.push_back(parameter.grad());
-      means.push_back(means_[index]);
-      variances.push_back(variances_[index]);
-      steps.push_back(steps_[index]);
-    }
-    at::_foreach_add_(steps, 1);
+ protected:
+  void step_group(const Group& group) override {
+    const std::vector<torch::Tensor> means = group.of(means_), variances = group.of(variances_),
+                                     steps = group.of(steps_);
+    count(steps);
     const auto fused = [&](const auto& kernel) {
-      kernel(parameters, gradients, means, variances, torch::TensorList{}, steps, spec_.lr, spec_.beta1, spec_.beta2,
-             spec_.weight_decay, spec_.eps, /*amsgrad=*/false, /*maximize=*/false);
+      kernel(group.parameters, group.gradients, means, variances, torch::TensorList{}, steps, group.lr, spec_.beta1,
+             spec_.beta2, group.weight_decay, spec_.eps, /*amsgrad=*/false, /*maximize=*/false,
+             /*grad_scale=*/std::nullopt, group.found_inf);
     };
     if (spec_.name == "adamw") {
       fused([](auto&&... arguments) { at::_fused_adamw_(arguments...); });
     } else {
       fused([](auto&&... arguments) { at::_fused_adam_(arguments...); });
     }
+    uncount(steps, group);
   }
 
+ private:
   OptimizerSpec spec_;
-  NamedTensors parameters_;
   std::vector<torch::Tensor> means_;      // of the gradients; by parameter, like the next two
   std::vector<torch::Tensor> variances_;  // uncentred
   std::vector<torch::Tensor> steps_;
 };
 
-class FusedSgd final : public Optimizer {
+class FusedSgd final : public ForeachOptimizer {
  public:
-  FusedSgd(const OptimizerSpec& spec, NamedTensors parameters) : spec_{spec}, parameters_{std::move(parameters)} {
-    if (spec_.momentum == 0.0) return;
-    for (const auto& [name, parameter] : parameters_) {
-      momenta_.push_back(torch::zeros_like(parameter, torch::requires_grad(false)));
-    }
-  }
-
-  void step() override {
-    const torch::NoGradGuard no_grad;
-    for (const auto& group : groups_with_gradients(parameters_)) step(group);
+  FusedSgd(const OptimizerSpec& spec, std::vector<OptimizedParameter> optimized)
+      : ForeachOptimizer{std::move(optimized)}, spec_{spec} {
+    if (spec_.momentum != 0.0) momenta_ = zeros();
   }
 
   [[nodiscard]] NamedTensors state() override {
     NamedTensors tensors;
     for (std::size_t index = 0; index < momenta_.size(); ++index) {
-      tensors.emplace_back("momentum." + parameters_[index].first, momenta_[index]);
+      tensors.emplace_back("momentum." + parameters()[index].name, momenta_[index]);
     }
     return tensors;
   }
 
- private:
-  void step(const std::vector<std::size_t>& group) {
-    std::vector<torch::Tensor> parameters, gradients, momenta;
-    for (const std::size_t index : group) {
-      const torch::Tensor& parameter = parameters_[index].second;
-      parameters.push_back(parameter);
-      gradients.push_back(parameter.grad());
-      if (!momenta_.empty()) momenta.push_back(momenta_[index]);
-    }
+ protected:
+  void step_group(const Group& group) override {
+    const std::vector<torch::Tensor> momenta = momenta_.empty() ? momenta_ : group.of(momenta_);
+    // On a CPU the fused kernel leaves most elements of these types as they are (pytorch/pytorch#191763).
+    const torch::ScalarType type = group.parameters.front().scalar_type();
+    if (group.parameters.front().is_cpu() && (type == torch::kBFloat16 || type == torch::kHalf))
+      return step_on_cpu(group, momenta);
     // With momentum buffers of zero the first step equals one with is_first_step, so that checkpoints need no such
     // flag.
-    at::_fused_sgd_(parameters, gradients, momenta, spec_.weight_decay, spec_.momentum, spec_.lr, /*dampening=*/0.0,
-                    /*nesterov=*/false,
-                    /*maximize=*/false, /*is_first_step=*/false);
+    at::_fused_sgd_(group.parameters, group.gradients, momenta, group.weight_decay, spec_.momentum, group.lr,
+                    /*dampening=*/0.0, spec_.nesterov, /*maximize=*/false, /*is_first_step=*/false,
+                    /*grad_scale=*/std::nullopt, group.found_inf);
+  }
+
+ private:
+  void step_on_cpu(const Group& group, const std::vector<torch::Tensor>& momenta) const {
+    if (group.found_inf && group.found_inf->item<float>() != 0.0F) return;
+    const auto gradients = group.weight_decay == 0.0
+                               ? group.gradients
+                               : at::_foreach_add(group.gradients, group.parameters, group.weight_decay);
+    if (momenta.empty()) return at::_foreach_add_(group.parameters, gradients, -group.lr);
+    at::_foreach_mul_(momenta, spec_.momentum);
+    at::_foreach_add_(momenta, gradients);
+    const auto updates = spec_.nesterov ? at::_foreach_add(gradients, momenta, spec_.momentum) : momenta;
+    at::_foreach_add_(group.parameters, updates, -group.lr);
   }
 
   OptimizerSpec spec_;
-  NamedTensors parameters_;
   std::vector<torch::Tensor> momenta_;  // by parameter; empty without momentum
 };
+
+std::unique_ptr<Optimizer> make(const OptimizerSpec& spec, std::vector<OptimizedParameter> parameters) {
+  if (spec.nesterov && (spec.name != "sgd" || spec.momentum == 0.0))
+    throw InvalidJob{"training.optimizer.nesterov: is only for sgd with momentum"};
+  if (spec.name == "adam" || spec.name == "adamw") return std::make_unique<FusedAdam>(spec, std::move(parameters));
+  if (spec.name == "sgd") return std::make_unique<FusedSgd>(spec, std::move(parameters));
+  if (spec.name == "lamb") return make_lamb(spec, std::move(parameters));
+  throw InvalidJob{
+      fmt::format("training.optimizer.name: no optimizer '{}' here (there is: adam, adamw, lamb, sgd)", spec.name)};
+}
 
 }  // namespace
 
@@ -151,6 +130,7 @@ std::unique_ptr<Optimizer> open_optimizer(Module& module, const api::OptimizerSp
   auto optimizer = module.configure_optimizers({.name = std::string{api::name_of(spec.name)},
                                                 .lr = spec.lr,
                                                 .momentum = spec.momentum,
+                                                .nesterov = spec.nesterov,
                                                 .weight_decay = spec.weight_decay,
                                                 .beta1 = spec.beta1,
                                                 .beta2 = spec.beta2,
@@ -160,11 +140,47 @@ std::unique_ptr<Optimizer> open_optimizer(Module& module, const api::OptimizerSp
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSpec& spec, const Optimizer::NamedTensors& parameters) {
-  if (spec.name == "adam" || spec.name == "adamw")
-    return std::make_unique<FusedAdam>(spec, that_need_gradients(parameters));
-  if (spec.name == "sgd") return std::make_unique<FusedSgd>(spec, that_need_gradients(parameters));
-  throw InvalidJob{
-      fmt::format("training.optimizer.name: no optimizer '{}' here (there is: adam, adamw, sgd)", spec.name)};
+  std::vector<OptimizedParameter> optimized;
+  for (const auto& [name, tensor] : parameters) {
+    if (tensor.requires_grad())
+      optimized.push_back({.name = name, .tensor = tensor, .lr = spec.lr, .weight_decay = spec.weight_decay});
+  }
+  return make(spec, std::move(optimized));
 }
 
-}  // namespace trainyard::train
+}  // namespace train
+
+void Optimizer::step_unless(const torch::Tensor& found_inf) {
+  if (found_inf.item<float>() == 0.0F) step();
+}
+
+void Optimizer::set_lr_factor(double /*factor*/) {
+  throw InvalidJob{
+      "the model's own optimizer does not follow training.lrSchedule and optimizer.lrScaling: override "
+      "trainyard::Optimizer::set_lr_factor() in it, or leave both out of the job"};
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSpec& spec, const std::vector<ParameterGroup>& groups,
+                                          const torch::nn::Module& module) {
+  std::map<void*, std::string> names;
+  std::set<void*> seen;
+  for (const auto& [name, parameter] : train::named_parameters(module)) names[parameter.unsafeGetTensorImpl()] = name;
+  std::vector<train::OptimizedParameter> optimized;
+  for (const ParameterGroup& group : groups) {
+    for (const torch::Tensor& parameter : group.parameters) {
+      const auto name = names.find(parameter.unsafeGetTensorImpl());
+      if (name == names.end()) throw InvalidJob{"the optimizer has a parameter that the model has not registered"};
+      if (!seen.insert(name->first).second)
+        throw InvalidJob{
+            fmt::format("the optimizer has the parameter {} twice: give it each tensor once", name->second)};
+      if (!parameter.requires_grad()) continue;
+      optimized.push_back({.name = name->second,
+                           .tensor = parameter,
+                           .lr = group.lr.value_or(spec.lr),
+                           .weight_decay = group.weight_decay.value_or(spec.weight_decay)});
+    }
+  }
+  return train::make(spec, std::move(optimized));
+}
+
+}  // namespace trainyard

@@ -12,8 +12,8 @@ namespace trainyard::train {
 [[nodiscard]] std::unique_ptr<Optimizer> open_optimizer(Module& module, const api::OptimizerSpec& spec);
 
 /// The optimizer of `spec` over those of `parameters` that need a gradient. A step is one fused kernel, with results
-/// bit-equal to Python's torch.optim.Adam(fused=True), AdamW(fused=True) and SGD(fused=True).
-/// Throws InvalidJob for an unknown name.
+/// bit-equal to Python's torch.optim.Adam(fused=True), AdamW(fused=True) and SGD(fused=True), except for lamb, and for
+/// sgd in 16-bit types on a CPU. Throws InvalidJob for an unknown name.
 [[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const OptimizerSpec& spec,
                                                         const Optimizer::NamedTensors& parameters);
 

@@ -45,6 +45,7 @@
 #include "worker/train/make_model.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/optimizers.hpp"
+#include "worker/train/precision.hpp"
 #include "worker/train/snapshot_taker.hpp"
 #include "worker/train/start_wait.hpp"
 #include "worker/train/trainer.hpp"
@@ -293,12 +294,14 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   if (!job) return end_rank(Stage::spec, job.error());
   run.job = std::move(*job);
   const api::TrainingSpec& training = run.job.training;
+  apply_math_settings(training);
 
   torch::manual_seed(static_cast<std::uint64_t>(training.seed));
   auto module = make_model(models, training.model);
   if (!module) return end_rank(Stage::spec, module.error());
   run.module = std::move(*module);
   run.module->to(device);
+  convert(*run.module, number_format(training));
   report_loading(link);
   const auto duration = start_patience_of(environment);
   if (!duration) return end_rank(Stage::rendezvous, duration.error());
@@ -378,7 +381,10 @@ void run_rank(const Models& models) {
   // Gloo writes to the sockets of its peers without MSG_NOSIGNAL. The rank is to report a lost peer, not to die of it.
   std::signal(SIGPIPE, SIG_IGN);
   auto group = rank::parse_group_environment(environment);
-  // Changes the environment, which the link's thread may read, and therefore comes before the link is opened.
+  // These change the environment, which the link's thread may read, and therefore come before the link is opened.
+  // train() reports a job that cannot be read.
+  if (const auto job = train::read_job(environment); job && job->training.deterministic)
+    dist::make_cublas_deterministic();
   const dist::Threads threads = group ? dist::apply_process_settings(*group) : dist::Threads::users;
   const std::unique_ptr<rank::RankLink> link = rank::open_rank_link();
   train::Run run;

@@ -2,6 +2,7 @@
 #include <torch/nn/module.h>
 #include <torch/optim.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -27,6 +28,7 @@ class TorchOptimizer final : public Optimizer {
     std::set<void*> seen;
     for (const auto& [name, parameter] : train::named_parameters(module)) names[parameter.unsafeGetTensorImpl()] = name;
     for (auto& group : optimizer_->param_groups()) {
+      rates_.push_back(group.options().get_lr());
       for (const torch::Tensor& parameter : group.params()) {
         const auto name = names.find(parameter.unsafeGetTensorImpl());
         if (name == names.end()) throw InvalidJob{"the optimizer has a parameter that the model has not registered"};
@@ -42,6 +44,10 @@ class TorchOptimizer final : public Optimizer {
   }
 
   void step() override { optimizer_->step(); }
+  void set_lr_factor(double factor) override {
+    for (std::size_t group = 0; group < rates_.size(); ++group)
+      optimizer_->param_groups()[group].options().set_lr(rates_[group] * factor);
+  }
 
   [[nodiscard]] NamedTensors state() override { return tensors_; }
   void before_save() override {
@@ -125,6 +131,7 @@ class TorchOptimizer final : public Optimizer {
   std::unique_ptr<optim::Optimizer> optimizer_;
   NamedTensors tensors_;
   std::vector<Count> counts_;
+  std::vector<double> rates_;  // of the groups, as the program gave them
 };
 
 }  // namespace

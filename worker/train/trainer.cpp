@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "api/contract.hpp"
@@ -16,6 +18,7 @@
 #include "worker/train/log_fields.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/resume.hpp"
+#include "worker/train/watched_metric.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -24,6 +27,25 @@ using namespace std::chrono_literals;
 
 constexpr auto report_interval = 250ms;
 
+/// The wait for collectives whose results only the device reads.
+strategy::WaitForWork follow_or_wait(const TrainerParts& parts) {
+  if (parts.in_flight == nullptr) return parts.wait;
+  return [in_flight = parts.in_flight](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+    return in_flight->follow(work, what);
+  };
+}
+
+void add_entries(checkpoint::State& state, std::vector<checkpoint::Entry> entries, const std::optional<Ema>& ema) {
+  std::ranges::move(entries, std::back_inserter(state.entries));
+  if (!ema) return;
+  for (const auto& [name, tensor] : ema->state()) {
+    state.entries.push_back({.name = fmt::format("{}{}", checkpoint::ema_prefix, name),
+                             .placement = checkpoint::Placement::replicated,
+                             .tensor = tensor,
+                             .is_steady = true});
+  }
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts)
@@ -31,11 +53,19 @@ Trainer::Trainer(TrainerParts parts)
       schedule_{parts_.training, parts_.checkpoint_every, parts_.train_data.size(), parts_.group.world_size,
                 parts_.copies_every},
       agreement_{parts_.group.process_group, parts_.wait},
-      step_{parts_.module, parts_.optimizer, parts_.gradients},
+      step_{{.module = parts_.module,
+             .optimizer = parts_.optimizer,
+             .gradients = parts_.gradients,
+             .training = parts_.training,
+             .process_group = parts_.group.process_group,
+             .wait = follow_or_wait(parts_),
+             .device = parts_.device}},
       random_{parts_.device},
       state_{make_state(parts_.module, parts_.optimizer, random_)},
       speed_{parts_.clock.instant()},
       reported_at_{parts_.clock.instant()} {
+  if (parts_.training.ema) ema_.emplace(named_parameters(parts_.module), parts_.training.ema->decay);
+  add_entries(state_, step_.entries(), ema_);
   if (parts_.checkpointer != nullptr) {
     checkpoints_.emplace(CheckpointSettings{.checkpoint_every = parts_.checkpoint_every,
                                             .copies_every = parts_.copies_every,
@@ -56,14 +86,15 @@ rank::RankEnd Trainer::run() {
 
 rank::RankEnd Trainer::train() {
   if (auto begun = begin(); !begun) return begun.error();
+  if (auto done = catch_up_on_validation(); !done) return done.error();
   open_batches();
-  while (!schedule_.is_finished(position_)) {
+  while (!is_over()) {
     const auto flags = take_step();
     if (!flags) return flags.error();
     if (auto done = after_step(*flags); !done) return done.error();
   }
   if (auto finished = finish(); !finished) return finished.error();
-  return completed(position_.step, validation_);
+  return completed(position_.step, validation_, reason_to_stop(parts_.training.early_stopping, stopping_).value_or(""));
 }
 
 OrEnd<void> Trainer::begin() {
@@ -79,6 +110,7 @@ OrEnd<void> Trainer::begin() {
   }
   is_position_known_ = true;
   TRY(load_weights(has_resumed));
+  if (ema_ && !has_resumed) ema_->reset();
   if (checkpoints_) checkpoints_->begin();
   speed_ = observe::SpeedMeter{parts_.clock.instant()};
   report("Training");
@@ -110,10 +142,13 @@ OrEnd<bool> Trainer::restore() {
   is_position_known_ = true;
   validation_ = values.metrics;
   best_ = values.best;
+  plateau_ = values.plateau;
+  stopping_ = values.stopping;
+  owes_validation_ = values.owes_validation;
   random_.write();
   parts_.optimizer.after_restore();
   checkpoints_->resume_from(found);
-  if (found.is_final && schedule_.is_finished(position_)) {
+  if (found.is_final && is_over()) {
     report("Done");
     return tl::unexpected(rank::RankEnd{
         .exit_code = contract::exit_success,
@@ -148,6 +183,7 @@ OrEnd<void> Trainer::load_weights(bool has_resumed) {
 
 OrEnd<StepFlags> Trainer::take_step() {
   if (parts_.snapshots != nullptr) parts_.snapshots->set_step(position_.step + 1);
+  set_lr();
   agreement_.begin(own_flags());
   const auto loss = train_on_batches();
   if (!loss) return lost(Stage::step, loss.error());
@@ -155,10 +191,21 @@ OrEnd<StepFlags> Trainer::take_step() {
   if (auto done = step_.finish_gradients(); !done) return lost(Stage::step, done.error());
   const auto flags = agreement_.finish();
   if (!flags) return lost(Stage::step, flags.error());
+  if (step_.asks_for_losses()) {
+    TRY(settle());
+  }
+  if (const auto bad = step_.bad_loss()) {
+    return tl::unexpected(ended_by({.step = position_.step + 1,
+                                    .rank = bad->rank,
+                                    .loss = bad->loss,
+                                    .is_rewound = parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::rewind}));
+  }
   if (checkpoints_) checkpoints_->finish_staging();
   step_.update();
+  if (ema_) ema_->update();
 
   const Position before = std::exchange(position_, schedule_.next(position_));
+  if (step_.grad_norm().defined()) metrics_.log("grad_norm", step_.grad_norm(), {});
   speed_.add(schedule_.samples_between(before, position_));
   if (auto queued = end_queued_step(); !queued) return lost(Stage::step, queued.error());
   if (parts_.sample_record) {
@@ -219,6 +266,7 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
   if (schedule_.is_validation_due(position_)) {
     const auto validated = TRY(validate());
     agreed.is_stop_asked = agreed.is_stop_asked || !validated;
+    if (is_over()) return {};  // It stops early: finish() saves.
   }
   if (schedule_.is_snapshot_due(position_) || (parts_.snapshots != nullptr && parts_.snapshots->is_full())) {
     TRY(settle());
@@ -260,6 +308,7 @@ OrEnd<void> Trainer::finish() {
 
 OrEnd<void> Trainer::log_steps() {
   TRY(settle());
+  if (changes_lr(parts_.training)) metrics_.log("lr", torch::scalar_tensor(lr_, torch::kDouble), {});
   const auto values = metrics_.steps().reduce(*parts_.group.communicator);
   if (!values) return lost(Stage::step, values.error());
   const double loss = values->at("loss");
@@ -295,9 +344,46 @@ OrEnd<void> Trainer::log_epoch() {
 /// False when a stop interrupted the validation, which may take longer than the grace period.
 OrEnd<bool> Trainer::validate() {
   validated_step_ = position_.step;
-  if (parts_.validation_data == nullptr) return true;
+  if (parts_.validation_data == nullptr) {
+    check_watches_nothing(parts_.training);
+    return true;
+  }
   pause();
   report("Validating");
+  const auto values = TRY(validation_metrics());
+  if (!values) {
+    if (is_rank0()) logging::info("validation left: asked to stop", {{"step", position_.step}});
+    owes_validation_ = decides_by_validation(parts_.training);
+    return false;
+  }
+  owes_validation_ = false;
+  validation_ = *values;
+  plateau_ = after_validation(parts_.training, parts_.group.world_size, plateau_, validation_);
+  if (const auto& stopping = parts_.training.early_stopping)
+    stopping_ = after_validation(*stopping, stopping_, validation_);
+  const auto better = parts_.save_at_best ? better_value(*parts_.save_at_best, validation_, best_) : std::nullopt;
+  if (better) best_ = better;
+  if (checkpoints_) checkpoints_->note_validation(/*is_best=*/better.has_value());
+  if (is_rank0()) logging::info("validated", {{"step", position_.step}, {"metrics", to_field(validation_)}});
+  show(validation_, snapshot::Over::validation);
+  resume();
+  return true;
+}
+
+/// Makes the validation that a stop interrupted in the attempt before, so that learning rate and early stopping are as
+/// if there had been no stop.
+OrEnd<void> Trainer::catch_up_on_validation() {
+  if (!owes_validation_) return {};
+  const auto validated = TRY(validate());
+  if (validated) return {};
+  if (checkpoints_) {
+    TRY(checkpoints_->stop_before_first_step());
+  }
+  return tl::unexpected(preempted());
+}
+
+/// Nothing when a stop interrupted the validation.
+OrEnd<std::optional<observe::MetricValues>> Trainer::validation_metrics() {
   const EvaluationRounds rounds{.begin = [this] { agreement_.begin(own_flags()); },
                                 .finish = [this]() -> Result<bool> {
                                   parts_.link.beat();
@@ -308,24 +394,39 @@ OrEnd<bool> Trainer::validate() {
                                 .before_reading = [this]() -> Result<void> {
                                   return parts_.in_flight != nullptr ? parts_.in_flight->finish() : Result<void>{};
                                 }};
-  const auto values = evaluate(parts_.module, *parts_.validation_data,
-                               {.batch_size = parts_.training.batch_size,
-                                .device = parts_.device,
-                                .loader_threads = loader_threads(*parts_.validation_data)},
-                               *parts_.group.communicator, rounds);
-  if (!values) return lost(Stage::step, values.error());
-  if (!*values) {
-    if (is_rank0()) logging::info("validation left: asked to stop", {{"step", position_.step}});
-    return false;
+  const EvaluationOptions options{.batch_size = parts_.training.batch_size,
+                                  .device = parts_.device,
+                                  .loader_threads = loader_threads(*parts_.validation_data),
+                                  .format = number_format(parts_.training)};
+  Result<std::optional<observe::MetricValues>> values;
+  const auto run = [&] {
+    values = evaluate(parts_.module, *parts_.validation_data, options, *parts_.group.communicator, rounds);
+  };
+  if (ema_) {
+    // No save is staging the parameters: the step before has waited for that.
+    ema_->with_average(run);
+  } else {
+    run();
   }
-  validation_ = **values;
-  const auto better = parts_.save_at_best ? better_value(*parts_.save_at_best, validation_, best_) : std::nullopt;
-  if (better) best_ = better;
-  if (checkpoints_) checkpoints_->note_validation(/*is_best=*/better.has_value());
-  if (is_rank0()) logging::info("validated", {{"step", position_.step}, {"metrics", to_field(validation_)}});
-  show(validation_, snapshot::Over::validation);
-  resume();
-  return true;
+  if (!values) return lost(Stage::step, values.error());
+  return *values;
+}
+
+/// Sets the learning rate of the next step, if the job has a schedule.
+void Trainer::set_lr() {
+  if (!changes_lr(parts_.training)) return;
+  const double factor = lr_factor(parts_.training,
+                                  {.step = position_.step,
+                                   .epoch = position_.epoch,
+                                   .total_steps = schedule_.total_steps(position_),
+                                   .world_size = parts_.group.world_size},
+                                  plateau_);
+  parts_.optimizer.set_lr_factor(factor);
+  lr_ = parts_.training.optimizer.lr * factor;
+}
+
+bool Trainer::is_over() const {
+  return schedule_.is_finished(position_) || reason_to_stop(parts_.training.early_stopping, stopping_).has_value();
 }
 
 rank::RankEnd Trainer::preempted() const {
@@ -355,7 +456,12 @@ OrEnd<void> Trainer::settle() {
 const checkpoint::State& Trainer::current_state() {
   random_.read();
   parts_.optimizer.before_save();
-  state_.values = to_json({.position = position_, .metrics = validation_, .best = best_});
+  state_.values = to_json({.position = position_,
+                           .metrics = validation_,
+                           .best = best_,
+                           .plateau = plateau_,
+                           .stopping = stopping_,
+                           .owes_validation = owes_validation_});
   return state_;
 }
 

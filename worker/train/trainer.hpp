@@ -23,8 +23,11 @@
 #include "worker/train/batch_sequence.hpp"
 #include "worker/train/best_metric.hpp"
 #include "worker/train/checkpoint_driver.hpp"
+#include "worker/train/early_stopping.hpp"
+#include "worker/train/ema.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/lost.hpp"
+#include "worker/train/lr_schedule.hpp"
 #include "worker/train/optimization_step.hpp"
 #include "worker/train/sample_record.hpp"
 #include "worker/train/schedule.hpp"
@@ -70,9 +73,9 @@ class Trainer final : private SavedTraining {
   Trainer& operator=(const Trainer&) = delete;
 
   /// Trains from the newest checkpoint to the end of the schedule, and returns how the rank ends: Completed,
-  /// AlreadyComplete, Preempted, or a failure. After a loss that is not finite training goes on, as in PyTorch, but
-  /// until the training's end no checkpoint is saved while the loss of any rank is not finite. Throws what the module
-  /// throws.
+  /// AlreadyComplete, Preempted, or a failure. After a loss that is not finite training goes on, as in PyTorch, unless
+  /// the job's onNonFiniteLoss says otherwise, but until the training's end no checkpoint is saved while the loss of
+  /// any rank is not finite. Throws what the module throws, and InvalidJob for a metric that no validation has.
   [[nodiscard]] rank::RankEnd run();
 
  private:
@@ -90,6 +93,10 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] OrEnd<void> log_steps();
   [[nodiscard]] OrEnd<void> log_epoch();
   [[nodiscard]] OrEnd<bool> validate();
+  [[nodiscard]] OrEnd<std::optional<observe::MetricValues>> validation_metrics();
+  [[nodiscard]] OrEnd<void> catch_up_on_validation();
+  void set_lr();
+  [[nodiscard]] bool is_over() const;
   [[nodiscard]] rank::RankEnd preempted() const;
 
   [[nodiscard]] StepFlags own_flags() const;
@@ -128,6 +135,11 @@ class Trainer final : private SavedTraining {
   observe::MetricValues validation_;  // of the last validation
   std::int64_t validated_step_ = -1;
   std::optional<BestValue> best_;  // of all validations
+  std::optional<Ema> ema_;
+  double lr_ = 0.0;  // of the last step, if the job has a schedule
+  PlateauState plateau_;
+  StoppingState stopping_;
+  bool owes_validation_ = false;  // a stop interrupted a validation that the next steps depend on
   observe::SpeedMeter speed_;
   Instant reported_at_;  // when the last report was sent
   bool is_first_step_ = true;

@@ -18,6 +18,23 @@ namespace trainyard::train {
 
 using checkpoint::Placement;
 
+namespace {
+
+nlohmann::json to_json(const BestValue& best) {
+  return {{"metric", best.metric}, {"isHighest", best.mode == api::BestMode::max}, {"value", best.value}};
+}
+
+/// The field "best" of `object`, if there is one. Throws nlohmann::json::exception when a part of it is missing.
+std::optional<BestValue> best_in(const nlohmann::json& object) {
+  const auto best = object.find("best");
+  if (best == object.end()) return std::nullopt;
+  return BestValue{.metric = best->at("metric").get<std::string>(),
+                   .mode = best->at("isHighest").get<bool>() ? api::BestMode::max : api::BestMode::min,
+                   .value = best->at("value").get<double>()};
+}
+
+}  // namespace
+
 RandomState::RandomState(torch::Device device) {
   generators_.push_back(at::globalContext().defaultGenerator(torch::kCPU));
   if (device.is_cuda()) generators_.push_back(at::globalContext().defaultGenerator(device));
@@ -77,11 +94,16 @@ nlohmann::json to_json(const TrainingValues& values) {
                            {"epoch", values.position.epoch},
                            {"samples", values.position.samples},
                            {"metrics", std::move(metrics)}};
-  if (values.best) {
-    object["best"] = {{"metric", values.best->metric},
-                      {"isHighest", values.best->mode == api::BestMode::max},
-                      {"value", values.best->value}};
+  if (values.best) object["best"] = to_json(*values.best);
+  if (values.plateau != PlateauState{}) {
+    object["plateau"] = {{"factor", values.plateau.factor}, {"badCount", values.plateau.bad_count}};
+    if (values.plateau.best) object["plateau"]["best"] = to_json(*values.plateau.best);
   }
+  if (values.stopping != StoppingState{}) {
+    object["earlyStopping"] = {{"badCount", values.stopping.bad_count}};
+    if (values.stopping.best) object["earlyStopping"]["best"] = to_json(*values.stopping.best);
+  }
+  if (values.owes_validation) object["owesValidation"] = true;
   return object;
 }
 
@@ -92,11 +114,15 @@ Result<TrainingValues> parse_training_values(const nlohmann::json& object) {
                                        .samples = object.at("samples").get<std::int64_t>()},
                           .metrics = {}};
     for (const auto& [name, value] : object.at("metrics").items()) values.metrics[name] = value.get<double>();
-    if (const auto best = object.find("best"); best != object.end()) {
-      values.best = BestValue{.metric = best->at("metric").get<std::string>(),
-                              .mode = best->at("isHighest").get<bool>() ? api::BestMode::max : api::BestMode::min,
-                              .value = best->at("value").get<double>()};
+    values.best = best_in(object);
+    if (const auto plateau = object.find("plateau"); plateau != object.end()) {
+      values.plateau = {.factor = plateau->at("factor").get<double>(),
+                        .best = best_in(*plateau),
+                        .bad_count = plateau->at("badCount").get<std::int64_t>()};
     }
+    if (const auto stopping = object.find("earlyStopping"); stopping != object.end())
+      values.stopping = {.best = best_in(*stopping), .bad_count = stopping->at("badCount").get<std::int64_t>()};
+    values.owes_validation = object.value("owesValidation", false);
     return values;
   } catch (const nlohmann::json::exception& error) {
     return fail(ErrorKind::corrupt,

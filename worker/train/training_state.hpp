@@ -10,6 +10,8 @@
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/observe/metric_sums.hpp"
 #include "worker/train/best_metric.hpp"
+#include "worker/train/early_stopping.hpp"
+#include "worker/train/lr_schedule.hpp"
 #include "worker/train/schedule.hpp"
 
 namespace trainyard::train {
@@ -39,6 +41,10 @@ struct TrainingValues {
   Position position;
   observe::MetricValues metrics;    ///< Metrics of the last validation.
   std::optional<BestValue> best{};  ///< The best of all validations, when checkpoint.every.best is set.
+  PlateauState plateau{};           ///< Of lrSchedule plateau.
+  StoppingState stopping{};         ///< Of earlyStopping.
+  /// A stop interrupted the validation that was due here, and the next steps depend on its metrics.
+  bool owes_validation = false;
 };
 
 [[nodiscard]] nlohmann::json to_json(const TrainingValues& values);

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -12,6 +13,18 @@
 
 namespace trainyard::dist {
 namespace {
+
+TEST(MakeCublasDeterministic, GivesItAWorkspaceUnlessTheUserHasChosenOne) {
+  // NOLINTBEGIN(concurrency-mt-unsafe): no other thread runs yet.
+  unsetenv("CUBLAS_WORKSPACE_CONFIG");
+  make_cublas_deterministic();
+  EXPECT_STREQ(getenv("CUBLAS_WORKSPACE_CONFIG"), ":4096:8");
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8", 1);
+  make_cublas_deterministic();
+  EXPECT_STREQ(getenv("CUBLAS_WORKSPACE_CONFIG"), ":16:8");
+  unsetenv("CUBLAS_WORKSPACE_CONFIG");
+  // NOLINTEND(concurrency-mt-unsafe)
+}
 
 TEST(ShareProcessors, GivesEachRankItsPartWherePodsOfOneGroupShareANode) {
   rank::GroupEnvironment pod;

@@ -144,6 +144,19 @@ TEST_F(RankProgramTest, ShowsItsMetricsAndImagesOfBothAttemptsBesideTheCheckpoin
   EXPECT_THAT(images, testing::Contains("validation"));
 }
 
+TEST_F(RankProgramTest, TrainsAConvolutionWithEverySettingOfTheArithmetic) {
+  const std::string settings =
+      R"(, "maxSteps": 4, "channelsLast": true, "cudnnBenchmark": true, "deterministic": true,
+         "float32MatmulPrecision": "high", "gradientClip": {"norm": 1.0}, "ema": {}, "onNonFiniteLoss": "skip",
+         "lrSchedule": {"name": "cosine", "warmupSteps": 2}, "optimizer": {"lrScaling": "sqrt"})";
+  for (const std::string precision : {"16-mixed", "bf16-true"}) {
+    auto ranks = start(2, synthetic + settings + R"(, "precision": ")" + precision + "\"");
+    EXPECT_EQ(wait(ranks), (std::vector<int>{0, 0})) << ranks[0].log();
+    EXPECT_THAT(ranks[0].log(), HasSubstr("\"grad_norm\":"));
+    EXPECT_THAT(ranks[0].log(), HasSubstr("\"lr\":"));
+  }
+}
+
 TEST_F(RankProgramTest, EndsAsPeerLostWhenAnotherRankIsKilled) {
   auto ranks = start(2, synthetic + R"(, "epochs": 100000, "log": {"every": {"steps": 1}})");
   wait_for_log(ranks[0], "\"step\":2,");

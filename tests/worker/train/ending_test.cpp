@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,6 +93,24 @@ TEST(Completed, ReportsTheLastValidation) {
   EXPECT_EQ(ended.exit_code, contract::exit_success);
   EXPECT_EQ(ended.reason, "Completed");
   EXPECT_EQ(ended.message, "trained 900 steps, val_accuracy 0.8912, val_loss 0.3");
+  EXPECT_EQ(completed(7, {{"val_loss", 0.3}}, "stopped early: no better").message,
+            "trained 7 steps, stopped early: no better, val_loss 0.3");
+}
+
+TEST(EndedBy, ALossThatIsNotFiniteFailsTheJobOrRestartsTheGroup) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(ended_by({.step = 12, .rank = 3, .loss = infinity}),
+            (rank::RankEnd{.exit_code = contract::exit_do_not_restart,
+                           .reason = "NonFiniteLoss",
+                           .message = "the loss of rank 3 is inf in step 12; training.onNonFiniteLoss is stop: try a "
+                                      "smaller optimizer.lr or gradientClip, or look at the data of that step",
+                           .culprit = {}}));
+  EXPECT_EQ(ended_by({.step = 12, .rank = 0, .loss = -infinity, .is_rewound = true}),
+            (rank::RankEnd{.exit_code = contract::exit_failure,
+                           .reason = "NonFiniteLoss",
+                           .message = "the loss of rank 0 is -inf in step 12; training.onNonFiniteLoss is rewind: the "
+                                      "group goes back to its newest checkpoint",
+                           .culprit = {}}));
 }
 
 }  // namespace

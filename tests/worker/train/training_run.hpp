@@ -85,6 +85,7 @@ class TrainingRun {
         return fail(ErrorKind::unavailable, std::string{what} + ": " + error.what());
       }
     };
+    convert(*rank.module, number_format(training));
     const auto optimizer = open_optimizer(*rank.module, training.optimizer);
     const auto gradients =
         strategy::make_gradient_sync(named_parameters(*rank.module), named_buffers(*rank.module), group, wait);

@@ -50,12 +50,20 @@ TEST(MakeState, SharesMemoryWithTheModule) {
 TEST(TrainingValues, ComeBackFromJson) {
   const TrainingValues values{.position = {.step = 7, .epoch = 1, .samples = 40},
                               .metrics = {{"val_accuracy", 0.1}},
-                              .best = BestValue{.metric = "val_loss", .mode = api::BestMode::min, .value = 0.1 + 0.2}};
+                              .best = BestValue{.metric = "val_loss", .mode = api::BestMode::min, .value = 0.1 + 0.2},
+                              .plateau = {.factor = 0.1 * 0.7,
+                                          .best = BestValue{.metric = "m", .mode = api::BestMode::max, .value = 0.7},
+                                          .bad_count = 3},
+                              .stopping = {.best = {}, .bad_count = 2},
+                              .owes_validation = true};
   const auto parsed = parse_training_values(nlohmann::json::parse(to_json(values).dump()));
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   EXPECT_EQ(parsed->position, values.position);
   EXPECT_EQ(parsed->metrics, values.metrics);
   EXPECT_EQ(parsed->best, values.best);
+  EXPECT_EQ(parsed->plateau, values.plateau);
+  EXPECT_EQ(parsed->stopping, values.stopping);
+  EXPECT_TRUE(parsed->owes_validation);
 }
 
 TEST(TrainingValues, LeaveOutWhatJsonCannotHold) {
@@ -64,6 +72,8 @@ TEST(TrainingValues, LeaveOutWhatJsonCannotHold) {
 
 TEST(TrainingValues, AreCorruptWithoutTheirPosition) {
   for (const char* text : {"{}", "[]", R"({"step": 1, "epoch": 1, "samples": 0, "metrics": {}, "best": 5})",
+                           R"({"step": 1, "epoch": 1, "samples": 0, "metrics": {}, "plateau": {"factor": 1}})",
+                           R"({"step": 1, "epoch": 1, "samples": 0, "metrics": {}, "earlyStopping": {}})",
                            R"({"step": "seven", "epoch": 1, "samples": 0, "metrics": {}})"}) {
     const auto parsed = parse_training_values(nlohmann::json::parse(text));
     ASSERT_FALSE(parsed.has_value()) << text;

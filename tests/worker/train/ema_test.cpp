@@ -1,0 +1,44 @@
+#include "worker/train/ema.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <stdexcept>
+
+namespace trainyard::train {
+namespace {
+
+TEST(Ema, IsTheExponentialMovingAverageOfTheSteps) {
+  const torch::Tensor weight = torch::full({2}, 1.0).requires_grad_();
+  const torch::Tensor half = torch::full({1}, 2.0, torch::kBFloat16);
+  Ema ema{{{"weight", weight}, {"count", torch::ones({1}, torch::kInt64)}, {"half", half}}, 0.5};
+  for (const double value : {3.0, 5.0}) {
+    weight.detach().fill_(value);
+    ema.update();
+  }
+  const NamedTensors state = ema.state();
+  ASSERT_EQ(state.size(), 2U) << "an average of whole numbers is none";
+  EXPECT_EQ(state[0].first, "weight");
+  EXPECT_TRUE(torch::equal(state[0].second, torch::full({2}, 3.5))) << "1, then 2, then 3.5";
+  EXPECT_EQ(state[1].second.scalar_type(), torch::kBFloat16);
+  ema.reset();
+  EXPECT_TRUE(torch::equal(ema.state()[0].second, torch::full({2}, 5.0)));
+}
+
+TEST(Ema, LendsItsValuesToTheParametersAndTakesThemBackAlsoAfterAnException) {
+  const torch::Tensor weight = torch::full({1}, 1.0);
+  Ema ema{{{"weight", weight}}, 0.5};
+  weight.fill_(3.0);
+  ema.update();
+  double lent = 0.0;
+  ema.with_average([&] { lent = weight.item<double>(); });
+  EXPECT_EQ(lent, 2.0);
+  EXPECT_EQ(weight.item<double>(), 3.0);
+  EXPECT_THROW(ema.with_average([] { throw std::runtime_error{"the validation fails"}; }), std::runtime_error);
+  EXPECT_EQ(weight.item<double>(), 3.0);
+  EXPECT_EQ(ema.state()[0].second.item<double>(), 2.0);
+}
+
+}  // namespace
+}  // namespace trainyard::train

@@ -1,0 +1,71 @@
+#include "worker/train/gradient_clip.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <limits>
+#include <vector>
+
+namespace trainyard::train {
+namespace {
+
+std::vector<torch::Tensor> some_gradients() {
+  return {torch::linspace(-3, 3, 12).reshape({3, 4}), torch::linspace(0, 2, 5), torch::full({}, -4.0)};
+}
+
+std::vector<torch::Tensor> parameters_with(const std::vector<torch::Tensor>& gradients) {
+  std::vector<torch::Tensor> parameters;
+  for (const torch::Tensor& gradient : gradients) {
+    parameters.push_back(torch::zeros_like(gradient).requires_grad_());
+    parameters.back().mutable_grad() = gradient;
+  }
+  return parameters;
+}
+
+TEST(ClipGradients, ByTheNormIsThatOfTorch) {
+  for (const double bound : {0.5, 5.0, 100.0}) {
+    const auto ours = some_gradients();
+    const auto theirs = some_gradients();
+    const torch::Tensor norm = clip_gradients({.norm = bound, .value = {}}, ours);
+    const double expected = torch::nn::utils::clip_grad_norm_(parameters_with(theirs), bound);
+    EXPECT_NEAR(norm.item<double>(), expected, 1e-5);
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      EXPECT_TRUE(torch::allclose(ours[i], theirs[i], 1e-6, 1e-7)) << bound << ", gradient " << i;
+  }
+}
+
+TEST(ClipGradients, LeavesThoseBelowTheNormAsTheyAreToTheBit) {
+  const auto gradients = some_gradients();
+  (void)clip_gradients({.norm = 100.0, .value = {}}, gradients);
+  EXPECT_TRUE(torch::equal(gradients[0], some_gradients()[0]));
+}
+
+TEST(ClipGradients, ByTheValueIsThatOfTorch) {
+  const auto ours = some_gradients();
+  const auto theirs = some_gradients();
+  const torch::Tensor norm = clip_gradients({.norm = {}, .value = 1.5}, ours);
+  const double before = torch::nn::utils::clip_grad_norm_(parameters_with(some_gradients()), 1.0);
+  torch::nn::utils::clip_grad_value_(parameters_with(theirs), 1.5);
+  EXPECT_NEAR(norm.item<double>(), before, 1e-5) << "the norm is that of before";
+  for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(torch::equal(ours[i], theirs[i])) << "gradient " << i;
+}
+
+TEST(ClipGradients, TakesOneNormOfSeveralTypes) {
+  const std::vector<torch::Tensor> gradients{torch::full({9}, 1.0, torch::kFloat),
+                                             torch::full({16}, 1.0, torch::kBFloat16)};
+  EXPECT_DOUBLE_EQ(clip_gradients({.norm = 1.0, .value = {}}, gradients).item<double>(), 5.0);
+  EXPECT_EQ(gradients[1].scalar_type(), torch::kBFloat16);
+  EXPECT_NEAR(gradients[0][0].item<double>(), 0.2, 1e-6);
+  EXPECT_NEAR(gradients[1][0].item<double>(), 0.2, 1e-2);
+}
+
+TEST(ClipGradients, ShowsANormThatIsNotFiniteAndTakesNoGradients) {
+  const std::vector<torch::Tensor> gradients{torch::tensor({1.0F, std::numeric_limits<float>::infinity()})};
+  EXPECT_FALSE(torch::isfinite(clip_gradients({.norm = 1.0, .value = {}}, gradients)).item<bool>());
+  EXPECT_EQ(clip_gradients({.norm = 1.0, .value = {}}, {}).item<double>(), 0.0);
+}
+
+}  // namespace
+}  // namespace trainyard::train
