@@ -12,15 +12,18 @@ void check_loss(const torch::Tensor& loss) {
 
 }  // namespace
 
-OptimizationStep::OptimizationStep(Module& module, Optimizer& optimizer, strategy::GradientSync& gradients)
-    : module_{module}, optimizer_{optimizer}, gradients_{gradients} {}
+OptimizationStep::OptimizationStep(Module& module, Optimizer& optimizer, strategy::GradientSync& gradients,
+                                   observe::StepTimer& timer)
+    : module_{module}, optimizer_{optimizer}, gradients_{gradients}, timer_{timer} {}
 
 torch::Tensor OptimizationStep::run(const Batch& batch, std::int64_t batch_index) {
   gradients_.zero_gradients();
   const torch::Tensor loss = module_.training_step_end(module_.training_step(batch, batch_index));
   check_loss(loss);
+  timer_.end(observe::StepPart::forward);
   gradients_.begin_backward();
   loss.backward();
+  timer_.end(observe::StepPart::backward);
   return loss.detach();
 }
 
@@ -30,6 +33,7 @@ Result<void> OptimizationStep::finish_gradients() {
 
 void OptimizationStep::update() {
   optimizer_.step();
+  timer_.end(observe::StepPart::optimizer);
 }
 
 }  // namespace trainyard::train

@@ -6,6 +6,7 @@
 #include "include/trainyard/data.hpp"
 #include "include/trainyard/module.hpp"
 #include "include/trainyard/optimizer.hpp"
+#include "worker/observe/step_times.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 
 namespace trainyard::train {
@@ -15,7 +16,7 @@ namespace trainyard::train {
 class OptimizationStep {
  public:
   /// The arguments outlive the object.
-  OptimizationStep(Module& module, Optimizer& optimizer, strategy::GradientSync& gradients);
+  OptimizationStep(Module& module, Optimizer& optimizer, strategy::GradientSync& gradients, observe::StepTimer& timer);
 
   /// Clears the gradients and runs the module on `batch`, forward and backward. Returns the batch's loss, a scalar
   /// without history on the rank's device. Throws what the module throws.
@@ -29,6 +30,7 @@ class OptimizationStep {
   Module& module_;
   Optimizer& optimizer_;
   strategy::GradientSync& gradients_;
+  observe::StepTimer& timer_;
 };
 
 }  // namespace trainyard::train

@@ -4,7 +4,9 @@
 #include <torch/types.h>
 
 #include <cmath>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "api/contract.hpp"
 #include "common/logging.hpp"
@@ -32,7 +34,8 @@ Trainer::Trainer(TrainerParts parts)
       schedule_{parts_.training, parts_.checkpoint_every, parts_.train_data.size(), parts_.group.world_size,
                 parts_.copies_every},
       agreement_{parts_.group.process_group, parts_.wait},
-      step_{parts_.module, parts_.optimizer, parts_.gradients},
+      timer_{parts_.clock},
+      step_{parts_.module, parts_.optimizer, parts_.gradients, timer_},
       random_{parts_.device},
       state_{make_state(parts_.module, parts_.optimizer, random_)},
       speed_{parts_.clock.instant()},
@@ -46,7 +49,9 @@ Trainer::Trainer(TrainerParts parts)
                          parts_.clock);
   }
   parts_.module.set_metric_sink(&metrics_);
-  parts_.module.set_image_sink(parts_.snapshots);
+  image_sinks_.add(parts_.snapshots);
+  image_sinks_.add(parts_.log_files);
+  parts_.module.set_image_sink(&image_sinks_);
 }
 
 rank::RankEnd Trainer::run() {
@@ -58,8 +63,10 @@ rank::RankEnd Trainer::run() {
 rank::RankEnd Trainer::train() {
   if (auto begun = begin(); !begun) return begun.error();
   while (!schedule_.is_finished(position_)) {
+    if (parts_.tracer != nullptr) parts_.tracer->before_step();
     const auto flags = take_step();
     if (!flags) return flags.error();
+    if (parts_.tracer != nullptr) parts_.tracer->after_step();
     if (auto done = after_step(*flags); !done) return done.error();
   }
   if (auto finished = finish(); !finished) return finished.error();
@@ -78,6 +85,7 @@ OrEnd<void> Trainer::begin() {
     if (parts_.snapshots != nullptr) parts_.snapshots->begin(parts_.checkpointer->generation(), position_.step);
   }
   is_position_known_ = true;
+  if (parts_.log_files != nullptr) parts_.log_files->begin(position_.step, Schedule::epoch_of(position_));
   TRY(load_weights(has_resumed));
   if (checkpoints_) checkpoints_->begin();
   speed_ = observe::SpeedMeter{parts_.clock.instant()};
@@ -147,6 +155,7 @@ OrEnd<void> Trainer::load_weights(bool has_resumed) {
 }
 
 OrEnd<StepFlags> Trainer::take_step() {
+  timer_.begin();
   if (order_epoch_ != position_.epoch) {
     order_ = data::epoch_order(parts_.train_data.size(), parts_.training.seed, position_.epoch);
     order_epoch_ = position_.epoch;
@@ -157,14 +166,19 @@ OrEnd<StepFlags> Trainer::take_step() {
   batch.ids = ids;  // The data set's own word on them is not needed.
   metrics_.set_batch_size(batch.size());
   if (parts_.snapshots != nullptr) parts_.snapshots->set_step(position_.step + 1);
+  if (parts_.log_files != nullptr) parts_.log_files->set_step(position_.step + 1);
+  timer_.end(observe::StepPart::data);
 
   agreement_.begin(own_flags());
   const torch::Tensor loss = step_.run(batch, schedule_.batch_index(position_));
   if (auto done = step_.finish_gradients(); !done) return lost(Stage::step, done.error());
   const auto flags = agreement_.finish();
   if (!flags) return lost(Stage::step, flags.error());
+  timer_.end(observe::StepPart::communication);
   if (checkpoints_) checkpoints_->finish_staging();
+  timer_.end(observe::StepPart::checkpoint);
   step_.update();
+  timer_.count_step();
 
   const Position before = std::exchange(position_, schedule_.next(position_));
   last_loss_ = loss;
@@ -195,7 +209,9 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
   if (schedule_.is_snapshot_due(position_) || (parts_.snapshots != nullptr && parts_.snapshots->is_full()))
     take_snapshot();
   if (checkpoints_) {
+    timer_.begin();
     TRY(checkpoints_->after_step(agreed));
+    timer_.end(observe::StepPart::checkpoint);
   }
   if (agreed.is_stop_asked) return tl::unexpected(preempted());
   if (parts_.clock.instant() - reported_at_ >= report_interval) report("Training");
@@ -228,23 +244,29 @@ OrEnd<void> Trainer::finish() {
 }
 
 OrEnd<void> Trainer::log_steps() {
-  const auto values = metrics_.steps().reduce(*parts_.group.communicator);
-  if (!values) return lost(Stage::step, values.error());
-  const double loss = values->at("loss");
+  const observe::RankTimes own{.node = parts_.node, .times = timer_.take()};
+  const auto reduced = metrics_.steps().reduce_with_note(*parts_.group.communicator, to_line(own));
+  if (!reduced) return lost(Stage::step, reduced.error());
+  const observe::MetricValues& values = reduced->values;
+  const double loss = values.at("loss");
   progress_.loss = loss;
   if (is_first_step_) {
     // The first step includes one-time set-up, so that its speed is not reported.
     speed_ = observe::SpeedMeter{parts_.clock.instant()};
   } else {
+    progress_.step_milliseconds = step_milliseconds(own.times);
     progress_.samples_per_second = speed_.take_rate(parts_.clock.instant());
     const auto left = speed_.time_for(schedule_.samples_left(position_));
     progress_.eta_seconds = left ? std::optional{left->count()} : std::nullopt;
   }
   report("Training");
-  if (is_rank0()) log_step(progress_, *values, {.is_first_step = is_first_step_, .was_loss_finite = is_loss_finite_});
-  show(*values, snapshot::Over::steps);
-  if (!is_first_step_ && progress_.samples_per_second)
-    show({{"samplesPerSecond", *progress_.samples_per_second}}, snapshot::Over::steps);
+  std::vector<observe::RankTimes> ranks;
+  for (const std::string& note : reduced->notes) ranks.push_back(observe::parse_rank_times(note));
+  if (is_rank0())
+    log_step(progress_, values, {.is_first_step = is_first_step_, .was_loss_finite = is_loss_finite_, .ranks = ranks});
+  observe::MetricValues shown = values;
+  if (!is_first_step_ && progress_.samples_per_second) shown["samplesPerSecond"] = *progress_.samples_per_second;
+  show(shown, snapshot::Over::steps, is_first_step_ ? observe::MetricValues{} : shown_step_times(ranks));
   is_loss_finite_ = std::isfinite(loss);
   is_first_step_ = false;
   return {};

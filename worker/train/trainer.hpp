@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "api/training_spec.hpp"
 #include "common/clock.hpp"
@@ -12,20 +13,24 @@
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/dist/group.hpp"
+#include "worker/observe/images.hpp"
 #include "worker/observe/metric_sinks.hpp"
 #include "worker/observe/speed_meter.hpp"
+#include "worker/observe/step_times.hpp"
 #include "worker/rank/rank_link.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 #include "worker/train/best_metric.hpp"
 #include "worker/train/checkpoint_driver.hpp"
 #include "worker/train/ending.hpp"
+#include "worker/train/log_files.hpp"
 #include "worker/train/lost.hpp"
 #include "worker/train/optimization_step.hpp"
 #include "worker/train/sample_record.hpp"
 #include "worker/train/schedule.hpp"
 #include "worker/train/snapshot_taker.hpp"
 #include "worker/train/step_agreement.hpp"
+#include "worker/train/tracer.hpp"
 #include "worker/train/training_state.hpp"
 
 namespace trainyard::train {
@@ -50,8 +55,11 @@ struct TrainerParts {
   strategy::WaitForWork wait;
   checkpoint::Checkpointer* checkpointer = nullptr;  ///< nullptr: nothing is saved.
   SnapshotTaker* snapshots = nullptr;                ///< nullptr: none are made on this rank. Needs a checkpointer.
+  LogFiles* log_files = nullptr;                     ///< nullptr: none are written on this rank.
+  Tracer* tracer = nullptr;                          ///< nullptr: no trace is recorded.
   std::optional<SampleRecord> sample_record;
   torch::Device device = torch::kCPU;
+  std::string node;  ///< Names this rank's node in the log.
   const Clock& clock;
 };
 
@@ -87,8 +95,11 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] tl::unexpected<rank::RankEnd> lost(Stage stage, const Error& error) const {
     return train::lost(parts_.link, stage, error);
   }
-  void show(const observe::MetricValues& values, snapshot::Over over) {
+  /// `times` are shown in log files only.
+  void show(const observe::MetricValues& values, snapshot::Over over, observe::MetricValues times = {}) {
     if (parts_.snapshots != nullptr) parts_.snapshots->add(values, over);
+    times.insert(values.begin(), values.end());
+    if (parts_.log_files != nullptr) parts_.log_files->add(times, over, Schedule::epoch_of(position_));
   }
   [[nodiscard]] bool is_rank0() const { return parts_.group.rank == 0; }
 
@@ -104,12 +115,14 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] const rank::RankProgress& reported() const override { return progress_; }
 
   TrainerParts parts_;
+  observe::ImageSinks image_sinks_;
   Schedule schedule_;
   Position position_;
   bool is_position_known_ = false;  // false until the checkpoint to resume from is known
   torch::Tensor order_;             // of the epoch at order_epoch_
   std::int64_t order_epoch_ = -1;
   StepAgreement agreement_;
+  observe::StepTimer timer_;
   OptimizationStep step_;
   RandomState random_;
   checkpoint::State state_;
