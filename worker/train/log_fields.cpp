@@ -23,7 +23,7 @@ void log_straggler(std::int64_t step, std::span<const observe::RankTimes> ranks)
                                  {"node", slow->node},
                                  {"part", observe::step_part_names[static_cast<std::size_t>(slow->part)]},
                                  {"ratio", six_digits_of(slow->ratio)}};
-  logging::warn("a rank is slower than the others, which wait for it", {{"step", step}, {"straggler", straggler}});
+  logging::info("a rank is slower than the others, which wait for it", {{"step", step}, {"straggler", straggler}});
 }
 
 }  // namespace
