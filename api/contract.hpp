@@ -134,6 +134,8 @@ inline constexpr std::size_t termination_message_bytes_max = 4096;
 //   {"uid", "attempt", "rank", "worldSize", "phase": "Rendezvous" | "Loading" | "Training" | "Validating" | "Saving" |
 //   "Done",
 //    "epoch", "epochs", "step", "totalSteps", "loss", "samplesPerSecond", "etaSeconds", "accuracy",
+//    "stepTimes": {"data", "forward", "backward", "communication", "optimizer", "checkpoint"}: this rank's milliseconds
+//    per step,
 //    "checkpoint": {"step", "uri", "time", "bytes", "durationSeconds"}, "checkpointError": why the last save failed,
 //    "checkpointRequest": {"id", "then": "continue" | "exit", "state": "Pending" | "Done" | "Failed", "step", "uri",
 //    "message"}: the last request, absent before the first; step and uri once it is Done, message when it Failed,

@@ -14,6 +14,8 @@
 ///   step-N/g-G/rank-R-NONCE.safetensors      rank R's share of the state after N optimizer steps, as one save wrote it
 ///   step-N/g-G/manifest.json                 the manifest, written last: it makes the checkpoint complete
 ///   snapshots/g-G/step-N.json                a snapshot: metrics and images up to step N; no part of any checkpoint
+///   logs/                                    log files and traces (worker/logs/file_format.hpp); no part of any
+///                                            checkpoint
 /// Programs before format version 3 wrote rank-R.safetensors without a nonce, and a receipt-R.json beside it.
 namespace trainyard::checkpoint {
 

@@ -166,6 +166,16 @@ TEST(ParseTrainingSpec, RefusesOptionsAndLoaderThreadsOfTheDataOutsideTheirBound
   EXPECT_EQ(refusal({{"loaderThreads", -1}}), "spec.training.data.loaderThreads: must be at least 0, got -1");
 }
 
+TEST(ParseTrainingSpec, ReadsLogFilesEachOnceAndTheStepsOfATrace) {
+  const auto spec = parse_training_spec(json::parse(
+      R"({"model": {"name": "m"}, "log": {"files": ["csv", "tensorboard", "csv", "jsonl"], "uri": "file:///l"}, "profile": {"steps": 2}})"));
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(spec->log_files, (std::vector<LogFile>{LogFile::csv, LogFile::tensorboard, LogFile::jsonl}));
+  EXPECT_EQ(spec->log_uri, "file:///l");
+  EXPECT_EQ(spec->profile, (ProfileSpec{.first_step = 10, .steps = 2}));
+  EXPECT_EQ(parse_training_spec(to_json(*spec)), spec);
+}
+
 TEST(ParseTrainingSpec, TakesSnapshotsWithNothingElseAsEvery500Steps) {
   const auto spec = parse_training_spec(json::parse(R"({"model": {"name": "m"}, "snapshots": {}})"));
   ASSERT_TRUE(spec) << spec.error().message;
@@ -324,6 +334,15 @@ INSTANTIATE_TEST_SUITE_P(
         WrongSpec{R"({"snapshots": {"every": {"steps": 0}}})",
                   "spec.training.snapshots.every.steps: must be at least 1, got 0"},
         WrongSpec{R"({"log": []})", "spec.training.log: must be an object, got []"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    LogFilesAndTraces, ParseTrainingSpecRefuses,
+    testing::Values(
+        WrongSpec{R"({"log": {"files": ["xml"]}})",
+                  "spec.training.log.files: must have only tensorboard, jsonl and csv, got \"xml\""},
+        WrongSpec{R"({"log": {"files": "csv"}})", R"(spec.training.log.files: must be a list, got "csv")"},
+        WrongSpec{R"({"profile": {"firstStep": 0}})", "spec.training.profile.firstStep: must be at least 1, got 0"},
+        WrongSpec{R"({"profile": {"steps": 101}})", "spec.training.profile.steps: must be at most 100, got 101"}));
 
 class ParseCheckpointSpecRefuses : public testing::TestWithParam<WrongSpec> {};
 

@@ -84,6 +84,7 @@ std::map<std::string, std::string> served_by_the_worker() {
   rank::RankProgress progress;
   progress.epoch = progress.epochs = progress.step = progress.total_steps = 1;
   progress.loss = progress.samples_per_second = progress.eta_seconds = progress.accuracy = 1.0;
+  progress.step_milliseconds = {{"data", 1.0}};
   progress.checkpoint = rank::SavedCheckpoint{};
   return series_served(launcher::make_metrics_document({}, {.progress = progress}));
 }

@@ -63,6 +63,7 @@ TORCH_USERS = ("include/trainyard/", "worker/", "tests/worker/", "tests/tidy/", 
 TORCH_FREE = {
     "trainyard_rank": "A launcher and a clean-up pod say the same words as a rank.",
     "trainyard_launcher": "It runs in every pod, also beside a program that brings a torch of its own.",
+    "trainyard_logs": "Its files are bytes, and its tests run under tsan.",
     "trainyard_clean_up": "It runs in a pod that starts fast and holds no torch.",
 }
 

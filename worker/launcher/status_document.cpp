@@ -36,6 +36,14 @@ class Metrics {
                                                    : fmt::format("{}", value);
     text_ += fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{0}{{{2}}} {3}\n", name, help, labels_, number);
   }
+  /// One series for each of `values`, with its name as the label `label`.
+  void gauges(std::string_view name, std::string_view help, std::string_view label,
+              const std::map<std::string, double>& values) {
+    if (values.empty()) return;
+    text_ += fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n", name, help);
+    for (const auto& [value_name, value] : values)
+      text_ += fmt::format("{}{{{},{}=\"{}\"}} {}\n", name, labels_, label, label_value(value_name), value);
+  }
   template <typename T>
   void gauge(std::string_view name, std::string_view help, const std::optional<T>& value) {
     if (value) gauge(name, help, static_cast<double>(*value));
@@ -75,6 +83,8 @@ std::string make_metrics_document(const rank::GroupEnvironment& environment, con
   metrics.gauge("trainyard_samples_per_second", "Samples that the whole job trains in a second.",
                 progress.samples_per_second);
   metrics.gauge("trainyard_eta_seconds", "Estimated time until training ends.", progress.eta_seconds);
+  metrics.gauges("trainyard_step_milliseconds", "This rank's time per step, by the part of the step.", "part",
+                 progress.step_milliseconds);
   metrics.gauge("trainyard_accuracy", "Accuracy of the last validation, in 0 to 1.", progress.accuracy);
   if (const auto& saved = progress.checkpoint) {
     metrics.gauge("trainyard_checkpoint_step", "Step of the last complete checkpoint.",

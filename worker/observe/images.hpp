@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "common/result.hpp"
 
@@ -15,6 +16,21 @@ class ImageSink {
   virtual ~ImageSink() = default;
   /// check_image() has accepted `image`, which may change after the call. Never waits for the device.
   virtual void log_image(std::string_view name, const torch::Tensor& image) = 0;
+};
+
+/// Gives each image to several sinks.
+class ImageSinks final : public ImageSink {
+ public:
+  /// `sink` outlives the object; nullptr is left out.
+  void add(ImageSink* sink) {
+    if (sink != nullptr) sinks_.push_back(sink);
+  }
+  void log_image(std::string_view name, const torch::Tensor& image) override {
+    for (ImageSink* sink : sinks_) sink->log_image(name, image);
+  }
+
+ private:
+  std::vector<ImageSink*> sinks_;
 };
 
 inline constexpr std::int64_t images_in_one_max = 256;

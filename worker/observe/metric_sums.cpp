@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "common/check.hpp"
@@ -103,11 +104,20 @@ void MetricSums::add(std::string_view name, const torch::Tensor& value, double w
 }
 
 Result<MetricValues> MetricSums::reduce(checkpoint::Communicator& communicator) {
-  const auto texts = TRY(communicator.all_gather(encode()));
+  return reduce_with_note(communicator, "").map([](Reduced reduced) { return std::move(reduced.values); });
+}
+
+Result<MetricSums::Reduced> MetricSums::reduce_with_note(checkpoint::Communicator& communicator,
+                                                         std::string_view note) {
+  check(note.find('\n') == std::string_view::npos, "a note is one line");
+  const auto texts = TRY(communicator.all_gather(std::string{note} + "\n" + encode()));
   sums_.clear();
+  Reduced reduced;
   std::map<std::string, Part> total;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    for (Part& part : decode(texts[rank])) {
+    const std::size_t note_bytes = texts[rank].find('\n');
+    reduced.notes.push_back(texts[rank].substr(0, note_bytes));
+    for (Part& part : decode(texts[rank].substr(note_bytes + 1))) {
       if (part.rank_zero_only && rank != 0) continue;
       const auto [known, is_new] = total.try_emplace(part.name, part);
       if (is_new) continue;
@@ -115,11 +125,10 @@ Result<MetricValues> MetricSums::reduce(checkpoint::Communicator& communicator) 
       known->second.weight += part.weight;
     }
   }
-  MetricValues values;
   for (const auto& [name, part] : total) {
-    values[name] = part.reduce == Reduce::mean ? part.value / part.weight : part.value;
+    reduced.values[name] = part.reduce == Reduce::mean ? part.value / part.weight : part.value;
   }
-  return values;
+  return reduced;
 }
 
 std::string MetricSums::encode() const {

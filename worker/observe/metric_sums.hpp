@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
@@ -23,6 +24,13 @@ class MetricSums {
   /// Every metric over all ranks, by one message for all metrics; the ranks need not have the same metrics.
   /// Not-a-number stays in the result. Then clears the sums. Collective; errors of the communicator.
   [[nodiscard]] Result<MetricValues> reduce(checkpoint::Communicator& communicator);
+
+  struct Reduced {
+    MetricValues values;
+    std::vector<std::string> notes;  ///< The note of each rank, in rank order.
+  };
+  /// As reduce(), and sends `note` (one line) with the metrics, so that it costs no message of its own.
+  [[nodiscard]] Result<Reduced> reduce_with_note(checkpoint::Communicator& communicator, std::string_view note);
 
  private:
   struct Sum {

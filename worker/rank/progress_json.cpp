@@ -57,6 +57,7 @@ json to_json(const RankProgress& progress) {
   put(object, "loss", progress.loss);
   put(object, "samplesPerSecond", progress.samples_per_second);
   put(object, "etaSeconds", progress.eta_seconds);
+  if (!progress.step_milliseconds.empty()) object["stepTimes"] = progress.step_milliseconds;
   put(object, "accuracy", progress.accuracy);
   if (progress.checkpoint) object["checkpoint"] = checkpoint_json(*progress.checkpoint);
   if (!progress.checkpoint_error.empty())
@@ -76,6 +77,8 @@ RankProgress progress_from(const json& object) {
   get(object, "loss", progress.loss);
   get(object, "samplesPerSecond", progress.samples_per_second);
   get(object, "etaSeconds", progress.eta_seconds);
+  if (const auto times = object.find("stepTimes"); times != object.end())
+    progress.step_milliseconds = times->get<std::map<std::string, double>>();
   get(object, "accuracy", progress.accuracy);
   if (const auto saved = object.find("checkpoint"); saved != object.end())
     progress.checkpoint = checkpoint_from(*saved);

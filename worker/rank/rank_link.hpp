@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,7 +32,8 @@ struct RankProgress {
   std::optional<double> loss;                ///< Mean over all ranks since the last report. May be NaN or infinite.
   std::optional<double> samples_per_second;  ///< Of the whole job.
   std::optional<double> eta_seconds;
-  std::optional<double> accuracy;  ///< Of the last validation, in [0, 1].
+  std::map<std::string, double> step_milliseconds;  ///< This rank's time per step, by the part of the step.
+  std::optional<double> accuracy;                   ///< Of the last validation, in [0, 1].
   std::optional<SavedCheckpoint> checkpoint;
   std::string checkpoint_error;  ///< Why the last save failed while training goes on. Empty when it succeeded.
   std::optional<CheckpointRecord> checkpoint_request;  ///< The last request that was answered.

@@ -1,5 +1,7 @@
 #include "worker/train/batch_sequence.hpp"
 
+#include <utility>
+
 namespace trainyard::train {
 
 std::optional<data::BatchRequest> BatchSequence::next() {
@@ -16,6 +18,22 @@ std::optional<data::BatchRequest> BatchSequence::next() {
     batch_ = 0;
   }
   return request;
+}
+
+std::unique_ptr<data::BatchLoader> open_batches(const Schedule& schedule, const Position& begin, const Dataset& dataset,
+                                                const api::TrainingSpec& training, const BatchPlace& place) {
+  BatchSequence sequence{
+      schedule,
+      begin,
+      {.samples = dataset.size(), .batch_size = training.batch_size, .seed = training.seed, .self = place.self}};
+  return std::make_unique<data::BatchLoader>(
+      [sequence = std::move(sequence)]() mutable { return sequence.next(); },
+      [&dataset](const data::BatchRequest& request) { return dataset.gather_in_epoch(request.ids, request.epoch); },
+      data::BatchLoaderOptions{.threads = loader_threads(training.data, dataset), .device = place.device});
+}
+
+std::int64_t loader_threads(const api::DataSpec& spec, const Dataset& dataset) {
+  return spec.loader_threads.value_or(dataset.loader_threads());
 }
 
 }  // namespace trainyard::train

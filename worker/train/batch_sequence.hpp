@@ -3,8 +3,11 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
+#include "api/training_spec.hpp"
+#include "include/trainyard/data.hpp"
 #include "worker/data/batch_loader.hpp"
 #include "worker/data/sampler.hpp"
 #include "worker/train/schedule.hpp"
@@ -36,5 +39,18 @@ class BatchSequence {
   torch::Tensor order_;     // of the epoch order_epoch_
   std::int64_t order_epoch_ = -1;
 };
+
+struct BatchPlace {
+  data::GroupRank self;
+  torch::Device device = torch::kCPU;
+};
+
+/// The loader of this rank's training batches from the step after `begin` on. The arguments outlive it.
+[[nodiscard]] std::unique_ptr<data::BatchLoader> open_batches(const Schedule& schedule, const Position& begin,
+                                                              const Dataset& dataset, const api::TrainingSpec& training,
+                                                              const BatchPlace& place);
+
+/// How many threads read `dataset` ahead: as many as the job says, else as many as the data set asks for.
+[[nodiscard]] std::int64_t loader_threads(const api::DataSpec& spec, const Dataset& dataset);
 
 }  // namespace trainyard::train

@@ -38,6 +38,12 @@ Result<Job> read_job(const rank::Environment& environment) {
                                                 "leave them out",
                                                 contract::env_spec));
   }
+  const bool has_files = !job.training.log_files.empty() || job.training.profile;
+  if (has_files && job.training.log_uri.empty() && !job.checkpoint) {
+    return fail(ErrorKind::invalid, fmt::format("{}: training.log.files and training.profile have nowhere to be put: "
+                                                "give training.log.uri, or checkpoint.uri",
+                                                contract::env_spec));
+  }
   job.cache_folder = environment("TRAINYARD_DATA_CACHE")
                          .value_or((std::filesystem::temp_directory_path() / "trainyard-data").string());
   job.sample_record_file = environment("TRAINYARD_RECORD_SAMPLES");

@@ -16,7 +16,23 @@ double six_digits_of(double value) {
   return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
 }
 
+void log_straggler(std::int64_t step, std::span<const observe::RankTimes> ranks) {
+  const auto slow = observe::find_straggler(ranks);
+  if (!slow) return;
+  const nlohmann::json straggler{{"rank", slow->rank},
+                                 {"node", slow->node},
+                                 {"part", observe::step_part_names[static_cast<std::size_t>(slow->part)]},
+                                 {"ratio", six_digits_of(slow->ratio)}};
+  logging::info("a rank is slower than the others, which wait for it", {{"step", step}, {"straggler", straggler}});
+}
+
 }  // namespace
+
+observe::MetricValues shown_step_times(std::span<const observe::RankTimes> ranks) {
+  observe::MetricValues values;
+  for (const auto& [part, milliseconds] : observe::step_milliseconds(ranks)) values["stepTimes/" + part] = milliseconds;
+  return values;
+}
 
 nlohmann::json to_field(double value) {
   if (std::isnan(value)) return "nan";
@@ -44,7 +60,9 @@ void log_step(const rank::RankProgress& progress, const observe::MetricValues& v
                                {"step", step},
                                {"totalSteps", *progress.total_steps},
                                {"loss", to_field(loss)},
-                               {"samplesPerSecond", std::round(progress.samples_per_second.value_or(0.0))}});
+                               {"samplesPerSecond", std::round(progress.samples_per_second.value_or(0.0))},
+                               {"stepTimes", to_field(observe::step_milliseconds(line.ranks))}});
+    log_straggler(step, line.ranks);
   }
   if (!std::isfinite(loss) && line.was_loss_finite)
     logging::warn("the loss is not finite; training goes on", {{"step", step}, {"loss", to_field(loss)}});

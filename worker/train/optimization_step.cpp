@@ -35,6 +35,7 @@ torch::Tensor OptimizationStep::run(const Batch& batch, std::int64_t batch_index
     keep_buffers();
   }
   const torch::Tensor loss = forward(batch, batch_index);
+  parts_.timer.end(observe::StepPart::forward);
   const torch::Tensor part = of_step.count > 1 ? loss / of_step.count : loss;
   if (losses_) {
     loss_ = of_step.index == 0 ? part.detach() : loss_ + part.detach();
@@ -42,6 +43,7 @@ torch::Tensor OptimizationStep::run(const Batch& batch, std::int64_t batch_index
   }
   parts_.gradients.begin_backward(of_step.is_last());
   (scaler_ ? scaler_->scale(part) : part).backward();
+  parts_.timer.end(observe::StepPart::backward);
   return loss.detach();
 }
 
@@ -88,6 +90,7 @@ void OptimizationStep::update() {
     parts_.optimizer.step();
   }
   if (scaler_) scaler_->update();
+  parts_.timer.end(observe::StepPart::optimizer);
 }
 
 std::vector<checkpoint::Entry> OptimizationStep::entries() const {

@@ -14,6 +14,7 @@
 #include "include/trainyard/module.hpp"
 #include "include/trainyard/optimizer.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
+#include "worker/observe/step_times.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 #include "worker/train/loss_agreement.hpp"
@@ -30,6 +31,7 @@ struct StepParts {
   const api::TrainingSpec& training;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   strategy::WaitForWork wait;
+  observe::StepTimer& timer;
   torch::Device device = torch::kCPU;
 };
 

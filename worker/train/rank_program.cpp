@@ -41,6 +41,7 @@
 #include "worker/train/ending.hpp"
 #include "worker/train/exception_end.hpp"
 #include "worker/train/job.hpp"
+#include "worker/train/log_files.hpp"
 #include "worker/train/lost.hpp"
 #include "worker/train/make_model.hpp"
 #include "worker/train/named_tensors.hpp"
@@ -48,6 +49,7 @@
 #include "worker/train/precision.hpp"
 #include "worker/train/snapshot_taker.hpp"
 #include "worker/train/start_wait.hpp"
+#include "worker/train/tracer.hpp"
 #include "worker/train/trainer.hpp"
 
 namespace trainyard {
@@ -209,9 +211,10 @@ void log_end(const RankEnd& ended) {
   is_failure ? logging::error("rank ends", fields) : logging::warn("rank ends", fields);
 }
 
-/// How long to wait for the last snapshot. It is short for a failed run, which should restart soon, and for a stopped
-/// one, whose grace period went mostly into its checkpoint.
-std::chrono::milliseconds snapshot_patience(int exit_code) {
+/// How long to wait for the last snapshot, again for the last lines of log files, and again for the trace. It is short
+/// for a failed run, which should restart soon, and for a stopped one, whose grace period went mostly into its
+/// checkpoint.
+std::chrono::milliseconds writing_patience(int exit_code) {
   using namespace std::chrono_literals;
   if (exit_code == contract::exit_success) return 10s;
   return exit_code == contract::exit_preempted ? 2s : 1s;
@@ -231,6 +234,8 @@ struct Run {
   std::unique_ptr<strategy::GradientSync> gradients;
   std::unique_ptr<checkpoint::Checkpointer> checkpointer;
   std::unique_ptr<SnapshotTaker> snapshots;
+  std::unique_ptr<LogFiles> log_files;
+  std::unique_ptr<Tracer> tracer;
   std::optional<Trainer> trainer;
 };
 
@@ -258,11 +263,40 @@ OrEnd<std::unique_ptr<SnapshotTaker>> open_snapshots(const Run& run, std::int64_
   return std::make_unique<SnapshotTaker>(std::move(*store), run.clock, attempt);
 }
 
+/// nullptr when the job writes no log files, and on all ranks but 0.
+OrEnd<std::unique_ptr<LogFiles>> open_log_files(const Run& run, std::int64_t attempt) {
+  if (run.job.training.log_files.empty() || run.group.rank != 0) return nullptr;
+  auto place = open_log_place(run.job);
+  if (!place) return end_rank(Stage::spec, place.error());
+  logs::WriterSettings settings{
+      .files = run.job.training.log_files, .folder = std::move(place->folder), .attempt = attempt};
+  return std::make_unique<LogFiles>(std::move(place->store), run.clock, std::move(settings));
+}
+
+/// nullptr when the job asks for no trace.
+OrEnd<std::unique_ptr<Tracer>> open_tracer(const Run& run, std::int64_t attempt, torch::Device device) {
+  if (!run.job.training.profile) return nullptr;
+  auto place = open_log_place(run.job);
+  if (!place) return end_rank(Stage::spec, place.error());
+  return std::make_unique<Tracer>(std::move(*place), trace_key(run.clock.now(), attempt, run.group.rank),
+                                  *run.job.training.profile, device);
+}
+
 /// Waits for the snapshot in flight, whether the run succeeded or not. It is usually stored already, because it began
 /// before the last checkpoint.
 void finish_snapshots(const Run& run, const RankEnd& ended) {
-  if (run.snapshots == nullptr || run.snapshots->finish(snapshot_patience(ended.exit_code))) return;
+  if (run.snapshots == nullptr || run.snapshots->finish(writing_patience(ended.exit_code))) return;
   logging::warn("the last snapshot was not saved: the time is up", {});
+}
+
+void finish_log_files(const Run& run, const RankEnd& ended) {
+  if (run.log_files == nullptr || run.log_files->finish(writing_patience(ended.exit_code))) return;
+  logging::warn("the last lines of the log files were not stored: the time is up, or the store failed", {});
+}
+
+void finish_trace(const Run& run, const RankEnd& ended) {
+  if (run.tracer == nullptr || run.tracer->finish(writing_patience(ended.exit_code))) return;
+  logging::warn("the trace was not stored: the time is up", {});
 }
 
 void log_beginning(const Run& run, torch::Device device) {
@@ -344,6 +378,8 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
       strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module), run.group, wait, follow);
   run.checkpointer = TRY(open_checkpoints(run, group, node_name(environment), patience));
   run.snapshots = TRY(open_snapshots(run, group.attempt));
+  run.log_files = TRY(open_log_files(run, group.attempt));
+  run.tracer = TRY(open_tracer(run, group.attempt, device));
   auto record = TRY(open_record(run.job, group));
   seed_for_training(training.seed, run.group.rank);
   if (run.group.rank == 0) log_beginning(run, device);
@@ -366,8 +402,11 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                    .in_flight = run.in_flight ? &*run.in_flight : nullptr,
                    .checkpointer = run.checkpointer.get(),
                    .snapshots = run.snapshots.get(),
+                   .log_files = run.log_files.get(),
+                   .tracer = run.tracer.get(),
                    .sample_record = std::move(record),
                    .device = device,
+                   .node = node_name(environment),
                    .clock = run.clock});
   return run.trainer->run();
 }
@@ -400,6 +439,8 @@ void run_rank(const Models& models) {
     ended = link->group_failure().value_or(train::end_of_exception(std::current_exception(), run.device_name));
   }
   train::finish_snapshots(run, ended);
+  train::finish_log_files(run, ended);
+  train::finish_trace(run, ended);
   train::log_end(ended);
   link->exit(ended);
   std::abort();  // g++ 12 forgets [[noreturn]] when it devirtualises the call.

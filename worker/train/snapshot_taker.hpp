@@ -4,9 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +14,7 @@
 #include "storage/store.hpp"
 #include "worker/observe/images.hpp"
 #include "worker/observe/metric_sums.hpp"
+#include "worker/train/held_images.hpp"
 
 namespace trainyard::train {
 
@@ -33,8 +32,7 @@ class SnapshotTaker final : public observe::ImageSink {
   void set_step(std::int64_t step) { step_ = step; }
 
   void add(const observe::MetricValues& values, snapshot::Over over);
-  /// Keeps a copy on the image's device, in place of the previous image of that name. An image without room is skipped;
-  /// only the first such image is logged.
+  /// As HeldImages::add().
   void log_image(std::string_view name, const torch::Tensor& image) override;
 
   /// True when there are so many points that a snapshot should be taken before it is due.
@@ -46,23 +44,13 @@ class SnapshotTaker final : public observe::ImageSink {
   [[nodiscard]] bool finish(std::chrono::milliseconds patience) { return recorder_.finish(patience); }
 
  private:
-  struct Held {
-    std::int64_t step = 0;
-    torch::Tensor bytes;  // uint8 [N, C, H, W], on the image's device.
-  };
-
-  void warn_of_no_room(std::string_view name);
-
   const Clock& clock_;
-  const snapshot::Limits limits_;
   const std::int64_t attempt_;
   std::int64_t generation_ = 0;
   std::int64_t step_ = 0;
   std::int64_t taken_step_ = -1;  // Step of the last snapshot.
   std::vector<snapshot::Point> points_;
-  std::map<std::string, Held, std::less<>> images_;
-  std::size_t image_bytes_ = 0;  // Size of images_.
-  bool has_warned_of_no_room_ = false;
+  HeldImages images_;
   snapshot::Recorder recorder_;
 };
 

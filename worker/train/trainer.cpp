@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "api/contract.hpp"
 #include "common/logging.hpp"
@@ -53,12 +55,14 @@ Trainer::Trainer(TrainerParts parts)
       schedule_{parts_.training, parts_.checkpoint_every, parts_.train_data.size(), parts_.group.world_size,
                 parts_.copies_every},
       agreement_{parts_.group.process_group, parts_.wait},
+      timer_{parts_.clock},
       step_{{.module = parts_.module,
              .optimizer = parts_.optimizer,
              .gradients = parts_.gradients,
              .training = parts_.training,
              .process_group = parts_.group.process_group,
              .wait = follow_or_wait(parts_),
+             .timer = timer_,
              .device = parts_.device}},
       random_{parts_.device},
       state_{make_state(parts_.module, parts_.optimizer, random_)},
@@ -75,7 +79,9 @@ Trainer::Trainer(TrainerParts parts)
                          parts_.clock);
   }
   parts_.module.set_metric_sink(&metrics_);
-  parts_.module.set_image_sink(parts_.snapshots);
+  image_sinks_.add(parts_.snapshots);
+  image_sinks_.add(parts_.log_files);
+  parts_.module.set_image_sink(&image_sinks_);
 }
 
 rank::RankEnd Trainer::run() {
@@ -87,10 +93,14 @@ rank::RankEnd Trainer::run() {
 rank::RankEnd Trainer::train() {
   if (auto begun = begin(); !begun) return begun.error();
   if (auto done = catch_up_on_validation(); !done) return done.error();
-  open_batches();
+  batches_ = open_batches(
+      schedule_, position_, parts_.train_data, parts_.training,
+      {.self = {.rank = parts_.group.rank, .world_size = parts_.group.world_size}, .device = parts_.device});
   while (!is_over()) {
+    if (parts_.tracer != nullptr) parts_.tracer->before_step();
     const auto flags = take_step();
     if (!flags) return flags.error();
+    if (parts_.tracer != nullptr) parts_.tracer->after_step();
     if (auto done = after_step(*flags); !done) return done.error();
   }
   if (auto finished = finish(); !finished) return finished.error();
@@ -109,6 +119,7 @@ OrEnd<void> Trainer::begin() {
     if (parts_.snapshots != nullptr) parts_.snapshots->begin(parts_.checkpointer->generation(), position_.step);
   }
   is_position_known_ = true;
+  if (parts_.log_files != nullptr) parts_.log_files->begin(position_.step, Schedule::epoch_of(position_));
   TRY(load_weights(has_resumed));
   if (ema_ && !has_resumed) ema_->reset();
   if (checkpoints_) checkpoints_->begin();
@@ -182,7 +193,9 @@ OrEnd<void> Trainer::load_weights(bool has_resumed) {
 }
 
 OrEnd<StepFlags> Trainer::take_step() {
+  timer_.begin();
   if (parts_.snapshots != nullptr) parts_.snapshots->set_step(position_.step + 1);
+  if (parts_.log_files != nullptr) parts_.log_files->set_step(position_.step + 1);
   set_lr();
   agreement_.begin(own_flags());
   const auto loss = train_on_batches();
@@ -191,6 +204,7 @@ OrEnd<StepFlags> Trainer::take_step() {
   if (auto done = step_.finish_gradients(); !done) return lost(Stage::step, done.error());
   const auto flags = agreement_.finish();
   if (!flags) return lost(Stage::step, flags.error());
+  timer_.end(observe::StepPart::communication);
   if (step_.asks_for_losses()) {
     TRY(settle());
   }
@@ -201,6 +215,7 @@ OrEnd<StepFlags> Trainer::take_step() {
                                     .is_rewound = parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::rewind}));
   }
   if (checkpoints_) checkpoints_->finish_staging();
+  timer_.end(observe::StepPart::checkpoint);
   step_.update();
   if (ema_) ema_->update();
 
@@ -208,29 +223,13 @@ OrEnd<StepFlags> Trainer::take_step() {
   if (step_.grad_norm().defined()) metrics_.log("grad_norm", step_.grad_norm(), {});
   speed_.add(schedule_.samples_between(before, position_));
   if (auto queued = end_queued_step(); !queued) return lost(Stage::step, queued.error());
+  timer_.end(observe::StepPart::communication);
+  timer_.count_step();
   if (parts_.sample_record) {
     if (auto written = parts_.sample_record->write(position_.step, torch::cat(step_ids_)); !written)
       return end_rank(Stage::data, written.error());
   }
   return *flags;
-}
-
-void Trainer::open_batches() {
-  const Dataset& data = parts_.train_data;
-  BatchSequence sequence{schedule_,
-                         position_,
-                         {.samples = data.size(),
-                          .batch_size = parts_.training.batch_size,
-                          .seed = parts_.training.seed,
-                          .self = {.rank = parts_.group.rank, .world_size = parts_.group.world_size}}};
-  batches_.emplace(
-      [sequence = std::move(sequence)]() mutable { return sequence.next(); },
-      [&data](const data::BatchRequest& request) { return data.gather_in_epoch(request.ids, request.epoch); },
-      data::BatchLoaderOptions{.threads = loader_threads(data), .device = parts_.device});
-}
-
-std::int64_t Trainer::loader_threads(const Dataset& data) const {
-  return parts_.training.data.loader_threads.value_or(data.loader_threads());
 }
 
 Result<torch::Tensor> Trainer::train_on_batches() {
@@ -239,6 +238,7 @@ Result<torch::Tensor> Trainer::train_on_batches() {
   step_ids_.clear();
   for (std::int64_t index = 0; index < count; ++index) {
     const Batch batch = batches_->next();
+    timer_.end(observe::StepPart::data);
     if (parts_.sample_record) step_ids_.push_back(batch.ids);
     metrics_.set_batch_size(batch.size());
     const torch::Tensor loss =
@@ -248,6 +248,7 @@ Result<torch::Tensor> Trainer::train_on_batches() {
     if (index + 1 == count) break;
     parts_.link.beat();
     TRY(end_queued_step());
+    timer_.end(observe::StepPart::communication);
   }
   return losses;
 }
@@ -273,7 +274,9 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
     take_snapshot();
   }
   if (checkpoints_) {
+    timer_.begin();
     TRY(checkpoints_->after_step(agreed));
+    timer_.end(observe::StepPart::checkpoint);
   }
   if (agreed.is_stop_asked) return tl::unexpected(preempted());
   if (parts_.clock.instant() - reported_at_ >= report_interval) report("Training");
@@ -309,23 +312,29 @@ OrEnd<void> Trainer::finish() {
 OrEnd<void> Trainer::log_steps() {
   TRY(settle());
   if (changes_lr(parts_.training)) metrics_.log("lr", torch::scalar_tensor(lr_, torch::kDouble), {});
-  const auto values = metrics_.steps().reduce(*parts_.group.communicator);
-  if (!values) return lost(Stage::step, values.error());
-  const double loss = values->at("loss");
+  const observe::RankTimes own{.node = parts_.node, .times = timer_.take()};
+  const auto reduced = metrics_.steps().reduce_with_note(*parts_.group.communicator, to_line(own));
+  if (!reduced) return lost(Stage::step, reduced.error());
+  const observe::MetricValues& values = reduced->values;
+  const double loss = values.at("loss");
   progress_.loss = loss;
   if (is_first_step_) {
     // The first step includes one-time set-up, so that its speed is not reported.
     speed_ = observe::SpeedMeter{parts_.clock.instant()};
   } else {
+    progress_.step_milliseconds = step_milliseconds(own.times);
     progress_.samples_per_second = speed_.take_rate(parts_.clock.instant());
     const auto left = speed_.time_for(schedule_.samples_left(position_));
     progress_.eta_seconds = left ? std::optional{left->count()} : std::nullopt;
   }
   report("Training");
-  if (is_rank0()) log_step(progress_, *values, {.is_first_step = is_first_step_, .was_loss_finite = is_loss_finite_});
-  show(*values, snapshot::Over::steps);
-  if (!is_first_step_ && progress_.samples_per_second)
-    show({{"samplesPerSecond", *progress_.samples_per_second}}, snapshot::Over::steps);
+  std::vector<observe::RankTimes> ranks;
+  for (const std::string& note : reduced->notes) ranks.push_back(observe::parse_rank_times(note));
+  if (is_rank0())
+    log_step(progress_, values, {.is_first_step = is_first_step_, .was_loss_finite = is_loss_finite_, .ranks = ranks});
+  observe::MetricValues shown = values;
+  if (!is_first_step_ && progress_.samples_per_second) shown["samplesPerSecond"] = *progress_.samples_per_second;
+  show(shown, snapshot::Over::steps, is_first_step_ ? observe::MetricValues{} : shown_step_times(ranks));
   is_loss_finite_ = std::isfinite(loss);
   is_first_step_ = false;
   return {};
@@ -396,7 +405,7 @@ OrEnd<std::optional<observe::MetricValues>> Trainer::validation_metrics() {
                                 }};
   const EvaluationOptions options{.batch_size = parts_.training.batch_size,
                                   .device = parts_.device,
-                                  .loader_threads = loader_threads(*parts_.validation_data),
+                                  .loader_threads = loader_threads(parts_.training.data, *parts_.validation_data),
                                   .format = number_format(parts_.training)};
   Result<std::optional<observe::MetricValues>> values;
   const auto run = [&] {

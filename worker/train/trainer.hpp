@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "api/training_spec.hpp"
@@ -15,8 +16,10 @@
 #include "worker/data/batch_loader.hpp"
 #include "worker/dist/group.hpp"
 #include "worker/dist/steps_in_flight.hpp"
+#include "worker/observe/images.hpp"
 #include "worker/observe/metric_sinks.hpp"
 #include "worker/observe/speed_meter.hpp"
+#include "worker/observe/step_times.hpp"
 #include "worker/rank/rank_link.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/wait_for_work.hpp"
@@ -26,6 +29,7 @@
 #include "worker/train/early_stopping.hpp"
 #include "worker/train/ema.hpp"
 #include "worker/train/ending.hpp"
+#include "worker/train/log_files.hpp"
 #include "worker/train/lost.hpp"
 #include "worker/train/lr_schedule.hpp"
 #include "worker/train/optimization_step.hpp"
@@ -33,6 +37,7 @@
 #include "worker/train/schedule.hpp"
 #include "worker/train/snapshot_taker.hpp"
 #include "worker/train/step_agreement.hpp"
+#include "worker/train/tracer.hpp"
 #include "worker/train/training_state.hpp"
 
 namespace trainyard::train {
@@ -59,8 +64,11 @@ struct TrainerParts {
   dist::StepsInFlight* in_flight = nullptr;
   checkpoint::Checkpointer* checkpointer = nullptr;  ///< nullptr: nothing is saved.
   SnapshotTaker* snapshots = nullptr;                ///< nullptr: none are made on this rank. Needs a checkpointer.
+  LogFiles* log_files = nullptr;                     ///< nullptr: none are written on this rank.
+  Tracer* tracer = nullptr;                          ///< nullptr: no trace is recorded.
   std::optional<SampleRecord> sample_record;
   torch::Device device = torch::kCPU;
+  std::string node;  ///< Names this rank's node in the log.
   const Clock& clock;
 };
 
@@ -86,8 +94,6 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] OrEnd<void> load_weights(bool has_resumed);
   [[nodiscard]] OrEnd<StepFlags> take_step();
   [[nodiscard]] Result<torch::Tensor> train_on_batches();
-  void open_batches();
-  [[nodiscard]] std::int64_t loader_threads(const Dataset& data) const;
   [[nodiscard]] OrEnd<void> after_step(const StepFlags& flags);
   [[nodiscard]] OrEnd<void> finish();
   [[nodiscard]] OrEnd<void> log_steps();
@@ -105,8 +111,11 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] tl::unexpected<rank::RankEnd> lost(Stage stage, const Error& error) const {
     return train::lost(parts_.link, stage, error);
   }
-  void show(const observe::MetricValues& values, snapshot::Over over) {
+  /// `times` are shown in log files only.
+  void show(const observe::MetricValues& values, snapshot::Over over, observe::MetricValues times = {}) {
     if (parts_.snapshots != nullptr) parts_.snapshots->add(values, over);
+    times.insert(values.begin(), values.end());
+    if (parts_.log_files != nullptr) parts_.log_files->add(times, over, Schedule::epoch_of(position_));
   }
   [[nodiscard]] bool is_rank0() const { return parts_.group.rank == 0; }
 
@@ -123,10 +132,12 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] const rank::RankProgress& reported() const override { return progress_; }
 
   TrainerParts parts_;
+  observe::ImageSinks image_sinks_;
   Schedule schedule_;
   Position position_;
   bool is_position_known_ = false;  // false until the checkpoint to resume from is known
   StepAgreement agreement_;
+  observe::StepTimer timer_;
   OptimizationStep step_;
   RandomState random_;
   checkpoint::State state_;
@@ -147,7 +158,7 @@ class Trainer final : private SavedTraining {
   torch::Tensor last_loss_;              // of this rank's last step, on its device: the sum over its batches
   std::vector<torch::Tensor> step_ids_;  // of each batch of the step; only for the record of samples
   rank::RankProgress progress_;
-  std::optional<data::BatchLoader> batches_;  // nothing before the first position is known
+  std::unique_ptr<data::BatchLoader> batches_;  // nothing before the first position is known
 };
 
 }  // namespace trainyard::train

@@ -20,6 +20,7 @@ TEST(RankMessages, AreReadBackAsTheyWereSent) {
   progress.loss = 0.5;
   progress.samples_per_second = 2500.25;
   progress.eta_seconds = 61;
+  progress.step_milliseconds = {{"data", 0.5}, {"forward", 20}};
   progress.accuracy = 0.875;
   progress.checkpoint = rank::SavedCheckpoint{.step = 100,
                                               .uri = "s3://m/step-100/g-1",

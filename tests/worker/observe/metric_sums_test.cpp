@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "tests/worker/fakes/rank_threads.hpp"
 
@@ -29,6 +31,17 @@ TEST(MetricSums, ReduceOverBatchesAndRanksAsAskedFor) {
     const auto values = sums.reduce(*rank.communicator);
     ASSERT_TRUE(values.has_value());
     EXPECT_EQ(*values, (MetricValues{{"mean", 3.5}, {"sum", 14.0}, {"min", 1.0}, {"max", 6.0}, {"of rank zero", 1.5}}));
+  });
+}
+
+TEST(MetricSums, SendEachRanksNoteToAllRanks) {
+  fakes::run_ranks(2, [](fakes::RankThread& rank) {
+    MetricSums sums;
+    if (rank.rank == 1) sums.add("loss", scalar(4.0), 1.0, {});
+    const auto reduced = sums.reduce_with_note(*rank.communicator, rank.rank == 0 ? "" : "the note of rank 1");
+    ASSERT_TRUE(reduced.has_value());
+    EXPECT_EQ(reduced->notes, (std::vector<std::string>{"", "the note of rank 1"}));
+    EXPECT_EQ(reduced->values, (MetricValues{{"loss", 4.0}}));
   });
 }
 

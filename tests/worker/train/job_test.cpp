@@ -49,6 +49,10 @@ TEST(ReadJob, SaysWhatIsWrongWithTheSpec) {
       {R"({"training": {"model": {"name": "fashion_cnn"}, "batchSize": "many"}})", "batchSize"},
       {R"({"training": {"model": {"name": "fashion_cnn"}, "snapshots": {}}})",
        "training.snapshots are kept under checkpoint.uri"},
+      {R"({"training": {"model": {"name": "fashion_cnn"}, "log": {"files": ["csv"]}}})",
+       "give training.log.uri, or checkpoint.uri"},
+      {R"({"training": {"model": {"name": "fashion_cnn"}, "profile": {}}})",
+       "give training.log.uri, or checkpoint.uri"},
       {R"({"training": {"model": {"name": "fashion_cnn"}}, "checkpoint": {"uri": 3}})", "uri"}};
   for (const auto& [spec, message] : cases) {
     const auto job = read_job(spec.empty() ? environment_of({}) : environment_of({{"TRAINYARD_SPEC", spec}}));

@@ -55,6 +55,8 @@ class TrainingRun {
   std::function<std::unique_ptr<checkpoint::Checkpointer>(std::unique_ptr<checkpoint::Checkpointer>)> watch;
   /// The store of rank 0's snapshots. Not set: no snapshots are made.
   std::function<std::unique_ptr<storage::Store>()> open_snapshots;
+  /// The store of rank 0's log files, of the kinds in `training`. Not set: none are written.
+  std::function<std::unique_ptr<storage::Store>()> open_log_files;
   std::function<std::string(std::int64_t rank)> node_of;  ///< Not set: all ranks are on one node.
   std::function<void()> on_end;                           ///< On each rank's thread, when its trainer has ended.
   std::optional<std::string> sample_record;
@@ -102,6 +104,9 @@ class TrainingRun {
     }
     std::optional<SnapshotTaker> snapshots;
     if (open_snapshots && thread.rank == 0) snapshots.emplace(open_snapshots(), clock, attempt);
+    std::optional<LogFiles> log_files;
+    if (open_log_files && thread.rank == 0)
+      log_files.emplace(open_log_files(), clock, logs::WriterSettings{.files = training.log_files, .attempt = attempt});
     std::optional<SampleRecord> record;
     if (sample_record) record.emplace(*SampleRecord::open(*sample_record, attempt, thread.rank));
     Trainer trainer{{.training = training,
@@ -119,6 +124,7 @@ class TrainingRun {
                      .wait = wait,
                      .checkpointer = checkpointer.get(),
                      .snapshots = snapshots ? &*snapshots : nullptr,
+                     .log_files = log_files ? &*log_files : nullptr,
                      .sample_record = std::move(record),
                      .clock = clock}};
     try {

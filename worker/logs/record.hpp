@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint/snapshot/snapshot.hpp"
+#include "checkpoint/snapshot/unencoded_snapshot.hpp"
+#include "common/clock.hpp"
+
+namespace trainyard::logs {
+
+/// The beginning of an attempt: `step` steps are done, by earlier attempts. Values of later steps that earlier attempts
+/// wrote are superseded.
+struct Start {
+  std::int64_t attempt = 1;
+  std::int64_t step = 0;
+  std::int64_t epoch = 1;  ///< From 1.
+  Time time;
+};
+
+/// The values of one line of the log, over all ranks, and the images that came since the line before.
+struct Record {
+  std::int64_t attempt = 1;
+  snapshot::Over over = snapshot::Over::steps;
+  std::int64_t step = 0;   ///< Optimizer steps that are done.
+  std::int64_t epoch = 1;  ///< The epoch of the last step, from 1.
+  Time time;
+  std::map<std::string, double> values;  ///< May be infinite or not a number.
+  std::vector<snapshot::UnencodedImage> images;
+};
+
+}  // namespace trainyard::logs

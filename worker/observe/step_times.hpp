@@ -1,0 +1,86 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/clock.hpp"
+
+/// Where the time of steps goes, by each rank's own clock. Nothing waits for a device: on a GPU these are the times in
+/// which the host queues work or waits for it, and work of the GPU shows where the host next waits.
+namespace trainyard::observe {
+
+enum class StepPart { data, forward, backward, communication, optimizer, checkpoint };
+inline constexpr std::array<std::string_view, 6> step_part_names{"data",          "forward",   "backward",
+                                                                 "communication", "optimizer", "checkpoint"};
+
+struct StepTimes {
+  std::int64_t steps = 0;
+  std::array<std::chrono::nanoseconds, step_part_names.size()> parts{};  ///< By StepPart, the sum over the steps.
+  bool operator==(const StepTimes&) const = default;
+};
+
+/// Measures the parts of steps.
+class StepTimer {
+ public:
+  explicit StepTimer(const Clock& clock) : clock_{clock} {}
+
+  /// What follows belongs to the part that ends next.
+  void begin() { since_ = clock_.instant(); }
+  /// The time since begin() or the part before belongs to `part`.
+  void end(StepPart part) {
+    const Instant now = clock_.instant();
+    times_.parts[static_cast<std::size_t>(part)] += now - since_;
+    since_ = now;
+  }
+  void count_step() { ++times_.steps; }
+  /// The times since the last call.
+  [[nodiscard]] StepTimes take() { return std::exchange(times_, {}); }
+
+ private:
+  const Clock& clock_;
+  Instant since_;
+  StepTimes times_;
+};
+
+struct RankTimes {
+  std::string node;
+  StepTimes times;
+  bool operator==(const RankTimes&) const = default;
+};
+
+/// One line, for the message by which the ranks' metrics are reduced.
+[[nodiscard]] std::string to_line(const RankTimes& times);
+/// What to_line() wrote; all zero for another text.
+[[nodiscard]] RankTimes parse_rank_times(const std::string& line);
+
+/// Milliseconds per step of each part, by its name.
+[[nodiscard]] std::map<std::string, double> step_milliseconds(const StepTimes& times);
+/// The same, as the mean over all ranks.
+[[nodiscard]] std::map<std::string, double> step_milliseconds(std::span<const RankTimes> ranks);
+
+/// A rank that makes the others wait.
+struct Straggler {
+  std::int64_t rank = 0;
+  std::string node;
+  StepPart part = StepPart::data;  ///< The part that takes it the most time beyond the median.
+  double ratio = 0.0;              ///< Its own time, divided by the median.
+  bool operator==(const Straggler&) const = default;
+};
+
+/// How many times the median a rank's own time has to be.
+inline constexpr double straggler_factor = 1.5;
+
+/// The rank with the most own time (all but communication, in which the fast ranks wait for the slow one), when that
+/// is at least `straggler_factor` times the median of all ranks (of an even number: the lower of the two in the
+/// middle).
+[[nodiscard]] std::optional<Straggler> find_straggler(std::span<const RankTimes> ranks);
+
+}  // namespace trainyard::observe
