@@ -1,5 +1,6 @@
 #include "worker/train/ema.hpp"
 
+#include <fmt/format.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -44,6 +45,17 @@ NamedTensors Ema::state() const {
   NamedTensors state;
   for (std::size_t index = 0; index < names_.size(); ++index) state.emplace_back(names_[index], averages_[index]);
   return state;
+}
+
+std::vector<checkpoint::Entry> Ema::entries() const {
+  std::vector<checkpoint::Entry> entries;
+  for (const auto& [name, tensor] : state()) {
+    entries.push_back({.name = fmt::format("{}{}", checkpoint::ema_prefix, name),
+                       .placement = checkpoint::Placement::replicated,
+                       .tensor = tensor,
+                       .is_steady = true});
+  }
+  return entries;
 }
 
 void Ema::exchange() {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "worker/checkpoint/checkpointer.hpp"
 #include "worker/train/named_tensors.hpp"
 
 namespace trainyard::train {
@@ -25,6 +26,8 @@ class Ema {
   void with_average(const std::function<void()>& use);
   /// The average of each parameter, by the parameter's name.
   [[nodiscard]] NamedTensors state() const;
+  /// The average as the entries of a checkpoint.
+  [[nodiscard]] std::vector<checkpoint::Entry> entries() const;
 
  private:
   void exchange();

@@ -37,17 +37,6 @@ strategy::WaitForWork follow_or_wait(const TrainerParts& parts) {
   };
 }
 
-void add_entries(checkpoint::State& state, std::vector<checkpoint::Entry> entries, const std::optional<Ema>& ema) {
-  std::ranges::move(entries, std::back_inserter(state.entries));
-  if (!ema) return;
-  for (const auto& [name, tensor] : ema->state()) {
-    state.entries.push_back({.name = fmt::format("{}{}", checkpoint::ema_prefix, name),
-                             .placement = checkpoint::Placement::replicated,
-                             .tensor = tensor,
-                             .is_steady = true});
-  }
-}
-
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts)
@@ -69,7 +58,8 @@ Trainer::Trainer(TrainerParts parts)
       speed_{parts_.clock.instant()},
       reported_at_{parts_.clock.instant()} {
   if (parts_.training.ema) ema_.emplace(named_parameters(parts_.module), parts_.training.ema->decay);
-  add_entries(state_, step_.entries(), ema_);
+  std::ranges::move(step_.entries(), std::back_inserter(state_.entries));
+  if (ema_) std::ranges::move(ema_->entries(), std::back_inserter(state_.entries));
   if (parts_.checkpointer != nullptr) {
     checkpoints_.emplace(CheckpointSettings{.checkpoint_every = parts_.checkpoint_every,
                                             .copies_every = parts_.copies_every,
