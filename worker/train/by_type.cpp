@@ -1,6 +1,10 @@
 #include "worker/train/by_type.hpp"
 
+#include <torch/types.h>
+#include <torch/utils.h>
+
 #include <algorithm>
+#include <optional>
 
 namespace trainyard::train {
 
@@ -16,6 +20,11 @@ std::vector<std::vector<torch::Tensor>> by_type(const std::vector<torch::Tensor>
     }
   }
   return groups;
+}
+
+std::vector<torch::Tensor> norms_of(const std::vector<torch::Tensor>& group) {
+  const bool is_short = at::isReducedFloatingType(group.front().scalar_type());
+  return at::_foreach_norm(group, 2, is_short ? std::optional{torch::kFloat} : std::nullopt);
 }
 
 }  // namespace trainyard::train

@@ -7,13 +7,21 @@
 #include "worker/train/by_type.hpp"
 
 namespace trainyard::train {
+namespace {
+
+/// A 16-bit type would round each small step of an average away.
+torch::Tensor widened(const torch::Tensor& parameter) {
+  return at::isReducedFloatingType(parameter.scalar_type()) ? parameter.to(torch::kFloat) : parameter;
+}
+
+}  // namespace
 
 Ema::Ema(const NamedTensors& parameters, double decay) : decay_{decay} {
   for (const auto& [name, parameter] : parameters) {
     if (!parameter.is_floating_point()) continue;
     names_.push_back(name);
     parameters_.push_back(parameter.detach());
-    averages_.push_back(parameter.detach().clone());
+    averages_.push_back(widened(parameter.detach()).clone());
   }
 }
 
@@ -24,21 +32,25 @@ void Ema::reset() {
 
 void Ema::update() {
   const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> parameters;
+  for (const torch::Tensor& parameter : parameters_) parameters.push_back(widened(parameter));
   const auto averages = by_type(averages_);
-  const auto parameters = by_type(parameters_);  // In the same groups, as each average has its parameter's type.
+  const auto now = by_type(parameters);  // In the same groups, as each has its average's type.
   for (std::size_t group = 0; group < averages.size(); ++group)
-    at::_foreach_lerp_(averages[group], parameters[group], 1.0 - decay_);
+    at::_foreach_lerp_(averages[group], now[group], 1.0 - decay_);
 }
 
 void Ema::with_average(const std::function<void()>& use) {
-  exchange();
+  std::vector<torch::Tensor> own;
+  for (const torch::Tensor& parameter : parameters_) own.push_back(parameter.clone());
+  set_parameters(averages_);
   try {
     use();
   } catch (...) {
-    exchange();
+    set_parameters(own);
     throw;
   }
-  exchange();
+  set_parameters(own);
 }
 
 NamedTensors Ema::state() const {
@@ -58,13 +70,9 @@ std::vector<checkpoint::Entry> Ema::entries() const {
   return entries;
 }
 
-void Ema::exchange() {
+void Ema::set_parameters(const std::vector<torch::Tensor>& values) {
   const torch::NoGradGuard no_grad;
-  for (std::size_t index = 0; index < averages_.size(); ++index) {
-    const torch::Tensor own = parameters_[index].clone();
-    parameters_[index].copy_(averages_[index]);
-    averages_[index].copy_(own);
-  }
+  for (std::size_t index = 0; index < values.size(); ++index) parameters_[index].copy_(values[index]);
 }
 
 }  // namespace trainyard::train

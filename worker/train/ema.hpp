@@ -10,8 +10,8 @@
 
 namespace trainyard::train {
 
-/// An exponential moving average of parameters, in their own types: average = decay * average + (1 - decay) * parameter
-/// after each step. Used from the training thread.
+/// An exponential moving average of parameters, in their own types, or float32 for 16-bit ones: average = decay *
+/// average + (1 - decay) * parameter after each step. Used from the training thread.
 class Ema {
  public:
   /// Keeps those of `parameters` that are floating-point.
@@ -30,7 +30,7 @@ class Ema {
   [[nodiscard]] std::vector<checkpoint::Entry> entries() const;
 
  private:
-  void exchange();
+  void set_parameters(const std::vector<torch::Tensor>& values);
 
   double decay_;
   std::vector<std::string> names_;

@@ -13,7 +13,7 @@ torch::Tensor clip_gradients(const api::GradientClipSpec& clip, const std::vecto
   const auto groups = by_type(gradients);
   std::vector<torch::Tensor> norms;
   for (const auto& group : groups) {
-    for (const torch::Tensor& norm : at::_foreach_norm(group)) norms.push_back(norm);
+    for (const torch::Tensor& norm : norms_of(group)) norms.push_back(norm);
   }
   if (groups.size() > 1) {
     for (torch::Tensor& norm : norms) norm = norm.to(torch::kDouble);

@@ -5,6 +5,9 @@
 
 #include <utility>
 
+#include "include/trainyard/options.hpp"
+#include "worker/train/by_type.hpp"
+
 namespace trainyard::train {
 namespace {
 
@@ -20,8 +23,8 @@ Tensors bias_corrections(double decay, const Tensors& counts) {
 
 /// |parameter| / |update| for each parameter, or 1 where either norm is zero.
 Tensors trust_ratios(const Tensors& parameters, const Tensors& updates) {
-  const torch::Tensor lengths = torch::stack(at::_foreach_norm(parameters));
-  const torch::Tensor update_lengths = torch::stack(at::_foreach_norm(updates));
+  const torch::Tensor lengths = torch::stack(norms_of(parameters));
+  const torch::Tensor update_lengths = torch::stack(norms_of(updates));
   const torch::Tensor are_both = lengths.gt(0).logical_and(update_lengths.gt(0));
   return torch::where(are_both, lengths / update_lengths, torch::ones_like(lengths)).unbind();
 }
@@ -97,6 +100,12 @@ class Lamb final : public ForeachOptimizer {
 }  // namespace
 
 std::unique_ptr<Optimizer> make_lamb(const OptimizerSpec& spec, std::vector<OptimizedParameter> parameters) {
+  for (const auto& one : parameters) {
+    if (one.tensor.scalar_type() == torch::kHalf)
+      throw InvalidJob{
+          "training.optimizer.name: lamb cannot train float16 parameters, which cannot hold its means of squared "
+          "gradients: choose training.precision 16-mixed, bf16-true or 32-true, or adamw"};
+  }
   return std::make_unique<Lamb>(spec, std::move(parameters));
 }
 

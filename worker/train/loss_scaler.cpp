@@ -23,10 +23,16 @@ void LossScaler::unscale(const std::vector<torch::Tensor>& gradients) {
   }
 }
 
-void LossScaler::update() {
+void LossScaler::update(const torch::Tensor& is_bad_loss) {
   const torch::NoGradGuard no_grad;
+  const torch::Tensor scale = scale_.clone();
+  const torch::Tensor growth_tracker = growth_tracker_.clone();
   at::_amp_update_scale_(scale_, growth_tracker_, found_inf_, options_.growth, options_.backoff,
                          options_.growth_interval);
+  if (!is_bad_loss.defined()) return;
+  const torch::Tensor is_kept = is_bad_loss.gt(0);
+  scale_.copy_(torch::where(is_kept, scale, scale_));
+  growth_tracker_.copy_(torch::where(is_kept, growth_tracker, growth_tracker_));
 }
 
 }  // namespace trainyard::train

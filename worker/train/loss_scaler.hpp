@@ -29,8 +29,9 @@ class LossScaler {
   void unscale(const std::vector<torch::Tensor>& gradients);
   /// float scalar: 1 when unscale() found a number that is not finite, else 0.
   [[nodiscard]] const torch::Tensor& found_inf() const { return found_inf_; }
-  /// Changes the scale for the next step.
-  void update();
+  /// Changes the scale for the next step. `is_bad_loss`: a scalar that is 1 where the loss itself was not finite, so
+  /// that the scale is not to blame and stays; undefined: it was finite.
+  void update(const torch::Tensor& is_bad_loss = {});
   /// The tensors that a checkpoint needs.
   [[nodiscard]] NamedTensors state() const { return {{"scale", scale_}, {"growth_tracker", growth_tracker_}}; }
 

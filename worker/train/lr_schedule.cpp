@@ -54,8 +54,8 @@ double part_of(const api::LrScheduleSpec& schedule, const LrPoint& point, double
 bool beats(const api::LrScheduleSpec& schedule, double value, const std::optional<BestValue>& best) {
   if (!std::isfinite(value)) return false;
   if (!best) return true;
-  return schedule.mode == api::BestMode::min ? value < best->value * (1.0 - schedule.threshold)
-                                             : value > best->value * (1.0 + schedule.threshold);
+  const double least_gain = schedule.threshold * std::abs(best->value);
+  return schedule.mode == api::BestMode::min ? value < best->value - least_gain : value > best->value + least_gain;
 }
 
 }  // namespace

@@ -74,11 +74,12 @@ std::optional<BadLoss> OptimizationStep::bad_loss() const {
 
 void OptimizationStep::update() {
   const bool is_skipping = parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::skip;
-  torch::Tensor found_inf;
+  torch::Tensor is_bad_loss;
   if (is_skipping) {
-    found_inf = losses_->found_bad();
-    take_back_buffers(found_inf);
+    is_bad_loss = losses_->found_bad();
+    take_back_buffers(is_bad_loss);
   }
+  torch::Tensor found_inf = is_bad_loss;
   if (scaler_) {
     scaler_->unscale(gradients());
     found_inf = found_inf.defined() ? torch::maximum(found_inf, scaler_->found_inf()) : scaler_->found_inf();
@@ -89,7 +90,7 @@ void OptimizationStep::update() {
   } else {
     parts_.optimizer.step();
   }
-  if (scaler_) scaler_->update();
+  if (scaler_) scaler_->update(is_bad_loss);
   parts_.timer.end(observe::StepPart::optimizer);
 }
 

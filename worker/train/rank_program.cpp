@@ -295,7 +295,9 @@ void finish_log_files(const Run& run, const RankEnd& ended) {
 }
 
 void finish_trace(const Run& run, const RankEnd& ended) {
-  if (run.tracer == nullptr || run.tracer->finish(writing_patience(ended.exit_code))) return;
+  // The end of a recording waits for the device, which may be what failed, or may wait for a lost peer.
+  const bool is_failure = ended.exit_code != contract::exit_success && ended.exit_code != contract::exit_preempted;
+  if (run.tracer == nullptr || is_failure || run.tracer->finish(writing_patience(ended.exit_code))) return;
   logging::warn("the trace was not stored: the time is up", {});
 }
 

@@ -92,8 +92,12 @@ void Tracer::after_step() {
   if (is_recording_ && steps_ == profile_.first_step + profile_.steps - 1) stop();
 }
 
-bool Tracer::finish(std::chrono::milliseconds timeout) {
+void Tracer::end_recording() {
   if (is_recording_) stop();
+}
+
+bool Tracer::finish(std::chrono::milliseconds timeout) {
+  end_recording();
   return !stored_.valid() || stored_.wait_for(timeout) == std::future_status::ready;
 }
 
@@ -113,8 +117,11 @@ void Tracer::stop() {
   is_recording_ = false;
   warn_of_failure([&] {
     std::shared_ptr<ProfilerResult> result = torch::autograd::profiler::disableProfiler();
-    std::packaged_task<void()> task{
-        [this, result = std::move(result)] { warn_of_failure([&] { store(*place_.store, key_, *result); }); }};
+    std::packaged_task<void()> task{[this, result = std::move(result)]() mutable {
+      // The task outlives its call, and the trace is large.
+      const std::shared_ptr<ProfilerResult> own = std::exchange(result, nullptr);
+      warn_of_failure([&] { store(*place_.store, key_, *own); });
+    }};
     stored_ = task.get_future();
     thread_ = std::jthread{std::move(task)};
   });

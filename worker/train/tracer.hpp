@@ -33,8 +33,11 @@ class Tracer {
   void before_step();
   void after_step();
 
-  /// Ends the recording if the training ends in the middle of it, and waits up to `timeout` until the trace is stored
-  /// or has failed. True when nothing is left to do.
+  /// Ends the recording, if there is one: before what would make the trace too large, such as a validation. On a GPU it
+  /// waits for the device.
+  void end_recording();
+  /// Ends the recording, and then waits up to `timeout` until the trace is stored or has failed. True when nothing is
+  /// left to do.
   [[nodiscard]] bool finish(std::chrono::milliseconds timeout);
 
  private:

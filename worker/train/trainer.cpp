@@ -1,5 +1,6 @@
 #include "worker/train/trainer.hpp"
 
+#include <ATen/OpMathType.h>
 #include <fmt/format.h>
 #include <torch/types.h>
 
@@ -98,6 +99,7 @@ rank::RankEnd Trainer::train() {
 }
 
 OrEnd<void> Trainer::begin() {
+  if (parts_.validation_data == nullptr) check_watches_nothing(parts_.training);
   report("Loading");
   if (auto done = parts_.gradients.synchronize_model(); !done) return lost(Stage::step, done.error());
   bool has_resumed = false;
@@ -194,7 +196,6 @@ OrEnd<StepFlags> Trainer::take_step() {
   if (auto done = step_.finish_gradients(); !done) return lost(Stage::step, done.error());
   const auto flags = agreement_.finish();
   if (!flags) return lost(Stage::step, flags.error());
-  timer_.end(observe::StepPart::communication);
   if (step_.asks_for_losses()) {
     TRY(settle());
   }
@@ -204,6 +205,7 @@ OrEnd<StepFlags> Trainer::take_step() {
                                     .loss = bad->loss,
                                     .is_rewound = parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::rewind}));
   }
+  timer_.end(observe::StepPart::communication);
   if (checkpoints_) checkpoints_->finish_staging();
   timer_.end(observe::StepPart::checkpoint);
   step_.update();
@@ -234,7 +236,8 @@ Result<torch::Tensor> Trainer::train_on_batches() {
     const torch::Tensor loss =
         step_.run(batch, schedule_.batch_index(position_) + index, {.index = index, .count = count});
     metrics_.log("loss", loss, {.on_epoch = true});
-    losses = index == 0 ? loss : losses + loss;
+    const torch::Tensor part = loss.to(at::toOpMathType(loss.scalar_type()));
+    losses = index == 0 ? part : losses + part;
     if (index + 1 == count) break;
     parts_.link.beat();
     TRY(end_queued_step());
@@ -300,7 +303,9 @@ OrEnd<void> Trainer::finish() {
 }
 
 OrEnd<void> Trainer::log_steps() {
+  timer_.begin();
   TRY(settle());
+  timer_.end(observe::StepPart::communication);
   if (changes_lr(parts_.training)) metrics_.log("lr", torch::scalar_tensor(lr_, torch::kDouble), {});
   const observe::RankTimes own{.node = parts_.node, .times = timer_.take()};
   const auto reduced = metrics_.steps().reduce_with_note(*parts_.group.communicator, to_line(own));
@@ -343,10 +348,8 @@ OrEnd<void> Trainer::log_epoch() {
 /// False when a stop interrupted the validation, which may take longer than the grace period.
 OrEnd<bool> Trainer::validate() {
   validated_step_ = position_.step;
-  if (parts_.validation_data == nullptr) {
-    check_watches_nothing(parts_.training);
-    return true;
-  }
+  if (parts_.validation_data == nullptr) return true;
+  if (parts_.tracer != nullptr) parts_.tracer->end_recording();
   pause();
   report("Validating");
   const auto values = TRY(validation_metrics());
@@ -465,6 +468,8 @@ const checkpoint::State& Trainer::current_state() {
 }
 
 bool Trainer::is_sound() const {
+  // A step that is skipped changes no parameter.
+  if (parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::skip) return true;
   // A state that was resumed and not trained yet was sound when it was saved.
   return !last_loss_.defined() || std::isfinite(last_loss_.to(torch::kDouble).item<double>());
 }

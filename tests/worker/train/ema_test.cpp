@@ -21,9 +21,20 @@ TEST(Ema, IsTheExponentialMovingAverageOfTheSteps) {
   ASSERT_EQ(state.size(), 2U) << "an average of whole numbers is none";
   EXPECT_EQ(state[0].first, "weight");
   EXPECT_TRUE(torch::equal(state[0].second, torch::full({2}, 3.5))) << "1, then 2, then 3.5";
-  EXPECT_EQ(state[1].second.scalar_type(), torch::kBFloat16);
+  EXPECT_EQ(state[1].second.scalar_type(), torch::kFloat);
   ema.reset();
   EXPECT_TRUE(torch::equal(ema.state()[0].second, torch::full({2}, 5.0)));
+}
+
+TEST(Ema, OfA16BitParameterMovesByStepsThatItsTypeWouldRoundAway) {
+  const torch::Tensor weight = torch::full({1}, 1.0, torch::kBFloat16);
+  Ema ema{{{"weight", weight}}, 0.999};
+  weight.fill_(1.5);
+  for (int step = 0; step < 3'000; ++step) ema.update();
+  EXPECT_NEAR(ema.state()[0].second.item<double>(), 1.475, 0.001);
+  ema.with_average([&] { EXPECT_EQ(weight.item<double>(), 1.4765625) << "the nearest bfloat16"; });
+  EXPECT_EQ(weight.item<double>(), 1.5);
+  EXPECT_NEAR(ema.state()[0].second.item<double>(), 1.475, 0.001) << "lending does not round the average";
 }
 
 TEST(Ema, LendsItsValuesToTheParametersAndTakesThemBackAlsoAfterAnException) {

@@ -13,6 +13,17 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
+TEST(LossScaler, KeepsItsScaleWhereTheLossItselfWasBad) {
+  LossScaler scaler{torch::kCPU, {.first = 8.0, .growth_interval = 2}};
+  const std::vector<torch::Tensor> bad{torch::tensor({infinity})};
+  scaler.unscale(bad);
+  scaler.update(torch::ones({}));
+  EXPECT_EQ(scaler.state()[0].second.item<double>(), 8.0);
+  scaler.unscale(bad);
+  scaler.update(torch::zeros({}));
+  EXPECT_EQ(scaler.state()[0].second.item<double>(), 4.0);
+}
+
 TEST(LossScaler, ChangesItsScaleAsGradScaler) {
   struct Row {
     std::string what;

@@ -104,6 +104,7 @@ TEST(PlateauSchedule, ReducesAsReduceLrOnPlateau) {
       {"patience 1", plateau(1), {1.0, 1.0, 1.0, 1.0, 1.0}, {0.1, 0.1, 0.05, 0.05, 0.025}},
       {"patience 0", plateau(0), {1.0, 1.0, 0.5, 0.6}, {0.1, 0.05, 0.05, 0.025}},
       {"less than the threshold is no better", plateau(0), {1.0, 0.91, 0.89}, {0.1, 0.05, 0.05}},
+      {"negative values", plateau(0), {-10.0, -10.0, -12.0}, {0.1, 0.05, 0.05}},
       {"max", highest, {1.0, 1.2, 1.3, 1.4}, {0.1, 0.1, 0.05, 0.05}},
       {"not below minLr", bounded, {1.0, 1.0, 1.0, 1.0}, {0.1, 0.05, 0.04, 0.04}},
       {"NaN is no better", plateau(0), {nan, 1.0, nan}, {0.05, 0.05, 0.025}}};
