@@ -16,7 +16,7 @@ DataSummary summary_of(const Dataset& dataset) {
   return {.samples = dataset.size(), .classes = dataset.classes(), .id = dataset.id()};
 }
 
-nlohmann::json to_json(const DataSummary& data) {
+nlohmann::json object_of(const DataSummary& data) {
   return {{"samples", data.samples}, {"classes", data.classes}, {"id", data.id}};
 }
 
@@ -60,8 +60,8 @@ Result<void> compare_data(std::span<const RankData> ranks) {
 }
 
 Result<void> agree_on_data(const Datasets& datasets, checkpoint::Communicator& communicator) {
-  nlohmann::json own{{"train", to_json(summary_of(*datasets.train))}};
-  if (datasets.validation != nullptr) own["validation"] = to_json(summary_of(*datasets.validation));
+  nlohmann::json own{{"train", object_of(summary_of(*datasets.train))}};
+  if (datasets.validation != nullptr) own["validation"] = object_of(summary_of(*datasets.validation));
   const auto gathered = TRY(checkpoint::gather_all(communicator, own));
   std::vector<RankData> ranks;
   for (const nlohmann::json& object : gathered) ranks.push_back(rank_data_from(object));
