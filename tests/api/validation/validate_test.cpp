@@ -116,7 +116,8 @@ TEST(ValidateTrainingJob, EvaluatesNoRuleAboutAValueThatViolatesTheSchema) {
   EXPECT_EQ(said,
             "metadata.name: must be a string, got 5\n"
             "spec.template: must be an object with fields, got []\n"
-            "spec.training.data.format: must be one of synthetic, idx, got \"synthetc\"\n");
+            "spec.training.data.format: must be one of synthetic, idx, cifar10, cifar100, images, imagePairs, tokens, "
+            "got \"synthetc\"\n");
 }
 
 /// The file's documents; empty if it cannot be read.
