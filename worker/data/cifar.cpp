@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/logging.hpp"
 #include "common/try.hpp"
 #include "worker/data/read_file.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::int64_t cifar_side = 32;
 constexpr std::int64_t cifar_image_bytes = 3 * cifar_side * cifar_side;
-constexpr std::int64_t cifar_file_bytes_max = std::int64_t{1} << 33;
+constexpr std::int64_t cifar_file_bytes_max = std::int64_t{1} << 30;  // Six times the largest published file.
 
 /// The labels before each image, of which one is read.
 struct CifarLabels {
@@ -50,8 +51,20 @@ Result<LabeledImages> read_cifar_file(const std::filesystem::path& file, const C
   };
 }
 
-Result<LabeledImages> read_cifar_files(const std::filesystem::path& folder, const std::vector<std::string>& names,
-                                       const CifarLabels& labels) {
+/// A set of another size is trained on, because people store their own images in CIFAR's form. It may also be a copy
+/// that lacks whole samples.
+void warn_of_size(const LabeledImages& read, const std::filesystem::path& folder, Part part) {
+  const std::int64_t published = part == Part::train ? 50'000 : 10'000;
+  if (read.labels.size(0) == published) return;
+  logging::warn("a set in CIFAR's form does not have the published number of samples",
+                {{"folder", folder.string()},
+                 {"set", part == Part::train ? "train" : "validation"},
+                 {"samples", read.labels.size(0)},
+                 {"published", published}});
+}
+
+Result<LabeledImages> read_cifar_files(const std::filesystem::path& folder, Part part,
+                                       const std::vector<std::string>& names, const CifarLabels& labels) {
   std::vector<torch::Tensor> images;
   std::vector<torch::Tensor> classes;
   for (const std::string& name : names) {
@@ -66,21 +79,23 @@ Result<LabeledImages> read_cifar_files(const std::filesystem::path& folder, cons
     images.push_back(std::move(read->images));
     classes.push_back(std::move(read->labels));
   }
-  return LabeledImages{.images = torch::cat(images), .labels = torch::cat(classes)};
+  LabeledImages read{.images = torch::cat(images), .labels = torch::cat(classes)};
+  warn_of_size(read, folder, part);
+  return read;
 }
 
 }  // namespace
 
 Result<LabeledImages> read_cifar10(const std::filesystem::path& folder, Part part) {
-  if (part == Part::validation) return read_cifar_files(folder, {"test_batch.bin"}, {});
+  if (part == Part::validation) return read_cifar_files(folder, part, {"test_batch.bin"}, {});
   std::vector<std::string> names;
   for (int number = 1; number <= 5; ++number) names.push_back(fmt::format("data_batch_{}.bin", number));
-  return read_cifar_files(folder, names, {});
+  return read_cifar_files(folder, part, names, {});
 }
 
 Result<LabeledImages> read_cifar100(const std::filesystem::path& folder, Part part, Cifar100Label label) {
   const bool is_fine = label == Cifar100Label::fine;
-  return read_cifar_files(folder, {part == Part::train ? "train.bin" : "test.bin"},
+  return read_cifar_files(folder, part, {part == Part::train ? "train.bin" : "test.bin"},
                           {.bytes = 2, .place = is_fine ? 1 : 0, .classes = is_fine ? 100 : 20});
 }
 

@@ -6,6 +6,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 // libjpeg's headers need <cstdio> before them.
 #include <jerror.h>
@@ -29,6 +30,7 @@ struct JpegDecoder {
   std::jmp_buf on_error{};
   std::array<char, JMSG_LENGTH_MAX> message{};
   bool has_too_many_scans = false;
+  std::vector<std::uint8_t> inks;  // A row of CMYK.
 };
 
 JpegDecoder& decoder_of(j_common_ptr picture) {
@@ -41,9 +43,10 @@ JpegDecoder& decoder_of(j_common_ptr picture) {
   std::longjmp(decoder.on_error, 1);
 }
 
-/// libjpeg fills a file that ends early with gray, and only warns.
+/// libjpeg fills what is missing with gray, and only warns, where the file ends early or a scan does.
 void note_message(j_common_ptr picture, int level) {
-  if (level < 0 && picture->err->msg_code == JWRN_JPEG_EOF) leave(picture);
+  const int code = picture->err->msg_code;
+  if (level < 0 && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER)) leave(picture);
 }
 
 void bound_scans(j_common_ptr picture) {
@@ -85,15 +88,27 @@ bool read_jpeg_header(JpegDecoder& decoder, std::span<const std::uint8_t> bytes)
   return true;
 }
 
+/// Writes a row of red, green and blue to `pixels`. inks: a row of CMYK. Adobe's programs store the inks inverted.
+void write_rgb_of_cmyk(std::span<const std::uint8_t> inks, bool is_inverted, std::uint8_t* pixels) {
+  const auto light = [&](std::size_t place) { return is_inverted ? inks[place] : 255 - inks[place]; };
+  for (std::size_t pixel = 0; pixel < inks.size(); pixel += 4) {
+    for (std::size_t color = 0; color < 3; ++color)
+      *pixels++ = static_cast<std::uint8_t>((light(pixel + color) * light(pixel + 3) + 127) / 255);
+  }
+}
+
 /// Writes the picture's rows to `pixels`. False after an error of libjpeg.
 bool read_jpeg_rows(JpegDecoder& decoder, std::uint8_t* pixels) {
+  const bool is_cmyk = decoder.picture.out_color_space == JCS_CMYK;
+  if (is_cmyk) decoder.inks.resize(std::size_t{decoder.picture.image_width} * 4);
   if (setjmp(decoder.on_error) != 0) return false;
   jpeg_start_decompress(&decoder.picture);
-  const std::size_t row_bytes =
-      std::size_t{decoder.picture.output_width} * static_cast<std::size_t>(decoder.picture.output_components);
   while (decoder.picture.output_scanline < decoder.picture.output_height) {
-    JSAMPROW row = pixels + std::size_t{decoder.picture.output_scanline} * row_bytes;
+    std::uint8_t* into =
+        pixels + std::size_t{decoder.picture.output_scanline} * std::size_t{decoder.picture.output_width} * 3;
+    JSAMPROW row = is_cmyk ? decoder.inks.data() : into;
     jpeg_read_scanlines(&decoder.picture, &row, 1);
+    if (is_cmyk) write_rgb_of_cmyk(decoder.inks, decoder.picture.saw_Adobe_marker != 0, into);
   }
   jpeg_finish_decompress(&decoder.picture);
   return true;
@@ -104,14 +119,13 @@ tl::unexpected<Error> jpeg_failure(const JpegDecoder& decoder) {
     return fail(ErrorKind::invalid,
                 fmt::format("it is a JPEG of more than {} scans, which takes too long to decode", jpeg_scans_max));
   }
+  // The second is the error of a libjpeg that was built without files for what does not fit into memory.
+  const int code = decoder.errors.msg_code;
+  if (code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE) {
+    return fail(ErrorKind::unavailable,
+                fmt::format("libjpeg got too little memory for it: {}", decoder.message.data()));
+  }
   return fail(ErrorKind::corrupt, fmt::format("it is no whole JPEG: {}", decoder.message.data()));
-}
-
-/// cmyk: uint8 [H, W, 4]. Adobe's programs store the inks inverted.
-torch::Tensor rgb_of_cmyk(const torch::Tensor& cmyk, bool is_inverted) {
-  const torch::Tensor light = (is_inverted ? cmyk : 255 - cmyk).to(torch::kInt32);
-  const torch::Tensor product = light.slice(2, 0, 3) * light.slice(2, 3, 4);
-  return product.add_(127).floor_divide_(255).to(torch::kUInt8);
 }
 
 }  // namespace
@@ -121,11 +135,9 @@ Result<torch::Tensor> decode_jpeg(std::span<const std::uint8_t> bytes) {
   const JpegMemory memory{decoder};
   if (!read_jpeg_header(decoder, bytes)) return jpeg_failure(decoder);
   TRY(check_image_size(decoder.picture.image_width, decoder.picture.image_height));
-  const bool is_cmyk = decoder.picture.out_color_space == JCS_CMYK;
-  torch::Tensor pixels =
-      torch::empty({decoder.picture.image_height, decoder.picture.image_width, is_cmyk ? 4 : 3}, torch::kUInt8);
+  torch::Tensor pixels = torch::empty({decoder.picture.image_height, decoder.picture.image_width, 3}, torch::kUInt8);
   if (!read_jpeg_rows(decoder, pixels.data_ptr<std::uint8_t>())) return jpeg_failure(decoder);
-  return is_cmyk ? rgb_of_cmyk(pixels, decoder.picture.saw_Adobe_marker != 0) : pixels;
+  return pixels;
 }
 
 }  // namespace trainyard::data

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csetjmp>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -14,8 +15,6 @@
 
 namespace trainyard::data {
 namespace {
-
-constexpr png_alloc_size_t png_chunk_bytes_max = 8U << 20;  // Of a text or a profile, which nobody asks for.
 
 /// Bounds each side in libpng itself, before it takes memory for a row.
 constexpr png_uint_32 png_side_max = 1U << 20;
@@ -28,8 +27,10 @@ struct PngDecoder {
   std::span<const std::uint8_t> rest;
   std::string message;
   std::vector<png_bytep> rows;
+  AllocateMemory allocate;
+  bool lacks_memory = false;  // An allocation has failed.
 
-  PngDecoder() = default;
+  explicit PngDecoder(AllocateMemory allocate) : allocate{allocate} {}
   PngDecoder(const PngDecoder&) = delete;
   PngDecoder& operator=(const PngDecoder&) = delete;
   ~PngDecoder() { png_destroy_read_struct(&png, &info, nullptr); }
@@ -38,6 +39,17 @@ struct PngDecoder {
 [[noreturn]] void leave_png(png_structp png, png_const_charp message) {
   static_cast<PngDecoder*>(png_get_error_ptr(png))->message = message;
   png_longjmp(png, 1);
+}
+
+png_voidp allocate_png_memory(png_structp png, png_alloc_size_t bytes) {
+  PngDecoder& decoder = *static_cast<PngDecoder*>(png_get_mem_ptr(png));
+  void* memory = decoder.allocate(bytes);
+  if (memory == nullptr) decoder.lacks_memory = true;
+  return memory;
+}
+
+void free_png_memory(png_structp /*png*/, png_voidp memory) {
+  std::free(memory);  // NOLINT(cppcoreguidelines-no-malloc): it is of AllocateMemory, as malloc gives it.
 }
 
 void ignore_png_warning(png_structp /*png*/, png_const_charp /*message*/) {}
@@ -54,7 +66,9 @@ bool read_png_header(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_read_fn(decoder.png, &decoder, read_png_bytes);
   png_set_user_limits(decoder.png, png_side_max, png_side_max);
-  png_set_chunk_malloc_max(decoder.png, png_chunk_bytes_max);
+  // Skips every chunk but those that the pixels need: IHDR, PLTE, tRNS, IDAT and IEND. libpng would inflate texts and
+  // profiles and keep them, so that a file of a few megabytes could take all memory.
+  png_set_keep_unknown_chunks(decoder.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(decoder.png, decoder.info);
   // Eight bits of red, green and blue, whatever the file has.
   png_set_expand(decoder.png);
@@ -75,17 +89,19 @@ bool read_png_rows(PngDecoder& decoder) {
 }
 
 tl::unexpected<Error> png_failure(const PngDecoder& decoder) {
+  if (decoder.lacks_memory) return fail(ErrorKind::unavailable, "libpng got too little memory for it");
   return fail(ErrorKind::corrupt, fmt::format("it is no whole PNG: {}", decoder.message));
 }
 
 }  // namespace
 
-Result<torch::Tensor> decode_png(std::span<const std::uint8_t> bytes) {
-  PngDecoder decoder;
+Result<torch::Tensor> decode_png(std::span<const std::uint8_t> bytes, AllocateMemory allocate) {
+  PngDecoder decoder{allocate};
   decoder.rest = bytes;
-  decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, leave_png, ignore_png_warning);
+  decoder.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &decoder, leave_png, ignore_png_warning, &decoder,
+                                         allocate_png_memory, free_png_memory);
   decoder.info = decoder.png == nullptr ? nullptr : png_create_info_struct(decoder.png);
-  if (decoder.info == nullptr) return fail(ErrorKind::internal, "libpng has no memory for a picture");
+  if (decoder.info == nullptr) return png_failure(decoder);
   if (!read_png_header(decoder)) return png_failure(decoder);
   const auto width = static_cast<std::int64_t>(png_get_image_width(decoder.png, decoder.info));
   const auto height = static_cast<std::int64_t>(png_get_image_height(decoder.png, decoder.info));

@@ -86,7 +86,8 @@ torch::Tensor ImagePairsDataset::panels_of(std::int64_t id, std::optional<std::i
     const torch::Tensor panel = picture.slice(2, number * width, (number + 1) * width);
     const torch::Tensor part = part_of(resized(panel, resized_size), box);
     const auto place = number == changes_.input ? panels.begin() : panels.end();
-    panels.insert(place, is_mirrored ? part.flip(2) : part);
+    // A copy, so that the resized panel is freed before the next one is made.
+    panels.insert(place, is_mirrored ? part.flip(2) : part.clone());
   }
   return torch::stack(panels);
 }

@@ -42,6 +42,10 @@ bool is_image_name(const std::string& name) {
 
 Result<std::vector<FolderEntry>> list_folder(const fs::path& folder, const fs::path& root) {
   std::error_code error;
+  if (fs::is_symlink(folder, error)) {
+    TRY(check_link(folder, root));
+  }
+  error.clear();
   std::vector<FolderEntry> entries;
   fs::directory_iterator next{folder, error};
   for (; !error && next != fs::directory_iterator{}; next.increment(error)) {

@@ -15,8 +15,8 @@ struct FolderEntry {
 };
 
 /// What is in `folder`, without hidden names, sorted by the bytes of the names, so that it is equal on every machine.
-/// A link is followed where it leads to a place within `root`. not_found: there is no such folder. invalid: a link
-/// leads out of `root`, or nowhere. io: it cannot be read.
+/// A link is followed where it leads to a place within `root`; `folder` may be one too. not_found: there is no such
+/// folder. invalid: a link leads out of `root`, or nowhere. io: it cannot be read.
 [[nodiscard]] Result<std::vector<FolderEntry>> list_folder(const std::filesystem::path& folder,
                                                            const std::filesystem::path& root);
 

@@ -14,13 +14,25 @@ namespace {
 
 constexpr std::int64_t picture_bytes_max = std::int64_t{1} << 28;
 
-/// Source of the weights, and of the rounding: Pillow's conversion to "L".
+/// picture: contiguous uint8 [3, H, W]. Source of the weights, and of the rounding: Pillow's conversion to "L".
 torch::Tensor gray_of(const torch::Tensor& picture) {
-  const torch::Tensor colors = picture.to(torch::kInt32);
-  return (colors[0] * 19595 + colors[1] * 38470 + colors[2] * 7471 + 0x8000)
-      .bitwise_right_shift(16)
-      .to(torch::kUInt8)
-      .unsqueeze(0);
+  // By a loop, because tensors of wider numbers would take many times the memory of a large picture.
+  torch::Tensor gray = torch::empty({1, picture.size(1), picture.size(2)}, torch::kUInt8);
+  const std::int64_t count = gray.numel();
+  const std::uint8_t* red = picture.const_data_ptr<std::uint8_t>();
+  const std::uint8_t* green = red + count;
+  const std::uint8_t* blue = green + count;
+  auto* to = gray.data_ptr<std::uint8_t>();
+  for (std::int64_t place = 0; place < count; ++place) {
+    to[place] =
+        static_cast<std::uint8_t>((red[place] * 19595 + green[place] * 38470 + blue[place] * 7471 + 0x8000) >> 16);
+  }
+  return gray;
+}
+
+/// True for errors that another attempt would meet again.
+bool is_of_the_file(ErrorKind kind) {
+  return kind == ErrorKind::invalid || kind == ErrorKind::corrupt;
 }
 
 }  // namespace
@@ -33,8 +45,10 @@ torch::Tensor load_picture(const std::filesystem::path& file, std::int64_t chann
   }
   const auto picture = decode_image(*bytes);
   if (!picture) {
-    throw InvalidJob{fmt::format("the picture {} cannot be decoded: {}; replace the file or remove it", file.string(),
-                                 picture.error().message)};
+    const std::string message =
+        fmt::format("the picture {} cannot be decoded: {}", file.string(), picture.error().message);
+    if (!is_of_the_file(picture.error().kind)) throw std::runtime_error{message};
+    throw InvalidJob{message + "; replace the file or remove it"};
   }
   return channels == 1 ? gray_of(*picture) : *picture;
 }

@@ -27,6 +27,8 @@ constexpr std::int64_t token_bytes = sizeof(std::uint16_t);
 constexpr std::int64_t sequence_length_max = std::int64_t{1} << 20;
 constexpr std::int64_t vocabulary_max = 65'536;
 constexpr std::int64_t hashed_tokens = 4096;
+/// llm.c's files of tokens begin with this number of 32 bits, in a header of 1024 bytes.
+constexpr std::array<std::uint16_t, 2> llm_c_beginning{20240520 & 0xffff, 20240520 >> 16};
 
 }  // namespace
 
@@ -44,8 +46,14 @@ Result<std::unique_ptr<TokenDataset>> TokenDataset::open(const std::filesystem::
   FileDescriptor opened{::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat state {};
   if (!opened || ::fstat(opened.get(), &state) != 0) {
-    return fail(errno == ENOENT ? ErrorKind::not_found : ErrorKind::io,
-                fmt::format("the tokens {} cannot be opened: {}", file.string(), std::strerror(errno)));
+    if (errno == ENOENT) {
+      return fail(
+          ErrorKind::not_found,
+          fmt::format("there is no file {}; set training.data.path to the folder with train.bin and val.bin, or "
+                      "training.data.options: {{validation: false}} to train without val.bin",
+                      file.string()));
+    }
+    return fail(ErrorKind::io, fmt::format("the tokens {} cannot be opened: {}", file.string(), std::strerror(errno)));
   }
   if (!S_ISREG(state.st_mode)) return fail(ErrorKind::invalid, fmt::format("{} is not a file", file.string()));
   const auto bytes = static_cast<std::int64_t>(state.st_size);
@@ -63,6 +71,13 @@ Result<std::unique_ptr<TokenDataset>> TokenDataset::open(const std::filesystem::
   std::unique_ptr<TokenDataset> dataset{new TokenDataset{file, std::move(opened), tokens, options}};
   std::vector<std::uint16_t> first(static_cast<std::size_t>(std::min(tokens, hashed_tokens)));
   TRY(dataset->read(0, static_cast<std::int64_t>(first.size()), first.data()));
+  if (std::ranges::equal(std::span{first}.first(llm_c_beginning.size()), llm_c_beginning)) {
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("{} begins with the header of llm.c's files, which would be trained on as tokens; remove its "
+                    "1024 bytes: tail -c +1025 FILE > NEW",
+                    file.string()));
+  }
   const std::array<std::int64_t, 2> sizes{tokens, options.sequence_length};
   dataset->id_ = fmt::format("{:016x}", word_hash(word_hash(word_hash_start, std::as_bytes(std::span{sizes})),
                                                   std::as_bytes(std::span{first})));

@@ -28,8 +28,8 @@ struct TokenOptions {
 /// kill the rank with SIGBUS. The page cache keeps it in memory all the same.
 class TokenDataset final : public Dataset {
  public:
-  /// not_found: there is no such file. invalid: it is no regular file, has an odd number of bytes, or fewer tokens than
-  /// one sample and the token after it. io.
+  /// not_found: there is no such file. invalid: it is no regular file, has an odd number of bytes, fewer tokens than
+  /// one sample and the token after it, or the header of llm.c's files. io.
   [[nodiscard]] static Result<std::unique_ptr<TokenDataset>> open(const std::filesystem::path& file,
                                                                   const TokenOptions& options);
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "worker/models/check_batch.hpp"
+
 namespace trainyard::models {
 
 namespace nn = torch::nn;
@@ -13,6 +15,13 @@ namespace {
 constexpr std::int64_t shown_images_max = 16;
 constexpr std::int64_t frame_pixels = 2;
 constexpr double drop_rate = 0.25;
+
+void check_fashion(const Batch& batch) {
+  check_images(batch, {.model = "fashion_cnn",
+                       .channels = 1,
+                       .side = 28,
+                       .advice = "take the model resnet18, or images of that size: fashion_cnn has no options"});
+}
 
 /// The first of `images` ([B, 1, H, W]), each in a frame: green where the predicted class is right (`is_right`, bool
 /// [B]), red where it is wrong.
@@ -53,10 +62,12 @@ torch::Tensor FashionCNN::forward(const torch::Tensor& images) {
 }
 
 StepOutput FashionCNN::training_step(const Batch& batch, std::int64_t /*batch_index*/) {
+  check_fashion(batch);
   return torch::cross_entropy_loss(forward(batch.inputs), batch.targets);
 }
 
 void FashionCNN::validation_step(const Batch& batch, std::int64_t batch_index) {
+  check_fashion(batch);
   const torch::Tensor logits = forward(batch.inputs);
   const torch::Tensor is_right = logits.argmax(1).eq(batch.targets);
   log("val_loss", torch::cross_entropy_loss(logits, batch.targets));

@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "worker/models/check_batch.hpp"
+
 namespace trainyard::models {
 namespace {
 
@@ -170,6 +172,7 @@ void Gpt2::validation_step(const Batch& batch, std::int64_t /*batch_index*/) {
 }
 
 torch::Tensor Gpt2::loss(const Batch& batch) {
+  check_tokens(batch, "gpt2");
   return torch::cross_entropy_loss(forward(batch.inputs).flatten(0, 1), batch.targets.flatten());
 }
 

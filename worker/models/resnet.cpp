@@ -3,7 +3,10 @@
 #include <torch/nn/init.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <string>
+
+#include "worker/models/check_batch.hpp"
 
 namespace trainyard::models {
 namespace {
@@ -11,6 +14,8 @@ namespace {
 constexpr std::int64_t classes_max = 1'000'000;
 constexpr std::int64_t image_channels_max = 1024;
 constexpr std::int64_t first_width = 64;
+/// The last layer has the side of an image divided by this, rounded up, unless smallImages is true.
+constexpr std::int64_t whole_stride = 32;
 
 torch::nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t side, std::int64_t stride = 1) {
   return torch::nn::Conv2d{torch::nn::Conv2dOptions(in, out, side).stride(stride).padding(side / 2).bias(false)};
@@ -100,11 +105,25 @@ torch::Tensor ResNet::forward(const torch::Tensor& images) {
   return fc_(torch::adaptive_avg_pool2d(features, {1, 1}).flatten(1));
 }
 
+void ResNet::check(const Batch& batch) const {
+  const std::int64_t channels = conv1_->options.in_channels();
+  check_images(batch, {.model = "resnet",
+                       .channels = channels,
+                       .side = 0,
+                       .advice = "set training.model.options.channels to the channels of the images"});
+  if (has_small_images_ || std::max(batch.inputs.size(2), batch.inputs.size(3)) > whole_stride) return;
+  throw InvalidJob{"the data has images " + describe(batch.inputs) +
+                   ", of which the model's last layer would keep one pixel each: set "
+                   "training.model.options.smallImages to true, as is usual for CIFAR's 32x32"};
+}
+
 StepOutput ResNet::training_step(const Batch& batch, std::int64_t /*batch_index*/) {
+  check(batch);
   return torch::cross_entropy_loss(forward(batch.inputs), batch.targets);
 }
 
 void ResNet::validation_step(const Batch& batch, std::int64_t /*batch_index*/) {
+  check(batch);
   const torch::Tensor logits = forward(batch.inputs);
   log("val_loss", torch::cross_entropy_loss(logits, batch.targets));
   log("val_accuracy", logits.argmax(1).eq(batch.targets).to(torch::kDouble).mean());

@@ -30,6 +30,9 @@ class ResNet : public Module {
   ResNet(const Options& options, Block block, const std::array<std::int64_t, 4>& depths);
 
  private:
+  /// Throws InvalidJob for a batch that the network cannot train on.
+  void check(const Batch& batch) const;
+
   bool has_small_images_;
   torch::nn::Conv2d conv1_;
   torch::nn::BatchNorm2d bn1_{64};

@@ -37,6 +37,7 @@
 #include "worker/rank/number.hpp"
 #include "worker/rank/seat.hpp"
 #include "worker/strategy/strategies.hpp"
+#include "worker/train/agree_on_data.hpp"
 #include "worker/train/check_classes.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/exception_end.hpp"
@@ -352,10 +353,11 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
     run.datasets = std::move(*datasets);
   }
   run.group = TRY(form_group(*deadlines, group, device, link));
-  const auto all_have_data = checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {}));
-  if (!all_have_data) {
-    const bool is_peer = all_have_data.error().kind == ErrorKind::cancelled;
-    return lost(link, is_peer ? Stage::step : Stage::data, all_have_data.error());
+  auto agreed = checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {}));
+  if (agreed) agreed = agree_on_data(run.datasets, *run.group.communicator);
+  if (!agreed) {
+    const bool is_peer = agreed.error().kind == ErrorKind::cancelled;
+    return lost(link, is_peer ? Stage::step : Stage::data, agreed.error());
   }
   if (auto shared = dist::share_processors(group, threads, *run.group.communicator); !shared)
     return lost(link, Stage::step, shared.error());

@@ -2,16 +2,21 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <torch/types.h>
 
+#include <cstdlib>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tests/worker/data/pictures.hpp"
+#include "worker/data/decode_png.hpp"
 
 namespace trainyard::data {
 namespace {
 
+using fakes::big_endian_text;
 using fakes::jpeg_of;
 using fakes::plain_picture;
 using fakes::png_of;
@@ -70,10 +75,65 @@ TEST(DecodeImage, RefusesAJpegOfManyScans) {
   EXPECT_THAT(hostile.error().message, HasSubstr("it is a JPEG of more than 500 scans"));
 }
 
-/// The big-endian bytes of a 32-bit number.
-std::string big_endian_text(std::uint32_t number) {
-  return {static_cast<char>(number >> 24), static_cast<char>(number >> 16), static_cast<char>(number >> 8),
-          static_cast<char>(number)};
+/// Peak memory of the process.
+std::int64_t peak_kib() {
+  rusage usage{};
+  EXPECT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
+  return usage.ru_maxrss;
+}
+
+TEST(DecodeImage, SkipsTheTextsOfAPngWithoutInflatingThem) {
+  const torch::Tensor picture = gradient(3);
+  std::string png = png_of(picture);
+  // 128 texts of 7 MiB each.
+  const std::string text =
+      fakes::png_chunk("zTXt", std::string("a\0\0", 3) + fakes::deflated(std::string(7U << 20, 'x')));
+  std::string texts;
+  for (int number = 0; number < 128; ++number) texts += text;
+  constexpr std::size_t header_end = 33;
+  png.insert(header_end, texts);
+  const std::int64_t before = peak_kib();
+  EXPECT_TRUE(decode_text(png)->equal(picture.permute({2, 0, 1})));
+  EXPECT_LT(peak_kib() - before, 128 << 10);
+}
+
+TEST(DecodeImage, ReadsAPaletteWithTransparency) {
+  const std::string file =
+      std::string{"\x89PNG\r\n\x1a\n"} +
+      fakes::png_chunk("IHDR", big_endian_text(2) + big_endian_text(1) + std::string("\x08\x03\0\0\0", 5)) +
+      fakes::png_chunk("PLTE", "abcdef") + fakes::png_chunk("tRNS", "\x07") +
+      fakes::png_chunk("IDAT", fakes::deflated(std::string("\0\x01\0", 3))) + fakes::png_chunk("IEND", "");
+  const auto picture = decode_text(file);
+  ASSERT_TRUE(picture.has_value()) << picture.error().message;
+  const torch::Tensor expected = torch::tensor({'d', 'a', 'e', 'b', 'f', 'c'}, torch::kUInt8).view({3, 1, 2});
+  EXPECT_TRUE(picture->equal(expected)) << *picture;
+}
+
+TEST(DecodeImage, SaysThatMemoryIsMissingWhereTheFileIsWhole) {
+  const std::string png = png_of(gradient(3));
+  const std::span bytes{reinterpret_cast<const std::uint8_t*>(png.data()), png.size()};
+  const auto no_decoder = decode_png(bytes, [](std::size_t) -> void* { return nullptr; });
+  ASSERT_FALSE(no_decoder.has_value());
+  EXPECT_EQ(no_decoder.error().kind, ErrorKind::unavailable);
+  // zlib's state is larger than that.
+  const auto no_inflation =
+      decode_png(bytes, [](std::size_t size) { return size > 4096 ? nullptr : std::malloc(size); });
+  ASSERT_FALSE(no_inflation.has_value());
+  EXPECT_EQ(no_inflation.error().kind, ErrorKind::unavailable);
+
+  const std::string progressive = fakes::progressive_jpeg_of(plain_picture(256, 256, 1, 2, 3));
+  // libjpeg's own bound, in KiB. It keeps all scans of a progressive picture in memory.
+  ASSERT_EQ(setenv("JPEGMEM", "1", 1), 0);
+  const auto jpeg = decode_text(progressive);
+  ASSERT_EQ(unsetenv("JPEGMEM"), 0);
+  ASSERT_FALSE(jpeg.has_value());
+  EXPECT_EQ(jpeg.error().kind, ErrorKind::unavailable) << jpeg.error().message;
+}
+
+TEST(DecodeImage, ReadsAProgressiveJpeg) {
+  const auto picture = decode_text(fakes::progressive_jpeg_of(plain_picture(65, 33, 9, 200, 30)));
+  ASSERT_TRUE(picture.has_value()) << picture.error().message;
+  EXPECT_LE(difference(*picture, plain_picture(65, 33, 9, 200, 30).permute({2, 0, 1})), 2);
 }
 
 TEST(DecodeImage, RefusesBrokenAndHugePictures) {
@@ -88,6 +148,11 @@ TEST(DecodeImage, RefusesBrokenAndHugePictures) {
   harmed_png[png.size() / 2] ^= 1;
   std::string wide_png = png;
   wide_png.replace(16, 4, big_endian_text(1U << 24));
+  const torch::Tensor noise = torch::randint(0, 256, {64, 64, 3}, torch::kUInt8);
+  const std::string noise_jpeg = jpeg_of(noise);
+  const std::string cut_noise = noise_jpeg.substr(0, noise_jpeg.size() / 2) + "\xff\xd9";
+  const std::string progressive = fakes::progressive_jpeg_of(noise);
+  const std::string cut_progressive = progressive.substr(0, progressive.size() - 600) + "\xff\xd9";
   struct Case {
     std::string what, file, message;
     ErrorKind kind;
@@ -98,6 +163,8 @@ TEST(DecodeImage, RefusesBrokenAndHugePictures) {
       {"the beginning of a JPEG", jpeg.substr(0, 4), "no whole JPEG", ErrorKind::corrupt},
       {"a cut JPEG", jpeg.substr(0, jpeg.size() / 2), "no whole JPEG", ErrorKind::corrupt},
       {"a JPEG without its last bytes", jpeg.substr(0, jpeg.size() - 2), "no whole JPEG", ErrorKind::corrupt},
+      {"a JPEG that ends within its scan, with the mark of its end", cut_noise, "no whole JPEG", ErrorKind::corrupt},
+      {"a progressive JPEG that ends so", cut_progressive, "no whole JPEG", ErrorKind::corrupt},
       {"a huge JPEG", huge_jpeg, "it has 65500 x 65500 pixels; from 1 to 67108864 are read", ErrorKind::invalid},
       {"the beginning of a PNG", png.substr(0, 8), "no whole PNG: it ends early", ErrorKind::corrupt},
       {"a cut PNG", png.substr(0, png.size() / 2), "no whole PNG", ErrorKind::corrupt},

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -161,6 +163,9 @@ TEST_F(ImageFolderTest, NamesWhatIsWrongWithItsFolders) {
     std::string message;
   };
   const auto root = [this](const std::string& name) { return folder_.file(name); };
+  const fakes::TemporaryFolder elsewhere;
+  std::filesystem::create_directory(elsewhere.file("dog"));
+  elsewhere.write("dog/1.png", png_of(plain_picture(8, 8, 1, 2, 3)));
   const std::vector<Case> cases{
       {"a class that training lacks", [&] { write("val/cats/1.png", "x"); },
        "val/cats is a class that " + root("train").string() + " does not have; did you mean cat?"},
@@ -176,6 +181,18 @@ TEST_F(ImageFolderTest, NamesWhatIsWrongWithItsFolders) {
        "the link " + root("train/cat/x.png").string() + " leads to /etc/passwd, out of the data's folder"},
       {"a linked class", [&] { std::filesystem::create_directory_symlink("/usr", root("train/usr")); },
        "train/usr leads to /usr, out of the data's folder"},
+      {"a training set that is a link out of the data",
+       [&] {
+         std::filesystem::remove_all(root("train"));
+         std::filesystem::create_directory_symlink(elsewhere.path(), root("train"));
+       },
+       "the link " + root("train").string() + " leads to "},
+      {"a validation set that is a link out of the data",
+       [&] {
+         std::filesystem::remove_all(root("val"));
+         std::filesystem::create_directory_symlink(elsewhere.path(), root("val"));
+       },
+       "the link " + root("val").string() + " leads to "},
       {"a link to nothing", [&] { std::filesystem::create_symlink("nothing", root("train/cat/x.png")); },
        "leads nowhere"},
       {"no training set", [&] { std::filesystem::remove_all(root("train")); },
@@ -217,6 +234,22 @@ TEST_F(ImageFolderTest, NamesThePictureThatCannotBeDecoded) {
   const auto large = open(R"({"size": 4, "resize": 64})");
   EXPECT_THAT(refusal([&] { (void)large->train->gather(torch::tensor({2}, torch::kInt64)); }),
               HasSubstr("is too narrow: resized, it has 19200000 x 64 pixels"));
+}
+
+TEST_F(ImageFolderTest, DoesNotBlameAFileForMissingMemory) {
+  write("train/cat/b.PNG", fakes::progressive_jpeg_of(plain_picture(256, 256, 1, 2, 3)));
+  const auto datasets = open();
+  ASSERT_EQ(setenv("JPEGMEM", "1", 1), 0);  // libjpeg's own bound, in KiB.
+  std::string message;
+  try {
+    (void)datasets->train->gather(torch::tensor({2}, torch::kInt64));
+  } catch (const InvalidJob& error) {
+    ADD_FAILURE() << "another attempt may succeed, but got " << error.what();
+  } catch (const std::runtime_error& error) {
+    message = error.what();
+  }
+  ASSERT_EQ(unsetenv("JPEGMEM"), 0);
+  EXPECT_THAT(message, HasSubstr("b.PNG cannot be decoded: libjpeg got too little memory for it"));
 }
 
 TEST_F(ImageFolderTest, RefusesOptionsOutsideTheirBounds) {

@@ -1,19 +1,24 @@
 #include "worker/data/open_data.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
 
+#include "tests/fakes/redirection.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "worker/data/read_file.hpp"
 
 namespace trainyard::data {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr std::size_t cifar_image_size = 3 * 32 * 32;
 
@@ -101,6 +106,23 @@ TEST(OpenData, RefusesFilesThatAreNotCifarsWithFileSampleAndValue) {
   const auto coarse = open_data(source_of(folder, R"({"labels": "coarse"})"), api::DataFormat::cifar100);
   ASSERT_FALSE(coarse.has_value());
   EXPECT_THAT(coarse.error().message, HasSubstr("train.bin: the label of sample 0 is 20, not one of 0 to 19"));
+}
+
+TEST(OpenData, WarnsOfACifarThatHasNotThePublishedSize) {
+  const fakes::TemporaryFolder folder;
+  std::string published;
+  for (int number = 0; number < 10'000; ++number) published += cifar_sample({'\1', '\1'}, '\1');
+  folder.write("test.bin", published);
+  folder.write("train.bin", published.substr(3074));
+  const auto log_file = folder.file("log");
+  {
+    const fakes::Redirection redirection{STDERR_FILENO, log_file, O_WRONLY};
+    EXPECT_TRUE(open_data(source_of(folder), api::DataFormat::cifar100).has_value());
+  }
+  const std::string log = fakes::text_of(log_file);
+  EXPECT_THAT(log, HasSubstr("a set in CIFAR's form does not have the published number of samples"));
+  EXPECT_THAT(log, AllOf(HasSubstr("set=train"), HasSubstr("samples=9999"), HasSubstr("published=50000")));
+  EXPECT_THAT(log, Not(HasSubstr("set=validation")));
 }
 
 TEST(OpenData, NamesTheFileOfCifarThatIsMissing) {

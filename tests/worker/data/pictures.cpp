@@ -8,6 +8,7 @@
 // libjpeg's header needs <cstdio> before it.
 #include <jpeglib.h>
 #include <png.h>
+#include <zlib.h>
 
 namespace trainyard::fakes {
 namespace {
@@ -76,6 +77,32 @@ std::string png_of(const torch::Tensor& picture) {
   if (png_image_write_to_memory(&image, file.data(), &bytes, 0, bytes_of(dense), 0, nullptr) == 0) std::abort();
   file.resize(bytes);
   return file;
+}
+
+std::string progressive_jpeg_of(const torch::Tensor& picture) {
+  return write_jpeg(picture, /*is_progressive=*/true);
+}
+
+std::string big_endian_text(std::uint32_t number) {
+  return {static_cast<char>(number >> 24), static_cast<char>(number >> 16), static_cast<char>(number >> 8),
+          static_cast<char>(number)};
+}
+
+std::string png_chunk(const std::string& type, const std::string& bytes) {
+  const std::string summed = type + bytes;
+  const uLong checksum = crc32(0, reinterpret_cast<const Bytef*>(summed.data()), static_cast<uInt>(summed.size()));
+  return big_endian_text(static_cast<std::uint32_t>(bytes.size())) + summed +
+         big_endian_text(static_cast<std::uint32_t>(checksum));
+}
+
+std::string deflated(const std::string& bytes) {
+  uLongf size = compressBound(bytes.size());
+  std::string result(size, '\0');
+  if (compress2(reinterpret_cast<Bytef*>(result.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
+                bytes.size(), Z_BEST_SPEED) != Z_OK)
+    std::abort();
+  result.resize(size);
+  return result;
 }
 
 torch::Tensor plain_picture(std::int64_t height, std::int64_t width, int red, int green, int blue) {

@@ -13,6 +13,14 @@ namespace trainyard::fakes {
 [[nodiscard]] std::string jpeg_of_scans(const torch::Tensor& picture, int count);
 /// A PNG file of `picture`, uint8 [H, W, C]: gray (1), with transparency (2), colours (3), with transparency (4).
 [[nodiscard]] std::string png_of(const torch::Tensor& picture);
+/// A chunk of a PNG file: its length, type, bytes and checksum.
+[[nodiscard]] std::string png_chunk(const std::string& type, const std::string& bytes);
+/// What zlib makes of `bytes`, as a PNG's chunks have it.
+[[nodiscard]] std::string deflated(const std::string& bytes);
+/// A progressive JPEG file of `picture`, uint8 [H, W, 3].
+[[nodiscard]] std::string progressive_jpeg_of(const torch::Tensor& picture);
+/// The big-endian bytes of a 32-bit number.
+[[nodiscard]] std::string big_endian_text(std::uint32_t number);
 /// uint8 [height, width, 3] of one color.
 [[nodiscard]] torch::Tensor plain_picture(std::int64_t height, std::int64_t width, int red, int green, int blue);
 

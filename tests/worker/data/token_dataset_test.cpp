@@ -73,11 +73,18 @@ TEST(TokenDataset, RefusesFilesThatCannotBeTokens) {
       {"too few tokens", token_file(0, 4),
        "train.bin has 4 tokens; a sample of "
        "training.data.options.sequenceLength 4 needs 5"},
+      {"llm.c's header", std::string("\x88\xd8\x34\x01\x01\0\0\0", 8) + token_file(0, 9),
+       "train.bin begins with the header of llm.c's files"},
       {"nothing", "", "train.bin has 0 tokens"},
   };
   const fakes::TemporaryFolder folder;
   folder.write("val.bin", token_file(0, 5));
-  EXPECT_EQ(open_tokens_in(folder, R"({"sequenceLength": 4})").error().kind, ErrorKind::not_found);
+  const auto missing = open_tokens_in(folder, R"({"sequenceLength": 4})");
+  EXPECT_EQ(missing.error().kind, ErrorKind::not_found);
+  EXPECT_EQ(missing.error().message,
+            "there is no file " + folder.file("train.bin").string() +
+                "; set training.data.path to the folder with train.bin and val.bin, or training.data.options: "
+                "{validation: false} to train without val.bin");
   for (const Case& c : cases) {
     folder.write("train.bin", c.bytes);
     const auto datasets = open_tokens_in(folder, R"({"sequenceLength": 4})");

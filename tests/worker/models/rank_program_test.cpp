@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -232,6 +233,28 @@ TEST_F(RankProgramTest, TrainsALanguageModelOnTokensAndResumesToTheBit) {
   auto second = start(2, training + R"(, "maxSteps": 20)", checkpoint_in_folder(), 2);
   ASSERT_EQ(wait(second), (std::vector<int>{0, 0})) << second[0].log();
   EXPECT_EQ(checksum_in(second[0].log()), checksum_in(whole[0].log()));
+}
+
+TEST_F(RankProgramTest, EndsBothRanksWhereOneHasMoreDataThanTheOther) {
+  const std::string port = std::to_string(fakes::free_port());
+  std::vector<RankProcess> ranks;
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    const std::string training = fmt::format(
+        R"("model": {{"name": "gpt2", "options": {{"layers": 1, "heads": 1, "width": 4, "vocabulary": 256}}}},
+           "data": {{"format": "tokens", "path": "{0}",
+                     "options": {{"sequenceLength": 8, "vocabulary": 256, "validation": false}}}},
+           "batchSize": 1, "maxSteps": 2)",
+        folder_.file(fmt::format("node{}", rank)).string());
+    std::filesystem::create_directory(folder_.file(fmt::format("node{}", rank)));
+    folder_.write(fmt::format("node{}/train.bin", rank), std::string(static_cast<std::size_t>(18 + 16 * rank), '\0'));
+    ranks.push_back(start_rank(rank, 2, port, training));
+  }
+  EXPECT_EQ(wait(ranks), (std::vector<int>{contract::exit_failure, contract::exit_failure}));
+  for (const RankProcess& rank : ranks) {
+    EXPECT_THAT(rank.log(), HasSubstr("\"DataFailed\""));
+    EXPECT_THAT(rank.log(), HasSubstr("the training set of rank 1 is not that of rank 0: rank 0 has 1 samples, 256 "
+                                      "classes, the id "));
+  }
 }
 
 TEST_F(RankProgramTest, EndsAtOnceWhereAGpuThatWasPromisedIsMissing) {

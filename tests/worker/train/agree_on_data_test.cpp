@@ -1,0 +1,92 @@
+#include "worker/train/agree_on_data.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/fakes/thread_group.hpp"
+#include "worker/data/image_dataset.hpp"
+
+namespace trainyard::train {
+namespace {
+
+DataSummary summary(std::int64_t samples, std::int64_t classes = 0, const std::string& id = "") {
+  return {.samples = samples, .classes = classes, .id = id};
+}
+
+TEST(CompareData, NamesTheFirstRankThatDiffersAndBothSets) {
+  struct Case {
+    std::string what;
+    std::vector<RankData> ranks;
+    std::string message;
+  };
+  const std::string advice =
+      ". Every rank must read the same files: compare the data's folder on the nodes of these two ranks";
+  const RankData usual{.train = summary(9, 3, "a"), .validation = summary(4, 3, "b")};
+  const std::vector<Case> cases{
+      {"one rank", {usual}, ""},
+      {"equal ranks", {usual, usual, usual}, ""},
+      {"equal ranks that validate nothing", {{summary(9), {}}, {summary(9), {}}}, ""},
+      {"one sample more",
+       {usual, usual, {summary(10, 3, "a"), summary(4, 3, "b")}},
+       "the training set of rank 2 is not that of rank 0: rank 0 has 9 samples, 3 classes, the id a; rank 2 has 10 "
+       "samples, 3 classes, the id a" +
+           advice},
+      {"another class",
+       {{summary(9, 3), {}}, {summary(9, 4), {}}, {summary(9, 5), {}}},
+       "the training set of rank 1 is not that of rank 0: rank 0 has 9 samples, 3 classes; rank 1 has 9 samples, 4 "
+       "classes" +
+           advice},
+      {"another order",
+       {{summary(9, 0, "a"), {}}, {summary(9, 0, "c"), {}}},
+       "the training set of rank 1 is not that of rank 0: rank 0 has 9 samples, the id a; rank 1 has 9 samples, the id "
+       "c" +
+           advice},
+      {"no validation",
+       {usual, {summary(9, 3, "a"), {}}},
+       "the validation set of rank 1 is not that of rank 0: rank 0 has 4 samples, 3 classes, the id b; rank 1 has "
+       "none" +
+           advice},
+      {"other validation",
+       {{summary(9), summary(4)}, {summary(9), summary(5)}},
+       "the validation set of rank 1 is not that of rank 0: rank 0 has 4 samples; rank 1 has 5 samples" + advice},
+  };
+  for (const Case& c : cases) {
+    const auto compared = compare_data(c.ranks);
+    EXPECT_EQ(compared ? "" : compared.error().message, c.message) << c.what;
+    if (!compared) {
+      EXPECT_EQ(compared.error().kind, ErrorKind::io) << c.what;
+    }
+  }
+}
+
+std::unique_ptr<Dataset> images(std::int64_t samples) {
+  return std::make_unique<data::ImageDataset>(torch::zeros({samples, 1, 2, 2}, torch::kUInt8),
+                                              torch::zeros({samples}, torch::kInt64));
+}
+
+TEST(AgreeOnData, EndsEqualOnAllRanks) {
+  const auto outcomes_of = [](const std::vector<std::int64_t>& validation_samples) {
+    std::vector<std::string> outcomes(validation_samples.size());
+    fakes::ThreadGroup group{static_cast<std::int64_t>(validation_samples.size())};
+    group.run([&](checkpoint::Communicator& communicator) {
+      const auto rank = static_cast<std::size_t>(communicator.rank());
+      const Datasets datasets{.train = images(3), .validation = images(validation_samples[rank])};
+      const auto agreed = agree_on_data(datasets, communicator);
+      outcomes[rank] = agreed ? "agreed" : agreed.error().message;
+    });
+    return outcomes;
+  };
+  EXPECT_EQ(outcomes_of({2, 2, 2}), std::vector<std::string>(3, "agreed"));
+  const auto differing = outcomes_of({2, 2, 5});
+  EXPECT_EQ(differing[0].find("the validation set of rank 2 is not that of rank 0: rank 0 has 2 samples"), 0U)
+      << differing[0];
+  EXPECT_EQ(differing, std::vector<std::string>(3, differing[0]));
+}
+
+}  // namespace
+}  // namespace trainyard::train

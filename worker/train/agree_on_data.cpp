@@ -1,0 +1,71 @@
+#include "worker/train/agree_on_data.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/run/agreement.hpp"
+#include "common/try.hpp"
+
+namespace trainyard::train {
+namespace {
+
+DataSummary summary_of(const Dataset& dataset) {
+  return {.samples = dataset.size(), .classes = dataset.classes(), .id = dataset.id()};
+}
+
+nlohmann::json object_of(const DataSummary& data) {
+  return {{"samples", data.samples}, {"classes", data.classes}, {"id", data.id}};
+}
+
+DataSummary summary_from(const nlohmann::json& object) {
+  return {.samples = object.at("samples").get<std::int64_t>(),
+          .classes = object.at("classes").get<std::int64_t>(),
+          .id = object.at("id").get<std::string>()};
+}
+
+RankData rank_data_from(const nlohmann::json& object) {
+  RankData data{.train = summary_from(object.at("train")), .validation = {}};
+  if (object.contains("validation")) data.validation = summary_from(object.at("validation"));
+  return data;
+}
+
+std::string text_of(const std::optional<DataSummary>& data) {
+  if (!data) return "none";
+  std::string text = fmt::format("{} samples", data->samples);
+  if (data->classes > 0) text += fmt::format(", {} classes", data->classes);
+  if (!data->id.empty()) text += fmt::format(", the id {}", data->id);
+  return text;
+}
+
+Result<void> compare_set(std::string_view name, std::size_t rank, const std::optional<DataSummary>& first,
+                         const std::optional<DataSummary>& other) {
+  if (first == other) return {};
+  return fail(ErrorKind::io,
+              fmt::format("the {} set of rank {} is not that of rank 0: rank 0 has {}; rank {} has {}. Every rank must "
+                          "read the same files: compare the data's folder on the nodes of these two ranks",
+                          name, rank, text_of(first), rank, text_of(other)));
+}
+
+}  // namespace
+
+Result<void> compare_data(std::span<const RankData> ranks) {
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    TRY(compare_set("training", rank, ranks[0].train, ranks[rank].train));
+    TRY(compare_set("validation", rank, ranks[0].validation, ranks[rank].validation));
+  }
+  return {};
+}
+
+Result<void> agree_on_data(const Datasets& datasets, checkpoint::Communicator& communicator) {
+  nlohmann::json own{{"train", object_of(summary_of(*datasets.train))}};
+  if (datasets.validation != nullptr) own["validation"] = object_of(summary_of(*datasets.validation));
+  const auto gathered = TRY(checkpoint::gather_all(communicator, own));
+  std::vector<RankData> ranks;
+  for (const nlohmann::json& object : gathered) ranks.push_back(rank_data_from(object));
+  return compare_data(ranks);
+}
+
+}  // namespace trainyard::train

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "checkpoint/group/communicator.hpp"
+#include "common/result.hpp"
+#include "include/trainyard/data.hpp"
+
+namespace trainyard::train {
+
+/// What a data set says of itself.
+struct DataSummary {
+  std::int64_t samples = 0;
+  std::int64_t classes = 0;  ///< 0: it does not say.
+  std::string id;            ///< Empty: it does not say.
+
+  friend bool operator==(const DataSummary&, const DataSummary&) = default;
+};
+
+/// The data sets of one rank.
+struct RankData {
+  DataSummary train;
+  std::optional<DataSummary> validation;
+
+  friend bool operator==(const RankData&, const RankData&) = default;
+};
+
+/// io: a rank of `ranks` has other data than rank 0. A restart on other nodes may help. The message names the first
+/// such rank and both summaries. Pure.
+[[nodiscard]] Result<void> compare_data(std::span<const RankData> ranks);
+
+/// compare_data() of all ranks' data sets. It is collective, and its outcome is equal on all ranks. cancelled: a rank
+/// is lost. Each rank draws its samples by their numbers: with other data it would train on other samples than its part
+/// of the epoch, with other labels, or for another number of steps than its peers, which would wait for it.
+[[nodiscard]] Result<void> agree_on_data(const Datasets& datasets, checkpoint::Communicator& communicator);
+
+}  // namespace trainyard::train
