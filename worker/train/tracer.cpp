@@ -45,7 +45,7 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-std::string to_json(ProfilerResult& result) {
+std::string chrome_trace(ProfilerResult& result) {
   const ScratchFolder folder;
   const std::string path = folder.file("trace.json");
   result.save(path);  // The profiler writes to files only.
@@ -68,7 +68,7 @@ void warn_of_failure(const std::function<void()>& act) {
 }
 
 void store(storage::Store& store, const std::string& key, ProfilerResult& result) {
-  const std::string json = to_json(result);
+  const std::string json = chrome_trace(result);
   if (const auto put = storage::put_text(store, key, json); !put) return warn_of_no_trace(put.error().message);
   logging::info("trace stored", {{"uri", store.uri_of(key)}, {"bytes", json.size()}});
 }
