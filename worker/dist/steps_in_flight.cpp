@@ -42,8 +42,8 @@ Result<void> with_lost_peers(std::string_view what, const Call& call) {
 
 }  // namespace
 
-StepsInFlight::StepsInFlight(torch::Device device, rank::RankLink& link, std::chrono::milliseconds deadline,
-                             std::size_t steps_max)
+StepsInFlight::StepsInFlight(torch::Device device, rank::RankLink& link,
+                             std::optional<std::chrono::milliseconds> deadline, std::size_t steps_max)
     : device_{device},
       link_{link},
       deadline_{deadline},

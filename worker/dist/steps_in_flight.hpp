@@ -39,9 +39,9 @@ class StepsInFlight {
  public:
   static constexpr std::size_t default_steps_max = 4;
 
-  /// `link` outlives the object. `steps_max`: how many steps may be queued and not done. Makes small tensors on
-  /// `device` and in pinned memory.
-  StepsInFlight(torch::Device device, rank::RankLink& link, std::chrono::milliseconds deadline,
+  /// `link` outlives the object. `deadline`: how long one wait may take; nothing: without end. `steps_max`: how many
+  /// steps may be queued and not done. Makes small tensors on `device` and in pinned memory.
+  StepsInFlight(torch::Device device, rank::RankLink& link, std::optional<std::chrono::milliseconds> deadline,
                 std::size_t steps_max = default_steps_max);
   StepsInFlight(const StepsInFlight&) = delete;
   StepsInFlight& operator=(const StepsInFlight&) = delete;
@@ -80,7 +80,7 @@ class StepsInFlight {
 
   torch::Device device_;
   rank::RankLink& link_;
-  std::chrono::milliseconds deadline_;
+  std::optional<std::chrono::milliseconds> deadline_;
   std::size_t steps_max_;
   std::deque<Step> steps_;    // the oldest first; the last may have no end yet
   torch::Tensor zero_;        // uint8 [1], on the device

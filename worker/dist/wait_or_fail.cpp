@@ -36,7 +36,7 @@ struct Completion {
 };
 
 Result<void> wait_on_host(const c10::intrusive_ptr<c10::ivalue::Future>& future, rank::RankLink& link,
-                          std::chrono::milliseconds deadline, std::string_view what,
+                          std::optional<std::chrono::milliseconds> deadline, std::string_view what,
                           const std::function<bool()>& waits_for_others) {
   const auto completion = std::make_shared<Completion>();
   future->addCallback([completion](c10::ivalue::Future& /*done*/) { completion->finish(); });
@@ -49,7 +49,7 @@ Result<void> wait_on_host(const c10::intrusive_ptr<c10::ivalue::Future>& future,
 
 /// A future on a device is complete once its kernels are queued, so that the work itself is polled.
 Result<void> wait_on_device(const c10::intrusive_ptr<c10d::Work>& work, c10::Device device, rank::RankLink& link,
-                            std::chrono::milliseconds deadline, std::string_view what) {
+                            std::optional<std::chrono::milliseconds> deadline, std::string_view what) {
   const c10::Event own_work = mark_queue(device);
   TRY(wait_watched({.is_done = [&] { return ask_device([&] { return work->isCompleted(); }); },
                     .waits_for_others = [&] { return own_work.query(); }},
@@ -62,7 +62,7 @@ Result<void> wait_on_device(const c10::intrusive_ptr<c10d::Work>& work, c10::Dev
 }  // namespace
 
 Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, rank::RankLink& link,
-                          std::chrono::milliseconds deadline, std::string_view what,
+                          std::optional<std::chrono::milliseconds> deadline, std::string_view what,
                           const std::function<bool()>& waits_for_others) {
   c10::intrusive_ptr<c10::ivalue::Future> future;
   try {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string_view>
 
 #include "common/result.hpp"
@@ -21,10 +22,11 @@ namespace trainyard::dist {
 /// `waits_for_others` throws.
 ///
 /// Errors: cancelled when the launcher reports that the group is broken (with the launcher's message), unavailable when
-/// the collective failed (a peer's connection is lost), timeout after `deadline`. The collective is then abandoned and
-/// may still run: its tensors must not be used any more, and the process should end by RankLink::exit.
+/// the collective failed (a peer's connection is lost), timeout after `deadline`, if there is one. The collective is
+/// then abandoned and may still run: its tensors must not be used any more, and the process should end by
+/// RankLink::exit.
 [[nodiscard]] Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, rank::RankLink& link,
-                                        std::chrono::milliseconds deadline, std::string_view what,
+                                        std::optional<std::chrono::milliseconds> deadline, std::string_view what,
                                         const std::function<bool()>& waits_for_others = {});
 
 }  // namespace trainyard::dist

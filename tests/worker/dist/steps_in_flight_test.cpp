@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <future>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -224,6 +225,18 @@ TEST(StepsInFlight, EndsTheWaitWhenTheGroupIsBrokenOrTheDeadlineHasPassed) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().kind, ErrorKind::timeout);
   EXPECT_EQ(done.error().message, "a step on the device was not done after 0 s: this rank's own device is not done");
+}
+
+TEST(StepsInFlight, WaitsWithoutEndWhereThereIsNoDeadline) {
+  FakeRankLink link;
+  StepsInFlight steps{late_device::device(), link, std::nullopt};
+  StuckKernel kernel;
+  ASSERT_TRUE(steps.end_step());
+  std::jthread other{[&] {
+    link.wait_for_looks(3);
+    kernel.end();
+  }};
+  EXPECT_TRUE(steps.finish());
 }
 
 /// A collective on the host that ends when the test says so.

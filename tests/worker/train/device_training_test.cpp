@@ -11,13 +11,11 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
-#include <future>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -133,12 +131,10 @@ TEST(TrainingOnADevice, ValidatesThereAndLogsNumbersOfTheHostBesideThoseOfTheDev
 class EchoGroup final : public c10d::ProcessGroup {
  public:
   /// `sums_before_failure`: how many sums on the device succeed before one fails, as NCCL's do that a watchdog aborts.
-  /// `flags`: what the sums on the host return.
-  EchoGroup(int sums_before_failure, std::function<c10::intrusive_ptr<c10::ivalue::Future>()> flags)
-      : ProcessGroup{0, 2}, sums_left_{sums_before_failure}, flags_{std::move(flags)} {}
+  explicit EchoGroup(int sums_before_failure) : ProcessGroup{0, 2}, sums_left_{sums_before_failure} {}
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
                                            const c10d::AllreduceOptions& /*options*/) override {
-    if (tensors.front().is_cpu()) return c10::make_intrusive<HostWork>(flags_());
+    if (tensors.front().is_cpu()) return c10::make_intrusive<HostWork>();
     const auto failure =
         sums_left_-- > 0 ? nullptr : std::make_exception_ptr(std::runtime_error{"ncclRemoteError: lost"});
     return on_side_stream([sum = tensors.front()] { fakes::late_device::scale_now(sum, 2.0); }, failure);
@@ -151,11 +147,11 @@ class EchoGroup final : public c10d::ProcessGroup {
  private:
   class HostWork final : public c10d::Work {
    public:
-    explicit HostWork(c10::intrusive_ptr<c10::ivalue::Future> future) : future_{std::move(future)} {}
-    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
-
-   private:
-    c10::intrusive_ptr<c10::ivalue::Future> future_;
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+      auto future = c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get());
+      future->markCompleted();
+      return future;
+    }
   };
 
   c10::intrusive_ptr<c10d::Work> on_side_stream(std::function<void()> collective,
@@ -172,16 +168,9 @@ class EchoGroup final : public c10d::ProcessGroup {
   }
 
   int sums_left_;
-  std::function<c10::intrusive_ptr<c10::ivalue::Future>()> flags_;
   c10::Stream stream_ = c10::impl::VirtualGuardImpl{fakes::late_device::device().type()}.getStreamFromGlobalPool(
       fakes::late_device::device());
 };
-
-c10::intrusive_ptr<c10::ivalue::Future> flags_at_once() {
-  auto future = c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get());
-  future->markCompleted();
-  return future;
-}
 
 /// A classifier with BatchNorm, whose buffers rank 0 sends.
 class Classifier final : public Module {
@@ -193,13 +182,10 @@ class Classifier final : public Module {
   [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index) override {
     if (batch_index == 10 || batch_index == 110) blocking_calls_.push_back(fakes::late_device::blocking_calls());
     log("host", 1.0);
-    if (on_step) on_step();
     return torch::cross_entropy_loss(line_(norm_(batch.inputs).flatten(1)), batch.targets);
   }
   /// The number of calls that blocked in 100 steps.
   [[nodiscard]] int blocking_calls() const { return blocking_calls_.at(1) - blocking_calls_.at(0); }
-
-  std::function<void()> on_step;
 
  private:
   torch::nn::BatchNorm2d norm_{1};
@@ -224,7 +210,7 @@ struct EchoRun {
     dist::Group group{.rank = 0,
                       .world_size = 2,
                       .store = {},
-                      .process_group = c10::make_intrusive<EchoGroup>(sums_before_failure, flags),
+                      .process_group = c10::make_intrusive<EchoGroup>(sums_before_failure),
                       .communicator = std::make_unique<checkpoint::SingleCommunicator>(),
                       .checkpoint_communicator = std::make_unique<checkpoint::SingleCommunicator>()};
     dist::StepsInFlight in_flight{device, link, std::chrono::minutes{1}};
@@ -264,7 +250,6 @@ struct EchoRun {
   api::TrainingSpec training;
   std::optional<api::CheckpointSpec> checkpoint;
   int sums_before_failure = std::numeric_limits<int>::max();
-  std::function<c10::intrusive_ptr<c10::ivalue::Future>()> flags = flags_at_once;
   Classifier module;
   fakes::FakeRankLink link;
 };
@@ -277,29 +262,6 @@ TEST(TrainingOnADevice, NeverWaitsForItInAUsualStep) {
   EXPECT_EQ(end.reason, "Completed") << end.message;
   EXPECT_EQ(run.module.blocking_calls(), 0);
   EXPECT_LT(run.link.reports().back().loss.value_or(NAN), 2.5) << "the last line's loss is known";
-}
-
-TEST(TrainingOnADevice, SendsNoBeatsInAStepsAgreementWhileItsOwnKernelIsStuck) {
-  EchoRun run;
-  run.training.max_steps = 1;
-  const auto late_flags = c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get());
-  bool is_first = true;  // The first agreement comes before the first step.
-  run.flags = [&] { return std::exchange(is_first, false) ? flags_at_once() : late_flags; };
-  std::promise<void> kernel_may_end;
-  std::int64_t beats_while_stuck = -1;
-  std::jthread other;
-  run.module.on_step = [&] {
-    fakes::late_device::queue([end = kernel_may_end.get_future().share()] { end.wait(); });
-    other = std::jthread{[&, beats = run.link.beats()] {
-      run.link.wait_for_looks(3);
-      beats_while_stuck = run.link.beats() - beats;
-      kernel_may_end.set_value();
-      late_flags->markCompleted();
-    }};
-  };
-  const rank::RankEnd end = run.run();
-  EXPECT_EQ(end.reason, "Completed") << end.message;
-  EXPECT_EQ(beats_while_stuck, 0);
 }
 
 TEST(TrainingOnADevice, EndsAsPeerLostWhereACollectiveHasFailedUnseen) {
