@@ -27,4 +27,9 @@ Result<Deadlines> read_deadlines(const rank::Environment& environment) {
   return deadlines;
 }
 
+std::optional<milliseconds> collective_deadline(const Deadlines& deadlines, std::int64_t world_size) {
+  if (world_size == 1) return std::nullopt;
+  return deadlines.collective;
+}
+
 }  // namespace trainyard::dist

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 
 #include "common/result.hpp"
 #include "worker/rank/environment.hpp"
@@ -20,5 +22,10 @@ struct Deadlines {
 /// The deadlines of TRAINYARD_RENDEZVOUS_SECONDS and TRAINYARD_COLLECTIVE_SECONDS. Without the latter: half an hour, or
 /// three times TRAINYARD_HANG_SECONDS where that is longer. ErrorKind::invalid names a variable with another value.
 [[nodiscard]] Result<Deadlines> read_deadlines(const rank::Environment& environment);
+
+/// How long a rank of a group of `world_size` waits for a collective or a step on its device. Nothing for a group of
+/// one: no peer can be lost there, and however long a step takes, the launcher alone decides whether it hangs.
+[[nodiscard]] std::optional<std::chrono::milliseconds> collective_deadline(const Deadlines& deadlines,
+                                                                           std::int64_t world_size);
 
 }  // namespace trainyard::dist

@@ -20,9 +20,10 @@ using namespace std::chrono_literals;
 /// Often enough for the shortest time after which a launcher takes a silent rank for stuck.
 constexpr auto beat_interval = 100ms;
 
-constexpr std::size_t own_part = 0;
-constexpr std::size_t whole_step = 1;
-constexpr std::size_t parts = 2;
+// The columns of the marks.
+constexpr std::size_t is_waiting = 0;
+constexpr std::size_t is_done = 1;
+constexpr std::size_t columns = 2;
 
 bool is_on_device(const c10::intrusive_ptr<c10d::Work>& work) {
   return !work->getFuture()->devices().empty();
@@ -41,27 +42,28 @@ Result<void> with_lost_peers(std::string_view what, const Call& call) {
 
 }  // namespace
 
-StepsInFlight::StepsInFlight(torch::Device device, rank::RankLink& link, std::chrono::milliseconds deadline,
-                             std::size_t steps_max)
+StepsInFlight::StepsInFlight(torch::Device device, rank::RankLink& link,
+                             std::optional<std::chrono::milliseconds> deadline, std::size_t steps_max)
     : device_{device},
       link_{link},
       deadline_{deadline},
       steps_max_{steps_max},
+      zero_{torch::zeros({1}, torch::dtype(torch::kByte).device(device))},
       one_{torch::ones({1}, torch::dtype(torch::kByte).device(device))},
       // Besides the steps that are queued, one is being queued.
-      marks_{torch::zeros({static_cast<std::int64_t>((steps_max + 1) * parts)},
+      marks_{torch::zeros({static_cast<std::int64_t>((steps_max + 1) * columns)},
                           torch::dtype(torch::kByte).pinned_memory(true))},
       thread_{[this](const std::stop_token& stop) { beat(stop); }} {}
 
 Result<void> StepsInFlight::follow(const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
-  if (!is_on_device(work)) return wait_or_fail(work, link_, deadline_, what);
+  if (!is_on_device(work)) return wait_on_host(work, what);
   open_step();
   Step& step = steps_.back();
   return with_lost_peers(what, [&]() -> Result<void> {
-    // Later kernels of this step wait for others too.
-    if (step.collectives.empty()) queue_mark(own_part);
     step.collectives.push_back({.work = work, .what = std::string{what}});
+    queue_mark(is_waiting, one_);
     work->wait();
+    queue_mark(is_waiting, zero_);  // The kernels after it are this rank's own again.
     return {};
   });
 }
@@ -85,9 +87,19 @@ Result<void> StepsInFlight::finish() {
 bool StepsInFlight::waits_for_others() const {
   const std::scoped_lock lock{mutex_};
   for (std::size_t step = done_; step < begun_; ++step) {
-    if (mark_of(step, whole_step).load() == 0) return mark_of(step, own_part).load() != 0;
+    if (mark_of(step, is_done).load() == 0) return mark_of(step, is_waiting).load() != 0;
   }
   return false;
+}
+
+/// The steps that are queued run meanwhile: a rank whose own kernel is stuck there must fall silent here too.
+Result<void> StepsInFlight::wait_on_host(const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+  std::optional<c10::Event> queued;
+  return wait_or_fail(work, link_, deadline_, what, [&] {
+    if (waits_for_others()) return true;
+    if (!queued) queued = mark_queue(device_);
+    return queued->query();
+  });
 }
 
 Result<void> StepsInFlight::wait_for_oldest() {
@@ -102,6 +114,7 @@ Result<void> StepsInFlight::wait_for_oldest() {
   }
   TRY(wait_for([&] { return oldest.end->query(); }, "a step on the device"));
   steps_.pop_front();
+  link_.beat();  // finish() may wait for several steps, each of which takes its time.
   const std::scoped_lock lock{mutex_};
   ++done_;
   return {};
@@ -117,23 +130,23 @@ void StepsInFlight::open_step() {
   if (!steps_.empty() && !steps_.back().end) return;
   steps_.emplace_back();
   const std::scoped_lock lock{mutex_};
-  for (std::size_t part = 0; part < parts; ++part) mark_of(begun_, part).store(0);
+  for (std::size_t mark = 0; mark < columns; ++mark) mark_of(begun_, mark).store(0);
   ++begun_;
 }
 
 void StepsInFlight::close_step() {
   open_step();
-  queue_mark(whole_step);
+  queue_mark(is_done, one_);
   steps_.back().end = mark_queue(device_);
 }
 
-void StepsInFlight::queue_mark(std::size_t part) {
+void StepsInFlight::queue_mark(std::size_t mark, const torch::Tensor& value) {
   const std::size_t row = (begun_ - 1) % (steps_max_ + 1);
-  marks_.narrow(0, static_cast<std::int64_t>(row * parts + part), 1).copy_(one_, /*non_blocking=*/true);
+  marks_.narrow(0, static_cast<std::int64_t>(row * columns + mark), 1).copy_(value, /*non_blocking=*/true);
 }
 
-std::atomic_ref<std::uint8_t> StepsInFlight::mark_of(std::size_t step, std::size_t part) const {
-  return std::atomic_ref{marks_.data_ptr<std::uint8_t>()[(step % (steps_max_ + 1)) * parts + part]};
+std::atomic_ref<std::uint8_t> StepsInFlight::mark_of(std::size_t step, std::size_t mark) const {
+  return std::atomic_ref{marks_.data_ptr<std::uint8_t>()[(step % (steps_max_ + 1)) * columns + mark]};
 }
 
 void StepsInFlight::beat(const std::stop_token& stop) {

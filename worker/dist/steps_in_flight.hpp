@@ -31,31 +31,32 @@ namespace trainyard::dist {
 /// than the one that caused them. After an error the process should end by RankLink::exit.
 ///
 /// A thread of its own beats while the oldest step that is not done waits for other ranks: the training thread cannot
-/// where a driver makes it wait for room in the device's queue. The thread sends no beat while this rank's own part of
-/// that step is stuck, and none for what the training thread does meanwhile. So only the rank that is stuck falls
-/// silent. The thread reads bytes that the device sets in pinned memory, and never calls the driver, which may have a
-/// lock that the training thread holds.
+/// where a driver makes it wait for room in the device's queue. The thread sends no beat while a kernel of this rank in
+/// that step is stuck, before a collective or after the last one, and none for what the training thread does meanwhile.
+/// So only the rank that is stuck falls silent. The thread reads bytes that the device sets in pinned memory, and never
+/// calls the driver, which may have a lock that the training thread holds.
 class StepsInFlight {
  public:
   static constexpr std::size_t default_steps_max = 4;
 
-  /// `link` outlives the object. `steps_max`: how many steps may be queued and not done. Makes small tensors on
-  /// `device` and in pinned memory.
-  StepsInFlight(torch::Device device, rank::RankLink& link, std::chrono::milliseconds deadline,
+  /// `link` outlives the object. `deadline`: how long one wait may take; nothing: without end. `steps_max`: how many
+  /// steps may be queued and not done. Makes small tensors on `device` and in pinned memory.
+  StepsInFlight(torch::Device device, rank::RankLink& link, std::optional<std::chrono::milliseconds> deadline,
                 std::size_t steps_max = default_steps_max);
   StepsInFlight(const StepsInFlight&) = delete;
   StepsInFlight& operator=(const StepsInFlight&) = delete;
 
   /// Orders the current stream after `work`, a collective of the step that is being queued, without waiting for it. A
-  /// collective on the host is waited for by wait_or_fail(). `what` names the collective in messages.
+  /// collective on the host is waited for by wait_or_fail(), with beats only while waits_for_others() or once all that
+  /// this rank has queued is done. `what` names the collective in messages.
   [[nodiscard]] Result<void> follow(const c10::intrusive_ptr<c10d::Work>& work, std::string_view what);
   /// The step is queued, or a batch of it. Waits for the oldest where `steps_max` others are not done.
   [[nodiscard]] Result<void> end_step();
   /// Waits until everything that is queued on the current stream is done. To be called before values are read.
   [[nodiscard]] Result<void> finish();
 
-  /// True while this rank has done its part of the oldest step that is not done, and others have not. Any thread may
-  /// call.
+  /// True while the oldest step that is not done waits for a collective that this rank has reached. False while a
+  /// kernel of this rank runs in that step. Any thread may call.
   [[nodiscard]] bool waits_for_others() const;
 
  private:
@@ -68,21 +69,23 @@ class StepsInFlight {
     std::optional<c10::Event> end;        // set once the step is queued
   };
 
+  [[nodiscard]] Result<void> wait_on_host(const c10::intrusive_ptr<c10d::Work>& work, std::string_view what);
   [[nodiscard]] Result<void> wait_for_oldest();
   [[nodiscard]] Result<void> wait_for(const std::function<bool()>& is_done, std::string_view what);
   void open_step();
   void close_step();
-  void queue_mark(std::size_t part);
-  [[nodiscard]] std::atomic_ref<std::uint8_t> mark_of(std::size_t step, std::size_t part) const;
+  void queue_mark(std::size_t mark, const torch::Tensor& value);
+  [[nodiscard]] std::atomic_ref<std::uint8_t> mark_of(std::size_t step, std::size_t mark) const;
   void beat(const std::stop_token& stop);
 
   torch::Device device_;
   rank::RankLink& link_;
-  std::chrono::milliseconds deadline_;
+  std::optional<std::chrono::milliseconds> deadline_;
   std::size_t steps_max_;
   std::deque<Step> steps_;    // the oldest first; the last may have no end yet
-  torch::Tensor one_;         // uint8 [1], on the device
-  torch::Tensor marks_;       // uint8 [steps, 2], pinned: own part done, step done. Step n has row n modulo steps.
+  torch::Tensor zero_;        // uint8 [1], on the device
+  torch::Tensor one_;         // as zero_
+  torch::Tensor marks_;       // uint8 [steps, 2], pinned: step waits, step done. Step n has row n modulo steps.
   mutable std::mutex mutex_;  // guards begun_, done_, and that a row of marks_ is cleared before its step begins
   std::size_t begun_ = 0;     // how many steps have begun
   std::size_t done_ = 0;      // how many of them were waited for

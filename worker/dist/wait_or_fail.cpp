@@ -36,19 +36,20 @@ struct Completion {
 };
 
 Result<void> wait_on_host(const c10::intrusive_ptr<c10::ivalue::Future>& future, rank::RankLink& link,
-                          std::chrono::milliseconds deadline, std::string_view what) {
+                          std::optional<std::chrono::milliseconds> deadline, std::string_view what,
+                          const std::function<bool()>& waits_for_others) {
   const auto completion = std::make_shared<Completion>();
   future->addCallback([completion](c10::ivalue::Future& /*done*/) { completion->finish(); });
-  TRY(wait_watched(
-      {.is_done = [&] { return completion->wait_for(look_interval); }, .waits_for_others = [] { return true; }}, link,
-      deadline, what));
+  TRY(wait_watched({.is_done = [&] { return completion->wait_for(look_interval); },
+                    .waits_for_others = [&] { return !waits_for_others || waits_for_others(); }},
+                   link, deadline, what));
   if (future->hasError()) return lost_collective(what, first_line(future->tryRetrieveErrorMessage()));
   return {};
 }
 
 /// A future on a device is complete once its kernels are queued, so that the work itself is polled.
 Result<void> wait_on_device(const c10::intrusive_ptr<c10d::Work>& work, c10::Device device, rank::RankLink& link,
-                            std::chrono::milliseconds deadline, std::string_view what) {
+                            std::optional<std::chrono::milliseconds> deadline, std::string_view what) {
   const c10::Event own_work = mark_queue(device);
   TRY(wait_watched({.is_done = [&] { return ask_device([&] { return work->isCompleted(); }); },
                     .waits_for_others = [&] { return own_work.query(); }},
@@ -61,16 +62,20 @@ Result<void> wait_on_device(const c10::intrusive_ptr<c10d::Work>& work, c10::Dev
 }  // namespace
 
 Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, rank::RankLink& link,
-                          std::chrono::milliseconds deadline, std::string_view what) {
-  bool is_on_device = false;
+                          std::optional<std::chrono::milliseconds> deadline, std::string_view what,
+                          const std::function<bool()>& waits_for_others) {
+  c10::intrusive_ptr<c10::ivalue::Future> future;
   try {
-    const c10::intrusive_ptr<c10::ivalue::Future> future = work->getFuture();
-    is_on_device = !future->devices().empty();
-    return is_on_device ? wait_on_device(work, future->devices().front(), link, deadline, what)
-                        : wait_on_host(future, link, deadline, what);
+    future = work->getFuture();
+  } catch (const std::exception& error) {
+    return lost_collective(what, message_of(error));
+  }
+  if (future->devices().empty()) return wait_on_host(future, link, deadline, what, waits_for_others);
+  try {
+    return wait_on_device(work, future->devices().front(), link, deadline, what);
   } catch (const std::exception& error) {
     // A device reports the failure of any earlier work here: that is this rank's own end, not the loss of a peer.
-    if (is_on_device && failed_part(error) != FailedPart::communication) throw;
+    if (failed_part(error) != FailedPart::communication) throw;
     return lost_collective(what, message_of(error));
   }
 }

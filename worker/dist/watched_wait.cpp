@@ -18,18 +18,18 @@ constexpr auto device_look_interval = 200us;
 
 }  // namespace
 
-Result<void> wait_watched(const Watched& watched, rank::RankLink& link, std::chrono::milliseconds deadline,
-                          std::string_view what) {
+Result<void> wait_watched(const Watched& watched, rank::RankLink& link,
+                          std::optional<std::chrono::milliseconds> deadline, std::string_view what) {
   const Instant start = std::chrono::steady_clock::now();
   while (!watched.is_done()) {
     if (const auto failure = link.group_failure()) {
       return fail(ErrorKind::cancelled, fmt::format("{} was given up: {}", what, failure->message));
     }
     const bool waits_for_others = watched.waits_for_others();
-    if (std::chrono::steady_clock::now() - start >= deadline) {
+    if (deadline && std::chrono::steady_clock::now() - start >= *deadline) {
       return fail(ErrorKind::timeout,
                   fmt::format("{} was not done after {} s: {}", what,
-                              std::chrono::duration_cast<std::chrono::seconds>(deadline).count(),
+                              std::chrono::duration_cast<std::chrono::seconds>(*deadline).count(),
                               waits_for_others ? "a rank did not take part" : "this rank's own device is not done"));
     }
     if (waits_for_others) link.beat();

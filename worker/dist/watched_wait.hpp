@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,9 +24,9 @@ struct Watched {
 /// names the thing that is waited for in messages. Throws what the two functions throw.
 ///
 /// Errors: cancelled when the launcher reports that the group is broken, with the launcher's message; timeout after
-/// `deadline`.
+/// `deadline`, if there is one.
 [[nodiscard]] Result<void> wait_watched(const Watched& watched, rank::RankLink& link,
-                                        std::chrono::milliseconds deadline, std::string_view what);
+                                        std::optional<std::chrono::milliseconds> deadline, std::string_view what);
 
 /// `ask`, asked twice with a pause between where the first answer is no. For work on a device, which has no callback on
 /// the host.

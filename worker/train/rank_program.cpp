@@ -366,14 +366,15 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
       return lost(link, Stage::step, done.error());
   }
 
-  const strategy::WaitForWork wait = [&link, deadline = deadlines->collective](
-                                         const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+  const auto deadline = dist::collective_deadline(*deadlines, run.group.world_size);
+  const strategy::WaitForWork wait = [&link, deadline](const c10::intrusive_ptr<c10d::Work>& work,
+                                                       std::string_view what) {
     return dist::wait_or_fail(work, link, deadline, what);
   };
   run.optimizer = open_optimizer(*run.module, training.optimizer);
   strategy::WaitForWork follow;
   if (!device.is_cpu()) {
-    run.in_flight.emplace(device, link, deadlines->collective);
+    run.in_flight.emplace(device, link, deadline);
     follow = [&in_flight = *run.in_flight](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
       return in_flight.follow(work, what);
     };

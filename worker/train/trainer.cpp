@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 
 constexpr auto report_interval = 250ms;
 
-/// The wait for collectives whose results only the device reads.
+/// The wait for collectives whose results only the device reads, and for those on the host while steps are queued.
 strategy::WaitForWork follow_or_wait(const TrainerParts& parts) {
   if (parts.in_flight == nullptr) return parts.wait;
   return [in_flight = parts.in_flight](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
@@ -44,7 +44,7 @@ Trainer::Trainer(TrainerParts parts)
     : parts_{std::move(parts)},
       schedule_{parts_.training, parts_.checkpoint_every, parts_.train_data.size(), parts_.group.world_size,
                 parts_.copies_every},
-      agreement_{parts_.group.process_group, parts_.wait},
+      agreement_{parts_.group.process_group, follow_or_wait(parts_)},
       timer_{parts_.clock},
       step_{{.module = parts_.module,
              .optimizer = parts_.optimizer,

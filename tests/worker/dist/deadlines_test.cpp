@@ -33,6 +33,12 @@ TEST(ReadDeadlines, KeepsTheCollectivesAboveTheHangUnlessTheUserNamesOne) {
   }
 }
 
+TEST(CollectiveDeadline, IsNoneInAGroupOfOneRankThatCanLoseNoPeer) {
+  const Deadlines deadlines{.rendezvous = 1s, .collective = 7s};
+  EXPECT_EQ(collective_deadline(deadlines, 1), std::nullopt);
+  EXPECT_EQ(collective_deadline(deadlines, 2), 7s);
+}
+
 TEST(ReadDeadlines, NamesAVariableThatIsNoTime) {
   for (const std::string name :
        {"TRAINYARD_RENDEZVOUS_SECONDS", "TRAINYARD_HANG_SECONDS", "TRAINYARD_COLLECTIVE_SECONDS"}) {

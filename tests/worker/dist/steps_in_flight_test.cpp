@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <future>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -117,9 +118,53 @@ TEST(StepsInFlight, SendsNoBeatsForAStepOfThisRankAlone) {
   StuckKernel kernel;
   ASSERT_TRUE(steps.end_step());
   EXPECT_FALSE(steps.waits_for_others());
-  kernel.end();
+  std::int64_t beats_while_stuck = -1;
+  std::jthread other{[&] {
+    link.wait_for_looks(5);
+    beats_while_stuck = link.beats();
+    kernel.end();
+  }};
   ASSERT_TRUE(steps.finish());
+  other.join();
+  EXPECT_EQ(beats_while_stuck, 0);
+}
+
+TEST(StepsInFlight, FallsSilentWhereAKernelIsStuckAfterTheStepsLastCollective) {
+  FakeRankLink link;
+  StepsInFlight steps{late_device::device(), link, 1min};
+  ASSERT_TRUE(steps.follow(ended_work(), "the sum"));
+  late_device::wait();  // Until then the step waits for the sum.
+  StuckKernel kernel;
+  ASSERT_TRUE(steps.end_step());
+  std::int64_t beats_while_stuck = -1;
+  std::jthread other{[&] {
+    link.wait_for_looks(5);
+    beats_while_stuck = link.beats();
+    kernel.end();
+  }};
+  ASSERT_TRUE(steps.finish());
+  other.join();
+  EXPECT_EQ(beats_while_stuck, 0);
+}
+
+TEST(StepsInFlight, WaitsForNobodyWhereTheTrainingThreadDoesNotEndAStepWhoseCollectiveIsDone) {
+  FakeRankLink link;
+  StepsInFlight steps{late_device::device(), link, 1min};
+  const auto work = c10::make_intrusive<DeviceWork>();
+  ASSERT_TRUE(steps.follow(work, "the sum"));
+  while (!steps.waits_for_others()) std::this_thread::yield();
+  work->end();
+  late_device::wait();
+  EXPECT_FALSE(steps.waits_for_others());
+}
+
+TEST(StepsInFlight, BeatsAfterEachOfTheStepsThatItFinishes) {
+  FakeRankLink link;
+  StepsInFlight steps{late_device::device(), link, 1min};
+  for (int step = 0; step < 4; ++step) ASSERT_TRUE(steps.end_step());
   EXPECT_EQ(link.beats(), 0);
+  ASSERT_TRUE(steps.finish());
+  EXPECT_EQ(link.beats(), 5) << "with the step of what came after the last end";
 }
 
 TEST(StepsInFlight, FinishesOnlyOnceWhatWasQueuedAfterTheLastStepIsDone) {
@@ -182,22 +227,59 @@ TEST(StepsInFlight, EndsTheWaitWhenTheGroupIsBrokenOrTheDeadlineHasPassed) {
   EXPECT_EQ(done.error().message, "a step on the device was not done after 0 s: this rank's own device is not done");
 }
 
-/// A collective on the host that has failed.
-class FailedHostWork final : public c10d::Work {
+TEST(StepsInFlight, WaitsWithoutEndWhereThereIsNoDeadline) {
+  FakeRankLink link;
+  StepsInFlight steps{late_device::device(), link, std::nullopt};
+  StuckKernel kernel;
+  ASSERT_TRUE(steps.end_step());
+  std::jthread other{[&] {
+    link.wait_for_looks(3);
+    kernel.end();
+  }};
+  EXPECT_TRUE(steps.finish());
+}
+
+/// A collective on the host that ends when the test says so.
+class HostWork final : public c10d::Work {
  public:
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    auto future = c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get());
-    future->setError(std::make_exception_ptr(std::runtime_error{"Connection closed by peer"}));
-    return future;
-  }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future; }
+
+  c10::intrusive_ptr<c10::ivalue::Future> future = c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get());
 };
 
 TEST(StepsInFlight, WaitsForACollectiveOnTheHostAtOnce) {
   FakeRankLink link;
   StepsInFlight steps{late_device::device(), link, 1min};
-  const auto done = steps.follow(c10::make_intrusive<FailedHostWork>(), "the flags");
+  const auto work = c10::make_intrusive<HostWork>();
+  work->future->setError(std::make_exception_ptr(std::runtime_error{"Connection closed by peer"}));
+  const auto done = steps.follow(work, "the flags");
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().message, "the flags failed: Connection closed by peer");
+}
+
+TEST(StepsInFlight, BeatsInAWaitOnTheHostOnlyOnceTheDeviceWaitsForOthersOrHasDoneEverything) {
+  for (const bool waits_on_device : {false, true}) {
+    FakeRankLink link;
+    StepsInFlight steps{late_device::device(), link, 1min};
+    StuckKernel kernel;
+    const auto sum = c10::make_intrusive<DeviceWork>();
+    if (!waits_on_device) sum->end();
+    ASSERT_TRUE(steps.follow(sum, "the sum"));
+    const auto flags = c10::make_intrusive<HostWork>();
+    std::int64_t beats_while_stuck = -1;
+    std::jthread other{[&] {
+      link.wait_for_looks(3);
+      beats_while_stuck = link.beats();
+      kernel.end();
+      while (link.beats() == 0) std::this_thread::yield();
+      flags->future->markCompleted();
+    }};
+    EXPECT_TRUE(steps.follow(flags, "the flags"));
+    other.join();
+    EXPECT_EQ(beats_while_stuck, 0);
+    if (waits_on_device) sum->end();
+    EXPECT_TRUE(steps.finish());
+  }
 }
 
 }  // namespace
