@@ -44,7 +44,7 @@ class TensorTree {
   std::vector<std::pair<std::string, TensorTree>> children_;  // In a list their names are empty.
 };
 
-/// The samples of one step on one rank. The first dimension of inputs and targets is the batch. A module gets all
+/// The samples of one batch on one rank. The first dimension of inputs and targets is the batch. A module gets all
 /// tensors but `ids` on the rank's device.
 struct Batch {
   torch::Tensor inputs;
@@ -57,7 +57,8 @@ struct Batch {
   [[nodiscard]] Batch on(torch::Device device) const;
 };
 
-/// Samples with numbers. One thread calls at a time, unless loader_threads() says otherwise.
+/// Samples with numbers. One thread calls at a time, but not always the same one, unless loader_threads() is more than
+/// 0: then several may call at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -78,9 +79,11 @@ class Dataset {
   [[nodiscard]] virtual std::string id() const { return {}; }
   /// The number of classes: every target is a class from 0 on, below this. 0: it does not say, or has no classes.
   [[nodiscard]] virtual std::int64_t classes() const { return 0; }
-  /// The number of threads that read ahead where training.data.loaderThreads does not say it; 0: each batch is gathered
-  /// when it is due. With threads, gather() and gather_in_epoch() are called by that many of them at once, and
-  /// must not use torch's default random generator.
+  /// The number of threads that read ahead where training.data.loaderThreads does not say it. More than 0: gather() and
+  /// gather_in_epoch() may be called by several threads at once, by as many as the job says or else by so many. 0: each
+  /// batch is gathered when it is due, or by one thread ahead where the job asks for any number of threads. With any
+  /// thread that reads ahead these functions must not use torch's default random generator, as the training thread uses
+  /// it meanwhile.
   [[nodiscard]] virtual std::int64_t loader_threads() const { return 0; }
 };
 

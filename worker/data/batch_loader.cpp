@@ -29,6 +29,7 @@ torch::Tensor pinned(const torch::Tensor& tensor) {
 Batch load(const BatchLoader::Gather& gather, const BatchRequest& request, torch::Device device) {
   // A new thread's device is number 0, where CUDA would make a context: half a gigabyte for each rank of the node.
   const c10::OptionalDeviceGuard guard{device.is_cpu() ? std::nullopt : std::optional{device}};
+  const torch::NoGradGuard no_grad;  // A new thread records gradients, whatever the training thread does.
   Batch batch = gather(request);
   batch.ids = request.ids;  // The data set's own word on them is not needed.
   check_rows(batch);

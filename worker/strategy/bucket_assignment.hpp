@@ -18,7 +18,7 @@ struct BucketLimits {
 using BucketIndices = std::vector<std::size_t>;
 
 /// The buckets of `parameters`, in the order in which a backward pass fills them: from the last parameter to the first.
-/// A bucket holds one dtype and device. It is full once it reaches its limit, which it may exceed by less than one
+/// A bucket holds one dtype and device. It is closed once it reaches its limit, which it may exceed by less than one
 /// parameter.
 [[nodiscard]] std::vector<BucketIndices> assign_buckets(const std::vector<torch::Tensor>& parameters,
                                                         const BucketLimits& limits = {});

@@ -33,7 +33,8 @@ class BufferBroadcast {
 
   /// Starts to send the tensors' present values. May throw c10::Error when the group is broken.
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin();
-  /// Copies rank 0's values into the tensors. To be called once the work of begin() is done.
+  /// Copies rank 0's values into the tensors. To be called once the current stream is ordered after the work of
+  /// begin(), or that work is done.
   void finish();
 
  private:
@@ -41,9 +42,10 @@ class BufferBroadcast {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
 };
 
-/// Distributed data parallel: each rank's backward pass fills buckets of gradients, and full buckets are reduced over
-/// all ranks while the pass goes on. Gradients are scaled by 1 / world size before they are summed, as in PyTorch's
-/// DDP, and are views of the buckets afterwards. Parameters and buffers must keep their storage.
+/// Distributed data parallel: each rank's backward pass fills buckets of gradients, and buckets are reduced over all
+/// ranks while the pass goes on; gradient_buckets.hpp says when one is sent. Gradients are scaled by 1 / world size
+/// before they are summed, as in PyTorch's DDP, and are views of the buckets afterwards. Parameters and buffers must
+/// keep their storage.
 ///
 /// A parameter that a rank's loss did not use has a zero gradient on that rank. A parameter that no rank used has no
 /// gradient, so that optimizers skip it, as with PyTorch's find_unused_parameters; models that use all parameters pay

@@ -1,5 +1,6 @@
 #include "worker/train/batch_sequence.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace trainyard::train {
@@ -33,7 +34,9 @@ std::unique_ptr<data::BatchLoader> open_batches(const Schedule& schedule, const 
 }
 
 std::int64_t loader_threads(const api::DataSpec& spec, const Dataset& dataset) {
-  return spec.loader_threads.value_or(dataset.loader_threads());
+  const std::int64_t own = dataset.loader_threads();
+  if (!spec.loader_threads) return own;
+  return own > 0 ? *spec.loader_threads : std::min<std::int64_t>(*spec.loader_threads, 1);
 }
 
 }  // namespace trainyard::train

@@ -50,7 +50,8 @@ struct BatchPlace {
                                                               const Dataset& dataset, const api::TrainingSpec& training,
                                                               const BatchPlace& place);
 
-/// How many threads read `dataset` ahead: as many as the job says, else as many as the data set asks for.
+/// How many threads read `dataset` ahead: as many as the job says, else as many as the data set asks for. At most one
+/// for a data set that asks for none, which only one thread at a time may call.
 [[nodiscard]] std::int64_t loader_threads(const api::DataSpec& spec, const Dataset& dataset);
 
 }  // namespace trainyard::train

@@ -51,8 +51,9 @@ class OptimizationStep {
   /// Runs the module on `batch`, forward and backward. The gradient is the mean of the batches' of the step. Returns
   /// the batch's loss, a scalar without history on the rank's device. Throws what the module throws.
   [[nodiscard]] torch::Tensor run(const Batch& batch, std::int64_t batch_index, BatchOfStep of_step = {});
-  /// Waits until the gradients are those of all ranks. Errors: those of GradientSync::finish_gradients(), and of the
-  /// exchange of the losses.
+  /// Orders the current stream of the device after the exchange of gradients: what is queued there from now on reads
+  /// those of all ranks. On the CPU it waits for the exchange. Errors: those of GradientSync::finish_gradients(), and
+  /// of the exchange of the losses.
   [[nodiscard]] Result<void> finish_gradients();
   /// True when the job ends at a loss that is not finite (onNonFiniteLoss stop or rewind), so that bad_loss() waits for
   /// the device.

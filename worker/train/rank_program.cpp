@@ -38,6 +38,7 @@
 #include "worker/rank/seat.hpp"
 #include "worker/strategy/strategies.hpp"
 #include "worker/train/agree_on_data.hpp"
+#include "worker/train/batch_sequence.hpp"
 #include "worker/train/check_classes.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/exception_end.hpp"
@@ -312,6 +313,12 @@ void log_beginning(const Run& run, torch::Device device) {
                  {"batchSize", training.batch_size},
                  {"effectiveBatchSize", training.batch_size * run.group.world_size * training.accumulate_grad_batches},
                  {"trainingSamples", run.datasets.train->size()}});
+  const std::int64_t threads = loader_threads(training.data, *run.datasets.train);
+  if (const auto asked = training.data.loader_threads; asked && *asked > threads) {
+    logging::warn(
+        "the data set is read by fewer threads than training.data.loaderThreads: only one may call it at once",
+        {{"loaderThreads", *asked}, {"threads", threads}});
+  }
 }
 
 /// The rank's knowledge before the group has formed.

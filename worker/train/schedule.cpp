@@ -72,9 +72,15 @@ std::int64_t Schedule::epochs(const Position& position) const {
 }
 
 std::int64_t Schedule::samples_left(const Position& position) const {
-  const std::int64_t by_steps = (total_steps(position) - position.step) * samples_per_step_;
-  if (!epochs_ || is_finished(position)) return by_steps;
-  return std::min(by_steps, samples_ - position.samples + (*epochs_ - position.epoch - 1) * samples_);
+  const auto steps_for = [&](std::int64_t samples) { return (samples + samples_per_step_ - 1) / samples_per_step_; };
+  const std::int64_t steps = total_steps(position) - position.step;
+  const std::int64_t steps_in_epoch = steps_for(samples_ - position.samples);
+  if (steps < steps_in_epoch) return steps * samples_per_step_;
+  // The last step of an epoch may have fewer samples than the others.
+  const std::int64_t beyond = steps - steps_in_epoch;
+  const std::int64_t steps_per_epoch = steps_for(samples_);
+  return samples_ - position.samples + beyond / steps_per_epoch * samples_ +
+         beyond % steps_per_epoch * samples_per_step_;
 }
 
 bool Schedule::is_log_due(const Position& position) const {

@@ -40,6 +40,18 @@ TEST(BatchLoader, GivesTheBatchesInOrderWithAnyNumberOfThreads) {
   }
 }
 
+TEST(BatchLoader, RecordsNoGradientsWhileItGathersOnAnyThread) {
+  const torch::Tensor factor = torch::ones({1}, torch::requires_grad());
+  for (const std::int64_t threads : {0, 1}) {
+    BatchLoader loader{
+        requests_for(1),
+        [&](const BatchRequest& request) { return Batch{.inputs = request.ids * factor, .targets = {}, .ids = {}}; },
+        {.threads = threads}};
+    EXPECT_FALSE(loader.next().inputs.requires_grad()) << threads << " threads";
+    EXPECT_TRUE(torch::GradMode::is_enabled());
+  }
+}
+
 TEST(BatchLoader, GathersAheadOnItsThreadsAndNoFurtherThanItsBound) {
   std::mutex mutex;  // guards the two below
   std::vector<std::int64_t> begun;

@@ -94,6 +94,31 @@ TEST(Schedule, CountsAShortLastStepOfAnEpoch) {
   EXPECT_TRUE(schedule.is_epoch_end(end));
 }
 
+TEST(Schedule, KnowsTheSamplesThatAreLeftWhereEpochsEndWithAShortStep) {
+  struct Case {
+    std::string what;
+    std::optional<std::int64_t> epochs, max_steps;
+    std::int64_t step, samples_left;
+  };
+  // An epoch of 100 samples is two steps of 40 and one of 20.
+  const std::vector<Case> cases{{"whole epochs", 3, {}, 0, 300},
+                                {"whole epochs, from the middle of one", 3, {}, 4, 160},
+                                {"before the short step", 3, {}, 2, 220},
+                                {"steps within one epoch", {}, 2, 0, 80},
+                                {"steps to the end of an epoch", {}, 3, 0, 100},
+                                {"steps into the third epoch", {}, 7, 0, 240},
+                                {"steps into the third epoch, from the middle of the first", {}, 8, 1, 240},
+                                {"steps before epochs", 4, 7, 0, 240},
+                                {"epochs before steps", 2, 100, 1, 160},
+                                {"the end", {}, 7, 7, 0}};
+  for (const Case& c : cases) {
+    TrainingSpec spec = training(c.epochs, c.max_steps);
+    spec.accumulate_grad_batches = 2;
+    const Schedule schedule = make_schedule(spec);
+    EXPECT_EQ(schedule.samples_left(after_steps(schedule, c.step)), c.samples_left) << c.what;
+  }
+}
+
 TEST(Schedule, IsDueAtEachMultipleOfAnyPart) {
   TrainingSpec spec = training(4, {});
   spec.log_every = {.steps = 3, .epochs = {}, .time = {}};

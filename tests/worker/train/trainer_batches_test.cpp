@@ -80,10 +80,37 @@ TEST(TrainerBatches, ResumesToTheBitAndUsesEachSampleOnceAnEpoch) {
   for (std::int64_t id = 0; id < 100; ++id) EXPECT_EQ(ids.count(id), 3U) << id;
 }
 
+/// A data set that asks for `threads`.
+class ThreadedData final : public Dataset {
+ public:
+  explicit ThreadedData(std::int64_t threads) : threads_{threads} {}
+  [[nodiscard]] std::int64_t size() const override { return data_.size(); }
+  [[nodiscard]] Batch gather(const torch::Tensor& ids) const override { return data_.gather(ids); }
+  [[nodiscard]] std::int64_t loader_threads() const override { return threads_; }
+
+ private:
+  data::ImageDataset data_ = make_small_dataset(100, 0);
+  std::int64_t threads_;
+};
+
+TEST(LoaderThreads, AreThoseOfTheJobButAtMostOneWhereTheDataSetAsksForNone) {
+  struct Case {
+    std::optional<std::int64_t> asked_by_job;
+    std::int64_t asked_by_data, threads;
+  };
+  for (const Case& c :
+       std::vector<Case>{{{}, 0, 0}, {{}, 2, 2}, {0, 2, 0}, {8, 2, 8}, {1, 2, 1}, {0, 0, 0}, {1, 0, 1}, {8, 0, 1}}) {
+    EXPECT_EQ(loader_threads({.loader_threads = c.asked_by_job}, ThreadedData{c.asked_by_data}), c.threads)
+        << c.asked_by_job.value_or(-1) << ", " << c.asked_by_data;
+  }
+}
+
 TEST(TrainerBatches, TrainsToTheSameBitsWithLoaderThreads) {
   std::vector<std::uint64_t> checksums;
+  const ThreadedData data{2};
   for (const std::int64_t threads : {0, 3}) {
     TrainingRun run{2};
+    run.training_data = &data;
     run.training.epochs = 2;
     run.training.data.loader_threads = threads;
     run.run();
