@@ -1,5 +1,5 @@
 # The image that programs with models of your own are built in: the worker's image with a compiler, CMake, Trainyard's package and LibTorch's headers.
-#   from source:         docker build -f docker/devel.Dockerfile .       (after the worker's image)
+#   from source:         docker build -f docker/devel.Dockerfile -t localhost/trainyard-devel:dev .       after the worker's image
 #   from built binaries: docker/build devel
 # BASE    Debian 12 in any form
 # WORKER  the worker's image

@@ -1,5 +1,5 @@
 # The worker's image: launcher, rank program, and the libraries that they load; no Python.
-#   from source:         docker build -f docker/worker.Dockerfile --build-arg VARIANT=cpu .
+#   from source:         docker build -f docker/worker.Dockerfile -t localhost/trainyard-worker:dev --build-arg VARIANT=cpu .
 #   from built binaries: docker/build worker
 # BASE     Debian 12 in any form
 # STAGE    source: compiles here · prebuilt: takes what docker/collect has put into the context's folder prebuilt/
