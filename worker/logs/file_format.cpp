@@ -95,8 +95,9 @@ std::string events_of(const Record& record) {
 }  // namespace
 
 std::string key_of(LogFile file, const PartName& name) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(name.run_began).time_since_epoch().count();
-  const std::string part = fmt::format("{:010d}.{:04d}-{:06d}", seconds, name.attempt, name.part);
+  // In microseconds, so that two jobs of one folder have files of their own.
+  const auto began = std::chrono::floor<std::chrono::microseconds>(name.run_began).time_since_epoch().count();
+  const std::string part = fmt::format("{:016d}.{:04d}-{:06d}", began, name.attempt, name.part);
   if (file == LogFile::tensorboard) return fmt::format("events.out.tfevents.{}", part);
   return fmt::format("metrics.{}.{}", part, file == LogFile::csv ? "csv" : "jsonl");
 }

@@ -76,8 +76,8 @@ void store(storage::Store& store, const std::string& key, ProfilerResult& result
 }  // namespace
 
 std::string trace_key(Time began, std::int64_t attempt, std::int64_t rank) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(began).time_since_epoch().count();
-  return fmt::format("trace.{:010d}.{:04d}.rank-{}.json", seconds, attempt, rank);
+  const auto micros = std::chrono::floor<std::chrono::microseconds>(began).time_since_epoch().count();
+  return fmt::format("trace.{:016d}.{:04d}.rank-{}.json", micros, attempt, rank);
 }
 
 Tracer::Tracer(LogPlace place, std::string key, const api::ProfileSpec& profile, torch::Device device)

@@ -18,9 +18,9 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 TEST(KeyOf, SortsByTheRunThenTheAttemptThenThePart) {
   const PartName name{.run_began = midnight, .attempt = 2, .part = 13};
-  EXPECT_EQ(key_of(LogFile::tensorboard, name), "events.out.tfevents.1767225600.0002-000013");
-  EXPECT_EQ(key_of(LogFile::jsonl, name), "metrics.1767225600.0002-000013.jsonl");
-  EXPECT_EQ(key_of(LogFile::csv, name), "metrics.1767225600.0002-000013.csv");
+  EXPECT_EQ(key_of(LogFile::tensorboard, name), "events.out.tfevents.1767225600000000.0002-000013");
+  EXPECT_EQ(key_of(LogFile::jsonl, name), "metrics.1767225600000000.0002-000013.jsonl");
+  EXPECT_EQ(key_of(LogFile::csv, name), "metrics.1767225600000000.0002-000013.csv");
 }
 
 TEST(Encode, WritesValuesAsLinesOfJsonAndOfCsv) {

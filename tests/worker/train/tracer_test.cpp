@@ -135,7 +135,7 @@ TEST_F(ATracer, GoesOnWithAWarningWhenThereIsNoRoomForAFile) {
 
 TEST(TraceKey, NamesTheRunTheAttemptAndTheRank) {
   const Time began{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
-  EXPECT_EQ(trace_key(began, 2, 13), "trace.1767225600.0002.rank-13.json");
+  EXPECT_EQ(trace_key(began, 2, 13), "trace.1767225600000000.0002.rank-13.json");
 }
 
 }  // namespace
