@@ -6,10 +6,11 @@ namespace trainyard::logs {
 
 bool Parts::add(const std::string& bytes, Time now) {
   if (bytes.empty()) return true;
-  if (held_bytes() + bytes.size() > limits_.held_bytes) return false;
   const bool is_full = !parts_.empty() && parts_.back().bytes.size() + bytes.size() > limits_.part_bytes;
+  // A full part that is stored takes no room from what comes.
+  if (is_full && unsaved() == nullptr) parts_.clear();
+  if (held_bytes() + bytes.size() > limits_.held_bytes) return false;
   if (parts_.empty() || is_full) {
-    if (is_full && unsaved() == nullptr) parts_.clear();
     parts_.push_back({.key = key_of(file_, next_), .bytes = header_of(file_, now)});
     ++next_.part;
   }

@@ -13,11 +13,6 @@ namespace {
 
 constexpr std::size_t name_bytes_max = 200;
 
-bool is_name(std::string_view name) {
-  return !name.empty() && name.size() <= name_bytes_max &&
-         std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-}
-
 bool is_of_image_type(const torch::Tensor& image) {
   return image.scalar_type() == torch::kByte || image.is_floating_point();
 }
@@ -38,6 +33,11 @@ std::string describe(const torch::Tensor& image) {
 }
 
 }  // namespace
+
+bool is_name(std::string_view name) {
+  return !name.empty() && name.size() <= name_bytes_max && name.front() != ' ' &&
+         std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
 
 Result<void> check_image(std::string_view name, const torch::Tensor& image) {
   if (!is_name(name)) {

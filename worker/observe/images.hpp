@@ -10,6 +10,9 @@
 
 namespace trainyard::observe {
 
+/// True for a name that metrics and images may have: one line of 1 to 200 bytes that does not begin with a blank.
+[[nodiscard]] bool is_name(std::string_view name);
+
 /// Takes the images that a module logs.
 class ImageSink {
  public:

@@ -35,8 +35,10 @@ StoppingState after_validation(const api::EarlyStoppingSpec& spec, const Stoppin
 std::optional<std::string> reason_to_stop(const std::optional<api::EarlyStoppingSpec>& spec,
                                           const StoppingState& state) {
   if (!spec || state.bad_count < spec->patience || (state.best && !is_of(*spec, *state.best))) return std::nullopt;
-  const std::string best = state.best ? fmt::format("than {:.6g}", state.best->value) : "than not-a-number";
-  return fmt::format("stopped early: {} was no better {} in {} validations", spec->metric, best, state.bad_count);
+  if (!state.best)
+    return fmt::format("stopped early: {} was not finite in {} validations", spec->metric, state.bad_count);
+  return fmt::format("stopped early: {} was no better than {:.6g} in {} validations", spec->metric, state.best->value,
+                     state.bad_count);
 }
 
 }  // namespace trainyard::train

@@ -4,6 +4,7 @@
 #include <torch/utils.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -213,9 +214,8 @@ void log_end(const RankEnd& ended) {
   is_failure ? logging::error("rank ends", fields) : logging::warn("rank ends", fields);
 }
 
-/// How long to wait for the last snapshot, again for the last lines of log files, and again for the trace. It is short
-/// for a failed run, which should restart soon, and for a stopped one, whose grace period went mostly into its
-/// checkpoint.
+/// How long to wait for the last snapshot, the last lines of log files and the trace together. It is short for a failed
+/// run, which should restart soon, and for a stopped one, whose grace period went mostly into its checkpoint.
 std::chrono::milliseconds writing_patience(int exit_code) {
   using namespace std::chrono_literals;
   if (exit_code == contract::exit_success) return 10s;
@@ -284,22 +284,27 @@ OrEnd<std::unique_ptr<Tracer>> open_tracer(const Run& run, std::int64_t attempt,
                                   *run.job.training.profile, device);
 }
 
+std::chrono::milliseconds time_until(Instant deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return std::max(left, std::chrono::milliseconds{0});
+}
+
 /// Waits for the snapshot in flight, whether the run succeeded or not. It is usually stored already, because it began
 /// before the last checkpoint.
-void finish_snapshots(const Run& run, const RankEnd& ended) {
-  if (run.snapshots == nullptr || run.snapshots->finish(writing_patience(ended.exit_code))) return;
+void finish_snapshots(const Run& run, Instant deadline) {
+  if (run.snapshots == nullptr || run.snapshots->finish(time_until(deadline))) return;
   logging::warn("the last snapshot was not saved: the time is up", {});
 }
 
-void finish_log_files(const Run& run, const RankEnd& ended) {
-  if (run.log_files == nullptr || run.log_files->finish(writing_patience(ended.exit_code))) return;
+void finish_log_files(const Run& run, Instant deadline) {
+  if (run.log_files == nullptr || run.log_files->finish(time_until(deadline))) return;
   logging::warn("the last lines of the log files were not stored: the time is up, or the store failed", {});
 }
 
-void finish_trace(const Run& run, const RankEnd& ended) {
+void finish_trace(const Run& run, const RankEnd& ended, Instant deadline) {
   // The end of a recording waits for the device, which may be what failed, or may wait for a lost peer.
   const bool is_failure = ended.exit_code != contract::exit_success && ended.exit_code != contract::exit_preempted;
-  if (run.tracer == nullptr || is_failure || run.tracer->finish(writing_patience(ended.exit_code))) return;
+  if (run.tracer == nullptr || is_failure || run.tracer->finish(time_until(deadline))) return;
   logging::warn("the trace was not stored: the time is up", {});
 }
 
@@ -450,9 +455,10 @@ void run_rank(const Models& models) {
     // An exception after the loss of a peer often looks like a failure of this rank.
     ended = link->group_failure().value_or(train::end_of_exception(std::current_exception(), run.device_name));
   }
-  train::finish_snapshots(run, ended);
-  train::finish_log_files(run, ended);
-  train::finish_trace(run, ended);
+  const Instant deadline = std::chrono::steady_clock::now() + train::writing_patience(ended.exit_code);
+  train::finish_log_files(run, deadline);
+  train::finish_snapshots(run, deadline);
+  train::finish_trace(run, ended, deadline);
   train::log_end(ended);
   link->exit(ended);
   std::abort();  // g++ 12 forgets [[noreturn]] when it devirtualises the call.

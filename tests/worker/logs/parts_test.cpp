@@ -52,6 +52,15 @@ TEST(Parts, BeginANewOneWhereOneIsFullAndPutEachInOrder) {
   EXPECT_EQ(save(parts), (Saved{{key(3), line + line}, {key(4), line}}));
 }
 
+TEST(Parts, HaveRoomForARecordThatIsLargerThanAPartAgainAndAgain) {
+  Parts parts = a_parts({.part_bytes = 20, .held_bytes = 50});
+  const std::string large = line + line + line;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(parts.add(large, midnight)) << "what is stored takes no room";
+    save(parts);
+  }
+}
+
 TEST(Parts, DoNotPutAFullOneAgain) {
   Parts parts = a_parts({.part_bytes = 20, .held_bytes = 1000});
   EXPECT_TRUE(parts.add(line + line, midnight));

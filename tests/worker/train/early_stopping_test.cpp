@@ -48,7 +48,7 @@ TEST(EarlyStopping, SaysWhyItEnds) {
                               .bad_count = 2};
   EXPECT_EQ(reason_to_stop(spec, stopped), "stopped early: val_loss was no better than 0.25 in 2 validations");
   EXPECT_EQ(reason_to_stop(spec, {.best = {}, .bad_count = 2}),
-            "stopped early: val_loss was no better than not-a-number in 2 validations");
+            "stopped early: val_loss was not finite in 2 validations");
   EXPECT_EQ(reason_to_stop(std::nullopt, stopped), std::nullopt) << "the job no longer asks for it";
   auto patient = spec;
   patient.patience = 3;
