@@ -45,7 +45,7 @@ struct DataSpec {
   bool operator==(const DataSpec&) const = default;
 };
 
-/// What the learning rate is multiplied by, because the batch of all ranks grows with their number.
+/// A factor of the learning rate, because the batch of all ranks grows with their number.
 enum class LrScaling {
   none,
   linear,  ///< The number of ranks (Goyal et al. 2017).
@@ -119,7 +119,7 @@ struct EarlyStoppingSpec {
   bool operator==(const EarlyStoppingSpec&) const = default;
 };
 
-/// What follows a loss that is not finite on any rank.
+/// The training's answer to a loss that is not finite on any rank.
 enum class OnNonFiniteLoss {
   proceed,  ///< The step is made, as PyTorch does.
   stop,     ///< The job fails at once.

@@ -14,7 +14,7 @@ namespace trainyard::kube {
 /// value in the Status. HTTP 409 is ErrorKind::already_exists for a create that met an object of that name, and
 /// ErrorKind::conflict otherwise.
 ///
-/// What the operator does about a 409: on a status it drops the plan's actions, reads the job and plans again
+/// The operator's answer to a 409: on a status it drops the plan's actions, reads the job and plans again
 /// (reconcile/reconciler.hpp). On a create it reads the object: it goes on if the object is the job's, else the job is
 /// Pending(NameConflict). On a delete it reads the object, which is gone if it has another UID
 /// (reconcile/executor.hpp). Any other conflict of a create or a delete is tried again with backoff.

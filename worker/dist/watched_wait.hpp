@@ -14,7 +14,7 @@
 
 namespace trainyard::dist {
 
-/// What a watched wait asks, again and again.
+/// The questions that a watched wait asks again and again.
 struct Watched {
   std::function<bool()> is_done;           ///< Pauses for a short time where the answer is no.
   std::function<bool()> waits_for_others;  ///< False while this rank's own work is not done.

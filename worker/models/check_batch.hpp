@@ -12,7 +12,7 @@ namespace trainyard::models {
 /// "int64 [8, 1024]". Pure.
 [[nodiscard]] std::string describe(const torch::Tensor& tensor);
 
-/// What a classifier of images takes. A side of 0: any.
+/// The images that a classifier takes. A side of 0: any.
 struct ImagesWanted {
   std::string model;
   std::int64_t channels = 3;

@@ -138,7 +138,7 @@ Gpt2::Gpt2(const Gpt2Sizes& sizes)
   const torch::NoGradGuard no_grad;
   token_embedding_->weight.normal_(0.0, first_deviation);
   place_embedding_->weight.normal_(0.0, first_deviation);
-  // What is added to the residuals is smaller in deeper networks.
+  // The parts that are added to the residuals are smaller in deeper networks.
   const double last_deviation = first_deviation / std::sqrt(2.0 * static_cast<double>(sizes.layers));
   for (std::int64_t number = 0; number < sizes.layers; ++number)
     blocks_->push_back(std::make_shared<Gpt2Block>(sizes, last_deviation));

@@ -32,7 +32,7 @@ class StepTimer {
  public:
   explicit StepTimer(const Clock& clock) : clock_{clock} {}
 
-  /// What follows belongs to the part that ends next.
+  /// The time from here on belongs to the part that ends next.
   void begin() { since_ = clock_.instant(); }
   /// The time since begin() or the part before belongs to `part`.
   void end(StepPart part) {
@@ -58,12 +58,12 @@ struct RankTimes {
 
 /// One line, for the message by which the ranks' metrics are reduced.
 [[nodiscard]] std::string to_line(const RankTimes& times);
-/// What to_line() wrote; all zero for another text.
+/// Reads the text of to_line(); all zero for another text.
 [[nodiscard]] RankTimes parse_rank_times(const std::string& line);
 
 /// Milliseconds per step of each part, by its name.
 [[nodiscard]] std::map<std::string, double> step_milliseconds(const StepTimes& times);
-/// The same, as the mean over all ranks.
+/// The mean over all ranks of those milliseconds.
 [[nodiscard]] std::map<std::string, double> step_milliseconds(std::span<const RankTimes> ranks);
 
 /// A rank that makes the others wait.

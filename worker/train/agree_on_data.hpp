@@ -11,7 +11,7 @@
 
 namespace trainyard::train {
 
-/// What a data set says of itself.
+/// A data set's own words on itself.
 struct DataSummary {
   std::int64_t samples = 0;
   std::int64_t classes = 0;  ///< 0: it does not say.

@@ -10,7 +10,7 @@
 
 namespace trainyard::train {
 
-/// What early stopping knows of the validations so far. A checkpoint holds it.
+/// The validations so far, as early stopping needs them. A checkpoint holds it.
 struct StoppingState {
   std::optional<BestValue> best{};
   std::int64_t bad_count = 0;  ///< Validations since the best one.

@@ -68,7 +68,7 @@ class OptimizationStep {
   /// The 2-norm of all gradients before they were clipped: a scalar on the device. Undefined without gradientClip.
   [[nodiscard]] const torch::Tensor& grad_norm() const { return grad_norm_; }
 
-  /// What a checkpoint needs beside the module's and the optimizer's state.
+  /// The entries of a checkpoint beside the module's and the optimizer's state.
   [[nodiscard]] std::vector<checkpoint::Entry> entries() const;
 
  private:

@@ -15,7 +15,7 @@ namespace trainyard::fakes {
 [[nodiscard]] std::string png_of(const torch::Tensor& picture);
 /// A chunk of a PNG file: its length, type, bytes and checksum.
 [[nodiscard]] std::string png_chunk(const std::string& type, const std::string& bytes);
-/// What zlib makes of `bytes`, as a PNG's chunks have it.
+/// `bytes` compressed by zlib, as they are in a PNG's chunks.
 [[nodiscard]] std::string deflated(const std::string& bytes);
 /// A progressive JPEG file of `picture`, uint8 [H, W, 3].
 [[nodiscard]] std::string progressive_jpeg_of(const torch::Tensor& picture);

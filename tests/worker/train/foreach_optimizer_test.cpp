@@ -1,4 +1,4 @@
-// What the fused optimizers have beyond torch.optim's: groups, a factor of the learning rate, steps that a device
+// The fused optimizers' features beyond torch.optim's: groups, a factor of the learning rate, steps that a device
 // decides not to make, and LAMB.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
