@@ -14,7 +14,7 @@ struct FolderEntry {
   bool is_folder = false;
 };
 
-/// The entries of `folder` without hidden names, sorted by the bytes of the names, so that it is equal on every machine.
+/// The entries of `folder` without hidden names, sorted by the bytes of the names, so that all machines agree.
 /// A link is followed where it leads to a place within `root`; `folder` may be one too. not_found: there is no such
 /// folder. invalid: a link leads out of `root`, or nowhere. io: it cannot be read.
 [[nodiscard]] Result<std::vector<FolderEntry>> list_folder(const std::filesystem::path& folder,
