@@ -9,6 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "api/shown_value.hpp"
 #include "common/nearest_word.hpp"
@@ -113,7 +114,11 @@ class Checker {
     const auto allowed = schema.find("enum");
     if (allowed == schema.end() || std::ranges::find(*allowed, value) != allowed->end()) return;
     std::vector<std::string> words;
-    for (const json& word : *allowed) words.push_back(word.is_string() ? word.get<std::string>() : word.dump());
+    for (const json& word : *allowed) {
+      std::string text = word.is_string() ? word.get<std::string>() : word.dump();
+      // A number and its text, such as 16 and "16", are one word to a reader.
+      if (std::ranges::find(words, text) == words.end()) words.push_back(std::move(text));
+    }
     refuse(path, fmt::format("must be one of {}", fmt::join(words, ", ")), value);
   }
 

@@ -81,6 +81,9 @@ INSTANTIATE_TEST_SUITE_P(
         Shape{R"({"a": {"type": "string", "enum": ["x", "y"]}})",
               R"({"a": "z"})",
               {{"spec.a", R"(must be one of x, y, got "z")"}}},
+        Shape{R"({"a": {"x-kubernetes-int-or-string": true, "enum": [16, "16", "bf16"]}})",
+              R"({"a": 17})",
+              {{"spec.a", "must be one of 16, bf16, got 17"}}},
         Shape{
             R"({"a": {"type": "integer", "minimum": 1, "maximum": 3}, "b": {"type": "integer", "minimum": 1, "maximum": 3}})",
             R"({"a": 0, "b": 4})",
