@@ -25,8 +25,9 @@ struct AwsCredentialSource {
   bool is_a_guess = false;
 };
 
-/// The credentials of the first source that has some, renewed before they expire. Any thread may call. One thread at a
-/// time asks a source; meanwhile the other threads use the credentials that are still valid.
+/// The credentials of the first source that has some, renewed before they expire; open_store() (store.hpp) says in
+/// which order the sources of each cloud are asked. Any thread may call. One thread at a time asks a source; meanwhile
+/// the other threads use the credentials that are still valid.
 class AwsCredentialChain {
  public:
   explicit AwsCredentialChain(std::vector<AwsCredentialSource> sources,

@@ -24,6 +24,8 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 /// complete_rank_environment() (worker/launcher/rank_process.hpp). A template's variable with one of these names is
 /// dropped.
 ///
+/// All names are in api/contract.hpp, and the launcher's own in worker/rank/group_environment.hpp (the launcher and its
+/// folder), rank_message.hpp (the link's descriptor) and processors.hpp (the number of threads).
 /// Rank 3 of four pods of one rank has RANK, NODE_RANK, GROUP_RANK and ROLE_RANK 3, LOCAL_RANK 0 and WORLD_SIZE 4.
 /// MASTER_ADDR is the full name of rank 0's pod in this attempt.
 [[nodiscard]] Environment pod_environment(const api::TrainingJob& job, std::int64_t replicas, std::int64_t rank,

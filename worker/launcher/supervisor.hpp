@@ -52,7 +52,8 @@ class Supervisor {
 
   void on_message(std::int64_t local_rank, const rank::RankMessage& message, Instant now);
   void on_death(std::int64_t local_rank, const Death& death, Instant now);
-  /// Handles SIGTERM and SIGINT. The second one kills the ranks at once.
+  /// Handles SIGTERM and SIGINT. The first one is passed on to the ranks as SIGTERM: they save, if they can, and end.
+  /// The second one kills them at once.
   void on_stop(Instant now);
   /// Handles the verdict, on which all launchers agree.
   void on_verdict(const GroupFailure& verdict, Instant now);

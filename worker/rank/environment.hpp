@@ -6,7 +6,7 @@
 #include <string_view>
 
 /// The only door to the process's environment. Code that reads settings takes an `Environment`, so that tests can pass
-/// a table. The variables of a rank are listed in operator/manifest/pod_environment.hpp.
+/// a table. operator/manifest/pod_environment.hpp says which variables a rank has.
 namespace trainyard::rank {
 
 /// Returns the variable's value, or nothing where the variable is not set. A variable set to "" is treated as not set,
