@@ -72,8 +72,9 @@ class Module : public torch::nn::Module {
   void log(std::string_view name, const torch::Tensor& value, const LogOptions& options = {});
   void log(std::string_view name, double value, const LogOptions& options = {});
 
-  /// Shows `image` as `name` in the job's snapshots (training.snapshots). A snapshot keeps rank 0's last image of each
-  /// name since the previous snapshot, of up to 32 names and 8 MiB in all; a warning names the first image beyond that.
+  /// Shows `image` as `name` in the job's snapshots (training.snapshots) and TensorBoard files (training.log.files).
+  /// Each keeps rank 0's last image of a name since its previous line or snapshot, of up to 32 names and 8 MiB in all;
+  /// a warning names the first image beyond that.
   ///
   /// image: [C, H, W], or [N, C, H, W] for up to 256 images side by side, with 1 (gray) or 3 channels and sides up to
   /// 8192, on any device; uint8, or floats in [0, 1] (others are clamped). It may be changed afterwards. Does not wait

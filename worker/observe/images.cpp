@@ -11,8 +11,6 @@
 namespace trainyard::observe {
 namespace {
 
-constexpr std::size_t name_bytes_max = 200;
-
 bool is_of_image_type(const torch::Tensor& image) {
   return image.scalar_type() == torch::kByte || image.is_floating_point();
 }
@@ -41,9 +39,9 @@ bool is_name(std::string_view name) {
 
 Result<void> check_image(std::string_view name, const torch::Tensor& image) {
   if (!is_name(name)) {
-    return fail(ErrorKind::invalid,
-                fmt::format("log_image: an image's name is one line of 1 to {} bytes, and this one has {}",
-                            name_bytes_max, name.size()));
+    return fail(ErrorKind::invalid, fmt::format("log_image: an image's name is one line of 1 to {} bytes that begins "
+                                                "with no blank, and this one has {} bytes",
+                                                name_bytes_max, name.size()));
   }
   if (image.defined() && image.layout() == torch::kStrided && is_of_image_type(image) && has_image_shape(image))
     return {};

@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -10,7 +11,9 @@
 
 namespace trainyard::observe {
 
-/// True for a name that metrics and images may have: one line of 1 to 200 bytes that does not begin with a blank.
+inline constexpr std::size_t name_bytes_max = 200;
+
+/// True for a name that metrics and images may have: one line of 1 to name_bytes_max bytes that begins with no blank.
 [[nodiscard]] bool is_name(std::string_view name);
 
 /// Takes the images that a module logs.

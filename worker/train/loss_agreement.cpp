@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "common/try.hpp"
+#include "worker/dist/failed_part.hpp"
+#include "worker/dist/torch_error.hpp"
 
 namespace trainyard::train {
 
@@ -28,11 +30,14 @@ void LossAgreement::begin(const torch::Tensor& loss) {
     std::vector<torch::Tensor> message{losses_};
     under_way_ = process_group_->allreduce(message);  // A sum with zeros is the loss, also of an infinity or a NaN.
   } catch (const std::exception& error) {
-    send_error_ = error.what();  // finish() returns it.
+    send_error_ = dist::message_of(error);  // finish() returns it, or throws own_failure_.
+    const bool is_own = !losses_.is_cpu() && dist::failed_part(error) != dist::FailedPart::communication;
+    if (is_own) own_failure_ = std::current_exception();
   }
 }
 
 Result<void> LossAgreement::finish() {
+  if (own_failure_) std::rethrow_exception(own_failure_);
   if (!send_error_.empty())
     return fail(ErrorKind::unavailable, fmt::format("sending the step's loss: {}", send_error_));
   if (!under_way_) return {};

@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 
@@ -26,7 +27,8 @@ class LossAgreement {
 
   /// Sends this rank's loss, a scalar. To be called before the backward pass.
   void begin(const torch::Tensor& loss);
-  /// Waits for the losses of all ranks. Errors: those of `wait`; unavailable when the loss could not be sent.
+  /// Waits for the losses of all ranks. Errors: those of `wait`; unavailable when the loss could not be sent. Throws
+  /// what this rank's own device threw while the loss was sent.
   [[nodiscard]] Result<void> finish();
 
   /// After finish(): float scalar on the device, 1 when the loss of any rank is not finite, else 0.
@@ -40,6 +42,7 @@ class LossAgreement {
   torch::Tensor losses_;  // double [world size], by rank
   c10::intrusive_ptr<c10d::Work> under_way_;
   std::string send_error_;
+  std::exception_ptr own_failure_;  // of this rank's device, while the loss was sent
 };
 
 }  // namespace trainyard::train

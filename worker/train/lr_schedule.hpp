@@ -30,7 +30,8 @@ struct LrPoint {
 
 /// The factor of optimizer.lr, and of the rate of each group of parameters, in the step after `point`. Pure.
 /// Formulas: torch.optim.lr_scheduler's StepLR, LinearLR, CosineAnnealingLR and ReduceLROnPlateau, by steps; the
-/// warm-up and the scaling by the number of ranks are those of Goyal et al. 2017, section 2.2.
+/// scaling by the number of ranks is that of Goyal et al. 2017. The warm-up leads from nearly 0 to the scaled rate, and
+/// theirs from the rate of one rank.
 [[nodiscard]] double lr_factor(const api::TrainingSpec& training, const LrPoint& point, const PlateauState& plateau);
 
 /// The state of a plateau schedule after a validation that gave `values`; `state` itself for other schedules. Pure.

@@ -30,8 +30,8 @@ std::optional<Datasets> Module::open_datasets(const DataSource& /*source*/) {
 void Module::log(std::string_view name, const torch::Tensor& value, const LogOptions& options) {
   if (!observe::is_name(name)) {
     throw std::invalid_argument{fmt::format(
-        "log: a metric's name is one line of 1 to 200 bytes that begins with no blank, and this one has {} bytes",
-        name.size())};
+        "log: a metric's name is one line of 1 to {} bytes that begins with no blank, and this one has {} bytes",
+        observe::name_bytes_max, name.size())};
   }
   if (metric_sink_ != nullptr) metric_sink_->log(name, value.detach(), options);
 }

@@ -43,7 +43,8 @@ struct BatchOfStep {
 };
 
 /// The arithmetic of one optimizer step: forward pass and backward pass of each batch, exchange of gradients, update.
-/// The functions are called in this order. Only bad_loss() waits for the device.
+/// The functions are called in this order. bad_loss() waits for the device, and so does update() with an
+/// optimizer that does not override step_unless().
 class OptimizationStep {
  public:
   explicit OptimizationStep(StepParts parts);

@@ -95,7 +95,8 @@ rank::RankEnd Trainer::train() {
     if (auto done = after_step(*flags); !done) return done.error();
   }
   if (auto finished = finish(); !finished) return finished.error();
-  return completed(position_.step, validation_, reason_to_stop(parts_.training.early_stopping, stopping_).value_or(""));
+  const auto stopped = reason_to_stop(parts_.training.early_stopping, stopping_);
+  return completed(position_.step, validation_, schedule_.is_finished(position_) ? "" : stopped.value_or(""));
 }
 
 OrEnd<void> Trainer::begin() {

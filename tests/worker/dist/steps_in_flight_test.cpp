@@ -48,6 +48,20 @@ c10::intrusive_ptr<DeviceWork> ended_work(const std::exception_ptr& failure = nu
   return work;
 }
 
+/// The beats that were sent when the wait for all steps has looked five times. Then `kernel` ends, and with it the
+/// wait.
+std::int64_t beats_while_stuck(StepsInFlight& steps, const FakeRankLink& link, StuckKernel& kernel) {
+  std::int64_t beats = -1;
+  std::jthread other{[&] {
+    link.wait_for_looks(5);
+    beats = link.beats();
+    kernel.end();
+  }};
+  EXPECT_TRUE(steps.finish());
+  other.join();
+  return beats;
+}
+
 TEST(StepsInFlight, QueuesStepsAheadOfTheDeviceAndWaitsForTheOldestWhenThereAreTooMany) {
   FakeRankLink link;
   StepsInFlight steps{late_device::device(), link, 1min, /*steps_max=*/3};
@@ -118,15 +132,7 @@ TEST(StepsInFlight, SendsNoBeatsForAStepOfThisRankAlone) {
   StuckKernel kernel;
   ASSERT_TRUE(steps.end_step());
   EXPECT_FALSE(steps.waits_for_others());
-  std::int64_t beats_while_stuck = -1;
-  std::jthread other{[&] {
-    link.wait_for_looks(5);
-    beats_while_stuck = link.beats();
-    kernel.end();
-  }};
-  ASSERT_TRUE(steps.finish());
-  other.join();
-  EXPECT_EQ(beats_while_stuck, 0);
+  EXPECT_EQ(beats_while_stuck(steps, link, kernel), 0);
 }
 
 TEST(StepsInFlight, FallsSilentWhereAKernelIsStuckAfterTheStepsLastCollective) {
@@ -136,15 +142,7 @@ TEST(StepsInFlight, FallsSilentWhereAKernelIsStuckAfterTheStepsLastCollective) {
   late_device::wait();  // Until then the step waits for the sum.
   StuckKernel kernel;
   ASSERT_TRUE(steps.end_step());
-  std::int64_t beats_while_stuck = -1;
-  std::jthread other{[&] {
-    link.wait_for_looks(5);
-    beats_while_stuck = link.beats();
-    kernel.end();
-  }};
-  ASSERT_TRUE(steps.finish());
-  other.join();
-  EXPECT_EQ(beats_while_stuck, 0);
+  EXPECT_EQ(beats_while_stuck(steps, link, kernel), 0);
 }
 
 TEST(StepsInFlight, WaitsForNobodyWhereTheTrainingThreadDoesNotEndAStepWhoseCollectiveIsDone) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/worker/fakes/broken_group.hpp"
 #include "tests/worker/fakes/device_work.hpp"
 #include "tests/worker/fakes/late_device.hpp"
 #include "worker/strategy/ddp.hpp"
@@ -16,22 +17,7 @@
 namespace trainyard::strategy {
 namespace {
 
-/// A group that cannot queue a collective.
-class BrokenGroup final : public c10d::ProcessGroup {
- public:
-  explicit BrokenGroup(std::exception_ptr failure) : ProcessGroup{0, 2}, failure_{std::move(failure)} {}
-  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& /*tensors*/,
-                                           const c10d::AllreduceOptions& /*options*/) override {
-    std::rethrow_exception(failure_);
-  }
-  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& /*tensors*/,
-                                           const c10d::BroadcastOptions& /*options*/) override {
-    std::rethrow_exception(failure_);
-  }
-
- private:
-  std::exception_ptr failure_;
-};
+using fakes::BrokenGroup;
 
 Result<void> send_on(torch::Device device, const std::exception_ptr& failure) {
   const torch::Tensor parameter = torch::ones({3}).to(device).requires_grad_();

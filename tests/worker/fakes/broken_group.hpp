@@ -1,0 +1,29 @@
+#pragma once
+
+#include <torch/types.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <exception>
+#include <utility>
+#include <vector>
+
+namespace trainyard::fakes {
+
+/// A group that cannot queue a collective.
+class BrokenGroup final : public c10d::ProcessGroup {
+ public:
+  explicit BrokenGroup(std::exception_ptr failure) : ProcessGroup{0, 2}, failure_{std::move(failure)} {}
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& /*tensors*/,
+                                           const c10d::AllreduceOptions& /*options*/) override {
+    std::rethrow_exception(failure_);
+  }
+  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& /*tensors*/,
+                                           const c10d::BroadcastOptions& /*options*/) override {
+    std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::exception_ptr failure_;
+};
+
+}  // namespace trainyard::fakes
