@@ -340,6 +340,13 @@ TEST(TrainerEarlyStopping, EndsAsCompletedWithAFinalCheckpointAndStaysComplete) 
       << "a job with more patience trains on";
 }
 
+TEST(TrainerEarlyStopping, IsNotSaidOfATrainingThatRanToItsEnd) {
+  const fakes::TemporaryFolder folder;
+  StoppingRun run{folder, 1, 2};
+  run.run.training.max_steps = 4;  // Its last validation also uses up the patience.
+  EXPECT_THAT(run.end().message, testing::StartsWith("trained 4 steps, score -2, "));
+}
+
 TEST(TrainerEarlyStopping, KnowsTheValidationsOfTheAttemptsBefore) {
   const fakes::TemporaryFolder folder;
   StoppingRun first{folder, 1, 3};
