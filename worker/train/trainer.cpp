@@ -16,7 +16,6 @@
 #include "common/try.hpp"
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/strategy/model_agreement.hpp"
-#include "worker/train/evaluate.hpp"
 #include "worker/train/initial_weights.hpp"
 #include "worker/train/log_fields.hpp"
 #include "worker/train/named_tensors.hpp"
@@ -38,6 +37,11 @@ strategy::WaitForWork follow_or_wait(const TrainerParts& parts) {
   };
 }
 
+std::optional<Ema> make_ema(const TrainerParts& parts) {
+  if (!parts.training.ema) return std::nullopt;
+  return std::optional<Ema>{std::in_place, named_parameters(parts.module), parts.training.ema->decay};
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts)
@@ -45,20 +49,31 @@ Trainer::Trainer(TrainerParts parts)
       schedule_{parts_.training, parts_.checkpoint_every, parts_.train_data.size(), parts_.group.world_size,
                 parts_.copies_every},
       agreement_{parts_.group.process_group, follow_or_wait(parts_)},
-      timer_{parts_.clock},
+      log_{{.module = parts_.module,
+            .communicator = *parts_.group.communicator,
+            .snapshots = parts_.snapshots,
+            .log_files = parts_.log_files,
+            .node = parts_.node,
+            .clock = parts_.clock}},
       step_{{.module = parts_.module,
              .optimizer = parts_.optimizer,
              .gradients = parts_.gradients,
              .training = parts_.training,
              .process_group = parts_.group.process_group,
              .wait = follow_or_wait(parts_),
-             .timer = timer_,
+             .timer = log_.timer(),
              .device = parts_.device}},
       random_{parts_.device},
       state_{make_state(parts_.module, parts_.optimizer, random_)},
-      speed_{parts_.clock.instant()},
+      ema_{make_ema(parts_)},
+      validation_{{.training = parts_.training,
+                   .module = parts_.module,
+                   .data = parts_.validation_data,
+                   .communicator = *parts_.group.communicator,
+                   .save_at_best = parts_.save_at_best,
+                   .ema = ema_ ? &*ema_ : nullptr,
+                   .device = parts_.device}},
       reported_at_{parts_.clock.instant()} {
-  if (parts_.training.ema) ema_.emplace(named_parameters(parts_.module), parts_.training.ema->decay);
   std::ranges::move(step_.entries(), std::back_inserter(state_.entries));
   if (ema_) std::ranges::move(ema_->entries(), std::back_inserter(state_.entries));
   if (parts_.checkpointer != nullptr) {
@@ -69,10 +84,6 @@ Trainer::Trainer(TrainerParts parts)
                          schedule_, static_cast<SavedTraining&>(*this), *parts_.checkpointer, parts_.link,
                          parts_.clock);
   }
-  parts_.module.set_metric_sink(&metrics_);
-  image_sinks_.add(parts_.snapshots);
-  image_sinks_.add(parts_.log_files);
-  parts_.module.set_image_sink(&image_sinks_);
 }
 
 rank::RankEnd Trainer::run() {
@@ -95,12 +106,12 @@ rank::RankEnd Trainer::train() {
     if (auto done = after_step(*flags); !done) return done.error();
   }
   if (auto finished = finish(); !finished) return finished.error();
-  const auto stopped = reason_to_stop(parts_.training.early_stopping, stopping_);
-  return completed(position_.step, validation_, schedule_.is_finished(position_) ? "" : stopped.value_or(""));
+  const auto stopped = validation_.reason_to_stop();
+  return completed(position_.step, validation_.values(), schedule_.is_finished(position_) ? "" : stopped.value_or(""));
 }
 
 OrEnd<void> Trainer::begin() {
-  if (parts_.validation_data == nullptr) check_watches_nothing(parts_.training);
+  if (!validation_.has_data()) check_watches_nothing(parts_.training);
   report("Loading");
   if (auto done = parts_.gradients.synchronize_model(); !done) return lost(Stage::step, done.error());
   bool has_resumed = false;
@@ -116,7 +127,7 @@ OrEnd<void> Trainer::begin() {
   TRY(load_weights(has_resumed));
   if (ema_ && !has_resumed) ema_->reset();
   if (checkpoints_) checkpoints_->begin();
-  speed_ = observe::SpeedMeter{parts_.clock.instant()};
+  log_.begin();
   report("Training");
   // A rank that was asked to stop while it loaded makes no step, and saves what only the nodes have.
   const auto is_stopped = TRY(is_stop_asked());
@@ -144,11 +155,7 @@ OrEnd<bool> Trainer::restore() {
   const auto& [found, values] = **resumed;
   position_ = values.position;
   is_position_known_ = true;
-  validation_ = values.metrics;
-  best_ = values.best;
-  plateau_ = values.plateau;
-  stopping_ = values.stopping;
-  owes_validation_ = values.owes_validation;
+  validation_.restore(values);
   random_.write();
   parts_.optimizer.after_restore();
   checkpoints_->resume_from(found);
@@ -186,9 +193,8 @@ OrEnd<void> Trainer::load_weights(bool has_resumed) {
 }
 
 OrEnd<StepFlags> Trainer::take_step() {
-  timer_.begin();
-  if (parts_.snapshots != nullptr) parts_.snapshots->set_step(position_.step + 1);
-  if (parts_.log_files != nullptr) parts_.log_files->set_step(position_.step + 1);
+  log_.timer().begin();
+  log_.set_step(position_.step + 1);
   set_lr();
   agreement_.begin(own_flags());
   const auto loss = train_on_batches();
@@ -206,18 +212,18 @@ OrEnd<StepFlags> Trainer::take_step() {
                                     .loss = bad->loss,
                                     .is_rewound = parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::rewind}));
   }
-  timer_.end(observe::StepPart::communication);
+  log_.timer().end(observe::StepPart::communication);
   if (checkpoints_) checkpoints_->finish_staging();
-  timer_.end(observe::StepPart::checkpoint);
+  log_.timer().end(observe::StepPart::checkpoint);
   step_.update();
   if (ema_) ema_->update();
 
   const Position before = std::exchange(position_, schedule_.next(position_));
-  if (step_.grad_norm().defined()) metrics_.log("grad_norm", step_.grad_norm(), {});
-  speed_.add(schedule_.samples_between(before, position_));
+  if (step_.grad_norm().defined()) log_.metrics().log("grad_norm", step_.grad_norm(), {});
+  log_.add_samples(schedule_.samples_between(before, position_));
   if (auto queued = end_queued_step(); !queued) return lost(Stage::step, queued.error());
-  timer_.end(observe::StepPart::communication);
-  timer_.count_step();
+  log_.timer().end(observe::StepPart::communication);
+  log_.timer().count_step();
   if (parts_.sample_record) {
     if (auto written = parts_.sample_record->write(position_.step, torch::cat(step_ids_)); !written)
       return end_rank(Stage::data, written.error());
@@ -231,18 +237,18 @@ Result<torch::Tensor> Trainer::train_on_batches() {
   step_ids_.clear();
   for (std::int64_t index = 0; index < count; ++index) {
     const Batch batch = batches_->next();
-    timer_.end(observe::StepPart::data);
+    log_.timer().end(observe::StepPart::data);
     if (parts_.sample_record) step_ids_.push_back(batch.ids);
-    metrics_.set_batch_size(batch.size());
+    log_.metrics().set_batch_size(batch.size());
     const torch::Tensor loss =
         step_.run(batch, schedule_.batch_index(position_) + index, {.index = index, .count = count});
-    metrics_.log("loss", loss, {.on_epoch = true});
+    log_.metrics().log("loss", loss, {.on_epoch = true});
     const torch::Tensor part = loss.to(at::toOpMathType(loss.scalar_type()));
     losses = index == 0 ? part : losses + part;
     if (index + 1 == count) break;
     parts_.link.beat();
     TRY(end_queued_step());
-    timer_.end(observe::StepPart::communication);
+    log_.timer().end(observe::StepPart::communication);
   }
   return losses;
 }
@@ -250,7 +256,7 @@ Result<torch::Tensor> Trainer::train_on_batches() {
 OrEnd<void> Trainer::after_step(const StepFlags& flags) {
   parts_.link.beat();
   const bool is_last = schedule_.is_finished(position_);
-  if (is_first_step_ || is_last || schedule_.is_log_due(position_)) {
+  if (log_.is_first_line() || is_last || schedule_.is_log_due(position_)) {
     TRY(log_steps());
   }
   if (schedule_.is_epoch_end(position_)) {
@@ -268,9 +274,9 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
     take_snapshot();
   }
   if (checkpoints_) {
-    timer_.begin();
+    log_.timer().begin();
     TRY(checkpoints_->after_step(agreed));
-    timer_.end(observe::StepPart::checkpoint);
+    log_.timer().end(observe::StepPart::checkpoint);
   }
   if (agreed.is_stop_asked) return tl::unexpected(preempted());
   if (parts_.clock.instant() - reported_at_ >= report_interval) report("Training");
@@ -297,78 +303,45 @@ OrEnd<void> Trainer::finish() {
   report("Done");
   if (is_rank0()) {
     logging::info("training complete", {{"step", position_.step},
-                                        {"metrics", to_field(validation_)},
+                                        {"metrics", to_field(validation_.values())},
                                         {"parametersChecksum", fmt::format("{:016x}", *checksum)}});
   }
   return {};
 }
 
 OrEnd<void> Trainer::log_steps() {
-  timer_.begin();
+  log_.timer().begin();
   TRY(settle());
-  timer_.end(observe::StepPart::communication);
-  if (changes_lr(parts_.training)) metrics_.log("lr", torch::scalar_tensor(lr_, torch::kDouble), {});
-  const observe::RankTimes own{.node = parts_.node, .times = timer_.take()};
-  const auto reduced = metrics_.steps().reduce_with_note(*parts_.group.communicator, to_line(own));
-  if (!reduced) return lost(Stage::step, reduced.error());
-  const observe::MetricValues& values = reduced->values;
-  const double loss = values.at("loss");
-  progress_.loss = loss;
-  if (is_first_step_) {
-    // The first step includes one-time set-up, so that its speed is not reported.
-    speed_ = observe::SpeedMeter{parts_.clock.instant()};
-  } else {
-    progress_.step_milliseconds = step_milliseconds(own.times);
-    progress_.samples_per_second = speed_.take_rate(parts_.clock.instant());
-    const auto left = speed_.time_for(schedule_.samples_left(position_));
-    progress_.eta_seconds = left ? std::optional{left->count()} : std::nullopt;
-  }
+  log_.timer().end(observe::StepPart::communication);
+  if (changes_lr(parts_.training)) log_.metrics().log("lr", torch::scalar_tensor(lr_, torch::kDouble), {});
+  update_progress();
+  if (auto shown = log_.show_steps(progress_, position_, schedule_.samples_left(position_)); !shown)
+    return lost(Stage::step, shown.error());
   report("Training");
-  std::vector<observe::RankTimes> ranks;
-  for (const std::string& note : reduced->notes) ranks.push_back(observe::parse_rank_times(note));
-  if (is_rank0())
-    log_step(progress_, values, {.is_first_step = is_first_step_, .was_loss_finite = is_loss_finite_, .ranks = ranks});
-  observe::MetricValues shown = values;
-  if (!is_first_step_ && progress_.samples_per_second) shown["samplesPerSecond"] = *progress_.samples_per_second;
-  show(shown, snapshot::Over::steps, is_first_step_ ? observe::MetricValues{} : shown_step_times(ranks));
-  is_loss_finite_ = std::isfinite(loss);
-  is_first_step_ = false;
   return {};
 }
 
 OrEnd<void> Trainer::log_epoch() {
   TRY(settle());
-  const auto values = metrics_.epoch().reduce(*parts_.group.communicator);
-  if (!values) return lost(Stage::step, values.error());
-  if (is_rank0())
-    logging::info("epoch done", {{"epoch", position_.epoch}, {"step", position_.step}, {"metrics", to_field(*values)}});
-  show(*values, snapshot::Over::epoch);
+  if (auto shown = log_.show_epoch(position_); !shown) return lost(Stage::step, shown.error());
   return {};
 }
 
 /// False when a stop interrupted the validation, which may take longer than the grace period.
 OrEnd<bool> Trainer::validate() {
   validated_step_ = position_.step;
-  if (parts_.validation_data == nullptr) return true;
+  if (!validation_.has_data()) return true;
   if (parts_.tracer != nullptr) parts_.tracer->end_recording();
   pause();
   report("Validating");
-  const auto values = TRY(validation_metrics());
-  if (!values) {
+  const auto is_done = validation_.run(evaluation_rounds());
+  if (!is_done) return lost(Stage::step, is_done.error());
+  if (!*is_done) {
     if (is_rank0()) logging::info("validation left: asked to stop", {{"step", position_.step}});
-    owes_validation_ = decides_by_validation(parts_.training);
     return false;
   }
-  owes_validation_ = false;
-  validation_ = *values;
-  plateau_ = after_validation(parts_.training, parts_.group.world_size, plateau_, validation_);
-  if (const auto& stopping = parts_.training.early_stopping)
-    stopping_ = after_validation(*stopping, stopping_, validation_);
-  const auto better = parts_.save_at_best ? better_value(*parts_.save_at_best, validation_, best_) : std::nullopt;
-  if (better) best_ = better;
-  if (checkpoints_) checkpoints_->note_validation(/*is_best=*/better.has_value());
-  if (is_rank0()) logging::info("validated", {{"step", position_.step}, {"metrics", to_field(validation_)}});
-  show(validation_, snapshot::Over::validation);
+  if (checkpoints_) checkpoints_->note_validation(validation_.is_best());
+  log_.show_validation(position_, validation_.values());
   resume();
   return true;
 }
@@ -376,7 +349,7 @@ OrEnd<bool> Trainer::validate() {
 /// Makes the validation that a stop interrupted in the attempt before, so that learning rate and early stopping are as
 /// if there had been no stop.
 OrEnd<void> Trainer::catch_up_on_validation() {
-  if (!owes_validation_) return {};
+  if (!validation_.is_owed()) return {};
   const auto validated = TRY(validate());
   if (validated) return {};
   if (checkpoints_) {
@@ -385,34 +358,17 @@ OrEnd<void> Trainer::catch_up_on_validation() {
   return tl::unexpected(preempted());
 }
 
-/// Nothing when a stop interrupted the validation.
-OrEnd<std::optional<observe::MetricValues>> Trainer::validation_metrics() {
-  const EvaluationRounds rounds{.begin = [this] { agreement_.begin(own_flags()); },
-                                .finish = [this]() -> Result<bool> {
-                                  parts_.link.beat();
-                                  const auto flags = TRY(agreement_.finish());
-                                  TRY(end_queued_step());
-                                  return !flags.is_stop_asked;
-                                },
-                                .before_reading = [this]() -> Result<void> {
-                                  return parts_.in_flight != nullptr ? parts_.in_flight->finish() : Result<void>{};
-                                }};
-  const EvaluationOptions options{.batch_size = parts_.training.batch_size,
-                                  .device = parts_.device,
-                                  .loader_threads = loader_threads(parts_.training.data, *parts_.validation_data),
-                                  .format = number_format(parts_.training)};
-  Result<std::optional<observe::MetricValues>> values;
-  const auto run = [&] {
-    values = evaluate(parts_.module, *parts_.validation_data, options, *parts_.group.communicator, rounds);
-  };
-  if (ema_) {
-    // No save is staging the parameters: the step before has waited for that.
-    ema_->with_average(run);
-  } else {
-    run();
-  }
-  if (!values) return lost(Stage::step, values.error());
-  return *values;
+EvaluationRounds Trainer::evaluation_rounds() {
+  return {.begin = [this] { agreement_.begin(own_flags()); },
+          .finish = [this]() -> Result<bool> {
+            parts_.link.beat();
+            const auto flags = TRY(agreement_.finish());
+            TRY(end_queued_step());
+            return !flags.is_stop_asked;
+          },
+          .before_reading = [this]() -> Result<void> {
+            return parts_.in_flight != nullptr ? parts_.in_flight->finish() : Result<void>{};
+          }};
 }
 
 /// Sets the learning rate of the next step, if the job has a schedule.
@@ -423,13 +379,13 @@ void Trainer::set_lr() {
                                    .epoch = position_.epoch,
                                    .total_steps = schedule_.total_steps(position_),
                                    .world_size = parts_.group.world_size},
-                                  plateau_);
+                                  validation_.plateau());
   parts_.optimizer.set_lr_factor(factor);
   lr_ = parts_.training.optimizer.lr * factor;
 }
 
 bool Trainer::is_over() const {
-  return schedule_.is_finished(position_) || reason_to_stop(parts_.training.early_stopping, stopping_).has_value();
+  return schedule_.is_finished(position_) || validation_.reason_to_stop().has_value();
 }
 
 rank::RankEnd Trainer::preempted() const {
@@ -459,12 +415,9 @@ OrEnd<void> Trainer::settle() {
 const checkpoint::State& Trainer::current_state() {
   random_.read();
   parts_.optimizer.before_save();
-  state_.values = to_json({.position = position_,
-                           .metrics = validation_,
-                           .best = best_,
-                           .plateau = plateau_,
-                           .stopping = stopping_,
-                           .owes_validation = owes_validation_});
+  TrainingValues values{.position = position_, .metrics = {}};
+  validation_.add_to(values);
+  state_.values = to_json(values);
   return state_;
 }
 
@@ -477,21 +430,27 @@ bool Trainer::is_sound() const {
 
 void Trainer::resume() {
   report("Training");
-  speed_.resume(parts_.clock.instant());
+  log_.resume();
 }
 
-void Trainer::report(std::string_view phase) {
-  reported_at_ = parts_.clock.instant();
-  progress_.phase = phase;
+/// Fills what the progress says of the position, the last validation and the checkpoints.
+void Trainer::update_progress() {
   if (is_position_known_) {
     progress_.step = position_.step;
     progress_.total_steps = schedule_.total_steps(position_);
     progress_.epochs = schedule_.epochs(position_);
     progress_.epoch = Schedule::epoch_of(position_);
   }
-  if (const auto accuracy = validation_.find("val_accuracy"); accuracy != validation_.end())
+  const observe::MetricValues& metrics = validation_.values();
+  if (const auto accuracy = metrics.find("val_accuracy"); accuracy != metrics.end())
     progress_.accuracy = accuracy->second;
   if (checkpoints_) checkpoints_->add_to(progress_);
+}
+
+void Trainer::report(std::string_view phase) {
+  reported_at_ = parts_.clock.instant();
+  progress_.phase = phase;
+  update_progress();
   parts_.link.report(progress_);
 }
 

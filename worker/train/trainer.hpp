@@ -16,17 +16,11 @@
 #include "worker/data/batch_loader.hpp"
 #include "worker/dist/group.hpp"
 #include "worker/dist/steps_in_flight.hpp"
-#include "worker/observe/images.hpp"
-#include "worker/observe/metric_sinks.hpp"
-#include "worker/observe/speed_meter.hpp"
-#include "worker/observe/step_times.hpp"
 #include "worker/rank/rank_link.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 #include "worker/train/batch_sequence.hpp"
-#include "worker/train/best_metric.hpp"
 #include "worker/train/checkpoint_driver.hpp"
-#include "worker/train/early_stopping.hpp"
 #include "worker/train/ema.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/log_files.hpp"
@@ -38,7 +32,9 @@
 #include "worker/train/snapshot_taker.hpp"
 #include "worker/train/step_agreement.hpp"
 #include "worker/train/tracer.hpp"
+#include "worker/train/training_log.hpp"
 #include "worker/train/training_state.hpp"
+#include "worker/train/validation.hpp"
 
 namespace trainyard::train {
 
@@ -99,7 +95,7 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] OrEnd<void> log_steps();
   [[nodiscard]] OrEnd<void> log_epoch();
   [[nodiscard]] OrEnd<bool> validate();
-  [[nodiscard]] OrEnd<std::optional<observe::MetricValues>> validation_metrics();
+  [[nodiscard]] EvaluationRounds evaluation_rounds();
   [[nodiscard]] OrEnd<void> catch_up_on_validation();
   void set_lr();
   [[nodiscard]] bool is_over() const;
@@ -111,12 +107,6 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] tl::unexpected<rank::RankEnd> lost(Stage stage, const Error& error) const {
     return train::lost(parts_.link, stage, error);
   }
-  /// `times` are shown in log files only.
-  void show(const observe::MetricValues& values, snapshot::Over over, observe::MetricValues times = {}) {
-    if (parts_.snapshots != nullptr) parts_.snapshots->add(values, over);
-    times.insert(values.begin(), values.end());
-    if (parts_.log_files != nullptr) parts_.log_files->add(times, over, Schedule::epoch_of(position_));
-  }
   [[nodiscard]] bool is_rank0() const { return parts_.group.rank == 0; }
 
   [[nodiscard]] const Position& position() const override { return position_; }
@@ -126,35 +116,27 @@ class Trainer final : private SavedTraining {
   void take_snapshot() override {
     if (parts_.snapshots != nullptr) parts_.snapshots->take(Schedule::epoch_of(position_));
   }
-  void pause() override { speed_.pause(parts_.clock.instant()); }
+  void pause() override { log_.pause(); }
   void resume() override;
   void report(std::string_view phase) override;
+  void update_progress();
   [[nodiscard]] const rank::RankProgress& reported() const override { return progress_; }
 
   TrainerParts parts_;
-  observe::ImageSinks image_sinks_;
   Schedule schedule_;
   Position position_;
   bool is_position_known_ = false;  // false until the checkpoint to resume from is known
   StepAgreement agreement_;
-  observe::StepTimer timer_;
+  TrainingLog log_;
   OptimizationStep step_;
   RandomState random_;
   checkpoint::State state_;
   std::optional<CheckpointDriver> checkpoints_;  // nothing: nothing is saved
-  observe::TrainingMetrics metrics_;
-  observe::MetricValues validation_;  // of the last validation
-  std::int64_t validated_step_ = -1;
-  std::optional<BestValue> best_;  // of all validations
   std::optional<Ema> ema_;
-  double lr_ = 0.0;  // of the last step, if the job has a schedule
-  PlateauState plateau_;
-  StoppingState stopping_;
-  bool owes_validation_ = false;  // a stop interrupted a validation that the next steps depend on
-  observe::SpeedMeter speed_;
-  Instant reported_at_;  // when the last report was sent
-  bool is_first_step_ = true;
-  bool is_loss_finite_ = true;
+  Validation validation_;
+  std::int64_t validated_step_ = -1;
+  double lr_ = 0.0;                      // of the last step, if the job has a schedule
+  Instant reported_at_;                  // when the last report was sent
   torch::Tensor last_loss_;              // of this rank's last step, on its device: the sum over its batches
   std::vector<torch::Tensor> step_ids_;  // of each batch of the step; only for the record of samples
   rank::RankProgress progress_;

@@ -1,0 +1,73 @@
+#include "worker/train/training_log.hpp"
+
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "common/logging.hpp"
+#include "common/try.hpp"
+#include "worker/train/log_fields.hpp"
+
+namespace trainyard::train {
+
+TrainingLog::TrainingLog(const TrainingLogParts& parts)
+    : parts_{parts}, timer_{parts_.clock}, speed_{parts_.clock.instant()} {
+  parts_.module.set_metric_sink(&metrics_);
+  image_sinks_.add(parts_.snapshots);
+  image_sinks_.add(parts_.log_files);
+  parts_.module.set_image_sink(&image_sinks_);
+}
+
+void TrainingLog::set_step(std::int64_t step) {
+  if (parts_.snapshots != nullptr) parts_.snapshots->set_step(step);
+  if (parts_.log_files != nullptr) parts_.log_files->set_step(step);
+}
+
+Result<void> TrainingLog::show_steps(rank::RankProgress& progress, const Position& position,
+                                     std::int64_t samples_left) {
+  const observe::RankTimes own{.node = parts_.node, .times = timer_.take()};
+  const auto [values, notes] = TRY(metrics_.steps().reduce_with_note(parts_.communicator, to_line(own)));
+  progress.loss = values.at("loss");
+  if (is_first_line_) {
+    // The first step includes one-time set-up, so that its speed is not reported.
+    begin();
+  } else {
+    progress.step_milliseconds = step_milliseconds(own.times);
+    progress.samples_per_second = speed_.take_rate(parts_.clock.instant());
+    const auto left = speed_.time_for(samples_left);
+    progress.eta_seconds = left ? std::optional{left->count()} : std::nullopt;
+  }
+  std::vector<observe::RankTimes> ranks;
+  for (const std::string& note : notes) ranks.push_back(observe::parse_rank_times(note));
+  if (is_rank0())
+    log_step(progress, values, {.is_first_step = is_first_line_, .was_loss_finite = is_loss_finite_, .ranks = ranks});
+  observe::MetricValues shown = values;
+  if (!is_first_line_ && progress.samples_per_second) shown["samplesPerSecond"] = *progress.samples_per_second;
+  show(shown, snapshot::Over::steps, Schedule::epoch_of(position),
+       is_first_line_ ? observe::MetricValues{} : shown_step_times(ranks));
+  is_loss_finite_ = std::isfinite(values.at("loss"));
+  is_first_line_ = false;
+  return {};
+}
+
+Result<void> TrainingLog::show_epoch(const Position& position) {
+  const auto values = TRY(metrics_.epoch().reduce(parts_.communicator));
+  if (is_rank0())
+    logging::info("epoch done", {{"epoch", position.epoch}, {"step", position.step}, {"metrics", to_field(values)}});
+  show(values, snapshot::Over::epoch, Schedule::epoch_of(position));
+  return {};
+}
+
+void TrainingLog::show_validation(const Position& position, const observe::MetricValues& values) {
+  if (is_rank0()) logging::info("validated", {{"step", position.step}, {"metrics", to_field(values)}});
+  show(values, snapshot::Over::validation, Schedule::epoch_of(position));
+}
+
+void TrainingLog::show(const observe::MetricValues& values, snapshot::Over over, std::int64_t epoch,
+                       observe::MetricValues times) {
+  if (parts_.snapshots != nullptr) parts_.snapshots->add(values, over);
+  times.insert(values.begin(), values.end());
+  if (parts_.log_files != nullptr) parts_.log_files->add(times, over, epoch);
+}
+
+}  // namespace trainyard::train
