@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +32,7 @@
 #include "worker/dist/deadlines.hpp"
 #include "worker/dist/device_choice.hpp"
 #include "worker/dist/gpu_driver.hpp"
+#include "worker/dist/nccl_links.hpp"
 #include "worker/dist/process_settings.hpp"
 #include "worker/dist/steps_in_flight.hpp"
 #include "worker/dist/torch_error.hpp"
@@ -179,19 +182,28 @@ OrEnd<dist::Group> form_group(const dist::Deadlines& deadlines, const rank::Grou
   return end_rank(Stage::rendezvous, formed.error());
 }
 
-/// Rank 0 warns when pods of the job share a node, because NCCL is slow between them.
-Result<void> warn_of_split_nodes(const std::string& node, const rank::GroupEnvironment& group,
-                                 checkpoint::Communicator& communicator) {
+/// The seats of all ranks. Rank 0 warns when pods of the job share a node, because NCCL is slow between them.
+Result<std::vector<rank::Seat>> gather_seats(const std::string& node, const rank::GroupEnvironment& group,
+                                             checkpoint::Communicator& communicator) {
   const rank::Seat own{.node = node, .first_rank = *group.rank - group.local_rank};
   const auto texts = TRY(communicator.all_gather(rank::to_text(own)));
-  if (*group.rank != 0) return {};
   std::vector<rank::Seat> seats;
   for (const std::string& text : texts) {
     auto seat = TRY(rank::parse_seat(text));
     seats.push_back(std::move(seat));
   }
-  if (const auto warning = rank::split_node_warning(seats)) logging::warn(*warning, {});
-  return {};
+  const auto warning = *group.rank == 0 ? rank::split_node_warning(seats) : std::nullopt;
+  if (warning) logging::warn(*warning, {});
+  return seats;
+}
+
+/// The first rank of each pod says how NCCL connects it to the others, and warns of a slow way.
+void report_nccl_links(const dist::NcclLog& log, std::int64_t rank, std::span<const rank::Seat> seats) {
+  if (seats[static_cast<std::size_t>(rank)].first_rank != rank) return;
+  const auto links = dist::parse_nccl_links(log.text(), rank);
+  if (links.empty()) return;
+  logging::info("NCCL is connected", {{"rank", rank}, {"sends", dist::to_text(links)}});
+  if (const auto warning = dist::network_in_pod_warning(links, rank, seats)) logging::warn(*warning, {});
 }
 
 OrEnd<std::optional<SampleRecord>> open_record(const Job& job, const rank::GroupEnvironment& group) {
@@ -227,6 +239,7 @@ std::chrono::milliseconds writing_patience(int exit_code) {
 struct Run {
   SystemClock clock;
   std::string device_name = "the device";  // For messages.
+  std::vector<rank::Seat> seats;           // By rank; empty on the CPU.
   Job job;
   std::shared_ptr<Module> module;
   Datasets datasets;
@@ -331,10 +344,11 @@ struct Beginning {
   rank::Environment environment;
   rank::GroupEnvironment group;
   dist::Threads threads = dist::Threads::users;
+  const dist::NcclLog& nccl_log;
 };
 
 OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink& link, Run& run) {
-  const auto& [environment, group, threads] = beginning;
+  const auto& [environment, group, threads, nccl_log] = beginning;
   const auto deadlines = dist::read_deadlines(environment);
   if (!deadlines) return end_rank(Stage::rendezvous, deadlines.error());
   const auto device = TRY(open_device(environment, group));
@@ -374,8 +388,9 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   if (auto shared = dist::share_processors(group, threads, *run.group.communicator); !shared)
     return lost(link, Stage::step, shared.error());
   if (device.is_cuda()) {
-    if (auto done = warn_of_split_nodes(node_name(environment), group, *run.group.communicator); !done)
-      return lost(link, Stage::step, done.error());
+    auto seats = gather_seats(node_name(environment), group, *run.group.communicator);
+    if (!seats) return lost(link, Stage::step, seats.error());
+    run.seats = std::move(*seats);
   }
 
   const auto deadline = dist::collective_deadline(*deadlines, run.group.world_size);
@@ -422,6 +437,10 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                    .log_files = run.log_files.get(),
                    .tracer = run.tracer.get(),
                    .sample_record = std::move(record),
+                   .after_first_step =
+                       [&run, &nccl_log] {
+                         if (!run.seats.empty()) report_nccl_links(nccl_log, run.group.rank, run.seats);
+                       },
                    .device = device,
                    .node = node_name(environment),
                    .clock = run.clock});
@@ -442,13 +461,16 @@ void run_rank(const Models& models) {
   if (const auto job = train::read_job(environment); job && job->training.deterministic)
     dist::make_cublas_deterministic();
   const dist::Threads threads = group ? dist::apply_process_settings(*group) : dist::Threads::users;
+  const dist::NcclLog nccl_log;
   const std::unique_ptr<rank::RankLink> link = rank::open_rank_link();
   train::Run run;
   rank::RankEnd ended;
   try {
     const auto outcome =
-        group ? train::train(models, {.environment = environment, .group = std::move(*group), .threads = threads},
-                             *link, run)
+        group ? train::train(
+                    models,
+                    {.environment = environment, .group = std::move(*group), .threads = threads, .nccl_log = nccl_log},
+                    *link, run)
               : train::end_rank(train::Stage::rendezvous, group.error());
     ended = outcome ? *outcome : outcome.error();
   } catch (...) {

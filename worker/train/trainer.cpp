@@ -313,6 +313,7 @@ OrEnd<void> Trainer::log_steps() {
   log_.timer().begin();
   TRY(settle());
   log_.timer().end(observe::StepPart::communication);
+  if (log_.is_first_line() && parts_.after_first_step) parts_.after_first_step();
   if (changes_lr(parts_.training)) log_.metrics().log("lr", torch::scalar_tensor(lr_, torch::kDouble), {});
   update_progress();
   if (auto shown = log_.show_steps(progress_, position_, schedule_.samples_left(position_)); !shown)

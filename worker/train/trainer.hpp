@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,6 +64,8 @@ struct TrainerParts {
   LogFiles* log_files = nullptr;                     ///< nullptr: none are written on this rank.
   Tracer* tracer = nullptr;                          ///< nullptr: no trace is recorded.
   std::optional<SampleRecord> sample_record;
+  /// Called once, when the device has done the first step of this attempt. May be empty.
+  std::function<void()> after_first_step;
   torch::Device device = torch::kCPU;
   std::string node;  ///< Names this rank's node in the log.
   const Clock& clock;
