@@ -38,10 +38,19 @@ Result<Datasets> open_in_memory(const DataSource& source, std::int64_t channels,
   return datasets;
 }
 
-Result<LabeledImages> make_synthetic(const DataSource& source, Part part) {
-  const bool is_train = part == Part::train;
-  const std::int64_t samples = is_train ? source.samples : std::max<std::int64_t>(1, source.samples / 6);
-  return make_synthetic_images(samples, source.seed, is_train ? 0 : 1);
+std::int64_t synthetic_samples(const DataSource& source, Part part) {
+  return part == Part::train ? source.samples : std::max<std::int64_t>(1, source.samples / 6);
+}
+
+Result<Datasets> open_synthetic(const DataSource& source) {
+  if (asks_for_tokens(source.options)) {
+    const auto open = [&](Part part) { return make_synthetic_tokens(source, synthetic_samples(source, part), part); };
+    return Datasets{.train = open(Part::train), .validation = open(Part::validation)};
+  }
+  const SyntheticImages images = read_synthetic_images(source.options);
+  return open_in_memory(source, images.channels, [&](Part part) -> Result<LabeledImages> {
+    return make_synthetic_images(synthetic_samples(source, part), source.seed, part, images);
+  });
 }
 
 /// False where the job trains without a validation set.
@@ -94,7 +103,7 @@ Cifar100Label label_option(const Options& options) {
 Result<Datasets> open_data(const DataSource& source, api::DataFormat format) {
   switch (format) {
     case api::DataFormat::synthetic:
-      return open_in_memory(source, 1, [&](Part part) { return make_synthetic(source, part); });
+      return open_synthetic(source);
     case api::DataFormat::idx:
       return open_in_memory(source, 1, [&](Part part) {
         return read_labeled_images(source.folder, part == Part::train ? "train" : "t10k");

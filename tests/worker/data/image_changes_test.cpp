@@ -61,7 +61,7 @@ TEST(CropAndFlip, TakesThePartThatSeedEpochAndSampleSay) {
 }
 
 TEST(CropAndFlip, ChangesASampleAlikeInEveryBatch) {
-  const torch::Tensor images = make_synthetic_images(6, 0, 0).images;
+  const torch::Tensor images = make_synthetic_images(6, 0, Part::train).images;
   const Augmentation augmentation{.crop_padding = 4, .horizontal_flip = true};
   const torch::Tensor all = crop_and_flip(images, augmentation, torch::arange(6), 1, 2);
   const torch::Tensor some = torch::tensor({5, 2}, torch::kInt64);
@@ -72,7 +72,7 @@ TEST(CropAndFlip, ChangesASampleAlikeInEveryBatch) {
 }
 
 TEST(ImageDataset, ChangesTrainingImagesAloneAndNormalisesAll) {
-  const LabeledImages part = make_synthetic_images(8, 0, 0);
+  const LabeledImages part = make_synthetic_images(8, 0, Part::train);
   const ImageDataset dataset{part.images, part.labels, torch::kCPU,
                              ImageChanges{.augmentation = {.crop_padding = 2, .horizontal_flip = true},
                                           .normalization = {{0.5}, {0.25}, torch::kCPU},

@@ -174,6 +174,24 @@ TEST(OpenData, HasTheSameOptionsForAllImagesInMemory) {
   EXPECT_LT(synthetic->validation->gather(torch::arange(2)).inputs.min().item<float>(), 0);
 }
 
+TEST(OpenData, MakesSyntheticSamplesAsTheOptionsSay) {
+  const fakes::TemporaryFolder folder;
+  DataSource source = source_of(folder, R"({"channels": 3, "size": 8, "classes": 5})");
+  source.samples = 12;
+  const auto images = open_data(source, api::DataFormat::synthetic);
+  ASSERT_TRUE(images.has_value());
+  source.options.check_all_asked();
+  EXPECT_EQ(images->train->gather(torch::arange(4)).inputs.sizes(), (std::vector<std::int64_t>{4, 3, 8, 8}));
+
+  source.options = Options{R"({"sequenceLength": 6, "vocabulary": 50})", "training.data.options"};
+  const auto tokens = open_data(source, api::DataFormat::synthetic);
+  ASSERT_TRUE(tokens.has_value());
+  source.options.check_all_asked();
+  EXPECT_EQ(tokens->train->size(), 12);
+  EXPECT_EQ(tokens->validation->size(), 2);
+  EXPECT_EQ(tokens->train->gather(torch::arange(4)).inputs.sizes(), (std::vector<std::int64_t>{4, 6}));
+}
+
 TEST(OpenData, LeavesAnUnknownOptionToBeNamed) {
   const fakes::TemporaryFolder folder;
   write_cifar10(folder);

@@ -1,6 +1,12 @@
 #include "worker/data/synthetic.hpp"
 
 #include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "worker/data/image_dataset.hpp"
 
@@ -8,21 +14,21 @@ namespace trainyard::data {
 namespace {
 
 TEST(SyntheticImages, AreEqualForEqualSeeds) {
-  const LabeledImages one = make_synthetic_images(50, 3, 0);
-  const LabeledImages two = make_synthetic_images(50, 3, 0);
+  const LabeledImages one = make_synthetic_images(50, 3, Part::train);
+  const LabeledImages two = make_synthetic_images(50, 3, Part::train);
   EXPECT_TRUE(torch::equal(one.images, two.images));
   EXPECT_TRUE(torch::equal(one.labels, two.labels));
 }
 
 TEST(SyntheticImages, DifferBySeedAndByPart) {
-  const LabeledImages train = make_synthetic_images(50, 3, 0);
-  EXPECT_FALSE(torch::equal(train.images, make_synthetic_images(50, 4, 0).images));
-  EXPECT_FALSE(torch::equal(train.images, make_synthetic_images(50, 3, 1).images));
+  const LabeledImages train = make_synthetic_images(50, 3, Part::train);
+  EXPECT_FALSE(torch::equal(train.images, make_synthetic_images(50, 4, Part::train).images));
+  EXPECT_FALSE(torch::equal(train.images, make_synthetic_images(50, 3, Part::validation).images));
 }
 
 TEST(SyntheticImages, OfOneClassHaveOnePatternInBothParts) {
-  const LabeledImages train = make_synthetic_images(4000, 3, 0);
-  const LabeledImages validation = make_synthetic_images(4000, 3, 1);
+  const LabeledImages train = make_synthetic_images(4000, 3, Part::train);
+  const LabeledImages validation = make_synthetic_images(4000, 3, Part::validation);
   const auto mean_of_class = [](const LabeledImages& part, std::int64_t label) {
     return part.images.index({part.labels == label}).to(torch::kFloat).mean(0);
   };
@@ -31,8 +37,63 @@ TEST(SyntheticImages, OfOneClassHaveOnePatternInBothParts) {
   EXPECT_LT(same * 5, other);
 }
 
+TEST(SyntheticImages, HaveTheShapeAndTheClassesAskedFor) {
+  const LabeledImages part = make_synthetic_images(200, 0, Part::train, {.channels = 3, .size = 30, .classes = 100});
+  EXPECT_EQ(part.images.sizes(), (std::vector<std::int64_t>{200, 3, 30, 30}));
+  EXPECT_GE(part.labels.min().item<std::int64_t>(), 0);
+  EXPECT_LT(part.labels.max().item<std::int64_t>(), 100);
+  EXPECT_GT(part.labels.max().item<std::int64_t>(), 50);
+}
+
+TEST(SyntheticImages, AreRefusedWhenTheyWouldFillTheMemory) {
+  try {
+    std::ignore = make_synthetic_images(60'000, 0, Part::train, {.channels = 3, .size = 224, .classes = 1000});
+    FAIL();
+  } catch (const InvalidJob& error) {
+    EXPECT_STREQ(error.what(),
+                 "training.data.samples: 60000 synthetic samples of 150528 bytes each would take more than 8 GiB of "
+                 "memory; set it to 57065 or less");
+  }
+}
+
+DataSource token_source(const std::string& options) {
+  DataSource source;
+  source.options = Options{options, "training.data.options"};
+  return source;
+}
+
+TEST(SyntheticTokens, HaveTargetsOneTokenLaterInTheVocabulary) {
+  const DataSource source = token_source(R"({"sequenceLength": 16, "vocabulary": 100})");
+  const auto tokens = make_synthetic_tokens(source, 30, Part::train);
+  EXPECT_EQ(tokens->size(), 30);
+  EXPECT_EQ(tokens->classes(), 100);
+  const Batch batch = tokens->gather(torch::tensor({7, 3}, torch::kInt64));
+  EXPECT_EQ(batch.inputs.sizes(), (std::vector<std::int64_t>{2, 16}));
+  EXPECT_EQ(batch.inputs.scalar_type(), torch::kInt64);
+  EXPECT_TRUE(torch::equal(batch.inputs.slice(1, 1), batch.targets.slice(1, 0, 15)));
+  EXPECT_TRUE(torch::equal(batch.inputs[1], tokens->gather(torch::tensor({3}, torch::kInt64)).inputs[0]));
+  const torch::Tensor all = tokens->gather(torch::arange(30)).inputs;
+  EXPECT_GE(all.min().item<std::int64_t>(), 0);
+  EXPECT_LT(all.max().item<std::int64_t>(), 100);
+  const torch::Tensor steps = (batch.targets - batch.inputs).remainder(100);
+  EXPECT_TRUE((steps == 33).logical_or(steps == 34).all().item<bool>()) << "a token is followed by one of two";
+}
+
+TEST(SyntheticTokens, AreEqualForEqualSourcesAndDifferByPart) {
+  const DataSource source = token_source(R"({"sequenceLength": 16})");
+  const torch::Tensor ids = torch::arange(5);
+  const auto tokens = make_synthetic_tokens(source, 5, Part::train)->gather(ids).inputs;
+  EXPECT_TRUE(torch::equal(tokens, make_synthetic_tokens(source, 5, Part::train)->gather(ids).inputs));
+  EXPECT_FALSE(torch::equal(tokens, make_synthetic_tokens(source, 5, Part::validation)->gather(ids).inputs));
+}
+
+TEST(SyntheticTokens, AreRefusedWhenTheyWouldFillTheMemory) {
+  EXPECT_THROW(std::ignore = make_synthetic_tokens(token_source(R"({"sequenceLength": 1048576})"), 60'000, Part::train),
+               InvalidJob);
+}
+
 TEST(ImageDataset, GathersBatchesInTheOrderAskedFor) {
-  const LabeledImages part = make_synthetic_images(20, 0, 0);
+  const LabeledImages part = make_synthetic_images(20, 0, Part::train);
   const ImageDataset dataset{part.images, part.labels};
   const Batch batch = dataset.gather(torch::tensor({7, 3}, torch::kInt64));
   EXPECT_EQ(batch.size(), 2);

@@ -56,7 +56,7 @@ TEST(FashionCNN, FramesTheFirstValidationImagesGreenIfTheirClassIsFound) {
   model.eval();
   ImageShelf shelf;
   model.set_image_sink(&shelf);
-  const auto images = data::make_synthetic_images(20, 0, 1);
+  const auto images = data::make_synthetic_images(20, 0, data::Part::validation);
   const Batch batch = data::ImageDataset{images.images, images.labels}.gather(torch::arange(20));
   const torch::NoGradGuard no_grad;
   model.validation_step(batch, 0);
@@ -86,7 +86,7 @@ TEST(FashionCNN, FramesTheFirstValidationImagesGreenIfTheirClassIsFound) {
 TEST(FashionCNN, LearnsAFewImagesByHeart) {
   torch::manual_seed(0);
   FashionCNN model;
-  const auto images = data::make_synthetic_images(32, 0, 0);
+  const auto images = data::make_synthetic_images(32, 0, data::Part::train);
   const Batch batch = data::ImageDataset{images.images, images.labels}.gather(torch::arange(32));
   const auto optimizer = model.configure_optimizers({});
   double first = 0.0;

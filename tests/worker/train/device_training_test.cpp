@@ -204,7 +204,7 @@ struct EchoRun {
 
   rank::RankEnd run() {
     const torch::Device device = fakes::late_device::device();
-    const data::LabeledImages images = data::make_synthetic_images(600, 0, 0);
+    const data::LabeledImages images = data::make_synthetic_images(600, 0, data::Part::train);
     const data::ImageDataset data{images.images, images.labels};
     const fakes::FakeClock clock;
     dist::Group group{.rank = 0,
@@ -315,7 +315,7 @@ TEST(BatchLoader, UsesOnlyTheRanksDeviceAndPinsWhatItsThreadsGather) {
 }
 
 TEST(TrainingOnADevice, IdentifiesItsDataByTheSameIdAsOnTheHost) {
-  const data::LabeledImages images = data::make_synthetic_images(100, 0, 0);
+  const data::LabeledImages images = data::make_synthetic_images(100, 0, data::Part::train);
   const data::ImageDataset on_host{images.images, images.labels};
   const data::ImageDataset on_device{images.images, images.labels, fakes::late_device::device()};
   EXPECT_EQ(on_device.id(), on_host.id());
