@@ -1,4 +1,5 @@
-"""FashionCNN or a small MLP on FashionMNIST by PyTorch's DistributedDataParallel: the peer of trainyard-rank in accuracy and speed.
+"""FashionCNN or a small MLP on FashionMNIST, or any of the peer models on random data, by PyTorch's DistributedDataParallel: the peer of
+trainyard-rank in accuracy and speed.
 
 One process a rank, with torch.distributed's environment. By default as quick as Python is known to be: data in memory, gathered by index_select,
 fused Adam, gradients as bucket views. With --as-users-do it is what most programs are: a DataLoader over single samples, and Adam as torch.optim
@@ -23,7 +24,8 @@ def batches_in_memory(options, parts, epoch):
     sampler.set_epoch(epoch)
     for ids in torch.tensor(list(sampler)).split(options.batch_size):
         ids = ids.to(images.device)
-        yield images.index_select(0, ids).float().div_(255), labels.index_select(0, ids)
+        inputs = images.index_select(0, ids)
+        yield inputs.float().div_(255) if inputs.dtype == torch.uint8 else inputs, labels.index_select(0, ids)
 
 
 def batches_of_loader(options, parts, epoch):
@@ -48,20 +50,28 @@ def main():
     parser.add_argument("--max-steps", type=int, default=0, help="0: whole epochs, and a test at the end")
     parser.add_argument("--warm-up-steps", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sequence-length", type=int, default=1024, help="of gpt2's random tokens")
+    parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
+    parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument("--losses", action="store_true", help="report each step's mean loss over the ranks")
     options = parser.parse_args()
 
     torch.set_num_threads(1)
     dist.init_process_group("nccl" if options.device == "cuda" else "gloo")
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    parts = synthetic(options.synthetic) if options.synthetic else read_part(options.data, "train")
+    parts = synthetic(options.model, options.synthetic, options.sequence_length) if options.synthetic else read_part(options.data, "train")
     if not options.as_users_do:
         parts = [part.to(options.device) for part in parts]
     torch.manual_seed(options.seed)
     model = MODELS[options.model]().to(options.device)
     if options.weights:
         model.load_state_dict(torch.load(options.weights))
-    ddp = DistributedDataParallel(model, gradient_as_bucket_view=not options.as_users_do)
+    if options.channels_last:
+        model = model.to(memory_format=torch.channels_last)
+        torch.backends.cudnn.benchmark = True
+    forward = torch.compile(model) if options.compile else model
+    ddp = DistributedDataParallel(forward, gradient_as_bucket_view=not options.as_users_do)
     optimizer = torch.optim.Adam(ddp.parameters(), lr=1e-3, fused=None if options.as_users_do else True)
     torch.manual_seed(options.seed + 1 + rank)
     batches = batches_of_loader if options.as_users_do else batches_in_memory
@@ -69,7 +79,10 @@ def main():
     for epoch in range(options.epochs):
         for inputs, labels in batches(options, parts, epoch):
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(ddp(inputs), labels)
+            if options.channels_last:
+                inputs = inputs.contiguous(memory_format=torch.channels_last)
+            with torch.autocast(options.device, torch.bfloat16, enabled=options.bf16):
+                loss = nn.functional.cross_entropy(ddp(inputs), labels.flatten())
             loss.backward()
             optimizer.step()
             steps += 1

@@ -60,7 +60,7 @@ void log_step(const rank::RankProgress& progress, const observe::MetricValues& v
                                {"step", step},
                                {"totalSteps", *progress.total_steps},
                                {"loss", to_field(loss)},
-                               {"samplesPerSecond", std::round(progress.samples_per_second.value_or(0.0))},
+                               {"samplesPerSecond", to_field(progress.samples_per_second.value_or(0.0))},
                                {"stepTimes", to_field(observe::step_milliseconds(line.ranks))}});
     log_straggler(step, line.ranks);
   }

@@ -75,8 +75,9 @@ inline std::shared_ptr<SmallModule> make_small_module(std::int64_t seed, double 
   return std::make_shared<SmallModule>(dropout);
 }
 
-inline data::ImageDataset make_small_dataset(std::int64_t samples, data::Part part) {
-  auto images = data::make_synthetic_images(samples, 0, part);
+/// `part`: 0 is for training, 1 for validation.
+inline data::ImageDataset make_small_dataset(std::int64_t samples, std::int64_t part) {
+  auto images = data::make_synthetic_images(samples, 0, part == 0 ? data::Part::train : data::Part::validation);
   return data::ImageDataset{std::move(images.images), std::move(images.labels)};
 }
 

@@ -186,5 +186,14 @@ TEST(TrainerLogFiles, EndWithTheStepWhereTheRunWasAskedToStop) {
               testing::HasSubstr(fmt::format("after step {},", logging.steps()["1 steps"].back())));
 }
 
+TEST(LogStep, ShowsTheSpeedOfALargeModelThatMakesLessThanOneSampleASecond) {
+  rank::RankProgress progress;
+  progress.epoch = progress.step = progress.total_steps = 4;
+  progress.samples_per_second = 0.3912345678;
+  testing::internal::CaptureStderr();
+  log_step(progress, {{"loss", 1.0}}, {});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("0.391235"));
+}
+
 }  // namespace
 }  // namespace trainyard::train

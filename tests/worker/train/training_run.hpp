@@ -70,8 +70,8 @@ class TrainingRun {
  private:
   void run_rank(fakes::RankThread& thread) {
     Rank& rank = ranks[static_cast<std::size_t>(thread.rank)];
-    const auto train_data = make_small_dataset(training_samples, data::Part::train);
-    const auto validation_data = make_small_dataset(validation_samples, data::Part::validation);
+    const auto train_data = make_small_dataset(training_samples, 0);
+    const auto validation_data = make_small_dataset(validation_samples, 1);
     dist::Group group{.rank = thread.rank,
                       .world_size = thread.world_size,
                       .store = {},
