@@ -1,5 +1,7 @@
 #include "worker/logs/event_file.hpp"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <chrono>
 #include <cstddef>
@@ -92,7 +94,9 @@ std::uint32_t masked_crc(std::string_view bytes) {
 }
 
 std::string tag_of(const Record& record, std::string_view name) {
-  return record.over == snapshot::Over::epoch ? "epoch/" + to_utf8(name) : to_utf8(name);
+  // TensorBoard has one curve for each tag: a model may log one name in training and in validation.
+  const bool is_of_steps = record.over == snapshot::Over::steps;
+  return is_of_steps ? to_utf8(name) : fmt::format("{}/{}", snapshot::to_string(record.over), to_utf8(name));
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ namespace trainyard::logs {
 /// The record that makes TensorBoard drop what earlier attempts wrote for the steps after `start.step`.
 [[nodiscard]] std::string event_of(const Start& start);
 
-/// One record with the values of `record`, as scalars of type float. A value over an epoch has the tag "epoch/NAME",
-/// other values the tag NAME.
+/// One record with the values of `record`, as scalars of type float. A value over steps has the tag NAME, others
+/// "epoch/NAME" and "validation/NAME".
 [[nodiscard]] std::string event_of_values(const Record& record);
 
 /// One record with `image` as a PNG file, whose tag is the image's name. Errors: those of encode_png().

@@ -61,8 +61,8 @@ bool LogWriter::finish(std::chrono::milliseconds timeout) {
   const bool is_done =
       changed_.wait_until(lock, deadline, [this] { return !is_hurried_ && !is_writing_ && queue_.empty(); });
   const bool is_stored = is_done && !has_unsaved_;
-  // The thread, which counts, is idle.
-  const std::int64_t dropped = is_done ? dropped_records_ : 0;
+  // The thread counts the others, and is idle only when it is done.
+  const std::int64_t dropped = dropped_at_queue_ + (is_done ? dropped_records_ : 0);
   lock.unlock();
   if (dropped > 0) logging::warn("the log files lack lines; the log itself has them", {{"lines", dropped}});
   return is_stored;

@@ -43,6 +43,8 @@ TEST(EventFile, TellsAnEpochsValueFromAStepsByItsTag) {
   EXPECT_THAT(event_of_values(record), testing::Not(testing::HasSubstr("epoch/loss")));
   record.over = snapshot::Over::epoch;
   EXPECT_THAT(event_of_values(record), testing::HasSubstr("epoch/loss"));
+  record.over = snapshot::Over::validation;
+  EXPECT_THAT(event_of_values(record), testing::HasSubstr("validation/loss"));
 }
 
 }  // namespace

@@ -126,6 +126,22 @@ TEST_F(ALogWriter, DropsARecordWhoseImagesHaveNoRoom) {
   EXPECT_EQ(text_of(LogFile::jsonl), lines({1, 2}));
 }
 
+TEST_F(ALogWriter, CountsWhatItDroppedAlsoWhenTheStoreNeverAnswers) {
+  fakes::Gate gate;
+  const auto writer =
+      open({.files = {LogFile::jsonl}, .queued_values_max = 1}, [&](std::string_view) -> std::optional<Error> {
+        gate.pass();
+        return std::nullopt;
+      });
+  writer->add(a_record(1, {{"loss", 1.0}}));
+  gate.wait_for_arrival();
+  for (const std::int64_t step : {2, 3, 4}) writer->add(a_record(step, {{"loss", 1.0}}));
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(writer->finish(0ms));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("lines=2"));
+  gate.open();
+}
+
 TEST_F(ALogWriter, TriesAgainWhatCouldNotBePut) {
   testing::internal::CaptureStderr();
   std::atomic<bool> is_away = true;
