@@ -348,7 +348,8 @@ struct Beginning {
 };
 
 OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink& link, Run& run) {
-  const auto& [environment, group, threads, nccl_log] = beginning;
+  const rank::Environment& environment = beginning.environment;
+  const rank::GroupEnvironment& group = beginning.group;
   const auto deadlines = dist::read_deadlines(environment);
   if (!deadlines) return end_rank(Stage::rendezvous, deadlines.error());
   const auto device = TRY(open_device(environment, group));
@@ -385,7 +386,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
     const bool is_peer = agreed.error().kind == ErrorKind::cancelled;
     return lost(link, is_peer ? Stage::step : Stage::data, agreed.error());
   }
-  if (auto shared = dist::share_processors(group, threads, *run.group.communicator); !shared)
+  if (auto shared = dist::share_processors(group, beginning.threads, *run.group.communicator); !shared)
     return lost(link, Stage::step, shared.error());
   if (device.is_cuda()) {
     auto seats = gather_seats(node_name(environment), group, *run.group.communicator);
@@ -438,8 +439,8 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                    .tracer = run.tracer.get(),
                    .sample_record = std::move(record),
                    .after_first_step =
-                       [&run, &nccl_log] {
-                         if (!run.seats.empty()) report_nccl_links(nccl_log, run.group.rank, run.seats);
+                       [&run, &log = beginning.nccl_log] {
+                         if (!run.seats.empty()) report_nccl_links(log, run.group.rank, run.seats);
                        },
                    .device = device,
                    .node = node_name(environment),

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <torch/optim.h>
 
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -433,6 +435,17 @@ TEST(Trainer, LeavesABatchNormAsItIsThatTheModelKeepsInEvaluationMode) {
   EXPECT_EQ(run.ranks[0].end.reason, "Completed") << run.ranks[0].end.message;
   EXPECT_FALSE(norm.is_training());
   EXPECT_TRUE(torch::equal(norm.named_buffers()["running_mean"], mean));
+}
+
+TEST(Trainer, CallsAfterTheFirstStepOnceOnEachRank) {
+  TrainingRun run{2};
+  std::atomic<int> calls = 0;
+  run.after_first_step = [&](const TrainingRun::Rank& rank) {
+    ++calls;
+    EXPECT_EQ(rank.link->reports().back().step.value_or(0), 0) << "no step is reported before the first";
+  };
+  run.run();
+  EXPECT_EQ(calls, 2);
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ class TrainingRun {
   /// The store of rank 0's log files, of the kinds in `training`. Not set: none are written.
   std::function<std::unique_ptr<storage::Store>()> open_log_files;
   std::function<std::string(std::int64_t rank)> node_of;  ///< Not set: all ranks are on one node.
+  std::function<void(const Rank&)> after_first_step;      ///< TrainerParts::after_first_step, on each rank's thread.
   std::function<void()> on_end;                           ///< On each rank's thread, when its trainer has ended.
   std::optional<std::string> sample_record;
   std::int64_t attempt = 1;
@@ -126,6 +127,10 @@ class TrainingRun {
                      .snapshots = snapshots ? &*snapshots : nullptr,
                      .log_files = log_files ? &*log_files : nullptr,
                      .sample_record = std::move(record),
+                     .after_first_step =
+                         [&] {
+                           if (after_first_step) after_first_step(rank);
+                         },
                      .clock = clock}};
     try {
       rank.end = trainer.run();
