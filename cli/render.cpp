@@ -10,8 +10,7 @@
 #include "common/try.hpp"
 #include "operator/manifest/cluster_traits.hpp"
 #include "operator/manifest/containers.hpp"
-#include "operator/manifest/pod.hpp"
-#include "operator/manifest/service.hpp"
+#include "operator/manifest/objects.hpp"
 
 namespace trainyard::cli {
 namespace {

@@ -8,7 +8,6 @@
 #include "local/memory_api.hpp"
 #include "local/process_kubelet.hpp"
 #include "operator/manager/controller.hpp"
-#include "operator/manager/counters.hpp"
 
 namespace trainyard::local {
 
