@@ -1,4 +1,4 @@
-#include "cli/template_fields.hpp"
+#include "cli/job_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

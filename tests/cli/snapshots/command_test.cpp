@@ -1,4 +1,4 @@
-#include "cli/snapshots/actions.hpp"
+#include "cli/snapshots/command.hpp"
 
 #include <gmock/gmock.h>
 
