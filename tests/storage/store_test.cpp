@@ -1,4 +1,4 @@
-#include "storage/key.hpp"
+#include "storage/store.hpp"
 
 #include <gtest/gtest.h>
 

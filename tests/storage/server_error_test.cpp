@@ -1,4 +1,4 @@
-#include "storage/sanitize_server_text.hpp"
+#include "storage/server_error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,17 @@
-#include "storage/sanitize_server_text.hpp"
+#include "storage/server_error.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <utility>
 
+#include "common/http_status.hpp"
 #include "common/text.hpp"
 
 namespace trainyard::storage {
 namespace {
+
+constexpr std::chrono::seconds retry_after_max{300};
 
 constexpr std::size_t bytes_max = 300;
 constexpr std::string_view stars = "***";
@@ -59,6 +62,27 @@ std::string sanitize(std::string text, const Secrets& secrets) {
 }
 
 }  // namespace
+
+ErrorKind kind_of_status(long status) {
+  switch (status) {
+    case 409:  // A fault of the server: a conflict with another writer has an error code, which the caller judges.
+      return ErrorKind::unavailable;
+    case 412:
+      return ErrorKind::already_exists;
+    case 416:
+      return ErrorKind::corrupt;
+    case 503:
+      return ErrorKind::throttled;
+    case 507:
+      return ErrorKind::io;
+    default:
+      return kind_of_http_status(status);
+  }
+}
+
+std::optional<std::chrono::milliseconds> retry_after_of(const HttpReply& reply) {
+  return parse_retry_after(reply.header("retry-after"), retry_after_max);
+}
 
 std::string sanitize_server_text(std::string text, std::initializer_list<std::string_view> secrets) {
   return sanitize(std::move(text), secrets);

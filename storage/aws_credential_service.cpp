@@ -1,4 +1,4 @@
-#include "storage/aws_credential_reply.hpp"
+#include "storage/aws_credential_service.hpp"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/rfc3339.hpp"
-#include "storage/http_status.hpp"
-#include "storage/sanitize_server_text.hpp"
+#include "storage/server_error.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {

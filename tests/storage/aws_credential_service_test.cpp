@@ -1,4 +1,4 @@
-#include "storage/aws_credential_reply.hpp"
+#include "storage/aws_credential_service.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

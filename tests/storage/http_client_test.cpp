@@ -1,4 +1,4 @@
-#include "storage/failing_time.hpp"
+#include "storage/http_client.hpp"
 
 #include <gtest/gtest.h>
 
