@@ -37,8 +37,8 @@ struct AzureSettings {
 /// instead of the secret); the az tool's login; a managed identity (IDENTITY_ENDPOINT and IDENTITY_HEADER, else the
 /// instance's metadata), the one of AZURE_CLIENT_ID where there are several. Each call reads the files again. Errors
 /// are those that AccessTokens::get() needs: a transient one when the server is slow, throttles or cannot be reached;
-/// otherwise unauthorized, which names the missing variable or says what was refused. Source:
-/// https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow
+/// otherwise unauthorized, which names the missing variable or says what was refused.
+/// Source: https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow
 [[nodiscard]] Result<AccessToken> fetch_azure_token(HttpClient& http, const Environment& environment, Time now);
 
 }  // namespace trainyard::storage

@@ -1,4 +1,4 @@
-#include "checkpoint/interchange/dtype.hpp"
+#include "checkpoint/interchange/tensor_type.hpp"
 
 #include <algorithm>
 #include <array>

@@ -8,7 +8,7 @@
 #include <ostream>
 #include <utility>
 
-#include "checkpoint/format/place.hpp"
+#include "checkpoint/format/layout.hpp"
 #include "checkpoint/interchange/catalogue.hpp"
 #include "checkpoint/interchange/export.hpp"
 #include "checkpoint/interchange/fetch.hpp"

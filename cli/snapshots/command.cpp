@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/interchange/new_folder.hpp"
+#include "checkpoint/interchange/new_file.hpp"
 #include "checkpoint/run/search.hpp"
 #include "checkpoint/run/superseded.hpp"
 #include "checkpoint/snapshot/history.hpp"

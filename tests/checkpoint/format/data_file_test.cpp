@@ -1,4 +1,4 @@
-#include "checkpoint/format/rank_share.hpp"
+#include "checkpoint/format/data_file.hpp"
 
 #include <gtest/gtest.h>
 

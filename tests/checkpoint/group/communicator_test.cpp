@@ -1,4 +1,4 @@
-#include "checkpoint/group/broadcast_part.hpp"
+#include "checkpoint/group/communicator.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
