@@ -6,7 +6,6 @@
 #include <random>
 #include <thread>
 
-#include "cli/compact_time.hpp"
 #include "cli/failure.hpp"
 #include "cli/request_box.hpp"
 #include "cli/run_folder.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/try.hpp"
-#include "operator/kube/kubeconfig.hpp"
+#include "operator/kube/config_sources.hpp"
 
 namespace trainyard::cli {
 

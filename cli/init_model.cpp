@@ -15,7 +15,6 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/own_model_files.hpp"
 #include "common/exit_codes.hpp"
 
 namespace trainyard::cli {

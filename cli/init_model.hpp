@@ -2,7 +2,9 @@
 
 #include <filesystem>
 #include <iosfwd>
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace trainyard::cli {
 
@@ -19,5 +21,13 @@ struct InitModelOptions {
 /// Writes a project with a model of one's own that builds and trains as it is: examples/own-model under another name.
 /// A folder that has files already is left as it is. Returns an exit code.
 int init_model(const InitModelOptions& options, std::ostream& out, std::ostream& errors);
+
+struct OwnModelFile {
+  std::string_view name;
+  std::string_view text;
+};
+
+/// The files of examples/own-model, which are part of this program.
+[[nodiscard]] std::span<const OwnModelFile> own_model_files();
 
 }  // namespace trainyard::cli

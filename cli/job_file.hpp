@@ -1,10 +1,13 @@
 #pragma once
 
-#include <cstddef>
 #include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "api/validation/violation.hpp"
 #include "common/result.hpp"
 
 namespace trainyard::cli {
@@ -37,5 +40,10 @@ struct Document {
 /// The TrainingJobs of `file`: valid, with names, and with defaults filled in. ErrorKind::invalid lists all violations,
 /// or says that the file has no TrainingJob.
 [[nodiscard]] Result<std::vector<Document>> read_valid_jobs(const std::string& file);
+
+/// Mistyped fields of a job's spec.template: unknown to Kubernetes, and at most two letters away from a known field,
+/// such as `resource` in a container. The API server accepts them in the job, and refuses them in its pods. Other
+/// unknown fields may belong to a newer Kubernetes, and are accepted.
+[[nodiscard]] std::vector<api::Violation> mistyped_template_fields(const nlohmann::json& job);
 
 }  // namespace trainyard::cli

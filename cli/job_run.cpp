@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "cli/checkpoint_request.hpp"
-#include "cli/file_uri.hpp"
 #include "cli/job_watch.hpp"
 #include "cli/local_run.hpp"
 #include "cli/progress_text.hpp"
 #include "cli/request_box.hpp"
+#include "cli/uri_fields.hpp"
 #include "common/text.hpp"
 #include "local/cluster.hpp"
 #include "operator/manifest/names.hpp"

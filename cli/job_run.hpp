@@ -7,7 +7,7 @@
 
 #include "api/training_job.hpp"
 #include "cli/console.hpp"
-#include "cli/output_follower.hpp"
+#include "cli/log_tail.hpp"
 #include "cli/run_folder.hpp"
 #include "cli/stop_signals.hpp"
 #include "local/process_kubelet.hpp"

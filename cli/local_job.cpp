@@ -11,7 +11,7 @@
 #include "cli/uri_fields.hpp"
 #include "common/try.hpp"
 #include "operator/manifest/containers.hpp"
-#include "operator/manifest/pod.hpp"
+#include "operator/manifest/objects.hpp"
 
 namespace trainyard::cli {
 namespace {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/compact_time.hpp"
 #include "cli/run_folder.hpp"
 #include "common/try.hpp"
 #include "storage/file_store.hpp"

@@ -4,6 +4,9 @@
 #include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "local/log_files.hpp"
 
 namespace trainyard::cli {
 
@@ -29,5 +32,41 @@ class LogTail {
 
 /// `lines` with `prefix` before each line.
 [[nodiscard]] std::string with_prefix(const std::string& lines, const std::string& prefix);
+
+struct FollowedLog {
+  std::int64_t rank = 0;
+  local::LogStream stream = local::LogStream::both;
+  std::string prefix;  ///< Printed before each line.
+  bool operator==(const FollowedLog&) const = default;
+};
+
+/// New output, by the stream of ours to print it on. The output of ranks whose streams share a log is `output`.
+struct RankOutput {
+  std::string output;
+  std::string error;
+  bool operator==(const RankOutput&) const = default;
+};
+
+/// Reads ranks' output while they write it, attempt after attempt. Used by one thread.
+class OutputFollower {
+ public:
+  OutputFollower(std::filesystem::path logs, std::vector<FollowedLog> followed)
+      : logs_{std::move(logs)}, followed_{std::move(followed)} {}
+
+  /// The new output of `attempt`. The first call for a later attempt also returns the rest of the previous attempt's
+  /// output. With a prefix, only whole lines; without one, an incomplete line (a prompt, a progress bar) is one call
+  /// late.
+  [[nodiscard]] RankOutput read(std::int64_t attempt);
+  /// All remaining output, also an incomplete last line.
+  [[nodiscard]] RankOutput read_rest();
+
+ private:
+  static void append(const FollowedLog& log, const std::string& text, RankOutput& news);
+
+  const std::filesystem::path logs_;
+  const std::vector<FollowedLog> followed_;
+  std::int64_t attempt_ = 0;
+  std::vector<LogTail> tails_;
+};
 
 }  // namespace trainyard::cli

@@ -1,11 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "api/training_job.hpp"
 #include "cli/cluster_access.hpp"
+#include "common/result.hpp"
 
 namespace trainyard::cli {
 
@@ -29,5 +33,11 @@ enum class LogAction { print, wait, end };
 /// after attempt until it comes to rest. Pure.
 [[nodiscard]] LogAction next_log_action(const api::TrainingJobStatus& status, std::optional<std::int64_t> wanted,
                                         std::int64_t printed, bool is_following);
+
+/// Passes to `print` what a rank wrote in the newest run of `folder`, in the attempt that `options` name or else in the
+/// newest. Following continues until the run ends, through all attempts if none is named, and waits for a log that does
+/// not exist yet. The message of ErrorKind::not_found lists what exists.
+[[nodiscard]] Result<void> print_local_logs(const LogsOptions& options, const std::filesystem::path& folder,
+                                            const std::function<void(std::string_view)>& print);
 
 }  // namespace trainyard::cli

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "api/training_job.hpp"
-#include "cli/file_uri.hpp"
 #include "cli/progress_text.hpp"
+#include "cli/uri_fields.hpp"
 #include "storage/store.hpp"
 
 namespace trainyard::cli {

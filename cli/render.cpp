@@ -6,12 +6,11 @@
 
 #include "api/training_job.hpp"
 #include "cli/job_file.hpp"
-#include "cli/text/yaml.hpp"
+#include "cli/text/output_format.hpp"
 #include "common/try.hpp"
 #include "operator/manifest/cluster_traits.hpp"
 #include "operator/manifest/containers.hpp"
-#include "operator/manifest/pod.hpp"
-#include "operator/manifest/service.hpp"
+#include "operator/manifest/objects.hpp"
 
 namespace trainyard::cli {
 namespace {

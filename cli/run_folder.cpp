@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "cli/compact_time.hpp"
+#include "common/rfc3339.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::cli {
@@ -77,6 +77,19 @@ fs::path default_run_folder(const std::string& job) {
 bool is_run_in_progress(const fs::path& folder) {
   const FileDescriptor lock{::open((folder / lock_name).c_str(), O_RDONLY | O_CLOEXEC)};
   return lock && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
+}
+
+std::string compact_time(Time time) {
+  std::string text = format_rfc3339_micro(time).substr(0, 23);
+  std::erase_if(text, [](char c) { return c == '-' || c == ':'; });
+  return text;
+}
+
+Result<Time> parse_compact_time(std::string_view text) {
+  constexpr std::size_t length = 19;
+  if (text.size() != length) return fail(ErrorKind::invalid, fmt::format("'{}' is no time", text));
+  return parse_rfc3339(fmt::format("{}-{}-{}:{}:{}Z", text.substr(0, 4), text.substr(4, 2), text.substr(6, 5),
+                                   text.substr(11, 2), text.substr(13)));
 }
 
 }  // namespace trainyard::cli

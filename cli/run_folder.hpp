@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/clock.hpp"
@@ -42,5 +43,10 @@ class RunFolder {
 
 /// True while a run uses `folder`.
 [[nodiscard]] bool is_run_in_progress(const std::filesystem::path& folder);
+
+/// "20261121T100000.123": sorts by time, and needs no quoting in a shell.
+[[nodiscard]] std::string compact_time(Time time);
+/// Reads what compact_time() writes. ErrorKind::invalid for anything else.
+[[nodiscard]] Result<Time> parse_compact_time(std::string_view text);
 
 }  // namespace trainyard::cli

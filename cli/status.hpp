@@ -22,4 +22,12 @@ struct StatusOptions {
 [[nodiscard]] Result<JobReport> report_in_cluster(kube::Api& api, const std::string& name_space,
                                                   const std::string& job);
 
+struct PsOptions {
+  std::string folder;  ///< A folder with folders of runs, or the folder of one run; empty: trainyard-runs.
+  OutputFormat format = OutputFormat::text;
+};
+/// `trainyard ps`: prints the newest run of each job on this machine, the one that began last at the end. Returns the
+/// exit code.
+[[nodiscard]] int list_runs(const PsOptions& options);
+
 }  // namespace trainyard::cli

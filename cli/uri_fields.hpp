@@ -9,4 +9,7 @@ namespace trainyard::cli {
 inline constexpr std::array<std::string_view, 4> uri_fields{"/checkpoint/uri", "/checkpoint/resume",
                                                             "/training/data/uri", "/training/model/weights"};
 
+/// The beginning of a URI for a folder of this machine.
+inline constexpr std::string_view file_scheme = "file://";
+
 }  // namespace trainyard::cli

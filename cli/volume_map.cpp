@@ -9,7 +9,6 @@
 #include <set>
 
 #include "api/contract.hpp"
-#include "cli/file_uri.hpp"
 #include "cli/uri_fields.hpp"
 #include "common/try.hpp"
 

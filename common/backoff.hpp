@@ -16,4 +16,7 @@ struct Backoff {
 /// failures. Pure: the caller gives `random`, in [0, 1).
 [[nodiscard]] std::chrono::milliseconds backoff_delay(const Backoff& backoff, std::int64_t failures, double random);
 
+/// A random number in [0, 1), for the jitter of a backoff. Any thread may call.
+[[nodiscard]] double random_share();
+
 }  // namespace trainyard

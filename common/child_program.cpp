@@ -16,7 +16,6 @@
 #include <string_view>
 #include <utility>
 
-#include "common/exec_pointers.hpp"
 #include "common/file_descriptor.hpp"
 #include "common/text.hpp"
 #include "common/try.hpp"

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 
+#include "api/validation/validate.hpp"
 #include "common/rfc3339.hpp"
 #include "common/text.hpp"
 #include "common/try.hpp"
 #include "local/object_rules.hpp"
-#include "local/selection.hpp"
-#include "local/watch_cursor.hpp"
+#include "local/object_table.hpp"
+#include "local/selector.hpp"
 
 namespace trainyard::local {
 namespace {
@@ -65,6 +66,16 @@ Result<void> check_preconditions(const ResourceType& type, const json& object, c
 Result<std::uint64_t> parse_version(std::string_view text) {
   if (const auto version = parse_number<std::uint64_t>(text)) return *version;
   return fail(ErrorKind::invalid, fmt::format("resourceVersion '{}' is no number", text));
+}
+
+/// One message for several violations, as an API server writes it: `TrainingJob.trainyard.dev "x" is invalid: [spec.a:
+/// must be ..., spec.b: ...]`.
+std::string sentence(const json& job, const std::vector<api::Violation>& violations) {
+  std::string list;
+  for (const auto& violation : violations) list += (list.empty() ? "" : ", ") + api::to_string(violation);
+  return fmt::format(fmt::runtime(violations.size() == 1 ? "TrainingJob.trainyard.dev \"{}\" is invalid: {}"
+                                                         : "TrainingJob.trainyard.dev \"{}\" is invalid: [{}]"),
+                     job.at("metadata").value("name", ""), list);
 }
 
 }  // namespace
@@ -325,6 +336,24 @@ std::string MemoryApi::make_uid() {
   // A version 4 UUID (RFC 9562, 5.4).
   return fmt::format("{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}", high >> 32, (high >> 16) & 0xffff, high & 0xfff,
                      0x8000 | ((low >> 48) & 0x3fff), low & 0xffff'ffff'ffff);
+}
+
+Admission training_job_admission() {
+  return [](const kube::ResourceType& type, const json& object, const json* stored, bool) -> Result<json> {
+    if (type != kube::training_jobs) return object;
+    const json status = object.value("status", json::object());
+    if (stored != nullptr && status != stored->value("status", json::object())) {
+      if (const auto violations = api::validate_status(status); !violations.empty()) {
+        return fail(ErrorKind::invalid, sentence(object, violations));
+      }
+    }
+    // Metadata has no schema.
+    if (stored != nullptr && object.value("spec", json{}) == stored->value("spec", json{})) return object;
+    const auto violations =
+        stored == nullptr ? api::validate_training_job(object) : api::validate_update(*stored, object);
+    if (!violations.empty()) return fail(ErrorKind::invalid, sentence(object, violations));
+    return api::with_defaults(object);
+  };
 }
 
 }  // namespace trainyard::local

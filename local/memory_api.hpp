@@ -81,4 +81,8 @@ class MemoryApi final : public kube::Api {
   std::mt19937_64 random_;
 };
 
+/// The work of the CRD in an API server: defaults, schema (also of the status) and CEL rules of TrainingJobs. Other
+/// kinds are stored unchanged.
+[[nodiscard]] Admission training_job_admission();
+
 }  // namespace trainyard::local

@@ -1,17 +1,20 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/clock.hpp"
+#include "local/selector.hpp"
 #include "operator/kube/api.hpp"
 
 namespace trainyard::local {
@@ -69,5 +72,19 @@ class ObjectTable {
       dead_owners_;  // UIDs of removed objects: an object that names one as its owner is removed on arrival
   std::uint64_t version_ = 0;
 };
+
+/// The position of a watch in a collection's history.
+struct WatchCursor {
+  const ObjectTable::Collection& collection;
+  Selection selection;
+  std::uint64_t version = 0;  ///< All changes up to it have been returned.
+};
+
+/// The present objects as `added` events. Moves the cursor to `newest`, the table's version.
+[[nodiscard]] std::vector<kube::WatchEvent> present_events(WatchCursor& cursor, std::uint64_t newest);
+/// The changes after the cursor up to `newest`, to which the cursor moves. ErrorKind::gone: some of them are forgotten.
+[[nodiscard]] Result<std::vector<kube::WatchEvent>> next_events(WatchCursor& cursor, std::uint64_t newest);
+/// A bookmark with the cursor's version.
+[[nodiscard]] kube::WatchEvent bookmark(const WatchCursor& cursor);
 
 }  // namespace trainyard::local

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "common/exec_pointers.hpp"
+#include "common/child_program.hpp"
 #include "common/try.hpp"
 #include "local/reaper.hpp"
 

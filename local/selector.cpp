@@ -1,13 +1,15 @@
 #include "local/selector.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "common/text.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::local {
 namespace {
@@ -138,6 +140,18 @@ bool fields_match(const Selector& selector, const json& object) {
     // An absent field selects like an empty one, as on the server.
     return holds(requirement, object.value(json::json_pointer{path}, std::string{}));
   });
+}
+
+bool Selection::selects(const nlohmann::json& object) const {
+  const bool is_in_namespace = name_space.empty() || object.at("metadata").value("namespace", "") == name_space;
+  return is_in_namespace && labels_match(labels, object) && fields_match(fields, object);
+}
+
+Result<Selection> parse_selection(std::string name_space, std::string_view label_selector,
+                                  std::string_view field_selector) {
+  auto labels = TRY(parse_label_selector(label_selector));
+  auto fields = TRY(parse_field_selector(field_selector));
+  return Selection{.name_space = std::move(name_space), .labels = std::move(labels), .fields = std::move(fields)};
 }
 
 }  // namespace trainyard::local

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,5 +29,18 @@ using Selector = std::vector<Requirement>;  ///< All must hold; empty selects ev
 
 [[nodiscard]] bool labels_match(const Selector& selector, const nlohmann::json& object);
 [[nodiscard]] bool fields_match(const Selector& selector, const nlohmann::json& object);
+
+/// The objects of a kind that a list or a watch selects.
+struct Selection {
+  std::string name_space;  ///< Empty: all.
+  Selector labels;
+  Selector fields;
+
+  [[nodiscard]] bool selects(const nlohmann::json& object) const;
+};
+
+/// Errors are those of parse_label_selector() and parse_field_selector().
+[[nodiscard]] Result<Selection> parse_selection(std::string name_space, std::string_view label_selector,
+                                                std::string_view field_selector);
 
 }  // namespace trainyard::local

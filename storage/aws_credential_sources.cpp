@@ -9,7 +9,6 @@
 
 #include "common/text.hpp"
 #include "common/try.hpp"
-#include "storage/aws_credential_reply.hpp"
 #include "storage/aws_credential_service.hpp"
 #include "storage/oauth.hpp"
 #include "storage/profile_credentials.hpp"

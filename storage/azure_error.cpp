@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "storage/http_status.hpp"
-#include "storage/sanitize_server_text.hpp"
-#include "storage/server_meaning.hpp"
+#include "storage/server_error.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "storage/azure_settings.hpp"
+#include "storage/azure_credentials.hpp"
 #include "storage/cloud_client.hpp"
 #include "storage/environment.hpp"
 #include "storage/store.hpp"

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "common/try.hpp"
-#include "storage/accepted_reply.hpp"
+#include "storage/http_client.hpp"
 #include "storage/sigv4.hpp"
 
 namespace trainyard::storage {

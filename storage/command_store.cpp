@@ -11,9 +11,8 @@
 #include "common/child_program.hpp"
 #include "common/text.hpp"
 #include "common/try.hpp"
-#include "storage/key.hpp"
-#include "storage/random_share.hpp"
-#include "storage/sanitize_server_text.hpp"
+#include "storage/server_error.hpp"
+#include "storage/store.hpp"
 
 namespace trainyard::storage {
 namespace {

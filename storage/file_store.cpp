@@ -11,8 +11,8 @@
 
 #include "common/text.hpp"
 #include "common/try.hpp"
-#include "storage/key.hpp"
 #include "storage/posix.hpp"
+#include "storage/store.hpp"
 
 namespace trainyard::storage {
 namespace {

@@ -5,9 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "storage/http_status.hpp"
-#include "storage/sanitize_server_text.hpp"
-#include "storage/server_meaning.hpp"
+#include "storage/server_error.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {

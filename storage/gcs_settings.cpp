@@ -11,7 +11,7 @@
 #include "storage/google_credentials.hpp"
 #include "storage/http_client.hpp"
 #include "storage/oauth.hpp"
-#include "storage/server_address.hpp"
+#include "storage/uri.hpp"
 
 namespace trainyard::storage {
 namespace {

@@ -12,9 +12,9 @@
 #include "common/try.hpp"
 #include "storage/gcs_error.hpp"
 #include "storage/gcs_upload.hpp"
-#include "storage/key.hpp"
 #include "storage/s3_orphans.hpp"
 #include "storage/sigv4.hpp"
+#include "storage/store.hpp"
 
 namespace trainyard::storage {
 namespace {

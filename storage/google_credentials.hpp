@@ -13,6 +13,7 @@
 
 /// Credentials for Google's services. Source:
 /// https://cloud.google.com/docs/authentication/application-default-credentials and https://google.aip.dev/auth.
+
 namespace trainyard::storage {
 
 /// A service account's key (file type `service_account`).
@@ -67,5 +68,14 @@ using GoogleIdentity = std::variant<ServiceAccountKey, GoogleLogin, GoogleFedera
 /// A token for `identity` that may read and write objects. Errors are those that AccessTokens::get() needs:
 /// a transient one when the server is slow, throttles or cannot be reached; unauthorized for a refusal.
 [[nodiscard]] Result<AccessToken> fetch_google_token(HttpClient& http, const GoogleIdentity& identity, Time now);
+
+/// A JSON Web Token that is signed by an RSA key (RS256): "header.claims.signature". `header` and `claims` are JSON;
+/// `private_key` is PEM, PKCS #8 or PKCS #1. unauthorized when `private_key` is no RSA key; the message never holds it.
+/// Pure but for the cryptography. Source: RFC 7515 and RFC 7518, 3.3.
+[[nodiscard]] Result<std::string> signed_jwt(std::string_view header, std::string_view claims,
+                                             std::string_view private_key);
+
+/// Base64 for URLs, without padding (RFC 4648, 5).
+[[nodiscard]] std::string encode_base64url(std::string_view bytes);
 
 }  // namespace trainyard::storage

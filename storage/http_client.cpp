@@ -11,9 +11,7 @@
 #include "common/check.hpp"
 #include "common/clock.hpp"
 #include "common/try.hpp"
-#include "storage/failing_time.hpp"
 #include "storage/http_transfer.hpp"
-#include "storage/random_share.hpp"
 
 namespace trainyard::storage {
 /// A multi handle, whose connections stay open between calls, and easy handles to use with it. One thread at a time.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -12,13 +13,36 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/backoff.hpp"
+#include "common/clock.hpp"
 #include "common/result.hpp"
 #include "storage/http_message.hpp"
 
 namespace trainyard::storage {
+
+/// Remembers since when the calls of one batch fail: their patience begins there.
+class FailingTime {
+ public:
+  void on_success(Instant now) {
+    since_.reset();
+    last_success_ = now;
+  }
+  /// Notes failure number `failures` (from 1) of one call, whose try began at `started`. Returns the instant from which
+  /// the patience with that call is counted: `now` for its first failure, since over a slow link one try may take
+  /// longer than the patience; never an instant before another call's success, which shows that the server was there.
+  [[nodiscard]] Instant on_failure(std::int64_t failures, Instant started, Instant now) {
+    if (!since_) since_ = std::max(started, last_success_);
+    return failures == 1 ? now : *since_;
+  }
+  [[nodiscard]] bool is_failing() const { return since_.has_value(); }
+
+ private:
+  std::optional<Instant> since_;  ///< Empty when the last call that ended has succeeded.
+  Instant last_success_{};
+};
 
 /// An HTTP request that is retried until it succeeds or cannot succeed.
 struct HttpCall {
@@ -78,5 +102,17 @@ class HttpClient {
   std::vector<std::unique_ptr<HttpConnections>> idle_;
   std::map<const HttpConnections*, std::string> troubles_;  // One for each perform() that retries a call.
 };
+
+/// Makes `call` with `client`, and returns the reply that the client passes to `call.accept`. The caller need not set
+/// `call.accept`.
+template <typename Client, typename Call>
+[[nodiscard]] Result<HttpReply> accepted_reply(Client& client, Call call) {
+  HttpReply accepted;
+  call.accept = [&](const HttpReply& reply) -> Result<void> {
+    accepted = reply;
+    return {};
+  };
+  return client.perform(std::span<const Call>{&call, 1}, 1).map([&] { return std::move(accepted); });
+}
 
 }  // namespace trainyard::storage

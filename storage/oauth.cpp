@@ -9,9 +9,8 @@
 #include <utility>
 
 #include "common/text.hpp"
-#include "storage/accepted_reply.hpp"
-#include "storage/http_status.hpp"
-#include "storage/sanitize_server_text.hpp"
+#include "storage/http_client.hpp"
+#include "storage/server_error.hpp"
 
 namespace trainyard::storage {
 namespace {

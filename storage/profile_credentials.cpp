@@ -11,9 +11,9 @@
 #include "common/child_program.hpp"
 #include "common/rfc3339.hpp"
 #include "common/try.hpp"
-#include "storage/aws_credential_reply.hpp"
+#include "storage/aws_credential_service.hpp"
 #include "storage/aws_credential_sources.hpp"
-#include "storage/sanitize_server_text.hpp"
+#include "storage/server_error.hpp"
 
 namespace trainyard::storage {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "common/logging.hpp"
 #include "common/try.hpp"
-#include "storage/accepted_reply.hpp"
+#include "storage/http_client.hpp"
 #include "storage/s3_error.hpp"
 #include "storage/xml.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "common/rfc3339.hpp"
 #include "common/try.hpp"
-#include "storage/key.hpp"
+#include "storage/store.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "storage/s3_error.hpp"
-#include "storage/sanitize_server_text.hpp"
+#include "storage/server_error.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {

@@ -10,10 +10,10 @@
 #include "common/text.hpp"
 #include "common/try.hpp"
 #include "storage/content_md5.hpp"
-#include "storage/key.hpp"
 #include "storage/s3_orphans.hpp"
 #include "storage/s3_removal.hpp"
 #include "storage/s3_upload.hpp"
+#include "storage/store.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {

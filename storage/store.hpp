@@ -21,6 +21,11 @@ struct ObjectInfo {
   bool operator==(const ObjectInfo&) const = default;
 };
 
+/// Success when `key` may be an object's key: 1 to 900 bytes without control characters, in parts between '/', of which
+/// none is empty or begins with '.'. A key therefore never leaves its store's prefix and never names a temporary file,
+/// which is hidden. ErrorKind::invalid otherwise.
+[[nodiscard]] Result<void> check_key(std::string_view key);
+
 struct PutOptions {
   /// Create only: already_exists when the key is there. Needs has_conditional_create(). When a reply of the server
   /// was lost, the object may be our own: a caller that must know reads it back.

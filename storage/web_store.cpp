@@ -7,9 +7,9 @@
 
 #include "common/text.hpp"
 #include "common/try.hpp"
-#include "storage/http_status.hpp"
-#include "storage/key.hpp"
+#include "storage/server_error.hpp"
 #include "storage/sigv4.hpp"
+#include "storage/store.hpp"
 
 namespace trainyard::storage {
 namespace {

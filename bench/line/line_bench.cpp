@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "common/check.hpp"
+#include "operator/kube/config_sources.hpp"
 #include "operator/kube/http_api.hpp"
-#include "operator/kube/kubeconfig.hpp"
 #include "tests/builders/a_job.hpp"
 #include "tests/cluster/control_plane.hpp"
 #include "tests/integration/eventually.hpp"

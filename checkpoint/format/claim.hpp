@@ -5,12 +5,34 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/format/identity.hpp"
 #include "checkpoint/format/layout.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
 
 namespace trainyard::checkpoint {
+
+/// The identity of a run that saves, as its claim and its manifests hold it.
+struct Identity {
+  std::string job;           ///< namespace/name
+  std::string job_uid;       ///< Unique to one life of the job; empty for a run by hand and an import.
+  std::int64_t attempt = 1;  ///< Rises within one job_uid: of two runs, the one with the lower attempt is stale.
+  std::string fingerprint;   ///< Of model and training set. A job resumes another job's checkpoint by itself only if
+                             ///< they are equal.
+  bool operator==(const Identity&) const = default;
+};
+
+/// True when `a` and `b` are attempts of one life of a job.
+[[nodiscard]] inline bool is_same_life(const Identity& a, const Identity& b) {
+  return !a.job_uid.empty() && a.job_uid == b.job_uid;
+}
+
+/// True for two attempts of one life of a job, and for two lives with one name. If either has no UID, the fingerprints
+/// must be equal too, since all runs by hand may share a name.
+[[nodiscard]] inline bool is_same_job(const Identity& a, const Identity& b) {
+  if (is_same_life(a, b)) return true;
+  const bool is_named_alone = a.job_uid.empty() || b.job_uid.empty();
+  return a.job == b.job && (!is_named_alone || a.fingerprint == b.fingerprint);
+}
 
 /// The right of one run to write under the prefix. A claim fences the claims of all lower generations: what their runs
 /// write beyond the step of `resumed_from` is superseded.

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "checkpoint/format/entry.hpp"
 #include "checkpoint/format/manifest.hpp"
@@ -9,6 +11,34 @@
 #include "storage/store.hpp"
 
 namespace trainyard::checkpoint {
+
+/// Rows [row_begin, row_end) of entry number `entry`.
+struct Slice {
+  std::size_t entry = 0;
+  std::uint64_t row_begin = 0;
+  std::uint64_t row_end = 0;
+  bool operator==(const Slice&) const = default;
+};
+
+/// The slices that `rank` of `world_size` writes, in the entries' order: its share of the replicated bytes, its
+/// per_rank entries, the sharded rows that it holds, and on rank 0 all rank0 entries. All ranks' shares together hold
+/// each replicated row once. The shares are nearly equal in bytes: a cut falls between two rows, and never into a small
+/// entry (below 1 MiB). Reads no bytes of the entries.
+///
+/// Rank r of n has the replicated bytes from r / n to (r + 1) / n, in the entries' order: of four ranks, rank 2 has the
+/// third quarter. Parameters and the optimizer's state are replicated, the model's buffers are rank0, random generators
+/// per_rank. write_share() puts a share as one object, whose name is in layout.hpp; rank 0 also writes the manifest.
+[[nodiscard]] std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size,
+                                          std::span<const HostEntry> entries);
+
+/// All slices that `rank` holds: all replicated bytes, its per_rank entries, the sharded rows that it holds, and on
+/// rank 0 all rank0 entries. A node's keeper copies these to the local tier; it still writes only its share to the
+/// store.
+[[nodiscard]] std::vector<Slice> whole_of(std::int64_t rank, std::span<const HostEntry> entries);
+
+/// Cuts `slice` into pieces of whole rows, in order. Each piece has at most `bytes_max`, except for a single row that
+/// is larger.
+[[nodiscard]] std::vector<Slice> cut(const Slice& slice, const EntryInfo& info, std::uint64_t bytes_max);
 
 /// The largest chunk of a sharded entry. Smaller chunks let a group with another number of ranks read little besides
 /// its own rows.

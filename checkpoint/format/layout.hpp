@@ -17,6 +17,7 @@
 ///   logs/                                    log files and traces (worker/logs/file_format.hpp); no part of any
 ///                                            checkpoint
 /// Programs before format version 3 wrote rank-R.safetensors without a nonce, and a receipt-R.json beside it.
+
 namespace trainyard::checkpoint {
 
 /// One checkpoint: the state after `step` optimizer steps, as generation `generation` wrote it.
@@ -61,5 +62,16 @@ inline constexpr std::string_view snapshots_prefix = "snapshots/";
 [[nodiscard]] std::optional<std::int64_t> parse_snapshot_folder(std::string_view key);
 /// The generation that writes into the folder `key`, be it a checkpoint's or that of snapshots; nothing for other keys.
 [[nodiscard]] std::optional<std::int64_t> generation_of_folder(std::string_view key);
+
+/// A URI given by a person: it names a prefix, or one checkpoint under a prefix.
+struct Place {
+  std::string prefix_uri;
+  std::optional<CheckpointId> id;
+  bool operator==(const Place&) const = default;
+};
+
+/// Splits `uri`: a URI that ends in step-N/g-G (with or without a '/' after it) names one checkpoint. open_store()
+/// checks the URI itself.
+[[nodiscard]] Place parse_place(std::string_view uri);
 
 }  // namespace trainyard::checkpoint

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/format/claim.hpp"
 #include "checkpoint/format/entry.hpp"
-#include "checkpoint/format/identity.hpp"
 #include "checkpoint/format/layout.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "checkpoint/run/file_check.hpp"
+#include "checkpoint/run/inventory.hpp"
 #include "checkpoint/run/search.hpp"
 #include "checkpoint/run/superseded.hpp"
 #include "common/try.hpp"

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "checkpoint/format/identity.hpp"
+#include "checkpoint/format/claim.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
 #include "storage/store.hpp"

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/interchange/new_folder.hpp"
-#include "checkpoint/interchange/piece.hpp"
+#include "checkpoint/interchange/new_file.hpp"
+#include "checkpoint/interchange/verify.hpp"
 #include "common/try.hpp"
 #include "storage/crc32c.hpp"
 

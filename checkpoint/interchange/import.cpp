@@ -11,7 +11,6 @@
 #include "checkpoint/format/data_file.hpp"
 #include "checkpoint/format/manifest.hpp"
 #include "checkpoint/interchange/entry_names.hpp"
-#include "checkpoint/run/claim_permission.hpp"
 #include "checkpoint/run/fence.hpp"
 #include "checkpoint/run/inventory.hpp"
 #include "checkpoint/run/newest_saved.hpp"

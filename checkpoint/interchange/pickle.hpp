@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/interchange/dtype.hpp"
+#include "checkpoint/interchange/tensor_type.hpp"
 
 namespace trainyard::checkpoint {
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "checkpoint/interchange/shape.hpp"
+#include "checkpoint/interchange/tensor_type.hpp"
 #include "common/text.hpp"
 
 namespace trainyard::checkpoint {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/interchange/dtype.hpp"
+#include "checkpoint/interchange/tensor_type.hpp"
 #include "common/result.hpp"
 
 /// Reads the headers of safetensors files. Source: https://huggingface.co/docs/safetensors (format).

@@ -8,8 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "checkpoint/interchange/dtype.hpp"
-#include "checkpoint/interchange/shape.hpp"
+#include "checkpoint/interchange/tensor_type.hpp"
 
 namespace trainyard::checkpoint {
 namespace {

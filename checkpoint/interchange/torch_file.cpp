@@ -5,8 +5,8 @@
 #include <map>
 #include <string_view>
 
-#include "checkpoint/interchange/shape.hpp"
 #include "checkpoint/interchange/tensor_file.hpp"
+#include "checkpoint/interchange/tensor_type.hpp"
 #include "checkpoint/interchange/unpickle.hpp"
 #include "checkpoint/interchange/zip_reader.hpp"
 #include "common/try.hpp"

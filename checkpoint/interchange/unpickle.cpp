@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "checkpoint/interchange/pickle_graph.hpp"
-#include "checkpoint/interchange/shape.hpp"
+#include "checkpoint/interchange/tensor_type.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::checkpoint {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/interchange/dtype.hpp"
+#include "checkpoint/interchange/tensor_type.hpp"
 #include "common/result.hpp"
 
 namespace trainyard::checkpoint {

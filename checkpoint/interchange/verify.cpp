@@ -6,7 +6,6 @@
 #include <span>
 
 #include "checkpoint/format/manifest.hpp"
-#include "checkpoint/interchange/piece.hpp"
 #include "checkpoint/interchange/stored_tensor.hpp"
 #include "checkpoint/run/search.hpp"
 #include "common/try.hpp"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,9 @@
 #include "storage/store.hpp"
 
 namespace trainyard::checkpoint {
+
+/// The bytes in memory at once while a data file is read from its beginning to its end.
+inline constexpr std::uint64_t piece_bytes = std::uint64_t{32} << 20;
 
 /// The result of verify().
 struct Verification {

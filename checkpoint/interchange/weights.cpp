@@ -2,19 +2,21 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <openssl/evp.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <utility>
 
+#include "checkpoint/format/layout.hpp"
 #include "checkpoint/format/manifest.hpp"
-#include "checkpoint/format/place.hpp"
 #include "checkpoint/interchange/entry_names.hpp"
 #include "checkpoint/interchange/safetensors_file.hpp"
-#include "checkpoint/interchange/sha256.hpp"
 #include "checkpoint/run/search.hpp"
 #include "checkpoint/run/state_reading.hpp"
+#include "common/check.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::checkpoint {
@@ -28,6 +30,7 @@ struct Offered {
   std::string dtype;
   std::vector<std::int64_t> shape;
 };
+
 using OfferedByName = std::map<std::string, Offered>;
 
 // A clause for each difference, the model's tensors first, in the model's order.
@@ -245,6 +248,29 @@ Result<LoadedWeights> load_weights(std::string_view uri, const storage::S3Option
   return storage::open_store(place.prefix_uri, s3).and_then([&](const std::unique_ptr<storage::Store>& store) {
     return load_weights(*store, place, entries, aliases);
   });
+}
+
+struct Sha256::State {
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context{EVP_MD_CTX_new(), &EVP_MD_CTX_free};
+};
+
+Sha256::Sha256() : state_{std::make_unique<State>()} {
+  check(EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr) == 1, "OpenSSL knows SHA-256");
+}
+
+Sha256::~Sha256() = default;
+
+void Sha256::add(std::span<const std::byte> piece) {
+  check(EVP_DigestUpdate(state_->context.get(), piece.data(), piece.size()) == 1, "OpenSSL computes a digest");
+}
+
+std::string Sha256::finish() {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int digest_bytes = 0;
+  check(EVP_DigestFinal_ex(state_->context.get(), digest.data(), &digest_bytes) == 1, "OpenSSL computes a digest");
+  std::string text;
+  for (unsigned int i = 0; i < digest_bytes; ++i) text += fmt::format("{:02x}", digest[i]);
+  return text;
 }
 
 }  // namespace trainyard::checkpoint

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -13,6 +15,7 @@
 #include "storage/store.hpp"
 
 /// Loads a model's tensors alone, from another place, for a training to begin with.
+
 namespace trainyard::checkpoint {
 
 /// A URI given by a person: it names a .safetensors file, or checkpoints.
@@ -46,5 +49,22 @@ struct LoadedWeights {
 [[nodiscard]] Result<LoadedWeights> load_weights(std::string_view uri, const storage::S3Options& s3,
                                                  std::span<const HostEntry> entries,
                                                  const std::set<std::string>& aliases = {}, std::string sha256 = {});
+
+/// SHA-256 of bytes that come in pieces.
+class Sha256 {
+ public:
+  Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+  ~Sha256();
+
+  void add(std::span<const std::byte> piece);
+  /// The digest: 64 hexadecimal digits in lower case. Call nothing after it.
+  [[nodiscard]] std::string finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace trainyard::checkpoint

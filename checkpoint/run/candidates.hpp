@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "checkpoint/format/claim.hpp"
-#include "checkpoint/format/identity.hpp"
 #include "checkpoint/format/layout.hpp"
 
 /// The candidates of a restore, of both tiers, and their order. Pure.

@@ -81,4 +81,8 @@ inline constexpr std::size_t unlisted_checkpoints_max = 16;
 /// The highest claimed generation, listed or not. `known` is a generation that is claimed.
 [[nodiscard]] Result<std::int64_t> highest_generation(storage::Store& store, std::int64_t known);
 
+/// Success when `manifest` is the manifest of checkpoint `id`, and all its data files exist in their sizes.
+/// ErrorKind::corrupt names the first fault.
+[[nodiscard]] Result<void> check_files(const Inventory& inventory, const Manifest& manifest, const CheckpointId& id);
+
 }  // namespace trainyard::checkpoint

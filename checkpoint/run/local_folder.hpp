@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "checkpoint/format/identity.hpp"
+#include "checkpoint/format/claim.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
 #include "storage/file_store.hpp"

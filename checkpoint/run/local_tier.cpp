@@ -11,7 +11,6 @@
 #include "checkpoint/format/data_file.hpp"
 #include "checkpoint/run/agreement.hpp"
 #include "checkpoint/run/copy_entries.hpp"
-#include "checkpoint/run/file_check.hpp"
 #include "checkpoint/run/inventory.hpp"
 #include "checkpoint/run/state_reading.hpp"
 #include "common/logging.hpp"

@@ -13,7 +13,7 @@
 #include "checkpoint/format/claim.hpp"
 #include "checkpoint/format/layout.hpp"
 #include "checkpoint/run/inventory.hpp"
-#include "checkpoint/run/keep.hpp"
+#include "checkpoint/run/superseded.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
 #include "storage/store.hpp"

@@ -5,13 +5,13 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/format/claim.hpp"
 #include "checkpoint/format/data_file.hpp"
-#include "checkpoint/format/identity.hpp"
 #include "checkpoint/format/layout.hpp"
 #include "checkpoint/group/communicator.hpp"
 #include "checkpoint/run/fence.hpp"
-#include "checkpoint/run/keep.hpp"
 #include "checkpoint/run/start_patience.hpp"
+#include "checkpoint/run/superseded.hpp"
 #include "common/clock.hpp"
 #include "storage/store.hpp"
 

@@ -7,8 +7,8 @@
 
 #include "checkpoint/format/manifest.hpp"
 #include "checkpoint/format/sealed_json.hpp"
-#include "checkpoint/run/claim_permission.hpp"
-#include "checkpoint/run/file_check.hpp"
+#include "checkpoint/run/fence.hpp"
+#include "checkpoint/run/inventory.hpp"
 #include "checkpoint/run/superseded.hpp"
 #include "common/try.hpp"
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/format/identity.hpp"
+#include "checkpoint/format/claim.hpp"
 #include "checkpoint/run/candidates.hpp"
 #include "checkpoint/run/inventory.hpp"
 #include "checkpoint/run/run_context.hpp"

@@ -1,5 +1,7 @@
 #include "checkpoint/run/superseded.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -86,6 +88,22 @@ std::set<CheckpointId> kept_of(std::span<const CheckpointId> newest_first, const
 }
 
 }  // namespace
+
+Facts facts_of(const nlohmann::json& values) {
+  Facts facts;
+  if (!values.is_object()) return facts;
+  const auto epoch = values.find("epoch");
+  const auto samples = values.find("samples");
+  const bool are_there = epoch != values.end() && samples != values.end();
+  if (are_there && epoch->is_number_integer() && *samples == 0 && *epoch > 0)
+    facts.ended_epoch = epoch->get<std::int64_t>();
+  const auto metrics = values.find("metrics");
+  if (metrics == values.end() || !metrics->is_object()) return facts;
+  for (const auto& [name, value] : metrics->items()) {
+    if (value.is_number()) facts.metrics[name] = value.get<double>();
+  }
+  return facts;
+}
 
 std::int64_t last_current_step(std::int64_t generation, std::span<const Claim> claims) {
   std::int64_t last = std::numeric_limits<std::int64_t>::max();

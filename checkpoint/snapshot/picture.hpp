@@ -1,9 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "common/result.hpp"
+
 /// Images as bytes. Pure.
+
 namespace trainyard::snapshot {
 
 /// One image, or several of one size, in torch's order [image, channel, row, column].
@@ -27,5 +31,8 @@ struct Picture {
 
 /// The images of `planes` in order, eight side by side in a row, with two black pixels between.
 [[nodiscard]] Picture lay_out(const Planes& planes);
+
+/// A PNG file with 8 bits a channel. ErrorKind::internal with libpng's message when libpng refuses.
+[[nodiscard]] Result<std::string> encode_png(const Picture& picture);
 
 }  // namespace trainyard::snapshot

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "checkpoint/snapshot/png.hpp"
+#include "checkpoint/snapshot/picture.hpp"
 
 namespace trainyard::snapshot {
 namespace {

@@ -8,7 +8,7 @@
 #include <ostream>
 #include <utility>
 
-#include "checkpoint/format/place.hpp"
+#include "checkpoint/format/layout.hpp"
 #include "checkpoint/interchange/catalogue.hpp"
 #include "checkpoint/interchange/export.hpp"
 #include "checkpoint/interchange/fetch.hpp"
@@ -20,7 +20,7 @@
 #include "cli/checkpoints/choice.hpp"
 #include "cli/checkpoints/cut_file_guard.hpp"
 #include "cli/checkpoints/listing.hpp"
-#include "cli/checkpoints/stoppable_store.hpp"
+#include "cli/checkpoints/reading.hpp"
 #include "cli/text/table.hpp"
 #include "common/clock.hpp"
 #include "common/exit_codes.hpp"

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json_fwd.hpp>
+
 #include <string>
 
 namespace trainyard::cli {
@@ -18,5 +19,9 @@ void add_output(CLI::App& command, OutputFormat& format, const std::string& text
 
 /// `document` in `format`, which is not OutputFormat::text, with a line end.
 [[nodiscard]] std::string document_text(const nlohmann::json& document, OutputFormat format);
+
+/// `value` as YAML in the block style of kubectl, with a line end. Text that a reader could take for another type is
+/// quoted.
+[[nodiscard]] std::string to_yaml(const nlohmann::json& value);
 
 }  // namespace trainyard::cli

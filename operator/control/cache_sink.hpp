@@ -10,8 +10,8 @@
 #include "api/metadata.hpp"
 #include "common/logging.hpp"
 #include "common/result.hpp"
+#include "operator/control/informer.hpp"
 #include "operator/control/object_cache.hpp"
-#include "operator/control/object_sink.hpp"
 
 namespace trainyard::control {
 

@@ -1,11 +1,14 @@
 #include "operator/kube/exec_credential.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
+#include "api/field_reader.hpp"
 #include "common/base64.hpp"
 #include "common/rfc3339.hpp"
 
@@ -13,6 +16,23 @@ namespace trainyard::kube {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::string_view exec_v1 = "client.authentication.k8s.io/v1";
+constexpr api::EnumNames<std::string_view, 2> api_versions{
+    {{exec_v1, exec_v1}, {"client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1beta1"}}};
+constexpr api::EnumNames<InteractiveMode, 3> interactive_modes{{{"Never", InteractiveMode::never},
+                                                                {"IfAvailable", InteractiveMode::if_available},
+                                                                {"Always", InteractiveMode::always}}};
+
+void read_environment(api::FieldReader& reader, std::map<std::string, std::string>& environment) {
+  reader.read_list("env", [&](api::FieldReader& variable) {
+    std::string name;
+    variable.require("name");
+    variable.read("name", name);
+    if (name.find('=') != std::string::npos) variable.report("name", "must not contain =");
+    variable.read("value", environment[name]);
+  });
+}
 
 constexpr std::chrono::seconds renewed_before_expiry{10};
 constexpr std::chrono::seconds ask_interval{5};
@@ -35,6 +55,43 @@ bool is_token(std::string_view text) {
 }
 
 }  // namespace
+
+std::string on_one_line(std::string_view text, std::size_t word_bytes_max) {
+  const auto is_gap = [](unsigned char c) { return c <= 0x20 || c == 0x7f; };
+  while (!text.empty() && (is_gap(static_cast<unsigned char>(text.back())) || text.back() == '.'))
+    text.remove_suffix(1);
+  std::string line;
+  for (auto at = text.begin(); at != text.end();) {
+    const auto begin = std::find_if_not(at, text.end(), is_gap);
+    at = std::find_if(begin, text.end(), is_gap);
+    if (!line.empty()) line += ' ';
+    const std::string_view word{begin, at};
+    line += word.size() > word_bytes_max ? "..." : word;
+  }
+  return line;
+}
+
+Result<ExecEntry> parse_exec_entry(const nlohmann::json& exec, const std::filesystem::path& folder) {
+  std::optional<Error> problem;
+  api::FieldReader reader{exec, "the user's exec", problem};
+  ExecEntry entry;
+  reader.require("apiVersion");
+  reader.read("apiVersion", entry.api_version, api_versions);
+  reader.require("command");
+  reader.read("command", entry.command);
+  reader.read("args", entry.arguments);
+  read_environment(reader, entry.environment);
+  reader.read("installHint", entry.install_hint);
+  entry.install_hint = on_one_line(entry.install_hint);  // hints are written for a terminal, with line ends
+  // As in kubectl: v1beta1 is older than this field.
+  if (entry.api_version == exec_v1 && reader.find("interactiveMode") == nullptr)
+    reader.report("interactiveMode", "must be given with apiVersion v1: Never, IfAvailable or Always");
+  reader.read("interactiveMode", entry.interactive_mode, interactive_modes);
+  reader.read("provideClusterInfo", entry.is_cluster_wanted);
+  if (problem) return tl::unexpected(*problem);
+  if (entry.command.find('/') != std::string::npos) entry.command = (folder / entry.command).string();
+  return entry;
+}
 
 std::string make_exec_info(const ExecEntry& entry, const ExecCluster& cluster, bool is_interactive) {
   json spec{{"interactive", is_interactive}};

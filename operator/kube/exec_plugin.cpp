@@ -10,7 +10,7 @@
 
 #include "common/child_program.hpp"
 #include "common/try.hpp"
-#include "operator/kube/one_line.hpp"
+#include "operator/kube/exec_credential.hpp"
 
 namespace trainyard::kube {
 namespace {

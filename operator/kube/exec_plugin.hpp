@@ -13,7 +13,6 @@
 #include "common/clock.hpp"
 #include "common/result.hpp"
 #include "operator/kube/exec_credential.hpp"
-#include "operator/kube/exec_entry.hpp"
 
 namespace trainyard::kube {
 

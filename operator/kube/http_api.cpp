@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/try.hpp"
-#include "operator/kube/errors.hpp"
-#include "operator/kube/object_text.hpp"
+#include "operator/kube/reply.hpp"
 #include "operator/kube/watch_decoder.hpp"
 
 namespace trainyard::kube {

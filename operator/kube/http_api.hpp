@@ -6,7 +6,7 @@
 
 #include "common/clock.hpp"
 #include "operator/kube/api.hpp"
-#include "operator/kube/connection_pool.hpp"
+#include "operator/kube/connection.hpp"
 #include "operator/kube/credentials.hpp"
 #include "operator/kube/request_path.hpp"
 

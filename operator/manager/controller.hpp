@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -15,12 +16,17 @@
 #include "operator/control/informer.hpp"
 #include "operator/control/work_queue.hpp"
 #include "operator/kube/api.hpp"
-#include "operator/manager/counters.hpp"
 #include "operator/manager/progress_poller.hpp"
 #include "operator/manager/rank_client.hpp"
 #include "operator/reconcile/reconciler.hpp"
 
 namespace trainyard::manager {
+
+/// Counters of a process since its start, over all times that it led. Any thread.
+struct Counters {
+  std::atomic<std::int64_t> reconciles = 0;
+  std::atomic<std::int64_t> reconcile_errors = 0;
+};
 
 struct ControllerOptions {
   std::vector<std::string> namespaces;                 ///< Empty: all.

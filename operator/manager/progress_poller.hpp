@@ -13,8 +13,7 @@
 #include "operator/control/work_queue.hpp"
 #include "operator/manager/rank_client.hpp"
 #include "operator/manifest/cluster_traits.hpp"
-#include "operator/reconcile/caches.hpp"
-#include "operator/reconcile/progress_source.hpp"
+#include "operator/reconcile/observe.hpp"
 
 namespace trainyard::manager {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "api/training_job.hpp"
-#include "operator/resource/pod.hpp"
+#include "operator/resource/resources.hpp"
 
 namespace trainyard::manifest {
 

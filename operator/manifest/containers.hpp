@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+
 #include <string>
 
 #include "api/training_job.hpp"
@@ -21,5 +22,9 @@ namespace trainyard::manifest {
 
 /// One sentence that says why no pod can be made from the job's template; empty if one can.
 [[nodiscard]] std::string template_fault(const api::TrainingJobSpec& spec, const Settings& settings);
+
+/// A sentence about the first field of a pod template that has a wrong type; empty if there is none. Checks only the
+/// fields that the operator reads or adds to. The API server checks all others.
+[[nodiscard]] std::string template_shape_fault(const nlohmann::json& pod_template);
 
 }  // namespace trainyard::manifest

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "api/training_job.hpp"
-#include "operator/resource/pod.hpp"
+#include "operator/resource/resources.hpp"
 
 namespace trainyard::manifest {
 

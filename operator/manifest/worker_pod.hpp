@@ -1,7 +1,8 @@
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 
 /// The parts that all pods of a job share: the pods of ranks and the clean-up pod. The template must be without fault
 /// (containers.hpp).
+
 namespace trainyard::manifest {
 
 /// terminationGracePeriodSeconds of the job's pods: the template's, else 120 if the job saves checkpoints, else 30.
@@ -36,5 +38,15 @@ void complete_pod(nlohmann::json& pod_spec, const api::TrainingJob& job, const S
 /// Keeps the pod off the nodes whose label kubernetes.io/hostname is one of `host_names`, in addition to the affinity
 /// that the template has.
 void avoid_hosts(nlohmann::json& pod_spec, const std::vector<std::string>& host_names);
+
+/// Mounts a memory-backed emptyDir at /dev/shm: the runtime's own has 64 MiB, too little for NCCL and data loaders.
+/// Does nothing if the worker mounts something there itself.
+void add_shared_memory(nlohmann::json& pod_spec, nlohmann::json& worker);
+
+/// Mounts the claim read-only at contract::data_mount_path.
+void add_data_claim(nlohmann::json& pod_spec, nlohmann::json& worker, const std::string& claim);
+
+/// Mounts the Secret's keys as files at contract::google_credentials_folder.
+void add_google_credentials(nlohmann::json& pod_spec, nlohmann::json& worker, const std::string& secret);
 
 }  // namespace trainyard::manifest

@@ -43,8 +43,8 @@ inline constexpr std::chrono::milliseconds witness_wait{2'000};
 /// that ended first decides, then the lower rank. A rank with 90 that names a peer passes the blame to that peer.
 /// A container's own end is charged to the application, except the exit codes 90, 91, 92, 94, 96 and 97: these are
 /// charged to infrastructure, like a pod that the system or its node ended. A deleted pod is the cause `deleted`, for
-/// which the same budget pays (restart_budget.hpp). status.attempts keeps the answer: cause, rank, pod, node, exit code
-/// and message (attempt.hpp). decide.hpp has the other reasons for a new attempt.
+/// which the same budget pays (restart.hpp). status.attempts keeps the answer: cause, rank, pod, node, exit code
+/// and message (transition.hpp). decide.hpp has the other reasons for a new attempt.
 [[nodiscard]] Judgement judge_members(const Observed& observed, const std::vector<Member>& members, Time now);
 
 }  // namespace trainyard::plan

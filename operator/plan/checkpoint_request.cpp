@@ -7,8 +7,8 @@
 #include "api/contract.hpp"
 #include "api/request_id.hpp"
 #include "operator/manifest/request_token.hpp"
-#include "operator/plan/attempt.hpp"
-#include "operator/plan/bounded_text.hpp"
+#include "operator/plan/conditions.hpp"
+#include "operator/plan/transition.hpp"
 
 namespace trainyard::plan {
 namespace {

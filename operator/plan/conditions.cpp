@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "operator/plan/bounded_text.hpp"
-
 namespace trainyard::plan {
 namespace {
 

@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "operator/manifest/containers.hpp"
-#include "operator/plan/attempt.hpp"
+#include "operator/manifest/names.hpp"
+#include "operator/manifest/spec_hash.hpp"
 #include "operator/plan/conditions.hpp"
-#include "operator/plan/edit.hpp"
-#include "operator/plan/finalizer.hpp"
-#include "operator/plan/lost_rank.hpp"
+#include "operator/plan/deletion.hpp"
 #include "operator/plan/node_avoidance.hpp"
+#include "operator/plan/restart.hpp"
 #include "operator/plan/suspension.hpp"
 #include "operator/plan/transition.hpp"
 
@@ -94,6 +94,36 @@ bool decide_first_attempt(const Observed& observed, Time now, Draft& draft) {
 }
 
 }  // namespace
+
+bool decide_edit(const Observed& observed, Time now, Draft& draft) {
+  const api::TrainingJob& job = observed.job;
+  if (!is_active(job.status) || job.status.attempt_generation == job.metadata.generation) return false;
+  const std::string wanted = manifest::spec_hash(job.spec);
+  bool has_pods = false;
+  bool is_edited = false;
+  for (const resource::Pod& pod : observed.pods) {
+    if (manifest::attempt_of(job, pod) != job.status.attempt) continue;
+    has_pods = true;
+    is_edited = is_edited || manifest::spec_hash_of(pod) != wanted;
+  }
+  if (is_edited && job.status.phase != Phase::running) {
+    restart_uncharged(observed, Cause::spec_changed, "the spec was changed while the group formed", now, draft);
+    return true;
+  }
+  if (is_edited) {
+    raise_condition(draft.status, condition_spec_pending, "AttemptRuns",
+                    "the spec was changed: the change takes effect with the next attempt", now);
+    return false;
+  }
+  clear_condition(draft.status, condition_spec_pending, "Reverted", now);
+  draft.status.attempt_generation = job.metadata.generation;
+  if (has_pods || job.status.is_formed) return false;
+  // No pod was made from the old spec yet: the attempt takes the new spec, and records that before its first pod.
+  draft.status.replicas = {.desired = job.spec.replicas, .pending = job.spec.replicas};
+  draft.status.worker_image =
+      manifest::needs_worker_image(job.spec) ? manifest::worker_image(job.spec, observed.settings) : std::string{};
+  return true;
+}
 
 std::optional<std::chrono::milliseconds> time_until_deadline(const api::TrainingJob& job, Time now) {
   // The clock stops when the suspension begins, so that a job cannot fail while its pods save. It starts from zero when

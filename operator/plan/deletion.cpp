@@ -8,19 +8,16 @@
 #include <vector>
 
 #include "api/contract.hpp"
-#include "operator/manifest/clean_up_pod.hpp"
 #include "operator/manifest/containers.hpp"
 #include "operator/manifest/names.hpp"
+#include "operator/manifest/objects.hpp"
 #include "operator/manifest/worker_pod.hpp"
-#include "operator/plan/attempt.hpp"
-#include "operator/plan/bounded_text.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/conditions.hpp"
-#include "operator/plan/creation_wait.hpp"
-#include "operator/plan/finalizer.hpp"
 #include "operator/plan/member.hpp"
 #include "operator/plan/node_avoidance.hpp"
 #include "operator/plan/pending_reason.hpp"
+#include "operator/plan/plan_actions.hpp"
 #include "operator/plan/transition.hpp"
 
 namespace trainyard::plan {
@@ -183,6 +180,29 @@ bool clean_up(const Observed& observed, Time begun, Time now, Draft& draft) {
 }
 
 }  // namespace
+
+bool wants_clean_up(const api::TrainingJobSpec& spec) {
+  return spec.checkpoint && spec.checkpoint->on_delete == api::OnDelete::remove;
+}
+
+bool has_finalizer(const api::TrainingJob& job) {
+  return std::ranges::find(job.metadata.finalizers, clean_up_finalizer) != job.metadata.finalizers.end();
+}
+
+bool has_required_finalizer(const api::TrainingJob& job) {
+  return has_finalizer(job) || !wants_clean_up(job.spec);
+}
+
+void plan_finalizer(const Observed& observed, Time now, Draft& draft) {
+  const bool is_wanted = wants_clean_up(observed.job.spec);
+  if (has_finalizer(observed.job) == is_wanted) return;
+  if (const auto wait = time_until_asked_again(observed, now); wait.count() > 0) return draft.requeue_within(wait);
+  if (is_wanted) {
+    draft.actions.emplace_back(AddFinalizer{});
+  } else {
+    draft.actions.emplace_back(RemoveFinalizer{});
+  }
+}
 
 void plan_deletion(const Observed& observed, Time now, Draft& draft) {
   const api::TrainingJob& job = observed.job;

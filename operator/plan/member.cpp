@@ -9,7 +9,7 @@
 #include "operator/manifest/containers.hpp"
 #include "operator/manifest/devices.hpp"
 #include "operator/manifest/names.hpp"
-#include "operator/plan/bounded_text.hpp"
+#include "operator/plan/conditions.hpp"
 
 namespace trainyard::plan {
 namespace {

@@ -12,9 +12,7 @@
 #include "operator/manifest/cluster_traits.hpp"
 #include "operator/manifest/settings.hpp"
 #include "operator/plan/progress_report.hpp"
-#include "operator/resource/node.hpp"
-#include "operator/resource/pod.hpp"
-#include "operator/resource/service.hpp"
+#include "operator/resource/resources.hpp"
 
 namespace trainyard::plan {
 

@@ -1,8 +1,7 @@
 #pragma once
 
 #include "api/training_job.hpp"
-#include "operator/resource/pod.hpp"
-#include "operator/resource/service.hpp"
+#include "operator/resource/resources.hpp"
 
 /// An object belongs to a job only if its namespace, owner and name all say so, because anybody may write one of them.
 namespace trainyard::plan {

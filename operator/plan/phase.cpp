@@ -4,10 +4,9 @@
 
 #include <algorithm>
 
-#include "operator/plan/attempt.hpp"
-#include "operator/plan/bounded_text.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/pending_reason.hpp"
+#include "operator/plan/transition.hpp"
 
 namespace trainyard::plan {
 namespace {

@@ -3,18 +3,17 @@
 #include <algorithm>
 
 #include "operator/manifest/names.hpp"
-#include "operator/plan/attempt.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/clean_pods.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/decide.hpp"
 #include "operator/plan/deletion.hpp"
 #include "operator/plan/draft.hpp"
-#include "operator/plan/finalizer.hpp"
 #include "operator/plan/member.hpp"
 #include "operator/plan/phase.hpp"
 #include "operator/plan/plan_actions.hpp"
 #include "operator/plan/progress.hpp"
+#include "operator/plan/transition.hpp"
 
 namespace trainyard::plan {
 namespace {

@@ -39,7 +39,7 @@ struct DeleteService {
 struct DeleteJob {
   std::string uid;
 };
-/// Adds clean_up_finalizer (finalizer.hpp) to the job's finalizers.
+/// Adds clean_up_finalizer (deletion.hpp) to the job's finalizers.
 struct AddFinalizer {};
 /// Removes clean_up_finalizer.
 struct RemoveFinalizer {};

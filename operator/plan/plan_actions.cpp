@@ -1,21 +1,24 @@
 #include "operator/plan/plan_actions.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 
-#include "operator/manifest/pod.hpp"
-#include "operator/manifest/service.hpp"
+#include "common/backoff.hpp"
+#include "operator/manifest/objects.hpp"
 #include "operator/manifest/worker_pod.hpp"
-#include "operator/plan/attempt.hpp"
 #include "operator/plan/clean_pods.hpp"
-#include "operator/plan/creation_wait.hpp"
 #include "operator/plan/node_avoidance.hpp"
 #include "operator/plan/suspension.hpp"
+#include "operator/plan/transition.hpp"
 
 namespace trainyard::plan {
 namespace {
 
 using std::chrono::milliseconds;
+
+/// A quota or an admission rule may change at any time, and no event announces the change.
+constexpr Backoff refusal_backoff{.initial = milliseconds{1'000}, .max = milliseconds{30'000}};
 
 void check_template(const Observed& observed, Time now, Draft& draft) {
   api::TrainingJob job = observed.job;
@@ -55,6 +58,17 @@ void create_missing(const Observed& observed, const std::vector<Member>& members
 }
 
 }  // namespace
+
+milliseconds time_until_asked_again(const Observed& observed, Time now) {
+  if (!observed.refusal) return {};
+  const Time next = observed.refusal->last + backoff_delay(refusal_backoff, observed.refusal->count, 0.5);
+  return std::max(milliseconds{0}, next - now);
+}
+
+milliseconds time_until_creation(const Observed& observed, Time now) {
+  const Time earliest = observed.job.status.restart_not_before.value_or(now);
+  return std::max({milliseconds{0}, earliest - now, time_until_asked_again(observed, now)});
+}
 
 void plan_actions(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
   const api::TrainingJobStatus& status = observed.job.status;

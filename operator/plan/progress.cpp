@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "operator/plan/attempt.hpp"
 #include "operator/plan/conditions.hpp"
+#include "operator/plan/transition.hpp"
 
 namespace trainyard::plan {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "api/request_id.hpp"
 #include "common/rfc3339.hpp"
-#include "operator/plan/bounded_text.hpp"
+#include "operator/plan/conditions.hpp"
 
 namespace trainyard::plan {
 namespace {

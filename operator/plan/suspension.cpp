@@ -6,8 +6,6 @@
 #include <string>
 
 #include "operator/manifest/worker_pod.hpp"
-#include "operator/plan/attempt.hpp"
-#include "operator/plan/bounded_text.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/transition.hpp"

@@ -11,7 +11,7 @@
 #include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
-#include "operator/plan/finalizer.hpp"
+#include "operator/plan/deletion.hpp"
 #include "operator/plan/ownership.hpp"
 #include "operator/plan/refused_status.hpp"
 #include "operator/reconcile/events.hpp"

@@ -7,8 +7,8 @@
 #include "common/result.hpp"
 #include "operator/kube/api.hpp"
 #include "operator/plan/plan.hpp"
-#include "operator/reconcile/caches.hpp"
 #include "operator/reconcile/memory.hpp"
+#include "operator/reconcile/observe.hpp"
 #include "operator/reconcile/reconciler_options.hpp"
 
 namespace trainyard::reconcile {

@@ -7,10 +7,9 @@
 #include "common/result.hpp"
 #include "operator/kube/api.hpp"
 #include "operator/plan/plan.hpp"
-#include "operator/reconcile/caches.hpp"
 #include "operator/reconcile/executor.hpp"
 #include "operator/reconcile/memory.hpp"
-#include "operator/reconcile/progress_source.hpp"
+#include "operator/reconcile/observe.hpp"
 #include "operator/reconcile/reconciler_options.hpp"
 
 namespace trainyard::reconcile {

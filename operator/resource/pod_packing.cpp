@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/check.hpp"
-#include "operator/resource/pod.hpp"
+#include "operator/resource/resources.hpp"
 
 namespace trainyard::resource {
 namespace {

@@ -9,7 +9,6 @@
 #include <sstream>
 #include <string>
 
-#include "cli/own_model_files.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
 

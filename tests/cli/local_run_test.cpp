@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/compact_time.hpp"
 #include "cli/run_folder.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 

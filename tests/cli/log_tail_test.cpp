@@ -4,7 +4,6 @@
 
 #include <fstream>
 
-#include "cli/output_follower.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::cli {

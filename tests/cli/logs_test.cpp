@@ -1,9 +1,14 @@
-#include "cli/logs.hpp"
-
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <future>
+#include <optional>
 #include <string_view>
 #include <vector>
+
+#include "cli/logs.hpp"
+#include "cli/run_folder.hpp"
+#include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -42,6 +47,66 @@ TEST(NextLogAction, FollowsAJobAcrossItsAttemptsToItsRest) {
     status.attempt = row.attempt;
     EXPECT_EQ(next_log_action(status, row.wanted, row.printed, row.is_following), row.action) << row.name;
   }
+}
+
+const Time first_day{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
+
+class LocalLogsTest : public testing::Test {
+ protected:
+  std::string print(const LogsOptions& options) const {
+    std::string printed;
+    const auto done = print_local_logs(options, folder_.path(), [&](std::string_view bytes) { printed += bytes; });
+    return done ? printed : "error: " + done.error().message;
+  }
+  void write_log(const std::string& name, const std::string& text) const {
+    const auto path = folder_.file("logs/latest") / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream{path} << text;
+  }
+
+  const fakes::TemporaryFolder folder_;
+};
+
+TEST_F(LocalLogsTest, FollowingWaitsForTheFirstRankOfALiveRun) {
+  std::optional run{RunFolder::open(folder_.path(), first_day)};
+  auto followed = std::async(std::launch::async, [&] { return print({.job = "job", .is_following = true}); });
+  write_log("attempt-1/rank-0.log", "hello\n");
+  run.reset();
+  EXPECT_EQ(followed.get(), "hello\n");
+}
+
+TEST_F(LocalLogsTest, FollowingAnEndedRunPrintsWhatThereIs) {
+  ASSERT_TRUE(RunFolder::open(folder_.path(), first_day));
+  EXPECT_EQ(print({.job = "job", .is_following = true}), "error: no rank of job has started yet in " + folder_.path());
+  write_log("attempt-1/rank-0.stdout.log", "out\n");
+  write_log("attempt-1/rank-0.stderr.log", "err\n");
+  write_log("attempt-1/rank-12.log", "");
+  EXPECT_EQ(print({.job = "job", .is_following = true}), "out\nerr\n");
+  EXPECT_EQ(print({.job = "job", .rank = 2}), "error: there is no log of rank 2 in attempt 1; ranks with a log: 0, 12");
+}
+
+TEST_F(LocalLogsTest, FollowingPrintsWhatARankSaidLastAlsoWhenTheNextAttemptHasBegun) {
+  std::optional run{RunFolder::open(folder_.path(), first_day)};
+  write_log("attempt-1/rank-0.stdout.log", "out\n");
+  write_log("attempt-1/rank-0.stderr.log", "err\n");
+  std::string printed;
+  const auto print_and_continue = [&](std::string_view bytes) {
+    printed += bytes;
+    if (bytes != "err\n") return;
+    // At this point the log of standard output has already been read.
+    write_log("attempt-1/rank-0.stdout.log", "out\nlast\n");
+    write_log("attempt-2/rank-0.log", "two\n");
+    run.reset();
+  };
+  EXPECT_TRUE(print_local_logs({.job = "job", .is_following = true}, folder_.path(), print_and_continue));
+  EXPECT_EQ(printed, "out\nerr\nlast\ntwo\n");
+}
+
+TEST_F(LocalLogsTest, AnAttemptIsFollowedUntilTheNextOneBegins) {
+  const auto run = RunFolder::open(folder_.path(), first_day);
+  write_log("attempt-1/rank-0.log", "one\n");
+  write_log("attempt-2/rank-0.log", "two\n");
+  EXPECT_EQ(print({.job = "job", .attempt = 1, .is_following = true}), "one\n");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 #include "operator/manager/progress_poller.hpp"
 #include "operator/manager/rank_client.hpp"
-#include "operator/manifest/pod.hpp"
+#include "operator/manifest/objects.hpp"
 #include "operator/plan/cause.hpp"
 #include "tests/builders/an_observed.hpp"
 #include "tests/docs/page.hpp"

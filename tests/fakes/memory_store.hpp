@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "storage/key.hpp"
 #include "storage/store.hpp"
 
 namespace trainyard::fakes {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "operator/kube/config_sources.hpp"
 #include "operator/kube/http_api.hpp"
-#include "operator/kube/kubeconfig.hpp"
 #include "tests/cluster/control_plane.hpp"
 
 namespace trainyard::integration {

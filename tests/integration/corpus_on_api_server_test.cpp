@@ -8,8 +8,8 @@
 
 #include "api/validation/validate.hpp"
 #include "common/try.hpp"
+#include "operator/kube/config_sources.hpp"
 #include "operator/kube/http_api.hpp"
-#include "operator/kube/kubeconfig.hpp"
 #include "tests/cluster/control_plane.hpp"
 
 namespace trainyard {

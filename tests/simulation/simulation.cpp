@@ -10,7 +10,7 @@
 #include "api/contract.hpp"
 #include "common/check.hpp"
 #include "common/logging.hpp"
-#include "local/admission.hpp"
+#include "local/memory_api.hpp"
 #include "operator/manifest/names.hpp"
 
 namespace trainyard::simulation {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "storage/http_client.hpp"
-#include "storage/http_status.hpp"
+#include "storage/server_error.hpp"
 #include "tests/fakes/fault_proxy.hpp"
 
 namespace trainyard::storage {

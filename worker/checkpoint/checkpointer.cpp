@@ -8,7 +8,7 @@
 #include <stop_token>
 #include <utility>
 
-#include "checkpoint/format/place.hpp"
+#include "checkpoint/format/layout.hpp"
 #include "checkpoint/run/agreement.hpp"
 #include "checkpoint/run/liveness.hpp"
 #include "checkpoint/run/local_folder.hpp"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "api/training_spec.hpp"
+#include "checkpoint/format/claim.hpp"
 #include "checkpoint/format/entry.hpp"
-#include "checkpoint/format/identity.hpp"
 #include "checkpoint/group/communicator.hpp"
 #include "checkpoint/run/restore.hpp"
 #include "checkpoint/run/run.hpp"

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "checkpoint/format/data_file.hpp"
 #include "checkpoint/format/entry.hpp"
-#include "checkpoint/format/rank_share.hpp"
 #include "common/result.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/checkpoint/device_reader.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "api/training_spec.hpp"
-#include "checkpoint/format/identity.hpp"
+#include "checkpoint/format/claim.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
 #include "storage/store.hpp"

@@ -18,7 +18,7 @@
 #include "common/clock.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
-#include "storage/key.hpp"
+#include "storage/store.hpp"
 
 namespace trainyard::data {
 namespace {

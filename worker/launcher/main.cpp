@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "api/contract.hpp"
-#include "common/exec_pointers.hpp"
+#include "common/child_program.hpp"
 #include "common/logging.hpp"
 #include "worker/launcher/launcher.hpp"
 #include "worker/launcher/options.hpp"

@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include "checkpoint/snapshot/picture.hpp"
-#include "checkpoint/snapshot/png.hpp"
 #include "common/try.hpp"
 #include "storage/crc32c.hpp"
 #include "worker/logs/utf8.hpp"

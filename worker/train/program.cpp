@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "api/contract.hpp"
-#include "common/exec_pointers.hpp"
+#include "common/child_program.hpp"
 #include "common/logging.hpp"
 #include "worker/rank/group_environment.hpp"
 

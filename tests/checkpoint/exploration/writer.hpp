@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/format/identity.hpp"
+#include "checkpoint/format/claim.hpp"
 #include "checkpoint/format/layout.hpp"
 #include "common/result.hpp"
 #include "tests/checkpoint/exploration/call.hpp"

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/interchange/dtype.hpp"
 #include "checkpoint/interchange/export.hpp"
+#include "checkpoint/interchange/tensor_type.hpp"
 #include "storage/crc32c.hpp"
 #include "storage/file_store.hpp"
 #include "storage/posix.hpp"

@@ -7,7 +7,6 @@
 #include "checkpoint/interchange/data_stream.hpp"
 #include "checkpoint/interchange/entry_names.hpp"
 #include "checkpoint/interchange/export.hpp"
-#include "checkpoint/interchange/export_plan.hpp"
 #include "checkpoint/interchange/fetch.hpp"
 #include "checkpoint/interchange/removal.hpp"
 #include "checkpoint/interchange/verify.hpp"

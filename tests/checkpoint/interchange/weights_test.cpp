@@ -8,7 +8,6 @@
 
 #include "checkpoint/interchange/entry_names.hpp"
 #include "checkpoint/interchange/export.hpp"
-#include "checkpoint/interchange/sha256.hpp"
 #include "tests/checkpoint/interchange/memory_sink.hpp"
 #include "tests/checkpoint/interchange/test_prefix.hpp"
 #include "tests/fakes/faulty_store.hpp"

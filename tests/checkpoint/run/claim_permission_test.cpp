@@ -1,5 +1,5 @@
 // Tests which run may claim the next generation after which.
-#include "checkpoint/run/claim_permission.hpp"
+#include "checkpoint/run/fence.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

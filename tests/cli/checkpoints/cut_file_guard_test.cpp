@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "checkpoint/interchange/mapped_file.hpp"
+#include "checkpoint/interchange/tensor_file.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::cli {

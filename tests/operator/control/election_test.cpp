@@ -1,15 +1,45 @@
-#include "operator/control/election.hpp"
-
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include "operator/control/election.hpp"
 #include "tests/fakes/fake_clock.hpp"
 
 namespace trainyard::control {
 namespace {
 
+using Action = Election::Action;
+using nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using Action = Election::Action;
+
+TEST(Lease, ReadsBackWhatItWrites) {
+  const Time time{std::chrono::sys_days{std::chrono::year{2026} / 1 / 2}};
+  const Lease lease{.name_space = "ns",
+                    .name = "op",
+                    .resource_version = "7",
+                    .holder = "me",
+                    .duration = seconds{4},
+                    .transitions = 3,
+                    .acquired = time,
+                    .renewed = time + std::chrono::milliseconds{250}};
+  json object = to_json(lease);
+  EXPECT_EQ(object["spec"]["leaseDurationSeconds"], 4);
+  object["metadata"]["uid"] = "u";
+  EXPECT_EQ(parse_lease(object), lease);
+}
+
+TEST(Lease, ForgivesOneMadeByHand) {
+  const json object{{"metadata", {{"name", "op"}, {"namespace", "ns"}, {"uid", "u"}, {"resourceVersion", "7"}}}};
+  EXPECT_EQ(parse_lease(object), (Lease{.name_space = "ns", .name = "op", .resource_version = "7"}));
+}
+
+TEST(Lease, NamesATimeThatIsNone) {
+  const json object{{"metadata", {{"name", "op"}, {"namespace", "ns"}, {"uid", "u"}}},
+                    {"spec", {{"renewTime", "yesterday"}}}};
+  const auto lease = parse_lease(object);
+  ASSERT_FALSE(lease);
+  EXPECT_NE(lease.error().message.find("spec.renewTime"), std::string::npos);
+}
 
 /// One candidate "me" with a clock of its own.
 struct Candidate {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "api/metadata.hpp"
-#include "operator/resource/pod.hpp"
+#include "operator/resource/resources.hpp"
 
 namespace trainyard::control {
 namespace {

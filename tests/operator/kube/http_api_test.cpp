@@ -8,8 +8,8 @@
 #include <atomic>
 
 #include "common/base64.hpp"
+#include "operator/kube/config_sources.hpp"
 #include "operator/kube/exec_plugin.hpp"
-#include "operator/kube/kubeconfig.hpp"
 #include "tests/fakes/scripted_api_server.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/operator/kube/plugin_program.hpp"

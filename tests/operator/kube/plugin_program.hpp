@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "operator/kube/exec_entry.hpp"
+#include "operator/kube/exec_credential.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::kube {

@@ -6,7 +6,7 @@
 #include "api/training_job.hpp"
 #include "operator/control/object_cache.hpp"
 #include "operator/manifest/names.hpp"
-#include "operator/resource/pod.hpp"
+#include "operator/resource/resources.hpp"
 
 namespace trainyard::manager {
 

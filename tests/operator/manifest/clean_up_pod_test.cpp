@@ -1,4 +1,4 @@
-#include "operator/manifest/clean_up_pod.hpp"
+#include "operator/manifest/objects.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,6 @@
 #include <set>
 
 #include "operator/manifest/names.hpp"
-#include "operator/manifest/pod.hpp"
 #include "tests/builders/a_job.hpp"
 
 namespace trainyard::manifest {

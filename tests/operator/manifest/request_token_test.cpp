@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "operator/manifest/pod.hpp"
-#include "operator/resource/pod.hpp"
+#include "operator/manifest/objects.hpp"
+#include "operator/resource/resources.hpp"
 #include "tests/builders/a_job.hpp"
 
 namespace trainyard::manifest {

@@ -1,4 +1,4 @@
-#include "operator/manifest/service.hpp"
+#include "operator/manifest/objects.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "operator/plan/conditions.hpp"
-#include "operator/plan/finalizer.hpp"
+#include "operator/plan/deletion.hpp"
 #include "tests/operator/plan/decision_case.hpp"
 
 namespace trainyard::plan {

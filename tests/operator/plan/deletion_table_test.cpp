@@ -4,7 +4,6 @@
 
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/deletion.hpp"
-#include "operator/plan/finalizer.hpp"
 #include "tests/operator/plan/decision_case.hpp"
 
 namespace trainyard::plan {

@@ -7,7 +7,6 @@
 
 #include "operator/manifest/names.hpp"
 #include "operator/plan/conditions.hpp"
-#include "operator/plan/finalizer.hpp"
 #include "operator/plan/plan.hpp"
 #include "tests/builders/action_words.hpp"
 #include "tests/builders/an_observed.hpp"

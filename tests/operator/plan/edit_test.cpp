@@ -1,4 +1,4 @@
-#include "operator/plan/edit.hpp"
+#include "operator/plan/decide.hpp"
 
 #include <gtest/gtest.h>
 

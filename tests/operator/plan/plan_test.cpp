@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "operator/plan/conditions.hpp"
-#include "operator/plan/finalizer.hpp"
+#include "operator/plan/deletion.hpp"
 #include "tests/builders/action_words.hpp"
 #include "tests/builders/an_observed.hpp"
 

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "operator/plan/clean_pods.hpp"
-#include "operator/plan/creation_wait.hpp"
 #include "operator/plan/decide.hpp"
+#include "operator/plan/plan_actions.hpp"
 #include "tests/builders/an_observed.hpp"
 
 // How long a plan waits: for the API server, for backoff, for the job's deadline and for its time to live.

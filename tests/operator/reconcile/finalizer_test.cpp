@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "operator/plan/conditions.hpp"
-#include "operator/plan/finalizer.hpp"
+#include "operator/plan/deletion.hpp"
 #include "tests/operator/reconcile/reconciler_fixture.hpp"
 
 namespace trainyard::reconcile {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "local/admission.hpp"
 #include "local/memory_api.hpp"
 #include "operator/manifest/names.hpp"
 #include "operator/reconcile/observe.hpp"

@@ -1,0 +1,109 @@
+#include "checkpoint/format/data_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+
+namespace trainyard::checkpoint {
+namespace {
+
+constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
+
+HostEntry entry(std::string name, std::vector<std::int64_t> shape, Placement placement = Placement::replicated,
+                std::optional<Rows> rows = std::nullopt) {
+  std::uint64_t bytes = 4;
+  for (const std::int64_t extent : shape) bytes *= static_cast<std::uint64_t>(extent);
+  return {.info = {.name = std::move(name),
+                   .placement = placement,
+                   .dtype = "F32",
+                   .shape = std::move(shape),
+                   .bytes = bytes},
+          .bytes = {},
+          .rows = rows};
+}
+
+TEST(ShareOf, GivesEachRankItsOwnAndRank0TheBuffers) {
+  const std::vector<HostEntry> entries = {entry("rng", {16}, Placement::per_rank),
+                                          entry("mean", {8}, Placement::rank0)};
+  EXPECT_EQ(share_of(0, 2, entries), (std::vector<Slice>{{0, 0, 16}, {1, 0, 8}}));
+  EXPECT_EQ(share_of(1, 2, entries), (std::vector<Slice>{{0, 0, 16}}));
+}
+
+TEST(ShareOf, CutsLargeEntriesBetweenRowsAndLeavesSmallOnesWhole) {
+  const std::vector<HostEntry> entries = {entry("large", {1024, 1024}), entry("bias", {64}), entry("scalar", {})};
+  EXPECT_EQ(share_of(0, 2, entries), (std::vector<Slice>{{0, 0, 512}}));
+  EXPECT_EQ(share_of(1, 2, entries), (std::vector<Slice>{{0, 512, 1024}, {1, 0, 64}, {2, 0, 1}}));
+}
+
+TEST(ShareOf, LeavesEntriesWholeWhoseRowsAreLessThanAByte) {
+  HostEntry packed = entry("packed", {8 << 20});
+  packed.info.bytes = 4 * mebibyte;
+  const std::vector<HostEntry> entries = {packed};
+  EXPECT_EQ(share_of(0, 2, entries), (std::vector<Slice>{{0, 0, 8 << 20}}));
+  EXPECT_EQ(share_of(1, 2, entries), std::vector<Slice>{});
+}
+
+TEST(ShareOf, GivesEmptyEntriesToRank0) {
+  const std::vector<HostEntry> entries = {entry("empty", {0, 3})};
+  EXPECT_EQ(share_of(0, 2, entries), (std::vector<Slice>{{0, 0, 0}}));
+  EXPECT_EQ(share_of(1, 2, entries), std::vector<Slice>{});
+}
+
+TEST(ShareOf, GivesEachRankTheRowsThatItHoldsOfShardedOnes) {
+  const auto share_with = [](std::optional<Rows> rows) {
+    const std::vector<HostEntry> entries = {entry("large", {1024, 1024}, Placement::sharded, rows)};
+    return share_of(1, 2, entries);
+  };
+  EXPECT_EQ(share_with(Rows{100, 1024}), (std::vector<Slice>{{0, 100, 1024}}));
+  EXPECT_EQ(share_with(std::nullopt), (std::vector<Slice>{{0, 0, 1024}}));
+  EXPECT_EQ(share_with(Rows{7, 7}), std::vector<Slice>{}) << "more ranks than rows";
+}
+
+TEST(Cut, KeepsToTheBytesUnlessARowIsLarger) {
+  struct Row {
+    std::uint64_t bytes_max;
+    std::vector<Slice> pieces;
+  };
+  const EntryInfo info = entry("e", {10, 6}).info;  // 24 bytes a row.
+  for (const Row& row : {Row{1000, {{3, 2, 9}}}, Row{72, {{3, 2, 5}, {3, 5, 8}, {3, 8, 9}}},
+                         Row{71, {{3, 2, 4}, {3, 4, 6}, {3, 6, 8}, {3, 8, 9}}}}) {
+    EXPECT_EQ(cut({3, 2, 9}, info, row.bytes_max), row.pieces) << row.bytes_max;
+  }
+  EXPECT_EQ(cut({0, 0, 2}, info, 1), (std::vector<Slice>{{0, 0, 1}, {0, 1, 2}}));
+  EXPECT_EQ(cut({0, 0, 9}, entry("e", {9, 0}).info, 1).back().row_end, 9U);
+  EXPECT_EQ(cut({0, 5, 5}, info, 100), std::vector<Slice>{});
+}
+
+TEST(ShareOf, HoldsEachRowOnceAndNearlyEqualBytesForAnyEntriesAndRanks) {
+  std::mt19937 random{7};
+  for (int round = 0; round < 200; ++round) {
+    const auto world_size = static_cast<std::int64_t>(random() % 9 + 1);
+    std::vector<HostEntry> entries;
+    std::uint64_t total_bytes = 0;
+    std::uint64_t largest_piece_bytes = 0;
+    const std::size_t entry_count = random() % 12;
+    for (std::size_t i = 0; i < entry_count; ++i) {
+      entries.push_back(entry("e" + std::to_string(i), {static_cast<std::int64_t>(random() % 2000),
+                                                        static_cast<std::int64_t>(random() % 900 + 1)}));
+      const EntryInfo& info = entries.back().info;
+      total_bytes += info.bytes;
+      largest_piece_bytes = std::max(largest_piece_bytes, info.bytes < mebibyte ? info.bytes : row_bytes(info));
+    }
+    std::vector<std::uint64_t> next_row(entries.size(), 0);
+    for (std::int64_t rank = 0; rank < world_size; ++rank) {
+      std::uint64_t rank_bytes = 0;
+      for (const Slice& slice : share_of(rank, world_size, entries)) {
+        ASSERT_EQ(slice.row_begin, next_row[slice.entry]);
+        next_row[slice.entry] = slice.row_end;
+        rank_bytes += (slice.row_end - slice.row_begin) * row_bytes(entries[slice.entry].info);
+      }
+      ASSERT_LE(rank_bytes, total_bytes / static_cast<std::uint64_t>(world_size) + 2 * largest_piece_bytes + 1);
+    }
+    for (std::size_t i = 0; i < entries.size(); ++i) ASSERT_EQ(next_row[i], row_count(entries[i].info));
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::checkpoint

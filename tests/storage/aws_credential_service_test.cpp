@@ -1,0 +1,117 @@
+#include "storage/aws_credential_service.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/rfc3339.hpp"
+
+namespace trainyard::storage {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+HttpReply answer(long status, std::string body) {
+  return {.status = status, .headers = {}, .body = std::move(body), .into_bytes = 0};
+}
+
+const Credentials good{"id", "secret", "token", parse_rfc3339("2026-01-01T01:00:00Z").value()};
+
+TEST(CredentialReplies, GiveKeyAndExpiry) {
+  EXPECT_EQ(
+      parse_sts_reply(answer(200,
+                             "<AssumeRoleWithWebIdentityResponse><Result><Credentials><AccessKeyId>id</AccessKeyId>"
+                             "<SecretAccessKey>secret</SecretAccessKey><SessionToken>token</SessionToken>"
+                             "<Expiration>2026-01-01T01:00:00Z</Expiration></Credentials></Result>"
+                             "</AssumeRoleWithWebIdentityResponse>"),
+                      "jwt"),
+      good);
+  EXPECT_EQ(parse_json_reply(answer(200,
+                                    R"({"Code": "Success", "AccessKeyId": "id", "SecretAccessKey": "secret",
+                                       "Token": "token", "Expiration": "2026-01-01T01:00:00Z"})"),
+                             ""),
+            good);
+  EXPECT_EQ(parse_json_reply(answer(200, R"({"AccessKeyId": "id", "SecretAccessKey": "secret"})"), ""),
+            (Credentials{"id", "secret", ""}));
+}
+
+TEST(CredentialReplies, SayWhatTheCallerCanDo) {
+  struct Row {
+    Result<Credentials> found;
+    ErrorKind kind;
+    const char* says;
+  };
+  const std::string denied =
+      "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no hush-hush</Message></Error></ErrorResponse>";
+  const Row rows[] = {
+      {parse_sts_reply(answer(403, denied), "hush"), ErrorKind::unavailable, "403 AccessDenied (no ***-***)"},
+      {parse_sts_reply(answer(400, "<Error><Code>ExpiredTokenException</Code></Error>"), "hush"),
+       ErrorKind::unauthorized, "400 ExpiredTokenException"},
+      {parse_sts_reply(answer(400, "<Error><Code>IDPCommunicationError</Code></Error>"), "hush"),
+       ErrorKind::unavailable, "IDPCommunicationError"},
+      {parse_sts_reply(answer(400, "<Error><Code>Throttling</Code></Error>"), "hush"), ErrorKind::throttled,
+       "Throttling"},
+      {parse_sts_reply(answer(503, ""), "hush"), ErrorKind::unavailable, "it answered 503"},
+      {parse_sts_reply(answer(301, ""), "hush"), ErrorKind::invalid, "it answered 301"},
+      {parse_sts_reply(answer(200, "<html>"), "hush"), ErrorKind::invalid, "AWS_ENDPOINT_URL_STS"},
+      {parse_sts_reply(answer(200, "<Credentials></Credentials>"), "hush"), ErrorKind::invalid, "no key"},
+      {parse_json_reply(answer(200, "<html>"), "hush"), ErrorKind::invalid, "no JSON"},
+      {parse_json_reply(answer(200, "[]"), "hush"), ErrorKind::invalid, "no JSON"},
+      {parse_json_reply(answer(200, "{}"), "hush"), ErrorKind::invalid, "no key"},
+      {parse_json_reply(answer(200, R"({"AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": "soon"})"), "hush"),
+       ErrorKind::invalid, "not a time"},
+      {parse_json_reply(answer(200, R"({"Code": "AssumeRoleUnauthorizedAccess", "Message": "no"})"), "hush"),
+       ErrorKind::unauthorized, "AssumeRoleUnauthorizedAccess (no)"},
+      // A 404 of this service is not not_found, which is a store's word for objects.
+      {parse_json_reply(answer(404, R"({"code": "x", "message": "hush"})"), "hush"), ErrorKind::unauthorized,
+       "404 x (***)"},
+      {parse_json_reply(answer(429, ""), "hush"), ErrorKind::throttled, "429"},
+  };
+  for (const Row& row : rows) {
+    ASSERT_FALSE(row.found) << row.says;
+    EXPECT_EQ(row.found.error().kind, row.kind) << row.says;
+    EXPECT_THAT(row.found.error().message, HasSubstr(row.says));
+    EXPECT_THAT(row.found.error().message, Not(HasSubstr("hush")));
+  }
+}
+
+TEST(CredentialRefusals, ArePassingUnlessWhatWasSentIsWrong) {
+  struct Row {
+    long status;
+    std::string code;
+    ErrorKind kind;
+  };
+  const Row rows[] = {
+      {429, "", ErrorKind::throttled},
+      {400, "Throttling", ErrorKind::throttled},
+      {400, "TooManyRequestsException", ErrorKind::throttled},
+      {408, "", ErrorKind::unavailable},
+      {500, "InternalFailure", ErrorKind::unavailable},
+      {502, "", ErrorKind::unavailable},
+      {503, "ServiceUnavailable", ErrorKind::unavailable},
+      {400, "IDPCommunicationError", ErrorKind::unavailable},
+      // A role, a policy or an association that is seconds old.
+      {403, "AccessDenied", ErrorKind::unavailable},
+      {403, "AccessDeniedException", ErrorKind::unavailable},
+      {403, "", ErrorKind::unavailable},
+      {403, "ExpiredToken", ErrorKind::unauthorized},
+      {403, "InvalidClientTokenId", ErrorKind::unauthorized},
+      {403, "SignatureDoesNotMatch", ErrorKind::unauthorized},
+      {400, "ExpiredTokenException", ErrorKind::unauthorized},
+      {400, "InvalidIdentityToken", ErrorKind::unauthorized},
+      {400, "ValidationError", ErrorKind::unauthorized},
+      {401, "", ErrorKind::unauthorized},
+      {404, "", ErrorKind::unauthorized},
+      {302, "", ErrorKind::invalid},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(refusal_of(answer(row.status, "<Error><Code>" + row.code + "</Code></Error>"), "").kind, row.kind)
+        << row.status << " " << row.code;
+  }
+  HttpReply busy = answer(429, "");
+  busy.headers["retry-after"] = "3";
+  EXPECT_EQ(refusal_of(busy, "").retry_after, std::chrono::seconds{3});
+}
+
+}  // namespace
+}  // namespace trainyard::storage
