@@ -9,7 +9,8 @@ using nlohmann::json;
 
 TEST(ParseMountFailure, IsFoundByThePodThatItIsAbout) {
   const auto failure = parse_mount_failure(json::parse(R"({
-      "metadata": {"name": "job-abcd-1-0.18", "namespace": "ns", "uid": "e0", "resourceVersion": "7"},
+      "metadata": {"name": "job-abcd-1-0.18", "namespace": "ns", "uid": "e0", "resourceVersion": "7",
+                   "labels": {"a": "b"}, "annotations": {"c": "d"}},
       "reason": "FailedMount", "note": "MountVolume.SetUp failed for volume \"x\" : secret \"y\" not found",
       "regarding": {"kind": "Pod", "namespace": "ns", "name": "job-abcd-1-0", "uid": "p0"}})"));
   ASSERT_TRUE(failure) << failure.error().message;

@@ -24,7 +24,8 @@ TEST(ParseNode, KeepsWhatPlanningReads) {
                       {"annotations", {{"volumes.kubernetes.io/x", "y"}}}}},
                     {"status",
                      {{"conditions", json::array({{{"type", "MemoryPressure"}, {"status", "True"}},
-                                                  {{"type", "Ready"}, {"status", c.status}}})}}}});
+                                                  {{"type", "Ready"}, {"status", c.status}},
+                                                  {{"type", "DiskPressure"}, {"status", "False"}}})}}}});
     ASSERT_TRUE(node) << node.error().message;
     EXPECT_EQ(*node, (Node{.metadata = {.name = "node1", .uid = "u"},
                            .host_name = "host1",
@@ -37,6 +38,15 @@ TEST(ParseNode, TakesANodeThatSaysNothingYetForNotReady) {
   const auto node = parse_node({{"metadata", {{"name", "node1"}, {"uid", "u"}}}});
   ASSERT_TRUE(node) << node.error().message;
   EXPECT_EQ(*node, (Node{.metadata = {.name = "node1", .uid = "u"}}));
+}
+
+TEST(ParseNode, TakesAStatusOfAnotherShapeForNone) {
+  for (const json& status : {json("Ready"), json::object(), json{{"conditions", "Ready"}},
+                             json{{"conditions", json::array({"Ready", {{"status", "True"}}, {{"type", "Ready"}}})}}}) {
+    const auto node = parse_node({{"metadata", {{"name", "node1"}, {"uid", "u"}}}, {"status", status}});
+    ASSERT_TRUE(node) << status;
+    EXPECT_EQ(*node, (Node{.metadata = {.name = "node1", .uid = "u"}})) << status;
+  }
 }
 
 }  // namespace

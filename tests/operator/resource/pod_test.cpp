@@ -18,10 +18,12 @@ TEST(ParsePod, KeepsWhatPlanningReads) {
                    "labels": {"trainyard.dev/rank": "0", "team": "vision", "trainyard.development/x": "y"},
                    "annotations": {"trainyard.dev/spec-hash": "h", "cni.example.com/networks": "[]"}},
       "spec": {"nodeName": "node0", "containers": [{"name": "sidecar", "env": [{"name": "A", "value": "b"}]}, {"name": "worker",
-          "env": [{"name": "FROM", "valueFrom": {"fieldRef": {}}}, {"name": "TRAINYARD_REQUEST_TOKEN", "value": "abc"}]}]},
+          "env": [{"name": "FROM", "valueFrom": {"fieldRef": {}}}, {"name": "TRAINYARD_REQUEST_TOKEN", "value": "abc"},
+                  {"name": "Z", "value": "y"}]}]},
       "status": {
         "phase": "Failed", "podIP": "10.0.0.1", "reason": "Evicted", "message": "low on memory",
         "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": "m"},
+                       {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"},
                        {"type": "Ready", "status": "False"}],
         "initContainerStatuses": [{"name": "init", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}],
         "containerStatuses": [
@@ -41,7 +43,8 @@ TEST(ParsePod, KeepsWhatPlanningReads) {
   expected.request_token = "abc";
   expected.reason = "Evicted";
   expected.message = "low on memory";
-  expected.conditions = {{"DisruptionTarget", true, "TerminationByKubelet", "m"}};
+  expected.conditions = {{"DisruptionTarget", true, "TerminationByKubelet", "m"},
+                         {"PodScheduled", false, "Unschedulable", "no room"}};
   expected.init_containers = {
       {.name = "init", .waiting_reason = "ImagePullBackOff", .waiting_message = "no such image"}};
   expected.containers = {
