@@ -78,6 +78,40 @@ TEST_F(ControllerTest, ReplacesAGroupWhenAPodVanishes) {
       eventually([&] { return (*api_.get(kube::training_jobs, "ns", "a"))["status"].value("attempt", 0) == 2; }));
 }
 
+TEST_F(ControllerTest, ReplacesAGroupWhenANodeIsLost) {
+  const auto node = [](const std::string& status) -> json {
+    return {{"apiVersion", "v1"},
+            {"kind", "Node"},
+            {"metadata", {{"name", "node"}}},
+            {"status", {{"conditions", json::array({{{"type", "Ready"}, {"status", status}}})}}}};
+  };
+  ASSERT_TRUE(api_.create(kube::nodes, "", node("True")));
+  ASSERT_TRUE(api_.update_status(kube::nodes, "", node("True")));
+  const auto controller = start();
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
+  const auto status = [&] { return api_.get(kube::training_jobs, "ns", "a")->value("status", json::object()); };
+  ASSERT_TRUE(eventually([&] { return status().value("formed", false); }));
+  json pod = api_.list(kube::pods, {.name_space = "ns"})->items.front();
+  pod["spec"]["nodeName"] = "node";
+  ASSERT_TRUE(api_.update(kube::pods, "ns", pod));
+  ASSERT_TRUE(eventually([&] { return controller->caches().pods.on_node("node").size() == 1; }));
+  ASSERT_TRUE(api_.update_status(kube::nodes, "", node("Unknown")));
+  EXPECT_TRUE(eventually([&] { return status().value("attempt", 0) == 2; }));
+}
+
+TEST_F(ControllerTest, CountsWhatItsMetricsShow) {
+  fakes::FaultyApi refusing{api_};
+  refusing.set_schedule([](const fakes::ApiCall& call) -> std::optional<fakes::Fault> {
+    if (call.verb != "update status") return std::nullopt;
+    return fakes::Fault{.error = {ErrorKind::internal, "no"}};
+  });
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
+  const Controller controller{refusing, clock_, {}, counters_};
+  EXPECT_TRUE(eventually([&] { return counters_.reconcile_errors >= 1; }));
+  EXPECT_GE(counters_.reconciles, 1);
+  EXPECT_EQ(controller.jobs_by_phase(), (std::map<api::Phase, std::int64_t>{{api::Phase::none, 1}}));
+}
+
 TEST_F(ControllerTest, IsWokenByAPodWhoseLabelNamesAnotherJob) {
   const auto controller = start();
   ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
