@@ -20,6 +20,7 @@ TEST(ParsePlace, DistinguishesAPrefixFromTheUriOfOneCheckpoint) {
       {"file:///a/run/step-20/g-2/", {"file:///a/run", CheckpointId{20, 2}}},
       {"file:///a/run/step-20", {"file:///a/run/step-20", std::nullopt}},
       {"file:///a/step-020/g-2", {"file:///a/step-020/g-2", std::nullopt}},
+      {"step-20/g-2", {"step-20/g-2", std::nullopt}},
       {"", {"", std::nullopt}},
   };
   for (const auto& [uri, place] : cases) EXPECT_EQ(parse_place(uri), place) << uri;
