@@ -60,6 +60,28 @@ TEST(Election, TakesAReleasedLeaseAtOnce) {
   EXPECT_EQ(me.election.to_write("ns", "op", {}).transitions, 2);
 }
 
+TEST(Election, WritesSinceWhenItHoldsTheLeaseAndKeepsThatUntilItGivesItBack) {
+  Candidate me;
+  me.observe(held_by("", 1));
+  Lease expected{.name_space = "ns",
+                 .name = "op",
+                 .resource_version = "1",
+                 .holder = "me",
+                 .duration = seconds{4},
+                 .transitions = 2,
+                 .acquired = Time{seconds{7}},
+                 .renewed = Time{seconds{7}}};
+  const Lease taken = me.election.to_write("ns", "op", Time{seconds{7}});
+  EXPECT_EQ(taken, expected);
+  me.election.hold(taken, me.clock.instant());
+  expected.renewed = Time{seconds{9}};
+  EXPECT_EQ(me.election.to_write("ns", "op", Time{seconds{9}}), expected);
+  expected.renewed = Time{seconds{11}};
+  expected.holder.clear();
+  expected.duration = seconds{1};
+  EXPECT_EQ(me.election.to_release(Time{seconds{11}}), expected);
+}
+
 TEST(Election, LeavesAHeldLeaseAloneForItsDurationSinceItWasSeenToChange) {
   Candidate me;
   me.observe(held_by("other", 1));
