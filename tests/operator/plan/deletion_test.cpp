@@ -108,6 +108,7 @@ TEST(PlanDeletion, MakesThePodAsTheManifestSaysAndOnNoAvoidedNode) {
   Observed observed = cleaning();
   observed.job.status.avoided_nodes = {"node-1"};
   observed.nodes.at("node-1").host_name = "host-1";
+  observed.settings.image_pull_secrets = {"registry"};
   nlohmann::json expected = manifest::build_clean_up_pod(observed.job, observed.settings);
   manifest::avoid_hosts(expected.at("spec"), {"host-1"});
   const Plan plan = make_plan(observed, later);

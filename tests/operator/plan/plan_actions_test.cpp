@@ -119,6 +119,7 @@ TEST(PlanActions, MakeEachPodAndTheServiceAsTheManifestSaysAndOnNoAvoidedNode) {
   const Observed observed = between_attempts({0, 1}).with(without_service).with([](Observed& changed) {
     changed.job.status.avoided_nodes = {"node-1"};
     changed.nodes.at("node-1").host_name = "host-1";
+    changed.settings.image_pull_secrets = {"registry"};
   });
   Draft draft;
   plan_actions(observed, members_of(observed), later, draft);

@@ -174,7 +174,9 @@ TEST_F(ExecutorTest, CreatesNoPodWhereTheServiceIsRefused) {
   fail_where([](const ApiCall& call) { return call.plural == "services"; }, {ErrorKind::forbidden, "exceeded quota"});
   EXPECT_TRUE(executor.act(job, {plan::CreateService{.service = service}, create(0)})) << "a refusal is remembered";
   EXPECT_TRUE(faulty.done().empty());
-  EXPECT_EQ(memory.recall(job_key, job.metadata.uid).refusal->message, "exceeded quota");
+  const auto refusal = memory.recall(job_key, job.metadata.uid).refusal;
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->message, "exceeded quota");
 }
 
 TEST_F(ExecutorTest, TakesAPodThatTheServerFindsInvalidForARefusal) {
