@@ -37,6 +37,15 @@ TEST(ShareOf, CutsLargeEntriesBetweenRowsAndLeavesSmallOnesWhole) {
   EXPECT_EQ(share_of(1, 2, entries), (std::vector<Slice>{{0, 512, 1024}, {1, 0, 64}, {2, 0, 1}}));
 }
 
+TEST(ShareOf, GivesASmallEntryToTheRankOnWhosePartMostOfItFalls) {
+  const std::vector<HostEntry> small = {entry("bias", {64})};
+  EXPECT_EQ(share_of(0, 3, small), std::vector<Slice>{});
+  EXPECT_EQ(share_of(1, 3, small), (std::vector<Slice>{{0, 0, 64}}));
+  EXPECT_EQ(share_of(2, 3, small), std::vector<Slice>{});
+  const std::vector<HostEntry> a_mebibyte = {entry("least", {256, 1024})};
+  EXPECT_EQ(share_of(0, 2, a_mebibyte), (std::vector<Slice>{{0, 0, 128}})) << "the least that is cut";
+}
+
 TEST(ShareOf, LeavesEntriesWholeWhoseRowsAreLessThanAByte) {
   HostEntry packed = entry("packed", {8 << 20});
   packed.info.bytes = 4 * mebibyte;

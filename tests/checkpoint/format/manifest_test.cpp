@@ -23,14 +23,18 @@ Manifest a_manifest() {
       .receipts = {{.rank = 0,
                     .bytes = 100,
                     .crc32c = 0xffffffff,
-                    .chunks = {{.entry = "w", .row_begin = 0, .row_end = 1, .offset = 64, .bytes = 12, .crc32c = 1}}}}};
+                    .chunks = {{.entry = "w", .row_begin = 0, .row_end = 1, .offset = 64, .bytes = 12, .crc32c = 1}}},
+                   {.rank = 1,
+                    .bytes = 80,
+                    .crc32c = 7,
+                    .chunks = {{.entry = "w", .row_begin = 1, .row_end = 2, .offset = 32, .bytes = 12, .crc32c = 2}}}}};
 }
 
 TEST(Manifest, IsReadBackAsItWasWritten) {
   const auto manifest = parse_manifest(to_text(a_manifest()));
   ASSERT_TRUE(manifest) << manifest.error().message;
   EXPECT_EQ(*manifest, a_manifest());
-  EXPECT_EQ(data_bytes(*manifest), 100U);
+  EXPECT_EQ(data_bytes(*manifest), 180U);
 }
 
 TEST(Manifest, IsCorruptWhereverOneBitChanges) {
@@ -72,6 +76,7 @@ TEST(Manifest, OfANewerFormatIsNotTakenForDamage) {
   const auto manifest = parse_manifest(seal(newer));
   ASSERT_FALSE(manifest);
   EXPECT_EQ(manifest.error().kind, ErrorKind::invalid);
+  EXPECT_EQ(manifest.error().message, "it is of format version 4, and this program knows 3 at most: use a newer one");
 }
 
 TEST(Manifest, IsOfANewerFormatOnlyWithWhatOlderProgramsCannotRead) {
@@ -95,7 +100,14 @@ TEST(Receipt, IsReadBackAsItWasWritten) {
 }
 
 TEST(Claim, IsReadBackAsItWasWritten) {
-  Claim claim{.generation = 3, .identity = identity, .resumed_from = CheckpointId{20, 2}, .time = Time{}, .nonce = "n"};
+  Claim claim{.generation = 3,
+              .identity = identity,
+              .resumed_from = CheckpointId{20, 2},
+              .time = Time{std::chrono::milliseconds{1'700'000'000'123}},
+              .nonce = "n"};
+  EXPECT_EQ(parse_claim(to_text(claim)), claim);
+  EXPECT_FALSE(unseal(to_text(claim)).value().contains("process")) << "it gives no signs of life";
+  claim.process = "host-1/123";
   EXPECT_EQ(parse_claim(to_text(claim)), claim);
   claim.resumed_from = std::nullopt;
   EXPECT_EQ(parse_claim(to_text(claim)), claim);
@@ -115,6 +127,22 @@ TEST(Seal, IsOfATextUpToItsBound) {
   ASSERT_FALSE(longer);
   EXPECT_EQ(longer.error().kind, ErrorKind::corrupt);
   EXPECT_EQ(longer.error().message, "it is of 67108865 bytes, and no program writes more than 67108864");
+}
+
+TEST(Seal, SaysWhatIsWrongWithAText) {
+  const auto fault = [](std::string_view text) { return unseal(text).error(); };
+  const Error no_object{ErrorKind::corrupt, "it is no JSON object"};
+  const Error no_checksum{ErrorKind::corrupt, "it has no checksum"};
+  EXPECT_EQ(fault("[]"), no_object);
+  EXPECT_EQ(fault(R"({"a": 1)"), no_object);
+  EXPECT_EQ(fault(R"({"a": 1})"), no_checksum);
+  EXPECT_EQ(fault(R"({"a": 1, "crc32c": 7})"), no_checksum);
+  EXPECT_EQ(fault(R"({"a": 1, "crc32c": "00000000"})"), (Error{ErrorKind::corrupt, "its checksum does not match"}));
+  EXPECT_EQ(parse_manifest(seal({{"generation", 1}})).error(), (Error{ErrorKind::corrupt, "it is no manifest"}));
+}
+
+TEST(Seal, ReplacesTheChecksumOfATextThatWasSealedBefore) {
+  EXPECT_EQ(seal({{"a", 1}, {"crc32c", "old"}}), seal({{"a", 1}}));
 }
 
 TEST(Seal, TakesTextThatIsNoUtf8) {

@@ -58,6 +58,7 @@ TEST(CheckHeld, WantsTheBytesOfRowsThatAreThere) {
   };
   EXPECT_TRUE(held(matrix("e", 9), Rows{4, 7}));
   EXPECT_TRUE(held(matrix("e", 3), std::nullopt));
+  EXPECT_TRUE(held(matrix("e", 3, Placement::replicated), std::nullopt));
   EXPECT_FALSE(held(matrix("e", 9), Rows{4, 8})) << "fewer bytes";
   EXPECT_FALSE(held(matrix("e", 6), Rows{4, 7})) << "behind the end";
   EXPECT_FALSE(held(matrix("e", 9), Rows{7, 4}));

@@ -23,7 +23,15 @@ TEST(Lease, ReadsBackWhatItWrites) {
                     .acquired = time,
                     .renewed = time + std::chrono::milliseconds{250}};
   json object = to_json(lease);
-  EXPECT_EQ(object["spec"]["leaseDurationSeconds"], 4);
+  EXPECT_EQ(object, (json{{"apiVersion", "coordination.k8s.io/v1"},
+                          {"kind", "Lease"},
+                          {"metadata", {{"name", "op"}, {"namespace", "ns"}, {"resourceVersion", "7"}}},
+                          {"spec",
+                           {{"holderIdentity", "me"},
+                            {"leaseDurationSeconds", 4},
+                            {"leaseTransitions", 3},
+                            {"acquireTime", "2026-01-02T00:00:00.000000Z"},
+                            {"renewTime", "2026-01-02T00:00:00.250000Z"}}}}));
   object["metadata"]["uid"] = "u";
   EXPECT_EQ(parse_lease(object), lease);
 }
@@ -33,12 +41,25 @@ TEST(Lease, ForgivesOneMadeByHand) {
   EXPECT_EQ(parse_lease(object), (Lease{.name_space = "ns", .name = "op", .resource_version = "7"}));
 }
 
+TEST(Lease, ForgivesFieldsOfAnotherType) {
+  const json metadata{{"name", "op"}, {"namespace", "ns"}, {"uid", "u"}, {"resourceVersion", "7"}};
+  const Lease empty{.name_space = "ns", .name = "op", .resource_version = "7"};
+  for (const json& spec :
+       {json("none"), json{{"holderIdentity", 7}, {"leaseDurationSeconds", "4"}, {"leaseTransitions", 1.5}},
+        json{{"acquireTime", nullptr}, {"renewTime", nullptr}}}) {
+    EXPECT_EQ(parse_lease({{"metadata", metadata}, {"spec", spec}}), empty) << spec;
+  }
+}
+
 TEST(Lease, NamesATimeThatIsNone) {
-  const json object{{"metadata", {{"name", "op"}, {"namespace", "ns"}, {"uid", "u"}}},
-                    {"spec", {{"renewTime", "yesterday"}}}};
-  const auto lease = parse_lease(object);
-  ASSERT_FALSE(lease);
-  EXPECT_NE(lease.error().message.find("spec.renewTime"), std::string::npos);
+  for (const char* field : {"acquireTime", "renewTime"}) {
+    for (const json& value : {json("yesterday"), json(7)}) {
+      const json object{{"metadata", {{"name", "op"}, {"namespace", "ns"}, {"uid", "u"}}}, {"spec", {{field, value}}}};
+      const auto lease = parse_lease(object);
+      ASSERT_FALSE(lease);
+      EXPECT_NE(lease.error().message.find(std::string{"spec."} + field), std::string::npos) << value;
+    }
+  }
 }
 
 /// One candidate "me" with a clock of its own.
@@ -88,6 +109,28 @@ TEST(Election, TakesAReleasedLeaseAtOnce) {
   me.observe(held_by("", 1));
   EXPECT_EQ(me.action(), Action::take);
   EXPECT_EQ(me.election.to_write("ns", "op", {}).transitions, 2);
+}
+
+TEST(Election, WritesSinceWhenItHoldsTheLeaseAndKeepsThatUntilItGivesItBack) {
+  Candidate me;
+  me.observe(held_by("", 1));
+  Lease expected{.name_space = "ns",
+                 .name = "op",
+                 .resource_version = "1",
+                 .holder = "me",
+                 .duration = seconds{4},
+                 .transitions = 2,
+                 .acquired = Time{seconds{7}},
+                 .renewed = Time{seconds{7}}};
+  const Lease taken = me.election.to_write("ns", "op", Time{seconds{7}});
+  EXPECT_EQ(taken, expected);
+  me.election.hold(taken, me.clock.instant());
+  expected.renewed = Time{seconds{9}};
+  EXPECT_EQ(me.election.to_write("ns", "op", Time{seconds{9}}), expected);
+  expected.renewed = Time{seconds{11}};
+  expected.holder.clear();
+  expected.duration = seconds{1};
+  EXPECT_EQ(me.election.to_release(Time{seconds{11}}), expected);
 }
 
 TEST(Election, LeavesAHeldLeaseAloneForItsDurationSinceItWasSeenToChange) {

@@ -48,10 +48,13 @@ class ScriptedApi final : public fakes::RefusingApi {
 
   std::deque<Result<kube::ListPage>> lists;
   std::deque<Watch> watches;
+  kube::ListOptions list_options;    ///< Of the last list.
+  kube::WatchOptions watch_options;  ///< Of the last watch.
 
   Result<kube::ListPage> list(const kube::ResourceType&, const kube::ListOptions& options) override {
     const std::scoped_lock lock{mutex_};
     asked_.push_back("list " + options.continue_token);
+    list_options = options;
     if (lists.empty()) return fail(ErrorKind::internal, "the script has no such list");
     auto page = lists.front();
     lists.pop_front();
@@ -64,6 +67,7 @@ class ScriptedApi final : public fakes::RefusingApi {
     {
       std::unique_lock lock{mutex_};
       asked_.push_back("watch " + options.resource_version);
+      watch_options = options;
       if (watches.empty()) {
         is_silent_ = true;
         changed_.notify_all();
@@ -105,13 +109,13 @@ struct Outcome {
   std::int64_t watch_restarts = 0;
 };
 
-Outcome run(ScriptedApi& api, bool is_optional = false) {
+const InformerOptions quick_tries{.backoff = {.initial = milliseconds{1}, .max = milliseconds{2}}};
+
+Outcome run(ScriptedApi& api, const InformerOptions& options = quick_tries) {
   ObjectCache<Thing> cache;
   Outcome result;
   CacheSink<Thing> sink{cache, "", parse_thing,
                         [&](const Thing& thing) { result.changes.push_back(thing.metadata.name); }};
-  const InformerOptions options{.is_optional = is_optional,
-                                .backoff = {.initial = milliseconds{1}, .max = milliseconds{2}}};
   Informer informer{api, kube::pods, options, sink, [&] {
                       ++result.first_lists;
                       result.asked_before_first_list = api.asked_count();
@@ -138,6 +142,27 @@ TEST(Informer, ListsPagesAndThenWatches) {
   EXPECT_EQ(done.cached, (Texts{"a@1", "b@2"}));
   EXPECT_EQ(done.first_lists, 1);
   EXPECT_EQ(done.watch_restarts, 0);
+}
+
+TEST(Informer, ListsAndWatchesWhatItsOptionsSay) {
+  ScriptedApi api;
+  api.lists = {kube::ListPage{{object("a", "1")}, "5", ""}};
+  InformerOptions options = quick_tries;
+  options.name_space = "ns";
+  options.label_selector = "trainyard.dev/job";
+  options.field_selector = "reason=FailedMount";
+  options.page_objects = 7;
+  options.watch_timeout = seconds{11};
+  run(api, options);
+  EXPECT_EQ(api.list_options.name_space, "ns");
+  EXPECT_EQ(api.list_options.label_selector, "trainyard.dev/job");
+  EXPECT_EQ(api.list_options.field_selector, "reason=FailedMount");
+  EXPECT_EQ(api.list_options.resource_version, "") << "the newest";
+  EXPECT_EQ(api.list_options.limit, 7);
+  EXPECT_EQ(api.watch_options.name_space, "ns");
+  EXPECT_EQ(api.watch_options.label_selector, "trainyard.dev/job");
+  EXPECT_EQ(api.watch_options.field_selector, "reason=FailedMount");
+  EXPECT_EQ(api.watch_options.timeout, seconds{11});
 }
 
 TEST(Informer, FollowsEventsAndWatchesFromTheLastVersionWhenTheStreamIsDropped) {
@@ -203,7 +228,9 @@ TEST(Informer, IsReadyWithoutTheRightToListOnlyIfItsKindIsOptional) {
   for (const bool is_optional : {true, false}) {
     ScriptedApi api;
     api.lists = {fail(ErrorKind::forbidden, "no right"), kube::ListPage{{object("a", "1")}, "5", ""}};
-    const Outcome done = run(api, is_optional);
+    InformerOptions options = quick_tries;
+    options.is_optional = is_optional;
+    const Outcome done = run(api, options);
     EXPECT_EQ(done.asked, (Texts{"list ", "list ", "watch 5"})) << "the right may be given later";
     EXPECT_EQ(done.first_lists, 1);
     EXPECT_EQ(done.asked_before_first_list, is_optional ? 1U : 2U);

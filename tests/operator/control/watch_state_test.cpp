@@ -77,12 +77,18 @@ TEST(WatchState, SlowsDownWhenTheServerEndsEveryWatchAtOnce) {
   EXPECT_EQ(state.failures, 3);
   EXPECT_GT(delay_before_next(state, {}, {}, 0.5), milliseconds{100});
   EXPECT_EQ(after_watch(watching, {}, milliseconds{5}, true).failures, 0) << "one with events is no such circle";
+  EXPECT_EQ(after_watch(watching, {}, milliseconds{999}, false).failures, 1);
+  EXPECT_EQ(after_watch(state, {}, seconds{1}, false).failures, 0) << "one of a second is long enough";
 }
 
 TEST(WatchState, WaitsAsLongAsTheServerSaid) {
   WatchState state = watching;
   state.failures = 1;
   EXPECT_EQ(delay_before_next(state, {}, fail(ErrorKind::throttled, "", seconds{9}), 0.5), seconds{9});
+  state.failures = 50;
+  const Backoff backoff{.initial = milliseconds{200}, .max = seconds{15}};
+  EXPECT_GT(delay_before_next(state, backoff, fail(ErrorKind::throttled, "", seconds{1}), 0.5), seconds{10})
+      << "and no shorter than after so many failures";
 }
 
 }  // namespace

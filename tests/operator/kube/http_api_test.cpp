@@ -48,6 +48,19 @@ TEST(HttpApi, KnowsWhenTheServerAnsweredLastWhateverItSaid) {
   EXPECT_LT(api->last_answer(), before);
 }
 
+TEST(HttpApi, SaysWhoAsksAndForWhichForm) {
+  std::string accepted;
+  std::string agent;
+  ScriptedApiServer server{[&](const auto& request, auto& response) {
+    accepted = request.get_header_value("Accept");
+    agent = request.get_header_value("User-Agent");
+    answer_json(response, "{}");
+  }};
+  EXPECT_TRUE(api_of(server)->get(pods, "a", "b"));
+  EXPECT_EQ(accepted, "application/json");
+  EXPECT_EQ(agent, "trainyard");
+}
+
 TEST(HttpApi, SendsEachCallAsTheApiServerExpectsIt) {
   ScriptedApiServer server{[](const auto&, auto& response) { answer_json(response, R"({"metadata":{"name":"b"}})"); }};
   const auto api = api_of(server);

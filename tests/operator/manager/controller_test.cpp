@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 
 #include "local/memory_api.hpp"
@@ -76,6 +77,40 @@ TEST_F(ControllerTest, ReplacesAGroupWhenAPodVanishes) {
   ASSERT_TRUE(api_.remove(kube::pods, "ns", first));
   EXPECT_TRUE(
       eventually([&] { return (*api_.get(kube::training_jobs, "ns", "a"))["status"].value("attempt", 0) == 2; }));
+}
+
+TEST_F(ControllerTest, ReplacesAGroupWhenANodeIsLost) {
+  const auto node = [](const std::string& status) -> json {
+    return {{"apiVersion", "v1"},
+            {"kind", "Node"},
+            {"metadata", {{"name", "node"}}},
+            {"status", {{"conditions", json::array({{{"type", "Ready"}, {"status", status}}})}}}};
+  };
+  ASSERT_TRUE(api_.create(kube::nodes, "", node("True")));
+  ASSERT_TRUE(api_.update_status(kube::nodes, "", node("True")));
+  const auto controller = start();
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
+  const auto status = [&] { return api_.get(kube::training_jobs, "ns", "a")->value("status", json::object()); };
+  ASSERT_TRUE(eventually([&] { return status().value("formed", false); }));
+  json pod = api_.list(kube::pods, {.name_space = "ns"})->items.front();
+  pod["spec"]["nodeName"] = "node";
+  ASSERT_TRUE(api_.update(kube::pods, "ns", pod));
+  ASSERT_TRUE(eventually([&] { return controller->caches().pods.on_node("node").size() == 1; }));
+  ASSERT_TRUE(api_.update_status(kube::nodes, "", node("Unknown")));
+  EXPECT_TRUE(eventually([&] { return status().value("attempt", 0) == 2; }));
+}
+
+TEST_F(ControllerTest, CountsWhatItsMetricsShow) {
+  fakes::FaultyApi refusing{api_};
+  refusing.set_schedule([](const fakes::ApiCall& call) -> std::optional<fakes::Fault> {
+    if (call.verb != "update status") return std::nullopt;
+    return fakes::Fault{.error = {ErrorKind::internal, "no"}};
+  });
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
+  const Controller controller{refusing, clock_, {}, counters_};
+  EXPECT_TRUE(eventually([&] { return counters_.reconcile_errors >= 1; }));
+  EXPECT_GE(counters_.reconciles, 1);
+  EXPECT_EQ(controller.jobs_by_phase(), (std::map<api::Phase, std::int64_t>{{api::Phase::none, 1}}));
 }
 
 TEST_F(ControllerTest, IsWokenByAPodWhoseLabelNamesAnotherJob) {
@@ -155,6 +190,46 @@ TEST_F(ControllerTest, KeepsToItsNamespaces) {
   EXPECT_TRUE(eventually([&] { return pods("ns") == 2 && pods("ns2") == 2; }));
   EXPECT_EQ(pods("other"), 0U);
   EXPECT_EQ(controller->caches().jobs.size(), 2U);
+}
+
+TEST_F(ControllerTest, KeepsInMindOnlyThePodsAndServicesOfJobsInItsNamespaces) {
+  const auto add = [&](const std::string& name_space, const std::string& name, const json& labels) {
+    const json metadata{{"name", name}, {"namespace", name_space}, {"labels", labels}};
+    const json containers = json::array({{{"name", "worker"}, {"image", "i"}}});
+    ASSERT_TRUE(api_.create(kube::pods, name_space, {{"metadata", metadata}, {"spec", {{"containers", containers}}}}));
+    ASSERT_TRUE(api_.create(kube::services, name_space, {{"metadata", metadata}}));
+  };
+  const json of_a_job{{"trainyard.dev/job", "a"}};
+  add("ns", "ours", of_a_job);
+  add("ns", "a-stranger", json::object());
+  add("other", "elsewhere", of_a_job);
+  const auto controller = start({.namespaces = {"ns"}, .is_watching_nodes = false});
+  ASSERT_TRUE(eventually([&] { return controller->is_synced(); }));
+  const std::vector<control::ObjectKey> expected{{"ns", "ours"}};
+  EXPECT_EQ(controller->caches().pods.keys(), expected);
+  EXPECT_EQ(controller->caches().services.keys(), expected);
+}
+
+TEST_F(ControllerTest, TriesAgainToReportAJobThatItCannotRead) {
+  fakes::FaultyApi refusing{api_};
+  std::atomic<int> events = 0;
+  refusing.set_schedule([&events](const fakes::ApiCall& call) -> std::optional<fakes::Fault> {
+    if (call.verb != "create" || call.plural != "events" || ++events > 2) return std::nullopt;
+    return fakes::Fault{};
+  });
+  json unreadable = job("a");
+  unreadable["spec"]["replicas"] = "many";
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", unreadable));
+  ControllerOptions options;
+  options.queue.backoff = {.initial = milliseconds{1}, .max = milliseconds{2}};
+  const Controller controller{refusing, clock_, std::move(options), counters_};
+  EXPECT_TRUE(eventually([&] { return !api_.list(kube::core_events, {.name_space = "ns"})->items.empty(); }));
+}
+
+TEST_F(ControllerTest, ReconcilesEachJobNowAndThenAlthoughNothingChanges) {
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
+  const auto controller = start({.resync_interval = milliseconds{1}});
+  EXPECT_TRUE(eventually([&] { return counters_.reconciles >= 100; }));
 }
 
 TEST_F(ControllerTest, EndsWhileItIsAtWork) {

@@ -18,13 +18,20 @@ TEST(HealthServer, AnswersProbesAndMetrics) {
   httplib::Client client{"127.0.0.1", (*server)->port()};
   const auto alive = client.Get("/healthz");
   EXPECT_EQ(alive->status, 200);
+  EXPECT_EQ(alive->body, "ok\n");
   EXPECT_EQ(alive->get_header_value("Connection"), "close") << "no idle connection keeps a probe waiting";
   is_live = false;
-  EXPECT_EQ(client.Get("/healthz")->status, 503);
-  EXPECT_EQ(client.Get("/readyz")->status, 503);
+  const auto silent = client.Get("/healthz");
+  EXPECT_EQ(silent->status, 503);
+  EXPECT_EQ(silent->body, "the API server does not answer\n");
+  const auto unready = client.Get("/readyz");
+  EXPECT_EQ(unready->status, 503);
+  EXPECT_EQ(unready->body, "not ready\n");
   is_ready = true;
   EXPECT_EQ(client.Get("/readyz")->status, 200);
-  EXPECT_EQ(client.Get("/metrics")->body, "x 1\n");
+  const auto metrics = client.Get("/metrics");
+  EXPECT_EQ(metrics->body, "x 1\n");
+  EXPECT_EQ(metrics->get_header_value("Content-Type"), "text/plain; version=0.0.4");
   EXPECT_EQ(client.Get("/other")->status, 404);
 }
 

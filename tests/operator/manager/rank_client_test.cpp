@@ -131,7 +131,8 @@ TEST(ReadRequestAnswer, DistinguishesTakenFromRefusedFromLater) {
 class Rank0 {
  public:
   explicit Rank0(httplib::Server::Handler answer) {
-    server_.Get("/status", std::move(answer));
+    server_.Get("/status", answer);
+    server_.Post("/status", std::move(answer));
     port_ = server_.bind_to_any_port("127.0.0.1");
     thread_ = std::jthread{[this] { server_.listen_after_bind(); }};
     while (!server_.is_running()) std::this_thread::yield();
@@ -149,6 +150,17 @@ TEST(CallRank, GivesTheReply) {
   const Rank0 rank_0{
       [](const httplib::Request&, httplib::Response& response) { response.set_content("{}", "application/json"); }};
   EXPECT_EQ(call_rank(rank_0.url(), std::nullopt, seconds{30}), (RankReply{.status = 200, .body = "{}"}));
+}
+
+TEST(CallRank, SendsAPostWithItsTokenAsJson) {
+  const Rank0 rank_0{[](const httplib::Request& request, httplib::Response& response) {
+    response.status = 202;
+    response.set_content(request.method + "|" + request.get_header_value("Authorization") + "|" +
+                             request.get_header_value("Content-Type") + "|" + request.body,
+                         "text/plain");
+  }};
+  EXPECT_EQ(call_rank(rank_0.url(), RankPost{.token = "abc", .body = R"({"id":"a"})"}, seconds{30}),
+            (RankReply{.status = 202, .body = R"(POST|Bearer abc|application/json|{"id":"a"})"}));
 }
 
 TEST(RankClient, SaysWhichStatusCameInsteadOf200) {

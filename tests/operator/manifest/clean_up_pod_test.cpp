@@ -145,6 +145,8 @@ TEST(BuildCleanUpPod, BringsNothingOfTheTraining) {
       "containers": [{"name": "logs", "image": "l"},
                      {"name": "worker", "command": ["sh"], "args": ["-c", "exec trainyard-worker"],
                       "ports": [{"containerPort": 1}], "livenessProbe": {"exec": {"command": ["false"]}},
+                      "readinessProbe": {"exec": {"command": ["false"]}}, "startupProbe": {"exec": {"command": ["false"]}},
+                      "lifecycle": {"preStop": {"exec": {"command": ["sleep", "9"]}}}, "resizePolicy": [],
                       "resources": {"limits": {"nvidia.com/gpu": 2, "memory": "500Gi"}}}]}})"))
                         .at("spec");
   for (const char* field : {"initContainers", "resourceClaims", "resources", "hostname", "subdomain", "volumes"}) {
@@ -154,7 +156,8 @@ TEST(BuildCleanUpPod, BringsNothingOfTheTraining) {
   const json worker = spec.at("containers").at(0);
   EXPECT_EQ(worker.at("name"), "worker");
   EXPECT_EQ(worker.at("image"), "worker:new-cuda");
-  for (const char* field : {"args", "ports", "livenessProbe", "volumeMounts"})
+  for (const char* field : {"args", "ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle",
+                            "resizePolicy", "volumeMounts"})
     EXPECT_FALSE(worker.contains(field)) << field;
   EXPECT_EQ(worker.at("resources"), json::parse(R"({"requests": {"cpu": "100m", "memory": "128Mi"},
                                                     "limits": {"cpu": "1", "memory": "1Gi"}})"));

@@ -62,8 +62,22 @@ TEST(TemplateFault, SaysInOneSentenceWhyNoPodCanBeMade) {
       {a_job().gpus_per_pod(2).pod_template(
            R"({"spec": {"containers": [{"name": "worker", "image": "a", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}})"),
        "container 'worker' asks for 1 nvidia.com/gpu in resources.limits, but spec.gpusPerPod is 2: make them equal"},
+      {a_job().gpus_per_pod(2).pod_template(
+           R"({"spec": {"containers": [{"name": "worker", "image": "a", "resources": {"limits": {"nvidia.com/gpu": 2}}}]}})"),
+       ""},
+      {a_job().gpus_per_pod(2).pod_template(
+           R"({"spec": {"containers": [{"name": "worker", "image": "a",
+               "resources": {"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "4"}}}]}})"),
+       "container 'worker' asks for 4 nvidia.com/gpu in resources.requests, but spec.gpusPerPod is 2: make them equal"},
+      {a_job().pod_template(R"({"spec": []})"), "spec.template.spec must be an object, got []"},
   };
   for (const auto& [job, fault] : jobs_and_faults) EXPECT_EQ(template_fault(job.build().spec, settings), fault);
+}
+
+TEST(TemplateFault, SaysWhichWorkerImageTheOperatorLacks) {
+  const std::string fault = template_fault(a_job().build().spec, {.worker_image_cuda = "worker:cuda"});
+  EXPECT_NE(fault.find("without a worker image for CPUs"), std::string::npos) << fault;
+  EXPECT_EQ(template_fault(a_job().gpus_per_pod(1).build().spec, {.worker_image_cuda = "worker:cuda"}), "");
 }
 
 TEST(DecidingContainer, IsTheWorkerOrTheTemplatesOnlyOne) {

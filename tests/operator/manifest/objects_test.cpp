@@ -287,7 +287,9 @@ TEST(BuildPod, NamesTheNodeWhereItKeepsLocalCheckpoints) {
 TEST(BuildPod, PromisesItsRanksTheirGpusAndNamesTheNodeWhereOneMayBeMissing) {
   const json environment = worker_of(pod_of(a_job().gpus_per_pod(4))).at("env");
   EXPECT_EQ(std::ranges::count(environment, json{{"name", "TRAINYARD_GPUS_PER_POD"}, {"value", "4"}}), 1);
-  EXPECT_TRUE(std::ranges::any_of(environment, [](const json& v) { return v.at("name") == "TRAINYARD_NODE_NAME"; }));
+  const auto is_node_name = [](const json& v) { return v.at("name") == "TRAINYARD_NODE_NAME"; };
+  EXPECT_TRUE(std::ranges::any_of(environment, is_node_name));
+  EXPECT_TRUE(std::ranges::any_of(worker_of(pod_of(a_job().gpus_per_pod(1))).at("env"), is_node_name));
 }
 
 TEST(BuildPod, PassesTheCpuRequestOnWhereTheTemplateGivesOne) {

@@ -52,6 +52,9 @@ TEST(AddSecurityDefaults, SayWhoContainersRunAsWhereTheUserSaysNothing) {
        R"({"containers": [{"securityContext": {"runAsUser": 0}}, {"securityContext": {"runAsUser": 5}}]})",
        R"({"fsGroup": 65532, "fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": {"type": "RuntimeDefault"}})",
        R"({"runAsUser": 0})", R"({"runAsUser": 5, "runAsNonRoot": true, "runAsGroup": 65532})"},
+      {"the pod's own user beside one container with root", UserIds::fixed,
+       R"({"securityContext": {"runAsUser": 7}, "containers": [{"securityContext": {"runAsUser": 0}}, {}]})",
+       R"({"runAsUser": 7})", R"({"runAsUser": 0})", restricted},
   };
   for (const SecurityCase& c : cases) {
     json pod_spec = json::parse(c.pod_spec);
@@ -83,6 +86,8 @@ TEST(AddSecurityDefaults, GiveAHomeToAUserThatTheImageDoesNotKnow) {
        R"({"env": [{"name": "HOME", "value": "/home/me"}, {"name": "USER", "value": "me"}]})",
        json::parse(R"([{"name": "HOME", "value": "/home/me"}, {"name": "USER", "value": "me"}])")},
       {"and none to root", UserIds::fixed, "null", R"({"securityContext": {"runAsUser": 0}})", nullptr},
+      {"nor to the user of an image that may be root", UserIds::fixed, "null",
+       R"({"securityContext": {"runAsNonRoot": false}})", nullptr},
       {"nor to a container's own user", UserIds::fixed, "null", R"({"securityContext": {"runAsUser": 7}})", nullptr},
       {"nor to a pod's own user", UserIds::fixed, R"({"runAsUser": 7})", "{}", nullptr},
       {"nor to a process of this machine", UserIds::process, "null", "{}", nullptr},

@@ -54,6 +54,14 @@ TEST(JudgeMembers, BlamesTheRankAndTheCause) {
        2},
       {"the deleted pod is to blame when the others were asked to stop with it",
        an_observed().ended(0, 91, ours(91)).ended(1, 91, ours(91)).leaving(1), Cause::deleted, 1, 91},
+      {"a rank that was asked to stop, by whomever, is infrastructure", an_observed().ended(1, 91, ours(91)),
+       Cause::infrastructure, 1, 91},
+      {"it is a better witness than one that lost a peer", an_observed().ended(0, 90, ours(90)).ended(1, 91, ours(91)),
+       Cause::infrastructure, 1, 91},
+      {"and a worse one than a rank that fails by itself", an_observed().ended(0, 91, ours(91)).ended(1, 1),
+       Cause::application, 1, 1},
+      {"the end of a deleted pod outranks the peer that fails for it", an_observed().ended(0, 1).ended(1, 2).leaving(1),
+       Cause::deleted, 1, 2},
       {"a pod that vanished unseen is Deleted, without an exit code", an_observed().missing(1), Cause::deleted, 1, {}},
       {"being deleted is enough where nothing is to be saved", an_observed().leaving(1), Cause::deleted, 1, {}},
       {"being evicted is infrastructure", an_observed().leaving(1).disrupted(1), Cause::infrastructure, 1, {}},
@@ -149,7 +157,15 @@ TEST(JudgeMembers, WaitsTwoWholeSecondsForABetterWitnessThanALostPeer) {
   EXPECT_TRUE(judge(observed, start + 3s).end);
 }
 
+TEST(JudgeMembers, WaitsAsLongForABetterWitnessThanARankThatWasAskedToStop) {
+  const Observed observed = an_observed().ended(0, 91, ours(91));
+  EXPECT_EQ(judge(observed, start + 500ms).again_in, 2500ms);
+  EXPECT_TRUE(judge(observed, start + 3s).end);
+}
+
 TEST(JudgeMembers, DoesNotWaitLongerWhenTheNodesClockRunsAhead) {
+  EXPECT_FALSE(judge(an_observed().ended(0, 90, ours(90)), start - 2s).end) << "a clock may be two seconds ahead";
+  EXPECT_TRUE(judge(an_observed().ended(0, 90, ours(90)), start - 2001ms).end);
   EXPECT_TRUE(judge(an_observed().ended(0, 90, ours(90)), start - 1h).end);
 }
 
@@ -163,6 +179,13 @@ TEST(JudgeMembers, BlamesTheNamedPeerWhenNobodyElseReportsAndAvoidsItsNode) {
   EXPECT_FALSE(end->exit_code);
   EXPECT_EQ(end->lost_nodes, std::vector<std::string>{"node-1"});
   EXPECT_EQ(end->message, "rank 0 lost a peer: exit code 90 (Said): said so");
+}
+
+TEST(JudgeMembers, BlamesRank0LikeAnyOtherNamedPeer) {
+  const auto end = judge(an_observed().ended(1, 90, ours(90, R"(, "culprit": 0)"))).end;
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->rank, 0);
+  EXPECT_EQ(end->pod, "smoke-c0de-1-0");
 }
 
 TEST(JudgeMembers, TakesALauncherAtItsWordOfHowItsPeerEndedAndAvoidsNoNode) {
@@ -184,6 +207,15 @@ TEST(JudgeMembers, AvoidsTheNodeThatDidNotGiveItsGpus) {
   ASSERT_TRUE(own_word);
   EXPECT_EQ(own_word->rank, 1);
   EXPECT_EQ(own_word->lost_nodes, std::vector<std::string>{"node-1"});
+  const auto another_to_blame = judge(an_observed().ended(0, 1).ended(1, 97, ours(97))).end;
+  ASSERT_TRUE(another_to_blame);
+  EXPECT_EQ(another_to_blame->rank, 0);
+  EXPECT_EQ(another_to_blame->lost_nodes, std::vector<std::string>{"node-1"});
+  const auto nowhere = judge(an_observed().ended(1, 97, ours(97)).with([](Observed& observed) {
+                         observed.pods[1].node_name.clear();
+                       })).end;
+  ASSERT_TRUE(nowhere);
+  EXPECT_TRUE(nowhere->lost_nodes.empty()) << "no node is known";
   const auto told = judge(an_observed().ended(0, 90, ours(90, R"(, "culprit": 1, "culpritExitCode": 97)"))).end;
   ASSERT_TRUE(told);
   EXPECT_EQ(told->cause, Cause::infrastructure);
@@ -286,6 +318,7 @@ TEST(JudgeMembers, TakesExitZeroForSuccessUnlessThePodWasAskedToStopFirst) {
   EXPECT_FALSE(judge(asked_to_stop_at(start + 1s, "")).end) << "it had ended by then";
   EXPECT_FALSE(judge(asked_to_stop_at(start - 5s, complete)).end);
   EXPECT_FALSE(judge(asked_to_stop_at(start - 5s, already)).end);
+  EXPECT_TRUE(judge(asked_to_stop_at(start - 5s, R"({"reason": "Preempted", "exitCode": 0})")).end);
   for (const Time asked_at : {start - 5s, start, start + 999ms}) {
     const auto end = judge(asked_to_stop_at(asked_at, "")).end;
     ASSERT_TRUE(end);
@@ -302,6 +335,13 @@ TEST(JudgeMembers, AvoidsNodesThatTakeTheirPodsAlong) {
   for (const auto& [reason, nodes] : reasons_and_nodes) {
     EXPECT_EQ(judge(an_observed().ended(1, 137).disrupted(1, reason)).end->lost_nodes, nodes) << reason;
   }
+  const resource::PodCondition another{.type = "Ready", .is_true = true, .reason = "DeletionByTaintManager"};
+  const resource::PodCondition over{.type = "DisruptionTarget", .is_true = false, .reason = "DeletionByTaintManager"};
+  for (const resource::PodCondition& condition : {another, over}) {
+    const Observed observed =
+        an_observed().ended(1, 137).with([&](Observed& changed) { changed.pods[1].conditions.push_back(condition); });
+    EXPECT_TRUE(judge(observed).end->lost_nodes.empty()) << condition.type;
+  }
 }
 
 TEST(JudgeMembers, ChargesNobodyWhenRanksGaveUpOnOneThatHasNoPlaceYet) {
@@ -315,6 +355,7 @@ TEST(JudgeMembers, ChargesNobodyWhenRanksGaveUpOnOneThatHasNoPlaceYet) {
     EXPECT_FALSE(end->is_charged) << sentence;
   }
   EXPECT_TRUE(judge(an_observed().ended(0, 94, ours(94))).end->is_charged) << "all had their place";
+  EXPECT_TRUE(judge(an_observed().unformed().ended(0, 94, ours(94))).end->is_charged) << "as nobody has recorded yet";
 }
 
 TEST(JudgeMembers, NamesThePodsThatItBelievesToBeGone) {

@@ -76,6 +76,8 @@ TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
       {"nobody asks", asked_for(""), {}, {}},
       {"a new id is asked for", asked_for("a"), {}, asked_now(pending("a"))},
       {"the id that is asked for stays so", asked_for("a"), pending("a"), pending("a")},
+      {"it waits for nothing any more", asked_for("a"),
+       pending("a", "rank 0 does not run yet: it is asked when it does"), pending("a")},
       {"rank 0 has taken it", reporting(asked_for("a"), said(pending("a", ""))), pending("a"),
        pending("a", "rank 0 saves it")},
       {"rank 0 says what it waits for", reporting(asked_for("a"), said(pending("a", "validating"))), pending("a"),
@@ -83,6 +85,9 @@ TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
       {"it is saved", reporting(asked_for("a"), said(done("a"))), pending("a"), done("a")},
       {"the save failed", reporting(asked_for("a"), said(failed("a", "no space"))), pending("a"),
        failed("a", "no space")},
+      {"rank 0's words are cut to what the status holds",
+       reporting(asked_for("a"), said(failed("a", std::string(2'000, 'x')))), pending("a"),
+       failed("a", "... " + std::string(1'020, 'x'))},
       {"another attempt's word is none", reporting(asked_for("a"), said(done("a")), 2), pending("a"), pending("a")},
       {"nor is the word about another id", reporting(asked_for("a"), said(done("b"))), pending("a"), pending("a")},
       {"rank 0's last words count", asked_for("a").ended(0, 1, last_words), pending("a"), done("a")},
@@ -126,6 +131,10 @@ TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
        failed("suspend-3", "ids that begin with suspend- are the operator's own")},
       {"an id of another form", asked_for("a b/c"), {}, failed("a?b?c", form)},
       {"is refused once", asked_for("a b/c"), failed("a?b?c", form), failed("a?b?c", form)},
+      {"an id of another form that is just short enough",
+       asked_for("/" + std::string(62, 'x')),
+       {},
+       failed("?" + std::string(62, 'x'), form)},
       {"an id that is too long", asked_for(std::string(64, 'x')), {}, failed(std::string(62, 'x') + "?", form)},
   };
   for (const RequestCase& row : rows) {
@@ -143,6 +152,29 @@ TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
     observed.job.status = status;
     take_checkpoint_requests(status, observed, members_of(observed), later + 1h);
     EXPECT_EQ(status, observed.job.status) << row.sentence;
+  }
+}
+
+TEST(TakeCheckpointRequests, FollowsTheRequestOfASuspensionInTheSameWay) {
+  const CheckpointRequest asked = pending("suspend-3");
+  struct Row {
+    std::string sentence;
+    Observed observed;
+    CheckpointRequest expected;
+  };
+  const std::vector<Row> rows{
+      {"rank 0 has said nothing", asked_for("").phase(Phase::suspending), asked},
+      {"rank 0 has taken it",
+       reporting(asked_for("").phase(Phase::suspending), said(pending("suspend-3", "validating"))),
+       pending("suspend-3", "validating")},
+      {"it is saved", reporting(asked_for("").phase(Phase::suspending), said(done("suspend-3"))), done("suspend-3")},
+      {"the job ended instead", succeeded(asked_for("")), failed("suspend-3", "the job ended before it was saved")},
+  };
+  for (const Row& row : rows) {
+    api::TrainingJobStatus status = row.observed.job.status;
+    status.suspend_request = pending("suspend-3", "");
+    take_checkpoint_requests(status, row.observed, members_of(row.observed), later);
+    EXPECT_EQ(status.suspend_request, row.expected) << row.sentence;
   }
 }
 

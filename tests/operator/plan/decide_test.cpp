@@ -31,7 +31,7 @@ void refuse_pod(Observed& observed) {
   observed.refusal = Refusal{.kind = ErrorKind::invalid, .message = fault};
 }
 /// The job has been active for `so_far`, and may be so for a minute.
-auto active_for(std::chrono::seconds so_far) {
+auto active_for(std::chrono::milliseconds so_far) {
   return [=](Observed& observed) {
     observed.job.spec.active_deadline = 60s;
     observed.job.status.start_time = later - so_far;
@@ -142,6 +142,9 @@ TEST(Decide, EndsTheJobAtItsDeadline) {
       {.sentence = "which is looked at again when it comes",
        .observed = after_a_life().with(active_for(57s)),
        .requeue_after = 3s},
+      {.sentence = "however soon that is",
+       .observed = after_a_life().with(active_for(60s - 1ms)),
+       .requeue_after = 1ms},
       {"to the second", after_a_life().with(active_for(60s)), true, fails, told},
       {"also before it has an attempt", a_new_job().with(active_for(61s)), true, fails, told},
       {"but not before it was ever seen", a_new_job().with([](Observed& observed) {
@@ -171,6 +174,8 @@ TEST(Decide, EndsTheJobWhoseTemplateMakesNoPod) {
        told_that("InvalidTemplate", fault)},
       {"also in a later attempt", group_forming().with(refuse_pod), true, fails_for("InvalidTemplate", fault),
        told_that("InvalidTemplate", fault)},
+      {"what the operator sees comes before an older refusal", a_new_job(a_job().without_training()).with(refuse_pod),
+       true, fails_for("InvalidTemplate", no_program), told_that("InvalidTemplate", no_program)},
       {"a refusal for another reason may pass",
        group_forming().with(refuse_pod).with([](Observed& observed) { observed.refusal->kind = ErrorKind::forbidden; }),
        false},
@@ -193,6 +198,14 @@ TEST(Decide, TriesAvoidedNodesAgainAfterAMinuteWithoutRoom) {
          observed.job.status.restart_not_before.reset();
        }),
        true, forms_anew_because(Cause::infrastructure, room_words)},
+      {"all of them are named", group_forming().with(find_no_room).with([](Observed& observed) {
+         observed.job.status.attempts.back().start = later - 60s;
+         observed.job.status.restart_not_before.reset();
+         observed.job.status.avoided_nodes = {"node-8", "node-9"};
+       }),
+       true,
+       forms_anew_because(Cause::infrastructure,
+                          "no room for the group without node-8, node-9: avoided nodes are tried again")},
       {"a group that waits for something else waits on",
        group_forming().phase(Phase::pending, "ImagePull").with([](Observed& observed) {
          observed.job.status.attempts.back().start = later - 60s;

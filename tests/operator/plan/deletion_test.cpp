@@ -6,6 +6,8 @@
 #include <tuple>
 
 #include "operator/manifest/names.hpp"
+#include "operator/manifest/objects.hpp"
+#include "operator/manifest/worker_pod.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/plan.hpp"
 #include "tests/builders/action_words.hpp"
@@ -99,6 +101,18 @@ TEST(PlanDeletion, RemovesTheFinalizerOfAJobWithNothingToCleanUp) {
     EXPECT_EQ(words_of(plan.actions), Words{"remove finalizer"}) << name;
     EXPECT_TRUE(plan.events.empty()) << name;
   }
+}
+
+TEST(PlanDeletion, MakesThePodAsTheManifestSaysAndOnNoAvoidedNode) {
+  Observed observed = cleaning();
+  observed.job.status.avoided_nodes = {"node-1"};
+  observed.nodes.at("node-1").host_name = "host-1";
+  observed.settings.image_pull_secrets = {"registry"};
+  nlohmann::json expected = manifest::build_clean_up_pod(observed.job, observed.settings);
+  manifest::avoid_hosts(expected.at("spec"), {"host-1"});
+  const Plan plan = make_plan(observed, later);
+  ASSERT_EQ(plan.actions.size(), 1U);
+  EXPECT_EQ(std::get<CreatePod>(plan.actions[0]).pod(), expected);
 }
 
 TEST(PlanDeletion, LeavesAJobAloneThatHasOnlyOthersFinalizers) {

@@ -51,6 +51,8 @@ TEST(FindPendingReason, KnowsEveryWordForAnImageThatDoesNotComeAlsoWithoutAMessa
   }
   EXPECT_EQ(reason_of(an_observed().waiting(1, "RunContainerError")),
             (PendingReason{"ContainerConfig", "rank 1: RunContainerError"}));
+  EXPECT_EQ(reason_of(an_observed().waiting(1, "RunContainerError", "no such device")),
+            (PendingReason{"ContainerConfig", "rank 1: no such device"}));
 }
 
 TEST(FindPendingReason, SaysWhyAnInitContainerDoesNotRun) {
@@ -124,6 +126,10 @@ TEST(FindPendingReason, SaysAtOnceWhatTheKubeletSaysOfVolumesThatDoNotMount) {
     const auto running =
         an_observed().with([&](Observed& observed) { observed.mount_failures["smoke-c0de-1-1"] = one.message; });
     EXPECT_EQ(reason_of(running), std::nullopt) << "it was mounted in the end";
+    const auto crashed = an_observed().waiting(1, "CrashLoopBackOff").with([&](Observed& observed) {
+      observed.mount_failures["smoke-c0de-1-1"] = one.message;
+    });
+    EXPECT_EQ(reason_of(crashed), std::nullopt) << "it has run, so it was mounted";
   }
 }
 
@@ -134,6 +140,13 @@ TEST(FindPendingReason, ReportsVolumesThatDoNotMountAfterHalfAMinute) {
   EXPECT_EQ(
       reason->message,
       "rank 1: the node still prepares volumes and network; `kubectl describe pod smoke-c0de-1-1` shows what fails");
+}
+
+TEST(FindPendingReason, CountsTheTimeOfInitContainersTooAndNoneBeforeThereIsANode) {
+  EXPECT_TRUE(reason_of(an_observed().waiting(1, "PodInitializing"), start + 30s));
+  const Observed nowhere =
+      an_observed().waiting(1).with([](Observed& observed) { observed.pods.at(1).node_name.clear(); });
+  EXPECT_EQ(reason_of(nowhere, start + 1h), std::nullopt);
 }
 
 TEST(FindPendingReason, IsRequeuedWhenACreationTakesTooLong) {
@@ -158,6 +171,7 @@ TEST(TimeUntilPending, IsThatOfTheContainerWhichIsHeldUpFirst) {
   EXPECT_EQ(left(created(start + 5s, start)), Left{10s});
   EXPECT_EQ(left(created(start - 10s, start + 5s)), Left{15s}) << "what is held up already changes no more";
   EXPECT_EQ(left(created(start, std::nullopt)), Left{10s});
+  EXPECT_EQ(left(created(start - 10s, start - 10s + 1ms)), Left{1ms});
   EXPECT_EQ(left(an_observed()), Left{}) << "all run";
   EXPECT_EQ(left(an_observed().unscheduled(1, "no room")), Left{}) << "no node has it";
   EXPECT_EQ(left(an_observed().waiting(1, "ErrImagePull")), Left{});

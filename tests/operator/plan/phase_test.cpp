@@ -85,6 +85,8 @@ TEST(UpdatePhase, SaysHowFarTheGroupHasCome) {
   const std::vector<DecisionCase> rows{
       {"a pod is still to be made, after a lost rank", group_that_forms().waiting(0, "").missing(1), false,
        phase_is(Phase::restarting, "Application", "", false)},
+      {"a group that was complete once stays formed", after_a_life().phase(Phase::restarting).waiting(0, "").missing(1),
+       false, phase_is(Phase::restarting, "Application", "")},
       {"all are there and start, after a lost rank",
        group_that_forms().waiting(0, "").with(restarted_after(Cause::deleted)), false,
        phase_is(Phase::restarting, "Deleted", "as it ended")},

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "operator/manifest/objects.hpp"
+#include "operator/manifest/worker_pod.hpp"
 #include "tests/builders/action_words.hpp"
 #include "tests/operator/plan/decision_case.hpp"
 
@@ -78,6 +80,7 @@ TEST(PlanActions, BringThePodsToWhatTheStatusSays) {
       {"nothing is made soon after a refusal",
        between_attempts({1}).with([](Observed& observed) { observed.refusal = Refusal{.count = 2, .last = later}; }),
        older, 2s},
+      {"however little of the backoff is left", between_attempts({1}).with(not_before(later + 1ms)), older, 1ms},
       {"the template is tried before the first attempt", new_job(false), {"check pod"}},
       {"once", new_job(true), {}},
       {"a job that is suspended leaves no pod that runs", between_attempts().phase(Phase::suspended), live},
@@ -108,6 +111,23 @@ TEST(PlanActions, BringThePodsToWhatTheStatusSays) {
     EXPECT_EQ(builders::words_of(draft.actions), row.actions) << row.sentence;
     EXPECT_EQ(draft.requeue_after, row.requeue_after) << row.sentence;
     EXPECT_TRUE(draft.status == row.observed.job.status && draft.events.empty()) << row.sentence;
+  }
+}
+
+TEST(PlanActions, MakeEachPodAndTheServiceAsTheManifestSaysAndOnNoAvoidedNode) {
+  const Observed observed = between_attempts({0, 1}).with(without_service).with([](Observed& changed) {
+    changed.job.status.avoided_nodes = {"node-1"};
+    changed.nodes.at("node-1").host_name = "host-1";
+    changed.settings.image_pull_secrets = {"registry"};
+  });
+  Draft draft;
+  plan_actions(observed, members_of(observed), later, draft);
+  ASSERT_EQ(draft.actions.size(), 5U);
+  EXPECT_EQ(std::get<CreateService>(draft.actions[2]).service, manifest::build_service(observed.job));
+  for (const std::int64_t rank : {0, 1}) {
+    nlohmann::json expected = manifest::build_pod(observed.job, rank, observed.traits, observed.settings);
+    manifest::avoid_hosts(expected.at("spec"), {"host-1"});
+    EXPECT_EQ(std::get<CreatePod>(draft.actions[static_cast<std::size_t>(rank) + 3]).pod(), expected) << rank;
   }
 }
 

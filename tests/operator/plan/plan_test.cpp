@@ -111,6 +111,18 @@ TEST(MakePlan, FollowsEditsOfAFinishedJob) {
   EXPECT_EQ(make_plan(observed, later).status->observed_generation, 3);
 }
 
+TEST(MakePlan, SaysWhichPodsAndWhichGenerationOfTheSpecTheStatusIsAbout) {
+  const Plan plan = make_plan(first_sight(a_job().generation(3)), later);
+  ASSERT_TRUE(plan.status);
+  EXPECT_EQ(plan.status->observed_generation, 3);
+  EXPECT_EQ(plan.status->selector, an_observed().build().job.status.selector);
+}
+
+TEST(MakePlan, LeavesNoLivePodOfAFinishedJob) {
+  const Plan plan = make_plan(an_observed().phase(Phase::failed), later);
+  EXPECT_EQ(words_of(plan.actions), (Words{"delete smoke-c0de-1-0", "delete smoke-c0de-1-1", "delete service"}));
+}
+
 TEST(MakePlan, WaitsAndChargesNoRestartWhenRanksGaveUpOnOneThatHasNoPlaceYet) {
   const Plan plan =
       make_plan(an_observed().phase(Phase::pending, "Unschedulable").ended(0, 94).unscheduled(1, "no room"), later);
@@ -236,11 +248,13 @@ TEST(MakePlan, TakesACheckpointThatIsReportedWithTheLossIntoAccount) {
 }
 
 TEST(MakePlan, DeletesTheJobWhenItsTimeToLiveIsOver) {
-  const auto observed = an_observed(a_job().ttl(60s)).phase(Phase::failed).with([](Observed& changed) {
+  const Observed observed = an_observed(a_job().ttl(60s)).phase(Phase::failed).with([](Observed& changed) {
     changed.job.status.completion_time = start;
   });
   EXPECT_EQ(make_plan(observed, start + 59s).requeue_after, 1s);
-  EXPECT_EQ(words_of(make_plan(observed, start + 60s).actions), Words{"delete job"});
+  const Plan over = make_plan(observed, start + 60s);
+  ASSERT_EQ(words_of(over.actions), Words{"delete job"});
+  EXPECT_EQ(std::get<DeleteJob>(over.actions[0]).uid, observed.job.metadata.uid) << "and no other job of its name";
 }
 
 TEST(MakePlan, SuspendsByRecordingItFirst) {

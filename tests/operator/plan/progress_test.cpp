@@ -68,6 +68,22 @@ TEST(TakeReports, GivesBudgetsBackForALaterCheckpointAndNotForTheSameOneAgain) {
   }
 }
 
+TEST(TakeReports, GivesBudgetsBackForTheFirstCheckpointWhateverItsStep) {
+  const auto status = status_after(an_observed(a_job().checkpoint()).with([](Observed& observed) {
+    observed.job.status.restarts.infrastructure = 2;
+    observed.progress = polled(1);
+    observed.progress->checkpoint = api::CheckpointStatus{.step = 1};
+  }));
+  EXPECT_EQ(status.restarts.infrastructure, 0);
+}
+
+TEST(TakeReports, ShowsTheStepAloneWhereNobodyKnowsTheTotal) {
+  const auto status = status_after(
+      an_observed().with([](Observed& observed) { observed.progress = ProgressReport{.attempt = 1, .step = 512}; }));
+  EXPECT_EQ(status.step_text, "512");
+  EXPECT_EQ(status.progress, (api::Progress{.step = 512}));
+}
+
 TEST(TakeReports, WritesMereProgressSeldomAndNewsAtOnce) {
   const Plan kept_back = make_plan(advanced(later), later + 4s);
   EXPECT_FALSE(kept_back.status);
@@ -120,12 +136,15 @@ TEST(TakeReports, SaysThatCheckpointsFailUntilOneSucceeds) {
   });
   observed.job.status = status_after(observed);
   ASSERT_TRUE(is_condition_true(observed.job.status, condition_checkpoint_failing));
-  const auto& conditions = observed.job.status.conditions;
-  const auto failing = std::find_if(conditions.begin(), conditions.end(),
-                                    [](const auto& each) { return each.type == condition_checkpoint_failing; });
-  EXPECT_EQ(failing->message, "rank 1: the bucket is away");
+  const auto failing = [](const api::TrainingJobStatus& status) {
+    return *std::ranges::find(status.conditions, condition_checkpoint_failing, &api::Condition::type);
+  };
+  EXPECT_EQ(failing(observed.job.status).reason, "SaveFailed");
+  EXPECT_EQ(failing(observed.job.status).message, "rank 1: the bucket is away");
   observed.progress->checkpoint_error.clear();
-  EXPECT_FALSE(is_condition_true(status_after(observed), condition_checkpoint_failing));
+  const api::TrainingJobStatus saved = status_after(observed);
+  EXPECT_FALSE(is_condition_true(saved, condition_checkpoint_failing));
+  EXPECT_EQ(failing(saved).reason, "NoneFailed");
 }
 
 TEST(TakeReports, IgnoresAnotherAttemptsReport) {
@@ -230,6 +249,13 @@ TEST(TakeReports, SaysThatTheGroupTrainsOnceItHasDoneAStepInThisAttempt) {
     });
   };
   EXPECT_TRUE(trains(reported(1)));
+  const auto conditions = status_after(reported(1)).conditions;
+  EXPECT_EQ(conditions, (std::vector<api::Condition>{{.type = std::string{condition_training},
+                                                      .is_true = true,
+                                                      .reason = "FirstStepDone",
+                                                      .message = "attempt 1 trains",
+                                                      .last_transition = later,
+                                                      .observed_generation = 1}}));
   EXPECT_FALSE(trains(reported(0)));
   EXPECT_FALSE(trains(reported({}))) << "step 512 was the attempt's before";
   EXPECT_FALSE(trains(reported(1).phase(Phase::suspending)));
@@ -316,6 +342,7 @@ TEST(ReadProgressReport, TakesNullForANumberThatIsNotFiniteAndForgivesOtherTypes
   EXPECT_TRUE(std::isnan(*report.loss));
   EXPECT_FALSE(report.step);
   EXPECT_FALSE(report.checkpoint);
+  EXPECT_EQ(read_progress_report({{"step", 0}}, 3, later).step, 0);
 }
 
 }  // namespace

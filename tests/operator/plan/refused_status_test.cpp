@@ -34,7 +34,8 @@ TrainingJobStatus a_full_status() {
   status.progress = api::Progress{.step = 7};
   status.checkpoint = api::CheckpointStatus{.step = 50, .uri = text, .time = start};
   status.checkpoint_request = api::CheckpointRequest{.id = "r1", .uri = text, .time = start, .message = text};
-  status.suspend_request = api::CheckpointRequest{.id = "suspend-2", .uri = text, .time = start, .message = text};
+  status.suspend_request = api::CheckpointRequest{
+      .id = "suspend-2", .state = api::RequestState::done, .step = 50, .uri = text, .time = start, .message = text};
   status.avoided_nodes = {text};
   status.attempts[0].cause = api::Cause::deleted;
   status.attempts[0].node = text;
@@ -60,7 +61,10 @@ TEST(StatusDespiteRefusal, KeepsDecisionsAndCountersAndNoText) {
   EXPECT_EQ(written.restart_not_before, wanted.restart_not_before);
   EXPECT_EQ(written.worker_image, wanted.worker_image);
   EXPECT_EQ(written.checkpoint->step, 50) << "the same step once more is no progress";
-  EXPECT_EQ(written.suspend_request->id, "suspend-2");
+  EXPECT_EQ(written.checkpoint_request, (api::CheckpointRequest{.id = "r1", .time = start}));
+  EXPECT_EQ(written.suspend_request,
+            (api::CheckpointRequest{.id = "suspend-2", .state = api::RequestState::done, .step = 50, .time = start}));
+  EXPECT_FALSE(written.progress);
   EXPECT_EQ(written.attempts[0].pod, "smoke-c0de-4-0");
   EXPECT_TRUE(is_condition_true(written, condition_checkpoint_failing));
   EXPECT_TRUE(is_condition_true(written, condition_status_refused));

@@ -41,6 +41,7 @@ TEST(DecideRestart, ChargesTheBudgetOfTheCauseAndWaitsLongerEachTime) {
       {"three failures without a new checkpoint are enough", Cause::application, 2, 0, 2, true, "NoProgress", 0s},
       {"but not where a checkpoint came between", Cause::application, 2, 0, 1, true, "", 10s},
       {"and losses of pods never count as such", Cause::deleted, 2, 0, 2, true, "", 10s},
+      {"even after as many failures as would end the job", Cause::deleted, 2, 0, 3, true, "", 20s},
   };
   for (const BudgetCase& c : cases) {
     api::TrainingJob job = c.makes_checkpoints ? a_job().checkpoint() : a_job();
@@ -70,7 +71,9 @@ TEST(DecideRestart, StopsAtOnceWhenTheWorkerSaysThatARestartCannotHelp) {
 TEST(DecideRestart, SaysThatNoRestartIsAllowedWhereTheBudgetIsNone) {
   api::TrainingJob job = a_job();
   job.spec.restart.application.max = 0;
-  EXPECT_EQ(decide_restart(job, {.cause = Cause::application, .message = "exit code 3"}).failed_message,
+  const RestartDecision decision = decide_restart(job, {.cause = Cause::application, .message = "exit code 3"});
+  EXPECT_EQ(decision.failed_reason, "ApplicationBudget");
+  EXPECT_EQ(decision.failed_message,
             "exit code 3; no restart for failures of the application is allowed (spec.restart.application.max: 0)");
 }
 

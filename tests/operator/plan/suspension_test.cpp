@@ -126,6 +126,8 @@ TEST(DecideSuspension, WaitsForThePodsAndSaysWhatFor) {
   const std::vector<DecisionCase> rows{
       {"for nobody's answer", suspending({}), false, says(by_signal)},
       {"for rank 0's answer", suspending(asked_by_suspension(start + 6s)), false, says(asked_words)},
+      {"for as long as that may still come", suspending(asked_by_suspension(start + 5s + 1ms)), false,
+       says(asked_words)},
       {"no longer than five seconds where rank 0 takes no notice", suspending(asked_by_suspension(start + 5s)), false,
        says(by_signal)},
       {"for nothing more from a rank 0 that has ended", suspending(asked_by_suspension()).ended(0, 91), false,
@@ -166,6 +168,16 @@ TEST(DecideSuspension, ResumesWithANewAttempt) {
   const std::vector<DecisionCase> rows{
       {"a suspended job stays so while the spec asks for it", suspended(true), false},
       {"it resumes when the spec does not", suspended(false), true, begins_anew},
+      {"also one that was suspended in its first attempt", suspended(false).with([](Observed& observed) {
+         observed.job.status.attempt = 1;
+         observed.job.status.attempts.back().number = 1;
+       }),
+       true,
+       [](TrainingJobStatus& status) {
+         status.start_time.reset();
+         expect_next_attempt(status, 2);
+         expect_phase(status, Phase::starting);
+       }},
       {"so it does before its pods have ended, and keeps the answer that came",
        suspending(answered(RequestState::done, "saved"), false), true, begins_anew},
       {"an answer that has not come is given up", suspending(asked_by_suspension(start + 6s), false), true,

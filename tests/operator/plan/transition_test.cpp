@@ -43,6 +43,11 @@ TEST(BeginAttempt, ForgetsTheLastAttemptAndKeepsTheJobsHistory) {
     }
     return observed;
   };
+  const auto nine_attempts = [&](Observed observed) {
+    observed = ten_attempts(observed);
+    observed.job.status.attempts.erase(observed.job.status.attempts.begin());
+    return observed;
+  };
   const auto unstarted = [](Observed observed) {
     observed.job.status.start_time.reset();
     return observed;
@@ -52,6 +57,7 @@ TEST(BeginAttempt, ForgetsTheLastAttemptAndKeepsTheJobsHistory) {
       {"a resumed job starts again", unstarted(a_marked_job())},
       {"the oldest of ten records goes", ten_attempts(a_marked_job()),
        [](TrainingJobStatus& status) { status.attempts.erase(status.attempts.begin()); }},
+      {"ten records are kept", nine_attempts(a_marked_job())},
       {"the image is the installed release's for GPUs", a_marked_job(a_job().gpus_per_pod(1)),
        [](TrainingJobStatus& status) { status.worker_image = "trainyard-worker:cuda"; }},
       {"no image of ours is used beside the user's", a_marked_job(a_job().container()),

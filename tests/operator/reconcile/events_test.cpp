@@ -40,6 +40,36 @@ TEST_F(RecordEventTest, KeepsOneEventOfAReasonWithItsFirstAndItsLastTime) {
   EXPECT_EQ(event.at("lastTimestamp"), format_rfc3339(clock.now()));
 }
 
+TEST_F(RecordEventTest, NamesTheJobItsSourceAndItsTimes) {
+  const api::TrainingJob job = stored();
+  const std::string now = format_rfc3339(clock.now());
+  json expected = {{"apiVersion", "v1"},
+                   {"kind", "Event"},
+                   {"metadata", {{"name", manifest::owned_name(job) + "-running"}, {"namespace", "research"}}},
+                   {"involvedObject",
+                    {{"apiVersion", "trainyard.dev/v1alpha1"},
+                     {"kind", "TrainingJob"},
+                     {"name", "smoke"},
+                     {"namespace", "research"},
+                     {"uid", job.metadata.uid}}},
+                   {"reason", "Running"},
+                   {"type", "Normal"},
+                   {"message", "all pods run"},
+                   {"source", {{"component", "trainyard-operator"}, {"host", "me"}}},
+                   {"firstTimestamp", now},
+                   {"lastTimestamp", now},
+                   {"count", 3}};
+  const plan::Event event{.reason = "Running", .note = "all pods run", .count = 3};
+  EXPECT_EQ(build_event(job, event, "me", clock.now()), expected);
+}
+
+TEST_F(RecordEventTest, KeepsTheCountWhereTheNextOneIsNotKnown) {
+  EXPECT_TRUE(record({.reason = "Pending", .note = "first", .count = 3}));
+  EXPECT_TRUE(record({.reason = "Pending", .note = "next"}));
+  EXPECT_EQ(only_event().at("count"), 3);
+  EXPECT_EQ(only_event().at("message"), "next");
+}
+
 TEST_F(RecordEventTest, CutsANoteAtTheBorderOfACharacter) {
   EXPECT_TRUE(record({.reason = "Pending", .note = std::string(1'020, 'x') + "\u00e9 and more"}));
   EXPECT_EQ(only_event().value("message", ""), std::string(1'020, 'x') + "...");
@@ -47,7 +77,10 @@ TEST_F(RecordEventTest, CutsANoteAtTheBorderOfACharacter) {
 
 TEST_F(RecordEventTest, FailsWhereTheServerRefusesIt) {
   const api::TrainingJob job = stored();
-  faulty.set_schedule([](const ApiCall&) { return std::optional{Fault{.error = {ErrorKind::forbidden, "no right"}}}; });
+  faulty.set_schedule([](const ApiCall& call) -> std::optional<Fault> {
+    if (call.verb != "create") return std::nullopt;
+    return Fault{.error = {ErrorKind::forbidden, "no right"}};
+  });
   const auto recorded = record_event(faulty, job, {.reason = "Running"}, "me", clock.now());
   ASSERT_FALSE(recorded);
   EXPECT_EQ(recorded.error().kind, ErrorKind::forbidden);

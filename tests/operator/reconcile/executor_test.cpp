@@ -64,6 +64,7 @@ class ExecutorTest : public testing::Test {
     });
   }
 
+  const control::ObjectKey job_key{.name_space = "research", .name = "smoke"};
   fakes::FakeClock clock;
   local::MemoryApi api{clock};
   fakes::FaultyApi faulty{api};
@@ -163,6 +164,159 @@ TEST_F(ExecutorTest, NamesBothErrorsWhereCreatesAndDeletesFail) {
   ASSERT_FALSE(acted);
   EXPECT_EQ(acted.error(), (Error{ErrorKind::unavailable, "create: no; delete: slow down", 3s}));
   EXPECT_TRUE(memory.recall({.name_space = "research", .name = "smoke"}, job.metadata.uid).create_failure);
+}
+
+TEST_F(ExecutorTest, CreatesNoPodWhereTheServiceIsRefused) {
+  job.status.attempt = 2;
+  json service = pod_of(0);
+  service["kind"] = "Service";
+  service["metadata"]["name"] = manifest::service_name(job);
+  fail_where([](const ApiCall& call) { return call.plural == "services"; }, {ErrorKind::forbidden, "exceeded quota"});
+  EXPECT_TRUE(executor.act(job, {plan::CreateService{.service = service}, create(0)})) << "a refusal is remembered";
+  EXPECT_TRUE(faulty.done().empty());
+  const auto refusal = memory.recall(job_key, job.metadata.uid).refusal;
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->message, "exceeded quota");
+}
+
+TEST_F(ExecutorTest, TakesAPodThatTheServerFindsInvalidForARefusal) {
+  job.status.attempt = 2;
+  fail_where([](const ApiCall& call) { return call.verb == "create"; }, {ErrorKind::invalid, "unknown field"});
+  EXPECT_TRUE(executor.act(job, {create(0)}));
+  const JobMemory remembered = memory.recall(job_key, job.metadata.uid);
+  ASSERT_TRUE(remembered.refusal);
+  EXPECT_EQ(remembered.refusal->kind, ErrorKind::invalid);
+  EXPECT_FALSE(remembered.create_failure);
+}
+
+TEST_F(ExecutorTest, TakesNobodyElsesPodForTheOneThatItWasToCreate) {
+  job.status.attempt = 2;
+  json foreign = pod_of(0);
+  foreign["metadata"]["ownerReferences"][0]["uid"] = "uid-of-another-job";
+  ASSERT_TRUE(api.create(kube::pods, "research", foreign));
+  EXPECT_TRUE(executor.act(job, {create(0)})) << "a refusal is remembered";
+  const auto refusal = memory.recall(job_key, job.metadata.uid).refusal;
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->kind, ErrorKind::already_exists);
+  EXPECT_EQ(refusal->message, "Pod " + manifest::pod_name(job, 2, 0) +
+                                  " exists and belongs to somebody else: delete it, or give the job another name");
+  EXPECT_EQ(caches.pods.size(), 3U);
+}
+
+TEST_F(ExecutorTest, FailsWhereAPodWasReportedAsDeletedAndStillExists) {
+  job.status.attempt = 2;
+  const auto pod = resource::parse_pod(*api.create(kube::pods, "research", pod_of(0)));
+  caches.pods.erase({.name_space = "research", .name = pod->metadata.name}, pod->metadata.uid);
+  const auto acted = executor.act(job, {create(0)});
+  ASSERT_FALSE(acted);
+  EXPECT_EQ(acted.error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(acted.error().message, "Pod " + pod->metadata.name + " was reported as deleted and still exists");
+}
+
+TEST_F(ExecutorTest, TellsOfEachCreation) {
+  std::vector<control::ObjectKey> told;
+  options.pod_calls_at_once_max = 1;
+  options.on_creation = [&](const control::ObjectKey& created) { told.push_back(created); };
+  job.status.attempt = 2;
+  EXPECT_TRUE(executor.act(job, {create(0), create(1)}));
+  EXPECT_EQ(told, (std::vector<control::ObjectKey>{job_key, job_key}));
+}
+
+TEST_F(ExecutorTest, TakesCreatesForHealthyAgainOnceAWholePlanSucceeds) {
+  memory.note_failure(job_key, job.metadata.uid, {ErrorKind::unavailable, "no connection"}, clock.now());
+  EXPECT_TRUE(executor.act(job, {}));
+  EXPECT_FALSE(memory.recall(job_key, job.metadata.uid).create_failure);
+}
+
+TEST_F(ExecutorTest, DoesNotTakeAPodForGoneWhereTheServerDoesNotAnswer) {
+  fail_where([](const ApiCall& call) { return call.verb == "get"; }, {ErrorKind::unavailable, "no connection"});
+  const auto gone = executor.are_gone(job, {manifest::pod_name(job, 1, 7)});
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().message, "no connection");
+}
+
+TEST_F(ExecutorTest, AsksWhoHasTheNameWhereADeleteMeetsAConflict) {
+  const control::ObjectKey key{.name_space = "research", .name = manifest::pod_name(job, 1, 0)};
+  const plan::Action deletion = plan::DeletePod{.name = key.name, .uid = caches.pods.find(key)->metadata.uid};
+  const auto fail_deletes_and = [&](const std::optional<Error>& get_error) {
+    faulty.set_schedule([=](const ApiCall& call) -> std::optional<Fault> {
+      if (call.verb == "delete") return Fault{.error = {ErrorKind::conflict, "the precondition failed"}};
+      return get_error ? std::optional{Fault{.error = *get_error}} : std::nullopt;
+    });
+    return executor.act(job, {deletion});
+  };
+  const auto still_there = fail_deletes_and({});
+  ASSERT_FALSE(still_there);
+  EXPECT_EQ(still_there.error().kind, ErrorKind::conflict);
+  const auto unanswered = fail_deletes_and(Error{ErrorKind::unavailable, "no connection"});
+  ASSERT_FALSE(unanswered);
+  EXPECT_EQ(unanswered.error().message, "no connection");
+  EXPECT_TRUE(caches.pods.find(key));
+  EXPECT_TRUE(fail_deletes_and(Error{ErrorKind::not_found, "no such pod"}));
+  EXPECT_FALSE(caches.pods.find(key));
+}
+
+TEST_F(ExecutorTest, KeepsTheServiceInMindThatItCannotDelete) {
+  json service = pod_of(0);
+  service["kind"] = "Service";
+  service["metadata"]["name"] = "smoke";
+  const auto stored = resource::parse_service(*api.create(kube::services, "research", service));
+  caches.services.put(*stored);
+  fail_where([](const ApiCall& call) { return call.verb == "delete"; }, {ErrorKind::forbidden, "denied"});
+  EXPECT_FALSE(executor.act(job, {plan::DeleteService{.name = "smoke", .uid = stored->metadata.uid}}));
+  EXPECT_EQ(caches.services.size(), 1U);
+}
+
+TEST_F(ExecutorTest, WritesNoStatusOfAJobThatWasAppliedAgain) {
+  api::TrainingJob predecessor = job;
+  predecessor.metadata.uid = "uid-of-the-predecessor";
+  EXPECT_FALSE(executor.write_status(predecessor, {.phase = api::Phase::failed}));
+  EXPECT_FALSE(api.get(kube::training_jobs, "research", "smoke")->contains("status"));
+}
+
+TEST_F(ExecutorTest, RemembersTheVersionOfAJobThatGotItsFinalizerAndNoRefusal) {
+  caches.jobs.put(job);
+  memory.note_refusal(job_key, job.metadata.uid, {ErrorKind::forbidden, "cannot patch"}, clock.now());
+  ASSERT_TRUE(executor.act(job, {plan::AddFinalizer{}}));
+  const JobMemory remembered = memory.recall(job_key, job.metadata.uid);
+  EXPECT_FALSE(remembered.refusal);
+  EXPECT_EQ(remembered.written_version, caches.jobs.find(job_key)->metadata.resource_version);
+  EXPECT_NE(remembered.written_version, "");
+}
+
+TEST_F(ExecutorTest, SetsNoFinalizerOfASuccessor) {
+  api::TrainingJob successor = job;
+  successor.metadata.uid = "uid-of-the-successor";
+  caches.jobs.put(successor);
+  EXPECT_TRUE(executor.act(job, {plan::RemoveFinalizer{}}));
+  EXPECT_EQ(faulty.calls(), 0);
+}
+
+TEST_F(ExecutorTest, ReadsTheJobAgainWhereItsFinalizersCannotBeChanged) {
+  const auto patched_with = [&](ErrorKind patch_error, const std::optional<Error>& get_error) {
+    caches.jobs.put(job);
+    faulty.set_schedule([=](const ApiCall& call) -> std::optional<Fault> {
+      if (call.verb == "patch") return Fault{.error = {patch_error, "not patched"}};
+      return get_error ? std::optional{Fault{.error = *get_error}} : std::nullopt;
+    });
+    return executor.act(job, {plan::RemoveFinalizer{}});
+  };
+  const Error unavailable{ErrorKind::unavailable, "no connection"};
+  const Error gone{ErrorKind::not_found, "no such job"};
+  EXPECT_TRUE(patched_with(ErrorKind::conflict, {})) << "the next plan has the present version";
+  const auto unread = patched_with(ErrorKind::conflict, unavailable);
+  ASSERT_FALSE(unread);
+  EXPECT_EQ(unread.error(), unavailable);
+  EXPECT_EQ(caches.jobs.size(), 1U);
+  EXPECT_TRUE(patched_with(ErrorKind::not_found, gone));
+  EXPECT_EQ(caches.jobs.size(), 0U);
+}
+
+TEST_F(ExecutorTest, FailsWhereADeletedJobThatHasFinalizersCannotBeRead) {
+  caches.jobs.put(job);
+  job.metadata.finalizers = {"other/finalizer"};
+  fail_where([](const ApiCall& call) { return call.verb == "get"; }, {ErrorKind::unavailable, "no connection"});
+  EXPECT_FALSE(executor.act(job, {plan::DeleteJob{.uid = job.metadata.uid}}));
 }
 
 TEST_F(ExecutorTest, MayRepeatEveryDelete) {

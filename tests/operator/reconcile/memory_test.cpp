@@ -40,6 +40,23 @@ TEST(Memory, CountsFailuresFromTheFirstInARow) {
   EXPECT_FALSE(memory.recall(key, "first").create_failure);
 }
 
+TEST(Memory, ForgetsARefusalOnceADryRunSucceeds) {
+  Memory memory;
+  memory.note_refusal(key, "first", {ErrorKind::forbidden, "no"}, noon);
+  memory.note_acceptance(key, "first", 2);
+  EXPECT_FALSE(memory.recall(key, "first").refusal);
+}
+
+TEST(Memory, KnowsTheVersionAndTheTimeOfTheLastWrite) {
+  Memory memory;
+  memory.note_write(key, "first", "17", noon);
+  EXPECT_EQ(memory.recall(key, "first").written_version, "17");
+  EXPECT_EQ(memory.recall(key, "first").written, noon);
+  memory.note_version(key, "first", "18");
+  EXPECT_EQ(memory.recall(key, "first").written_version, "18");
+  EXPECT_EQ(memory.recall(key, "first").written, noon) << "that write was not the status";
+}
+
 TEST(Memory, KeepsNothingOfAJobForTheNextOneOfItsName) {
   Memory memory;
   memory.note_refusal(key, "first", {ErrorKind::forbidden, "no"}, noon);

@@ -94,6 +94,16 @@ TEST_F(ObserveTest, SeesTheVolumesThatDoNotMountOfItsOwnPodsOnly) {
   EXPECT_THAT(observe_job().mount_failures, ElementsAre(Pair(pod.metadata.name, "ours")));
 }
 
+TEST_F(ObserveTest, KnowsWhenTheStatusWasWrittenAndWhatHinderedCreates) {
+  memory_.written = builders::start;
+  memory_.refusal = plan::Refusal{.message = "exceeded quota"};
+  memory_.create_failure = plan::CreateFailure{.message = "HTTP 500"};
+  const plan::Observed seen = observe_job();
+  EXPECT_EQ(seen.status_written, builders::start);
+  EXPECT_EQ(seen.refusal, memory_.refusal);
+  EXPECT_EQ(seen.create_failure, memory_.create_failure);
+}
+
 TEST_F(ObserveTest, KeepsADryRunsResultForTheSpecThatItWasMadeFor) {
   job_.metadata.generation = 3;
   memory_.accepted_generation = 2;

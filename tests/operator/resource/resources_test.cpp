@@ -17,10 +17,12 @@ TEST(ParsePod, KeepsWhatPlanningReads) {
                    "labels": {"trainyard.dev/rank": "0", "team": "vision", "trainyard.development/x": "y"},
                    "annotations": {"trainyard.dev/spec-hash": "h", "cni.example.com/networks": "[]"}},
       "spec": {"nodeName": "node0", "containers": [{"name": "sidecar", "env": [{"name": "A", "value": "b"}]}, {"name": "worker",
-          "env": [{"name": "FROM", "valueFrom": {"fieldRef": {}}}, {"name": "TRAINYARD_REQUEST_TOKEN", "value": "abc"}]}]},
+          "env": [{"name": "FROM", "valueFrom": {"fieldRef": {}}}, {"name": "TRAINYARD_REQUEST_TOKEN", "value": "abc"},
+                  {"name": "Z", "value": "y"}]}]},
       "status": {
         "phase": "Failed", "podIP": "10.0.0.1", "reason": "Evicted", "message": "low on memory",
         "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": "m"},
+                       {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"},
                        {"type": "Ready", "status": "False"}],
         "initContainerStatuses": [{"name": "init", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}],
         "containerStatuses": [
@@ -40,7 +42,8 @@ TEST(ParsePod, KeepsWhatPlanningReads) {
   expected.request_token = "abc";
   expected.reason = "Evicted";
   expected.message = "low on memory";
-  expected.conditions = {{"DisruptionTarget", true, "TerminationByKubelet", "m"}};
+  expected.conditions = {{"DisruptionTarget", true, "TerminationByKubelet", "m"},
+                         {"PodScheduled", false, "Unschedulable", "no room"}};
   expected.init_containers = {
       {.name = "init", .waiting_reason = "ImagePullBackOff", .waiting_message = "no such image"}};
   expected.containers = {
@@ -148,7 +151,8 @@ TEST(ParseNode, KeepsWhatPlanningReads) {
                       {"annotations", {{"volumes.kubernetes.io/x", "y"}}}}},
                     {"status",
                      {{"conditions", json::array({{{"type", "MemoryPressure"}, {"status", "True"}},
-                                                  {{"type", "Ready"}, {"status", c.status}}})}}}});
+                                                  {{"type", "Ready"}, {"status", c.status}},
+                                                  {{"type", "DiskPressure"}, {"status", "False"}}})}}}});
     ASSERT_TRUE(node) << node.error().message;
     EXPECT_EQ(*node, (Node{.metadata = {.name = "node1", .uid = "u"},
                            .host_name = "host1",
@@ -165,7 +169,8 @@ TEST(ParseNode, TakesANodeThatSaysNothingYetForNotReady) {
 
 TEST(ParseMountFailure, IsFoundByThePodThatItIsAbout) {
   const auto failure = parse_mount_failure(json::parse(R"({
-      "metadata": {"name": "job-abcd-1-0.18", "namespace": "ns", "uid": "e0", "resourceVersion": "7"},
+      "metadata": {"name": "job-abcd-1-0.18", "namespace": "ns", "uid": "e0", "resourceVersion": "7",
+                   "labels": {"a": "b"}, "annotations": {"c": "d"}},
       "reason": "FailedMount", "note": "MountVolume.SetUp failed for volume \"x\" : secret \"y\" not found",
       "regarding": {"kind": "Pod", "namespace": "ns", "name": "job-abcd-1-0", "uid": "p0"}})"));
   ASSERT_TRUE(failure) << failure.error().message;
@@ -181,6 +186,15 @@ TEST(ParseMountFailure, IsFoundByThePodThatItIsAbout) {
 TEST(ParseMountFailure, RefusesWhatIsNoEvent) {
   for (const json& object : {json::object(), json{{"metadata", {{"name", "e"}, {"uid", "u"}}}, {"note", 3}}}) {
     EXPECT_FALSE(parse_mount_failure(object)) << object;
+  }
+}
+
+TEST(ParseNode, TakesAStatusOfAnotherShapeForNone) {
+  for (const json& status : {json("Ready"), json::object(), json{{"conditions", "Ready"}},
+                             json{{"conditions", json::array({"Ready", {{"status", "True"}}, {{"type", "Ready"}}})}}}) {
+    const auto node = parse_node({{"metadata", {{"name", "node1"}, {"uid", "u"}}}, {"status", status}});
+    ASSERT_TRUE(node) << status;
+    EXPECT_EQ(*node, (Node{.metadata = {.name = "node1", .uid = "u"}})) << status;
   }
 }
 
