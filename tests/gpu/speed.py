@@ -1,4 +1,4 @@
-"""What scripts/gpu bench measures: FashionCNN by trainyard-rank and by Python's DDP in turn, on the same GPU in the same run."""
+"""What scripts/gpu bench measures: FashionCNN by trainyard-rank and by Python's DDP in turn, on the same GPU in the same run; and stall.py."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 
+import stall
 from machine import START_SECONDS_MAX, CannotRun, Group, Machine, free_ports, one_gpu_for_each
 
 STEPS = 1100
@@ -52,6 +53,7 @@ def run(machine: Machine, rounds: int) -> int:
         rows.append({"figure": f"FashionCNN float32, {ranks} ranks on one GPU, batch {batch_size}", "value": ours, "unit": "samples/s",
                      "peers": {"Python DDP, data on the GPU, fused Adam": theirs}, "rounds": pairs})
         print(f"{ranks:5}  {batch_size:5}  {ours:9.0f}  {theirs:10.0f}  {ours / theirs:5.2f}", flush=True)
+    rows += stall.run(machine)
     (machine.source / "build").mkdir(exist_ok=True)
     (machine.source / "build/gpu-bench.json").write_text(json.dumps({"device": machine.gpu, "rows": rows}, indent=1) + "\n")
     return 0
