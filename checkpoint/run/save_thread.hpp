@@ -32,7 +32,8 @@ struct SaveOutcome {
   /// Nothing: no copies were to be made, the state was left out, or the group broke.
   std::optional<CopiesOutcome> copies{};
   bool is_copies_only = false;
-  Instant::duration duration{};  ///< From the beginning of the staging to the end of the save.
+  std::optional<bool> is_copied_on_device{};  ///< Of this rank's state. Nothing: it is on no device.
+  Instant::duration duration{};               ///< From the beginning of the staging to the end of the save.
 };
 
 /// Runs one piece of work at a time on a thread of its own, and keeps the outcome until it is taken. One thread calls.

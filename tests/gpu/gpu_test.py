@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """scripts/gpu packs a folder that is small and whole, and says in one line why it cannot run. Usage: gpu_test.py SOURCE_FOLDER"""
 
+import array
 import json
 import os
 import pathlib
@@ -10,6 +11,10 @@ import tempfile
 import unittest
 
 SOURCE = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ".").resolve()
+sys.path.insert(0, str(SOURCE / "tests/gpu"))
+
+import machine  # noqa: E402
+import stall  # noqa: E402
 
 
 class GpuTest(unittest.TestCase):
@@ -42,14 +47,15 @@ class GpuTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         files = {str(path.relative_to(pack)) for path in pack.rglob("*") if path.is_file()}
         self.assertLessEqual({"bin/trainyard-worker", "bin/trainyard-rank", "bin/trainyard-store", "bin/libtrainyard_cuda.so", "scripts/gpu",
-                              "tests/gpu/checks.py", "bench/training/python_ddp.py", "bench/training/peer_models.py", "lib/libfmt.so.9", "lib/libtrainyard.so.0.1"}, files)
+                              "tests/gpu/checks.py", "tests/gpu/stall.py", "bench/training/python_ddp.py", "bench/training/peer_models.py",
+                              "lib/libfmt.so.9", "lib/libtrainyard.so.0.1"}, files)
         self.assertFalse([name for name in files if "torch" in name or "nccl" in name], "torch and NCCL are there")
         self.assertLessEqual(sum((pack / name).stat().st_size for name in files), 60_000_000)
         self.assert_one_error(self.gpu("test", tree=pack, python="/nowhere/python"), "/nowhere/python cannot be started", "PYTHON")
         self.assert_one_error(self.gpu("pack", pack), "is not empty")
 
     def test_a_checkout_that_is_not_built_says_what_to_build(self) -> None:
-        for path in ("scripts/gpu", "tests/gpu/machine.py", "tests/gpu/checks.py", "tests/gpu/speed.py"):
+        for path in ("scripts/gpu", "tests/gpu/machine.py", "tests/gpu/checks.py", "tests/gpu/speed.py", "tests/gpu/stall.py"):
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / path).write_bytes((SOURCE / path).read_bytes())
         (self.folder / "scripts/gpu").chmod(0o755)
@@ -64,6 +70,23 @@ class GpuTest(unittest.TestCase):
             self.assert_one_error(self.gpu(*command, python=self.a_python(f"echo '{older}'")), "has torch 2.9.1", "built for 2.11.")
             blind = self.a_python(f"echo a warning; echo '{json.dumps(facts)}'")
             self.assert_one_error(self.gpu(*command, python=blind), "sees no GPU on this machine", "nvidia-smi")
+
+    def test_a_stall_is_of_saves_in_the_middle_that_were_staged_as_the_row_says(self) -> None:
+        def saved(milliseconds: int, staging: str) -> dict:
+            return {"message": "checkpoint saved", "stallSeconds": milliseconds / 1000, "staging": staging}
+
+        lines = [saved(900, "deviceCopy"), {"message": "progress"}, saved(3, "deviceCopy"), saved(120, "pinnedBuffers"), saved(4, "deviceCopy"),
+                 saved(2000, "deviceCopy")]
+        self.assertEqual(stall.stalls_of(lines, is_memory_free=True), [3, 4])
+        self.assertEqual(stall.stalls_of(lines, is_memory_free=False), [120])
+        with self.assertRaisesRegex(machine.CannotRun, "no checkpoint was staged by pinnedBuffers .*deviceCopy"):
+            stall.stalls_of(lines[:3] + lines[-1:], is_memory_free=False)
+
+    def test_the_stalls_tokens_are_in_gpt2s_vocabulary(self) -> None:
+        stall.write_tokens(self.folder)
+        tokens = array.array("H", (self.folder / "train.bin").read_bytes())
+        self.assertGreater(len(tokens), 100 * stall.SEQUENCE_LENGTH)
+        self.assertLess(max(tokens), 50_257)
 
     def test_other_words_get_the_usage(self) -> None:
         for words in ([], ["tests"], ["bench", "0"], ["bench", "many"], ["test", "--gpu"]):

@@ -114,11 +114,11 @@ class Group:
     """The pods of one attempt. Leaving it kills what still runs."""
 
     def __init__(self, machine: Machine, training: dict, ranks: int = 2, checkpoint: str = "", attempt: int = 1,
-                 variables: dict[int, dict[str, str]] | None = None) -> None:
+                 variables: dict[int, dict[str, str]] | None = None, save_every: dict | None = None) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="trainyard-gpu-")
         ports = free_ports(3 + ranks)
         spec = {"training": {"model": {"name": "fashion_cnn"}, "data": {"format": "synthetic", "samples": 6000}, "batchSize": 100, **training},
-                "checkpoint": {"uri": checkpoint} if checkpoint else None}
+                "checkpoint": {"uri": checkpoint, **({"every": save_every} if save_every else {})} if checkpoint else None}
         self.pods: list[Pod] = []
         for rank in range(ranks):
             base = pathlib.Path(self.folder.name) / str(rank)

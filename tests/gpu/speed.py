@@ -1,4 +1,4 @@
-"""What scripts/gpu bench measures: models by trainyard-rank and by Python's DDP in turn, on the same GPU in the same run."""
+"""What scripts/gpu bench measures: models by trainyard-rank and by Python's DDP in turn, on the same GPU in the same run; and stall.py."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import statistics
 import subprocess
 
+import stall
 from machine import START_SECONDS_MAX, CannotRun, Group, Machine, free_ports, one_gpu_for_each
 
 
@@ -89,6 +90,12 @@ def python_speed(machine: Machine, case: Case) -> float:
     return json.loads(outputs[0][0].splitlines()[-1])["samples_per_second"]
 
 
+def write(machine: Machine, rows: list[dict]) -> None:
+    """Called after each row, so that a run which is cut off has its figures."""
+    (machine.source / "build").mkdir(exist_ok=True)
+    (machine.source / "build/gpu-bench.json").write_text(json.dumps({"device": machine.gpu, "rows": rows}, indent=1) + "\n")
+
+
 def run(machine: Machine, rounds: int) -> int:
     print(f"on {machine.gpu}; median of {rounds} rounds after one to warm up")
     print(f"{'figure':40}  {'ranks':>5}  {'batch':>5}  {'trainyard':>9}  {'Python':>9}  {'ratio':>5}  unit, peer")
@@ -102,7 +109,7 @@ def run(machine: Machine, rounds: int) -> int:
                      "peers": {f"Python {peer}, data on the GPU, fused Adam": theirs}, "rounds": pairs})
         print(f"{case.figure:40}  {case.ranks:5}  {case.batch_size:5}  {ours:9.0f}  {theirs:9.0f}  {ours / theirs:5.2f}  {case.unit}, {peer}",
               flush=True)
-        # Written after each row, so that a run which is cut off has its figures.
-        (machine.source / "build").mkdir(exist_ok=True)
-        (machine.source / "build/gpu-bench.json").write_text(json.dumps({"device": machine.gpu, "rows": rows}, indent=1) + "\n")
+        write(machine, rows)
+    rows += stall.run(machine)
+    write(machine, rows)
     return 0

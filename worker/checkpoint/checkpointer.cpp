@@ -49,6 +49,7 @@ std::optional<Origin> origin_of(storage::Store* store, const api::CheckpointSpec
 struct Start {
   StartPatience patience;
   bool is_first_here = true;
+  dist::DeviceMemoryGauge* device_memory = nullptr;
 };
 
 RunContext context_of(storage::Store& store, storage::Store* origin, LocalTier* local, const api::CheckpointSpec& spec,
@@ -152,7 +153,7 @@ class StoreCheckpointer final : public Checkpointer {
         run_{context_of(*store_, origin_.get(), copies_ ? &copies_->tier : nullptr, spec, identity, communicator, clock,
                         std::move(start))},
         staging_{communicator.rank(), communicator.world_size(),
-                 copies_ && copies_->tier.is_keeper() ? StagedPart::whole : StagedPart::share} {}
+                 copies_ && copies_->tier.is_keeper() ? StagedPart::whole : StagedPart::share, start.device_memory} {}
 
   Result<std::optional<Restored>> restore(State& state) override {
     const auto host = HostState::of(state);
@@ -170,12 +171,17 @@ class StoreCheckpointer final : public Checkpointer {
     const Instant begun = clock_.instant();
     is_final_ = options.is_final;
     const auto staged = staging_.stage(state);
+    const auto device_copy = staged ? staging_.device_copy() : std::nullopt;
+    if (device_copy) note(*device_copy);
     auto staging_done = std::make_shared<std::promise<void>>();
     staging_done_ = staging_done->get_future();
-    save_thread_.start([this, begun, step, options, values = state.values, staged, staging_done] {
-      const auto is_whole = staged.and_then([this] { return staging_.stage_steady(); });
+    save_thread_.start([this, begun, step, options, values = state.values, staged, device_copy, staging_done] {
+      auto is_whole = staged.and_then([this] { return staging_.stage_steady(); });
       staging_done->set_value();
+      is_whole = is_whole.and_then(
+          [this](bool is_as_it_was) { return staging_.fetch_copies().map([is_as_it_was] { return is_as_it_was; }); });
       SaveOutcome outcome{.step = step, .saved = std::nullopt, .is_copies_only = options.is_copies_only};
+      if (device_copy) outcome.is_copied_on_device = device_copy->is_made;
       write(is_whole, values, options, begun, outcome);
       outcome.duration = clock_.instant() - begun;
       return outcome;
@@ -209,6 +215,20 @@ class StoreCheckpointer final : public Checkpointer {
   }
 
  private:
+  void note(const DeviceCopy& copy) {
+    const bool is_first = device_copies_.with_copy() + device_copies_.without_copy() == 0;
+    const bool has_changed = device_copies_.add(copy);
+    // Rank 0 says what holds for most ranks. Another rank's device may have less room.
+    if (!has_changed || (is_first && copy.is_made && communicator_.rank() != 0)) return;
+    const logging::Fields fields{{"rank", communicator_.rank()},
+                                 {"neededBytes", copy.needed_bytes},
+                                 {"roomBytes", copy.room_bytes},
+                                 {"savesWithCopy", device_copies_.with_copy()},
+                                 {"savesWithoutCopy", device_copies_.without_copy()}};
+    if (copy.is_made) return logging::info("the device has room for a copy of the state: saves stall no step", fields);
+    logging::warn("the device has no room for a copy of the state: each save stalls a step", fields);
+  }
+
   // Runs on the writer's thread.
   void write(const Result<bool>& is_whole, const nlohmann::json& values, const SaveOptions& options, Instant begun,
              SaveOutcome& outcome) {
@@ -262,6 +282,7 @@ class StoreCheckpointer final : public Checkpointer {
   const Clock& clock_;
   const bool is_by_hand_;
   bool is_final_ = false;  // The last begun save is of a final state.
+  DeviceCopyCount device_copies_;
   // While the writer is busy, only its thread uses these members; otherwise only the training thread does. Retention
   // runs only on the sweeper's thread.
   Run run_;
@@ -295,9 +316,9 @@ Result<std::unique_ptr<Checkpointer>> open_checkpointer(std::unique_ptr<storage:
   TRY(probe_together(*store, communicator, clock, options.patience));
   const auto is_first = TRY(is_first_here(*store, communicator, options.node));
   auto copies = TRY(LocalCopies::open(spec, identity, communicator, clock, options.node));
-  return std::make_unique<StoreCheckpointer>(std::move(store), std::move(*origin), std::move(copies), spec, identity,
-                                             communicator, clock,
-                                             Start{.patience = options.patience, .is_first_here = is_first});
+  return std::make_unique<StoreCheckpointer>(
+      std::move(store), std::move(*origin), std::move(copies), spec, identity, communicator, clock,
+      Start{.patience = options.patience, .is_first_here = is_first, .device_memory = options.device_memory});
 }
 
 }  // namespace trainyard::checkpoint

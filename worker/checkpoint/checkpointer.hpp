@@ -21,6 +21,7 @@
 #include "common/clock.hpp"
 #include "common/result.hpp"
 #include "storage/store.hpp"
+#include "worker/dist/device_memory.hpp"
 
 namespace trainyard::checkpoint {
 
@@ -73,11 +74,12 @@ class Checkpointer {
 
   /// Stages what this rank writes of `state`, except steady entries, and returns. A thread stages the steady entries,
   /// which must not change before finish_staging(), and writes the checkpoint: first the copies on the nodes (unless
-  /// the state is final), then the remote checkpoint. Sends no messages before it returns; errors are in the outcome.
-  /// Needs restore() before, and the outcome of the save before. A state that is not sound on some rank is left out,
-  /// unless it is final; a state whose steady entries changed while they were staged is left out always. A second save
-  /// of one step writes only `values` and `is_final`. Keeps host memory for this rank's share of the state (a keeper:
-  /// for all of it), and 16 MiB of pinned memory for tensors on a device.
+  /// the state is final), then the remote checkpoint. Where a device has room, entries on it are copied there at once,
+  /// and the thread brings the copy to the host: finish_staging() then does not wait for that. Sends no messages before
+  /// it returns; errors are in the outcome. Needs restore() before, and the outcome of the save before. A state that is
+  /// not sound on some rank is left out, unless it is final; a state whose steady entries changed while they were
+  /// staged is left out always. A second save of one step writes only `values` and `is_final`. Keeps host memory for
+  /// this rank's share of the state (a keeper: for all of it), and 64 MiB of pinned memory for tensors on a device.
   virtual void begin_save(const State& state, std::int64_t step, const SaveOptions& options) = 0;
   /// Returns once the state of the last begun save is staged: the state may then change. Not collective.
   virtual void finish_staging() = 0;
@@ -107,6 +109,8 @@ class Checkpointer {
 struct StartOptions {
   std::string node;  ///< The name of the rank's node. The first rank of a node checks the storage for the others.
   StartPatience patience{};
+  /// Tells the memory of devices, and outlives the checkpointer. nullptr: no state is copied on its device.
+  dist::DeviceMemoryGauge* device_memory = nullptr;
 };
 
 /// Collective. Checks the store's place and credentials on rank 0, and on every rank if the store is near. If one of

@@ -6,11 +6,37 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
+#include "common/check.hpp"
+#include "common/parallel.hpp"
+
 namespace trainyard::checkpoint {
 namespace {
+
+/// A part of a pinned buffer, and where its bytes go.
+struct Piece {
+  const std::byte* from;
+  std::span<std::byte> to;
+};
+
+/// What one thread takes at a time, so that threads can share one large tensor.
+constexpr std::size_t piece_bytes_max = std::size_t{1} << 20;
+
+std::vector<Piece> pieces_of(const std::byte* from, std::span<const std::span<std::byte>> targets) {
+  std::vector<Piece> pieces;
+  for (std::span<std::byte> target : targets) {
+    while (!target.empty()) {
+      const std::size_t count = std::min(target.size(), piece_bytes_max);
+      pieces.push_back({.from = from, .to = target.first(count)});
+      from += count;
+      target = target.subspan(count);
+    }
+  }
+  return pieces;
+}
 
 // Resolves conjugated and negated views, whose bytes alone are not their values.
 torch::Tensor plain_bytes_of(const torch::Tensor& tensor) {
@@ -76,15 +102,18 @@ void DeviceReader::turn(Lane& lane) {
   empty(lane.buffers[lane.current]);
 }
 
-void DeviceReader::empty(Buffer& buffer) {
+void DeviceReader::empty(Buffer& buffer) const {
   if (buffer.targets.empty()) return;
   buffer.copied.synchronize();
-  const auto* from = static_cast<const std::byte*>(buffer.bytes.const_data_ptr());
-  for (const std::span<std::byte>& target : buffer.targets) {
-    // memcpy, since torch's copy would use threads and take processors from the training step.
-    std::memcpy(target.data(), from, target.size());
-    from += target.size();
-  }
+  const auto pieces = pieces_of(static_cast<const std::byte*>(buffer.bytes.const_data_ptr()), buffer.targets);
+  const auto parts =
+      split_by_weight(std::span{pieces}, thread_count_, [](const Piece& piece) { return piece.to.size(); });
+  const auto copied = parallel_for(std::span{parts}, [](std::span<const Piece> part, const std::atomic<bool>&) {
+    // memcpy, since torch's copy would use all threads of the training step.
+    for (const Piece& piece : part) std::memcpy(piece.to.data(), piece.from, piece.to.size());
+    return Result<void>{};
+  });
+  check(copied.has_value(), "a copy in memory has no error");
   buffer.targets.clear();
   buffer.used_bytes = 0;
 }

@@ -15,13 +15,17 @@ namespace trainyard::checkpoint {
 
 /// Copies tensors off their devices while the streams that made them go on. Each device has a stream and two pinned
 /// buffers for this: one buffer is filled while the other is emptied. Pageable memory would make the transfers wait for
-/// the host; pinning memory for a whole state would take too much.
+/// the host; pinning memory for a whole state would take too much. A GPU fills a buffer several times faster than one
+/// thread empties it, so that several threads may.
 /// One thread at a time. All calls but the constructor throw as torch does (a failed device, no pinned memory); after
 /// that the reader must not be used.
 class DeviceReader {
  public:
   /// `buffer_bytes`: the size of each pinned buffer, at least 1.
-  explicit DeviceReader(std::uint64_t buffer_bytes = std::uint64_t{8} << 20) : buffer_bytes_{buffer_bytes} {}
+  explicit DeviceReader(std::uint64_t buffer_bytes = std::uint64_t{32} << 20) : buffer_bytes_{buffer_bytes} {}
+
+  /// How many threads empty a buffer from now on, at least 1. It begins with 1.
+  void use_threads(std::size_t count) { thread_count_ = count; }
 
   /// After mark(), read() sees `device` as it is when the work queued now on the calling thread's current stream is
   /// done.
@@ -47,9 +51,10 @@ class DeviceReader {
 
   Lane& lane_of(torch::Device device);
   void turn(Lane& lane);
-  static void empty(Buffer& buffer);
+  void empty(Buffer& buffer) const;
 
   std::uint64_t buffer_bytes_;
+  std::size_t thread_count_ = 1;
   std::map<c10::DeviceIndex, Lane> lanes_;  // By index alone, since a build of torch has one kind of device.
 };
 

@@ -1,12 +1,14 @@
 #include "worker/checkpoint/staging.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -18,6 +20,8 @@
 
 namespace trainyard::checkpoint {
 namespace {
+
+constexpr int copy_threads_max = 4;
 
 // Compares everything but the bytes.
 bool is_alike(const HostEntry& a, const HostEntry& b) {
@@ -46,6 +50,12 @@ std::vector<std::int64_t> inverse_of(std::span<const std::int64_t> order) {
   return inverse;
 }
 
+// Training waits for the copy, so that this rank's processors are free for it. One thread copies about 10 GB/s, and a
+// GPU delivers 25 and more.
+std::size_t copy_threads() {
+  return static_cast<std::size_t>(std::clamp(at::get_num_threads(), 1, copy_threads_max));
+}
+
 std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
@@ -61,20 +71,17 @@ Result<void> Staging::stage(const State& state) {
   const torch::NoGradGuard no_grad;
   try {
     if (!std::ranges::equal(described, entries_, is_alike)) make_buffers(state, std::move(described));
-    steady_.clear();
-    for (const Slice& slice : slices_) {
-      const Entry& entry = state.entries[slice.entry];
-      torch::Tensor rows = rows_of(entry.tensor, slice);
-      auto order = entry.is_steady && !stages_all_at_once_ ? order_in_memory(rows) : std::nullopt;
-      if (order) {
-        steady_.push_back(steady_rows(rows, slice, *std::move(order)));
-      } else if (rows.is_cpu()) {
-        copy_rows(rows, slice);
-      } else {
-        if (!stages_all_at_once_) rows = rows.clone();
-        const std::uint32_t version = version_of(rows);
-        steady_.push_back({.slice = slice, .rows = std::move(rows), .version = version, .plan = {}});
-      }
+    device_copy_ = ask_for_room(state);
+    const bool has_room = device_copy_ && device_copy_->is_made;
+    try {
+      stage_or_leave(state, has_room);
+    } catch (const c10::OutOfMemoryError&) {
+      if (!has_room) throw;
+      // The memory was taken since the device was asked for it, or is in pieces that are too small.
+      device_copy_->is_made = false;
+      copies_.clear();
+      room_.copies_are_freed();
+      stage_or_leave(state, /*copies_on_device=*/false);
     }
     mark_devices();
   } catch (const std::exception& error) {
@@ -84,10 +91,32 @@ Result<void> Staging::stage(const State& state) {
   return {};
 }
 
+// Copies what may change before stage_steady(), and leaves the rest for it.
+void Staging::stage_or_leave(const State& state, bool copies_on_device) {
+  steady_.clear();
+  copies_.clear();
+  for (const Slice& slice : slices_) {
+    const Entry& entry = state.entries[slice.entry];
+    const torch::Tensor rows = rows_of(entry.tensor, slice);
+    const bool is_copied = !rows.is_cpu() && copies_on_device;
+    auto order = entry.is_steady && !is_copied && !stages_all_at_once_ ? order_in_memory(rows) : std::nullopt;
+    if (order) {
+      steady_.push_back(steady_rows(rows, slice, *std::move(order)));
+    } else if (rows.is_cpu()) {
+      copy_rows(rows, slice);
+    } else if (is_copied || !stages_all_at_once_) {
+      copies_.push_back({.slice = slice, .rows = rows.clone(at::MemoryFormat::Contiguous)});
+    } else {
+      steady_.push_back({.slice = slice, .rows = rows, .version = version_of(rows), .plan = {}});
+    }
+  }
+}
+
 Result<bool> Staging::stage_steady() {
   const torch::NoGradGuard no_grad;
   std::vector<Steady> steady = std::exchange(steady_, {});
   try {
+    device_reader_.use_threads(copy_threads());
     for (Steady& one : steady) {
       copy_rows(one.order.empty() ? one.rows : one.rows.permute(inverse_of(one.order)), one.slice);
       if (!one.device_samples.defined()) continue;
@@ -98,6 +127,22 @@ Result<bool> Staging::stage_steady() {
     const bool is_whole = std::ranges::all_of(steady, [&](const Steady& one) { return is_as_it_was(one); });
     stages_all_at_once_ = stages_all_at_once_ || !is_whole;
     return is_whole;
+  } catch (const std::exception& error) {
+    return give_up(error);
+  }
+}
+
+Result<void> Staging::fetch_copies() {
+  std::vector<RowsOnDevice> copies = std::exchange(copies_, {});
+  if (copies.empty()) return {};
+  const torch::NoGradGuard no_grad;
+  try {
+    device_reader_.use_threads(1);  // Training does not wait, and has use for the other processors.
+    for (const RowsOnDevice& one : copies) copy_rows(one.rows, one.slice);
+    device_reader_.finish();
+    copies.clear();
+    if (device_copy_ && device_copy_->is_made) room_.copies_are_freed();
+    return {};
   } catch (const std::exception& error) {
     return give_up(error);
   }
@@ -146,6 +191,7 @@ torch::Tensor Staging::rows_of(const torch::Tensor& tensor, const Slice& slice) 
 tl::unexpected<Error> Staging::give_up(const std::exception& error) {
   entries_.clear();
   steady_.clear();
+  copies_.clear();
   device_reader_ = DeviceReader{};
   return fail(ErrorKind::internal, fmt::format("copying the state to the host: {}", dist::message_of(error)));
 }
@@ -153,10 +199,24 @@ tl::unexpected<Error> Staging::give_up(const std::exception& error) {
 // The reader then sees the results of the work that is queued on the devices now, and of nothing later.
 void Staging::mark_devices() {
   std::set<c10::DeviceIndex> marked;
-  for (const Steady& one : steady_) {
-    const torch::Device device = one.rows.device();
+  const auto mark = [&](const torch::Tensor& rows) {
+    const torch::Device device = rows.device();
     if (!device.is_cpu() && marked.insert(device.index()).second) device_reader_.mark(device);
+  };
+  for (const Steady& one : steady_) mark(one.rows);
+  for (const RowsOnDevice& one : copies_) mark(one.rows);
+}
+
+std::optional<DeviceCopy> Staging::ask_for_room(const State& state) {
+  std::map<c10::DeviceIndex, std::uint64_t> needed_bytes;
+  torch::DeviceType type = torch::kCPU;
+  for (const Slice& slice : slices_) {
+    const torch::Tensor rows = rows_of(state.entries[slice.entry].tensor, slice);
+    if (rows.is_cpu()) continue;
+    type = rows.device().type();
+    needed_bytes[rows.device().index()] += rows.nbytes();
   }
+  return room_.ask(needed_bytes, type);
 }
 
 void Staging::copy_rows(const torch::Tensor& rows, const Slice& slice) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "checkpoint/format/entry.hpp"
 #include "common/result.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
+#include "worker/checkpoint/device_copy.hpp"
 #include "worker/checkpoint/device_reader.hpp"
 #include "worker/checkpoint/samples.hpp"
 
@@ -24,22 +26,34 @@ enum class StagedPart {
 };
 
 /// Stages this rank's part of a state: copies it to host memory, so that training may change the state while the copy
-/// is written. The buffers are reused, with no allocation while the state's shapes stay.
-/// Tensors on a device are staged as the calling thread's current stream leaves them. stage() does not wait for the
-/// device, unless steady entries were found to change. One thread at a time. Both calls fail with ErrorKind::internal
+/// is written. The buffers are reused, with no allocation while the state's shapes stay. One save is three calls:
+/// stage(), stage_steady() and fetch_copies().
+/// Tensors on a device are staged as the calling thread's current stream leaves them. Where the device has room for it,
+/// the whole part is copied there first (device_copy.hpp). stage() does not wait for the device, unless steady entries
+/// were found to change and the device has no room. One thread at a time. The three calls fail with ErrorKind::internal
 /// for what torch reports (out of memory, a failed device); then entries() must not be used.
 class Staging {
  public:
-  Staging(std::int64_t rank, std::int64_t world_size, StagedPart part = StagedPart::share)
-      : rank_{rank}, world_size_{world_size}, part_{part} {}
+  /// `gauge` outlives the staging; nullptr: the memory of devices is not known, and steady entries are not copied
+  /// there.
+  Staging(std::int64_t rank, std::int64_t world_size, StagedPart part = StagedPart::share,
+          dist::DeviceMemoryGauge* gauge = nullptr)
+      : rank_{rank}, world_size_{world_size}, part_{part}, room_{gauge} {}
 
-  /// Stages the entries that are not steady. Bytes on a device are copied there, and come to the host in
-  /// stage_steady(). ErrorKind::invalid for sparse or quantized tensors.
+  /// Stages the entries that are not steady. Those on a device are copied there. So are steady ones where there is room
+  /// for all; they may change at once. ErrorKind::invalid for sparse or quantized tensors.
   [[nodiscard]] Result<void> stage(const State& state);
-  /// Stages the rest of the state. False when a steady entry has changed since stage(): torch's version counters show
-  /// most changes, and samples of the bytes (samples.hpp) the others. Then the staged state is
-  /// useless, and stage() stages everything at once from now on.
+  /// Stages the steady entries that were not copied on a device. False when one of them has changed since stage():
+  /// torch's version counters show most changes, and samples of the bytes (samples.hpp) the others. Then the staged
+  /// state is useless, and stage() stages everything at once from now on.
   [[nodiscard]] Result<bool> stage_steady();
+  /// Brings the copies on devices to the host, and gives their memory back to torch's allocator. The state may change
+  /// meanwhile.
+  [[nodiscard]] Result<void> fetch_copies();
+
+  /// The copy of the last staged state on its device. Nothing: the state is on no device, or the devices' memory is not
+  /// known.
+  [[nodiscard]] const std::optional<DeviceCopy>& device_copy() const { return device_copy_; }
 
   /// All entries of the state; only this rank's part has bytes.
   [[nodiscard]] std::span<const HostEntry> entries() const { return entries_; }
@@ -54,15 +68,22 @@ class Staging {
     torch::Tensor rows;                 // The slice's rows, with the dimensions in the order of their bytes.
     std::vector<std::int64_t> order{};  // The slice's dimension for each dimension of `rows`.
     std::uint32_t version = 0;          // torch's version counter of the tensor and its views.
-    SamplePlan plan;                    // Without lines if `rows` is this rank's own clone.
+    SamplePlan plan;                    // Without lines if stage() stages everything at once.
     std::vector<std::byte> samples{};   // The rows' bytes at stage(); for a device filled in by stage_steady().
     torch::Tensor device_samples{};
+  };
+  // A copy on a device, which stage() leaves to fetch_copies().
+  struct RowsOnDevice {
+    Slice slice;
+    torch::Tensor rows;
   };
 
   [[nodiscard]] torch::Tensor rows_of(const torch::Tensor& tensor, const Slice& slice) const;
   [[nodiscard]] tl::unexpected<Error> give_up(const std::exception& error);
   [[nodiscard]] Steady steady_rows(const torch::Tensor& rows, const Slice& slice, std::vector<std::int64_t> order);
   [[nodiscard]] bool is_as_it_was(const Steady& one) const;
+  [[nodiscard]] std::optional<DeviceCopy> ask_for_room(const State& state);
+  void stage_or_leave(const State& state, bool copies_on_device);
   void mark_devices();
   void copy_rows(const torch::Tensor& rows, const Slice& slice);
   void make_buffers(const State& state, std::vector<HostEntry> described);
@@ -75,6 +96,9 @@ class Staging {
   std::vector<torch::Tensor> buffers_;  // By entry; undefined if this rank has no part of the entry.
   std::vector<HostEntry> entries_;      // Their bytes lie in the buffers.
   std::vector<Steady> steady_;          // Still to be staged.
+  std::vector<RowsOnDevice> copies_;    // Still to be fetched.
+  std::optional<DeviceCopy> device_copy_;
+  DeviceRoom room_;
   DeviceReader device_reader_;
   std::minstd_rand random_{std::random_device{}()};
   bool stages_all_at_once_ = false;

@@ -63,7 +63,7 @@ Result<const CudaModule*> load_cuda_module(const rank::Environment& environment)
   if (module == nullptr)
     return fail(ErrorKind::internal, fmt::format("{} does not load: {}", path.string(), dlerror()));
   using Get = const CudaModule* (*)();
-  const auto get = reinterpret_cast<Get>(dlsym(module, "trainyard_cuda_module"));
+  const auto get = reinterpret_cast<Get>(dlsym(module, "trainyard_cuda_module_2"));
   if (get == nullptr) {
     return fail(ErrorKind::internal,
                 fmt::format("{} is of another version of Trainyard: {}", path.string(), dlerror()));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/result.hpp"
+#include "worker/dist/device_memory.hpp"
 #include "worker/rank/environment.hpp"
 
 namespace trainyard::dist {
@@ -24,6 +25,21 @@ struct CudaModule {
   c10::intrusive_ptr<c10d::Backend> (*make_nccl)(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank,
                                                  std::int64_t world_size, std::int64_t device,
                                                  std::chrono::milliseconds timeout);
+  /// The memory of `device`. Throws as torch does.
+  DeviceMemory (*read_memory)(std::int64_t device);
+  /// Begins the peak of read_memory() anew. Throws as torch does.
+  void (*reset_memory_peak)(std::int64_t device);
+};
+
+/// The memory of CUDA devices. The module outlives the gauge.
+class CudaMemoryGauge final : public DeviceMemoryGauge {
+ public:
+  explicit CudaMemoryGauge(const CudaModule& module) : module_{module} {}
+  [[nodiscard]] DeviceMemory read(torch::Device device) override { return module_.read_memory(device.index()); }
+  void reset_peak(torch::Device device) override { module_.reset_memory_peak(device.index()); }
+
+ private:
+  const CudaModule& module_;
 };
 
 /// The variable by which a user names the CUDA module's file.

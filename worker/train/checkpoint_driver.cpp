@@ -1,6 +1,7 @@
 #include "worker/train/checkpoint_driver.hpp"
 
 #include <chrono>
+#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -8,6 +9,8 @@
 #include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
+#include "include/trainyard/options.hpp"
+#include "worker/train/exception_end.hpp"
 #include "worker/train/save_policy.hpp"
 
 namespace trainyard::train {
@@ -19,6 +22,7 @@ CheckpointDriver::CheckpointDriver(const CheckpointSettings& settings, const Sch
       schedule_{schedule},
       training_{training},
       checkpointer_{checkpointer},
+      link_{link},
       clock_{clock},
       saver_{checkpointer, link, clock, settings.is_rank0},
       saved_{clock.instant()},
@@ -36,6 +40,10 @@ void CheckpointDriver::begin() {
 
 OrEnd<void> CheckpointDriver::stop_before_first_step() {
   return is_from_copies_ ? finish(/*is_final=*/false) : OrEnd<void>{};
+}
+
+OrEnd<void> CheckpointDriver::save_if_best() {
+  return std::exchange(is_best_, false) ? begin_save({}) : OrEnd<void>{};
 }
 
 StepFlags CheckpointDriver::own_flags() const {
@@ -101,6 +109,25 @@ OrEnd<void> CheckpointDriver::finish(bool is_final) {
   TRY(wait_for_save());
   training_.resume();
   return {};
+}
+
+OrEnd<void> CheckpointDriver::finish_running_save() {
+  training_.pause();
+  TRY(wait_for_save());
+  training_.resume();
+  return {};
+}
+
+rank::RankEnd CheckpointDriver::end_after(const std::function<rank::RankEnd()>& train) {
+  try {
+    rank::RankEnd ended = train();
+    end(ended);
+    return ended;
+  } catch (const InvalidJob&) {
+    // The job fails. In a broken group the exception often comes of that, and the group is restarted.
+    if (!link_.group_failure() && finish_running_save()) end(end_of_exception(std::current_exception(), "the device"));
+    throw;
+  }
 }
 
 void CheckpointDriver::end(const rank::RankEnd& ended) {

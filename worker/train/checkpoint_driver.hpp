@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -56,6 +57,9 @@ class CheckpointDriver {
   void begin();
   /// Saves the resumed state if only the nodes have it, because this attempt stops before its first step.
   [[nodiscard]] OrEnd<void> stop_before_first_step();
+  /// Begins to save the present state if the last validation was the best, because that validation was made before the
+  /// first step. The next after_step() would save parameters that were not validated.
+  [[nodiscard]] OrEnd<void> save_if_best();
 
   /// This rank's flags for the next step, except whether the launcher asked it to stop.
   [[nodiscard]] StepFlags own_flags() const;
@@ -68,9 +72,12 @@ class CheckpointDriver {
   [[nodiscard]] OrEnd<void> after_step(const StepFlags& flags);
   /// Saves the last state of this attempt, after the running save, and waits until its manifest is there.
   [[nodiscard]] OrEnd<void> finish(bool is_final);
-  /// Answers a pending request, and lets another job resume from the checkpoints, unless this run failed and is to be
-  /// repeated.
-  void end(const rank::RankEnd& ended);
+  /// Waits for the running save, if there is one, because this attempt ends without another.
+  [[nodiscard]] OrEnd<void> finish_running_save();
+  /// Returns the end that `train` returns. Then answers a pending request, and lets another job resume from the
+  /// checkpoints, unless this run failed and is to be repeated. An InvalidJob that `train` throws is such an end too.
+  /// Throws what `train` throws.
+  [[nodiscard]] rank::RankEnd end_after(const std::function<rank::RankEnd()>& train);
 
   /// The newest checkpoint of this attempt.
   [[nodiscard]] const std::optional<rank::SavedCheckpoint>& last() const { return saver_.last(); }
@@ -80,11 +87,13 @@ class CheckpointDriver {
  private:
   [[nodiscard]] OrEnd<void> wait_for_save();
   [[nodiscard]] OrEnd<void> begin_save(Saver::Options options);
+  void end(const rank::RankEnd& ended);
 
   CheckpointSettings settings_;
   const Schedule& schedule_;
   SavedTraining& training_;
   checkpoint::Checkpointer& checkpointer_;
+  const rank::RankLink& link_;
   const Clock& clock_;
   Saver saver_;
   Instant saved_;                // when the last checkpoint was begun, or training

@@ -31,6 +31,7 @@
 #include "worker/dist/cuda_module.hpp"
 #include "worker/dist/deadlines.hpp"
 #include "worker/dist/device_choice.hpp"
+#include "worker/dist/device_memory.hpp"
 #include "worker/dist/gpu_driver.hpp"
 #include "worker/dist/nccl_links.hpp"
 #include "worker/dist/process_settings.hpp"
@@ -80,12 +81,18 @@ std::string node_name(const rank::Environment& environment) {
 
 constexpr std::int64_t gpus_per_pod_max = 1024;
 
+/// This rank's device.
+struct Device {
+  torch::Device device = torch::kCPU;
+  std::unique_ptr<dist::DeviceMemoryGauge> memory;  ///< nullptr on the CPU.
+};
+
 /// Chooses this rank's device and makes it ready for use.
-OrEnd<torch::Device> open_device(const rank::Environment& environment, const rank::GroupEnvironment& group) {
+OrEnd<Device> open_device(const rank::Environment& environment, const rank::GroupEnvironment& group) {
   const auto promised =
       rank::optional_number(environment, contract::env_gpus_per_pod, {.min = 0, .max = gpus_per_pod_max});
   if (!promised) return end_rank(Stage::device, promised.error());
-  if (*promised == 0) return torch::Device{torch::kCPU};
+  if (*promised == 0) return Device{};
   const auto found = dist::find_cuda_module(environment);
   const auto device = dist::choose_device({.promised = *promised,
                                            .local_rank = group.local_rank,
@@ -93,7 +100,7 @@ OrEnd<torch::Device> open_device(const rank::Environment& environment, const ran
                                            .cuda_module = found ? Result<void>{} : tl::unexpected(found.error()),
                                            .driver = dist::ask_gpu_driver()});
   if (!device) return end_rank(Stage::device, device.error());
-  if (!*device) return torch::Device{torch::kCPU};
+  if (!*device) return Device{};
   const auto module = dist::load_cuda_module(environment);
   if (!module) return end_rank(Stage::device, module.error());
   try {
@@ -104,7 +111,8 @@ OrEnd<torch::Device> open_device(const rank::Environment& environment, const ran
                                                            node_name(environment), dist::message_of(error)),
                                     .retry_after = {}});
   }
-  return torch::Device{torch::kCUDA, static_cast<c10::DeviceIndex>(**device)};
+  return Device{.device = {torch::kCUDA, static_cast<c10::DeviceIndex>(**device)},
+                .memory = std::make_unique<dist::CudaMemoryGauge>(**module)};
 }
 
 /// The S3 settings for data and weights, which are only read.
@@ -238,8 +246,9 @@ std::chrono::milliseconds writing_patience(int exit_code) {
 /// group a destructor could wait for ever.
 struct Run {
   SystemClock clock;
-  std::string device_name = "the device";  // For messages.
-  std::vector<rank::Seat> seats;           // By rank; empty on the CPU.
+  std::string device_name = "the device";                  // For messages.
+  std::unique_ptr<dist::DeviceMemoryGauge> device_memory;  // nullptr on the CPU
+  std::vector<rank::Seat> seats;                           // By rank; empty on the CPU.
   Job job;
   std::shared_ptr<Module> module;
   Datasets datasets;
@@ -264,8 +273,9 @@ OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run
       .job_uid = group.job_uid,
       .attempt = group.attempt,
       .fingerprint = fingerprint(run.job.training.model.name, *run.module, *run.datasets.train, run.job.training.data)};
-  auto opened = checkpoint::open_checkpointer(*run.job.checkpoint, identity, *run.group.checkpoint_communicator,
-                                              run.clock, {.node = node, .patience = patience});
+  auto opened =
+      checkpoint::open_checkpointer(*run.job.checkpoint, identity, *run.group.checkpoint_communicator, run.clock,
+                                    {.node = node, .patience = patience, .device_memory = run.device_memory.get()});
   if (!opened) return end_rank(Stage::checkpoint, opened.error());
   return std::move(*opened);
 }
@@ -352,7 +362,9 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   const rank::GroupEnvironment& group = beginning.group;
   const auto deadlines = dist::read_deadlines(environment);
   if (!deadlines) return end_rank(Stage::rendezvous, deadlines.error());
-  const auto device = TRY(open_device(environment, group));
+  auto opened = TRY(open_device(environment, group));
+  run.device_memory = std::move(opened.memory);
+  const torch::Device device = opened.device;
   run.device_name = fmt::format("{} of node {}", device.str(), node_name(environment));
   auto job = read_job(environment);
   if (!job) return end_rank(Stage::spec, job.error());

@@ -19,6 +19,12 @@ using namespace std::chrono_literals;
 /// How often the group's health is checked while a save is waited for. The save's end wakes the waiter at once.
 constexpr auto look_interval = 20ms;
 
+/// The value of a log field: how the state came to the host.
+std::string_view staging_of(const checkpoint::SaveOutcome& outcome) {
+  if (!outcome.is_copied_on_device) return "direct";
+  return *outcome.is_copied_on_device ? "deviceCopy" : "pinnedBuffers";
+}
+
 }  // namespace
 
 void CopiesLog::saved(std::int64_t step, const Times& times) {
@@ -147,7 +153,8 @@ OrEnd<void> Saver::act_on(const checkpoint::SaveOutcome& outcome) {
                                        {"uri", saved.uri},
                                        {"bytes", saved.bytes},
                                        {"seconds", to_seconds(outcome.duration)},
-                                       {"stallSeconds", to_seconds(stall_)}});
+                                       {"stallSeconds", to_seconds(stall_)},
+                                       {"staging", staging_of(outcome)}});
   }
   return {};
 }

@@ -87,9 +87,7 @@ Trainer::Trainer(TrainerParts parts)
 }
 
 rank::RankEnd Trainer::run() {
-  rank::RankEnd ended = train();
-  if (checkpoints_) checkpoints_->end(ended);
-  return ended;
+  return checkpoints_ ? checkpoints_->end_after([this] { return train(); }) : train();
 }
 
 rank::RankEnd Trainer::train() {
@@ -207,6 +205,9 @@ OrEnd<StepFlags> Trainer::take_step() {
     TRY(settle());
   }
   if (const auto bad = step_.bad_loss()) {
+    if (checkpoints_) {
+      TRY(checkpoints_->finish_running_save());
+    }
     return tl::unexpected(ended_by({.step = position_.step + 1,
                                     .rank = bad->rank,
                                     .loss = bad->loss,
@@ -352,7 +353,7 @@ OrEnd<bool> Trainer::validate() {
 OrEnd<void> Trainer::catch_up_on_validation() {
   if (!validation_.is_owed()) return {};
   const auto validated = TRY(validate());
-  if (validated) return {};
+  if (validated) return checkpoints_ && !is_over() ? checkpoints_->save_if_best() : OrEnd<void>{};
   if (checkpoints_) {
     TRY(checkpoints_->stop_before_first_step());
   }

@@ -48,6 +48,7 @@ TEST(DeviceStaging, HasWhatIsQueuedOnTheDeviceAndDoesNotWaitForIt) {
     may_run.count_down();
   }};
   EXPECT_EQ(staging.stage_steady(), true);
+  ASSERT_TRUE(staging.fetch_copies());
   EXPECT_TRUE(is_filled_with(staging.entries()[0].bytes, 5));
   EXPECT_TRUE(is_filled_with(staging.entries()[1].bytes, 5));
 }
@@ -61,6 +62,7 @@ TEST(DeviceStaging, CopiesUnsteadyTensorsAsTheyWereWhenTheSaveBegan) {
     late_device::queue_fill(state.entries[1].tensor, 9);
     late_device::wait();
     EXPECT_EQ(staging.stage_steady(), true);
+    ASSERT_TRUE(staging.fetch_copies());
     EXPECT_TRUE(is_filled_with(staging.entries()[1].bytes, value));
   }
 }
@@ -102,22 +104,26 @@ TEST(DeviceStaging, NoticesAChangeByAKernelThatTorchDoesNotCount) {
 TEST(DeviceStaging, SaysThatTheDeviceFailedAndStagesTheNextSave) {
   const State state = a_state();
   struct Row {
-    // Copies that succeed: the parameter's samples and the buffer on the device, then both to the host.
+    // Copies that succeed: the parameter's samples and the buffer on the device; the parameter, its samples and the
+    // buffer to the host.
     int copies = 0;
     bool copies_first = false;
   };
-  for (const Row& row : {Row{0, false}, Row{1, false}, Row{2, true}, Row{3, true}}) {
+  for (const Row& row : {Row{0, false}, Row{1, false}, Row{2, true}, Row{3, true}, Row{4, true}}) {
     Staging staging{0, 1};
     late_device::fail_copy_after(row.copies);
     const auto first = staging.stage(state);
     ASSERT_EQ(first.has_value(), row.copies_first);
-    const Error error = first ? staging.stage_steady().error() : first.error();
+    const auto second = first.and_then([&] { return staging.stage_steady(); });
+    const auto third = second.and_then([&](bool) { return staging.fetch_copies(); });
     late_device::fail_copy_after(-1);
-    EXPECT_EQ(error.kind, ErrorKind::internal);
-    EXPECT_EQ(error.message, "copying the state to the host: the device has failed");
+    ASSERT_FALSE(third) << row.copies;
+    EXPECT_EQ(third.error().kind, ErrorKind::internal);
+    EXPECT_EQ(third.error().message, "copying the state to the host: the device has failed");
 
     ASSERT_TRUE(staging.stage(state));
     EXPECT_EQ(staging.stage_steady(), true);
+    ASSERT_TRUE(staging.fetch_copies());
     EXPECT_TRUE(is_filled_with(staging.entries()[0].bytes, 1));
   }
 }
@@ -140,7 +146,8 @@ TEST(DeviceReader, CopiesTensorsOfAnySizeAndLayoutThroughTwoSmallBuffers) {
       at::rand({20, 9}).slice(1, 2, 5),
       at::complex(at::rand({11}), at::rand({11})).conj(),
   };
-  for (int round = 0; round < 2; ++round) {
+  for (const std::size_t threads : {1, 3}) {
+    reader.use_threads(threads);
     reader.mark(late_device::device());
     std::vector<at::Tensor> on_device;
     std::vector<at::Tensor> copies;
@@ -153,6 +160,20 @@ TEST(DeviceReader, CopiesTensorsOfAnySizeAndLayoutThroughTwoSmallBuffers) {
     for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::equal(copies[i], wanted[i])) << "tensor " << i;
   }
   EXPECT_EQ(late_device::pinned_bytes() - pinned_before, 2 * buffer_bytes);
+}
+
+TEST(DeviceReader, EmptiesALargeBufferByAsManyThreadsAsItMayUse) {
+  const at::Tensor wanted = at::randint(256, {(std::int64_t{5} << 20) + 3}, at::kByte);
+  const at::Tensor on_device = wanted.to(late_device::device());
+  for (const std::size_t threads : {1, 2, 4, 9}) {
+    DeviceReader reader;
+    reader.use_threads(threads);
+    reader.mark(late_device::device());
+    at::Tensor copy = at::zeros_like(wanted);
+    reader.read(on_device, {static_cast<std::byte*>(copy.data_ptr()), copy.nbytes()});
+    reader.finish();
+    EXPECT_TRUE(at::equal(copy, wanted)) << threads << " threads";
+  }
 }
 
 TEST(DeviceReader, MakesNoContextOnAnotherDeviceFromAThreadThatHasChosenNone) {

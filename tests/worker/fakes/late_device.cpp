@@ -123,11 +123,14 @@ struct RecordedEvent {
 thread_local c10::DeviceIndex current_device = 0;
 
 std::atomic<int> calls_that_block{0};
+thread_local int own_calls_that_block = 0;
 /// True while the calling thread computes on the host for the device.
 thread_local bool is_computing = false;
 
 void note_blocking_call() {
-  if (!is_computing) ++calls_that_block;
+  if (is_computing) return;
+  ++calls_that_block;
+  ++own_calls_that_block;
 }
 
 std::mutex contexts_mutex;  // guards device_contexts
@@ -192,7 +195,13 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
 };
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
 
+std::mutex memory_mutex;  // guards device_memory
+std::map<const void*, std::size_t> device_memory;
+std::atomic<int> allocations_before_failure{-1};
+
 void free_memory(void* memory) {
+  const std::scoped_lock lock{memory_mutex};
+  device_memory.erase(memory);
   std::free(memory);
 }
 
@@ -203,7 +212,15 @@ c10::DataPtr get_memory(std::size_t bytes, c10::DeleterFnPtr give_back, c10::Dev
 
 class DeviceAllocator final : public c10::Allocator {
  public:
-  [[nodiscard]] c10::DataPtr allocate(std::size_t bytes) override { return get_memory(bytes, free_memory, the_device); }
+  [[nodiscard]] c10::DataPtr allocate(std::size_t bytes) override {
+    if (allocations_before_failure >= 0) {
+      TORCH_CHECK_WITH(OutOfMemoryError, allocations_before_failure-- != 0, "CUDA out of memory");
+    }
+    c10::DataPtr memory = get_memory(bytes, free_memory, the_device);
+    const std::scoped_lock lock{memory_mutex};
+    device_memory.emplace(memory.get(), bytes);
+    return memory;
+  }
   void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
 };
 
@@ -407,6 +424,10 @@ int blocking_calls() {
   return calls_that_block;
 }
 
+int blocking_calls_of_this_thread() {
+  return own_calls_that_block;
+}
+
 int copies() {
   return copies_queued;
 }
@@ -428,8 +449,19 @@ std::size_t pinned_bytes() {
   return bytes;
 }
 
+std::size_t memory_bytes() {
+  const std::scoped_lock lock{memory_mutex};
+  std::size_t bytes = 0;
+  for (const auto& [place, size] : device_memory) bytes += size;
+  return bytes;
+}
+
 void fail_copy_after(int copies) {
   copies_before_failure = copies;
+}
+
+void fail_allocation_after(int allocations) {
+  allocations_before_failure = allocations;
 }
 
 }  // namespace trainyard::fakes::late_device

@@ -37,11 +37,17 @@ void wait_until_settled();
 /// is not pinned, a value that is read, an event that is waited for. What this device does on the host to compute is
 /// left out.
 [[nodiscard]] int blocking_calls();
+/// As blocking_calls(), of the calling thread alone.
+[[nodiscard]] int blocking_calls_of_this_thread();
 /// How many copies were queued so far.
 [[nodiscard]] int copies();
 /// Size of all pinned memory.
 [[nodiscard]] std::size_t pinned_bytes();
+/// Size of all tensors on the device. The queue's work keeps its tensors until it is done.
+[[nodiscard]] std::size_t memory_bytes();
 /// Sets how many copies succeed before one fails; negative: no copy fails.
 void fail_copy_after(int copies);
+/// Sets for how many tensors the device has memory before one gets none; negative: for all.
+void fail_allocation_after(int allocations);
 
 }  // namespace trainyard::fakes::late_device

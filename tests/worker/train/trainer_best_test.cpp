@@ -101,6 +101,35 @@ TEST(TrainerAtABest, KnowsTheBestOfTheAttemptsBefore) {
   EXPECT_EQ(second.saved(0), (SavedSteps{12, 13})) << "4 was better than all of this attempt's, and not than 5";
 }
 
+TEST(TrainerAtABest, SavesWhatWasValidatedWhereTheValidationIsMadeUpForAfterARestart) {
+  const fakes::TemporaryFolder folder;
+  const api::EarlyStoppingSpec stopping{.metric = "score", .mode = api::BestMode::max, .patience = 100};
+  ScoredRun first{folder, 2, {3, 9}};
+  first.run.validation_samples = 32;
+  first.run.training.early_stopping = stopping;
+  // The stop interrupts the second validation, after step 4.
+  TrainingRun::Rank& stopped = first.run.ranks[1];
+  stopped.module->on_validation = [&stopped, score = stopped.module->on_validation,
+                                   begun = 0](std::int64_t round) mutable {
+    if (round == 0 && ++begun == 2) stopped.link->request_stop();
+    score(round);
+  };
+  first.run.run();
+  EXPECT_EQ(first.run.ranks[0].end.exit_code, contract::exit_preempted) << first.run.ranks[0].end.message;
+  EXPECT_EQ(first.saved(0), (SavedSteps{2, 4}));
+
+  ScoredRun second{folder, 2, {9, 1}};
+  second.run.validation_samples = 32;
+  second.run.training.early_stopping = stopping;
+  second.run.training.max_steps = 7;
+  second.run.attempt = 2;
+  second.run.run();
+  for (std::size_t rank = 0; rank < second.run.ranks.size(); ++rank) {
+    EXPECT_EQ(second.run.ranks[rank].end.reason, "Completed") << second.run.ranks[rank].end.message;
+    EXPECT_EQ(second.saved(rank), (SavedSteps{4, 7})) << "step 5 was never validated";
+  }
+}
+
 TEST(TrainerAtABest, SavesAtTheOtherTimesToo) {
   const fakes::TemporaryFolder folder;
   ScoredRun scored{folder, 1, {1, 2, 1}};

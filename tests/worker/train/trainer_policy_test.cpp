@@ -246,6 +246,23 @@ TEST(OnNonFiniteLoss, RewindGoesOnFromTheNewestCheckpoint) {
   }
 }
 
+TEST(OnNonFiniteLoss, EndsOnlyWhenTheSaveUnderWayIsWritten) {
+  for (const auto policy : {api::OnNonFiniteLoss::stop, api::OnNonFiniteLoss::rewind}) {
+    SavingRun saving{2, 9};
+    saving.run.training.on_non_finite_loss = policy;
+    spoil(saving.run, 1, 3);
+    fakes::Gate gate;
+    saving.hold_up(2, gate);
+    saving.open_when_waiting(gate, 2);
+    saving.run.on_end = [&gate] { gate.open(); };
+    saving.run.run();
+    for (std::size_t rank = 0; rank < saving.run.ranks.size(); ++rank) {
+      EXPECT_EQ(saving.run.ranks[rank].end.reason, "NonFiniteLoss") << saving.run.ranks[rank].end.message;
+      EXPECT_EQ(saving.saved(rank), Steps{2});
+    }
+  }
+}
+
 TEST(OnNonFiniteLoss, SkipChangesNeitherParametersNorStateNorBuffersInThatStep) {
   // The step that is skipped is the second of two: what is left is the first step.
   const auto run_steps = [](std::int64_t steps, std::int64_t spoilt_step) {

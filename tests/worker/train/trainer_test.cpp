@@ -204,6 +204,22 @@ TEST(Trainer, RecordsTheEndOfARunThatIsNotToBeRepeated) {
          run.ranks[1].module->on_step = [](std::int64_t) { throw std::runtime_error{"this rank's code fails"}; };
        },
        false},
+      {"refused by the job's own code", 100,
+       [](TrainingRun& run) {
+         for (auto& rank : run.ranks)
+           rank.module->on_step = [](std::int64_t) { throw InvalidJob{"these images are of another size"}; };
+       },
+       true},
+      {"refused in a group that is broken", 100,
+       [](TrainingRun& run) {
+         for (auto& rank : run.ranks) {
+           rank.module->on_step = [&rank](std::int64_t) {
+             rank.link->break_group({.exit_code = 90, .reason = "PeerLost", .message = "rank 3 is lost", .culprit = 3});
+             throw InvalidJob{"a batch of no images"};
+           };
+         }
+       },
+       false},
   };
   for (const Row& row : rows) {
     const fakes::TemporaryFolder folder;
