@@ -15,7 +15,6 @@
 #include "common/logging.hpp"
 #include "common/try.hpp"
 #include "worker/dist/wait_or_fail.hpp"
-#include "worker/strategy/model_agreement.hpp"
 #include "worker/train/evaluate.hpp"
 #include "worker/train/initial_weights.hpp"
 #include "worker/train/log_fields.hpp"
@@ -151,6 +150,7 @@ OrEnd<bool> Trainer::restore() {
   owes_validation_ = values.owes_validation;
   random_.write();
   parts_.optimizer.after_restore();
+  if (auto done = parts_.gradients.after_restore(); !done) return lost(Stage::step, done.error());
   checkpoints_->resume_from(found);
   if (found.is_final && is_over()) {
     report("Done");
@@ -162,9 +162,7 @@ OrEnd<bool> Trainer::restore() {
             found.uri),
         .culprit = {}});
   }
-  if (auto equal = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator); !equal) {
-    return lost(Stage::step, equal.error());
-  }
+  TRY(check_parameters());
   if (is_rank0()) log_resumed(found, parts_.group.world_size);
   return true;
 }
@@ -256,7 +254,10 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
   if (schedule_.is_epoch_end(position_)) {
     TRY(log_epoch());
   }
-  if (is_last) return {};  // finish() validates and saves.
+  if (is_last) return {};  // finish() validates, checks and saves.
+  if (schedule_.is_parameter_check_due(position_)) {
+    TRY(check_parameters());
+  }
   StepFlags agreed = flags;
   if (schedule_.is_validation_due(position_)) {
     const auto validated = TRY(validate());
@@ -288,9 +289,7 @@ OrEnd<void> Trainer::finish() {
       return tl::unexpected(preempted());
     }
   }
-  TRY(settle());
-  const auto checksum = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator);
-  if (!checksum) return lost(Stage::step, checksum.error());
+  const auto checksum = TRY(check_parameters());
   if (checkpoints_) {
     TRY(checkpoints_->finish(/*is_final=*/true));
   }
@@ -298,7 +297,8 @@ OrEnd<void> Trainer::finish() {
   if (is_rank0()) {
     logging::info("training complete", {{"step", position_.step},
                                         {"metrics", to_field(validation_)},
-                                        {"parametersChecksum", fmt::format("{:016x}", *checksum)}});
+                                        {"exchangedBytes", parts_.gradients.exchanged_bytes()},
+                                        {"parametersChecksum", fmt::format("{:016x}", checksum)}});
   }
   return {};
 }
@@ -459,6 +459,7 @@ OrEnd<void> Trainer::settle() {
 const checkpoint::State& Trainer::current_state() {
   random_.read();
   parts_.optimizer.before_save();
+  parts_.gradients.before_save();
   state_.values = to_json({.position = position_,
                            .metrics = validation_,
                            .best = best_,

@@ -1,0 +1,62 @@
+#include "api/strategy_spec.hpp"
+
+namespace trainyard::api {
+namespace {
+
+using nlohmann::json;
+
+constexpr IntegerRange steps_range{.min = 1};
+constexpr IntegerRange bucket_mib_range{.min = 1, .max = 4096};
+constexpr IntegerRange rank_range{.min = 1, .max = 1024};
+
+constexpr EnumNames<StrategyName, 1> strategy_names{{{"ddp", StrategyName::ddp}}};
+constexpr EnumNames<GradientCompression, 4> compression_names{{{"none", GradientCompression::none},
+                                                               {"fp16", GradientCompression::fp16},
+                                                               {"bf16", GradientCompression::bf16},
+                                                               {"powersgd", GradientCompression::powersgd}}};
+
+template <typename Enum, std::size_t count>
+std::string_view text_of(Enum value, const EnumNames<Enum, count>& names) {
+  for (const auto& [text, named] : names) {
+    if (named == value) return text;
+  }
+  return "";
+}
+
+}  // namespace
+
+void read_strategy(FieldReader& fields, StrategySpec& strategy) {
+  fields.read("name", strategy.name, strategy_names);
+  fields.read("gradientCompression", strategy.gradient_compression, compression_names);
+  fields.read_object("powerSgd", [&](FieldReader& power_sgd) {
+    power_sgd.read("rank", strategy.power_sgd.rank, rank_range);
+    power_sgd.read("startStep", strategy.power_sgd.start_step);
+    power_sgd.read("errorFeedback", strategy.power_sgd.error_feedback);
+    power_sgd.read("warmStart", strategy.power_sgd.warm_start);
+  });
+  fields.read("bucketMiB", strategy.bucket_mib, bucket_mib_range);
+  fields.read("broadcastBuffers", strategy.broadcast_buffers);
+  fields.read("syncBatchNorm", strategy.sync_batch_norm);
+  fields.read_object("checkParametersEvery", [&](FieldReader& every) {
+    every.require("steps");
+    every.read("steps", strategy.check_parameters_every, steps_range);
+  });
+}
+
+json to_json(const StrategySpec& strategy) {
+  json object{{"name", text_of(strategy.name, strategy_names)},
+              {"gradientCompression", text_of(strategy.gradient_compression, compression_names)},
+              {"bucketMiB", strategy.bucket_mib},
+              {"broadcastBuffers", strategy.broadcast_buffers},
+              {"syncBatchNorm", strategy.sync_batch_norm}};
+  if (strategy.gradient_compression == GradientCompression::powersgd) {
+    object["powerSgd"] = {{"rank", strategy.power_sgd.rank},
+                          {"startStep", strategy.power_sgd.start_step},
+                          {"errorFeedback", strategy.power_sgd.error_feedback},
+                          {"warmStart", strategy.power_sgd.warm_start}};
+  }
+  if (strategy.check_parameters_every) object["checkParametersEvery"] = {{"steps", *strategy.check_parameters_every}};
+  return object;
+}
+
+}  // namespace trainyard::api
