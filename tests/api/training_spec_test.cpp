@@ -57,6 +57,18 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
        }},
       {R"({"accumulateGradBatches": 4})", [](TrainingSpec& spec) { spec.accumulate_grad_batches = 4; }},
       {R"({"strategy": {"name": "ddp"}})", [](TrainingSpec&) {}},
+      {R"({"strategy": {"name": "horovod", "gradientCompression": "fp16", "fusionThresholdMiB": 0,
+                        "gradientPredivideFactor": 2.5}})",
+       [](TrainingSpec& spec) {
+         spec.strategy = {.name = StrategyName::horovod,
+                          .gradient_compression = GradientCompression::fp16,
+                          .fusion_threshold_mib = 0,
+                          .gradient_predivide_factor = 2.5};
+       }},
+      {R"({"strategy": {"name": "bagua", "algorithm": "bytegrad"}})",
+       [](TrainingSpec& spec) {
+         spec.strategy = {.name = StrategyName::bagua, .algorithm = BaguaAlgorithm::bytegrad};
+       }},
       {R"({"strategy": {"gradientCompression": "bf16"}})",
        [](TrainingSpec& spec) { spec.strategy.gradient_compression = GradientCompression::bf16; }},
       {R"({"strategy": {"gradientCompression": "powersgd", "bucketMiB": 4, "broadcastBuffers": false,

@@ -17,29 +17,36 @@ class AllReduce final : public BucketExchange {
   std::vector<ExchangedBucket> buckets_;
 };
 
-class RoundedAllReduce final : public BucketExchange {
+class AdjustedAllReduce final : public BucketExchange {
  public:
-  RoundedAllReduce(std::vector<ExchangedBucket> buckets, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
-                   torch::ScalarType dtype)
-      : BucketExchange{std::move(process_group)}, buckets_{std::move(buckets)} {
-    for (const ExchangedBucket& bucket : buckets_)
-      rounded_.push_back(torch::empty(bucket.flat.sizes(), bucket.flat.options().dtype(dtype)));
+  AdjustedAllReduce(std::vector<ExchangedBucket> buckets, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
+                    const AllReduceOptions& options)
+      : BucketExchange{std::move(process_group)}, buckets_{std::move(buckets)}, options_{options} {
+    for (const ExchangedBucket& bucket : buckets_) {
+      sent_.push_back(options_.dtype ? torch::empty(bucket.flat.sizes(), bucket.flat.options().dtype(*options_.dtype))
+                                     : bucket.flat);
+    }
   }
 
+  [[nodiscard]] double factor() const override {
+    return options_.predivide_factor ? 1.0 / *options_.predivide_factor : BucketExchange::factor();
+  }
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin(std::size_t bucket) override {
     const torch::NoGradGuard no_grad;
-    rounded_[bucket].copy_(buckets_[bucket].flat);
-    return sum(rounded_[bucket]);
+    if (options_.dtype) sent_[bucket].copy_(buckets_[bucket].flat);
+    return sum(sent_[bucket]);
   }
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> proceed(std::size_t bucket) override {
     const torch::NoGradGuard no_grad;
-    buckets_[bucket].flat.copy_(rounded_[bucket]);
+    if (options_.dtype) buckets_[bucket].flat.copy_(sent_[bucket]);
+    if (options_.predivide_factor) buckets_[bucket].flat.mul_(*options_.predivide_factor / world_size());
     return {};
   }
 
  private:
   std::vector<ExchangedBucket> buckets_;
-  std::vector<torch::Tensor> rounded_;  // by bucket
+  AllReduceOptions options_;
+  std::vector<torch::Tensor> sent_;  // by bucket: what is added up
 };
 
 }  // namespace
@@ -55,9 +62,9 @@ std::unique_ptr<BucketExchange> make_all_reduce(std::vector<ExchangedBucket> buc
   return std::make_unique<AllReduce>(std::move(buckets), std::move(process_group));
 }
 
-MakeExchange rounded_all_reduce(torch::ScalarType dtype) {
-  return [dtype](std::vector<ExchangedBucket> buckets, c10::intrusive_ptr<c10d::ProcessGroup> process_group) {
-    return std::make_unique<RoundedAllReduce>(std::move(buckets), std::move(process_group), dtype);
+MakeExchange all_reduce(AllReduceOptions options) {
+  return [options](std::vector<ExchangedBucket> buckets, c10::intrusive_ptr<c10d::ProcessGroup> process_group) {
+    return std::make_unique<AdjustedAllReduce>(std::move(buckets), std::move(process_group), options);
   };
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -77,8 +78,16 @@ using MakeExchange = std::function<std::unique_ptr<BucketExchange>(
 [[nodiscard]] std::unique_ptr<BucketExchange> make_all_reduce(std::vector<ExchangedBucket> buckets,
                                                               c10::intrusive_ptr<c10d::ProcessGroup> process_group);
 
-/// One all-reduce of the gradients rounded to `dtype`, a 16-bit type, in which they are also added up, as by
-/// fp16_compress_hook and bf16_compress_hook of PyTorch's DDP.
-[[nodiscard]] MakeExchange rounded_all_reduce(torch::ScalarType dtype);
+struct AllReduceOptions {
+  /// The type that gradients are rounded to and added up in, as by fp16_compress_hook and bf16_compress_hook of
+  /// PyTorch's DDP. Not set: their own.
+  std::optional<torch::ScalarType> dtype;
+  /// What gradients are divided by before they are added up; the sum is then divided by what is missing to the number
+  /// of ranks, as Horovod's gradient_predivide_factor. Not set: all is divided before.
+  std::optional<double> predivide_factor;
+};
+
+/// One all-reduce of the gradients.
+[[nodiscard]] MakeExchange all_reduce(AllReduceOptions options);
 
 }  // namespace trainyard::strategy

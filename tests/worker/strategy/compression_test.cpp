@@ -4,6 +4,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -15,7 +16,9 @@
 #include "tests/skips.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/strategy/train_by_ddp.hpp"
+#include "worker/strategy/byte_grad.hpp"
 #include "worker/strategy/gradient_buckets.hpp"
+#include "worker/strategy/min_max_uint8.hpp"
 #include "worker/strategy/power_sgd.hpp"
 
 namespace trainyard::strategy {
@@ -80,7 +83,7 @@ constexpr std::int64_t parameter_count = 3;
 
 TEST(RoundedAllReduce, AddsUpWhatWasRoundedAndSendsHalfOfTheBytes) {
   for (const auto dtype : {torch::kHalf, torch::kBFloat16}) {
-    const auto all = exchange_all(2, 1, rounded_all_reduce(dtype));
+    const auto all = exchange_all(2, 1, all_reduce({.dtype = dtype, .predivide_factor = {}}));
     for (const auto& of_rank : all) {
       EXPECT_EQ(of_rank[0].bytes, 2U * (elements + parameter_count));
       for (std::size_t index = 0; index < of_rank[0].gradients.size(); ++index) {
@@ -88,6 +91,26 @@ TEST(RoundedAllReduce, AddsUpWhatWasRoundedAndSendsHalfOfTheBytes) {
             (make_gradients(0, 0)[index] / 2).to(dtype) + (make_gradients(0, 1)[index] / 2).to(dtype);
         EXPECT_TRUE(torch::equal(of_rank[0].gradients[index], expected.to(torch::kFloat))) << dtype << " " << index;
       }
+    }
+  }
+}
+
+TEST(AllReduce, DividesBeforeAndAfterAsHorovodDoes) {
+  // Two ranks, a factor of 8: gradients are divided by 8, and their sum by 2 / 8.
+  const auto large = [](std::int64_t, std::int64_t rank) {
+    Gradients gradients;
+    for (const torch::Tensor& gradient : make_gradients(0, 0))
+      gradients.push_back(torch::full_like(gradient, rank == 0 ? 40960.0 : 61440.0));
+    return gradients;
+  };
+  for (const double factor : {1.0, 8.0}) {
+    const auto all = exchange_all(2, 1, all_reduce({.dtype = torch::kHalf, .predivide_factor = factor}), large);
+    const auto got = all[1][0].gradients[0][0][0].item<float>();
+    // The sum of 102400 does not fit into float16; 12800 does.
+    if (factor == 1.0) {
+      EXPECT_TRUE(std::isinf(got));
+    } else {
+      EXPECT_EQ(got, 51200.0F);
     }
   }
 }
@@ -218,13 +241,86 @@ TEST(PowerSgd, GivesZeroForAMatrixOfZeros) {
   for (const torch::Tensor& gradient : all[0][1].gradients) EXPECT_EQ(gradient.abs().max().item<float>(), 0.0F);
 }
 
+/// One chunk of ByteGrad, by its formulas, a number at a time.
+std::vector<float> through_bytes(const std::vector<float>& numbers) {
+  const float least = *std::ranges::min_element(numbers), greatest = *std::ranges::max_element(numbers);
+  const float scale = 255.0F / (greatest - least + 1e-7F);
+  const float upper = std::nearbyint(greatest * scale), lower = upper - 255.0F;
+  std::vector<float> result;
+  for (const float number : numbers) {
+    const auto byte = static_cast<std::uint8_t>(std::min(std::nearbyint(number * scale), upper) - lower);
+    result.push_back((static_cast<float>(byte) + lower) / scale);
+  }
+  return result;
+}
+
+std::vector<float> as_vector(const torch::Tensor& tensor) {
+  const torch::Tensor flat = tensor.contiguous();
+  return {flat.const_data_ptr<float>(), flat.const_data_ptr<float>() + flat.numel()};
+}
+
+TEST(MinMaxUint8, KeepsEachRowAsBytesBetweenItsLeastAndItsGreatestNumber) {
+  const torch::Tensor rows = torch::tensor({{-1.0, 0.0, 0.5, 1.0}, {0.0, 0.0, 0.0, 0.0}, {7.0, 7.0, 7.0, 7.0}});
+  const torch::Tensor compressed = compress(rows);
+  ASSERT_EQ(compressed.sizes(), (std::vector<std::int64_t>{3, 64}));
+  EXPECT_EQ(as_vector(compressed.slice(1, 0, 8).contiguous().view(torch::kFloat)[0]), (std::vector{-1.0F, 1.0F}));
+  // scale = 127.5: the levels of 1, -1, 0 and 0.5 are round(127.5) = 128, -128, 0 and 64, and byte 0 is 128 - 255.
+  EXPECT_TRUE(torch::equal(compressed[0].slice(0, 32, 36), torch::tensor({0, 127, 191, 255}, torch::kUInt8)));
+  EXPECT_EQ(compressed[0].slice(0, 36).sum().item<std::int64_t>(), 0);
+  EXPECT_EQ(as_vector(decompress(compressed, 4)[1]), std::vector<float>(4, 0.0F));
+  EXPECT_NEAR(decompress(compressed, 4)[2][0].item<float>(), 7.0F, 1e-5F);
+  auto generator = at::detail::createCPUGenerator(1);
+  const torch::Tensor random = torch::randn({5, 1000}, generator);
+  for (std::int64_t row = 0; row < 5; ++row)
+    EXPECT_EQ(as_vector(decompress(compress(random), 1000)[row]), through_bytes(as_vector(random[row])));
+}
+
+TEST(MinMaxUint8, DoesNotHideWhatIsNotFinite) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    torch::Tensor rows = torch::ones({2, 3});
+    rows[0][1] = bad;
+    const torch::Tensor read = decompress(compress(rows), 3);
+    EXPECT_FALSE(read[0].isfinite().any().item<bool>());
+    EXPECT_TRUE(read[1].isfinite().all().item<bool>());
+  }
+}
+
+TEST(ByteGrad, IsItsFormulaOnTwoToFourRanks) {
+  for (const std::int64_t world_size : {2, 3, 4}) {
+    const auto all = exchange_all(world_size, 2, make_byte_grad);
+    const std::int64_t columns = (elements + world_size - 1) / world_size;
+    // In a bucket the last parameter comes first.
+    torch::Tensor expected = torch::zeros({world_size, columns});
+    for (std::int64_t chunk = 0; chunk < world_size; ++chunk) {
+      torch::Tensor mean = torch::zeros({columns});
+      for (std::int64_t rank = 0; rank < world_size; ++rank) {
+        const Gradients own = make_gradients(1, rank);
+        const torch::Tensor flat =
+            torch::cat({own[2].flatten(), own[1], own[0].flatten(), torch::zeros({world_size * columns - elements})});
+        mean += torch::tensor(through_bytes(as_vector(flat.view({world_size, columns})[chunk])));
+      }
+      expected[chunk] = torch::tensor(through_bytes(as_vector(mean / static_cast<double>(world_size))));
+    }
+    for (const auto& of_rank : all) {
+      const Gradients& got = of_rank[1].gradients;
+      const torch::Tensor flat = torch::cat({got[2].flatten(), got[1], got[0].flatten()});
+      EXPECT_TRUE(torch::allclose(flat, expected.flatten().slice(0, 0, elements), 0.0, world_size == 2 ? 0.0 : 1e-5))
+          << world_size << " ranks";
+      const auto bytes = static_cast<std::uint64_t>((world_size + 1) * compressed_bytes(columns));
+      EXPECT_EQ(of_rank[1].bytes, 2 * (bytes + 4 * parameter_count));
+      for (std::size_t index = 0; index < got.size(); ++index)
+        EXPECT_TRUE(torch::equal(got[index], all[0][1].gradients[index]));
+    }
+  }
+}
+
 TEST(Compression, TrainsToTheParametersOfPythonsDdpWithTheSameHook) {
   if (!has_python_torch()) return tests::cannot_run("Python's torch is missing: scripts/setup test installs it");
   const auto factored = [](std::vector<std::string> names) {
     return power_sgd({.rank = 2, .start_step = 2}, std::move(names));
   };
   const auto rounded = [](torch::ScalarType dtype) {
-    return [dtype](const std::vector<std::string>&) { return rounded_all_reduce(dtype); };
+    return [dtype](const std::vector<std::string>&) { return all_reduce({.dtype = dtype, .predivide_factor = {}}); };
   };
   // One bucket, as Python's hooks get.
   const torch::Tensor usual = train_by_ddp(2, 8, {.limits = {}})[0];

@@ -56,6 +56,36 @@ const Strategy strategies[] = {
        training.strategy = factored();
        training.on_non_finite_loss = api::OnNonFiniteLoss::skip;
      }},
+    {"HorovodOfTwoBatches",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::horovod,
+                            .gradient_compression = api::GradientCompression::fp16,
+                            .fusion_threshold_mib = 0,
+                            .gradient_predivide_factor = 2.0};
+       training.accumulate_grad_batches = 2;
+     }},
+    {"BaguaAllreduceInFp64",
+     [](api::TrainingSpec& training) {
+       training.strategy.name = api::StrategyName::bagua;
+       training.precision = api::Precision::fp64;
+     }},
+    {"ByteGradThatSkips",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::bagua, .algorithm = api::BaguaAlgorithm::bytegrad};
+       training.on_non_finite_loss = api::OnNonFiniteLoss::skip;
+     }},
+    {"ByteGradOfTwoBatchesInFp16Mixed",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::bagua, .algorithm = api::BaguaAlgorithm::bytegrad};
+       training.precision = api::Precision::fp16_mixed;
+       training.accumulate_grad_batches = 2;
+       training.gradient_clip = {.norm = 0.1, .value = {}};
+     }},
+    {"ByteGradInBf16",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::bagua, .algorithm = api::BaguaAlgorithm::bytegrad};
+       training.precision = api::Precision::bf16;
+     }},
     {"SyncBatchNorm",
      [](api::TrainingSpec& training) {
        training.strategy.sync_batch_norm = true;
