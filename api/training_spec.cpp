@@ -236,6 +236,18 @@ void read_precision(FieldReader& training, Precision& precision) {
   training.report("precision", fmt::format("must be one of {}, got {}", fmt::join(names, ", "), shown(*found)));
 }
 
+void check_strategy(FieldReader& training, const TrainingSpec& spec) {
+  const GradientCompression compression = spec.strategy.gradient_compression;
+  const bool is_16_bit = spec.precision == Precision::fp16 || spec.precision == Precision::bf16;
+  if (compression != GradientCompression::none && is_16_bit)
+    training.report("strategy.gradientCompression", "is for gradients of 32 or 64 bits, and this precision has 16");
+  if (compression == GradientCompression::powersgd && spec.precision == Precision::fp16_mixed) {
+    training.report(
+        "strategy.gradientCompression",
+        "is powersgd, which adds the error of one step to the next, whose loss 16-mixed may scale otherwise");
+  }
+}
+
 void read_log(FieldReader& log, TrainingSpec& spec) {
   log.read_object("every", [&](FieldReader& every) { spec.log_every = read_every(every); });
   std::vector<std::string> files;
@@ -349,6 +361,8 @@ Result<TrainingSpec> parse_training_spec(const json& object) {
                      [&](FieldReader& stopping) { read_early_stopping(stopping, spec.early_stopping.emplace()); });
   fields.read("onNonFiniteLoss", spec.on_non_finite_loss, non_finite_names);
   read_precision(fields, spec.precision);
+  fields.read_object("strategy", [&](FieldReader& strategy) { read_strategy(strategy, spec.strategy); });
+  check_strategy(fields, spec);
   fields.read("float32MatmulPrecision", spec.float32_matmul_precision, matmul_names);
   fields.read("channelsLast", spec.channels_last);
   fields.read("cudnnBenchmark", spec.cudnn_benchmark);
@@ -402,6 +416,7 @@ json to_json(const TrainingSpec& spec) {
   if (spec.epochs) object["epochs"] = *spec.epochs;
   if (spec.max_steps) object["maxSteps"] = *spec.max_steps;
   if (spec.accumulate_grad_batches > 1) object["accumulateGradBatches"] = spec.accumulate_grad_batches;
+  if (spec.strategy != StrategySpec{}) object["strategy"] = to_json(spec.strategy);
   if (spec.lr_schedule != LrScheduleSpec{}) object["lrSchedule"] = to_json(spec.lr_schedule);
   if (spec.gradient_clip) object["gradientClip"] = to_json(*spec.gradient_clip);
   if (spec.ema) object["ema"] = {{"decay", spec.ema->decay}};

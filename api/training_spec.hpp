@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/strategy_spec.hpp"
 #include "common/result.hpp"
 
 /// `spec.training` and `spec.checkpoint` of a TrainingJob: the worker's task. Field names, defaults, ranges and units
@@ -146,6 +147,7 @@ struct TrainingSpec {
   /// Batches whose gradients are summed into one optimizer step; only the last of them is reduced over the ranks.
   std::int64_t accumulate_grad_batches = 1;
   OptimizerSpec optimizer;
+  StrategySpec strategy;
   LrScheduleSpec lr_schedule;
   std::optional<GradientClipSpec> gradient_clip;  ///< Absent: gradients are not clipped.
   std::optional<EmaSpec> ema;

@@ -56,6 +56,32 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
              .name = OptimizerName::sgd, .lr_scaling = LrScaling::linear, .momentum = 0.9, .nesterov = true};
        }},
       {R"({"accumulateGradBatches": 4})", [](TrainingSpec& spec) { spec.accumulate_grad_batches = 4; }},
+      {R"({"strategy": {"name": "ddp"}})", [](TrainingSpec&) {}},
+      {R"({"strategy": {"name": "horovod", "gradientCompression": "fp16", "fusionThresholdMiB": 0,
+                        "gradientPredivideFactor": 2.5}})",
+       [](TrainingSpec& spec) {
+         spec.strategy = {.name = StrategyName::horovod,
+                          .gradient_compression = GradientCompression::fp16,
+                          .fusion_threshold_mib = 0,
+                          .gradient_predivide_factor = 2.5};
+       }},
+      {R"({"strategy": {"name": "bagua", "algorithm": "bytegrad"}})",
+       [](TrainingSpec& spec) {
+         spec.strategy = {.name = StrategyName::bagua, .algorithm = BaguaAlgorithm::bytegrad};
+       }},
+      {R"({"strategy": {"gradientCompression": "bf16"}})",
+       [](TrainingSpec& spec) { spec.strategy.gradient_compression = GradientCompression::bf16; }},
+      {R"({"strategy": {"gradientCompression": "powersgd", "bucketMiB": 4, "broadcastBuffers": false,
+                        "powerSgd": {"rank": 2, "startStep": 0, "errorFeedback": false, "warmStart": false},
+                        "syncBatchNorm": true, "checkParametersEvery": {"steps": 10}}})",
+       [](TrainingSpec& spec) {
+         spec.strategy = {.gradient_compression = GradientCompression::powersgd,
+                          .power_sgd = {.rank = 2, .start_step = 0, .error_feedback = false, .warm_start = false},
+                          .bucket_mib = 4,
+                          .broadcast_buffers = false,
+                          .sync_batch_norm = true,
+                          .check_parameters_every = 10};
+       }},
       {R"({"lrSchedule": {"name": "step", "every": {"epochs": 30}, "factor": 0.5}})",
        [](TrainingSpec& spec) {
          spec.lr_schedule = {

@@ -21,6 +21,15 @@ std::vector<torch::Tensor> that_need_gradients(const NamedTensors& parameters) {
   return found;
 }
 
+MakeExchange exchange_for(const DdpOptions& options, const NamedTensors& parameters) {
+  if (!options.exchange) return make_all_reduce;
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : parameters) {
+    if (parameter.requires_grad()) names.push_back(name);
+  }
+  return options.exchange(std::move(names));
+}
+
 std::vector<torch::Tensor> detached(const NamedTensors& tensors) {
   std::vector<torch::Tensor> found;
   for (const auto& [name, tensor] : tensors) found.push_back(tensor.detach());
@@ -62,21 +71,31 @@ Ddp::Ddp(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d:
       communicator_{communicator},
       wait_{std::move(wait)},
       follow_{options.follow ? options.follow : wait_},
-      gradients_{that_need_gradients(parameters_), process_group_, options.limits} {
-  if (options.broadcasts_buffers && !buffers_.empty()) buffer_broadcast_.emplace(detached(buffers_), process_group_);
+      gradients_{that_need_gradients(parameters_), process_group_, options.limits, exchange_for(options, parameters_)} {
+  if (options.synchronizes_batch_norm) batch_norm_.emplace(process_group_, follow_);
+  if (buffers_.empty()) return;
+  if (options.broadcasts_buffers) {
+    buffer_broadcast_.emplace(detached(buffers_), process_group_);
+  } else {
+    own_buffers_.emplace(buffers_);
+  }
 }
 
 Result<void> Ddp::synchronize_model() {
   const NamedTensors model = joined(parameters_, buffers_);
   TRY(agree_on_layout(model, communicator_));
-  if (model.empty()) return {};
+  return broadcast(model, "the model");
+}
+
+Result<void> Ddp::broadcast(const NamedTensors& tensors, std::string_view what) {
+  if (tensors.empty()) return {};
   try {
-    BufferBroadcast broadcast{detached(model), process_group_};
-    TRY(wait_(broadcast.begin(), "the broadcast of the model"));
+    BufferBroadcast broadcast{detached(tensors), process_group_};
+    TRY(wait_(broadcast.begin(), fmt::format("the broadcast of {}", what)));
     broadcast.finish();
   } catch (const std::exception& error) {
-    if (is_own_failure(error, model)) throw;
-    return fail(ErrorKind::unavailable, fmt::format("broadcasting the model: {}", dist::message_of(error)));
+    if (is_own_failure(error, tensors)) throw;
+    return fail(ErrorKind::unavailable, fmt::format("broadcasting {}: {}", what, dist::message_of(error)));
   }
   return {};
 }
@@ -85,11 +104,20 @@ void Ddp::zero_gradients() {
   gradients_.zero();
 }
 
+void Ddp::begin_forward() {
+  if (batch_norm_) batch_norm_->activate();
+}
+
+void Ddp::end_forward() {
+  if (batch_norm_) SyncBatchNorm::deactivate();
+}
+
 void Ddp::begin_backward(bool is_last_batch) {
   gradients_.begin_backward(is_last_batch);
   if (!buffer_broadcast_ || !is_last_batch) return;
   try {
     buffers_under_way_ = buffer_broadcast_->begin();
+    buffer_bytes_ += buffer_broadcast_->bytes();
   } catch (const std::exception& error) {
     buffers_error_ = dist::message_of(error);  // finish_gradients() returns it, or throws own_failure_.
     if (is_own_failure(error, buffers_)) own_failure_ = std::current_exception();
@@ -106,6 +134,29 @@ Result<void> Ddp::finish_gradients() {
   buffer_broadcast_->finish();
   buffers_under_way_.reset();
   return {};
+}
+
+NamedTensors Ddp::state() const {
+  NamedTensors state = gradients_.exchange().state();
+  return own_buffers_ ? joined(std::move(state), own_buffers_->state()) : state;
+}
+
+void Ddp::before_save() {
+  if (own_buffers_) own_buffers_->before_save();
+}
+
+Result<void> Ddp::after_restore() {
+  if (own_buffers_) own_buffers_->after_restore();
+  NamedTensors on_host, on_device;  // One message has the tensors of one device.
+  for (const torch::Tensor& tensor : gradients_.exchange().common_state())
+    (tensor.is_cpu() ? on_host : on_device).emplace_back("", tensor);
+  TRY(broadcast(on_host, "the strategy's state"));
+  return broadcast(on_device, "the strategy's state");
+}
+
+std::uint64_t Ddp::exchanged_bytes() const {
+  const std::uint64_t of_batch_norm = batch_norm_ ? batch_norm_->exchanged_bytes() : 0;
+  return gradients_.exchange().exchanged_bytes() + buffer_bytes_ + of_batch_norm;
 }
 
 }  // namespace trainyard::strategy

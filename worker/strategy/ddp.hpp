@@ -3,17 +3,23 @@
 #include <torch/types.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include <cstdint>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/group/communicator.hpp"
 #include "worker/strategy/bucket_assignment.hpp"
+#include "worker/strategy/bucket_exchange.hpp"
 #include "worker/strategy/gradient_buckets.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/model_agreement.hpp"
+#include "worker/strategy/own_buffers.hpp"
 #include "worker/strategy/packed_tensors.hpp"
+#include "worker/strategy/sync_batch_norm.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 
 namespace trainyard::strategy {
@@ -21,8 +27,12 @@ namespace trainyard::strategy {
 struct DdpOptions {
   BucketLimits limits;
   /// After the last forward pass of each step all ranks get rank 0's buffers (such as BatchNorm's running statistics),
-  /// while the backward pass runs.
+  /// while the backward pass runs. False: each rank keeps its own, and its part of a checkpoint has them.
   bool broadcasts_buffers = true;
+  /// Batch normalisation takes its statistics over the batches of all ranks.
+  bool synchronizes_batch_norm = false;
+  /// The exchange of the gradients. Given the names of the parameters that need gradients.
+  std::function<MakeExchange(std::vector<std::string> names)> exchange;  ///< Not set: make_all_reduce.
   WaitForWork follow;  ///< For the collectives of usual steps. Not set: the constructor's `wait`.
 };
 
@@ -36,6 +46,8 @@ class BufferBroadcast {
   /// Copies rank 0's values into the tensors. To be called once the current stream is ordered after the work of
   /// begin(), or that work is done.
   void finish();
+  /// The bytes that begin() sends.
+  [[nodiscard]] std::uint64_t bytes() const { return packed_.bytes().defined() ? packed_.bytes().nbytes() : 0; }
 
  private:
   PackedTensors packed_;
@@ -58,10 +70,18 @@ class Ddp final : public GradientSync {
 
   [[nodiscard]] Result<void> synchronize_model() override;
   void zero_gradients() override;
+  void begin_forward() override;
+  void end_forward() override;
   void begin_backward(bool is_last_batch) override;
   [[nodiscard]] Result<void> finish_gradients() override;
+  [[nodiscard]] NamedTensors state() const override;
+  void before_save() override;
+  [[nodiscard]] Result<void> after_restore() override;
+  [[nodiscard]] std::uint64_t exchanged_bytes() const override;
 
  private:
+  [[nodiscard]] Result<void> broadcast(const NamedTensors& tensors, std::string_view what);
+
   NamedTensors parameters_;
   NamedTensors buffers_;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
@@ -69,7 +89,10 @@ class Ddp final : public GradientSync {
   WaitForWork wait_;
   WaitForWork follow_;
   GradientBuckets gradients_;
+  std::optional<SyncBatchNorm> batch_norm_;          // with synchronizes_batch_norm
+  std::optional<OwnBuffers> own_buffers_;            // where buffers are not sent
   std::optional<BufferBroadcast> buffer_broadcast_;  // empty when there is nothing to send
+  std::uint64_t buffer_bytes_ = 0;                   // sent so far
   c10::intrusive_ptr<c10d::Work> buffers_under_way_;
   std::string buffers_error_;
   std::exception_ptr own_failure_;  // of this rank's device, while buffers were sent

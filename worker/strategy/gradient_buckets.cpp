@@ -17,18 +17,18 @@
 namespace trainyard::strategy {
 
 GradientBuckets::GradientBuckets(std::vector<torch::Tensor> parameters,
-                                 c10::intrusive_ptr<c10d::ProcessGroup> process_group, const BucketLimits& limits)
-    : parameters_{std::move(parameters)},
-      process_group_{std::move(process_group)},
-      scale_{1.0 / process_group_->getSize()},
-      scale_factor_{at::native::wrapped_scalar_tensor(scale_)} {
+                                 c10::intrusive_ptr<c10d::ProcessGroup> process_group, const BucketLimits& limits,
+                                 const MakeExchange& make_exchange)
+    : parameters_{std::move(parameters)} {
   slots_.resize(parameters_.size());
+  std::vector<ExchangedBucket> exchanged;
   for (BucketIndices& indices : assign_buckets(parameters_, limits)) {
     std::int64_t elements = 0;
     for (const std::size_t parameter : indices) elements += parameters_[parameter].numel();
     const auto count = static_cast<std::int64_t>(indices.size());
     const torch::Tensor flat =
         torch::zeros({elements + count}, parameters_[indices.front()].options().requires_grad(false));
+    ExchangedBucket shown{.flat = flat, .used = flat.slice(0, elements), .parts = {}};
     std::int64_t begin = 0;
     for (std::size_t place = 0; place < indices.size(); ++place) {
       const torch::Tensor& parameter = parameters_[indices[place]];
@@ -38,10 +38,16 @@ GradientBuckets::GradientBuckets(std::vector<torch::Tensor> parameters,
       slots_[indices[place]] = {.bucket = buckets_.size(),
                                 .place = place,
                                 .view = flat.as_strided(parameter.sizes(), parameter.strides(), begin)};
+      shown.parts.push_back({.parameter = indices[place],
+                             .gradient = slots_[indices[place]].view,
+                             .elements = flat.slice(0, begin, begin + parameter.numel())});
       begin += parameter.numel();
     }
-    buckets_.push_back({.parameters = std::move(indices), .flat = flat, .used = flat.slice(0, elements), .work = {}});
+    buckets_.push_back({.parameters = std::move(indices), .flat = flat, .used = shown.used, .work = {}});
+    exchanged.push_back(std::move(shown));
   }
+  exchange_ = make_exchange(std::move(exchanged), std::move(process_group));
+  take_scale();
   for (std::size_t parameter = 0; parameter < parameters_.size(); ++parameter) {
     auto accumulator = torch::autograd::impl::grad_accumulator(parameters_[parameter]);
     const std::uintptr_t key = accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
@@ -67,6 +73,13 @@ void GradientBuckets::zero() {
   }
   next_bucket_ = 0;
   is_last_batch_ = true;
+  take_scale();
+}
+
+void GradientBuckets::take_scale() {
+  if (scale_factor_.defined() && scale_ == exchange_->factor()) return;
+  scale_ = exchange_->factor();
+  scale_factor_ = at::native::wrapped_scalar_tensor(scale_);
 }
 
 Result<void> GradientBuckets::finish(const WaitForWork& wait, const WaitForWork& follow) {
@@ -84,14 +97,44 @@ Result<void> GradientBuckets::finish(const WaitForWork& wait, const WaitForWork&
     bucket.ready_count = bucket.parameters.size();
   }
   send_full_buckets();
-  if (own_failure_) std::rethrow_exception(own_failure_);
-  if (!send_error_.empty()) return fail(ErrorKind::unavailable, fmt::format("sending gradients: {}", send_error_));
-  for (const Bucket& bucket : buckets_) {
-    TRY((uses_all ? follow : wait)(bucket.work, "the gradients' all-reduce"));
-  }
+  TRY(kept_failure());
+  TRY(finish_exchange(uses_all ? follow : wait));
+  exchange_->end_step();
   if (uses_all) return {};
   for (const Bucket& bucket : buckets_) take_gradients_used_elsewhere(bucket);
   return {};
+}
+
+Result<void> GradientBuckets::finish_exchange(const WaitForWork& wait) {
+  for (bool is_any_under_way = true; is_any_under_way;) {
+    is_any_under_way = false;
+    for (std::size_t index = 0; index < buckets_.size(); ++index) {
+      Bucket& bucket = buckets_[index];
+      if (!bucket.work) continue;
+      TRY(wait(bucket.work, "the gradients' all-reduce"));
+      try {
+        bucket.work = exchange_->proceed(index);
+      } catch (const std::exception& error) {
+        keep(error, bucket);
+      }
+      TRY(kept_failure());
+      is_any_under_way = is_any_under_way || bucket.work;
+    }
+  }
+  return {};
+}
+
+void GradientBuckets::keep(const std::exception& error, const Bucket& bucket) {
+  send_error_ = dist::message_of(error);
+  // The failure of this rank's own device or kernels is not the loss of a peer.
+  const bool is_own = !bucket.flat.is_cpu() && dist::failed_part(error) != dist::FailedPart::communication;
+  if (is_own) own_failure_ = std::current_exception();
+}
+
+Result<void> GradientBuckets::kept_failure() const {
+  if (own_failure_) std::rethrow_exception(own_failure_);
+  if (send_error_.empty()) return {};
+  return fail(ErrorKind::unavailable, fmt::format("sending gradients: {}", send_error_));
 }
 
 void GradientBuckets::take_gradient(std::size_t parameter) {
@@ -123,25 +166,21 @@ void GradientBuckets::send_full_buckets() {
     Bucket& bucket = buckets_[next_bucket_];
     if (bucket.ready_count < bucket.parameters.size()) return;
     try {
-      send(bucket);
+      send(next_bucket_);
     } catch (const std::exception& error) {
-      // Kept for finish(): thrown through the backward pass, the error would look like the model's.
-      send_error_ = dist::message_of(error);
-      // The failure of this rank's own device or kernels is not the loss of a peer.
-      const bool is_own = !bucket.flat.is_cpu() && dist::failed_part(error) != dist::FailedPart::communication;
-      if (is_own) own_failure_ = std::current_exception();
+      keep(error, bucket);  // Thrown through the backward pass, the error would look like the model's.
     }
     ++next_bucket_;
   }
 }
 
-void GradientBuckets::send(Bucket& bucket) {
+void GradientBuckets::send(std::size_t index) {
+  Bucket& bucket = buckets_[index];
   bucket.used.fill_(scale_);
   for (const std::size_t parameter : bucket.parameters) {
     if (!slots_[parameter].is_ready) bucket.used[static_cast<std::int64_t>(slots_[parameter].place)].zero_();
   }
-  std::vector<torch::Tensor> message{bucket.flat};
-  bucket.work = process_group_->allreduce(message);
+  bucket.work = exchange_->begin(index);
 }
 
 void GradientBuckets::take_gradients_used_elsewhere(const Bucket& bucket) {

@@ -13,21 +13,22 @@
 
 #include "common/result.hpp"
 #include "worker/strategy/bucket_assignment.hpp"
+#include "worker/strategy/bucket_exchange.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 
 namespace trainyard::strategy {
 
 /// Reduces the gradients of parameters over the ranks while a backward pass computes them. Used from the training
 /// thread. A bucket's tensor has the gradients of its parameters one after the other, then for each parameter one
-/// number, which is zero where this rank's loss did not use the parameter. One all-reduce sums both. A bucket is sent
-/// once all of its parameters have their gradients and all earlier buckets are sent, so that every rank sends the
+/// number, which is zero where this rank's loss did not use the parameter. The bucket's exchange sums both. A bucket is
+/// sent once all of its parameters have their gradients and all earlier buckets are sent, so that every rank sends the
 /// buckets in one order, in whatever order its gradients come.
 class GradientBuckets {
  public:
   /// `parameters`: leaves that need a gradient, on one device, in the same order on all ranks, dense in any memory
-  /// format. Throws c10::Error for a parameter that is not dense.
+  /// format. Throws c10::Error for a parameter that is not dense. `make_exchange` is called once.
   GradientBuckets(std::vector<torch::Tensor> parameters, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
-                  const BucketLimits& limits);
+                  const BucketLimits& limits, const MakeExchange& make_exchange = make_all_reduce);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
@@ -42,6 +43,8 @@ class GradientBuckets {
   /// Errors: those of `wait` and `follow`; unavailable when a bucket could not be sent. Throws what this rank's own
   /// device or program threw.
   [[nodiscard]] Result<void> finish(const WaitForWork& wait, const WaitForWork& follow);
+
+  [[nodiscard]] const BucketExchange& exchange() const { return *exchange_; }
 
  private:
   struct Slot {  // a parameter's gradient in its bucket
@@ -62,15 +65,21 @@ class GradientBuckets {
     std::uintptr_t key = 0;
   };
 
+  void take_scale();
   void take_gradient(std::size_t parameter);
   void copy_into_bucket(std::size_t parameter);
   void send_full_buckets();
-  void send(Bucket& bucket);
+  void send(std::size_t bucket);
+  [[nodiscard]] Result<void> finish_exchange(const WaitForWork& wait);
+  /// Keeps `error`, thrown while `bucket` was sent, for finish().
+  void keep(const std::exception& error, const Bucket& bucket);
+  /// What keep() has kept.
+  [[nodiscard]] Result<void> kept_failure() const;
   void take_gradients_used_elsewhere(const Bucket& bucket);
 
   std::vector<torch::Tensor> parameters_;
-  c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
-  double scale_;  // 1 / world size
+  std::unique_ptr<BucketExchange> exchange_;
+  double scale_ = 1.0;  // the exchange's factor in this step
   torch::Tensor scale_factor_;
   std::vector<Slot> slots_;  // by parameter
   std::vector<Bucket> buckets_;

@@ -1,14 +1,17 @@
 #pragma once
 
+#include <cstdint>
+
 #include "common/result.hpp"
+#include "worker/strategy/model_agreement.hpp"
 
 namespace trainyard::strategy {
 
 /// Combines the gradients of all ranks. All ranks make the same calls in the same order, from the training thread.
 /// Errors come from the group: unavailable, timeout, cancelled (see dist/wait_or_fail.hpp). After an error the object
 /// must not be used any more.
-/// A step: zero_gradients, then for each batch forward, begin_backward, loss.backward(); then finish_gradients,
-/// optimizer.
+/// A step: zero_gradients, then for each batch begin_forward, forward, end_forward, begin_backward, loss.backward();
+/// then finish_gradients, optimizer.
 class GradientSync {
  public:
   virtual ~GradientSync() = default;
@@ -18,12 +21,41 @@ class GradientSync {
   /// names the first such tensor.
   [[nodiscard]] virtual Result<void> synchronize_model() = 0;
   virtual void zero_gradients() = 0;
+  /// Encloses, with end_forward(), the forward pass of a training step. Layers that ask other ranks there throw
+  /// ExchangeFailed when one is lost.
+  virtual void begin_forward() {}
+  virtual void end_forward() {}
   /// `is_last_batch`: the next backward pass is the step's last. The passes before it only add to grad().
   virtual void begin_backward(bool is_last_batch) = 0;
   /// After success each parameter's grad() is the mean over the ranks of what the step's backward passes have added up,
   /// or undefined where no rank's loss used the parameter. On a GPU that holds for what is queued on the current stream
   /// afterwards; the exchange itself may still run, and fail later.
   [[nodiscard]] virtual Result<void> finish_gradients() = 0;
+
+  /// What a resumed run needs beside the model and the optimizer to repeat the bits. Each rank has its own tensors,
+  /// which keep their storage.
+  [[nodiscard]] virtual NamedTensors state() const { return {}; }
+  /// Brings the tensors of state() up to date.
+  virtual void before_save() {}
+  /// To be called after the tensors of state() were restored, in place. A rank that the checkpoint lacks still has
+  /// those that it began with.
+  [[nodiscard]] virtual Result<void> after_restore() { return {}; }
+
+  /// The bytes of all tensors that this rank's training steps have given to collectives: their size in memory, whatever
+  /// a collective makes of it on the wire.
+  [[nodiscard]] virtual std::uint64_t exchanged_bytes() const { return 0; }
+};
+
+/// Calls begin_forward() and end_forward().
+class ForwardScope {
+ public:
+  explicit ForwardScope(GradientSync& gradients) : gradients_{gradients} { gradients_.begin_forward(); }
+  ~ForwardScope() { gradients_.end_forward(); }
+  ForwardScope(const ForwardScope&) = delete;
+  ForwardScope& operator=(const ForwardScope&) = delete;
+
+ private:
+  GradientSync& gradients_;
 };
 
 }  // namespace trainyard::strategy

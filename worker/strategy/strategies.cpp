@@ -1,8 +1,18 @@
 #include "worker/strategy/strategies.hpp"
 
-#include <utility>
+#include <torch/types.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "worker/strategy/bucket_exchange.hpp"
+#include "worker/strategy/byte_grad.hpp"
 #include "worker/strategy/ddp.hpp"
+#include "worker/strategy/power_sgd.hpp"
 
 namespace trainyard::strategy {
 namespace {
@@ -23,13 +33,72 @@ class SingleRank final : public GradientSync {
   NamedTensors parameters_;
 };
 
+/// The type that gradients are rounded to. Nothing: their own.
+std::optional<torch::ScalarType> sent_type(api::GradientCompression compression) {
+  if (compression == api::GradientCompression::fp16) return torch::kHalf;
+  if (compression == api::GradientCompression::bf16) return torch::kBFloat16;
+  return std::nullopt;
+}
+
+/// The exchange of the gradients of parameters that have `names`.
+MakeExchange exchange_of(const api::StrategySpec& spec, std::vector<std::string> names) {
+  switch (spec.name) {
+    case api::StrategyName::ddp:
+      break;
+    case api::StrategyName::horovod:
+      return all_reduce(
+          {.dtype = sent_type(spec.gradient_compression), .predivide_factor = spec.gradient_predivide_factor});
+    case api::StrategyName::bagua:
+      if (spec.algorithm == api::BaguaAlgorithm::bytegrad) return make_byte_grad;
+      return make_all_reduce;
+  }
+  switch (spec.gradient_compression) {
+    case api::GradientCompression::none:
+      break;
+    case api::GradientCompression::fp16:
+    case api::GradientCompression::bf16:
+      return all_reduce({.dtype = sent_type(spec.gradient_compression), .predivide_factor = {}});
+    case api::GradientCompression::powersgd:
+      return power_sgd({.rank = spec.power_sgd.rank,
+                        .start_step = spec.power_sgd.start_step,
+                        .has_error_feedback = spec.power_sgd.error_feedback,
+                        .has_warm_start = spec.power_sgd.warm_start},
+                       std::move(names));
+  }
+  return make_all_reduce;
+}
+
+BucketLimits bucket_limits(const api::StrategySpec& spec) {
+  constexpr std::int64_t ddp_mib = 25, bagua_mib = 10;
+  switch (spec.name) {
+    case api::StrategyName::ddp:
+      break;
+    case api::StrategyName::horovod:
+      return {.first_bytes = spec.fusion_threshold_mib << 20, .bytes = spec.fusion_threshold_mib << 20};
+    case api::StrategyName::bagua: {
+      const std::int64_t bytes = spec.bucket_mib.value_or(bagua_mib) << 20;
+      return {.first_bytes = bytes, .bytes = bytes};
+    }
+  }
+  const std::int64_t bytes = spec.bucket_mib.value_or(ddp_mib) << 20;
+  return {.first_bytes = std::min(BucketLimits{}.first_bytes, bytes), .bytes = bytes};
+}
+
+DdpOptions ddp_options(const api::StrategySpec& spec, WaitForWork follow) {
+  return {.limits = bucket_limits(spec),
+          .broadcasts_buffers = spec.broadcast_buffers,
+          .synchronizes_batch_norm = spec.sync_batch_norm,
+          .exchange = [spec](std::vector<std::string> names) { return exchange_of(spec, std::move(names)); },
+          .follow = std::move(follow)};
+}
+
 }  // namespace
 
 std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedTensors buffers, dist::Group& group,
-                                                 WaitForWork wait, WaitForWork follow) {
+                                                 WaitForWork wait, WaitForWork follow, const api::StrategySpec& spec) {
   if (group.world_size == 1) return std::make_unique<SingleRank>(std::move(parameters));
   return std::make_unique<Ddp>(std::move(parameters), std::move(buffers), group.process_group, *group.communicator,
-                               std::move(wait), DdpOptions{.limits = {}, .follow = std::move(follow)});
+                               std::move(wait), ddp_options(spec, std::move(follow)));
 }
 
 }  // namespace trainyard::strategy

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "api/strategy_spec.hpp"
 #include "worker/dist/group.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/model_agreement.hpp"
@@ -9,10 +10,11 @@
 
 namespace trainyard::strategy {
 
-/// Makes the strategy by which the gradients of the ranks of `group` become one: DDP, or none for a single rank.
-/// `group` outlives the result. `follow` is for the collectives of usual steps; not set: `wait`.
+/// Makes the strategy by which the gradients of the ranks of `group` become one: that of `spec`, or none for a single
+/// rank. `group` outlives the result. `follow` is for the collectives of usual steps; not set: `wait`.
 [[nodiscard]] std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedTensors buffers,
                                                                dist::Group& group, WaitForWork wait,
-                                                               WaitForWork follow = {});
+                                                               WaitForWork follow = {},
+                                                               const api::StrategySpec& spec = {});
 
 }  // namespace trainyard::strategy

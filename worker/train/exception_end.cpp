@@ -6,6 +6,7 @@
 #include "include/trainyard/options.hpp"
 #include "worker/dist/failed_part.hpp"
 #include "worker/dist/torch_error.hpp"
+#include "worker/strategy/exchange_failed.hpp"
 #include "worker/train/ending.hpp"
 
 namespace trainyard::train {
@@ -15,6 +16,8 @@ namespace {
 rank::RankEnd end_of_error(const std::exception& error, const std::string& device) {
   if (dynamic_cast<const InvalidJob*>(&error) != nullptr)
     return end_of(Stage::spec, {.kind = ErrorKind::invalid, .message = error.what(), .retry_after = {}});
+  if (const auto* failed = dynamic_cast<const strategy::ExchangeFailed*>(&error))
+    return end_of(Stage::step, failed->error());
   const std::string message = dist::message_of(error);
   switch (dist::failed_part(error)) {
     case dist::FailedPart::device:

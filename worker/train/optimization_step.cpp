@@ -49,6 +49,7 @@ torch::Tensor OptimizationStep::run(const Batch& batch, std::int64_t batch_index
 
 torch::Tensor OptimizationStep::forward(const Batch& batch, std::int64_t batch_index) {
   const Autocast autocast{format_, parts_.device};
+  const strategy::ForwardScope scope{parts_.gradients};
   torch::Tensor loss =
       parts_.module.training_step_end(parts_.module.training_step(converted(batch, format_), batch_index));
   check_loss(loss);
@@ -96,6 +97,11 @@ void OptimizationStep::update() {
 
 std::vector<checkpoint::Entry> OptimizationStep::entries() const {
   std::vector<checkpoint::Entry> entries;
+  for (const auto& [name, tensor] : parts_.gradients.state()) {
+    entries.push_back({.name = fmt::format("{}{}", checkpoint::strategy_prefix, name),
+                       .placement = checkpoint::Placement::per_rank,
+                       .tensor = tensor});
+  }
   if (!scaler_) return entries;
   for (const auto& [name, tensor] : scaler_->state()) {
     entries.push_back({.name = fmt::format("{}{}", checkpoint::scaler_prefix, name),

@@ -419,8 +419,8 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
       return in_flight.follow(work, what);
     };
   }
-  run.gradients =
-      strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module), run.group, wait, follow);
+  run.gradients = strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module), run.group,
+                                               wait, follow, training.strategy);
   run.checkpointer = TRY(open_checkpoints(run, group, node_name(environment), patience));
   run.snapshots = TRY(open_snapshots(run, group.attempt));
   run.log_files = TRY(open_log_files(run, group.attempt));

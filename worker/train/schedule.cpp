@@ -27,6 +27,7 @@ Schedule::Schedule(const api::TrainingSpec& training, const api::Every& checkpoi
       checkpoint_every_{is_unset(checkpoint_every) ? each_epoch : checkpoint_every},
       copies_every_{copies_every},
       snapshots_every_{training.snapshots ? training.snapshots->every : api::Every{}},
+      checks_every_{.steps = training.strategy.check_parameters_every, .epochs = {}, .time = {}},
       samples_{samples},
       samples_per_batch_{training.batch_size * world_size},
       samples_per_step_{samples_per_batch_ * training.accumulate_grad_batches},
@@ -101,6 +102,10 @@ bool Schedule::is_copy_due(const Position& position) const {
 
 bool Schedule::is_snapshot_due(const Position& position) const {
   return is_due(snapshots_every_, position);
+}
+
+bool Schedule::is_parameter_check_due(const Position& position) const {
+  return is_due(checks_every_, position);
 }
 
 bool Schedule::is_due(const api::Every& every, const Position& position) const {

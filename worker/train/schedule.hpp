@@ -61,6 +61,7 @@ class Schedule {
   /// By steps. The trainer handles `checkpoint.local.every.time`.
   [[nodiscard]] bool is_copy_due(const Position& position) const;
   [[nodiscard]] bool is_snapshot_due(const Position& position) const;
+  [[nodiscard]] bool is_parameter_check_due(const Position& position) const;
 
  private:
   [[nodiscard]] bool is_due(const api::Every& every, const Position& position) const;
@@ -70,6 +71,7 @@ class Schedule {
   api::Every checkpoint_every_;
   api::Every copies_every_;     // Nothing set: no copies.
   api::Every snapshots_every_;  // Nothing set: no snapshots.
+  api::Every checks_every_;     // Nothing set: no checks of the parameters.
   std::int64_t samples_;
   std::int64_t samples_per_batch_;  // of the whole job
   std::int64_t samples_per_step_;

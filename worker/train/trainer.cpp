@@ -15,7 +15,6 @@
 #include "common/logging.hpp"
 #include "common/try.hpp"
 #include "worker/dist/wait_or_fail.hpp"
-#include "worker/strategy/model_agreement.hpp"
 #include "worker/train/initial_weights.hpp"
 #include "worker/train/log_fields.hpp"
 #include "worker/train/named_tensors.hpp"
@@ -156,6 +155,7 @@ OrEnd<bool> Trainer::restore() {
   validation_.restore(values);
   random_.write();
   parts_.optimizer.after_restore();
+  if (auto done = parts_.gradients.after_restore(); !done) return lost(Stage::step, done.error());
   checkpoints_->resume_from(found);
   if (found.is_final && is_over()) {
     report("Done");
@@ -167,9 +167,7 @@ OrEnd<bool> Trainer::restore() {
             found.uri),
         .culprit = {}});
   }
-  if (auto equal = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator); !equal) {
-    return lost(Stage::step, equal.error());
-  }
+  TRY(check_parameters());
   if (is_rank0()) log_resumed(found, parts_.group.world_size);
   return true;
 }
@@ -263,7 +261,10 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
   if (schedule_.is_epoch_end(position_)) {
     TRY(log_epoch());
   }
-  if (is_last) return {};  // finish() validates and saves.
+  if (is_last) return {};  // finish() validates, checks and saves.
+  if (schedule_.is_parameter_check_due(position_)) {
+    TRY(check_parameters());
+  }
   StepFlags agreed = flags;
   if (schedule_.is_validation_due(position_)) {
     const auto validated = TRY(validate());
@@ -295,9 +296,7 @@ OrEnd<void> Trainer::finish() {
       return tl::unexpected(preempted());
     }
   }
-  TRY(settle());
-  const auto checksum = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator);
-  if (!checksum) return lost(Stage::step, checksum.error());
+  const auto checksum = TRY(check_parameters());
   if (checkpoints_) {
     TRY(checkpoints_->finish(/*is_final=*/true));
   }
@@ -305,7 +304,8 @@ OrEnd<void> Trainer::finish() {
   if (is_rank0()) {
     logging::info("training complete", {{"step", position_.step},
                                         {"metrics", to_field(validation_.values())},
-                                        {"parametersChecksum", fmt::format("{:016x}", *checksum)}});
+                                        {"exchangedBytes", parts_.gradients.exchanged_bytes()},
+                                        {"parametersChecksum", fmt::format("{:016x}", checksum)}});
   }
   return {};
 }
@@ -417,6 +417,7 @@ OrEnd<void> Trainer::settle() {
 const checkpoint::State& Trainer::current_state() {
   random_.read();
   parts_.optimizer.before_save();
+  parts_.gradients.before_save();
   TrainingValues values{.position = position_, .metrics = {}};
   validation_.add_to(values);
   state_.values = to_json(values);

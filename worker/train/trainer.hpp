@@ -19,6 +19,7 @@
 #include "worker/dist/steps_in_flight.hpp"
 #include "worker/rank/rank_link.hpp"
 #include "worker/strategy/gradient_sync.hpp"
+#include "worker/strategy/model_agreement.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 #include "worker/train/batch_sequence.hpp"
 #include "worker/train/checkpoint_driver.hpp"
@@ -27,6 +28,7 @@
 #include "worker/train/log_files.hpp"
 #include "worker/train/lost.hpp"
 #include "worker/train/lr_schedule.hpp"
+#include "worker/train/named_tensors.hpp"
 #include "worker/train/optimization_step.hpp"
 #include "worker/train/sample_record.hpp"
 #include "worker/train/schedule.hpp"
@@ -95,6 +97,13 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] Result<torch::Tensor> train_on_batches();
   [[nodiscard]] OrEnd<void> after_step(const StepFlags& flags);
   [[nodiscard]] OrEnd<void> finish();
+  /// The parameters' checksum, which must be that of all ranks.
+  [[nodiscard]] OrEnd<std::uint64_t> check_parameters() {
+    if (const auto settled = settle(); !settled) return tl::unexpected(settled.error());
+    const auto checksum = strategy::agree_on_values(named_parameters(parts_.module), *parts_.group.communicator);
+    if (!checksum) return lost(Stage::step, checksum.error());
+    return *checksum;
+  }
   [[nodiscard]] OrEnd<void> log_steps();
   [[nodiscard]] OrEnd<void> log_epoch();
   [[nodiscard]] OrEnd<bool> validate();

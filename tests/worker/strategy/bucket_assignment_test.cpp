@@ -22,6 +22,11 @@ TEST(AssignBuckets, KeepsDtypesApartAndOrdersBucketsByTheirFirstGradient) {
   EXPECT_EQ(assign_buckets(parameters), (std::vector<BucketIndices>{{3, 1}, {2, 0}}));
 }
 
+TEST(AssignBuckets, SendsEachGradientAloneWhereTheLimitIsZero) {
+  const std::vector<torch::Tensor> parameters{torch::zeros({4}), torch::zeros({1}), torch::zeros({2})};
+  EXPECT_EQ(assign_buckets(parameters, {.first_bytes = 0, .bytes = 0}), (std::vector<BucketIndices>{{2}, {1}, {0}}));
+}
+
 TEST(AssignBuckets, GivesNothingForNoParameters) {
   EXPECT_TRUE(assign_buckets({}).empty());
 }

@@ -1,7 +1,7 @@
 """Trains the tiny model of tiny_model.hpp by PyTorch's own DistributedDataParallel, from given weights on given batches.
 
-Usage: ddp_oracle.py FOLDER WORLD_SIZE STEPS LR. FOLDER holds state.bin (float32: parameters, then buffers), images.bin (float32, by step, then
-rank) and labels.bin (int64). Writes result.bin in the form of state.bin.
+Usage: ddp_oracle.py FOLDER WORLD_SIZE STEPS LR [HOOK]. HOOK is a communication hook: fp16, bf16 or powersgd. FOLDER holds state.bin (float32:
+parameters, then buffers), images.bin (float32, by step, then rank) and labels.bin (int64). Writes result.bin in the form of state.bin.
 """
 import os
 import socket
@@ -10,6 +10,8 @@ import sys
 import numpy as np
 import torch
 import torch.distributed as dist
+import torch.distributed.algorithms.ddp_comm_hooks.default_hooks as rounded
+import torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook as power_sgd
 import torch.multiprocessing as mp
 from torch.nn.parallel import DistributedDataParallel
 
@@ -41,13 +43,31 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def run(rank, folder, world_size, steps, lr, port):
+class FixedSeed:
+    """In place of the generator that seeds PowerSGD's first factors."""
+
+    def randint(self, _):
+        return 0
+
+
+def add_hook(ddp, name):
+    if name == "powersgd":
+        state = power_sgd.PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2)
+        state.rng = FixedSeed()
+        ddp.register_comm_hook(state, power_sgd.powerSGD_hook)
+    elif name:
+        ddp.register_comm_hook(None, {"fp16": rounded.fp16_compress_hook, "bf16": rounded.bf16_compress_hook}[name])
+
+
+def run(rank, folder, world_size, steps, lr, hook, port):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world_size)
     model = TinyModel()
     if rank == 0:  # The others get rank 0's from DDP.
         load(model, np.fromfile(os.path.join(folder, "state.bin"), np.float32))
-    ddp = DistributedDataParallel(model, bucket_cap_mb=0.001, gradient_as_bucket_view=True)
+    # The hooks get one bucket, so that the order of its matrices is known.
+    ddp = DistributedDataParallel(model, bucket_cap_mb=25 if hook else 0.001, gradient_as_bucket_view=True)
+    add_hook(ddp, hook)
     images = torch.from_numpy(np.fromfile(os.path.join(folder, "images.bin"), np.float32)).view(steps, world_size, 8, 1, 8, 8)
     labels = torch.from_numpy(np.fromfile(os.path.join(folder, "labels.bin"), np.int64)).view(steps, world_size, 8)
     optimizer = torch.optim.SGD(ddp.parameters(), lr=lr)
@@ -63,6 +83,6 @@ def run(rank, folder, world_size, steps, lr, port):
 
 
 if __name__ == "__main__":
-    arguments = (sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), free_port())
+    arguments = (sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), (sys.argv[5:] or [""])[0], free_port())
     # Forked, so that torch is loaded once.
     mp.start_processes(run, arguments, nprocs=int(sys.argv[2]), start_method="fork")

@@ -1,6 +1,5 @@
 #include "worker/strategy/ddp.hpp"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -11,67 +10,21 @@
 #include <torch/utils.h>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "tests/fakes/temporary_folder.hpp"
-#include "tests/paths/paths.hpp"
 #include "tests/skips.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/strategy/tiny_model.hpp"
+#include "tests/worker/strategy/train_by_ddp.hpp"
 
 namespace trainyard::strategy {
 namespace {
 
 using fakes::RankThread;
 using fakes::run_ranks;
-
-constexpr double lr = 0.1;
-/// So small that the tiny model has several buckets.
-constexpr BucketLimits small_limits{.first_bytes = 100, .bytes = 1000};
-
-Result<void> plain_wait(const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
-  try {
-    work->wait();
-    return {};
-  } catch (const std::exception& error) {
-    return fail(ErrorKind::unavailable, std::string{what} + ": " + error.what());
-  }
-}
-
-Ddp make_ddp(const torch::nn::Module& module, RankThread& rank, const DdpOptions& options = {.limits = small_limits}) {
-  return Ddp{parameters_of(module), buffers_of(module), rank.process_group, *rank.communicator, plain_wait, options};
-}
-
-void train_step(Ddp& ddp, TinyModel& model, const TinyBatch& batch) {
-  ddp.zero_gradients();
-  const torch::Tensor loss = loss_of(model, batch);
-  ddp.begin_backward(/*is_last_batch=*/true);
-  loss.backward();
-  const auto done = ddp.finish_gradients();
-  ASSERT_TRUE(done.has_value()) << done.error().message;
-  descend(model, lr);
-}
-
-/// The state of each rank's model after `steps` steps of our DDP, from rank 0's weights.
-std::vector<torch::Tensor> train_by_ddp(std::int64_t world_size, std::int64_t steps) {
-  std::vector<std::shared_ptr<TinyModel>> models;
-  for (std::int64_t rank = 0; rank < world_size; ++rank) models.push_back(make_tiny_model(rank));
-  std::vector<torch::Tensor> states(static_cast<std::size_t>(world_size));
-  run_ranks(world_size, [&](RankThread& rank) {
-    TinyModel& model = *models[static_cast<std::size_t>(rank.rank)];
-    Ddp ddp = make_ddp(model, rank);
-    ASSERT_TRUE(ddp.synchronize_model().has_value());
-    for (std::int64_t step = 0; step < steps; ++step) train_step(ddp, model, make_tiny_batch(step, rank.rank));
-    states[static_cast<std::size_t>(rank.rank)] = flat_state(model);
-  });
-  return states;
-}
 
 /// Rank 0's state after training by c10d::Reducer.
 torch::Tensor train_by_reducer(std::int64_t world_size, std::int64_t steps) {
@@ -105,19 +58,11 @@ torch::Tensor train_by_reducer(std::int64_t world_size, std::int64_t steps) {
       reducer.prepare_for_backward({});
       for (torch::Tensor& parameter : parameters) parameter.mutable_grad().reset();
       loss.backward();
-      descend(model, lr);
+      descend(model, tiny_lr);
     }
     if (rank.rank == 0) state = flat_state(model);
   });
   return state;
-}
-
-void write_bytes(const std::filesystem::path& file, const std::vector<torch::Tensor>& tensors) {
-  std::ofstream out{file, std::ios::binary};
-  for (const torch::Tensor& tensor : tensors) {
-    const torch::Tensor dense = tensor.contiguous();
-    out.write(static_cast<const char*>(dense.const_data_ptr()), static_cast<std::streamsize>(dense.nbytes()));
-  }
 }
 
 TEST(Ddp, TrainsToTheBitsOfC10dsReducerOnTwoRanks) {
@@ -137,35 +82,10 @@ TEST(Ddp, LeavesEqualBitsOnAllRanks) {
 }
 
 TEST(Ddp, TrainsToTheParametersOfPythonsDdp) {
-  // numpy comes with the full set of wheels, which `import torch` needs; looking for it is quicker than importing
-  // either.
-  const std::string finds = " -c 'import importlib.util as u; exit(u.find_spec(\"numpy\") is None)' 2>/dev/null";
-  if (std::system((paths::torch_python() + finds).c_str()) != 0)
-    return tests::cannot_run("Python's torch is missing: scripts/setup test installs it");
-  constexpr std::int64_t steps = 8;
+  if (!has_python_torch()) return tests::cannot_run("Python's torch is missing: scripts/setup test installs it");
   for (const std::int64_t world_size : {2, 4}) {
-    const fakes::TemporaryFolder folder;
-    std::vector<torch::Tensor> images, labels;
-    for (std::int64_t step = 0; step < steps; ++step) {
-      for (std::int64_t rank = 0; rank < world_size; ++rank) {
-        const TinyBatch batch = make_tiny_batch(step, rank);
-        images.push_back(batch.images);
-        labels.push_back(batch.labels);
-      }
-    }
-    write_bytes(std::filesystem::path{folder.path()} / "state.bin", {flat_state(*make_tiny_model(0))});
-    write_bytes(std::filesystem::path{folder.path()} / "images.bin", images);
-    write_bytes(std::filesystem::path{folder.path()} / "labels.bin", labels);
-    const std::string command = fmt::format("{} {} {} {} {} {} > {}/log 2>&1", paths::torch_python(),
-                                            paths::source("tests/worker/strategy/ddp_oracle.py"), folder.path(),
-                                            world_size, steps, lr, folder.path());
-    ASSERT_EQ(std::system(command.c_str()), 0) << command;
-
-    const torch::Tensor ours = train_by_ddp(world_size, steps)[0];
-    torch::Tensor theirs = torch::empty_like(ours);
-    std::ifstream{std::filesystem::path{folder.path()} / "result.bin", std::ios::binary}.read(
-        static_cast<char*>(theirs.mutable_data_ptr()), static_cast<std::streamsize>(theirs.nbytes()));
-    EXPECT_LT((ours - theirs).abs().max().item<float>(), 1e-5F) << world_size << " ranks";
+    const torch::Tensor difference = train_by_ddp(world_size, 8)[0] - train_by_python(world_size, 8);
+    EXPECT_LT(difference.abs().max().item<float>(), 1e-5F) << world_size << " ranks";
   }
 }
 

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <cstddef>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "tests/worker/fakes/broken_group.hpp"
 #include "tests/worker/fakes/device_work.hpp"
 #include "tests/worker/fakes/late_device.hpp"
+#include "worker/strategy/bucket_exchange.hpp"
 #include "worker/strategy/ddp.hpp"
 #include "worker/strategy/gradient_buckets.hpp"
 
@@ -73,6 +76,41 @@ TEST(GradientBuckets, WaitOnTheHostOnlyWhereThisRankDidNotUseAParameter) {
   };
   EXPECT_EQ(steps((first + second).sum()), (std::pair{0, 1}));
   EXPECT_EQ(steps(first.sum()), (std::pair{1, 0}));
+}
+
+/// Fails between its first collective and its second one.
+class FailingExchange final : public BucketExchange {
+ public:
+  FailingExchange(c10::intrusive_ptr<c10d::ProcessGroup> group, std::exception_ptr failure)
+      : BucketExchange{std::move(group)}, failure_{std::move(failure)} {}
+  [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin(std::size_t /*bucket*/) override { return sum(torch::ones({1})); }
+  [[nodiscard]] c10::intrusive_ptr<c10d::Work> proceed(std::size_t /*bucket*/) override {
+    std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::exception_ptr failure_;
+};
+
+TEST(GradientBuckets, TellAFailureBetweenTwoCollectivesOfOneExchangeLikeOneOfTheFirst) {
+  const auto finish = [](const std::exception_ptr& failure) {
+    const torch::Tensor weight = torch::ones({3}).to(fakes::late_device::device()).requires_grad_();
+    GradientBuckets buckets{{weight},
+                            c10::make_intrusive<QuickGroup>(),
+                            {},
+                            [&](const std::vector<ExchangedBucket>&, c10::intrusive_ptr<c10d::ProcessGroup> group) {
+                              return std::make_unique<FailingExchange>(std::move(group), failure);
+                            }};
+    buckets.zero();
+    const WaitForWork wait = [](const c10::intrusive_ptr<c10d::Work>&, std::string_view) { return Result<void>{}; };
+    return buckets.finish(wait, wait);
+  };
+  const c10::SourceLocation place{"f", "f.cpp", 1};
+  const auto lost = finish(std::make_exception_ptr(c10::DistBackendError{place, "ncclRemoteError: A call failed."}));
+  EXPECT_EQ(lost.error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(lost.error().message, "sending gradients: ncclRemoteError: A call failed.");
+  EXPECT_THROW(std::ignore = finish(std::make_exception_ptr(c10::AcceleratorError{place, 214, "CUDA error: ECC"})),
+               c10::AcceleratorError);
 }
 
 TEST(Ddp, ThrowsWhatThisRanksOwnDeviceReportsWhileTheModelIsSent) {

@@ -8,6 +8,8 @@
 
 #include "api/contract.hpp"
 #include "include/trainyard/options.hpp"
+#include "worker/strategy/exchange_failed.hpp"
+#include "worker/train/ending.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -34,6 +36,10 @@ TEST(EndOfException, ChargesToTheNodeOnlyWhatItsDeviceDid) {
             an_end(contract::exit_failure, "TrainingFailed", "CUDA error: an illegal memory access was encountered"));
   EXPECT_EQ(end(InvalidJob{"label 12 is not one of 10 classes"}),
             an_end(contract::exit_do_not_restart, "InvalidSpec", "label 12 is not one of 10 classes"));
+  const Error lost{
+      .kind = ErrorKind::unavailable, .message = "the exchange of batch statistics: closed", .retry_after = {}};
+  EXPECT_EQ(end(strategy::ExchangeFailed{lost}), end_of(Stage::step, lost));
+  EXPECT_EQ(end_of(Stage::step, lost).exit_code, contract::exit_peer_lost);
   EXPECT_EQ(end(7),
             an_end(contract::exit_failure, "TrainingFailed", "the program threw something that is no std::exception"));
   EXPECT_EQ(end(std::runtime_error{"mat1 and mat2 shapes cannot be multiplied"}),

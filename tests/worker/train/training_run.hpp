@@ -90,8 +90,8 @@ class TrainingRun {
     };
     convert(*rank.module, number_format(training));
     const auto optimizer = open_optimizer(*rank.module, training.optimizer);
-    const auto gradients =
-        strategy::make_gradient_sync(named_parameters(*rank.module), named_buffers(*rank.module), group, wait);
+    const auto gradients = strategy::make_gradient_sync(named_parameters(*rank.module), named_buffers(*rank.module),
+                                                        group, wait, {}, training.strategy);
     std::unique_ptr<checkpoint::Checkpointer> checkpointer;
     if (checkpoint) {
       const checkpoint::Identity identity{.job = "ns/job", .job_uid = "uid", .attempt = attempt, .fingerprint = "same"};

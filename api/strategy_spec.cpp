@@ -1,0 +1,75 @@
+#include "api/strategy_spec.hpp"
+
+namespace trainyard::api {
+namespace {
+
+using nlohmann::json;
+
+constexpr IntegerRange steps_range{.min = 1};
+constexpr IntegerRange bucket_mib_range{.min = 1, .max = 4096};
+constexpr IntegerRange rank_range{.min = 1, .max = 1024};
+
+constexpr IntegerRange fusion_mib_range{.min = 0, .max = 4096};
+
+constexpr EnumNames<StrategyName, 3> strategy_names{
+    {{"ddp", StrategyName::ddp}, {"horovod", StrategyName::horovod}, {"bagua", StrategyName::bagua}}};
+constexpr EnumNames<BaguaAlgorithm, 2> algorithm_names{
+    {{"gradientAllreduce", BaguaAlgorithm::gradient_allreduce}, {"bytegrad", BaguaAlgorithm::bytegrad}}};
+constexpr EnumNames<GradientCompression, 4> compression_names{{{"none", GradientCompression::none},
+                                                               {"fp16", GradientCompression::fp16},
+                                                               {"bf16", GradientCompression::bf16},
+                                                               {"powersgd", GradientCompression::powersgd}}};
+
+template <typename Enum, std::size_t count>
+std::string_view text_of(Enum value, const EnumNames<Enum, count>& names) {
+  for (const auto& [text, named] : names) {
+    if (named == value) return text;
+  }
+  return "";
+}
+
+}  // namespace
+
+void read_strategy(FieldReader& fields, StrategySpec& strategy) {
+  fields.read("name", strategy.name, strategy_names);
+  fields.read("gradientCompression", strategy.gradient_compression, compression_names);
+  fields.read_object("powerSgd", [&](FieldReader& power_sgd) {
+    power_sgd.read("rank", strategy.power_sgd.rank, rank_range);
+    power_sgd.read("startStep", strategy.power_sgd.start_step);
+    power_sgd.read("errorFeedback", strategy.power_sgd.error_feedback);
+    power_sgd.read("warmStart", strategy.power_sgd.warm_start);
+  });
+  fields.read("bucketMiB", strategy.bucket_mib, bucket_mib_range);
+  fields.read("fusionThresholdMiB", strategy.fusion_threshold_mib, fusion_mib_range);
+  fields.read("gradientPredivideFactor", strategy.gradient_predivide_factor, NumberRange{.is_min_open = true});
+  fields.read("algorithm", strategy.algorithm, algorithm_names);
+  fields.read("broadcastBuffers", strategy.broadcast_buffers);
+  fields.read("syncBatchNorm", strategy.sync_batch_norm);
+  fields.read_object("checkParametersEvery", [&](FieldReader& every) {
+    every.require("steps");
+    every.read("steps", strategy.check_parameters_every, steps_range);
+  });
+}
+
+json to_json(const StrategySpec& strategy) {
+  json object{{"name", text_of(strategy.name, strategy_names)},
+              {"gradientCompression", text_of(strategy.gradient_compression, compression_names)},
+              {"broadcastBuffers", strategy.broadcast_buffers},
+              {"syncBatchNorm", strategy.sync_batch_norm}};
+  if (strategy.bucket_mib) object["bucketMiB"] = *strategy.bucket_mib;
+  if (strategy.name == StrategyName::horovod) {
+    object["fusionThresholdMiB"] = strategy.fusion_threshold_mib;
+    object["gradientPredivideFactor"] = strategy.gradient_predivide_factor;
+  }
+  if (strategy.name == StrategyName::bagua) object["algorithm"] = text_of(strategy.algorithm, algorithm_names);
+  if (strategy.gradient_compression == GradientCompression::powersgd) {
+    object["powerSgd"] = {{"rank", strategy.power_sgd.rank},
+                          {"startStep", strategy.power_sgd.start_step},
+                          {"errorFeedback", strategy.power_sgd.error_feedback},
+                          {"warmStart", strategy.power_sgd.warm_start}};
+  }
+  if (strategy.check_parameters_every) object["checkParametersEvery"] = {{"steps", *strategy.check_parameters_every}};
+  return object;
+}
+
+}  // namespace trainyard::api

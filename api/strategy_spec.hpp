@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "api/field_reader.hpp"
+
+/// `spec.training.strategy` of a TrainingJob: how the ranks' gradients become one. Field names, defaults, ranges and
+/// units are those of crds/, where every field is described; docs/strategies.md explains them together.
+namespace trainyard::api {
+
+enum class StrategyName { ddp, horovod, bagua };
+
+/// What a gradient is sent as.
+enum class GradientCompression {
+  none,      ///< As it is.
+  fp16,      ///< Rounded to float16, and added up in it.
+  bf16,      ///< Rounded to bfloat16, and added up in it.
+  powersgd,  ///< Matrices as two thin factors (Vogels et al. 2019).
+};
+
+enum class BaguaAlgorithm {
+  gradient_allreduce,  ///< Gradients as they are.
+  bytegrad,            ///< Gradients as bytes between the least and the greatest of each chunk.
+};
+
+/// gradientCompression powersgd only.
+struct PowerSgdSpec {
+  std::int64_t rank = 1;           ///< Columns of the factors.
+  std::int64_t start_step = 1000;  ///< The steps before it send gradients as they are.
+  bool error_feedback = true;      ///< What the factors leave out is added to the next step's gradient.
+  bool warm_start = true;          ///< A step begins with the factor of the step before.
+  bool operator==(const PowerSgdSpec&) const = default;
+};
+
+struct StrategySpec {
+  StrategyName name = StrategyName::ddp;
+  GradientCompression gradient_compression = GradientCompression::none;
+  PowerSgdSpec power_sgd;
+  /// Gradients are sent once about so many MiB of them are there. Absent: 25, or 10 with bagua. Not for horovod.
+  std::optional<std::int64_t> bucket_mib;
+  std::int64_t fusion_threshold_mib = 128;  ///< horovod only: as bucket_mib; 0 sends each gradient alone.
+  /// horovod only: what gradients are divided by before they are added up. The rest of the division follows.
+  double gradient_predivide_factor = 1.0;
+  BaguaAlgorithm algorithm = BaguaAlgorithm::gradient_allreduce;  ///< bagua only.
+  bool broadcast_buffers = true;
+  bool sync_batch_norm = false;
+  std::optional<std::int64_t> check_parameters_every;  ///< Steps. Absent: at a resume and at the end only.
+  bool operator==(const StrategySpec&) const = default;
+};
+
+void read_strategy(FieldReader& fields, StrategySpec& strategy);
+/// JSON as in the API. Reading it gives an equal value.
+[[nodiscard]] nlohmann::json to_json(const StrategySpec& strategy);
+
+}  // namespace trainyard::api

@@ -1,0 +1,185 @@
+// Trainings with each way of exchanging gradients.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/contract.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/worker/train/saving_run.hpp"
+
+namespace trainyard::train {
+namespace {
+
+using testing::HasSubstr;
+
+/// PowerSGD from the second step on.
+api::StrategySpec factored() {
+  return {.gradient_compression = api::GradientCompression::powersgd, .power_sgd = {.rank = 2, .start_step = 1}};
+}
+
+struct Strategy {
+  std::string what;
+  std::function<void(api::TrainingSpec&)> set;
+  bool has_own_buffers = false;
+};
+
+const Strategy strategies[] = {
+    {"Fp16",
+     [](api::TrainingSpec& training) { training.strategy.gradient_compression = api::GradientCompression::fp16; }},
+    {"Bf16OfFp16Mixed",
+     [](api::TrainingSpec& training) {
+       training.strategy.gradient_compression = api::GradientCompression::bf16;
+       training.precision = api::Precision::fp16_mixed;
+     }},
+    {"PowerSgd", [](api::TrainingSpec& training) { training.strategy = factored(); }},
+    {"PowerSgdWithoutWarmStart",
+     [](api::TrainingSpec& training) {
+       training.strategy = factored();
+       training.strategy.power_sgd.warm_start = false;
+     }},
+    {"PowerSgdOfTwoBatchesInBf16Mixed",
+     [](api::TrainingSpec& training) {
+       training.strategy = factored();
+       training.accumulate_grad_batches = 2;
+       training.precision = api::Precision::bf16_mixed;
+       training.gradient_clip = {.norm = 0.1, .value = {}};
+     }},
+    {"PowerSgdThatSkips",
+     [](api::TrainingSpec& training) {
+       training.strategy = factored();
+       training.on_non_finite_loss = api::OnNonFiniteLoss::skip;
+     }},
+    {"HorovodOfTwoBatches",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::horovod,
+                            .gradient_compression = api::GradientCompression::fp16,
+                            .fusion_threshold_mib = 0,
+                            .gradient_predivide_factor = 2.0};
+       training.accumulate_grad_batches = 2;
+     }},
+    {"BaguaAllreduceInFp64",
+     [](api::TrainingSpec& training) {
+       training.strategy.name = api::StrategyName::bagua;
+       training.precision = api::Precision::fp64;
+     }},
+    {"ByteGradThatSkips",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::bagua, .algorithm = api::BaguaAlgorithm::bytegrad};
+       training.on_non_finite_loss = api::OnNonFiniteLoss::skip;
+     }},
+    {"ByteGradOfTwoBatchesInFp16Mixed",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::bagua, .algorithm = api::BaguaAlgorithm::bytegrad};
+       training.precision = api::Precision::fp16_mixed;
+       training.accumulate_grad_batches = 2;
+       training.gradient_clip = {.norm = 0.1, .value = {}};
+     }},
+    {"ByteGradInBf16",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::bagua, .algorithm = api::BaguaAlgorithm::bytegrad};
+       training.precision = api::Precision::bf16;
+     }},
+    {"SyncBatchNorm",
+     [](api::TrainingSpec& training) {
+       training.strategy.sync_batch_norm = true;
+       training.strategy.broadcast_buffers = false;
+       training.accumulate_grad_batches = 2;
+     }},
+    {"SyncBatchNormInBf16",
+     [](api::TrainingSpec& training) {
+       training.strategy.sync_batch_norm = true;
+       training.precision = api::Precision::bf16;
+     }},
+    {"OwnBuffers", [](api::TrainingSpec& training) { training.strategy.broadcast_buffers = false; },
+     /*has_own_buffers=*/true},
+};
+
+class TrainerStrategy : public testing::TestWithParam<Strategy> {};
+
+TEST_P(TrainerStrategy, ResumesToTheBitOnEachRank) {
+  const auto run_until = [&](std::int64_t stop, std::int64_t attempt, const fakes::TemporaryFolder* folder) {
+    TrainingRun run;
+    run.training.max_steps = 8;
+    GetParam().set(run.training);
+    run.attempt = attempt;
+    if (folder != nullptr) {
+      run.checkpoint.emplace();
+      run.checkpoint->uri = folder->uri() + "/checkpoints";
+    }
+    run.ranks[1].module->on_step = [&run, stop, seen = std::int64_t{0}](std::int64_t) mutable {
+      if (++seen == stop) run.ranks[1].link->request_stop();
+    };
+    run.run();
+    EXPECT_EQ(run.ranks[0].end.reason, stop > 0 ? "Preempted" : "Completed") << run.ranks[0].end.message;
+    EXPECT_EQ(run.ranks[0].checksum != run.ranks[1].checksum, GetParam().has_own_buffers);
+    return std::vector{run.ranks[0].checksum, run.ranks[1].checksum};
+  };
+  const auto whole = run_until(0, 1, nullptr);
+  const fakes::TemporaryFolder folder;
+  EXPECT_NE(run_until(3, 1, &folder), whole);
+  EXPECT_EQ(run_until(0, 2, &folder), whole);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, TrainerStrategy, testing::ValuesIn(strategies),
+                         [](const auto& info) { return info.param.what; });
+
+/// Trains in steps of three, each with another number of ranks, and returns the last run's module on its last rank.
+std::shared_ptr<SmallModule> train_with_other_numbers_of_ranks(const std::vector<std::int64_t>& world_sizes,
+                                                               const api::StrategySpec& strategy) {
+  const fakes::TemporaryFolder folder;
+  std::shared_ptr<SmallModule> module;
+  for (std::size_t index = 0; index < world_sizes.size(); ++index) {
+    TrainingRun run{world_sizes[index]};
+    run.training.strategy = strategy;
+    run.training.max_steps = 3 * static_cast<std::int64_t>(index + 1);
+    run.training.epochs = 100;
+    run.attempt = static_cast<std::int64_t>(index + 1);
+    run.checkpoint.emplace();
+    run.checkpoint->uri = folder.uri() + "/checkpoints";
+    run.run();
+    for (const auto& rank : run.ranks) EXPECT_EQ(rank.end.reason, "Completed") << rank.end.message;
+    module = run.ranks.back().module;
+  }
+  return module;
+}
+
+TEST(TrainerStrategies, GoOnWithOtherNumbersOfRanks) {
+  train_with_other_numbers_of_ranks({2, 3, 1, 2}, factored());
+}
+
+TEST(TrainerStrategies, GiveARankThatTheCheckpointLacksTheBuffersOfRankZero) {
+  const auto module = train_with_other_numbers_of_ranks({2, 3}, {.broadcast_buffers = false});
+  for (const auto& [name, buffer] : named_buffers(*module)) {
+    // Six batches, of which three were another rank's.
+    if (name == "norm.num_batches_tracked") {
+      EXPECT_EQ(buffer.item<std::int64_t>(), 6);
+    }
+  }
+}
+
+TEST(TrainerStrategies, EndWithTheNameOfTheRankWhoseParametersDifferBeforeTheyAreSaved) {
+  for (const bool is_checked : {true, false}) {
+    SavingRun saving{2, 8, api::WhenBusy::wait};
+    if (is_checked) saving.run.training.strategy.check_parameters_every = 2;
+    saving.at_step(1, 3, [&saving] {
+      const torch::NoGradGuard no_grad;
+      for (torch::Tensor& parameter : saving.run.ranks[1].module->parameters()) parameter.add_(1);
+    });
+    saving.run.run();
+    for (const auto& rank : saving.run.ranks) {
+      EXPECT_EQ(rank.end.reason, "ParametersDiffer");
+      EXPECT_THAT(rank.end.message, HasSubstr("the parameters of rank 1 are not bit-equal to rank 0's"));
+    }
+    EXPECT_EQ(saving.saved(0).contains(4), !is_checked);
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::train
