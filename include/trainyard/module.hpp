@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <trainyard/data.hpp>
 #include <trainyard/metrics.hpp>
@@ -35,8 +36,9 @@ struct StepOutput {
 /// the job's message.
 class Module : public torch::nn::Module {
  public:
-  /// Returns the loss of one batch, with its autograd history. The module is in training mode, except for parts that it
-  /// has put into evaluation mode itself. `batch_index` is the batch's number in the epoch, from 0.
+  /// Returns the loss of one batch, with its autograd history; with several optimizers, that of optimizer_turn(). The
+  /// module is in training mode, except for parts that it has put into evaluation mode itself. `batch_index` is the
+  /// batch's number in the epoch, from 0.
   ///
   /// Only the optimizer should change parameters. A training_step that changes them in place makes each save block
   /// training for the copy, and the first checkpoint may be missed; it must never change them through data().
@@ -51,6 +53,14 @@ class Module : public torch::nn::Module {
 
   /// Makes the optimizer: that of `spec` unless overridden.
   [[nodiscard]] virtual std::unique_ptr<Optimizer> configure_optimizers(const OptimizerSpec& spec);
+  /// Makes several optimizers, which take turns in this order on each batch. Returns none unless overridden:
+  /// configure_optimizers() then makes the only one.
+  ///
+  /// In each turn training_step() returns the loss of optimizer_turn(). The gradients of that loss are computed for the
+  /// parameters of this optimizer alone, are exchanged and clipped, and change these parameters before the next turn
+  /// begins. A turn may use tensors that an earlier one has computed from the same batch, with their history. A
+  /// parameter of no optimizer is not trained: it needs no gradient from then on.
+  [[nodiscard]] virtual std::vector<NamedOptimizer> configure_named_optimizers(const OptimizerSpec& spec);
 
   /// Opens the training set and the validation set. Returns nothing unless overridden: the worker then opens them in
   /// the format that the job names.
@@ -65,8 +75,14 @@ class Module : public torch::nn::Module {
   [[nodiscard]] observe::MetricSink* metric_sink() const { return metric_sink_; }
   /// Sets the sink of log_image(); nullptr: none. Only the worker calls it.
   void set_image_sink(observe::ImageSink* sink) { image_sink_ = sink; }
+  /// Sets the result of optimizer_turn(). Only the worker calls it.
+  void set_optimizer_turn(std::string name) { optimizer_turn_ = std::move(name); }
 
  protected:
+  /// The name of the optimizer for which training_step() is to return the loss. Empty when there is only the one of
+  /// configure_optimizers(), and outside training steps.
+  [[nodiscard]] const std::string& optimizer_turn() const { return optimizer_turn_; }
+
   /// Adds the scalar `value` to the metric `name`, without waiting for the device. May be called in training_step,
   /// training_step_end and validation_step.
   void log(std::string_view name, const torch::Tensor& value, const LogOptions& options = {});
@@ -85,6 +101,7 @@ class Module : public torch::nn::Module {
  private:
   observe::MetricSink* metric_sink_ = nullptr;
   observe::ImageSink* image_sink_ = nullptr;
+  std::string optimizer_turn_;
 };
 
 }  // namespace trainyard

@@ -72,6 +72,31 @@ struct ParameterGroup {
                                                         const std::vector<ParameterGroup>& groups,
                                                         const torch::nn::Module& module);
 
+/// One of several optimizers of a module, such as those of a GAN's generator and discriminator.
+struct NamedOptimizer {
+  std::string name;  ///< 1 to 63 letters, digits, '_' and '-'. It is in the names of metrics and of saved tensors.
+  std::unique_ptr<Optimizer> optimizer;
+  std::vector<torch::Tensor> parameters;  ///< Those that `optimizer` changes. No other optimizer may have them.
+};
+
+/// make_optimizer() with a name, and with the parameters of `groups`.
+[[nodiscard]] NamedOptimizer make_named_optimizer(std::string name, const OptimizerSpec& spec,
+                                                  const std::vector<ParameterGroup>& groups,
+                                                  const torch::nn::Module& module);
+
+/// Makes `parameters` need no gradient while it lives. It is for a loss that goes through a network which another
+/// optimizer trains: the forward pass then keeps nothing for the gradients of that network.
+class FrozenParameters {
+ public:
+  explicit FrozenParameters(const std::vector<torch::Tensor>& parameters);
+  ~FrozenParameters();
+  FrozenParameters(const FrozenParameters&) = delete;
+  FrozenParameters& operator=(const FrozenParameters&) = delete;
+
+ private:
+  std::vector<torch::Tensor> frozen_;  // those that needed a gradient before
+};
+
 /// An optimizer of LibTorch, with its parameter groups: torch::optim's Adam, AdamW, SGD without dampening, RMSprop or
 /// Adagrad over parameters of `module`. It follows the job's lrSchedule, with each group's own
 /// learning rate. Checkpoints have its state, but not its options: a learning rate that the program changes is the

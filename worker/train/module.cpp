@@ -23,6 +23,10 @@ std::unique_ptr<Optimizer> Module::configure_optimizers(const OptimizerSpec& spe
   return train::make_optimizer(spec, train::named_parameters(*this));
 }
 
+std::vector<NamedOptimizer> Module::configure_named_optimizers(const OptimizerSpec& /*spec*/) {
+  return {};
+}
+
 std::optional<Datasets> Module::open_datasets(const DataSource& /*source*/) {
   return std::nullopt;
 }

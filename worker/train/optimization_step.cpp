@@ -4,7 +4,12 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "common/try.hpp"
+#include "worker/observe/metric_sinks.hpp"
 #include "worker/train/gradient_clip.hpp"
 #include "worker/train/named_tensors.hpp"
 
@@ -16,50 +21,98 @@ void check_loss(const torch::Tensor& loss) {
               "the training step gave no scalar loss: training_step returns one, or training_step_end makes it");
 }
 
+std::vector<torch::Tensor> that_need_gradients(const std::vector<torch::Tensor>& parameters) {
+  std::vector<torch::Tensor> found;
+  std::ranges::copy_if(parameters, std::back_inserter(found), [](const auto& one) { return one.requires_grad(); });
+  return found;
+}
+
+/// The gradients of those `parameters` that have one.
+std::vector<torch::Tensor> gradients_of(const std::vector<torch::Tensor>& parameters) {
+  std::vector<torch::Tensor> found;
+  for (const torch::Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) found.push_back(parameter.grad());
+  }
+  return found;
+}
+
 }  // namespace
 
 OptimizationStep::OptimizationStep(StepParts parts)
     : parts_{std::move(parts)}, format_{number_format(parts_.training)} {
-  for (const auto& [name, parameter] : named_parameters(parts_.module)) parameters_.push_back(parameter);
-  if (format_.scales_loss) scaler_.emplace(parts_.device);
   const api::OnNonFiniteLoss policy = parts_.training.on_non_finite_loss;
-  if (policy != api::OnNonFiniteLoss::proceed) losses_.emplace(parts_.process_group, parts_.wait, parts_.device);
+  for (OptimizerTurn& of : parts_.turns) {
+    Turn& turn = turns_.emplace_back(Turn{.of = of, .parameters = {}, .scaler = {}, .losses = {}, .loss = {}});
+    for (const auto& [name, parameter] : of.parameters) turn.parameters.push_back(parameter);
+    if (format_.scales_loss) turn.scaler.emplace(parts_.device);
+    if (policy != api::OnNonFiniteLoss::proceed) turn.losses.emplace(parts_.process_group, parts_.wait, parts_.device);
+  }
   if (policy != api::OnNonFiniteLoss::skip) return;
   for (const auto& [name, buffer] : named_buffers(parts_.module))
     buffers_.emplace_back(buffer.detach(), buffer.detach().clone());
 }
 
-torch::Tensor OptimizationStep::run(const Batch& batch, std::int64_t batch_index, BatchOfStep of_step) {
+Result<torch::Tensor> OptimizationStep::run(const Batch& batch, std::int64_t batch_index, BatchOfStep of_step) {
   if (of_step.index == 0) {
-    parts_.gradients.zero_gradients();
     keep_buffers();
+    found_bad_ = torch::Tensor{};
   }
-  const torch::Tensor loss = forward(batch, batch_index);
+  const Batch used = converted(batch, format_);
+  torch::Tensor sum;
+  for (Turn& turn : turns_) {
+    const torch::Tensor loss = run_turn(turn, used, batch_index, of_step);
+    sum = sum.defined() ? sum + loss : loss;
+    if (!of_step.is_last() || &turn == &turns_.back()) continue;
+    TRY(finish_gradients(turn));
+    update(turn);
+  }
+  return sum;
+}
+
+torch::Tensor OptimizationStep::run_turn(Turn& turn, const Batch& batch, std::int64_t batch_index,
+                                         BatchOfStep of_step) {
+  if (of_step.index == 0) turn.of.gradients->zero_gradients();
+  const torch::Tensor loss = forward(turn, batch, batch_index);
   parts_.timer.end(observe::StepPart::forward);
   const torch::Tensor part = of_step.count > 1 ? loss / of_step.count : loss;
-  if (losses_) {
-    loss_ = of_step.index == 0 ? part.detach() : loss_ + part.detach();
-    if (of_step.is_last()) losses_->begin(loss_);
+  if (turn.losses) {
+    turn.loss = of_step.index == 0 ? part.detach() : turn.loss + part.detach();
+    if (of_step.is_last()) turn.losses->begin(turn.loss);
   }
-  parts_.gradients.begin_backward(of_step.is_last());
-  (scaler_ ? scaler_->scale(part) : part).backward();
+  turn.of.gradients->begin_backward(of_step.is_last());
+  const torch::Tensor scaled = turn.scaler ? turn.scaler->scale(part) : part;
+  if (turn.of.name.empty()) {
+    scaled.backward();
+  } else {
+    const std::vector<torch::Tensor> trained = that_need_gradients(turn.parameters);
+    TORCH_CHECK(!trained.empty(), "no parameter of the optimizer '", turn.of.name,
+                "' needs a gradient in its own turn: freeze only what other optimizers train");
+    // Parameters of other optimizers get no gradient, and the pass skips the work that only those would need.
+    scaled.backward(/*gradient=*/{}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, trained);
+    log(turn, "loss", loss, {.on_epoch = true});
+  }
   parts_.timer.end(observe::StepPart::backward);
   return loss.detach();
 }
 
-torch::Tensor OptimizationStep::forward(const Batch& batch, std::int64_t batch_index) {
+torch::Tensor OptimizationStep::forward(const Turn& turn, const Batch& batch, std::int64_t batch_index) {
   const Autocast autocast{format_, parts_.device};
-  const strategy::ForwardScope scope{parts_.gradients};
-  torch::Tensor loss =
-      parts_.module.training_step_end(parts_.module.training_step(converted(batch, format_), batch_index));
+  const strategy::ForwardScope scope{*turn.of.gradients};
+  parts_.module.set_optimizer_turn(turn.of.name);
+  torch::Tensor loss = parts_.module.training_step_end(parts_.module.training_step(batch, batch_index));
+  parts_.module.set_optimizer_turn({});
   check_loss(loss);
   return loss;
 }
 
 Result<void> OptimizationStep::finish_gradients() {
-  TRY(parts_.gradients.finish_gradients());
-  if (losses_) {
-    TRY(losses_->finish());
+  return finish_gradients(turns_.back());
+}
+
+Result<void> OptimizationStep::finish_gradients(Turn& turn) {
+  TRY(turn.of.gradients->finish_gradients());
+  if (turn.losses) {
+    TRY(turn.losses->finish());
   }
   return {};
 }
@@ -70,54 +123,73 @@ bool OptimizationStep::asks_for_losses() const {
 }
 
 std::optional<BadLoss> OptimizationStep::bad_loss() const {
-  return asks_for_losses() ? losses_->first_bad() : std::nullopt;
+  if (!asks_for_losses()) return std::nullopt;
+  for (const Turn& turn : turns_) {
+    if (auto bad = turn.losses->first_bad()) return bad;
+  }
+  return std::nullopt;
 }
 
 void OptimizationStep::update() {
-  const bool is_skipping = parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::skip;
+  update(turns_.back());
+}
+
+void OptimizationStep::update(Turn& turn) {
+  parts_.timer.end(observe::StepPart::communication);
+  if (parts_.before_update) parts_.before_update();
+  parts_.timer.end(observe::StepPart::checkpoint);
   torch::Tensor is_bad_loss;
-  if (is_skipping) {
-    is_bad_loss = losses_->found_bad();
-    take_back_buffers(is_bad_loss);
+  if (parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::skip) {
+    is_bad_loss = found_bad_up_to(turn);
+    // The turns that follow may still need the buffers as this turn has left them.
+    if (&turn == &turns_.back()) take_back_buffers(is_bad_loss);
   }
   torch::Tensor found_inf = is_bad_loss;
-  if (scaler_) {
-    scaler_->unscale(gradients());
-    found_inf = found_inf.defined() ? torch::maximum(found_inf, scaler_->found_inf()) : scaler_->found_inf();
+  if (turn.scaler) {
+    turn.scaler->unscale(gradients_of(turn.parameters));
+    found_inf = found_inf.defined() ? torch::maximum(found_inf, turn.scaler->found_inf()) : turn.scaler->found_inf();
   }
-  if (const auto& clip = parts_.training.gradient_clip) grad_norm_ = clip_gradients(*clip, gradients());
+  if (const auto& clip = parts_.training.gradient_clip)
+    log(turn, "grad_norm", clip_gradients(*clip, gradients_of(turn.parameters)), {});
   if (found_inf.defined()) {
-    parts_.optimizer.step_unless(found_inf);
+    turn.of.optimizer->step_unless(found_inf);
   } else {
-    parts_.optimizer.step();
+    turn.of.optimizer->step();
   }
-  if (scaler_) scaler_->update(is_bad_loss);
+  if (turn.scaler) turn.scaler->update(is_bad_loss);
   parts_.timer.end(observe::StepPart::optimizer);
+}
+
+torch::Tensor OptimizationStep::found_bad_up_to(const Turn& turn) {
+  const torch::Tensor found = turn.losses->found_bad();
+  found_bad_ = found_bad_.defined() ? torch::maximum(found_bad_, found) : found;
+  return found_bad_;
+}
+
+void OptimizationStep::log(const Turn& turn, const std::string& name, const torch::Tensor& value,
+                           const LogOptions& options) {
+  if (observe::MetricSink* sink = parts_.module.metric_sink())
+    sink->log(name_in_turn(turn.of.name, "_", name), value.detach(), options);
 }
 
 std::vector<checkpoint::Entry> OptimizationStep::entries() const {
   std::vector<checkpoint::Entry> entries;
-  for (const auto& [name, tensor] : parts_.gradients.state()) {
-    entries.push_back({.name = fmt::format("{}{}", checkpoint::strategy_prefix, name),
-                       .placement = checkpoint::Placement::per_rank,
-                       .tensor = tensor});
-  }
-  if (!scaler_) return entries;
-  for (const auto& [name, tensor] : scaler_->state()) {
-    entries.push_back({.name = fmt::format("{}{}", checkpoint::scaler_prefix, name),
-                       .placement = checkpoint::Placement::replicated,
-                       .tensor = tensor,
-                       .is_steady = true});
+  for (const Turn& turn : turns_) {
+    for (const auto& [name, tensor] : turn.of.gradients->state()) {
+      entries.push_back(
+          {.name = fmt::format("{}{}", checkpoint::strategy_prefix, name_in_turn(turn.of.name, ".", name)),
+           .placement = checkpoint::Placement::per_rank,
+           .tensor = tensor});
+    }
+    if (!turn.scaler) continue;
+    for (const auto& [name, tensor] : turn.scaler->state()) {
+      entries.push_back({.name = fmt::format("{}{}", checkpoint::scaler_prefix, name_in_turn(turn.of.name, ".", name)),
+                         .placement = checkpoint::Placement::replicated,
+                         .tensor = tensor,
+                         .is_steady = true});
+    }
   }
   return entries;
-}
-
-std::vector<torch::Tensor> OptimizationStep::gradients() const {
-  std::vector<torch::Tensor> found;
-  for (const torch::Tensor& parameter : parameters_) {
-    if (parameter.grad().defined()) found.push_back(parameter.grad());
-  }
-  return found;
 }
 
 void OptimizationStep::keep_buffers() {

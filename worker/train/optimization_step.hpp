@@ -4,7 +4,9 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,13 +14,12 @@
 #include "common/result.hpp"
 #include "include/trainyard/data.hpp"
 #include "include/trainyard/module.hpp"
-#include "include/trainyard/optimizer.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/observe/step_times.hpp"
-#include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 #include "worker/train/loss_agreement.hpp"
 #include "worker/train/loss_scaler.hpp"
+#include "worker/train/optimizer_turns.hpp"
 #include "worker/train/precision.hpp"
 
 namespace trainyard::train {
@@ -26,12 +27,12 @@ namespace trainyard::train {
 /// References outlive the step.
 struct StepParts {
   Module& module;
-  Optimizer& optimizer;
-  strategy::GradientSync& gradients;
+  std::vector<OptimizerTurn>& turns;
   const api::TrainingSpec& training;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   strategy::WaitForWork wait;
   observe::StepTimer& timer;
+  std::function<void()> before_update;  ///< Called before any parameter changes. Not set: nothing is.
   torch::Device device = torch::kCPU;
 };
 
@@ -42,16 +43,20 @@ struct BatchOfStep {
   [[nodiscard]] bool is_last() const { return index + 1 == count; }
 };
 
-/// The arithmetic of one optimizer step: forward pass and backward pass of each batch, exchange of gradients, update.
-/// The functions are called in this order. bad_loss() waits for the device, and so does update() with an
-/// optimizer that does not override step_unless().
+/// The arithmetic of one step: forward pass and backward pass of each batch, exchange of gradients, update. The
+/// functions are called in this order. bad_loss() waits for the device, and so does an update with an optimizer that
+/// does not override step_unless().
+///
+/// Several optimizers take turns on each batch. With the last batch of a step run() does all of each turn but the last,
+/// whose exchange and update are those of finish_gradients() and update().
 class OptimizationStep {
  public:
   explicit OptimizationStep(StepParts parts);
 
-  /// Runs the module on `batch`, forward and backward. The gradient is the mean of the batches' of the step. Returns
-  /// the batch's loss, a scalar without history on the rank's device. Throws what the module throws.
-  [[nodiscard]] torch::Tensor run(const Batch& batch, std::int64_t batch_index, BatchOfStep of_step = {});
+  /// Runs the module on `batch`, forward and backward, in each turn. The gradient is the mean of the batches' of the
+  /// step. Returns the batch's loss, the sum over the turns: a scalar without history on the rank's device. Errors:
+  /// those of finish_gradients(). Throws what the module throws.
+  [[nodiscard]] Result<torch::Tensor> run(const Batch& batch, std::int64_t batch_index, BatchOfStep of_step = {});
   /// Orders the current stream of the device after the exchange of gradients: what is queued there from now on reads
   /// those of all ranks. On the CPU it waits for the exchange. Errors: those of GradientSync::finish_gradients(), and
   /// of the exchange of the losses.
@@ -59,33 +64,43 @@ class OptimizationStep {
   /// True when the job ends at a loss that is not finite (onNonFiniteLoss stop or rewind), so that bad_loss() waits for
   /// the device.
   [[nodiscard]] bool asks_for_losses() const;
-  /// The first rank whose loss is not finite, if asks_for_losses(); nothing for other jobs. The loss is the mean of the
-  /// step's batches. Equal on all ranks.
+  /// The first rank whose loss is not finite in the first turn that has such a loss, if asks_for_losses(); nothing for
+  /// other jobs. The loss is the mean of the step's batches. Equal on all ranks.
   [[nodiscard]] std::optional<BadLoss> bad_loss() const;
-  /// Clips the gradients and changes the parameters. With precision 16-mixed, gradients that are not finite change
-  /// nothing but the loss's scale; with onNonFiniteLoss skip, a bad loss of any rank changes neither parameters, nor
-  /// the optimizer's state, nor the module's buffers.
+  /// Clips the gradients, changes the parameters, and logs the norm of the gradients before they were clipped. With
+  /// precision 16-mixed, gradients that are not finite change nothing but the loss's scale. With onNonFiniteLoss skip,
+  /// a bad loss of any rank changes neither parameters nor the optimizer's state, in its own turn and in those after
+  /// it, and no buffer of the module.
   void update();
-  /// The 2-norm of all gradients before they were clipped: a scalar on the device. Undefined without gradientClip.
-  [[nodiscard]] const torch::Tensor& grad_norm() const { return grad_norm_; }
 
   /// The entries of a checkpoint beside the module's and the optimizer's state.
   [[nodiscard]] std::vector<checkpoint::Entry> entries() const;
 
  private:
-  [[nodiscard]] torch::Tensor forward(const Batch& batch, std::int64_t batch_index);
-  [[nodiscard]] std::vector<torch::Tensor> gradients() const;
+  /// A turn of one optimizer.
+  struct Turn {
+    OptimizerTurn& of;
+    std::vector<torch::Tensor> parameters;  // the optimizer's
+    std::optional<LossScaler> scaler;       // with 16-mixed
+    std::optional<LossAgreement> losses;    // unless onNonFiniteLoss is continue
+    torch::Tensor loss;                     // mean of the step's batches so far; kept only for losses
+  };
+
+  [[nodiscard]] torch::Tensor run_turn(Turn& turn, const Batch& batch, std::int64_t batch_index, BatchOfStep of_step);
+  [[nodiscard]] torch::Tensor forward(const Turn& turn, const Batch& batch, std::int64_t batch_index);
+  [[nodiscard]] Result<void> finish_gradients(Turn& turn);
+  void update(Turn& turn);
+  /// With onNonFiniteLoss skip: 1 when the loss of any rank in this step's turns up to `turn` is not finite.
+  [[nodiscard]] torch::Tensor found_bad_up_to(const Turn& turn);
+  void log(const Turn& turn, const std::string& name, const torch::Tensor& value, const LogOptions& options);
   void keep_buffers();
   void take_back_buffers(const torch::Tensor& found_bad);
 
   StepParts parts_;
   NumberFormat format_;
-  std::vector<torch::Tensor> parameters_;
-  std::optional<LossScaler> scaler_;                              // with 16-mixed
-  std::optional<LossAgreement> losses_;                           // unless onNonFiniteLoss is continue
+  std::vector<Turn> turns_;
   std::vector<std::pair<torch::Tensor, torch::Tensor>> buffers_;  // with skip: each with its values before the step
-  torch::Tensor loss_;  // mean of the step's batches so far; kept only for losses_
-  torch::Tensor grad_norm_;
+  torch::Tensor found_bad_;  // with skip: of the turn before, if there was one in this step
 };
 
 }  // namespace trainyard::train

@@ -126,15 +126,19 @@ std::unique_ptr<Optimizer> make(const OptimizerSpec& spec, std::vector<Optimized
 
 }  // namespace
 
+OptimizerSpec public_spec(const api::OptimizerSpec& spec) {
+  return {.name = std::string{api::name_of(spec.name)},
+          .lr = spec.lr,
+          .momentum = spec.momentum,
+          .nesterov = spec.nesterov,
+          .weight_decay = spec.weight_decay,
+          .beta1 = spec.beta1,
+          .beta2 = spec.beta2,
+          .eps = spec.eps};
+}
+
 std::unique_ptr<Optimizer> open_optimizer(Module& module, const api::OptimizerSpec& spec) {
-  auto optimizer = module.configure_optimizers({.name = std::string{api::name_of(spec.name)},
-                                                .lr = spec.lr,
-                                                .momentum = spec.momentum,
-                                                .nesterov = spec.nesterov,
-                                                .weight_decay = spec.weight_decay,
-                                                .beta1 = spec.beta1,
-                                                .beta2 = spec.beta2,
-                                                .eps = spec.eps});
+  auto optimizer = module.configure_optimizers(public_spec(spec));
   if (optimizer == nullptr) throw InvalidJob{"the model's configure_optimizers() returned no optimizer"};
   return optimizer;
 }
@@ -181,6 +185,26 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSpec& spec, const std::
     }
   }
   return train::make(spec, std::move(optimized));
+}
+
+NamedOptimizer make_named_optimizer(std::string name, const OptimizerSpec& spec,
+                                    const std::vector<ParameterGroup>& groups, const torch::nn::Module& module) {
+  NamedOptimizer named{.name = std::move(name), .optimizer = make_optimizer(spec, groups, module), .parameters = {}};
+  for (const ParameterGroup& group : groups)
+    named.parameters.insert(named.parameters.end(), group.parameters.begin(), group.parameters.end());
+  return named;
+}
+
+FrozenParameters::FrozenParameters(const std::vector<torch::Tensor>& parameters) {
+  for (const torch::Tensor& parameter : parameters) {
+    if (!parameter.requires_grad()) continue;
+    frozen_.push_back(parameter);
+    parameter.set_requires_grad(false);
+  }
+}
+
+FrozenParameters::~FrozenParameters() {
+  for (const torch::Tensor& parameter : frozen_) parameter.set_requires_grad(true);
 }
 
 }  // namespace trainyard

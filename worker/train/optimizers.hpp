@@ -7,6 +7,9 @@
 
 namespace trainyard::train {
 
+/// The job's `spec` as modules get it.
+[[nodiscard]] OptimizerSpec public_spec(const api::OptimizerSpec& spec);
+
 /// The optimizer that `module` configures for the job's `spec`. Throws InvalidJob when that is none, and what the
 /// module throws.
 [[nodiscard]] std::unique_ptr<Optimizer> open_optimizer(Module& module, const api::OptimizerSpec& spec);

@@ -52,7 +52,7 @@
 #include "worker/train/lost.hpp"
 #include "worker/train/make_model.hpp"
 #include "worker/train/named_tensors.hpp"
-#include "worker/train/optimizers.hpp"
+#include "worker/train/optimizer_turns.hpp"
 #include "worker/train/precision.hpp"
 #include "worker/train/snapshot_taker.hpp"
 #include "worker/train/start_wait.hpp"
@@ -253,9 +253,8 @@ struct Run {
   std::shared_ptr<Module> module;
   Datasets datasets;
   dist::Group group;
-  std::unique_ptr<Optimizer> optimizer;
   std::optional<dist::StepsInFlight> in_flight;  // nothing on the CPU
-  std::unique_ptr<strategy::GradientSync> gradients;
+  std::vector<OptimizerTurn> turns;
   std::unique_ptr<checkpoint::Checkpointer> checkpointer;
   std::unique_ptr<SnapshotTaker> snapshots;
   std::unique_ptr<LogFiles> log_files;
@@ -411,7 +410,6 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                                                        std::string_view what) {
     return dist::wait_or_fail(work, link, deadline, what);
   };
-  run.optimizer = open_optimizer(*run.module, training.optimizer);
   strategy::WaitForWork follow;
   if (!device.is_cpu()) {
     run.in_flight.emplace(device, link, deadline);
@@ -419,8 +417,10 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
       return in_flight.follow(work, what);
     };
   }
-  run.gradients = strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module), run.group,
-                                               wait, follow, training.strategy);
+  run.turns = open_turns(*run.module, training.optimizer, [&](NamedTensors parameters, NamedTensors buffers) {
+    return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), run.group, wait, follow,
+                                        training.strategy);
+  });
   run.checkpointer = TRY(open_checkpoints(run, group, node_name(environment), patience));
   run.snapshots = TRY(open_snapshots(run, group.attempt));
   run.log_files = TRY(open_log_files(run, group.attempt));
@@ -439,8 +439,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                    .module = *run.module,
                    .train_data = *run.datasets.train,
                    .validation_data = run.datasets.validation.get(),
-                   .optimizer = *run.optimizer,
-                   .gradients = *run.gradients,
+                   .turns = run.turns,
                    .group = run.group,
                    .link = link,
                    .wait = wait,

@@ -55,15 +55,18 @@ Trainer::Trainer(TrainerParts parts)
             .node = parts_.node,
             .clock = parts_.clock}},
       step_{{.module = parts_.module,
-             .optimizer = parts_.optimizer,
-             .gradients = parts_.gradients,
+             .turns = parts_.turns,
              .training = parts_.training,
              .process_group = parts_.group.process_group,
              .wait = follow_or_wait(parts_),
              .timer = log_.timer(),
+             .before_update =
+                 [this] {
+                   if (checkpoints_) checkpoints_->finish_staging();
+                 },
              .device = parts_.device}},
       random_{parts_.device},
-      state_{make_state(parts_.module, parts_.optimizer, random_)},
+      state_{make_state(parts_.module, optimizer_state(parts_.turns), random_)},
       ema_{make_ema(parts_)},
       validation_{{.training = parts_.training,
                    .module = parts_.module,
@@ -110,7 +113,7 @@ rank::RankEnd Trainer::train() {
 OrEnd<void> Trainer::begin() {
   if (!validation_.has_data()) check_watches_nothing(parts_.training);
   report("Loading");
-  if (auto done = parts_.gradients.synchronize_model(); !done) return lost(Stage::step, done.error());
+  if (auto done = synchronize_model(parts_.turns); !done) return lost(Stage::step, done.error());
   bool has_resumed = false;
   if (parts_.checkpointer != nullptr) {
     // A late pod of a deleted job must not claim the generation of the job that replaced it.
@@ -154,8 +157,10 @@ OrEnd<bool> Trainer::restore() {
   is_position_known_ = true;
   validation_.restore(values);
   random_.write();
-  parts_.optimizer.after_restore();
-  if (auto done = parts_.gradients.after_restore(); !done) return lost(Stage::step, done.error());
+  for (OptimizerTurn& turn : parts_.turns) {
+    turn.optimizer->after_restore();
+    if (auto done = turn.gradients->after_restore(); !done) return lost(Stage::step, done.error());
+  }
   checkpoints_->resume_from(found);
   if (found.is_final && is_over()) {
     report("Done");
@@ -184,7 +189,7 @@ OrEnd<void> Trainer::load_weights(bool has_resumed) {
       load_initial_weights({.uri = uri, .sha256 = model.weights_sha256, .s3 = parts_.weights_s3}, parts_.module, state_,
                            *parts_.group.communicator, parts_.start_patience, parts_.clock);
   if (!loaded) return lost(loaded.error().kind == ErrorKind::cancelled ? Stage::step : Stage::data, loaded.error());
-  if (auto done = parts_.gradients.synchronize_model(); !done) return lost(Stage::step, done.error());
+  if (auto done = synchronize_model(parts_.turns); !done) return lost(Stage::step, done.error());
   return {};
 }
 
@@ -211,14 +216,10 @@ OrEnd<StepFlags> Trainer::take_step() {
                                     .loss = bad->loss,
                                     .is_rewound = parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::rewind}));
   }
-  log_.timer().end(observe::StepPart::communication);
-  if (checkpoints_) checkpoints_->finish_staging();
-  log_.timer().end(observe::StepPart::checkpoint);
   step_.update();
   if (ema_) ema_->update();
 
   const Position before = std::exchange(position_, schedule_.next(position_));
-  if (step_.grad_norm().defined()) log_.metrics().log("grad_norm", step_.grad_norm(), {});
   log_.add_samples(schedule_.samples_between(before, position_));
   if (auto queued = end_queued_step(); !queued) return lost(Stage::step, queued.error());
   log_.timer().end(observe::StepPart::communication);
@@ -240,7 +241,7 @@ Result<torch::Tensor> Trainer::train_on_batches() {
     if (parts_.sample_record) step_ids_.push_back(batch.ids);
     log_.metrics().set_batch_size(batch.size());
     const torch::Tensor loss =
-        step_.run(batch, schedule_.batch_index(position_) + index, {.index = index, .count = count});
+        TRY(step_.run(batch, schedule_.batch_index(position_) + index, {.index = index, .count = count}));
     log_.metrics().log("loss", loss, {.on_epoch = true});
     const torch::Tensor part = loss.to(at::toOpMathType(loss.scalar_type()));
     losses = index == 0 ? part : losses + part;
@@ -304,7 +305,7 @@ OrEnd<void> Trainer::finish() {
   if (is_rank0()) {
     logging::info("training complete", {{"step", position_.step},
                                         {"metrics", to_field(validation_.values())},
-                                        {"exchangedBytes", parts_.gradients.exchanged_bytes()},
+                                        {"exchangedBytes", exchanged_bytes(parts_.turns)},
                                         {"parametersChecksum", fmt::format("{:016x}", checksum)}});
   }
   return {};
@@ -382,7 +383,7 @@ void Trainer::set_lr() {
                                    .total_steps = schedule_.total_steps(position_),
                                    .world_size = parts_.group.world_size},
                                   validation_.plateau());
-  parts_.optimizer.set_lr_factor(factor);
+  for (OptimizerTurn& turn : parts_.turns) turn.optimizer->set_lr_factor(factor);
   lr_ = parts_.training.optimizer.lr * factor;
 }
 
@@ -416,8 +417,10 @@ OrEnd<void> Trainer::settle() {
 
 const checkpoint::State& Trainer::current_state() {
   random_.read();
-  parts_.optimizer.before_save();
-  parts_.gradients.before_save();
+  for (OptimizerTurn& turn : parts_.turns) {
+    turn.optimizer->before_save();
+    turn.gradients->before_save();
+  }
   TrainingValues values{.position = position_, .metrics = {}};
   validation_.add_to(values);
   state_.values = to_json(values);

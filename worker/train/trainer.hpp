@@ -11,14 +11,12 @@
 #include "common/clock.hpp"
 #include "include/trainyard/data.hpp"
 #include "include/trainyard/module.hpp"
-#include "include/trainyard/optimizer.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/data/batch_loader.hpp"
 #include "worker/dist/group.hpp"
 #include "worker/dist/steps_in_flight.hpp"
 #include "worker/rank/rank_link.hpp"
-#include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/model_agreement.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 #include "worker/train/batch_sequence.hpp"
@@ -30,6 +28,7 @@
 #include "worker/train/lr_schedule.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/optimization_step.hpp"
+#include "worker/train/optimizer_turns.hpp"
 #include "worker/train/sample_record.hpp"
 #include "worker/train/schedule.hpp"
 #include "worker/train/snapshot_taker.hpp"
@@ -54,8 +53,7 @@ struct TrainerParts {
   Module& module;
   const Dataset& train_data;
   const Dataset* validation_data = nullptr;  ///< nullptr: no validation.
-  Optimizer& optimizer;
-  strategy::GradientSync& gradients;
+  std::vector<OptimizerTurn>& turns;
   dist::Group& group;
   rank::RankLink& link;
   strategy::WaitForWork wait;

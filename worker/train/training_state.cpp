@@ -12,7 +12,6 @@
 
 #include "checkpoint/format/entry.hpp"
 #include "worker/strategy/model_agreement.hpp"
-#include "worker/train/named_tensors.hpp"
 
 namespace trainyard::train {
 
@@ -61,7 +60,7 @@ void RandomState::write() const {
   }
 }
 
-checkpoint::State make_state(const Module& module, Optimizer& optimizer, const RandomState& random) {
+checkpoint::State make_state(const Module& module, const NamedTensors& optimizer_state, const RandomState& random) {
   checkpoint::State state;
   for (const auto& [name, tensor] : named_parameters(module)) {
     state.entries.push_back({.name = fmt::format("{}{}", checkpoint::model_prefix, name),
@@ -75,7 +74,7 @@ checkpoint::State make_state(const Module& module, Optimizer& optimizer, const R
                              .placement = Placement::rank0,
                              .tensor = tensor.detach()});
   }
-  for (const auto& [name, tensor] : optimizer.state()) {
+  for (const auto& [name, tensor] : optimizer_state) {
     state.entries.push_back({.name = fmt::format("{}{}", checkpoint::optimizer_prefix, name),
                              .placement = Placement::replicated,
                              .tensor = tensor.detach(),

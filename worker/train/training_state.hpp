@@ -6,12 +6,12 @@
 #include "common/result.hpp"
 #include "include/trainyard/data.hpp"
 #include "include/trainyard/module.hpp"
-#include "include/trainyard/optimizer.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/observe/metric_sums.hpp"
 #include "worker/train/best_metric.hpp"
 #include "worker/train/early_stopping.hpp"
 #include "worker/train/lr_schedule.hpp"
+#include "worker/train/named_tensors.hpp"
 #include "worker/train/schedule.hpp"
 
 namespace trainyard::train {
@@ -33,8 +33,9 @@ class RandomState {
 };
 
 /// The tensors that a run needs to resume bit-equal, which a Checkpointer reads and writes in place: parameters,
-/// buffers, and the states of the optimizer and the random generators.
-[[nodiscard]] checkpoint::State make_state(const Module& module, Optimizer& optimizer, const RandomState& random);
+/// buffers, `optimizer_state`, and the states of the random generators.
+[[nodiscard]] checkpoint::State make_state(const Module& module, const NamedTensors& optimizer_state,
+                                           const RandomState& random);
 
 /// The small values of a checkpoint.
 struct TrainingValues {

@@ -18,8 +18,8 @@ SOURCE, BUILD = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 
 # The names that libtrainyard.so may show.
 PUBLIC = re.compile(r"(?:(?:vtable|typeinfo|typeinfo name) for )?"
-                    r"trainyard::(?:Batch|Dataset|InvalidJob|Module|Optimizer|Options|TensorTree)(?:::(?!Node\b)|$)"
-                    r"|trainyard::(?:run_program|run_rank)\(trainyard::Models const&|trainyard::(?:make_optimizer|snake_case|wrap_optimizer)\b")
+                    r"trainyard::(?:Batch|Dataset|FrozenParameters|InvalidJob|Module|Optimizer|Options|TensorTree)(?:::(?!Node\b)|$)"
+                    r"|trainyard::(?:run_program|run_rank)\(trainyard::Models const&|trainyard::(?:make_named_optimizer|make_optimizer|snake_case|wrap_optimizer)\b")
 
 
 def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]:

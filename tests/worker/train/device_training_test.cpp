@@ -34,6 +34,7 @@
 #include "worker/dist/watched_wait.hpp"
 #include "worker/strategy/strategies.hpp"
 #include "worker/train/named_tensors.hpp"
+#include "worker/train/optimizer_turns.hpp"
 #include "worker/train/optimizers.hpp"
 #include "worker/train/trainer.hpp"
 
@@ -86,14 +87,14 @@ rank::RankEnd train_on_device(Module& module, fakes::FakeRankLink& link, bool va
       work->wait();
       return {};
     };
-    const auto optimizer = open_optimizer(module, training.optimizer);
-    const auto gradients = strategy::make_gradient_sync(named_parameters(module), named_buffers(module), group, wait);
+    auto turns = open_turns(module, training.optimizer, [&](NamedTensors parameters, NamedTensors buffers) {
+      return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), group, wait);
+    });
     Trainer trainer{{.training = training,
                      .module = module,
                      .train_data = data,
                      .validation_data = validates ? &data : nullptr,
-                     .optimizer = *optimizer,
-                     .gradients = *gradients,
+                     .turns = turns,
                      .group = group,
                      .link = link,
                      .wait = wait,
@@ -180,12 +181,23 @@ class Classifier final : public Module {
     register_module("line", line_);
   }
   [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index) override {
-    if (batch_index == 10 || batch_index == 110) blocking_calls_.push_back(fakes::late_device::blocking_calls());
+    const bool begins_step = optimizer_turn() != "line";
+    if (begins_step && (batch_index == 10 || batch_index == 110))
+      blocking_calls_.push_back(fakes::late_device::blocking_calls());
     log("host", 1.0);
     return torch::cross_entropy_loss(line_(norm_(batch.inputs).flatten(1)), batch.targets);
   }
+  [[nodiscard]] std::vector<NamedOptimizer> configure_named_optimizers(const OptimizerSpec& spec) override {
+    if (!takes_turns) return {};
+    std::vector<NamedOptimizer> optimizers;
+    optimizers.push_back(make_named_optimizer("norm", spec, {{.parameters = norm_->parameters()}}, *this));
+    optimizers.push_back(make_named_optimizer("line", spec, {{.parameters = line_->parameters()}}, *this));
+    return optimizers;
+  }
   /// The number of calls that blocked in 100 steps.
   [[nodiscard]] int blocking_calls() const { return blocking_calls_.at(1) - blocking_calls_.at(0); }
+
+  bool takes_turns = false;  ///< Each layer has an optimizer of its own.
 
  private:
   torch::nn::BatchNorm2d norm_{1};
@@ -220,9 +232,9 @@ struct EchoRun {
     const strategy::WaitForWork follow = [&](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
       return in_flight.follow(work, what);
     };
-    const auto optimizer = open_optimizer(module, training.optimizer);
-    const auto gradients =
-        strategy::make_gradient_sync(named_parameters(module), named_buffers(module), group, wait, follow);
+    auto turns = open_turns(module, training.optimizer, [&](NamedTensors parameters, NamedTensors buffers) {
+      return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), group, wait, follow);
+    });
     std::unique_ptr<checkpoint::Checkpointer> checkpointer;
     if (checkpoint) {
       auto opened = checkpoint::open_checkpointer(
@@ -235,8 +247,7 @@ struct EchoRun {
                      .checkpoint_every = checkpoint ? checkpoint->every : api::Every{},
                      .module = module,
                      .train_data = data,
-                     .optimizer = *optimizer,
-                     .gradients = *gradients,
+                     .turns = turns,
                      .group = group,
                      .link = link,
                      .wait = wait,
@@ -255,13 +266,21 @@ struct EchoRun {
 };
 
 TEST(TrainingOnADevice, NeverWaitsForItInAUsualStep) {
-  EchoRun run;
-  run.training.max_steps = 120;
-  run.training.data.loader_threads = 2;
-  const rank::RankEnd end = run.run();
-  EXPECT_EQ(end.reason, "Completed") << end.message;
-  EXPECT_EQ(run.module.blocking_calls(), 0);
-  EXPECT_LT(run.link.reports().back().loss.value_or(NAN), 2.5) << "the last line's loss is known";
+  for (const bool takes_turns : {false, true}) {
+    EchoRun run;
+    run.module.takes_turns = takes_turns;
+    run.training.max_steps = 120;
+    run.training.data.loader_threads = 2;
+    if (takes_turns) {
+      run.training.gradient_clip = {.norm = 1.0, .value = {}};
+      run.training.on_non_finite_loss = api::OnNonFiniteLoss::skip;
+    }
+    const rank::RankEnd end = run.run();
+    EXPECT_EQ(end.reason, "Completed") << end.message;
+    EXPECT_EQ(run.module.blocking_calls(), 0);
+    const double loss_max = takes_turns ? 5.0 : 2.5;  // With turns it is the sum of two.
+    EXPECT_LT(run.link.reports().back().loss.value_or(NAN), loss_max) << "the last line's loss is known";
+  }
 }
 
 TEST(TrainingOnADevice, EndsAsPeerLostWhereACollectiveHasFailedUnseen) {

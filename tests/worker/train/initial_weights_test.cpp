@@ -164,7 +164,7 @@ TEST_F(InitialWeights, MayNameATiedTensorTwice) {
                      {"again.weight", torch::full({2, 4}, 7.0)}};
   folder.write("w.safetensors", safetensors_of(state));
   const auto optimizer = module.configure_optimizers({});
-  const checkpoint::State all = make_state(module, *optimizer, RandomState{torch::kCPU});
+  const checkpoint::State all = make_state(module, optimizer->state(), RandomState{torch::kCPU});
   checkpoint::SingleCommunicator single;
   const fakes::FakeClock clock;
   const auto loaded = load_initial_weights({.uri = uri, .sha256 = {}, .s3 = {}}, module, all, single, {}, clock);

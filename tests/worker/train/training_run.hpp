@@ -17,7 +17,7 @@
 #include "worker/strategy/model_agreement.hpp"
 #include "worker/strategy/strategies.hpp"
 #include "worker/train/named_tensors.hpp"
-#include "worker/train/optimizers.hpp"
+#include "worker/train/optimizer_turns.hpp"
 #include "worker/train/trainer.hpp"
 
 namespace trainyard::train {
@@ -27,6 +27,7 @@ class TrainingRun {
  public:
   struct Rank {
     std::shared_ptr<SmallModule> module;
+    std::shared_ptr<Module> other_module;  ///< Set: it is trained instead of `module`.
     std::unique_ptr<fakes::FakeRankLink> link = std::make_unique<fakes::FakeRankLink>();
     rank::RankEnd end;
     std::uint64_t checksum = 0;  ///< Checksum of parameters and buffers at the end.
@@ -65,14 +66,16 @@ class TrainingRun {
   std::int64_t training_samples = 100;
   const Dataset* training_data = nullptr;  ///< Not set: `training_samples` small samples.
   std::int64_t validation_samples = 33;
+  const Dataset* validation_data = nullptr;  ///< Not set: `validation_samples` small samples.
   std::vector<Rank> ranks;
   fakes::FakeClock clock;
 
  private:
   void run_rank(fakes::RankThread& thread) {
     Rank& rank = ranks[static_cast<std::size_t>(thread.rank)];
+    Module& module = rank.other_module ? *rank.other_module : *rank.module;
     const auto train_data = make_small_dataset(training_samples, 0);
-    const auto validation_data = make_small_dataset(validation_samples, 1);
+    const auto small_validation_data = make_small_dataset(validation_samples, 1);
     dist::Group group{.rank = thread.rank,
                       .world_size = thread.world_size,
                       .store = {},
@@ -88,10 +91,11 @@ class TrainingRun {
         return fail(ErrorKind::unavailable, std::string{what} + ": " + error.what());
       }
     };
-    convert(*rank.module, number_format(training));
-    const auto optimizer = open_optimizer(*rank.module, training.optimizer);
-    const auto gradients = strategy::make_gradient_sync(named_parameters(*rank.module), named_buffers(*rank.module),
-                                                        group, wait, {}, training.strategy);
+    convert(module, number_format(training));
+    auto turns = open_turns(module, training.optimizer, [&](NamedTensors parameters, NamedTensors buffers) {
+      return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), group, wait, {},
+                                          training.strategy);
+    });
     std::unique_ptr<checkpoint::Checkpointer> checkpointer;
     if (checkpoint) {
       const checkpoint::Identity identity{.job = "ns/job", .job_uid = "uid", .attempt = attempt, .fingerprint = "same"};
@@ -115,11 +119,10 @@ class TrainingRun {
                      .copies_every = checkpoint && checkpoint->local ? checkpoint->local->every : api::Every{},
                      .when_busy = checkpoint ? checkpoint->when_busy : api::WhenBusy::skip,
                      .save_at_best = checkpoint && checkpoint->every.best ? checkpoint->keep.best : std::nullopt,
-                     .module = *rank.module,
+                     .module = module,
                      .train_data = training_data == nullptr ? train_data : *training_data,
-                     .validation_data = &validation_data,
-                     .optimizer = *optimizer,
-                     .gradients = *gradients,
+                     .validation_data = validation_data == nullptr ? &small_validation_data : validation_data,
+                     .turns = turns,
                      .group = group,
                      .link = *rank.link,
                      .wait = wait,
@@ -138,8 +141,8 @@ class TrainingRun {
       rank.end = {.exit_code = 1, .reason = "Threw", .message = error.what(), .culprit = {}};
     }
     if (on_end) on_end();
-    NamedTensors state = named_parameters(*rank.module);
-    for (const auto& buffer : named_buffers(*rank.module)) state.push_back(buffer);
+    NamedTensors state = named_parameters(module);
+    for (const auto& buffer : named_buffers(module)) state.push_back(buffer);
     rank.checksum = strategy::checksum(state);
   }
 };

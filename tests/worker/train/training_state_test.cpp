@@ -28,7 +28,7 @@ TEST(RandomState, TakesTheGeneratorBackToWhereItWasRead) {
 TEST(MakeState, HoldsAllThatATrainingNeedsUnderUniqueNames) {
   const auto module = make_small_module(0);
   const auto optimizer = module->configure_optimizers({});
-  const checkpoint::State state = make_state(*module, *optimizer, RandomState{torch::kCPU});
+  const checkpoint::State state = make_state(*module, optimizer->state(), RandomState{torch::kCPU});
   std::set<std::string> names;
   for (const checkpoint::Entry& entry : state.entries) names.insert(entry.name);
   EXPECT_EQ(names.size(), state.entries.size());
@@ -42,7 +42,7 @@ TEST(MakeState, HoldsAllThatATrainingNeedsUnderUniqueNames) {
 TEST(MakeState, SharesMemoryWithTheModule) {
   const auto module = make_small_module(0);
   const auto optimizer = module->configure_optimizers({});
-  const checkpoint::State state = make_state(*module, *optimizer, RandomState{torch::kCPU});
+  const checkpoint::State state = make_state(*module, optimizer->state(), RandomState{torch::kCPU});
   state.entries.front().tensor.fill_(7);
   EXPECT_TRUE(torch::equal(module->parameters().front(), torch::full_like(module->parameters().front(), 7)));
 }

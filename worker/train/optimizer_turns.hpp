@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/training_spec.hpp"
+#include "common/result.hpp"
+#include "include/trainyard/module.hpp"
+#include "include/trainyard/optimizer.hpp"
+#include "worker/strategy/gradient_sync.hpp"
+#include "worker/train/named_tensors.hpp"
+
+namespace trainyard::train {
+
+/// One of a module's optimizers, with the exchange of its parameters' gradients over the ranks.
+struct OptimizerTurn {
+  std::string name;  ///< Empty for the only optimizer, which configure_optimizers() has made.
+  std::unique_ptr<Optimizer> optimizer;
+  NamedTensors parameters;  ///< Those of the optimizer; in the last turn also those of no optimizer.
+  std::unique_ptr<strategy::GradientSync> gradients;
+};
+
+using MakeGradientSync =
+    std::function<std::unique_ptr<strategy::GradientSync>(NamedTensors parameters, NamedTensors buffers)>;
+
+/// The optimizers that `module` configures for the job's `spec`, in the order of their turns. The exchange of the last
+/// turn has the module's buffers, so that they stay as they are between the turns of a step. Throws InvalidJob for
+/// optimizers that the worker cannot train with, and what the module throws.
+[[nodiscard]] std::vector<OptimizerTurn> open_turns(Module& module, const api::OptimizerSpec& spec,
+                                                    const MakeGradientSync& make_gradient_sync);
+
+/// The state of all optimizers, in which the name of each tensor begins with that of its optimizer, if it has one.
+[[nodiscard]] NamedTensors optimizer_state(const std::vector<OptimizerTurn>& turns);
+
+/// Gives every rank the parameters and buffers of rank 0. Errors: those of GradientSync::synchronize_model().
+[[nodiscard]] Result<void> synchronize_model(const std::vector<OptimizerTurn>& turns);
+
+/// GradientSync::exchanged_bytes() of all turns.
+[[nodiscard]] std::uint64_t exchanged_bytes(const std::vector<OptimizerTurn>& turns);
+
+/// `name` as a metric or an entry of the turn `turn` has it: with the turn's name and `separator` in front, if the turn
+/// has a name.
+[[nodiscard]] std::string name_in_turn(const std::string& turn, const std::string& separator, const std::string& name);
+
+}  // namespace trainyard::train
