@@ -30,7 +30,7 @@ constexpr const char* launcher_name = "trainyard-worker";
 /// The folder of the file with this code: libtrainyard.so, or the program itself.
 fs::path own_folder() {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&run_program), &info) == 0 || info.dli_fname == nullptr) return {};
+  if (dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return {};
   std::error_code error;
   return fs::absolute(info.dli_fname, error).parent_path();
 }
