@@ -20,6 +20,9 @@ namespace observe {
 class ImageSink;
 class MetricSink;
 }  // namespace observe
+namespace train {
+class RankContext;
+}
 
 /// The result of training_step, and the argument of training_step_end: a loss, and any other values.
 struct StepOutput {
@@ -60,6 +63,30 @@ class Module : public torch::nn::Module {
   /// more (Dataset::classes): otherwise a wrong label fails in the loss, on a GPU with the whole device.
   [[nodiscard]] virtual std::int64_t classes() const { return 0; }
 
+  // Facts about the training. They are known once the training has begun: in the steps, and in an optimizer's or a
+  // callback's functions meanwhile. Before that, as in the constructor, they throw std::logic_error.
+  /// How many optimizer steps are done, over all attempts.
+  [[nodiscard]] std::int64_t global_step() const;
+  /// The epoch, from 0, of the step that is being made; in a validation that of the last step.
+  [[nodiscard]] std::int64_t current_epoch() const;
+  [[nodiscard]] std::int64_t rank() const;
+  [[nodiscard]] std::int64_t world_size() const;
+  [[nodiscard]] bool is_global_zero() const { return rank() == 0; }
+  /// The rank's device, on which parameters and batches are.
+  [[nodiscard]] torch::Device device() const;
+
+  /// The `tensor` of every rank, stacked in rank order: [world size, ...], on the device of `tensor`, without autograd
+  /// history. Waits for the other ranks to call, but not for the device. May be called where the facts are known, by all
+  /// ranks alike: in the same order, with tensors of equal shape, dtype and kind of device. Throws
+  /// std::invalid_argument, naming the ranks, for tensors that differ. A call that some rank does not make ends the
+  /// attempt when the deadline of collectives is over. The last batch of a validation differs between ranks, and some
+  /// have none: gather after it instead (Callback::on_validation_end).
+  [[nodiscard]] torch::Tensor all_gather(const torch::Tensor& tensor) const;
+  /// Stacks each defined tensor of a tree, by one message for all tensors on one device.
+  [[nodiscard]] TensorTree all_gather(const TensorTree& tree) const;
+
+  /// Sets the source of the facts; nullptr: none. Only the worker calls it.
+  void set_rank_context(train::RankContext* context) { rank_context_ = context; }
   /// Sets the sink of log(); nullptr: none. Only the worker calls it.
   void set_metric_sink(observe::MetricSink* sink) { metric_sink_ = sink; }
   [[nodiscard]] observe::MetricSink* metric_sink() const { return metric_sink_; }
@@ -83,6 +110,9 @@ class Module : public torch::nn::Module {
   void log_image(std::string_view name, const torch::Tensor& image);
 
  private:
+  [[nodiscard]] train::RankContext& rank_context() const;
+
+  train::RankContext* rank_context_ = nullptr;
   observe::MetricSink* metric_sink_ = nullptr;
   observe::ImageSink* image_sink_ = nullptr;
 };

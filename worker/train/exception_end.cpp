@@ -7,6 +7,7 @@
 #include "worker/dist/failed_part.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/train/ending.hpp"
+#include "worker/train/group_error.hpp"
 
 namespace trainyard::train {
 
@@ -15,6 +16,7 @@ namespace {
 rank::RankEnd end_of_error(const std::exception& error, const std::string& device) {
   if (dynamic_cast<const InvalidJob*>(&error) != nullptr)
     return end_of(Stage::spec, {.kind = ErrorKind::invalid, .message = error.what(), .retry_after = {}});
+  if (const auto* of_group = dynamic_cast<const GroupError*>(&error)) return end_of(Stage::step, of_group->error());
   const std::string message = dist::message_of(error);
   switch (dist::failed_part(error)) {
     case dist::FailedPart::device:

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 #include <torch/types.h>
 
+#include <cstddef>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "worker/observe/images.hpp"
 #include "worker/observe/metrics.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/optimizers.hpp"
+#include "worker/train/rank_context.hpp"
 
 namespace trainyard {
 
@@ -25,6 +28,49 @@ std::unique_ptr<Optimizer> Module::configure_optimizers(const OptimizerSpec& spe
 
 std::optional<Datasets> Module::open_datasets(const DataSource& /*source*/) {
   return std::nullopt;
+}
+
+std::int64_t Module::global_step() const {
+  return rank_context().global_step();
+}
+
+std::int64_t Module::current_epoch() const {
+  return rank_context().current_epoch();
+}
+
+std::int64_t Module::rank() const {
+  return rank_context().rank();
+}
+
+std::int64_t Module::world_size() const {
+  return rank_context().world_size();
+}
+
+torch::Device Module::device() const {
+  return rank_context().device();
+}
+
+torch::Tensor Module::all_gather(const torch::Tensor& tensor) const {
+  return all_gather(TensorTree{tensor}).tensor();
+}
+
+TensorTree Module::all_gather(const TensorTree& tree) const {
+  std::vector<torch::Tensor> tensors;
+  (void)tree.map([&](const torch::Tensor& tensor) {
+    tensors.push_back(tensor);
+    return tensor;
+  });
+  const std::vector<torch::Tensor> stacked = rank_context().all_gather(tensors);
+  return tree.map([&, next = std::size_t{0}](const torch::Tensor&) mutable { return stacked[next++]; });
+}
+
+train::RankContext& Module::rank_context() const {
+  if (rank_context_ == nullptr) {
+    throw std::logic_error{
+        "global_step(), current_epoch(), rank(), world_size(), device() and all_gather() were asked for before the "
+        "training had begun: call them in the steps, not in the constructor"};
+  }
+  return *rank_context_;
 }
 
 void Module::log(std::string_view name, const torch::Tensor& value, const LogOptions& options) {

@@ -48,6 +48,10 @@ Trainer::Trainer(TrainerParts parts)
     : parts_{std::move(parts)},
       schedule_{parts_.training, parts_.checkpoint_every, parts_.train_data.size(), parts_.group.world_size,
                 parts_.copies_every},
+      context_{{.process_group = parts_.group.process_group,
+                .communicator = *parts_.group.communicator,
+                .wait = follow_or_wait(parts_),
+                .device = parts_.device}},
       agreement_{parts_.group.process_group, follow_or_wait(parts_)},
       log_{{.module = parts_.module,
             .communicator = *parts_.group.communicator,
@@ -74,6 +78,7 @@ Trainer::Trainer(TrainerParts parts)
                    .ema = ema_ ? &*ema_ : nullptr,
                    .device = parts_.device}},
       reported_at_{parts_.clock.instant()} {
+  parts_.module.set_rank_context(&context_);
   std::ranges::move(step_.entries(), std::back_inserter(state_.entries));
   if (ema_) std::ranges::move(ema_->entries(), std::back_inserter(state_.entries));
   if (parts_.checkpointer != nullptr) {
@@ -195,6 +200,7 @@ OrEnd<void> Trainer::load_weights(bool has_resumed) {
 OrEnd<StepFlags> Trainer::take_step() {
   log_.timer().begin();
   log_.set_step(position_.step + 1);
+  context_.set(position_.step, position_.epoch);
   set_lr();
   agreement_.begin(own_flags());
   const auto loss = train_on_batches();
@@ -219,6 +225,7 @@ OrEnd<StepFlags> Trainer::take_step() {
   if (ema_) ema_->update();
 
   const Position before = std::exchange(position_, schedule_.next(position_));
+  context_.set(position_.step, before.epoch);
   if (step_.grad_norm().defined()) log_.metrics().log("grad_norm", step_.grad_norm(), {});
   log_.add_samples(schedule_.samples_between(before, position_));
   if (auto queued = end_queued_step(); !queued) return lost(Stage::step, queued.error());
@@ -330,6 +337,7 @@ OrEnd<void> Trainer::log_epoch() {
 /// False when a stop interrupted the validation, which may take longer than the grace period.
 OrEnd<bool> Trainer::validate() {
   validated_step_ = position_.step;
+  context_.set(position_.step, Schedule::epoch_of(position_) - 1);
   if (!validation_.has_data()) return true;
   if (parts_.tracer != nullptr) parts_.tracer->end_recording();
   pause();

@@ -27,6 +27,7 @@
 #include "worker/train/lost.hpp"
 #include "worker/train/lr_schedule.hpp"
 #include "worker/train/optimization_step.hpp"
+#include "worker/train/rank_context.hpp"
 #include "worker/train/sample_record.hpp"
 #include "worker/train/schedule.hpp"
 #include "worker/train/snapshot_taker.hpp"
@@ -126,6 +127,7 @@ class Trainer final : private SavedTraining {
   Schedule schedule_;
   Position position_;
   bool is_position_known_ = false;  // false until the checkpoint to resume from is known
+  RankContext context_;
   StepAgreement agreement_;
   TrainingLog log_;
   OptimizationStep step_;

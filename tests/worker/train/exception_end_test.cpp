@@ -8,6 +8,7 @@
 
 #include "api/contract.hpp"
 #include "include/trainyard/options.hpp"
+#include "worker/train/group_error.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -34,6 +35,8 @@ TEST(EndOfException, ChargesToTheNodeOnlyWhatItsDeviceDid) {
             an_end(contract::exit_failure, "TrainingFailed", "CUDA error: an illegal memory access was encountered"));
   EXPECT_EQ(end(InvalidJob{"label 12 is not one of 10 classes"}),
             an_end(contract::exit_do_not_restart, "InvalidSpec", "label 12 is not one of 10 classes"));
+  EXPECT_EQ(end(GroupError{{.kind = ErrorKind::timeout, .message = "all_gather was not done", .retry_after = {}}}),
+            an_end(contract::exit_peer_lost, "PeerLost", "all_gather was not done"));
   EXPECT_EQ(end(7),
             an_end(contract::exit_failure, "TrainingFailed", "the program threw something that is no std::exception"));
   EXPECT_EQ(end(std::runtime_error{"mat1 and mat2 shapes cannot be multiplied"}),
