@@ -9,7 +9,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include <trainyard/callback.hpp>
 #include <trainyard/data.hpp>
 #include <trainyard/metrics.hpp>
 #include <trainyard/optimizer.hpp>
@@ -55,6 +57,9 @@ class Module : public torch::nn::Module {
   /// Makes the optimizer: that of `spec` unless overridden.
   [[nodiscard]] virtual std::unique_ptr<Optimizer> configure_optimizers(const OptimizerSpec& spec);
 
+  /// Makes the callbacks that follow the training: none unless overridden. Called once, after the optimizer was made.
+  [[nodiscard]] virtual std::vector<std::shared_ptr<Callback>> configure_callbacks();
+
   /// Opens the training set and the validation set. Returns nothing unless overridden: the worker then opens them in
   /// the format that the job names.
   [[nodiscard]] virtual std::optional<Datasets> open_datasets(const DataSource& source);
@@ -76,8 +81,8 @@ class Module : public torch::nn::Module {
   [[nodiscard]] torch::Device device() const;
 
   /// The `tensor` of every rank, stacked in rank order: [world size, ...], on the device of `tensor`, without autograd
-  /// history. Waits for the other ranks to call, but not for the device. May be called where the facts are known, by all
-  /// ranks alike: in the same order, with tensors of equal shape, dtype and kind of device. Throws
+  /// history. Waits for the other ranks to call, but not for the device. May be called where the facts are known, by
+  /// all ranks alike: in the same order, with tensors of equal shape, dtype and kind of device. Throws
   /// std::invalid_argument, naming the ranks, for tensors that differ. A call that some rank does not make ends the
   /// attempt when the deadline of collectives is over. The last batch of a validation differs between ranks, and some
   /// have none: gather after it instead (Callback::on_validation_end).

@@ -26,6 +26,10 @@ std::unique_ptr<Optimizer> Module::configure_optimizers(const OptimizerSpec& spe
   return train::make_optimizer(spec, train::named_parameters(*this));
 }
 
+std::vector<std::shared_ptr<Callback>> Module::configure_callbacks() {
+  return {};
+}
+
 std::optional<Datasets> Module::open_datasets(const DataSource& /*source*/) {
   return std::nullopt;
 }

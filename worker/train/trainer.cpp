@@ -77,10 +77,12 @@ Trainer::Trainer(TrainerParts parts)
                    .save_at_best = parts_.save_at_best,
                    .ema = ema_ ? &*ema_ : nullptr,
                    .device = parts_.device}},
+      callbacks_{parts_.module},
       reported_at_{parts_.clock.instant()} {
   parts_.module.set_rank_context(&context_);
   std::ranges::move(step_.entries(), std::back_inserter(state_.entries));
   if (ema_) std::ranges::move(ema_->entries(), std::back_inserter(state_.entries));
+  std::ranges::move(callbacks_.entries(), std::back_inserter(state_.entries));
   if (parts_.checkpointer != nullptr) {
     checkpoints_.emplace(CheckpointSettings{.checkpoint_every = parts_.checkpoint_every,
                                             .copies_every = parts_.copies_every,
@@ -92,7 +94,7 @@ Trainer::Trainer(TrainerParts parts)
 }
 
 rank::RankEnd Trainer::run() {
-  rank::RankEnd ended = train();
+  rank::RankEnd ended = callbacks_.watch([this] { return train(); });
   if (checkpoints_) checkpoints_->end(ended);
   return ended;
 }
@@ -111,7 +113,8 @@ rank::RankEnd Trainer::train() {
     if (auto done = after_step(*flags); !done) return done.error();
   }
   if (auto finished = finish(); !finished) return finished.error();
-  const auto stopped = validation_.reason_to_stop();
+  const auto by_callback = callbacks_.reason_to_stop();
+  const auto stopped = by_callback ? by_callback : validation_.reason_to_stop();
   return completed(position_.step, validation_.values(), schedule_.is_finished(position_) ? "" : stopped.value_or(""));
 }
 
@@ -136,7 +139,11 @@ OrEnd<void> Trainer::begin() {
   report("Training");
   // A rank that was asked to stop while it loaded makes no step, and saves what only the nodes have.
   const auto is_stopped = TRY(is_stop_asked());
-  if (!is_stopped) return {};
+  if (!is_stopped) {
+    context_.set(position_.step, position_.epoch);
+    callbacks_.train_start();
+    return {};
+  }
   if (checkpoints_) {
     TRY(checkpoints_->stop_before_first_step());
   }
@@ -161,6 +168,7 @@ OrEnd<bool> Trainer::restore() {
   position_ = values.position;
   is_position_known_ = true;
   validation_.restore(values);
+  callbacks_.restore(values.is_ended_by_callback);
   random_.write();
   parts_.optimizer.after_restore();
   checkpoints_->resume_from(found);
@@ -231,6 +239,7 @@ OrEnd<StepFlags> Trainer::take_step() {
   if (auto queued = end_queued_step(); !queued) return lost(Stage::step, queued.error());
   log_.timer().end(observe::StepPart::communication);
   log_.timer().count_step();
+  callbacks_.step_end(last_loss_, schedule_.batches(before));
   if (parts_.sample_record) {
     if (auto written = parts_.sample_record->write(position_.step, torch::cat(step_ids_)); !written)
       return end_rank(Stage::data, written.error());
@@ -262,12 +271,14 @@ Result<torch::Tensor> Trainer::train_on_batches() {
 
 OrEnd<void> Trainer::after_step(const StepFlags& flags) {
   parts_.link.beat();
-  const bool is_last = schedule_.is_finished(position_);
+  if (flags.is_end_asked) callbacks_.end_training();
+  const bool is_last = is_over();
   if (log_.is_first_line() || is_last || schedule_.is_log_due(position_)) {
     TRY(log_steps());
   }
   if (schedule_.is_epoch_end(position_)) {
     TRY(log_epoch());
+    callbacks_.epoch_end();
   }
   if (is_last) return {};  // finish() validates and saves.
   StepFlags agreed = flags;
@@ -307,6 +318,7 @@ OrEnd<void> Trainer::finish() {
   if (checkpoints_) {
     TRY(checkpoints_->finish(/*is_final=*/true));
   }
+  callbacks_.train_end();
   report("Done");
   if (is_rank0()) {
     logging::info("training complete", {{"step", position_.step},
@@ -350,6 +362,7 @@ OrEnd<bool> Trainer::validate() {
   }
   if (checkpoints_) checkpoints_->note_validation(validation_.is_best());
   log_.show_validation(position_, validation_.values());
+  callbacks_.validation_end(validation_.values());
   resume();
   return true;
 }
@@ -393,7 +406,7 @@ void Trainer::set_lr() {
 }
 
 bool Trainer::is_over() const {
-  return schedule_.is_finished(position_) || validation_.reason_to_stop().has_value();
+  return schedule_.is_finished(position_) || callbacks_.is_ended() || validation_.reason_to_stop().has_value();
 }
 
 rank::RankEnd Trainer::preempted() const {
@@ -407,6 +420,7 @@ rank::RankEnd Trainer::preempted() const {
 StepFlags Trainer::own_flags() const {
   StepFlags flags = checkpoints_ ? checkpoints_->own_flags() : StepFlags{};
   flags.is_stop_asked = flags.is_stop_asked || parts_.link.is_stop_requested();
+  flags.is_end_asked = callbacks_.wants_stop();
   return flags;
 }
 
@@ -423,7 +437,8 @@ OrEnd<void> Trainer::settle() {
 const checkpoint::State& Trainer::current_state() {
   random_.read();
   parts_.optimizer.before_save();
-  TrainingValues values{.position = position_, .metrics = {}};
+  callbacks_.before_save();
+  TrainingValues values{.position = position_, .metrics = {}, .is_ended_by_callback = callbacks_.is_ended()};
   validation_.add_to(values);
   state_.values = to_json(values);
   return state_;

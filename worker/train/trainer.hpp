@@ -20,6 +20,7 @@
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 #include "worker/train/batch_sequence.hpp"
+#include "worker/train/callbacks.hpp"
 #include "worker/train/checkpoint_driver.hpp"
 #include "worker/train/ema.hpp"
 #include "worker/train/ending.hpp"
@@ -136,6 +137,7 @@ class Trainer final : private SavedTraining {
   std::optional<CheckpointDriver> checkpoints_;  // nothing: nothing is saved
   std::optional<Ema> ema_;
   Validation validation_;
+  Callbacks callbacks_;
   std::int64_t validated_step_ = -1;
   double lr_ = 0.0;                      // of the last step, if the job has a schedule
   Instant reported_at_;                  // when the last report was sent

@@ -104,6 +104,7 @@ nlohmann::json to_json(const TrainingValues& values) {
     if (values.stopping.best) object["earlyStopping"]["best"] = to_json(*values.stopping.best);
   }
   if (values.owes_validation) object["owesValidation"] = true;
+  if (values.is_ended_by_callback) object["isEndedByCallback"] = true;
   return object;
 }
 
@@ -123,6 +124,7 @@ Result<TrainingValues> parse_training_values(const nlohmann::json& object) {
     if (const auto stopping = object.find("earlyStopping"); stopping != object.end())
       values.stopping = {.best = best_in(*stopping), .bad_count = stopping->at("badCount").get<std::int64_t>()};
     values.owes_validation = object.value("owesValidation", false);
+    values.is_ended_by_callback = object.value("isEndedByCallback", false);
     return values;
   } catch (const nlohmann::json::exception& error) {
     return fail(ErrorKind::corrupt,

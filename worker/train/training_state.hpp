@@ -45,6 +45,7 @@ struct TrainingValues {
   StoppingState stopping{};         ///< Of earlyStopping.
   /// A stop interrupted the validation that was due here, and the next steps depend on its metrics.
   bool owes_validation = false;
+  bool is_ended_by_callback = false;  ///< A callback asked to end the training, and all ranks have agreed.
 };
 
 [[nodiscard]] nlohmann::json to_json(const TrainingValues& values);

@@ -22,7 +22,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Result<void> plain_wait(const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+Result<void> wait_or_say(const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
   try {
     work->wait();
     return {};
@@ -36,14 +36,14 @@ void with_modules(std::int64_t world_size, const std::function<void(Module&, fak
   std::vector<std::shared_ptr<SmallModule>> modules;
   for (std::int64_t rank = 0; rank < world_size; ++rank) modules.push_back(make_small_module(3));
   fakes::run_ranks(world_size, [&](fakes::RankThread& rank) {
-    RankContext context{{.process_group = rank.process_group, .communicator = *rank.communicator, .wait = plain_wait}};
+    RankContext context{{.process_group = rank.process_group, .communicator = *rank.communicator, .wait = wait_or_say}};
     Module& module = *modules[static_cast<std::size_t>(rank.rank)];
     module.set_rank_context(&context);
     body(module, rank);
   });
 }
 
-std::string error_of(const std::function<void()>& call) {
+std::string refusal_of(const std::function<void()>& call) {
   try {
     call();
   } catch (const std::invalid_argument& error) {
@@ -100,20 +100,20 @@ TEST(AllGather, GathersATreeAndLeavesUndefinedTensorsOut) {
 TEST(AllGather, NamesTheRankWhoseTensorDiffers) {
   with_modules(3, [](Module& module, fakes::RankThread& rank) {
     const std::int64_t rows = rank.rank == 2 ? 5 : 4;
-    EXPECT_EQ(error_of([&] {
+    EXPECT_EQ(refusal_of([&] {
                 (void)module.all_gather(torch::zeros({rows, 2}));
               }),
               "all_gather needs equal shapes and types on all ranks, in calls that all ranks make alike: rank 0 sent "
               "'all_gather of Float [4, 2] on the CPU', rank 2 sent 'all_gather of Float [5, 2] on the CPU'");
     const auto type = rank.rank == 1 ? torch::kHalf : torch::kFloat;
-    EXPECT_THAT(error_of([&] { (void)module.all_gather(torch::zeros({2}, type)); }), HasSubstr("rank 1 sent"));
+    EXPECT_THAT(refusal_of([&] { (void)module.all_gather(torch::zeros({2}, type)); }), HasSubstr("rank 1 sent"));
   });
 }
 
 TEST(AllGather, IsToldApartFromTheMetricsThatAnotherRankReduces) {
   with_modules(2, [](Module& module, fakes::RankThread& rank) {
     if (rank.rank == 0) {
-      EXPECT_THAT(error_of([&] { (void)module.all_gather(torch::zeros({2})); }), HasSubstr("rank 1 sent ''"));
+      EXPECT_THAT(refusal_of([&] { (void)module.all_gather(torch::zeros({2})); }), HasSubstr("rank 1 sent ''"));
       return;
     }
     observe::MetricSums sums;
@@ -139,7 +139,7 @@ TEST(AllGather, SaysThatTheExchangeFailed) {
     const auto failure = std::make_exception_ptr(std::runtime_error{"Connection closed by peer"});
     const RankContext cannot_send{{.process_group = c10::make_intrusive<fakes::BrokenGroup>(failure),
                                    .communicator = *rank.communicator,
-                                   .wait = plain_wait}};
+                                   .wait = wait_or_say}};
     const RankContext times_out{
         {.process_group = rank.process_group,
          .communicator = *rank.communicator,
