@@ -36,8 +36,9 @@ class Callback {
   virtual void on_validation_end(Module& /*module*/, const std::map<std::string, double>& /*metrics*/) {}
   /// The training is complete, with its last checkpoint. Not called when a training was stopped from outside.
   virtual void on_train_end(Module& /*module*/) {}
-  /// This rank ends by `thrown`, an exception of the module, a callback or torch; the loss of another rank, and a
-  /// failure of the storage, are none. What this throws is logged and changes nothing.
+  /// This rank ends by `thrown`, an exception of the module, a callback or torch. The loss of another rank is one only
+  /// where all_gather() shows it, and a failure of the storage is none. What this function throws is logged and changes
+  /// nothing.
   virtual void on_exception(Module& /*module*/, const std::exception_ptr& /*thrown*/) {}
 
   /// The state that checkpoints keep. The worker asks once, before the first step: later functions must change these

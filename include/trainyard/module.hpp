@@ -54,6 +54,14 @@ class Module : public torch::nn::Module {
   /// override nothing is validated.
   virtual void validation_step(const Batch& batch, std::int64_t batch_index);
 
+  /// Logs the metrics of one batch of the test set, as validation_step does, for a job whose training.task is test:
+  /// calls validation_step unless overridden.
+  virtual void test_step(const Batch& batch, std::int64_t batch_index);
+  /// Returns the predictions for one batch, by name, for a job whose training.task is predict: each tensor's first
+  /// dimension is the batch, and names, dtypes and shapes of samples are equal in all batches. In evaluation mode and
+  /// without gradients. Throws InvalidJob unless overridden.
+  [[nodiscard]] virtual std::map<std::string, torch::Tensor> predict_step(const Batch& batch, std::int64_t batch_index);
+
   /// Makes the optimizer: that of `spec` unless overridden.
   [[nodiscard]] virtual std::unique_ptr<Optimizer> configure_optimizers(const OptimizerSpec& spec);
 

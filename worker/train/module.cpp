@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "include/trainyard/options.hpp"
 #include "worker/observe/images.hpp"
 #include "worker/observe/metrics.hpp"
 #include "worker/train/named_tensors.hpp"
@@ -21,6 +22,14 @@ torch::Tensor Module::training_step_end(StepOutput output) {
 }
 
 void Module::validation_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) {}
+
+void Module::test_step(const Batch& batch, std::int64_t batch_index) {
+  validation_step(batch, batch_index);
+}
+
+std::map<std::string, torch::Tensor> Module::predict_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) {
+  throw InvalidJob{"training.task is predict, and the model has no predict_step that says what it predicts"};
+}
 
 std::unique_ptr<Optimizer> Module::configure_optimizers(const OptimizerSpec& spec) {
   return train::make_optimizer(spec, train::named_parameters(*this));

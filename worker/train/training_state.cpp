@@ -61,7 +61,7 @@ void RandomState::write() const {
   }
 }
 
-checkpoint::State make_state(const Module& module, Optimizer& optimizer, const RandomState& random) {
+checkpoint::State model_state(const Module& module) {
   checkpoint::State state;
   for (const auto& [name, tensor] : named_parameters(module)) {
     state.entries.push_back({.name = fmt::format("{}{}", checkpoint::model_prefix, name),
@@ -75,6 +75,11 @@ checkpoint::State make_state(const Module& module, Optimizer& optimizer, const R
                              .placement = Placement::rank0,
                              .tensor = tensor.detach()});
   }
+  return state;
+}
+
+checkpoint::State make_state(const Module& module, Optimizer& optimizer, const RandomState& random) {
+  checkpoint::State state = model_state(module);
   for (const auto& [name, tensor] : optimizer.state()) {
     state.entries.push_back({.name = fmt::format("{}{}", checkpoint::optimizer_prefix, name),
                              .placement = Placement::replicated,

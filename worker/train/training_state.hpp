@@ -32,6 +32,8 @@ class RandomState {
   std::vector<checkpoint::Entry> entries_;
 };
 
+/// The parameters and buffers of `module`, as entries of a checkpoint.
+[[nodiscard]] checkpoint::State model_state(const Module& module);
 /// The tensors that a run needs to resume bit-equal, which a Checkpointer reads and writes in place: parameters,
 /// buffers, and the states of the optimizer and the random generators.
 [[nodiscard]] checkpoint::State make_state(const Module& module, Optimizer& optimizer, const RandomState& random);
