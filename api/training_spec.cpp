@@ -22,6 +22,8 @@ constexpr EnumNames<DataFormat, 7> format_names{{{"synthetic", DataFormat::synth
                                                  {"images", DataFormat::images},
                                                  {"imagePairs", DataFormat::image_pairs},
                                                  {"tokens", DataFormat::tokens}}};
+constexpr EnumNames<Task, 4> task_names{
+    {{"fit", Task::fit}, {"validate", Task::validate}, {"test", Task::test}, {"predict", Task::predict}}};
 constexpr EnumNames<OptimizerName, 4> optimizer_names{{{"adam", OptimizerName::adam},
                                                        {"adamw", OptimizerName::adamw},
                                                        {"lamb", OptimizerName::lamb},
@@ -349,6 +351,7 @@ Result<TrainingSpec> parse_training_spec(const json& object) {
   fields.read("batchSize", spec.batch_size, at_least_one);
   fields.read("epochs", spec.epochs, at_least_one);
   fields.read("maxSteps", spec.max_steps, at_least_one);
+  fields.read("task", spec.task, task_names);
   fields.read_object("optimizer", [&](FieldReader& optimizer) { read_optimizer(optimizer, spec.optimizer); });
   fields.read("accumulateGradBatches", spec.accumulate_grad_batches, at_least_one);
   fields.read_object("lrSchedule", [&](FieldReader& schedule) { read_lr_schedule(schedule, spec.lr_schedule); });
@@ -413,6 +416,7 @@ Result<CheckpointSpec> parse_checkpoint_spec(const json& object) {
 json to_json(const TrainingSpec& spec) {
   json object{{"model", to_json(spec.model)},         {"data", to_json(spec.data)}, {"batchSize", spec.batch_size},
               {"optimizer", to_json(spec.optimizer)}, {"seed", spec.seed},          {"log", log_to_json(spec)}};
+  if (spec.task != Task::fit) object["task"] = name_of(spec.task, task_names);
   if (spec.epochs) object["epochs"] = *spec.epochs;
   if (spec.max_steps) object["maxSteps"] = *spec.max_steps;
   if (spec.accumulate_grad_batches > 1) object["accumulateGradBatches"] = spec.accumulate_grad_batches;

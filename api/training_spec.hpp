@@ -16,6 +16,14 @@
 namespace trainyard::api {
 
 enum class DataFormat { synthetic, idx, cifar10, cifar100, images, image_pairs, tokens };
+/// What a job does with its model.
+enum class Task {
+  fit,       ///< It trains.
+  validate,  ///< It measures the weights of `model` on the validation set.
+  test,      ///< As validate, on the test set.
+  predict,   ///< It stores what the model predicts for each sample.
+};
+
 enum class OptimizerName { adam, adamw, lamb, sgd };
 
 /// The types of parameters and of the arithmetic. "mixed": parameters and optimizer stay float32, and the forward pass
@@ -139,6 +147,7 @@ struct ProfileSpec {
 };
 
 struct TrainingSpec {
+  Task task = Task::fit;
   ModelSpec model;
   DataSpec data;
   std::int64_t batch_size = 64;           ///< Samples per process and step.

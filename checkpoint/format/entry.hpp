@@ -17,6 +17,7 @@ inline constexpr std::string_view random_prefix = "rng.";
 inline constexpr std::string_view ema_prefix = "ema.";        // A parameter's moving average, by the parameter's name.
 inline constexpr std::string_view scaler_prefix = "scaler.";  // The loss's scale in 16-mixed.
 inline constexpr std::string_view strategy_prefix = "strategy.";  // A rank's own state of the exchange of gradients.
+inline constexpr std::string_view callback_prefix = "callback.";  // State of a callback: its name and a tensor's.
 
 /// Which ranks hold an entry's bytes. This decides which ranks write them and which read them.
 enum class Placement {

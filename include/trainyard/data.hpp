@@ -101,8 +101,10 @@ struct DataSource {
 /// The samples that a model trains on, and those that it is validated on. Every rank must have the same samples in the
 /// same order.
 struct Datasets {
-  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> train;         ///< May be nullptr where training.task is not fit.
   std::unique_ptr<Dataset> validation{};  ///< nullptr: nothing is validated.
+  /// For jobs whose training.task is test or predict. nullptr: they take the validation set.
+  std::unique_ptr<Dataset> test{};
 };
 
 }  // namespace trainyard

@@ -10,6 +10,7 @@ enum class Reduce {
   max,
 };
 
+/// A metric is always reduced over all ranks, by one message for all metrics of a line.
 struct LogOptions {
   Reduce reduce = Reduce::mean;
   /// In the lines of training.log.every, over the steps since the last line. Ignored in validation.

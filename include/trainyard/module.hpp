@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <trainyard/callback.hpp>
 #include <trainyard/data.hpp>
 #include <trainyard/metrics.hpp>
 #include <trainyard/optimizer.hpp>
@@ -21,6 +22,9 @@ namespace observe {
 class ImageSink;
 class MetricSink;
 }  // namespace observe
+namespace train {
+class RankContext;
+}
 
 /// The result of training_step, and the argument of training_step_end: a loss, and any other values.
 struct StepOutput {
@@ -51,6 +55,14 @@ class Module : public torch::nn::Module {
   /// override nothing is validated.
   virtual void validation_step(const Batch& batch, std::int64_t batch_index);
 
+  /// Logs the metrics of one batch of the test set, as validation_step does, for a job whose training.task is test:
+  /// calls validation_step unless overridden.
+  virtual void test_step(const Batch& batch, std::int64_t batch_index);
+  /// Returns the predictions for one batch, by name, for a job whose training.task is predict: each tensor's first
+  /// dimension is the batch, and names, dtypes and shapes of samples are equal in all batches. In evaluation mode and
+  /// without gradients. Throws InvalidJob unless overridden.
+  [[nodiscard]] virtual std::map<std::string, torch::Tensor> predict_step(const Batch& batch, std::int64_t batch_index);
+
   /// Makes the optimizer: that of `spec` unless overridden.
   [[nodiscard]] virtual std::unique_ptr<Optimizer> configure_optimizers(const OptimizerSpec& spec);
   /// Makes several optimizers, which take turns in this order on each batch. Returns none unless overridden:
@@ -62,6 +74,9 @@ class Module : public torch::nn::Module {
   /// parameter of no optimizer is not trained: it needs no gradient from then on.
   [[nodiscard]] virtual std::vector<NamedOptimizer> configure_named_optimizers(const OptimizerSpec& spec);
 
+  /// Makes the callbacks that follow the training: none unless overridden. Called once, after the optimizer was made.
+  [[nodiscard]] virtual std::vector<std::shared_ptr<Callback>> configure_callbacks();
+
   /// Opens the training set and the validation set. Returns nothing unless overridden: the worker then opens them in
   /// the format that the job names.
   [[nodiscard]] virtual std::optional<Datasets> open_datasets(const DataSource& source);
@@ -70,6 +85,30 @@ class Module : public torch::nn::Module {
   /// more (Dataset::classes): otherwise a wrong label fails in the loss, on a GPU with the whole device.
   [[nodiscard]] virtual std::int64_t classes() const { return 0; }
 
+  // Facts about the training. They are known once the training has begun: in the steps, and in an optimizer's or a
+  // callback's functions meanwhile. Before that, as in the constructor, they throw std::logic_error.
+  /// How many optimizer steps are done, over all attempts.
+  [[nodiscard]] std::int64_t global_step() const;
+  /// The epoch, from 0, of the step that is being made; in a validation that of the last step.
+  [[nodiscard]] std::int64_t current_epoch() const;
+  [[nodiscard]] std::int64_t rank() const;
+  [[nodiscard]] std::int64_t world_size() const;
+  [[nodiscard]] bool is_global_zero() const { return rank() == 0; }
+  /// The rank's device, on which parameters and batches are.
+  [[nodiscard]] torch::Device device() const;
+
+  /// The `tensor` of every rank, stacked in rank order: [world size, ...], on the device of `tensor`, without autograd
+  /// history. Waits for the other ranks to call, but not for the device. May be called where the facts are known, by
+  /// all ranks alike: in the same order, with tensors of equal shape, dtype and kind of device. Throws
+  /// std::invalid_argument, naming the ranks, for tensors that differ. A call that some rank does not make ends the
+  /// attempt when the deadline of collectives is over. The last batch of a validation differs between ranks, and some
+  /// have none: gather after it instead (Callback::on_validation_end).
+  [[nodiscard]] torch::Tensor all_gather(const torch::Tensor& tensor) const;
+  /// Stacks each defined tensor of a tree, by one message for all tensors on one device.
+  [[nodiscard]] TensorTree all_gather(const TensorTree& tree) const;
+
+  /// Sets the source of the facts; nullptr: none. Only the worker calls it.
+  void set_rank_context(train::RankContext* context) { rank_context_ = context; }
   /// Sets the sink of log(); nullptr: none. Only the worker calls it.
   void set_metric_sink(observe::MetricSink* sink) { metric_sink_ = sink; }
   [[nodiscard]] observe::MetricSink* metric_sink() const { return metric_sink_; }
@@ -99,6 +138,9 @@ class Module : public torch::nn::Module {
   void log_image(std::string_view name, const torch::Tensor& image);
 
  private:
+  [[nodiscard]] train::RankContext& rank_context() const;
+
+  train::RankContext* rank_context_ = nullptr;
   observe::MetricSink* metric_sink_ = nullptr;
   observe::ImageSink* image_sink_ = nullptr;
   std::string optimizer_turn_;

@@ -8,6 +8,7 @@
 ///
 /// module.hpp documents `Module`. The program can be started like `trainyard-worker`, and its jobs name the model
 /// `my_model`.
+#include <trainyard/callback.hpp>
 #include <trainyard/data.hpp>
 #include <trainyard/metrics.hpp>
 #include <trainyard/module.hpp>

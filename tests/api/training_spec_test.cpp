@@ -114,6 +114,10 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
          spec.early_stopping =
              EarlyStoppingSpec{.metric = "val_accuracy", .mode = BestMode::max, .patience = 5, .min_delta = 0.001};
        }},
+      {R"({"task": "fit"})", [](TrainingSpec&) {}},
+      {R"({"task": "validate"})", [](TrainingSpec& spec) { spec.task = Task::validate; }},
+      {R"({"task": "test"})", [](TrainingSpec& spec) { spec.task = Task::test; }},
+      {R"({"task": "predict"})", [](TrainingSpec& spec) { spec.task = Task::predict; }},
       {R"({"onNonFiniteLoss": "continue"})", [](TrainingSpec&) {}},
       {R"({"onNonFiniteLoss": "stop"})", [](TrainingSpec& spec) { spec.on_non_finite_loss = OnNonFiniteLoss::stop; }},
       {R"({"onNonFiniteLoss": "skip"})", [](TrainingSpec& spec) { spec.on_non_finite_loss = OnNonFiniteLoss::skip; }},
@@ -347,6 +351,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongSpec{R"({"earlyStopping": {}})", "spec.training.earlyStopping.metric: must be given"},
         WrongSpec{R"({"earlyStopping": {"metric": "m", "patience": 0}})",
                   "spec.training.earlyStopping.patience: must be at least 1, got 0"},
+        WrongSpec{R"({"task": "guess"})",
+                  R"(spec.training.task: must be one of fit, validate, test, predict, got "guess")"},
         WrongSpec{R"({"onNonFiniteLoss": "hope"})",
                   R"(spec.training.onNonFiniteLoss: must be one of continue, stop, skip, rewind, got "hope")"},
         WrongSpec{R"({"precision": 8})",

@@ -75,4 +75,10 @@ void FashionCNN::validation_step(const Batch& batch, std::int64_t batch_index) {
   if (batch_index == 0) log_image("validation", framed(batch.inputs, is_right));
 }
 
+std::map<std::string, torch::Tensor> FashionCNN::predict_step(const Batch& batch, std::int64_t /*batch_index*/) {
+  check_fashion(batch);
+  const torch::Tensor logits = forward(batch.inputs);
+  return {{"class", logits.argmax(1)}, {"logits", logits}};
+}
+
 }  // namespace trainyard::models

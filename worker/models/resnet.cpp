@@ -129,4 +129,10 @@ void ResNet::validation_step(const Batch& batch, std::int64_t /*batch_index*/) {
   log("val_accuracy", logits.argmax(1).eq(batch.targets).to(torch::kDouble).mean());
 }
 
+std::map<std::string, torch::Tensor> ResNet::predict_step(const Batch& batch, std::int64_t /*batch_index*/) {
+  check(batch);
+  const torch::Tensor logits = forward(batch.inputs);
+  return {{"class", logits.argmax(1)}, {"logits", logits}};
+}
+
 }  // namespace trainyard::models

@@ -16,6 +16,9 @@
 namespace trainyard::observe {
 namespace {
 
+/// How much of another rank's text a message shows.
+constexpr std::size_t text_shown_max = 200;
+
 /// One rank's part of a metric, as it is sent.
 struct Part {
   std::string name;
@@ -116,6 +119,12 @@ Result<MetricSums::Reduced> MetricSums::reduce_with_note(checkpoint::Communicato
   std::map<std::string, Part> total;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     const std::size_t note_bytes = texts[rank].find('\n');
+    if (note_bytes == std::string::npos) {
+      return fail(ErrorKind::conflict,
+                  fmt::format("rank {} sent '{}' where rank {} reduces its metrics: all ranks have to call "
+                              "Module::all_gather alike",
+                              rank, texts[rank].substr(0, text_shown_max), communicator.rank()));
+    }
     reduced.notes.push_back(texts[rank].substr(0, note_bytes));
     for (Part& part : decode(texts[rank].substr(note_bytes + 1))) {
       if (part.rank_zero_only && rank != 0) continue;

@@ -22,7 +22,8 @@ class MetricSums {
   void add(std::string_view name, const torch::Tensor& value, double weight, const LogOptions& options);
 
   /// Every metric over all ranks, by one message for all metrics; the ranks need not have the same metrics.
-  /// Not-a-number stays in the result. Then clears the sums. Collective; errors of the communicator.
+  /// Not-a-number stays in the result. Then clears the sums. Collective; errors of the communicator, and conflict when
+  /// another rank sent something else meanwhile.
   [[nodiscard]] Result<MetricValues> reduce(checkpoint::Communicator& communicator);
 
   struct Reduced {

@@ -7,8 +7,8 @@
 
 namespace trainyard::strategy {
 
-/// Thrown by a layer whose exchange with the other ranks failed, through the forward or the backward pass, which have
-/// no other way to say so.
+/// Thrown where an exchange with the other ranks failed that a layer or a module's function began: through the forward
+/// pass, the backward pass or the module, which have no other way to say so. It is no failure of the module.
 class ExchangeFailed final : public std::runtime_error {
  public:
   explicit ExchangeFailed(Error error) : std::runtime_error{error.message}, error_{std::move(error)} {}

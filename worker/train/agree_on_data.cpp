@@ -27,7 +27,9 @@ DataSummary summary_from(const nlohmann::json& object) {
 }
 
 RankData rank_data_from(const nlohmann::json& object) {
-  RankData data{.train = summary_from(object.at("train")), .validation = {}};
+  RankData data;
+  if (object.contains("train")) data.train = summary_from(object.at("train"));
+  if (object.contains("test")) data.test = summary_from(object.at("test"));
   if (object.contains("validation")) data.validation = summary_from(object.at("validation"));
   return data;
 }
@@ -55,12 +57,15 @@ Result<void> compare_data(std::span<const RankData> ranks) {
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
     TRY(compare_set("training", rank, ranks[0].train, ranks[rank].train));
     TRY(compare_set("validation", rank, ranks[0].validation, ranks[rank].validation));
+    TRY(compare_set("test", rank, ranks[0].test, ranks[rank].test));
   }
   return {};
 }
 
 Result<void> agree_on_data(const Datasets& datasets, checkpoint::Communicator& communicator) {
-  nlohmann::json own{{"train", object_of(summary_of(*datasets.train))}};
+  nlohmann::json own = nlohmann::json::object();
+  if (datasets.train != nullptr) own["train"] = object_of(summary_of(*datasets.train));
+  if (datasets.test != nullptr) own["test"] = object_of(summary_of(*datasets.test));
   if (datasets.validation != nullptr) own["validation"] = object_of(summary_of(*datasets.validation));
   const auto gathered = TRY(checkpoint::gather_all(communicator, own));
   std::vector<RankData> ranks;

@@ -24,6 +24,7 @@ struct DataSummary {
 struct RankData {
   DataSummary train;
   std::optional<DataSummary> validation;
+  std::optional<DataSummary> test{};
 
   friend bool operator==(const RankData&, const RankData&) = default;
 };

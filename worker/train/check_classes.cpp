@@ -10,7 +10,8 @@ namespace trainyard::train {
 Result<void> check_classes(const Module& module, const Datasets& datasets) {
   const std::int64_t known = module.classes();
   for (const auto& [name, dataset] :
-       {std::pair{"training", datasets.train.get()}, std::pair{"validation", datasets.validation.get()}}) {
+       {std::pair{"training", datasets.train.get()}, std::pair{"validation", datasets.validation.get()},
+        std::pair{"test", datasets.test.get()}}) {
     const std::int64_t found = dataset == nullptr ? 0 : dataset->classes();
     if (known == 0 || found <= known) continue;
     return fail(ErrorKind::invalid,

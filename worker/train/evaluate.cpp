@@ -71,7 +71,8 @@ Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Data
         const Batch batch = batches.next();
         metrics.set_batch_size(batch.size());
         const Autocast autocast{options.format, options.device};
-        module.validation_step(converted(batch, options.format), round);
+        const Batch own = converted(batch, options.format);
+        options.step ? options.step(own, round) : module.validation_step(own, round);
       }
       const auto goes_on = TRY(rounds.finish());
       if (!goes_on) return std::nullopt;

@@ -31,9 +31,11 @@ struct EvaluationOptions {
   torch::Device device = torch::kCPU;  ///< The module's device, to which batches are moved.
   std::int64_t loader_threads = 0;     ///< Threads that gather batches ahead.
   NumberFormat format{};               ///< Of batches, and of the module's arithmetic.
+  /// Called for each batch. Not set: the module's validation_step.
+  std::function<void(const Batch& batch, std::int64_t batch_index)> step{};
 };
 
-/// The metrics that the module's validation_step logs over all of `dataset`: each sample exactly once, divided among
+/// The metrics that the module logs in `options.step` over all of `dataset`: each sample exactly once, divided among
 /// the ranks, a batch at a time. Leaves the module's modes, parameters, buffers and the random generators unchanged.
 /// Nothing when a round's finish() returned false. Collective; errors of the communicator and of the rounds.
 [[nodiscard]] Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Dataset& dataset,

@@ -44,6 +44,15 @@ Result<Job> read_job(const rank::Environment& environment) {
                                                 "give training.log.uri, or checkpoint.uri",
                                                 contract::env_spec));
   }
+  if (job.training.task != api::Task::fit) {
+    const bool needs_place = job.training.task == api::Task::predict && job.training.log_uri.empty();
+    if (job.training.model.weights.empty() || job.checkpoint || needs_place) {
+      return fail(ErrorKind::invalid,
+                  fmt::format("{}: training.task validate, test and predict need training.model.weights and no "
+                              "checkpoint, and predict needs training.log.uri",
+                              contract::env_spec));
+    }
+  }
   job.cache_folder = environment("TRAINYARD_DATA_CACHE")
                          .value_or((std::filesystem::temp_directory_path() / "trainyard-data").string());
   job.sample_record_file = environment("TRAINYARD_RECORD_SAMPLES");

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 #include <torch/types.h>
 
+#include <cstddef>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
+#include "include/trainyard/options.hpp"
 #include "worker/observe/images.hpp"
 #include "worker/observe/metrics.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/optimizers.hpp"
+#include "worker/train/rank_context.hpp"
 
 namespace trainyard {
 
@@ -19,6 +23,14 @@ torch::Tensor Module::training_step_end(StepOutput output) {
 
 void Module::validation_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) {}
 
+void Module::test_step(const Batch& batch, std::int64_t batch_index) {
+  validation_step(batch, batch_index);
+}
+
+std::map<std::string, torch::Tensor> Module::predict_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) {
+  throw InvalidJob{"training.task is predict, and the model has no predict_step that says what it predicts"};
+}
+
 std::unique_ptr<Optimizer> Module::configure_optimizers(const OptimizerSpec& spec) {
   return train::make_optimizer(spec, train::named_parameters(*this));
 }
@@ -27,8 +39,55 @@ std::vector<NamedOptimizer> Module::configure_named_optimizers(const OptimizerSp
   return {};
 }
 
+std::vector<std::shared_ptr<Callback>> Module::configure_callbacks() {
+  return {};
+}
+
 std::optional<Datasets> Module::open_datasets(const DataSource& /*source*/) {
   return std::nullopt;
+}
+
+std::int64_t Module::global_step() const {
+  return rank_context().global_step();
+}
+
+std::int64_t Module::current_epoch() const {
+  return rank_context().current_epoch();
+}
+
+std::int64_t Module::rank() const {
+  return rank_context().rank();
+}
+
+std::int64_t Module::world_size() const {
+  return rank_context().world_size();
+}
+
+torch::Device Module::device() const {
+  return rank_context().device();
+}
+
+torch::Tensor Module::all_gather(const torch::Tensor& tensor) const {
+  return all_gather(TensorTree{tensor}).tensor();
+}
+
+TensorTree Module::all_gather(const TensorTree& tree) const {
+  std::vector<torch::Tensor> tensors;
+  (void)tree.map([&](const torch::Tensor& tensor) {
+    tensors.push_back(tensor);
+    return tensor;
+  });
+  const std::vector<torch::Tensor> stacked = rank_context().all_gather(tensors);
+  return tree.map([&, next = std::size_t{0}](const torch::Tensor&) mutable { return stacked[next++]; });
+}
+
+train::RankContext& Module::rank_context() const {
+  if (rank_context_ == nullptr) {
+    throw std::logic_error{
+        "global_step(), current_epoch(), rank(), world_size(), device() and all_gather() were asked for before the "
+        "training had begun: call them in the steps, not in the constructor"};
+  }
+  return *rank_context_;
 }
 
 void Module::log(std::string_view name, const torch::Tensor& value, const LogOptions& options) {

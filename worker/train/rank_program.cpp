@@ -27,7 +27,6 @@
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/data/fetch.hpp"
-#include "worker/data/open_data.hpp"
 #include "worker/dist/cuda_module.hpp"
 #include "worker/dist/deadlines.hpp"
 #include "worker/dist/device_choice.hpp"
@@ -44,14 +43,15 @@
 #include "worker/strategy/strategies.hpp"
 #include "worker/train/agree_on_data.hpp"
 #include "worker/train/batch_sequence.hpp"
-#include "worker/train/check_classes.hpp"
 #include "worker/train/ending.hpp"
+#include "worker/train/evaluation_job.hpp"
 #include "worker/train/exception_end.hpp"
 #include "worker/train/job.hpp"
 #include "worker/train/log_files.hpp"
 #include "worker/train/lost.hpp"
 #include "worker/train/make_model.hpp"
 #include "worker/train/named_tensors.hpp"
+#include "worker/train/open_datasets.hpp"
 #include "worker/train/optimizer_turns.hpp"
 #include "worker/train/precision.hpp"
 #include "worker/train/snapshot_taker.hpp"
@@ -148,24 +148,6 @@ Result<std::string> find_data(const Job& job, RankLink& link, const Clock& clock
   return checkpoint::ask_patiently(patience, clock, checkpoint::StartCall::state,
                                    [&] { return data::fetch(*store, folder, show_life); })
       .map([&] { return folder.string(); });
-}
-
-Result<Datasets> open_datasets(Module& module, const Job& job, const std::string& folder, torch::Device device) {
-  const api::DataSpec& data = job.training.data;
-  const DataSource source{.format = std::string{api::name_of(data.format)},
-                          .folder = folder,
-                          .samples = data.samples,
-                          .seed = job.training.seed,
-                          .device = device,
-                          .options = Options{data.options.dump(), "training.data.options"}};
-  std::optional<Datasets> datasets = module.open_datasets(source);
-  const std::string reader = datasets ? "the model's open_datasets()" : "the format " + source.format;
-  if (!datasets) datasets = TRY(data::open_data(source, data.format));
-  source.options.check_all_asked(reader);
-  if (datasets->train == nullptr || datasets->train->size() <= 0)
-    return fail(ErrorKind::invalid, "the model's open_datasets() gave no training samples");
-  TRY(check_classes(module, *datasets));
-  return std::move(*datasets);
 }
 
 void report_loading(RankLink& link) {
@@ -348,6 +330,34 @@ void log_beginning(const Run& run, torch::Device device) {
   }
 }
 
+/// Runs a job that trains nothing. `wait`: for collectives.
+OrEnd<RankEnd> run_evaluation(Run& run, strategy::GradientSync& gradients, RankLink& link, std::int64_t attempt,
+                              torch::Device device, const strategy::WaitForWork& wait,
+                              const checkpoint::StartPatience& patience) {
+  const api::TrainingSpec& training = run.job.training;
+  run.log_files = TRY(open_log_files(run, attempt));
+  std::unique_ptr<storage::Store> predictions;
+  if (training.task == api::Task::predict) {
+    auto place = open_log_place(run.job);
+    if (!place) return end_rank(Stage::spec, place.error());
+    predictions = std::move(place->store);
+  }
+  return run_evaluation_job({.training = training,
+                             .module = *run.module,
+                             .data = *data_of(training.task, run.datasets),
+                             .gradients = gradients,
+                             .group = run.group,
+                             .link = link,
+                             .wait = wait,
+                             .in_flight = run.in_flight ? &*run.in_flight : nullptr,
+                             .weights_s3 = read_options(run.job),
+                             .start_patience = patience,
+                             .log_files = run.log_files.get(),
+                             .predictions = predictions.get(),
+                             .device = device,
+                             .clock = run.clock});
+}
+
 /// The rank's knowledge before the group has formed.
 struct Beginning {
   rank::Environment environment;
@@ -416,6 +426,11 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
     follow = [&in_flight = *run.in_flight](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
       return in_flight.follow(work, what);
     };
+  }
+  if (training.task != api::Task::fit) {
+    const auto gradients = strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module),
+                                                        run.group, wait, follow);
+    return run_evaluation(run, *gradients, link, group.attempt, device, run.in_flight ? follow : wait, patience);
   }
   run.turns = open_turns(*run.module, training.optimizer, [&](NamedTensors parameters, NamedTensors buffers) {
     return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), run.group, wait, follow,

@@ -12,7 +12,7 @@
 namespace trainyard::train {
 
 StepAgreement::StepAgreement(c10::intrusive_ptr<c10d::ProcessGroup> process_group, strategy::WaitForWork wait)
-    : process_group_{std::move(process_group)}, wait_{std::move(wait)}, flags_{torch::zeros({5}, torch::kInt32)} {}
+    : process_group_{std::move(process_group)}, wait_{std::move(wait)}, flags_{torch::zeros({6}, torch::kInt32)} {}
 
 void StepAgreement::begin(const StepFlags& mine) {
   auto* flags = flags_.data_ptr<std::int32_t>();
@@ -21,6 +21,7 @@ void StepAgreement::begin(const StepFlags& mine) {
   flags[2] = mine.is_checkpoint_asked ? 1 : 0;
   flags[3] = mine.is_saving ? 1 : 0;
   flags[4] = mine.is_copy_due ? 1 : 0;
+  flags[5] = mine.is_end_asked ? 1 : 0;
   if (process_group_->getSize() == 1) return;
   try {
     std::vector<torch::Tensor> message{flags_};
@@ -44,7 +45,8 @@ Result<StepFlags> StepAgreement::finish() {
                    .is_checkpoint_due = flags[1] != 0,
                    .is_copy_due = flags[4] != 0,
                    .is_checkpoint_asked = flags[2] != 0,
-                   .is_saving = flags[3] != 0};
+                   .is_saving = flags[3] != 0,
+                   .is_end_asked = flags[5] != 0};
 }
 
 }  // namespace trainyard::train

@@ -17,6 +17,7 @@ struct StepFlags {
   /// A save is running. When the flag is false, no rank saves at the step's end either, because only the training
   /// thread begins saves.
   bool is_saving = false;
+  bool is_end_asked = false;  ///< A callback asks to end the training.
   bool operator==(const StepFlags&) const = default;
 };
 
@@ -34,7 +35,7 @@ class StepAgreement {
  private:
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
   strategy::WaitForWork wait_;
-  torch::Tensor flags_;  // int32 [5], on the CPU, so that reading never waits for a device
+  torch::Tensor flags_;  // int32 [6], on the CPU, so that reading never waits for a device
   c10::intrusive_ptr<c10d::Work> under_way_;
   std::string send_error_;
 };

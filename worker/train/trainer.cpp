@@ -47,6 +47,10 @@ Trainer::Trainer(TrainerParts parts)
     : parts_{std::move(parts)},
       schedule_{parts_.training, parts_.checkpoint_every, parts_.train_data.size(), parts_.group.world_size,
                 parts_.copies_every},
+      context_{{.process_group = parts_.group.process_group,
+                .communicator = *parts_.group.communicator,
+                .wait = follow_or_wait(parts_),
+                .device = parts_.device}},
       agreement_{parts_.group.process_group, follow_or_wait(parts_)},
       log_{{.module = parts_.module,
             .communicator = *parts_.group.communicator,
@@ -75,9 +79,12 @@ Trainer::Trainer(TrainerParts parts)
                    .save_at_best = parts_.save_at_best,
                    .ema = ema_ ? &*ema_ : nullptr,
                    .device = parts_.device}},
+      callbacks_{parts_.module},
       reported_at_{parts_.clock.instant()} {
+  parts_.module.set_rank_context(&context_);
   std::ranges::move(step_.entries(), std::back_inserter(state_.entries));
   if (ema_) std::ranges::move(ema_->entries(), std::back_inserter(state_.entries));
+  std::ranges::move(callbacks_.entries(), std::back_inserter(state_.entries));
   if (parts_.checkpointer != nullptr) {
     checkpoints_.emplace(CheckpointSettings{.checkpoint_every = parts_.checkpoint_every,
                                             .copies_every = parts_.copies_every,
@@ -89,7 +96,8 @@ Trainer::Trainer(TrainerParts parts)
 }
 
 rank::RankEnd Trainer::run() {
-  return checkpoints_ ? checkpoints_->end_after([this] { return train(); }) : train();
+  return callbacks_.watch(
+      [this] { return checkpoints_ ? checkpoints_->end_after([this] { return train(); }) : train(); });
 }
 
 rank::RankEnd Trainer::train() {
@@ -106,7 +114,8 @@ rank::RankEnd Trainer::train() {
     if (auto done = after_step(*flags); !done) return done.error();
   }
   if (auto finished = finish(); !finished) return finished.error();
-  const auto stopped = validation_.reason_to_stop();
+  const auto by_callback = callbacks_.reason_to_stop();
+  const auto stopped = by_callback ? by_callback : validation_.reason_to_stop();
   return completed(position_.step, validation_.values(), schedule_.is_finished(position_) ? "" : stopped.value_or(""));
 }
 
@@ -131,7 +140,11 @@ OrEnd<void> Trainer::begin() {
   report("Training");
   // A rank that was asked to stop while it loaded makes no step, and saves what only the nodes have.
   const auto is_stopped = TRY(is_stop_asked());
-  if (!is_stopped) return {};
+  if (!is_stopped) {
+    context_.set(position_.step, position_.epoch);
+    callbacks_.train_start();
+    return {};
+  }
   if (checkpoints_) {
     TRY(checkpoints_->stop_before_first_step());
   }
@@ -156,6 +169,7 @@ OrEnd<bool> Trainer::restore() {
   position_ = values.position;
   is_position_known_ = true;
   validation_.restore(values);
+  callbacks_.restore(values.is_ended_by_callback);
   random_.write();
   for (OptimizerTurn& turn : parts_.turns) {
     turn.optimizer->after_restore();
@@ -196,6 +210,7 @@ OrEnd<void> Trainer::load_weights(bool has_resumed) {
 OrEnd<StepFlags> Trainer::take_step() {
   log_.timer().begin();
   log_.set_step(position_.step + 1);
+  context_.set(position_.step, position_.epoch);
   set_lr();
   agreement_.begin(own_flags());
   const auto loss = train_on_batches();
@@ -220,10 +235,12 @@ OrEnd<StepFlags> Trainer::take_step() {
   if (ema_) ema_->update();
 
   const Position before = std::exchange(position_, schedule_.next(position_));
+  context_.set(position_.step, before.epoch);
   log_.add_samples(schedule_.samples_between(before, position_));
   if (auto queued = end_queued_step(); !queued) return lost(Stage::step, queued.error());
   log_.timer().end(observe::StepPart::communication);
   log_.timer().count_step();
+  callbacks_.step_end(last_loss_, schedule_.batches(before));
   if (parts_.sample_record) {
     if (auto written = parts_.sample_record->write(position_.step, torch::cat(step_ids_)); !written)
       return end_rank(Stage::data, written.error());
@@ -255,12 +272,14 @@ Result<torch::Tensor> Trainer::train_on_batches() {
 
 OrEnd<void> Trainer::after_step(const StepFlags& flags) {
   parts_.link.beat();
-  const bool is_last = schedule_.is_finished(position_);
+  if (flags.is_end_asked) callbacks_.end_training();
+  const bool is_last = is_over();
   if (log_.is_first_line() || is_last || schedule_.is_log_due(position_)) {
     TRY(log_steps());
   }
   if (schedule_.is_epoch_end(position_)) {
     TRY(log_epoch());
+    callbacks_.epoch_end();
   }
   if (is_last) return {};  // finish() validates, checks and saves.
   if (schedule_.is_parameter_check_due(position_)) {
@@ -301,6 +320,7 @@ OrEnd<void> Trainer::finish() {
   if (checkpoints_) {
     TRY(checkpoints_->finish(/*is_final=*/true));
   }
+  callbacks_.train_end();
   report("Done");
   if (is_rank0()) {
     logging::info("training complete", {{"step", position_.step},
@@ -333,6 +353,7 @@ OrEnd<void> Trainer::log_epoch() {
 /// False when a stop interrupted the validation, which may take longer than the grace period.
 OrEnd<bool> Trainer::validate() {
   validated_step_ = position_.step;
+  context_.set(position_.step, Schedule::epoch_of(position_) - 1);
   if (!validation_.has_data()) return true;
   if (parts_.tracer != nullptr) parts_.tracer->end_recording();
   pause();
@@ -345,6 +366,7 @@ OrEnd<bool> Trainer::validate() {
   }
   if (checkpoints_) checkpoints_->note_validation(validation_.is_best());
   log_.show_validation(position_, validation_.values());
+  callbacks_.validation_end(validation_.values());
   resume();
   return true;
 }
@@ -388,7 +410,7 @@ void Trainer::set_lr() {
 }
 
 bool Trainer::is_over() const {
-  return schedule_.is_finished(position_) || validation_.reason_to_stop().has_value();
+  return schedule_.is_finished(position_) || callbacks_.is_ended() || validation_.reason_to_stop().has_value();
 }
 
 rank::RankEnd Trainer::preempted() const {
@@ -402,6 +424,7 @@ rank::RankEnd Trainer::preempted() const {
 StepFlags Trainer::own_flags() const {
   StepFlags flags = checkpoints_ ? checkpoints_->own_flags() : StepFlags{};
   flags.is_stop_asked = flags.is_stop_asked || parts_.link.is_stop_requested();
+  flags.is_end_asked = callbacks_.wants_stop();
   return flags;
 }
 
@@ -421,7 +444,8 @@ const checkpoint::State& Trainer::current_state() {
     turn.optimizer->before_save();
     turn.gradients->before_save();
   }
-  TrainingValues values{.position = position_, .metrics = {}};
+  callbacks_.before_save();
+  TrainingValues values{.position = position_, .metrics = {}, .is_ended_by_callback = callbacks_.is_ended()};
   validation_.add_to(values);
   state_.values = to_json(values);
   return state_;

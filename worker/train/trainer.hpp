@@ -20,6 +20,7 @@
 #include "worker/strategy/model_agreement.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 #include "worker/train/batch_sequence.hpp"
+#include "worker/train/callbacks.hpp"
 #include "worker/train/checkpoint_driver.hpp"
 #include "worker/train/ema.hpp"
 #include "worker/train/ending.hpp"
@@ -29,6 +30,7 @@
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/optimization_step.hpp"
 #include "worker/train/optimizer_turns.hpp"
+#include "worker/train/rank_context.hpp"
 #include "worker/train/sample_record.hpp"
 #include "worker/train/schedule.hpp"
 #include "worker/train/snapshot_taker.hpp"
@@ -136,6 +138,7 @@ class Trainer final : private SavedTraining {
   Schedule schedule_;
   Position position_;
   bool is_position_known_ = false;  // false until the checkpoint to resume from is known
+  RankContext context_;
   StepAgreement agreement_;
   TrainingLog log_;
   OptimizationStep step_;
@@ -144,6 +147,7 @@ class Trainer final : private SavedTraining {
   std::optional<CheckpointDriver> checkpoints_;  // nothing: nothing is saved
   std::optional<Ema> ema_;
   Validation validation_;
+  Callbacks callbacks_;
   std::int64_t validated_step_ = -1;
   double lr_ = 0.0;                      // of the last step, if the job has a schedule
   Instant reported_at_;                  // when the last report was sent

@@ -60,7 +60,7 @@ void RandomState::write() const {
   }
 }
 
-checkpoint::State make_state(const Module& module, const NamedTensors& optimizer_state, const RandomState& random) {
+checkpoint::State model_state(const Module& module) {
   checkpoint::State state;
   for (const auto& [name, tensor] : named_parameters(module)) {
     state.entries.push_back({.name = fmt::format("{}{}", checkpoint::model_prefix, name),
@@ -74,6 +74,11 @@ checkpoint::State make_state(const Module& module, const NamedTensors& optimizer
                              .placement = Placement::rank0,
                              .tensor = tensor.detach()});
   }
+  return state;
+}
+
+checkpoint::State make_state(const Module& module, const NamedTensors& optimizer_state, const RandomState& random) {
+  checkpoint::State state = model_state(module);
   for (const auto& [name, tensor] : optimizer_state) {
     state.entries.push_back({.name = fmt::format("{}{}", checkpoint::optimizer_prefix, name),
                              .placement = Placement::replicated,
@@ -103,6 +108,7 @@ nlohmann::json to_json(const TrainingValues& values) {
     if (values.stopping.best) object["earlyStopping"]["best"] = to_json(*values.stopping.best);
   }
   if (values.owes_validation) object["owesValidation"] = true;
+  if (values.is_ended_by_callback) object["isEndedByCallback"] = true;
   return object;
 }
 
@@ -122,6 +128,7 @@ Result<TrainingValues> parse_training_values(const nlohmann::json& object) {
     if (const auto stopping = object.find("earlyStopping"); stopping != object.end())
       values.stopping = {.best = best_in(*stopping), .bad_count = stopping->at("badCount").get<std::int64_t>()};
     values.owes_validation = object.value("owesValidation", false);
+    values.is_ended_by_callback = object.value("isEndedByCallback", false);
     return values;
   } catch (const nlohmann::json::exception& error) {
     return fail(ErrorKind::corrupt,

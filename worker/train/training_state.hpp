@@ -32,6 +32,8 @@ class RandomState {
   std::vector<checkpoint::Entry> entries_;
 };
 
+/// The parameters and buffers of `module`, as entries of a checkpoint.
+[[nodiscard]] checkpoint::State model_state(const Module& module);
 /// The tensors that a run needs to resume bit-equal, which a Checkpointer reads and writes in place: parameters,
 /// buffers, `optimizer_state`, and the states of the random generators.
 [[nodiscard]] checkpoint::State make_state(const Module& module, const NamedTensors& optimizer_state,
@@ -46,6 +48,7 @@ struct TrainingValues {
   StoppingState stopping{};         ///< Of earlyStopping.
   /// A stop interrupted the validation that was due here, and the next steps depend on its metrics.
   bool owes_validation = false;
+  bool is_ended_by_callback = false;  ///< A callback asked to end the training, and all ranks have agreed.
 };
 
 [[nodiscard]] nlohmann::json to_json(const TrainingValues& values);

@@ -21,6 +21,11 @@ class BrokenGroup final : public c10d::ProcessGroup {
                                            const c10d::BroadcastOptions& /*options*/) override {
     std::rethrow_exception(failure_);
   }
+  c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& /*received*/,
+                                           std::vector<at::Tensor>& /*sent*/,
+                                           const c10d::AllgatherOptions& /*options*/) override {
+    std::rethrow_exception(failure_);
+  }
 
  private:
   std::exception_ptr failure_;

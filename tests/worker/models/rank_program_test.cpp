@@ -118,6 +118,22 @@ TEST_F(RankProgramTest, TrainsTwoRanksAndResumesToTheBitAfterSigterm) {
   EXPECT_THAT(third[1].log(), HasSubstr("already complete"));
 }
 
+TEST_F(RankProgramTest, TestsAndPredictsWithTheWeightsOfACheckpoint) {
+  auto trained = start(2, synthetic + R"(, "maxSteps": 2)", checkpoint_in_folder());
+  EXPECT_EQ(wait(trained), (std::vector<int>{0, 0})) << trained[0].log();
+  const std::string data =
+      R"("data": {"format": "synthetic", "samples": 240}, "batchSize": 8, "model": {"name": "fashion_cnn", "weights": ")" +
+      folder_.uri() + R"(/checkpoints"})";
+  auto tested = start(2, data + R"(, "task": "test")");
+  EXPECT_EQ(wait(tested), (std::vector<int>{0, 0})) << tested[0].log();
+  EXPECT_THAT(tested[0].log(), HasSubstr("tested 40 samples, val_accuracy"));
+  auto predicted = start(2, data + R"(, "task": "predict", "log": {"uri": ")" + folder_.uri() + R"(/predicted"})");
+  EXPECT_EQ(wait(predicted), (std::vector<int>{0, 0})) << predicted[0].log();
+  const auto index = nlohmann::json::parse(fakes::text_of(folder_.path() + "/predicted/predictions/index.json"));
+  EXPECT_EQ(index.at("samples"), 40);
+  EXPECT_EQ(index.at("files").size(), 2U);
+}
+
 TEST_F(RankProgramTest, ShowsItsMetricsAndImagesOfBothAttemptsBesideTheCheckpoints) {
   const std::string training =
       synthetic + R"(, "maxSteps": 20, "log": {"every": {"steps": 1}}, "snapshots": {"every": {"steps": 6}})";

@@ -54,6 +54,9 @@ TEST(CompareData, NamesTheFirstRankThatDiffersAndBothSets) {
       {"other validation",
        {{summary(9), summary(4)}, {summary(9), summary(5)}},
        "the validation set of rank 1 is not that of rank 0: rank 0 has 4 samples; rank 1 has 5 samples" + advice},
+      {"other test samples",
+       {{.test = summary(4)}, {.test = summary(5)}},
+       "the test set of rank 1 is not that of rank 0: rank 0 has 4 samples; rank 1 has 5 samples" + advice},
   };
   for (const Case& c : cases) {
     const auto compared = compare_data(c.ranks);

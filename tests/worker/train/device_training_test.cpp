@@ -8,14 +8,17 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -36,6 +39,7 @@
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/optimizer_turns.hpp"
 #include "worker/train/optimizers.hpp"
+#include "worker/train/rank_context.hpp"
 #include "worker/train/trainer.hpp"
 
 // The shipped example without its main().
@@ -140,6 +144,17 @@ class EchoGroup final : public c10d::ProcessGroup {
         sums_left_-- > 0 ? nullptr : std::make_exception_ptr(std::runtime_error{"ncclRemoteError: lost"});
     return on_side_stream([sum = tensors.front()] { fakes::late_device::scale_now(sum, 2.0); }, failure);
   }
+  c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& received,
+                                           std::vector<at::Tensor>& sent,
+                                           const c10d::AllgatherOptions& /*options*/) override {
+    const auto copy = [sent = sent.front(), received = received.front()] {
+      for (const at::Tensor& each : received)
+        std::memcpy(each.mutable_data_ptr(), sent.const_data_ptr(), static_cast<std::size_t>(sent.nbytes()));
+    };
+    if (!sent.front().is_cpu()) return on_side_stream(copy);
+    copy();
+    return c10::make_intrusive<HostWork>();
+  }
   c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& /*tensors*/,
                                            const c10d::BroadcastOptions& /*options*/) override {
     return on_side_stream([] {});
@@ -172,6 +187,43 @@ class EchoGroup final : public c10d::ProcessGroup {
   c10::Stream stream_ = c10::impl::VirtualGuardImpl{fakes::late_device::device().type()}.getStreamFromGlobalPool(
       fakes::late_device::device());
 };
+
+/// The messages of a group of two ranks of which the other always says what this rank says.
+class EchoCommunicator final : public checkpoint::Communicator {
+ public:
+  [[nodiscard]] std::int64_t rank() const override { return 0; }
+  [[nodiscard]] std::int64_t world_size() const override { return 2; }
+  [[nodiscard]] Result<std::string> broadcast(std::string_view text, std::int64_t /*root*/) override {
+    return std::string{text};
+  }
+  [[nodiscard]] Result<std::vector<std::string>> all_gather(std::string_view text) override {
+    return std::vector<std::string>(2, std::string{text});
+  }
+  [[nodiscard]] Result<void> broadcast_parts(std::span<const checkpoint::BroadcastPart> /*parts*/) override {
+    return {};
+  }
+};
+
+TEST(AllGather, FollowsTheDevicesWorkWithoutWaitingForIt) {
+  const torch::Device device = fakes::late_device::device();
+  fakes::FakeRankLink link;
+  dist::StepsInFlight in_flight{device, link, std::chrono::minutes{1}};
+  EchoCommunicator communicator;
+  const RankContext context{{.process_group = c10::make_intrusive<EchoGroup>(0),
+                             .communicator = communicator,
+                             .wait = [&](const c10::intrusive_ptr<c10d::Work>& work,
+                                         std::string_view what) { return in_flight.follow(work, what); },
+                             .device = device}};
+  const torch::Tensor own = torch::zeros({4}).to(device);
+  fakes::late_device::queue_fill(own, 3.0);
+  const int before = fakes::late_device::blocking_calls();
+  const std::vector<torch::Tensor> all = context.all_gather({own, torch::ones({2})});
+  EXPECT_EQ(fakes::late_device::blocking_calls(), before);
+  ASSERT_TRUE(in_flight.finish());
+  EXPECT_EQ(all[0].device(), device);
+  EXPECT_TRUE(torch::equal(all[0].cpu(), torch::full({2, 4}, 3.0F)));
+  EXPECT_TRUE(torch::equal(all[1], torch::ones({2, 2})));
+}
 
 /// A classifier with BatchNorm, whose buffers rank 0 sends.
 class Classifier final : public Module {

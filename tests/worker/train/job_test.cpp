@@ -53,6 +53,12 @@ TEST(ReadJob, SaysWhatIsWrongWithTheSpec) {
        "give training.log.uri, or checkpoint.uri"},
       {R"({"training": {"model": {"name": "fashion_cnn"}, "profile": {}}})",
        "give training.log.uri, or checkpoint.uri"},
+      {R"({"training": {"task": "test", "model": {"name": "fashion_cnn"}}})", "need training.model.weights"},
+      {R"({"training": {"task": "test", "model": {"name": "fashion_cnn", "weights": "s3://b/w"}},
+           "checkpoint": {"uri": "s3://b/c"}})",
+       "and no checkpoint"},
+      {R"({"training": {"task": "predict", "model": {"name": "fashion_cnn", "weights": "s3://b/w"}}})",
+       "predict needs training.log.uri"},
       {R"({"training": {"model": {"name": "fashion_cnn"}}, "checkpoint": {"uri": 3}})", "uri"}};
   for (const auto& [spec, message] : cases) {
     const auto job = read_job(spec.empty() ? environment_of({}) : environment_of({{"TRAINYARD_SPEC", spec}}));

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "include/trainyard/module.hpp"
 #include "worker/data/image_dataset.hpp"
@@ -47,11 +48,14 @@ class SmallModule final : public Module {
     return own_optimizer ? own_optimizer(*this) : Module::configure_optimizers(spec);
   }
 
+  [[nodiscard]] std::vector<std::shared_ptr<Callback>> configure_callbacks() override { return callbacks; }
+
   void set_uses_batch_norm(bool uses) { uses_batch_norm_ = uses; }
 
   std::function<void(std::int64_t)> on_step;
   std::function<void(std::int64_t)> on_validation;                        ///< As on_step, in each validation step.
   std::function<std::unique_ptr<Optimizer>(SmallModule&)> own_optimizer;  ///< Not set: that of the job.
+  std::vector<std::shared_ptr<Callback>> callbacks;
   double loss_factor = 1.0;
   bool shows_images = false;
   torch::Tensor spare = torch::zeros({1});  ///< No loss depends on it.

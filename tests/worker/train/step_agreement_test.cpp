@@ -28,6 +28,7 @@ TEST(StepAgreement, GivesAllRanksWhatOneAsksFor) {
     EXPECT_EQ(agree({.is_checkpoint_due = rank.rank == 0}), (StepFlags{.is_checkpoint_due = true}));
     EXPECT_EQ(agree({.is_checkpoint_asked = rank.rank == 0}), (StepFlags{.is_checkpoint_asked = true}));
     EXPECT_EQ(agree({.is_copy_due = rank.rank == 0}), (StepFlags{.is_copy_due = true}));
+    EXPECT_EQ(agree({.is_end_asked = rank.rank == 1}), (StepFlags{.is_end_asked = true}));
     EXPECT_EQ(agree({.is_saving = rank.rank == 2}), (StepFlags{.is_saving = true}));
     EXPECT_EQ(agree({}), StepFlags{});
   });

@@ -1,0 +1,205 @@
+#include "worker/train/callbacks.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "include/trainyard/options.hpp"
+#include "tests/worker/train/saving_run.hpp"
+
+namespace trainyard::train {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Writes down what it is told, and counts the steps in a tensor that checkpoints keep.
+class Recorder final : public Callback {
+ public:
+  explicit Recorder(std::string name = "recorder") : name_{std::move(name)} {}
+  [[nodiscard]] std::string name() const override { return name_; }
+  void on_train_start(Module& module) override { tell(module, "start"); }
+  void on_step_end(Module& module, const torch::Tensor& loss) override {
+    EXPECT_EQ(loss.dim(), 0);
+    EXPECT_FALSE(loss.requires_grad());
+    losses.push_back(loss.item<double>());
+    steps += 1;
+    if (module.global_step() == stop_after_step) stop_training();
+    if (module.global_step() == throw_after_step) throw std::runtime_error{"the callback cannot go on"};
+    tell(module, "step");
+  }
+  void on_epoch_end(Module& module) override { tell(module, "epoch"); }
+  void on_validation_end(Module& module, const std::map<std::string, double>& metrics) override {
+    EXPECT_EQ(metrics.count("val_loss"), 1U);
+    tell(module, "validation");
+  }
+  void on_train_end(Module& module) override { tell(module, "end"); }
+  void on_exception(Module& module, const std::exception_ptr& thrown) override {
+    EXPECT_NE(thrown, nullptr);
+    tell(module, "exception");
+    if (fails_in_on_exception) throw std::runtime_error{"and this fails too"};
+  }
+  [[nodiscard]] NamedTensors state() override { return {{"steps", steps}}; }
+  void before_save() override { ++saves; }
+  void after_restore() override { ++restores; }
+
+  std::vector<std::string> told;
+  std::vector<double> losses;
+  torch::Tensor steps = torch::zeros({}, torch::kLong);
+  int saves = 0;
+  int restores = 0;
+  std::int64_t stop_after_step = -1;
+  std::int64_t throw_after_step = -1;
+  bool fails_in_on_exception = false;
+
+ private:
+  void tell(const Module& module, const std::string& what) {
+    told.push_back(fmt::format("{} {}/{}", what, module.global_step(), module.current_epoch()));
+  }
+
+  std::string name_;
+};
+
+/// A recorder on each rank of `run`.
+std::vector<std::shared_ptr<Recorder>> record_all(TrainingRun& run) {
+  std::vector<std::shared_ptr<Recorder>> recorders;
+  for (auto& rank : run.ranks) {
+    recorders.push_back(std::make_shared<Recorder>());
+    rank.module->callbacks = {recorders.back()};
+  }
+  return recorders;
+}
+
+TEST(Callbacks, AreToldOfEachPartOfATrainingInOrderOnEveryRank) {
+  TrainingRun run;
+  run.training.epochs = 2;
+  run.training.batch_size = 25;  // Two steps an epoch.
+  const auto recorders = record_all(run);
+  run.run();
+  for (const auto& recorder : recorders) {
+    EXPECT_THAT(recorder->told, ElementsAre("start 0/0", "step 1/0", "step 2/0", "epoch 2/0", "validation 2/0",
+                                            "step 3/1", "step 4/1", "epoch 4/1", "validation 4/1", "end 4/1"));
+  }
+}
+
+TEST(Callbacks, GetTheMeanLossOfAStepsBatches) {
+  TrainingRun run{1};
+  run.training.max_steps = 1;
+  const auto of_one = record_all(run);
+  run.run();
+  TrainingRun split{1};
+  split.training.max_steps = 1;
+  split.training.batch_size = 5;
+  split.training.accumulate_grad_batches = 2;
+  for (auto& rank : split.ranks) rank.module->set_uses_batch_norm(false);
+  const auto of_two = record_all(split);
+  split.run();
+  TrainingRun whole{1};
+  whole.training.max_steps = 1;
+  for (auto& rank : whole.ranks) rank.module->set_uses_batch_norm(false);
+  const auto of_whole = record_all(whole);
+  whole.run();
+  EXPECT_DOUBLE_EQ(of_one[0]->losses.at(0), *run.ranks[0].link->reports().back().loss);
+  EXPECT_NEAR(of_two[0]->losses.at(0), of_whole[0]->losses.at(0), 1e-5);
+}
+
+TEST(Callbacks, EndTheTrainingOfAllRanksWhenOneAsks) {
+  SavingRun saving{2, 10};
+  auto recorders = record_all(saving.run);
+  recorders[1]->stop_after_step = 3;
+  saving.run.run();
+  EXPECT_EQ(recorders[0]->told.back(), "end 4/0");
+  EXPECT_EQ(recorders[1]->told.back(), "end 4/0");
+  for (const auto& rank : saving.run.ranks) {
+    EXPECT_EQ(rank.end.reason, "Completed");
+    EXPECT_THAT(rank.end.message, HasSubstr("trained 4 steps"));
+  }
+  EXPECT_THAT(saving.run.ranks[0].end.message, HasSubstr("ended as a callback of another rank asked"));
+  EXPECT_THAT(saving.run.ranks[1].end.message, HasSubstr("ended as the callback recorder asked"));
+
+  saving.run.attempt = 2;
+  recorders = record_all(saving.run);
+  saving.run.run();
+  EXPECT_EQ(saving.run.ranks[0].end.reason, "AlreadyComplete") << saving.run.ranks[0].end.message;
+  EXPECT_THAT(recorders[0]->told, ElementsAre());
+}
+
+TEST(Callbacks, HaveTheirStateOfRankZeroBackWhenTheTrainingResumes) {
+  SavingRun saving{2, 4};
+  auto recorders = record_all(saving.run);
+  recorders[0]->steps += 100;
+  saving.run.run();
+  ASSERT_EQ(saving.run.ranks[0].end.reason, "Completed") << saving.run.ranks[0].end.message;
+  EXPECT_GT(recorders[0]->saves, 0);
+  EXPECT_EQ(recorders[0]->restores, 0);
+
+  saving.run.attempt = 2;
+  saving.run.training.max_steps = 6;
+  recorders = record_all(saving.run);
+  saving.run.run();
+  ASSERT_EQ(saving.run.ranks[0].end.reason, "Completed") << saving.run.ranks[0].end.message;
+  for (const auto& recorder : recorders) {
+    EXPECT_EQ(recorder->restores, 1);
+    EXPECT_EQ(recorder->steps.item<std::int64_t>(), 106);
+    EXPECT_EQ(recorder->told.front(), "start 4/0");
+  }
+}
+
+TEST(Callbacks, AreToldOfAnExceptionWhichEndsTheRankAsTheModulesDo) {
+  TrainingRun run{1};
+  run.training.max_steps = 4;
+  const auto recorders = record_all(run);
+  recorders[0]->fails_in_on_exception = true;
+  run.ranks[0].module->on_step = [seen = 0](std::int64_t) mutable {
+    if (++seen == 2) throw std::runtime_error{"the module cannot go on"};
+  };
+  run.run();
+  EXPECT_EQ(run.ranks[0].end.message, "the module cannot go on");
+  EXPECT_THAT(recorders[0]->told, ElementsAre("start 0/0", "step 1/0", "exception 1/0"));
+}
+
+TEST(Callbacks, EndTheRankByTheirOwnExceptions) {
+  TrainingRun run{1};
+  run.training.max_steps = 4;
+  const auto recorders = record_all(run);
+  recorders[0]->throw_after_step = 2;
+  run.run();
+  EXPECT_EQ(run.ranks[0].end.message, "the callback cannot go on");
+  EXPECT_EQ(recorders[0]->told.back(), "exception 2/0");
+}
+
+TEST(Callbacks, AreRefusedWithoutANameOfTheirOwn) {
+  const auto error_of = [](const std::vector<std::shared_ptr<Callback>>& callbacks) -> std::string {
+    const auto module = make_small_module(3);
+    module->callbacks = callbacks;
+    try {
+      Callbacks{*module};
+    } catch (const InvalidJob& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto one = std::make_shared<Recorder>("one");
+  EXPECT_EQ(error_of({one, std::make_shared<Recorder>("two")}), "");
+  EXPECT_THAT(error_of({one, std::make_shared<Recorder>("one")}), HasSubstr("second callback of the name 'one'"));
+  EXPECT_THAT(error_of({std::make_shared<Recorder>("")}), HasSubstr("without a name"));
+  EXPECT_THAT(error_of({nullptr}), HasSubstr("nullptr"));
+}
+
+TEST(Callbacks, AreRefusedWithStateThatIsUndefined) {
+  const auto module = make_small_module(3);
+  const auto recorder = std::make_shared<Recorder>();
+  recorder->steps = torch::Tensor{};
+  module->callbacks = {recorder};
+  Callbacks callbacks{*module};
+  EXPECT_THROW((void)callbacks.entries(), InvalidJob);
+}
+
+}  // namespace
+}  // namespace trainyard::train

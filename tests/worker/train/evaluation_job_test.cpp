@@ -1,0 +1,246 @@
+#include "worker/train/evaluation_job.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "api/contract.hpp"
+#include "checkpoint/format/safetensors.hpp"
+#include "checkpoint/interchange/safetensors_file.hpp"
+#include "include/trainyard/options.hpp"
+#include "tests/fakes/fake_clock.hpp"
+#include "tests/fakes/faulty_store.hpp"
+#include "tests/fakes/memory_store.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/worker/fakes/fake_rank_link.hpp"
+#include "tests/worker/fakes/rank_threads.hpp"
+#include "worker/strategy/strategies.hpp"
+#include "worker/train/named_tensors.hpp"
+#include "worker/train/prediction_files.hpp"
+
+namespace trainyard::train {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+
+/// Samples whose input is their number times two.
+class Doubles final : public Dataset {
+ public:
+  explicit Doubles(std::int64_t samples) : samples_{samples} {}
+  [[nodiscard]] std::int64_t size() const override { return samples_; }
+  [[nodiscard]] Batch gather(const torch::Tensor& ids) const override {
+    return {.inputs = ids.to(torch::kFloat) * 2, .targets = {}, .ids = ids};
+  }
+
+ private:
+  std::int64_t samples_;
+};
+
+/// Multiplies by its one weight.
+class Factor final : public Module {
+ public:
+  Factor() { register_parameter("weight", weight_); }
+  [[nodiscard]] StepOutput training_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) override { return {}; }
+  void validation_step(const Batch& batch, std::int64_t batch_index) override {
+    if (on_step) on_step(batch_index);
+    EXPECT_FALSE(is_training());
+    log("val_mean", (batch.inputs * weight_).mean());
+    log("val_accuracy", 0.25);
+  }
+  [[nodiscard]] std::map<std::string, torch::Tensor> predict_step(const Batch& batch,
+                                                                  std::int64_t batch_index) override {
+    if (on_step) on_step(batch_index);
+    EXPECT_FALSE(torch::GradMode::is_enabled());
+    return {{"product", batch.inputs * weight_}};
+  }
+
+  std::function<void(std::int64_t)> on_step;
+
+ private:
+  torch::Tensor weight_ = torch::zeros({1});
+};
+
+class EvaluationJobTest : public testing::Test {
+ protected:
+  EvaluationJobTest() {
+    const checkpoint::SafetensorsTensor weight{.name = "weight", .dtype = "F32", .shape = {1}, .bytes = 4};
+    std::string content = checkpoint::safetensors_header({&weight, 1}, {});
+    const float three = 3.0F;
+    content.append(reinterpret_cast<const char*>(&three), sizeof three);
+    folder_.write("w.safetensors", content);
+    training.model.name = "factor";
+    training.model.weights = folder_.uri() + "/w.safetensors";
+    training.batch_size = 3;
+    for (int rank = 0; rank < 2; ++rank) {
+      modules.push_back(std::make_shared<Factor>());
+      links.push_back(std::make_unique<fakes::FakeRankLink>());
+    }
+  }
+
+  /// How each of the two ranks ends.
+  std::vector<rank::RankEnd> run() {
+    std::vector<rank::RankEnd> ends(2);
+    fakes::run_ranks(2, [&](fakes::RankThread& thread) {
+      const auto index = static_cast<std::size_t>(thread.rank);
+      dist::Group group{.rank = thread.rank,
+                        .world_size = thread.world_size,
+                        .store = {},
+                        .process_group = thread.process_group,
+                        .communicator = std::move(thread.communicator),
+                        .checkpoint_communicator = std::move(thread.checkpoint_communicator)};
+      const strategy::WaitForWork wait = [](const c10::intrusive_ptr<c10d::Work>& work,
+                                            std::string_view what) -> Result<void> {
+        try {
+          work->wait();
+          return {};
+        } catch (const std::exception& error) {
+          return fail(ErrorKind::unavailable, std::string{what} + ": " + error.what());
+        }
+      };
+      Module& module = *modules[index];
+      const auto gradients = strategy::make_gradient_sync(named_parameters(module), named_buffers(module), group, wait);
+      fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
+                               [&](std::string_view call, std::string_view key, storage::Pieces) {
+                                 return on_call ? on_call(call, key) : std::optional<Error>{};
+                               }};
+      try {
+        ends[index] = run_evaluation_job({.training = training,
+                                          .module = module,
+                                          .data = data,
+                                          .gradients = *gradients,
+                                          .group = group,
+                                          .link = *links[index],
+                                          .wait = wait,
+                                          .predictions = &store,
+                                          .clock = clock});
+      } catch (const InvalidJob& error) {
+        ends[index] = {.exit_code = 1, .reason = "Threw", .message = error.what(), .culprit = {}};
+      }
+    });
+    return ends;
+  }
+
+  /// The product of each sample, by its number, from the files that the index lists.
+  std::map<std::int64_t, float> predictions() {
+    fakes::MemoryStore store{objects};
+    const auto index = nlohmann::json::parse(storage::get_text(store, predictions_index).value());
+    EXPECT_EQ(index.at("samples"), data.size());
+    std::map<std::int64_t, float> products;
+    for (const auto& file : index.at("files")) {
+      const std::string content = storage::get_text(store, file.at("key").get<std::string>()).value();
+      const std::uint64_t length = *checkpoint::read_safetensors_length(content.substr(0, 8));
+      const auto entries = checkpoint::parse_safetensors_header(content.substr(8, length)).value();
+      const auto count = file.at("samples").get<std::size_t>();
+      std::vector<std::int64_t> ids(count);
+      std::vector<float> values(count);
+      for (const auto& entry : entries) {
+        void* into = entry.name == "ids" ? static_cast<void*>(ids.data()) : static_cast<void*>(values.data());
+        std::memcpy(into, content.data() + entry.offset, entry.bytes);
+      }
+      for (std::size_t row = 0; row < count; ++row) {
+        EXPECT_TRUE(products.emplace(ids[row], values[row]).second) << ids[row];
+      }
+    }
+    return products;
+  }
+
+  fakes::TemporaryFolder folder_;
+  api::TrainingSpec training;
+  Doubles data{11};
+  std::vector<std::shared_ptr<Factor>> modules;
+  std::vector<std::unique_ptr<fakes::FakeRankLink>> links;
+  fakes::MemoryObjects objects;
+  std::function<std::optional<Error>(std::string_view call, std::string_view key)> on_call;
+  fakes::FakeClock clock;
+};
+
+TEST_F(EvaluationJobTest, TestsEachSampleOnceWithTheWeightsOfTheJob) {
+  for (const auto& [task, word] : {std::pair{api::Task::test, "tested"}, std::pair{api::Task::validate, "validated"}}) {
+    training.task = task;
+    // The mean of 2 * 3 * (0 + ... + 10) / 11.
+    EXPECT_THAT(
+        run(), Each(Field(&rank::RankEnd::message, std::string{word} + " 11 samples, val_accuracy 0.25, val_mean 30")));
+    EXPECT_EQ(links[0]->reports().back().phase, "Done");
+    EXPECT_EQ(links[0]->reports().back().accuracy, 0.25);
+    EXPECT_TRUE(modules[0]->is_training());
+  }
+}
+
+TEST_F(EvaluationJobTest, StoresAPredictionForEachSampleAndThenTheIndex) {
+  training.task = api::Task::predict;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    EXPECT_THAT(run(), Each(Field(&rank::RankEnd::message, "predicted 11 samples")));
+    const auto products = predictions();
+    ASSERT_EQ(products.size(), 11U);
+    for (const auto& [id, product] : products) EXPECT_EQ(product, static_cast<float>(id) * 6);
+  }
+}
+
+TEST_F(EvaluationJobTest, LeavesNoIndexWhenAFileCannotBeStored) {
+  training.task = api::Task::predict;
+  EXPECT_EQ(run()[0].reason, "Completed");
+  on_call = [](std::string_view call, std::string_view key) -> std::optional<Error> {
+    if (call != "put" || key.find("rank-1") == std::string_view::npos) return std::nullopt;
+    return Error{.kind = ErrorKind::unavailable, .message = "the bucket is away", .retry_after = {}};
+  };
+  const auto ends = run();
+  EXPECT_EQ(ends[1].exit_code, contract::exit_storage);
+  EXPECT_THAT(ends[1].message, HasSubstr("the bucket is away"));
+  EXPECT_NE(ends[0].exit_code, contract::exit_success);
+  fakes::MemoryStore store{objects};
+  EXPECT_EQ(storage::get_text(store, predictions_index).error().kind, ErrorKind::not_found);
+}
+
+TEST_F(EvaluationJobTest, EndsOnAllRanksWhenTheIndexCannotBeStored) {
+  training.task = api::Task::predict;
+  on_call = [](std::string_view call, std::string_view key) -> std::optional<Error> {
+    if (call != "put" || key != predictions_index) return std::nullopt;
+    return Error{.kind = ErrorKind::io, .message = "the disk is full", .retry_after = {}};
+  };
+  EXPECT_THAT(run(), Each(Field(&rank::RankEnd::exit_code, contract::exit_storage)));
+}
+
+TEST_F(EvaluationJobTest, StopsOnAllRanksAfterTheSameBatch) {
+  training.task = api::Task::test;
+  training.batch_size = 1;
+  modules[1]->on_step = [&](std::int64_t index) {
+    if (index == 1) links[1]->request_stop();
+  };
+  for (const rank::RankEnd& end : run()) {
+    EXPECT_EQ(end.exit_code, contract::exit_preempted);
+    EXPECT_THAT(end.message, HasSubstr("stopped as asked after 3 of 6 batches"));
+  }
+}
+
+TEST_F(EvaluationJobTest, EndsWithTheErrorOfTheWeights) {
+  training.task = api::Task::test;
+  training.model.weights = folder_.uri() + "/none.safetensors";
+  EXPECT_THAT(run(), Each(Field(&rank::RankEnd::exit_code, contract::exit_do_not_restart)));
+}
+
+TEST(Module, PredictsNothingUnlessItSaysHow) {
+  class Silent final : public Module {
+    [[nodiscard]] StepOutput training_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) override { return {}; }
+  } module;
+  EXPECT_THROW((void)module.predict_step({}, 0), InvalidJob);
+}
+
+TEST(DataOf, TakesTheTestSetOnlyForTestAndPredict) {
+  Datasets datasets{.train = nullptr, .validation = std::make_unique<Doubles>(1)};
+  EXPECT_EQ(data_of(api::Task::test, datasets), datasets.validation.get());
+  datasets.test = std::make_unique<Doubles>(2);
+  EXPECT_EQ(data_of(api::Task::test, datasets), datasets.test.get());
+  EXPECT_EQ(data_of(api::Task::predict, datasets), datasets.test.get());
+  EXPECT_EQ(data_of(api::Task::validate, datasets), datasets.validation.get());
+}
+
+}  // namespace
+}  // namespace trainyard::train

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "include/trainyard/callback.hpp"
+#include "include/trainyard/module.hpp"
+#include "worker/checkpoint/checkpointer.hpp"
+#include "worker/observe/metric_sums.hpp"
+#include "worker/rank/rank_link.hpp"
+
+namespace trainyard::train {
+
+/// A module's callbacks, and whether one of them has ended the training. Used from the training thread. Throws what the
+/// callbacks throw.
+class Callbacks {
+ public:
+  /// Asks `module`, which outlives the object, for its callbacks. Throws InvalidJob for a callback that is
+  /// nullptr, and for a name that is empty or given twice.
+  explicit Callbacks(Module& module);
+
+  /// The entries of a checkpoint. Throws InvalidJob for a tensor that is undefined or named twice.
+  [[nodiscard]] std::vector<checkpoint::Entry> entries();
+  void before_save() { each(&Callback::before_save); }
+  /// `is_ended`: the checkpoint's training was ended by a callback.
+  void restore(bool is_ended);
+
+  void train_start() { each(&Callback::on_train_start, module_); }
+  /// `losses`: the sum of the losses of `count` batches.
+  void step_end(const torch::Tensor& losses, std::int64_t count);
+  void epoch_end() { each(&Callback::on_epoch_end, module_); }
+  void validation_end(const observe::MetricValues& metrics) { each(&Callback::on_validation_end, module_, metrics); }
+  void train_end() { each(&Callback::on_train_end, module_); }
+  /// Returns what `train` returns. An exception of it is told to all callbacks, and leaves this function.
+  [[nodiscard]] rank::RankEnd watch(const std::function<rank::RankEnd()>& train);
+
+  /// True when a callback of this rank asks to end the training.
+  [[nodiscard]] bool wants_stop() const;
+  /// Notes that some rank asks so: the training is over on all ranks.
+  void end_training() { is_ended_ = true; }
+  [[nodiscard]] bool is_ended() const { return is_ended_; }
+  /// Why the training is over, as the end of a sentence; nothing while it goes on.
+  [[nodiscard]] std::optional<std::string> reason_to_stop() const;
+
+ private:
+  template <typename... Parameters, typename... Arguments>
+  void each(void (Callback::*function)(Parameters...), Arguments&... arguments) {
+    for (const auto& callback : callbacks_) (*callback.*function)(arguments...);
+  }
+
+  Module& module_;
+  std::vector<std::shared_ptr<Callback>> callbacks_;
+  bool is_ended_ = false;
+};
+
+}  // namespace trainyard::train

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <torch/types.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <cstdint>
+#include <vector>
+
+#include "checkpoint/group/communicator.hpp"
+#include "worker/strategy/wait_for_work.hpp"
+
+namespace trainyard::train {
+
+/// References outlive the context.
+struct RankContextParts {
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group;
+  checkpoint::Communicator& communicator;
+  strategy::WaitForWork wait;
+  torch::Device device = torch::kCPU;
+};
+
+/// The facts that a module may ask for while it trains, and its collectives. Used from the training thread.
+class RankContext {
+ public:
+  explicit RankContext(RankContextParts parts) : parts_{std::move(parts)} {}
+
+  /// Sets the number of steps that are done, and the epoch from 0.
+  void set(std::int64_t step, std::int64_t epoch) {
+    step_ = step;
+    epoch_ = epoch;
+  }
+  [[nodiscard]] std::int64_t global_step() const { return step_; }
+  [[nodiscard]] std::int64_t current_epoch() const { return epoch_; }
+  [[nodiscard]] std::int64_t rank() const { return parts_.communicator.rank(); }
+  [[nodiscard]] std::int64_t world_size() const { return parts_.communicator.world_size(); }
+  [[nodiscard]] torch::Device device() const { return parts_.device; }
+
+  /// For each of `tensors` those of all ranks: [world size, ...] on its device, without history. Orders the current
+  /// stream after the exchange, without waiting for the device. Collective. Throws std::invalid_argument where the
+  /// ranks' tensors differ in number, shape, dtype or kind of device, and strategy::ExchangeFailed.
+  [[nodiscard]] std::vector<torch::Tensor> all_gather(const std::vector<torch::Tensor>& tensors) const;
+
+ private:
+  void check_equal_on_all_ranks(const std::vector<torch::Tensor>& tensors) const;
+  [[nodiscard]] torch::Tensor exchange(const torch::Tensor& bytes) const;
+
+  RankContextParts parts_;
+  std::int64_t step_ = 0;
+  std::int64_t epoch_ = 0;
+};
+
+}  // namespace trainyard::train
