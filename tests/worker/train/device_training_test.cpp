@@ -1,4 +1,5 @@
 // Training on the simulated device.
+#include <ATen/Context.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
@@ -11,7 +12,9 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -26,6 +29,7 @@
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/fakes/device_work.hpp"
+#include "tests/worker/fakes/fake_gauge.hpp"
 #include "tests/worker/fakes/fake_rank_link.hpp"
 #include "tests/worker/fakes/late_device.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
@@ -291,7 +295,7 @@ struct EchoRun {
     if (checkpoint) {
       auto opened = checkpoint::open_checkpointer(
           *checkpoint, {.job = "ns/job", .job_uid = "uid", .attempt = 1, .fingerprint = "same"},
-          *group.checkpoint_communicator, clock, {.node = "the node"});
+          *group.checkpoint_communicator, clock, {.node = "the node", .device_memory = &gauge});
       if (!opened) return {.exit_code = 1, .reason = "NotOpened", .message = opened.error().message, .culprit = {}};
       checkpointer = std::move(*opened);
     }
@@ -315,6 +319,7 @@ struct EchoRun {
   int sums_before_failure = std::numeric_limits<int>::max();
   Classifier module;
   fakes::FakeRankLink link;
+  fakes::FakeGauge gauge;
 };
 
 TEST(TrainingOnADevice, NeverWaitsForItInAUsualStep) {
@@ -357,6 +362,42 @@ TEST(TrainingOnADevice, SavesNothingAfterACollectiveThatHasFailedUnseen) {
     if (fails) run.sums_before_failure = 2;
     EXPECT_EQ(run.run().reason, fails ? "PeerLost" : "Completed");
     EXPECT_EQ(std::filesystem::exists(folder.path() + "/step-3"), !fails);
+  }
+}
+
+/// The bytes of the only data file under `folder`.
+std::string data_in(const std::string& folder) {
+  std::string bytes;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator{folder}) {
+    if (entry.path().extension() != ".safetensors") continue;
+    std::ifstream file{entry.path(), std::ios::binary};
+    bytes.append(std::istreambuf_iterator<char>{file}, {});
+  }
+  return bytes;
+}
+
+TEST(TrainingOnADevice, SavesTheSameBytesWithAndWithoutACopyOnTheDevice) {
+  std::vector<std::string> saved;
+  for (const bool has_room : {false, true}) {
+    at::Generator generator = at::globalContext().defaultGenerator(torch::kCPU);
+    generator.set_current_seed(7);  // Not torch::manual_seed(), since the simulated device has no generator.
+    const fakes::TemporaryFolder folder;
+    EchoRun run;
+    run.gauge.memory.free_bytes = has_room ? std::uint64_t{2} << 30 : 0;
+    run.training.max_steps = 20;
+    run.checkpoint.emplace().uri = folder.uri();
+    run.checkpoint->every.steps = 5;
+    run.checkpoint->keep.last = 100;
+    run.checkpoint->when_busy = api::WhenBusy::wait;
+    EXPECT_EQ(run.run().reason, "Completed");
+    EXPECT_EQ(run.gauge.resets, has_room ? 4 : 0) << "each save's copy gave its memory back";
+    for (const char* step : {"/step-5", "/step-10", "/step-15"}) saved.push_back(data_in(folder.path() + step));
+  }
+  ASSERT_EQ(saved.size(), 6U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_FALSE(saved[i].empty());
+    EXPECT_TRUE(saved[i] == saved[i + 3]) << "save " << i;
+    EXPECT_FALSE(saved[i] == saved[(i + 1) % 3]) << "training changes the parameters from save to save";
   }
 }
 
