@@ -91,7 +91,8 @@ inline constexpr std::string_view google_credentials_file = "credentials.json"; 
 // cannot help.
 inline constexpr std::string_view worker_program = "trainyard-worker";
 /// The values of training.model.name that the worker's own image knows. Users' own images may know others.
-inline constexpr std::array<std::string_view, 4> built_in_models{"fashion_cnn", "gpt2", "resnet18", "resnet50"};
+inline constexpr std::array<std::string_view, 5> built_in_models{"deepliif", "fashion_cnn", "gpt2", "resnet18",
+                                                                 "resnet50"};
 inline constexpr std::string_view clean_up_command = "clean-up";
 
 inline constexpr std::string_view default_role = "default";            ///< torchrun's name for the one role.

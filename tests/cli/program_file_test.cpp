@@ -111,7 +111,7 @@ TEST_F(ProgramTest, ValidateFindsWhatThePodsOrTheWorkerWouldBeRefusedFor) {
   EXPECT_EQ(unknown.exit_code, 0) << "an operator's own worker image may know it";
   EXPECT_EQ(unknown.out,
             "job.yaml: document 1 (TrainingJob job): valid, but the model 'resnet' is not built in (there is: "
-            "fashion_cnn, gpt2, resnet18, resnet50): name an image, or --worker, that has it\n");
+            "deepliif, fashion_cnn, gpt2, resnet18, resnet50): name an image, or --worker, that has it\n");
   EXPECT_EQ(validate("name: worker, image: mine", "resnet").out, "job.yaml: document 1 (TrainingJob job): valid\n");
 }
 

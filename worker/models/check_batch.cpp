@@ -46,6 +46,22 @@ void check_images(const Batch& batch, const ImagesWanted& wanted) {
   if (images.size(1) != wanted.channels || !has_side) refuse(batch, wanted.model, takes, wanted.advice);
 }
 
+void check_panels(const Batch& batch, const PanelsWanted& wanted) {
+  const torch::Tensor &images = batch.inputs, &targets = batch.targets;
+  const auto are_images = [&](const torch::Tensor& tensor, std::int64_t dimensions) {
+    return tensor.defined() && tensor.is_floating_point() && tensor.dim() == dimensions &&
+           tensor.size(-3) == wanted.channels;
+  };
+  const bool fits = are_images(images, 4) && are_images(targets, 5) && targets.size(1) == wanted.targets &&
+                    images.sizes().slice(2) == targets.sizes().slice(3);
+  if (fits) return;
+  const std::string channels = std::to_string(wanted.channels), count = std::to_string(wanted.targets);
+  refuse(batch, wanted.model,
+         "images, float [B, " + channels + ", H, W], and " + count + " target images of each, float [B, " + count +
+             ", " + channels + ", H, W]",
+         "set training.data.format to imagePairs and its option panels to " + std::to_string(wanted.targets + 1));
+}
+
 void check_tokens(const Batch& batch, const std::string& model) {
   if (is_int64(batch.inputs, 2) && is_int64(batch.targets, 2) && batch.inputs.sizes() == batch.targets.sizes()) return;
   refuse(batch, model, "tokens and the tokens after them, int64 [B, T] both",

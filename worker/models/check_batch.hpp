@@ -23,6 +23,16 @@ struct ImagesWanted {
 /// Throws unless the inputs are floats [B, channels, H, W] and the targets classes, int64 [B].
 void check_images(const Batch& batch, const ImagesWanted& wanted);
 
+/// The pictures that a network from images to images takes, each with several target images.
+struct PanelsWanted {
+  std::string model;
+  std::int64_t channels = 3;
+  std::int64_t targets = 1;
+};
+
+/// Throws unless the inputs are floats [B, channels, H, W] and the targets floats [B, targets, channels, H, W].
+void check_panels(const Batch& batch, const PanelsWanted& wanted);
+
 /// Throws unless inputs and targets are int64 [B, T].
 void check_tokens(const Batch& batch, const std::string& model);
 

@@ -197,8 +197,8 @@ TEST_F(RankProgramTest, RefusesWhatARestartCannotHelpWithOneSentence) {
   };
   const std::vector<Case> cases{
       {"unknown model", R"("model": {"name": "resnet"})",
-       "training.model.name: no model 'resnet' here (there is: fashion_cnn, gpt2, resnet18, resnet50); for your own "
-       "use --worker or an image"},
+       "training.model.name: no model 'resnet' here (there is: deepliif, fashion_cnn, gpt2, resnet18, resnet50); for "
+       "your own use --worker or an image"},
       {"wrong data path", R"("model": {"name": "fashion_cnn"}, "data": {"format": "idx", "path": "/nowhere"})",
        "the data path /nowhere is not a folder that can be read; expected there: train-images-idx3-ubyte and "
        "train-labels-idx1-ubyte"},

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,8 @@ class ToyGan final : public Module {
 
   [[nodiscard]] std::vector<NamedOptimizer> configure_named_optimizers(const OptimizerSpec& spec) override {
     std::vector<NamedOptimizer> optimizers;
-    optimizers.push_back(
-        make_named_optimizer("discriminator", spec, {{.parameters = discriminator_->parameters()}}, *this));
+    optimizers.push_back(make_named_optimizer(
+        "discriminator", spec, {{.parameters = discriminator_->parameters(), .lr = discriminator_lr}}, *this));
     std::vector<torch::Tensor> rest = generator_->parameters();
     for (const torch::Tensor& parameter : norm_->parameters()) rest.push_back(parameter);
     optimizers.push_back(make_named_optimizer("generator", spec, {{.parameters = rest}}, *this));
@@ -59,9 +60,10 @@ class ToyGan final : public Module {
 
   std::function<void(const std::string& name, const Batch& batch)> on_turn;  ///< As each turn begins.
   double loss_factor = 1.0;
-  bool detaches = true;          ///< The fakes, in the discriminator's turn.
-  bool freezes = true;           ///< The discriminator, in the generator's turn.
-  bool uses_batch_norm = false;  ///< Its buffers are those of the module.
+  std::optional<double> discriminator_lr;  ///< Nothing: that of the job's optimizer.
+  bool detaches = true;                    ///< The fakes, in the discriminator's turn.
+  bool freezes = true;                     ///< The discriminator, in the generator's turn.
+  bool uses_batch_norm = false;            ///< Its buffers are those of the module.
 
  private:
   torch::Tensor fakes_;

@@ -126,7 +126,10 @@ TEST(OptimizerTurns, TrainTwoRanksAsOneWithTheWholeBatch) {
 }
 
 TEST(OptimizerTurns, AddUpTheGradientsOfTheBatchesOfAStep) {
+  // The generator sees the discriminator of the step before in all batches but the last: here both are one.
   GanRun added{2}, whole{2};
+  for (const auto* run : {&added, &whole})
+    for (const auto& gan : run->gans) gan->discriminator_lr = 0.0;
   added.run.training.accumulate_grad_batches = 2;
   added.run.training.batch_size = 5;
   whole.run.training.batch_size = 10;
@@ -135,6 +138,17 @@ TEST(OptimizerTurns, AddUpTheGradientsOfTheBatchesOfAStep) {
   EXPECT_THAT(std::vector(added.turns.begin(), added.turns.begin() + 4),
               ElementsAre("discriminator", "generator", "discriminator", "generator"));
   EXPECT_TRUE(are_close(added.parameters.back(), whole.parameters.back()));
+}
+
+TEST(OptimizerTurns, ChangeNothingBeforeTheLastBatchOfAStep) {
+  GanRun added{2, 1}, whole{2, 1};
+  added.run.training.accumulate_grad_batches = 2;
+  added.run.training.batch_size = 5;
+  whole.run.training.batch_size = 10;
+  added.end_completed();
+  whole.end_completed();
+  EXPECT_TRUE(are_equal(added.parameters[2], added.parameters[0])) << "as the second batch begins";
+  EXPECT_TRUE(are_close(added.parameters[3], whole.parameters[1])) << "once the discriminator has changed";
 }
 
 TEST(OptimizerTurns, DropTheGradientsOfOtherOptimizers) {
