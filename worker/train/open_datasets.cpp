@@ -6,12 +6,39 @@
 #include <optional>
 #include <utility>
 
+#include "api/contract.hpp"
 #include "common/try.hpp"
+#include "worker/data/fetch.hpp"
 #include "worker/data/open_data.hpp"
 #include "worker/train/check_classes.hpp"
 #include "worker/train/evaluation_job.hpp"
 
 namespace trainyard::train {
+
+storage::S3Options read_options(const Job& job) {
+  const api::S3Spec s3 = job.checkpoint ? job.checkpoint->s3 : api::S3Spec{};
+  return {.endpoint = s3.endpoint, .region = s3.region, .path_style = s3.path_style};
+}
+
+Result<std::string> find_data(const Job& job, rank::RankLink& link, const Clock& clock,
+                              const checkpoint::StartPatience& patience) {
+  const api::DataSpec& data = job.training.data;
+  if (data.uri.empty()) return data.path;
+  constexpr std::string_view file_scheme = "file://";
+  if (data.uri.starts_with(file_scheme)) return data.uri.substr(file_scheme.size());
+  const auto store = TRY(storage::open_store(data.uri, read_options(job)));
+  const auto folder = data::cache_folder(job.cache_folder, data.uri);
+  const auto show_life = [&link] {
+    link.beat();
+    if (link.is_stop_requested()) {
+      link.exit(
+          {contract::exit_preempted, "Preempted", "stopped as asked while fetching data; nothing was trained yet", {}});
+    }
+  };
+  return checkpoint::ask_patiently(patience, clock, checkpoint::StartCall::state,
+                                   [&] { return data::fetch(*store, folder, show_life); })
+      .map([&] { return folder.string(); });
+}
 
 Result<Datasets> open_datasets(Module& module, const Job& job, const std::string& folder, torch::Device device) {
   const api::DataSpec& data = job.training.data;

@@ -4,12 +4,25 @@
 
 #include <string>
 
+#include "checkpoint/run/start_patience.hpp"
+#include "common/clock.hpp"
 #include "common/result.hpp"
 #include "include/trainyard/data.hpp"
 #include "include/trainyard/module.hpp"
+#include "storage/store.hpp"
+#include "worker/rank/rank_link.hpp"
 #include "worker/train/job.hpp"
 
 namespace trainyard::train {
+
+/// The S3 settings for data and weights, which are only read.
+[[nodiscard]] storage::S3Options read_options(const Job& job);
+
+/// The folder with the files of training.data, which are fetched first where the job gives a URI. A storage that does
+/// not answer is asked again for as long as `patience` says. Ends the process when it is asked to stop meanwhile.
+/// Errors: those of open_store() and data::fetch().
+[[nodiscard]] Result<std::string> find_data(const Job& job, rank::RankLink& link, const Clock& clock,
+                                            const checkpoint::StartPatience& patience);
 
 /// The data sets of `job`, opened by `module` or, where it opens none, by the format, from the files in `folder`.
 /// ErrorKind::invalid when there are no samples for the job's task, or more classes than the module tells apart. Throws

@@ -26,7 +26,6 @@
 #include "include/trainyard/program.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
-#include "worker/data/fetch.hpp"
 #include "worker/dist/cuda_module.hpp"
 #include "worker/dist/deadlines.hpp"
 #include "worker/dist/device_choice.hpp"
@@ -115,39 +114,12 @@ OrEnd<Device> open_device(const rank::Environment& environment, const rank::Grou
                 .memory = std::make_unique<dist::CudaMemoryGauge>(**module)};
 }
 
-/// The S3 settings for data and weights, which are only read.
-storage::S3Options read_options(const Job& job) {
-  const api::S3Spec s3 = job.checkpoint ? job.checkpoint->s3 : api::S3Spec{};
-  return {.endpoint = s3.endpoint, .region = s3.region, .path_style = s3.path_style};
-}
-
 std::optional<api::KeepBestSpec> save_at_best(const Job& job) {
   return job.checkpoint && job.checkpoint->every.best ? job.checkpoint->keep.best : std::nullopt;
 }
 
 api::Every copies_every(const Job& job) {
   return job.checkpoint && job.checkpoint->local ? job.checkpoint->local->every : api::Every{};
-}
-
-/// The folder with the data's files, which are fetched first where the spec gives a URI.
-Result<std::string> find_data(const Job& job, RankLink& link, const Clock& clock,
-                              const checkpoint::StartPatience& patience) {
-  const api::DataSpec& data = job.training.data;
-  if (data.uri.empty()) return data.path;
-  constexpr std::string_view file_scheme = "file://";
-  if (data.uri.starts_with(file_scheme)) return data.uri.substr(file_scheme.size());
-  const auto store = TRY(storage::open_store(data.uri, read_options(job)));
-  const auto folder = data::cache_folder(job.cache_folder, data.uri);
-  const auto show_life = [&link] {
-    link.beat();
-    if (link.is_stop_requested()) {
-      link.exit(
-          {contract::exit_preempted, "Preempted", "stopped as asked while fetching data; nothing was trained yet", {}});
-    }
-  };
-  return checkpoint::ask_patiently(patience, clock, checkpoint::StartCall::state,
-                                   [&] { return data::fetch(*store, folder, show_life); })
-      .map([&] { return folder.string(); });
 }
 
 void report_loading(RankLink& link) {
