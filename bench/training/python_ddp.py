@@ -56,6 +56,14 @@ def main():
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument("--losses", action="store_true", help="report each step's mean loss over the ranks")
     options = parser.parse_args()
+    if options.synthetic is not None and not options.max_steps:
+        parser.error("--synthetic needs --max-steps")
+    if options.max_steps and options.max_steps <= options.warm_up_steps:
+        parser.error("--max-steps must be more than --warm-up-steps")
+    if options.device == "cuda" and not options.max_steps:
+        parser.error("--device cuda needs --max-steps: the test at the end runs on the CPU")
+    if options.as_users_do and options.model == "gpt2":
+        parser.error("--as-users-do is for images")
 
     torch.set_num_threads(1)
     dist.init_process_group("nccl" if options.device == "cuda" else "gloo")

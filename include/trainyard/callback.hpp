@@ -12,10 +12,11 @@ namespace trainyard {
 
 class Module;
 
-/// Follows a training, beside the module: a module registers callbacks in configure_callbacks(). The worker calls the
-/// functions on every rank, from the training thread, each callback in the order of registration. `module` is the model
-/// that trains: its facts and all_gather() may be used in all functions but on_exception(), where other ranks may be
-/// gone. An exception ends the rank as one of the module does.
+/// Follows a training, beside the module: a module registers callbacks in configure_callbacks(). Jobs whose
+/// training.task is not fit have none. The worker calls the functions on every rank, from the training thread, each
+/// callback in the order of registration. `module` is the model that trains: its facts and all_gather() may be used in
+/// all functions but on_exception(), where other ranks may be gone. An exception ends the rank as one of the module
+/// does.
 class Callback {
  public:
   using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
@@ -34,7 +35,8 @@ class Callback {
   virtual void on_epoch_end(Module& /*module*/) {}
   /// A validation is done. metrics: its values over all ranks, by name, equal on every rank.
   virtual void on_validation_end(Module& /*module*/, const std::map<std::string, double>& /*metrics*/) {}
-  /// The training is complete, with its last checkpoint. Not called when a training was stopped from outside.
+  /// The training is complete, with its last checkpoint. Not called when a training was stopped from outside. A rank
+  /// that fails in it, or is lost, ends the attempt; the next attempt finds the training complete and does not call it.
   virtual void on_train_end(Module& /*module*/) {}
   /// This rank ends by `thrown`, an exception of the module, a callback or torch. The loss of another rank is one only
   /// where all_gather() shows it, and a failure of the storage is none. What this function throws is logged and changes
@@ -57,7 +59,8 @@ class Callback {
  protected:
   /// Asks to end the training. All ranks end it after the same step, also when one rank alone asks: the step after the
   /// present one, because the wish travels with its flags. The training is then complete: it is validated, its last
-  /// checkpoint is final, and the job succeeds. May be called in all functions but on_train_end() and on_exception().
+  /// checkpoint is final, and the job succeeds. The wish is in no checkpoint: ask again in on_train_start() if a
+  /// restart must not lose it. May be called in all functions but on_train_end() and on_exception().
   void stop_training() { wants_stop_ = true; }
 
  private:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import pathlib
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -16,6 +17,7 @@ TRAINING = {"model": {"name": "gpt2", "options": {"layers": 10, "dropout": 0}}, 
 SEQUENCE_LENGTH = 256
 SAVE_EVERY_STEPS = 100
 SAVES = 8
+STORED_BYTES_MAX = 8_000_000_000  # Three checkpoints that are kept, and the one that is being written.
 STEPS_BEFORE_THE_MEMORY_IS_TAKEN = 20
 STAGING = {True: "deviceCopy", False: "pinnedBuffers"}  # by whether there is memory free
 
@@ -56,8 +58,9 @@ def take_memory(machine: Machine) -> subprocess.Popen[str]:
 
 
 def stalls(machine: Machine, is_memory_free: bool) -> list[float]:
-    memory = pathlib.Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="trainyard-stall-", dir=memory if memory.exists() else None) as name:
+    memory = pathlib.Path("/dev/shm")  # Faster than a disk, where it is not the 64 MB of a container's default.
+    has_room = memory.exists() and shutil.disk_usage(memory).free > STORED_BYTES_MAX
+    with tempfile.TemporaryDirectory(prefix="trainyard-stall-", dir=memory if has_room else None) as name:
         folder = pathlib.Path(name)
         write_tokens(folder)
         training = {**TRAINING, "maxSteps": SAVE_EVERY_STEPS * SAVES,

@@ -15,6 +15,7 @@ namespace trainyard::data {
 namespace {
 
 constexpr std::int64_t block_side = 4;
+constexpr std::int64_t patterns_a_time = 1024;
 constexpr std::int64_t bytes_max = std::int64_t{8} << 30;
 
 torch::Generator make_generator(std::int64_t seed) {
@@ -43,7 +44,9 @@ class SyntheticTokens final : public Dataset {
 
   [[nodiscard]] std::int64_t size() const override { return tokens_.size(0); }
   [[nodiscard]] Batch gather(const torch::Tensor& ids) const override {
-    const torch::Tensor both = tokens_.index_select(0, ids.to(tokens_.device())).to(torch::kInt64);
+    // A copy from pinned memory does not wait for the device.
+    const torch::Tensor places = tokens_.is_cpu() ? ids : ids.pin_memory().to(tokens_.device(), /*non_blocking=*/true);
+    const torch::Tensor both = tokens_.index_select(0, places).to(torch::kInt64);
     const std::int64_t length = both.size(1) - 1;
     return {.inputs = both.slice(1, 0, length).contiguous(), .targets = both.slice(1, 1).contiguous(), .ids = ids};
   }
@@ -67,10 +70,18 @@ SyntheticImages read_synthetic_images(const Options& options) {
 
 LabeledImages make_synthetic_images(std::int64_t samples, std::int64_t seed, Part part, const SyntheticImages& images) {
   const auto& [channels, size, classes] = images;
-  check_size(std::max(samples, classes), channels * size * size);
+  check_size(samples, channels * size * size);
   auto of_task = make_generator(seed);
   // The patterns are coarse blocks rather than single pixels, so that a convolution can learn them.
   const std::int64_t blocks_a_side = (size + block_side - 1) / block_side;
+  const std::int64_t side = blocks_a_side * block_side;
+  if (classes > bytes_max / (channels * side * side)) {
+    throw InvalidJob{
+        fmt::format("training.data.options.classes: the patterns of {} classes would take more than 8 GiB of memory; "
+                    "set it to {} or "
+                    "less",
+                    classes, bytes_max / (channels * side * side))};
+  }
   const torch::Tensor blocks =
       torch::randint(0, 128, {classes, channels, blocks_a_side, blocks_a_side}, of_task, torch::kUInt8);
   const torch::Tensor patterns =
@@ -79,7 +90,11 @@ LabeledImages make_synthetic_images(std::int64_t samples, std::int64_t seed, Par
   auto of_part = make_generator(seed + 1 + part_number(part));
   torch::Tensor labels = torch::randint(0, classes, {samples}, of_part, torch::kInt64);
   torch::Tensor made = torch::randint(0, 128, {samples, channels, size, size}, of_part, torch::kUInt8);
-  made.add_(patterns.index_select(0, labels));
+  // A part at a time, because the selected patterns take as much memory as the images.
+  for (std::int64_t begin = 0; begin < samples; begin += patterns_a_time) {
+    const std::int64_t end = std::min(begin + patterns_a_time, samples);
+    made.slice(0, begin, end).add_(patterns.index_select(0, labels.slice(0, begin, end)));
+  }
   return {.images = std::move(made), .labels = std::move(labels)};
 }
 

@@ -83,8 +83,9 @@ void MetricSums::add(std::string_view name, const torch::Tensor& value, double w
   check(name.find('\n') == std::string_view::npos, "a metric's name is one line");
   const torch::NoGradGuard no_grad;
   const torch::Tensor scalar = value.detach().to(torch::kDouble).reshape({});
-  torch::Tensor weighted = options.reduce == Reduce::mean ? scalar * weight : scalar.clone();
   const auto found = sums_.find(name);
+  const Reduce reduce = found == sums_.end() ? options.reduce : found->second.options.reduce;
+  torch::Tensor weighted = reduce == Reduce::mean ? scalar * weight : scalar.clone();
   if (found == sums_.end()) {
     sums_.emplace(std::string{name}, Sum{.value = weighted, .weight = weight, .options = options});
     return;

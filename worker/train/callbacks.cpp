@@ -45,6 +45,7 @@ std::vector<checkpoint::Entry> Callbacks::entries() {
 
 void Callbacks::restore(bool is_ended) {
   is_ended_ = is_ended;
+  was_ended_before_ = is_ended;
   each(&Callback::after_restore);
 }
 
@@ -81,7 +82,8 @@ std::optional<std::string> Callbacks::reason_to_stop() const {
   for (const auto& callback : callbacks_) {
     if (callback->wants_stop()) return fmt::format("ended as the callback {} asked", callback->name());
   }
-  return "ended as a callback of another rank asked";
+  return was_ended_before_ ? "ended as a callback asked before the restart"
+                           : "ended as a callback of another rank asked";
 }
 
 }  // namespace trainyard::train

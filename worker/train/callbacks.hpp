@@ -24,6 +24,8 @@ class Callbacks {
   /// nullptr, and for a name that is empty or given twice.
   explicit Callbacks(Module& module);
 
+  [[nodiscard]] bool empty() const { return callbacks_.empty(); }
+
   /// The entries of a checkpoint. Throws InvalidJob for a tensor that is undefined or named twice.
   [[nodiscard]] std::vector<checkpoint::Entry> entries();
   void before_save() { each(&Callback::before_save); }
@@ -56,6 +58,7 @@ class Callbacks {
   Module& module_;
   std::vector<std::shared_ptr<Callback>> callbacks_;
   bool is_ended_ = false;
+  bool was_ended_before_ = false;  // by an earlier attempt
 };
 
 }  // namespace trainyard::train

@@ -124,7 +124,6 @@ class EvaluationJob {
   }
 
   void step(const Batch& batch, std::int64_t index) {
-    context_.set(index, /*epoch=*/0);
     switch (parts_.training.task) {
       case api::Task::test:
         return parts_.module.test_step(batch, index);

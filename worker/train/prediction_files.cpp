@@ -30,6 +30,21 @@ void check_rows(const std::string& name, const torch::Tensor& tensor, std::int64
   }
 }
 
+/// Throws for a tensor that safetensors files cannot hold.
+void check_kind(const std::string& name, const torch::Tensor& tensor) {
+  if (!tensor.is_complex() && !tensor.is_quantized() && tensor.layout() == torch::kStrided) return;
+  throw InvalidJob{fmt::format(
+      "predict_step returned '{}' as a {} tensor, which safetensors files do not hold: return it dense, with "
+      "real numbers",
+      name, tensor.is_complex() ? "complex" : (tensor.is_quantized() ? "quantized" : "sparse"))};
+}
+
+/// The values on the host, in memory that nothing else uses: a module may fill the same tensor for each batch.
+torch::Tensor own_copy(const torch::Tensor& tensor) {
+  const torch::Tensor values = tensor.detach();
+  return values.is_cpu() ? values.clone(at::MemoryFormat::Contiguous) : values.cpu().contiguous();
+}
+
 /// True when rows of the two tensors can be one file's.
 bool fit(const torch::Tensor& first, const torch::Tensor& other) {
   return first.scalar_type() == other.scalar_type() && first.sizes().slice(1) == other.sizes().slice(1);
@@ -39,10 +54,13 @@ bool fit(const torch::Tensor& first, const torch::Tensor& other) {
 
 Result<void> PredictionFiles::add(const Batch& batch, const std::map<std::string, torch::Tensor>& values) {
   if (values.empty()) throw InvalidJob{"predict_step returned no tensor, so that there is nothing to store"};
-  for (const auto& [name, tensor] : values) check_rows(name, tensor, batch.size());
+  for (const auto& [name, tensor] : values) {
+    check_rows(name, tensor, batch.size());
+    check_kind(name, tensor);
+  }
   std::map<std::string, torch::Tensor> rows = values;
   rows.emplace(ids_name, batch.ids);
-  for (auto& [name, tensor] : rows) tensor = tensor.detach().cpu().contiguous();
+  for (auto& [name, tensor] : rows) tensor = own_copy(tensor);
   if (first_.empty()) {
     for (const auto& [name, tensor] : rows) first_.emplace(name, tensor.slice(0, 0, 0));
   }

@@ -72,14 +72,15 @@ Trainer::Trainer(TrainerParts parts)
       random_{parts_.device},
       state_{make_state(parts_.module, optimizer_state(parts_.turns), random_)},
       ema_{make_ema(parts_)},
+      callbacks_{parts_.module},
       validation_{{.training = parts_.training,
                    .module = parts_.module,
                    .data = parts_.validation_data,
                    .communicator = *parts_.group.communicator,
                    .save_at_best = parts_.save_at_best,
                    .ema = ema_ ? &*ema_ : nullptr,
+                   .has_callbacks = !callbacks_.empty(),
                    .device = parts_.device}},
-      callbacks_{parts_.module},
       reported_at_{parts_.clock.instant()} {
   parts_.module.set_rank_context(&context_);
   std::ranges::move(step_.entries(), std::back_inserter(state_.entries));
@@ -320,6 +321,7 @@ OrEnd<void> Trainer::finish() {
   if (checkpoints_) {
     TRY(checkpoints_->finish(/*is_final=*/true));
   }
+  report("Saving");  // A callback may store things for as long as it likes.
   callbacks_.train_end();
   report("Done");
   if (is_rank0()) {

@@ -146,8 +146,8 @@ class Trainer final : private SavedTraining {
   checkpoint::State state_;
   std::optional<CheckpointDriver> checkpoints_;  // nothing: nothing is saved
   std::optional<Ema> ema_;
-  Validation validation_;
   Callbacks callbacks_;
+  Validation validation_;
   std::int64_t validated_step_ = -1;
   double lr_ = 0.0;                      // of the last step, if the job has a schedule
   Instant reported_at_;                  // when the last report was sent

@@ -11,7 +11,7 @@ Result<bool> Validation::run(const EvaluationRounds& rounds) {
   const auto values = TRY(evaluate(rounds));
   is_best_ = false;
   if (!values) {
-    is_owed_ = decides_by_validation(parts_.training);
+    is_owed_ = parts_.has_callbacks || decides_by_validation(parts_.training);
     return false;
   }
   is_owed_ = false;

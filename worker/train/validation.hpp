@@ -29,6 +29,7 @@ struct ValidationParts {
   checkpoint::Communicator& communicator;
   std::optional<api::KeepBestSpec> save_at_best{};  ///< Set: is_best() says when this metric was the best so far.
   Ema* ema = nullptr;                               ///< The model is validated with these averages, if there are any.
+  bool has_callbacks = false;                       ///< Callbacks may decide by the metrics.
   torch::Device device = torch::kCPU;
 };
 

@@ -56,6 +56,17 @@ TEST(SyntheticImages, AreRefusedWhenTheyWouldFillTheMemory) {
   }
 }
 
+TEST(SyntheticImages, NamesTheClassesWhosePatternsWouldFillTheMemory) {
+  try {
+    std::ignore = make_synthetic_images(10, 0, Part::train, {.channels = 3, .size = 224, .classes = 1'000'000});
+    FAIL();
+  } catch (const InvalidJob& error) {
+    EXPECT_STREQ(error.what(),
+                 "training.data.options.classes: the patterns of 1000000 classes would take more than 8 GiB of memory; "
+                 "set it to 57065 or less");
+  }
+}
+
 DataSource token_source(const std::string& options) {
   DataSource source;
   source.options = Options{options, "training.data.options"};

@@ -71,6 +71,17 @@ TEST(MetricSums, BeginAfreshAfterEachReduction) {
   EXPECT_EQ(*sums.reduce(alone), MetricValues{});
 }
 
+TEST(MetricSums, KeepTheFirstReductionOfANameThatIsLoggedInTwoWays) {
+  fakes::run_ranks(1, [](fakes::RankThread& rank) {
+    MetricSums sums;
+    sums.add("loss", scalar(2.0), 10.0, {.reduce = Reduce::max});
+    sums.add("loss", scalar(3.0), 10.0, {});
+    const auto values = sums.reduce(*rank.communicator);
+    ASSERT_TRUE(values.has_value());
+    EXPECT_EQ(values->at("loss"), 3.0);
+  });
+}
+
 TEST(MetricSums, KeepWhatIsNotANumber) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   fakes::run_ranks(2, [](fakes::RankThread& rank) {
