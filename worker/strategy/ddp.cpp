@@ -72,7 +72,10 @@ Ddp::Ddp(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d:
       wait_{std::move(wait)},
       follow_{options.follow ? options.follow : wait_},
       gradients_{that_need_gradients(parameters_), process_group_, options.limits, exchange_for(options, parameters_)} {
-  if (options.synchronizes_batch_norm) batch_norm_.emplace(process_group_, follow_);
+  if (options.synchronizes_batch_norm) {
+    batch_norm_.emplace(process_group_, follow_);
+    gradients_.send_at_end();
+  }
   if (buffers_.empty()) return;
   if (options.broadcasts_buffers) {
     buffer_broadcast_.emplace(detached(buffers_), process_group_);

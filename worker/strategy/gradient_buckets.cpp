@@ -147,7 +147,8 @@ void GradientBuckets::take_gradient(std::size_t parameter) {
   if (!is_last_batch_ || !parameters_[parameter].grad().defined()) return;
   copy_into_bucket(parameter);
   Bucket& bucket = buckets_[slot.bucket];
-  if (++bucket.ready_count == bucket.parameters.size()) send_full_buckets();
+  const bool is_full = ++bucket.ready_count == bucket.parameters.size();
+  if (is_full && !sends_at_end_) send_full_buckets();
 }
 
 void GradientBuckets::copy_into_bucket(std::size_t parameter) {

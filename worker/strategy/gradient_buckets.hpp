@@ -33,6 +33,9 @@ class GradientBuckets {
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
+  /// From now on finish() sends all buckets, so that no bucket comes between collectives that layers begin in the
+  /// backward pass: which rank has filled a bucket there depends on the parameters that its loss used.
+  void send_at_end() { sends_at_end_ = true; }
   /// Clears the last step's gradients.
   void zero();
   /// The next backward pass fills buckets if it is the step's last, and otherwise only adds to the gradients. A step of
@@ -84,6 +87,7 @@ class GradientBuckets {
   std::vector<Slot> slots_;  // by parameter
   std::vector<Bucket> buckets_;
   bool is_last_batch_ = true;
+  bool sends_at_end_ = false;
   std::size_t next_bucket_ = 0;     // the first that is not sent
   std::string send_error_;          // why a bucket could not be sent; nothing is sent after it
   std::exception_ptr own_failure_;  // set where that was a failure of this rank's device or program

@@ -1,7 +1,9 @@
 #include "worker/strategy/sync_batch_norm.hpp"
 
 #include <ATen/OpMathType.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/batch_norm_native.h>
+#include <ATen/ops/instance_norm_native.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -97,6 +99,9 @@ struct NormOverRanks final : torch::autograd::Function<NormOverRanks> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
+    TORCH_CHECK(!at::GradMode::is_enabled(),
+                "training.strategy.syncBatchNorm has no second derivative: leave it out, or take the gradient of a "
+                "gradient through no batch normalisation");
     auto& group = *reinterpret_cast<SyncBatchNorm*>(context->saved_data["group"].toInt());
     const auto saved = context->get_saved_variables();
     const torch::Tensor &input = saved[0], &weight = saved[1], &mean = saved[2], &scale = saved[3], &count = saved[4];
@@ -136,13 +141,31 @@ torch::Tensor batch_norm(const torch::Tensor& input, const std::optional<torch::
                               reinterpret_cast<std::int64_t>(active));
 }
 
-/// Registers batch_norm() for the process, once.
+/// torch makes instance normalisation of a batch_norm over one sample's channels, which is no matter of other ranks.
+torch::Tensor instance_norm(const torch::Tensor& input, const std::optional<torch::Tensor>& weight,
+                            const std::optional<torch::Tensor>& bias, const std::optional<torch::Tensor>& running_mean,
+                            const std::optional<torch::Tensor>& running_variance, bool uses_input_statistics,
+                            double momentum, double eps, bool is_cudnn_enabled) {
+  struct Inactive {
+    Inactive() = default;
+    Inactive(const Inactive&) = delete;
+    Inactive& operator=(const Inactive&) = delete;
+    ~Inactive() { active = before; }
+    SyncBatchNorm* before = std::exchange(active, nullptr);
+  };
+  const Inactive inactive;
+  return at::native::instance_norm(input, weight, bias, running_mean, running_variance, uses_input_statistics, momentum,
+                                   eps, is_cudnn_enabled);
+}
+
+/// Registers batch_norm() and instance_norm() for the process, once.
 void replace_batch_norm() {
   static const auto libraries = [] {
     std::vector<torch::Library> registered;
     for (const auto key : {c10::DispatchKey::AutogradCPU, c10::DispatchKey::AutogradCUDA}) {
       registered.emplace_back(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
       registered.back().impl("batch_norm", &batch_norm);
+      registered.back().impl("instance_norm", &instance_norm);
     }
     return registered;
   }();

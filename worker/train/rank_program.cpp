@@ -400,6 +400,8 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
     };
   }
   if (training.task != api::Task::fit) {
+    // Nothing is trained: the exchange then only sends the weights, and keeps no memory for gradients.
+    for (const auto& [name, parameter] : named_parameters(*run.module)) parameter.set_requires_grad(false);
     const auto gradients = strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module),
                                                         run.group, wait, follow);
     return run_evaluation(run, *gradients, link, group.attempt, device, run.in_flight ? follow : wait, patience);

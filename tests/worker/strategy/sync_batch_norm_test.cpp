@@ -1,11 +1,14 @@
 #include "worker/strategy/sync_batch_norm.hpp"
 
 #include <gtest/gtest.h>
+#include <torch/autograd.h>
 #include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/instancenorm.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "tests/worker/fakes/rank_threads.hpp"
@@ -122,6 +125,55 @@ TEST(SyncBatchNorm, LeavesOtherThreadsAndEvaluationToTorch) {
     group.activate();
     EXPECT_TRUE(torch::equal(norm(batch), evaluated));
     EXPECT_EQ(group.exchanged_bytes(), 0U);
+  });
+}
+
+TEST(SyncBatchNorm, LeavesInstanceNormalisationToEachRank) {
+  const torch::Tensor batch = torch::randn({4, channels, 2, 2}, torch::kDouble);
+  torch::nn::InstanceNorm2d norm{channels};
+  const torch::Tensor expected = norm(batch);
+  run_ranks(2, [&](RankThread& rank) {
+    SyncBatchNorm group{rank.process_group, plain_wait};
+    group.activate();
+    EXPECT_TRUE(torch::equal(norm(rank.rank == 0 ? batch : batch * 3 + 1),
+                             rank.rank == 0 ? expected : torch::nn::InstanceNorm2d{channels}(batch * 3 + 1)));
+    EXPECT_EQ(group.exchanged_bytes(), 0U);
+    std::ignore = make_norm()(batch);
+    EXPECT_GT(group.exchanged_bytes(), 0U) << "it is active again";
+  });
+}
+
+TEST(SyncBatchNorm, RefusesASecondDerivative) {
+  run_ranks(2, [&](RankThread& rank) {
+    SyncBatchNorm group{rank.process_group, plain_wait};
+    group.activate();
+    const torch::Tensor input = torch::ones({2, channels, 2, 2}, torch::kDouble).requires_grad_();
+    const torch::Tensor output = make_norm()(input).sum();
+    EXPECT_THROW(
+        std::ignore = torch::autograd::grad({output}, {input}, {}, /*retain_graph=*/true, /*create_graph=*/true),
+        c10::Error);
+  });
+}
+
+TEST(Ddp, SendsNoBucketBetweenTheCollectivesOfSyncBatchNorm) {
+  run_ranks(2, [](RankThread& rank) {
+    auto norm = make_norm();
+    torch::nn::Module module;
+    module.register_module("norm", norm);
+    // In the last bucket of the module, which a backward pass fills first.
+    torch::Tensor extra = module.register_parameter("extra", torch::ones({}, torch::kDouble));
+    Ddp ddp = make_ddp(module, rank, {.limits = {.first_bytes = 1, .bytes = 1}, .synchronizes_batch_norm = true});
+    ddp.zero_gradients();
+    const torch::Tensor output = [&] {
+      const ForwardScope scope{ddp};
+      const torch::Tensor normal = norm(torch::randn({2, channels, 2, 2}, torch::kDouble)).sum();
+      return rank.rank == 0 ? normal : normal * extra;
+    }();
+    ddp.begin_backward(/*is_last_batch=*/true);
+    output.backward();
+    const auto done = ddp.finish_gradients();
+    ASSERT_TRUE(done.has_value()) << done.error().message;
+    EXPECT_TRUE(extra.grad().defined());
   });
 }
 
