@@ -10,6 +10,8 @@ constexpr IntegerRange bucket_mib_range{.min = 1, .max = 4096};
 constexpr IntegerRange rank_range{.min = 1, .max = 1024};
 
 constexpr IntegerRange fusion_mib_range{.min = 0, .max = 4096};
+/// The factor and its inverse are numbers of float16 too.
+constexpr NumberRange predivide_range{.min = 0.001, .max = 65'504};
 
 constexpr EnumNames<StrategyName, 3> strategy_names{
     {{"ddp", StrategyName::ddp}, {"horovod", StrategyName::horovod}, {"bagua", StrategyName::bagua}}};
@@ -41,7 +43,7 @@ void read_strategy(FieldReader& fields, StrategySpec& strategy) {
   });
   fields.read("bucketMiB", strategy.bucket_mib, bucket_mib_range);
   fields.read("fusionThresholdMiB", strategy.fusion_threshold_mib, fusion_mib_range);
-  fields.read("gradientPredivideFactor", strategy.gradient_predivide_factor, NumberRange{.is_min_open = true});
+  fields.read("gradientPredivideFactor", strategy.gradient_predivide_factor, predivide_range);
   fields.read("algorithm", strategy.algorithm, algorithm_names);
   fields.read("broadcastBuffers", strategy.broadcast_buffers);
   fields.read("syncBatchNorm", strategy.sync_batch_norm);

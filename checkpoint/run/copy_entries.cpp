@@ -14,21 +14,27 @@ bool is_one_ranks(const HostEntry& entry, std::int64_t rank) {
 }  // namespace
 
 Result<void> check_fits_copies(std::span<const HostEntry> entries) {
+  std::uint64_t own_bytes = 0;
+  const EntryInfo* largest = nullptr;
   for (const HostEntry& entry : entries) {
-    if (entry.info.placement == Placement::sharded) {
+    const EntryInfo& info = entry.info;
+    if (info.placement == Placement::sharded) {
       return fail(
           ErrorKind::invalid,
           fmt::format("checkpoint.local cannot keep {}, which the ranks hold in parts: leave checkpoint.local out",
-                      entry.info.name));
+                      info.name));
     }
-    if (entry.info.placement == Placement::per_rank && entry.info.bytes > own_entry_bytes_max) {
-      return fail(ErrorKind::invalid,
-                  fmt::format("checkpoint.local cannot keep {}: each rank has {} bytes of its own in it, and up to {} "
-                              "are kept on every node; leave checkpoint.local out",
-                              entry.info.name, entry.info.bytes, own_entry_bytes_max));
-    }
+    if (info.placement != Placement::per_rank) continue;
+    own_bytes += info.bytes;
+    if (largest == nullptr || info.bytes > largest->bytes) largest = &info;
   }
-  return {};
+  if (own_bytes <= own_bytes_max) return {};
+  return fail(
+      ErrorKind::invalid,
+      fmt::format("checkpoint.local cannot keep {} and the like: each rank has {} bytes of state of its own, and "
+                  "up to {} are kept on every node; leave checkpoint.local out, or the setting that makes each "
+                  "rank keep such state",
+                  largest->name, own_bytes, own_bytes_max));
 }
 
 Result<std::vector<std::string>> gather_own(Communicator& communicator, std::span<const HostEntry> entries) {

@@ -14,11 +14,12 @@
 /// Sends over the group the state that only one rank has. Collective; errors are ErrorKind::cancelled.
 namespace trainyard::checkpoint {
 
-/// The largest per_rank entry where there is a local tier, since every node's copy holds those of all ranks.
-inline constexpr std::uint64_t own_entry_bytes_max = std::uint64_t{1} << 20;
+/// The most that the per_rank entries of a rank may take where there is a local tier, since every node's copy holds
+/// those of all ranks.
+inline constexpr std::uint64_t own_bytes_max = std::uint64_t{1} << 20;
 
-/// Success when a copy can hold all of the state. ErrorKind::invalid names an entry that is sharded, or a per_rank
-/// entry that is too large.
+/// Success when a copy can hold all of the state. ErrorKind::invalid names an entry that is sharded, or the largest
+/// per_rank entry where those are too large together.
 [[nodiscard]] Result<void> check_fits_copies(std::span<const HostEntry> entries);
 
 /// The bytes that only one rank has, one text for each rank, in rank order: its per_rank entries, and on rank 0 the

@@ -110,8 +110,11 @@ TEST(CheckFitsCopies, TakesNoShardedEntryAndNoLargeOneOfEachRank) {
   };
   EXPECT_EQ(fault(Placement::per_rank, 1 << 20), "");
   EXPECT_EQ(fault(Placement::per_rank, (1 << 20) + 1),
-            "checkpoint.local cannot keep random: each rank has 1048577 bytes of its own in it, and up to 1048576 are "
-            "kept on every node; leave checkpoint.local out");
+            "checkpoint.local cannot keep random and the like: each rank has 1048577 bytes of state of its own, and up "
+            "to 1048576 are kept on every node; leave checkpoint.local out, or the setting that makes each rank keep "
+            "such state");
+  const HostEntry half{.info = {.name = "error", .placement = Placement::per_rank, .bytes = (1 << 19) + 1}};
+  EXPECT_FALSE(check_fits_copies(std::vector{half, half})) << "together they are too large";
   EXPECT_EQ(fault(Placement::replicated, 1 << 30), "");
   EXPECT_EQ(fault(Placement::sharded, 8),
             "checkpoint.local cannot keep random, which the ranks hold in parts: leave checkpoint.local out");
