@@ -10,8 +10,8 @@ constexpr IntegerRange bucket_mib_range{.min = 1, .max = 4096};
 constexpr IntegerRange rank_range{.min = 1, .max = 1024};
 
 constexpr IntegerRange fusion_mib_range{.min = 0, .max = 4096};
-/// The factor and its inverse are numbers of float16 too.
-constexpr NumberRange predivide_range{.min = 0.001, .max = 65'504};
+/// The largest factor is the largest number of float16.
+constexpr NumberRange predivide_range{.max = 65'504, .is_min_open = true};
 
 constexpr EnumNames<StrategyName, 3> strategy_names{
     {{"ddp", StrategyName::ddp}, {"horovod", StrategyName::horovod}, {"bagua", StrategyName::bagua}}};
