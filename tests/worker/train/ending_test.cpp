@@ -69,6 +69,19 @@ TEST(EndOf, ChargesASaveThatFailsByItsDeviceToTheNodeAndNotToTheStorage) {
           .exit_code = contract::exit_device, .reason = "DeviceFailed", .message = error.message, .culprit = {}}));
 }
 
+TEST(EndOf, SaysThatTheDeviceHasTooLittleMemoryForASaveOrARestore) {
+  Error error{
+      .kind = ErrorKind::internal, .message = "copying the state to the host: CUDA out of memory", .retry_after = {}};
+  for (const Stage stage : {Stage::save, Stage::checkpoint}) {
+    EXPECT_EQ(end_of(stage, error), (rank::RankEnd{.exit_code = contract::exit_failure,
+                                                   .reason = "DeviceOutOfMemory",
+                                                   .message = error.message,
+                                                   .culprit = {}}));
+  }
+  error.kind = ErrorKind::unavailable;
+  EXPECT_EQ(end_of(Stage::save, error).reason, "StorageFailed") << "the storage's own error";
+}
+
 TEST(Preempted, SaysWhereTheStateIs) {
   const std::vector<std::pair<Stop, std::string>> cases{
       {{.step = 7}, "stopped as asked after step 7; nothing was saved: checkpoint.uri is not set"},
