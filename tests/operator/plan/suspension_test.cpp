@@ -24,7 +24,6 @@ const std::string by_signal = "spec.suspend is true: pods are asked to save and 
 const std::string asked_words =
     "spec.suspend is true: the ranks are asked for a checkpoint before their pods are deleted";
 
-constexpr auto nothing = [](TrainingJobStatus&) {};
 constexpr auto without_token = [](Observed& observed) { observed.pods.at(0).request_token.clear(); };
 
 builders::JobBuilder suspended_job() {
