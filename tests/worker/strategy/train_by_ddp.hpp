@@ -14,6 +14,7 @@
 
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
+#include "tests/worker/fakes/plain_wait.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/strategy/tiny_model.hpp"
 #include "worker/strategy/ddp.hpp"
@@ -24,14 +25,7 @@ inline constexpr double tiny_lr = 0.1;
 /// So small that the tiny model has several buckets.
 inline constexpr BucketLimits small_limits{.first_bytes = 100, .bytes = 1000};
 
-inline Result<void> plain_wait(const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
-  try {
-    work->wait();
-    return {};
-  } catch (const std::exception& error) {
-    return fail(ErrorKind::unavailable, std::string{what} + ": " + error.what());
-  }
-}
+using fakes::plain_wait;
 
 inline Ddp make_ddp(const torch::nn::Module& module, fakes::RankThread& rank,
                     const DdpOptions& options = {.limits = small_limits}) {

@@ -130,6 +130,27 @@ TEST(Callbacks, EndTheTrainingOfAllRanksWhenOneAsks) {
   EXPECT_THAT(recorders[0]->told, ElementsAre());
 }
 
+TEST(Callbacks, AreToldOfAValidationThatAStopInterruptedBeforeTheNextStep) {
+  SavingRun saving{2, 4};
+  saving.run.training.validate_every = api::Every{.steps = 2};
+  auto recorders = record_all(saving.run);
+  auto& stopped = saving.run.ranks[0];
+  stopped.module->on_validation = [&stopped](std::int64_t) { stopped.link->request_stop(); };
+  saving.run.run();
+  ASSERT_EQ(stopped.end.reason, "Preempted") << stopped.end.message;
+  EXPECT_EQ(recorders[0]->told.back(), "step 2/0");
+
+  saving.run.attempt = 2;
+  stopped.module->on_validation = nullptr;
+  stopped.link = std::make_unique<fakes::FakeRankLink>();
+  recorders = record_all(saving.run);
+  saving.run.run();
+  ASSERT_EQ(stopped.end.reason, "Completed") << stopped.end.message;
+  for (const auto& recorder : recorders)
+    EXPECT_THAT(recorder->told,
+                ElementsAre("start 2/0", "validation 2/0", "step 3/0", "step 4/0", "validation 4/0", "end 4/0"));
+}
+
 TEST(Callbacks, HaveTheirStateOfRankZeroBackWhenTheTrainingResumes) {
   SavingRun saving{2, 4};
   auto recorders = record_all(saving.run);

@@ -301,6 +301,7 @@ struct EchoRun {
     }
     Trainer trainer{{.training = training,
                      .checkpoint_every = checkpoint ? checkpoint->every : api::Every{},
+                     .when_busy = checkpoint ? checkpoint->when_busy : api::WhenBusy::skip,
                      .module = module,
                      .train_data = data,
                      .turns = turns,

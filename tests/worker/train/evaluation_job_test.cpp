@@ -18,6 +18,7 @@
 #include "tests/fakes/memory_store.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/fakes/fake_rank_link.hpp"
+#include "tests/worker/fakes/plain_wait.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "worker/strategy/strategies.hpp"
 #include "worker/train/named_tensors.hpp"
@@ -96,15 +97,7 @@ class EvaluationJobTest : public testing::Test {
                         .process_group = thread.process_group,
                         .communicator = std::move(thread.communicator),
                         .checkpoint_communicator = std::move(thread.checkpoint_communicator)};
-      const strategy::WaitForWork wait = [](const c10::intrusive_ptr<c10d::Work>& work,
-                                            std::string_view what) -> Result<void> {
-        try {
-          work->wait();
-          return {};
-        } catch (const std::exception& error) {
-          return fail(ErrorKind::unavailable, std::string{what} + ": " + error.what());
-        }
-      };
+      const strategy::WaitForWork wait = fakes::plain_wait;
       Module& module = *modules[index];
       const auto gradients = strategy::make_gradient_sync(named_parameters(module), named_buffers(module), group, wait);
       fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),

@@ -85,6 +85,36 @@ TEST(PredictionFiles, RefuseWhatHasNoRowForEachSample) {
               HasSubstr("for the first batch"));
 }
 
+TEST(PredictionFiles, RefuseTensorsThatTheirFormatDoesNotHave) {
+  fakes::MemoryObjects objects;
+  fakes::MemoryStore store{objects};
+  PredictionFiles files{store, {}};
+  const Batch batch = a_batch_of({0, 1});
+  EXPECT_THAT(refused_rows(files, batch, {{"x", torch::zeros({2}, torch::kComplexFloat)}}), HasSubstr("complex"));
+  EXPECT_THAT(refused_rows(files, batch, {{"x", torch::ones({2, 2}).to_sparse()}}), HasSubstr("sparse"));
+}
+
+TEST(PredictionFiles, KeepTheValuesOfATensorThatTheModuleFillsAgain) {
+  fakes::MemoryObjects objects;
+  fakes::MemoryStore store{objects};
+  PredictionFiles files{store, {}};
+  const torch::Tensor reused = torch::zeros({1}, torch::kLong);
+  for (const std::int64_t id : {1, 2}) {
+    reused.fill_(id);
+    ASSERT_TRUE(files.add(a_batch_of({id}), {{"class", reused}}));
+  }
+  ASSERT_TRUE(files.finish());
+  const std::string content = storage::get_text(store, files.files()[0].key).value();
+  const std::uint64_t length = *checkpoint::read_safetensors_length(content.substr(0, 8));
+  const auto entries = checkpoint::parse_safetensors_header(content.substr(8, length)).value();
+  for (const auto& entry : entries) {
+    std::vector<std::int64_t> values(2);
+    ASSERT_EQ(entry.bytes, 16U);
+    std::memcpy(values.data(), content.data() + entry.offset, entry.bytes);
+    EXPECT_THAT(values, ElementsAre(1, 2)) << entry.name;
+  }
+}
+
 TEST(PredictionFiles, ReturnTheStoragesError) {
   fakes::MemoryObjects objects;
   fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),

@@ -2,19 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/worker/fakes/plain_wait.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
 
 namespace trainyard::train {
 namespace {
 
-Result<void> plain_wait(const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
-  try {
-    work->wait();
-    return {};
-  } catch (const std::exception& error) {
-    return fail(ErrorKind::unavailable, std::string{what} + ": " + error.what());
-  }
-}
+using fakes::plain_wait;
 
 TEST(StepAgreement, GivesAllRanksWhatOneAsksFor) {
   fakes::run_ranks(3, [](fakes::RankThread& rank) {

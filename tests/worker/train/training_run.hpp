@@ -11,6 +11,7 @@
 
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/worker/fakes/fake_rank_link.hpp"
+#include "tests/worker/fakes/plain_wait.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/train/small_module.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
@@ -82,15 +83,7 @@ class TrainingRun {
                       .process_group = thread.process_group,
                       .communicator = std::move(thread.communicator),
                       .checkpoint_communicator = std::move(thread.checkpoint_communicator)};
-    const strategy::WaitForWork wait = [](const c10::intrusive_ptr<c10d::Work>& work,
-                                          std::string_view what) -> Result<void> {
-      try {
-        work->wait();
-        return {};
-      } catch (const std::exception& error) {
-        return fail(ErrorKind::unavailable, std::string{what} + ": " + error.what());
-      }
-    };
+    const strategy::WaitForWork wait = fakes::plain_wait;
     convert(module, number_format(training));
     auto turns = open_turns(module, training.optimizer, [&](NamedTensors parameters, NamedTensors buffers) {
       return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), group, wait, {},
