@@ -12,7 +12,7 @@ namespace trainyard::api {
 
 enum class StrategyName { ddp, horovod, bagua };
 
-/// What a gradient is sent as.
+/// The form in which a gradient is sent.
 enum class GradientCompression {
   none,      ///< As it is.
   fp16,      ///< Rounded to float16, and added up in it.

@@ -16,7 +16,7 @@
 namespace trainyard::api {
 
 enum class DataFormat { synthetic, idx, cifar10, cifar100, images, image_pairs, tokens };
-/// What a job does with its model.
+/// The use that a job makes of its model.
 enum class Task {
   fit,       ///< It trains.
   validate,  ///< It measures the weights of `model` on the validation set.

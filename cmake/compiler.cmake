@@ -22,7 +22,7 @@ if(CCACHE_PROGRAM)
 endif()
 
 add_library(trainyard_compiler INTERFACE)
-target_include_directories(trainyard_compiler INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
+target_include_directories(trainyard_compiler INTERFACE ${CMAKE_SOURCE_DIR})
 # Designated initializers may omit members that keep their defaults; g++ 12 warns of that.
 target_compile_options(trainyard_compiler INTERFACE -Wall -Wextra -Wconversion -Werror -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -37,6 +37,10 @@ if(TRAINYARD_SANITIZE)
     # Without these two checks, which would double the compile time: AddressSanitizer reports null pointers anyway, and x86-64 and arm64 read
     # from any address.
     target_compile_options(trainyard_compiler INTERFACE -fno-sanitize-recover=all -fno-sanitize=null,alignment)
+  endif()
+  if(TRAINYARD_SANITIZE MATCHES "address")
+    # Checks of libstdc++ that no sanitizer makes: an empty optional, an index inside a vector's reserve, a null unique_ptr.
+    target_compile_definitions(trainyard_compiler INTERFACE _GLIBCXX_ASSERTIONS)
   endif()
   if(TRAINYARD_SANITIZE MATCHES "thread")
     # tsan does not model fences; libstdc++'s use of them is sound.

@@ -8,8 +8,8 @@
 
 namespace trainyard {
 
-/// What a caller can do about an error, not where it came from. Codes of HTTP, errno and curl are translated at the
-/// edge.
+/// Kinds of errors by what a caller can do about them, not by where they came from. Codes of HTTP, errno and curl are
+/// translated at the edge.
 enum class ErrorKind {
   invalid,         ///< The input is wrong; the same call fails again. Tell the user.
   not_found,       ///< It does not exist.

@@ -20,7 +20,7 @@ inline constexpr std::uint64_t device_reserve_bytes = std::uint64_t{1} << 30;
 /// `training_bytes_max`: the most that tensors of the training had at once. Pure.
 [[nodiscard]] std::uint64_t room_for_copy(const dist::DeviceMemory& memory, std::uint64_t training_bytes_max);
 
-/// What a copy of a state on its device needs and has.
+/// The memory that a copy of a state on its device needs, and that which is there.
 struct DeviceCopy {
   bool is_made = false;
   std::uint64_t needed_bytes = 0;

@@ -22,7 +22,7 @@ struct Piece {
   std::span<std::byte> to;
 };
 
-/// What one thread takes at a time, so that threads can share one large tensor.
+/// One thread takes so many bytes at a time, so that threads can share one large tensor.
 constexpr std::size_t piece_bytes_max = std::size_t{1} << 20;
 
 std::vector<Piece> pieces_of(const std::byte* from, std::span<const std::span<std::byte>> targets) {

@@ -22,7 +22,7 @@ class NcclLog {
   NcclLog(const NcclLog&) = delete;
   NcclLog& operator=(const NcclLog&) = delete;
 
-  /// What NCCL has written so far, up to 1 MiB: its first communicator's connections come first.
+  /// The first MiB that NCCL has written. Its first communicator's connections come first.
   [[nodiscard]] std::string text() const;
 
  private:

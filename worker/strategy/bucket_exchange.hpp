@@ -82,8 +82,8 @@ struct AllReduceOptions {
   /// The type that gradients are rounded to and added up in, as by fp16_compress_hook and bf16_compress_hook of
   /// PyTorch's DDP. Not set: their own.
   std::optional<torch::ScalarType> dtype;
-  /// What gradients are divided by before they are added up; the sum is then divided by what is missing to the number
-  /// of ranks, as Horovod's gradient_predivide_factor. Not set: all is divided before.
+  /// Gradients are divided by it before they are added up; the sum is then divided by what is missing to the number of
+  /// ranks, as Horovod's gradient_predivide_factor. Not set: all is divided before.
   std::optional<double> predivide_factor;
 };
 

@@ -76,7 +76,7 @@ class GradientBuckets {
   [[nodiscard]] Result<void> finish_exchange(const WaitForWork& wait);
   /// Keeps `error`, thrown while `bucket` was sent, for finish().
   void keep(const std::exception& error, const Bucket& bucket);
-  /// What keep() has kept.
+  /// The failure that keep() has kept.
   [[nodiscard]] Result<void> kept_failure() const;
   void take_gradients_used_elsewhere(const Bucket& bucket);
 

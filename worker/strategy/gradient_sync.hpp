@@ -1,17 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "common/result.hpp"
+#include "include/trainyard/optimizer.hpp"
 #include "worker/strategy/model_agreement.hpp"
 
 namespace trainyard::strategy {
 
-/// Combines the gradients of all ranks. All ranks make the same calls in the same order, from the training thread.
-/// Errors come from the group: unavailable, timeout, cancelled (see dist/wait_or_fail.hpp). After an error the object
-/// must not be used any more.
+/// Makes one model of the training of all ranks, mostly by combining their gradients. All ranks make the same calls in
+/// the same order, from the training thread. Errors come from the group: unavailable, timeout, cancelled (see
+/// dist/wait_or_fail.hpp). After an error the object must not be used any more.
 /// A step: zero_gradients, then for each batch begin_forward, forward, end_forward, begin_backward, loss.backward();
-/// then finish_gradients, optimizer.
+/// then finish_gradients, the step of the optimizer that adapt() gave, after_update.
 class GradientSync {
  public:
   virtual ~GradientSync() = default;
@@ -20,6 +22,10 @@ class GradientSync {
   /// 0's were replaced. ErrorKind::invalid when the ranks' models differ in a tensor's name, shape or type; the message
   /// names the first such tensor.
   [[nodiscard]] virtual Result<void> synchronize_model() = 0;
+  /// The optimizer that trains in place of `optimizer`, which the module has configured: that one itself, unless the
+  /// strategy also decides how parameters change. To be called once, before the first step. Throws InvalidJob for an
+  /// optimizer with which the strategy cannot train.
+  [[nodiscard]] virtual std::unique_ptr<Optimizer> adapt(std::unique_ptr<Optimizer> optimizer) { return optimizer; }
   virtual void zero_gradients() = 0;
   /// Encloses, with end_forward(), the forward pass of a training step. Layers that ask other ranks there throw
   /// ExchangeFailed when one is lost.
@@ -31,8 +37,13 @@ class GradientSync {
   /// or undefined where no rank's loss used the parameter. On a GPU that holds for what is queued on the current stream
   /// afterwards; the exchange itself may still run, and fail later.
   [[nodiscard]] virtual Result<void> finish_gradients() = 0;
+  /// To be called after the optimizer's step.
+  [[nodiscard]] virtual Result<void> after_update() { return {}; }
+  /// True when all ranks have the same parameters after each step. Otherwise a checkpoint has rank 0's as those of the
+  /// model, and the optimizer's state of each rank; state() has to hold each rank's own parameters.
+  [[nodiscard]] virtual bool keeps_parameters_equal() const { return true; }
 
-  /// What a resumed run needs beside the model and the optimizer to repeat the bits. Each rank has its own tensors,
+  /// The tensors that a resumed run needs beside the model and the optimizer to repeat the bits. Each rank has its own,
   /// which keep their storage.
   [[nodiscard]] virtual NamedTensors state() const { return {}; }
   /// Brings the tensors of state() up to date.

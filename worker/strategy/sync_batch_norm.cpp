@@ -46,8 +46,8 @@ struct Moments {
   torch::Tensor count;     // float64 []: the numbers of one channel on all ranks
 };
 
-/// Of `input`, [B, C, ...], on all ranks together: each rank's mean and squared deviations are combined as by Chan et
-/// al. (1979), in the order of the ranks.
+/// The moments of `input`, [B, C, ...], over all ranks together: each rank's mean and squared deviations are combined
+/// as by Chan et al. (1979), in the order of the ranks.
 Moments moments_of_all(const torch::Tensor& input, SyncBatchNorm& group) {
   const std::int64_t channels = input.size(1);
   const auto dimensions = other_dimensions(input);

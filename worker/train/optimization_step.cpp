@@ -64,7 +64,7 @@ Result<torch::Tensor> OptimizationStep::run(const Batch& batch, std::int64_t bat
     sum = sum.defined() ? sum + loss : loss;
     if (!of_step.is_last() || &turn == &turns_.back()) continue;
     TRY(finish_gradients(turn));
-    update(turn);
+    TRY(update(turn));
   }
   return sum;
 }
@@ -130,11 +130,11 @@ std::optional<BadLoss> OptimizationStep::bad_loss() const {
   return std::nullopt;
 }
 
-void OptimizationStep::update() {
-  update(turns_.back());
+Result<void> OptimizationStep::update() {
+  return update(turns_.back());
 }
 
-void OptimizationStep::update(Turn& turn) {
+Result<void> OptimizationStep::update(Turn& turn) {
   parts_.timer.end(observe::StepPart::communication);
   if (parts_.before_update) parts_.before_update();
   parts_.timer.end(observe::StepPart::checkpoint);
@@ -158,6 +158,9 @@ void OptimizationStep::update(Turn& turn) {
   }
   if (turn.scaler) turn.scaler->update(is_bad_loss);
   parts_.timer.end(observe::StepPart::optimizer);
+  TRY(turn.of.gradients->after_update());
+  parts_.timer.end(observe::StepPart::communication);
+  return {};
 }
 
 torch::Tensor OptimizationStep::found_bad_up_to(const Turn& turn) {

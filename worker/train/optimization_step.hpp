@@ -70,8 +70,8 @@ class OptimizationStep {
   /// Clips the gradients, changes the parameters, and logs the norm of the gradients before they were clipped. With
   /// precision 16-mixed, gradients that are not finite change nothing but the loss's scale. With onNonFiniteLoss skip,
   /// a bad loss of any rank changes neither parameters nor the optimizer's state, in its own turn and in those after
-  /// it, and no buffer of the module.
-  void update();
+  /// it, and no buffer of the module. Errors: those of GradientSync::after_update().
+  [[nodiscard]] Result<void> update();
 
   /// The entries of a checkpoint beside the module's and the optimizer's state.
   [[nodiscard]] std::vector<checkpoint::Entry> entries() const;
@@ -89,7 +89,7 @@ class OptimizationStep {
   [[nodiscard]] torch::Tensor run_turn(Turn& turn, const Batch& batch, std::int64_t batch_index, BatchOfStep of_step);
   [[nodiscard]] torch::Tensor forward(const Turn& turn, const Batch& batch, std::int64_t batch_index);
   [[nodiscard]] Result<void> finish_gradients(Turn& turn);
-  void update(Turn& turn);
+  [[nodiscard]] Result<void> update(Turn& turn);
   /// With onNonFiniteLoss skip: 1 when the loss of any rank in this step's turns up to `turn` is not finite.
   [[nodiscard]] torch::Tensor found_bad_up_to(const Turn& turn);
   void log(const Turn& turn, const std::string& name, const torch::Tensor& value, const LogOptions& options);

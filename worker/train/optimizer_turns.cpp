@@ -108,6 +108,7 @@ std::vector<OptimizerTurn> open_turns(Module& module, const api::OptimizerSpec& 
   for (OptimizerTurn& turn : turns) {
     const bool is_last = &turn == &turns.back();
     turn.gradients = make_gradient_sync(turn.parameters, is_last ? named_buffers(module) : NamedTensors{});
+    turn.optimizer = turn.gradients->adapt(std::move(turn.optimizer));
   }
   return turns;
 }
@@ -118,6 +119,10 @@ NamedTensors optimizer_state(const std::vector<OptimizerTurn>& turns) {
     for (auto& [name, tensor] : turn.optimizer->state()) state.emplace_back(name_in_turn(turn.name, ".", name), tensor);
   }
   return state;
+}
+
+bool keep_parameters_equal(const std::vector<OptimizerTurn>& turns) {
+  return std::ranges::all_of(turns, [](const auto& turn) { return turn.gradients->keeps_parameters_equal(); });
 }
 
 Result<void> synchronize_model(const std::vector<OptimizerTurn>& turns) {

@@ -35,6 +35,9 @@ using MakeGradientSync =
 /// The state of all optimizers, in which the name of each tensor begins with that of its optimizer, if it has one.
 [[nodiscard]] NamedTensors optimizer_state(const std::vector<OptimizerTurn>& turns);
 
+/// GradientSync::keeps_parameters_equal() of all turns.
+[[nodiscard]] bool keep_parameters_equal(const std::vector<OptimizerTurn>& turns);
+
 /// Gives every rank the parameters and buffers of rank 0. Errors: those of GradientSync::synchronize_model().
 [[nodiscard]] Result<void> synchronize_model(const std::vector<OptimizerTurn>& turns);
 

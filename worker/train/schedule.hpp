@@ -52,7 +52,7 @@ class Schedule {
     return std::max<std::int64_t>(1, position.epoch + (position.samples > 0 ? 1 : 0));
   }
 
-  // What follows the step that ended at `position`:
+  // These follow the step that ended at `position`:
   [[nodiscard]] bool is_epoch_end(const Position& position) const { return position.step > 0 && position.samples == 0; }
   [[nodiscard]] bool is_log_due(const Position& position) const;
   [[nodiscard]] bool is_validation_due(const Position& position) const;

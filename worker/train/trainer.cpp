@@ -70,7 +70,7 @@ Trainer::Trainer(TrainerParts parts)
                  },
              .device = parts_.device}},
       random_{parts_.device},
-      state_{make_state(parts_.module, optimizer_state(parts_.turns), random_)},
+      state_{make_state(parts_.module, optimizer_state(parts_.turns), random_, keep_parameters_equal(parts_.turns))},
       ema_{make_ema(parts_)},
       callbacks_{parts_.module},
       validation_{{.training = parts_.training,
@@ -232,7 +232,7 @@ OrEnd<StepFlags> Trainer::take_step() {
                                     .loss = bad->loss,
                                     .is_rewound = parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::rewind}));
   }
-  step_.update();
+  if (auto updated = step_.update(); !updated) return lost(Stage::step, updated.error());
   if (ema_) ema_->update();
 
   const Position before = std::exchange(position_, schedule_.next(position_));

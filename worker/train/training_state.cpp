@@ -60,11 +60,11 @@ void RandomState::write() const {
   }
 }
 
-checkpoint::State model_state(const Module& module) {
+checkpoint::State model_state(const Module& module, bool has_equal_parameters) {
   checkpoint::State state;
   for (const auto& [name, tensor] : named_parameters(module)) {
     state.entries.push_back({.name = fmt::format("{}{}", checkpoint::model_prefix, name),
-                             .placement = Placement::replicated,
+                             .placement = has_equal_parameters ? Placement::replicated : Placement::rank0,
                              .tensor = tensor.detach(),
                              .must_be_finite = tensor.is_floating_point(),
                              .is_steady = true});
@@ -77,11 +77,12 @@ checkpoint::State model_state(const Module& module) {
   return state;
 }
 
-checkpoint::State make_state(const Module& module, const NamedTensors& optimizer_state, const RandomState& random) {
-  checkpoint::State state = model_state(module);
+checkpoint::State make_state(const Module& module, const NamedTensors& optimizer_state, const RandomState& random,
+                             bool has_equal_parameters) {
+  checkpoint::State state = model_state(module, has_equal_parameters);
   for (const auto& [name, tensor] : optimizer_state) {
     state.entries.push_back({.name = fmt::format("{}{}", checkpoint::optimizer_prefix, name),
-                             .placement = Placement::replicated,
+                             .placement = has_equal_parameters ? Placement::replicated : Placement::per_rank,
                              .tensor = tensor.detach(),
                              .is_steady = true});
   }

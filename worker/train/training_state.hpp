@@ -32,12 +32,14 @@ class RandomState {
   std::vector<checkpoint::Entry> entries_;
 };
 
-/// The parameters and buffers of `module`, as entries of a checkpoint.
-[[nodiscard]] checkpoint::State model_state(const Module& module);
+/// The parameters and buffers of `module`, as entries of a checkpoint. `has_equal_parameters`: on all ranks; otherwise
+/// those of rank 0 are the model's.
+[[nodiscard]] checkpoint::State model_state(const Module& module, bool has_equal_parameters = true);
 /// The tensors that a run needs to resume bit-equal, which a Checkpointer reads and writes in place: parameters,
-/// buffers, `optimizer_state`, and the states of the random generators.
+/// buffers, `optimizer_state` (each rank's own, where the ranks' parameters are not equal), and the states of the
+/// random generators.
 [[nodiscard]] checkpoint::State make_state(const Module& module, const NamedTensors& optimizer_state,
-                                           const RandomState& random);
+                                           const RandomState& random, bool has_equal_parameters = true);
 
 /// The small values of a checkpoint.
 struct TrainingValues {

@@ -11,8 +11,8 @@
 #include "checkpoint/run/store_options.hpp"
 #include "tests/fakes/memory_store.hpp"
 
-// What does not fit together: a checkpoint and the model that is to read it, a manifest and its own files, a state and
-// the copies on the nodes.
+// Things that do not fit together: a checkpoint and the model that is to read it, a manifest and its own files, a state
+// and the copies on the nodes.
 
 namespace trainyard::checkpoint {
 namespace {

@@ -7,7 +7,7 @@
 #include "operator/kube/config_sources.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
-// What the variables of this process say of the cluster.
+// The cluster as the variables of this process describe it.
 
 namespace trainyard::kube {
 namespace {

@@ -7,7 +7,7 @@
 #include "operator/manifest/spec_hash.hpp"
 #include "tests/builders/an_observed.hpp"
 
-// What the operator adds to a pod where the template says nothing, and leaves alone where it does.
+// The operator adds to a pod what its template leaves open, and leaves alone what it says.
 
 namespace trainyard::manifest {
 namespace {

@@ -60,7 +60,7 @@ struct Exchanged {
   std::uint64_t bytes = 0;
 };
 
-/// What each rank has after each of `steps` steps.
+/// The results of each rank after each of `steps` steps.
 std::vector<std::vector<Exchanged>> exchange_all(
     std::int64_t world_size, std::int64_t steps, const MakeExchange& make,
     const std::function<Gradients(std::int64_t step, std::int64_t rank)>& gradients = make_gradients) {
