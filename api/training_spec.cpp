@@ -22,6 +22,8 @@ constexpr EnumNames<DataFormat, 7> format_names{{{"synthetic", DataFormat::synth
                                                  {"images", DataFormat::images},
                                                  {"imagePairs", DataFormat::image_pairs},
                                                  {"tokens", DataFormat::tokens}}};
+constexpr EnumNames<ModelKind, 2> model_kind_names{
+    {{"program", ModelKind::program}, {"torchscript", ModelKind::torchscript}}};
 constexpr EnumNames<Task, 4> task_names{
     {{"fit", Task::fit}, {"validate", Task::validate}, {"test", Task::test}, {"predict", Task::predict}}};
 constexpr EnumNames<OptimizerName, 4> optimizer_names{{{"adam", OptimizerName::adam},
@@ -93,6 +95,9 @@ json to_json(const Every& every) {
 
 json to_json(const ModelSpec& model) {
   json object{{"name", model.name}};
+  if (model.kind != ModelKind::program) object["kind"] = name_of(model.kind, model_kind_names);
+  if (!model.uri.empty()) object["uri"] = model.uri;
+  if (!model.sha256.empty()) object["sha256"] = model.sha256;
   if (!model.options.empty()) object["options"] = model.options;
   if (!model.weights.empty()) object["weights"] = model.weights;
   if (!model.weights_sha256.empty()) object["weightsSha256"] = model.weights_sha256;
@@ -341,8 +346,12 @@ Result<TrainingSpec> parse_training_spec(const json& object) {
   TrainingSpec spec;
   fields.require("model");
   fields.read_object("model", [&](FieldReader& model) {
-    model.require("name");
+    model.read("kind", spec.model.kind, model_kind_names);
+    if (spec.model.kind == ModelKind::program) model.require("name");
+    if (spec.model.kind == ModelKind::torchscript) spec.model.name = name_of(spec.model.kind, model_kind_names);
     model.read("name", spec.model.name);
+    model.read("uri", spec.model.uri);
+    model.read("sha256", spec.model.sha256);
     read_options(model, spec.model.options, options_bytes_max);
     model.read("weights", spec.model.weights);
     model.read("weightsSha256", spec.model.weights_sha256);

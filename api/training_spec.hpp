@@ -33,8 +33,16 @@ enum class Precision { fp32, fp64, fp16_mixed, bf16_mixed, fp16, bf16 };
 /// How exactly a GPU multiplies float32 matrices: torch.set_float32_matmul_precision.
 enum class Float32MatmulPrecision { highest, high, medium };
 
+enum class ModelKind {
+  program,      ///< Of the worker's program, which makes it by its name.
+  torchscript,  ///< A file that torch.jit.save() has written.
+};
+
 struct ModelSpec {
-  std::string name;
+  ModelKind kind = ModelKind::program;
+  std::string name;    ///< torchscript without a name has "torchscript".
+  std::string uri;     ///< torchscript only: the file.
+  std::string sha256;  ///< Digest of the file `uri`. Empty: not verified.
   nlohmann::json options =
       nlohmann::json::object();  ///< For the model's constructor, which alone knows what they mean.
   std::string weights;           ///< URI of the initial weights of a run without a checkpoint. Empty: the model's own.

@@ -19,6 +19,7 @@ using nlohmann::json;
 /// A note on a valid job that names no image and whose model is not built in; else empty. It is no violation: the image
 /// that runs may have the model.
 std::string model_note(const json& job) {
+  if (job.contains("/spec/training/model/uri"_json_pointer)) return "";  // The file has the model.
   const std::string model = job.value("/spec/training/model/name"_json_pointer, "");
   const json pod_template = job.value("/spec/template"_json_pointer, json::object());
   const json* worker = manifest::find_worker(pod_template);

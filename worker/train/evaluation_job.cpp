@@ -88,9 +88,12 @@ class EvaluationJob {
 
   [[nodiscard]] OrEnd<void> load_weights() {
     const api::ModelSpec& model = parts_.training.model;
-    const auto loaded = load_initial_weights(
-        {.uri = model.weights, .sha256 = model.weights_sha256, .s3 = parts_.weights_s3}, parts_.module,
-        model_state(parts_.module), *parts_.group.communicator, parts_.start_patience, parts_.clock);
+    Result<void> loaded;
+    if (!model.weights.empty()) {  // Otherwise a TorchScript file has the weights.
+      loaded = load_initial_weights({.uri = model.weights, .sha256 = model.weights_sha256, .s3 = parts_.weights_s3},
+                                    parts_.module, model_state(parts_.module), *parts_.group.communicator,
+                                    parts_.start_patience, parts_.clock);
+    }
     if (!loaded)
       return lost(parts_.link, loaded.error().kind == ErrorKind::cancelled ? Stage::step : Stage::data, loaded.error());
     if (auto done = parts_.gradients.synchronize_model(); !done) return lost(parts_.link, Stage::step, done.error());

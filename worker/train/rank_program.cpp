@@ -53,6 +53,7 @@
 #include "worker/train/open_datasets.hpp"
 #include "worker/train/optimizer_turns.hpp"
 #include "worker/train/precision.hpp"
+#include "worker/train/script_model.hpp"
 #include "worker/train/snapshot_taker.hpp"
 #include "worker/train/start_wait.hpp"
 #include "worker/train/tracer.hpp"
@@ -354,15 +355,17 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   apply_math_settings(training);
 
   torch::manual_seed(static_cast<std::uint64_t>(training.seed));
-  auto module = make_model(models, training.model);
-  if (!module) return end_rank(Stage::spec, module.error());
-  run.module = std::move(*module);
-  run.module->to(device);
-  convert(*run.module, number_format(training));
   report_loading(link);
   const auto duration = start_patience_of(environment);
   if (!duration) return end_rank(Stage::rendezvous, duration.error());
   const checkpoint::StartPatience patience = start_patience(*duration, link, run.clock);
+  const bool is_script = training.model.kind == api::ModelKind::torchscript;
+  auto module = is_script ? load_script_model(training.model, read_options(run.job), patience, run.clock)
+                          : make_model(models, training.model);
+  if (!module) return end_rank(is_script ? Stage::data : Stage::spec, module.error());
+  run.module = std::move(*module);
+  run.module->to(device);
+  convert(*run.module, number_format(training));
   const auto folder = find_data(run.job, link, run.clock, patience);
   // A refusal may concern the whole job or only this rank's node: the ranks compare their results once the group has
   // formed.

@@ -1,0 +1,218 @@
+#include "worker/train/script_model.hpp"
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/types.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/interchange/weights.hpp"
+#include "common/try.hpp"
+#include "worker/dist/torch_error.hpp"
+
+namespace trainyard::train {
+namespace {
+
+namespace F = torch::nn::functional;
+
+constexpr const char* own_loss = "own";
+
+/// Bytes in memory, which LibTorch reads as a file.
+class MemoryFile final : public caffe2::serialize::ReadAdapterInterface {
+ public:
+  explicit MemoryFile(std::span<const std::byte> bytes) : bytes_{bytes} {}
+  [[nodiscard]] std::size_t size() const override { return bytes_.size(); }
+  std::size_t read(std::uint64_t position, void* into, std::size_t count, const char* /*what*/) const override {
+    if (position >= bytes_.size()) return 0;
+    const std::size_t read = std::min<std::size_t>(count, bytes_.size() - position);
+    std::memcpy(into, bytes_.data() + position, read);
+    return read;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+/// A buffer of a script, with the slot that holds it.
+struct BufferSlot {
+  torch::jit::Module owner;
+  std::string name;
+  torch::Tensor buffer;
+};
+
+void adopt(torch::nn::Module& part, const torch::jit::Module& script, std::vector<BufferSlot>& buffers);
+
+/// A submodule of a script. It has the script's own tensors, and hands its mode on to the script.
+class ScriptPart final : public torch::nn::Module {
+ public:
+  ScriptPart(torch::jit::Module script, std::vector<BufferSlot>& buffers) : script_{std::move(script)} {
+    adopt(*this, script_, buffers);
+  }
+  void train(bool on) override {
+    torch::nn::Module::train(on);
+    if (script_.hasattr("training")) script_.setattr("training", on);
+  }
+
+ private:
+  torch::jit::Module script_;
+};
+
+/// Registers the tensors of `script` in `part`, and its submodules with theirs.
+void adopt(torch::nn::Module& part, const torch::jit::Module& script, std::vector<BufferSlot>& buffers) {
+  for (const auto& parameter : script.named_parameters(/*recurse=*/false))
+    part.register_parameter(parameter.name, parameter.value, parameter.value.requires_grad());
+  for (const auto& buffer : script.named_buffers(/*recurse=*/false)) {
+    part.register_buffer(buffer.name, buffer.value);
+    buffers.push_back({.owner = script, .name = buffer.name, .buffer = buffer.value});
+  }
+  for (const auto& child : script.named_children())
+    part.register_module(child.name, std::make_shared<ScriptPart>(child.value, buffers));
+}
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw InvalidJob{"training.model.uri: the TorchScript file " + why};
+}
+
+torch::jit::Module read_script(std::span<const std::byte> bytes) {
+  try {
+    return torch::jit::load(std::make_shared<MemoryFile>(bytes), torch::kCPU);
+  } catch (const std::exception& error) {
+    refuse(fmt::format("cannot be read by LibTorch {}: write one by torch.jit.script(model).save(): {}", TORCH_VERSION,
+                       dist::message_of(error)));
+  }
+}
+
+class ScriptModel final : public Module {
+ public:
+  ScriptModel(std::span<const std::byte> bytes, const Options& options)
+      : loss_{options.text("loss", "crossEntropy", {"crossEntropy", "mse", "l1", "bceWithLogits", own_loss})},
+        script_{read_script(bytes)} {
+    adopt(*this, script_, buffers_);
+    const auto needs_gradient = [](const torch::Tensor& one) { return one.requires_grad(); };
+    if (std::ranges::none_of(parameters(), needs_gradient))
+      refuse("has no parameter to train: save the model without torch.jit.freeze()");
+    check_forward();
+    train(true);
+  }
+
+  void train(bool on) override {
+    Module::train(on);
+    if (script_.hasattr("training")) script_.setattr("training", on);
+  }
+
+  [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t /*batch_index*/) override {
+    return takes_targets() ? run(batch) : loss_of(run(batch), batch.targets);
+  }
+
+  void validation_step(const Batch& batch, std::int64_t /*batch_index*/) override {
+    const torch::Tensor outputs = run(batch);
+    log("val_loss", takes_targets() ? outputs : loss_of(outputs, batch.targets));
+    if (loss_ == "crossEntropy") log("val_accuracy", outputs.argmax(1).eq(batch.targets).to(torch::kFloat).mean());
+  }
+
+  [[nodiscard]] std::map<std::string, torch::Tensor> predict_step(const Batch& batch,
+                                                                  std::int64_t /*batch_index*/) override {
+    if (takes_targets()) refuse("has its own loss, so that it predicts nothing: forward() returns the loss alone");
+    return {{"outputs", run(batch)}};
+  }
+
+ private:
+  [[nodiscard]] bool takes_targets() const { return loss_ == own_loss; }
+
+  /// Throws unless forward() can be called with what a batch has.
+  void check_forward() const {
+    const auto forward = script_.find_method("forward");
+    if (!forward) refuse("has no forward()");
+    const auto& arguments = forward->function().getSchema().arguments();
+    const std::size_t given = takes_targets() ? 2 : 1;
+    // The first argument is the module itself.
+    const auto needed = std::count_if(arguments.begin() + 1, arguments.end(),
+                                      [](const auto& argument) { return !argument.default_value(); });
+    if (arguments.size() - 1 >= given && static_cast<std::size_t>(needed) <= given) return;
+    refuse(fmt::format("has a forward() that needs {} arguments, and is given {}: {}", needed, given,
+                       takes_targets()
+                           ? "the inputs and the targets, as options.loss is own"
+                           : "the inputs; with options.loss own it would be given the inputs and the targets"));
+  }
+
+  [[nodiscard]] torch::Tensor run(const Batch& batch) {
+    const torch::jit::GraphOptimizerEnabledGuard no_optimization{false};
+    std::vector<c10::IValue> arguments{batch.inputs};
+    if (takes_targets()) arguments.emplace_back(batch.targets);
+    const c10::IValue result = script_.forward(std::move(arguments));
+    keep_buffers();
+    if (!result.isTensor())
+      refuse(fmt::format("has a forward() that returned a {}: it has to return one tensor", result.tagKind()));
+    return result.toTensor();
+  }
+
+  /// Takes what a script has put in the place of a buffer into the buffer itself, which checkpoints and the other ranks
+  /// know.
+  void keep_buffers() {
+    const torch::NoGradGuard no_grad;
+    for (BufferSlot& slot : buffers_) {
+      const torch::Tensor present = slot.owner.attr(slot.name).toTensor();
+      if (present.is_same(slot.buffer)) continue;
+      slot.buffer.copy_(present);
+      slot.owner.setattr(slot.name, slot.buffer);
+    }
+  }
+
+  [[nodiscard]] torch::Tensor loss_of(const torch::Tensor& outputs, const torch::Tensor& targets) const {
+    if (loss_ == "mse") return F::mse_loss(outputs, targets);
+    if (loss_ == "l1") return F::l1_loss(outputs, targets);
+    if (loss_ == "bceWithLogits") return F::binary_cross_entropy_with_logits(outputs, targets.to(outputs.dtype()));
+    return F::cross_entropy(outputs, targets);
+  }
+
+  std::string loss_;
+  torch::jit::Module script_;
+  std::vector<BufferSlot> buffers_;
+};
+
+/// The file's bytes, whose digest is compared with `spec`'s where it has one.
+Result<std::vector<std::byte>> read_file(const api::ModelSpec& spec, const storage::S3Options& s3) {
+  const std::size_t slash = spec.uri.rfind('/');
+  const auto store = TRY(storage::open_store(spec.uri.substr(0, slash), s3));
+  auto bytes = TRY(store->get(spec.uri.substr(slash + 1)));
+  if (spec.sha256.empty()) return bytes;
+  checkpoint::Sha256 digest;
+  digest.add(bytes);
+  const std::string found = digest.finish();
+  if (found == spec.sha256) return bytes;
+  return fail(ErrorKind::corrupt,
+              fmt::format("the SHA-256 of {} is {}, and {} was asked for: correct model.sha256, or name the file that "
+                          "has it",
+                          spec.uri, found, spec.sha256));
+}
+
+}  // namespace
+
+std::shared_ptr<Module> make_script_model(std::span<const std::byte> bytes, const Options& options) {
+  return std::make_shared<ScriptModel>(bytes, options);
+}
+
+Result<std::shared_ptr<Module>> load_script_model(const api::ModelSpec& spec, const storage::S3Options& s3,
+                                                  const checkpoint::StartPatience& patience, const Clock& clock) {
+  const auto bytes =
+      checkpoint::ask_patiently(patience, clock, checkpoint::StartCall::state, [&] { return read_file(spec, s3); });
+  if (!bytes) return fail("training.model.uri", bytes.error());
+  try {
+    const Options options{spec.options.dump()};
+    auto model = make_script_model(*bytes, options);
+    options.check_all_asked("a TorchScript model");
+    return model;
+  } catch (const InvalidJob& error) {
+    return fail(ErrorKind::invalid, error.what());
+  }
+}
+
+}  // namespace trainyard::train

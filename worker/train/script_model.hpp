@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "api/training_spec.hpp"
+#include "checkpoint/run/start_patience.hpp"
+#include "common/clock.hpp"
+#include "common/result.hpp"
+#include "include/trainyard/module.hpp"
+#include "include/trainyard/options.hpp"
+#include "storage/store.hpp"
+
+namespace trainyard::train {
+
+/// Makes a model of `bytes`, a TorchScript file as torch.jit.save() writes it, on the CPU and in training mode. Its
+/// parameters and buffers have the file's names. forward() takes the batch's inputs and returns one tensor.
+///
+/// Options: loss, which makes the loss of the outputs and the batch's targets: crossEntropy (the default; its
+/// validation also logs val_accuracy), mse, l1, bceWithLogits (targets become floats); or own: forward() then takes the
+/// inputs and the targets, and returns the loss.
+///
+/// The script runs without the optimizations of LibTorch's profiling executor, whose fused kernels round otherwise
+/// than the first steps, in which it profiles: a resumed run would not repeat the bits.
+/// Throws InvalidJob when the bytes are no such file, or the model cannot be trained.
+[[nodiscard]] std::shared_ptr<Module> make_script_model(std::span<const std::byte> bytes, const Options& options);
+
+/// Makes the model of `spec`, of kind torchscript, whose file is first read into memory. The file is code that this
+/// process will run. A storage that fails is retried within `patience`. Errors: the storage's; corrupt for another
+/// digest than `spec` has; invalid where make_script_model() throws InvalidJob, and for options that it does not have.
+[[nodiscard]] Result<std::shared_ptr<Module>> load_script_model(const api::ModelSpec& spec,
+                                                                const storage::S3Options& s3,
+                                                                const checkpoint::StartPatience& patience,
+                                                                const Clock& clock);
+
+}  // namespace trainyard::train
