@@ -20,6 +20,7 @@
 #include "storage/file_store.hpp"
 #include "worker/checkpoint/host_state.hpp"
 #include "worker/checkpoint/staging.hpp"
+#include "worker/dist/failed_part.hpp"
 #include "worker/dist/torch_error.hpp"
 
 namespace trainyard::checkpoint {
@@ -170,7 +171,7 @@ class StoreCheckpointer final : public Checkpointer {
   void begin_save(const State& state, std::int64_t step, const SaveOptions& options) override {
     const Instant begun = clock_.instant();
     is_final_ = options.is_final;
-    const auto staged = staging_.stage(state);
+    const auto staged = staging_.stage(state, options.may_copy_on_device);
     const auto device_copy = staged ? staging_.device_copy() : std::nullopt;
     if (device_copy) note(*device_copy);
     auto staging_done = std::make_shared<std::promise<void>>();
@@ -235,7 +236,7 @@ class StoreCheckpointer final : public Checkpointer {
     try {
       const auto objections = gather_all(communicator_, objection(is_whole, options));
       if (!objections) {
-        outcome.saved = tl::unexpected(objections.error());
+        outcome.saved = tl::unexpected(is_whole ? as_seen_by_others(objections.error()) : objections.error());
         return;
       }
       const auto first = std::ranges::find_if(*objections, [](const nlohmann::json& one) { return one != ""; });
@@ -259,6 +260,13 @@ class StoreCheckpointer final : public Checkpointer {
       outcome.saved =
           fail(ErrorKind::internal, fmt::format("saving step {}: {}", outcome.step, dist::message_of(error)));
     }
+  }
+
+  // The failure of another rank. Its device failed alone: the ranks that are whole have lost a peer, and their own
+  // nodes must not be avoided for it.
+  static Error as_seen_by_others(Error error) {
+    if (dist::failed_part_of_text(error.message) != dist::FailedPart::device) return error;
+    return {ErrorKind::cancelled, "another rank cannot save: " + error.message};
   }
 
   Result<std::string> make_copies(const nlohmann::json& values, std::int64_t step) {

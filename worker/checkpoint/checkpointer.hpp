@@ -52,6 +52,8 @@ struct SaveOptions {
   bool is_copies_only = false;  ///< Write only the copies on the nodes, if the spec has a local tier.
   bool is_final = false;        ///< The training has reached its end: the state is saved even if it is not sound.
   bool is_sound = true;         ///< False: this rank knows that the state is not sound, because its loss is not finite.
+  /// False: no step was made yet, so that nobody knows how much of a device's memory the steps need.
+  bool may_copy_on_device = true;
 };
 
 /// Saves and restores one run's state under one prefix. The training thread makes all calls. A call is collective (all

@@ -25,9 +25,14 @@ std::optional<DeviceCopy> DeviceRoom::ask(const std::map<c10::DeviceIndex, std::
     const std::uint64_t room_bytes = room_for_copy(memory, bytes_max);
     // All devices are read, so that the most that the training had is known of each.
     if (copy && !copy->is_made) continue;
-    copy = {.is_made = bytes <= room_bytes, .needed_bytes = bytes, .room_bytes = room_bytes};
+    copy = {.is_made = bytes <= room_bytes && bytes < failed_bytes_, .needed_bytes = bytes, .room_bytes = room_bytes};
   }
   return copy;
+}
+
+void DeviceRoom::copy_failed(const DeviceCopy& copy) {
+  failed_bytes_ = std::min(failed_bytes_, copy.needed_bytes);
+  copies_are_freed();
 }
 
 void DeviceRoom::copies_are_freed() {

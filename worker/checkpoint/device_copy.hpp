@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -38,14 +39,18 @@ class DeviceRoom {
   /// room, else of the last. Nothing: the state is on no device, or the memory is not known. Throws as torch does.
   [[nodiscard]] std::optional<DeviceCopy> ask(const std::map<c10::DeviceIndex, std::uint64_t>& needed_bytes,
                                               torch::DeviceType type);
+  /// To be called when `copy` found no memory after all. A copy of as many bytes is then not made again, as each try
+  /// would make the allocator give back what training has cached. Throws as torch does.
+  void copy_failed(const DeviceCopy& copy);
   /// To be called when the memory of the copies is given back, so that later calls of ask() do not take the copies for
   /// a need of the training. Throws as torch does.
   void copies_are_freed();
 
  private:
   dist::DeviceMemoryGauge* gauge_;
-  torch::DeviceType type_ = torch::kCPU;                          // Of the devices below.
-  std::map<c10::DeviceIndex, std::uint64_t> training_bytes_max_;  // By device.
+  torch::DeviceType type_ = torch::kCPU;                                    // Of the devices below.
+  std::map<c10::DeviceIndex, std::uint64_t> training_bytes_max_;            // By device.
+  std::uint64_t failed_bytes_ = std::numeric_limits<std::uint64_t>::max();  // The smallest copy that failed.
 };
 
 /// Counts the saves with and without a copy on the device.

@@ -62,49 +62,62 @@ std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
 
 }  // namespace
 
-Result<void> Staging::stage(const State& state) {
+Result<void> Staging::stage(const State& state, bool may_copy_all) {
   std::vector<HostEntry> described;
   for (const Entry& entry : state.entries) {
     auto one = TRY(describe(entry));
     described.push_back(std::move(one));
   }
   const torch::NoGradGuard no_grad;
+  Way way = Way::leave;
   try {
     if (!std::ranges::equal(described, entries_, is_alike)) make_buffers(state, std::move(described));
     device_copy_ = ask_for_room(state);
-    const bool has_room = device_copy_ && device_copy_->is_made;
-    try {
-      stage_or_leave(state, has_room);
-    } catch (const c10::OutOfMemoryError&) {
-      if (!has_room) throw;
-      // The memory was taken since the device was asked for it, or is in pieces that are too small.
-      device_copy_->is_made = false;
-      copies_.clear();
-      room_.copies_are_freed();
-      stage_or_leave(state, /*copies_on_device=*/false);
-    }
+    if (device_copy_ && !may_copy_all) device_copy_->is_made = false;
+    way = stage_as_memory_allows(state);
     mark_devices();
   } catch (const std::exception& error) {
     return give_up(error);
   }
-  if (stages_all_at_once_) return stage_steady().map([](bool) {});
+  if (way == Way::at_once || stages_all_at_once_) return stage_steady().map([](bool) {});
   return {};
 }
 
+// Tries a way that needs less memory where a device has none for the one before.
+Staging::Way Staging::stage_as_memory_allows(const State& state) {
+  Way way = device_copy_ && device_copy_->is_made ? Way::copy : Way::leave;
+  for (;;) {
+    try {
+      stage_or_leave(state, way);
+      return way;
+    } catch (const c10::OutOfMemoryError&) {
+      if (way == Way::at_once) throw;
+      copies_.clear();
+      if (way == Way::copy) {
+        // The memory was taken since the device was asked for it, or is in pieces that are too small.
+        room_.copy_failed(*device_copy_);
+        device_copy_->is_made = false;
+      }
+      way = way == Way::copy ? Way::leave : Way::at_once;
+    }
+  }
+}
+
 // Copies what may change before stage_steady(), and leaves the rest for it.
-void Staging::stage_or_leave(const State& state, bool copies_on_device) {
+void Staging::stage_or_leave(const State& state, Way way) {
+  const bool is_at_once = stages_all_at_once_ || way == Way::at_once;
   steady_.clear();
   copies_.clear();
   for (const Slice& slice : slices_) {
     const Entry& entry = state.entries[slice.entry];
     const torch::Tensor rows = rows_of(entry.tensor, slice);
-    const bool is_copied = !rows.is_cpu() && copies_on_device;
-    auto order = entry.is_steady && !is_copied && !stages_all_at_once_ ? order_in_memory(rows) : std::nullopt;
+    const bool is_copied = !rows.is_cpu() && way == Way::copy;
+    auto order = entry.is_steady && !is_copied && !is_at_once ? order_in_memory(rows) : std::nullopt;
     if (order) {
       steady_.push_back(steady_rows(rows, slice, *std::move(order)));
     } else if (rows.is_cpu()) {
       copy_rows(rows, slice);
-    } else if (is_copied || !stages_all_at_once_) {
+    } else if (is_copied || !is_at_once) {
       copies_.push_back({.slice = slice, .rows = rows.clone(at::MemoryFormat::Contiguous)});
     } else {
       steady_.push_back({.slice = slice, .rows = rows, .version = version_of(rows), .plan = {}});

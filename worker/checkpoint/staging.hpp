@@ -41,8 +41,9 @@ class Staging {
       : rank_{rank}, world_size_{world_size}, part_{part}, room_{gauge} {}
 
   /// Stages the entries that are not steady. Those on a device are copied there. So are steady ones where there is room
-  /// for all; they may change at once. ErrorKind::invalid for sparse or quantized tensors.
-  [[nodiscard]] Result<void> stage(const State& state);
+  /// for all and `may_copy_all`; they may change at once. A device that has no memory even for entries that are not
+  /// steady is waited for: everything comes to the host at once. ErrorKind::invalid for sparse or quantized tensors.
+  [[nodiscard]] Result<void> stage(const State& state, bool may_copy_all = true);
   /// Stages the steady entries that were not copied on a device. False when one of them has changed since stage():
   /// torch's version counters show most changes, and samples of the bytes (samples.hpp) the others. Then the staged
   /// state is useless, and stage() stages everything at once from now on.
@@ -78,12 +79,20 @@ class Staging {
     torch::Tensor rows;
   };
 
+  // The ways in which a state on a device is staged, each of which needs less memory there than the one before.
+  enum class Way {
+    copy,     // All of it is copied on the device.
+    leave,    // stage_steady() takes the steady entries; the others are copied on the device.
+    at_once,  // All of it comes to the host before stage() returns.
+  };
+
   [[nodiscard]] torch::Tensor rows_of(const torch::Tensor& tensor, const Slice& slice) const;
   [[nodiscard]] tl::unexpected<Error> give_up(const std::exception& error);
   [[nodiscard]] Steady steady_rows(const torch::Tensor& rows, const Slice& slice, std::vector<std::int64_t> order);
   [[nodiscard]] bool is_as_it_was(const Steady& one) const;
   [[nodiscard]] std::optional<DeviceCopy> ask_for_room(const State& state);
-  void stage_or_leave(const State& state, bool copies_on_device);
+  void stage_or_leave(const State& state, Way way);
+  [[nodiscard]] Way stage_as_memory_allows(const State& state);
   void mark_devices();
   void copy_rows(const torch::Tensor& rows, const Slice& slice);
   void make_buffers(const State& state, std::vector<HostEntry> described);

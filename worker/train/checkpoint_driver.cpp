@@ -43,7 +43,7 @@ OrEnd<void> CheckpointDriver::stop_before_first_step() {
 }
 
 OrEnd<void> CheckpointDriver::save_if_best() {
-  return std::exchange(is_best_, false) ? begin_save({}) : OrEnd<void>{};
+  return std::exchange(is_best_, false) ? begin_save({.save = {.may_copy_on_device = false}}) : OrEnd<void>{};
 }
 
 StepFlags CheckpointDriver::own_flags() const {

@@ -19,6 +19,7 @@
 #include "tests/fakes/memory_store.hpp"
 #include "tests/worker/fakes/fake_gauge.hpp"
 #include "tests/worker/fakes/late_device.hpp"
+#include "tests/worker/fakes/rank_threads.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/checkpoint/staging.hpp"
 
@@ -65,6 +66,16 @@ TEST(DeviceRoom, IsAskedAnewAtEachSaveAndRemembersTheMostThatTheTrainingUsed) {
   EXPECT_EQ(ask()->room_bytes, 2 * gib) << "a later step may use as much as the largest before";
   gauge.memory.free_bytes = 5 * gib;
   EXPECT_TRUE(ask()->is_made) << "memory was freed since";
+}
+
+TEST(DeviceRoom, IsNotThereForACopyAsLargeAsOneThatFailed) {
+  fakes::FakeGauge gauge;
+  gauge.memory.free_bytes = 9 * gib;
+  DeviceRoom room{&gauge};
+  room.copy_failed(*room.ask({{0, 3 * gib}}, torch::kCUDA));
+  EXPECT_EQ(gauge.resets, 1);
+  EXPECT_FALSE(room.ask({{0, 3 * gib}}, torch::kCUDA)->is_made);
+  EXPECT_TRUE(room.ask({{0, 3 * gib - 1}}, torch::kCUDA)->is_made);
 }
 
 TEST(DeviceRoom, NeedsEachDeviceToHaveRoomAndKnowsNothingWithoutAGauge) {
@@ -214,19 +225,37 @@ TEST(ACopyOnTheDevice, IsGivenUpWhereTheDeviceHasNoMemoryAfterAll) {
     late_device::wait_for_all();
     EXPECT_EQ(late_device::memory_bytes(), before);
     ASSERT_TRUE(has_staged(staging, state));
-    EXPECT_TRUE(staging.device_copy()->is_made) << "the next save tries again";
+    EXPECT_FALSE(staging.device_copy()->is_made) << "the next save does not try again";
   }
 }
 
-TEST(ACopyOnTheDevice, LeavesADeviceWithoutAnyMemoryAnError) {
-  fakes::FakeGauge gauge;  // No room: only the model's buffer and samples are copied there.
+TEST(ACopyOnTheDevice, IsNotMadeOfEntriesThatChangeEitherWhereTheDeviceHasNoMemoryAtAll) {
+  fakes::FakeGauge gauge;  // No room: only the model's buffer and samples would be copied there.
   Staging staging{0, 1, StagedPart::share, &gauge};
   const State state = a_training_state();
   late_device::fail_allocation_after(0);
   const auto staged = staging.stage(state);
   late_device::fail_allocation_after(-1);
-  ASSERT_FALSE(staged);
-  EXPECT_EQ(staged.error().message, "copying the state to the host: CUDA out of memory");
+  ASSERT_TRUE(staged) << staged.error().message;
+  EXPECT_TRUE(are_filled_with(staging.entries(), 1)) << "all is on the host at once";
+  change(state, 4);
+  EXPECT_EQ(staging.stage_steady(), true);
+  ASSERT_TRUE(staging.fetch_copies());
+  EXPECT_TRUE(are_filled_with(staging.entries(), 1));
+}
+
+TEST(ACopyOnTheDevice, IsNotMadeBeforeAStepHasShownWhatStepsNeed) {
+  fakes::FakeGauge gauge;
+  gauge.memory.free_bytes = 2 * gib;
+  Staging staging{0, 1, StagedPart::share, &gauge};
+  const State state = a_training_state();
+  ASSERT_TRUE(staging.stage(state, /*may_copy_all=*/false));
+  EXPECT_FALSE(staging.device_copy()->is_made);
+  EXPECT_EQ(staging.stage_steady(), true);
+  ASSERT_TRUE(staging.fetch_copies());
+  EXPECT_TRUE(are_filled_with(staging.entries(), 1));
+  ASSERT_TRUE(has_staged(staging, state));
+  EXPECT_TRUE(staging.device_copy()->is_made);
 }
 
 TEST(ACopyOnTheDevice, IsMadeAlsoWhereTheModelChangesItsParametersElsewhere) {
@@ -312,12 +341,37 @@ TEST(ASaveWithACopyOnTheDevice, FailsWhereTheDeviceFailsWhileTheCopyIsFetchedAnd
   late_device::fail_copy_after(-1);
   ASSERT_FALSE(failed.saved);
   EXPECT_EQ(failed.saved.error().kind, ErrorKind::internal);
-  EXPECT_NE(failed.saved.error().message.find("copying the state to the host: the device has failed"),
+  EXPECT_NE(failed.saved.error().message.find(
+                "copying the state to the host: CUDA error: uncorrectable ECC error encountered"),
             std::string::npos)
       << failed.saved.error().message;
 
   saved.checkpointer->begin_save(saved.state, 11, {});
   EXPECT_TRUE(saved.outcome().saved);
+}
+
+TEST(ASaveWithACopyOnTheDevice, IsLostToTheOtherRanksByAPeerWhereOneRanksDeviceFails) {
+  std::vector<Error> errors(2);
+  fakes::MemoryObjects objects;
+  fakes::run_ranks(2, [&](fakes::RankThread& rank) {
+    const fakes::FakeClock clock;
+    auto checkpointer = *open_checkpointer(std::make_unique<fakes::MemoryStore>(objects), a_place(),
+                                           {.job = "team/a", .job_uid = "uid", .attempt = 1, .fingerprint = "f"},
+                                           *rank.checkpoint_communicator, clock);
+    State state = a_training_state();
+    if (rank.rank == 1)
+      for (Entry& entry : state.entries) entry.tensor = entry.tensor.cpu();
+    ASSERT_TRUE(checkpointer->restore(state));
+    if (rank.rank == 0) late_device::fail_copy_after(0);
+    checkpointer->begin_save(state, 10, {});
+    const auto outcome = *checkpointer->take_outcome(std::chrono::minutes{1});
+    if (rank.rank == 0) late_device::fail_copy_after(-1);
+    ASSERT_FALSE(outcome.saved);
+    errors[static_cast<std::size_t>(rank.rank)] = outcome.saved.error();
+  });
+  EXPECT_EQ(errors[0].kind, ErrorKind::internal);
+  EXPECT_EQ(errors[1].kind, ErrorKind::cancelled);
+  EXPECT_EQ(errors[1].message, "another rank cannot save: " + errors[0].message);
 }
 
 }  // namespace

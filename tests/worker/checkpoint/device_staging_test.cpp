@@ -119,7 +119,7 @@ TEST(DeviceStaging, SaysThatTheDeviceFailedAndStagesTheNextSave) {
     late_device::fail_copy_after(-1);
     ASSERT_FALSE(third) << row.copies;
     EXPECT_EQ(third.error().kind, ErrorKind::internal);
-    EXPECT_EQ(third.error().message, "copying the state to the host: the device has failed");
+    EXPECT_EQ(third.error().message, "copying the state to the host: CUDA error: uncorrectable ECC error encountered");
 
     ASSERT_TRUE(staging.stage(state));
     EXPECT_EQ(staging.stage_steady(), true);

@@ -276,7 +276,8 @@ std::atomic<int> copies_queued{0};
 std::atomic<int> copies_before_failure{-1};
 
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool is_non_blocking) {
-  if (copies_before_failure >= 0) TORCH_CHECK(copies_before_failure-- != 0, "the device has failed");
+  if (copies_before_failure >= 0)
+    TORCH_CHECK(copies_before_failure-- != 0, "CUDA error: uncorrectable ECC error encountered");
   queue([from, to] { on_host(to).copy_(on_host(from)); });
   ++copies_queued;
   const auto must_wait = [&](const at::Tensor& tensor) {

@@ -69,6 +69,13 @@ TEST(EndOf, ChargesASaveThatFailsByItsDeviceToTheNodeAndNotToTheStorage) {
           .exit_code = contract::exit_device, .reason = "DeviceFailed", .message = error.message, .culprit = {}}));
 }
 
+TEST(EndOf, ChargesTheFailedDeviceOfAnotherRankToNoNode) {
+  const Error error{.kind = ErrorKind::cancelled,
+                    .message = "another rank cannot save: CUDA error: uncorrectable ECC error encountered",
+                    .retry_after = {}};
+  EXPECT_EQ(end_of(Stage::save, error).reason, "PeerLost");
+}
+
 TEST(EndOf, SaysThatTheDeviceHasTooLittleMemoryForASaveOrARestore) {
   Error error{
       .kind = ErrorKind::internal, .message = "copying the state to the host: CUDA out of memory", .retry_after = {}};
