@@ -15,13 +15,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr EnumNames<DataFormat, 7> format_names{{{"synthetic", DataFormat::synthetic},
+constexpr EnumNames<DataFormat, 8> format_names{{{"synthetic", DataFormat::synthetic},
                                                  {"idx", DataFormat::idx},
                                                  {"cifar10", DataFormat::cifar10},
                                                  {"cifar100", DataFormat::cifar100},
                                                  {"images", DataFormat::images},
                                                  {"imagePairs", DataFormat::image_pairs},
-                                                 {"tokens", DataFormat::tokens}}};
+                                                 {"tokens", DataFormat::tokens},
+                                                 {"safetensors", DataFormat::safetensors}}};
 constexpr EnumNames<ModelKind, 2> model_kind_names{
     {{"program", ModelKind::program}, {"torchscript", ModelKind::torchscript}}};
 constexpr EnumNames<Task, 4> task_names{

@@ -15,7 +15,7 @@
 /// are those of crds/, where every field is described; durations are milliseconds here and strings ("90s") in JSON.
 namespace trainyard::api {
 
-enum class DataFormat { synthetic, idx, cifar10, cifar100, images, image_pairs, tokens };
+enum class DataFormat { synthetic, idx, cifar10, cifar100, images, image_pairs, tokens, safetensors };
 /// The use that a job makes of its model.
 enum class Task {
   fit,       ///< It trains.

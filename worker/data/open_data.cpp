@@ -15,6 +15,7 @@
 #include "worker/data/image_pairs.hpp"
 #include "worker/data/list_folder.hpp"
 #include "worker/data/part.hpp"
+#include "worker/data/safetensors_dataset.hpp"
 #include "worker/data/synthetic.hpp"
 #include "worker/data/token_dataset.hpp"
 
@@ -94,6 +95,17 @@ Result<Datasets> open_tokens(const DataSource& source) {
   return datasets;
 }
 
+Result<Datasets> open_safetensors(const DataSource& source) {
+  const SafetensorsOptions options = read_safetensors_options(source.options);
+  const std::filesystem::path root = source.folder;
+  Datasets datasets;
+  if (has_validation(source.options)) {
+    datasets.validation = TRY(SafetensorsDataset::open(root / "val.safetensors", options));
+  }
+  datasets.train = TRY(SafetensorsDataset::open(root / "train.safetensors", options));
+  return datasets;
+}
+
 Cifar100Label label_option(const Options& options) {
   return options.text("labels", "fine", {"fine", "coarse"}) == "fine" ? Cifar100Label::fine : Cifar100Label::coarse;
 }
@@ -120,6 +132,8 @@ Result<Datasets> open_data(const DataSource& source, api::DataFormat format) {
       return open_image_pairs(source);
     case api::DataFormat::tokens:
       return open_tokens(source);
+    case api::DataFormat::safetensors:
+      return open_safetensors(source);
   }
   return fail(ErrorKind::internal, "training.data.format is unknown");
 }

@@ -1,15 +1,10 @@
 #include "worker/data/token_dataset.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
-#include <cstring>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -42,21 +37,11 @@ TokenOptions read_token_options(const Options& options) {
 
 Result<std::unique_ptr<TokenDataset>> TokenDataset::open(const std::filesystem::path& file,
                                                          const TokenOptions& options) {
-  // O_NONBLOCK: the opening of a pipe would wait for its writer.
-  FileDescriptor opened{::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  struct stat state {};
-  if (!opened || ::fstat(opened.get(), &state) != 0) {
-    if (errno == ENOENT) {
-      return fail(
-          ErrorKind::not_found,
-          fmt::format("there is no file {}; set training.data.path to the folder with train.bin and val.bin, or "
-                      "training.data.options: {{validation: false}} to train without val.bin",
-                      file.string()));
-    }
-    return fail(ErrorKind::io, fmt::format("the tokens {} cannot be opened: {}", file.string(), std::strerror(errno)));
-  }
-  if (!S_ISREG(state.st_mode)) return fail(ErrorKind::invalid, fmt::format("{} is not a file", file.string()));
-  const auto bytes = static_cast<std::int64_t>(state.st_size);
+  auto opened = TRY(RandomAccessFile::open(
+      file,
+      "set training.data.path to the folder with train.bin and val.bin, or training.data.options: {validation: false} "
+      "to train without val.bin"));
+  const std::int64_t bytes = opened.bytes();
   if (bytes % token_bytes != 0) {
     return fail(ErrorKind::invalid, fmt::format("{} has {} bytes, an odd number; tokens have two bytes each, so that "
                                                 "it was cut off or is another format",
@@ -84,7 +69,7 @@ Result<std::unique_ptr<TokenDataset>> TokenDataset::open(const std::filesystem::
   return dataset;
 }
 
-TokenDataset::TokenDataset(std::filesystem::path path, FileDescriptor file, std::int64_t tokens,
+TokenDataset::TokenDataset(std::filesystem::path path, RandomAccessFile file, std::int64_t tokens,
                            const TokenOptions& options)
     : path_{std::move(path)}, file_{std::move(file)}, tokens_{tokens}, options_{options} {}
 
@@ -103,20 +88,7 @@ Batch TokenDataset::gather(const torch::Tensor& ids) const {
 }
 
 Result<void> TokenDataset::read(std::int64_t first, std::int64_t count, std::uint16_t* into) const {
-  auto* bytes = reinterpret_cast<char*>(into);
-  std::int64_t done = 0;
-  while (done < count * token_bytes) {
-    const ssize_t got = ::pread(file_.get(), bytes + done, static_cast<std::size_t>(count * token_bytes - done),
-                                first * token_bytes + done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail(ErrorKind::io, fmt::format("{} cannot be read: {}", path_.string(), std::strerror(errno)));
-    if (got == 0) {
-      return fail(ErrorKind::io, fmt::format("{} ends within the tokens {} to {}; it had {} tokens when it was opened",
-                                             path_.string(), first, first + count - 1, tokens_));
-    }
-    done += got;
-  }
-  return {};
+  return file_.read(first * token_bytes, std::as_writable_bytes(std::span{into, static_cast<std::size_t>(count)}));
 }
 
 void TokenDataset::check_vocabulary(std::int64_t first, std::int64_t count, const std::uint16_t* tokens) const {

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "common/file_descriptor.hpp"
 #include "common/result.hpp"
 #include "include/trainyard/data.hpp"
+#include "worker/data/random_access_file.hpp"
 
 namespace trainyard::data {
 
@@ -24,8 +24,7 @@ struct TokenOptions {
 
 /// A file of 16-bit tokens, least significant byte first and nothing else, as nanoGPT's prepare.py writes it. Sample i
 /// is the `sequence_length` tokens from number i * sequence_length on; its target is the same, one token later. The
-/// file is read sample by sample, by pread: if it were mapped, a file that becomes shorter while the job runs would
-/// kill the rank with SIGBUS. The page cache keeps it in memory all the same.
+/// file is read sample by sample.
 class TokenDataset final : public Dataset {
  public:
   /// not_found: there is no such file. invalid: it is no regular file, has an odd number of bytes, fewer tokens than
@@ -43,13 +42,13 @@ class TokenDataset final : public Dataset {
   [[nodiscard]] std::string id() const override { return id_; }
 
  private:
-  TokenDataset(std::filesystem::path path, FileDescriptor file, std::int64_t tokens, const TokenOptions& options);
+  TokenDataset(std::filesystem::path path, RandomAccessFile file, std::int64_t tokens, const TokenOptions& options);
   /// Reads `count` tokens from number `first` on into `into`.
   [[nodiscard]] Result<void> read(std::int64_t first, std::int64_t count, std::uint16_t* into) const;
   void check_vocabulary(std::int64_t first, std::int64_t count, const std::uint16_t* tokens) const;
 
   std::filesystem::path path_;
-  FileDescriptor file_;
+  RandomAccessFile file_;
   std::int64_t tokens_;
   TokenOptions options_;
   std::string id_;

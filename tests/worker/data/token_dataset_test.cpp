@@ -125,7 +125,7 @@ TEST(TokenDataset, SaysThatTheFileBecameShorter) {
     (void)datasets->train->gather(id_list({1}));
     FAIL();
   } catch (const std::runtime_error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("ends within the tokens 4 to 8; it had 13 tokens when it was opened"));
+    EXPECT_THAT(error.what(), HasSubstr("train.bin ends at byte 16; it had 26 bytes when it was opened"));
   }
 }
 
