@@ -98,7 +98,8 @@ rank::RankEnd preempted(const Stop& stop) {
 }
 
 rank::RankEnd ended_by(const NonFiniteStep& bad) {
-  const std::string what = fmt::format("the loss of rank {} is {} in step {}", bad.rank, bad.loss, bad.step);
+  const std::string turn = bad.turn.empty() ? "" : fmt::format(", in the turn of the optimizer {}", bad.turn);
+  const std::string what = fmt::format("the loss of rank {} is {} in step {}{}", bad.rank, bad.loss, bad.step, turn);
   if (bad.is_rewound) {
     return {.exit_code = contract::exit_failure,
             .reason = "NonFiniteLoss",

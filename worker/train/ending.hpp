@@ -52,6 +52,7 @@ struct NonFiniteStep {
   std::int64_t step = 0;  ///< From 1.
   std::int64_t rank = 0;  ///< The first rank with such a loss.
   double loss = 0.0;
+  std::string turn{};       ///< The optimizer in whose turn it came; empty where there is only one.
   bool is_rewound = false;  ///< The group is to go on from its newest checkpoint; else the job is to fail.
 };
 

@@ -17,6 +17,7 @@ namespace trainyard::train {
 struct BadLoss {
   std::int64_t rank = 0;
   double loss = 0.0;
+  std::string turn{};  ///< The optimizer in whose turn it came; empty where there is only one.
 };
 
 /// Gives every rank the losses of all ranks: eight bytes for each rank, sent while the backward pass runs. Used from

@@ -125,7 +125,10 @@ bool OptimizationStep::asks_for_losses() const {
 std::optional<BadLoss> OptimizationStep::bad_loss() const {
   if (!asks_for_losses()) return std::nullopt;
   for (const Turn& turn : turns_) {
-    if (auto bad = turn.losses->first_bad()) return bad;
+    auto bad = turn.losses->first_bad();
+    if (!bad) continue;
+    bad->turn = turn.of.name;
+    return bad;
   }
   return std::nullopt;
 }

@@ -230,6 +230,7 @@ OrEnd<StepFlags> Trainer::take_step() {
     return tl::unexpected(ended_by({.step = position_.step + 1,
                                     .rank = bad->rank,
                                     .loss = bad->loss,
+                                    .turn = bad->turn,
                                     .is_rewound = parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::rewind}));
   }
   if (auto updated = step_.update(); !updated) return lost(Stage::step, updated.error());

@@ -130,6 +130,26 @@ TEST(Callbacks, EndTheTrainingOfAllRanksWhenOneAsks) {
   EXPECT_THAT(recorders[0]->told, ElementsAre());
 }
 
+TEST(Callbacks, HaveEndedTheTrainingAlsoWhereAStopInterruptsItsLastValidation) {
+  SavingRun saving{2, 10};
+  auto recorders = record_all(saving.run);
+  recorders[0]->stop_after_step = 3;
+  auto& stopped = saving.run.ranks[0];
+  stopped.module->on_validation = [&stopped](std::int64_t) { stopped.link->request_stop(); };
+  saving.run.run();
+  ASSERT_EQ(stopped.end.reason, "Preempted") << stopped.end.message;
+
+  saving.run.attempt = 2;
+  stopped.module->on_validation = nullptr;
+  stopped.link = std::make_unique<fakes::FakeRankLink>();
+  recorders = record_all(saving.run);
+  saving.run.run();
+  for (const auto& rank : saving.run.ranks) {
+    EXPECT_EQ(rank.end.reason, "Completed");
+    EXPECT_THAT(rank.end.message, HasSubstr("trained 4 steps, ended as a callback asked before the restart"));
+  }
+}
+
 TEST(Callbacks, AreToldOfAValidationThatAStopInterruptedBeforeTheNextStep) {
   SavingRun saving{2, 4};
   saving.run.training.validate_every = api::Every{.steps = 2};
