@@ -1,4 +1,5 @@
 """Starts a training of two ranks on this machine, by trainyard-rank or by Python's DDP, and returns its reports."""
+import concurrent.futures
 import dataclasses
 import json
 import math
@@ -62,8 +63,8 @@ class Reader(threading.Thread):
         return "".join(self.lines)
 
 
-def run_ranks(command, variables, world_size=WORLD_SIZE):
-    """Each rank's Rank. Ends this program when a rank fails."""
+def run_ranks(command, variables, world_size=WORLD_SIZE, prefix=lambda rank: []):
+    """Each rank's Rank. `prefix`: the words before the command, by rank. Ends this program when a rank fails."""
     port = str(free_port())
     began = time.monotonic()
     ranks = []
@@ -71,7 +72,7 @@ def run_ranks(command, variables, world_size=WORLD_SIZE):
         environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(world_size), "RANK": str(rank),
                        "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(world_size), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1",
                        **variables}
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([*prefix(rank), *command], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         ranks.append((process, Reader(process.stdout, "first step"), Reader(process.stderr, "first step")))
     ended = []
     for process, out, err in ranks:
@@ -90,9 +91,15 @@ def log_lines(rank):
     return [json.loads(line) for line in rank.err.splitlines() if line.startswith("{")]
 
 
-def run_trainyard_ranks(training, program=RANK_PROGRAM, world_size=WORLD_SIZE):
+def side_by_side(run, count):
+    """The results of `count` calls of `run` at the same time."""
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        return [done.result() for done in [pool.submit(run) for _ in range(count)]]
+
+
+def run_trainyard_ranks(training, program=RANK_PROGRAM, world_size=WORLD_SIZE, variables={}, prefix=lambda rank: []):
     spec = {"training": {"model": {"name": "fashion_cnn"}, "data": {"format": "idx", "path": DATA}, "batchSize": BATCH_SIZE, **training}}
-    return run_ranks([str(program)], {"TRAINYARD_SPEC": json.dumps(spec), "TRAINYARD_LOG_FORMAT": "json"}, world_size)
+    return run_ranks([str(program)], {"TRAINYARD_SPEC": json.dumps(spec), "TRAINYARD_LOG_FORMAT": "json", **variables}, world_size, prefix)
 
 
 def run_trainyard(training):
