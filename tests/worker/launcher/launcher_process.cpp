@@ -59,14 +59,20 @@ bool is_running(pid_t pid) {
   return end != std::string::npos && stat[end + 2] != 'Z';
 }
 
+pid_t pid_of_rank(const LauncherProcess& launcher, std::int64_t rank) {
+  const std::string mark = "rank started  rank=" + std::to_string(rank) + "  pid=";
+  const std::string output = launcher.output();
+  const auto position = output.find(mark);
+  return position == std::string::npos ? 0 : std::stoi(output.substr(position + mark.size()));
+}
+
 LauncherProcess::LauncherProcess(const TestGroup& group, std::int64_t rank, const std::string& rank_script,
                                  const std::map<std::string, std::string>& more_variables) {
   static std::atomic<int> count{0};
   folder_ = fmt::format("{}launcher-{}-{}", testing::TempDir(), getpid(), count++);
   fs::create_directories(folder_);
   write_script(folder_ + "/rank", rank_script);
-  // The ranks of these tests form no group, so that a program that only stays alive can replace the store.
-  write_script(folder_ + "/store", "exec sleep 1000");
+  write_script(folder_ + "/store", group.store_script);
 
   std::map<std::string, std::string> variables{{"PATH", "/usr/bin:/bin"},
                                                {"LINKED_RANK", paths::build("tests/worker/launcher/linked_rank")},

@@ -14,6 +14,8 @@
 /// Real launchers on loopback, for tests of their processes and sockets.
 namespace trainyard::launcher {
 
+class LauncherProcess;
+
 /// Generous, because the machine that runs the tests may be busy.
 inline constexpr std::chrono::seconds patience{60};
 
@@ -23,6 +25,9 @@ inline constexpr std::chrono::seconds patience{60};
 /// A free port of this machine, which no other test of this process gets.
 [[nodiscard]] std::uint16_t free_port();
 
+/// The process of a rank that `launcher` has started; 0: it has not yet.
+[[nodiscard]] pid_t pid_of_rank(const LauncherProcess& launcher, std::int64_t rank);
+
 /// True when the process exists and is not a zombie.
 [[nodiscard]] bool is_running(pid_t pid);
 
@@ -30,6 +35,9 @@ inline constexpr std::chrono::seconds patience{60};
 struct TestGroup {
   std::int64_t world_size = 2;
   std::map<std::string, std::string> variables;  ///< For every launcher of the group.
+  /// Bash that runs in place of the store program. The ranks of most tests form no group, so that a program that only
+  /// stays alive will do.
+  std::string store_script = "exec sleep 1000";
   std::uint16_t store_port = free_port();
   std::uint16_t peer_port = free_port();
 };

@@ -26,13 +26,6 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-pid_t pid_of_rank(const LauncherProcess& launcher, std::int64_t rank) {
-  const std::string mark = "rank started  rank=" + std::to_string(rank) + "  pid=";
-  const std::string output = launcher.output();
-  const auto position = output.find(mark);
-  return position == std::string::npos ? 0 : std::stoi(output.substr(position + mark.size()));
-}
-
 bool is_together(const LauncherProcess& launcher) {
   return launcher.has_printed("linked rank is running") && launcher.has_printed("the group is together");
 }
