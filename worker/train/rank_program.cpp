@@ -58,6 +58,7 @@
 #include "worker/train/start_wait.hpp"
 #include "worker/train/tracer.hpp"
 #include "worker/train/trainer.hpp"
+#include "worker/train/training_log.hpp"
 
 namespace trainyard {
 namespace train {
@@ -285,24 +286,6 @@ void finish_trace(const Run& run, const RankEnd& ended, Instant deadline) {
   logging::warn("the trace was not stored: the time is up", {});
 }
 
-void log_beginning(const Run& run, torch::Device device) {
-  const api::TrainingSpec& training = run.job.training;
-  logging::info("training begins",
-                {{"model", training.model.name},
-                 {"worldSize", run.group.world_size},
-                 {"device", device.str()},
-                 {"threadsPerRank", at::get_num_threads()},
-                 {"batchSize", training.batch_size},
-                 {"effectiveBatchSize", training.batch_size * run.group.world_size * training.accumulate_grad_batches},
-                 {"trainingSamples", run.datasets.train->size()}});
-  const std::int64_t threads = loader_threads(training.data, *run.datasets.train);
-  if (const auto asked = training.data.loader_threads; asked && *asked > threads) {
-    logging::warn(
-        "the data set is read by fewer threads than training.data.loaderThreads: only one may call it at once",
-        {{"loaderThreads", *asked}, {"threads", threads}});
-  }
-}
-
 /// Runs a job that trains nothing. `wait`: for collectives.
 OrEnd<RankEnd> run_evaluation(Run& run, strategy::GradientSync& gradients, RankLink& link, std::int64_t attempt,
                               torch::Device device, const strategy::WaitForWork& wait,
@@ -419,7 +402,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   run.tracer = TRY(open_tracer(run, group.attempt, device));
   auto record = TRY(open_record(run.job, group));
   seed_for_training(training.seed, run.group.rank);
-  if (run.group.rank == 0) log_beginning(run, device);
+  if (run.group.rank == 0) log_beginning(training, *run.datasets.train, run.group.world_size, device);
   run.trainer.emplace(
       TrainerParts{.training = training,
                    .checkpoint_every = run.job.checkpoint ? run.job.checkpoint->every : api::Every{},

@@ -1,11 +1,14 @@
 #include "worker/train/training_log.hpp"
 
+#include <ATen/Parallel.h>
+
 #include <cmath>
 #include <optional>
 #include <vector>
 
 #include "common/logging.hpp"
 #include "common/try.hpp"
+#include "worker/train/batch_sequence.hpp"
 #include "worker/train/log_fields.hpp"
 
 namespace trainyard::train {
@@ -68,6 +71,33 @@ void TrainingLog::show(const observe::MetricValues& values, snapshot::Over over,
   if (parts_.snapshots != nullptr) parts_.snapshots->add(values, over);
   times.insert(values.begin(), values.end());
   if (parts_.log_files != nullptr) parts_.log_files->add(times, over, epoch);
+}
+
+void log_beginning(const api::TrainingSpec& training, const Dataset& samples, std::int64_t world_size,
+                   torch::Device device) {
+  logging::info("training begins",
+                {{"model", training.model.name},
+                 {"worldSize", world_size},
+                 {"device", device.str()},
+                 {"threadsPerRank", at::get_num_threads()},
+                 {"batchSize", training.batch_size},
+                 {"effectiveBatchSize", training.batch_size * world_size * training.accumulate_grad_batches},
+                 {"trainingSamples", samples.size()}});
+  if (world_size > 1 && training.optimizer.lr_scaling == api::LrScaling::none) {
+    const auto ranks = static_cast<double>(world_size);
+    logging::info(
+        "the learning rate does not follow the number of ranks, as the batch does: training.optimizer.lrScaling linear "
+        "or sqrt would scale it",
+        {{"lr", training.optimizer.lr},
+         {"linear", training.optimizer.lr * ranks},
+         {"sqrt", training.optimizer.lr * std::sqrt(ranks)}});
+  }
+  const std::int64_t threads = loader_threads(training.data, samples);
+  if (const auto asked = training.data.loader_threads; asked && *asked > threads) {
+    logging::warn(
+        "the data set is read by fewer threads than training.data.loaderThreads: only one may call it at once",
+        {{"loaderThreads", *asked}, {"threads", threads}});
+  }
 }
 
 }  // namespace trainyard::train

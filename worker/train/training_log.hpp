@@ -1,11 +1,15 @@
 #pragma once
 
+#include <torch/types.h>
+
 #include <cstdint>
 #include <string>
 
+#include "api/training_spec.hpp"
 #include "checkpoint/group/communicator.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
+#include "include/trainyard/data.hpp"
 #include "include/trainyard/module.hpp"
 #include "worker/observe/images.hpp"
 #include "worker/observe/metric_sinks.hpp"
@@ -74,5 +78,9 @@ class TrainingLog {
   bool is_first_line_ = true;
   bool is_loss_finite_ = true;  // of the last line
 };
+
+/// Logs what is trained, on how many ranks, and what the number of ranks means for batch and learning rate.
+void log_beginning(const api::TrainingSpec& training, const Dataset& samples, std::int64_t world_size,
+                   torch::Device device);
 
 }  // namespace trainyard::train
