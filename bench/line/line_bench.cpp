@@ -2,16 +2,20 @@
 // the table. Arguments: failover, losses, memory; all of them when none is given.
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <random>
+#include <sstream>
 #include <thread>
 
 #include "common/check.hpp"
@@ -38,6 +42,43 @@ constexpr int pods_of_a_large_job = 64;
 
 double seconds_between(steady_clock::time_point start, steady_clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
+}
+
+using ProcessorSeconds = std::map<std::string, double>;
+
+/// The processor time that this process and its descendants have used, by the names of their programs.
+ProcessorSeconds processor_seconds() {
+  struct Process {
+    std::string name;
+    pid_t parent = 0;
+    double seconds = 0.0;
+  };
+  std::map<pid_t, Process> processes;
+  for (const auto& entry : std::filesystem::directory_iterator{"/proc"}) {
+    const std::string number = entry.path().filename();
+    if (number.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file{entry.path() / "stat"};
+    const std::string text{std::istreambuf_iterator<char>{file}, {}};
+    const std::size_t begin = text.find('('), end = text.rfind(')');
+    if (end == std::string::npos) continue;  // It has ended meanwhile.
+    // Source: proc_pid_stat(5). After the name come the state, the parent, nine more fields, utime and stime.
+    std::istringstream fields{text.substr(end + 1)};
+    std::string state, ignored;
+    Process process{.name = text.substr(begin + 1, end - begin - 1)};
+    fields >> state >> process.parent;
+    for (int field = 0; field < 9; ++field) fields >> ignored;
+    double user = 0.0, system = 0.0;
+    fields >> user >> system;
+    process.seconds = (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+    processes[std::stoi(number)] = process;
+  }
+  ProcessorSeconds seconds;
+  for (const auto& [pid, process] : processes) {
+    pid_t ancestor = pid;
+    while (ancestor != ::getpid() && processes.contains(ancestor)) ancestor = processes.at(ancestor).parent;
+    if (ancestor == ::getpid()) seconds[process.name] += process.seconds;
+  }
+  return seconds;
 }
 
 /// Calls `note`, on its own thread, with each object of a namespace that is created or changed from now on.
@@ -211,6 +252,8 @@ class Bench {
     std::vector<double> created_seconds;   ///< From the first attempt's decision to the last pod.
     std::vector<double> first_seconds;     ///< From the decision on the loss to the first pod of the next attempt.
     std::vector<double> replaced_seconds;  ///< From the decision on the loss to the last pod of the next attempt.
+    /// Processor time by program meanwhile, of each round: from the job's creation, and from the loss of the pod.
+    std::map<std::string, std::vector<double>> created_by, replaced_by;
   };
   /// Removes a pod of a job of `pods` pods once all exist. No kubelet runs them.
   Losses losses(int pods) {
@@ -219,8 +262,10 @@ class Bench {
     for (int round = 0; round < loss_rounds; ++round) {
       const auto only = start();
       const std::string job = fmt::format("loss-{}-{}", pods, round);
+      const ProcessorSeconds before_creation = processor_seconds();
       apply(job, pods);
       const auto created = pod_clock_->wait_for(job, count);
+      add_difference(samples.created_by, before_creation, processor_seconds());
       samples.created_seconds.push_back(seconds_between(attempt_clock_->wait_for(job, 1), created));
       wait_until_formed(job);
       const auto lost = api_->list(kube::pods, {.name_space = name_space_,
@@ -231,11 +276,13 @@ class Bench {
                                                 .limit = 1});
       check(lost.has_value() && !lost->items.empty(), "a pod can be found");
       const std::string pod = lost->items.front().at("metadata").at("name");
+      const ProcessorSeconds before_loss = processor_seconds();
       check(api_->remove(kube::pods, name_space_, pod, {.uid = {}, .grace_period_seconds = 0}).has_value(),
             "a pod can be deleted");
       const auto decided = attempt_clock_->wait_for(job, 2);
       samples.first_seconds.push_back(seconds_between(decided, pod_clock_->wait_for(job, count + 1)));
       samples.replaced_seconds.push_back(seconds_between(decided, pod_clock_->wait_for(job, 2 * count)));
+      add_difference(samples.replaced_by, before_loss, processor_seconds());
       check(api_->remove(kube::training_jobs, name_space_, job).has_value(), "the job can be deleted");
       remove_pods();
     }
@@ -267,6 +314,14 @@ class Bench {
   }
 
  private:
+  static void add_difference(std::map<std::string, std::vector<double>>& samples, const ProcessorSeconds& before,
+                             const ProcessorSeconds& after) {
+    for (const auto& [name, seconds] : after) {
+      const auto found = before.find(name);
+      samples[name].push_back(seconds - (found == before.end() ? 0.0 : found->second));
+    }
+  }
+
   void wait_until_formed(const std::string& job) {
     check(eventually([&] {
             const auto object = api_->get(kube::training_jobs, name_space_, job);
@@ -333,6 +388,8 @@ void measure_losses(Bench& bench, json& samples) {
     samples[fmt::format("replaced_{}_first_seconds", pods)] = losses.first_seconds;
     samples[fmt::format("replaced_{}_seconds", pods)] = losses.replaced_seconds;
     samples[fmt::format("replaced_{}_ratio", pods)] = ratios;
+    samples[fmt::format("created_{}_processor_seconds", pods)] = losses.created_by;
+    samples[fmt::format("replaced_{}_processor_seconds", pods)] = losses.replaced_by;
   }
 }
 

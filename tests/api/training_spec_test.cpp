@@ -319,7 +319,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongSpec{R"({"epochs": -1})", "spec.training.epochs: must be at least 1, got -1"},
         WrongSpec{
             R"({"data": {"format": "csv"}})",
-            R"(spec.training.data.format: must be one of synthetic, idx, cifar10, cifar100, images, imagePairs, tokens, got "csv")"},
+            R"(spec.training.data.format: must be one of synthetic, idx, cifar10, cifar100, images, imagePairs, tokens, safetensors, got "csv")"},
         WrongSpec{R"({"data": {"uri": "s3://a", "path": "b"}})",
                   "spec.training.data.uri: excludes volumeClaim and path: the data is in one place"},
         WrongSpec{R"({"optimizer": {"name": "lion"}})",

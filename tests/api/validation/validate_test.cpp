@@ -117,6 +117,7 @@ TEST(ValidateTrainingJob, EvaluatesNoRuleAboutAValueThatViolatesTheSchema) {
             "metadata.name: must be a string, got 5\n"
             "spec.template: must be an object with fields, got []\n"
             "spec.training.data.format: must be one of synthetic, idx, cifar10, cifar100, images, imagePairs, tokens, "
+            "safetensors, "
             "got \"synthetc\"\n");
 }
 
