@@ -52,7 +52,7 @@ class AdjustedAllReduce final : public BucketExchange {
 }  // namespace
 
 c10::intrusive_ptr<c10d::Work> BucketExchange::sum(const torch::Tensor& tensor) {
-  count(tensor);
+  count(tensor.nbytes());
   std::vector<torch::Tensor> message{tensor};
   return process_group_->allreduce(message);
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "include/trainyard/optimizer.hpp"
 #include "worker/strategy/model_agreement.hpp"
 
 namespace trainyard::strategy {
@@ -19,6 +20,7 @@ namespace trainyard::strategy {
 struct ExchangedBucket {
   struct Part {
     std::size_t parameter = 0;  ///< Its index in the list of parameters.
+    torch::Tensor of;           ///< The parameter.
     torch::Tensor gradient;     ///< A view of `flat` with the shape and strides of the parameter.
     torch::Tensor elements;     ///< The same numbers as one dimension, in the order of their addresses.
   };
@@ -28,8 +30,9 @@ struct ExchangedBucket {
   std::vector<Part> parts;
 };
 
-/// The way in which the gradients of one bucket become their mean over the ranks: one or several collectives. All ranks
-/// make the same calls in the same order, from the training thread and, on a GPU, from the thread of the backward pass.
+/// The way in which the gradients of one bucket become their mean over the ranks, or what the optimizer of adapt()
+/// takes in place of it: one or several collectives. All ranks make the same calls in the same order, from the training
+/// thread and, on a GPU, from the thread of the backward pass.
 class BucketExchange {
  public:
   /// `process_group` is that of all ranks.
@@ -39,6 +42,8 @@ class BucketExchange {
   BucketExchange(const BucketExchange&) = delete;
   BucketExchange& operator=(const BucketExchange&) = delete;
 
+  /// GradientSync::adapt(). The exchange may keep a reference to the optimizer, which outlives it.
+  [[nodiscard]] virtual std::unique_ptr<Optimizer> adapt(std::unique_ptr<Optimizer> optimizer) { return optimizer; }
   /// The factor by which gradients are multiplied while they are copied into a bucket. It is asked for once a step.
   [[nodiscard]] virtual double factor() const { return 1.0 / world_size(); }
   /// Starts the exchange of a bucket whose gradients are all there, and returns the first collective. Throws what the
@@ -62,8 +67,8 @@ class BucketExchange {
   /// Sums `tensor` over the ranks, in place.
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> sum(const torch::Tensor& tensor);
   [[nodiscard]] int world_size() const { return process_group_->getSize(); }
-  [[nodiscard]] c10d::ProcessGroup& process_group() const { return *process_group_; }
-  void count(const torch::Tensor& tensor) { exchanged_bytes_ += tensor.nbytes(); }
+  [[nodiscard]] const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const { return process_group_; }
+  void count(std::uint64_t bytes) { exchanged_bytes_ += bytes; }
 
  private:
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;

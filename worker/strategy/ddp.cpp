@@ -80,7 +80,7 @@ Ddp::Ddp(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d:
   if (options.broadcasts_buffers) {
     buffer_broadcast_.emplace(detached(buffers_), process_group_);
   } else {
-    own_buffers_.emplace(buffers_);
+    own_buffers_.emplace(buffers_, "buffer");
   }
 }
 
@@ -90,17 +90,23 @@ Result<void> Ddp::synchronize_model() {
   return broadcast(model, "the model");
 }
 
-Result<void> Ddp::broadcast(const NamedTensors& tensors, std::string_view what) {
+Result<void> broadcast_from_rank0(const NamedTensors& tensors,
+                                  const c10::intrusive_ptr<c10d::ProcessGroup>& process_group, const WaitForWork& wait,
+                                  std::string_view what) {
   if (tensors.empty()) return {};
   try {
-    BufferBroadcast broadcast{detached(tensors), process_group_};
-    TRY(wait_(broadcast.begin(), fmt::format("the broadcast of {}", what)));
+    BufferBroadcast broadcast{detached(tensors), process_group};
+    TRY(wait(broadcast.begin(), fmt::format("the broadcast of {}", what)));
     broadcast.finish();
   } catch (const std::exception& error) {
     if (is_own_failure(error, tensors)) throw;
     return fail(ErrorKind::unavailable, fmt::format("broadcasting {}: {}", what, dist::message_of(error)));
   }
   return {};
+}
+
+std::unique_ptr<Optimizer> Ddp::adapt(std::unique_ptr<Optimizer> optimizer) {
+  return gradients_.exchange().adapt(std::move(optimizer));
 }
 
 void Ddp::zero_gradients() {

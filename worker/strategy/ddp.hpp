@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,7 +18,7 @@
 #include "worker/strategy/gradient_buckets.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/model_agreement.hpp"
-#include "worker/strategy/own_buffers.hpp"
+#include "worker/strategy/own_tensors.hpp"
 #include "worker/strategy/packed_tensors.hpp"
 #include "worker/strategy/sync_batch_norm.hpp"
 #include "worker/strategy/wait_for_work.hpp"
@@ -54,6 +55,12 @@ class BufferBroadcast {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
 };
 
+/// Gives every rank rank 0's `tensors`, which are on one device. `what` names them in messages. Errors: those of
+/// `wait`; unavailable when nothing could be sent. Throws what this rank's own device throws.
+[[nodiscard]] Result<void> broadcast_from_rank0(const NamedTensors& tensors,
+                                                const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
+                                                const WaitForWork& wait, std::string_view what);
+
 /// Distributed data parallel: each rank's backward pass fills buckets of gradients, and buckets are reduced over all
 /// ranks while the pass goes on; gradient_buckets.hpp says when one is sent. Gradients are scaled by 1 / world size
 /// before they are summed, as in PyTorch's DDP, and are views of the buckets afterwards. Parameters and buffers must
@@ -69,6 +76,7 @@ class Ddp final : public GradientSync {
       checkpoint::Communicator& communicator, WaitForWork wait, const DdpOptions& options = {});
 
   [[nodiscard]] Result<void> synchronize_model() override;
+  [[nodiscard]] std::unique_ptr<Optimizer> adapt(std::unique_ptr<Optimizer> optimizer) override;
   void zero_gradients() override;
   void begin_forward() override;
   void end_forward() override;
@@ -80,7 +88,9 @@ class Ddp final : public GradientSync {
   [[nodiscard]] std::uint64_t exchanged_bytes() const override;
 
  private:
-  [[nodiscard]] Result<void> broadcast(const NamedTensors& tensors, std::string_view what);
+  [[nodiscard]] Result<void> broadcast(const NamedTensors& tensors, std::string_view what) const {
+    return broadcast_from_rank0(tensors, process_group_, wait_, what);
+  }
 
   NamedTensors parameters_;
   NamedTensors buffers_;
@@ -90,7 +100,7 @@ class Ddp final : public GradientSync {
   WaitForWork follow_;
   GradientBuckets gradients_;
   std::optional<SyncBatchNorm> batch_norm_;          // with synchronizes_batch_norm
-  std::optional<OwnBuffers> own_buffers_;            // where buffers are not sent
+  std::optional<OwnTensors> own_buffers_;            // where buffers are not sent
   std::optional<BufferBroadcast> buffer_broadcast_;  // empty when there is nothing to send
   std::uint64_t buffer_bytes_ = 0;                   // sent so far
   c10::intrusive_ptr<c10d::Work> buffers_under_way_;

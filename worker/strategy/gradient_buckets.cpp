@@ -39,6 +39,7 @@ GradientBuckets::GradientBuckets(std::vector<torch::Tensor> parameters,
                                 .place = place,
                                 .view = flat.as_strided(parameter.sizes(), parameter.strides(), begin)};
       shown.parts.push_back({.parameter = indices[place],
+                             .of = parameter,
                              .gradient = slots_[indices[place]].view,
                              .elements = flat.slice(0, begin, begin + parameter.numel())});
       begin += parameter.numel();

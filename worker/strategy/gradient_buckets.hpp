@@ -48,6 +48,7 @@ class GradientBuckets {
   [[nodiscard]] Result<void> finish(const WaitForWork& wait, const WaitForWork& follow);
 
   [[nodiscard]] const BucketExchange& exchange() const { return *exchange_; }
+  [[nodiscard]] BucketExchange& exchange() { return *exchange_; }
 
  private:
   struct Slot {  // a parameter's gradient in its bucket

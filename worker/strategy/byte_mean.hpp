@@ -1,0 +1,39 @@
+#pragma once
+
+#include <torch/types.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <cstdint>
+
+namespace trainyard::strategy {
+
+/// The mean of numbers over the ranks of a group, for which they travel as bytes (min_max_uint8.hpp). The numbers are
+/// cut into a chunk for each rank. Each rank sends its part of each chunk to that chunk's rank, which reads them, takes
+/// their mean and sends it to all. Used as a BucketExchange of one bucket.
+class ByteMean {
+ public:
+  /// `numbers`: one dimension, which keeps its storage.
+  ByteMean(torch::Tensor numbers, c10::intrusive_ptr<c10d::ProcessGroup> process_group);
+
+  /// Reads the numbers, starts the exchange and returns its first collective.
+  [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin();
+  /// To be called once the last collective is done. Starts the next one, or returns nullptr once the numbers are the
+  /// mean, with the same bits on all ranks.
+  [[nodiscard]] c10::intrusive_ptr<c10d::Work> proceed();
+  /// The bytes that this rank gives to collectives in one exchange.
+  [[nodiscard]] std::uint64_t bytes() const;
+
+ private:
+  enum class Stage { parts, means };  // the collective under way
+
+  [[nodiscard]] torch::Tensor of_chunks() const { return chunks_.view({-1}).slice(0, 0, numbers_.numel()); }
+
+  torch::Tensor numbers_;
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
+  torch::Tensor chunks_;  // float32 [ranks, C]: the numbers, then zeros
+  torch::Tensor sent_;
+  torch::Tensor received_;  // uint8 [ranks, compressed_bytes(C)]
+  Stage stage_ = Stage::parts;
+};
+
+}  // namespace trainyard::strategy
