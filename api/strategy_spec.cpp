@@ -17,6 +17,8 @@ constexpr EnumNames<StrategyName, 3> strategy_names{
     {{"ddp", StrategyName::ddp}, {"horovod", StrategyName::horovod}, {"bagua", StrategyName::bagua}}};
 constexpr EnumNames<BaguaAlgorithm, 2> algorithm_names{
     {{"gradientAllreduce", BaguaAlgorithm::gradient_allreduce}, {"bytegrad", BaguaAlgorithm::bytegrad}}};
+constexpr EnumNames<ReductionOp, 3> op_names{
+    {{"average", ReductionOp::average}, {"sum", ReductionOp::sum}, {"adasum", ReductionOp::adasum}}};
 constexpr EnumNames<GradientCompression, 4> compression_names{{{"none", GradientCompression::none},
                                                                {"fp16", GradientCompression::fp16},
                                                                {"bf16", GradientCompression::bf16},
@@ -43,7 +45,9 @@ void read_strategy(FieldReader& fields, StrategySpec& strategy) {
   });
   fields.read("bucketMiB", strategy.bucket_mib, bucket_mib_range);
   fields.read("fusionThresholdMiB", strategy.fusion_threshold_mib, fusion_mib_range);
+  fields.read("autotune", strategy.autotune);
   fields.read("gradientPredivideFactor", strategy.gradient_predivide_factor, predivide_range);
+  fields.read("op", strategy.op, op_names);
   fields.read("algorithm", strategy.algorithm, algorithm_names);
   fields.read("broadcastBuffers", strategy.broadcast_buffers);
   fields.read("syncBatchNorm", strategy.sync_batch_norm);
@@ -60,9 +64,11 @@ json to_json(const StrategySpec& strategy) {
               {"syncBatchNorm", strategy.sync_batch_norm}};
   if (strategy.bucket_mib) object["bucketMiB"] = *strategy.bucket_mib;
   if (strategy.name == StrategyName::horovod) {
-    object["fusionThresholdMiB"] = strategy.fusion_threshold_mib;
-    object["gradientPredivideFactor"] = strategy.gradient_predivide_factor;
+    if (!strategy.autotune) object["fusionThresholdMiB"] = strategy.fusion_threshold_mib;
+    object["op"] = text_of(strategy.op, op_names);
+    if (strategy.op == ReductionOp::average) object["gradientPredivideFactor"] = strategy.gradient_predivide_factor;
   }
+  if (strategy.autotune) object["autotune"] = true;
   if (strategy.name == StrategyName::bagua) object["algorithm"] = text_of(strategy.algorithm, algorithm_names);
   if (strategy.gradient_compression == GradientCompression::powersgd) {
     object["powerSgd"] = {{"rank", strategy.power_sgd.rank},

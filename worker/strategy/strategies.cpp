@@ -3,12 +3,14 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "worker/strategy/adasum.hpp"
 #include "worker/strategy/bucket_exchange.hpp"
 #include "worker/strategy/byte_grad.hpp"
 #include "worker/strategy/ddp.hpp"
@@ -20,7 +22,9 @@ namespace {
 /// The strategy of one rank: its gradients stay as the backward pass leaves them.
 class SingleRank final : public GradientSync {
  public:
-  explicit SingleRank(NamedTensors parameters) : parameters_{std::move(parameters)} {}
+  /// `keeps_optimizer_equal`: as the strategy with several ranks, so that a job can go on with another number of them.
+  SingleRank(NamedTensors parameters, bool keeps_optimizer_equal)
+      : parameters_{std::move(parameters)}, keeps_optimizer_equal_{keeps_optimizer_equal} {}
 
   [[nodiscard]] Result<void> synchronize_model() override { return {}; }
   void zero_gradients() override {
@@ -28,9 +32,11 @@ class SingleRank final : public GradientSync {
   }
   void begin_backward(bool /*is_last_batch*/) override {}
   [[nodiscard]] Result<void> finish_gradients() override { return {}; }
+  [[nodiscard]] bool keeps_optimizer_equal() const override { return keeps_optimizer_equal_; }
 
  private:
   NamedTensors parameters_;
+  bool keeps_optimizer_equal_;
 };
 
 /// The type that gradients are rounded to. Nothing: their own.
@@ -46,8 +52,9 @@ MakeExchange exchange_of(const api::StrategySpec& spec, std::vector<std::string>
     case api::StrategyName::ddp:
       break;
     case api::StrategyName::horovod:
-      return all_reduce(
-          {.dtype = sent_type(spec.gradient_compression), .predivide_factor = spec.gradient_predivide_factor});
+      return all_reduce({.dtype = sent_type(spec.gradient_compression),
+                         .predivide_factor = spec.gradient_predivide_factor,
+                         .is_mean = spec.op != api::ReductionOp::sum});
     case api::StrategyName::bagua:
       if (spec.algorithm == api::BaguaAlgorithm::bytegrad) return make_byte_grad;
       return make_all_reduce;
@@ -84,8 +91,21 @@ BucketLimits bucket_limits(const api::StrategySpec& spec) {
   return {.first_bytes = std::min(BucketLimits{}.first_bytes, bytes), .bytes = bytes};
 }
 
+/// The bucket sizes that are tried with `autotune`: the powers of two from 1 to 128 MiB.
+std::optional<TuningOptions> tuning_options(const api::StrategySpec& spec) {
+  if (!spec.autotune) return std::nullopt;
+  TuningOptions options{.plan = {}, .now = [] { return std::chrono::steady_clock::now(); }};
+  for (std::int64_t mib = 1; mib <= 128; mib *= 2) {
+    api::StrategySpec of_size = spec;
+    (spec.name == api::StrategyName::horovod ? of_size.fusion_threshold_mib : of_size.bucket_mib.emplace()) = mib;
+    options.plan.candidates.push_back(bucket_limits(of_size));
+  }
+  return options;
+}
+
 DdpOptions ddp_options(const api::StrategySpec& spec, WaitForWork follow) {
   return {.limits = bucket_limits(spec),
+          .tuning = tuning_options(spec),
           .broadcasts_buffers = spec.broadcast_buffers,
           .synchronizes_batch_norm = spec.sync_batch_norm,
           .exchange = [spec](std::vector<std::string> names) { return exchange_of(spec, std::move(names)); },
@@ -96,7 +116,12 @@ DdpOptions ddp_options(const api::StrategySpec& spec, WaitForWork follow) {
 
 std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedTensors buffers, dist::Group& group,
                                                  WaitForWork wait, WaitForWork follow, const api::StrategySpec& spec) {
-  if (group.world_size == 1) return std::make_unique<SingleRank>(std::move(parameters));
+  const bool is_adasum = spec.op == api::ReductionOp::adasum;
+  if (group.world_size == 1) return std::make_unique<SingleRank>(std::move(parameters), !is_adasum);
+  if (is_adasum) {
+    return std::make_unique<AdasumSync>(std::move(parameters), std::move(buffers), group.process_group,
+                                        *group.communicator, std::move(wait), ddp_options(spec, std::move(follow)));
+  }
   return std::make_unique<Ddp>(std::move(parameters), std::move(buffers), group.process_group, *group.communicator,
                                std::move(wait), ddp_options(spec, std::move(follow)));
 }
